@@ -82,6 +82,8 @@ _OTHER_WORDS = {"findings": "claims", "resume": "train"}
 """Commands by what pages call what they show or do."""
 _SUFFIXES = {"k": 1e3, "m": 1e6, "b": 1e9, "bn": 1e9, "t": 1e12}
 """What people write behind numbers of tokens and parameters."""
+_LIBRARY = re.compile(r"\S+\.so[.0-9]*: .*")
+"""How the loader says that a shared library is missing, broken or too old."""
 _HINTS = {
     errno.ENOSPC: "; free some space and run the same command again",
     errno.EACCES: "; change its permissions or choose another place",
@@ -214,6 +216,12 @@ def run(main: Callable[[Sequence[str]], int | None], argv: Sequence[str] | None 
             raise
         sys.stderr.write(f"error: {visible(redacted(_users_sentence(error)))}\n")
         code = 2
+    except ImportError as error:
+        found = _LIBRARY.search(str(error))
+        if found is None or os.environ.get("CLM_OR_MLM_TRACEBACK"):
+            raise
+        sys.stderr.write(f"error: a library cannot be loaded ({visible(found[0])}); {_own_libraries()}\n")
+        code = 2
     if "torch" not in sys.modules:  # whose workers and shared memory may end only when they are collected
         # Python looks through everything for garbage once more: a tenth of the time of a table or a figure.
         gc.freeze()
@@ -288,6 +296,13 @@ def _place_fault(path: Path, wanted: str) -> str | None:
             return None
     except OSError as error:
         return f"cannot be made in {folder} ({error.strerror})"
+
+
+def _own_libraries() -> str:
+    """Return what to do where a system's library is not the one that a package was built for."""
+    if place := os.environ.get("LD_LIBRARY_PATH"):
+        return f"LD_LIBRARY_PATH is {visible(place)}: unset it (conda deactivate), then run the command again"
+    return "make the environment again (docs/install.md)"
 
 
 def _users_sentence(error: UserError | OSError) -> str:

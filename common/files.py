@@ -221,6 +221,12 @@ def sha256_file(path: Path) -> str:
         return sha256_open(file.fileno())
 
 
+def written(path: Path) -> str:
+    """Return a file's size and the time of its last change: where both are as before, its content hardly differs."""
+    found = path.stat()
+    return f"{found.st_size} {found.st_mtime_ns}"
+
+
 def sha256_open(descriptor: int) -> str:
     """Return the SHA-256 of an open file's content, in hexadecimal; where it is read next stays the beginning."""
     with open(descriptor, "rb", buffering=0, closefd=False) as file:

@@ -176,6 +176,10 @@ class VerifiedFile:
             raise
         return descriptor
 
+    def is_seen(self, descriptor: int) -> bool:
+        """Return whether an open file is still what was hashed, and still has a name."""
+        return _state(descriptor) == self._seen and os.fstat(descriptor).st_nlink > 0
+
     def trust(self, descriptor: int) -> None:
         """Take a file that this process has just written and hashed as seen."""
         self._seen = _state(descriptor)

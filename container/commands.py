@@ -30,7 +30,8 @@ def build(
 
     Args:
         image: analysis or full
-        mirror: Debian mirror (default: $DEBIAN_MIRROR, or this machine's); {snapshot} is replaced by the lock's date
+        mirror: Debian mirror (default: $DEBIAN_MIRROR, or this machine's); {snapshot} is replaced by the lock's date,
+            which a mirror with snapshots gets by itself
         relock: lock the Debian packages that the mirror has today, instead of requiring those in the lock
     """
     path = images.build(Image(name=image), mirror=mirror, relock=relock)
@@ -44,6 +45,8 @@ def run(
     bind: Annotated[tuple[str, ...], Parameter(metavar="DIR", show_default=False)] = (),
 ) -> None:
     """Run a command in an image, without your home folder and most of your environment variables.
+
+    Secrets such as HF_TOKEN are passed only if CLM_OR_MLM_PASS names them.
 
     examples:
       clm-or-mlm container run analysis reproduce-figure3 --source published

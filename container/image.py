@@ -6,6 +6,7 @@ cache are used; the image is then built without network for Python, from files w
 
 from __future__ import annotations
 
+import contextlib
 import logging
 import os
 import platform
@@ -14,6 +15,7 @@ import shutil
 import subprocess
 import sys
 import tempfile
+import urllib.request
 from collections.abc import Mapping
 from dataclasses import dataclass
 from datetime import UTC, datetime
@@ -102,6 +104,24 @@ def mirror_of(environ: Mapping[str, str], apt: Path = Path("/etc/apt")) -> str:
     )
 
 
+def dated_mirror(mirror: str, snapshot: str, seconds: float = 10.0) -> str:
+    """Return where a mirror's host has Debian as of a date, by the paths of Debian's snapshot service; else the mirror.
+
+    Args:
+        mirror: an address such as https://HOST/debian; with {snapshot} in it nothing is asked.
+        snapshot: the date.
+        seconds: how long to wait for an answer.
+    """
+    if "{snapshot}" in mirror:
+        return mirror
+    host = mirror.rstrip("/").removesuffix("/debian")
+    for dated in (f"{host}/archive/debian/{{snapshot}}", f"{mirror.rstrip('/')}/{{snapshot}}"):
+        place = f"{dated.replace('{snapshot}', snapshot)}/dists/bookworm/Release"
+        with contextlib.suppress(OSError, ValueError), urllib.request.urlopen(place, timeout=seconds):
+            return dated
+    return mirror
+
+
 def snapshot_of(lock: Path) -> str:
     """Return the date in a Debian lock's first line, such as 20261121T000000Z."""
     match = re.match(r"# bookworm (\d{8}T\d{6}Z)", lock.read_text("utf-8")) if lock.is_file() else None
@@ -129,6 +149,8 @@ def build(image: Image, *, mirror: str | None = None, relock: bool = False) -> P
         commit = commit.removesuffix("-dirty")
     snapshot = f"{datetime.now(UTC):%Y%m%d}T000000Z" if relock else snapshot_of(image.debian_lock)
     named = mirror or mirror_of(os.environ)
+    # Packages of the day are what a new lock is made of, and what may have moved since an old one.
+    named = named if relock else dated_mirror(named, snapshot)
     temporary = Path(os.environ.get("APPTAINER_TMPDIR") or tempfile.gettempdir())
     if (free := Machine().free_gb(temporary)) < image.needs_gb:
         raise UserError(

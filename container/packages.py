@@ -37,7 +37,7 @@ class Package(NamedTuple):
     """Of the file that it was installed from; `unknown` where that was not here."""
 
 
-def debian_packages(archives: Path = Path("/var/cache/apt/archives")) -> list[Package]:
+def debian_packages(archives: Path = Path("/var/cache/archives")) -> list[Package]:
     """Return the Debian packages that are installed, by name."""
     command = ["dpkg-query", "-W", "-f", "${Package} ${Version} ${db:Status-Abbrev}\n"]
     text = subprocess.run(command, capture_output=True, text=True, check=True).stdout
@@ -98,9 +98,13 @@ def main(argv: Sequence[str]) -> None:
         wanted = [line for line in lock.read_text("utf-8").splitlines() if not line.startswith("#")]
         missing, others = sorted(set(wanted) - set(found)), sorted(set(found) - set(wanted))
         if missing or others:
+            old, new = (dict(line.split(" ", 1) for line in lines) for lines in (missing, others))
+            moved = [
+                f"{name} {old.get(name, 'none')} -> {new.get(name, 'none')}" for name in sorted(old | new)
+            ]
             raise UserError(
-                f"the mirror does not have the packages in {lock.name}: expected {'; '.join(missing)}, found "
-                f"{'; '.join(others)}; use a mirror of the recorded date (--mirror) or record the new set (--relock)"
+                f"the mirror does not have the packages in {lock.name}: {'; '.join(moved)}; use a mirror of the "
+                "recorded date (--mirror) or record the new set (--relock)"
             )
     write_text(CONTEXT / LOCK, "".join(f"{line}\n" for line in found))
     packages = [*debian, *python_packages(CONTEXT / "wheels")]

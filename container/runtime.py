@@ -94,6 +94,12 @@ _PASS = re.compile(
 )
 """Variables that a command in an image gets from outside: of devices, jobs, networks and caches."""
 
+_SECRET = re.compile(r".*(TOKEN|KEY|SECRET|PASSWORD).*")
+"""Those among them that it gets only where `NAMED` names them."""
+
+NAMED = "CLM_OR_MLM_PASS"
+"""Variable with the names of secrets that images get, such as `HF_TOKEN WANDB_API_KEY`."""
+
 
 def command_in(
     image: Path, words: Sequence[str], machine: Machine, binds: Sequence[str] = ()
@@ -121,7 +127,12 @@ def command_in(
     here, scratch = str(Path.cwd()), str(scratch_of(machine.environ).parent)
     compat = compat_folder(machine.environ) if gpu == "nvidia" else None
     places = dict.fromkeys([here, scratch, *([str(compat)] if compat else []), *binds])
-    environ = {key: value for key, value in machine.environ.items() if _PASS.fullmatch(key)}
+    named = machine.environ.get(NAMED, "").split()
+    environ = {
+        key: value
+        for key, value in machine.environ.items()
+        if key in named or (_PASS.fullmatch(key) and not _SECRET.fullmatch(key))
+    }
     environ[SCRATCH] = scratch
     driver = {"nvidia": ["--nv"], "rocm": ["--rocm"], "none": []}[gpu]
     line = ["run", "--no-home", "--cleanenv", "--pwd", here, *driver]

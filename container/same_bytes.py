@@ -29,7 +29,7 @@ _HIDDEN = (
     "etc/machine-id", "etc/passwd-", "etc/group-", "etc/shadow-", "etc/gshadow-", "etc/subuid-", "etc/subgid-",
     "etc/.pwd.lock", "var/cache/ldconfig/aux-cache", "var/cache/debconf/config.dat-old",
     "var/cache/debconf/templates.dat-old", "var/cache/debconf/passwords.dat-old", "var/lib/dpkg/status-old",
-    "var/lib/dpkg/diversions-old", "var/lib/dpkg/statoverride-old", "var/lib/apt/extended_states",
+    "var/lib/dpkg/diversions-old", "var/lib/dpkg/statoverride-old",
 )  # fmt: skip
 """Files that differ from build to build or machine to machine, and that nothing in an image reads."""
 

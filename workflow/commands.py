@@ -2,8 +2,12 @@
 
 from __future__ import annotations
 
+import atexit
+import contextlib
 import os
+import shutil
 import sys
+import tempfile
 from collections.abc import Iterator
 from dataclasses import replace
 from pathlib import Path
@@ -30,6 +34,8 @@ from workflow.study_settings import StudySettings, load_settings
 _NOT_ALL_DONE = 3
 _SOON_MINUTES = 15
 """To the end of a Slurm job of the user's own: more than what a stage leaves for saving."""
+_SHOWN = 5
+"""Failures before a command's last line; `status` shows all."""
 _OFTEN = ("--slurm-init-seconds-before-status-checks", "5", "--seconds-between-status-checks", "5")
 
 
@@ -81,9 +87,14 @@ def study(
     folder = dir_.resolve()
     if detach and profile != "slurm":
         raise UserError("--detach needs --profile slurm; on this machine, use nohup or tmux instead")
-    values, whole = _settings(target, settings, folder, site), "all" if target == "tiny" else target
+    made = folder
+    if target == "tiny" and dry_run and not (folder / "workflow.toml").is_file():
+        made = Path(tempfile.mkdtemp())
+        atexit.register(shutil.rmtree, made)
+    values = _settings(target, settings, made, site)
+    whole = "all" if target == "tiny" else target
     workflow = workflow_of(whole, values, _image(values, image))
-    workflow, lines = check_start(values, workflow, folder, profile, dry_run=dry_run)
+    workflow, lines = check_start(values, workflow, folder, profile, dry_run=dry_run, detach=detach)
     warned = [
         f"warning: {line.sentence} (the start refuses this)\n" for line in lines if line.status == "fail"
     ]
@@ -111,7 +122,8 @@ def study(
         sys.stdout.writelines([progress.text(), *_about_the_site(values, progress), *warned])
         sys.stdout.flush()
 
-    place_stand_ins(folder, whole)
+    if not dry_run:
+        place_stand_ins(folder, whole)
     done = run_workflow(
         workflow, folder, profile=profile, words=words, announce=announce, dry_run=dry_run,
         retry_failed=retry_failed,
@@ -121,6 +133,8 @@ def study(
         if profile == "local" and left < _SOON_MINUTES:
             job = os.environ.get("SLURM_JOB_ID")
             remedy += f"; Slurm job {job} ends in {left:.0f} min, so submit it again (sbatch)"
+        with contextlib.suppress(UserError):  # Slurm does not answer
+            sys.stderr.writelines(f"{line}\n" for line in progress_of(folder).failures()[:_SHOWN])
         sys.stderr.write(f"error: some jobs are not done; logs are in {folder / 'logs'}; {remedy}\n")
         return _NOT_ALL_DONE
     if not dry_run:
@@ -133,8 +147,10 @@ def _about_the_site(values: StudySettings, progress: StudyProgress) -> Iterator[
     if values.title:
         yield f"site: {values.title} ({values.checked or 'not checked'})\n"
     if values.gpus_per_node:
+        without = values.nodes > 1 and not values.network_gb and values.device != "MI250X"
+        left_out = " without the time in which nodes sum gradients (network_gb)" if without else ""
         yield (
-            f"hours are estimates for stages on {values.nodes} x {values.gpus_per_node} {values.device}; "
+            f"hours are estimates for stages on {values.nodes} x {values.gpus_per_node} {values.device}{left_out}; "
             "describe your own site in --settings FILE\n"
         )
     if values.billed != 1:
@@ -147,6 +163,10 @@ def _about_the_site(values: StudySettings, progress: StudyProgress) -> Iterator[
 
 def _image(values: StudySettings, given: Path | None) -> str:
     """Return the image that jobs run in: that of `make image-full` where the site limits the number of files."""
+    if given and "://" in (word := str(given).replace(":/", "://", 1)):  # as a path
+        raise UserError(
+            f"--image {word} is an address; give an image file (.sif), such as make image-full builds"
+        )
     used = Image(name="full").path if given is None and values.counts_files else given
     return "" if used is None else str(used.resolve())
 
@@ -180,7 +200,8 @@ def status(*, dir_: Annotated[Path, Parameter(name="--dir")] = Path("build/study
     """
     found = progress_of(dir_.resolve())
     resume = "no process is running it; rerun the command to resume\n" if found.code else ""
-    caller = f"{found.caller} is running it\n" if found.caller else resume
+    runs = "will run it" if found.caller.endswith("(pending)") else "is running it"
+    caller = f"{found.caller} {runs}\n" if found.caller else resume
     sys.stdout.write(found.text() + caller)
     return found.code
 

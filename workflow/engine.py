@@ -43,7 +43,7 @@ from workflow.slurm_jobs import (
     settle,
     write_live,
 )  # fmt: skip
-from workflow.slurm_request import request_of, sbatch_options
+from workflow.slurm_request import SUBMIT_LIMIT, request_of, sbatch_options
 
 log = logging.getLogger(__name__)
 
@@ -199,6 +199,8 @@ def _snakemake(
     here = ROOT / "workflow"
     command = [sys.executable, "-m", "snakemake", "--snakefile", str(here / "Snakefile")]
     command += ["--workflow-profile", str(here / "profiles" / profile), "--directory", str(folder)]
+    # One that a user's mistake ended ends again at once.
+    command += ["--retries", str(workflow.restarts)]
     slurm = profile == "slurm"
     if slurm:
         # Those that are waited for are processes here that sleep.
@@ -214,6 +216,9 @@ def _snakemake(
     elif gpus := max((job.gpus for job in workflow.jobs.values()), default=0):
         command += ["--resources", f"gpus_here={gpus}"]
     environ = dict(os.environ) | {"PYTHONPATH": str(ROOT), "PYTHONNOUSERSITE": "1", PROFILE: profile}
+    if slurm:
+        own = here / "profiles" / "slurm" / "bin"
+        environ |= {"CLM_OR_MLM_SBATCH": shutil.which("sbatch") or "", "PATH": f"{own}:{environ['PATH']}"}
     # Snakemake keeps copies of rule files there; a home that cannot be written must not stop a study.
     environ.setdefault("XDG_CACHE_HOME", str(folder / ".snakemake" / "cache"))
     # Killed, this process leaves nothing behind that the next call would meet. On Slurm Snakemake is in a session of
@@ -342,5 +347,8 @@ def detach(words: Sequence[str], folder: Path, workflow: Workflow, job: Job) -> 
     script, environ = _CONTROLLER % shlex.join(command), os.environ | {"PYTHONPATH": str(ROOT)}
     done = subprocess.run(asked, input=script, env=environ, capture_output=True, text=True)
     if done.returncode:
-        raise UserError(f"Slurm does not take the job that would run the study: {done.stderr.strip()}")
+        full = (
+            "; leave --detach out: the command waits for its turn" if SUBMIT_LIMIT.search(done.stderr) else ""
+        )
+        raise UserError(f"Slurm does not take the job that would run the study: {done.stderr.strip()}{full}")
     return f"Slurm job {done.stdout.strip()} runs the study, again after its time limit; output: {output}"

@@ -223,6 +223,8 @@ class Workflow:
     """The image that jobs run in; this environment when empty."""
     image_sha256: str = ""
     """The image's, when the jobs were planned; empty when it was not read."""
+    image_written: str = ""
+    """Its size and time of last change then: where they are the same, no job hashes it again."""
     image_commit: str = ""
     """The commit of the code that it holds; empty when it was not started."""
     binds: tuple[str, ...] = ()
@@ -237,6 +239,8 @@ class Workflow:
     """Most jobs in Slurm's queue at a time."""
     jobs_per_minute: int = 60
     """Most jobs that are submitted in a minute."""
+    restarts: int = 2
+    """How often a job that died without a sentence, as on a lost node, is started again."""
     modules: tuple[str, ...] = ()
     """Environment modules that jobs load."""
     environ: dict[str, str] = field(default_factory=dict)

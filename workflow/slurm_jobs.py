@@ -19,7 +19,9 @@ from typing import NamedTuple
 
 from common.errors import UserError
 from common.files import write_text
+from common.reading import read_bounded
 from container.machine import Machine
+from workflow.attempts import attempts_in
 from workflow.jobs import Job
 
 PROFILE = "CLM_OR_MLM_PROFILE"
@@ -114,6 +116,41 @@ def minutes_of(text: str) -> float:
 def comment_of(job: Job) -> str:
     """Return what Snakemake's Slurm executor writes as the comment of a job."""
     return f"rule_{job.kind.name}_wildcards_{job.name.replace('/', '_')}"
+
+
+def died_early(jobs: Collection[Job], folder: Path) -> dict[str, str]:
+    """Return by marker what ended those of some jobs that died before their commands began, or were killed."""
+    ended = (
+        {one.comment: one for one in _known(folder) if one.state in _ENDED} if shutil.which("squeue") else {}
+    )
+    found = {}
+    for job in jobs:
+        place = folder / "logs/slurm" / f"rule_{job.kind.name}" / job.name.replace("/", "_")
+        numbers = {
+            path.stem for path in place.glob("*.log")
+        }  # the executor removes those of jobs that ended well
+        last = ended.get(comment_of(job))
+        numbers |= {last.number} if last and last.state != "COMPLETED" else set()
+        number = max(numbers, key=lambda text: text.isdecimal() and int(text), default="")
+        if number and number not in {one.slurm for one in attempts_in(folder / job.attempts)}:
+            path = place / f"{number}.log"
+            said = _last_words(path) if path.is_file() else ""
+            slurms = (
+                f"Slurm says {last.state}, {last.reason}" if last and last.number == number else "no message"
+            )
+            found[job.marker] = f"Slurm job {number}: {f'{said} ({path})' if said else slurms}"
+    return found
+
+
+def _last_words(path: Path) -> str:
+    """Return what a job printed last, from its Slurm log: between what Snakemake writes at its start and its end."""
+    text = read_bounded(path).decode(errors="replace")
+    before = re.split(r"^(?:\w*(?:Exception|Error)|Error in .*):$", text, maxsplit=1, flags=re.MULTILINE)[0]
+    own = before.rpartition("\nReason: ")[2].partition("\n")[2]
+    lines = [line.strip() for line in (own.strip() or text).splitlines() if line.strip()][-3:]
+    return " | ".join(
+        [*lines, *re.findall(r"^slurmstepd: error: .*", text[len(before) :], re.MULTILINE)[-1:]]
+    )
 
 
 def live_jobs(jobs: Mapping[str, Job], folder: Path) -> dict[str, LiveJob]:

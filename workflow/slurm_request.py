@@ -5,6 +5,9 @@ The words of sbatch come from Snakemake's Slurm executor itself, so what is chec
 
 from __future__ import annotations
 
+import getpass
+import math
+import re
 import shlex
 from collections.abc import Iterator, Mapping
 from dataclasses import replace
@@ -13,34 +16,45 @@ from types import SimpleNamespace
 from common.errors import UserError, first_line
 from container.check_lines import CheckLine, fail, ok, warn
 from container.machine import Machine
-from workflow.jobs import Job, Workflow
+from workflow.jobs import QUEUES, Job, Workflow
 from workflow.slurm_jobs import minutes_of
 
 Request = dict[str, str | int]
 """What Slurm is asked for, by the names of the executor's resources."""
 
-_RESOURCES = {"partition": "slurm_partition", "account": "slurm_account"}
-"""What the executor calls a setting of [jobs]; the others have one name."""
+_RESOURCES = {
+    "partition": "slurm_partition", "account": "slurm_account", "memory_gb_per_gpu": "slurm_extra",
+    "memory_gb_per_core": "mem_mb_per_cpu",
+}  # fmt: skip
+"""The resource of the executor that a setting of [jobs] goes to; the others have one name."""
+
+SUBMIT_LIMIT = re.compile(r"\w*Submit\w*Limit")
+"""How Slurm names a limit on the jobs in its queue; `workflow/profiles/slurm/bin/sbatch` waits for the same."""
 
 
 def request_of(workflow: Workflow, job: Job) -> Request:
     """Return what Slurm is asked for a job."""
     queue = workflow.queue(job)
     found: Request = {_RESOURCES.get(key, key): value for key, value in queue.items()}
+    per_gpu, per_core = (
+        round(1000 * float(queue.get(f"memory_gb_per_{what}", 0))) for what in ("gpu", "core")
+    )
+    by_gpu = f"--mem-per-gpu={per_gpu}M" if per_gpu and job.gpus else ""
     # Asked of Slurm by itself, since its limit counts from its own start of the job. Not with an image: every process
     # of the job gets it, and the one that mounts the image dies of it. The job's clock asks then.
     warning = f"--signal=USR1@{job.margin_seconds}" if job.checkpoints and not workflow.image else ""
     found |= {
         "nodes": job.nodes,
         # 0 is not asked for; without it Snakemake would ask for its own default.
-        "mem_mb": round(1000 * job.memory_gb),
+        "mem_mb": 0 if by_gpu or per_core else round(1000 * job.memory_gb),
         "runtime": job.minutes,
         "cpus_per_task": job.cpus,
         "gres": f"{workflow.gres}:{job.gpus}" if job.gpus else "",
         "tasks_per_gpu": 0,
         "gpus_here": job.gpus,
-        "slurm_extra": f"{warning} {queue.get('slurm_extra', '')}".strip(),
+        "slurm_extra": " ".join(filter(None, (warning, by_gpu, queue.get("slurm_extra", "")))),
     }
+    found |= {"mem_mb_per_cpu": per_core} if per_core else {}
     # On several nodes the job starts a process on each itself; else Snakemake starts the one.
     return found | ({"mpi": "srun", "tasks": job.nodes} if job.nodes > 1 else {})
 
@@ -74,13 +88,24 @@ def sbatch_options(request: Request) -> list[str]:
     return words[words.index("NAMED") + 1 :]
 
 
-def _settings(workflow: Workflow, job: Job) -> dict[str, str]:
+def _settings(workflow: Workflow, job: Job, machine: Machine) -> dict[str, str]:
     """Return by resource the setting that it comes from."""
-    own = {_RESOURCES.get(key, key): f"{key} of [jobs.{job.queue}]" for key in workflow.queue(job)}
+    own = {}
+    for key, value in workflow.queue(job).items():
+        variable = f"SBATCH_{key.upper()}"
+        shell = f" (or {variable} in your shell)" if machine.environ.get(variable) == value else ""
+        where = "" if key == "account" else f" of [jobs.{job.queue}]"
+        own[_RESOURCES.get(key, key)] = f"{key}{where}{shell}"
     return own | {
-        "slurm_account": "account", "runtime": f"limit_hours, or hours of [jobs.{job.queue}]", "nodes": "nodes",
+        "runtime": f"limit_hours, or hours of [jobs.{job.queue}]", "nodes": "nodes",
         "mem_mb": "memory_gb", "cpus_per_task": "cpus", "gres": "gpus_per_node, or gres",
     }  # fmt: skip
+
+
+def _without_variables(machine: Machine, *names: str) -> Machine:
+    return replace(
+        machine, environ={key: value for key, value in machine.environ.items() if key not in names}
+    )
 
 
 def _without(request: Request, resource: str) -> Request:
@@ -113,20 +138,39 @@ def _answer(workflow: Workflow, job: Job, machine: Machine) -> CheckLine:
         UserError: it would not; the sentence says what was asked, why not, and which setting is wrong: that without
             which Slurm would take the job.
     """
-    request, what, settings = request_of(workflow, job), f"{job.queue} jobs", _settings(workflow, job)
+    request, what, settings = (
+        request_of(workflow, job),
+        f"{job.queue} jobs",
+        _settings(workflow, job, machine),
+    )
+    # The request has these two (`Queue.options`).
+    machine = _without_variables(machine, "SBATCH_ACCOUNT", "SBATCH_PARTITION")
     options = sbatch_options(request)
     asked = f"sbatch {shlex.join(options)}"
     if not (why := _refusal(request, machine)):
         return ok(what, f"Slurm takes {asked}")
+    limit = why.partition(";")[0]
+    full = warn(what, f"Slurm takes no more {what} of yours now ({limit}); the study waits until it does")
+    if SUBMIT_LIMIT.search(why):
+        return full
     others = {key: _without(request, key) for key in settings}
     changed = {key: other for key, other in others.items() if sbatch_options(other) != options}
     wrong = [key for key, other in changed.items() if not _refusal(other, machine)]
+    # Where Slurm does not say which limit it is: that of submitted jobs, unless a smaller job would be taken.
+    if not wrong and "job submit limit" in why and "Limit" not in why:
+        return full
     if set(wrong) <= {"nodes"} and (down := _down(workflow.queue(job), machine)):
         return warn(what, f"Slurm would not take {what} now ({why}), while {', '.join(down)} are down")
-    correct = " or ".join(settings[key] for key in wrong) or f"[jobs.{job.queue}], nodes and cpus"
+    named = [settings[key] for key in wrong] or [
+        f"{name} in your shell"
+        for name in sorted(machine.environ)
+        if name.startswith("SBATCH_") and not _refusal(request, _without_variables(machine, name))
+    ]
+    correct = " or ".join(named) or f"[jobs.{job.queue}], nodes and cpus"
     if job.gpus > 1 and not wrong:  # cores and memory are asked for each GPU
         one = replace(job, gpus=1, cpus=job.cpus // job.gpus, memory_gb=job.memory_gb / job.gpus)
-        if not _refusal(request_of(workflow, one), machine):
+        same = replace(workflow, queues=dict.fromkeys(QUEUES, workflow.queue(job)))
+        if not _refusal(request_of(same, one), machine):
             correct = "gpus_per_node"
     raise UserError(
         f"Slurm refuses {what} ({why}) submitted as `{asked}`; correct {correct} in the site's file or the settings "
@@ -140,20 +184,79 @@ def _refusal(request: Request, machine: Machine) -> str | None:
     if code:
         lines = [line.removeprefix("sbatch: ").removeprefix("error: ") for line in text.splitlines()]
         said = [line for line in lines if line.strip() and not line.startswith("Try ")]
-        return said[-1] if said else f"sbatch exits with {code}"
-    # A job longer than its partition's limit is taken, and waits for ever.
+        return "; ".join(said) or f"sbatch exits with {code}"
+    # What no partition takes for its length or its account is accepted, and waits for ever.
     partition, minutes = str(request.get("slurm_partition", "")), int(request.get("runtime", 0))
+    account = str(request.get("slurm_account", ""))
     _, text = machine.output(["sinfo", "--noheader", "--format=%R|%P|%l"])
     rows = [line.split("|") for line in text.splitlines() if line.count("|") == 2]
-    mine = [
-        (name, limit)
+    whys = [
+        f"partition {name} allows no jobs longer than {limit}"
+        if ":" in limit and minutes_of(limit) < minutes
+        else _excluded(name, account, machine)
         for name, shown, limit in rows
         if name in partition.split(",") or (not partition and shown.endswith("*"))
     ]
-    # Of several partitions, one that is long enough suffices.
-    if mine and all(":" in limit and minutes_of(limit) < minutes for _, limit in mine):
-        return " and ".join(f"partition {name} allows no jobs longer than {limit}" for name, limit in mine)
-    return None
+    # Of several partitions, one that takes it suffices.
+    return " and ".join(filter(None, whys)) if whys and all(whys) else None
+
+
+def _excluded(partition: str, account: str, machine: Machine) -> str | None:
+    """Return why a partition takes no jobs of an account, or None; without an account, the user's default one."""
+    _, text = machine.output(["scontrol", "--oneliner", "show", "partition", partition])
+    words = dict(word.split("=", 1) for word in text.split() if "=" in word)
+    allowed, denied = words.get("AllowAccounts", "ALL"), words.get("DenyAccounts", "")
+    if allowed == "ALL" and not denied:
+        return None
+    if not account:
+        rows = _accounting(machine, "user", getpass.getuser(), "format=DefaultAccount")
+        account = rows[0][0] if rows else ""
+    refused = account in denied.split(",") if denied else account not in allowed.split(",")
+    return f"partition {partition} takes no jobs of account {account}" if account and refused else None
+
+
+def limit_jobs(
+    workflow: Workflow, own: int, machine: Machine | None = None
+) -> tuple[Workflow, list[CheckLine]]:
+    """Return the workflow with no more jobs at a time than the site takes of a user, and a line where it has a limit.
+
+    Args:
+        workflow: the jobs.
+        own: Slurm jobs that run the study itself, which count as well.
+        machine: this one.
+    """
+    here = machine or Machine()
+    queues = {job.queue: workflow.queue(job) for job in workflow.jobs.values()}
+    limits = [_submit_limit(queue, here) for queue in queues.values()]
+    # Of queues with different limits the largest counts, since submissions to the others wait.
+    if (most := max(limits, default=math.inf)) == math.inf:
+        return workflow, []
+    said = f"Slurm takes {most:.0f} jobs of yours at a time"
+    if most <= own:
+        said = f"{said}, and the one that runs the study is one of them; leave --detach out, and use tmux"
+        return workflow, [fail("jobs", said)]
+    workflow = replace(workflow, max_jobs=min(workflow.max_jobs, int(most) - own))
+    return workflow, [warn("jobs", f"{said}; the study submits {workflow.max_jobs}")]
+
+
+def _submit_limit(queue: Mapping[str, str], machine: Machine) -> float:
+    """Return how many jobs a user may have in a queue, by account and quality of service; infinity: any number."""
+    columns = "format=DefaultAccount,Account,DefaultQOS,MaxSubmitJobs,GrpSubmitJobs"
+    rows = _accounting(machine, "user", getpass.getuser(), "withassoc", columns)
+    mine = [row for row in rows if row[1] == (queue.get("account") or row[0])]
+    qualities = {queue.get("qos") or row[2] or "normal" for row in mine}
+    columns = "format=Name,MaxSubmitJobsPerUser,MaxSubmitJobsPerAccount,GrpSubmitJobs"
+    found = [row[3:] for row in mine]
+    found += [row[1:] for row in _accounting(machine, "qos", columns) if row[0] in qualities]
+    return min((int(value) for row in found for value in row if value.isdecimal()), default=math.inf)
+
+
+def _accounting(machine: Machine, *words: str) -> list[list[str]]:
+    """Return rows of what `sacctmgr show` prints; none where there is no accounting."""
+    code, text = machine.output(["sacctmgr", "--noheader", "--parsable2", "show", *words])
+    columns = words[-1].count(",") + 1
+    rows = [] if code else [line.split("|") for line in text.splitlines()]
+    return [row for row in rows if len(row) == columns]
 
 
 def _down(queue: Mapping[str, str], machine: Machine) -> list[str]:

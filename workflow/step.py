@@ -15,6 +15,7 @@ import functools
 import logging
 import os
 import platform
+import re
 import signal
 import subprocess
 import sys
@@ -25,7 +26,7 @@ from string import Template
 
 from common.cli import run
 from common.errors import UserError
-from common.files import sha256_file, write_text
+from common.files import sha256_file, write_text, written
 from common.processes import AGAIN, end_with_parent, ignore_stop_signal, on_stop_signal
 from common.provenance import IMAGE_SHA256, ROOT
 from container.machine import Machine
@@ -49,6 +50,9 @@ warning comes up to a minute early."""
 
 _ENDED = tuple(code for number in (signal.SIGTERM, signal.SIGINT) for code in (-number, 128 + number))
 """Exit codes of a command that was ended from outside: a job that somebody cancels must not come back."""
+
+_HUNG = re.compile(rb"(?m)^ *exitcode +: %d " % AGAIN)
+"""How torchrun, which ends with 1, reports a process that ended so: the watchdog's, where another one hung."""
 
 log = logging.getLogger(__name__)
 
@@ -229,7 +233,10 @@ def do(job: Job, workflow: Workflow, folder: Path) -> int:
         )
         stop = folder / job.stop if job.checkpoints else signal.SIGINT
         command = [*nodes, *start_words(workflow, folder, environ), *ranks, *words]
+        begin = log_file.stat().st_size if log_file.is_file() else 0
         code = run_until(command, log_file, seconds_left(job, started, environ), environ, stop)
+        if ranks and code and _HUNG.search(log_file.read_bytes()[begin:]):
+            code = AGAIN
         if code == AGAIN:
             further = _checkpoints(job, folder) != before
             repeats = "nothing was saved since it started, so the next job repeats it"
@@ -304,7 +311,8 @@ def main(argv: Sequence[str]) -> int:
 def _refuse_what_cannot_start(job: Job, workflow: Workflow, folder: Path, number: str) -> None:
     """Raise a `UserError` where the image is another one now, or where somebody has ended this job by scancel."""
     image = Path(workflow.image)
-    if workflow.image_sha256 and image.is_file() and sha256_file(image) != workflow.image_sha256:
+    changed = workflow.image_sha256 and image.is_file() and written(image) != workflow.image_written
+    if changed and sha256_file(image) != workflow.image_sha256:
         raise UserError(f"{image} has changed since this study was started; rerun the study's command")
     if number:
         refuse_cancelled(job, folder, number)

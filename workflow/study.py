@@ -127,6 +127,7 @@ def workflow_of(target: str, settings: StudySettings, image: str = "") -> Workfl
         numa_binding=settings.numa_binding,
         max_jobs=settings.max_jobs,
         jobs_per_minute=settings.jobs_per_minute,
+        restarts=settings.restarts,
         modules=settings.modules,
         environ=settings.variables(),
     )
@@ -243,7 +244,13 @@ def _training(
 ) -> Job:
     own = item.name == name
     makes = model_files("pretraining", name) if kind.goal else stage_files("pretraining", name, item.keep)
-    costs = plan.costs([item], device=DEVICES[settings.device])
+    several = settings.nodes > 1 and settings.network_gb > 0 and settings.gpus_per_node > 0
+    costs = plan.costs(
+        [item],
+        device=DEVICES[settings.device],
+        processes=settings.nodes * settings.gpus_per_node if several else 1,
+        network=1e9 * settings.network_gb if several else math.inf,
+    )
     parent = item.parent if own else item.name
     needs = [marker("shards", "shards")]
     if parent is not None:

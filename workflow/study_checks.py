@@ -8,6 +8,7 @@ from __future__ import annotations
 import contextlib
 import itertools
 import os
+import shlex
 from collections.abc import Iterator
 from dataclasses import replace
 from importlib.util import find_spec
@@ -16,7 +17,7 @@ from string import Template
 
 from common.cli import check_words
 from common.errors import UserError
-from common.files import sha256_file
+from common.files import sha256_file, written
 from common.provenance import git_commit
 from container.check_lines import CheckLine, fail, ok, refuse, warn
 from container.machine import Machine
@@ -24,7 +25,8 @@ from container.runtime import check_name, identity_of, program_of, stream
 from pretraining.plan.devices import DEVICES, training_gb
 from workflow.engine import Profile
 from workflow.jobs import Command, Job, Workflow
-from workflow.slurm_request import check_requests
+from workflow.slurm_jobs import controller_of
+from workflow.slurm_request import check_requests, limit_jobs
 from workflow.study import models_of, study_of
 from workflow.study_settings import StudySettings
 
@@ -47,7 +49,13 @@ _START_MINUTES = 15
 
 
 def check_start(
-    settings: StudySettings, workflow: Workflow, folder: Path, profile: Profile, *, dry_run: bool = False
+    settings: StudySettings,
+    workflow: Workflow,
+    folder: Path,
+    profile: Profile,
+    *,
+    dry_run: bool = False,
+    detach: bool = False,
 ) -> tuple[Workflow, list[CheckLine]]:
     """Return the workflow, with hash and commit of its image, and a line for all that was looked at.
 
@@ -57,13 +65,17 @@ def check_start(
         folder: where they work.
         profile: where they run.
         dry_run: go on after what fails.
+        detach: a Slurm job will run the study.
 
     Raises:
         UserError: the first that fails; what comes after it is not looked at.
     """
     take = list if dry_run else refuse
     lines = take(check_settings(settings, workflow, folder, profile))
-    lines += take(check_requests(workflow) if profile == "slurm" else ())
+    if profile == "slurm":
+        lines += take(check_requests(workflow))
+        workflow, limits = limit_jobs(workflow, detach or len(controller_of(folder)))
+        lines += take(limits)
     workflow, image = check_image(workflow, folder, key=settings.image_key)
     return workflow, lines + take(image)
 
@@ -72,8 +84,11 @@ def check_settings(
     settings: StudySettings, workflow: Workflow, folder: Path, profile: Profile
 ) -> Iterator[CheckLine]:
     """Yield what the first jobs of a study would fail for, and what may be wrong; arguments as of `check_start`."""
-    yield from _text(settings, profile)
-    yield from _tokenizer(settings, workflow)
+    sharded = all(job.is_complete(folder) for job in workflow.of_kind("shards"))
+    # Shards do without what they were made of, which a scratch may have purged.
+    if not sharded:
+        yield from _text(settings, profile)
+        yield from _tokenizer(settings, workflow)
     if settings.image_key and not Path(settings.image_key).exists():
         yield fail("image", f"{settings.image_key} does not exist; correct `image_key` in the settings")
     if not workflow.image and find_spec("torch") is None:
@@ -83,6 +98,13 @@ def check_settings(
             "the study with .venv/full/bin/clm-or-mlm workflow (make full-env)",
         )
     yield from _datasets(settings)
+    if settings.modules:  # as the Snakefile loads them
+        code, text = Machine().output(["bash", "-c", f"module load {shlex.join(settings.modules)}"])
+        if code:
+            why = text.splitlines()[-1] if text else f"exit code {code}"
+            yield fail(
+                "modules", f"module load {shlex.join(settings.modules)} fails here ({why}); correct `modules`"
+            )
     there = Machine().gpus() if profile == "local" and settings.runtime != "none" else settings.gpus_per_node
     if there < settings.gpus_per_node:
         yield fail(
@@ -93,7 +115,7 @@ def check_settings(
     for job in {job.kind.name: job for job in workflow.jobs.values()}.values() if settings.text else ():
         yield from filter(None, map(_misunderstood, job.commands))
     for job in workflow.of_kind("shards"):
-        if short := job.shortage(folder) or _short_files(job, settings):
+        if short := job.shortage(folder) if sharded else _short_files(job, settings):
             yield fail("text", short)
     yield from _resources(settings, workflow)
 
@@ -112,7 +134,7 @@ def _text(settings: StudySettings, profile: Profile) -> Iterator[CheckLine]:
         elif profile == "slurm" and settings.offline:
             yield fail(
                 "text",
-                f"{word} needs network access, which compute nodes of {Path(settings.site).stem} lack; download the "
+                f"{word} needs network access, which compute nodes lack (offline = true); download the "
                 "files on a login node and list them in `text`",
             )
 
@@ -233,6 +255,12 @@ def _resources(settings: StudySettings, workflow: Workflow) -> Iterator[CheckLin
     for queue, job in short.items():
         said = f"{queue} jobs end after {job.minutes} min, about as long as they take to start and save"
         yield warn("time", f"{said}; raise limit_hours or [jobs.{queue}] hours")
+    for key, value in settings.environment.items():
+        names = {found["named"] or found["braced"] for found in Template.pattern.finditer(value)}
+        unset = [one for one in names if one and not one.startswith("SLURM_") and one not in os.environ]
+        for name in unset:
+            said = f"[environment] {key} is {value}, but {name} is not set here; where a node lacks it too, jobs end"
+            yield warn("environment", said)
     for place in settings.binds:
         here = Template(place).safe_substitute(os.environ)
         if not Path(here).exists():
@@ -255,7 +283,7 @@ def check_image(
         return workflow, []
     here, image = machine or Machine(), Path(workflow.image)
     try:
-        workflow = replace(workflow, image_sha256=_image_hash(image, key))
+        workflow = replace(workflow, image_sha256=_image_hash(image, key), image_written=written(image))
         if program_of(here) is None:
             said = f"apptainer is not on PATH here, so {image} was not tried; the first job will try it"
             return workflow, [warn("image", said)]

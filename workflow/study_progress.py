@@ -19,7 +19,7 @@ from common.tables import plain_table
 from workflow.attempts import attempts_in
 from workflow.engine import LEASE, reconcile
 from workflow.jobs import Job, Workflow, load
-from workflow.slurm_jobs import LiveJob, controller_of, live_jobs
+from workflow.slurm_jobs import LiveJob, controller_of, died_early, live_jobs
 
 _HEAD = (
     "jobs", "done", "running", "queued", "failed", "left", "GPU hours", "node hours", "disk, GB", "files",
@@ -39,7 +39,7 @@ class StudyProgress:
     live: Mapping[str, LiveJob] = field(default_factory=dict)
     """Those in Slurm's queue, by marker."""
     failed: Mapping[str, str] = field(default_factory=dict)
-    """Why others ended, by marker, for those that a mistake ended."""
+    """Why others ended, by marker, for those that a mistake ended, or that died before their commands began."""
     caller: str = ""
     """Who works in the folder, `process 12 on host x`; empty when nobody does."""
 
@@ -78,7 +78,11 @@ class StudyProgress:
             why = f" for {live.minutes:.0f} min of {job.minutes}" if _runs(live) else f", {live.reason}"
             why += self.heartbeat(job) if _runs(live) else ""
             lines.append(f"{live.state.lower():10} {live.number:>8}  {job.kind.name} {job.name}{why}")
-        lines += [f"failed      {marker}: {why.splitlines()[-1]}" for marker, why in self.failed.items()]
+        waiting = self.folder / "logs/slurm/waiting"
+        if self.caller and waiting.is_file():  # workflow/profiles/slurm/bin/sbatch writes it
+            why = read_bounded(waiting).decode(errors="replace").partition("\n")[0]
+            lines.append(f"waiting     Slurm takes no more jobs now: {why}")
+        lines += self.failures()
         if used := sum(map(self.hours_used, jobs)):
             lines.append(f"{used:,.1f} GPU hours used (node hours for jobs without GPUs)")
         if parts := [job for job in self.todo if job.parts > 1]:
@@ -88,6 +92,10 @@ class StudyProgress:
                 f"takes {most.hours:.0f} h in {most.parts} parts"
             )
         return "\n".join([*lines, *(f"warning: {line}" for line in warnings(self))]) + "\n"
+
+    def failures(self) -> list[str]:
+        """Return a line for each job that failed."""
+        return [f"failed      {marker}: {why.splitlines()[-1]}" for marker, why in self.failed.items()]
 
     def _row(self, title: str, jobs: list[Job], hours: Mapping[str, float]) -> list[str]:
         todo = [job for job in jobs if job.marker in hours]
@@ -119,7 +127,8 @@ def progress_of(folder: Path) -> StudyProgress:
         folder=folder,
         todo=tuple(todo),
         live=live,
-        failed={
+        failed=died_early([job for job in todo if job.marker not in live], folder)
+        | {
             marker: read_bounded(path).decode(errors="replace").strip() or "no message"
             for marker, path in refused.items()
             if path.is_file()
@@ -141,7 +150,8 @@ def warnings(progress: StudyProgress) -> list[str]:
     free = found.f_bavail * found.f_frsize / 1e9
     needed = sum(job.disk_bytes * progress.share(job) for job in todo) / 1e9
     if needed > free:
-        lines.append(f"{place} has {free:,.0f} GB free, but the study needs {needed:,.0f} GB")
+        digits = 0 if needed >= 10 else 3
+        lines.append(f"{place} has {free:,.{digits}f} GB free, but the study needs {needed:,.{digits}f} GB")
     # Some file systems do not count files: they say 0 of 0.
     files = sum(job.files for job in todo)
     if found.f_files and files > found.f_favail:

@@ -14,6 +14,7 @@ has every key. Files come from colleagues and web pages: what would load code is
 
 from __future__ import annotations
 
+import os
 import re
 import shlex
 from dataclasses import dataclass, field, replace
@@ -75,6 +76,10 @@ class Queue(FileSettings):
     """Features of the nodes, as sbatch's --constraint takes them."""
     hours: float = 0.0
     """Time limit of a job in hours; 0: limit_hours."""
+    memory_gb_per_gpu: Annotated[float, Ge(0)] = 0.0
+    """Memory asked for by GPU (--mem-per-gpu) where the site refuses --mem; 0: memory_gb by node."""
+    memory_gb_per_core: Annotated[float, Ge(0)] = 0.0
+    """Likewise by core (--mem-per-cpu)."""
     slurm_extra: str = ""
     """More options for sbatch, such as --reservation=NAME."""
 
@@ -84,7 +89,10 @@ class Queue(FileSettings):
         A field with the name of a resource of Snakemake's Slurm executor is asked for by being here
         (`workflow.slurm_request`).
         """
-        return {name: value for name, value in vars(self).items() if value and name != "hours"}
+        # Snakemake's executor fills in a partition and an account of its own, in place of sbatch's variables.
+        found = {name: os.environ.get(f"SBATCH_{name.upper()}", "") for name in ("partition", "account")}
+        found |= {name: str(value) for name, value in vars(self).items() if value and name != "hours"}
+        return {name: value for name, value in found.items() if value}
 
     def __post_init__(self) -> None:
         """Quote the words that a shell will read; Snakemake's executor quotes the other values itself."""
@@ -99,6 +107,8 @@ class Queue(FileSettings):
                 f"slurm_extra: {other[0]!r} is no option of sbatch, written --name=value, that a file may give; use "
                 "the setting of that name, or set sbatch's variable (SBATCH_...) in your own shell"
             )
+        if self.memory_gb_per_gpu and self.memory_gb_per_core:
+            raise UserError("memory_gb_per_gpu and memory_gb_per_core exclude each other; set one of them")
         object.__setattr__(self, "slurm_extra", shlex.join(words))
 
 
@@ -136,6 +146,8 @@ class Site(FileSettings):
     """GPU that hours are estimated for: a name in `pretraining.plan.devices.DEVICES`."""
     gpus_per_node: Annotated[int, Ge(0)] = 8
     """GPUs per node; a pretraining job uses all of them. 0: compute on CPUs."""
+    network_gb: Annotated[float, Ge(0)] = 0.0
+    """GB/s of each GPU between nodes: hours then have the time in which nodes sum gradients; 0: they leave it out."""
     nodes: Annotated[int, Ge(1)] = 1
     """Nodes per pretraining job."""
     cpus: Annotated[int, Ge(1)] = 8
@@ -150,6 +162,8 @@ class Site(FileSettings):
     """Most jobs of the study in Slurm's queue at a time."""
     jobs_per_minute: Annotated[int, Ge(1)] = 60
     """Most jobs that are submitted in a minute."""
+    restarts: Annotated[int, Ge(0)] = 2
+    """How often a job that died without a message is started again before it counts as failed."""
     environment: dict[str, str] = field(default_factory=dict)
     """Environment variables of every job; $NAME is expanded in the job."""
     jobs: dict[str, Queue] = field(default_factory=dict)

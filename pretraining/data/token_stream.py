@@ -20,7 +20,8 @@ import os
 import secrets
 import shutil
 import time
-from collections.abc import Callable, Iterator
+import weakref
+from collections.abc import Callable, Iterator, Mapping
 from pathlib import Path
 from threading import Lock
 from typing import TYPE_CHECKING
@@ -85,6 +86,9 @@ class TokenStream:
         self._files = [VerifiedFile(cache / shard.name, shard.sha256, shard.size) for shard in self.shards]
         self._reader: MDSReader = reader_from_json("", "", self.shards[0].described())
         self._opening = [Lock() for _ in self.shards]
+        self._descriptors: dict[int, int] = {}
+        self._touched: dict[int, float] = {}
+        weakref.finalize(self, _close_all, self._descriptors)
         self._records = self.shards[0].samples
         self._last = sum(shard.samples for shard in self.shards) - 1
         self.tokens = self._last * RECORD + len(self._record(self._last))
@@ -107,12 +111,13 @@ class TokenStream:
         shard, place = divmod(number, self._records)
         with self._opening[shard]:
             descriptor = self._open(shard)
-        try:
             # By hand, since streaming's reader opens the file by its name, which another process may remove.
-            begin, end = np.frombuffer(os.pread(descriptor, 8, 4 * (1 + place)), "<u4").tolist()
-            if not 0 < end - begin <= 4 * RECORD + 64:
-                raise ValueError
-            tokens: Tokens = self._reader.decode_sample(os.pread(descriptor, end - begin, begin))["tokens"]
+            begin, end = np.frombuffer(
+                os.pread(descriptor, 8, 4 * (1 + place)).ljust(8, b"\0"), "<u4"
+            ).tolist()
+            packed = os.pread(descriptor, end - begin, begin) if 0 < end - begin <= 4 * RECORD + 64 else b""
+        try:
+            tokens: Tokens = self._reader.decode_sample(packed)["tokens"]
             if tokens.shape != (RECORD if number < self._last else min(tokens.size, RECORD),):
                 raise ValueError
         except Exception:  # whatever comes of what is no record
@@ -120,25 +125,45 @@ class TokenStream:
                 f"{self.folder / self.shards[shard].packed_name}: record {place} was not written by "
                 f"`shards`; write the shards again"
             ) from None
-        finally:
-            os.close(descriptor)
         return tokens
 
     def _open(self, number: int) -> int:
-        """Return a descriptor of a shard, hashed if it has not been or if it has changed since."""
-        file = self._files[number]
-        try:
-            descriptor = file.open()
-        except FileNotFoundError:
-            return self._make(number)
-        except DamagedError as problem:
-            logger.warning("%s: %s; decompressing it again", file.path, problem)
-            file.path.unlink(missing_ok=True)
-            return self._make(number)
-        # When it was opened last is its access time, which many file systems do not keep by themselves; the
-        # time of its last change stays, since that says whether it is still what was hashed.
-        os.utime(descriptor, ns=(time.time_ns(), os.fstat(descriptor).st_mtime_ns))
+        """Return a descriptor of a shard, hashed if it has not been or if it has changed since; it stays open."""
+        file, descriptor = self._files[number], self._descriptors.get(number)
+        if descriptor is not None and not file.is_seen(descriptor):
+            os.close(self._descriptors.pop(number))
+            descriptor = None
+        if descriptor is None:
+            self._let_go()
+            try:
+                descriptor = file.open()
+            except FileNotFoundError:
+                descriptor = self._make(number)
+            except DamagedError as problem:
+                logger.warning("%s: %s; decompressing it again", file.path, problem)
+                file.path.unlink(missing_ok=True)
+                descriptor = self._make(number)
+            self._descriptors[number], self._touched[number] = descriptor, 0.0
+        if (now := time.time()) - self._touched[number] > _TOUCH_SECONDS:
+            # When it was read last is its access time, which many file systems do not keep by themselves; the
+            # time of its last change stays, since that says whether it is still what was hashed.
+            os.utime(descriptor, ns=(time.time_ns(), os.fstat(descriptor).st_mtime_ns))
+            self._touched[number] = now
         return descriptor
+
+    def _let_go(self) -> None:
+        """Close descriptors of shards that have no name any more, whose space is not free before, and the oldest."""
+        kept = list(self._descriptors)
+        for place, number in enumerate(kept):
+            if not self._opening[number].acquire(blocking=False):  # being read by another thread
+                continue
+            try:
+                descriptor = self._descriptors.get(number)
+                old = len(kept) - place >= _OPEN
+                if descriptor is not None and (old or os.fstat(descriptor).st_nlink == 0):
+                    os.close(self._descriptors.pop(number))
+            finally:
+                self._opening[number].release()
 
     def _make(self, number: int) -> int:
         """Put a shard into the cache, removing all others if the disk is full, and return a descriptor.
@@ -194,6 +219,14 @@ class TokenStream:
         return made
 
 
+def _close_all(descriptors: Mapping[int, int]) -> None:
+    for descriptor in descriptors.values():
+        os.close(descriptor)
+
+
+_OPEN = 256
+"""Most descriptors at a time: a block of sequences in random order is read from 130 shards."""
+_TOUCH_SECONDS = 60.0
 _UNFINISHED = ".unfinished"
 _LEFT_OVER_SECONDS = 3600.0
 

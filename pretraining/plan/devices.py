@@ -195,6 +195,20 @@ def reached(name: str, left_out: str = "") -> float:
     return math.exp(sum(map(math.log, shares)) / len(shares))
 
 
+def gradient_seconds(shape: Shape, device: Device, processes: int, network: float) -> float:
+    """Return the seconds of a step in which processes sum their float32 gradients over a ring, none of it hidden.
+
+    Args:
+        shape: the model.
+        device: each process's; an MI250X's hours are the paper's own on 192 of them and include it.
+        processes: how many.
+        network: bytes/s between nodes, of each process; infinite: it is not counted.
+    """
+    if device.name == "MI250X":
+        return 0.0
+    return 2 * (processes - 1) / processes * 4 * shape.trained_parameters / network
+
+
 def training_gb(shape: Shape, pass_tokens: int, *, several: bool = False) -> float:
     """Return the GB of a GPU that training takes.
 

@@ -27,6 +27,7 @@ split or budget needs only another name (`pretraining.models`).
 
 from __future__ import annotations
 
+import math
 import re
 from collections.abc import Iterable, Mapping, Sequence
 from dataclasses import asdict, dataclass, field
@@ -41,7 +42,7 @@ from common.settings import FileSettings, read_settings, refuse_code
 from pretraining.models import MODELS, PAPER_DESIGN, Design, Model, Stage, arm_of
 from pretraining.paper_settings import SHAPES, Shape
 from pretraining.plan.config import OPTIMIZER_BYTES, TrainingConfig
-from pretraining.plan.devices import H100, Device, training_gb
+from pretraining.plan.devices import H100, Device, gradient_seconds, training_gb
 from pretraining.plan.flops import hoffmann_flops_per_token, model_flops_per_token
 from pretraining.plan.model_tables import Shapes, models_of_tables
 
@@ -194,8 +195,18 @@ class Plan:
     stages: tuple[PlannedStage, ...]
     """Their work, parents before children."""
 
-    def costs(self, stages: Iterable[PlannedStage] | None = None, *, device: Device = H100) -> Costs:
-        """Return what the stages take (all of the plan's when left out), each counted once, on a device."""
+    def costs(
+        self,
+        stages: Iterable[PlannedStage] | None = None,
+        *,
+        device: Device = H100,
+        processes: int = 1,
+        network: float = math.inf,
+    ) -> Costs:
+        """Return what the stages take (all of the plan's when left out), each counted once, on a device.
+
+        With several processes and a network (bytes/s of each) the hours have the time in which gradients are summed.
+        """
         chosen = self.stages if stages is None else tuple(stages)
         config = self.study.config
         flops = {"hoffmann": 0.0, "model": 0.0}
@@ -210,6 +221,7 @@ class Plan:
                 shape, predicted=share, length=length, pass_tokens=config.batches.pass_tokens,
                 compiled=config.machine.compile != "off",
             )  # fmt: skip
+            seconds += processes * item.steps * gradient_seconds(shape, device, processes, network)
             memory = max(memory, training_gb(shape, config.batches.pass_tokens))
             checkpoint_bytes += len(item.keep) * shape.trained_parameters * (_WEIGHT_BYTES + OPTIMIZER_BYTES)
         steps = sum(item.steps for item in chosen)

@@ -16,7 +16,8 @@ is trained again:
     {"step": 1200, "stage": "610m-mlm40", "tokens_per_second": 2.1e6, "mfu": 0.41, "memory_gb": 61.2,
      "device": "NVIDIA H100", "processes": 8}
 
-Every hundred steps of several processes, `seconds_by_rank` has the mean seconds that each computed for itself.
+Every fifty steps of several processes, `seconds_by_rank` has the mean seconds that each computed for itself, and
+`waits_by_rank` those that it waited for its batch.
 """
 
 from __future__ import annotations
@@ -38,7 +39,15 @@ LOG = "log.jsonl"
 TIMINGS = "timings.jsonl"
 """Name of the file next to a stage's log with what was measured on the clock."""
 
-MEASURED = ("tokens_per_second", "mfu", "memory_gb", "device", "processes", "seconds_by_rank")
+MEASURED = (
+    "tokens_per_second",
+    "mfu",
+    "memory_gb",
+    "device",
+    "processes",
+    "seconds_by_rank",
+    "waits_by_rank",
+)
 """Fields that differ from run to run; logs of earlier versions hold the first three."""
 _LONGEST = 2**16
 """Bytes of the longest line."""

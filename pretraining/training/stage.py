@@ -58,7 +58,7 @@ logger = logging.getLogger(__name__)
 
 LogRow = dict[str, float | int | str | list[float]]
 """A row of the log, with what was measured on the clock."""
-_STEPS_BY_RANK, _FIRST_STEPS = 100, 3
+_STEPS_BY_RANK, _FIRST_STEPS = 50, 3
 _LOST = ("gloo/transport", "remote process exited")
 """What gloo and NCCL say where the other end of a connection is gone."""
 
@@ -190,7 +190,7 @@ class StageTraining(Callback):  # type: ignore[misc]  # composer is untyped
                 if first == self.stage.start and self._starts_with_validation():
                     self._validate()
                 self.data = StepData(
-                    batches, self.context.ranks, weighting=config.batches.weighting,
+                    self.own_time.reading(batches), self.context.ranks, weighting=config.batches.weighting,
                     stop=self.requests.stop, save=self.requests.save,
                 )  # fmt: skip
                 with self.requests.taken():
@@ -382,7 +382,8 @@ class StageTraining(Callback):  # type: ignore[misc]  # composer is untyped
             "processes": ranks.world,
         }
         if ranks.world > 1 and self.own_time.steps >= _STEPS_BY_RANK:
-            measured["seconds_by_rank"] = self.own_time.by_rank(self.stage.name, self.done.step)
+            both = self.own_time.by_rank(self.stage.name, self.done.step)
+            measured |= zip(("seconds_by_rank", "waits_by_rank"), both, strict=True)
         return measured if used is None else measured | {"mfu": used}
 
     def _save(self) -> None:

@@ -13,10 +13,10 @@ import platform
 import statistics
 import threading
 import time
-from collections.abc import Iterator
+from collections.abc import Iterable, Iterator
 from contextlib import AbstractContextManager, contextmanager
 from datetime import timedelta
-from typing import Any
+from typing import Any, TypeVar
 
 import torch
 from torch.distributed import distributed_c10d
@@ -28,6 +28,9 @@ logger = logging.getLogger(__name__)
 
 SLOW = 1.5
 """A rank is slow whose own part of a step takes this many times the median of the others'."""
+LATE = 0.2
+"""A rank is late with its data that waits this share of a step longer for it than the others."""
+_Batch = TypeVar("_Batch")
 _MOST_BEAT = 5.0
 _LOOKS = 4
 
@@ -161,7 +164,15 @@ class OwnTime:
         """Measure on the rank's device."""
         self._ranks = ranks
         self._begin = self._end = self._now()
-        self._total, self.steps = 0.0, 0
+        self._total, self._waited, self.steps = 0.0, 0.0, 0
+
+    def reading(self, batches: Iterable[_Batch]) -> Iterator[_Batch]:
+        """Yield batches; the time that this process waits for one counts, but for the first."""
+        begin, first = time.perf_counter(), True
+        for batch in batches:
+            self._waited += 0.0 if first else time.perf_counter() - begin
+            yield batch
+            begin, first = time.perf_counter(), False
 
     def _now(self) -> Any:
         if self._ranks.device.type != "cuda":
@@ -186,11 +197,22 @@ class OwnTime:
             self._total += self._begin.elapsed_time(self._end) / 1000
         self.steps += 1
 
-    def by_rank(self, stage: str, step: int) -> list[float]:
-        """Return the mean seconds a step of every rank since the last call, and warn on a rank that is slow."""
+    def by_rank(self, stage: str, step: int) -> tuple[list[float], list[float]]:
+        """Return the mean seconds a step of every rank since the last call, its own part and its wait for the batch.
+
+        A rank that is slow, or that waits for its disk, is warned of.
+        """
         seconds, steps = self._ranks.each(self._total / self.steps), self.steps
-        self._total, self.steps = 0.0, 0
+        waits = self._ranks.each(self._waited / steps)
+        self._total, self._waited, self.steps = 0.0, 0.0, 0
         rank = self._ranks.rank
+        usual_wait = statistics.median(waits[:rank] + waits[rank + 1 :])
+        if waits[rank] - usual_wait > LATE * statistics.median(seconds):
+            logger.warning(
+                "%s: rank %d, on %s, waits for its data, and all others wait for it: %.3g s a step, they %.3g s (steps "
+                "%d to %d); look at the disk or file system of its shards and of its cache (--set cache=DIR)",
+                stage, rank, platform.node(), waits[rank], usual_wait, step - steps + 1, step,
+            )  # fmt: skip
         usual = statistics.median(seconds[:rank] + seconds[rank + 1 :])
         if seconds[rank] > SLOW * usual:
             logger.warning(
@@ -198,4 +220,4 @@ class OwnTime:
                 "%.3g s (steps %d to %d); look at that machine, or leave it out",
                 stage, rank, platform.node(), seconds[rank], usual, step - steps + 1, step,
             )  # fmt: skip
-        return seconds
+        return seconds, waits

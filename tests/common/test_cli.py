@@ -110,6 +110,17 @@ def test_what_the_system_refuses_names_the_file_and_a_remedy(
     check(said.removesuffix("\n"), "error: a.txt: ", os.strerror(number), remedy)
 
 
+def test_a_library_that_does_not_load_is_one_sentence(
+    capsys: pytest.CaptureFixture[str], monkeypatch: pytest.MonkeyPatch
+) -> None:
+    why = "/usr/lib/libstdc++.so.6: version `GLIBCXX_3.4.30' not found (required by /x/_multiarray.so)"
+    monkeypatch.setenv("LD_LIBRARY_PATH", "/opt/conda/lib")
+    code, said = ended(raising(ImportError(f"\n\nPlease read this\n{why}\nand this")), capsys)
+    assert code == 2 and said.count("\n") == 1 and why in said and "LD_LIBRARY_PATH is /opt/conda/lib" in said
+    with pytest.raises(ImportError):
+        ended(raising(ImportError("cannot import name 'x'")), capsys)
+
+
 def test_a_mistake_of_ours_keeps_its_traceback() -> None:
     with pytest.raises(ZeroDivisionError):
         run(raising(ZeroDivisionError()), [])  # type: ignore[arg-type]

@@ -13,7 +13,7 @@ from pathlib import Path
 
 import pytest
 
-from common.locks import is_locked, try_lease, try_lock, wait_for_lock
+from common.locks import holder_of, is_locked, try_lease, try_lock, wait_for_lock
 from common.provenance import ROOT
 from tests.commands import python
 
@@ -120,6 +120,20 @@ def test_a_lease_keeps_another_host_out_while_it_is_touched_and_is_free_when_its
     # Nobody here can see whether a process of another host lives: its lease is waited for.
     assert time.monotonic() - started > 1.5
     assert not path.exists()
+
+
+@pytest.mark.parametrize("ahead", [-3600, 0, 3600])
+def test_a_lease_of_another_host_is_seen_by_a_clock_that_is_wrong(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch, ahead: float
+) -> None:
+    with try_lease(tmp_path / "lease", lambda: None):
+        monkeypatch.setattr("socket.gethostname", lambda: "elsewhere")
+        real = time.time
+        monkeypatch.setattr(time, "time", lambda: real() + ahead)
+        assert holder_of(tmp_path / "lease") is not None
+        os.utime(tmp_path / "lease", (real() - 600, real() - 600))
+        assert holder_of(tmp_path / "lease") is None
+        assert len(list(tmp_path.iterdir())) == 1
 
 
 def test_a_lease_of_a_killed_process_of_this_host_is_free_at_once(tmp_path: Path) -> None:

@@ -1,11 +1,14 @@
 """Images: what they are built from, against their records, and the real one, which takes minutes."""
 
+import functools
 import json
 import os
 import shutil
 import subprocess
 import sys
+import threading
 from collections.abc import Callable
+from http.server import SimpleHTTPRequestHandler, ThreadingHTTPServer
 from pathlib import Path
 
 import pytest
@@ -14,11 +17,17 @@ from common.errors import UserError
 from common.files import sha256_file
 from common.manifest import write_manifest
 from common.provenance import PROVENANCE, ROOT, git_commit
-from container.image import Image, build, mirror_of, record_of, snapshot_of, verify
+from container.image import Image, build, dated_mirror, mirror_of, record_of, snapshot_of, verify
 from container.machine import Machine
 from container.runtime import version_of
 from tests.commands import python
 from tests.flips import flip
+
+
+class QuietHandler(SimpleHTTPRequestHandler):
+    def log_message(self, *_: object) -> None:
+        pass
+
 
 ANALYSIS, FULL = Image(name="analysis"), Image(name="full")
 
@@ -56,6 +65,29 @@ def test_the_mirror_is_the_environments_then_the_machines(
             UserError, match="no Debian mirror is configured on this machine; give one with --mirror"
         ):
             mirror_of(named, tmp_path)
+
+
+@pytest.mark.parametrize(
+    ("there", "mirror", "found"),
+    [
+        ("archive/debian/20261121T000000Z", "{host}/debian", "{host}/archive/debian/{{snapshot}}"),
+        ("debian/20261121T000000Z", "{host}/debian/", "{host}/debian/{{snapshot}}"),
+        ("archive/debian/20200101T000000Z", "{host}/debian", "{host}/debian"),
+        ("archive/debian/20261121T000000Z", "{host}/own/{{snapshot}}", "{host}/own/{{snapshot}}"),
+    ],
+)
+def test_a_mirror_with_snapshots_gives_the_locks_date(
+    tmp_path: Path, there: str, mirror: str, found: str
+) -> None:
+    (tmp_path / there / "dists/bookworm").mkdir(parents=True)
+    (tmp_path / there / "dists/bookworm/Release").touch()
+    serves = functools.partial(QuietHandler, directory=str(tmp_path))
+    with ThreadingHTTPServer(("127.0.0.1", 0), serves) as server:
+        threading.Thread(target=server.serve_forever, daemon=True).start()
+        host = f"http://127.0.0.1:{server.server_port}"
+        assert dated_mirror(mirror.format(host=host), "20261121T000000Z") == found.format(host=host)
+        server.shutdown()
+    assert dated_mirror(host, "20261121T000000Z", seconds=1) == host, "nobody answers"
 
 
 def test_the_recorded_date_is_read(tmp_path: Path) -> None:

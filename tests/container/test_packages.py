@@ -37,7 +37,7 @@ def test_another_set_of_debian_packages_stops_the_build(
     found = [BASH, Package("deb/debian", "zlib1g", "1.3", "", "22")]
     monkeypatch.setattr(packages, "debian_packages", lambda: found)
     monkeypatch.setattr(packages, "CONTEXT", tmp_path)
-    message = r"not have the packages in debian\.lock: expected zlib1g 1\.2 11, found zlib1g 1\.3 22; use"
+    message = r"not have the packages in debian\.lock: zlib1g 1\.2 11 -> 1\.3 22; use"
     with pytest.raises(UserError, match=message):
         main([])
     assert not (tmp_path / "sbom.json").exists()

@@ -74,6 +74,11 @@ def test_devices_and_jobs_come_in_for_both_families_and_nothing_else_of_the_user
     _, found = command_in(Path("x.sif"), ["claims", "--help"], site)
     families = ("APPTAINERENV", "SINGULARITYENV")
     assert set(found) == {f"{family}_{key}" for family in families for key in given}
+    secrets = dict.fromkeys(("HF_TOKEN", "WANDB_API_KEY", "OTHER_TOKEN"), "secret")
+    for named, passed in (("", []), ("HF_TOKEN OTHER_TOKEN", ["HF_TOKEN", "OTHER_TOKEN"])):
+        site = Machine(environ=given | secrets | {"CLM_OR_MLM_PASS": named}, root=tmp_path)
+        _, found = command_in(Path("x.sif"), ["claims"], site)
+        assert [key for key in secrets if f"APPTAINERENV_{key}" in found] == passed
     assert {found[f"{family}_CUDA_VISIBLE_DEVICES"] for family in families} == {"0,1"}
 
 

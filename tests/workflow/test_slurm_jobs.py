@@ -13,6 +13,7 @@ from workflow.jobs import JOB_KINDS, Job, Workflow, by_marker, save
 from workflow.slurm_jobs import (
     cancelled_numbers,
     comment_of,
+    died_early,
     live_jobs,
     minutes_of,
     prefix_of,
@@ -53,6 +54,52 @@ def test_jobs_are_known_by_their_comments(squeue: Path, tmp_path: Path) -> None:
     squeue.write_text(rows + f"15|PENDING|Priority|0:00|{mine}_uuid|\n")
     with pytest.raises(UserError, match=r"of another target in .* still queued or running \(15\)"):
         live_jobs(JOBS, tmp_path)
+
+
+EARLY = """
+SNAKEMAKE
+Building DAG of jobs...
+Reason: Forced execution
+srun: cluster configuration lacks support for cpu binding
+Reason: Forced execution
+/usr/bin/bash: line 1: module: command not found
+RuleException:
+CalledProcessError in file "Snakefile", line 66:
+"""
+BROKEN = "ImportError: libstdc++.so.6: version `GLIBCXX_3.4.30' not found\n"
+
+
+@pytest.mark.parametrize(
+    ("text", "rows", "attempt", "said"),
+    [
+        (EARLY, "", "", "job 15: /usr/bin/bash: line 1: module: command not found ("),
+        (
+            EARLY + "slurmstepd: error: Detected 1 oom_kill event\n",
+            "",
+            "",
+            "not found | slurmstepd: error: Det",
+        ),
+        (f"Traceback:\n{BROKEN}", "", "", "GLIBCXX_3.4.30' not found ("),
+        (EARLY, "", '{"slurm": "15"}\n', None),
+        (None, "FAILED|JobLaunchFailure", "", "job 16: Slurm says FAILED, JobLaunchFailure"),
+        (EARLY, "FAILED|JobLaunchFailure", "", "job 16: Slurm says FAILED, JobLaunchFailure"),
+        (None, "COMPLETED|None", "", None),
+        (None, "", "", None),
+    ],
+)
+def test_what_died_before_its_commands_is_said(
+    squeue: Path, tmp_path: Path, text: str | None, rows: str, attempt: str, said: str | None
+) -> None:
+    if text is not None:
+        log = tmp_path / "logs/slurm/rule_shards/m_sst2/15.log"
+        log.parent.mkdir(parents=True)
+        log.write_text(text)
+    (tmp_path / CELL.attempts).parent.mkdir(parents=True, exist_ok=True)
+    (tmp_path / CELL.attempts).write_text(attempt)
+    row = f"16|{rows}|0:00|{prefix_of(tmp_path)}_uuid|rule_shards_wildcards_m_sst2\n" if rows else ""
+    squeue.write_text(row)
+    found = died_early([CELL, STAGE], tmp_path)
+    assert found.keys() == ({CELL.marker} if said else set()) and (said or "") in found.get(CELL.marker, "")
 
 
 def test_a_slurm_that_does_not_answer_stops_the_call(squeue: Path, tmp_path: Path) -> None:

@@ -2,6 +2,7 @@
 
 import os
 import signal
+import subprocess
 import threading
 import time
 from dataclasses import replace
@@ -10,19 +11,30 @@ from pathlib import Path
 import pytest
 
 from common.errors import UserError
+from common.provenance import ROOT
 from tests.commands import program
 from workflow.engine import detach, run_workflow
 from workflow.jobs import JOB_KINDS, Job, Workflow, by_marker
-from workflow.slurm_request import check_requests
+from workflow.slurm_request import check_requests, limit_jobs
+from workflow.study_settings import Queue
 
 BIG = Job(kind=JOB_KINDS["model"], name="m", nodes=2, gpus=4, cpus=16, memory_gb=100.0)
 CLUSTER = Workflow(target="all", jobs=by_marker([BIG]), queues={"gpus": {"partition": "gpu"}})
 
 
-def _cluster(folder: Path, monkeypatch: pytest.MonkeyPatch, refused: str, down: str) -> None:
+GENERIC = "Job violates accounting/QOS policy (job submit limit, user's size and/or time limits)"
+
+
+def _cluster(
+    folder: Path,
+    monkeypatch: pytest.MonkeyPatch,
+    refused: str,
+    down: str,
+    said: str = "Requested node configuration is not available",
+) -> None:
     """A Slurm that refuses what holds a pattern, and lists the nodes that are down."""
     monkeypatch.setenv("PATH", f"{folder / 'bin'}:/usr/bin:/bin")
-    said = "sbatch: error: Requested node configuration is not available"
+    said = "\n".join(f"sbatch: error: {line}" for line in said.splitlines())
     program(folder / "bin/sbatch", f'case "$*" in {refused}) echo "{said}" >&2; exit 1;; esac')
     program(folder / "bin/squeue", "")
     program(folder / "bin/sinfo", f"case \"$*\" in *-N*) printf '{down}';; esac")
@@ -36,6 +48,7 @@ SETTINGS = [
     ('*"-p gpu"*', "", "fail", "partition of [jobs.gpus]"),
     ("*--cpus-per-task=16*|*--gres=gpu:4*", "", "fail", "correct gpus_per_node in"),
     ("*", "", "fail", "[jobs.gpus], nodes and cpus"),
+    ('*--mem*100000*|*"-p gpu"*', "", "fail", "[jobs.gpus], nodes and cpus"),
     # Nodes that are down are a warning, unless another setting is wrong.
     ("*--nodes=2*", "n1", "warn", "while n1 are down"),
     ("*", "n1", "warn", "while n1 are down"),
@@ -51,6 +64,75 @@ def test_the_setting_that_is_wrong_is_named(
     _cluster(tmp_path, monkeypatch, refused, down)
     (line,) = check_requests(CLUSTER)
     assert line.status == status and said in line.sentence and "\n" not in line.sentence
+
+
+@pytest.mark.parametrize(
+    ("refused", "said", "status", "words"),
+    [
+        ("*", f"QOSMaxSubmitJobPerUserLimit\n{GENERIC}", "warn", "no more gpus jobs of yours now"),
+        ("*", f"AssocGrpSubmitJobsLimit\n{GENERIC}", "warn", "waits until it does"),
+        ("*", GENERIC, "warn", "waits until it does"),
+        ("*--nodes=2*", GENERIC, "fail", "correct nodes in"),
+        ("*--nodes=2*", f"QOSMaxNodePerUserLimit\n{GENERIC}", "fail", "correct nodes in"),
+    ],
+)
+def test_a_full_queue_is_no_wrong_setting(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch, refused: str, said: str, status: str, words: str
+) -> None:
+    _cluster(tmp_path, monkeypatch, refused, "", said)
+    (line,) = check_requests(CLUSTER)
+    assert line.status == status and words in line.sentence and "\n" not in line.sentence
+
+
+@pytest.mark.parametrize(
+    ("user", "qos", "own", "most"),
+    [
+        ("abc|abc|||", "normal|||", 0, 200),
+        ("abc|abc||50|", "normal|40||", 0, 40),
+        ("abc|abc||50|\nabc|other||3|", "normal||60|", 1, 49),
+        ("abc|abc|small||7", "normal|4||\nsmall|||9", 0, 7),
+        ("abc|abc|||", "normal|1||", 1, None),
+        ("", "", 0, 200),
+    ],
+)
+def test_a_study_submits_no_more_jobs_than_the_site_takes(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch, user: str, qos: str, own: int, most: int | None
+) -> None:
+    monkeypatch.setenv("PATH", f"{tmp_path / 'bin'}:/usr/bin:/bin")
+    rows = f"case \"$*\" in *withassoc*) echo '{user}';; *) echo '{qos}';; esac"
+    program(tmp_path / "bin/sacctmgr", rows if user else "exit 1")
+    workflow, lines = limit_jobs(CLUSTER, own)
+    assert [line.status for line in lines] == (["warn"] if most and most < 200 else [] if most else ["fail"])
+    assert workflow.max_jobs == (most or 200)
+
+
+@pytest.mark.parametrize(
+    ("said", "calls", "code"),
+    [
+        (f"QOSMaxSubmitJobPerUserLimit\nsbatch: error: {GENERIC}", 2, 0),
+        (f"Batch job submission failed: {GENERIC}", 2, 0),
+        (f"QOSMaxCpuPerUserLimit\nsbatch: error: Batch job submission failed: {GENERIC}", 1, 1),
+        ("Invalid account", 1, 1),
+    ],
+)
+def test_a_submission_waits_for_room_in_the_queue_alone(
+    tmp_path: Path, said: str, calls: int, code: int
+) -> None:
+    (tmp_path / "logs/slurm").mkdir(parents=True)
+    slurms = program(
+        tmp_path / "sbatch",
+        'echo "$@" >> calls; [ "$(wc -l < calls)" -gt 1 ] && echo 42 && exit\n'
+        f'echo "sbatch: error: {said}" >&2; exit 1',
+    )
+    ours = ROOT / "workflow/profiles/slurm/bin/sbatch"
+    done = subprocess.run(
+        [ours, "--wrap", "two words"], cwd=tmp_path, env=os.environ | {"CLM_OR_MLM_SBATCH": str(slurms)},
+        capture_output=True, text=True, start_new_session=True,
+    )  # fmt: skip
+    assert (done.returncode, done.stdout) == (code, "" if code else "42\n")
+    assert done.stderr.startswith(f"sbatch: error: {said}") == bool(code)
+    assert (tmp_path / "calls").read_text() == "--wrap two words\n" * calls
+    assert not list((tmp_path / "logs/slurm").iterdir())
 
 
 def test_what_snakemakes_executor_does_not_take_is_said_before_slurm_is_asked(
@@ -72,6 +154,68 @@ def test_of_several_partitions_one_that_is_long_enough_suffices(
     program(tmp_path / "bin/sinfo", "\n".join(f"echo '{name}|{name}|{limit}'" for name, limit in rows))
     (line,) = check_requests(replace(CLUSTER, queues={"gpus": {"partition": "a,b"}}))
     assert line.status == status
+
+
+@pytest.mark.parametrize(
+    ("partitions", "account", "said"),
+    [
+        ("a", "abc", "partition a takes no jobs of account abc"),
+        ("a", "staff", ""),
+        ("a", "", "partition a takes no jobs of account mine"),
+        ("a,b", "abc", ""),
+        ("c", "abc", "partition c takes no jobs of account abc"),
+        ("c", "staff", ""),
+    ],
+)
+def test_accounts_that_a_partition_takes_are_read(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch, partitions: str, account: str, said: str
+) -> None:
+    _cluster(tmp_path, monkeypatch, "none", "")
+    program(tmp_path / "bin/sinfo", "printf 'a|a|infinite\nb|b|infinite\nc|c|infinite\n'")
+    allowed = "*a) echo AllowAccounts=staff,x;; *b) echo AllowAccounts=ALL;; *) echo AllowAccounts=ALL DenyAccounts=abc"
+    program(tmp_path / "bin/scontrol", f'case "$*" in {allowed};; esac')
+    program(tmp_path / "bin/sacctmgr", "echo mine")
+    queue = {"partition": partitions} | ({"account": account} if account else {})
+    (line,) = check_requests(replace(CLUSTER, queues={"gpus": queue}))
+    assert line.status == ("fail" if said else "ok") and said in line.sentence
+
+
+def test_variables_of_sbatch_are_used_as_they_are_checked(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    monkeypatch.setenv("SBATCH_PARTITION", "halfhour")
+    monkeypatch.setenv("SBATCH_ACCOUNT", "other")
+    _cluster(tmp_path, monkeypatch, '*"-A other"*', "")
+    own = Queue(account="abc").options()
+    assert own == {"partition": "halfhour", "account": "abc"}
+    (line,) = check_requests(replace(CLUSTER, queues={"gpus": own}))
+    assert line.status == "ok" and "-A abc -p halfhour" in line.sentence
+    (line,) = check_requests(replace(CLUSTER, queues={"gpus": Queue().options()}))
+    assert "correct account (or SBATCH_ACCOUNT in your shell) in" in line.sentence
+    monkeypatch.setenv("SBATCH_QOS", "dev")
+    said = "echo 'sbatch: error: Invalid qos' >&2; exit 1"
+    program(
+        tmp_path / "bin/sbatch",
+        f'[ -z "$SBATCH_ACCOUNT$SBATCH_PARTITION" ] || exit 1; [ -z "$SBATCH_QOS" ] || {{ {said}; }}',
+    )
+    (line,) = check_requests(replace(CLUSTER, queues={"gpus": own}))
+    assert "(Invalid qos)" in line.sentence and "correct SBATCH_QOS in your shell in" in line.sentence
+
+
+@pytest.mark.parametrize(
+    ("queue", "word", "label"),
+    [
+        (Queue(memory_gb_per_gpu=40.0), "--mem-per-gpu=40000M", "memory_gb_per_gpu of [jobs.gpus]"),
+        (Queue(memory_gb_per_core=3.5), "--mem-per-cpu 3500", "memory_gb_per_core of [jobs.gpus]"),
+        (Queue(), "--mem 100000", "memory_gb in"),
+    ],
+)
+def test_memory_is_asked_for_by_node_gpu_or_core(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch, queue: Queue, word: str, label: str
+) -> None:
+    _cluster(tmp_path, monkeypatch, f'*"{word}"*', "")
+    (line,) = check_requests(replace(CLUSTER, queues={"gpus": queue.options()}))
+    assert f"correct {label}" in line.sentence and line.sentence.count("--mem") == 1
 
 
 def test_a_machine_without_slurm_is_no_login_node(monkeypatch: pytest.MonkeyPatch) -> None:
@@ -140,7 +284,7 @@ def test_what_is_checked_is_what_is_submitted_and_what_the_studys_own_job_asks_f
     noted = tmp_path / "submitted"
     threading.Thread(target=end, daemon=True).start()
     with pytest.raises(SystemExit):
-        run_workflow(workflow, tmp_path / "study", profile="slurm", words=("--retries", "0"))
+        run_workflow(replace(workflow, restarts=0), tmp_path / "study", profile="slurm")
     submitted = []
     for call in _calls(noted):
         place = call.index("-D")

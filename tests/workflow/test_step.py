@@ -5,11 +5,13 @@ import subprocess
 import sys
 import threading
 import time
+from dataclasses import replace
 from pathlib import Path
 
 import pytest
 
 from common.errors import UserError
+from common.files import sha256_file, written
 from common.processes import AGAIN
 from tests.commands import program, python
 from tests.common.test_processes import alive
@@ -183,6 +185,39 @@ def test_the_last_lines_of_a_failed_job_are_printed(
     assert "no_such_verb" in (tmp_path / job.refused).read_text()
 
 
+def test_a_job_whose_rank_hung_is_begun_again(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    job, workflow = _job(tmp_path, ("train", "m"))
+    job = replace(job, checkpoints="step-*", gpus=2)
+    hung = "import sys; print('  exitcode  : 75 (pid: 7)'); sys.exit(1)"
+    monkeypatch.setattr("workflow.step.start_words", lambda *_: [sys.executable, "-c", hung])
+    assert do(job, workflow, tmp_path) == AGAIN
+
+
+def test_an_image_is_hashed_again_only_when_its_file_has_changed(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    job, workflow = _job(tmp_path)
+    (image := tmp_path / "full.sif").write_bytes(b"image")
+    workflow = replace(
+        workflow, image=str(image), image_sha256=sha256_file(image), image_written=written(image)
+    )
+    hashed: list[Path] = []
+
+    def counted(path: Path) -> str:
+        hashed.append(path)
+        return sha256_file(path)
+
+    monkeypatch.setattr(step, "sha256_file", counted)
+    step._refuse_what_cannot_start(job, workflow, tmp_path, "")
+    assert hashed == []
+    os.utime(image, (1, 1))
+    step._refuse_what_cannot_start(job, workflow, tmp_path, "")
+    assert hashed == [image]
+    image.write_bytes(b"other")
+    with pytest.raises(UserError, match="has changed since this study was started"):
+        step._refuse_what_cannot_start(job, workflow, tmp_path, "")
+
+
 def test_processes_are_one_a_gpu_and_an_image_one_a_node() -> None:
     one = Job(kind=JOB_KINDS["model"], name="m", gpus=1)
     assert launcher_of(one, {}) == ([], [])
@@ -220,6 +255,7 @@ RANK = """
 import os, pathlib, sys
 shown = [*(os.environ[name] for name in ("RANK", "LOCAL_RANK", "WORLD_SIZE")), *sys.argv[1:]]
 pathlib.Path(os.environ["RANK"]).write_text(" ".join(shown))
+sys.exit(75 * int(os.environ["RANK"]))
 """
 
 
@@ -227,7 +263,8 @@ def test_torchrun_starts_the_ranks_of_a_node(tmp_path: Path) -> None:
     (tmp_path / "shows.py").write_text(RANK)
     _, words = launcher_of(Job(kind=JOB_KINDS["model"], name="m", gpus=2), {})
     environ = {"PYTHONPATH": str(tmp_path), "OMP_NUM_THREADS": "1"}
-    python("-m", *words[:-1], "shows", "word", cwd=tmp_path, code=0, **environ)
+    ended = python("-m", *words[:-1], "shows", "word", cwd=tmp_path, code=1, **environ)
+    assert step._HUNG.search(ended.stderr.encode()), "a watchdog's exit code"
     assert [(tmp_path / rank).read_text() for rank in "01"] == ["0 0 2 word", "1 1 2 word"]
 
 

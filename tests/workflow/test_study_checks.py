@@ -67,6 +67,30 @@ def test_shards_that_are_too_few_are_counted(tmp_path: Path) -> None:
     assert _shards(workflow_of(MODEL, READY), tmp_path, 1) is None
 
 
+def test_finished_shards_do_without_what_they_were_made_of(tmp_path: Path) -> None:
+    text, tokenizer = (str(tmp_path / "purged" / name) for name in ("*.parquet", "tokenizer"))
+    settings = replace(READY, repeat_text=False, train_tokenizer=0, text=(text,), tokenizer=tokenizer)
+    workflow = workflow_of(MODEL, settings)
+    assert [("purged" in said) for said in _missing(settings, tmp_path)] == [True, True]
+    assert _shards(workflow, tmp_path, workflow.of_kind("shards")[0].tokens) is None
+    assert _missing(settings, tmp_path) == []
+
+
+@pytest.mark.parametrize(
+    ("module", "said"),
+    [("", "command not found"), ("echo 'Unable to locate apptainer/9.9'; exit 1", "locate"), ("true", "")],
+)
+def test_modules_are_loaded_once_before_a_start(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch, module: str, said: str
+) -> None:
+    if module:
+        program(tmp_path / "module", f'echo "$@" > {tmp_path}/loaded\n{module}')
+    monkeypatch.setenv("PATH", f"{tmp_path}:/usr/bin:/bin")
+    found = _missing(replace(READY, modules=("apptainer/9.9",)), tmp_path)
+    assert [said in line and "correct `modules`" in line for line in found] == ([True] if said else [])
+    assert not module or (tmp_path / "loaded").read_text() == "load apptainer/9.9\n"
+
+
 def test_the_sample_of_fineweb_edu_has_tokens_to_spare() -> None:
     assert [sample_of(tokens) for tokens in (1e9, 9.5e9, 90e9, 151.9e9, 400e9)] == [
         "sample-10BT", "sample-100BT", "sample-100BT", "sample-350BT", "the whole of it",
@@ -90,8 +114,34 @@ def test_memory_limits_and_folders_are_warned_of(tmp_path: Path) -> None:
     assert "limit_hours" in _cautions(StudySettings(limit_hours=0.05))
     assert "64 workers share 8 cores" in _cautions(StudySettings(tuning_options=("--workers", "64")))
     assert "384 ids, but 1b has rows for 128,256" in _cautions(StudySettings(train_tokenizer=384))
+    own = {"HF_HOME": "$NO_SUCH/cache", "OMP_PLACES": "$SLURM_JOB_ID", "OMP_X": "$HOME"}
+    assert "HF_HOME is $NO_SUCH/cache, but NO_SUCH is not set here" in _cautions(
+        StudySettings(environment=own)
+    )
+    assert "OMP_" not in _cautions(StudySettings(environment=own))
     for place in ("/no/such/folder", "$NO_SUCH"):
         assert f"{place} does not exist here" in _cautions(StudySettings(binds=(place,)))
+
+
+def test_hub_text_without_a_network_needs_no_site(tmp_path: Path) -> None:
+    settings = replace(READY, text=("hf:owner/name",), offline=True)
+    lines = check_settings(settings, workflow_of(MODEL, settings), tmp_path, "slurm")
+    assert "compute nodes lack (offline = true)" in next(
+        line.sentence for line in lines if line.what == "text"
+    )
+
+
+def test_a_dry_run_leaves_no_files_and_an_address_is_no_image(
+    tmp_path: Path, capsys: pytest.CaptureFixture[str]
+) -> None:
+    assert main(["workflow", "tiny", "--dir", str(tmp_path / "study"), "--dry-run"]) == 0
+    assert not (tmp_path / "study").exists()
+    assert (
+        f"all in {tmp_path / 'study'}" in (said := capsys.readouterr().out)
+        and "(the start refuses" not in said
+    )
+    with pytest.raises(UserError, match=r"--image docker://foo/bar is an address"):
+        main(["workflow", "tiny", "--dir", str(tmp_path), "--dry-run", "--image", "docker://foo/bar"])
 
 
 def test_the_dry_run_lists_them_all(tmp_path: Path, capsys: pytest.CaptureFixture[str]) -> None:

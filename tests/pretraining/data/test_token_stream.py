@@ -6,6 +6,7 @@ import tempfile
 import time
 from concurrent.futures import ThreadPoolExecutor
 from pathlib import Path
+from typing import Any
 
 import numpy as np
 import pytest
@@ -129,6 +130,43 @@ def test_what_has_not_changed_is_hashed_once(
         second.read(0, second.tokens)
         first.read(0, first.tokens)
     assert sorted(hashed) == [f"shard.{number:05}.mds" for number in range(len(second.shards))]
+
+
+def test_a_shard_is_opened_once_and_its_time_of_use_is_written_once_a_minute(
+    room: Path, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    opened: list[Path] = []
+    touched: list[Any] = []
+    original, touch = VerifiedFile.open, os.utime
+
+    def opens(self: VerifiedFile) -> int:
+        opened.append(self.path)
+        return original(self)
+
+    def touches(file: Any, **times: Any) -> None:
+        touched.append(file)
+        touch(file, **times)
+
+    monkeypatch.setattr(VerifiedFile, "open", opens)
+    reader = stream(room / "out", "train", tmp_path / "cache")
+    whole = reader.read(0, reader.tokens)
+    opened.clear()
+    monkeypatch.setattr(os, "utime", touches)
+    draw, now = random.Random(0), time.time()
+    for start in (draw.randrange(reader.tokens - 100) for _ in range(1000)):
+        assert (reader.read(start, start + 100) == whole[start : start + 100]).all()
+    assert not opened and not touched
+    monkeypatch.setattr(time, "time", lambda: now + 61)
+    assert (reader.read(0, reader.tokens) == whole).all() and len(touched) == len(reader.shards)
+    monkeypatch.undo()
+    # One that another process has removed is made again, and its descriptor is closed.
+    gone = reader._descriptors[0]
+    Path(f"/proc/self/fd/{gone}").readlink().unlink()
+    reader.read(0, 5)
+    assert Path(f"/proc/self/fd/{reader._descriptors[0]}").readlink().exists()
+    held_open = list(reader._descriptors.values())
+    del reader
+    assert not any(Path(f"/proc/self/fd/{number}").exists() for number in held_open)
 
 
 def test_hostile_shards_are_refused(room: Path, tmp_path: Path) -> None:

@@ -6,6 +6,7 @@ from dataclasses import replace
 import pytest
 
 from common.errors import UserError
+from common.provenance import ROOT
 from pretraining.paper_settings import SHAPES, Shape
 from pretraining.plan.devices import (
     DEVICES,
@@ -13,12 +14,14 @@ from pretraining.plan.devices import (
     MEASURED,
     device_of,
     find_device,
+    gradient_seconds,
     largest_microbatch,
     mfu,
     reached,
     training_gb,
 )
 from pretraining.plan.flops import model_flops_per_token
+from tests.speed.nodes import table
 
 
 @pytest.mark.parametrize(
@@ -75,6 +78,20 @@ def test_mfu_is_the_share_of_the_peak_rate_of_all_devices() -> None:
     assert mfu(0.4 * 989.4e12 / flops, flops, "NVIDIA H200") == pytest.approx(0.4)
     assert mfu(0.8 * 989.4e12 / flops, flops, "NVIDIA H200", devices=2) == pytest.approx(0.4)
     assert mfu(1.0, flops, "cpu") is None
+
+
+@pytest.mark.parametrize(
+    ("size", "device", "processes", "seconds"),
+    [("1b", "H100", 192, 0.28), ("610m", "H100", 192, 0.15), ("210m", "H100", 192, 0.06), ("1b", "H100", 1, 0.0),
+     ("1b", "MI250X", 192, 0.0)],
+)  # fmt: skip
+def test_gradients_take_bytes_by_processes_over_the_network(
+    size: str, device: str, processes: int, seconds: float
+) -> None:
+    """By a ring at 40 GB/s; the paper's own hours on MI250X include it."""
+    found = gradient_seconds(SHAPES[size], DEVICES[device], processes, 40e9)
+    assert found == pytest.approx(seconds, abs=0.005)
+    assert "\n".join(table()) in (ROOT / "docs/hpc.md").read_text("utf-8")
 
 
 @pytest.mark.parametrize("size", MEASURED)

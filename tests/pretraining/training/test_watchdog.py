@@ -2,6 +2,7 @@
 
 import logging
 import time
+from collections.abc import Iterator
 
 import pytest
 import torch
@@ -26,11 +27,38 @@ def test_a_slow_rank_says_so_itself(own: float, is_slow: bool, caplog: pytest.Lo
         times.backward()
         times.count()
     times._total = 3 * own
-    assert times.by_rank("stage", 100) == pytest.approx([1.0, 1.1, own, 0.9]) and times.steps == 0
+    seconds, _ = times.by_rank("stage", 100)
+    assert seconds == pytest.approx([1.0, 1.1, own, 0.9]) and times.steps == 0
     told = [record for record in caplog.records if record.levelno == logging.WARNING]
     assert len(told) == is_slow
     if is_slow:
         assert all(words in caplog.text for words in ("rank 2", "1.6 s", "theirs 1 s", "steps 98 to 100"))
+
+
+class Two(Ranks):
+    """The second of two processes, of which the other takes 0.05 s for all it does."""
+
+    def each(self, value: float) -> list[float]:
+        return [0.05, value]
+
+
+@pytest.mark.parametrize(("delay", "is_late"), [(0.0, False), (0.08, True)])
+def test_a_rank_that_waits_for_its_data_is_named(
+    delay: float, is_late: bool, caplog: pytest.LogCaptureFixture
+) -> None:
+    def batches() -> Iterator[int]:
+        for number in range(4):
+            time.sleep(delay if number else 0.3)  # the first is that of the start
+            yield number
+
+    times = OwnTime(Two(rank=1, world=2, device=torch.device("cpu")))
+    for _ in times.reading(batches()):
+        times.begin()
+        times.backward()
+        times.count()
+    _, waits = times.by_rank("stage", 4)
+    assert 0.75 * delay <= waits[1] < 0.2
+    assert ("rank 1" in caplog.text and "waits for its data" in caplog.text) == is_late
 
 
 def test_own_time_ends_with_the_last_backward_pass() -> None:

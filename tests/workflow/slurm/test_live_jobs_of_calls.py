@@ -89,6 +89,28 @@ def test_jobs_outlive_the_call_and_the_next_waits_for_them(
     assert "of an earlier run that are still queued or running" in study.text()
 
 
+@pytest.mark.parametrize("most", [1, 3])
+def test_a_full_submit_limit_is_waited_for_and_no_job_is_lost(
+    slurm: PrivateSlurm, tmp_path: Path, most: int
+) -> None:
+    def limit(number: int) -> None:
+        slurm.output("sacctmgr", "-i", "modify", "qos", "normal", "set", f"MaxSubmitJobsPerUser={number}")
+
+    study = Study(slurm, tmp_path)
+    limit(most)
+    try:
+        first = study.start()
+        study.wait_until((tmp_path / "logs/slurm/waiting").is_file, first)
+        assert len(slurm.output("squeue", "-h").splitlines()) == most
+        first.kill()
+        first.wait()
+        study.finish(study.start())
+    finally:
+        limit(-1)
+    assert study.submitted() == ONCE
+    assert study.repeated() == (0, 0)
+
+
 def test_a_killed_controller_is_started_again_by_its_call(slurm: PrivateSlurm, tmp_path: Path) -> None:
     study = Study(slurm, tmp_path)
     call = study.start()
