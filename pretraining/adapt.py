@@ -18,8 +18,7 @@ from pathlib import Path
 from typing import Any
 
 from common.errors import UserError
-from common.files import write_text
-from common.reading import read_json
+from common.manifest import read_manifest, write_manifest
 from common.settings import FileSettings, assignments, read_settings, values_of
 from pretraining.models import (
     OBJECTIVES,
@@ -30,7 +29,7 @@ from pretraining.models import (
     make_stages,
     parse_objective,
 )
-from pretraining.plan.config import TrainingConfig
+from pretraining.plan.config import RESULTS, TrainingConfig
 from pretraining.plan.study_plan import Study, Targets, targets_of
 from pretraining.starts import Start
 
@@ -205,6 +204,8 @@ def at_best_rate(
     Raises:
         UserError: as `train`, there is no validation, or the loss is not finite at any of the rates.
     """
+    from pretraining.data.remote_shards import find_shards
+    from pretraining.data.shard_manifest import load_manifest
     from pretraining.training.log import LOG, read_log
     from pretraining.training.stage import DivergedError
     from pretraining.training.train import train
@@ -213,12 +214,16 @@ def at_best_rate(
         raise UserError("--sweep chooses a rate by its validation loss; leave out --set eval_sequences=0")
     peak = made.config.optimizer.peak_lr
     steps = max(_FEWEST, round(_SHARE * made.updates))
-    changes = (made.objective, *made.changes)
-    tried_with = {"start": made.start.identity, "peak_lr": peak, "steps": steps, "changes": changes}
+    folder, _remote = find_shards(data)  # a copy lives as long as what brought it
+    settings = {**made.config.recipe(), "eval_sequences": made.config.record.eval_sequences}
+    tried_with = json.loads(json.dumps({
+        "results": RESULTS, "start": made.start.identity, "data": load_manifest(folder)["sha256"],
+        "objective": made.objective, "steps": [steps, made.updates], "settings": settings,
+    }))  # fmt: skip
     path, folder = out / "sweep.json", out / "sweep"
-    found = read_json(path, "remove it") if path.is_file() else {}
+    found = read_manifest(path, "remove it") if path.is_file() else {}
     record = read_settings(_Tried, found, str(path), remedy="remove it")
-    losses = record.losses if record.tried_with == tried_with else {}
+    losses = record.losses if found.get("tried_with") == tried_with else {}
     for factor in () if losses else _FACTORS:
         rate = f"{peak * factor:.2g}"
         tried = replace(made, steps=steps, tokens=None, changes=(*made.changes, f"peak_lr={rate}"))
@@ -230,7 +235,8 @@ def at_best_rate(
             ):  # fmt: skip
                 return None
             rows = list(read_log(folder / rate / "stages" / last.name / LOG))
-            losses[rate] = next(row["loss"] for row in reversed(rows) if row["split"] == "validation")
+            loss = next(row["loss"] for row in reversed(rows) if row["split"] == "validation")
+            losses |= {rate: loss} if math.isfinite(loss) else {}
         except DivergedError as error:
             log.warning("peak_lr = %s: %s", rate, error)
     if not losses:
@@ -238,7 +244,7 @@ def at_best_rate(
             f"no rate from {peak * min(_FACTORS):.2g} on can be trained at; give --set peak_lr=RATE"
         )
     best = min(losses, key=lambda rate: losses[rate])
-    write_text(path, json.dumps({"tried_with": tried_with, "losses": losses}, indent=1) + "\n")
+    write_manifest(path, {"tried_with": tried_with, "losses": losses})
     for checkpoint in folder.glob("*/stages/*/step-*"):  # other processes may still read the logs
         shutil.rmtree(checkpoint, ignore_errors=True)
     found = ", ".join(f"{rate}: {loss:.3f}" for rate, loss in losses.items())

@@ -13,7 +13,8 @@ from safetensors.torch import load_file, save_file
 from benchmarks.finetuning.encoders import load
 from benchmarks.finetuning.heads import TokenHead, token_head
 from clm_or_mlm.__main__ import main
-from common.errors import UserError
+from common.manifest import manifest_text, read_manifest, write_manifest
+from pretraining.data.shard_manifest import load_manifest
 from pretraining.data.tokenizer import train_tokenizer
 from pretraining.model.encoder_folder import checked_encoder
 from pretraining.training.log import read_log
@@ -89,9 +90,20 @@ def test_three_rates_are_tried_once_and_a_shift_is_recorded_for_heads(
     assert isinstance(head, TokenHead) and head.shift == 1
     main(words)
     assert caplog.text.count("step 0 to") == 4 and "nothing to do" in caplog.text
-    (tmp_path / "sweep.json").write_text('{"losses": [3]}')
-    with pytest.raises(UserError, match=r"sweep\.json: losses takes a table, .*; remove it"):
-        main(words)
+    text = (tmp_path / "sweep.json").read_text()
+    content = read_manifest(tmp_path / "sweep.json", "")
+    assert content["tried_with"]["data"] == load_manifest(place / "shards")["sha256"]
+    damages = [text.replace(best, "1e9"), "[]", "", '{"losses": {"0.1": "low"}}', '{"losses": [3]}']
+    for damage in (*damages, manifest_text({"losses": [3]}), manifest_text({"losses": {"1": "low"}})):
+        (tmp_path / "sweep.json").write_text(damage)
+        with refused("sweep.json", "remove it"):
+            main(words)
+    write_manifest(
+        tmp_path / "sweep.json", content | {"losses": {"1e9": 0.1}, "tried_with": {"data": "other"}}
+    )
+    caplog.clear()
+    main(words)
+    assert caplog.text.count("step 0 to") == 3 and f"peak_lr = {best}: " in caplog.text
 
 
 def test_a_trunks_checkpoint_is_a_start(place: Path, tmp_path: Path) -> None:
