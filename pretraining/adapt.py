@@ -247,8 +247,8 @@ def at_best_rate(
     write_manifest(path, {"tried_with": tried_with, "losses": losses})
     for checkpoint in folder.glob("*/stages/*/step-*"):  # other processes may still read the logs
         shutil.rmtree(checkpoint, ignore_errors=True)
-    found = ", ".join(f"{rate}: {loss:.3f}" for rate, loss in losses.items())
-    log.info("peak_lr = %s: the lowest validation loss after %d steps (%s)", best, steps, found)
+    said = ", ".join(f"{rate}: {loss:.3f}" for rate, loss in losses.items())
+    log.info("peak_lr = %s: the lowest validation loss after %d steps (%s)", best, steps, said)
     return replace(made, changes=(*made.changes, f"peak_lr={float(best)}"))
 
 
