@@ -40,6 +40,7 @@ _RATES = ((100e6, 5e-4), (300e6, 2e-4), (2e9, 1e-4), (math.inf, 2e-5))
 _MUCH = 1e9
 """Tokens from which a decayed start is trained at the whole rate."""
 _LENGTH, _TOKENS = 512, 2**18
+_MOST_STEPS = 99_999_999  # eight digits name a checkpoint
 _WARMUP, _DECAY = 0.03, 0.2
 _LAST_RATIO = 15
 """Masking ratio of the decay, in percent."""
@@ -75,6 +76,10 @@ class Adaptation:
             raise UserError(
                 f"--objective {self.objective} looks back only, and makes no encoder; give mlm30 or another ratio"
             )
+        if self.tokens is not None and not math.isfinite(self.tokens):
+            raise UserError(f"--tokens must be a number, not {self.tokens}")
+        if self.updates > _MOST_STEPS:
+            raise UserError(f"give at most {_MOST_STEPS:,} steps, not {str(self.updates)[:20]}")
         if self.updates < 2:
             raise UserError(
                 f"give at least 2 steps, not {self.updates}: one takes {self._batches.tokens_per_step:,.0f} tokens"
