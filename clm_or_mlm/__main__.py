@@ -52,10 +52,9 @@ GROUPS: Mapping[str, Mapping[str, Verb]] = {
         "shards": Verb("pretraining.commands:shards", "Convert documents to training shards"),
         "train": Verb("pretraining.commands:train", "Pretrain a model, or one stage of its plan"),
         "adapt": Verb("pretraining.commands:adapt", "Make an encoder of an existing model"),
-        "check": Verb("pretraining.commands:check", "Check an encoder's files, direction and vector"),
+        "check": Verb("clm_or_mlm.check_command:check", "Check an encoder, shards, a store or a training"),
         "settings": Verb("pretraining.commands:settings", "Print the settings of `train` and what they mean"),
         "tokenizer": Verb("pretraining.commands:tokenizer", "Convert or train a tokenizer"),
-        "pretraining verify": Verb("pretraining.commands:verify", "Compare shards with their hashes"),
         "pretraining export": Verb("pretraining.commands:export", "Export a checkpoint as a Hugging Face model"),
     },
     "Fine-tune": {

@@ -20,6 +20,16 @@ _MODULES = "modules.json"
 """What sentence-transformers lists the parts of a model in."""
 _CARDS = ("README.md", "LICENSE", "LICENSE.txt", "LICENSE.md")
 """Files that say a licence, the surest first."""
+_MOST = {
+    **dict.fromkeys(("num_hidden_layers", "n_layer", "n_layers"), 2_000),
+    **dict.fromkeys(("hidden_size", "n_embd", "dim", "d_model"), 2**17),
+    **dict.fromkeys(("intermediate_size", "n_inner", "hidden_dim", "ffn_dim"), 2**20),
+    **dict.fromkeys(
+        ("num_attention_heads", "n_head", "n_heads", "num_key_value_heads", "num_local_experts"), 2**12
+    ),
+    "vocab_size": 2**24,
+}
+"""What a stranger's config.json can ask of memory and time, above the largest models of today."""
 _REMEDY = "give a Hugging Face model folder"
 _AGAIN = "fetch the model again"
 
@@ -92,6 +102,9 @@ def read_object(path: Path) -> dict[str, Any]:
     found = read_json(path, _AGAIN)
     if not isinstance(found, dict):
         raise UserError(f"{path} is not a JSON object; {_AGAIN}")
+    for name in _MOST.keys() & found.keys():
+        if isinstance(number := found[name], int | float) and not abs(number) <= _MOST[name]:
+            raise UserError(f"{path}: {name} is {str(number)[:20]}, more than any model's; {_AGAIN}")
     return found
 
 

@@ -18,8 +18,7 @@ from pathlib import Path
 from typing import Any
 
 from common.errors import UserError
-from common.files import write_text
-from common.reading import read_json
+from common.manifest import read_manifest, write_manifest
 from common.settings import FileSettings, assignments, read_settings, values_of
 from pretraining.models import (
     OBJECTIVES,
@@ -30,7 +29,7 @@ from pretraining.models import (
     make_stages,
     parse_objective,
 )
-from pretraining.plan.config import TrainingConfig
+from pretraining.plan.config import RESULTS, TrainingConfig
 from pretraining.plan.devices import Device, largest_microbatch
 from pretraining.plan.study_plan import Plan, Study, Targets, targets_of
 from pretraining.starts import Start
@@ -44,6 +43,7 @@ _PASSES = 20
 _MUCH = 1e9
 """Tokens from which a decayed start is trained at the whole rate."""
 _LENGTH, _TOKENS = 512, 2**18
+_MOST_STEPS = 99_999_999  # eight digits name a checkpoint
 _WARMUP, _DECAY = 0.03, 0.2
 _LAST_RATIO = 15
 """Masking ratio of the decay, in percent."""
@@ -79,6 +79,10 @@ class Adaptation:
             raise UserError(
                 f"--objective {self.objective} looks back only, and makes no encoder; give mlm30 or another ratio"
             )
+        if self.tokens is not None and not math.isfinite(self.tokens):
+            raise UserError(f"--tokens must be a number, not {self.tokens}")
+        if self.updates > _MOST_STEPS:
+            raise UserError(f"give at most {_MOST_STEPS:,} steps, not {str(self.updates)[:20]}")
         if self.updates < 2:
             raise UserError(
                 f"give at least 2 steps, not {self.updates}: one takes {self._batches.tokens_per_step:,.0f} tokens"
@@ -235,6 +239,8 @@ def at_best_rate(
     Raises:
         UserError: as `train`, there is no validation, or the loss is not finite at any of the rates.
     """
+    from pretraining.data.remote_shards import find_shards
+    from pretraining.data.shard_manifest import load_manifest
     from pretraining.training.log import LOG, read_log
     from pretraining.training.stage import DivergedError
     from pretraining.training.train import train
@@ -243,12 +249,16 @@ def at_best_rate(
         raise UserError("--sweep chooses a rate by its validation loss; leave out --set eval_sequences=0")
     peak = made.config.optimizer.peak_lr
     steps = max(_FEWEST, round(_SHARE * made.updates))
-    changes = (made.objective, *made.changes)
-    tried_with = {"start": made.start.identity, "peak_lr": peak, "steps": steps, "changes": changes}
+    folder, _remote = find_shards(data)  # a copy lives as long as what brought it
+    settings = {**made.config.recipe(), "eval_sequences": made.config.record.eval_sequences}
+    tried_with = json.loads(json.dumps({
+        "results": RESULTS, "start": made.start.identity, "data": load_manifest(folder)["sha256"],
+        "objective": made.objective, "steps": [steps, made.updates], "settings": settings,
+    }))  # fmt: skip
     path, folder = out / "sweep.json", out / "sweep"
-    found = read_json(path, "remove it") if path.is_file() else {}
+    found = read_manifest(path, "remove it") if path.is_file() else {}
     record = read_settings(_Tried, found, str(path), remedy="remove it")
-    losses = record.losses if record.tried_with == tried_with else {}
+    losses = record.losses if found.get("tried_with") == tried_with else {}
     for factor in () if losses else _FACTORS:
         rate = f"{peak * factor:.2g}"
         tried = replace(made, steps=steps, tokens=None, changes=(*made.changes, f"peak_lr={rate}"))
@@ -260,7 +270,8 @@ def at_best_rate(
             ):  # fmt: skip
                 return None
             rows = list(read_log(folder / rate / "stages" / last.name / LOG))
-            losses[rate] = next(row["loss"] for row in reversed(rows) if row["split"] == "validation")
+            loss = next(row["loss"] for row in reversed(rows) if row["split"] == "validation")
+            losses |= {rate: loss} if math.isfinite(loss) else {}
         except DivergedError as error:
             log.warning("peak_lr = %s: %s", rate, error)
     if not losses:
@@ -268,11 +279,11 @@ def at_best_rate(
             f"no rate from {peak * min(_FACTORS):.2g} on can be trained at; give --set peak_lr=RATE"
         )
     best = min(losses, key=lambda rate: losses[rate])
-    write_text(path, json.dumps({"tried_with": tried_with, "losses": losses}, indent=1) + "\n")
+    write_manifest(path, {"tried_with": tried_with, "losses": losses})
     for checkpoint in folder.glob("*/stages/*/step-*"):  # other processes may still read the logs
         shutil.rmtree(checkpoint, ignore_errors=True)
-    found = ", ".join(f"{rate}: {loss:.3f}" for rate, loss in losses.items())
-    log.info("peak_lr = %s: the lowest validation loss after %d steps (%s)", best, steps, found)
+    said = ", ".join(f"{rate}: {loss:.3f}" for rate, loss in losses.items())
+    log.info("peak_lr = %s: the lowest validation loss after %d steps (%s)", best, steps, said)
     return replace(made, changes=(*made.changes, f"peak_lr={float(best)}"))
 
 

@@ -143,21 +143,6 @@ def shards(
     build(source, tokenizer, out, settings, begin=begin_of_text, end=end_of_text, workers=workers)
 
 
-def verify(data: Annotated[Path, Parameter(metavar="DIR")], /) -> int:
-    """Compare every file in a folder of shards with its hash; exit code 1 if any is damaged.
-
-    example: clm-or-mlm pretraining verify shards/
-
-    Args:
-        data: folder of the shards
-    """
-    from pretraining.data import shard_manifest
-
-    problems = shard_manifest.verify(data)
-    sys.stdout.writelines(f"{line}\n" for line in problems or [f"{data}: all files match the manifest"])
-    return int(bool(problems))
-
-
 def tokenizer(
     *,
     out: Annotated[Path, Parameter(metavar="DIR")],
@@ -389,16 +374,3 @@ def adapt(
         sys.stdout.write(f"{write_merged(made.start, finished, merge)}\n")
     sys.stdout.write(f"{finished}\n")
     return None
-
-
-def check(model: Annotated[Path, Parameter(metavar="FOLDER")], /) -> None:
-    """Check an exported encoder: its files, that it sees both sides in plain transformers, and its stored vector.
-
-    example: clm-or-mlm check encoder/models/smollm2-mlm30-3815
-
-    Args:
-        model: a model folder
-    """
-    from pretraining.model.encoder_folder import checked_encoder
-
-    sys.stdout.writelines(f"{line}\n" for line in checked_encoder(model))

@@ -31,6 +31,7 @@ from common.errors import UserError, nearest
 from common.files import write_text
 from common.locks import is_locked
 from common.manifest import FILES, check_files
+from common.reading import read_bounded, strict_json
 from common.tables import plain_table
 
 
@@ -179,8 +180,9 @@ def _note(store: Path, model: str, dataset: str) -> Path:
 
 def _noted(store: Path, model: str, dataset: str) -> set[tuple[float, int]]:
     try:
-        return {(float(lr), int(seed)) for lr, seed in json.loads(_note(store, model, dataset).read_bytes())}
-    except (OSError, ValueError, TypeError):
+        asked = strict_json(read_bounded(_note(store, model, dataset)))
+        return {(float(lr), int(seed)) for lr, seed in asked}
+    except (OSError, ValueError, TypeError, OverflowError, UserError):
         return set()
 
 

@@ -45,7 +45,7 @@ Fetch = Callable[[str, Path, Callable[[], object]], None]
 
 DISK_FULL = (errno.ENOSPC, errno.EDQUOT)
 """Numbers of the errors of a full disk."""
-_REMEDY = "`clm-or-mlm pretraining verify` lists all such files"
+_REMEDY = "`clm-or-mlm check` lists all such files"
 
 
 class TokenStream:

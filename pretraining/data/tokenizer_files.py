@@ -28,6 +28,8 @@ GENERATION, _MODEL = "generation_config.json", "config.json"
 COMPANIONS = (_CONFIG, _MAP, GENERATION, _MODEL)
 """Files next to a tokenizer.json that may name its special tokens, the surest first."""
 
+_MOST_ROWS = 2**24
+
 _ENDS = {
     SPECIAL_TOKENS.end: SPECIAL_TOKENS.begin, "<|endoftext|>": "<|endoftext|>", "</s>": "<s>", "[SEP]": "[CLS]",
     "<eos>": "<bos>", "<|im_end|>": None,
@@ -103,6 +105,8 @@ def read_tokenizer(path: Path) -> TokenizerFiles:
         mask = _name_a_mask(content, {end, special.get("pad_token")})
         added = [int(item["id"]) for item in content["added_tokens"]]
         rows = 1 + max([*added, *_numbers(content["model"].get("vocab", {}))])
+        if not 0 < rows <= _MOST_ROWS or min(added, default=0) < 0:
+            raise ValueError(f"an id that no embedding has, below 0 or above {_MOST_ROWS:,}")
     except (KeyError, TypeError, ValueError, AttributeError, IndexError) as error:
         what = f"no {error}" if isinstance(error, KeyError) else first_line(error)
         raise UserError(f"{file}: not a tokenizer.json: {what}; fetch the model again") from None

@@ -59,6 +59,8 @@ logger = logging.getLogger(__name__)
 LogRow = dict[str, float | int | str | list[float]]
 """A row of the log, with what was measured on the clock."""
 _STEPS_BY_RANK, _FIRST_STEPS = 50, 3
+EARLIER = "earlier_precision"
+"""Key of a checkpoint and a model: the other precision in which it was trained up to a step, by that step."""
 _LOST = ("gloo/transport", "remote process exited")
 """What gloo and NCCL say where the other end of a connection is gone."""
 
@@ -141,10 +143,14 @@ class StageTraining(Callback):  # type: ignore[misc]  # composer is untyped
         self.done, self.stopped = StageProgress(), False
         if start is not None:
             checkpoints.restore(start, self.model, self.optimizer)
-            self.done = StageProgress(step=start.step, tokens=int(checkpoints.load_state(start)["tokens"]))
+            state = checkpoints.load_state(start)
+            self.done = StageProgress(step=start.step, tokens=int(state["tokens"]))
         self.computed = {
             "precision": "bf16" if context.bf16 else "fp32", "compile": "off", "attention": attention,
         }  # fmt: skip
+        self.earlier = {} if start is None else dict(state.get(EARLIER, {}))
+        if start is not None and state["precision"] != self.computed["precision"]:
+            self.earlier[str(start.step)] = state["precision"]
         self.batches = StageBatches(
             context.data_of(stage), stage, config, ranks,
             spans=context.plan.steps_on_its_data(stage), is_padded=BACKENDS[attention].fixed_shapes,
@@ -395,6 +401,7 @@ class StageTraining(Callback):  # type: ignore[misc]  # composer is untyped
             "ratio": stage.ratio,
             "tokens": self.done.tokens,
             **self.computed,
+            **({EARLIER: self.earlier} if self.earlier else {}),
             **self.context.identity(stage),
             "interventions": self.context.config.interventions(step),
         }

@@ -54,7 +54,7 @@ from pretraining.training import checkpoints
 from pretraining.training.context import TrainingContext
 from pretraining.training.log import LOG, log_text, read_log
 from pretraining.training.ranks import Ranks
-from pretraining.training.stage import StageTraining
+from pretraining.training.stage import EARLIER, StageTraining
 
 logger = logging.getLogger(__name__)
 
@@ -247,7 +247,7 @@ def _export(
         "recipe": context.config.recipe(),
         "data_source": _source_of(data),
         **({"data_source_of_stages": other} if other else {}),
-        **{key: state[key] for key in ("precision", "compile", "attention")},
+        **{key: state[key] for key in ("precision", EARLIER, "compile", "attention") if key in state},
         **context.identity(last),
         "interventions": state["interventions"],
         **({"log_lacks": lacks} if lacks else {}),

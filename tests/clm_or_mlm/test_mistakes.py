@@ -36,7 +36,7 @@ MISTAKES = {
     "shards": "shards needs --source",
     "shards --source x --out y": "shards needs --tokenizer",
     "shards --source x --tokenizer y --out z --validation-share 0": "--validation-share",
-    "pretraining verify .": "no shards here; write them",
+    "check .": "is no model folder",
     "tokenizer --out x": "either --convert or --train",
     "tokenizer --source x": "--out instead of --source",
     "train": "train needs MODEL (see python -m clm_or_mlm train --help)",

@@ -149,7 +149,7 @@ def tokens_beside(path: Path) -> list[int]:
     return tokens_of(path.parent.parent)
 
 
-VERIFY = "pretraining verify {at}/data"
+VERIFY = "check {at}/data"
 FORMATS = [
     FileFormat("index", lambda at: shards(at) / "train/index.json", tokens_beside, VERIFY, share=0.25),
     FileFormat("shard", lambda at: shards(at) / "train/shard.00000.mds.zstd", tokens_beside, VERIFY, share=0.25),

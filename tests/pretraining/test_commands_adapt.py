@@ -16,6 +16,8 @@ from benchmarks.finetuning.encoders import load
 from benchmarks.finetuning.heads import TokenHead, token_head
 from clm_or_mlm.__main__ import main
 from common.errors import UserError
+from common.manifest import manifest_text, read_manifest, write_manifest
+from pretraining.data.shard_manifest import load_manifest
 from pretraining.data.tokenizer import train_tokenizer
 from pretraining.model.encoder_folder import checked_encoder
 from pretraining.training.log import read_log
@@ -95,9 +97,20 @@ def test_three_rates_are_tried_once_and_a_shift_is_recorded_for_heads(
     assert isinstance(head, TokenHead) and head.shift == 1
     main(words)
     assert caplog.text.count("step 0 to") == 4 and "nothing to do" in caplog.text
-    (tmp_path / "sweep.json").write_text('{"losses": [3]}')
-    with pytest.raises(UserError, match=r"sweep\.json: losses takes a table, .*; remove it"):
-        main(words)
+    text = (tmp_path / "sweep.json").read_text()
+    content = read_manifest(tmp_path / "sweep.json", "")
+    assert content["tried_with"]["data"] == load_manifest(place / "shards")["sha256"]
+    damages = [text.replace(best, "1e9"), "[]", "", '{"losses": {"0.1": "low"}}', '{"losses": [3]}']
+    for damage in (*damages, manifest_text({"losses": [3]}), manifest_text({"losses": {"1": "low"}})):
+        (tmp_path / "sweep.json").write_text(damage)
+        with refused("sweep.json", "remove it"):
+            main(words)
+    write_manifest(
+        tmp_path / "sweep.json", content | {"losses": {"1e9": 0.1}, "tried_with": {"data": "other"}}
+    )
+    caplog.clear()
+    main(words)
+    assert caplog.text.count("step 0 to") == 3 and f"peak_lr = {best}: " in caplog.text
 
 
 def test_more_than_twenty_passes_over_the_text_are_asked_for_by_name(place: Path, tmp_path: Path) -> None:
@@ -171,6 +184,10 @@ _PLAIN = {
 _SINKS = {**_PLAIN, "num_key_value_heads": 2, "num_local_experts": 2, "num_experts_per_tok": 1, "head_dim": 8}
 
 
+def _large(name: str) -> Callable[[Path], None]:
+    return lambda start: os.truncate(start / name, 2**30)
+
+
 def _missing(name: str) -> Callable[[Path], None]:
     return lambda start: (start / name).unlink()
 
@@ -187,6 +204,10 @@ def _missing(name: str) -> Callable[[Path], None]:
         (_config(vision_config={"depth": 2}), ["images", "text alone"]),
         (_config(quantization_config={"bits": 4}), ["quantised", "bf16"]),
         (_config(is_encoder_decoder=True), ["encoder-decoder"]),
+        (_config(num_hidden_layers=200_000), ["config.json: num_hidden_layers is 200000", "more than any"]),
+        (_config(hidden_size=10**400), ["config.json: hidden_size is", "more than any"]),
+        (_large("README.md"), ["README.md has", "more than the limit"]),
+        (_large("tokenizer.json"), ["tokenizer.json has", "more than the limit"]),
         (_config(model_type="unheard_of"), ["cannot be loaded", "unheard_of"]),
         (
             _config(model_type="unheard_of", auto_map={"AutoConfig": "code.Config", "AutoModel": "code.Model"}),
@@ -268,7 +289,10 @@ def test_a_damaged_file_of_a_start_is_named_by_every_command_that_reads_it(
 _NO_TOKENIZERS = (
     {}, {"added_tokens": {}}, {"added_tokens": [1]}, {"added_tokens": [{"id": 1}]}, {"added_tokens": []},
     {"added_tokens": [{"id": "a", "content": "b"}], "model": {}}, {"added_tokens": [], "model": []},
-    {"added_tokens": [], "model": {"vocab": {"a": "b"}}}, {"added_tokens": [{"id": 1, "content": []}], "model": {}},
+    {"added_tokens": [], "model": {"vocab": {"a": "b"}}},
+    {"added_tokens": [{"id": 10**12, "content": "b"}], "model": {}},
+    {"added_tokens": [{"id": -5, "content": "b"}], "model": {"vocab": {"a": 0}}},
+    {"added_tokens": [{"id": 1, "content": []}], "model": {}},
 )  # fmt: skip
 
 
@@ -286,6 +310,10 @@ def test_a_tokenizer_json_of_another_form_is_named(content: object, place: Path,
         ([], ["--steps", "--tokens"]),
         (["--steps", "4", "--tokens", "1e6"], ["either"]),
         (["--steps", "1"], ["at least 2 steps"]),
+        (["--steps", "1" + "0" * 400], ["at most 99,999,999 steps"]),
+        (["--tokens", "1e300"], ["at most 99,999,999 steps"]),
+        (["--tokens", "inf"], ["--tokens", "inf"]),
+        (["--tokens", "nan"], ["--tokens", "nan"]),
         (["--steps", "4", "--objective", "clm"], ["no encoder", "mlm30"]),
         (["--steps", "4", "--objective", "mlm"], ["masking"]),
         (["--steps", "4", "--merge", "1.5"], ["--merge", "1.5"]),

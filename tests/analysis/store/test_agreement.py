@@ -85,6 +85,11 @@ DIFFERENT: dict[str, tuple[dict[str, Any], str]] = {
     },
     "prompt": ({"prompt": "p"}, f"prompt is not recorded for {MODELS[0]} and p for {MODELS[1]} (on sst2, uner_en), as"),
     "pooling": ({"pooling": "last"}, f"pooling is last for {MODELS[1]} and mean for {MODELS[0]}"),
+    "precision": ({"precision": "bf16"}, f"precision is bf16 for {MODELS[1]} and not recorded for {MODELS[0]}"),
+    "head": ({"head": "mlp"}, f"head is linear for {MODELS[0]} and mlp for {MODELS[1]}"),
+    "training data": (
+        {"training_data": "e" * 64}, f"training_data is cccccccccccc... for {MODELS[0]} and eeeeeeeeeeee"
+    ),
     "evaluation data": (
         {"evaluation_data": "e" * 64}, f"evaluation_data is dddddddddddd... for {MODELS[0]} and eeeeeeeeeeee... for "
     ),
@@ -100,7 +105,7 @@ def test_models_made_under_other_protocols_are_said_to_be_so_once(
     table = tmp_path / "runs.parquet"
     assert main(["ingest", str(store), "--out", str(table)]) == 0
     assert caplog.text.count("not fine-tuned and evaluated alike") == 1 and words in caplog.text
-    assert "(on sst2, uner_en)" in caplog.text or name == "evaluation data"
+    assert "(on sst2, uner_en)" in caplog.text or name.endswith(" data")
     again = tmp_path / "again.csv"
     assert main(["ingest", str(table), "--out", str(again)]) == 0
     for source in (store, table, again):
@@ -120,6 +125,14 @@ def test_the_direction_is_compared_within_a_model(tmp_path: Path, of: str) -> No
     )
     said = ingest(store, tmp_path / "runs.parquet").differences
     assert ("direction is configuration" in said) == (of == "a seed")
+
+
+@pytest.mark.parametrize("name", [name for name in DIFFERENT if name not in ("steps", "evaluation data")])
+def test_what_differs_between_seeds_of_a_model_is_named(tmp_path: Path, name: str) -> None:
+    other, _ = DIFFERENT[name]
+    store = made(tmp_path / "store", lambda model, seed: other if model == MODELS[1] and seed == 4 else {})
+    key = next(iter(other))
+    assert f"{key} is " in ingest(store, tmp_path / "runs.parquet").differences
 
 
 def test_what_is_right_raises_no_alarm(tmp_path: Path, caplog: pytest.LogCaptureFixture) -> None:

@@ -9,9 +9,9 @@ import pytest
 
 from benchmarks.own_datasets.definition_file import read_definitions
 from benchmarks.own_datasets.definitions import known_datasets
-from benchmarks.protocol import LEARNING_RATES, SEEDS
+from benchmarks.protocol import DATASETS, LEARNING_RATES, SEEDS
 from benchmarks.runs import RunKey
-from benchmarks.sweep.status import folder_of
+from benchmarks.sweep.status import cell_status, folder_of
 from common.errors import UserError
 from tests.benchmarks.sweep.stores import RUN_OF_UNER, run, status
 from tests.commands import python
@@ -113,6 +113,15 @@ def test_status_counts_what_was_asked_for_and_what_is_asked_now(
         status(["--out", str(tmp_path), "--model", "tini"])
     with pytest.raises(UserError, match="contains no runs"):
         status(["--out", str(tmp_path / "nowhere")])
+
+
+@pytest.mark.parametrize(
+    "note", [b"[[0.001, 1e400]]", b"[[1e400, 0]]", b"[" * 100_000, b"{}", b"[1]", b"[[[], 0]]", b"\xff"]
+)
+def test_a_damaged_note_of_what_was_asked_for_asks_for_nothing(tmp_path: Path, note: bytes) -> None:
+    (tmp_path / "asked/m").mkdir(parents=True)
+    (tmp_path / "asked/m/sst2.json").write_bytes(note)
+    assert cell_status(tmp_path, "m", DATASETS["sst2"], [1e-3], [0], others=True).runs == 1
 
 
 def test_the_state_of_a_store_is_read_without_torch() -> None:

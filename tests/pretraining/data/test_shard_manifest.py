@@ -15,10 +15,10 @@ from tests.pretraining.data.made_up_shards import DOCUMENTS, stream
 def test_verify_finds_a_flipped_byte(room: Path, tmp_path: Path, capsys: pytest.CaptureFixture[str]) -> None:
     copy = tmp_path / "copy"
     shutil.copytree(room / "out", copy)
-    assert main(["pretraining", "verify", str(copy)]) == 0
+    assert main(["check", str(copy)]) == 0
     shard = copy / "train/shard.00001.mds.zstd"
     flip(shard)
-    assert main(["pretraining", "verify", str(copy)]) == 1
+    assert main(["check", str(copy)]) == 1
     assert f"{shard}: its content has changed" in capsys.readouterr().out
     shard.write_bytes(shard.read_bytes()[:-1])
     assert "bytes instead of" in verify(copy)[0]

@@ -11,7 +11,7 @@ from safetensors.torch import load_file
 
 from clm_or_mlm.__main__ import main
 from common.errors import UserError
-from common.manifest import read_manifest
+from common.manifest import read_manifest, write_manifest
 from pretraining.data.shard_manifest import load_manifest
 from pretraining.model.modeling import EuroBertForMaskedLM
 from pretraining.plan.study_plan import Study
@@ -217,6 +217,17 @@ def test_a_longer_trunk_is_trained_again_where_its_checkpoint_was_not_kept(run: 
     assert weights_hash(tmp_path / "late", other) == weights_hash(tmp_path / "alone", other)
     name = f"models/{other}/log.jsonl"
     assert science(tmp_path / "late" / name) == science(tmp_path / "alone" / name)
+
+
+def test_another_precision_before_a_resume_stands_in_the_model(run: Run, tmp_path: Path) -> None:
+    assert run("mini-s-clm", tmp_path)
+    saved = checkpoints.latest(tmp_path / "stages/mini-s-clm", 9)
+    assert saved is not None
+    state = checkpoints.load_state(saved)
+    write_manifest(saved.path / "state.json", {**state, "precision": "bf16"})
+    assert run(MODEL, tmp_path)
+    manifest = json.loads((tmp_path / "models" / MODEL / "manifest.json").read_text())
+    assert (manifest["earlier_precision"], manifest["precision"]) == ({"9": "bf16"}, "fp32")
 
 
 def test_one_stage_alone(run: Run, done: Path, tmp_path: Path) -> None:

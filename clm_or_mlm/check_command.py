@@ -1,0 +1,202 @@
+"""`clm-or-mlm check`: what of a folder is whole, damaged or missing, and what to do about it.
+
+torch is imported for checkpoints and for encoders alone.
+"""
+
+from __future__ import annotations
+
+import sys
+from collections import Counter
+from collections.abc import Iterator
+from itertools import pairwise
+from pathlib import Path
+from tempfile import TemporaryDirectory
+from typing import Annotated, Any
+
+from cyclopts import Parameter
+
+from analysis.store.ingest import RefusedStoreError, ingest
+from analysis.store.scan import scan_store
+from benchmarks.own_datasets.definitions import known_datasets, stored_definitions
+from benchmarks.runs import store_of
+from benchmarks.sweep.status import state_of
+from common.errors import UserError
+from common.manifest import CRATE, FILES, MANIFEST, check_crate, check_files, read_manifest
+from pretraining.data import shard_manifest
+from pretraining.training.log import LOG, read_log
+
+Finding = tuple[str, object, str]
+"""`whole`, `damaged` or `missing`; what is; a sentence, with the remedy."""
+_SWEEP = "sweep.json"
+_TRAINED = ("stages", "models", _SWEEP)
+_KEPT = "description_sha256"
+_TRAIN_AGAIN = "run the same train or adapt command again"
+_KEEP_AGAIN = "`clm-or-mlm benchmarks run` with --keep best makes it again"
+
+
+def check(folder: Annotated[Path, Parameter(metavar="FOLDER")], /) -> int:
+    """Check what is in a folder: an encoder, shards, a run store, a training's output, or an archived study.
+
+    Every file is compared with its hash. Of an encoder, also that it sees both sides in plain transformers, and its
+    stored vector. Each line says what is whole, damaged or missing; the exit code is 1 if anything is damaged.
+
+    examples:
+      clm-or-mlm check encoder/models/smollm2-mlm30-3815
+      clm-or-mlm check pretrained/
+      clm-or-mlm check results/
+
+    Args:
+        folder: an encoder, shards, a run store, what --out of train and adapt named, or an archived study
+    """
+    damaged, known = False, False
+    for parts in _parts(folder):
+        known = True
+        for kind, what, sentence in parts:
+            damaged |= kind == "damaged"
+            sys.stdout.write(f"{kind}: {what}: {sentence}\n")
+    if not known:
+        from pretraining.model.encoder_folder import checked_encoder
+
+        sys.stdout.writelines(f"{line}\n" for line in checked_encoder(folder))
+    return int(damaged)
+
+
+def _parts(folder: Path) -> Iterator[Iterator[Finding]]:
+    """Yield the findings of each kind of thing that a folder holds; nothing of an encoder's, or of what is unknown."""
+    if (folder / CRATE).is_file():
+        yield _one(folder, lambda: f"{check_crate(folder):,} files match {CRATE}")
+    if any((folder / name).is_dir() for name in (*shard_manifest.SHARD_SPLITS, shard_manifest.UNFINISHED)):
+        yield _shards(folder)
+    if any((folder / name).exists() for name in _TRAINED):
+        yield _training(folder)
+    if store_of(folder) != folder or (folder / "results").is_dir():
+        yield _store(store_of(folder))
+    if _is_kept(folder):
+        yield _one(folder, lambda: _kept(folder))
+
+
+def _one(what: object, held: Any) -> Iterator[Finding]:
+    """Yield what is said of one thing: that it is whole and why, or what is wrong with it."""
+    try:
+        yield "whole", what, held()
+    except UserError as error:
+        yield "damaged", what, str(error).removeprefix(f"{what}: ").removeprefix(f"{what} ")
+
+
+def _shards(folder: Path) -> Iterator[Finding]:
+    problems = shard_manifest.verify(folder)
+    for problem in problems:
+        yield "damaged", folder, problem
+    if not problems:
+        yield "whole", folder, "all files match the manifest"
+
+
+def _training(out: Path) -> Iterator[Finding]:
+    """Yield what is wrong or right with the stages, models and starts of a training, and with its sweep."""
+    for stage in sorted((out / "stages").glob("[!.]*")):
+        yield from _stage(stage)
+    for place in ("models", "starts"):
+        for model in sorted((out / place).glob("[!.]*")):
+            yield from _one(model, lambda model=model: _model(model))
+    if (out / _SWEEP).exists():
+        remedy = f"remove it and {_TRAIN_AGAIN}"
+        yield from _one(
+            out / _SWEEP, lambda: f"{len(read_manifest(out / _SWEEP, remedy)['losses'])} rates were tried"
+        )
+
+
+def _stage(folder: Path) -> Iterator[Finding]:
+    from pretraining.training import checkpoints
+
+    complete = checkpoints.checkpoint_steps(folder)
+    state: dict[str, Any] = {}
+    for item in complete:
+        try:
+            state = checkpoints.load_state(item)
+            checkpoints.check(item)
+            yield "whole", item.path, f"weights, optimizer and state of step {item.step:,}"
+        except UserError as error:
+            yield "damaged", item.path, str(error)
+    there = {item.path for item in complete}
+    halves = [path for path in sorted(folder.glob("step-*")) if path not in there]
+    for path in halves:
+        yield "damaged", path, f"it has no state.json; remove it and {_TRAIN_AGAIN}"
+    if not complete:
+        yield from [] if halves else [("missing", folder, f"no checkpoint; {_TRAIN_AGAIN}")]
+        return
+    faults: list[str] = []
+    rows = [row["step"] for row in read_log(folder / LOG, faults) if row["split"] == "train"]
+    for fault in faults[:1]:
+        kind = "damaged" if (folder / LOG).exists() else "missing"
+        yield kind, folder / LOG, f"{fault}; a model is exported with what is there"
+    first = state["stages"][-1]["start"] if state else min(rows, default=1) - 1
+    gone = _gone(sorted(set(rows)), first, complete[-1].step)
+    if gone and not faults:
+        between = f"{len(gone)} rows of the steps {gone[0]} to {gone[-1]}"
+        yield "missing", folder / LOG, f"{between}; the manifest of a model that is exported names them"
+    elif not faults:
+        yield "whole", folder / LOG, f"{len(rows):,} rows of training"
+
+
+def _gone(steps: list[int], start: int, end: int) -> list[int]:
+    """Return the steps up to a checkpoint that have no row, by the distance of most rows."""
+    apart = Counter(later - earlier for earlier, later in pairwise(steps)).most_common(1)
+    every = apart[0][0] if apart else end + 1
+    there = set(steps)
+    return [at for at in range(every * (start // every + 1), end + 1, every) if at not in there]
+
+
+def _model(folder: Path) -> str:
+    """Return what holds of an exported model: its files and records; of an encoder, also what it computes."""
+    from pretraining.model.encoder_folder import SELF_TEST, check_model, checked_encoder
+
+    manifest = check_model(folder, f"remove it and {_TRAIN_AGAIN}")
+    if manifest is None:
+        raise UserError(f"it has no {MANIFEST}; remove it and {_TRAIN_AGAIN}")
+    check_files(folder, manifest.get("records", {}), f"remove that file and {_TRAIN_AGAIN}")
+    if (folder / SELF_TEST).is_file():
+        return "; ".join(checked_encoder(folder))
+    return f"{len(manifest[FILES])} files match the manifest"
+
+
+def _store(store: Path) -> Iterator[Finding]:
+    """Yield what is wrong with the runs of a store, and with the encoders that it keeps."""
+    datasets = known_datasets(stored_definitions(store))
+    scan = scan_store(store, ["*"], datasets=datasets)
+    with TemporaryDirectory() as folder:
+        try:
+            read = ingest(store, Path(folder, "runs.parquet"), add_models=["*"])
+            problems, runs = read.problems, len(read.runs)
+        except RefusedStoreError as error:
+            problems, runs = tuple(error.problems), 0
+    said = {problem.path.removesuffix("/") for problem in problems}
+    for problem in problems:
+        yield "missing" if problem.harmless else "damaged", problem.path, problem.sentence
+    for cell in scan.cells:
+        for key in cell.runs.values():
+            path = scan.results / key.folder
+            fault = state_of(store, key).fault
+            if fault and not any(str(path).startswith(name) or name.startswith(str(path)) for name in said):
+                yield "damaged", path, fault
+    if runs:
+        yield "whole", scan.results, f"{runs:,} runs"
+    for manifest in sorted((store / "encoders").glob("*/*/*/[!.]*")):
+        yield from _one(manifest, lambda folder=manifest: _kept(folder))
+
+
+def _is_kept(folder: Path) -> bool:
+    path = folder / MANIFEST
+    try:
+        return path.is_file() and _KEPT in path.read_text("utf-8", "replace")
+    except OSError:
+        return False
+
+
+def _kept(folder: Path) -> str:
+    """Return what holds of the encoder that is kept of a run."""
+    try:
+        files = read_manifest(folder / MANIFEST, _KEEP_AGAIN)[FILES]
+    except FileNotFoundError:
+        raise UserError(f"it has no {MANIFEST}; {_KEEP_AGAIN}") from None
+    check_files(folder, files, _KEEP_AGAIN)
+    return f"{len(files)} files match the manifest"
