@@ -71,7 +71,7 @@ class Miniature:
         """Return the job from the run store to the runs table, and on to tables, figures, claims and report."""
         # The store's whole path, since the pages name their source.
         source = ("--source", str(self.root / STORE))
-        commands = [("ingest", source[1], "--out", TABLE, "--instances", INSTANCES)]
+        commands: list[Command] = [("ingest", source[1], "--out", TABLE, "--instances", INSTANCES)]
         if report:
             logs = f"{PRETRAINED}/models"
             commands.append(("reproduce", *source, "--logs", logs, "--out", ANALYSED))
