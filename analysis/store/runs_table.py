@@ -284,11 +284,11 @@ def _read_parquet(path: Path, content: bytes) -> pa.Table:
 
 
 def _check_header(header: Sequence[str], path: Path) -> None:
-    if twice := [name for name in header if header.count(name) > 1]:
-        raise UserError(f"{path}: the header has {twice[0]!r:.60} twice; keep one of these columns")
+    if twice := [name for name in COLUMNS if header.count(name) > 1]:
+        raise UserError(f"{path}: the header has {twice[0]!r} twice; keep one of these columns")
     needed = [name for name in COLUMNS if name not in _OPTIONAL]
     if missing := [name for name in needed if name not in header]:
-        spare = [name for name in header if name not in COLUMNS]
+        spare = {*header} - {*COLUMNS}
         named = "; ".join(f"{name!r}{nearest(name, spare)}".rstrip("?") for name in missing)
         raise UserError(
             f"{path}: the header lacks {named}; a runs table has {','.join(needed)} "
