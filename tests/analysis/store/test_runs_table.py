@@ -5,6 +5,7 @@ import os
 import random
 import re
 import shutil
+from collections.abc import Callable
 from pathlib import Path
 
 import numpy as np
@@ -195,7 +196,7 @@ def test_a_bad_row_is_named(tmp_path: Path, lines: list[str], sentence: str) -> 
     assert "\n" not in str(error.value)
 
 
-DIALECTS = {
+DIALECTS: dict[str, Callable[[str], str]] = {
     "semicolons, decimal commas": lambda text: text.replace(",", ";").replace(".", ","),
     "per cent signs": lambda text: text.replace(",0.7298,", ",72.98%,").replace(",0.7615", ",76.15 %"),
     "tabs": lambda text: text.replace(",", "\t"),
