@@ -18,6 +18,7 @@ from analysis.evidence.evidence import Settings
 from analysis.evidence.intervals import POOLED, T, caption_of
 from analysis.evidence.pooled import ResidualPools
 from analysis.precision.design import seeds_needed
+from analysis.records import records
 from analysis.statistics.estimates import Student, Studentised, is_flat, welch_estimate
 from analysis.statistics.inference import ALPHA, holm
 from analysis.store.text_table import text_table_of
@@ -30,7 +31,17 @@ logger = logging.getLogger(__name__)
 Array = npt.NDArray[np.float64]
 Seeds = Sequence[float] | Mapping[str, Sequence[float]]
 """Scores by seed, or by dataset the scores by seed."""
-_NAMES = ("mine", "baseline")
+_COLUMNS = [
+    "dataset", "mine", "baseline", "effect", "low", "high", "p", "p_holm", "outcome", "p_equal", "p_exceeds",
+    "interval", "seeds", "seeds_to_find",
+]  # fmt: skip
+_WORDS = {
+    AHEAD: "A ahead",
+    BEHIND: "B ahead",
+    EQUAL: "practically equal",
+    OPEN: "open",
+    UNKNOWN: "not tested",
+}
 
 
 def compare_scores(
@@ -64,25 +75,34 @@ def compare_scores(
     if isinstance(mine, pd.DataFrame):
         if baseline is not None:
             raise UserError(
-                "a frame holds both models: give it alone, and with models=(mine, baseline) their names"
+                "a frame holds both models: give it alone, their names as models=(mine, baseline)"
             )
-        rows = scores_by_seed(text_table_of(mine), metric=metric)
-        return differences(rows, two_models(rows, models), margin=margin)
-    given = {name: _by_dataset(one, name) for name, one in zip(_NAMES, (mine, baseline), strict=True)}
-    if apart := sorted(given["mine"].keys() ^ given["baseline"].keys()):
-        raise UserError(
-            f"only one of mine and baseline has {', '.join(map(repr, apart))}; give both the same datasets"
-        )
-    rows = pd.DataFrame(
-        [
-            (name, "", dataset, seed, score)
-            for name, of in given.items()
+        frame = mine
+    else:
+        ours, theirs = _rows(mine, "mine"), _rows(baseline, "baseline")
+        if apart := sorted({row[1] for row in ours} ^ {row[1] for row in theirs}):
+            raise UserError(
+                f"only one of mine and baseline has {', '.join(map(repr, apart))}; give both the same datasets"
+            )
+        models = ("mine", "baseline")
+        frame = pd.DataFrame(ours + theirs, columns=["model", "dataset", "seed", "score"])
+    rows = scores_by_seed(text_table_of(frame), metric=metric)
+    return differences(rows, two_models(rows, models), margin=margin)
+
+
+def _rows(given: Seeds | None, name: str) -> list[tuple[str, str, int, float]]:
+    of = given if isinstance(given, Mapping) else {"scores": () if given is None else given}
+    try:
+        found = [
+            (name, str(dataset), seed, float(score))
             for dataset, scores in of.items()
             for seed, score in enumerate(scores)
-        ],
-        columns=["model", "task", "dataset", "seed", "test_score"],
-    )
-    return differences(rows, _NAMES, margin=margin)
+        ]
+    except (TypeError, ValueError):
+        raise UserError(f"{name}: give a sequence of numbers, a score for each seed") from None
+    if not found:
+        raise UserError(f"{name} is empty; give a score for each seed")
+    return found
 
 
 def two_models(rows: pd.DataFrame, wanted: Sequence[str]) -> tuple[str, str]:
@@ -113,56 +133,43 @@ def differences(
         raise UserError(f"margin {margin:g}: give a finite number from 0 on")
     if settings.interval not in ("", POOLED.name, T.name):
         raise UserError(f"--interval {settings.interval}: scores by seed have {POOLED.name} or {T.name}")
-    wide = rows.set_index(["model", "dataset", "seed"])["test_score"].unstack("seed")
+    wide = rows.pivot(index=["model", "dataset"], columns="seed", values="test_score")
     wide.index = pd.MultiIndex.from_tuples([(model, "", dataset) for model, dataset in wide.index])
     pools = None if settings.interval == T.name else ResidualPools(wide, settings.resamples, settings.seed)
     of = {
-        (model, dataset): one.to_numpy()
-        for (model, dataset), one in rows.groupby(["model", "dataset"])["test_score"]
+        model: {str(name): one.to_numpy() for name, one in own.groupby("dataset", sort=False)["test_score"]}
+        for model, own in rows.groupby("model")
+        if model in models
     }
-    datasets = [*dict.fromkeys(rows["dataset"])]
-    shared = [name for name in datasets if all((model, name) in of for model in models)]
-    if not shared:
+    first, second = (of[model] for model in models)
+    if not (shared := [name for name in first if name in second]):
         raise UserError(f"{models[0]} and {models[1]} have no dataset in common")
-    if alone := [
-        name for name in datasets if name not in shared and any((model, name) in of for model in models)
-    ]:
-        logger.warning("left out, since only one of the two models has scores on them: %s", _listed(alone))
-    pairs = {name: (of[models[0], name], of[models[1], name]) for name in shared}
-    estimates = {name: _estimate(name, pair, pools) for name, pair in pairs.items()}
-    raw = {
-        name: min(1.0, 2 * min(one.p_above(0), one.p_below(0)))
-        for name, one in estimates.items()
-        if one is not None
-    }
+    if alone := [*(first.keys() ^ second.keys())]:
+        logger.warning("left out, since only one of the two models has scores: %s", _listed(sorted(alone)))
+    estimates = {name: _estimate(name, (first[name], second[name]), pools) for name in shared}
+    raw = {name: min(1.0, 2 * min(one.p_above(0), one.p_below(0))) for name, one in estimates.items() if one}
     adjusted = dict(zip(raw, holm([*raw.values()]), strict=True))
     found = []
     for name, one in estimates.items():
-        first, second = pairs[name]
-        effect = float(first.mean() - second.mean())
-        row = {
-            "dataset": name,
-            "mine": float(first.mean()),
-            "baseline": float(second.mean()),
-            "effect": effect,
-        }
-        row |= dict.fromkeys(("low", "high", "p", "p_holm"), math.nan) | {"outcome": UNKNOWN}
-        row |= dict.fromkeys(("p_equal", "p_exceeds"), math.nan) | {"interval": ""}
-        row |= {"seeds": f"{len(first)}/{len(second)}", "seeds_to_find": None}
+        means, counts = zip(
+            *((of[model][name].mean(), len(of[model][name])) for model in models), strict=True
+        )
+        effect = means[0] - means[1]
+        row = dict(zip(_COLUMNS, (name, *means, effect), strict=False))
+        row |= {"outcome": UNKNOWN, "seeds": "/".join(map(str, counts))}
         if one is not None:
-            row["low"], row["high"] = one.interval()
-            row["p"], row["p_holm"] = raw[name], adjusted[name]
-            if margin:
-                row["p_equal"] = max(one.p_above(-margin), one.p_below(margin))
-            row["p_exceeds"] = Student(effect=effect, error=one.error, df=one.df).p_below(margin)
-            row["outcome"] = EQUAL if margin and row["p_equal"] <= ALPHA else OPEN
+            student = Student(effect=effect, error=one.error, df=one.df)
+            p_equal = max(one.p_above(-margin), one.p_below(margin)) if margin else math.nan
+            row |= dict(zip(("low", "high"), one.interval(), strict=True)) | {
+                "p": raw[name], "p_holm": adjusted[name], "p_equal": p_equal, "p_exceeds": student.p_below(margin),
+                "outcome": EQUAL if p_equal <= ALPHA else OPEN,
+                "interval": T.name if isinstance(one, Student) else POOLED.name,
+                "seeds_to_find": seeds_needed(max(abs(effect), margin), one.error, min(counts)),
+            }  # fmt: skip
             if adjusted[name] <= ALPHA:
                 row["outcome"] = AHEAD if effect > 0 else BEHIND
-            row["interval"] = T.name if isinstance(one, Student) else POOLED.name
-            count = min(len(first), len(second))
-            row["seeds_to_find"] = seeds_needed(max(abs(effect), margin), one.error, count)
         found.append(row)
-    return pd.DataFrame(found).set_index("dataset")
+    return pd.DataFrame(found, columns=_COLUMNS).set_index("dataset")
 
 
 def scores_document(
@@ -170,14 +177,7 @@ def scores_document(
 ) -> TableDocument:
     """Return the differences of two models under which is ahead on how many datasets."""
     counts = found["outcome"].value_counts()
-    words = {
-        AHEAD: "A ahead",
-        BEHIND: "B ahead",
-        EQUAL: "practically equal",
-        OPEN: "open",
-        UNKNOWN: "not tested",
-    }
-    said = "; ".join(f"{words[name]} on {counts[name]}" for name in words if name in counts)
+    said = "; ".join(f"{_WORDS[name]} on {counts[name]}" for name in _WORDS if name in counts)
     titles = ["", "A", "B", "A - B", "95 % interval", "p", "p (Holm)", "outcome"]
     rows = [[*titles, *(["P(A - B > margin)", "seeds", "needed"] if full else [])]]
     for name, row in found.iterrows():
@@ -186,13 +186,10 @@ def scores_document(
         more = [format_p(row["p_exceeds"]), row["seeds"], needed] if full else []
         rows.append([
             str(name), f"{row['mine']:.5g}", f"{row['baseline']:.5g}", f"{row['effect']:+.4g}", ends,
-            format_p(row["p"]), format_p(row["p_holm"]), words[row["outcome"]], *more,
+            format_p(row["p"]), format_p(row["p_holm"]), _WORDS[row["outcome"]], *more,
         ])  # fmt: skip
-    seen = {
-        (min(map(int, row["seeds"].split("/"))), row["interval"])
-        for _, row in found.iterrows()
-        if row["interval"]
-    }
+    tested = found[found["outcome"] != UNKNOWN]
+    seen = {(min(map(int, n.split("/"))), name) for n, name in records(tested, "seeds", "interval")}
     body: list[str | Grid] = [
         f"Of {counted(len(found), 'dataset')}: {said}.",
         f"A: {models[0]}. B: {models[1]}. In the unit of the scores; above 0, A is better. Source: {where}.", "",
@@ -200,27 +197,13 @@ def scores_document(
         *([f"Intervals: {caption_of(seen)}."] if seen else []),
         "p: two-sided, then after Holm's adjustment over the datasets; A or B is ahead if that is at most 0.05.",
     ]  # fmt: skip
-    records = found.reset_index().assign(first=models[0], second=models[1])
-    return TableDocument(body=body, records=records, digits="%.10g")
+    frame = found.reset_index().assign(first=models[0], second=models[1])
+    return TableDocument(body=body, records=frame, digits="%.10g")
 
 
 def _listed(names: Sequence[str]) -> str:
     more = f" and {len(names) - 8} more" if len(names) > 8 else ""
     return ", ".join(names[:8]) + more
-
-
-def _by_dataset(given: Seeds | None, name: str) -> dict[str, Array]:
-    found = {}
-    for dataset, scores in (given if isinstance(given, Mapping) else {"scores": given}).items():
-        try:
-            found[str(dataset)] = values = np.asarray(scores, dtype=np.float64)
-        except (TypeError, ValueError):
-            raise UserError(f"{name}, {dataset}: give a sequence of numbers, a score for each seed") from None
-        if values.ndim != 1 or not values.size or not np.isfinite(values).all():
-            raise UserError(f"{name}, {dataset}: give a sequence of finite numbers, a score for each seed")
-    if not found:
-        raise UserError(f"{name} is empty; give a score for each seed")
-    return found
 
 
 def _estimate(
