@@ -19,7 +19,7 @@ import pyarrow.parquet as pq
 
 from analysis.statistics.learning_rate_selection import select_runs
 from analysis.store.text_table import ENDINGS, PARQUET, TextTable, read_text_table, text_table_of
-from common.errors import UserError, first_line, nearest
+from common.errors import UserError, nearest
 from common.reading import MOST_LARGE, read_bounded
 
 _TITLES = {
@@ -33,6 +33,8 @@ _TITLES = {
     "score": ("score", "test_score"),
 }
 """By column, what a header may call it."""
+_OF_RUNS = {"lr", "test_score"}
+"""Columns of a runs table that no other has."""
 _NUMBERS = ("lr", "validation_score", "score")
 _ABSENT: dict[str, str | float] = {"dataset": "scores", "lr": 0.0, "validation_score": np.nan}
 _SEED = re.compile(r"(seed|run|score|sd|s|r)?_?\d+")
@@ -41,7 +43,7 @@ _FORM = "model, dataset, seed and score, or model, dataset and a column for each
 
 
 def scores_table_in(path: Path) -> TextTable | None:
-    """Return the table in a file; None of what is no table, or is one of runs.
+    """Return the table in a file; None of what is no table, or is one of runs (`analysis.store.runs_table`).
 
     Raises:
         UserError: the file cannot be read.
@@ -51,14 +53,13 @@ def scores_table_in(path: Path) -> TextTable | None:
     content = read_bounded(path, MOST_LARGE)
     if content.startswith(PARQUET):
         try:
-            table = text_table_of(pq.read_table(pa.BufferReader(content)).to_pandas(), str(path))
-        except (pa.ArrowException, OSError, ValueError, MemoryError) as error:
-            raise UserError(f"{path} cannot be read as Parquet ({first_line(error)})") from None
-    elif path.suffix.lower() in ENDINGS:
-        table = read_text_table(path, content)
-    else:
-        return None
-    return None if {"lr", "test_score"} <= {*table.header} else table
+            file = pq.ParquetFile(pa.BufferReader(content))
+            is_runs = {*file.schema_arrow.names} >= _OF_RUNS
+            return None if is_runs else text_table_of(file.read().to_pandas(), str(path))
+        except (pa.ArrowException, OSError, ValueError, MemoryError):
+            return None
+    table = read_text_table(path, content) if path.suffix.lower() in ENDINGS else None
+    return None if table is None or {*table.header} >= _OF_RUNS else table
 
 
 def scores_by_seed(table: TextTable, *, selection: str = "seed", metric: str = "") -> pd.DataFrame:
@@ -123,7 +124,7 @@ def scores_by_seed(table: TextTable, *, selection: str = "seed", metric: str = "
 
 
 def _is_name(text: str) -> bool:
-    return bool(text) and text.isprintable()
+    return 0 < len(text) <= 200 and text.isprintable()
 
 
 def _long(table: TextTable) -> TextTable:

@@ -293,7 +293,7 @@ def _check_header(header: Sequence[str], path: Path) -> None:
         raise UserError(
             f"{path}: the header lacks {named}; a runs table has {','.join(needed)} "
             "(val_score is read as validation_score; n_validation and n_test may be absent)"
-            f"{'; scores by seed are for compare' if 'score' in header else ''}"
+            f"{'; scores by seed are for `clm-or-mlm compare` and cm.compare_scores' if 'score' in header else ''}"
         )
 
 

@@ -28,7 +28,13 @@ PARQUET = b"PAR1"
 _MISSING = frozenset(("", "nan", "na", "n/a", "null", "none", "-", "--"))
 _NUMBER = re.compile(r"[+-]?(\d+\.?\d*|\.\d+)(e[+-]?\d+)?|[+-]?inf(inity)?", re.ASCII)
 _SEPARATORS = {",": "commas", ";": "semicolons", "\t": "tabs", "|": "bars"}
-_BYTE_ORDERS = ((codecs.BOM_UTF16_LE, "utf-16"), (codecs.BOM_UTF16_BE, "utf-16"))
+_UTF_16 = {
+    codecs.BOM_UTF16_LE: "utf-16",
+    codecs.BOM_UTF16_BE: "utf-16",
+    b"m\0": "utf-16-le",
+    b"\0m": "utf-16-be",
+}
+"""By the first two bytes; without a mark, of the word model."""
 
 
 @dataclass(frozen=True, kw_only=True)
@@ -38,7 +44,7 @@ class TextTable:
     where: str
     """What it is called in sentences."""
     header: tuple[str, ...]
-    """In small letters, with _ between words."""
+    """In small letters, with _ between words and without a unit in brackets."""
     rows: Sequence[Sequence[str]]
     places: Sequence[str]
     """Of each row: `line 2`, or `row 1` of a frame."""
@@ -92,8 +98,7 @@ def read_text_table(path: Path, content: bytes) -> TextTable:
     Raises:
         UserError: it is no text, has no header, or a line has more or fewer columns than it.
     """
-    marks = (name for mark, name in _BYTE_ORDERS if content.startswith(mark))
-    encoding = next(marks, "utf-8-sig")
+    encoding = _UTF_16.get(content[:2], "utf-8-sig")
     try:
         lines = list(io.StringIO(content.decode(encoding), newline=""))  # a separator of Unicode ends no line
     except UnicodeDecodeError as error:
@@ -133,6 +138,7 @@ def read_text_table(path: Path, content: bytes) -> TextTable:
 
 def text_table_of(frame: pd.DataFrame, where: str = "frame") -> TextTable:
     """Return a frame's cells as they would be written; what it has as missing is empty."""
+    frame = frame.reset_index() if any(frame.index.names) else frame
     blank = frame.isna().to_numpy()
     rows = [
         ["" if gone else str(cell).strip() for cell, gone in zip(row, missing, strict=True)]
@@ -143,4 +149,4 @@ def text_table_of(frame: pd.DataFrame, where: str = "frame") -> TextTable:
 
 
 def _column_name(title: str) -> str:
-    return re.sub(r"[\s-]+", "_", title.strip()).lower()
+    return re.sub(r"[\s-]+", "_", re.sub(r"[(\[].*[)\]]$", "", title.strip()).strip()).lower()

@@ -35,6 +35,8 @@ RIGHT: dict[str, str | bytes] = {
     "semicolons, decimal commas": TEXT.replace(",", ";").replace(".", ","),
     "tabs": TEXT.replace(",", "\t"),
     "UTF-16": TEXT.encode("utf-16"),
+    "UTF-16 without a mark": TEXT.encode("utf-16-be"),
+    "units in the header": TEXT.replace("score", "Score (%)"),
     "UTF-8 with a mark, CRLF": b"\xef\xbb\xbf" + TEXT.replace("\n", "\r\n").encode(),
     "per cent signs": re.sub(r"(\.\d)$", r"\1 %", TEXT, flags=re.M),
     "a comment, an empty row": f"# from the cluster\n{TEXT},,,\n",
@@ -98,6 +100,8 @@ REFUSED: dict[str, tuple[str, tuple[str, ...]]] = {
     "one model": ("model,dataset,seed,score\nA,sst2,0,1\n", ("not 1",)),
     "nothing in common": ("model,dataset,seed,score\nA,a,0,1\nB,b,0,1\n", ("no dataset in common",)),
     "a column twice": (TEXT.replace("dataset", "score"), ("'score' twice",)),
+    "other letters": (TEXT.replace("A", "é"), ("line 2 is not UTF-8",)),
+    "a name that is none": (TEXT.replace("A,", "A\a,"), ("line 2", "no printable model")),
     "no name": (f"{TEXT},sst2,0,1\n", ("line 9", "no printable model")),
 }  # fmt: skip
 
@@ -105,7 +109,7 @@ REFUSED: dict[str, tuple[str, tuple[str, ...]]] = {
 @pytest.mark.parametrize("name", REFUSED)
 def test_a_table_that_is_not_clear_is_one_sentence(name: str, tmp_path: Path) -> None:
     content, words = REFUSED[name]
-    (tmp_path / "scores.csv").write_text(content)
+    (tmp_path / "scores.csv").write_bytes(content.encode("latin-1" if name == "other letters" else "utf-8"))
     with pytest.raises(UserError) as refusal:
         main(["compare", "--source", str(tmp_path / "scores.csv")])
     said = str(refusal.value)
