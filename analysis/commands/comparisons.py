@@ -62,7 +62,8 @@ def compare(
     Args:
         models: two or more models in the source (one with --replicates), as names or shell patterns
         replicates: models whose pretrainings (NAME, NAME-s1, NAME-s2) are one arm
-        margin: models that differ by less count as practically equivalent (default: SC 0.5, TC 0.25, QA 1, IR 0.5)
+        margin: models that differ by less count as practically equivalent (default: SC 0.5, TC 0.25, QA 1, IR 0.5;
+            for a table of scores, none)
         full: show all columns and, of many models, every task
         format: output format
     """
@@ -73,8 +74,9 @@ def compare(
             raise UserError("--replicates is for runs; in a table of scores a pretraining can be a seed")
         rows = scores_by_seed(table, selection=score.selection, metric=source.metric)
         pair = two_models(rows, models)
-        found = differences(rows, pair, margin=margin or 0.0, settings=score)
-        write(scores_document(found, pair, source.source, full=full), format, out)
+        half = margin or 0.0
+        found = differences(rows, pair, margin=half, settings=score)
+        write(scores_document(found, pair, source.source, margin=half, full=full), format, out)
         return
     known = set(models) <= set(MODELS) and not replicates  # patterns take what is there
     opened = source.open(models if known else None, need_instances=score.method.needs_instances)

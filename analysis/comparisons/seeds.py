@@ -173,7 +173,7 @@ def differences(
 
 
 def scores_document(
-    found: pd.DataFrame, models: tuple[str, str], where: str, *, full: bool = False
+    found: pd.DataFrame, models: tuple[str, str], where: str, *, margin: float = 0.0, full: bool = False
 ) -> TableDocument:
     """Return the differences of two models under which is ahead on how many datasets."""
     counts = found["outcome"].value_counts()
@@ -181,21 +181,24 @@ def scores_document(
     titles = ["", "A", "B", "A - B", "95 % interval", "p", "p (Holm)", "outcome"]
     rows = [[*titles, *(["P(A - B > margin)", "seeds", "needed"] if full else [])]]
     for name, row in found.iterrows():
-        ends = "-" if math.isnan(row["low"]) else f"[{row['low']:+.4g}, {row['high']:+.4g}]"
+        ends = "-" if math.isnan(row["low"]) else f"[{row['low']:+#.4g}, {row['high']:+#.4g}]"
         needed = "-" if pd.isna(row["seeds_to_find"]) else f"{row['seeds_to_find']:,.0f}"
         more = [format_p(row["p_exceeds"]), row["seeds"], needed] if full else []
         rows.append([
-            str(name), f"{row['mine']:.5g}", f"{row['baseline']:.5g}", f"{row['effect']:+.4g}", ends,
+            str(name), f"{row['mine']:#.5g}", f"{row['baseline']:#.5g}", f"{row['effect']:+#.4g}", ends,
             format_p(row["p"]), format_p(row["p_holm"]), _WORDS[row["outcome"]], *more,
         ])  # fmt: skip
     tested = found[found["outcome"] != UNKNOWN]
     seen = {(min(map(int, n.split("/"))), name) for n, name in records(tested, "seeds", "interval")}
-    body: list[str | Grid] = [
+    about = [
         f"Of {counted(len(found), 'dataset')}: {said}.",
-        f"A: {models[0]}. B: {models[1]}. In the unit of the scores; above 0, A is better. Source: {where}.", "",
-        Grid(rows), "",
+        f"A: {models[0]}. B: {models[1]}. In the unit of the scores; above 0, A is better. Source: {where}.",
+    ]
+    equal = f" Practically equal: by two one-sided tests, within ±{margin:g}." if margin else ""
+    body: list[str | Grid] = [
+        *about, "", Grid(rows, caption=" ".join(about), label="compare"), "",
         *([f"Intervals: {caption_of(seen)}."] if seen else []),
-        "p: two-sided, then after Holm's adjustment over the datasets; A or B is ahead if that is at most 0.05.",
+        f"p: two-sided, then after Holm's over the datasets; A or B is ahead if that is at most 0.05.{equal}",
     ]  # fmt: skip
     frame = found.reset_index().assign(first=models[0], second=models[1])
     return TableDocument(body=body, records=frame, digits="%.10g")
