@@ -28,13 +28,6 @@ PARQUET = b"PAR1"
 _MISSING = frozenset(("", "nan", "na", "n/a", "null", "none", "-", "--"))
 _NUMBER = re.compile(r"[+-]?(\d+\.?\d*|\.\d+)(e[+-]?\d+)?|[+-]?inf(inity)?", re.ASCII)
 _SEPARATORS = {",": "commas", ";": "semicolons", "\t": "tabs", "|": "bars"}
-_UTF_16 = {
-    codecs.BOM_UTF16_LE: "utf-16",
-    codecs.BOM_UTF16_BE: "utf-16",
-    b"m\0": "utf-16-le",
-    b"\0m": "utf-16-be",
-}
-"""By the first two bytes; without a mark, of the word model."""
 
 
 @dataclass(frozen=True, kw_only=True)
@@ -98,7 +91,9 @@ def read_text_table(path: Path, content: bytes) -> TextTable:
     Raises:
         UserError: it is no text, has no header, or a line has more or fewer columns than it.
     """
-    encoding = _UTF_16.get(content[:2], "utf-8-sig")
+    marked = content.startswith((codecs.BOM_UTF16_LE, codecs.BOM_UTF16_BE))
+    zero = content[:2].find(0)  # of a Latin letter in UTF-16, one byte is
+    encoding = "utf-16" if marked else ("utf-8-sig", "utf-16-be", "utf-16-le")[zero + 1]
     try:
         lines = list(io.StringIO(content.decode(encoding), newline=""))  # a separator of Unicode ends no line
     except UnicodeDecodeError as error:
