@@ -144,4 +144,4 @@ def text_table_of(frame: pd.DataFrame, where: str = "frame") -> TextTable:
 
 
 def _column_name(title: str) -> str:
-    return re.sub(r"[\s-]+", "_", re.sub(r"[(\[].*[)\]]$", "", title.strip()).strip()).lower()
+    return re.sub(r"[\s-]+", "_", re.sub(r"[(\[][^()\[\]]*[)\]]$", "", title.strip()).strip()).lower()
