@@ -12,10 +12,12 @@ from cyclopts.validators import Number
 from analysis.comparisons.comparison import compare as compared
 from analysis.comparisons.comparison_report import comparison_document
 from analysis.comparisons.replication import replication_document, replication_of
+from analysis.comparisons.scores_table import scores_by_seed, scores_table_in
+from analysis.comparisons.seeds import differences, scores_document, two_models
 from analysis.evidence.evidence import Settings
 from analysis.options import OutFile, SourceOptions
 from analysis.precision.design import MOST_SEEDS, PlannedStudy, design_document
-from analysis.sources import open_source
+from analysis.sources import NAMES, open_source
 from common.errors import UserError
 from common.tables import PRINTED, write
 from pretraining.models import MODELS
@@ -48,21 +50,34 @@ def compare(
     fine-tuning seeds. Intervals and p-values come from the pooled bootstrap t for runs and from Welch's t for printed
     cells, unless --interval names another method (crossed covers seeds and test instances).
 
+    A table with columns model, dataset, seed and score, or a column for each seed, is compared in its own unit.
+
     examples:
       clm-or-mlm compare 610m-mlm40-42k 610m-clm-42k
       clm-or-mlm compare mine 610m-mlm40-42k --source results/
       clm-or-mlm compare '*' --source released
+      clm-or-mlm compare mine baseline --source scores.csv
       clm-or-mlm compare 610m-clm-42k --replicates mine --source results/
 
     Args:
         models: two or more models in the source (one with --replicates), as names or shell patterns
         replicates: models whose pretrainings (NAME, NAME-s1, NAME-s2) are one arm
-        margin: models that differ by less count as practically equivalent (default: SC 0.5, TC 0.25, QA 1, IR 0.5)
+        margin: models that differ by less count as practically equivalent (default: SC 0.5, TC 0.25, QA 1, IR 0.5;
+            for a table of scores, none)
         full: show all columns and, of many models, every task
         format: output format
     """
     if margin is not None and not margin > 0:
         raise UserError(f"--margin {margin:g}: a region of practical equivalence must be wider than 0")
+    if source.source not in NAMES and (table := scores_table_in(Path(source.source))) is not None:
+        if replicates:
+            raise UserError("--replicates is for runs; in a table of scores a pretraining can be a seed")
+        rows = scores_by_seed(table, selection=score.selection, metric=source.metric)
+        pair = two_models(rows, models)
+        half = margin or 0.0
+        found = differences(rows, pair, margin=half, settings=score)
+        write(scores_document(found, pair, source.source, margin=half, full=full), format, out)
+        return
     known = set(models) <= set(MODELS) and not replicates  # patterns take what is there
     opened = source.open(models if known else None, need_instances=score.method.needs_instances)
     settings = opened.with_interval(score)

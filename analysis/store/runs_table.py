@@ -7,10 +7,10 @@
     n_validation, n_test     number of instances behind each score (Int64, missing when not known)
 
 Rows are unique in (model, dataset, lr, seed) and sorted: models and datasets in the study's order (others
-after them by name), then learning rate, then seed. The file is Parquet, or CSV with these columns or
-with the header `model,task,dataset,lr,seed,val_score,test_score`; `runs.parquet.manifest.json` next to it has its
-hash. A Parquet file records what its names mean besides the paper's: added models, and the definitions of datasets of
-one's own.
+after them by name), then learning rate, then seed. The file is Parquet, or text (`analysis.store.text_table`) with
+these columns or with the header `model,task,dataset,lr,seed,val_score,test_score`; `runs.parquet.manifest.json` next to
+it has its hash. A Parquet file records what its names mean besides the paper's: added models, and the definitions of
+datasets of one's own.
 """
 
 from __future__ import annotations
@@ -20,19 +20,21 @@ import hashlib
 import json
 import logging
 import math
+import re
 from collections.abc import Callable, Iterator, Mapping, Sequence
 from dataclasses import dataclass, field
+from functools import partial
 from pathlib import Path
 from typing import Any
 
 import numpy as np
 import pandas as pd
 import pyarrow as pa
-import pyarrow.csv as pa_csv
 import pyarrow.parquet as pq
 
 from analysis.published_cells import TEST_INSTANCES
 from analysis.records import records
+from analysis.store.text_table import ENDINGS, PARQUET, TextTable, read_text_table
 from benchmarks.protocol import DATASETS, EXTRA_DATASETS, LEARNING_RATES, PAPER, Dataset, format_lr
 from common.errors import UserError, first_line, nearest
 from common.files import sha256_bytes, write_together
@@ -121,7 +123,7 @@ def read_runs(path: Path, *, add_models: Sequence[str] = ()) -> pd.DataFrame:
 
 
 def read_table(path: Path, *, add_models: Sequence[str] = ()) -> RunsTable:
-    """Return the runs table in `path` (Parquet, or CSV by its ending), checked and sorted.
+    """Return the runs table in `path` (Parquet, or text by its ending), checked and sorted.
 
     Args:
         path: the file.
@@ -138,37 +140,39 @@ def read_table(path: Path, *, add_models: Sequence[str] = ()) -> RunsTable:
         verb = "is a folder; a run store becomes a runs table" if path.is_dir() else "does not exist; make it"
         raise UserError(f"{path}: {verb} with clm-or-mlm ingest STORE --out runs.parquet")
     content = read_bounded(path, MOST_LARGE)
-    manifest, is_text = _manifest_of(path, content), path.suffix.lower() == ".csv"
-    try:
-        table = _read_csv(content) if is_text else pq.ParquetFile(pa.BufferReader(content)).read()
-        table.validate(full=True)
-    except (pa.ArrowException, OSError, ValueError, KeyError, MemoryError, OverflowError) as error:
-        reason, kind = first_line(error), "CSV" if is_text else "Parquet"
-        remedy = _AGAIN if is_text or content.startswith(b"PAR1") else _SOURCES
-        raise UserError(f"{path} cannot be read as {kind} ({reason}); {remedy}") from None
-    if not table.num_rows:
-        raise UserError(f"{path} has a header but no runs; {_AGAIN}")
-    record = _record_of(table, path)  # renaming drops it
-    table = table.rename_columns([_ALIASES.get(name, name) for name in table.column_names])
-    _check_header(table.column_names, path)
+    manifest = _manifest_of(path, content)
+    column: Callable[[str], pd.Series]
+    if is_text := path.suffix.lower() in ENDINGS and not content.startswith(PARQUET):
+        text = read_text_table(path, content)
+        header, record, places = text.header, _Record(), text.places
+        column = partial(_text_column, text)
+    else:
+        table = _read_parquet(path, content)
+        header, record = tuple(table.column_names), _record_of(table, path)
+        places, column = [f"row {row + 1}" for row in range(table.num_rows)], partial(_column, table, path)
+    names = [_ALIASES.get(name, name) for name in header]
+    _check_header(names, path)
+    if not places:
+        raise UserError(f"{path} has a header but no runs; {'a line is a run' if is_text else _AGAIN}")
+    titles = dict(zip(names, header, strict=True))
+    runs = pd.DataFrame({name: column(titles[name]) if name in titles else np.nan for name in COLUMNS},
+                        index=range(len(places)))  # fmt: skip
+    runs["model"] = [re.sub(" +", " ", name).strip() for name in runs["model"]]
     datasets: Mapping[str, Dataset] = DATASETS
     if record.datasets:
         from benchmarks.own_datasets.definitions import known_datasets, recorded_definitions
 
         datasets = known_datasets(recorded_definitions(record.datasets, path))
-    runs = pd.DataFrame({name: _column(table, name, path) for name in COLUMNS})
     for rate in LEARNING_RATES:  # a detour through float32 or text must not make a seventh rate
         runs.loc[(runs["lr"] - rate).abs() < 1e-6 * rate, "lr"] = rate
-    first = 2 if is_text else 1
-    place = "line" if is_text else "row"
     for wrong, why in _row_faults(runs, (*add_models, *record.added_models), datasets):
         if (rows := np.flatnonzero(wrong)).size:
-            raise UserError(f"{path}: {place} {rows[0] + first}{why(runs.iloc[rows[0]])}")
+            raise UserError(f"{path}: {places[rows[0]]}{why(runs.iloc[rows[0]])}")
     if (again := runs.duplicated(list(KEYS))).any():
         run = runs.loc[again, list(KEYS)].iloc[0]
-        one, two = np.flatnonzero((runs[list(KEYS)] == run).all(axis=1))[:2] + first
+        one, two = np.flatnonzero((runs[list(KEYS)] == run).all(axis=1))[:2]
         raise UserError(
-            f"{path}: {place}s {one} and {two} are the same run, {run['model']} on {run['dataset']} with lr "
+            f"{path}: {places[one]} and {places[two]} are the same run, {run['model']} on {run['dataset']} with lr "
             f"{format_lr(run['lr'])}, seed {run['seed']:.0f}; keep one of them"
         )
     if rates := _unequal_rates(runs):
@@ -269,26 +273,27 @@ def _manifest_of(path: Path, content: bytes) -> dict[str, Any] | None:
     return record
 
 
-def _read_csv(content: bytes) -> pa.Table:
-    types = _TYPES | {alias: _TYPES[name] for alias, name in _ALIASES.items()}
-    return pa_csv.read_csv(
-        pa.BufferReader(content),
-        # In one block, so that errors name the row.
-        read_options=pa_csv.ReadOptions(use_threads=False, block_size=len(content) + 1),
-        convert_options=pa_csv.ConvertOptions(column_types=types),
-    )
+def _read_parquet(path: Path, content: bytes) -> pa.Table:
+    try:
+        table = pq.ParquetFile(pa.BufferReader(content)).read()
+        table.validate(full=True)
+    except (pa.ArrowException, OSError, ValueError, KeyError, MemoryError, OverflowError) as error:
+        remedy = _AGAIN if content.startswith(PARQUET) else _SOURCES
+        raise UserError(f"{path} cannot be read as Parquet ({first_line(error)}); {remedy}") from None
+    return table
 
 
 def _check_header(header: Sequence[str], path: Path) -> None:
-    if twice := [name for name in header if header.count(name) > 1]:
-        raise UserError(f"{path}: the header has {twice[0]!r:.60} twice; keep one of these columns")
+    if twice := [name for name in COLUMNS if header.count(name) > 1]:
+        raise UserError(f"{path}: the header has {twice[0]!r} twice; keep one of these columns")
     needed = [name for name in COLUMNS if name not in _OPTIONAL]
     if missing := [name for name in needed if name not in header]:
-        spare = [name for name in header if name not in COLUMNS]
+        spare = {*header} - {*COLUMNS}
         named = "; ".join(f"{name!r}{nearest(name, spare)}".rstrip("?") for name in missing)
         raise UserError(
             f"{path}: the header lacks {named}; a runs table has {','.join(needed)} "
             "(val_score is read as validation_score; n_validation and n_test may be absent)"
+            f"{'; scores by seed are for `clm-or-mlm compare` and cm.compare_scores' if 'score' in header else ''}"
         )
 
 
@@ -300,17 +305,21 @@ def _record_of(table: pa.Table, path: Path) -> _Record:
         raise UserError(f"{path}: its record is damaged: {error}; {_AGAIN}") from None
 
 
-def _column(table: pa.Table, name: str, path: Path) -> pd.Series:
-    """Return a column as text or numbers; one that may be absent as missing values."""
-    if name not in table.column_names:
-        return pd.Series(np.full(table.num_rows, np.nan))
-    column, kind = table[name], _TYPES[name]
+def _column(table: pa.Table, path: Path, name: str) -> pd.Series:
+    """Return a column of a Parquet file as text or numbers."""
+    column, kind = table[name], _TYPES[_ALIASES.get(name, name)]
     try:
         column = column.cast(kind)
     except pa.ArrowException:
         what = "text" if kind == pa.string() else "numbers"
         raise UserError(f"{path}: the column {name} contains {column.type}, not {what}") from None
     return pd.Series((column.fill_null("") if kind == pa.string() else column).to_pandas())
+
+
+def _text_column(text: TextTable, name: str) -> pd.Series:
+    """Return a column of a table of text as text or numbers; a score of 91 % is 0.91."""
+    is_text = _TYPES[_ALIASES.get(name, name)] == pa.string()
+    return pd.Series(text.texts(name) if is_text else text.numbers(name, whole=1.0))
 
 
 def _with_test_scores(runs: pd.DataFrame, where: str) -> pd.DataFrame:
@@ -433,7 +442,9 @@ def _unknown_dataset(name: str, datasets: Mapping[str, Dataset]) -> str:
 
 def _not_a_score(name: str, value: float) -> str:
     if math.isnan(value):
-        return f" has no {name}"
+        return (
+            f" has no {name}; a run that diverged scores 0 (its rate is then not chosen), or delete the line"
+        )
     hint = "; divide percentages by 100" if 1 < value <= 100 else ""
     return f" has {name} {value:g}, which is outside [0, 1]{hint}"
 

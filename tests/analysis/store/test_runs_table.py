@@ -3,7 +3,9 @@
 import errno
 import os
 import random
+import re
 import shutil
+from collections.abc import Callable
 from pathlib import Path
 
 import numpy as np
@@ -58,8 +60,8 @@ def test_the_releases_header_is_understood(tmp_path: Path) -> None:
 
 NO_TABLES: dict[str, tuple[str, bytes | pa.Table, str]] = {
     "text": ("x.parquet", b"hello", "cannot be read as Parquet"),
-    "empty": ("x.csv", b"", "Empty CSV"),
-    "latin letters": ("x.csv", HEADER.encode() + b"\n\xe9\xff,,,,,,\n", "UTF8"),
+    "empty": ("x.csv", b"", "is empty"),
+    "latin letters": ("x.csv", HEADER.encode() + b"\n\xe9\xff,,,,,,\n", "line 2 is not UTF-8"),
     "other columns": ("x.parquet", pa.table({"model": ["a"]}), "lacks 'task'"),
     "no runs": ("x.parquet", pa.Table.from_pandas(table(0)), "has a header but no runs"),
     "words for rates": ("x.parquet", pa.Table.from_pandas(table(1).assign(lr="fast")), r"lr contains \w+, not n"),
@@ -169,18 +171,21 @@ def test_a_learning_rate_that_went_through_float32_is_the_grids(tmp_path: Path) 
         ),
         (["610m-mlm40-42k,QA,qed,1e-05,0,0.5,0.5"], "'qed' is outside the paper's twelve"),
         (["610m-mlm40-42k,QA,sst2,1e-05,0,0.5,0.5"], "line 2 gives sst2 the task 'QA', but it belongs to SC"),
-        (["610m-mlm40-42k,SC,sst2,1e-05,0,nan,0.5"], "line 2 has no validation_score"),
+        (
+            ["610m-mlm40-42k,SC,sst2,1e-05,0,nan,0.5"],
+            "line 2 has no validation_score; a run that diverged scores 0",
+        ),
         ([ROW, "610m-mlm40-42k,SC,sst2,2e-05,0,0.99,"], "lr 2e-05, seed 0 has no test_score but needs one"),
         (["610m-mlm40-42k,SC,sst2,1e-05,0,0.5,91.4"], "test_score 91.4, .*divide percentages by 100"),
         (["610m-mlm40-42k,SC,sst2,1e-05,0,0.5,-0.1"], "outside"),
-        (["610m-mlm40-42k,SC,sst2,1e-05,0,0.5,good"], "Row #2: .*invalid value 'good'"),
+        (["610m-mlm40-42k,SC,sst2,1e-05,0,0.5,good"], "line 2: test_score 'good' is not a number"),
         (["610m-mlm40-42k,SC,sst2,0,0,0.5,0.5"], "learning rate that is not a positive number"),
         (["610m-mlm40-42k,SC,sst2,1e-05,0.5,0.5,0.5"], "seed that is not a whole number"),
         (
             [ROW, "610m-mlm40-42k,SC,sst2,2e-05,0,0.5,0.5", ROW],
-            "lines 2 and 4 are the same run.*lr 1e-05, seed 0",
+            "line 2 and line 4 are the same run.*lr 1e-05, seed 0",
         ),
-        (["610m-mlm40-42k,SC,sst2,1e-05,0,0.5"], "Row #2: Expected 7 columns, got 6"),
+        (["610m-mlm40-42k,SC,sst2,1e-05,0,0.5"], "line 2 has 6 columns, the header 7, separated by commas"),
     ],
 )
 def test_a_bad_row_is_named(tmp_path: Path, lines: list[str], sentence: str) -> None:
@@ -189,6 +194,55 @@ def test_a_bad_row_is_named(tmp_path: Path, lines: list[str], sentence: str) -> 
         read_runs(path)
     assert str(error.value).startswith(str(path))
     assert "\n" not in str(error.value)
+
+
+DIALECTS: dict[str, Callable[[str], str]] = {
+    "semicolons, decimal commas": lambda text: text.replace(",", ";").replace(".", ","),
+    "per cent signs": lambda text: text.replace(",0.7298,", ",72.98%,").replace(",0.7615", ",76.15 %"),
+    "tabs": lambda text: text.replace(",", "\t"),
+    "comments, blank lines": lambda text: f"# from a sheet\n\n{text}\n,,,,,,\n# the end\n",
+    "blanks": lambda text: text.replace(",", " , "),
+    "capitals, an index": lambda text: text.replace("610", "0,610").replace("model", ",Model"),
+    "sep": lambda text: "sep=;\n" + text.replace(",", ";"),
+    "quotes": lambda text: re.sub(r"[^,\n]+", '"\\g<0>"', text),
+}
+
+
+@pytest.mark.parametrize("encoding", ["utf-8", "utf-8-sig", "utf-16"])
+@pytest.mark.parametrize("dialect", DIALECTS)
+def test_a_table_as_spreadsheets_write_it_is_the_same(dialect: str, encoding: str, tmp_path: Path) -> None:
+    plain = f"{HEADER}\n610m-mlm40-42k,SC,sst2,1e-05,0,0.7298,0.7615\n"
+    (tmp_path / "plain.csv").write_text(plain)
+    (tmp_path / "own.tsv").write_bytes(DIALECTS[dialect](plain).encode(encoding))
+    pd.testing.assert_frame_equal(read_runs(tmp_path / "own.tsv"), read_runs(tmp_path / "plain.csv"))
+
+
+@pytest.mark.parametrize(
+    ("lines", "sentence"),
+    [
+        (
+            ["m,SC,sst2,1e-05,0,0,5,0,6"],
+            "line 2 has 9 columns, the header 7, .*commas; .*decimal commas.*semicolons",
+        ),
+        (['m,SC,sst2,1e-05,0,"0,5","0,6"'], "line 2: val_score '0,5' is not a number; .*points.*semicolons"),
+        (
+            ["m,SC,sst2,1e-05,0,91%,90%", "m,SC,sst2,1e-05,1,0.9,90%"],
+            "line 3: val_score has no per cent sign",
+        ),
+        (["m,SC,sst2,1e-05,0,0.91±0.01,0.9"], "line 2: val_score .* nor a seed's"),
+        (["m,SC,sst2,1e-05,0,nan,0.9"], "line 2 has no validation_score; .*diverged"),
+        (
+            ["m,SC,sst2,1e-05,0,0.5,0.6", "# again", " m ,SC,sst2,1e-05,0,0.5,0.7"],
+            "line 2 and line 4 are the same",
+        ),
+        (['m,SC,"sst2,1e-05,0,0.5,0.6'], "line 2 cannot be read"),
+        ([], "has a header but no runs; a line is a run"),
+    ],
+)
+def test_a_dialect_that_cannot_be_read_is_named(lines: list[str], sentence: str, tmp_path: Path) -> None:
+    with pytest.raises(UserError, match=sentence) as error:
+        read_runs(csv_file(tmp_path, *lines), add_models=["m"])
+    assert "ingest" not in str(error.value)
 
 
 def test_a_model_in_the_scheme_outside_the_study_is_fine(tmp_path: Path) -> None:

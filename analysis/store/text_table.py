@@ -1,0 +1,147 @@
+"""Tables of text as people and other tools write them: one reader of runs tables and of scores by seed.
+
+Columns are separated by commas, semicolons, tabs or bars, numbers have points or decimal commas and maybe per cent
+signs, the text is UTF-8 or UTF-16. A line that begins with # is a comment. No word but those of `_MISSING` is taken
+for a missing number, and in a column of names none is.
+"""
+
+from __future__ import annotations
+
+import codecs
+import csv
+import io
+import re
+from collections.abc import Sequence
+from dataclasses import dataclass
+from pathlib import Path
+
+import numpy as np
+import numpy.typing as npt
+import pandas as pd
+
+from common.errors import UserError
+
+ENDINGS = (".csv", ".tsv")
+"""How the name of a table of text ends."""
+PARQUET = b"PAR1"
+"""With what a Parquet file begins, whatever its name."""
+_MISSING = frozenset(("", "nan", "na", "n/a", "null", "none", "-", "--"))
+_NUMBER = re.compile(r"[+-]?(\d+\.?\d*|\.\d+)(e[+-]?\d+)?|[+-]?inf(inity)?", re.ASCII)
+_SEPARATORS = {",": "commas", ";": "semicolons", "\t": "tabs", "|": "bars"}
+
+
+@dataclass(frozen=True, kw_only=True)
+class TextTable:
+    """The cells of a table, without blanks at their ends."""
+
+    where: str
+    """What it is called in sentences."""
+    header: tuple[str, ...]
+    """In small letters, with _ between words and without a unit in brackets."""
+    rows: Sequence[Sequence[str]]
+    places: Sequence[str]
+    """Of each row: `line 2`, or `row 1` of a frame."""
+    separator: str = ";"
+
+    def at(self, row: int) -> str:
+        """Return the beginning of a sentence about a row."""
+        return f"{self.where}: {self.places[row]}"
+
+    def texts(self, name: str) -> list[str]:
+        """Return a column as texts."""
+        place = self.header.index(name)
+        return [row[place] for row in self.rows]
+
+    def numbers(self, name: str, *, whole: float = 100.0) -> npt.NDArray[np.float64]:
+        """Return a column as numbers, nan where one is missing.
+
+        Args:
+            name: of the column.
+            whole: what 100 % is.
+
+        Raises:
+            UserError: a cell is no number, or some have a per cent sign and others none; the sentence names the row.
+        """
+        cells = [cell.lower().replace("\N{MINUS SIGN}", "-") for cell in self.texts(name)]
+        filled = [row for row, cell in enumerate(cells) if cell not in _MISSING]
+        signed = [row for row in filled if cells[row].endswith("%")]
+        commas = self.separator != "," and not any("." in cells[row] for row in filled)
+        found = np.full(len(cells), np.nan)
+        for row in filled:
+            cell = cells[row].removesuffix("%").rstrip()
+            number = cell.replace(",", ".") if commas else cell
+            if not _NUMBER.fullmatch(number):
+                hint = ", nor a seed's score" if "±" in cell else ""
+                if re.fullmatch(r"[+-]?\d+(,\d+)+", cell):
+                    hint = "; write points for decimal commas" + ", or separate columns by semicolons" * (
+                        not commas
+                    )
+                raise UserError(f"{self.at(row)}: {name} {self.texts(name)[row]!r:.60} is not a number{hint}")
+            found[row] = float(number)
+        if signed and (odd := sorted({*filled} - {*signed})):
+            raise UserError(
+                f"{self.at(odd[0])}: {name} has no per cent sign, but others in this column have one"
+            )
+        return found / (100 / whole) if signed else found
+
+
+def read_text_table(path: Path, content: bytes) -> TextTable:
+    """Return the table in a file's content.
+
+    Raises:
+        UserError: it is no text, has no header, or a line has more or fewer columns than it.
+    """
+    marked = content.startswith((codecs.BOM_UTF16_LE, codecs.BOM_UTF16_BE))
+    zero = content[:2].find(0)  # of a Latin letter in UTF-16, one byte is
+    encoding = "utf-16" if marked else ("utf-8-sig", "utf-16-be", "utf-16-le")[zero + 1]
+    try:
+        lines = list(io.StringIO(content.decode(encoding), newline=""))  # a separator of Unicode ends no line
+    except UnicodeDecodeError as error:
+        line, name = content[: error.start].count(b"\n") + 1, encoding.removesuffix("-sig").upper()
+        raise UserError(f"{path}: line {line} is not {name}; save the table as CSV in UTF-8") from None
+    told = re.fullmatch(r"sep=(.)\s*", lines[0]) if lines else None
+    # A comment stays a line, so that the numbers of lines are right.
+    lines = ["\n" if line.startswith("#") or (told and not n) else line for n, line in enumerate(lines)]
+    first = next((line for line in lines if line.strip()), "")
+    separator = told[1] if told else max(_SEPARATORS, key=first.count)
+    reader, start = csv.reader(lines, delimiter=separator, strict=True, skipinitialspace=True), 1
+    kept: list[tuple[int, list[str]]] = []
+    try:
+        for cells in reader:
+            if any(map(str.strip, cells)):
+                kept.append((start, [cell.strip() for cell in cells]))
+            start = reader.line_num + 1
+    except csv.Error as error:
+        raise UserError(f"{path}: line {start} cannot be read: {error}") from None
+    if not kept:
+        raise UserError(f"{path} is empty; its first line names the columns")
+    header, width = kept[0][1], len(kept[0][1])
+    for line, cells in kept[1:]:
+        if len(cells) < width or any(cells[width:]):
+            by = _SEPARATORS.get(separator, repr(separator))
+            hint = "; numbers with decimal commas need other separators, such as semicolons" * (
+                by == "commas"
+            )
+            raise UserError(
+                f"{path}: line {line} has {len(cells)} columns, the header {width}, separated by {by}{hint}"
+            )
+    return TextTable(
+        where=str(path), header=tuple(map(_column_name, header)), rows=[cells for _, cells in kept[1:]],
+        places=[f"line {line}" for line, _ in kept[1:]], separator=separator,
+    )  # fmt: skip
+
+
+def text_table_of(frame: pd.DataFrame, where: str = "frame") -> TextTable:
+    """Return a frame's cells as they would be written; what it has as missing is empty."""
+    frame = frame.reset_index() if any(frame.index.names) else frame
+    blank = frame.isna().to_numpy()
+    rows = [
+        ["" if gone else str(cell).strip() for cell, gone in zip(row, missing, strict=True)]
+        for row, missing in zip(frame.itertuples(index=False, name=None), blank, strict=True)
+    ]
+    header = tuple(_column_name(str(name)) for name in frame.columns)
+    return TextTable(where=where, header=header, rows=rows, places=[f"row {n + 1}" for n in range(len(rows))])
+
+
+def _column_name(title: str) -> str:
+    return re.sub(r"[\s-]+", "_", re.sub(r"[(\[][^()\[\]]*[)\]]$", "", title.strip()).strip()).lower()
