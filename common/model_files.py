@@ -47,7 +47,7 @@ def resolve(model: str, *, revision: str | None = None, code: bool = False) -> P
         return _transformer_of(path)
     if path.exists():
         raise UserError(f"{model} is a file; give the folder that it is in")
-    if model.startswith((".", "/", "~")) or model.count("/") != 1:
+    if model.startswith((".", "/", "~")) or model.endswith("/") or model.count("/") != 1:
         siblings = [entry.name for entry in path.parent.iterdir()] if path.parent.is_dir() else []
         raise UserError(
             f"there is no model folder {model}{nearest(path.name, siblings)} (a hub id has the form OWNER/NAME)"

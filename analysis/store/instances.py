@@ -29,7 +29,7 @@ import pyarrow.parquet as pq
 
 from analysis.store.runs_table import RUN_COLUMNS
 from analysis.store.stand_ins import RECORDED_AS
-from benchmarks.protocol import Dataset
+from benchmarks.protocol import DATASETS, Dataset
 from benchmarks.runs import SCORED_SPLITS
 from common.errors import UserError, first_line
 from common.files import atomic_folder, sha256_bytes
@@ -105,6 +105,11 @@ def read_instances(
         distance = np.abs(scores.mean(axis=1) - runs[column].to_numpy(dtype=np.float64))
         if not distance.max() <= _AGREEMENT:
             model = runs["model"].iloc[int(distance.argmax())]
+            if dataset not in DATASETS:
+                raise UserError(
+                    f"{dataset}: its scores by instance are not those of its metric; choose another --interval than "
+                    "crossed, such as pooled"
+                )
             raise UserError(
                 f"{path / instances_name(model, dataset)}: not from the same ingest as the runs table (the scores "
                 f"differ by {distance.max():.4f}); run clm-or-mlm ingest STORE with both --out and --instances"

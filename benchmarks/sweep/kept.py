@@ -17,7 +17,7 @@ from benchmarks.datasets.local_dataset import read_manifest as read_dataset
 from benchmarks.protocol import STANDARD, TASKS, Dataset
 from benchmarks.runs import RunKey, record_of
 from benchmarks.sweep.request import RunRequest
-from benchmarks.sweep.status import folder_of, state_of, states_of
+from benchmarks.sweep.status import counted_scores, folder_of, state_of, states_of
 from common.description import description_hash
 from common.errors import UserError
 from common.manifest import FILES, MANIFEST, check_files, read_manifest
@@ -37,9 +37,9 @@ def kept_folder(store: Path, key: RunKey) -> Path:
 def best_run(store: Path, model: str, dataset: Dataset) -> RunKey | None:
     """Return the run of a cell with the best validation score, of equal ones that of the lowest rate, then seed."""
     done = [
-        (state.scores[0], -key.lr, -key.seed, key)
+        (scores[0], -key.lr, -key.seed, key)
         for key, state in states_of(store, model, dataset).items()
-        if state.scores is not None
+        if (scores := counted_scores(store, key, dataset, state)) is not None
     ]
     return max(done)[-1] if done else None
 
@@ -84,14 +84,16 @@ def card(request: RunRequest, key: RunKey, kind: str, code: str, reads: str) -> 
     """
     dataset = request.known[key.dataset]
     record = record_of(folder_of(request.store, key))
-    scores = state_of(request.store, key).scores or (math.nan, math.nan)
-    metric = TASKS[dataset.task].metric
+    state = state_of(request.store, key)
+    scores = counted_scores(request.store, key, dataset, state) or (math.nan, math.nan)
+    metric = dataset.headline if dataset.is_own else f"{TASKS[dataset.task].metric}, paper protocol"
     rows = {
-        f"test, this run ({metric}, paper protocol)": f"{100 * scores[1]:.2f}",
+        f"test, this run ({metric})": f"{100 * scores[1]:.2f}",
         "validation, this run": f"{100 * scores[0]:.2f}",
         **_over_seeds(request.store, key.model, dataset),
     }
-    if (usual := record.get(STANDARD, {}).get("test", {}).get(dataset.headline)) is not None:
+    usual = record.get(STANDARD, {}).get("test", {}).get(dataset.headline)
+    if usual is not None and not dataset.is_own:
         rows[f"test, this run ({dataset.headline}, standard protocol)"] = f"{100 * usual:.2f}"
     rows["learning rate, seed"] = f"{key.lr:g}, {key.seed}"
     for name in dict.fromkeys((dataset.trained_on, dataset.name)):
@@ -119,10 +121,10 @@ def _over_seeds(store: Path, model: str, dataset: Dataset) -> dict[str, str]:
     """Return the mean test score over seeds, each at its best rate by validation, with Student's t interval."""
     best: dict[int, tuple[float, float, float]] = {}
     for key, state in states_of(store, model, dataset).items():
-        if state.scores is not None:
-            validation, test = state.scores
+        if (scores := counted_scores(store, key, dataset, state)) is not None:
+            validation, test = scores
             best[key.seed] = max(best.get(key.seed, (-1.0, 0.0, 0.0)), (validation, -key.lr, test))
-    tests = [100 * scores[2] for scores in best.values()]
+    tests = [100 * found[2] for found in best.values()]
     if len(tests) < 2:
         return {}
     half = student.ppf(0.975, len(tests) - 1) * statistics.stdev(tests) / math.sqrt(len(tests))

@@ -13,18 +13,20 @@ from dataclasses import dataclass
 from pathlib import Path
 from typing import Any
 
-from benchmarks.protocol import Dataset, format_lr
+from benchmarks.protocol import STANDARD, Dataset, format_lr
 from benchmarks.results_json import ResultsError, read_results
 from benchmarks.runs import (
     AGAIN,
     DETAILS,
     RESULTS,
     RUN,
+    SCORED_SPLITS,
     NotItselfError,
     RunKey,
     cell_keys,
     found_keys,
     read_run,
+    record_of,
 )
 from benchmarks.sweep.request import RunRequest
 from common.errors import UserError, nearest
@@ -106,6 +108,18 @@ def _look(folder: Path, *stamps: object) -> RunState:
     except (ResultsError, UserError, OSError) as error:
         return RunState(fault=str(error), reason=reason, **said)
     return RunState(scores=(validation.score, test.score), **said)
+
+
+def counted_scores(store: Path, key: RunKey, dataset: Dataset, state: RunState) -> tuple[float, float] | None:
+    """Return validation and test score of a run by the metric that the analysis reads; None of one that is not done.
+
+    Of the paper's datasets that is `results.json`; of one's own, of which the paper says no metric, the definition's.
+    """
+    if state.scores is None or not dataset.is_own:
+        return state.scores
+    usual = record_of(folder_of(store, key)).get(STANDARD, {})
+    found = [usual.get(split, {}).get(dataset.headline) for split in SCORED_SPLITS]
+    return state.scores if None in found else (float(found[0]), float(found[1]))
 
 
 COMPLETE, FAILED, BUSY = 0, 3, 4

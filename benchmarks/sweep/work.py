@@ -8,6 +8,7 @@ from __future__ import annotations
 import dataclasses
 import json
 import logging
+import math
 import time
 from collections.abc import Mapping, Sequence
 from dataclasses import dataclass, field
@@ -33,7 +34,7 @@ from benchmarks.runs import (
 from benchmarks.sweep.keep import Keeper
 from benchmarks.sweep.preflight import check_labels
 from benchmarks.sweep.run_jobs import RunJob
-from benchmarks.sweep.status import folder_of, state_of
+from benchmarks.sweep.status import counted_scores, folder_of, state_of
 from benchmarks.tasks.base import Evaluator, Setting, TaskModel
 from benchmarks.tasks.families import family_of, fine_tuning_steps, objective_of
 from common.description import description_hash
@@ -157,7 +158,7 @@ class Prepared:
         if self._is_done(key):  # repeated for its weights
             if (folder_of(self.job.request.store, key) / RESULTS).read_text("utf-8") != results_text(scores):
                 log.warning("%s: repeated for its weights, the run has other scores here", key.folder)
-            return self._kept(key, model, scores)
+            return self._kept(key, model)
         details: dict[str, Any] = {
             "losses": [round(loss, 6) for loss in done.losses],
             STANDARD: {split: evaluations[split].instances for split in SCORED_SPLITS},
@@ -167,16 +168,18 @@ class Prepared:
             details[CLUSTERS], content[CLUSTERS] = clusters, clusters_hash(clusters)
         texts = {DETAILS: json.dumps(details, indent=1) + "\n", RESULTS: results_text(scores)}
         self._write(key, content, texts)
-        return self._kept(key, model, scores)
+        return self._kept(key, model)
 
     def _is_done(self, key: RunKey) -> bool:
         return state_of(self.job.request.store, key).done
 
-    def _kept(self, key: RunKey, model: TaskModel, scores: Mapping[str, Sequence[float]]) -> str:
+    def _kept(self, key: RunKey, model: TaskModel) -> str:
         """Keep the model of a run that is written, where that is wanted; return the run's scores in words."""
         if self.keeper is not None:
             self.keeper.keep(key, model)
-        means = (f"{split} {100 * sum(scores[split]) / len(scores[split]):.2f}" for split in SCORED_SPLITS)
+        store, dataset = self.job.request.store, self.job.request.known[key.dataset]
+        found = counted_scores(store, key, dataset, state_of(store, key)) or (math.nan, math.nan)
+        means = (f"{split} {100 * score:.2f}" for split, score in zip(SCORED_SPLITS, found, strict=True))
         return f"{key.dataset} {', '.join(means)}"
 
     def _write(self, key: RunKey, content: Mapping[str, Any], texts: Mapping[str, str]) -> None:

@@ -262,13 +262,17 @@ def _finish(
 def _from_hub(source: str) -> Path:
     """Return the folder with a hub id's tokenizer.json and its companions, fetched if need be."""
     from huggingface_hub import snapshot_download
-    from huggingface_hub.errors import HfHubHTTPError, LocalEntryNotFoundError
+    from huggingface_hub.errors import HfHubHTTPError, HFValidationError, LocalEntryNotFoundError
 
     repo, _, revision = source.partition("@")
     # What it logs on every retry is in the error once.
     logging.getLogger("huggingface_hub").setLevel(logging.ERROR)
     try:
         folder = snapshot_download(repo, revision=revision or None, allow_patterns=[TOKENIZER, *COMPANIONS])
+    except HFValidationError:
+        raise UserError(
+            f"{source}: there is no such folder or file, and a hub id has the form OWNER/NAME"
+        ) from None
     except (HfHubHTTPError, LocalEntryNotFoundError, OSError) as error:
         raise UserError(
             f"{source}: no such folder, and the hub did not return its tokenizer.json: {first_line(error)}"

@@ -11,6 +11,7 @@ import shutil
 import subprocess
 import sys
 from collections.abc import Callable
+from dataclasses import replace
 from pathlib import Path
 from typing import Any
 
@@ -23,7 +24,8 @@ from transformers import AutoTokenizer, PreTrainedTokenizerFast, T5Config, T5Mod
 from benchmarks.datasets.local_dataset import load
 from benchmarks.protocol import DATASETS, Dataset
 from benchmarks.results_json import read_results
-from benchmarks.runs import RunKey
+from benchmarks.runs import SCORED_SPLITS, RunKey
+from benchmarks.sweep import status
 from benchmarks.sweep.keep import Keeper
 from benchmarks.sweep.kept import best_run, kept_folder
 from benchmarks.sweep.status import COMPLETE, folder_of
@@ -425,3 +427,23 @@ def test_a_full_disk_leaves_the_scores_and_no_half_of_a_folder(
     assert len(results(tmp_path)) == 1 and not list((tmp_path / "encoders/tiny/SC/sst2").iterdir())
     keep(words)
     assert plain(kept(tmp_path, "sst2"))
+
+
+def test_the_best_run_of_an_own_dataset_is_that_by_the_metric_which_is_compared(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    """`compare` reads the definition's metric of such a dataset, of which the paper says none."""
+    sst2 = DATASETS["sst2"]
+    own = replace(sst2, name="mine", headline="f1", files=replace(sst2.files, content="its definition"))
+    by_seed = {0: (0.9, 0.2), 1: (0.5, 0.7)}  # accuracy, F1
+
+    def record(folder: Path) -> dict[str, Any]:
+        return {"standard": {split: {"f1": by_seed[int(folder.name[-1])][1]} for split in SCORED_SPLITS}}
+
+    monkeypatch.setattr(status, "record_of", record)
+    for dataset, best in ((sst2, 0), (own, 1)):
+        for seed, (accuracy, _) in by_seed.items():
+            key = RunKey(model="tiny", dataset=dataset.name, lr=1e-4, seed=seed, task="SC")
+            write_results(tmp_path, key, {split: [accuracy] for split in SCORED_SPLITS})
+        found = best_run(tmp_path, "tiny", dataset)
+        assert found is not None and found.seed == best
