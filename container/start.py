@@ -106,9 +106,10 @@ def _problem(folder: Path) -> str | None:
 
 
 def cache_environment(scratch: Path, environ: Mapping[str, str]) -> dict[str, str]:
-    """Return the variables that send every library's caches to `scratch`; those already set are kept.
+    """Return the variables that send every library's caches to `scratch`, but for those already set.
 
-    HOME is changed only when it cannot be written, as in an image that is run without a home.
+    HOME is changed, to a folder made here, only when it cannot be written, as in an image that is run without a home.
+    Packages of the user's own home are never imported, whatever was set.
     """
     chosen = {key: str(scratch / name) for key, name in _CACHES.items() if not environ.get(key)}
     home = environ.get("HOME")

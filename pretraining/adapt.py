@@ -199,7 +199,7 @@ class Adaptation:
 
     @cached_property
     def targets(self) -> Targets:
-        """Its stages."""
+        """What `train` trains: a study of this one model."""
         start = self.start
         size = re.sub(r"[^a-z0-9]+", ".", start.name.lower()).strip(".")[:40] or "start"
         name = f"{size}-{self._stages[0].objective}-{format_steps(self.updates)}"

@@ -1,7 +1,7 @@
 """The answer: what the verdicts say about the paper's question, in sentences that name what was tested.
 
-The README, the page of findings and the report print these sentences and no others, so that
-they cannot say different things.
+The page of findings, the report and the commands print these sentences. The README has its own words; a test compares
+its counts with these.
 """
 
 from __future__ import annotations
@@ -135,7 +135,7 @@ def _higher_where(found: pd.DataFrame) -> str:
 
 
 def _lead(main: FindingRow, *, survives: bool) -> str:
-    """Return the first words; no answer is given without a comparison that is shown."""
+    """Return the first words; "Open" where no comparison is shown."""
     if main.holds_in and main.fails_in:
         return "It depends"
     sure = "Yes" if survives else "Probably"

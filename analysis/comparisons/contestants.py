@@ -103,6 +103,8 @@ class Contestants:
     def at_limit(self, model: str, place: Place, parts: Sequence[Place], margin: float) -> bool:
         """Return whether a score's interval comes within a margin of what guessing gets, of 0 or of 100.
 
+        Where there is no interval it may: True.
+
         Args:
             model: its name.
             place: what the score is over.

@@ -106,7 +106,9 @@ def _differences(
         parts = contestants.datasets(place, places)
         yield Difference(
             first=first, second=second, place=place, result=result,
+            # The root mean square of both.
             spread=math.hypot(*(contestants.spread(model, place) for model in (first, second))) / math.sqrt(2),
+            # Only "practically equal" asks for it.
             at_limit=result.p_for <= ALPHA
             and any(contestants.at_limit(model, place, parts, half) for model in (first, second)),
         )  # fmt: skip

@@ -258,6 +258,7 @@ def spread_result(
     drawn = np.sort(np.repeat(logs[finite], resamples.counts[finite]))
     draws = Resampled(effect=float(np.log(ratio)), drawn=drawn)
     equal = brown_forsythe(first, second)
+    # A log ratio below 0 says that the group called narrow varies less.
     boot_for, boot_against = region_p(draws, -np.inf, 0.0)
     low, high = np.exp(draws.interval())
     inner_low, inner_high = np.exp(draws.interval(0.90))

@@ -55,12 +55,12 @@ def sensitivity_of(source: Source, settings: Settings) -> Sensitivity:
     """
     settings = source.with_interval(settings)
     multiverse = explore(source, settings, standard=standard_of(source) if source.comparable else None)
-    found, instead = with_errors(source, settings)
+    found, note = with_errors(source, settings)
     components = pd.DataFrame() if source.runs is None else components_table(source)
     return Sensitivity(
         source=source, overturned=tuple(overturn(found)), components=components, multiverse=multiverse,
         measured=(*measured_spreads(), *spreads_of(source, components)),
-        tests=tuple(filter(None, (*assess(source, settings).tests, instead))),
+        tests=tuple(filter(None, (*assess(source, settings).tests, note))),
     )  # fmt: skip
 
 

@@ -240,12 +240,14 @@ class InstanceCovariance:
         matrices, freedoms, places, single = {}, {}, {}, []
         for dataset in progress(in_order(chosen["dataset"]), "covariances over instances", unit="dataset"):
             rows = chosen[chosen["dataset"] == dataset]
+            # A row may stand for a mean of runs: then each run is read, and weighed.
             runs, weights = _runs_of(rows) if MEMBERS in rows else (rows, None)
             scores, clusters = (
                 read_instances(instances, dataset, runs),
                 read_clusters(instances, dataset, runs),
             )
             scores = scores if weights is None else weights @ scores
+            # In points squared.
             matrices[dataset] = 1e4 * covariance_of_means(scores, clusters, paired=is_paired(dataset))
             single += [dataset] if clusters is None else []
             freedoms[dataset] = freedom_of(scores.shape[1] if clusters is None else clusters)

@@ -212,7 +212,10 @@ def _standard(record: Mapping[str, Any], dataset: Dataset, protocol: str) -> Ite
 
 
 def _made_from(record: Mapping[str, Any]) -> str:
-    """Return what a run's record says of its model and of what compared runs share; empty without a record."""
+    """Return what a run's record says of its model and of what compared runs share, as JSON that can be compared.
+
+    Empty without a record.
+    """
     if not isinstance(record.get("description"), dict):
         return ""
     found: dict[str, Any] = {}

@@ -230,7 +230,7 @@ def _code(request: RunRequest, dataset: Dataset, folder: Path) -> str:
 
 def _reads(dataset: Dataset, folder: Path) -> str:
     """Return how a kept run reads a text, in a sentence."""
-    if dataset.labels is None:
+    if dataset.task == "IR":
         return "A title goes before the text of its document: `TITLE. TEXT`."
     if dataset.task == "QA":
         return (
@@ -238,6 +238,7 @@ def _reads(dataset: Dataset, folder: Path) -> str:
         )
     if dataset.task == "TC":
         return "Words are joined by one space; each token has its word's tag."
+    # Without a prompt and a name in front of the text, there is no pattern to show.
     if dataset.prompt or dataset.files.content.get("kind") == "pair" or "Text 1" not in dataset.segments:
         pattern = classification_text(dataset, "FIRST", "SECOND").replace("\n", "\\n")
         return f"A text, or a pair of texts, is read as `{pattern}`."

@@ -161,6 +161,7 @@ def _work(
                 # What another process ended between the look and the claim is not done again.
                 if not mine or not (todo := job.pending(runs)):
                     continue
+                # What was prepared evaluates the datasets of its runs alone; a repeated one may have others.
                 if prepared is None or not prepared.runs.issuperset(todo):
                     prepared = prepare(job, model)
                     _say(f"{job}: {prepared.steps:,} steps per fine-tuning, {_left([job])} to do")

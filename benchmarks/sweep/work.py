@@ -132,6 +132,7 @@ class Prepared:
             for key in keys:
                 words.append(self._evaluate(key, model, done, seconds))
         except FineTuningError as error:
+            # A word was added for each dataset that is evaluated; the others fail.
             for key in (key for key in keys[len(words) :] if not self._is_done(key)):
                 self._write(key, {"status": "failed", "reason": str(error)}, {})
             words.append(f"failed: {error}")

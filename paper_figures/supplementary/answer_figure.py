@@ -107,9 +107,9 @@ class _Answer(FigureSpec):
         parts = [
             f"{TASKS[str(task)].title}: "
             + ", ".join(
-                f"{effect:+.2f} [{low:+.2f}, {high:+.2f}] at {steps // 1000}K steps" if known != "not run"
+                f"{effect:+.2f} [{low:+.2f}, {high:+.2f}] at {steps // 1000}K steps" if says != "not run"
                 else f"not run at {steps // 1000}K steps"
-                for steps, effect, low, high, known in records(rows, "steps", "effect", "low", "high", "says")
+                for steps, effect, low, high, says in records(rows, "steps", "effect", "low", "high", "says")
             )
             for task, rows in data.groupby("panel", sort=False)
         ]  # fmt: skip

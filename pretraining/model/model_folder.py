@@ -148,6 +148,7 @@ def read_config(folder: Path) -> EncoderConfig:
         fields["classifier_pooling"] = fields.pop("clf_pooling")
     for name in ("auto_map", "architectures", "transformers_version"):
         fields.pop(name, None)
+    # Of nested fields only those of the positions change what is computed.
     kept = {
         name: value
         for name, value in fields.items()

@@ -76,7 +76,7 @@ def divided_study(content: Mapping[str, Any], by: int) -> dict[str, Any]:
             }
             for name, table in models.items()
         }
-    else:
+    else:  # names in the scheme, which have their steps in them
         models = [
             _STEPS.sub(lambda found: found[1] + format_steps(fewer(parse_steps(found[2]))), name)
             for name in models

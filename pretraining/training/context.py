@@ -78,6 +78,7 @@ class TrainingContext:
         """Return the most sequences of a pass that fit all ranks' free memory, where that is known."""
         ranks, config, start = self.ranks, self.config, self.start
         length, several = config.batches.max_length, ranks.world > 1
+        # Memory was counted and measured for bf16 alone, and for own models with compiled blocks.
         if not self.bf16 or (config.machine.compile == "off" and start is None):
             return TRAINING.device_batch
         free = torch.cuda.mem_get_info(ranks.device)[0] / 1e9

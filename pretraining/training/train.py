@@ -228,7 +228,7 @@ def _export(
     rows, lacks = _rows(context, stages, step)
     log = log_text(rows)
     if there := check_model(finished):
-        # Whoever removed the log has it again.
+        # A finished model whose log was deleted gets it back, if it is the one that was sealed.
         if sha256_bytes(log.encode()) == there.get("records", {}).get(LOG):
             write_text(finished / LOG, log)
         else:
