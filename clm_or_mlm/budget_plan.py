@@ -41,8 +41,8 @@ _START = Start(
     text="HuggingFaceTB/SmolLM2-135M",
     folder=Path(),
     config={
-        "hidden_size": 576, "num_hidden_layers": 30, "num_attention_heads": 9, "num_key_value_heads": 3,
-        "intermediate_size": 1536, "vocab_size": _VOCAB,
+        "model_type": "llama", "hidden_size": 576, "num_hidden_layers": 30,
+        "num_attention_heads": 9, "num_key_value_heads": 3, "intermediate_size": 1536, "vocab_size": _VOCAB,
     },
     tokenizer=TokenizerFiles(
         content={}, mask=MaskToken(token="", id=0, origin="new"), special={}, rows=_VOCAB

@@ -30,8 +30,7 @@ def build(
 
     Args:
         image: analysis or full
-        mirror: Debian mirror (default: $DEBIAN_MIRROR, or this machine's); {snapshot} is replaced by the lock's date,
-            which a mirror with snapshots gets by itself
+        mirror: Debian mirror (default: $DEBIAN_MIRROR, or this machine's), with {snapshot} for the lock's date
         relock: lock the Debian packages that the mirror has today, instead of requiring those in the lock
     """
     path = images.build(Image(name=image), mirror=mirror, relock=relock)

@@ -20,6 +20,7 @@ from typing import Any
 from common.errors import UserError
 from common.manifest import read_manifest, write_manifest
 from common.settings import FileSettings, assignments, read_settings, values_of
+from pretraining.model.configuration import is_our_class
 from pretraining.models import (
     OBJECTIVES,
     Design,
@@ -171,7 +172,7 @@ class Adaptation:
             ("eval_every", max(1, steps // 10), "ten times"),
             ("save_every", max(1, min(1000, steps // 10)), "so much is lost at most by a kill"),
             ("tensorboard", False, "the log has the losses"),
-            *([] if self.start.is_our_class else [("compile", "off", "transformers' classes stay as they are")]),
+            *([] if is_our_class(self.start) else [("compile", "off", "transformers' classes stay as they are")]),
         )  # fmt: skip
 
     @cached_property

@@ -70,13 +70,6 @@ class Start:
         return self.kind in OWN_TYPES
 
     @property
-    def is_our_class(self) -> bool:
-        """Whether it is trained in our own class, whose blocks are compiled and whose memory is counted."""
-        from pretraining.model.configuration import config_of_llama
-
-        return self.is_own or config_of_llama(self.config, self.shape) is not None
-
-    @property
     def is_encoder(self) -> bool:
         """Whether its family has a head for masked tokens; where not, it is a decoder."""
         from transformers.models.auto.modeling_auto import MODEL_FOR_MASKED_LM_MAPPING_NAMES

@@ -62,8 +62,7 @@ def compare(
     Args:
         models: two or more models in the source (one with --replicates), as names or shell patterns
         replicates: models whose pretrainings (NAME, NAME-s1, NAME-s2) are one arm
-        margin: models that differ by less count as practically equivalent (default: SC 0.5, TC 0.25, QA 1, IR 0.5;
-            for a table of scores, none)
+        margin: models that differ by less are practically equal (default: SC 0.5, TC 0.25, QA 1, IR 0.5; none else)
         full: show all columns and, of many models, every task
         format: output format
     """

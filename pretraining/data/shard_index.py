@@ -170,7 +170,7 @@ class ShardSettings:
     document_separator: str = "blank"
     """what ends a document in a text file: blank (line), line, file, or a line of text"""
     validation_share: float | None = None
-    """share of documents held out for validation (default: 0.005; below 20 MB 0.01, and at least 2,048 tokens)"""
+    """documents held out (default: 0.005; below 20 MB 0.01 or 2,048 tokens)"""
     validation_tokens: int = 4_000_000
     """number of validation tokens after which no more documents are held out"""
     tokens: int = 0

@@ -16,7 +16,6 @@ from common.files import sha256_file
 from common.manifest import MANIFEST, DamagedError, VerifiedFile
 from common.settings import FileSettings, read_settings
 from pretraining.data.shard_index import INDEX, RECORD, Shard, read_index
-from pretraining.data.tokenizer import load_tokenizer
 
 UNFINISHED = ".state"
 """Folder next to the manifest while the shards are not complete."""
@@ -125,6 +124,8 @@ def verify(data: Path) -> list[str]:
                 problems.append(f"{path}: {error}")
             except UserError as error:
                 problems.append(str(error))
+    from pretraining.data.tokenizer import load_tokenizer  # not for a folder without shards
+
     try:
         check_tokenizer(data, manifest)
         if load_tokenizer(str(data / "tokenizer")).sha256 != manifest["tokenizer"]["sha256"]:

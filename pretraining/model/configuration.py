@@ -10,6 +10,7 @@ from transformers import EuroBertConfig
 
 from common.errors import UserError
 from pretraining.paper_settings import SPECIAL_TOKENS, Shape
+from pretraining.starts import Start
 
 _OF_SHAPE = {
     "vocab_size": "vocab",
@@ -109,6 +110,11 @@ def config_of(shape: Shape, tokenizer: Mapping[str, Any], *, is_causal: bool = F
         mask_token_id=tokenizer["mask_id"],
         is_causal=is_causal,
     )
+
+
+def is_our_class(start: Start) -> bool:
+    """Return whether a start is trained in our own class, whose blocks are compiled and whose memory is counted."""
+    return start.is_own or config_of_llama(start.config, start.shape) is not None
 
 
 def config_of_llama(fields: Mapping[str, Any], shape: Shape) -> EncoderConfig | None:

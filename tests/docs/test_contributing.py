@@ -8,7 +8,7 @@ import yaml
 
 from clm_or_mlm.__main__ import main
 from common.provenance import ROOT
-from pretraining.plan.devices import DEVICES, Device, peak_flops
+from pretraining.plan.devices import DEVICES, Device, device_of
 from tests.messages import refused
 
 
@@ -22,10 +22,10 @@ def test_the_first_change_makes_its_test_pass_and_its_command_print_hours(
     (words,) = re.findall(r"`clm-or-mlm (plan .*)` refuses", page)
     with refused("unknown device 'L4'"):
         main(words.split())
-    assert peak_flops(printed) != peak
+    assert device_of(printed) is None
     device = Device(name=name, peak=tflops * 1e12, bandwidth=bandwidth * 1e12, memory_gb=memory)
     monkeypatch.setitem(DEVICES, name, device)
-    assert peak_flops(printed) == peak and not main(words.split())
+    assert device_of(printed) is device and device.peak == peak and not main(words.split())
     assert re.search(rf"^{name} hours +\d", capsys.readouterr().out, flags=re.MULTILINE)
 
 

@@ -116,7 +116,7 @@ def test_a_checkpoint_of_another_stage_is_never_taken(run: Run, done: Path, tmp_
     assert weights_hash(out) == weights_hash(done)
 
 
-QWEN = SimpleNamespace(is_our_class=False)
+QWEN = SimpleNamespace(is_own=False, config={"model_type": "qwen2"}, shape=SHAPES["610m"])
 
 
 @pytest.mark.parametrize(
@@ -125,7 +125,7 @@ QWEN = SimpleNamespace(is_our_class=False)
         ({}, 24),
         ({"bf16": False}, 12),
         ({"config": TrainingConfig(machine=MachineSettings(compile="off"))}, 12),
-        ({"start": SimpleNamespace(is_our_class=True)}, 24),
+        ({"start": SimpleNamespace(is_own=True)}, 24),
         ({"start": QWEN}, 16),
         ({"start": QWEN, "bf16": False}, 12),
     ],
