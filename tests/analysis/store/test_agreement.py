@@ -10,7 +10,7 @@ import pytest
 from analysis.sources import EXAMPLE, open_source
 from analysis.store.ingest import ingest
 from analysis.store.runs_table import read_runs
-from benchmarks.runs import cell_keys
+from benchmarks.runs import RUN, cell_keys
 from clm_or_mlm.__main__ import main
 from common.errors import UserError
 from tests.analysis.stores import MODELS, fill
@@ -125,6 +125,20 @@ def test_the_direction_is_compared_within_a_model(tmp_path: Path, of: str) -> No
     )
     said = ingest(store, tmp_path / "runs.parquet").differences
     assert ("direction is configuration" in said) == (of == "a seed")
+
+
+def test_what_runs_without_a_record_were_made_from_is_said_to_be_unknown_once(
+    tmp_path: Path, caplog: pytest.LogCaptureFixture
+) -> None:
+    caplog.set_level("INFO")
+    store = made(tmp_path / "store", lambda *_: {})
+    for path in (store / "results" / MODELS[1]).rglob(RUN):
+        path.unlink()
+    reads = [[*words, "--source", str(store)] for words in COMMANDS.values()]
+    for words in (["ingest", str(store), "--out", str(tmp_path / "runs.parquet")], *reads):
+        caplog.clear()
+        main(words)
+        assert caplog.text.count("is unknown, and was not compared") == 1 and "alike" not in caplog.text
 
 
 @pytest.mark.parametrize("name", DIFFERENT)
