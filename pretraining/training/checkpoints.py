@@ -24,7 +24,7 @@ from safetensors.torch import load_file, save_file
 from common.errors import UserError
 from common.files import atomic_folder, remove_leftovers, sha256_file
 from common.manifest import FILES, check_files, read_manifest, write_manifest
-from pretraining.training.log import LOG, log_record
+from pretraining.training.log import LOG, LogRecord, log_record
 from pretraining.training.optimizer import load_optimizer_state, optimizer_state
 
 _NAME = re.compile(r"step-(\d{8})")
@@ -131,7 +131,7 @@ def is_log_changed(folder: Path, up_to: int) -> bool:
     """Return whether a stage's log is no longer what its newest checkpoint at or before a step says it was."""
     try:
         found = latest(folder, up_to)
-        record = None if found is None else load_state(found).get(LOG_RECORD)
+        record: LogRecord = {} if found is None else load_state(found).get(LOG_RECORD, {})
     except UserError:  # whoever needs the checkpoint says what is wrong with it
         return False
     return bool(record) and log_record(folder / LOG, record["bytes"]) != record

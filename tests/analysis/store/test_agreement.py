@@ -51,7 +51,7 @@ def test_other_weights_under_a_name_are_left_out_by_ingest_and_refused_by_the_re
     capsys: pytest.CaptureFixture[str],
     caplog: pytest.LogCaptureFixture,
     name: str,
-    other: tuple,
+    other: tuple[int, ...],
 ) -> None:
     store = made(
         tmp_path / "store",
