@@ -134,6 +134,8 @@ def _stage(folder: Path) -> Iterator[Finding]:
     if gone and not faults:
         between = f"{len(gone)} rows of the steps {gone[0]} to {gone[-1]}"
         yield "missing", folder / LOG, f"{between}; the manifest of a model that is exported names them"
+    elif not faults and checkpoints.is_log_changed(folder, complete[-1].step):
+        yield "damaged", folder / LOG, "rows have changed since they were written; a model's manifest says so"
     elif not faults:
         yield "whole", folder / LOG, f"{len(rows):,} rows of training"
 

@@ -341,7 +341,8 @@ def detach(words: Sequence[str], folder: Path, workflow: Workflow, job: Job) -> 
     folder.mkdir(parents=True, exist_ok=True)
     output = folder / "controller.log"
     command = [sys.executable, "-m", "clm_or_mlm", "workflow", *words]
-    asked = ["sbatch", "--parsable", "--open-mode=append", f"--output={output}"]
+    named = str(output).replace("%", "%%")  # Slurm puts numbers in the place of %j and others
+    asked = ["sbatch", "--parsable", "--open-mode=append", f"--output={named}"]
     asked += [f"--job-name={controller_name(folder)}", f"--signal=B:USR1@{job.margin_seconds}"]
     asked += sbatch_options(request_of(workflow, job))
     script, environ = _CONTROLLER % shlex.join(command), os.environ | {"PYTHONPATH": str(ROOT)}

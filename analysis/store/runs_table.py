@@ -478,9 +478,10 @@ def unsealed_words(unsealed: int, runs: int) -> str:
 
 
 def log_doubts(source: str, runs: int, unsealed: int, differences: str) -> None:
-    """Say how many of a source's runs are unsealed, and what its runs differ in (`RunsTable`), if anything."""
+    """Say how many of a source's runs are unsealed and unknown, and what its runs differ in (`RunsTable`), if so."""
     if words := unsealed_words(unsealed, runs):
-        logger.info("%s: %s", source, words)
+        unknown = "what runs without a run.json were made from is unknown, and was not compared"
+        logger.info("%s: %s; %s", source, words, unknown)
     if differences:
         logger.warning("%s: %s", source, differences)
 

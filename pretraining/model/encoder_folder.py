@@ -194,6 +194,9 @@ def _tried(folder: Path, name: str, remedy: str = "") -> Tensor:
         cause = first_line(error).rstrip(":")
         raise UserError(f"{name} cannot be loaded with transformers: {cause}; is it a whole model?") from None
 
+    if not hidden.isfinite().all():
+        raise UserError(f"{name} has outputs that are no numbers; fetch or train the model again")
+
     def outputs(ids: Tensor, length: int) -> Tensor:
         states: Tensor = model(input_ids=ids, attention_mask=padding_mask(ids, length)).last_hidden_state
         return states

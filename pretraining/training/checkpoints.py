@@ -24,12 +24,15 @@ from safetensors.torch import load_file, save_file
 from common.errors import UserError
 from common.files import atomic_folder, remove_leftovers, sha256_file
 from common.manifest import FILES, check_files, read_manifest, write_manifest
+from pretraining.training.log import LOG, LogRecord, log_record
 from pretraining.training.optimizer import load_optimizer_state, optimizer_state
 
 _NAME = re.compile(r"step-(\d{8})")
 _MODEL, _OPTIMIZER, _STATE = "model.safetensors", "optimizer.safetensors", "state.json"
 _REMEDY = "remove its folder to resume from the previous checkpoint"
 _FORMAT = 3
+LOG_RECORD = "log"
+"""What a checkpoint says of its stage's log (`LogWriter.record`)."""
 
 
 @dataclass(frozen=True, kw_only=True)
@@ -122,6 +125,16 @@ def load_state(checkpoint: Checkpoint) -> dict[str, Any]:
     if state.get("step") != checkpoint.step or {*state.get(FILES, ())} != {_MODEL, _OPTIMIZER}:
         raise UserError(f"{path} belongs to another checkpoint; {_REMEDY}")
     return state
+
+
+def is_log_changed(folder: Path, up_to: int) -> bool:
+    """Return whether a stage's log is no longer what its newest checkpoint at or before a step says it was."""
+    try:
+        found = latest(folder, up_to)
+        record: LogRecord = {} if found is None else load_state(found).get(LOG_RECORD, {})
+    except UserError:  # whoever needs the checkpoint says what is wrong with it
+        return False
+    return bool(record) and log_record(folder / LOG, record["bytes"]) != record
 
 
 def check(checkpoint: Checkpoint) -> None:

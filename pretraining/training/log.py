@@ -22,6 +22,8 @@ Every fifty steps of several processes, `seconds_by_rank` has the mean seconds t
 
 from __future__ import annotations
 
+import contextlib
+import hashlib
 import json
 import math
 import os
@@ -51,22 +53,38 @@ MEASURED = (
 """Fields that differ from run to run; logs of earlier versions hold the first three."""
 _LONGEST = 2**16
 """Bytes of the longest line."""
+LogRecord = dict[str, Any]
+"""How many `bytes` of a log there were at a checkpoint, and their `sha256`."""
 
 
 class LogWriter:
     """Appends rows to a log and its timings; each is on its way to the disk when `write` returns."""
 
-    def __init__(self, path: Path, step: int | None = None) -> None:
-        """Open the log, cutting off a line that a killed process left unfinished, and all rows after a step."""
+    def __init__(self, path: Path, step: int | None = None, known: LogRecord | None = None) -> None:
+        """Open the log, cutting off a line that a killed process left unfinished, and all rows after a step.
+
+        Args:
+            path: the log.
+            step: rows after it are written again; None: all stay.
+            known: what the checkpoint of that step says of the log.
+        """
         path.parent.mkdir(parents=True, exist_ok=True)
         self._log, self._timings = (_opened(place, step) for place in (path, path.with_name(TIMINGS)))
+        self._changed = known if known and log_record(path, known["bytes"]) != known else None
+        self._size, self._digest = path.stat().st_size, hashlib.sha256(path.read_bytes())
         sync_folder(path.parent)
 
     def write(self, row: Mapping[str, Any]) -> None:
         """Append one row; what is measured goes to the timings."""
         if measured := {key: row[key] for key in MEASURED if key in row}:
             _append(self._timings, {"step": row["step"], "stage": row["stage"], **measured})
-        _append(self._log, {key: value for key, value in row.items() if key not in MEASURED})
+        line = _append(self._log, {key: value for key, value in row.items() if key not in MEASURED})
+        self._size += len(line)
+        self._digest.update(line)
+
+    def record(self) -> LogRecord:
+        """Return what a checkpoint says of the log; of one whose rows had changed, what it no longer is."""
+        return self._changed or {"bytes": self._size, "sha256": self._digest.hexdigest()}
 
     def sync(self) -> None:
         """Put the log's rows on the disk, as before a checkpoint of their last step."""
@@ -131,6 +149,14 @@ def _lines(path: Path) -> Iterator[bytes]:
         raise UserError(f"{path} cannot be read ({error.strerror})") from None
 
 
+def log_record(path: Path, size: int) -> LogRecord:
+    """Return how many of so many bytes a log has, and their hash; nothing of one that cannot be read."""
+    content = b""
+    with contextlib.suppress(OSError, UserError), os.fdopen(open_plain(path), "rb") as file:
+        content = file.read(size)
+    return {"bytes": len(content), "sha256": hashlib.sha256(content).hexdigest()}
+
+
 def log_text(rows: Iterable[Mapping[str, Any]]) -> str:
     """Return rows as the text of a log."""
     return "".join(json.dumps(row) + "\n" for row in rows)
@@ -161,9 +187,11 @@ def _step(line: bytes) -> float:
         return 0.0
 
 
-def _append(file: TextIO, row: Mapping[str, Any]) -> None:
-    file.write(json.dumps(row) + "\n")
+def _append(file: TextIO, row: Mapping[str, Any]) -> bytes:
+    line = json.dumps(row) + "\n"
+    file.write(line)
     file.flush()
+    return line.encode()
 
 
 def _row(line: bytes) -> dict[str, Any]:

@@ -165,7 +165,8 @@ class StageTraining(Callback):  # type: ignore[misc]  # composer is untyped
         )  # fmt: skip
         self.folder = context.folder(stage.name)
         if is_first:
-            self.log = LogWriter(self.folder / LOG, self._log_until(start))
+            known = state.get(checkpoints.LOG_RECORD) if start and start.path.parent == self.folder else None
+            self.log = LogWriter(self.folder / LOG, self._log_until(start), known)
             self.writer = checkpoints.CheckpointWriter(self.folder, self.log.sync)
         self.watchdog = Watchdog(ranks, f"{stage.name}@{self.done.step}", 60 * config.machine.timeout_minutes)
         self.own_time = OwnTime(ranks)
@@ -404,6 +405,7 @@ class StageTraining(Callback):  # type: ignore[misc]  # composer is untyped
             **({EARLIER: self.earlier} if self.earlier else {}),
             **self.context.identity(stage),
             "interventions": self.context.config.interventions(step),
+            **({} if self.log is None else {checkpoints.LOG_RECORD: self.log.record()}),
         }
         gather_state(self.optimizer)
         self._agree(

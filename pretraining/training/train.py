@@ -288,6 +288,9 @@ def _rows(
         gone = [at for at in range(every * (item.start // every + 1), end + 1, every) if at not in there]
         if gone:
             lacks.append(f"{item.name}: {len(gone)} of the steps {gone[0]} to {gone[-1]}")
+        elif checkpoints.is_log_changed(path.parent, end):
+            lacks.append(f"{item.name}: the rows up to step {end} as they were written")
+            faults.append("rows of it have changed since they were written")
         if gone or faults:
             what = [*faults[:1], *([f"it has no rows of {lacks[-1]}"] if gone else [])]
             logger.warning("%s: the model is written with the rest of this log (%s)", path, "; ".join(what))

@@ -26,13 +26,6 @@ def test_ingest(few: bool, store: Path, tmp_path: Path, monkeypatch: pytest.Monk
     survives_failures(call, tmp_path / "outs", few=few)
 
 
-@pytest.mark.slow
-def test_report(tmp_path: Path) -> None:
-    survives_failures(
-        lambda out: main(["report", "--out", f"{out}/index.html"]), tmp_path / "outs", few=False
-    )
-
-
 @FEW
 @pytest.mark.filterwarnings("ignore")
 def test_adapt_with_a_merge(few: bool, tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:

@@ -59,7 +59,7 @@ def test_a_slurm_job_of_one_core_runs_the_study_and_comes_back(
     program(bin_ / "sinfo", "")
     program(bin_ / "scancel", f'echo "$@" > {queue}.ended')
     monkeypatch.setenv("PATH", f"{bin_}:{os.environ['PATH']}")
-    site, folder = tmp_path / "site.toml", tmp_path / "study"
+    site, folder = tmp_path / "site.toml", tmp_path / "50%j"  # which Slurm would take for the job's number
     site.write_text('[jobs.cpu]\npartition = "long"\nhours = 5\n')
     words = [
         "workflow",
@@ -75,7 +75,14 @@ def test_a_slurm_job_of_one_core_runs_the_study_and_comes_back(
     assert main([*words, "--detach", "--", "--until", "shards"]) == 0
     assert "Slurm job 77 runs the study" in capsys.readouterr().out
     asked, script = queue.read_text(), Path(f"{queue}.sh").read_text()
-    for word in ("--requeue", "--signal=B:USR1@600", "-p long -t 300", "--nodes=1", "--cpus-per-task=1"):
+    for word in (
+        "/50%%j/controller.log",
+        "--requeue",
+        "--signal=B:USR1@600",
+        "-p long -t 300",
+        "--nodes=1",
+        "--cpus-per-task=1",
+    ):
         assert word in asked
     assert shlex.join([*words[1:], "--", "--until", "shards"]) in script and "--detach" not in script
     subprocess.run(["bash", "-n", f"{queue}.sh"], check=True)

@@ -10,7 +10,7 @@ import pytest
 from analysis.sources import EXAMPLE, open_source
 from analysis.store.ingest import ingest
 from analysis.store.runs_table import read_runs
-from benchmarks.runs import cell_keys
+from benchmarks.runs import RUN, cell_keys
 from clm_or_mlm.__main__ import main
 from common.errors import UserError
 from tests.analysis.stores import MODELS, fill
@@ -51,7 +51,7 @@ def test_other_weights_under_a_name_are_left_out_by_ingest_and_refused_by_the_re
     capsys: pytest.CaptureFixture[str],
     caplog: pytest.LogCaptureFixture,
     name: str,
-    other: tuple,
+    other: tuple[int, ...],
 ) -> None:
     store = made(
         tmp_path / "store",
@@ -127,12 +127,25 @@ def test_the_direction_is_compared_within_a_model(tmp_path: Path, of: str) -> No
     assert ("direction is configuration" in said) == (of == "a seed")
 
 
-@pytest.mark.parametrize("name", [name for name in DIFFERENT if name not in ("steps", "evaluation data")])
+def test_what_runs_without_a_record_were_made_from_is_said_to_be_unknown_once(
+    tmp_path: Path, caplog: pytest.LogCaptureFixture
+) -> None:
+    caplog.set_level("INFO")
+    store = made(tmp_path / "store", lambda *_: {})
+    for path in (store / "results" / MODELS[1]).rglob(RUN):
+        path.unlink()
+    reads = [[*words, "--source", str(store)] for words in COMMANDS.values()]
+    for words in (["ingest", str(store), "--out", str(tmp_path / "runs.parquet")], *reads):
+        caplog.clear()
+        main(words)
+        assert caplog.text.count("is unknown, and was not compared") == 1 and "alike" not in caplog.text
+
+
+@pytest.mark.parametrize("name", DIFFERENT)
 def test_what_differs_between_seeds_of_a_model_is_named(tmp_path: Path, name: str) -> None:
-    other, _ = DIFFERENT[name]
+    other, words = DIFFERENT[name]
     store = made(tmp_path / "store", lambda model, seed: other if model == MODELS[1] and seed == 4 else {})
-    key = next(iter(other))
-    assert f"{key} is " in ingest(store, tmp_path / "runs.parquet").differences
+    assert f"{words.split(' is ')[0]} is " in ingest(store, tmp_path / "runs.parquet").differences
 
 
 def test_what_is_right_raises_no_alarm(tmp_path: Path, caplog: pytest.LogCaptureFixture) -> None:

@@ -71,6 +71,7 @@ def test_a_store_made_with_one_thing_agrees(store: Path, capsys: pytest.CaptureF
         ("lock", {"provenance": {"commit": "c1", "lock": {"sha256": "11"}, "python": "3.11.2",
                                  "versions": {"torch": "2.7.0"}}}, "SC"),
         ("commit", {"provenance__commit": "c2-dirty"}, "SC"),
+        ("versions", {"provenance__versions": {"torch": "2.8.0"}}, "SC"),
         ("training_data", {"description__training_data": "cc"}, "sst2"),
         ("protocol", {"protocol": {"results.json": "standard"}}, "SC"),
         ("device", {"machine__device": "NVIDIA A100"}, "SC"),

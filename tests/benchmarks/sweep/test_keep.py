@@ -273,13 +273,13 @@ def test_what_others_put_next_to_it_stays(
     assert (tmp_path / "elsewhere" / "manifest.json").is_file()
 
 
-def killed(words: list[str]) -> None:
-    """Run a command in a process that dies once the weights are written, before their folder is there."""
+def killed(words: list[str], *, as_tried: bool) -> None:
+    """Run a command in a process that dies once the weights are written, as they are tried or as they are kept."""
     write = Keeper.write
 
     def die(self: Keeper, name: str, model: Any, folder: Path) -> str:
         kind = write(self, name, model, folder)
-        if ".keep." not in str(folder):
+        if as_tried == (".keep." in str(folder)):
             os._exit(9)
         return kind
 
@@ -287,16 +287,18 @@ def killed(words: list[str]) -> None:
     run(words)
 
 
+@pytest.mark.parametrize("as_tried", [True, False])
 def test_a_process_that_is_killed_while_it_keeps_loses_nothing(
-    model_folder: Callable[..., Path], kept_by: Kept, data: Path, tmp_path: Path
+    model_folder: Callable[..., Path], kept_by: Kept, data: Path, tmp_path: Path, as_tried: bool
 ) -> None:
     whole = kept_by("ours", "sst2")
     other = [*two_runs(model_folder("ours"), data, tmp_path, "sst2"), *KEEP]
-    process = started(killed, other)
+    process = started(functools.partial(killed, as_tried=as_tried), other)
     process.join()
-    assert process.exitcode == 9
-    assert len(results(tmp_path)) == 1  # the run's scores are there, its weights are not
+    assert process.exitcode == 9 and list(tmp_path.rglob("*.tmp"))
+    assert len(results(tmp_path)) == (not as_tried)  # the run's scores are there, its weights are not
     assert run(other) == COMPLETE
+    assert not list(tmp_path.rglob("*.tmp"))
     a, b = kept(whole, "sst2"), kept(tmp_path, "sst2")
     names = ("model.safetensors", "config.json", "tokenizer.json", "manifest.json", "README.md")
     assert a.name == b.name and all((a / name).read_bytes() == (b / name).read_bytes() for name in names)

@@ -1,6 +1,7 @@
 """Starts: loaded, given a mask, exported in their own class, and read by plain transformers."""
 
 import json
+import math
 from pathlib import Path
 
 import pytest
@@ -8,7 +9,7 @@ import tokenizers
 import torch
 import transformers
 import transformers as hf
-from safetensors.torch import load_file
+from safetensors.torch import load_file, save_file
 
 from common.errors import UserError
 from pretraining.data.tokenizer import load_tokenizer, train_tokenizer
@@ -108,6 +109,10 @@ def test_a_changed_export_is_found(tmp_path: Path) -> None:
         checked_encoder(out)
     (out / "manifest.json").unlink()
     with pytest.raises(UserError, match=r"does not see both sides.*`clm-or-mlm adapt`"):
+        checked_encoder(out)
+    tensors = load_file(out / "model.safetensors")
+    save_file({name: value * math.nan for name, value in tensors.items()}, out / "model.safetensors")
+    with pytest.raises(UserError, match="outputs that are no numbers"):
         checked_encoder(out)
 
 

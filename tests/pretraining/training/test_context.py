@@ -46,6 +46,8 @@ def test_another_run_is_never_resumed(run: Run, done: Path, data: Path, tmp_path
         run(MODEL, done, "peak_lr=1e-3")
     with pytest.raises(UserError, match="was trained with peak_lr"):
         run("mini-s-clm-24", done, "peak_lr=1e-3")
+    with pytest.raises(UserError, match="was trained with seed=0, not 3"):
+        run(MODEL, done, "seed=3")
     other = Path(shutil.copytree(data, tmp_path / "other"))
     change_manifest(other, lambda content: content["splits"]["train"].__setitem__("documents", 7))
     with pytest.raises(UserError, match=r"with data='.*; use its original --data or choose"):
@@ -84,9 +86,18 @@ def test_a_trunk_of_another_design_is_never_reused(
             run(model, done)
 
 
-def test_a_checkpoint_of_another_stage_is_never_taken(run: Run, done: Path, tmp_path: Path) -> None:
+def test_a_checkpoint_of_another_stage_step_or_seed_is_never_taken(
+    run: Run, done: Path, tmp_path: Path
+) -> None:
     out = Path(shutil.copytree(done, tmp_path / "out"))
     shutil.rmtree(out / "models")
+    with pytest.raises(UserError, match="step-00000009 was trained with seed=0, not 3"):
+        run(MODEL, out, "seed=3")
+    last = out / "stages" / MODEL / "step-00000024"
+    last.rename(renamed := last.with_name("step-00000023"))
+    with pytest.raises(UserError, match=r"step-00000023/state\.json belongs to another checkpoint"):
+        run(MODEL, out)
+    renamed.rename(last)
     for name in ("mini-s-clm-9-mlm40", MODEL):
         shutil.rmtree(out / "stages" / name)
     shutil.copytree(done / "stages/mini-s-clm-9-mlm40", out / "stages/mini-s-mlm40")

@@ -8,7 +8,7 @@ import pytest
 
 from clm_or_mlm.__main__ import main
 from tests.flips import flip
-from tests.pretraining.small_study import MODEL, QUIET
+from tests.pretraining.small_study import MODEL, QUIET, change_a_loss
 
 pytestmark = QUIET
 LAST = "step-00000024"
@@ -33,6 +33,7 @@ DONE: dict[str, tuple[Callable[[Path], object], str, tuple[str, ...]]] = {
     "log": (lambda out: (out / LOG).unlink(), "missing", (LOG, "no log here")),
     "log's byte": (lambda out: flip(out / LOG, 3), "damaged", (LOG, "is not a row")),
     "log's rows": (lambda out: _without(out / LOG, 4), "missing", (LOG, "1 rows of the steps")),
+    "a loss": (lambda out: change_a_loss(out / LOG), "damaged", (LOG, "have changed")),
     "model": (lambda out: flip(out / "models" / MODEL / "config.json"), "damaged", (MODEL, "remove it and run")),
     "model's log": (lambda out: (out / "models" / MODEL / "log.jsonl").unlink(), "damaged", (MODEL, "log.jsonl")),
     "sweep": (lambda out: (out / "sweep.json").write_text("{}"), "damaged", ("sweep.json", "remove it and run")),

@@ -22,6 +22,7 @@ from tests.pretraining.small_study import (
     MODEL,
     QUIET,
     Run,
+    change_a_loss,
     same_run,
     science,
     train_and_kill,
@@ -126,18 +127,26 @@ def test_a_model_made_elsewhere_at_another_time_has_the_same_bytes(
         assert str(tmp_path) not in text and "tokens_per_second" not in text and "command" not in text
 
 
+CHANGED = "mini-s-clm: the rows up to step {} as they were written"
+
+
 @pytest.mark.parametrize(
     ("damage", "said", "lacks"),
     [
         (lambda path: path.unlink(), "no log here", ["mini-s-clm: 9 of the steps 1 to 9"]),
-        (lambda path: path.write_bytes(b"\xff" + path.read_bytes()[1:]), "line 1 is not a row", []),
+        (
+            lambda path: path.write_bytes(b"\xff" + path.read_bytes()[1:]),
+            "line 1 is not a row",
+            [CHANGED.format(9)],
+        ),
+        (change_a_loss, "have changed since", [CHANGED.format(9)]),
         (
             lambda path: path.write_text("".join(path.read_text().splitlines(keepends=True)[:-4])),
             "it has no rows of mini-s-clm",
             None,
         ),
     ],
-    ids=["lost", "a byte", "its end"],
+    ids=["lost", "a byte", "a loss", "its end"],
 )
 def test_a_lost_or_damaged_log_does_not_stop_an_export(
     run: Run, done: Path, tmp_path: Path, caplog: pytest.LogCaptureFixture,
@@ -152,10 +161,20 @@ def test_a_lost_or_damaged_log_does_not_stop_an_export(
     if lacks is None:
         assert manifest["log_lacks"][0].endswith("to 9")
     else:
-        assert manifest.get("log_lacks", []) == lacks
+        assert manifest["log_lacks"] == lacks
     assert weights_hash(out) == weights_hash(done)
     (out / "models" / MODEL / "log.jsonl").unlink()
     assert run(MODEL, out) and (out / "models" / MODEL / "log.jsonl").is_file()
+
+
+def test_a_log_that_changed_before_a_resume_is_named_in_the_model(
+    run: Run, done: Path, tmp_path: Path
+) -> None:
+    out = Path(shutil.copytree(done, tmp_path / "out"))
+    change_a_loss(out / "stages/mini-s-clm/log.jsonl")
+    assert run("mini-s-clm-24", out)
+    manifest = json.loads((out / "models/mini-s-clm-24/manifest.json").read_text())
+    assert manifest["log_lacks"] == [CHANGED.format(18)]
 
 
 def test_the_log_is_on_the_disk_before_its_checkpoint_has_a_name(
