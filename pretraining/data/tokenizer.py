@@ -21,7 +21,7 @@ import logging
 from collections import deque
 from collections.abc import Iterable, Iterator, Mapping, Sequence
 from concurrent.futures import Future, ThreadPoolExecutor
-from dataclasses import dataclass
+from dataclasses import dataclass, field, replace
 from functools import cached_property
 from pathlib import Path
 from typing import TYPE_CHECKING, Any
@@ -73,6 +73,8 @@ class TextTokenizer:
     """End of text, put after every document; padding, too."""
     mask_id: int
     """What a masked token is replaced by."""
+    ranks: Mapping[bytes, int] | None = field(default=None, repr=False)
+    """The ranks it was made of; None when it came as merges."""
 
     @cached_property
     def vocab_size(self) -> int:
@@ -91,7 +93,11 @@ class TextTokenizer:
     @cached_property
     def twin(self) -> tiktoken.Encoding | None:
         """tiktoken's encoder of the same ids, which is several times as fast; None when there is none."""
-        return tiktoken_twin(json.loads(self._json))
+        if self.ranks is None:
+            return tiktoken_twin(json.loads(self._json))
+        return _twin(
+            self.ranks, {token.content: i for i, token in self.inner.get_added_tokens_decoder().items()}
+        )
 
     @property
     def engine(self) -> str:
@@ -169,7 +175,9 @@ def llama3_special_tokens() -> list[str]:
 
 def from_tiktoken(path: Path, *, begin: str = BEGIN, end: str = END) -> TextTokenizer:
     """Return the tokenizer of a tiktoken file with Llama 3's split and special tokens; ids are tiktoken's."""
-    return _assemble(bpe_model(read_ranks(path)), llama3_special_tokens(), begin=begin, end=end)
+    ranks = read_ranks(path)
+    made = _assemble(bpe_model(ranks), llama3_special_tokens(), begin=begin, end=end)
+    return replace(made, ranks=ranks)
 
 
 def train_tokenizer(texts: Iterable[str], vocab_size: int) -> TextTokenizer:
@@ -355,8 +363,8 @@ def read_ranks(path: Path) -> dict[bytes, int]:
 
 def bpe_model(ranks: Mapping[bytes, int]) -> models.BPE:
     """Return the BPE model of the `tokenizers` package whose ids are tiktoken's for these ranks."""
-    letters = _byte_letters()
-    vocabulary = {"".join(letters[byte] for byte in token): rank for token, rank in ranks.items()}
+    letters = dict(enumerate(_byte_letters()))
+    vocabulary = {token.decode("latin-1").translate(letters): rank for token, rank in ranks.items()}
     # Like tiktoken, take a whole piece that is a token as it is, even where merges would not lead to it.
     return models.BPE(vocab=vocabulary, merges=_merges(vocabulary), ignore_merges=True)
 
@@ -383,10 +391,19 @@ def tiktoken_twin(content: Mapping[str, Any]) -> tiktoken.Encoding | None:
         return None
     if len(special) < len(content["added_tokens"]) or not _are_ranks(ranks):
         return None
-    if json.loads(tokenizers.Tokenizer(bpe_model(ranks)).to_str())["model"] != content["model"]:
+    # Building the whole model of the ranks to compare with would take three times as long.
+    bare = json.loads(tokenizers.Tokenizer(models.BPE(ignore_merges=True)).to_str())["model"]
+    merges = [[*pair] for pair in _merges(content["model"]["vocab"])]
+    if content["model"] != {**bare, "vocab": content["model"]["vocab"], "merges": merges}:
         return None
+    return _twin(ranks, special)
+
+
+def _twin(ranks: Mapping[bytes, int], special: Mapping[str, int]) -> tiktoken.Encoding:
     # With no special token at all, tiktoken would look for the empty one at every character.
-    return tiktoken.Encoding("twin", pat_str=_SPLIT_IN_GROUPS, mergeable_ranks=ranks, special_tokens=special)
+    return tiktoken.Encoding(
+        "twin", pat_str=_SPLIT_IN_GROUPS, mergeable_ranks=dict(ranks), special_tokens=dict(special)
+    )
 
 
 def _are_ranks(ranks: Mapping[bytes, int]) -> bool:
@@ -406,11 +423,11 @@ def _merges(vocabulary: Mapping[str, int]) -> list[tuple[str, str]]:
     merges = []
     for token in sorted(vocabulary, key=vocabulary.__getitem__):
         pairs = [
-            (vocabulary[token[:cut]], vocabulary[token[cut:]], cut)
+            (rank, token[:cut], token[cut:])
             for cut in range(1, len(token))
-            if token[:cut] in vocabulary and token[cut:] in vocabulary
+            if (rank := vocabulary.get(token[:cut])) is not None and token[cut:] in vocabulary
         ]
-        merges += [(token[:cut], token[cut:]) for _, _, cut in sorted(pairs)]
+        merges += [(first, second) for _, first, second in sorted(pairs)]
     return merges
 
 

@@ -17,6 +17,7 @@ from analysis.precision.design import (
     design_table,
     planned_test,
     seeds_needed,
+    simulated_widening,
 )
 from analysis.sources import PUBLISHED, Source
 from common.errors import UserError
@@ -79,6 +80,13 @@ def test_who_else_is_in_the_source_changes_the_plan_by_little():
     few, many = (planned_test(study, AssumedSpread(sd=0.5, cells=cells)) for cells in (2, 46))
     assert (few.name, many.name) == ("Welch", "pooled")
     assert few.power(1.0) == pytest.approx(many.power(1.0), abs=0.04)
+
+
+@pytest.mark.parametrize("seeds", [5, 26])
+def test_the_table_has_what_the_bootstrap_gives(seeds: int):
+    tabulated = planned_test(PlannedStudy(effect=1.0, seeds=seeds), ONE).wider
+    assert tabulated == pytest.approx(simulated_widening(seeds, ONE.cells, 0.05), abs=1e-8)
+    assert planned_test(PlannedStudy(effect=1.0, seeds=27), ONE).wider == 1
 
 
 def test_an_average_has_the_spread_of_its_own_seeds():
