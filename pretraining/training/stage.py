@@ -243,7 +243,7 @@ class StageTraining(Callback):  # type: ignore[misc]  # composer is untyped
                 schedulers=rates_by_step(self.optimizer, schedule, first, self.target),
                 step_schedulers_every_batch=True,
                 # Clipping, the log, validation and checkpoints are this object; the rest is what settings add.
-                callbacks=[BucketViews(), self, *added["callbacks"]],
+                callbacks=[BucketViews(config.batches.gradients), self, *added["callbacks"]],
                 algorithms=added["algorithms"],
                 loggers=added["loggers"],
                 run_name=stage.name,
