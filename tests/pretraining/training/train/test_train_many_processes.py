@@ -7,7 +7,6 @@ from typing import Any
 
 import pytest
 
-from common.manifest import read_manifest
 from pretraining.training import checkpoints
 from tests.commands import python
 from tests.pretraining.small_study import MODEL, QUIET, STUDY, science
@@ -28,10 +27,8 @@ def test_two_processes_train_on_the_same_batches_and_masks(done: Path, data: Pat
     _agree(one, two, science(done / "models" / MODEL / "log.jsonl"))
     assert [row["loss"] for row in rounded] == pytest.approx([row["loss"] for row in two], rel=1e-3)
     assert [row["loss"] for row in rounded] != [row["loss"] for row in two]
-    state = read_manifest(
-        checkpoints.latest(tmp_path / "2-bf16/out/stages" / MODEL, 24).path / "state.json", ""
-    )
-    assert state["science"]["gradients"] == "bf16"
+    saved = checkpoints.latest(tmp_path / "2-bf16/out/stages" / MODEL, 24)
+    assert saved is not None and checkpoints.load_state(saved)["science"]["gradients"] == "bf16"
 
 
 def _slurm_nodes() -> int:
