@@ -260,7 +260,7 @@ def _training(
     for assignment in settings.pretraining_settings:
         words += ("--set", assignment)
     # A training that is resumed may change the others.
-    given, science = assignments(settings.pretraining_settings), TrainingConfig().science()
+    given, science = assignments(settings.pretraining_settings), study.config.science()
     decide = {key: value for key, value in given.items() if key in science}
     exported = study.shapes[item.size].trained_parameters * 4 if kind.goal else 0.0
     # An export alone needs no second node, and one GPU.

@@ -97,6 +97,8 @@ class Batches(Group):
     weighting: Literal["equal", "token"] = "equal"
     """`equal`: the loss is the mean of the mean losses of groups of loss_group sequences, as in the paper's trainer;
     `token`: the mean over all predicted tokens of the step."""
+    gradients: Literal["fp32", "bf16"] = "fp32"
+    """Type in which processes sum their gradients; `bf16` sends half the bytes, each gradient rounded."""
     skip: str = field(default="", metadata={"from a step on": True})
     """Batches to leave out, `STEP:COUNT,...`, for example after the loss became NaN; later batches move up. It took the
     place of `on_spike`."""

@@ -221,7 +221,8 @@ class Plan:
                 shape, predicted=share, length=length, pass_tokens=config.batches.pass_tokens,
                 compiled=config.machine.compile != "off",
             )  # fmt: skip
-            seconds += processes * item.steps * gradient_seconds(shape, device, processes, network)
+            sent = network * (2 if config.batches.gradients == "bf16" else 1)
+            seconds += processes * item.steps * gradient_seconds(shape, device, processes, sent)
             memory = max(memory, training_gb(shape, config.batches.pass_tokens))
             checkpoint_bytes += len(item.keep) * shape.trained_parameters * (_WEIGHT_BYTES + OPTIMIZER_BYTES)
         steps = sum(item.steps for item in chosen)

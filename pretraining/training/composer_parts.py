@@ -13,7 +13,7 @@ import logging
 import pkgutil
 import sys
 import warnings
-from collections.abc import Callable, Iterable, Iterator
+from collections.abc import Callable, Iterable, Iterator, Sequence
 from contextlib import contextmanager
 from pathlib import Path
 from typing import Any
@@ -23,6 +23,7 @@ from composer import Trainer
 from composer.core import Algorithm, Callback, DataSpec, State
 from composer.loggers import Logger, LoggerDestination, TensorboardLogger, WandBLogger
 from composer.models import ComposerModel
+from torch.distributed.algorithms.ddp_comm_hooks.default_hooks import bf16_compress_hook
 from torch.nn.parallel import DistributedDataParallel
 
 from common.errors import UserError, first_line
@@ -75,8 +76,7 @@ class StepData(DataSpec):  # type: ignore[misc]  # composer is untyped
         ranks: Ranks,
         *,
         weighting: str = "equal",
-        stop: Callable[[], bool] = lambda: False,
-        save: Callable[[], bool] = lambda: False,
+        requests: Sequence[Callable[[], bool]] = (),
     ) -> None:
         """Give Composer this rank's shares.
 
@@ -84,8 +84,7 @@ class StepData(DataSpec):  # type: ignore[misc]  # composer is untyped
             batches: one share an update.
             ranks: this process's place.
             weighting: `equal` or `token` (`group_weights`).
-            stop: asked once a step whether this rank wants to stop.
-            save: asked once a step whether this rank wants a checkpoint.
+            requests: asked once a step what this rank wants, such as to stop.
         """
         super().__init__(
             batches,
@@ -96,22 +95,23 @@ class StepData(DataSpec):  # type: ignore[misc]  # composer is untyped
             get_num_samples_in_batch=_sequences,
             get_num_tokens_in_batch=_tokens,
         )
-        self._ranks, self._weighting, self._stop, self._save = ranks, weighting, stop, save
+        self._ranks, self._weighting, self._requests = ranks, weighting, requests
         self._counts = self._rest = torch.zeros(0)
 
     def _weighed(self, batch: StepBatch) -> StepBatch:
         # Halves of so few bits that doubles hold their sums exactly.
         high, low = divmod(batch.fingerprint, 2**32)
-        rest = torch.tensor([high, low, self._stop(), self._save()], dtype=torch.float64)
+        wanted = [wants() for wants in self._requests]
+        rest = torch.tensor([high, low, *wanted], dtype=torch.float64)
         total = self._ranks.sum(torch.cat([batch.counts, rest]))
         self._counts, self._rest = total[: len(batch.counts)], total[len(batch.counts) :]
         # Composer takes the mean over all ranks' passes; the step's loss is their sum.
         return batch.weighed(group_weights(self._counts, self._weighting) * batch.passes)
 
-    def sums(self) -> tuple[int, int, bool, bool]:
-        """Return the step's predicted tokens, its fingerprint, and whether any rank wants to stop, or to save."""
-        high, low, stop, save = map(int, self._rest.tolist())
-        return int(self._counts.sum()), ((high << 32) + low) % 2**64, stop > 0, save > 0
+    def sums(self) -> tuple[int, int, list[bool]]:
+        """Return the step's predicted tokens, its fingerprint, and what any rank wants, by request."""
+        high, low, *wanted = map(int, self._rest.tolist())
+        return int(self._counts.sum()), ((high << 32) + low) % 2**64, [count > 0 for count in wanted]
 
 
 def _sequences(batch: StepBatch | ObjectiveBatch) -> int:
@@ -132,6 +132,10 @@ class BucketViews(Callback):  # type: ignore[misc]  # composer is untyped
     That copy is 4 bytes a parameter: 5.6 GB at 1.4 billion.
     """
 
+    def __init__(self, gradients: str = "fp32") -> None:
+        """Sum gradients over the processes in this type, `fp32` or `bf16`, once a step; passes add up in float32."""
+        self._gradients = gradients
+
     def fit_start(self, state: State, logger: Logger) -> None:
         """Put gradients into DDP's buckets where there are any."""
         del logger
@@ -139,6 +143,8 @@ class BucketViews(Callback):  # type: ignore[misc]  # composer is untyped
             # The first one's buckets are freed before the second's are made.
             state.model = state.model.module
             state.model = DistributedDataParallel(state.model, gradient_as_bucket_view=True)
+            if self._gradients == "bf16":
+                state.model.register_comm_hook(None, bf16_compress_hook)
 
 
 def additions(config: TrainingConfig, name: str, tensorboard: Path, rank: int = 0) -> dict[str, list[Any]]:

@@ -137,6 +137,7 @@ class TrainingContext:
             "start": None, **self.identity(stage), "interventions": self.config.interventions(step),
         }  # fmt: skip
         theirs = {part: state.get(part) for part in mine}
+        theirs["science"] = {"gradients": "fp32"} | (theirs["science"] or {})  # before there was a choice
         if (earlier := theirs["interventions"]) and not earlier.get("peak_lr_from"):
             # Of version 1, which could change the peak rate from a step on; here it was not.
             theirs["interventions"] = {"skip": earlier.get("skip")}

@@ -98,7 +98,8 @@ class Data:
                 f"max_length={batches.max_length} is above the model's limit of "
                 f"{model_config.max_position_embeddings} tokens"
             )
-        root = make_shard_cache_folder(config.machine.cache)
+        self.cache = root = make_shard_cache_folder(config.machine.cache)
+        """Where decompressed shards are."""
         self._train, self._validation = (
             TokenStream(
                 folder / name,
@@ -174,7 +175,7 @@ class Data:
         Args:
             step: an update.
             part: which of the shards to open, from 0.
-            parts: processes that share the work, those of this machine.
+            parts: processes that share the work, those that see one cache.
         """
         epoch, block = self.order.block_of(step)
         starts, stops = self.order.stretches(epoch, block + 1)
@@ -271,12 +272,14 @@ class StageBatches:
         """
         self._data, self._stage, self._config, self._ranks = data, stage, config.batches, ranks
         self._spans, self._is_padded = spans, is_padded
+        here = ranks.local_rank, ranks.local_world
+        self._opened = (ranks.rank, ranks.world) if ranks.share(data.cache) else here
 
     def of_step(self, step: int) -> StepBatch:
         """Return this rank's share of the update that `step` (counted from 0) makes."""
         data, stage, ranks = self._data, self._stage, self._ranks
         number = self._config.number(step, self._spans)
-        data.open_ahead(number, ranks.local_rank, ranks.local_world)
+        data.open_ahead(number, *self._opened)
         ratio = stage.ratio_at(step)
         batch = data.step(number, stage.objective, ratio, rank=ranks.rank, world=ranks.world)
         return replace(batch, step=step, microbatches=[self._shaped(part) for part in batch.microbatches])

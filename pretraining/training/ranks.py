@@ -9,9 +9,11 @@ from __future__ import annotations
 import os
 import re
 import resource
+import secrets
 import sys
 from collections.abc import Mapping
 from dataclasses import dataclass
+from pathlib import Path
 
 import torch
 from composer.utils import dist
@@ -81,6 +83,19 @@ class Ranks:
         """Wait for the other processes."""
         if self.world > 1:
             dist.barrier()
+
+    def share(self, folder: Path) -> bool:
+        """Return whether the processes of all machines see one folder; it must exist."""
+        if self.local_world == self.world:
+            return True
+        number = self.total(secrets.randbelow(2**40) if self.rank == 0 else 0)[0]
+        mark = folder / f".shared-{number:.0f}"
+        if self.rank == 0:
+            mark.touch()
+        self.barrier()
+        seen = self.total(mark.exists())[0]
+        mark.unlink(missing_ok=True)
+        return seen == self.world
 
     def sum(self, tensor: Tensor) -> Tensor:
         """Return a CPU tensor's sum over the processes, on the device and without waiting for it."""

@@ -58,7 +58,7 @@ logger = logging.getLogger(__name__)
 
 LogRow = dict[str, float | int | str | list[float]]
 """A row of the log, with what was measured on the clock."""
-_STEPS_BY_RANK, _FIRST_STEPS = 50, 3
+_FIRST_STEPS = 3
 EARLIER = "earlier_precision"
 """Key of a checkpoint and a model: the other precision in which it was trained up to a step, by that step."""
 _LOST = ("gloo/transport", "remote process exited")
@@ -198,7 +198,7 @@ class StageTraining(Callback):  # type: ignore[misc]  # composer is untyped
                     self._validate()
                 self.data = StepData(
                     self.own_time.reading(batches), self.context.ranks, weighting=config.batches.weighting,
-                    stop=self.requests.stop, save=self.requests.save,
+                    requests=(self.requests.stop, self.requests.save, self.own_time.is_due),
                 )  # fmt: skip
                 with self.requests.taken():
                     self._fit()
@@ -244,7 +244,7 @@ class StageTraining(Callback):  # type: ignore[misc]  # composer is untyped
                 schedulers=rates_by_step(self.optimizer, schedule, first, self.target),
                 step_schedulers_every_batch=True,
                 # Clipping, the log, validation and checkpoints are this object; the rest is what settings add.
-                callbacks=[BucketViews(), self, *added["callbacks"]],
+                callbacks=[BucketViews(config.batches.gradients), self, *added["callbacks"]],
                 algorithms=added["algorithms"],
                 loggers=added["loggers"],
                 run_name=stage.name,
@@ -319,12 +319,12 @@ class StageTraining(Callback):  # type: ignore[misc]  # composer is untyped
         self.speed.count(done.tokens - before)
         if self.context.start is not None and done.step == self.first + _FIRST_STEPS:
             self._say_how_long()
-        predicted, fingerprint, _, _ = self.data.sums()
+        predicted, fingerprint, (_, _, comparing) = self.data.sums()
         row: LogRow = {
             "loss": loss, "lr": done.rate, "grad_norm": norm, "predicted": predicted, "batch": f"{fingerprint:016x}",
         }  # fmt: skip
         if done.step % config.log_every == 0 or done.step == self.target:
-            row |= self._measured()
+            row |= self._measured(comparing)
             self._write("train", row)
         if self.context.ranks.rank == 0:
             speed = f", {row['tokens_per_second']:,.0f} tokens/s" if "tokens_per_second" in row else ""
@@ -348,7 +348,7 @@ class StageTraining(Callback):  # type: ignore[misc]  # composer is untyped
         """Save when it is time or somebody asks to stop, and then stop."""
         del logger
         step = self.done.step
-        _, _, stopping, saving = self.data.sums()
+        _, _, (stopping, saving, _) = self.data.sums()
         if self.context.ranks.world == 1:
             # Nobody else has to agree, so a signal that came meanwhile counts.
             stopping = stopping or self.requests.stop()
@@ -373,8 +373,8 @@ class StageTraining(Callback):  # type: ignore[misc]  # composer is untyped
             return -1
         return saved[-1].step if saved[-1] == start else None
 
-    def _measured(self) -> LogRow:
-        """Return what was measured on the clock since the last time, of all ranks."""
+    def _measured(self, comparing: bool) -> LogRow:
+        """Return what was measured on the clock since the last time, of all ranks, and of each when comparing them."""
         ranks, speed = self.context.ranks, self.speed.tokens_per_second()
         flops = model_flops_per_token(
             self.context.shape,
@@ -388,7 +388,7 @@ class StageTraining(Callback):  # type: ignore[misc]  # composer is untyped
             "device": ranks.device_name,
             "processes": ranks.world,
         }
-        if ranks.world > 1 and self.own_time.steps >= _STEPS_BY_RANK:
+        if comparing:
             both = self.own_time.by_rank(self.stage.name, self.done.step)
             measured |= zip(("seconds_by_rank", "waits_by_rank"), both, strict=True)
         return measured if used is None else measured | {"mfu": used}

@@ -30,6 +30,7 @@ SLOW = 1.5
 """A rank is slow whose own part of a step takes this many times the median of the others'."""
 LATE = 0.2
 """A rank is late with its data that waits this share of a step longer for it than the others."""
+_COMPARED_SECONDS = 30.0
 _Batch = TypeVar("_Batch")
 _MOST_BEAT = 5.0
 _LOOKS = 4
@@ -164,11 +165,16 @@ class OwnTime:
         """Measure on the rank's device."""
         self._ranks = ranks
         self._begin = self._end = self._now()
-        self._total, self._waited, self.steps = 0.0, 0.0, 0
+        self._total, self._waited, self.steps, self._since = 0.0, 0.0, 0, time.monotonic()
+
+    def is_due(self) -> bool:
+        """Return whether it is time to compare several ranks, by the first one's clock."""
+        late = time.monotonic() > self._since + _COMPARED_SECONDS
+        return self._ranks.rank == 0 and self._ranks.world > 1 and late
 
     def reading(self, batches: Iterable[_Batch]) -> Iterator[_Batch]:
         """Yield batches; the time that this process waits for one counts, but for the first."""
-        begin, first = time.perf_counter(), True
+        self._since, begin, first = time.monotonic(), time.perf_counter(), True
         for batch in batches:
             self._waited += 0.0 if first else time.perf_counter() - begin
             yield batch
@@ -204,7 +210,7 @@ class OwnTime:
         """
         seconds, steps = self._ranks.each(self._total / self.steps), self.steps
         waits = self._ranks.each(self._waited / steps)
-        self._total, self._waited, self.steps = 0.0, 0.0, 0
+        self._total, self._waited, self.steps, self._since = 0.0, 0.0, 0, time.monotonic()
         rank = self._ranks.rank
         usual_wait = statistics.median(waits[:rank] + waits[rank + 1 :])
         if waits[rank] - usual_wait > LATE * statistics.median(seconds):

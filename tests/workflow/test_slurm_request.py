@@ -67,6 +67,38 @@ def test_the_setting_that_is_wrong_is_named(
 
 
 @pytest.mark.parametrize(
+    ("refused", "said", "queue", "words"),
+    [
+        ('*"-A other"*', "Invalid account", {"account": "other"}, "correct account in"),
+        ("*--qos=dev*", "Invalid qos specification", {"qos": "dev"}, "correct qos of [jobs.gpus]"),
+        ('*"-t 30"*', f"QOSMaxWallDurationPerJobLimit\n{GENERIC}", {}, "correct limit_hours, or hours of [jobs.gpus]"),
+        ("*-C*a100*", "Invalid feature specification", {"constraint": "a100"}, "correct constraint of [jobs.gpus]"),
+        ("*--reserv*", "Requested reservation is invalid", {"slurm_extra": "--reservation=x"}, "correct slurm_extra"),
+    ],
+)  # fmt: skip
+def test_the_wrong_key_of_a_queue_is_named(
+    tmp_path: Path,
+    monkeypatch: pytest.MonkeyPatch,
+    refused: str,
+    said: str,
+    queue: dict[str, str],
+    words: str,
+) -> None:
+    _cluster(tmp_path, monkeypatch, refused, "", said)
+    (line,) = check_requests(replace(CLUSTER, queues={"gpus": queue}))
+    assert line.status == "fail" and words in line.sentence
+
+
+@pytest.mark.parametrize("gres", ["gpu:a100", "shard", "gpu:1g.10gb"])
+def test_a_gpu_by_a_name_that_the_site_lacks(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch, gres: str
+) -> None:
+    _cluster(tmp_path, monkeypatch, f"*--gres={gres}:4*", "", "Invalid generic resource (gres) specification")
+    (line,) = check_requests(replace(CLUSTER, gres=gres))
+    assert "correct gpus_per_node, or gres in" in line.sentence
+
+
+@pytest.mark.parametrize(
     ("refused", "said", "status", "words"),
     [
         ("*", f"QOSMaxSubmitJobPerUserLimit\n{GENERIC}", "warn", "no more gpus jobs of yours now"),

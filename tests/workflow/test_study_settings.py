@@ -8,6 +8,8 @@ from pathlib import Path
 import pytest
 
 from common.errors import UserError
+from pretraining.paper_settings import SHAPES
+from pretraining.plan.config import TrainingConfig
 from workflow.jobs import QUEUES, queue_name
 from workflow.study import workflow_of
 from workflow.study_settings import SITES, Site, load_settings
@@ -29,6 +31,15 @@ def test_every_site_plans_the_study(path: Path, tmp_path: Path) -> None:
     words = [word for queue in workflow.queues.values() for word in queue.values()]
     assert not any("{" in word for word in (*words, *workflow.environ.values()))
     assert all(queue["account"] for queue in workflow.queues.values())
+
+
+@pytest.mark.parametrize("site", ["lumi", "adastra"])
+def test_a_cache_in_memory_leaves_room_for_the_job(site: str, tmp_path: Path) -> None:
+    """In GB of a job: shards at their limit, rank 0's copy of a checkpoint of 1B, 8 a process."""
+    settings = load_settings(_file(tmp_path, 'account = "abc"'), site)
+    assert settings.environment["CLM_OR_MLM_SCRATCH"] == "/tmp" not in settings.environment["HF_HOME"]
+    cached, saved = TrainingConfig().machine.cache_gb, 12e-9 * SHAPES["1b"].trained_parameters
+    assert cached + saved + 4 * 8 < 4 * settings.memory_gb
 
 
 def test_generic_has_every_key_with_its_default() -> None:

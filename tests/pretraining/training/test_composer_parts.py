@@ -213,6 +213,10 @@ def test_gradients_are_views_of_buckets_and_the_first_buckets_are_freed(tmp_path
         assert first() is None and state.model.gradient_as_bucket_view
         state.model(torch.ones(1, 3)).sum().backward()
         assert torch.equal(state.model.module.weight.grad, torch.ones(2, 3))
+        rounded = SimpleNamespace(model=DistributedDataParallel(torch.nn.Linear(3, 2)))
+        BucketViews("bf16").fit_start(rounded, None)
+        rounded.model(torch.full((1, 3), 1.001)).sum().backward()
+        assert torch.equal(rounded.model.module.weight.grad, torch.ones(2, 3))
         alone = SimpleNamespace(model=torch.nn.Linear(3, 2))
         kept = alone.model
         BucketViews().fit_start(alone, None)

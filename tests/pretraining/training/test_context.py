@@ -44,6 +44,8 @@ def change_manifest(data: Path, change: Callable[[dict[str, Any]], None]) -> Non
 def test_another_run_is_never_resumed(run: Run, done: Path, data: Path, tmp_path: Path) -> None:
     with pytest.raises(UserError, match=r"was trained with peak_lr=0.003, not 0.001"):
         run(MODEL, done, "peak_lr=1e-3")
+    with pytest.raises(UserError, match="was trained with gradients='fp32', not 'bf16'"):
+        run(MODEL, done, "gradients=bf16")
     with pytest.raises(UserError, match="was trained with peak_lr"):
         run("mini-s-clm-24", done, "peak_lr=1e-3")
     with pytest.raises(UserError, match="was trained with seed=0, not 3"):
@@ -122,7 +124,9 @@ def test_a_checkpoint_of_another_stage_step_or_seed_is_never_taken(
             run(MODEL, out)
         (saved / "state.json").write_bytes(before)
     # Version 1 recorded a setting that is gone; where it changed nothing, its checkpoints are taken.
-    seal_again(saved, interventions={"skip": [], "peak_lr_from": []})
+    # Nor did it name the type of gradients, which was float32.
+    del settings["gradients"]
+    seal_again(saved, interventions={"skip": [], "peak_lr_from": []}, science=settings)
     assert run(MODEL, out)
     assert weights_hash(out) == weights_hash(done)
 

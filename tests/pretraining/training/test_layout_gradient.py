@@ -114,7 +114,7 @@ def one_of_many(study: Study, data: Path, folder: Path, rank: int, world: int) -
     source, model = prepared(study, data, torch.float64, "microbatch=4")
     ranks = Ranks(rank=rank, world=world, device=CPU)
     share = source.step(STEP, "mlm", 40, rank=rank, world=world)
-    steps = StepData([share], ranks, stop=lambda: rank == 1)
+    steps = StepData([share], ranks, requests=[lambda: rank == 1, lambda: False])
     (batch,) = steps.dataloader
     weighed = steps.batch_transforms(batch)
     whole = DistributedDataParallel(PretrainingModel(model))
@@ -147,7 +147,7 @@ def test_processes_end_in_the_same_gradient(study: Study, data: Path, tmp_path: 
     saved = torch.load(tmp_path / "gradient.pt", weights_only=True)
     assert float((saved["gradient"] - expected).norm() / expected.norm()) < 1e-12
     whole = source.step(STEP, "mlm", 40)
-    assert saved["read"] == (int(whole.counts.sum()), whole.fingerprint, True, False)
+    assert saved["read"] == (int(whole.counts.sum()), whole.fingerprint, [True, False])
 
 
 @pytest.mark.parametrize("objective", ["mlm", "clm"])

@@ -1,7 +1,11 @@
+import multiprocessing
 import os
+from datetime import timedelta
+from pathlib import Path
 
 import pytest
 import torch
+import torch.distributed
 
 from pretraining.training.ranks import Ranks, first_host, slurm_environment
 
@@ -61,3 +65,29 @@ def test_a_launcher_and_a_single_task_are_left_alone() -> None:
     assert slurm_environment({}) == {}
     assert slurm_environment({"SLURM_NTASKS": "1", "SLURM_PROCID": "0"}) == {}
     assert slurm_environment({"SLURM_NTASKS": "8", "SLURM_PROCID": "0", "RANK": "0"}) == {}
+
+
+def _asks_whether_a_folder_is_shared(folder: Path, own: Path, rank: int, expected: bool) -> None:
+    torch.distributed.init_process_group(
+        "gloo", init_method=f"file://{folder}/store", rank=rank, world_size=2, timeout=timedelta(seconds=60)
+    )
+    os.environ["LOCAL_WORLD_SIZE"] = "1"
+    assert Ranks(rank=rank, world=2, device=torch.device("cpu")).share(own) is expected
+    torch.distributed.barrier()
+    assert not list(own.iterdir())
+
+
+@pytest.mark.filterwarnings("ignore:.*multi-threaded, use of fork:DeprecationWarning")
+@pytest.mark.parametrize("is_shared", [True, False])
+def test_processes_of_two_machines_know_whether_they_see_one_folder(tmp_path: Path, is_shared: bool) -> None:
+    processes = []
+    for rank in range(2):
+        own = tmp_path / ("cache" if is_shared else f"cache{rank}")
+        own.mkdir(exist_ok=True)
+        words = (tmp_path, own, rank, is_shared)
+        context = multiprocessing.get_context("fork")
+        processes.append(context.Process(target=_asks_whether_a_folder_is_shared, args=words))
+        processes[-1].start()
+    for process in processes:
+        process.join(120)
+    assert [process.exitcode for process in processes] == [0, 0]

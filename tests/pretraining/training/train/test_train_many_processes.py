@@ -7,6 +7,7 @@ from typing import Any
 
 import pytest
 
+from pretraining.training import checkpoints
 from tests.commands import python
 from tests.pretraining.small_study import MODEL, QUIET, STUDY, science
 
@@ -15,13 +16,19 @@ pytestmark = QUIET
 
 @pytest.mark.slow
 def test_two_processes_train_on_the_same_batches_and_masks(done: Path, data: Path, tmp_path: Path) -> None:
-    """Under torchrun with gloo; the losses agree to rounding, under the paper's weights."""
-    logs = [
-        _launched([sys.executable, "-m", "torch.distributed.run", "--standalone", f"--nproc-per-node={ranks}"],
-                  data, tmp_path / str(ranks))
-        for ranks in (1, 2)
-    ]  # fmt: skip
-    _agree(logs[0], logs[1], science(done / "models" / MODEL / "log.jsonl"))
+    """Under torchrun with gloo; the losses agree to rounding, under the paper's weights; sums in bfloat16 come near."""
+    torchrun = [sys.executable, "-m", "torch.distributed.run", "--standalone"]
+    one, two, rounded = (
+        _launched(
+            [*torchrun, f"--nproc-per-node={ranks}"], data, tmp_path / f"{ranks}-{gradients}", gradients
+        )
+        for ranks, gradients in ((1, "fp32"), (2, "fp32"), (2, "bf16"))
+    )
+    _agree(one, two, science(done / "models" / MODEL / "log.jsonl"))
+    assert [row["loss"] for row in rounded] == pytest.approx([row["loss"] for row in two], rel=1e-3)
+    assert [row["loss"] for row in rounded] != [row["loss"] for row in two]
+    saved = checkpoints.latest(tmp_path / "2-bf16/out/stages" / MODEL, 24)
+    assert saved is not None and checkpoints.load_state(saved)["science"]["gradients"] == "bf16"
 
 
 def _slurm_nodes() -> int:
@@ -41,7 +48,7 @@ def test_two_nodes_train_on_the_same_batches_and_masks(done: Path, data: Path, t
     _agree(logs[0], logs[1], science(done / "models" / MODEL / "log.jsonl"))
 
 
-def _launched(launcher: list[str], data: Path, folder: Path) -> list[dict[str, Any]]:
+def _launched(launcher: list[str], data: Path, folder: Path, gradients: str = "fp32") -> list[dict[str, Any]]:
     """Train by a launcher of Python processes and return the log."""
     folder.mkdir()
     (folder / "s.toml").write_text(STUDY)
@@ -56,7 +63,7 @@ def _launched(launcher: list[str], data: Path, folder: Path) -> list[dict[str, A
         "--out",
         str(folder / "out"),
     ]
-    command += ["--study", str(folder / "s.toml"), "--set", "microbatch=2"]
+    command += ["--study", str(folder / "s.toml"), "--set", "microbatch=2", "--set", f"gradients={gradients}"]
     ended = subprocess.run(
         command, capture_output=True, text=True, env={**os.environ, "OMP_NUM_THREADS": "1"}
     )
