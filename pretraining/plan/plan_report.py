@@ -108,6 +108,13 @@ def _totals(plan: Plan, device: Device, price: float | None) -> list[str]:
             else []
         ),
         f"memory         {costs.memory_gb:,.0f} GB{_too_much(plan, costs, device)}",
+        *(
+            [
+                "               counted for compiled blocks; others take more, which `adapt` measures on the GPU"
+            ]
+            if plan.study.config.machine.compile == "off"
+            else []
+        ),
         f"disk           {_bytes(costs.checkpoint_bytes)} of kept checkpoints with optimiser state, "
         f"{_bytes(costs.model_bytes)} of exported models, {_bytes(plan.data_bytes)} of decompressed shards",
     ]

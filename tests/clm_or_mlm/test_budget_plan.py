@@ -116,6 +116,10 @@ def test_one_adaptation_has_hours_money_and_memory(
     main(words)
     out = capsys.readouterr().out
     assert all(word in out for word in ("RTX 4090 hours", "money", "memory", "sequences in a pass"))
+    assert "compiled blocks" not in out
+    words[2] = str(save_start(tmp_path / "other", "qwen3"))
+    main(words)
+    assert "counted for compiled blocks" in capsys.readouterr().out
 
 
 @pytest.mark.parametrize(
