@@ -19,10 +19,10 @@ from pretraining.model.model_folder import export
 from pretraining.model.modeling import EuroBertForMaskedLM, initialise
 from pretraining.model.packed_batch import PackedBatch
 from pretraining.model.start_folder import export_llama, export_trained
-from pretraining.model.start_weights import load_start
+from pretraining.model.start_weights import LM_HEAD, load_start
 from pretraining.starts import start_of
 from tests.pretraining.documents import make_documents
-from tests.pretraining.families import FAMILIES, save_start
+from tests.pretraining.families import DECODERS, ENCODERS, FAMILIES, save_start
 from tests.pretraining.sizes import config_for
 
 
@@ -38,8 +38,33 @@ def test_a_start_comes_back_as_its_own_class_and_sees_both_sides(family: str, tm
         assert fields["use_bidirectional_attention"] is True
     assert (start.licence, start.mask.origin) == ("apache-2.0", "was <file_sep>")
     assert len(checked_encoder(out)) == 3
+    # Names fit the class: a decoder's is that of AutoModel, and its untied head lies beside it.
+    named = getattr(hf, fields["architectures"][0])
+    for kind in {hf.AutoModel, named}:
+        read, said = kind.from_pretrained(out, output_loading_info=True)
+        if family in DECODERS or kind is named:
+            assert not said["missing_keys"] | said["unexpected_keys"]
+        else:  # AutoModel has a pooler that no masked model has, and no head
+            assert all(name.startswith("pooler.") for name in said["missing_keys"])
     before, after = load_file(start.folder / "model.safetensors"), load_file(out / "model.safetensors")
+    if family in DECODERS:
+        prefix = named.base_model_prefix
+        after = {f"{prefix}.{name}": tensor for name, tensor in after.items()}
+        untied = (out / LM_HEAD).is_file()
+        assert untied is (not read.config.tie_word_embeddings)
+        after |= load_file(out / LM_HEAD) if untied else {}
+    assert after.keys() == before.keys()
     assert all(torch.equal(before[name], after[name]) for name in after)
+    rope = fields.get("rope_parameters") or {}
+    local = rope.get("sliding_attention", {}).get("rope_theta")
+    older = {
+        "gemma3": {"rope_local_base_freq": local, "rope_theta": 1e6},
+        "modernbert": {"local_rope_theta": local, "global_rope_theta": 160_000.0},
+    }
+    others = {"rope_theta": rope["rope_theta"]} if "rope_theta" in rope else {}
+    assert {
+        name: fields[name] for name in fields if "rope_" in name and name != "rope_parameters"
+    } == older.get(family, others)
     tokenizer = hf.AutoTokenizer.from_pretrained(out)
     assert tokenizer.mask_token_id == 299
     assert tokenizer.pad_token is not None
