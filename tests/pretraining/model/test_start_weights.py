@@ -22,7 +22,7 @@ from pretraining.model.start_folder import export_llama, export_trained
 from pretraining.model.start_weights import LM_HEAD, load_start
 from pretraining.starts import start_of
 from tests.pretraining.documents import make_documents
-from tests.pretraining.families import DECODERS, ENCODERS, FAMILIES, save_start
+from tests.pretraining.families import DECODERS, FAMILIES, save_start
 from tests.pretraining.sizes import config_for
 
 
