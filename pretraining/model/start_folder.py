@@ -193,11 +193,11 @@ def _write_config(folder: Path, inner: nn.Module) -> None:
 def _older_rope(fields: Mapping[str, Any]) -> dict[str, Any]:
     """Return rotary positions in the fields that servers still read, beside transformers' `rope_parameters`."""
     rope = fields.get("rope_parameters") or {}
-    far, near = _ROPE_OF_LAYERS.get(str(fields["model_type"]), ("rope_theta", ""))
-    found = {far: rope.get("full_attention", rope), near: rope.get("sliding_attention", {})}
-    thetas = {name: each["rope_theta"] for name, each in found.items() if name and "rope_theta" in each}
-    scaled = rope.get("rope_type", "default") != "default"
-    return thetas | ({"rope_scaling": rope} if scaled else {})
+    whole, near = rope.get("full_attention", rope), rope.get("sliding_attention", {})
+    names = _ROPE_OF_LAYERS.get(str(fields["model_type"]), ("rope_theta",))
+    bases = zip(names, (whole, near), strict=False)
+    found = {name: part["rope_theta"] for name, part in bases if "rope_theta" in part}
+    return found | ({"rope_scaling": whole} if whole.get("rope_type", "default") != "default" else {})
 
 
 def _write_tokenizer(folder: Path, start: Start, data: Path | None) -> None:
