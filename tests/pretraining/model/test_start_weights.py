@@ -73,6 +73,21 @@ def test_a_start_comes_back_as_its_own_class_and_sees_both_sides(family: str, tm
     assert all(torch.equal(a, b) for a, b in zip(model.parameters(), again.parameters(), strict=True))
 
 
+def test_an_untied_head_is_read_beside_the_weights_or_among_them_as_older_exports_have_it(
+    tmp_path: Path,
+) -> None:
+    start = start_of(str(save_start(tmp_path / "qwen2", "qwen2")))
+    model = load_start(start, seed=0)
+    out = export_trained(start, model.state_dict(), {"model": "tiny"}, tmp_path / "out")
+    (out / LM_HEAD).write_bytes((out / LM_HEAD).read_bytes()[:-9])
+    with pytest.raises(UserError, match="cannot be loaded"):
+        load_start(start_of(str(out)), seed=0)
+    (out / LM_HEAD).unlink()
+    (out / "model.safetensors").write_bytes((start.folder / "model.safetensors").read_bytes())
+    again = load_start(start_of(str(out)), seed=1)
+    assert all(torch.equal(a, b) for a, b in zip(model.parameters(), again.parameters(), strict=True))
+
+
 def test_a_llama_runs_in_our_own_class_without_any_difference(tmp_path: Path) -> None:
     start = start_of(str(save_start(tmp_path / "llama", "llama")))
     model = load_start(start, seed=0)
