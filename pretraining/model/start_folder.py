@@ -10,6 +10,7 @@ from string import Template
 from typing import Any
 
 import torch
+from safetensors.torch import save_file
 from torch import Tensor, nn
 from transformers import LlamaConfig, LlamaForCausalLM
 
@@ -22,12 +23,18 @@ from pretraining.model.directions import FLAG, SERVERS_READ_FLAG, has_own_flag, 
 from pretraining.model.encoder_folder import check_model, quiet, write_folder
 from pretraining.model.model_folder import card_rows, copy_tokenizer, export, load_encoder, read_config
 from pretraining.model.modeling import EuroBertForMaskedLM
-from pretraining.model.start_weights import load_start, model_of
+from pretraining.model.start_weights import LM_HEAD, load_start, model_of
 from pretraining.models import PREDICTION_SHIFT
 from pretraining.starts import Start, start_of
 
 MINIMUM = "5.2"
 """The first version of transformers that reads `is_causal` of every family."""
+
+_ROPE_OF_LAYERS = {
+    "gemma3_text": ("rope_theta", "rope_local_base_freq"),
+    "modernbert": ("global_rope_theta", "local_rope_theta"),
+}
+"""Older names of a rotary base, of layers that see all and of those with a window."""
 
 
 def export_trained(
@@ -118,8 +125,12 @@ def _write(
     inner = make()
 
     def fill(making: Path) -> None:
+        # Servers take a decoder's `*Model` for an encoder, and look for that class's names: no `model.`, no head.
+        whole = inner.base_model if is_decoder(inner.config) else inner
         with quiet():
-            inner.save_pretrained(making, max_shard_size="1000GB")
+            whole.save_pretrained(making, max_shard_size="1000GB")
+        if head := _own_head(inner, whole):
+            save_file(head, making / LM_HEAD, metadata={"format": "pt"})
         (making / "generation_config.json").unlink(missing_ok=True)
         _write_config(making, inner)
         tokenizer(making)
@@ -154,13 +165,20 @@ def write_merged(start: Start, finished: Path, share: float) -> Path:
     return export_trained(start, state, about, out, config=config, tokenizer_dir=finished)
 
 
+def _own_head(inner: Any, saved: nn.Module) -> dict[str, Tensor]:
+    """Return the tensors of a model that the part which is saved does not have, tied or itself."""
+    there = {tensor.data_ptr() for tensor in saved.state_dict().values()}
+    return {
+        name: tensor.contiguous()
+        for name, tensor in inner.state_dict().items()
+        if tensor.data_ptr() not in there
+    }
+
+
 def _write_config(folder: Path, inner: nn.Module) -> None:
     path = folder / "config.json"
     fields: dict[str, Any] = json.loads(path.read_text("utf-8"))
     config: Any = inner.config
-    if is_decoder(config):
-        # Servers take `*Model` for an encoder; every class of the family loads it all the same.
-        fields["architectures"] = [type(inner.base_model).__name__]
     fields.pop(PREDICTION_SHIFT, None)  # the start's, not that of what was trained
     if has_own_flag(config):
         fields.pop("is_causal", None)
@@ -168,7 +186,18 @@ def _write_config(folder: Path, inner: nn.Module) -> None:
         fields["is_causal"] = False
     if config.model_type in SERVERS_READ_FLAG:
         fields[FLAG] = True
+    fields |= _older_rope(fields)
     write_text(path, json.dumps(fields, indent=2, sort_keys=True) + "\n")
+
+
+def _older_rope(fields: Mapping[str, Any]) -> dict[str, Any]:
+    """Return rotary positions in the fields that servers still read, beside transformers' `rope_parameters`."""
+    rope = fields.get("rope_parameters") or {}
+    whole, near = rope.get("full_attention", rope), rope.get("sliding_attention", {})
+    names = _ROPE_OF_LAYERS.get(str(fields["model_type"]), ("rope_theta",))
+    bases = zip(names, (whole, near), strict=False)
+    found = {name: part["rope_theta"] for name, part in bases if "rope_theta" in part}
+    return found | ({"rope_scaling": whole} if whole.get("rope_type", "default") != "default" else {})
 
 
 def _write_tokenizer(folder: Path, start: Start, data: Path | None) -> None:

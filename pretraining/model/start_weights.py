@@ -14,6 +14,7 @@ from tempfile import TemporaryDirectory
 from typing import Any
 
 import torch
+from safetensors.torch import load_file
 from torch import Tensor
 from transformers import AutoConfig, AutoModelForCausalLM, AutoModelForMaskedLM
 
@@ -32,6 +33,8 @@ logger = logging.getLogger(__name__)
 
 Trained = EuroBertForMaskedLM | AdaptedModel
 """A model as training uses it."""
+LM_HEAD = "lm_head.safetensors"
+"""A decoder's untied head, beside the weights of its class without one."""
 _MULTIPLE = 64
 """What a vocabulary that grows is rounded up to."""
 
@@ -170,6 +173,10 @@ def _load_inner(start: Start, seed: int) -> Any:
                 use_safetensors=True,
                 output_loading_info=True,
             )
+            if (start.folder / LM_HEAD).is_file():
+                head = load_file(start.folder / LM_HEAD)
+                inner.load_state_dict(head, strict=False)
+                info["missing_keys"] -= head.keys()
     except Exception as error:  # safetensors and transformers raise kinds of their own
         raise _unloadable(start, error) from None
     missing = sorted(info["missing_keys"])

@@ -20,10 +20,10 @@ from pretraining.model.model_folder import export
 from pretraining.model.modeling import EuroBertForMaskedLM, initialise
 from pretraining.model.packed_batch import PackedBatch
 from pretraining.model.start_folder import export_llama, export_trained
-from pretraining.model.start_weights import load_start
+from pretraining.model.start_weights import LM_HEAD, load_start
 from pretraining.starts import start_of
 from tests.pretraining.documents import make_documents
-from tests.pretraining.families import FAMILIES, save_start
+from tests.pretraining.families import DECODERS, FAMILIES, save_start
 from tests.pretraining.sizes import config_for
 
 
@@ -39,13 +39,53 @@ def test_a_start_comes_back_as_its_own_class_and_sees_both_sides(family: str, tm
         assert fields["use_bidirectional_attention"] is True
     assert (start.licence, start.mask.origin) == ("apache-2.0", "was <file_sep>")
     assert len(checked_encoder(out)) == 3
+    # Names fit the class: a decoder's is that of AutoModel, and its untied head lies beside it.
+    named = getattr(hf, fields["architectures"][0])
+    for kind in {hf.AutoModel, named}:
+        read, said = kind.from_pretrained(out, output_loading_info=True)
+        if family in DECODERS or kind is named:
+            assert not said["missing_keys"] | said["unexpected_keys"]
+        else:  # AutoModel has a pooler that no masked model has, and no head
+            assert all(name.startswith("pooler.") for name in said["missing_keys"])
     before, after = load_file(start.folder / "model.safetensors"), load_file(out / "model.safetensors")
+    if family in DECODERS:
+        prefix = named.base_model_prefix
+        after = {f"{prefix}.{name}": tensor for name, tensor in after.items()}
+        untied = (out / LM_HEAD).is_file()
+        assert untied is (not read.config.tie_word_embeddings)
+        after |= load_file(out / LM_HEAD) if untied else {}
+    assert after.keys() == before.keys()
     assert all(torch.equal(before[name], after[name]) for name in after)
+    rope = fields.get("rope_parameters") or {}
+    local = rope.get("sliding_attention", {}).get("rope_theta")
+    older = {
+        "gemma3": {"rope_local_base_freq": local, "rope_theta": 1e6},
+        "modernbert": {"local_rope_theta": local, "global_rope_theta": 160_000.0},
+    }
+    others = {"rope_theta": rope["rope_theta"]} if "rope_theta" in rope else {}
+    assert {
+        name: fields[name] for name in fields if "rope_" in name and name != "rope_parameters"
+    } == older.get(family, others)
     tokenizer = hf.AutoTokenizer.from_pretrained(out)
     assert tokenizer.mask_token_id == 299
     assert tokenizer.pad_token is not None
     # The export is a start again.
     again = load_start(start_of(str(out)), seed=0)
+    assert all(torch.equal(a, b) for a, b in zip(model.parameters(), again.parameters(), strict=True))
+
+
+def test_an_untied_head_is_read_beside_the_weights_or_among_them_as_older_exports_have_it(
+    tmp_path: Path,
+) -> None:
+    start = start_of(str(save_start(tmp_path / "qwen2", "qwen2")))
+    model = load_start(start, seed=0)
+    out = export_trained(start, model.state_dict(), {"model": "tiny"}, tmp_path / "out")
+    (out / LM_HEAD).write_bytes((out / LM_HEAD).read_bytes()[:-9])
+    with pytest.raises(UserError, match="cannot be loaded"):
+        load_start(start_of(str(out)), seed=0)
+    (out / LM_HEAD).unlink()
+    (out / "model.safetensors").write_bytes((start.folder / "model.safetensors").read_bytes())
+    again = load_start(start_of(str(out)), seed=1)
     assert all(torch.equal(a, b) for a, b in zip(model.parameters(), again.parameters(), strict=True))
 
 

@@ -1,0 +1,72 @@
+"""llama.cpp takes exports: LLAMA_CPP_CONVERTER names its convert_hf_to_gguf.py, as in llama-cpp-python's sources."""
+
+import os
+import subprocess
+import sys
+from pathlib import Path
+
+import pytest
+
+from pretraining.data.tokenizer import train_tokenizer
+from pretraining.model.model_folder import export
+from pretraining.model.modeling import EuroBertForMaskedLM, initialise
+from pretraining.model.start_folder import export_llama, export_trained
+from pretraining.model.start_weights import load_start
+from pretraining.starts import start_of
+from tests.pretraining.documents import make_documents
+from tests.pretraining.families import save_start
+from tests.pretraining.sizes import config_for
+
+CONVERTER = os.environ.get("LLAMA_CPP_CONVERTER", "")
+# It knows tokenizers by the hash of a text's tokens, and so none that a test trained.
+RUN = """
+import runpy, sys
+from pathlib import Path
+script = sys.argv[1]
+sys.path[:0] = [str(Path(script).parent), str(Path(script).parent / "gguf-py")]
+from conversion import base
+base.TextModel.get_vocab_base_pre = lambda self, tokenizer: "llama-bpe"
+sys.argv[:] = sys.argv[1:]
+runpy.run_path(script, run_name="__main__")
+import gguf
+fields = gguf.GGUFReader(sys.argv[sys.argv.index("--outfile") + 1]).fields
+print("causal:", [bool(field.contents()) for name, field in fields.items() if name.endswith("attention.causal")])
+"""
+
+
+def exported(kind: str, folder: Path) -> Path:
+    """Return an export of a family, or the Llama twin of an own model."""
+    if kind != "twin":
+        start = start_of(str(save_start(folder / "start", kind)))
+        return export_trained(start, load_start(start, 0).state_dict(), {"model": "tiny"}, folder / "out")
+    config = config_for(
+        "tiny", vocab_size=300, bos_token_id=297, eos_token_id=298, pad_token_id=298, mask_token_id=299
+    )
+    model = EuroBertForMaskedLM(config)
+    initialise(model, 3)
+    train_tokenizer(make_documents(40), 300).save(folder / "tokenizer")
+    own = export(model.state_dict(), config, folder / "tokenizer", {"model": "own"}, folder / "own")
+    return export_llama(own, folder / "out")
+
+
+@pytest.mark.slow
+@pytest.mark.skipif(not CONVERTER, reason="LLAMA_CPP_CONVERTER names no convert_hf_to_gguf.py")
+@pytest.mark.parametrize("kind", ["llama", "qwen2", "qwen3", "gemma3", "bert", "twin"])
+def test_llama_cpp_converts_an_export(kind: str, tmp_path: Path) -> None:
+    pytest.importorskip("sentencepiece")
+    out = exported(kind, tmp_path)
+    command = [
+        sys.executable,
+        "-c",
+        RUN,
+        CONVERTER,
+        str(out),
+        "--outtype",
+        "f32",
+        "--outfile",
+        str(tmp_path / "gguf"),
+    ]
+    done = subprocess.run(command, capture_output=True, text=True, check=False)
+    assert done.returncode == 0, done.stderr[-2000:]
+    # Gemma 3's class has it always off, and needs no field.
+    assert done.stdout.splitlines()[-1] == f"causal: {[] if kind == 'gemma3' else [False]}"
