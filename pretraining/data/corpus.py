@@ -32,6 +32,10 @@ _POINTER = b"version https://git-lfs"
 _HUB = re.compile(r"hf:(?P<repo>[\w.-]+/[\w.-]+)(?::(?P<config>[\w.-]+))?(?:@(?P<revision>[\w./-]+))?")
 
 
+class TextGoneError(UserError):
+    """Nothing is where the text should be."""
+
+
 @dataclass(frozen=True, kw_only=True)
 class Document:
     """One text and how to resume after it."""
@@ -64,8 +68,10 @@ class TextSource:
     """What ends a document in a text file: `BLANK`, `LINE`, `FILE`, or a line that reads so."""
     left_out: tuple[str, ...] = ()
     """Files of a folder or a pattern whose kind is not known."""
+    states: tuple[tuple[str, int], ...] = ()
+    """Of each local file the absolute path and the time of its last change, ns."""
 
-    def identity(self) -> dict[str, object]:
+    def identity(self) -> dict[str, Any]:
         """Return what makes two sources the same without reading them: names, sizes, revision, field."""
         names = [file if self.revision else Path(file).name for file in self.files]
         listing = [{"name": name, "bytes": size} for name, size in zip(names, self.sizes, strict=True)]
@@ -76,9 +82,10 @@ class TextSource:
             "files": listing,
         }
 
-    def hashes(self) -> list[str] | None:
-        """Return the SHA-256 of each local file; None for hub files, which their revision identifies."""
-        return None if self.revision else [sha256_file(Path(file)) for file in self.files]
+    def hash_up_to(self, number: int, hashes: list[str]) -> None:
+        """Append the SHA-256 of each local file before that number that `hashes` lacks; a hub's have a revision."""
+        if not self.revision:
+            hashes += [sha256_file(Path(file)) for file in self.files[len(hashes) : number]]
 
     def documents(self, file: int = 0, row: int = 0) -> Iterator[Document]:
         """Yield the documents from (file, row) on; empty and missing texts come as empty strings.
@@ -127,6 +134,7 @@ def _local_source(specs: Sequence[str]) -> TextSource:
         files=tuple(map(str, paths)),
         sizes=tuple(path.stat().st_size for path in paths),
         revision=None,
+        states=tuple((str(path.absolute()), path.stat().st_mtime_ns) for path in paths),
     )
 
 
@@ -162,9 +170,10 @@ def _local(spec: str) -> list[Path]:
         found = map(Path, glob.glob(spec, recursive=True))  # noqa: PTH207  # a pattern may be absolute
         files = sorted(file for file in found if file.is_file())
     if not files and not glob.has_magic(spec) and not path.exists():
-        raise UserError(f"{spec} does not exist; give a file, a folder, a pattern, or hf:owner/name")
+        raise TextGoneError(f"{spec} does not exist; give a file, a folder, a pattern, or hf:owner/name")
     if not any(plain_suffix(file.name) in FILE_KINDS for file in files):
-        raise UserError(f"{spec}: no documents here; give a file, a folder, a pattern, or hf:owner/name")
+        kind = UserError if files else TextGoneError
+        raise kind(f"{spec}: no documents here; give a file, a folder, a pattern, or hf:owner/name")
     return files
 
 

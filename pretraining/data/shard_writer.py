@@ -9,7 +9,7 @@ import contextlib
 import os
 import shutil
 import tempfile
-from collections.abc import Mapping
+from collections.abc import Mapping, Sequence
 from dataclasses import asdict, dataclass, field
 from pathlib import Path
 from typing import Any
@@ -17,12 +17,11 @@ from typing import Any
 import numpy as np
 import zstandard
 
-from common.errors import UserError
 from common.files import sha256_bytes, write_bytes
 from common.manifest import FILES, another_shape, check_files, read_manifest, write_manifest
 from pretraining.data.corpus import Document
 from pretraining.data.shard_index import COMPRESSION, MDS_COLUMNS, RECORD, Shard, Tokens
-from pretraining.data.shard_manifest import SHARD_SPLITS, UNFINISHED
+from pretraining.data.shard_manifest import SHARD_SPLITS, UNFINISHED, check_request
 from pretraining.data.tokenizer import DIGEST_BYTES
 
 _STATE, _DIGESTS = "state.json", "digests-"
@@ -110,8 +109,13 @@ class ShardPosition:
 class ShardWriter:
     """The unfinished shards of a folder; its `.state` holds what a killed run needs to resume."""
 
-    def __init__(self, out: Path, request: Mapping[str, Any]) -> None:
+    def __init__(self, out: Path, request: Mapping[str, Any], states: Sequence[tuple[str, int]] = ()) -> None:
         """Begin, or resume where a run with the same request stopped.
+
+        Args:
+            out: folder of the shards.
+            request: what their bytes depend on.
+            states: `TextSource.states` of the source.
 
         Raises:
             UserError: the folder holds the unfinished shards of another request, or its record is damaged.
@@ -121,6 +125,9 @@ class ShardWriter:
         self.position = ShardPosition()
         self._fresh, self._seen = bytearray(), set[bytes]()
         self._digests: dict[str, str] = {}
+        self._states = self.states_read = [list(state) for state in states]
+        self.hashes: list[str] = []
+        """The SHA-256 of the source's local files that have been begun."""
         if os.path.lexists(self._scratch / _STATE):
             self._load()
 
@@ -156,6 +163,8 @@ class ShardWriter:
         self._fresh.clear()
         record = {
             "request": self._request,
+            "states": self._states,
+            "hashes": self.hashes,
             "position": asdict(self.position),
             "count": count,
             "splits": {
@@ -188,11 +197,10 @@ class ShardWriter:
         remedy = f"remove {self._out} and run the same command again"
         record = read_manifest(self._scratch / _STATE, remedy)
         with another_shape(self._scratch / _STATE, remedy):
-            if record["request"] != self._request:
-                raise UserError(
-                    f"{self._out} has unfinished shards made with different settings; choose another --out or remove "
-                    "the folder"
-                )
+            check_request(self._out, record["request"], self._request, "unfinished shards")
+            # What an earlier version wrote has neither; its text is taken as it is now.
+            self.hashes = record.get("hashes", [])
+            self.states_read = record.get("states", [])
             check_files(self._scratch, record[FILES], remedy)
             self._digests = {name: sha for name, sha in record[FILES].items() if name.startswith(_DIGESTS)}
             self.position = ShardPosition(**record["position"])

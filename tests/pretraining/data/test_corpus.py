@@ -207,7 +207,9 @@ def test_a_hub_dataset_is_pinned_and_read_by_row_groups(
     source = open_source(["hf:owner/name:sample-10BT@main"])
     assert asked == [("owner/name", "main"), ("owner/name", "sample-10BT", "abc123")]
     assert source.revision == "abc123"
-    assert source.hashes() is None
+    hashes: list[str] = []
+    source.hash_up_to(1, hashes)
+    assert hashes == [] and source.states == ()
     assert [document.text for document in source.documents(0, 7)] == TEXTS[7:]
 
 
