@@ -34,6 +34,8 @@ logger = logging.getLogger(__name__)
 _GROUP_CHARACTERS, _GROUP_DOCUMENTS = 500_000, 1_000
 _SMALL_SHARE, _FIRST_SHARE, _LEAST_TOKENS = 0.01, 0.1, 2_048
 """Of a small source: the share that is held out, and the one until validation has a whole sequence of the longest."""
+_UNKNOWN = 0.01
+"""Share of unknown tokens above which a tokenizer does not fit its text."""
 _SHORT = 200
 """Mean tokens below which a document of a text file looks like a paragraph."""
 _PACKAGES = ("tiktoken", "tokenizers", "mosaicml-streaming", "zstandard", "numpy")
@@ -160,7 +162,8 @@ def _write_splits(
                 enough = splits["train"].tokens >= limit
                 if enough:
                     break
-                writer.add(document, digest, tokens, _split_of(digest, settings, writer))
+                split_name = _split_of(digest, settings, writer)
+                writer.add(document, digest, tokens, split_name, unknown_id=encoder.unknown_id)
             wrote = [split.write(out, size) for split in splits.values()]
             if any(wrote):
                 source.hash_up_to(position.file + 1, writer.hashes)
@@ -228,10 +231,15 @@ def _finish(
     tokens, documents = (train[what] + validation[what] for what in ("tokens", "documents"))
     logger.info(
         "%s: %s training tokens from %s documents, %s more for validation; shards: %d; duplicates dropped: %s; tokens "
-        "a document: %s; held out: %.2g %%", out, f"{train['tokens']:,}", f"{train['documents']:,}",
+        "a document: %s; held out: %.2g %%; letters a token: %.1f; unknown tokens: %.3g %%",
+        out, f"{train['tokens']:,}", f"{train['documents']:,}",
         f"{validation['documents']:,}", len(train["shards"]), f"{writer.position.duplicates:,}",
         f"{tokens / documents:,.0f}", 100 * validation["tokens"] / tokens,
+        position.characters / max(1, tokens - documents), 100 * position.unknown / tokens,
     )  # fmt: skip
+    if position.unknown > _UNKNOWN * tokens:
+        logger.warning("%.3g %% of the tokens stand for text that the tokenizer does not know; choose one that knows "
+                       "its script", 100 * position.unknown / tokens)  # fmt: skip
     is_text = any(plain_suffix(file) == ".txt" for file in source.files)
     if is_text and source.separator == BLANK and tokens < _SHORT * documents:
         logger.warning(

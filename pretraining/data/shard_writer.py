@@ -104,6 +104,8 @@ class ShardPosition:
     """Documents dropped because they had no text."""
     characters: int = 0
     """Characters of the written documents."""
+    unknown: int = 0
+    """Their tokens that stand for text which the tokenizer does not know."""
 
 
 class ShardWriter:
@@ -136,7 +138,9 @@ class ShardWriter:
         """Tokens of all splits so far."""
         return sum(split.tokens for split in self.splits.values())
 
-    def add(self, document: Document, digest: bytes, tokens: Tokens, split: str) -> None:
+    def add(
+        self, document: Document, digest: bytes, tokens: Tokens, split: str, *, unknown_id: int | None = None
+    ) -> None:
         """Append a document to a split, unless it is empty or its text has been seen."""
         position = self.position
         position.file, position.row, position.read_bytes = document.file, document.row, document.read_bytes
@@ -148,6 +152,7 @@ class ShardWriter:
             self._seen.add(digest)
             self._fresh += digest
             position.characters += len(document.text)
+            position.unknown += 0 if unknown_id is None else int(np.count_nonzero(tokens == unknown_id))
             self.splits[split].add(tokens)
 
     def save(self) -> None:

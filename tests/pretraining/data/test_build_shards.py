@@ -9,6 +9,7 @@ from pathlib import Path
 
 import numpy as np
 import pytest
+import tokenizers
 
 from clm_or_mlm.__main__ import main
 from common.errors import UserError
@@ -243,6 +244,27 @@ def test_a_failed_call_does_not_stop_the_corrected_one(
     if right is not None:
         attempt(right)
         assert not verify(out)
+
+
+@pytest.mark.parametrize("share", [0, 0.5])
+def test_text_that_the_tokenizer_does_not_know_is_said(
+    share: float, tmp_path: Path, caplog: pytest.LogCaptureFixture
+) -> None:
+    caplog.set_level("INFO")
+    words = {"[UNK]": 0, "[CLS]": 1, "[SEP]": 2, "[MASK]": 3, "map": 4}
+    inner = tokenizers.Tokenizer(tokenizers.models.WordLevel(words, unk_token="[UNK]"))
+    inner.pre_tokenizer = tokenizers.pre_tokenizers.WhitespaceSplit()
+    inner.add_special_tokens(list(words)[:4])
+    inner.save(str(tmp_path / "tokenizer.json"))
+    lines = [" ".join(["ድር" if place < share * 9 else "map"] * 9 + ["map"] * place) for place in range(9)]
+    (tmp_path / "a.txt").write_text("\n".join(lines))
+    settings = ShardSettings(document_separator="line", validation_share=0.5)
+    build([str(tmp_path / "a.txt")], str(tmp_path / "tokenizer.json"), tmp_path / "out", settings, workers=0)
+    tokens = [load_manifest(tmp_path / "out")["splits"][split]["tokens"] for split in ("train", "validation")]
+    unknown = sum(line.split().count("ድር") for line in lines)
+    assert f"unknown tokens: {100 * unknown / sum(tokens):.3g} %" in caplog.text
+    assert ("choose one that knows" in caplog.text) is bool(share)
+    assert "letters a token: 3." in caplog.text or share
 
 
 def start(source: Path, tokenizer: str, out: Path) -> subprocess.Popen[bytes]:
