@@ -50,6 +50,7 @@ def build(
     *,
     begin: str | None = None,
     end: str | None = None,
+    kind: str | None = None,
     workers: int | None = None,
 ) -> bool:
     """Write the shards of a source into `out`, resuming where a killed run stopped.
@@ -61,6 +62,7 @@ def build(
         settings: what the bytes depend on.
         begin: what begins a text, in place of what the tokenizer's files say.
         end: what ends one.
+        kind: what files of no known suffix are, such as `txt`.
         workers: threads that tokenise; one a core when left out, 0 for this one.
 
     Returns:
@@ -71,7 +73,7 @@ def build(
     """
     made = load_manifest(out) if (out / MANIFEST).is_file() else None
     try:
-        source = open_source(specs, settings.text_field, settings.document_separator)
+        source = open_source(specs, settings.text_field, settings.document_separator, kind)
         identity = source.identity()
     except TextGoneError as error:
         if made is None:
@@ -225,7 +227,7 @@ def _finish(
     logger.info("files: %s; documents read: %s", f"{len(source.files):,}", f"{read:,}")
     if others:
         more = f" and {len(others) - 3:,} more" if len(others) > 3 else ""
-        logger.warning("left out, of no kind that is read (%s): %s%s; rename them if they are text",
+        logger.warning("left out, of no kind that is read (%s): %s%s; if they are text, name one with --kind",
                        ", ".join(FILE_KINDS), ", ".join(others[:3]), more)  # fmt: skip
     train, validation = (manifest["splits"][split] for split in ("train", "validation"))
     tokens, documents = (train[what] + validation[what] for what in ("tokens", "documents"))
