@@ -4,9 +4,10 @@ from __future__ import annotations
 
 import functools
 import io
+import lzma
 from collections.abc import Callable
 from pathlib import Path
-from typing import IO, BinaryIO
+from typing import IO, Any, BinaryIO
 
 
 def _unpack(kind: str, raw: IO[bytes]) -> BinaryIO:
@@ -16,12 +17,24 @@ def _unpack(kind: str, raw: IO[bytes]) -> BinaryIO:
     return io.BufferedReader(pa.CompressedInputStream(raw, kind), 1 << 20)
 
 
+class _Xz(lzma.LZMAFile):
+    """What an xz file of one or more streams holds; damage is an OSError without a number, as of the other kinds."""
+
+    def readinto(self, buffer: Any) -> int:
+        """Fill the buffer."""
+        try:
+            return super().readinto(buffer)
+        except (EOFError, lzma.LZMAError) as error:
+            raise OSError(str(error)) from None
+
+
 unzstd = functools.partial(_unpack, "zstd")
 """What a Zstandard file holds."""
 
 ARCHIVES: dict[str, Callable[[IO[bytes]], IO[bytes]]] = {
     ".zst": unzstd,
     ".gz": functools.partial(_unpack, "gzip"),
+    ".xz": lambda raw: io.BufferedReader(_Xz(raw), 1 << 20),
 }
 """What a packed file holds, by its suffix."""
 

@@ -123,6 +123,7 @@ def shards(
     out: Annotated[Path, Parameter(metavar="DIR")],
     begin_of_text: str | None = None,
     end_of_text: str | None = None,
+    kind: str | None = None,
     workers: int | None = None,
     settings: ShardSettings = ShardSettings(),
 ) -> None:
@@ -136,11 +137,12 @@ def shards(
         out: output folder for the shards
         begin_of_text: token that begins a text (default: as the tokenizer's files say)
         end_of_text: token that ends a text (default: as the tokenizer's files say)
+        kind: how files of no known suffix are read: txt, jsonl or parquet (default: they are left out)
         workers: tokenising threads (default: one per core); their number does not change the shards
     """
     from pretraining.data.build_shards import build
 
-    build(source, tokenizer, out, settings, begin=begin_of_text, end=end_of_text, workers=workers)
+    build(source, tokenizer, out, settings, begin=begin_of_text, end=end_of_text, kind=kind, workers=workers)
 
 
 def tokenizer(

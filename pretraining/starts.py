@@ -27,7 +27,10 @@ _NOTICES = ("LICENSE", "LICENSE.txt", "LICENSE.md", "NOTICE")
 _PARTS = {
     "vision_config": "it has a part for images; give a model of text alone",
     "audio_config": "it has a part for sound; give a model of text alone",
-    "quantization_config": "its weights are quantised; give the model in bf16 or fp32",
+    **dict.fromkeys(
+        ("quantization_config", "quantization", "compression_config"),
+        "its weights are quantised; give the original model, in bf16 or fp32",
+    ),
 }
 """Fields of a configuration that no start can have, and why."""
 _CHECKPOINT = re.compile(r"step-\d{8}")

@@ -23,9 +23,9 @@ from common.packed import plain_suffix
 from common.processes import cores
 from common.progress import Meter
 from common.provenance import provenance, provenance_path
-from pretraining.data.corpus import BLANK, FILE_KINDS, TextSource, batched, open_source
+from pretraining.data.corpus import BLANK, FILE_KINDS, TextGoneError, TextSource, batched, open_source
 from pretraining.data.shard_index import RECORD, SHARDS, ShardSettings, write_index
-from pretraining.data.shard_manifest import load_manifest, tokenizer_files, write_manifest
+from pretraining.data.shard_manifest import check_request, load_manifest, tokenizer_files, write_manifest
 from pretraining.data.shard_writer import ShardWriter
 from pretraining.data.tokenizer import TextTokenizer, encoded, load_tokenizer
 
@@ -34,6 +34,8 @@ logger = logging.getLogger(__name__)
 _GROUP_CHARACTERS, _GROUP_DOCUMENTS = 500_000, 1_000
 _SMALL_SHARE, _FIRST_SHARE, _LEAST_TOKENS = 0.01, 0.1, 2_048
 """Of a small source: the share that is held out, and the one until validation has a whole sequence of the longest."""
+_UNKNOWN = 0.01
+"""Share of unknown tokens above which a tokenizer does not fit its text."""
 _SHORT = 200
 """Mean tokens below which a document of a text file looks like a paragraph."""
 _PACKAGES = ("tiktoken", "tokenizers", "mosaicml-streaming", "zstandard", "numpy")
@@ -48,6 +50,7 @@ def build(
     *,
     begin: str | None = None,
     end: str | None = None,
+    kind: str | None = None,
     workers: int | None = None,
 ) -> bool:
     """Write the shards of a source into `out`, resuming where a killed run stopped.
@@ -59,6 +62,7 @@ def build(
         settings: what the bytes depend on.
         begin: what begins a text, in place of what the tokenizer's files say.
         end: what ends one.
+        kind: what files of no known suffix are, such as `txt`.
         workers: threads that tokenise; one a core when left out, 0 for this one.
 
     Returns:
@@ -67,26 +71,33 @@ def build(
     Raises:
         UserError: another request's shards are in `out`, or source or tokenizer cannot be used.
     """
-    source = open_source(specs, settings.text_field, settings.document_separator)
+    made = load_manifest(out) if (out / MANIFEST).is_file() else None
+    try:
+        source = open_source(specs, settings.text_field, settings.document_separator, kind)
+        identity = source.identity()
+    except TextGoneError as error:
+        if made is None:
+            raise
+        logger.warning("the text is gone, but the shards are complete: %s", error)
+        source = TextSource(spec=" ".join(specs), files=(), sizes=(), revision=None)
+        identity = made["request"]["source"]
     encoder = load_tokenizer(tokenizer, begin=begin, end=end)
     ids = _ids(encoder)
-    settings = settings.settled(sum(source.sizes))
+    settings = settings.settled(sum(file["bytes"] for file in identity["files"]))
     request = {
-        "source": source.identity(),
+        "source": identity,
         "tokenizer": encoder.sha256,
         "settings": asdict(settings),
         "record": RECORD,
         "version": SHARDS,
     }
-    if (out / MANIFEST).is_file():
-        made = load_manifest(out)
-        if (made["request"], made["tokenizer"]) != (request, ids):
-            raise UserError(
-                f"{out} has shards made with different settings; choose another --out or remove the folder"
-            )
+    if made is not None:
+        check_request(out, made["request"] | {"tokenizer": made["tokenizer"]}, request | {"tokenizer": ids})
+        _check_states(source, out, _states(out), made["source"]["sha256"] or [])
         logger.info("%s: nothing to do; the shards are complete", out)
         return False
-    writer = ShardWriter(out, {**request, "tokenizer": ids})
+    writer = ShardWriter(out, {**request, "tokenizer": ids}, source.states)
+    _check_states(source, out, writer.states_read, writer.hashes)
     if writer.position.file or writer.position.row:
         logger.info("resuming after %s tokens", f"{writer.tokens:,}")
     count = cores() if workers is None else workers
@@ -104,6 +115,31 @@ def build(
         )
     _finish(source, out, writer, encoder, request)
     return True
+
+
+def _states(out: Path) -> list[Any]:
+    """Return the states of the files that finished shards were made from; an earlier version kept none."""
+    try:
+        record = manifests.read_manifest(
+            provenance_path(out, folder=True), f"remove {out} and write the shards again"
+        )
+    except FileNotFoundError:
+        return []
+    return list(record.get("texts", []))
+
+
+def _check_states(source: TextSource, out: Path, states: Sequence[Any], hashes: Sequence[str]) -> None:
+    """Compare the content of the files that have another place or time of change than then; those not begun may change.
+
+    Raises:
+        UserError: one has other content.
+    """
+    for now, then, sha256 in zip(source.states, states, hashes, strict=False):
+        if list(now) != then and sha256_file(Path(now[0])) != sha256:
+            raise UserError(
+                f"{now[0]} is not the text that the shards in {out} were made from; give that text, choose another "
+                "--out or remove the folder"
+            )
 
 
 def _write_splits(
@@ -128,9 +164,11 @@ def _write_splits(
                 enough = splits["train"].tokens >= limit
                 if enough:
                     break
-                writer.add(document, digest, tokens, _split_of(digest, settings, writer))
+                split_name = _split_of(digest, settings, writer)
+                writer.add(document, digest, tokens, split_name, unknown_id=encoder.unknown_id)
             wrote = [split.write(out, size) for split in splits.values()]
             if any(wrote):
+                source.hash_up_to(position.file + 1, writer.hashes)
                 writer.save()
             rate = (writer.tokens - first_tokens) / (time.monotonic() - began)
             meter.update(done(), f"{writer.tokens / 1e6:,.1f} M tokens, {rate:,.0f} tokens/s")
@@ -154,15 +192,17 @@ def _ids(encoder: TextTokenizer) -> dict[str, Any]:
 def _finish(
     source: TextSource, out: Path, writer: ShardWriter, encoder: TextTokenizer, request: dict[str, Any]
 ) -> None:
+    source.hash_up_to(len(source.files), writer.hashes)
     encoder.save(out / "tokenizer")
     for split in writer.splits.values():
         write_index(out / split.name, split.shards)
-    record = provenance("full", _PACKAGES) | {"engine": encoder.engine}
+    # Times of change are no part of what the shards are: the same text elsewhere gives the same manifest.
+    record = provenance("full", _PACKAGES) | {"engine": encoder.engine, "texts": list(source.states)}
     manifest = write_manifest(
         out,
         {
             "request": request,
-            "source": source.identity() | {"sha256": source.hashes()},
+            "source": source.identity() | {"sha256": None if source.revision else writer.hashes},
             "tokenizer": _ids(encoder),
             "tokenizer_files": tokenizer_files(out / "tokenizer"),
             "splits": {
@@ -187,16 +227,21 @@ def _finish(
     logger.info("files: %s; documents read: %s", f"{len(source.files):,}", f"{read:,}")
     if others:
         more = f" and {len(others) - 3:,} more" if len(others) > 3 else ""
-        logger.warning("left out, of no kind that is read (%s): %s%s; rename them if they are text",
+        logger.warning("left out, of no kind that is read (%s): %s%s; if they are text, name one with --kind",
                        ", ".join(FILE_KINDS), ", ".join(others[:3]), more)  # fmt: skip
     train, validation = (manifest["splits"][split] for split in ("train", "validation"))
     tokens, documents = (train[what] + validation[what] for what in ("tokens", "documents"))
     logger.info(
         "%s: %s training tokens from %s documents, %s more for validation; shards: %d; duplicates dropped: %s; tokens "
-        "a document: %s; held out: %.2g %%", out, f"{train['tokens']:,}", f"{train['documents']:,}",
+        "a document: %s; held out: %.2g %%; letters a token: %.1f; unknown tokens: %.3g %%",
+        out, f"{train['tokens']:,}", f"{train['documents']:,}",
         f"{validation['documents']:,}", len(train["shards"]), f"{writer.position.duplicates:,}",
         f"{tokens / documents:,.0f}", 100 * validation["tokens"] / tokens,
+        position.characters / max(1, tokens - documents), 100 * position.unknown / tokens,
     )  # fmt: skip
+    if position.unknown > _UNKNOWN * tokens:
+        logger.warning("%.3g %% of the tokens stand for text that the tokenizer does not know; choose one that knows "
+                       "its script", 100 * position.unknown / tokens)  # fmt: skip
     is_text = any(plain_suffix(file) == ".txt" for file in source.files)
     if is_text and source.separator == BLANK and tokens < _SHORT * documents:
         logger.warning(

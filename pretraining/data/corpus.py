@@ -32,6 +32,10 @@ _POINTER = b"version https://git-lfs"
 _HUB = re.compile(r"hf:(?P<repo>[\w.-]+/[\w.-]+)(?::(?P<config>[\w.-]+))?(?:@(?P<revision>[\w./-]+))?")
 
 
+class TextGoneError(UserError):
+    """Nothing is where the text should be."""
+
+
 @dataclass(frozen=True, kw_only=True)
 class Document:
     """One text and how to resume after it."""
@@ -62,10 +66,14 @@ class TextSource:
     """Column or key that holds the text."""
     separator: str = BLANK
     """What ends a document in a text file: `BLANK`, `LINE`, `FILE`, or a line that reads so."""
+    kind: str | None = None
+    """Suffix by which files of no known one are read, such as `.txt`."""
     left_out: tuple[str, ...] = ()
     """Files of a folder or a pattern whose kind is not known."""
+    states: tuple[tuple[str, int], ...] = ()
+    """Of each local file the absolute path and the time of its last change, ns."""
 
-    def identity(self) -> dict[str, object]:
+    def identity(self) -> dict[str, Any]:
         """Return what makes two sources the same without reading them: names, sizes, revision, field."""
         names = [file if self.revision else Path(file).name for file in self.files]
         listing = [{"name": name, "bytes": size} for name, size in zip(names, self.sizes, strict=True)]
@@ -74,11 +82,13 @@ class TextSource:
             "revision": self.revision,
             "text_field": self.text_field,
             "files": listing,
+            **({} if self.kind is None else {"kind": self.kind}),
         }
 
-    def hashes(self) -> list[str] | None:
-        """Return the SHA-256 of each local file; None for hub files, which their revision identifies."""
-        return None if self.revision else [sha256_file(Path(file)) for file in self.files]
+    def hash_up_to(self, number: int, hashes: list[str]) -> None:
+        """Append the SHA-256 of each local file before that number that `hashes` lacks; a hub's have a revision."""
+        if not self.revision:
+            hashes += [sha256_file(Path(file)) for file in self.files[len(hashes) : number]]
 
     def documents(self, file: int = 0, row: int = 0) -> Iterator[Document]:
         """Yield the documents from (file, row) on; empty and missing texts come as empty strings.
@@ -90,7 +100,9 @@ class TextSource:
             name, start = self.files[number], row if number == file else 0
             try:
                 with _open(name) as raw:
-                    texts = FILE_KINDS[plain_suffix(name)](self, name, raw, start)
+                    suffix = plain_suffix(name)
+                    read = FILE_KINDS[suffix if suffix in FILE_KINDS else str(self.kind)]
+                    texts = read(self, name, raw, start)
                     for place, text in enumerate(texts, start + 1):
                         yield Document(text=text, file=number, row=place, read_bytes=raw.tell())
             except (OSError, pyarrow.ArrowException) as error:
@@ -108,25 +120,35 @@ def _open(file: str) -> IO[bytes]:
     return HfFileSystem().open(file, "rb")  # type: ignore[no-any-return]
 
 
-def open_source(specs: Sequence[str], text_field: str = "text", separator: str = BLANK) -> TextSource:
+def open_source(
+    specs: Sequence[str], text_field: str = "text", separator: str = BLANK, kind: str | None = None
+) -> TextSource:
     """Return the source of local paths, folders and patterns, or of one `hf:owner/name[:config][@revision]`.
 
     Raises:
         UserError: nothing is there, a file's kind is unknown, or the hub does not answer.
     """
+    suffix = None if kind is None else f".{kind.removeprefix('.')}"
+    if suffix not in {None, *FILE_KINDS}:
+        raise UserError(f"--kind {kind}: no such kind; choose one of {_KINDS}")
     find = _hub_source if any(spec.startswith("hf:") for spec in specs) else _local_source
-    return replace(find(specs), text_field=text_field, separator=separator)
+    return replace(find(specs, suffix), text_field=text_field, separator=separator, kind=suffix)
 
 
-def _local_source(specs: Sequence[str]) -> TextSource:
-    found = [path for spec in specs for path in _local(spec)]
-    paths = [path for path in found if plain_suffix(path.name) in FILE_KINDS]
+def _is_known(name: str, kind: str | None) -> bool:
+    return kind is not None or plain_suffix(name) in FILE_KINDS
+
+
+def _local_source(specs: Sequence[str], kind: str | None) -> TextSource:
+    found = [path for spec in specs for path in _local(spec, kind)]
+    paths = [path for path in found if _is_known(path.name, kind)]
     return TextSource(
-        left_out=tuple(str(path) for path in found if plain_suffix(path.name) not in FILE_KINDS),
+        left_out=tuple(str(path) for path in found if not _is_known(path.name, kind)),
         spec=" ".join(specs),
         files=tuple(map(str, paths)),
         sizes=tuple(path.stat().st_size for path in paths),
         revision=None,
+        states=tuple((str(path.absolute()), path.stat().st_mtime_ns) for path in paths),
     )
 
 
@@ -142,7 +164,7 @@ def _within(folder: Path, above: Sequence[Path] = ()) -> Iterator[Path]:
             yield path
 
 
-def _local(spec: str) -> list[Path]:
+def _local(spec: str, kind: str | None) -> list[Path]:
     """Return the files that a file, a folder or a pattern is; one at least is of a known kind."""
     path = Path(spec)
     if path.is_dir():
@@ -152,23 +174,24 @@ def _local(spec: str) -> list[Path]:
             )
         files = sorted(_within(path))
     elif path.is_file():
-        if plain_suffix(path.name) not in FILE_KINDS:
+        if not _is_known(path.name, kind):
             raise UserError(
                 f"{path}: unknown kind of file; kinds are {', '.join(FILE_KINDS)}, each also with "
-                f"{' or '.join(ARCHIVES)}"
+                f"{' or '.join(ARCHIVES)}; say which it is with --kind, such as --kind txt"
             )
         files = [path]
     else:
         found = map(Path, glob.glob(spec, recursive=True))  # noqa: PTH207  # a pattern may be absolute
         files = sorted(file for file in found if file.is_file())
     if not files and not glob.has_magic(spec) and not path.exists():
-        raise UserError(f"{spec} does not exist; give a file, a folder, a pattern, or hf:owner/name")
-    if not any(plain_suffix(file.name) in FILE_KINDS for file in files):
-        raise UserError(f"{spec}: no documents here; give a file, a folder, a pattern, or hf:owner/name")
+        raise TextGoneError(f"{spec} does not exist; give a file, a folder, a pattern, or hf:owner/name")
+    if not any(_is_known(file.name, kind) for file in files):
+        refusal = UserError if files else TextGoneError
+        raise refusal(f"{spec}: no documents here; give a file, a folder, a pattern, or hf:owner/name")
     return files
 
 
-def _hub_source(specs: Sequence[str]) -> TextSource:
+def _hub_source(specs: Sequence[str], kind: str | None) -> TextSource:
     if len(specs) > 1:
         raise UserError("give either one hub dataset or local files, not both")
     spec = specs[0]
@@ -189,7 +212,7 @@ def _hub_source(specs: Sequence[str]) -> TextSource:
         # requests has a ConnectionError of its own, whose text is a page of nested objects.
         first = "no connection" if type(error).__name__ == "ConnectionError" else first_line(error)
         raise UserError(f"{spec}: its files could not be listed on the hub: {first}") from None
-    if not files or any(plain_suffix(file) not in FILE_KINDS for file in files):
+    if not files or not all(_is_known(file, kind) for file in files):
         raise UserError(f"{spec}: its train split must consist of Parquet, JSON-lines or text files")
     return TextSource(spec=spec, files=files, sizes=sizes, revision=revision)
 
@@ -333,3 +356,4 @@ FILE_KINDS: dict[str, Callable[[TextSource, str, IO[bytes], int], Iterator[str]]
 }
 """The texts of a source's opened file from a row on, by its suffix: a row or a line each, or what stands between the
 lines that end a document."""
+_KINDS = ", ".join(suffix[1:] for suffix in FILE_KINDS)

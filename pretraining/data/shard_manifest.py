@@ -69,6 +69,29 @@ def write_manifest(data: Path, content: Mapping[str, Any]) -> dict[str, Any]:
     return manifest
 
 
+def check_request(
+    out: Path, made: Mapping[str, Any], request: Mapping[str, Any], what: str = "shards"
+) -> None:
+    """Compare what shards were made from with what is asked for.
+
+    Raises:
+        UserError: it is other text, the first file that differs being named, or other settings.
+    """
+    if made == request:
+        return
+    then, now = ({file["name"]: file["bytes"] for file in one["source"]["files"]} for one in (made, request))
+    for name in sorted({*then, *now}):
+        if then.get(name) != now.get(name):
+            sizes = [f"{one[name]:,} bytes" if name in one else "missing" for one in (then, now)]
+            raise UserError(
+                f"{out} has {what} made from other text: {name}, then {sizes[0]}, now {sizes[1]}; give the text of "
+                "then, choose another --out or remove the folder"
+            )
+    raise UserError(
+        f"{out} has {what} made with different settings; choose another --out or remove the folder"
+    )
+
+
 def tokenizer_files(folder: Path) -> dict[str, str]:
     """Return the SHA-256 of each file of a tokenizer's folder."""
     return {path.name: sha256_file(path) for path in sorted(folder.iterdir()) if path.suffix == ".json"}

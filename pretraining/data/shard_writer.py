@@ -9,7 +9,7 @@ import contextlib
 import os
 import shutil
 import tempfile
-from collections.abc import Mapping
+from collections.abc import Mapping, Sequence
 from dataclasses import asdict, dataclass, field
 from pathlib import Path
 from typing import Any
@@ -17,12 +17,11 @@ from typing import Any
 import numpy as np
 import zstandard
 
-from common.errors import UserError
 from common.files import sha256_bytes, write_bytes
 from common.manifest import FILES, another_shape, check_files, read_manifest, write_manifest
 from pretraining.data.corpus import Document
 from pretraining.data.shard_index import COMPRESSION, MDS_COLUMNS, RECORD, Shard, Tokens
-from pretraining.data.shard_manifest import SHARD_SPLITS, UNFINISHED
+from pretraining.data.shard_manifest import SHARD_SPLITS, UNFINISHED, check_request
 from pretraining.data.tokenizer import DIGEST_BYTES
 
 _STATE, _DIGESTS = "state.json", "digests-"
@@ -105,13 +104,20 @@ class ShardPosition:
     """Documents dropped because they had no text."""
     characters: int = 0
     """Characters of the written documents."""
+    unknown: int = 0
+    """Their tokens that stand for text which the tokenizer does not know."""
 
 
 class ShardWriter:
     """The unfinished shards of a folder; its `.state` holds what a killed run needs to resume."""
 
-    def __init__(self, out: Path, request: Mapping[str, Any]) -> None:
+    def __init__(self, out: Path, request: Mapping[str, Any], states: Sequence[tuple[str, int]] = ()) -> None:
         """Begin, or resume where a run with the same request stopped.
+
+        Args:
+            out: folder of the shards.
+            request: what their bytes depend on.
+            states: `TextSource.states` of the source.
 
         Raises:
             UserError: the folder holds the unfinished shards of another request, or its record is damaged.
@@ -121,6 +127,9 @@ class ShardWriter:
         self.position = ShardPosition()
         self._fresh, self._seen = bytearray(), set[bytes]()
         self._digests: dict[str, str] = {}
+        self._states = self.states_read = [list(state) for state in states]
+        self.hashes: list[str] = []
+        """The SHA-256 of the source's local files that have been begun."""
         if os.path.lexists(self._scratch / _STATE):
             self._load()
 
@@ -129,7 +138,9 @@ class ShardWriter:
         """Tokens of all splits so far."""
         return sum(split.tokens for split in self.splits.values())
 
-    def add(self, document: Document, digest: bytes, tokens: Tokens, split: str) -> None:
+    def add(
+        self, document: Document, digest: bytes, tokens: Tokens, split: str, *, unknown_id: int | None = None
+    ) -> None:
         """Append a document to a split, unless it is empty or its text has been seen."""
         position = self.position
         position.file, position.row, position.read_bytes = document.file, document.row, document.read_bytes
@@ -141,6 +152,7 @@ class ShardWriter:
             self._seen.add(digest)
             self._fresh += digest
             position.characters += len(document.text)
+            position.unknown += 0 if unknown_id is None else int(np.count_nonzero(tokens == unknown_id))
             self.splits[split].add(tokens)
 
     def save(self) -> None:
@@ -156,6 +168,8 @@ class ShardWriter:
         self._fresh.clear()
         record = {
             "request": self._request,
+            "states": self._states,
+            "hashes": self.hashes,
             "position": asdict(self.position),
             "count": count,
             "splits": {
@@ -188,11 +202,10 @@ class ShardWriter:
         remedy = f"remove {self._out} and run the same command again"
         record = read_manifest(self._scratch / _STATE, remedy)
         with another_shape(self._scratch / _STATE, remedy):
-            if record["request"] != self._request:
-                raise UserError(
-                    f"{self._out} has unfinished shards made with different settings; choose another --out or remove "
-                    "the folder"
-                )
+            check_request(self._out, record["request"], self._request, "unfinished shards")
+            # What an earlier version wrote has neither; its text is taken as it is now.
+            self.hashes = record.get("hashes", [])
+            self.states_read = record.get("states", [])
             check_files(self._scratch, record[FILES], remedy)
             self._digests = {name: sha for name, sha in record[FILES].items() if name.startswith(_DIGESTS)}
             self.position = ShardPosition(**record["position"])

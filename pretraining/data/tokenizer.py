@@ -91,6 +91,13 @@ class TextTokenizer:
         return hashlib.sha256(text.encode()).hexdigest()
 
     @cached_property
+    def unknown_id(self) -> int | None:
+        """What stands for text that no token has; None where the tokenizer has no such token."""
+        model = json.loads(self._json)["model"]
+        number = model.get("unk_id", self.inner.token_to_id(model.get("unk_token") or ""))
+        return None if number is None else int(number)
+
+    @cached_property
     def twin(self) -> tiktoken.Encoding | None:
         """tiktoken's encoder of the same ids, which is several times as fast; None when there is none."""
         if self.ranks is None:

@@ -107,6 +107,12 @@ def read_tokenizer(path: Path) -> TokenizerFiles:
         rows = 1 + max([*added, *_numbers(content["model"].get("vocab", {}))])
         if not 0 < rows <= _MOST_ROWS or min(added, default=0) < 0:
             raise ValueError(f"an id that no embedding has, below 0 or above {_MOST_ROWS:,}")
+        if content["model"].get("dropout"):
+            raise UserError(
+                f"{file}: its model has a dropout, so that shards would differ from run to run; set it to null"
+            )
+    except UserError:
+        raise
     except (KeyError, TypeError, ValueError, AttributeError, IndexError) as error:
         what = f"no {error}" if isinstance(error, KeyError) else first_line(error)
         raise UserError(f"{file}: not a tokenizer.json: {what}; fetch the model again") from None

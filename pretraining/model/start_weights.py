@@ -223,19 +223,23 @@ def _grown(have: int, rows: int) -> int:
 
 @torch.no_grad()
 def _grow(inner: Any, start: Start) -> None:
-    """Give the model rows for its tokenizer; a new mask's row is the mean of those before it, tied or not."""
+    """Give the model rows for its tokenizer; new rows are the mean of those before them, tied or not."""
     embedding = inner.get_input_embeddings().weight
     have, rows, mask = embedding.shape[0], start.tokenizer.rows, start.mask
     if rows > have:
         with quiet():
             inner.resize_token_embeddings(_grown(have, rows), mean_resizing=False)
-    if mask.origin != "new":
+    elif mask.origin != "new":
         return
-    first = min(mask.id, have)
+    if (added := rows - have - (mask.origin == "new")) > 0:
+        logger.warning(
+            "%s: %d ids of its tokenizer have no row in the model; they begin at the mean", start.text, added
+        )
+    first = have if rows > have else mask.id
     layers = [inner.get_input_embeddings()]
     if (head := inner.get_output_embeddings()) is not None and head.weight is not layers[0].weight:
         layers.append(head)
-    for tensor in [layer.weight for layer in layers] + ([head.bias] if head.bias is not None else []):
-        mean = tensor[:first].mean(0)
-        tensor[mask.id :] = mean if rows > have else tensor[mask.id :]
-        tensor[mask.id] = mean
+    biases = [] if head is None or head.bias is None else [head.bias]
+    for tensor in [layer.weight for layer in layers] + biases:
+        new = slice(have, None) if rows > have else mask.id
+        tensor[new] = tensor[:first].mean(0)

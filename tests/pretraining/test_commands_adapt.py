@@ -188,6 +188,12 @@ def _large(name: str) -> Callable[[Path], None]:
     return lambda start: os.truncate(start / name, 2**30)
 
 
+def _with_dropout(start: Path) -> None:
+    content = json.loads((start / "tokenizer.json").read_text())
+    content["model"]["dropout"] = 0.1
+    (start / "tokenizer.json").write_text(json.dumps(content))
+
+
 def _missing(name: str) -> Callable[[Path], None]:
     return lambda start: (start / name).unlink()
 
@@ -202,7 +208,9 @@ def _missing(name: str) -> Callable[[Path], None]:
         (_pickled, ["pickled", "save_pretrained"]),
         (_cut_short, ["cannot be loaded"]),
         (_config(vision_config={"depth": 2}), ["images", "text alone"]),
-        (_config(quantization_config={"bits": 4}), ["quantised", "bf16"]),
+        (_config(quantization_config={"bits": 4}), ["quantised", "original", "bf16"]),
+        (_config(quantization={"group_size": 64, "bits": 4}), ["quantised", "original"]),
+        (_with_dropout, ["tokenizer.json", "dropout", "null"]),
         (_config(is_encoder_decoder=True), ["encoder-decoder"]),
         (_config(num_hidden_layers=200_000), ["config.json: num_hidden_layers is 200000", "more than any"]),
         (_config(hidden_size=10**400), ["config.json: hidden_size is", "more than any"]),

@@ -1,5 +1,7 @@
 import hashlib
+import os
 import random
+import shutil
 import subprocess
 import sys
 import time
@@ -7,6 +9,7 @@ from pathlib import Path
 
 import numpy as np
 import pytest
+import tokenizers
 
 from clm_or_mlm.__main__ import main
 from common.errors import UserError
@@ -85,7 +88,78 @@ def test_a_second_call_does_nothing(room: Path) -> None:
     assert not build(sources(room), str(room / "tokenizer"), room / "out", SETTINGS, workers=0)
     assert {path: path.stat().st_mtime_ns for path in (room / "out").rglob("*")} == before
     with pytest.raises(UserError, match="shards made with different settings"):
-        build(sources(room)[:1], str(room / "tokenizer"), room / "out", SETTINGS, workers=0)
+        build(sources(room), str(room / "tokenizer"), room / "out", ShardSettings(shard_records=3), workers=0)
+
+
+def _replace(path: Path, old: str, new: str) -> None:
+    path.write_text(path.read_text().replace(old, new))
+
+
+TEXT_CHANGES = {
+    "a word of it": (
+        lambda text: _replace(text / "a.jsonl", "a", "b"),
+        r"a\.jsonl is not the text that the shards",
+    ),
+    "its size": (
+        lambda text: _replace(text / "b.jsonl", "a", ""),
+        r"b\.jsonl, then [\d,]+ bytes, now [\d,]+ bytes",
+    ),
+    "a file more": (
+        lambda text: write_jsonl(text / "c.jsonl", ["c"]),
+        r"c\.jsonl, then missing, now 14 bytes",
+    ),
+    "a file less": (lambda text: (text / "b.jsonl").unlink(), r"b\.jsonl, then [\d,]+ bytes, now missing"),
+    "its time": (lambda text: os.utime(text / "a.jsonl", ns=(5, 5)), None),
+    "its place": (lambda text: text.rename(text.with_name("moved")), None),
+}
+
+
+@pytest.mark.parametrize("change", TEXT_CHANGES)
+@pytest.mark.parametrize("complete", [True, False], ids=["complete", "unfinished"])
+def test_shards_belong_to_their_text(
+    room: Path, tmp_path: Path, change: str, complete: bool, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    text, out = tmp_path / "text", tmp_path / "out"
+    text.mkdir()
+    for name in ("a.jsonl", "b.jsonl"):
+        shutil.copy(room / name, text / name)
+    if complete:
+        shutil.copytree(room / "out", out)
+    else:
+        monkeypatch.setattr(build_shards, "_GROUP_CHARACTERS", 3000)
+        with monkeypatch.context() as patch, pytest.raises(OSError, match="killed"):
+            patch.setattr(build_shards, "_finish", killed)
+            build([str(text)], str(room / "tokenizer"), out, SETTINGS, workers=0)
+    made = hashes(out)
+    apply, message = TEXT_CHANGES[change]
+    apply(text)
+    source = str(text if text.exists() else tmp_path / "moved")
+    if message is None:
+        assert build([source], str(room / "tokenizer"), out, SETTINGS, workers=0) is not complete
+        assert hashes(out) == hashes(room / "out")
+        return
+    with pytest.raises(UserError, match=f"{message}.*remove the folder"):
+        build([source], str(room / "tokenizer"), out, SETTINGS, workers=0)
+    assert hashes(out) == made
+
+
+def killed(*_: object) -> None:
+    raise OSError("killed")
+
+
+def test_complete_shards_go_on_without_their_text_or_a_record_of_it(
+    room: Path, tmp_path: Path, caplog: pytest.LogCaptureFixture
+) -> None:
+    shutil.copytree(room / "out", tmp_path / "out")
+    words = (str(room / "tokenizer"), tmp_path / "out")
+    assert not build([str(tmp_path / "gone.txt")], *words, SETTINGS, workers=0)
+    assert "the text is gone, but the shards are complete: " in caplog.text
+    with pytest.raises(UserError, match="different settings"):
+        build([str(tmp_path / "gone.txt")], *words, ShardSettings(shard_records=3), workers=0)
+    with pytest.raises(UserError, match=r"gone\.txt does not exist"):
+        build([str(tmp_path / "gone.txt")], str(room / "tokenizer"), tmp_path / "new", SETTINGS, workers=0)
+    (tmp_path / "out/provenance.json").unlink()
+    assert not build(sources(room), *words, SETTINGS, workers=0)
 
 
 def test_reading_stops_after_the_tokens_asked_for(room: Path, tmp_path: Path) -> None:
@@ -170,6 +244,27 @@ def test_a_failed_call_does_not_stop_the_corrected_one(
     if right is not None:
         attempt(right)
         assert not verify(out)
+
+
+@pytest.mark.parametrize("share", [0, 0.5])
+def test_text_that_the_tokenizer_does_not_know_is_said(
+    share: float, tmp_path: Path, caplog: pytest.LogCaptureFixture
+) -> None:
+    caplog.set_level("INFO")
+    words = {"[UNK]": 0, "[CLS]": 1, "[SEP]": 2, "[MASK]": 3, "map": 4}
+    inner = tokenizers.Tokenizer(tokenizers.models.WordLevel(words, unk_token="[UNK]"))
+    inner.pre_tokenizer = tokenizers.pre_tokenizers.WhitespaceSplit()
+    inner.add_special_tokens(list(words)[:4])
+    inner.save(str(tmp_path / "tokenizer.json"))
+    lines = [" ".join(["ድር" if place < share * 9 else "map"] * 9 + ["map"] * place) for place in range(9)]
+    (tmp_path / "a.txt").write_text("\n".join(lines))
+    settings = ShardSettings(document_separator="line", validation_share=0.5)
+    build([str(tmp_path / "a.txt")], str(tmp_path / "tokenizer.json"), tmp_path / "out", settings, workers=0)
+    tokens = [load_manifest(tmp_path / "out")["splits"][split]["tokens"] for split in ("train", "validation")]
+    unknown = sum(line.split().count("ድር") for line in lines)
+    assert f"unknown tokens: {100 * unknown / sum(tokens):.3g} %" in caplog.text
+    assert ("choose one that knows" in caplog.text) is bool(share)
+    assert "letters a token: 3." in caplog.text or share
 
 
 def start(source: Path, tokenizer: str, out: Path) -> subprocess.Popen[bytes]:

@@ -1,4 +1,5 @@
 import gzip
+import lzma
 from pathlib import Path
 from types import SimpleNamespace
 
@@ -207,7 +208,9 @@ def test_a_hub_dataset_is_pinned_and_read_by_row_groups(
     source = open_source(["hf:owner/name:sample-10BT@main"])
     assert asked == [("owner/name", "main"), ("owner/name", "sample-10BT", "abc123")]
     assert source.revision == "abc123"
-    assert source.hashes() is None
+    hashes: list[str] = []
+    source.hash_up_to(1, hashes)
+    assert hashes == [] and source.states == ()
     assert [document.text for document in source.documents(0, 7)] == TEXTS[7:]
 
 
@@ -219,3 +222,21 @@ def test_kinds_go_by_the_suffix_below_a_compression(tmp_path: Path, name: str, k
     (tmp_path / "z.txt").write_text("z")
     files = open_source([str(tmp_path)]).files
     assert files == tuple(str(tmp_path / file) for file in ([name] if known else []) + ["z.txt"])
+
+
+def test_files_of_no_known_suffix_are_read_as_they_are_said_to_be(tmp_path: Path) -> None:
+    (tmp_path / "notes.md").write_text("one\n\ntwo")
+    (tmp_path / "part-0").write_text("three")
+    (tmp_path / "z.jsonl.xz").write_bytes(lzma.compress(b'{"text": "four"}\n'))
+    source = open_source([str(tmp_path)], kind="txt")
+    assert [document.text for document in source.documents()] == ["one", "two", "three", "four"]
+    assert open_source([str(tmp_path)]).files == (str(tmp_path / "z.jsonl.xz"),)
+    assert source.identity()["kind"] == ".txt" and "kind" not in open_source([str(tmp_path)]).identity()
+    with pytest.raises(UserError, match=r"part-0: unknown kind of file.*--kind txt"):
+        open_source([str(tmp_path / "part-0")])
+    with pytest.raises(UserError, match=r"--kind docx: no such kind; choose one of parquet, jsonl"):
+        open_source([str(tmp_path)], kind="docx")
+    for bad in (lzma.compress(b'{"text": "four"}\n')[:-8], b"no xz"):
+        (tmp_path / "z.jsonl.xz").write_bytes(bad)
+        with pytest.raises(UserError, match=r"z\.jsonl\.xz cannot be read"):
+            list(open_source([str(tmp_path)]).documents())

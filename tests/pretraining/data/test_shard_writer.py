@@ -10,7 +10,7 @@ from pretraining.data.shard_manifest import UNFINISHED
 from pretraining.data.shard_writer import ShardWriter
 from pretraining.data.token_stream import TokenStream
 
-REQUEST = {"source": "here"}
+REQUEST = {"source": {"files": []}}
 
 
 def document(text: str, row: int) -> Document:
@@ -46,7 +46,7 @@ def test_it_resumes_where_it_was_saved(tmp_path: Path) -> None:
     add(again, 2, 5)
     assert again.position.duplicates == 1
     with pytest.raises(UserError, match="unfinished shards made with different settings"):
-        ShardWriter(tmp_path, {"source": "elsewhere"})
+        ShardWriter(tmp_path, REQUEST | {"settings": {}})
     again.remove()
     assert not (tmp_path / UNFINISHED).exists()
 

@@ -133,6 +133,18 @@ def test_a_new_mask_takes_a_row_that_the_tokenizer_leaves_unused(tmp_path: Path)
     torch.testing.assert_close(rows[299], rows[:299].mean(0))
 
 
+@pytest.mark.parametrize(("family", "mask"), [("llama", "own"), ("gpt2", "reserved"), ("llama", "new")])
+def test_words_that_only_the_tokenizer_has_begin_at_the_mean_and_are_counted(
+    family: str, mask: str, tmp_path: Path, caplog: pytest.LogCaptureFixture
+) -> None:
+    start = start_of(str(save_start(tmp_path / family, family, mask=mask, rows=280)))
+    model = load_start(start, seed=0)
+    is_ours = isinstance(model, EuroBertForMaskedLM)
+    rows = (model.model.embed_tokens if is_ours else model.inner.get_input_embeddings()).weight
+    torch.testing.assert_close(rows[280:], rows[:280].mean(0).expand(40, -1))
+    assert f"{19 if mask == 'new' else 20} ids of its tokenizer have no row" in caplog.text
+
+
 def test_shards_have_the_ids_of_the_start(tmp_path: Path) -> None:
     for number, mask in enumerate(("reserved", "new", "own")):
         start = start_of(str(save_start(tmp_path / str(number), "qwen2", mask=mask)))
