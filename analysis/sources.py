@@ -258,6 +258,11 @@ def open_source(
         _need_paper_protocol("stand-ins", protocol)
         names += (*stand_ins.models, *stand_ins.others)
     if path.is_dir():
+        from analysis.store.release import is_release
+
+        if is_release(path.resolve()):
+            _need_paper_protocol("the authors' result files", protocol)
+            return _open_released(models, need_instances, path.resolve().parent)
         opened = _open_store(source, path, names, protocol or PAPER, need_instances)
     else:
         opened = _open_table(source, path, names, protocol)
@@ -281,19 +286,19 @@ def _need_paper_protocol(what: str, protocol: str | None) -> None:
         )
 
 
-def _open_released(models: Sequence[str] | None, need_instances: bool) -> Source:
+def _open_released(models: Sequence[str] | None, need_instances: bool, cache: Path | None = None) -> Source:
     """Open the authors' released runs: of the models wanted, fetched if need be, or of those in the cache."""
     from analysis.store.ingest import open_store
     from analysis.store.release import cached_release, released_store
 
-    wanted = cached_release() if models is None else models
+    wanted = cached_release(cache) if models is None else models
     if not wanted:
         raise UserError(
             "the released runs are not in the cache: fetch them once with `clm-or-mlm fetch-released` (or only those "
             "of, say, Table 10 with `clm-or-mlm fetch-released table10`), or use --source published"
         )
     opened, instances = open_store(
-        released_store(wanted), instances=need_instances, models=wanted, verified=True
+        released_store(wanted, cache=cache), instances=need_instances, models=wanted, verified=True
     )
     return Source(label=RELEASED, runs=opened.runs, instances=instances)
 

@@ -49,6 +49,12 @@ def cached_release(cache: Path | None = None, *, commit: str = COMMIT) -> tuple[
     return tuple(_Clone(cache or cache_folder(), URL, commit).models())
 
 
+def is_release(folder: Path, *, commit: str = COMMIT) -> bool:
+    """Return whether a folder is a cache's clone of the authors' files, or a copy of it."""
+    clone = _Clone(folder.parent, URL, commit)
+    return clone.folder == folder and clone.has_commit()
+
+
 def released_store(
     models: Sequence[str], *, cache: Path | None = None, url: str = URL, commit: str = COMMIT
 ) -> Path:

@@ -224,7 +224,7 @@ def test_released_runs_are_the_wanted_models_runs(
     monkeypatch: pytest.MonkeyPatch,
 ) -> None:
     monkeypatch.setenv("CLM_OR_MLM_CACHE", str(tmp_path / "cache"))
-    monkeypatch.setattr("analysis.store.release.released_store", lambda models: fetch(*HELD))
+    monkeypatch.setattr("analysis.store.release.released_store", lambda models, cache=None: fetch(*HELD))
     opened = open_source("released", models=HELD[:1], need_instances=True)
     runs, instances = opened.need_runs("this"), opened.instances
     assert (set(runs["model"]), len(runs)) == ({HELD[0]}, FILES)
@@ -234,6 +234,19 @@ def test_released_runs_are_the_wanted_models_runs(
     assert none is None
     again = read.runs
     pd.testing.assert_frame_equal(again[again["model"] == HELD[0]].reset_index(drop=True), runs)
+
+
+def test_a_copy_of_the_cache_is_the_released_source(
+    fetch: Fetch, origin: tuple[str, str], tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    """Given by its path, too: what is not exact in the authors' own files differs, to the audit."""
+    shutil.copytree(fetch(HELD[0]).parent, tmp_path / "copied")
+    copied = next((tmp_path / "copied").glob("released-*[0-9a-f]"))
+    for function in (release.is_release, release.cached_release, release.released_store):
+        monkeypatch.setitem(function.__kwdefaults__ or {}, "commit", origin[1])
+    opened = open_source(str(copied))
+    assert opened.label == "released" and {*opened.runs["model"]} == {HELD[0]}  # type: ignore[index]
+    assert not release.is_release(tmp_path)
 
 
 def test_a_password_of_a_mirror_is_refused_and_not_shown(origin: tuple[str, str], tmp_path: Path) -> None:
