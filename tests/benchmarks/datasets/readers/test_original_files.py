@@ -90,6 +90,26 @@ def test_what_pandas_writes_is_read(
     assert table_of(path, **({"quotes": True} if ending == ".tsv" else {})) == frame.to_dict("records")
 
 
+@settings(max_examples=150, deadline=None)
+@given(
+    texts=st.lists(st.text("ab\u00e9\u00a0\u4e2d\U0001f600", min_size=1, max_size=8), min_size=1, max_size=5),
+    encoding=st.sampled_from(["utf-8", "utf-8-sig", "utf-16", "utf-16-le", "utf-16-be", "utf-32"]),
+)
+def test_a_text_is_read_as_what_it_is_or_its_encoding_is_refused(
+    texts: list[str], encoding: str, tmp_path_factory: pytest.TempPathFactory
+) -> None:
+    """Never as other letters: UTF-8 with or without its mark is read, all else is one sentence with the file."""
+    path = tmp_path_factory.mktemp("encodings") / "x.csv"
+    content = "text,label\n" + "".join(f'"{text}",x\n' for text in texts)
+    path.write_bytes(content.encode(encoding))
+    if encoding.startswith("utf-8"):
+        assert [row["text"] for row in table_of(path)] == texts
+    else:
+        with pytest.raises(UserError) as told:
+            table_of(path)
+        assert str(path) in str(told.value) and "\n" not in str(told.value)
+
+
 @settings(max_examples=100, deadline=None)
 @given(
     texts=st.lists(
