@@ -81,8 +81,8 @@ def test_of_the_release_only_the_models_that_are_drawn_are_asked_for(
         return SimpleNamespace(runs=made_up_runs(models)), None
 
     monkeypatch.setattr("analysis.store.ingest.open_store", opened)
-    monkeypatch.setattr("analysis.store.release.released_store", lambda models: tmp_path)
-    monkeypatch.setattr("analysis.store.release.cached_release", lambda: FIGURE_MODELS[2])
+    monkeypatch.setattr("analysis.store.release.released_store", lambda models, cache=None: tmp_path)
+    monkeypatch.setattr("analysis.store.release.cached_release", lambda cache=None: FIGURE_MODELS[2])
     for words in (["3"], ["3", "8"], ["all"]):
         out = ["--out", str(tmp_path / words[-1]), "--format", "svg"]
         assert main(["figure", *words, "--source", "released", *out]) == 0
