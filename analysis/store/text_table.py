@@ -99,11 +99,11 @@ def read_text_table(path: Path, content: bytes) -> TextTable:
     except UnicodeDecodeError as error:
         line, name = content[: error.start].count(b"\n") + 1, encoding.removesuffix("-sig").upper()
         raise UserError(f"{path}: line {line} is not {name}; save the table as CSV in UTF-8") from None
-    told = re.fullmatch(r"sep=(.)\s*", lines[0]) if lines else None
+    declared = re.fullmatch(r"sep=(.)\s*", lines[0]) if lines else None
     # A comment stays a line, so that the numbers of lines are right.
-    lines = ["\n" if line.startswith("#") or (told and not n) else line for n, line in enumerate(lines)]
+    lines = ["\n" if line.startswith("#") or (declared and not n) else line for n, line in enumerate(lines)]
     first = next((line for line in lines if line.strip()), "")
-    separator = told[1] if told else max(_SEPARATORS, key=first.count)
+    separator = declared[1] if declared else max(_SEPARATORS, key=first.count)
     reader, start = csv.reader(lines, delimiter=separator, strict=True, skipinitialspace=True), 1
     kept: list[tuple[int, list[str]]] = []
     try:

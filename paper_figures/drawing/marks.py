@@ -69,7 +69,7 @@ def draw_lines(
         if len(part):
             gaps = sorted(set(map(float, expected.get(name, ()))) - {float(x) for x in part["x"]})
             xs = part["x"].to_numpy(dtype=float)
-            if second:  # beside each other: there a hidden mark would be one that is counted
+            if second:  # side by side: in one place a hidden mark would be one that is counted
                 low, high = ax.get_xlim()
                 xs = xs + (rank - (len(look) - 1) / 2) * 0.025 * (high - low)
             # A bar behind others at its x is wider, so that it shows on both sides of theirs.

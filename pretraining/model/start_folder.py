@@ -191,7 +191,7 @@ def _write_config(folder: Path, inner: nn.Module) -> None:
 
 
 def _older_rope(fields: Mapping[str, Any]) -> dict[str, Any]:
-    """Return rotary positions in the fields that servers still read, beside transformers' `rope_parameters`."""
+    """Return rotary positions in the fields that servers still read, in addition to transformers' `rope_parameters`."""
     rope = fields.get("rope_parameters") or {}
     whole, near = rope.get("full_attention", rope), rope.get("sliding_attention", {})
     names = _ROPE_OF_LAYERS.get(str(fields["model_type"]), ("rope_theta",))

@@ -1,5 +1,6 @@
 """Small run stores for the tests, and what an ingest left behind."""
 
+import json
 import os
 import shutil
 import time
@@ -10,10 +11,11 @@ import numpy as np
 from analysis.sources import Source, open_source
 from analysis.store.ingest import StoreTable, ingest
 from benchmarks.protocol import DATASETS
-from benchmarks.runs import RESULTS, RunKey, cell_keys, results_text
+from benchmarks.runs import DETAILS, RESULTS, RunKey, cell_keys, results_text
 from common.files import write_text
 from common.provenance import ROOT
 from tests.results import write_results
+from tests.sealed import seal
 
 RELEASED = ROOT / "tests" / "data" / "released_sst2_610m-mlm40-42k.csv"
 MODELS = ("610m-mlm40-42k", "610m-clm-42k")
@@ -37,6 +39,15 @@ def fill(
         write_results(store, key, scores_of(key))
     age(store)
     return keys
+
+
+def fill_sealed(store: Path) -> Path:
+    """A store of two models, 60 runs, as `benchmarks run` leaves it."""
+    for number, key in enumerate(fill(store, datasets=("uner_en",))):
+        folder = store / "results" / key.folder
+        (folder / DETAILS).write_text(json.dumps({"losses": [number / 7]}))
+        seal(folder)
+    return store
 
 
 def fill_own(store: Path, seeds: tuple[int, ...] = (0, 1)) -> list[Path]:

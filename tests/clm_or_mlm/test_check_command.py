@@ -1,6 +1,5 @@
 """`check` of a run store, of what it keeps, and of an archived study: without torch."""
 
-import json
 import shutil
 from collections.abc import Callable
 from pathlib import Path
@@ -11,21 +10,16 @@ from benchmarks.runs import DETAILS, RESULTS, RUN
 from clm_or_mlm.__main__ import main
 from common.files import sha256_file
 from common.manifest import write_manifest
-from tests.analysis.stores import MODELS, fill, run_folder
+from tests.analysis.stores import MODELS, fill_sealed, run_folder
 from tests.commands import python
 from tests.flips import flip
 from tests.messages import refused
-from tests.sealed import seal
 
 
 @pytest.fixture(scope="module")
 def whole(tmp_path_factory: pytest.TempPathFactory) -> Path:
     """A store of sealed runs that keeps one encoder."""
-    store = tmp_path_factory.mktemp("whole")
-    for number, key in enumerate(fill(store, datasets=("uner_en",))):
-        folder = store / "results" / key.folder
-        (folder / DETAILS).write_text(json.dumps({"losses": [number / 7]}))
-        seal(folder)
+    store = fill_sealed(tmp_path_factory.mktemp("whole"))
     kept = store / "encoders" / MODELS[0] / "TC/uner_en/lr1e-04_sd0"
     kept.mkdir(parents=True)
     (kept / "config.json").write_text("{}")

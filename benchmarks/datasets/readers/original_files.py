@@ -137,7 +137,7 @@ def records(path: Path, files: DatasetFiles, note: Note | None = None) -> Iterat
     Args:
         path: the file; its kind follows from its name.
         files: of whose dataset it is; they say how a table of text is read.
-        note: is told how many rows of a table were left out because a line break inside a text cuts them; without it
+        note: called with how many rows of a table a line break inside a text cuts, which are left out; without it
             they are refused.
 
     Raises:

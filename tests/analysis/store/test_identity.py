@@ -21,19 +21,13 @@ from benchmarks.protocol import DATASETS
 from benchmarks.runs import DETAILS, RESULTS, RUN, cell_keys, results_text
 from clm_or_mlm.__main__ import main
 from common.errors import UserError
-from tests.analysis.stores import MODELS, fill, run_folder
+from tests.analysis.stores import MODELS, fill_sealed, run_folder
 from tests.sealed import seal
 
 
 @pytest.fixture(scope="module")
 def whole(tmp_path_factory: pytest.TempPathFactory) -> Path:
-    """A store of two models, 60 runs, as `benchmarks run` leaves it."""
-    store = tmp_path_factory.mktemp("whole")
-    for number, key in enumerate(fill(store, datasets=("uner_en",))):
-        folder = store / "results" / key.folder
-        (folder / DETAILS).write_text(json.dumps({"losses": [number / 7]}))
-        seal(folder)
-    return store
+    return fill_sealed(tmp_path_factory.mktemp("whole"))
 
 
 @pytest.fixture
