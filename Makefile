@@ -138,12 +138,12 @@ test-all: $(FULL)/.installed ## lint, types and all tests, including the long on
 
 # One thread a worker; on two cores a third worker fills the time in which tests wait. Every worker, and every process
 # that a test starts, would compile these modules again where the user's shell forbids Python to keep the result.
-PYTEST := OMP_NUM_THREADS=1 PYTHONDONTWRITEBYTECODE= $(FULL)/bin/python -m pytest -n 3 --dist worksteal
+PYTEST := OMP_NUM_THREADS=1 PYTHONDONTWRITEBYTECODE= $(FULL)/bin/python -m pytest -n 3
 quick-tests: $(FULL)/.installed ## the tests without lint and types
-	@MAKEFLAGS=--no-print-directory $(PYTEST) -m "not slow" $(ARGS)
+	@MAKEFLAGS=--no-print-directory $(PYTEST) -p tests.shares -m "not slow" $(ARGS)
 
 all-tests: $(FULL)/.installed ## all tests, including the long ones, without lint and types
-	@MAKEFLAGS=--no-print-directory $(PYTEST) $(ARGS)
+	@MAKEFLAGS=--no-print-directory $(PYTEST) --dist worksteal $(ARGS)
 
 lint: $(FULL)/.installed ## ruff and mypy
 	@$(FULL)/bin/python -m ruff check .
