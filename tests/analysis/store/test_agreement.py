@@ -26,12 +26,32 @@ def description(**other: Any) -> dict[str, Any]:
     } | other  # fmt: skip
 
 
-def made(store: Path, say: Callable[[str, int], dict[str, Any]]) -> Path:
-    """Write two models on two datasets, of which runs say by model and seed what they were made from."""
-    for key in fill(store, datasets=("sst2", "uner_en")):
-        folder = store / "results" / key.folder
-        seal(folder, {"description": description(**say(key.model, key.seed))})
+KEYS = [key for model in MODELS for dataset in ("sst2", "uner_en") for key in cell_keys(model, dataset)]
+Made = Callable[[Callable[[str, int], dict[str, Any]]], Path]
+
+
+@pytest.fixture(scope="module")
+def alike(tmp_path_factory: pytest.TempPathFactory) -> Path:
+    """Two models on two datasets, all made alike."""
+    store = tmp_path_factory.mktemp("alike")
+    fill(store, datasets=("sst2", "uner_en"))
+    for key in KEYS:
+        seal(store / "results" / key.folder, {"description": description()})
     return store
+
+
+@pytest.fixture
+def made(alike: Path, tmp_path: Path) -> Made:
+    """The same, of which runs say by model and seed what else they were made from."""
+
+    def make(say: Callable[[str, int], dict[str, Any]]) -> Path:
+        store = Path(shutil.copytree(alike, tmp_path / "store"))
+        for key in KEYS:
+            if other := say(key.model, key.seed):
+                seal(store / "results" / key.folder, {"description": description(**other)})
+        return store
+
+    return make
 
 
 COMMANDS: dict[str, list[str]] = {
@@ -47,16 +67,9 @@ def _cache(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
 @pytest.mark.parametrize("name", ["weights", "tokenizer"])
 @pytest.mark.parametrize("other", [(4,), (3, 4)])
 def test_other_weights_under_a_name_are_left_out_by_ingest_and_refused_by_the_rest(
-    tmp_path: Path,
-    capsys: pytest.CaptureFixture[str],
-    caplog: pytest.LogCaptureFixture,
-    name: str,
-    other: tuple[int, ...],
+    made: Made, tmp_path: Path, caplog: pytest.LogCaptureFixture, name: str, other: tuple[int, ...]
 ) -> None:
-    store = made(
-        tmp_path / "store",
-        lambda model, seed: {name: "f" * 64} if model == MODELS[0] and seed in other else {},
-    )
+    store = made(lambda model, seed: {name: "f" * 64} if model == MODELS[0] and seed in other else {})
     assert main(["ingest", str(store), "--out", str(tmp_path / "runs.parquet")]) == 1
     assert f"{name} ffffffffffff..." in caplog.text and "aaaa" * (name == "weights") in caplog.text
     runs = read_runs(tmp_path / "runs.parquet")
@@ -68,11 +81,11 @@ def test_other_weights_under_a_name_are_left_out_by_ingest_and_refused_by_the_re
         assert "ingest" in str(refused.value)
 
 
-def test_without_a_majority_all_of_the_models_runs_are_left_out(tmp_path: Path) -> None:
+def test_without_a_majority_all_of_the_models_runs_are_left_out(made: Made, tmp_path: Path) -> None:
     def say(model: str, seed: int) -> dict[str, Any]:
         return {"weights": f"{seed % 2 if seed < 4 else 2}" * 64} if model == MODELS[0] else {}
 
-    found = ingest(made(tmp_path / "store", say), tmp_path / "runs.parquet")
+    found = ingest(made(say), tmp_path / "runs.parquet")
     assert set(found.runs["model"]) == {MODELS[1]} and found.status == 1
     assert {one.kind for one in found.problems if not one.harmless} == {"weights"}
 
@@ -98,10 +111,11 @@ DIFFERENT: dict[str, tuple[dict[str, Any], str]] = {
 
 @pytest.mark.parametrize("name", DIFFERENT)
 def test_models_made_under_other_protocols_are_said_to_be_so_once(
-    tmp_path: Path, caplog: pytest.LogCaptureFixture, capsys: pytest.CaptureFixture[str], name: str
+    made: Made, tmp_path: Path, caplog: pytest.LogCaptureFixture, name: str
 ) -> None:
+    """By each command for one difference; for the others by one that opens the source as all do."""
     other, words = DIFFERENT[name]
-    store = made(tmp_path / "store", lambda model, _: other if model == MODELS[1] else {})
+    store = made(lambda model, _: other if model == MODELS[1] else {})
     table = tmp_path / "runs.parquet"
     assert main(["ingest", str(store), "--out", str(table)]) == 0
     assert caplog.text.count("not fine-tuned and evaluated alike") == 1 and words in caplog.text
@@ -109,29 +123,25 @@ def test_models_made_under_other_protocols_are_said_to_be_so_once(
     again = tmp_path / "again.csv"
     assert main(["ingest", str(table), "--out", str(again)]) == 0
     for source in (store, table, again):
-        for command, given in COMMANDS.items():
+        for command, given in COMMANDS.items() if name == "steps" else [("scores", COMMANDS["scores"])]:
             caplog.clear()
             assert main([*given, "--source", str(source)]) == (1 if command == "audit" else 0)
             assert caplog.text.count("not fine-tuned and evaluated alike") == 1 and words in caplog.text
 
 
 @pytest.mark.parametrize("of", ["a seed", "a model"])
-def test_the_direction_is_compared_within_a_model(tmp_path: Path, of: str) -> None:
-    store = made(
-        tmp_path / "store",
-        lambda model, seed: (
-            {"direction": "configuration"} if model == MODELS[1] and (of == "a model" or seed) else {}
-        ),
-    )
+def test_the_direction_is_compared_within_a_model(made: Made, tmp_path: Path, of: str) -> None:
+    whole, other = of == "a model", {"direction": "configuration"}
+    store = made(lambda model, seed: other if model == MODELS[1] and (whole or seed) else {})
     said = ingest(store, tmp_path / "runs.parquet").differences
     assert ("direction is configuration" in said) == (of == "a seed")
 
 
 def test_what_runs_without_a_record_were_made_from_is_said_to_be_unknown_once(
-    tmp_path: Path, caplog: pytest.LogCaptureFixture
+    made: Made, tmp_path: Path, caplog: pytest.LogCaptureFixture
 ) -> None:
     caplog.set_level("INFO")
-    store = made(tmp_path / "store", lambda *_: {})
+    store = made(lambda *_: {})
     for path in (store / "results" / MODELS[1]).rglob(RUN):
         path.unlink()
     reads = [[*words, "--source", str(store)] for words in COMMANDS.values()]
@@ -142,19 +152,17 @@ def test_what_runs_without_a_record_were_made_from_is_said_to_be_unknown_once(
 
 
 @pytest.mark.parametrize("name", DIFFERENT)
-def test_what_differs_between_seeds_of_a_model_is_named(tmp_path: Path, name: str) -> None:
+def test_what_differs_between_seeds_of_a_model_is_named(made: Made, tmp_path: Path, name: str) -> None:
     other, words = DIFFERENT[name]
-    store = made(tmp_path / "store", lambda model, seed: other if model == MODELS[1] and seed == 4 else {})
+    store = made(lambda model, seed: other if model == MODELS[1] and seed == 4 else {})
     assert f"{words.split(' is ')[0]} is " in ingest(store, tmp_path / "runs.parquet").differences
 
 
-def test_what_is_right_raises_no_alarm(tmp_path: Path, caplog: pytest.LogCaptureFixture) -> None:
-    store = made(tmp_path / "store", lambda model, _: {"weights": model[-3:] * 20})
+def test_what_is_right_raises_no_alarm(made: Made, tmp_path: Path, caplog: pytest.LogCaptureFixture) -> None:
+    store = made(lambda model, _: {"weights": model[-3:] * 20})
     halves = tmp_path / "halves"
     for seeds in ((0, 1), (2, 3, 4)):  # two machines, merged
-        for key in (
-            key for model in MODELS for name in ("sst2", "uner_en") for key in cell_keys(model, name)
-        ):
+        for key in KEYS:
             if key.seed in seeds:
                 shutil.copytree(store / "results" / key.folder, halves / "results" / key.folder)
     shutil.copytree(store, tmp_path / "copy")
