@@ -136,14 +136,15 @@ test: $(FULL)/.installed ## lint, types and the tests, in parallel (minutes)
 test-all: $(FULL)/.installed ## lint, types and all tests, including the long ones
 	@$(MAKE) -j 2 lint all-tests
 
-# One thread a worker; on two cores a third worker fills the time in which tests wait. Every worker, and every process
-# that a test starts, would compile these modules again where the user's shell forbids Python to keep the result.
-PYTEST := OMP_NUM_THREADS=1 PYTHONDONTWRITEBYTECODE= $(FULL)/bin/python -m pytest -n 3
+# One thread a worker. Every worker, and every process that a test starts, would compile these modules again where the
+# user's shell forbids Python to keep the result.
+PYTEST := OMP_NUM_THREADS=1 PYTHONDONTWRITEBYTECODE= $(FULL)/bin/python -m pytest
+# On two cores a third worker fills the time in which long tests wait; quick ones hardly do.
 quick-tests: $(FULL)/.installed ## the tests without lint and types
-	@MAKEFLAGS=--no-print-directory $(PYTEST) -p tests.shares -m "not slow" $(ARGS)
+	@MAKEFLAGS=--no-print-directory $(PYTEST) -n 2 -p tests.shares -m "not slow" $(ARGS)
 
 all-tests: $(FULL)/.installed ## all tests, including the long ones, without lint and types
-	@MAKEFLAGS=--no-print-directory $(PYTEST) --dist worksteal $(ARGS)
+	@MAKEFLAGS=--no-print-directory $(PYTEST) -n 3 --dist worksteal $(ARGS)
 
 lint: $(FULL)/.installed ## ruff and mypy
 	@$(FULL)/bin/python -m ruff check .

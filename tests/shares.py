@@ -1,6 +1,6 @@
-"""A plugin of pytest: with `-n 3 -p tests.shares` each worker collects and runs folders of its own.
+"""A plugin of pytest: with `-n 2 -p tests.shares` each worker collects and runs a share of the tests of its own.
 
-A worker that collects everything imports everything, torch too, and makes every fixture of a session again.
+A worker that collects everything imports everything, and makes every fixture of a session again.
 """
 
 from pathlib import Path
@@ -9,14 +9,9 @@ from typing import Any
 import pytest
 from xdist.scheduler import EachScheduling
 
-# Balanced by CPU time. The first imports no torch; the last has what no share names.
-SHARES = (
-    {"analysis", "common", "container", "miniature", "paper_figures", "workflow"},
-    {"benchmarks", "clm_or_mlm"},
-    {"dependencies", "docs", "fuzz", "pretraining"},
-)
 TESTS = Path(__file__).parent
-NAMED = set[str]().union(*SHARES)
+# The first worker's; the other's is all the rest. Both take about the same CPU time.
+SHARE = ("pretraining", "benchmarks/finetuning", "benchmarks/sweep")
 
 
 class Shares(EachScheduling):
@@ -29,29 +24,23 @@ class Shares(EachScheduling):
         super().schedule()
 
 
-def applies(config: pytest.Config) -> bool:
-    """Whether there are workers, and a share for each; else xdist goes its own way."""
-    return 0 < (config.getoption("numprocesses") or 0) <= len(SHARES)
-
-
 def pytest_xdist_make_scheduler(config: pytest.Config, log: Any) -> Shares | None:
-    return Shares(config, log) if applies(config) else None
+    return Shares(config, log) if config.getoption("numprocesses") == 2 else None
 
 
 def pytest_configure_node(node: Any) -> None:
-    if not applies(node.config):
-        return
     # A worker that takes the place of one that crashed gets its specification, and with it its share.
-    spec, workers = node.gateway.spec, node.workerinput["workercount"]
-    spec.share = spec.share or node.gateway.id.removeprefix("gw")
-    shares = SHARES[int(spec.share) :: workers]
-    node.workerinput["folders"] = sorted(set().union(*shares))
-    node.workerinput["rest"] = SHARES[-1] in shares
+    spec = node.gateway.spec
+    spec.share = spec.share or node.gateway.id
+    if node.workerinput["workercount"] == 2:
+        node.workerinput["first"] = spec.share == "gw0"
 
 
 def pytest_ignore_collect(collection_path: Path, config: pytest.Config) -> bool | None:
-    given = getattr(config, "workerinput", {})
-    if "folders" not in given or collection_path.parent != TESTS:
+    first = getattr(config, "workerinput", {}).get("first")
+    if first is None or not collection_path.is_relative_to(TESTS):
         return None
-    name = collection_path.name
-    return not (name in given["folders"] or (given["rest"] and name not in NAMED)) or None
+    path = f"{collection_path.relative_to(TESTS).as_posix()}/"
+    of_share = any(path.startswith(f"{one}/") for one in SHARE)
+    leads_there = path == "./" or any(one.startswith(path) for one in SHARE)
+    return (first != of_share and not (first and leads_there)) or None

@@ -46,10 +46,11 @@ def test_page_is_one_file_and_loads_nothing(published: str, with_runs: str) -> N
 
 
 def test_every_write_of_the_report_fails_once(
-    published_content: PageContent, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+    published_content: PageContent, published: str, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
 ) -> None:
-    """Until it has its content the command writes nothing."""
+    """Until it has its page the command writes nothing."""
     monkeypatch.setattr("clm_or_mlm.report.content.gather", lambda *_: published_content)
+    monkeypatch.setattr("clm_or_mlm.report.html_page.render_page", lambda *_: published)
     survives_failures(
         lambda out: main(["report", "--out", f"{out}/index.html"]), tmp_path / "outs", few=False
     )
