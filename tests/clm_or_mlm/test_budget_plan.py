@@ -258,6 +258,9 @@ def test_the_written_study_is_compared_by_its_own_last_commands(
     """A store with the runs of its names, datasets, rates and seeds: each two arms get a difference with interval on
     every dataset, and all arms at once, too."""
     monkeypatch.chdir(tmp_path)
+    monkeypatch.setattr(
+        "analysis.store.ingest.cores", lambda: 1
+    )  # each command would start processes to read it
     assert not main(
         ["plan", "--hours", "24", "--device", device, "--choose", str(choose), "--out", "study.toml"]
     )
