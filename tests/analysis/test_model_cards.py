@@ -13,8 +13,6 @@ from analysis.evidence.evidence import Settings
 from analysis.model_cards import model_cards
 from analysis.published_cells import published_values
 from analysis.sources import PUBLISHED, Source
-from clm_or_mlm.__main__ import main
-from common.errors import UserError
 from tests.analysis.made_up import made_up_runs
 
 MODELS = ("610m-clm-42k", "610m-mlm40-42k")
@@ -75,9 +73,3 @@ def test_printed_cells_are_written_as_printed() -> None:
     found = {one["dataset"]["config"]: one["metrics"][0]["value"] for one in results_of(card)}
     cells = published_values().query(f"model == '{MODELS[1]}' and dataset != 'average'")
     assert found == pytest.approx(dict(zip(cells["dataset"], cells["mean"], strict=True)), abs=1e-9)
-
-
-def test_stand_ins_are_not_exported_under_the_papers_names(tmp_path: Path) -> None:
-    with pytest.raises(UserError, match="under the names of those models"):
-        main(["analysis", "export", "--source", "miniature", "--out", str(tmp_path)])
-    assert not list(tmp_path.iterdir())

@@ -122,23 +122,6 @@ def test_one_adaptation_has_hours_money_and_memory(
     assert "counted for compiled blocks" in capsys.readouterr().out
 
 
-@pytest.mark.parametrize(
-    ("words", "said"),
-    [
-        (["--hours", "24", "610m-clm-42k"], "--study"),
-        (["--out", "x.toml"], "--hours or --tokens"),
-        (["--hours", "24", "--device", "Voodoo"], "--tflops"),
-        (["--hours", "0.9", "--choose", "3", "--out", "x.toml"], "give more --hours"),
-    ],
-)
-def test_what_contradicts_itself_is_refused(
-    words: list[str], said: str, capsys: pytest.CaptureFixture[str]
-) -> None:
-    with pytest.raises(UserError, match=said):
-        main(["plan", *words])
-    capsys.readouterr()
-
-
 def test_the_spread_is_that_of_the_nearest_scale() -> None:
     assert nearest_spread(16e6).sd == 0.57 and nearest_spread(50e6).sd == 0.57
     assert nearest_spread(70e6).sd == nearest_spread(600e6).sd == 0.416

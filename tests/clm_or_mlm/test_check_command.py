@@ -13,7 +13,6 @@ from common.manifest import write_manifest
 from tests.analysis.stores import MODELS, fill_sealed, run_folder
 from tests.commands import python
 from tests.flips import flip
-from tests.messages import refused
 
 
 @pytest.fixture(scope="module")
@@ -73,9 +72,3 @@ def test_a_whole_store_needs_no_torch(whole: Path) -> None:
     )
     said = python("-c", code, code=0).stdout.splitlines()
     assert {line.split(": ")[0] for line in said} == {"whole"} and len(said) == 2
-
-
-def test_what_is_nothing_of_ours_is_refused(tmp_path: Path) -> None:
-    (tmp_path / "notes.txt").write_text("mine")
-    with refused("is no model folder"):
-        main(["check", str(tmp_path)])

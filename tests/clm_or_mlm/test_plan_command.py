@@ -32,11 +32,6 @@ def test_a_name_that_the_study_does_not_list_is_planned_with_a_warning(
     ]
 
 
-def test_an_unknown_model_without_a_study_file_names_the_option() -> None:
-    with pytest.raises(UserError, match=r"unknown model 'mine-mlm40-120'.*needs --study FILE"):
-        main(["plan", "mine-mlm40-120"])
-
-
 def test_an_adapted_model_prints_what_is_added_to_its_start(
     tmp_path: Path, capsys: pytest.CaptureFixture[str]
 ) -> None:

@@ -143,7 +143,6 @@ FAILURES: dict[str, tuple[Callable[[Path], None], list[str], str]] = {
     "a question longer than the input": (
         nothing, ["--dataset", "squad", "--max-length", "12"], "a question alone has more than 12 tokens"
     ),
-    "a pooling nobody knows": (nothing, ["--pooling", "meen"], "did you mean 'mean'"),
     "a model that is not there": (shutil.rmtree, [], "there is no model folder"),
     "no configuration": (lambda folder: (folder / "config.json").unlink(), [], "has no model config.json"),
     "a class nobody knows": (edit("config.json", model_type="nonesuch"), [], "cannot be loaded"),

@@ -9,7 +9,6 @@ import pytest
 from analysis.claims.assessment import Assessment
 from analysis.claims.pages.dataset_tables import dataset_sentences
 from clm_or_mlm.__main__ import main
-from common.errors import UserError
 from tests.analysis.stores import RELEASED
 
 
@@ -45,8 +44,3 @@ def test_the_data_have_the_numbers_of_the_text(capsys) -> None:
 def test_one_released_dataset_says_what_it_can(capsys) -> None:
     assert main(["claims", "--source", str(RELEASED), "--datasets"]) == 0
     assert "Open: this source has no scores for it." in capsys.readouterr().out
-
-
-def test_datasets_cannot_be_combined_with_explain() -> None:
-    with pytest.raises(UserError, match="--datasets cannot be combined with"):
-        main(["claims", "--datasets", "--explain"])
