@@ -7,6 +7,7 @@ its counts with these.
 from __future__ import annotations
 
 import math
+from bisect import bisect_left
 from dataclasses import dataclass
 
 import pandas as pd
@@ -195,11 +196,8 @@ def _mean_up_to(mean: FindingRow | None, assessment: Assessment) -> float:
         found = with_pretraining_spread(assessment.result_of, sd, SHARED_LUCK["trunks and tasks"])(asked)
         return found.low > 0 or found.high < 0
 
-    low, high = 0, round(100 * _MOST_SPREAD)
-    while low < high:
-        middle = (low + high + 1) // 2
-        low, high = (middle, high) if differs(middle / 100) else (low, middle - 1)
-    return low / 100
+    steps = range(1, round(100 * _MOST_SPREAD) + 1)
+    return bisect_left(steps, True, key=lambda step: not differs(step / 100)) / 100
 
 
 def _points(sd: float) -> str:

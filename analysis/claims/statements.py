@@ -48,6 +48,11 @@ class AtLeast:
 Node = AnyContrast | AtLeast
 
 
+def joins(node: Node) -> bool:
+    """Return whether a statement is an "all of" whose parts are counted with those around it."""
+    return isinstance(node, AtLeast) and node.count == len(node.parts) and not node.whole
+
+
 @dataclass(frozen=True, kw_only=True)
 class Finding:
     """One finding as a statement that can be tested."""

@@ -3,7 +3,8 @@
 from __future__ import annotations
 
 import math
-from collections.abc import Callable, Mapping
+from bisect import bisect_left
+from collections.abc import Mapping
 from dataclasses import dataclass, replace
 from functools import cache
 
@@ -92,7 +93,7 @@ def overturn(result_of: ResultOf) -> list[Overturned]:
 
         if not OUTCOMES[main.outcome].sided or not gone(len(SPREADS) - 1):
             return None
-        return SPREADS[_first(gone)]
+        return SPREADS[bisect_left(range(len(SPREADS)), True, key=gone)]
 
     def at(main: FindingRow, sharing: str, sd: float) -> Moved:
         found = moved(main.family, sharing, sd)
@@ -107,12 +108,3 @@ def overturn(result_of: ResultOf) -> list[Overturned]:
         )
         for main in judged_rows(FINDINGS.values(), result_of, roles=("finding",))
     ]  # fmt: skip
-
-
-def _first(gone: Callable[[int], bool]) -> int:
-    """Return the first place of `SPREADS` where `gone` holds, which it does from there on."""
-    low, high = 0, len(SPREADS) - 1
-    while low < high:
-        middle = (low + high) // 2
-        low, high = (low, middle) if gone(middle) else (middle + 1, high)
-    return high
