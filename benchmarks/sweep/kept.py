@@ -15,9 +15,9 @@ from scipy.stats import t as student
 
 from benchmarks.datasets.local_dataset import read_manifest as read_dataset
 from benchmarks.protocol import STANDARD, TASKS, Dataset
-from benchmarks.runs import RunKey, record_of
+from benchmarks.runs import RunKey, found_keys, record_of
 from benchmarks.sweep.request import RunRequest
-from benchmarks.sweep.status import counted_scores, folder_of, state_of, states_of
+from benchmarks.sweep.status import counted_scores_of, folder_of, state_of
 from common.description import description_hash
 from common.errors import UserError
 from common.manifest import FILES, MANIFEST, check_files, read_manifest
@@ -38,8 +38,8 @@ def best_run(store: Path, model: str, dataset: Dataset) -> RunKey | None:
     """Return the run of a cell with the best validation score, of equal ones that of the lowest rate, then seed."""
     done = [
         (scores[0], -key.lr, -key.seed, key)
-        for key, state in states_of(store, model, dataset).items()
-        if (scores := counted_scores(store, key, dataset, state)) is not None
+        for key in found_keys(store, model, dataset)
+        if (scores := counted_scores_of(store, key, dataset)) is not None
     ]
     return max(done)[-1] if done else None
 
@@ -84,8 +84,7 @@ def card(request: RunRequest, key: RunKey, kind: str, code: str, reads: str) -> 
     """
     dataset = request.known[key.dataset]
     record = record_of(folder_of(request.store, key))
-    state = state_of(request.store, key)
-    scores = counted_scores(request.store, key, dataset, state) or (math.nan, math.nan)
+    scores = counted_scores_of(request.store, key, dataset) or (math.nan, math.nan)
     metric = dataset.headline if dataset.is_own else f"{TASKS[dataset.task].metric}, paper protocol"
     rows = {
         f"test, this run ({metric})": f"{100 * scores[1]:.2f}",
@@ -120,8 +119,8 @@ def card(request: RunRequest, key: RunKey, kind: str, code: str, reads: str) -> 
 def _over_seeds(store: Path, model: str, dataset: Dataset) -> dict[str, str]:
     """Return the mean test score over seeds, each at its best rate by validation, with Student's t interval."""
     best: dict[int, tuple[float, float, float]] = {}
-    for key, state in states_of(store, model, dataset).items():
-        if (scores := counted_scores(store, key, dataset, state)) is not None:
+    for key in found_keys(store, model, dataset):
+        if (scores := counted_scores_of(store, key, dataset)) is not None:
             validation, test = scores
             best[key.seed] = max(best.get(key.seed, (-1.0, 0.0, 0.0)), (validation, -key.lr, test))
     tests = [100 * found[2] for found in best.values()]
