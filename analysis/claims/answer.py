@@ -67,7 +67,9 @@ def answer(assessment: Assessment) -> Answer:
             "tasks": _over_places(found, assessment),
             "datasets": _over_places(of_finding(by_dataset, ANSWER), assessment),
         }
-        cautions = (*_among(frame), *_as_samples(means), *_trunks(found))
+        cautions = (*_among(frame), *_as_samples(means))
+        if shared := shared_trunks(known_of(found)["comparison"]):
+            cautions = (*cautions, f"{shared[0].upper()}{shared[1:]}.")
     again = None if stand_ins else _pretrained_again(found, assessment)
     return Answer(
         headline=_on_the_question(found, stand_ins=stand_ins, survives=again is not None and again[1]),
@@ -256,9 +258,3 @@ def _as_samples(means: dict[str, RandomEffects]) -> list[str]:
     ]
     said[:1] = [f"{one} treated as a random sample" for one in said[:1]]
     return [f"The mean at {SPLIT} % is {', and '.join(said)}."] if said else []
-
-
-def _trunks(found: pd.DataFrame) -> list[str]:
-    """Return which of the models compared share a pretraining."""
-    shared = shared_trunks(known_of(found)["comparison"])
-    return [f"{shared[0].upper()}{shared[1:]}."] if shared else []
