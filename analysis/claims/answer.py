@@ -48,13 +48,6 @@ class Answer:
     findings: str
     """On all findings."""
 
-    @property
-    def sentences(self) -> tuple[str, ...]:
-        """All of it, in order."""
-        return tuple(
-            filter(None, (self.headline, self.pretraining, *self.splits, *self.cautions, self.findings))
-        )
-
 
 def answer(assessment: Assessment) -> Answer:
     """Return the answer that an assessment gives."""
