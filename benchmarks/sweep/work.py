@@ -36,7 +36,7 @@ from benchmarks.sweep.preflight import check_labels
 from benchmarks.sweep.run_jobs import RunJob
 from benchmarks.sweep.status import counted_scores_of, folder_of, state_of
 from benchmarks.tasks.base import Evaluator, Setting, TaskModel
-from benchmarks.tasks.families import family_of, fine_tuning_steps, objective_of
+from benchmarks.tasks.families import family_of, fine_tuning_steps, new_model, objective_of
 from common.description import description_hash
 from common.errors import UserError
 from common.files import sha256_bytes, write_text
@@ -83,10 +83,8 @@ class ResettableModel:
             parameter.grad = None
         for name, tensor in self._state().items():
             tensor.copy_(self._pristine[name])
-        head = family_of(dataset).head(dataset, encoder, self.setting.pooling, self.setting.head)
-        model = TaskModel(encoder, head)
+        model = new_model(dataset, encoder, self.setting.pooling, self.setting.head, seed)
         if model.head is not None:
-            model.head.draw(encoder.init_std, seed)
             self.setting.device.place(model.head)
         return model
 
