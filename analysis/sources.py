@@ -346,8 +346,5 @@ def standard_of(source: Source) -> Source | None:
 
 
 def _label(source: str, protocol: str) -> str:
-    return (
-        source
-        if protocol == PAPER
-        else f"{source} ({protocol} {'protocol' if protocol == STANDARD else 'metric'})"
-    )
+    kind = "protocol" if protocol == STANDARD else "metric"
+    return source if protocol == PAPER else f"{source} ({protocol} {kind})"

@@ -5,6 +5,7 @@ from __future__ import annotations
 import contextlib
 import reprlib
 import struct
+from collections.abc import Mapping
 from dataclasses import dataclass
 from pathlib import Path
 from typing import Any
@@ -13,6 +14,7 @@ import numpy as np
 import numpy.typing as npt
 import orjson
 
+from benchmarks.protocol import PAPER, STANDARD, Dataset
 from benchmarks.runs import AGAIN, RUN, SCORED_SPLITS
 from common.files import sha256_bytes
 from common.reading import BadJsonError, ChangingError, UnreadableError, read_bounded, strict_json
@@ -74,6 +76,44 @@ def read_results(path: Path, sha256: str | None = None) -> tuple[Split, Split]:
         _ = parse_results(content)  # a cut or broken file says so itself
         raise ResultsError("changed", f"is not what its run wrote: its hash differs from {RUN}'s; {AGAIN}")
     return parse_results(content)
+
+
+def counted_scores(
+    record: Mapping[str, Any], dataset: Dataset, protocol: str, results: tuple[float, float]
+) -> tuple[float, float]:
+    """Return the validation and the test score by which a run counts.
+
+    Args:
+        record: its manifest; empty where there is none, as in the release.
+        dataset: what it was evaluated on. Of one of one's own the paper says no metric: by the paper's protocol, too,
+            its runs are scored by the standard metric that it names.
+        protocol: `paper`, `standard`, or the name of a metric in `run.json`.
+        results: both scores of `results.json`, which are the paper's.
+
+    Raises:
+        ResultsError: no manifest, or one without that metric.
+    """
+    if protocol == PAPER and not (dataset.is_own and record):
+        return results
+    if not record:
+        raise ResultsError(
+            "standard", f"has no {RUN}, so its standard metrics are unknown; evaluate the run again"
+        )
+    metric = dataset.headline if protocol in (PAPER, STANDARD) else protocol
+    # A correlation, which the paper's datasets have only by a metric of one's own, can be negative.
+    least, found = -1 if dataset.is_own or protocol != STANDARD else 0, []
+    for split in SCORED_SPLITS:
+        where = f"standard.{split}.{metric}"
+        try:
+            found.append(float(record[STANDARD][split][metric]))
+        except (KeyError, TypeError, ValueError):
+            if metric == protocol:
+                held = ", ".join(dict(record.get(STANDARD, {})).get(split, ()))
+                raise ResultsError("left out", f"has no metric {metric!r}, only {held or 'none'}") from None
+            raise ResultsError("standard", f"has a {RUN} without {where}; evaluate the run again") from None
+        if not least <= found[-1] <= 1:
+            raise ResultsError("value", f"has a {RUN} with {where} = {found[-1]:g}, outside [{least}, 1]")
+    return found[0], found[1]
 
 
 def parse_results(content: bytes) -> tuple[Split, Split]:

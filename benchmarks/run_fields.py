@@ -13,9 +13,9 @@ from dataclasses import dataclass
 from functools import cached_property
 from typing import Any, Literal
 
-Decides = Literal["of the model", "between models", "within a model", "may matter"]
-"""Which runs must share a field: all of a model; all on a dataset, whatever the model; all of a model on a dataset;
-none, though it may change a score."""
+Decides = Literal["of the model", "alike", "by choice", "within a model", "may matter"]
+"""Which runs must share a field: all of a model; all on a dataset, whatever the model; the same, but a difference is
+named as a choice; all of a model on a dataset; none, though it may change a score."""
 
 
 @dataclass(frozen=True)
@@ -58,35 +58,32 @@ RUN_FIELDS = (
     RunField("lock", "lock file", "provenance.lock.sha256", "may matter", is_audited=True),
     RunField("python", "Python", "provenance.python", "may matter", is_audited=True),
     RunField("versions", "package versions", "provenance.versions", "may matter", is_audited=True),
-    RunField("protocol", "protocol", "protocol", "between models", is_audited=True),
-    RunField("protocol_version", "version of the protocol", "description.protocol_version", "within a model",
+    RunField("protocol", "protocol", "protocol", "alike", is_audited=True),
+    RunField("protocol_version", "version of the protocol", "description.protocol_version", "alike",
              is_audited=True),
-    RunField("results_version", "version of the scores", "description.results_version", "within a model",
+    RunField("results_version", "version of the scores", "description.results_version", "alike",
              is_audited=True),
     RunField("weights", "weights", "description.weights", "of the model"),
     RunField("tokenizer", "tokenizer", "description.tokenizer", "of the model"),
+    # Written for decoders of other classes alone.
     RunField("direction", "direction of attention", "description.direction", "within a model"),
-    RunField("tuning", "fine-tuning settings", "description.tuning", "between models", is_audited=True),
-    RunField("epochs", "epochs", "description.epochs", "within a model", of_dataset=True, is_audited=True),
-    RunField("pooling", "pooling", "description.pooling", "between models", is_audited=True),
-    RunField("head", "head", "description.head", "between models", is_audited=True),
-    RunField("prompt", "prompt", "description.prompt", "within a model", of_dataset=True, is_audited=True),
-    RunField("metric", "metric", "description.metric", "within a model", of_dataset=True, is_audited=True),
-    RunField("precision", "precision", "description.precision", "within a model", is_audited=True),
+    RunField("tuning", "fine-tuning settings", "description.tuning", "alike", is_audited=True),
+    RunField("epochs", "epochs", "description.epochs", "alike", of_dataset=True, is_audited=True),
+    RunField("pooling", "pooling", "description.pooling", "by choice", is_audited=True),
+    RunField("head", "head", "description.head", "alike", is_audited=True),
+    RunField("prompt", "prompt", "description.prompt", "by choice", of_dataset=True, is_audited=True),
+    RunField("metric", "metric", "description.metric", "alike", of_dataset=True, is_audited=True),
+    RunField("precision", "precision", "description.precision", "by choice", is_audited=True),
     RunField("device", "hardware", "machine.device", "may matter", is_audited=True),
-    RunField("training_data", "training data", "description.training_data", "between models", of_dataset=True,
+    RunField("training_data", "training data", "description.training_data", "alike", of_dataset=True,
              is_audited=True),
-    RunField("evaluation_data", "evaluation data", "description.evaluation_data", "between models", of_dataset=True,
+    RunField("evaluation_data", "evaluation data", "description.evaluation_data", "alike", of_dataset=True,
              is_audited=True),
 )
 # fmt: on
 """All of them, in the order in which the audit names them."""
-CHOICES = ("pooling", "prompt", "precision")
-"""What models may differ in by choice; it is named as that."""
-OF_DECODERS = "direction"
-"""What is written for decoders of other classes alone: it is compared within a model."""
 
 
-def fields_that_decide(decides: Decides) -> tuple[RunField, ...]:
-    """Return the fields that decide this, in the order of the list."""
-    return tuple(field for field in RUN_FIELDS if field.decides == decides)
+def fields_that_decide(decides: Decides) -> tuple[str, ...]:
+    """Return the names of the fields that decide this, in the order of the list."""
+    return tuple(field.name for field in RUN_FIELDS if field.decides == decides)

@@ -25,7 +25,7 @@ from common.manifest import CRATE, FILES, MANIFEST, check_crate, check_files, re
 from pretraining.data import shard_manifest
 from pretraining.training.log import LOG, read_log
 
-Finding = tuple[str, object, str]
+Said = tuple[str, object, str]
 """`whole`, `damaged` or `missing`; what is; a sentence, with the remedy."""
 _SWEEP = "sweep.json"
 _TRAINED = ("stages", "models", _SWEEP)
@@ -61,7 +61,7 @@ def check(folder: Annotated[Path, Parameter(metavar="FOLDER")], /) -> int:
     return int(damaged)
 
 
-def _parts(folder: Path) -> Iterator[Iterator[Finding]]:
+def _parts(folder: Path) -> Iterator[Iterator[Said]]:
     """Yield the findings of each kind of thing that a folder holds; nothing of an encoder's, or of what is unknown."""
     if (folder / CRATE).is_file():
         yield _one(folder, lambda: f"{check_crate(folder):,} files match {CRATE}")
@@ -75,7 +75,7 @@ def _parts(folder: Path) -> Iterator[Iterator[Finding]]:
         yield _one(folder, lambda: _kept(folder))
 
 
-def _one(what: object, held: Any) -> Iterator[Finding]:
+def _one(what: object, held: Any) -> Iterator[Said]:
     """Yield what is said of one thing: that it is whole and why, or what is wrong with it."""
     try:
         yield "whole", what, held()
@@ -83,7 +83,7 @@ def _one(what: object, held: Any) -> Iterator[Finding]:
         yield "damaged", what, str(error).removeprefix(f"{what}: ").removeprefix(f"{what} ")
 
 
-def _shards(folder: Path) -> Iterator[Finding]:
+def _shards(folder: Path) -> Iterator[Said]:
     problems = shard_manifest.verify(folder)
     for problem in problems:
         yield "damaged", folder, problem
@@ -91,7 +91,7 @@ def _shards(folder: Path) -> Iterator[Finding]:
         yield "whole", folder, "all files match the manifest"
 
 
-def _training(out: Path) -> Iterator[Finding]:
+def _training(out: Path) -> Iterator[Said]:
     """Yield what is wrong or right with the stages, models and starts of a training, and with its sweep."""
     for stage in sorted((out / "stages").glob("[!.]*")):
         yield from _stage(stage)
@@ -105,7 +105,7 @@ def _training(out: Path) -> Iterator[Finding]:
         )
 
 
-def _stage(folder: Path) -> Iterator[Finding]:
+def _stage(folder: Path) -> Iterator[Said]:
     from pretraining.training import checkpoints
 
     complete = checkpoints.checkpoint_steps(folder)
@@ -161,7 +161,7 @@ def _model(folder: Path) -> str:
     return f"{len(manifest[FILES])} files match the manifest"
 
 
-def _store(store: Path) -> Iterator[Finding]:
+def _store(store: Path) -> Iterator[Said]:
     """Yield what is wrong with the runs of a store, and with the encoders that it keeps."""
     datasets = known_datasets(stored_definitions(store))
     scan = scan_store(store, ["*"], datasets=datasets)

@@ -51,6 +51,8 @@ def provenance(environment: str, packages: Iterable[str]) -> dict[str, object]:
 
     The lock is `requirements/<environment>.txt` (`analysis` or `full`). A workflow's job adds its image's hash.
     """
+    path = Path(sys.argv[0])
+    program = ["python", "-m", path.parent.name] if path.name == "__main__.py" else [path.name]
     lock = ROOT / "requirements" / f"{environment}.txt"
     image = os.environ.get(IMAGE_SHA256)
     return {
@@ -63,7 +65,7 @@ def provenance(environment: str, packages: Iterable[str]) -> dict[str, object]:
         "python": platform.python_version(),
         "platform": f"{platform.system()} {platform.machine()}",
         "versions": {name: version for name in packages if (version := _version(name)) is not None},
-        "command": [*_program(), *map(redacted, sys.argv[1:])],
+        "command": [*program, *map(redacted, sys.argv[1:])],
     }
 
 
@@ -82,9 +84,3 @@ def provenance_path(artefact: Path, *, folder: bool = False) -> Path:
     Files that differ in their ending alone, such as the pictures of a figure, share one.
     """
     return artefact / PROVENANCE if folder else artefact.with_name(f"{artefact.stem}.{PROVENANCE}")
-
-
-def _program() -> list[str]:
-    """Return how the running program is called: `python -m <room>` for a room."""
-    path = Path(sys.argv[0])
-    return ["python", "-m", path.parent.name] if path.name == "__main__.py" else [path.name]

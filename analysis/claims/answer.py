@@ -7,6 +7,7 @@ its counts with these.
 from __future__ import annotations
 
 import math
+from bisect import bisect_left
 from dataclasses import dataclass
 
 import pandas as pd
@@ -47,13 +48,6 @@ class Answer:
     findings: str
     """On all findings."""
 
-    @property
-    def sentences(self) -> tuple[str, ...]:
-        """All of it, in order."""
-        return tuple(
-            filter(None, (self.headline, self.pretraining, *self.splits, *self.cautions, self.findings))
-        )
-
 
 def answer(assessment: Assessment) -> Answer:
     """Return the answer that an assessment gives."""
@@ -66,7 +60,9 @@ def answer(assessment: Assessment) -> Answer:
             "tasks": _over_places(found, assessment),
             "datasets": _over_places(of_finding(by_dataset, ANSWER), assessment),
         }
-        cautions = (*_among(frame), *_as_samples(means), *_trunks(found))
+        cautions = (*_among(frame), *_as_samples(means))
+        if shared := shared_trunks(known_of(found)["comparison"]):
+            cautions = (*cautions, f"{shared[0].upper()}{shared[1:]}.")
     again = None if stand_ins else _pretrained_again(found, assessment)
     return Answer(
         headline=_on_the_question(found, stand_ins=stand_ins, survives=again is not None and again[1]),
@@ -195,11 +191,8 @@ def _mean_up_to(mean: FindingRow | None, assessment: Assessment) -> float:
         found = with_pretraining_spread(assessment.result_of, sd, SHARED_LUCK["trunks and tasks"])(asked)
         return found.low > 0 or found.high < 0
 
-    low, high = 0, round(100 * _MOST_SPREAD)
-    while low < high:
-        middle = (low + high + 1) // 2
-        low, high = (middle, high) if differs(middle / 100) else (low, middle - 1)
-    return low / 100
+    steps = range(1, round(100 * _MOST_SPREAD) + 1)
+    return bisect_left(steps, True, key=lambda step: not differs(step / 100)) / 100
 
 
 def _points(sd: float) -> str:
@@ -258,9 +251,3 @@ def _as_samples(means: dict[str, RandomEffects]) -> list[str]:
     ]
     said[:1] = [f"{one} treated as a random sample" for one in said[:1]]
     return [f"The mean at {SPLIT} % is {', and '.join(said)}."] if said else []
-
-
-def _trunks(found: pd.DataFrame) -> list[str]:
-    """Return which of the models compared share a pretraining."""
-    shared = shared_trunks(known_of(found)["comparison"])
-    return [f"{shared[0].upper()}{shared[1:]}."] if shared else []

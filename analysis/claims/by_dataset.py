@@ -16,7 +16,7 @@ import numpy as np
 import pandas as pd
 
 from analysis.claims.frame import FindingRow, frame_of, result_row
-from analysis.claims.statements import AtLeast, Finding, Node, comparisons
+from analysis.claims.statements import AtLeast, Finding, Node, comparisons, joins
 from analysis.claims.verdicts import ResultOf
 from analysis.evidence.contrasts import AnyContrast, Contrast, Result, Spread, Term
 from analysis.statistics.inference import ALPHA
@@ -133,7 +133,7 @@ def makes_the_result(average: Result, rest: Result) -> bool:
 
 def _by_dataset(node: Node, datasets: Datasets) -> Node:
     """Return the statement with a part for each dataset: of an "all of" one by one, of other rules see below."""
-    if isinstance(node, AtLeast) and node.count == len(node.parts) and not node.whole:
+    if isinstance(node, AtLeast) and joins(node):
         parts = _parts_by_dataset(node, datasets)
         return AtLeast(label=node.label, count=len(parts), parts=parts)
     tasks = list(dict.fromkeys(task for one in comparisons(node) for task in one.tasks))

@@ -9,11 +9,11 @@ from __future__ import annotations
 import math
 from collections import Counter
 from collections.abc import Iterable, Iterator
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 from functools import cache
 
 from analysis.claims.titles import ANSWER, ANSWER_TITLE, TITLES
-from analysis.evidence.contrasts import AnyContrast, Contrast, Term
+from analysis.evidence.contrasts import AnyContrast, Contrast, Term, weights_of
 from common.errors import UserError
 from pretraining.models import parse
 
@@ -46,6 +46,11 @@ class AtLeast:
 
 
 Node = AnyContrast | AtLeast
+
+
+def joins(node: Node) -> bool:
+    """Return whether a statement is an "all of" whose parts are counted with those around it."""
+    return isinstance(node, AtLeast) and node.count == len(node.parts) and not node.whole
 
 
 @dataclass(frozen=True, kw_only=True)
@@ -155,18 +160,15 @@ def typical_contrast(known: Iterable[AnyContrast]) -> Contrast | None:
         return None
     unit = Counter(one.unit for one in chosen).most_common(1)[0][0]
     chosen = [one for one in chosen if one.unit == unit]
-    weights: dict[tuple[str, str, str], float] = {}
-    for one in chosen:
-        sign = -1.0 if not math.isfinite(one.low) else 1.0
-        for term in one.terms:
-            weights[term.cell] = weights.get(term.cell, 0.0) + sign * term.weight / len(chosen)
-    terms = tuple(
-        Term(weight=weight, model=model, task=task, dataset=dataset)
-        for (model, task, dataset), weight in weights.items()
-        if abs(weight) > 1e-12
-    )
-    if not terms:
+    signs = [1.0 if math.isfinite(one.low) else -1.0 for one in chosen]
+    parts = [
+        replace(term, weight=sign * term.weight / len(chosen))
+        for sign, one in zip(signs, chosen, strict=True)
+        for term in one.terms
+    ]
+    if not (weights := weights_of(parts)):
         return None
+    terms = tuple(Term(weight=weight, model=m, task=t, dataset=d) for (m, t, d), weight in weights.items())
     low, high = 0.0, math.inf
     if not directed:
         low, high = (

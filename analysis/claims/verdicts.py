@@ -9,7 +9,7 @@ from collections.abc import Callable
 from dataclasses import dataclass
 from functools import cached_property
 
-from analysis.claims.statements import AtLeast, Node
+from analysis.claims.statements import AtLeast, Node, joins
 from analysis.evidence.contrasts import AnyContrast, Result
 from analysis.statistics.inference import ALPHA, partial_conjunction
 from common.registry import Registry
@@ -77,6 +77,8 @@ class Branch:
     result: Result | None = None
     """The result, when the statement is a single contrast."""
     parts: tuple[Branch, ...] = ()
+    counted: tuple[Branch, ...] = ()
+    """The parts that are counted: what "all of" joins, at any depth, or those of another rule; none of what is one."""
 
     @cached_property
     def results(self) -> tuple[Result, ...]:
@@ -96,23 +98,9 @@ class Branch:
         return self.node.rule if isinstance(self.node, AtLeast) else ""
 
     @property
-    def needs_all(self) -> bool:
-        """Whether all of its parts have to hold; a single contrast is its own only part."""
-        return not isinstance(self.node, AtLeast) or self.node.count == len(self.parts)
-
-    @cached_property
     def units(self) -> tuple[Branch, ...]:
-        """The parts that are counted: what "all of" joins, at any depth, or the parts of another rule."""
-        if self.result is not None:
-            return (self,)
-        return _flattened(self) if self.needs_all else self.parts
-
-
-def _flattened(branch: Branch) -> tuple[Branch, ...]:
-    """Return the parts that "all of" joins, through nested "all of"s."""
-    if not isinstance(branch.node, AtLeast) or not branch.needs_all or branch.node.whole:
-        return (branch,)
-    return tuple(unit for part in branch.parts for unit in _flattened(part))
+        """The parts that are counted; a single contrast is its own only part."""
+        return self.counted or (self,)
 
 
 def evaluate(node: Node, result_of: ResultOf) -> Branch:
@@ -124,11 +112,11 @@ def evaluate(node: Node, result_of: ResultOf) -> Branch:
             decides_against=result, result=result,
         )  # fmt: skip
     parts = tuple(evaluate(part, result_of) for part in node.parts)
-    # Nested "all of"s are one: how they are bracketed is wording, and must not move a p.
-    joined = parts
-    if node.count == len(parts):
-        joined = tuple(unit for part in parts for unit in _flattened(part))
-    count = len(joined) if node.count == len(parts) else node.count
+    joined, count = parts, node.count
+    if count == len(parts):
+        # Nested "all of"s are one: how they are bracketed is wording, and must not move a p.
+        joined = tuple(unit for part in parts for unit in (part.units if joins(part.node) else (part,)))
+        count = len(joined)
     p_for, place_for = partial_conjunction([part.p_for for part in joined], count)
     # "At least k of n hold" fails when at least n - k + 1 of them do not.
     p_against, place_against = partial_conjunction(
@@ -136,5 +124,5 @@ def evaluate(node: Node, result_of: ResultOf) -> Branch:
     )
     return Branch(
         node=node, p_for=p_for, p_against=p_against, decides_for=joined[place_for].decides_for,
-        decides_against=joined[place_against].decides_against, parts=parts,
+        decides_against=joined[place_against].decides_against, parts=parts, counted=() if node.whole else joined,
     )  # fmt: skip

@@ -2,12 +2,10 @@
 
 from __future__ import annotations
 
-import math
 from pathlib import Path
 from typing import Annotated
 
 from cyclopts import Parameter
-from cyclopts.validators import Number
 
 from analysis.comparisons.comparison import compare as compared
 from analysis.comparisons.comparison_report import comparison_document
@@ -16,7 +14,7 @@ from analysis.comparisons.scores_table import scores_by_seed, scores_table_in
 from analysis.comparisons.seeds import differences, scores_document, two_models
 from analysis.evidence.evidence import Settings
 from analysis.options import OutFile, SourceOptions
-from analysis.precision.design import MOST_SEEDS, PlannedStudy, design_document
+from analysis.precision.design import PlannedStudy, design_document
 from analysis.sources import NAMES, open_source
 from common.errors import UserError
 from common.tables import PRINTED, write
@@ -24,8 +22,6 @@ from pretraining.models import MODELS
 from pretraining.names import ModelNames
 
 _HOW = "how they are compared"
-_COUNT = Parameter(validator=Number(gte=1, lte=MOST_SEEDS))
-_POINTS = Parameter(metavar="POINTS", validator=Number(gte=0, lt=math.inf))
 
 
 def compare(
@@ -124,13 +120,8 @@ def certify(
 
 def design(
     *,
-    effect: Annotated[float, Parameter(metavar="POINTS", validator=Number(gt=0, lt=math.inf))],
+    study: PlannedStudy,
     source: SourceOptions = SourceOptions(),
-    seeds: Annotated[int, _COUNT] = PlannedStudy.seeds,
-    pretrainings: Annotated[int, _COUNT] = PlannedStudy.pretrainings,
-    pretraining_sd: Annotated[float, _POINTS] = PlannedStudy.pretraining_sd,
-    tests: Annotated[int, _COUNT] = PlannedStudy.tests,
-    power: Annotated[float, Parameter(validator=Number(gt=0.05, lt=1))] = PlannedStudy.power,
     format: Annotated[str, Parameter(choices=PRINTED)] = "text",
     out: OutFile = None,
 ) -> None:
@@ -144,15 +135,6 @@ def design(
       clm-or-mlm design --effect 0.5 --pretrainings 3 --pretraining-sd 0.2 --tests 12
 
     Args:
-        effect: the difference to detect, in points
-        seeds: fine-tuning seeds per pretraining
-        pretrainings: pretrainings per arm; if several, they are the units of the test
-        pretraining_sd: spread (sd) between pretrainings, in points; 0: these alone
-        tests: number of tests that Holm's adjustment covers
-        power: target power
         format: output format
     """
-    study = PlannedStudy(
-        effect=effect, seeds=seeds, pretrainings=pretrainings, pretraining_sd=pretraining_sd, tests=tests, power=power,
-    )  # fmt: skip
     write(design_document(source.open(), study), format, out)

@@ -84,7 +84,9 @@ def compare(
             raise UserError(f"{first} and {second} have no dataset in common in {source.label}")
         found = compare_pair(contestants, first, second, margin=margin)
     else:
-        contestants = contestants if over is None else contestants.by_mean(over)
+        if over is not None:
+            ordered = sorted(contestants.models, key=lambda model: -contestants.mean(model, over))
+            contestants = replace(contestants, models=tuple(ordered))
         found = against(contestants, contestants.models[0], margin=margin)
     return Comparison(
         source=words, contestants=contestants, over=over, differences=tuple(found),

@@ -32,17 +32,25 @@ def comparison_document(comparison: Comparison, *, full: bool = False) -> TableD
     body += [about(comparison), ""]
     for place, (title, rows) in enumerate(difference_tables(comparison, full=full)):
         caption = " ".join([about(comparison), title, *footer(comparison)] if place == 0 else [title])
-        shown = _shown(rows, full=full)
+        wanted = [place for place, title in enumerate(rows[0]) if full or title not in _MORE]
+        shown = [[row[place] for place in wanted] for row in rows]
         grid = Grid(shown, caption=caption, label=f"compare{place or ''}", colours=_COLOURS)
         body += [*([title, ""] if title else []), grid, ""]
-    records = records_of(comparison)
+    records, contestants = records_of(comparison), comparison.contestants
+    models = [
+        {
+            "name": name, "from": "published cells" if name in contestants.printed else "runs",
+            "mean": None if comparison.over is None else contestants.mean(name, comparison.over),
+        }
+        for name in contestants.models
+    ]  # fmt: skip
     return TableDocument(
         body=[*body, *footer(comparison, full=full)],
         records=pd.DataFrame(records),
         digits="%.10g",
         data={
             "source": comparison.source,
-            "models": list(_model_records(comparison)),
+            "models": models,
             "settings": asdict(comparison.settings),
             "differences": records,
             "notes": list(comparison.notes),
@@ -50,41 +58,20 @@ def comparison_document(comparison: Comparison, *, full: bool = False) -> TableD
     )
 
 
-def _shown(rows: list[list[str]], *, full: bool) -> list[list[str]]:
-    """Return the columns to show."""
-    wanted = [place for place, title in enumerate(rows[0]) if full or title not in _MORE]
-    return [[row[place] for place in wanted] for row in rows]
-
-
-def _model_records(comparison: Comparison) -> Iterator[dict[str, Any]]:
-    """Yield what is known of each model, in their order."""
-    contestants, over = comparison.contestants, comparison.over
-    for name in contestants.models:
-        made_from = "published cells" if name in contestants.printed else "runs"
-        yield {
-            "name": name,
-            "from": made_from,
-            "mean": None if over is None else contestants.mean(name, over),
-        }
-
-
 def records_of(comparison: Comparison) -> list[dict[str, Any]]:
     """Return a row for each difference, with the names of columns."""
-    return [_record(one, comparison.is_pair) for one in comparison.differences]
-
-
-def _record(one: Difference, is_pair: bool) -> dict[str, Any]:
-    found = one.result
-    row: dict[str, Any] = {
-        "first": one.first, "second": one.second, "task": one.place.task, "dataset": one.place.dataset,
-        "effect": found.effect, "effect_in_sd": one.standardised, "low": found.low, "high": found.high,
-        "p": found.p_zero, "p_holm": one.p_holm, "margin": one.margin,
-        "p_equal": found.p_for if found.known else math.nan, "outcome": one.outcome, "test": found.test,
-        "interval": found.interval, "seeds": "/".join(map(str, found.seeds)),
-    }  # fmt: skip
-    if is_pair:
-        row |= {"seeds_to_find": one.seeds_to_find, "seeds_still": one.seeds_still}
-    return row | {"missing": found.missing}
+    of_pairs = ("seeds_to_find", "seeds_still") if comparison.is_pair else ()
+    return [
+        {
+            "first": one.first, "second": one.second, "task": one.place.task, "dataset": one.place.dataset,
+            "effect": found.effect, "effect_in_sd": one.standardised, "low": found.low, "high": found.high,
+            "p": found.p_zero, "p_holm": one.p_holm, "margin": one.margin,
+            "p_equal": found.p_for if found.known else math.nan, "outcome": one.outcome, "test": found.test,
+            "interval": found.interval, "seeds": "/".join(map(str, found.seeds)),
+            **{name: getattr(one, name) for name in of_pairs}, "missing": found.missing,
+        }
+        for one in comparison.differences for found in [one.result]
+    ]  # fmt: skip
 
 
 def _outcome(one: Difference) -> str:
@@ -197,11 +184,10 @@ def footer(comparison: Comparison, *, full: bool = True) -> list[str]:
     seen = {(min(one.result.seeds), one.result.interval) for one in known}
     cells = comparison.contestants.cells(one.place for one in known if one.result.interval == POOLED.name)
     names = ", ".join(name for name in INTERVALS if name in {name for _, name in seen})
-    lines = (
-        [f"Intervals for differences ({names}): {caption_of(seen, '; for a single mean, it ', cells)}."]
-        if seen
-        else []
-    )
+    lines = []
+    if seen:
+        words = caption_of(seen, "; for a single mean, it ", cells)
+        lines.append(f"Intervals for differences ({names}): {words}.")
     if comparison.is_pair:
         lines.append(
             "p: two-sided, after Holm's adjustment over the datasets, and separately over the tasks; not applied to "

@@ -8,7 +8,7 @@ from __future__ import annotations
 import fnmatch
 import math
 from collections.abc import Iterable, Mapping, Sequence
-from dataclasses import dataclass, field, replace
+from dataclasses import dataclass, field
 
 from analysis.evidence.contrasts import Contrast, Term
 from analysis.evidence.evidence import Evidence, Settings
@@ -79,11 +79,6 @@ class Contestants:
         """Return the scopes that some models, or all, have."""
         common = set.intersection(*(set(self.places[name]) for name in models or self.models))
         return places_in_order(common)
-
-    def by_mean(self, place: Place) -> Contestants:
-        """Return the same with the models from the highest to the lowest mean over a scope that all have."""
-        ordered = sorted(self.models, key=lambda model: -self.mean(model, place))
-        return replace(self, models=tuple(ordered))
 
     def difference(self, first: str, second: str, place: Place) -> Contrast:
         """Return the contrast that is the first model minus the second."""

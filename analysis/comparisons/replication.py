@@ -150,11 +150,10 @@ def _cells(
             # Its own squares are not in the others', or they would count twice.
             rest = (sum(squares.values()) - own) / others if others else 0.0
             variance = (prior * rest + own) / df
-            row = _predicted(
-                float(observed[key].mean()), float(part.mean()), variance, len(observed[key]), len(part), df
-            )
-            p, ends = row.pop("p"), {name: percent(one) for name, one in row.items()}
-            yield {**dict(zip(_CELL, key, strict=True)), "mean": ends.pop("value"), **ends, "p": p}
+            mean = float(observed[key].mean())
+            p, ends = _predicted(mean, float(part.mean()), variance, len(observed[key]), len(part), df)
+            row = {name: percent(one) for name, one in {"mean": mean, **ends}.items()}
+            yield {**dict(zip(_CELL, key, strict=True)), **row, "p": p}
 
 
 def _by_cell(units: pd.DataFrame) -> dict[tuple[str, str, str, float], Array]:
@@ -174,11 +173,12 @@ def _share(angle: float) -> float:
 
 def _predicted(
     value: float, expected: float, variance: float, count: int, seen: int, df: float
-) -> dict[str, float]:
+) -> tuple[float, dict[str, float]]:
+    """Return the p of a value, and what is expected with the ends of its prediction interval."""
     error = math.sqrt(variance * (1 / count + 1 / seen))
     half = float(special.stdtrit(df, 0.975)) * error
     p = 2 * float(special.stdtr(df, -abs(value - expected) / error)) if error else float(value == expected)
-    return {"value": value, "expected": expected, "low": expected - half, "high": expected + half, "p": p}
+    return p, {"expected": expected, "low": expected - half, "high": expected + half}
 
 
 def _shifted(both: pd.DataFrame) -> Iterator[str]:
@@ -243,10 +243,10 @@ def _curves(judged: Mapping[str, _Log], known: Mapping[str, _Log]) -> Iterator[d
     for stage, step, row, others in _pairs(judged, known):
         values = np.array([other["loss"] for other in others])
         if len(values) > 1:
-            found = _predicted(
+            p, ends = _predicted(
                 row["loss"], float(values.mean()), float(values.var(ddof=1)), 1, len(values), len(values) - 1
             )
-            yield {"stage": stage, "step": step, "loss": found.pop("value"), **found}
+            yield {"stage": stage, "step": step, "loss": row["loss"], **ends, "p": p}
 
 
 def replication_document(found: Replication, source: Source, reference: Source) -> TableDocument:

@@ -58,8 +58,9 @@ def scores_table_in(path: Path) -> TextTable | None:
             return None if is_runs else text_table_of(file.read().to_pandas(), str(path))
         except (pa.ArrowException, OSError, ValueError, MemoryError):
             return None
-    table = read_text_table(path, content) if path.suffix.lower() in ENDINGS else None
-    return None if table is None or {*table.header} >= _OF_RUNS else table
+    is_text = path.suffix.lower() in ENDINGS
+    is_scores = is_text and not {*read_text_table(path, content, header_alone=True).header} >= _OF_RUNS
+    return read_text_table(path, content) if is_scores else None
 
 
 def scores_by_seed(table: TextTable, *, selection: str = "seed", metric: str = "") -> pd.DataFrame:

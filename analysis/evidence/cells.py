@@ -6,7 +6,7 @@ import math
 import operator
 from collections.abc import Iterator, Sequence
 from dataclasses import replace
-from functools import cached_property, reduce
+from functools import cache, cached_property, reduce
 from pathlib import Path
 from typing import TYPE_CHECKING
 
@@ -64,7 +64,8 @@ class Cells:
         )
         self._matrix = self.values.to_numpy(dtype=np.float64)
         self._rows: dict[Cell, int] = {key: row for row, key in enumerate(self.values.index)}
-        self._summaries: dict[Cell, tuple[float, float, int]] = {}
+        self.summary = cache(self._summary)
+        """From a cell to its mean, standard error (nan for one seed) and number of seeds."""
         self.printed: dict[Cell, tuple[float, float]] = {}
         """Mean and half-width of the cells that are printed ones; all others have runs."""
         if printed:
@@ -96,13 +97,7 @@ class Cells:
         seen: Array = row[np.isfinite(row)]
         return seen
 
-    def summary(self, cell: Cell) -> tuple[float, float, int]:
-        """Return mean, standard error (nan for one seed) and number of seeds."""
-        if cell not in self._summaries:
-            self._summaries[cell] = self._summarised(cell)
-        return self._summaries[cell]
-
-    def _summarised(self, cell: Cell) -> tuple[float, float, int]:
+    def _summary(self, cell: Cell) -> tuple[float, float, int]:
         if cell in self.printed:
             mean, half = self.printed[cell]
             return mean, max(half, SMALLEST_HALF_WIDTH) / NORMAL_QUANTILE, N_SEEDS

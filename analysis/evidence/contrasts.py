@@ -57,11 +57,6 @@ class _Region:
     high: float
 
     @property
-    def ends(self) -> tuple[float, float]:
-        """Lower and upper end of the claimed region."""
-        return self.low, self.high
-
-    @property
     def is_range(self) -> bool:
         """Whether the region ends on both sides, so that it takes two one-sided tests."""
         return math.isfinite(self.low) and math.isfinite(self.high)
@@ -191,12 +186,6 @@ class Result:
     def known(self) -> bool:
         """Whether the source decides anything."""
         return not self.missing
-
-    @property
-    def outside(self) -> bool:
-        """Whether the 95 % interval is wholly outside the claimed region."""
-        low, high = self.comparison.ends
-        return self.known and (self.high < low or self.low > high)
 
 
 def contrast_result(

@@ -15,11 +15,13 @@ from bisect import bisect_left
 from collections.abc import Callable, Iterator
 from dataclasses import dataclass, replace
 from functools import cache
-from typing import NamedTuple, cast
+from typing import Annotated, NamedTuple, cast
 
 import numpy as np
 import numpy.typing as npt
 import pandas as pd
+from cyclopts import Parameter
+from cyclopts.validators import Number
 from scipy import special
 
 from analysis.evidence.contrasts import Term
@@ -45,24 +47,26 @@ _WIDENING = (
 """`simulated_widening` of all cells of a source at a level of 0.05, from `FEWEST_SEEDS` seeds on; 1 after the last."""
 POWER = 0.8
 """The wanted chance to find a difference."""
+_COUNT = Parameter(validator=Number(gte=1, lte=MOST_SEEDS))
 
 
+@Parameter(name="*")
 @dataclass(frozen=True, kw_only=True)
 class PlannedStudy:
-    """Two arms that are compared: what is looked for, and how much of everything there is."""
+    """Two arms that are compared: what is looked for, and how much of everything there is; `design`'s options, too."""
 
-    effect: float
-    """The difference, in points."""
-    seeds: int = N_SEEDS
-    """Fine-tuning seeds of each pretraining."""
-    pretrainings: int = 1
-    """Pretrainings of each arm; several are the units of the test, each with the mean of its seeds."""
-    pretraining_sd: float = 0.0
-    """Standard deviation of a score over pretrainings, in points; 0: about these very pretrainings."""
-    tests: int = 1
-    """Number of tests that Holm adjusts for; planned is the worst case, a p below 0.05 over their number."""
-    power: float = POWER
-    """The wanted chance to find the difference."""
+    effect: Annotated[float, Parameter(metavar="POINTS", validator=Number(gt=0, lt=math.inf))]
+    """the difference to detect, in points"""
+    seeds: Annotated[int, _COUNT] = N_SEEDS
+    """fine-tuning seeds per pretraining"""
+    pretrainings: Annotated[int, _COUNT] = 1
+    """pretrainings per arm; if several, they are the units of the test"""
+    pretraining_sd: Annotated[float, Parameter(metavar="POINTS", validator=Number(gte=0, lt=math.inf))] = 0.0
+    """spread (sd) between pretrainings, in points; 0: these alone"""
+    tests: Annotated[int, _COUNT] = 1
+    """number of tests that Holm's adjustment covers"""
+    power: Annotated[float, Parameter(validator=Number(gt=0.05, lt=1))] = POWER
+    """target power"""
 
 
 @dataclass(frozen=True, kw_only=True)
@@ -159,7 +163,11 @@ def fewest(power_at: Callable[[int], float], power: float, least: int) -> int | 
 
 
 def planned_test(study: PlannedStudy, spread: AssumedSpread) -> PlannedTest:
-    """Return the test of the difference between two scores that have this spread."""
+    """Return the test of the difference between two scores that have this spread.
+
+    Of several pretrainings each counts once, with the mean of its seeds. Of several tests, that with the smallest p is
+    planned: below 0.05 over their number.
+    """
     seeds, pretrainings, alpha = study.seeds, study.pretrainings, ALPHA / study.tests
     trained, tuned = study.pretraining_sd**2 / pretrainings, spread.sd**2 / (pretrainings * seeds)
     if pretrainings > 1:

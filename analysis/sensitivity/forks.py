@@ -13,13 +13,13 @@ from functools import cached_property
 
 import pandas as pd
 
+from analysis.claims.assessment import assess
 from analysis.claims.catalogue import FINDINGS
 from analysis.claims.frame import judged_rows
 from analysis.claims.statements import Finding
 from analysis.evidence.evidence import Settings
 from analysis.evidence.intervals import INTERVALS, too_narrow
 from analysis.published_cells import N_SEEDS
-from analysis.sensitivity.overturning import evidence_of
 from analysis.sources import Source
 from analysis.statistics.learning_rate_selection import SELECTIONS
 from common.errors import UserError
@@ -90,7 +90,7 @@ def explore(source: Source, settings: Settings, *, standard: Source | None = Non
         for interval, narrow in _intervals(given).items()
     ]
     for given, how, narrow in progress(plan, "analyses", unit="analysis"):
-        result_of = evidence_of(given, how)
+        result_of = assess(given, how).result_of
         head = {"protocol": given.protocol, "selection": how.selection, "interval": how.interval}
         for adjustment, family_of in ADJUSTMENTS.items():
             why_not = "; ".join(filter(None, (narrow, _UNADJUSTED if adjustment == "none" else "")))

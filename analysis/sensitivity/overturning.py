@@ -3,15 +3,17 @@
 from __future__ import annotations
 
 import math
-from collections.abc import Callable, Mapping
+from bisect import bisect_left
+from collections.abc import Mapping
 from dataclasses import dataclass, replace
 from functools import cache
 
+from analysis.claims.assessment import assess
 from analysis.claims.catalogue import FINDINGS
 from analysis.claims.frame import FindingRow, judged_rows
 from analysis.claims.pretraining_spread import SHARED_LUCK, with_pretraining_spread
 from analysis.claims.statements import comparisons
-from analysis.claims.verdicts import OUTCOMES, Outcome, ResultOf
+from analysis.claims.verdicts import OUTCOMES, ResultOf
 from analysis.evidence.contrasts import Contrast
 from analysis.evidence.evidence import Settings
 from analysis.evidence.intervals import T
@@ -25,40 +27,21 @@ MOVED = (0.0, 0.1, 0.2, 0.5, 1.0)
 
 
 @dataclass(frozen=True, kw_only=True)
-class Moved:
-    """A finding at one spread between pretrainings."""
-
-    hold: int
-    """Parts that hold at least."""
-    parts: int
-    mean: FindingRow | None
-    """The mean of its comparisons; None where they have none."""
-
-
-@dataclass(frozen=True, kw_only=True)
 class Overturned:
     """What overturns a verdict."""
 
-    id: str
-    outcome: Outcome
-    """The verdict's kind."""
-    p: float
-    """The adjusted p that it hangs on."""
+    main: FindingRow
+    """The finding's own row."""
     spread: Mapping[str, float | None]
     """By sharing, the smallest standard deviation between pretrainings with which the verdict is gone; None: none tried
     does, or there is no verdict to overturn."""
-    moved: Mapping[tuple[str, float], Moved]
-    """By sharing and spread of `MOVED`."""
+    moved: Mapping[tuple[str, float], tuple[FindingRow, FindingRow | None]]
+    """By sharing and spread of `MOVED` the finding's row, and the mean of its comparisons; None if they have none."""
 
     @property
     def decided(self) -> bool:
         """Whether there is a verdict to overturn."""
-        return bool(self.outcome.sided)
-
-
-def evidence_of(source: Source, settings: Settings) -> ResultOf:
-    """Return what the source says about a comparison."""
-    return cache(source.evidence(settings).result)
+        return bool(OUTCOMES[self.main.outcome].sided)
 
 
 def with_errors(source: Source, settings: Settings) -> tuple[ResultOf, str]:
@@ -66,14 +49,14 @@ def with_errors(source: Source, settings: Settings) -> tuple[ResultOf, str]:
 
     A spread between pretrainings is added to a standard error.
     """
-    found = evidence_of(source, settings)
+    found = assess(source, settings).result_of
     contrasts = [
         one for finding in FINDINGS.values() for one in comparisons(finding.body) if isinstance(one, Contrast)
     ]
     if all(math.isfinite(one.error) for one in map(found, contrasts) if one.known):
         return found, ""
     words = f"{settings.interval} gives no standard errors, so overturning starts from Student's t."
-    return evidence_of(source, replace(settings, interval=T.name)), words
+    return assess(source, replace(settings, interval=T.name)).result_of, words
 
 
 def overturn(result_of: ResultOf) -> list[Overturned]:
@@ -92,27 +75,17 @@ def overturn(result_of: ResultOf) -> list[Overturned]:
 
         if not OUTCOMES[main.outcome].sided or not gone(len(SPREADS) - 1):
             return None
-        return SPREADS[_first(gone)]
+        return SPREADS[bisect_left(range(len(SPREADS)), True, key=gone)]
 
-    def at(main: FindingRow, sharing: str, sd: float) -> Moved:
+    def at(main: FindingRow, sharing: str, sd: float) -> tuple[FindingRow, FindingRow | None]:
         found = moved(main.family, sharing, sd)
-        there = found[main.id, "finding"]
-        return Moved(hold=there.holds_in, parts=there.parts, mean=found.get((main.id, "mean")))
+        return found[main.id, "finding"], found.get((main.id, "mean"))
 
     return [
         Overturned(
-            id=main.id, outcome=OUTCOMES[main.outcome], p=main.p_holm if main.known else math.nan,
+            main=main,
             spread={sharing: gone_at(main, sharing) for sharing in SHARED_LUCK},
             moved={(sharing, sd): at(main, sharing, sd) for sharing in SHARED_LUCK for sd in MOVED},
         )
         for main in judged_rows(FINDINGS.values(), result_of, roles=("finding",))
     ]  # fmt: skip
-
-
-def _first(gone: Callable[[int], bool]) -> int:
-    """Return the first place of `SPREADS` where `gone` holds, which it does from there on."""
-    low, high = 0, len(SPREADS) - 1
-    while low < high:
-        middle = (low + high) // 2
-        low, high = (low, middle) if gone(middle) else (middle + 1, high)
-    return high

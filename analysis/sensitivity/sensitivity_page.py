@@ -149,15 +149,16 @@ def _data(sensitivity: Sensitivity) -> dict[str, object]:
     """Return what overturns each verdict, the single changes, and what moves a score."""
     findings = [
         {
-            "id": one.id, "verdict": one.outcome.name, "p": one.p, "pretraining_sd": dict(one.spread),
+            "id": one.main.id, "verdict": one.main.outcome, "p": one.main.p_holm if one.main.known else None,
+            "pretraining_sd": dict(one.spread),
             "moved": [
                 {
-                    "sharing": sharing, "sd": sd, "hold": moved.hold, "parts": moved.parts,
-                    "mean": None if moved.mean is None else [moved.mean.effect, moved.mean.low, moved.mean.high],
+                    "sharing": sharing, "sd": sd, "hold": moved.holds_in, "parts": moved.parts,
+                    "mean": None if mean is None else [mean.effect, mean.low, mean.high],
                 }
-                for (sharing, sd), moved in one.moved.items()
+                for (sharing, sd), (moved, mean) in one.moved.items()
             ],
-            "flipped_by": [list(change) for change in sensitivity.multiverse.flips[one.id]],
+            "flipped_by": [list(change) for change in sensitivity.multiverse.flips[one.main.id]],
         }
         for one in sensitivity.overturned
     ]  # fmt: skip
@@ -183,8 +184,8 @@ def _spread_rows(sensitivity: Sensitivity) -> Rows:
         if one.decided:
             falls = [math.inf if sd is None else sd for sd in one.spread.values()]
             shown = [f"> {SPREADS[-1]:.0f}" if math.isinf(sd) else f"{sd:.2g}" for sd in falls]
-            held = f"up to this spread (Holm's p {format_p(one.p)} without it)"
-            words = f"{one.id}, {FINDINGS[one.id].short}: {one.outcome.name} {held}"
+            held = f"up to this spread (Holm's p {format_p(one.main.p_holm)} without it)"
+            words = f"{one.main.id}, {FINDINGS[one.main.id].short}: {one.main.outcome} {held}"
             placed.append((min(falls), [*shown, words]))
     for seen in sensitivity.measured:
         sd = f"{seen.sd:.3g}" + ("" if seen.interval is None else " [{:.2g}, {:.2g}]".format(*seen.interval))
@@ -203,11 +204,11 @@ def _moved_rows(sensitivity: Sensitivity) -> Rows:
         for sharing in SHARED_LUCK:
             moved = [one.moved[sharing, sd] for sd in MOVED]
             cells = tuple(
-                f"{at.hold} of {at.parts}, [{at.mean.low:+.2f}, {at.mean.high:+.2f}]"
-                for at in moved
-                if at.mean is not None and not at.mean.missing
+                f"{at.holds_in} of {at.parts}, [{mean.low:+.2f}, {mean.high:+.2f}]"
+                for at, mean in moved
+                if mean is not None and not mean.missing
             )
             if cells:
                 by_cells.setdefault(cells, []).append(sharing)
-        rows += [[one.id, "; ".join(names), *cells] for cells, names in by_cells.items()]
+        rows += [[one.main.id, "; ".join(names), *cells] for cells, names in by_cells.items()]
     return rows

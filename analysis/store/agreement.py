@@ -12,9 +12,9 @@ from typing import Any
 import orjson
 
 from analysis.store.cell import Run
-from benchmarks.run_fields import CHOICES, OF_DECODERS, fields_that_decide
+from benchmarks.run_fields import fields_that_decide
 
-_OF_MODEL = tuple(field.name for field in fields_that_decide("of the model"))
+_OF_MODEL = fields_that_decide("of the model")
 
 _SHOWN = 3
 """Differences, and models and datasets of one, that a sentence names."""
@@ -65,15 +65,16 @@ def differences(runs: Sequence[Run]) -> str:
     datasets: dict[tuple[str, str], list[str]] = {}
     for (name, dataset), of in values.items():
         twice = sum(map(len, of.values())) > len({model for models in of.values() for model in models})
-        if len(of) > 1 and (twice or name != OF_DECODERS):
+        if len(of) > 1 and (twice or name not in fields_that_decide("within a model")):
             words = " and ".join(
                 f"{value} for {_listed(list(models))}" for value, models in sorted(of.items())
             )
             datasets.setdefault((name, words), []).append(dataset)
     if not datasets:
         return ""
+    choices = fields_that_decide("by choice")
     said = [
-        f"{name} is {words} (on {_listed(where)}){', as the models chose' * (name in CHOICES)}"
+        f"{name} is {words} (on {_listed(where)}){', as the models chose' * (name in choices)}"
         for (name, words), where in datasets.items()
     ]
     more = f"; and {len(said) - _SHOWN} more" if len(said) > _SHOWN else ""

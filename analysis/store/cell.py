@@ -6,7 +6,7 @@ Reading processes import this module and no pandas, so that they start quickly.
 from __future__ import annotations
 
 import sys
-from collections.abc import Iterator, Mapping
+from collections.abc import Mapping
 from dataclasses import dataclass, replace
 from pathlib import Path
 from typing import Any
@@ -18,8 +18,8 @@ import orjson
 
 from analysis.store.instances import RunScores, write_cell
 from analysis.store.scan import CellFolder, Problem
-from benchmarks.protocol import PAPER, STANDARD, Dataset
-from benchmarks.results_json import ResultsError, read_results
+from benchmarks.protocol import PAPER, Dataset
+from benchmarks.results_json import ResultsError, counted_scores, read_results
 from benchmarks.run_fields import RUN_FIELDS
 from benchmarks.runs import (
     AGAIN,
@@ -128,9 +128,7 @@ def _read_run(
     # A run without a manifest, as in the release, has no hash.
     sha256 = record.get(FILES, {}).get(RESULTS, "") if record else None
     validation, test = read_results(folder / RESULTS, sha256)
-    # Of a dataset of one's own the paper says no metric: its runs are scored by the one that it names.
-    ours = protocol == PAPER and not (dataset.is_own and record)
-    scores = (validation.score, test.score) if ours else tuple(_standard(record, dataset, protocol))
+    scores = counted_scores(record, dataset, protocol, (validation.score, test.score))
     run = Run(
         path=below,
         model=key.model,
@@ -183,32 +181,6 @@ def _is_again(first: Run, run: Run) -> str:
     if replace(run, path=first.path) != first:
         how = f"whose test score is {first.test_score:.4f}, not {run.test_score:.4f}"
     return f"repeats the run in {first.path.rpartition('/')[2]}, {how}; remove one of them"
-
-
-def _standard(record: Mapping[str, Any], dataset: Dataset, protocol: str) -> Iterator[float]:
-    """Yield the validation and the test score of a run by its dataset's headline metric, or the one of that name.
-
-    Raises:
-        ResultsError: no manifest, or one without that metric.
-    """
-    if not record:
-        raise ResultsError(
-            "standard", f"has no {RUN}, so its standard metrics are unknown; evaluate the run again"
-        )
-    metric = dataset.headline if protocol in (PAPER, STANDARD) else protocol
-    for split in SCORED_SPLITS:
-        where = f"standard.{split}.{metric}"
-        try:
-            value = float(record["standard"][split][metric])
-        except (KeyError, TypeError, ValueError):
-            if metric == protocol:
-                held = ", ".join(dict(record.get("standard", {})).get(split, ()))
-                raise ResultsError("left out", f"has no metric {metric!r}, only {held or 'none'}") from None
-            raise ResultsError("standard", f"has a {RUN} without {where}; evaluate the run again") from None
-        # A correlation, which the paper's datasets have only by a metric of one's own, can be negative.
-        if not (least := -1 if dataset.is_own or protocol != STANDARD else 0) <= value <= 1:
-            raise ResultsError("value", f"has a {RUN} with {where} = {value:g}, outside [{least}, 1]")
-        yield value
 
 
 def _made_from(record: Mapping[str, Any]) -> str:

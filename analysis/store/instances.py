@@ -148,21 +148,17 @@ def instances_name(model: str, dataset: str) -> str:
 
 def write_cell(folder: Path, model: str, dataset: Dataset, runs: Sequence[RunScores]) -> str:
     """Write a cell's runs and return the file's SHA-256; equal runs in any order give equal bytes."""
-    ordered = sorted(runs, key=lambda run: (run.lr, run.seed))
-    texts = (model, dataset.task, dataset.name)
-    columns = [
-        *(pa.array([text] * len(ordered), pa.string()) for text in texts),
-        pa.array([run.lr for run in ordered], pa.float64()),
-        pa.array([run.seed for run in ordered], pa.int64()),
-        *(_lists([getattr(run, split) for run in ordered]) for split in SCORED_SPLITS),
-        *(
-            pa.array([run.clusters.get(split) for run in ordered], pa.list_(pa.int32()))
-            for split in SCORED_SPLITS
-        ),
-    ]
+    rows = [
+        {
+            "model": model, "task": dataset.task, "dataset": dataset.name, "lr": run.lr, "seed": run.seed,
+            "validation": run.validation, "test": run.test,
+            **{_CLUSTERS[split]: run.clusters.get(split) for split in SCORED_SPLITS},
+        }
+        for run in sorted(runs, key=lambda run: (run.lr, run.seed))
+    ]  # fmt: skip
     sink = pa.BufferOutputStream()
     pq.write_table(
-        pa.Table.from_arrays(columns, schema=_SCHEMA),
+        pa.Table.from_pylist(rows, schema=_SCHEMA),
         sink,
         use_dictionary=["model", "task", "dataset"],
         compression="lz4",  # a third of the time of zstd, which packs zeros and ones tighter
@@ -200,12 +196,6 @@ def instances_folder(path: Path) -> Iterator[tuple[Path, dict[str, str]]]:
             if (path / _MANIFEST).read_bytes() == (folder / _MANIFEST).read_bytes():
                 check_files(path, hashes, "")
                 raise _UnchangedError
-
-
-def _lists(arrays: Sequence[npt.NDArray[np.float64]]) -> pa.ListArray:
-    offsets = np.zeros(len(arrays) + 1, dtype=np.int32)
-    np.cumsum([len(values) for values in arrays], out=offsets[1:])
-    return pa.ListArray.from_arrays(offsets, np.concatenate(arrays))
 
 
 def _by_model(

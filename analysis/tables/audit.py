@@ -184,16 +184,12 @@ def audit(source: Source, *, selection: str = "seed") -> Audit:
                 mean=_rounded(mean), ci95=_rounded(half), n_seeds=n_seeds, n_runs=n_runs, difference=_rounded(off),
             )
         )  # fmt: skip
+    measured: list[str] = [] if source.runs is None else list(source.runs["model"].unique())
+    others = tuple(name for name in measured if name not in set(published_cells()["model"]))
     return Audit(
-        source=source.long_label, selection=selection, unsealed=source.unsealed, others=_others(source),
+        source=source.long_label, selection=selection, unsealed=source.unsealed, others=others,
         cells=tuple(cells), arithmetic=tuple(check_arithmetic()),
     )  # fmt: skip
-
-
-def _others(source: Source) -> tuple[str, ...]:
-    found = [] if source.runs is None else list(source.runs["model"].unique())
-    printed = set(published_cells()["model"])
-    return tuple(name for name in found if name not in printed)
 
 
 def _rounded(value: float) -> float | None:

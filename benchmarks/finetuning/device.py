@@ -70,8 +70,8 @@ CPU = DeviceKind(name="cpu", precision="fp32", positions=2_048, overhead=384, gr
 
 
 @dataclass(frozen=True, kw_only=True)
-class Device:
-    """Device and numerics of this process."""
+class RunDevice:
+    """RunDevice and numerics of this process."""
 
     torch_device: torch.device
     """Where models are."""
@@ -191,14 +191,14 @@ def choose_precision(device: str, precision: str) -> Precision:
 
 def choose_device(
     device: str = "auto", precision: str = "auto", *, positions: int | None = None, exact: bool = False
-) -> Device:
+) -> RunDevice:
     """Return the device that options name.
 
     Args:
         device: `auto` (a GPU where there is one), `cpu`, `cuda` or `cuda:1`.
         precision: `auto` or one of `PRECISIONS`.
         positions: most positions of a forward pass in fine-tuning; None for a default by device.
-        exact: see `Device.exact_micro_batches`.
+        exact: see `RunDevice.exact_micro_batches`.
 
     Raises:
         UserError: an unknown name, or a device that is not there.
@@ -211,7 +211,7 @@ def choose_device(
     if chosen.type == "cuda":
         torch.cuda.set_device(torch.device("cuda", chosen.index or 0))
         title = torch.cuda.get_device_name(chosen)
-    return Device(
+    return RunDevice(
         title=title,
         torch_device=chosen,
         precision=choose_precision(device, precision),

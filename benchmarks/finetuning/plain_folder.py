@@ -22,7 +22,7 @@ from torch import Tensor, nn
 from transformers import AutoModelForTokenClassification, AutoTokenizer, PreTrainedTokenizerFast
 
 from benchmarks.finetuning.base_models import FirstToken
-from benchmarks.finetuning.device import Device
+from benchmarks.finetuning.device import RunDevice
 from benchmarks.finetuning.encoders import Encoder
 from benchmarks.finetuning.heads import ClassHead, Head, Pooling, SequenceHead, TokenHead
 from benchmarks.finetuning.tokenization import document_text, end_of_text, query_text
@@ -38,7 +38,7 @@ HEAD_FILE = "head.safetensors"
 
 
 def write_model(
-    encoder: Encoder, head: Head | None, folder: Path, device: Device, labels: Sequence[str], problem: str
+    encoder: Encoder, head: Head | None, folder: Path, device: RunDevice, labels: Sequence[str], problem: str
 ) -> str:
     """Write a model's configuration and weights, and return the name of the class that they are of.
 
@@ -163,7 +163,9 @@ def _on_cpu(state: dict[str, Tensor]) -> dict[str, Tensor]:
 
 
 @torch.no_grad()
-def _computes_the_same(kind: Any, folder: Path, encoder: Encoder, head: Head | None, device: Device) -> bool:
+def _computes_the_same(
+    kind: Any, folder: Path, encoder: Encoder, head: Head | None, device: RunDevice
+) -> bool:
     """Return whether the folder's model gives the logits, or hidden states, of two rows of eleven and six tokens."""
     plain = kind.from_pretrained(folder, dtype=next(encoder.parameters()).dtype).eval()
     plain.to(device.torch_device)

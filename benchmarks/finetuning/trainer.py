@@ -19,7 +19,7 @@ import torch
 from numpy.typing import NDArray
 from torch import Tensor, nn
 
-from benchmarks.finetuning.device import Device
+from benchmarks.finetuning.device import RunDevice
 from benchmarks.protocol import FineTuning
 
 Groups = list[NDArray[np.int64]]
@@ -43,7 +43,7 @@ class TrainingLoss(Protocol):
     def order(self, seed: int) -> Iterator[Groups]:
         """Yield the micro-batches of each step without end."""
 
-    def backward(self, model: nn.Module, groups: Groups, device: Device) -> Tensor:
+    def backward(self, model: nn.Module, groups: Groups, device: RunDevice) -> Tensor:
         """Add a step's gradient to the model's and return the loss, detached."""
 
 
@@ -137,7 +137,7 @@ def make_optimiser(model: nn.Module, lr: float, fine_tuning: FineTuning) -> torc
 def fine_tune(
     model: nn.Module,
     objective: TrainingLoss,
-    device: Device,
+    device: RunDevice,
     *,
     lr: float,
     seed: int,
@@ -185,9 +185,9 @@ def _backward(
     model: nn.Module,
     objective: TrainingLoss,
     groups: Groups,
-    device: Device,
+    device: RunDevice,
     optimiser: torch.optim.Optimizer,
-) -> tuple[Tensor, Device]:
+) -> tuple[Tensor, RunDevice]:
     """Compute a step's gradient, in smaller and smaller forward passes while memory does not suffice."""
     while True:
         try:

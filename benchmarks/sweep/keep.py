@@ -7,28 +7,32 @@ replaces is removed. Where the best run's weights are not there, as after a kill
 
 from __future__ import annotations
 
+import math
 import os
 import shutil
+import statistics
 from collections.abc import Mapping
 from dataclasses import dataclass
 from pathlib import Path
 from string import Template
 
 from safetensors import SafetensorError
+from scipy.stats import t as student
 
 from benchmarks.datasets.local_dataset import LocalDataset, load
+from benchmarks.datasets.local_dataset import read_manifest as read_dataset
 from benchmarks.finetuning.device import choose_device, choose_precision
 from benchmarks.finetuning.encoders import LoadedModel
 from benchmarks.finetuning.heads import POOLINGS
 from benchmarks.finetuning.plain_folder import HEAD_FILE, write_model, write_pooling, write_tokenizer
 from benchmarks.finetuning.tokenization import classification_text, question_text, texts_of
-from benchmarks.protocol import Dataset
-from benchmarks.runs import RunKey, key_of
-from benchmarks.sweep.kept import CARD, best_run, card, is_kept, is_lost, kept_folder
+from benchmarks.protocol import STANDARD, TASKS, Dataset
+from benchmarks.runs import RunKey, found_keys, key_of, record_of
+from benchmarks.sweep.kept import CARD, best_run, is_kept, is_lost, kept_folder
 from benchmarks.sweep.request import RunRequest
-from benchmarks.sweep.status import state_of
+from benchmarks.sweep.status import counted_scores_of, folder_of, state_of
 from benchmarks.tasks.base import Setting, TaskModel
-from benchmarks.tasks.families import family_of
+from benchmarks.tasks.families import new_model
 from common.description import description_hash
 from common.errors import UserError
 from common.files import (
@@ -41,6 +45,7 @@ from common.files import (
 )
 from common.locks import wait_for_lock
 from common.manifest import MANIFEST, read_manifest, write_manifest
+from common.model_files import licence_of, resolve
 from common.reading import read_json
 
 _PROBLEMS = {
@@ -167,13 +172,9 @@ def check_keeping(request: RunRequest, loaded: LoadedModel) -> None:
     )
     keeper = Keeper(request=request, setting=setting, sets=sets)
     for name in {data.dataset.form: name for name, data in sets.items()}.values():
-        head = family_of(sets[name].dataset).head(
-            sets[name].dataset, loaded.encoder, setting.pooling, setting.head
-        )
-        if head is not None:
-            head.draw(loaded.encoder.init_std, 0)
+        model = new_model(sets[name].dataset, loaded.encoder, setting.pooling, setting.head)
         with temporary_folder(place / "keep") as folder:
-            keeper.write(name, TaskModel(loaded.encoder, head), folder)
+            keeper.write(name, model, folder)
 
 
 def _check_disk(request: RunRequest, loaded: LoadedModel, place: Path) -> None:
@@ -208,10 +209,54 @@ def write_cards(request: RunRequest) -> list[Path]:
 
 
 def _card(request: RunRequest, key: RunKey, folder: Path) -> str:
-    """Return the card of a kept run, with its use in Python."""
+    """Return the model card of a kept run: its use in Python, its scores, and those of the cell's other seeds."""
     dataset = request.known[key.dataset]
-    kind = read_manifest(folder / MANIFEST, "run this command again")["class"]
-    return card(request, key, kind, _code(request, dataset, folder), _reads(dataset, folder))
+    record = record_of(folder_of(request.store, key))
+    scores = counted_scores_of(request.store, key, dataset) or (math.nan, math.nan)
+    metric = dataset.headline if dataset.is_own else f"{TASKS[dataset.task].metric}, paper protocol"
+    rows = {
+        f"test, this run ({metric})": f"{100 * scores[1]:.2f}",
+        "validation, this run": f"{100 * scores[0]:.2f}",
+        **_over_seeds(request.store, key.model, dataset),
+    }
+    usual = record.get(STANDARD, {}).get("test", {}).get(dataset.headline)
+    if usual is not None and not dataset.is_own:
+        rows[f"test, this run ({dataset.headline}, standard protocol)"] = f"{100 * usual:.2f}"
+    rows["learning rate, seed"] = f"{key.lr:g}, {key.seed}"
+    for name in dict.fromkeys((dataset.trained_on, dataset.name)):
+        manifest = read_dataset(request.data, request.known[name])
+        role = "trained and " * (name == dataset.trained_on) + "scored" if name == dataset.name else "trained"
+        rows[f"data ({role})"] = f"{request.known[name].title} (licence: {manifest.licence})"
+    source = resolve(request.model, revision=request.revision)
+    start = Path(request.model).name if Path(request.model).is_dir() else request.model
+    rows["start"] = f"{start} (licence: {licence_of(source) or 'not stated in its folder'})"
+    text = Path(__file__).with_name("templates").joinpath("kept_card.md").read_text("utf-8")
+    return Template(text).substitute(
+        library="sentence-transformers" if dataset.labels is None else "transformers",
+        start=start,
+        kind=read_manifest(folder / MANIFEST, "run this command again")["class"],
+        model=key.model,
+        title=dataset.title,
+        trained_on=request.known[dataset.trained_on].title,
+        code=_code(request, dataset, folder),
+        reads=_reads(dataset, folder),
+        rows="\n".join(f"| {name} | {value.replace('|', chr(92) + '|')} |" for name, value in rows.items()),
+    )
+
+
+def _over_seeds(store: Path, model: str, dataset: Dataset) -> dict[str, str]:
+    """Return the mean test score over seeds, each at its best rate by validation, with Student's t interval."""
+    best: dict[int, tuple[float, float, float]] = {}
+    for key in found_keys(store, model, dataset):
+        if (scores := counted_scores_of(store, key, dataset)) is not None:
+            validation, test = scores
+            best[key.seed] = max(best.get(key.seed, (-1.0, 0.0, 0.0)), (validation, -key.lr, test))
+    tests = [100 * found[2] for found in best.values()]
+    if len(tests) < 2:
+        return {}
+    half = student.ppf(0.975, len(tests) - 1) * statistics.stdev(tests) / math.sqrt(len(tests))
+    words = f"test, mean over {len(tests)} seeds and its 95 % interval (Student's t)"
+    return {words: f"{statistics.fmean(tests):.2f} ± {half:.2f}"}
 
 
 def _code(request: RunRequest, dataset: Dataset, folder: Path) -> str:

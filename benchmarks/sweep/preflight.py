@@ -19,8 +19,7 @@ from benchmarks.protocol import HeadName
 from benchmarks.sweep.keep import check_keeping
 from benchmarks.sweep.request import RunRequest
 from benchmarks.sweep.run_jobs import compared_jobs
-from benchmarks.tasks.base import TaskModel
-from benchmarks.tasks.families import family_of
+from benchmarks.tasks.families import family_of, new_model
 from common.errors import UserError, first_line
 from common.progress import progress
 
@@ -116,7 +115,6 @@ def dry_run(
     Raises:
         UserError: the model cannot read so many tokens, or its outputs are not finite.
     """
-    family = family_of(dataset.dataset)
     table = next(iter(dataset.evaluated().values()))
     text = texts_of(dataset.dataset, table.slice(0, 1).to_pylist()[0])[0]
     limits = loaded.limits
@@ -127,11 +125,7 @@ def dry_run(
         loaded.tokenizer.pad_token_id
     ]
     ids = torch.from_numpy(np.resize(np.array(found, dtype=np.int64), (1, length)))
-    encoder = loaded.encoder
-    made = family.head(dataset.dataset, encoder, pooling, head)
-    if made is not None:
-        made.draw(encoder.init_std, 0)
-    model = TaskModel(encoder, made)
+    model = new_model(dataset.dataset, loaded.encoder, pooling, head)
     was_training = model.training
     before = {name: p.data for name, p in model.named_parameters()}
     try:

@@ -38,7 +38,7 @@ from pretraining.starts import OWN_TYPES
 
 log = logging.getLogger(__name__)
 
-_OF_MODEL = tuple(field.name for field in fields_that_decide("of the model"))
+_OF_MODEL = fields_that_decide("of the model")
 
 
 @dataclass(frozen=True, kw_only=True)

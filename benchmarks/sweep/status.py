@@ -5,6 +5,7 @@ A run is done when results.json parses, is complete, agrees with itself, and all
 
 from __future__ import annotations
 
+import contextlib
 import functools
 import json
 import os
@@ -13,14 +14,13 @@ from dataclasses import dataclass
 from pathlib import Path
 from typing import Any
 
-from benchmarks.protocol import STANDARD, Dataset, format_lr
-from benchmarks.results_json import ResultsError, read_results
+from benchmarks.protocol import PAPER, Dataset, format_lr
+from benchmarks.results_json import ResultsError, counted_scores, read_results
 from benchmarks.runs import (
     AGAIN,
     DETAILS,
     RESULTS,
     RUN,
-    SCORED_SPLITS,
     NotItselfError,
     RunKey,
     cell_keys,
@@ -110,16 +110,14 @@ def _look(folder: Path, *stamps: object) -> RunState:
     return RunState(scores=(validation.score, test.score), **said)
 
 
-def counted_scores(store: Path, key: RunKey, dataset: Dataset, state: RunState) -> tuple[float, float] | None:
-    """Return validation and test score of a run by the metric that the analysis reads; None of one that is not done.
-
-    Of the paper's datasets that is `results.json`; of one's own, of which the paper says no metric, the definition's.
-    """
-    if state.scores is None or not dataset.is_own:
-        return state.scores
-    usual = record_of(folder_of(store, key)).get(STANDARD, {})
-    found = [usual.get(split, {}).get(dataset.headline) for split in SCORED_SPLITS]
-    return state.scores if None in found else (float(found[0]), float(found[1]))
+def counted_scores_of(store: Path, key: RunKey, dataset: Dataset) -> tuple[float, float] | None:
+    """Return the scores by which the analysis counts a run (`counted_scores`); None of one that is not done."""
+    scores = state_of(store, key).scores
+    if scores is None or not dataset.is_own:
+        return scores
+    with contextlib.suppress(ResultsError):  # as results.json has them
+        return counted_scores(record_of(folder_of(store, key)), dataset, PAPER, scores)
+    return scores
 
 
 COMPLETE, FAILED, BUSY = 0, 3, 4
@@ -239,7 +237,10 @@ def status_table(cells: Sequence[CellStatus], datasets: Sequence[str]) -> str:
     """Return cells as a table, models x datasets, then why runs failed, and a line for all."""
     rows = [["model", *datasets]]
     for model in dict.fromkeys(cell.model for cell in cells):
-        rows.append([model, *(_word(cell) for cell in cells if cell.model == model)])
+        rows.append([model])
+        for cell in (cell for cell in cells if cell.model == model):
+            word = "done" if cell.done == cell.runs else f"{cell.done}/{cell.runs}"
+            rows[-1].append(word + (f"!{len(cell.failed)}" if cell.failed else "") + "*" * cell.running)
     lines = plain_table(rows, numbers=range(1, len(rows[0])))
     for cell in cells:
         lines += [f"failed: {cell.model} {cell.dataset} {run}: {why}" for run, why in cell.failed.items()]
@@ -247,8 +248,3 @@ def status_table(cells: Sequence[CellStatus], datasets: Sequence[str]) -> str:
     done, failed = sum(cell.done for cell in cells), sum(len(cell.failed) for cell in cells)
     lines.append(f"{done} of {total} runs done, {failed} failed, {total - done - failed} missing")
     return "\n".join(lines)
-
-
-def _word(cell: CellStatus) -> str:
-    word = "done" if cell.done == cell.runs else f"{cell.done}/{cell.runs}"
-    return word + (f"!{len(cell.failed)}" if cell.failed else "") + ("*" if cell.running else "")

@@ -34,9 +34,9 @@ from benchmarks.runs import (
 from benchmarks.sweep.keep import Keeper
 from benchmarks.sweep.preflight import check_labels
 from benchmarks.sweep.run_jobs import RunJob
-from benchmarks.sweep.status import counted_scores, folder_of, state_of
+from benchmarks.sweep.status import counted_scores_of, folder_of, state_of
 from benchmarks.tasks.base import Evaluator, Setting, TaskModel
-from benchmarks.tasks.families import family_of, fine_tuning_steps, objective_of
+from benchmarks.tasks.families import family_of, fine_tuning_steps, new_model, objective_of
 from common.description import description_hash
 from common.errors import UserError
 from common.files import sha256_bytes, write_text
@@ -83,10 +83,8 @@ class ResettableModel:
             parameter.grad = None
         for name, tensor in self._state().items():
             tensor.copy_(self._pristine[name])
-        head = family_of(dataset).head(dataset, encoder, self.setting.pooling, self.setting.head)
-        model = TaskModel(encoder, head)
+        model = new_model(dataset, encoder, self.setting.pooling, self.setting.head, seed)
         if model.head is not None:
-            model.head.draw(encoder.init_std, seed)
             self.setting.device.place(model.head)
         return model
 
@@ -178,8 +176,10 @@ class Prepared:
         """Keep the model of a run that is written, where that is wanted; return the run's scores in words."""
         if self.keeper is not None:
             self.keeper.keep(key, model)
-        store, dataset = self.job.request.store, self.job.request.known[key.dataset]
-        found = counted_scores(store, key, dataset, state_of(store, key)) or (math.nan, math.nan)
+        found = (
+            counted_scores_of(self.job.request.store, key, self.job.request.known[key.dataset])
+            or (math.nan,) * 2
+        )
         means = (f"{split} {100 * score:.2f}" for split, score in zip(SCORED_SPLITS, found, strict=True))
         return f"{key.dataset} {', '.join(means)}"
 

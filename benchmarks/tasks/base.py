@@ -11,7 +11,7 @@ from numpy.typing import NDArray
 from torch import Tensor, nn
 
 from benchmarks.datasets.local_dataset import LocalDataset
-from benchmarks.finetuning.device import Device
+from benchmarks.finetuning.device import RunDevice
 from benchmarks.finetuning.encoders import Encoder, LoadedModel
 from benchmarks.finetuning.heads import MEAN, Head, Pooling
 from benchmarks.finetuning.trainer import Groups, TrainingLoss, example_order
@@ -25,7 +25,7 @@ class Setting:
 
     loaded: LoadedModel
     """The model and its tokenizer."""
-    device: Device
+    device: RunDevice
     """Where they are done."""
     fine_tuning: FineTuning = FINE_TUNING
     """Hyper-parameters."""
@@ -78,7 +78,7 @@ class TrainedRows:
     """Which of the dataset's examples are at hand, ascending: those that the runs use."""
 
 
-Evaluator = Callable[[TaskModel, Device], dict[str, Evaluation]]
+Evaluator = Callable[[TaskModel, RunDevice], dict[str, Evaluation]]
 """Scores a fine-tuned model on a dataset's `validation` and `test`, which are ready for any number of models."""
 
 

@@ -15,7 +15,7 @@ import pyarrow as pa
 import torch.nn.functional as F
 from numpy.typing import NDArray
 
-from benchmarks.finetuning.device import Device
+from benchmarks.finetuning.device import RunDevice
 from benchmarks.finetuning.encoders import Encoder, LoadedModel
 from benchmarks.finetuning.heads import Head, Pooling, sequence_head
 from benchmarks.finetuning.tokenization import classification_text, encode_texts, encode_words
@@ -60,7 +60,7 @@ class SequenceFamily(SupervisedFamily):
         gold = self.gold(dataset, table)
         batches = PaddedBatch.cut(_encoded(dataset, table, setting.loaded), setting.device, setting.pad)
 
-        def predicted(model: TaskModel, device: Device) -> object:
+        def predicted(model: TaskModel, device: RunDevice) -> object:
             rows, logits = zip(*predict(model, batches, device), strict=True)
             ordered = np.concatenate(logits)[np.argsort(np.concatenate(rows))]
             return self.predictions(dataset, gold, ordered)
@@ -135,7 +135,7 @@ class TokenClassification(SupervisedFamily):
         ids, words, gold = _encode(table, setting.loaded)
         batches = PaddedBatch.cut(ids, setting.device, setting.pad)
 
-        def predicted(model: TaskModel, device: Device) -> TagPredictions:
+        def predicted(model: TaskModel, device: RunDevice) -> TagPredictions:
             tokens = np.zeros(len(words), dtype=np.int64)
             for rows, logits in predict(model, batches, device):
                 for row, tags in zip(rows, logits.argmax(axis=2), strict=True):

@@ -9,9 +9,11 @@ import numpy as np
 from numpy.typing import NDArray
 
 from benchmarks.datasets.local_dataset import LocalDataset
+from benchmarks.finetuning.encoders import Encoder
+from benchmarks.finetuning.heads import Pooling
 from benchmarks.finetuning.trainer import TrainingLoss, steps_of
-from benchmarks.protocol import Dataset, FineTuning
-from benchmarks.tasks.base import Family, Setting
+from benchmarks.protocol import Dataset, FineTuning, HeadName
+from benchmarks.tasks.base import Family, Setting, TaskModel
 from benchmarks.tasks.classification import CLASSES, LABELS, VALUES, TokenClassification
 from benchmarks.tasks.question_answering import QuestionAnswering
 from benchmarks.tasks.retrieval import Retrieval
@@ -26,6 +28,16 @@ TASK_FAMILIES: Registry[Family] = Registry(
 def family_of(dataset: Dataset) -> Family:
     """Return the family of a dataset."""
     return TASK_FAMILIES[dataset.form]
+
+
+def new_model(
+    dataset: Dataset, encoder: Encoder, pooling: Pooling, head: HeadName, seed: int = 0
+) -> TaskModel:
+    """Return an encoder with a new head for a dataset, drawn from the seed; for retrieval without one."""
+    made = family_of(dataset).head(dataset, encoder, pooling, head)
+    if made is not None:
+        made.draw(encoder.init_std, seed)
+    return TaskModel(encoder, made)
 
 
 def fine_tuning_steps(dataset: LocalDataset, fine_tuning: FineTuning) -> int:

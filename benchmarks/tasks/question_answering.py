@@ -12,7 +12,7 @@ import pyarrow.compute as pc
 from numpy.typing import NDArray
 
 from benchmarks.datasets.local_dataset import LocalDataset
-from benchmarks.finetuning.device import Device
+from benchmarks.finetuning.device import RunDevice
 from benchmarks.finetuning.encoders import LoadedModel
 from benchmarks.finetuning.tokenization import Questions, Span, encode_questions
 from benchmarks.metrics.metric import AnswerPredictions
@@ -67,7 +67,7 @@ class QuestionAnswering(SupervisedFamily):
         # The positions of the first gold answer, padded as batches of four in the split's order would be.
         positions = Ragged(padded, offsets)
 
-        def predicted(model: TaskModel, device: Device) -> AnswerPredictions:
+        def predicted(model: TaskModel, device: RunDevice) -> AnswerPredictions:
             margins = _margins(model, batches, positions, device)
             more = _margins(model, window_batches, windows.ids, device)
             parts = ((questions, margins, np.arange(len(contexts))), (windows, more, long[windows.owners]))
@@ -112,7 +112,7 @@ def best_span(margins: NDArray[np.float32]) -> tuple[int, int, float]:
     return start, end, float(sums[end] - sums[start])
 
 
-def _margins(model: TaskModel, batches: list[PaddedBatch], shape: Ragged, device: Device) -> Ragged:
+def _margins(model: TaskModel, batches: list[PaddedBatch], shape: Ragged, device: RunDevice) -> Ragged:
     """Return inside minus outside logits for every position of `shape`'s rows."""
     values = np.zeros(len(shape.values), dtype=np.float32)
     for rows, logits in predict(model, batches, device):

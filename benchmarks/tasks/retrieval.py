@@ -18,7 +18,7 @@ from torch import Tensor, nn
 
 from benchmarks.datasets.local_dataset import LocalDataset
 from benchmarks.datasets.schema import NEGATIVES
-from benchmarks.finetuning.device import Device
+from benchmarks.finetuning.device import RunDevice
 from benchmarks.finetuning.heads import Pooling
 from benchmarks.finetuning.tokenization import (
     document_text,
@@ -159,7 +159,7 @@ class ContrastiveObjective(TrainedRows):
     pooling: Pooling
     """How a text becomes a vector."""
 
-    def backward(self, model: nn.Module, groups: Groups, device: Device) -> Tensor:
+    def backward(self, model: nn.Module, groups: Groups, device: RunDevice) -> Tensor:
         """Add the batch's gradient.
 
         Texts go through the model in passes; when the activations of all passes are too many, they are computed
@@ -197,7 +197,7 @@ class ContrastiveObjective(TrainedRows):
             start += len(part)
         return loss
 
-    def _loss_backward(self, vectors: Tensor, number: int, device: Device) -> Tensor:
+    def _loss_backward(self, vectors: Tensor, number: int, device: RunDevice) -> Tensor:
         """Add the gradient of a batch's vectors, so many queries first, and return the loss, detached."""
         total = torch.zeros((), device=vectors.device)
         tuning = self.fine_tuning
@@ -215,7 +215,7 @@ class ContrastiveObjective(TrainedRows):
         return total
 
     def _embed(
-        self, model: nn.Module, texts: Ragged, part: NDArray[np.int64], number: int, device: Device
+        self, model: nn.Module, texts: Ragged, part: NDArray[np.int64], number: int, device: RunDevice
     ) -> Tensor:
         width = 0
         if device.exact_micro_batches:  # queries, and documents, are padded to the longest of the batch
@@ -246,7 +246,7 @@ class RetrievalEvaluator:
     cutoff: int
     """Depth of the paper's ranking."""
 
-    def __call__(self, model: TaskModel, device: Device) -> dict[str, Evaluation]:
+    def __call__(self, model: TaskModel, device: RunDevice) -> dict[str, Evaluation]:
         """Score a fine-tuned model on both splits; the documents are embedded once for both."""
         model.eval()
         paper = {name: self.vectors(model, texts, device) for name, texts in self.paper.items()}
@@ -275,7 +275,7 @@ class RetrievalEvaluator:
         return [[self.document_ids[document] for document in row] for row in ranked]
 
     @torch.inference_mode()
-    def vectors(self, model: nn.Module, batches: Sequence[PaddedBatch], device: Device) -> Tensor:
+    def vectors(self, model: nn.Module, batches: Sequence[PaddedBatch], device: RunDevice) -> Tensor:
         """Return the unit vectors (N, H) of the texts in batches, in the order of their rows, on the device."""
         with device.embedding():
             embed = partial(pooled, self.pooling, model)

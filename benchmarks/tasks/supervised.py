@@ -19,7 +19,7 @@ from numpy.typing import NDArray
 from torch import Tensor, nn
 
 from benchmarks.datasets.local_dataset import LocalDataset, cluster_ids
-from benchmarks.finetuning.device import Device
+from benchmarks.finetuning.device import RunDevice
 from benchmarks.finetuning.encoders import Encoder, LoadedModel
 from benchmarks.finetuning.heads import Head, Pooling, token_head
 from benchmarks.finetuning.trainer import FineTuningError, Groups
@@ -60,7 +60,7 @@ class Examples:
 class SupervisedObjective(Examples, TrainedRows):
     """A loss on sequences (SC) or tokens (TC, QA), averaged within micro-batches and then over them."""
 
-    def backward(self, model: nn.Module, groups: Groups, device: Device) -> Tensor:
+    def backward(self, model: nn.Module, groups: Groups, device: RunDevice) -> Tensor:
         """Add the gradient of the mean of the micro-batches' means, whatever shares a forward pass."""
         rows = np.searchsorted(self.rows, np.concatenate(groups))
         sizes = [len(group) for group in groups]
@@ -109,7 +109,7 @@ class PaddedBatch:
 
     @classmethod
     def cut(
-        cls, ids: Ragged, device: Device, pad: int, block: int = 1, kinds: Ragged | None = None
+        cls, ids: Ragged, device: RunDevice, pad: int, block: int = 1, kinds: Ragged | None = None
     ) -> list[PaddedBatch]:
         """Cut a split into batches, longest rows first.
 
@@ -138,14 +138,14 @@ class PaddedBatch:
         return batches
 
 
-def kinds_of(kinds: Ragged | None, rows: NDArray[np.int64], device: Device) -> Tensor | None:
+def kinds_of(kinds: Ragged | None, rows: NDArray[np.int64], device: RunDevice) -> Tensor | None:
     """Return the token type ids of rows side by side, 0 on padding; None where there are none."""
     return None if kinds is None else device.tensor(kinds.padded(rows, 0).astype(np.int64))
 
 
 @torch.inference_mode()
 def predict(
-    model: nn.Module, batches: Sequence[PaddedBatch], device: Device
+    model: nn.Module, batches: Sequence[PaddedBatch], device: RunDevice
 ) -> Iterator[tuple[Any, NDArray[Any]]]:
     """Yield each batch's rows and its logits in float32, on the CPU, while a GPU computes the next batch's.
 
@@ -193,7 +193,7 @@ def in_halves(compute: Callable[..., Tensor], batch: PaddedBatch) -> Tensor:
     return torch.cat([in_halves(compute, each) for each in halves])
 
 
-Predict = Callable[[TaskModel, Device], object]
+Predict = Callable[[TaskModel, RunDevice], object]
 """Returns a fine-tuned model's predictions on a split, of the class that the task's metrics read."""
 
 
@@ -232,7 +232,7 @@ class SupervisedFamily(Family):
         splits = {name: self.split(dataset.dataset, table, dataset.labels, setting) for name, table in tables}
         clusters = {name: cluster_ids(dataset.dataset, table) for name, table in tables}
 
-        def evaluated(model: TaskModel, device: Device) -> dict[str, Evaluation]:
+        def evaluated(model: TaskModel, device: RunDevice) -> dict[str, Evaluation]:
             return {
                 name: replace(evaluate(dataset.dataset, predict(model, device)), clusters=clusters[name])
                 for name, predict in splits.items()

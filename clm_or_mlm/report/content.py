@@ -42,14 +42,14 @@ _STYLE = 'font-family="DejaVu Sans, Verdana, sans-serif" font-size="7" stroke-li
 class Picture:
     """A figure on the page."""
 
-    name: str
-    """File name without its ending."""
-    title: str
-    caption: str
-    alt: str
+    figure: DrawnFigure
     drawn: str
     """An SVG element for the page, without heading and caption."""
-    supplementary: bool
+
+    @property
+    def name(self) -> str:
+        """File name without its ending."""
+        return file_stem(self.figure.spec.name)
 
 
 @dataclass(frozen=True, kw_only=True)
@@ -124,8 +124,6 @@ class PageContent:
     missing_pictures: tuple[str, ...]
     tables: tuple[TableSection, ...]
     audit: Audit
-    n_runs: int
-    n_models: int
 
     @property
     def families(self) -> dict[str, list[FindingEntry]]:
@@ -188,8 +186,6 @@ def gather(inputs: FigureInputs, figures: Iterable[DrawnFigure]) -> PageContent:
             _section(build_table(number, scores, source=source), cells) for number in models_of_tables()
         ),
         audit=audited,
-        n_runs=0 if source.runs is None else len(source.runs),
-        n_models=0 if source.runs is None else source.runs["model"].nunique(),
     )
 
 
@@ -220,21 +216,13 @@ def _section(table: Table, audited: Mapping[tuple[int, str, str], AuditedCell]) 
 
 
 def _picture(figure: DrawnFigure) -> Picture:
-    stem = file_stem(figure.spec.name)
     svg = io.StringIO()
     with paper_style():
         mpl.rcParams["svg.fonttype"] = "none"  # text as text: it can be searched, and is small
         figure.spec.draw(figure.data, "", "").savefig(svg, format="svg", metadata={"Date": None})
     rows = csv.DictReader(io.StringIO(figure.csv))
     tips = ["\n".join(f"{name}: {value}" for name, value in row.items() if value) for row in rows]
-    return Picture(
-        name=stem,
-        title=figure.title,
-        caption=figure.caption,
-        alt=figure.alt,
-        drawn=inlined(svg.getvalue(), stem, tips),
-        supplementary=figure.spec.supplementary,
-    )
+    return Picture(figure=figure, drawn=inlined(svg.getvalue(), file_stem(figure.spec.name), tips))
 
 
 def inlined(svg: str, name: str, tips: list[str]) -> str:

@@ -76,7 +76,7 @@ def render_page(
         references=Reference,
         summary=content.audit.summary(),
         coverage=[one.caption(N_SEEDS) for one in INTERVALS.values()],
-        has_runs=content.n_runs > 0,
+        has_runs=content.source.runs is not None and len(content.source.runs) > 0,
         selection_words=content.settings.rule.words,
         provenance=_provenance(provenance),
         command=" ".join(["make", "reproduce" if files else "report", *_make_words(content)]),

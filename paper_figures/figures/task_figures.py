@@ -15,7 +15,7 @@ import pandas as pd
 from matplotlib.axes import Axes
 from matplotlib.figure import Figure
 
-from analysis.evidence.contrasts import Contrast, Term
+from analysis.claims.statements import difference
 from analysis.records import records
 from analysis.statistics.inference import ALPHA, holm
 from benchmarks.protocol import TASKS
@@ -231,19 +231,15 @@ def _with_gaps(data: pd.DataFrame, base: float, inputs: FigureInputs) -> pd.Data
         if than is None or than == model:
             gaps.append((math.nan,) * 3)
             continue
-        terms = (Term(weight=1.0, model=model, task=panel), Term(weight=-1.0, model=than, task=panel))
-        found = inputs.evidence.result(Contrast(label=f"{model} - {than}", terms=terms))
+        found = inputs.evidence.result(difference(f"{model} - {than}", model, than, panel))
         gaps.append((found.effect, found.low, found.high))
     return data.assign(**dict(zip(GAPS, zip(*gaps, strict=True), strict=True)))
 
 
 def _clearly(pairs: Sequence[tuple[str, str, str]], inputs: FigureInputs) -> list[bool]:
     """Return whether on a task a model is clearly above another, after Holm's adjustment over all pairs."""
-    ps = []
-    for task, model, than in pairs:
-        terms = (Term(weight=1.0, model=model, task=task), Term(weight=-1.0, model=than, task=task))
-        ps.append(inputs.evidence.result(Contrast(label=f"{model} - {than}", terms=terms)).p_for)
-    return [bool(p <= ALPHA) for p in holm(ps)]
+    asked = (difference(f"{model} - {than}", model, than, task) for task, model, than in pairs)
+    return [bool(p <= ALPHA) for p in holm([inputs.evidence.result(one).p_for for one in asked])]
 
 
 def _with_clear(

@@ -114,12 +114,6 @@ def _across_tasks(assessment: Assessment, finding: str) -> pd.DataFrame:
     return grouped
 
 
-def _spread(q: float, p: float, i_squared: float) -> str:
-    if math.isnan(q):
-        return ""
-    return f"Q {q:.1f} (p {format_p(p)}), I\u00b2 {i_squared:.0%}".replace("%", "\u00a0%")
-
-
 @dataclass(frozen=True, kw_only=True)
 class _Contrast:
     """A contrast on every dataset: a title and a row for each."""
@@ -226,8 +220,9 @@ class _Forest(FigureSpec):
                     rows, "dataset", "effect", "low", "high", "says"
                 )
             )
-            spread = _spread(first["q"], first["q_p"], first["i_squared"])
-            parts.append(f"{label} (claimed {first['claimed']}): {each}{f'; {spread}' if spread else ''}.")
+            q, p, share = first["q"], format_p(first["q_p"]), 100 * first["i_squared"]
+            spread = "" if math.isnan(q) else f"; Q {q:.1f} (p {p}), I\u00b2 {share:.0f}\u00a0%"
+            parts.append(f"{label} (claimed {first['claimed']}): {each}{spread}.")
         return (
             f"Forest plot of {data['id'].iloc[0]} by dataset. {' '.join(parts)} {data['sentences'].iloc[0]}"
         )

@@ -17,7 +17,7 @@ from transformers import (
 )
 
 import pretraining.model.modeling  # noqa: F401  (registers the encoder with AutoModel)
-from benchmarks.finetuning.device import Device, choose_device
+from benchmarks.finetuning.device import RunDevice, choose_device
 from benchmarks.finetuning.encoders import load
 from benchmarks.sweep.work import ResettableModel
 from benchmarks.tasks.base import Setting
@@ -83,7 +83,7 @@ def make_config(kind: str, *, vocab: int, positions: int = 512, hidden: int = 32
     raise AssertionError(kind)
 
 
-def resettable_of(folder: Path, device: Device = CPU) -> ResettableModel:
+def resettable_of(folder: Path, device: RunDevice = CPU) -> ResettableModel:
     """The model of a folder on a device, with the paper's settings."""
     return ResettableModel(Setting(loaded=load(str(folder)), device=device))
 

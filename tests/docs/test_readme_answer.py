@@ -26,7 +26,14 @@ def numbers(text: str) -> set[str]:
 @pytest.fixture
 def printed(published: Answer) -> set[str]:
     """The numbers of the sentences that `claims --format markdown` and the report print."""
-    return numbers(" ".join(published.sentences))
+    said = (
+        published.headline,
+        published.pretraining,
+        *published.splits,
+        *published.cautions,
+        published.findings,
+    )
+    return numbers(" ".join(said))
 
 
 def test_each_number_of_the_answer_is_printed_by_a_command(printed: set[str]) -> None:

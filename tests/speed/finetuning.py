@@ -33,7 +33,7 @@ from transformers import (
 )
 
 from benchmarks.finetuning import trainer
-from benchmarks.finetuning.device import Device, choose_device
+from benchmarks.finetuning.device import RunDevice, choose_device
 from benchmarks.finetuning.encoders import Encoder
 from benchmarks.finetuning.heads import MEAN, SequenceHead, TokenHead
 from benchmarks.finetuning.trainer import TrainingLoss
@@ -74,7 +74,7 @@ class Given:
     """A class a token; that of the first counts where texts have one."""
     queries: Ragged | None
     """Of retrieval, whose documents are `ids`."""
-    device: Device
+    device: RunDevice
     steps: int
     read: Callable[[], dict[str, int]]
     trace: bool

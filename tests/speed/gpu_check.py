@@ -25,7 +25,7 @@ import torch
 import torch.nn.functional as F
 from torch import nn
 
-from benchmarks.finetuning.device import Device, choose_device
+from benchmarks.finetuning.device import RunDevice, choose_device
 from benchmarks.finetuning.trainer import Groups, example_order, fine_tune
 from benchmarks.protocol import FINE_TUNING
 from common.cli import call, program, run
@@ -169,14 +169,14 @@ class MarkedWords:
         micro = FINE_TUNING.micro_batch
         return example_order(self.size, seed, micro, FINE_TUNING.batch // micro)
 
-    def logits(self, model: nn.Module, rows: torch.Tensor, device: Device) -> torch.Tensor:
+    def logits(self, model: nn.Module, rows: torch.Tensor, device: RunDevice) -> torch.Tensor:
         """Return the logits of some examples."""
         place = device.torch_device
         with device.autocast():
             found: torch.Tensor = model(self.tokens[rows].to(place), self.mask[rows].to(place))
         return found.float()
 
-    def backward(self, model: nn.Module, groups: Groups, device: Device) -> torch.Tensor:
+    def backward(self, model: nn.Module, groups: Groups, device: RunDevice) -> torch.Tensor:
         """Add the gradient of the mean of the micro-batches' means, which are of one size, and return that mean."""
         rows = torch.from_numpy(np.concatenate(groups))
         labels = self.labels[rows].to(device.torch_device)
@@ -203,7 +203,7 @@ class Classifier(nn.Module):
         return logits
 
 
-def one_run(lr: float, seed: int, device: Device) -> tuple[tuple[float, ...], float]:
+def one_run(lr: float, seed: int, device: RunDevice) -> tuple[tuple[float, ...], float]:
     """Return the losses of a fine-tuning, and its accuracy on held-out examples."""
     torch.manual_seed(seed)
     model, held_out = Classifier(), MarkedWords(256, 1)

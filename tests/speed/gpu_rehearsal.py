@@ -112,14 +112,14 @@ def without_numbers() -> None:
     import torch
 
     from benchmarks.finetuning import trainer
-    from benchmarks.finetuning.device import Device
+    from benchmarks.finetuning.device import RunDevice
     from pretraining.training.log import LogWriter
 
     torch.backends.cuda.enable_cudnn_sdp(False)
     math.isfinite = lambda value: True  # type: ignore[assignment]
     trainer._check_finite = lambda losses: None
-    fetch = Device.fetch
-    Device.fetch = lambda device, tensor: partial(zeros, fetch(device, tensor))  # type: ignore[method-assign]
+    fetch = RunDevice.fetch
+    RunDevice.fetch = lambda device, tensor: partial(zeros, fetch(device, tensor))  # type: ignore[method-assign]
     write = LogWriter.write
     LogWriter.write = lambda log, row: write(log, {**row, "loss": 1.0, "grad_norm": 1.0})  # type: ignore[method-assign]
     # DDP compares the ranks' parameters by what a kernel would have put where it reads.

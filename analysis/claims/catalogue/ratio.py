@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import itertools
 from collections.abc import Sequence
+from functools import partial
 
 import numpy as np
 
@@ -41,6 +42,10 @@ def _slope(
     ]
 
 
+_slopes = partial(weighted, unit="points per 10 % masking")
+"""The contrast of slopes, as `_slope` gives them."""
+
+
 def _two_lines(size: str, task: str) -> AtLeast:
     """Return Simonsohn's test with the break at either inner ratio, which belongs to both lines."""
     return any_of(
@@ -48,16 +53,14 @@ def _two_lines(size: str, task: str) -> AtLeast:
         [
             both_of(
                 f"falls to {ratio} % and rises from there on {task}, {size}",
-                weighted(
+                _slopes(
                     f"slope on {task}, {size}, break at {ratio} %: before",
                     _slope(size, task, ratios=RATIOS[: place + 1]),
                     **BELOW,
-                    unit=_SLOPE,
                 ),
-                weighted(
+                _slopes(
                     f"slope on {task}, {size}, break at {ratio} %: after",
                     _slope(size, task, ratios=RATIOS[place:]),
-                    unit=_SLOPE,
                 ),
             )
             for place, ratio in list(enumerate(RATIOS))[1:-1]
@@ -90,14 +93,10 @@ def _some_ratio_beaten() -> AtLeast:
     )
 
 
-_SLOPE = "points per 10 % masking"
-
-
 _SLOPES_BY_SIZE = [
-    weighted(
+    _slopes(
         f"slope on {task}, {large} - {small}",
         [*_slope(large, task), *_slope(small, task, -1.0)],
-        unit=_SLOPE,
     )
     for task in ALL
     for small, large in itertools.pairwise(SIZES)
@@ -124,10 +123,9 @@ FINDINGS = (
         reported=(
             all_of("the slope increases on every task, with every step of size", _SLOPES_BY_SIZE),
             *(
-                weighted(
+                _slopes(
                     f"slope on {task}, {SIZES[-1]} - {SIZES[0]}",
                     [*_slope(SIZES[-1], task), *_slope(SIZES[0], task, -1.0)],
-                    unit=_SLOPE,
                 )
                 for task in ALL
             ),
@@ -141,7 +139,7 @@ FINDINGS = (
         family="ratio",
         body=all_of(
             "the slope on IR is positive",
-            [weighted(f"slope on IR, {size}", _slope(size, "IR"), unit=_SLOPE) for size in SIZES],
+            [_slopes(f"slope on IR, {size}", _slope(size, "IR")) for size in SIZES],
         ),
     ),
     Finding(
@@ -151,10 +149,7 @@ FINDINGS = (
         family="ratio",
         body=all_of(
             "the slope at 210m is negative",
-            [
-                weighted(f"slope on {task}, 210m", _slope("210m", task), **BELOW, unit=_SLOPE)
-                for task in ("TC", "QA")
-            ],
+            [_slopes(f"slope on {task}, 210m", _slope("210m", task), **BELOW) for task in ("TC", "QA")],
         ),
     ),
     Finding(
@@ -167,16 +162,14 @@ FINDINGS = (
             [
                 both_of(
                     f"U on {task}, {size}",
-                    weighted(
+                    _slopes(
                         f"slope at {RATIOS[0]} % on {task}, {size}",
                         _slope(size, task, degree=2, at=RATIOS[0]),
                         **BELOW,
-                        unit=_SLOPE,
                     ),
-                    weighted(
+                    _slopes(
                         f"slope at {RATIOS[-1]} % on {task}, {size}",
                         _slope(size, task, degree=2, at=RATIOS[-1]),
-                        unit=_SLOPE,
                     ),
                 )
                 for size in ("610m", "1b")

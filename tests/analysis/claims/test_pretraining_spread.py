@@ -7,6 +7,7 @@ import numpy as np
 import pytest
 from scipy import stats
 
+from analysis.claims.assessment import assess
 from analysis.claims.catalogue import FINDINGS
 from analysis.claims.pretraining_spread import (
     SHARED_LUCK,
@@ -18,7 +19,6 @@ from analysis.claims.pretraining_spread import (
 from analysis.claims.statements import comparisons, difference, trunk_of, weighted
 from analysis.evidence.evidence import Settings
 from analysis.precision.components import components_table
-from analysis.sensitivity.overturning import evidence_of
 from analysis.sources import PUBLISHED, Source
 from pretraining.models import MODELS
 from tests.analysis.comparisons.given import MADE_UP, REAL, best_runs, drawn
@@ -73,7 +73,7 @@ def test_no_p_falls_and_no_interval_narrows_with_a_spread(interval: str, seeds: 
     """Also with two seeds, whose one degree of freedom an added variance multiplies."""
     runs = best_runs(drawn({REAL: 0.5, MADE_UP: 0.0}))
     kept = runs[runs["seed"].rank(method="dense") <= seeds]
-    found = evidence_of(Source(label="x", runs=kept), Settings(interval=interval))
+    found = assess(Source(label="x", runs=kept), Settings(interval=interval)).result_of
     spreads = (0.0, 1e-3, 0.05, 0.2, 1.0, 5.0)
     moved = [with_pretraining_spread(found, sd, MODELS_APART)(GAP) for sd in spreads]
     ps, widths = [one.p_for for one in moved], [one.high - one.low for one in moved]

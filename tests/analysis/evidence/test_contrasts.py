@@ -48,19 +48,8 @@ def test_a_contrast_names_each_model_task_and_place_once() -> None:
 def test_a_region_is_open(
     asked: Contrast | Spread, words: str, is_range: bool, held: tuple[float, ...], not_held: tuple[float, ...]
 ) -> None:
-    assert (asked.region, asked.is_range, asked.ends) == (words, is_range, (asked.low, asked.high))
+    assert (asked.region, asked.is_range) == (words, is_range)
     assert all(asked.holds(effect) for effect in held) and not any(asked.holds(effect) for effect in not_held)
-
-
-@pytest.mark.parametrize(
-    ("low", "high", "outside"),
-    [(-3, -1.1, True), (-3, -1.0, False), (-3, 0, False), (2.0, 5, False), (2.1, 5, True), (-3, 5, False)],
-)
-def test_an_interval_is_outside_when_it_does_not_touch_the_region(
-    low: float, high: float, outside: bool
-) -> None:
-    assert Result(comparison=RANGE, low=low, high=high).outside == outside
-    assert not Result(comparison=RANGE, low=low, high=high, missing="no runs").outside
 
 
 def test_what_is_missing_is_no_evidence_for_or_against() -> None:

@@ -19,7 +19,7 @@ def published() -> Sensitivity:
 @cache
 def overturned() -> dict[str, Overturned]:
     """What overturns each verdict, by claim."""
-    return {one.id: one for one in published().overturned}
+    return {one.main.id: one for one in published().overturned}
 
 
 def analyses() -> pd.DataFrame:

@@ -15,7 +15,7 @@ def test_every_claim_has_its_verdict_and_only_a_decided_one_can_be_overturned() 
     assert list(overturned()) == list(FINDINGS)
     for one in overturned().values():
         assert one.decided == (one.spread["models"] is not None)
-    assert {name for name, one in overturned().items() if one.outcome.name == "holds"} == {
+    assert {name for name, one in overturned().items() if one.main.outcome == "holds"} == {
         "F1", "F2", "F5a", "F5b", "F5c", "F9", "F16",
     }  # fmt: skip
 
@@ -33,9 +33,9 @@ def test_the_spread_is_the_first_that_overturns(name: str, sharing: str) -> None
 
 def test_parts_and_means_at_each_spread_are_those_of_the_claim() -> None:
     f8 = overturned()["F8"].moved
-    assert [f8["models", sd].hold for sd in MOVED] == [6, 5, 2, 1, 1]
+    assert [f8["models", sd][0].holds_in for sd in MOVED] == [6, 5, 2, 1, 1]
     for sharing in SHARED_LUCK:
-        widths = [mean.high - mean.low for sd in MOVED if (mean := f8[sharing, sd].mean)]
+        widths = [mean.high - mean.low for sd in MOVED if (mean := f8[sharing, sd][1])]
         assert len(widths) == len(MOVED) and widths == sorted(widths)
     # A difference of gaps over tasks loses what moves all tasks of a trunk alike.
     assert overturned()["F2"].spread["trunks and tasks"] is None

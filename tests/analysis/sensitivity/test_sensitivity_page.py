@@ -86,6 +86,6 @@ def test_an_interval_without_standard_errors_leaves_them_to_students_t(
         sensitivity_of(runs, Settings(interval=name, resamples=200)) for name in ("t", "bootstrap")
     )
     first = by_t.overturned[0]
-    assert first.outcome.name == "holds" and (first.spread["models"] or 0) > 0.1
+    assert first.main.outcome == "holds" and (first.spread["models"] or 0) > 0.1
     assert by_bootstrap.overturned[0] == first
     assert "Student's t" in by_bootstrap.tests[-1]

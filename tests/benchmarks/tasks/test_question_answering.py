@@ -8,7 +8,7 @@ from hypothesis import given
 from hypothesis import strategies as st
 
 from benchmarks.datasets.local_dataset import table
-from benchmarks.finetuning.device import Device
+from benchmarks.finetuning.device import RunDevice
 from benchmarks.finetuning.tokenization import encode_questions
 from benchmarks.metrics.metric import Evaluation, evaluate
 from benchmarks.protocol import get_dataset
@@ -17,7 +17,7 @@ from benchmarks.tasks.supervised import Predict
 from tests.benchmarks.tasks.oracle import CONTEXT, CPU, TOKENIZER, Oracle, setting
 
 
-def evaluated(split: Predict, model: Oracle, device: Device) -> Evaluation:
+def evaluated(split: Predict, model: Oracle, device: RunDevice) -> Evaluation:
     return evaluate(get_dataset("squad_v2"), split(model, device))
 
 
