@@ -134,8 +134,8 @@ def main(argv: Sequence[str], prefix: str = "python -m clm_or_mlm") -> int:
     if len(wanted) == 1 and wanted[0] not in COMMANDS and (verbs := _verbs_of(wanted[0], COMMANDS)):
         title = f"Commands of {wanted[0]}"
         return call(_list(f"{prefix} {wanted[0]}", {title: verbs}, every=True), ["--help"])
-    if words[0] == "figure":
-        # What is imported for a picture stays: looking through it for garbage would be a tenth of the time.
+    if (command := COMMANDS.get(words[0])) and command.function.startswith(_SMALL):
+        # What is imported and drawn stays: looking through it for garbage would be a tenth of the time.
         gc.set_threshold(100_000)
     try:
         return call(app_of(words, prefix), words)

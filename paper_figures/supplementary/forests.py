@@ -126,7 +126,7 @@ class _Contrast:
 
     @classmethod
     def of(cls, rows: pd.DataFrame) -> _Contrast:
-        """Return the contrast of these rows of the data, signed so that right supports."""
+        """Return the contrast of these rows of the data."""
         label, claimed, task = str(rows["contrast"].iloc[0]), str(rows["claimed"].iloc[0]), ""
         if gap := re.search(r"gap on \w+ - gap on (\w+)", label):
             task = gap[1]
@@ -135,7 +135,7 @@ class _Contrast:
         first, *rest = label.split(", ")
         words = [f"-({first})" if claimed == "< 0" else first, *rest]
         words += [] if claimed in ("> 0", "< 0") else [f"claimed {claimed}"]
-        return cls(words=tuple(word.replace("-", "\u2212") for word in words), task=task, rows=signed(rows))
+        return cls(words=tuple(word.replace("-", "\u2212") for word in words), task=task, rows=rows)
 
 
 def _columns(contrasts: Sequence[_Contrast]) -> list[tuple[str, list[_Contrast]]]:
@@ -151,11 +151,12 @@ def _draw_contrast(ax: Axes, row: float, rows: pd.DataFrame) -> None:
     first, last = ax.get_xlim()
     ends = max(rows["region_low"].iloc[0], first), min(rows["region_high"].iloc[0], last)
     ax.fill_betweenx([row - 0.5, row + len(rows) - 0.5], *ends, color=LIGHT, linewidth=0)
-    for place, (at, found) in enumerate(rows.iterrows()):
-        color, (marker, size) = VERDICT[found["says"]], _MARKS[found["dataset"] == AVERAGE]
-        ax.plot([found["low"], found["high"]], [row + place] * 2, color=color, linewidth=1.2)
-        ax.plot([found["effect"]], [row + place], marker=marker, markersize=size, markeredgecolor=color,
-                markerfacecolor=color if found["counted"] in _COUNTS else WHITE, linestyle="none", zorder=3,
+    drawn = records(rows.assign(at=rows.index), "at", "dataset", "effect", "low", "high", "says", "counted")
+    for place, (at, dataset, effect, low, high, says, counted) in enumerate(drawn):
+        color, (marker, size) = VERDICT[says], _MARKS[dataset == AVERAGE]
+        ax.plot([low, high], [row + place] * 2, color=color, linewidth=1.2)
+        ax.plot([effect], [row + place], marker=marker, markersize=size, markeredgecolor=color,
+                markerfacecolor=color if counted in _COUNTS else WHITE, linestyle="none", zorder=3,
                 gid=point_id(at))  # fmt: skip
 
 
@@ -176,7 +177,8 @@ class _Forest(FigureSpec):
         return f"{self.title}: {counted_verdict(main)}"
 
     def draw(self, data: pd.DataFrame, heading: str, caption: str) -> Figure:
-        contrasts = [_Contrast.of(rows) for _, rows in data[data["drawn"]].groupby("contrast", sort=False)]
+        drawn = signed(data[data["drawn"]])  # right supports
+        contrasts = [_Contrast.of(rows) for _, rows in drawn.groupby("contrast", sort=False)]
         columns = _columns(contrasts)
         common = set.intersection(*(set(one.words) for one in contrasts))
         titled = any(not common.issuperset(one.words) for one in contrasts)

@@ -28,11 +28,13 @@ from typing import TYPE_CHECKING, Any
 
 import numpy as np
 import numpy.typing as npt
+import orjson
 import tiktoken
 import tokenizers
 from tokenizers import decoders, models, pre_tokenizers, trainers
 
 from common.errors import UserError, first_line
+from common.files import sha256_bytes
 from common.packed import unzstd
 from common.reading import MOST_BYTES, read_bounded
 from pretraining.data.tokenizer_files import (
@@ -84,16 +86,14 @@ class TextTokenizer:
     @cached_property
     def sha256(self) -> str:
         """Hash of everything that the ids depend on, independent of the file's layout."""
-        content = json.loads(self._json)
-        content.pop("padding", None)
-        content.pop("truncation", None)
+        content = {key: part for key, part in self._content.items() if key not in ("padding", "truncation")}
         text = json.dumps(content, sort_keys=True, separators=(",", ":"))
         return hashlib.sha256(text.encode()).hexdigest()
 
     @cached_property
     def unknown_id(self) -> int | None:
         """What stands for text that no token has; None where the tokenizer has no such token."""
-        model = json.loads(self._json)["model"]
+        model = self._content["model"]
         number = model.get("unk_id", self.inner.token_to_id(model.get("unk_token") or ""))
         return None if number is None else int(number)
 
@@ -101,7 +101,9 @@ class TextTokenizer:
     def twin(self) -> tiktoken.Encoding | None:
         """tiktoken's encoder of the same ids, which is several times as fast; None when there is none."""
         if self.ranks is None:
-            return tiktoken_twin(json.loads(self._json))
+            # The model is the last of its fields, and no text in it has a quotation mark that is not escaped.
+            model = sha256_bytes(self._json.partition('"model":')[2].encode())
+            return tiktoken_twin(self._content, of_ranks=model == LLAMA3_MODEL)
         return _twin(
             self.ranks, {token.content: i for i, token in self.inner.get_added_tokens_decoder().items()}
         )
@@ -136,6 +138,11 @@ class TextTokenizer:
     @cached_property
     def _json(self) -> str:
         return str(self.inner.to_str())
+
+    @cached_property
+    def _content(self) -> dict[str, Any]:
+        content: dict[str, Any] = orjson.loads(self._json)
+        return content
 
     def save(self, folder: Path, *, max_length: int = 2048) -> None:
         """Write a folder that `transformers.AutoTokenizer` loads, each file atomically."""
@@ -247,7 +254,7 @@ def text_tokenizer(
     # Begin and end of text are put by this project alone, never by the tokenizer's own template.
     content = {**files.content, "post_processor": None}
     try:
-        inner = tokenizers.Tokenizer.from_str(json.dumps(content))
+        inner = tokenizers.Tokenizer.from_str(orjson.dumps(content).decode())
     except (KeyboardInterrupt, SystemExit):
         raise
     except BaseException as error:  # where the library's Rust panics, what it raises is no Exception
@@ -376,7 +383,11 @@ def bpe_model(ranks: Mapping[bytes, int]) -> models.BPE:
     return models.BPE(vocab=vocabulary, merges=_merges(vocabulary), ignore_merges=True)
 
 
-def tiktoken_twin(content: Mapping[str, Any]) -> tiktoken.Encoding | None:
+LLAMA3_MODEL = "e04a4858019da455612d3e9af50e8e8a0d984609e4d1a22146f1508e11b1fefc"
+"""SHA-256 of Llama 3's model as the `tokenizers` package writes it: the merges of its ranks, as a test finds."""
+
+
+def tiktoken_twin(content: Mapping[str, Any], *, of_ranks: bool = False) -> tiktoken.Encoding | None:
     """Return tiktoken's encoder of the same ids, or None when the tokenizer is not exactly of that kind.
 
     Of that kind is what `bpe_model` makes of ranks under Llama 3's split: Llama 3's own `tokenizer.json` is, a
@@ -384,6 +395,7 @@ def tiktoken_twin(content: Mapping[str, Any]) -> tiktoken.Encoding | None:
 
     Args:
         content: a `tokenizer.json` as the `tokenizers` package writes it.
+        of_ranks: whether its model is known to be one of ranks, which takes a second to find.
     """
     parts = (content["pre_tokenizer"] or {}).get("pretokenizers", ())
     cut = [{key: value for key, value in part.items() if key != "trim_offsets"} for part in parts]
@@ -393,11 +405,13 @@ def tiktoken_twin(content: Mapping[str, Any]) -> tiktoken.Encoding | None:
     byte_of = {letter: byte for byte, letter in enumerate(_byte_letters())}
     try:
         vocabulary = content["model"]["vocab"].items()
-        ranks = {bytes(byte_of[letter] for letter in token): rank for token, rank in vocabulary}
+        ranks = {bytes([byte_of[letter] for letter in token]): rank for token, rank in vocabulary}
     except (AttributeError, KeyError):
         return None
     if len(special) < len(content["added_tokens"]) or not _are_ranks(ranks):
         return None
+    if of_ranks:
+        return _twin(ranks, special)
     # Building the whole model of the ranks to compare with would take three times as long.
     bare = json.loads(tokenizers.Tokenizer(models.BPE(ignore_merges=True)).to_str())["model"]
     merges = [[*pair] for pair in _merges(content["model"]["vocab"])]

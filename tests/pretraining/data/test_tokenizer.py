@@ -24,6 +24,7 @@ from clm_or_mlm.__main__ import main
 from common.errors import UserError
 from pretraining.data.corpus import Document, open_source
 from pretraining.data.tokenizer import (
+    LLAMA3_MODEL,
     LLAMA3_SPLIT,
     TextTokenizer,
     _assemble,
@@ -126,6 +127,12 @@ def test_llama3_ids_are_tiktokens_and_those_of_tokenizers_on_real_text(tmp_path:
     for text, ids in zip(texts, ours.encode_batch(texts), strict=True):
         assert ids[:-1].tolist() == reference.encode_ordinary(text) == slowly(ours, text)
     ours.save(tmp_path)
+    # What is known by its hash is what the comparison of all merges finds.
+    model = ours.inner.to_str().partition('"model":')[2]
+    assert hashlib.sha256(model.encode()).hexdigest() == LLAMA3_MODEL
+    compared, known = tiktoken_twin(json.loads(ours.inner.to_str())), load_tokenizer(str(tmp_path)).twin
+    assert compared is not None and known is not None
+    assert compared._mergeable_ranks == known._mergeable_ranks == reference._mergeable_ranks
     hub = AutoTokenizer.from_pretrained(tmp_path)
     assert hub(texts[-1])["input_ids"] == reference.encode_ordinary(texts[-1])
     assert hub.convert_tokens_to_ids("<|mask|>") == 128_002
