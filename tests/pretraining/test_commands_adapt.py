@@ -308,6 +308,29 @@ def test_a_damaged_file_of_a_start_is_named_by_every_command_that_reads_it(
     assert not out.exists()
 
 
+def test_a_checkpoint_is_exported_when_small_files_of_its_start_were_mended(
+    place: Path, checkpoint: Path, tmp_path: Path, caplog: pytest.LogCaptureFixture
+) -> None:
+    start, out = shutil.copytree(place / "start", tmp_path / "start"), tmp_path / "out"
+    path = start / "tokenizer_config.json"
+    path.write_text(json.dumps(json.loads(path.read_text()) | {"model_max_length": 7}))
+    words = [
+        "pretraining",
+        "export",
+        f"{checkpoint}",
+        "--data",
+        f"{place}/shards",
+        "--start",
+        f"{start}",
+        "--out",
+    ]
+    main([*words, f"{out}"])
+    assert "its tokenizer's files have changed since" in caplog.text and len(checked_encoder(out)) == 3
+    _config(rms_norm_eps=1e-3)(start)
+    with refused("was not trained from", start):
+        main([*words, f"{tmp_path}/other"])
+
+
 _NO_TOKENIZERS = (
     {}, {"added_tokens": {}}, {"added_tokens": [1]}, {"added_tokens": [{"id": 1}]}, {"added_tokens": []},
     {"added_tokens": [{"id": "a", "content": "b"}], "model": {}}, {"added_tokens": [], "model": []},
