@@ -289,7 +289,7 @@ def _from_json(name: str, number: int, before: int, line: bytes, field: str) -> 
             f"{where} has no {field!r}; it has {', '.join(row) or 'no keys'}; name the text's key with --text-field"
         )
     is_array = line.lstrip().startswith(b"[")
-    what, how = ("begins a JSON array", ".[]") if is_array else ("is not a JSON object", ".")
+    what, how = ("begins a JSON array", "'.[]'") if is_array else ("is not a JSON object", ".")
     raise UserError(f"{where} {what}; one object with {field!r} a line is needed (`jq -c {how}` writes it)")
 
 

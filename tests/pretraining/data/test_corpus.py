@@ -144,7 +144,7 @@ def test_groups_hold_all_documents(tmp_path: Path) -> None:
         ("a.json", b'{\n "text": "x"\n}\n', r"line 1 is not a JSON object; .*jq -c \.`"),
         ("a.json", b'\xef\xbb\xbf"x"\n', "line 1 is not a JSON object"),
         ("a.jsonl", b'{"body": "x"}\n', "line 1 has no 'text'; it has body"),
-        ("a.jsonl", b"\n[1]\n", r"line 2 begins a JSON array; .*jq -c \.\[\]"),
+        ("a.jsonl", b"\n[1]\n", r"line 2 begins a JSON array; .*jq -c '\.\[\]'`"),
         ("a.jsonl", b'{"text": ["x"]}\n', r"line 1 has a list in 'text', not text; change --text-field"),
         ("a.jsonl.gz", b"no gzip", "cannot be read: .*; fetch it again"),
         ("a.jsonl.zst", b"no zstd", "cannot be read"),
