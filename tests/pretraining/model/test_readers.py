@@ -76,7 +76,9 @@ def test_llama_cpp_converts_an_export(kind: str, tmp_path: Path) -> None:
 
 
 _BLOCK = re.search(
-    r"```python\n(# ONNX.*?)```", Path("docs/build-an-encoder.md").read_text("utf-8"), re.DOTALL
+    r"```python\n(# ONNX.*?)```",
+    (Path(__file__).parents[3] / "docs/build-an-encoder.md").read_text("utf-8"),
+    re.DOTALL,
 )
 
 
