@@ -9,7 +9,7 @@ from typing import Any
 
 from common.errors import UserError, first_line, nearest
 from common.files import sha256_bytes, sha256_file
-from common.reading import inside, read_bounded, read_json
+from common.reading import MOST_BYTES, inside, read_bounded, read_json, refuse_pointer, strict_json
 
 _TOKENIZER = (
     "tokenizer.json", "tokenizer_config.json", "special_tokens_map.json", "added_tokens.json", "vocab.json",
@@ -133,6 +133,31 @@ def licence_of(folder: Path) -> str:
         if found:
             return found.get("license_name") or found["license"]
     return ""
+
+
+def weight_types(folder: Path) -> dict[str, str]:
+    """Return the type of each tensor of a folder's safetensors, such as `BF16`, by the heads of the files alone.
+
+    Raises:
+        UserError: a file is damaged, or a Git LFS pointer.
+    """
+    found: dict[str, str] = {}
+    for path in sorted(folder.glob("*.safetensors")):
+        with path.open("rb") as raw:
+            start = raw.read(64)
+            refuse_pointer(path, start)
+            length = int.from_bytes(start[:8], "little")
+            raw.seek(8)
+            try:
+                head = strict_json(raw.read(length if length < MOST_BYTES else 0))
+                head.pop("__metadata__", None)
+                found |= {name: str(tensor["dtype"]) for name, tensor in head.items()}
+                end = 8 + length + max((tensor["data_offsets"][1] for tensor in head.values()), default=0)
+            except (ValueError, KeyError, TypeError, AttributeError, IndexError):
+                raise UserError(f"{path} is no safetensors file; {_AGAIN}") from None
+        if (size := path.stat().st_size) != end:
+            raise UserError(f"{path} has {size:,} bytes in place of {end:,}; {_AGAIN}")
+    return found
 
 
 def weights_hash(folder: Path, *, code: bool = False) -> str:

@@ -18,7 +18,7 @@ _VARIABLE = re.compile(
 """A variable of the environment: WANDB_API_KEY=..."""
 _OPTION = re.compile(rf"(?P<name>--(?:[a-z]+-)*{_SECRETS}[ =])[^\s'\"]+", re.IGNORECASE)
 _IN_TEXT = re.compile(
-    rf"(?P<name>(?<![a-z0-9_-]){_SECRETS}(?:[\"']\s*:\s*[\"']|:\s+)|\bwandb login )[^\s'\",}}]+",
+    rf"(?P<name>(?<![a-z0-9_-])(?<!= ){_SECRETS}(?:[\"']\s*:\s*[\"']|:\s+)|\bwandb login )[^\s'\",}}]+",
     re.IGNORECASE,
 )
 """In JSON, YAML or a sentence: "token": "..." or token: ...; and a command that takes it."""

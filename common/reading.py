@@ -5,6 +5,7 @@ Nothing here waits on a pipe, opens a device, or needs more memory than the file
 
 from __future__ import annotations
 
+import codecs
 import json
 import math
 import os
@@ -39,6 +40,16 @@ class BadJsonError(ValueError):
     """Content that is not the JSON it should be: the sentence says why, without the file's name."""
 
 
+def refuse_pointer(path: Path, start: bytes) -> None:
+    """Refuse what a clone without Git LFS has in place of a file, by its first bytes.
+
+    Raises:
+        UnreadableError: it is such a pointer.
+    """
+    if start.startswith(b"version https://git-lfs"):
+        raise UnreadableError(path, "is a Git LFS pointer, not the file; fetch it with `git lfs pull`")
+
+
 def open_plain(path: Path, most: int | None = None) -> int:
     """Return a descriptor for reading a regular file; pipes, devices and sockets are never waited for.
 
@@ -67,7 +78,7 @@ def read_bounded(path: Path, most: int = MOST_BYTES) -> bytes:
 
     Raises:
         FileNotFoundError: there is none.
-        UnreadableError: it is no regular file, larger than that, or cannot be read.
+        UnreadableError: it is no regular file, larger than that, a Git LFS pointer, or cannot be read.
         ChangingError: it is being written.
     """
     try:
@@ -81,6 +92,7 @@ def read_bounded(path: Path, most: int = MOST_BYTES) -> bytes:
         raise UnreadableError(path, f"cannot be read ({error.strerror})") from None
     if len(content) != before.st_size or before.st_mtime_ns != after.st_mtime_ns:
         raise ChangingError(path, "changed while it was being read")
+    refuse_pointer(path, content)
     return content
 
 
@@ -94,6 +106,10 @@ def strict_json(content: bytes, *, finite: bool = True) -> Any:
     Raises:
         BadJsonError: it is something else.
     """
+    if content.startswith(codecs.BOM_UTF8):
+        raise BadJsonError(
+            "it begins with a byte-order mark, which `sed -i '1s/^\\xEF\\xBB\\xBF//'` takes off"
+        )
     try:
         text = content.decode("utf-8")
     except UnicodeDecodeError as error:

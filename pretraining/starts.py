@@ -15,7 +15,15 @@ from pathlib import Path
 from typing import Any
 
 from common.errors import UserError
-from common.model_files import is_its_own, licence_of, read_config, resolve, tokenizer_hash, weights_hash
+from common.model_files import (
+    is_its_own,
+    licence_of,
+    read_config,
+    resolve,
+    tokenizer_hash,
+    weight_types,
+    weights_hash,
+)
 from common.reading import read_bounded
 from pretraining.data.tokenizer_files import TOKENIZER, MaskToken, TokenizerFiles, read_tokenizer
 from pretraining.paper_settings import Shape
@@ -24,13 +32,12 @@ OWN_TYPES = ("eurobert", "sl_model")
 """Values of `model_type` of our own exports and of the authors' folders."""
 _NOTICES = ("LICENSE", "LICENSE.txt", "LICENSE.md", "NOTICE")
 """Files of a start that its exports have, too."""
+_FLOATS = ("F64", "F32", "F16", "BF16")
+_QUANTISED = "its weights are quantised; give the original model, in bf16 or fp32"
 _PARTS = {
     "vision_config": "it has a part for images; give a model of text alone",
     "audio_config": "it has a part for sound; give a model of text alone",
-    **dict.fromkeys(
-        ("quantization_config", "quantization", "compression_config"),
-        "its weights are quantised; give the original model, in bf16 or fp32",
-    ),
+    **dict.fromkeys(("quantization_config", "quantization", "compression_config"), _QUANTISED),
 }
 """Fields of a configuration that no start can have, and why."""
 _CHECKPOINT = re.compile(r"step-\d{8}")
@@ -176,6 +183,9 @@ def start_of(text: str, *, revision: str | None = None) -> Start:
             f"{folder} has no safetensors; pickled weights (*.bin) are not opened: save the model with transformers' "
             "save_pretrained"
         )
+    for name, kind in weight_types(folder).items():
+        if "weight" in name and kind not in _FLOATS:
+            raise UserError(f"{folder} cannot be a start: {_QUANTISED} ({name}: {kind})")
     notices = {name: read_bounded(folder / name) for name in _NOTICES if is_its_own(folder / name)}
     return Start(
         text=text, folder=folder, config=config, tokenizer=read_tokenizer(folder), licence=licence_of(folder),

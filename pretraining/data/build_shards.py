@@ -118,7 +118,7 @@ def build(
 
 
 def _states(out: Path) -> list[Any]:
-    """Return the states of the files that finished shards were made from; an earlier version kept none."""
+    """Return the states of the files that finished shards were made from; an earlier version has none, or others."""
     try:
         record = manifests.read_manifest(
             provenance_path(out, folder=True), f"remove {out} and write the shards again"
@@ -129,15 +129,16 @@ def _states(out: Path) -> list[Any]:
 
 
 def _check_states(source: TextSource, out: Path, states: Sequence[Any], hashes: Sequence[str]) -> None:
-    """Compare the content of the files that have another place or time of change than then; those not begun may change.
+    """Compare the content of each file whose place or time of change is another or unknown; those not begun may change.
 
     Raises:
         UserError: one has other content.
     """
-    for now, then, sha256 in zip(source.states, states, hashes, strict=False):
-        if list(now) != then and sha256_file(Path(now[0])) != sha256:
+    known = [*states, *[None] * len(hashes)]
+    for file, now, then, sha256 in zip(source.files, source.states, known, hashes, strict=False):
+        if now != then and sha256_file(Path(file)) != sha256:
             raise UserError(
-                f"{now[0]} is not the text that the shards in {out} were made from; give that text, choose another "
+                f"{file} is not the text that the shards in {out} were made from; give that text, choose another "
                 "--out or remove the folder"
             )
 
@@ -233,7 +234,7 @@ def _finish(
     tokens, documents = (train[what] + validation[what] for what in ("tokens", "documents"))
     logger.info(
         "%s: %s training tokens from %s documents, %s more for validation; shards: %d; duplicates dropped: %s; tokens "
-        "a document: %s; held out: %.2g %%; letters a token: %.1f; unknown tokens: %.3g %%",
+        "a document: %s; held out: %.2g %%; %.1f letters a token; unknown tokens: %.3g %%",
         out, f"{train['tokens']:,}", f"{train['documents']:,}",
         f"{validation['documents']:,}", len(train["shards"]), f"{writer.position.duplicates:,}",
         f"{tokens / documents:,.0f}", 100 * validation["tokens"] / tokens,

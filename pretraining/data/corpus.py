@@ -7,9 +7,11 @@ group by row group, at a pinned revision.
 
 from __future__ import annotations
 
+import codecs
 import glob
 import itertools
 import json
+import os
 import re
 from collections.abc import Callable, Iterable, Iterator, Sequence
 from dataclasses import dataclass, replace
@@ -21,14 +23,14 @@ import pyarrow
 import pyarrow.parquet
 
 from common.errors import UserError, first_line
-from common.files import sha256_file
+from common.files import sha256_bytes, sha256_file
 from common.packed import ARCHIVES, plain_suffix, unpacked
+from common.reading import refuse_pointer
 
 BLANK, LINE, FILE = "blank", "line", "file"
 """What ends a document in a text file: a blank line, every line, the file alone."""
 _SAVED = ("dataset_info.json", "dataset_dict.json")
-"""Files of a folder that `datasets` saved, whose JSON is no text."""
-_POINTER = b"version https://git-lfs"
+"""Files that `datasets` writes, whose JSON is no text."""
 _HUB = re.compile(r"hf:(?P<repo>[\w.-]+/[\w.-]+)(?::(?P<config>[\w.-]+))?(?:@(?P<revision>[\w./-]+))?")
 
 
@@ -70,8 +72,8 @@ class TextSource:
     """Suffix by which files of no known one are read, such as `.txt`."""
     left_out: tuple[str, ...] = ()
     """Files of a folder or a pattern whose kind is not known."""
-    states: tuple[tuple[str, int], ...] = ()
-    """Of each local file the absolute path and the time of its last change, ns."""
+    states: tuple[str, ...] = ()
+    """Of each local file the SHA-256 of its absolute path and the time of its last change, ns."""
 
     def identity(self) -> dict[str, Any]:
         """Return what makes two sources the same without reading them: names, sizes, revision, field."""
@@ -100,6 +102,9 @@ class TextSource:
             name, start = self.files[number], row if number == file else 0
             try:
                 with _open(name) as raw:
+                    if not self.revision:
+                        refuse_pointer(Path(name), raw.read(64))
+                        raw.seek(0)
                     suffix = plain_suffix(name)
                     read = FILE_KINDS[suffix if suffix in FILE_KINDS else str(self.kind)]
                     texts = read(self, name, raw, start)
@@ -108,8 +113,10 @@ class TextSource:
             except (OSError, pyarrow.ArrowException) as error:
                 if isinstance(error, OSError) and error.errno is not None:
                     raise
-                hint = "; decompress it with `zstd -d --long=31`" if "memory" in str(error) else ""
-                raise UserError(f"{name} cannot be read: {error}{hint}") from None
+                remedy = (
+                    "decompress it with `zstd -d --long=31`" if "memory" in str(error) else "fetch it again"
+                )
+                raise UserError(f"{name} cannot be read: {str(error).rstrip('.')}; {remedy}") from None
 
 
 def _open(file: str) -> IO[bytes]:
@@ -136,7 +143,7 @@ def open_source(
 
 
 def _is_known(name: str, kind: str | None) -> bool:
-    return kind is not None or plain_suffix(name) in FILE_KINDS
+    return Path(name).name not in _SAVED and (kind is not None or plain_suffix(name) in FILE_KINDS)
 
 
 def _local_source(specs: Sequence[str], kind: str | None) -> TextSource:
@@ -148,46 +155,50 @@ def _local_source(specs: Sequence[str], kind: str | None) -> TextSource:
         files=tuple(map(str, paths)),
         sizes=tuple(path.stat().st_size for path in paths),
         revision=None,
-        states=tuple((str(path.absolute()), path.stat().st_mtime_ns) for path in paths),
+        states=tuple(
+            sha256_bytes(os.fsencode(f"{path.absolute()} {path.stat().st_mtime_ns}")) for path in paths
+        ),
     )
 
 
-def _within(folder: Path, above: Sequence[Path] = ()) -> Iterator[Path]:
-    """Yield the files of a folder and of those in it, linked ones too, but for a link to a folder above itself."""
-    real = folder.resolve()
-    if real in above:
-        return
-    for path in folder.iterdir():
-        if path.is_dir():
-            yield from _within(path, [*above, real])
-        elif path.is_file():
-            yield path
+def _within(path: Path, above: Sequence[Path] = ()) -> Iterator[Path]:
+    """Yield a file, or those of a folder and of the folders in it, linked ones too, but for a link to one above itself.
+
+    Raises:
+        TextGoneError: a link leads nowhere.
+    """
+    if path.is_dir():
+        real = path.resolve()
+        for one in path.iterdir() if real not in above else ():
+            yield from _within(one, [*above, real])
+    elif path.is_file():
+        yield path
+    elif path.is_symlink():
+        raise TextGoneError(
+            f"{path} links to {path.readlink()}, where nothing is; mount that, or remove the link"
+        )
 
 
 def _local(spec: str, kind: str | None) -> list[Path]:
     """Return the files that a file, a folder or a pattern is; one at least is of a known kind."""
-    path = Path(spec)
-    if path.is_dir():
-        if any((path / name).is_file() for name in _SAVED):
-            raise UserError(
-                f"{path} is a saved dataset; write it as Parquet with its to_parquet, and give that file"
-            )
-        files = sorted(_within(path))
-    elif path.is_file():
-        if not _is_known(path.name, kind):
-            raise UserError(
-                f"{path}: unknown kind of file; kinds are {', '.join(FILE_KINDS)}, each also with "
-                f"{' or '.join(ARCHIVES)}; say which it is with --kind, such as --kind txt"
-            )
-        files = [path]
-    else:
-        found = map(Path, glob.glob(spec, recursive=True))  # noqa: PTH207  # a pattern may be absolute
-        files = sorted(file for file in found if file.is_file())
-    if not files and not glob.has_magic(spec) and not path.exists():
+    # A pattern may be absolute; of what exists the name is no pattern.
+    found = [spec] if Path(spec).exists() else glob.glob(spec, recursive=True)  # noqa: PTH207
+    if not found and not glob.has_magic(spec):
         raise TextGoneError(f"{spec} does not exist; give a file, a folder, a pattern, or hf:owner/name")
+    # By its real path: a pattern may find a folder and its files, and a link what it leads to.
+    files = sorted({file.resolve(): file for one in reversed(found) for file in _within(Path(one))}.values())
+    if not files:
+        raise TextGoneError(f"{spec}: no documents here; give a file, a folder, a pattern, or hf:owner/name")
+    for file in files:
+        if file.suffix == ".arrow":
+            raise UserError(
+                f"{file.parent} is a saved dataset; write it as Parquet with its to_parquet, and give that file"
+            )
     if not any(_is_known(file.name, kind) for file in files):
-        refusal = UserError if files else TextGoneError
-        raise refusal(f"{spec}: no documents here; give a file, a folder, a pattern, or hf:owner/name")
+        raise UserError(
+            f"{files[0]}: unknown kind of file; kinds are {', '.join(FILE_KINDS)}, each also with "
+            f"{' or '.join(ARCHIVES)}; say which it is with --kind, such as --kind txt"
+        )
     return files
 
 
@@ -256,29 +267,30 @@ def _parquet_texts(source: TextSource, name: str, raw: IO[bytes], start: int) ->
 
 
 def _json_texts(source: TextSource, name: str, raw: IO[bytes], start: int) -> Iterator[str]:
-    for number, line in enumerate(unpacked(name, raw)):
-        if number == 0:
-            _check_start(name, line)
-            line = line.removeprefix(b"\xef\xbb\xbf")
-            if line.lstrip().startswith(b"["):
-                raise UserError(
-                    f"{name}: line 1 has no {source.text_field!r}: it begins a JSON array; one object a line is needed "
-                    f"(`jq -c '.[]'` writes it)"
-                )
-        if number >= start:
-            yield _from_json(line, f"{name}: line {number + 1}", source.text_field) if line.strip() else ""
+    before = 0
+    for number, line in enumerate(unpacked(name, raw), 1):
+        if number > start:
+            yield _from_json(name, number, before, line, source.text_field) if line.strip() else ""
+        before += len(line)
 
 
-def _from_json(line: bytes, where: str, field: str) -> str:
+def _from_json(name: str, number: int, before: int, line: bytes, field: str) -> str:
+    where = f"{name}: line {number}"
+    line = line.removeprefix(codecs.BOM_UTF8) if number == 1 else line
     try:
         row = _row(line)
     except ValueError:
-        raise UserError(f"{where} is not JSON") from None
-    if not isinstance(row, dict) or field not in row:
-        known = ", ".join(map(str, row)) if isinstance(row, dict) else "no keys"
-        raise UserError(f"{where} has no {field!r}; it has {known}; name the text's key with --text-field")
-    # Halves of surrogate pairs have no UTF-8.
-    return _text(row[field], where, field).encode("utf-16", "surrogatepass").decode("utf-16", "replace")
+        row = _decoded(name, number, before, line)
+    if isinstance(row, dict) and field in row:
+        # Halves of surrogate pairs have no UTF-8.
+        return _text(row[field], where, field).encode("utf-16", "surrogatepass").decode("utf-16", "replace")
+    if isinstance(row, dict):
+        raise UserError(
+            f"{where} has no {field!r}; it has {', '.join(row) or 'no keys'}; name the text's key with --text-field"
+        )
+    is_array = line.lstrip().startswith(b"[")
+    what, how = ("begins a JSON array", "'.[]'") if is_array else ("is not a JSON object", ".")
+    raise UserError(f"{where} {what}; one object with {field!r} a line is needed (`jq -c {how}` writes it)")
 
 
 def _text(value: object, where: str, field: str) -> str:
@@ -288,48 +300,42 @@ def _text(value: object, where: str, field: str) -> str:
 
 
 def _plain_texts(source: TextSource, name: str, raw: IO[bytes], start: int) -> Iterator[str]:
-    texts = filter(str.strip, _between(_lines(name, unpacked(name, raw)), source.separator))
-    return itertools.islice(texts, start, None)
-
-
-def _check_start(name: str, line: bytes) -> None:
-    """Refuse what begins as no text does.
-
-    Raises:
-        UserError: a Git LFS pointer, or UTF-16.
-    """
-    if line.startswith(_POINTER):
-        raise UserError(f"{name} is a Git LFS pointer, not the file; fetch it with `git lfs pull`")
-    if line.startswith((b"\xff\xfe", b"\xfe\xff")) or b"\x00" in line[:4]:
-        raise UserError(
-            f"{name} cannot be read as UTF-8 text: line 1 is UTF-16 or holds NULs; convert it with `iconv -f UTF-16 "
-            "-t UTF-8`"
-        )
+    packed = unpacked(name, raw)  # held to the end: one that nobody holds closes the file, too
+    texts = filter(str.strip, _between(_lines(name, packed), source.separator))
+    yield from itertools.islice(texts, start, None)
 
 
 def _lines(name: str, lines: Iterable[bytes]) -> Iterator[str]:
-    """Yield a text file's lines.
+    before = 0
+    for number, line in enumerate(lines, 1):
+        yield _decoded(name, number, before, line)
+        before += len(line)
+
+
+def _decoded(name: str, number: int, before: int, line: bytes) -> str:
+    """Return a line as text.
+
+    Args:
+        name: its file.
+        number: its place, from 1.
+        before: bytes of the lines before it.
+        line: its bytes.
 
     Raises:
-        UserError: one is not UTF-8; file, line and byte are named.
+        UserError: it is not UTF-8, or no text; file, line and byte are named.
     """
-    read = 0
-    for number, line in enumerate(lines, 1):
-        if number == 1:
-            _check_start(name, line)
-        try:
-            text = line.decode("utf-8")
-        except UnicodeDecodeError as error:
-            raise UserError(
-                f"{name} cannot be read as UTF-8 text: line {number}, byte {read + error.start:,} "
-                f"(0x{line[error.start]:02x}); convert it, or leave it out"
-            ) from None
-        if "\x00" in text:
-            raise UserError(
-                f"{name}: line {number} holds NULs, so it is no text; convert it, or leave it out"
-            )
-        read += len(line)
-        yield text
+    where = f"{name} cannot be read as UTF-8 text: line {number}"
+    if b"\x00" in line or line.startswith((codecs.BOM_UTF16_LE, codecs.BOM_UTF16_BE)):
+        raise UserError(
+            f"{where} is UTF-16 or holds NULs; convert it with `iconv -f UTF-16 -t UTF-8`, give a packed file its "
+            "suffix (such as .gz), or leave it out"
+        )
+    try:
+        return line.decode("utf-8")
+    except UnicodeDecodeError as error:
+        raise UserError(
+            f"{where}, byte {before + error.start:,} (0x{line[error.start]:02x}); convert it, or leave it out"
+        ) from None
 
 
 def _between(lines: Iterable[str], separator: str) -> Iterator[str]:

@@ -111,7 +111,7 @@ class ShardPosition:
 class ShardWriter:
     """The unfinished shards of a folder; its `.state` holds what a killed run needs to resume."""
 
-    def __init__(self, out: Path, request: Mapping[str, Any], states: Sequence[tuple[str, int]] = ()) -> None:
+    def __init__(self, out: Path, request: Mapping[str, Any], states: Sequence[str] = ()) -> None:
         """Begin, or resume where a run with the same request stopped.
 
         Args:
@@ -127,7 +127,7 @@ class ShardWriter:
         self.position = ShardPosition()
         self._fresh, self._seen = bytearray(), set[bytes]()
         self._digests: dict[str, str] = {}
-        self._states = self.states_read = [list(state) for state in states]
+        self._states = self.states_read = list(states)
         self.hashes: list[str] = []
         """The SHA-256 of the source's local files that have been begun."""
         if os.path.lexists(self._scratch / _STATE):

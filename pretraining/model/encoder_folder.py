@@ -22,7 +22,7 @@ from transformers.utils import logging as library
 from common.errors import UserError, first_line
 from common.files import atomic_folder, sha256_bytes, sha256_file, write_text
 from common.manifest import FILES, MANIFEST, SEAL, check_files, read_manifest, write_manifest
-from common.model_files import read_object
+from common.model_files import read_object, weight_types
 from common.provenance import provenance, provenance_path
 from common.reading import read_json
 from pretraining.model.directions import padding_mask, sides
@@ -226,6 +226,7 @@ def checked_encoder(folder: Path) -> list[str]:
     for name in _READ:
         if (folder / name).is_file():
             read_object(folder / name)
+    weight_types(folder)
     vector = _tried(folder, str(folder), "`clm-or-mlm adapt` makes an encoder of a decoder")
     held.append("the first token sees the last, padded or not, and padding changes nothing")
     if (folder / SELF_TEST).is_file():

@@ -197,7 +197,10 @@ def _older_rope(fields: Mapping[str, Any]) -> dict[str, Any]:
     names = _ROPE_OF_LAYERS.get(str(fields["model_type"]), ("rope_theta",))
     bases = zip(names, (whole, near), strict=False)
     found = {name: part["rope_theta"] for name, part in bases if "rope_theta" in part}
-    return found | ({"rope_scaling": whole} if whole.get("rope_type", "default") != "default" else {})
+    # Of other families with two kinds of layers, transformers would take it for both.
+    is_read = whole is rope or fields["model_type"] in ("gemma3_text", "olmo3")
+    is_scaled = whole.get("rope_type", "default") != "default"
+    return found | ({"rope_scaling": whole} if is_scaled and is_read else {})
 
 
 def _write_tokenizer(folder: Path, start: Start, data: Path | None) -> None:

@@ -171,6 +171,7 @@ def _load_inner(start: Start, seed: int) -> Any:
                 trust_remote_code=False,
                 attn_implementation="eager",
                 use_safetensors=True,
+                ignore_mismatched_sizes=True,
                 output_loading_info=True,
             )
             if (start.folder / LM_HEAD).is_file():
@@ -179,6 +180,10 @@ def _load_inner(start: Start, seed: int) -> Any:
                 info["missing_keys"] -= head.keys()
     except Exception as error:  # safetensors and transformers raise kinds of their own
         raise _unloadable(start, error) from None
+    if wrong := sorted(name for name, *_ in info["mismatched_keys"]):
+        raise UserError(
+            f"{start.text} has tensors that do not fit its config.json ({wrong[0]}); fetch the model again"
+        )
     missing = sorted(info["missing_keys"])
     if missing:
         body = [name for name in missing if name.startswith(f"{inner.base_model_prefix}.")]

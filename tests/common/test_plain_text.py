@@ -61,7 +61,7 @@ def test_secrets_in_json_and_commands_are_hidden(text: str) -> None:
 
 
 def test_what_is_no_secret_stays() -> None:
-    keys = "--set takes key=value; a bearer of news; --tokenizer t; image_key = x; KEYS=3"
+    keys = "--set takes key=value; a bearer of news; weighting = token: the mean; --tokenizer t; image_key = x; KEYS=3"
     assert redacted(keys) == keys
     assert "AKIA" not in redacted("as AKIAIOSFODNN7EXAMPLE")
     text = "python -m pretraining train --set eos_token=2 max_tokens=5 tokenizer=t https://h/x@v1 a@b.org"

@@ -8,6 +8,7 @@ from collections.abc import Callable
 from pathlib import Path
 
 import pytest
+import torch
 import transformers as hf
 from safetensors.torch import load_file, save_file
 from sentence_transformers import SentenceTransformer
@@ -156,10 +157,18 @@ def _cut_short(start: Path) -> None:
     path.write_bytes(path.read_bytes()[:-1000])
 
 
-def _without_a_weight(start: Path) -> None:
-    tensors = load_file(start / "model.safetensors")
-    del tensors["model.layers.1.mlp.up_proj.weight"]
-    save_file(tensors, start / "model.safetensors", metadata={"format": "pt"})
+def _pointer(start: Path) -> None:
+    (start / "model.safetensors").write_text("version https://git-lfs.github.com/spec/v1\noid sha256:0\n")
+
+
+def _weight(other: torch.Tensor | None) -> Callable[[Path], None]:
+    def change(start: Path) -> None:
+        tensors = load_file(start / "model.safetensors")
+        del tensors["model.layers.1.mlp.up_proj.weight"]
+        tensors |= {} if other is None else {"model.layers.1.mlp.up_proj.weight": other}
+        save_file(tensors, start / "model.safetensors", metadata={"format": "pt"})
+
+    return change
 
 
 def _pickled(start: Path) -> None:
@@ -206,7 +215,12 @@ def _missing(name: str) -> Callable[[Path], None]:
         (_missing("tokenizer.json"), ["tokenizer.json", "save_pretrained"]),
         (_other_tokenizer, ["another tokenizer", "shards --tokenizer"]),
         (_pickled, ["pickled", "save_pretrained"]),
-        (_cut_short, ["cannot be loaded"]),
+        (_cut_short, ["model.safetensors has ", "bytes in place of", "fetch the model again"]),
+        (lambda start: (start / "model.safetensors").write_bytes(b""), ["model.safetensors is no safetensors file"]),
+        (_pointer, ["model.safetensors is a Git LFS pointer", "git lfs pull"]),
+        (_weight(torch.zeros(32, 32, dtype=torch.int8)), ["quantised", "original", "up_proj.weight: I8"]),
+        (_weight(torch.zeros(32, 32).to(torch.float8_e4m3fn)), ["quantised", "up_proj.weight: F8_E4M3"]),
+        (_weight(torch.zeros(32, 4)), ["do not fit its config.json (model.layers.1.mlp.up_proj.weight)"]),
         (_config(vision_config={"depth": 2}), ["images", "text alone"]),
         (_config(quantization_config={"bits": 4}), ["quantised", "original", "bf16"]),
         (_config(quantization={"group_size": 64, "bits": 4}), ["quantised", "original"]),
@@ -221,7 +235,7 @@ def _missing(name: str) -> Callable[[Path], None]:
             _config(model_type="unheard_of", auto_map={"AutoConfig": "code.Config", "AutoModel": "code.Model"}),
             ["code that comes with a model is not run"],
         ),
-        (_without_a_weight, ["lacks weights", "fetch the model again"]),
+        (_weight(None), ["lacks weights", "fetch the model again"]),
         (lambda start: (start / "adapter_config.json").write_text("{}"), ["merge_and_unload"]),
         (_saved(lambda: hf.DebertaV2ForMaskedLM(hf.DebertaV2Config(**_PLAIN))), ["no door", "another family"]),
         (
@@ -289,9 +303,32 @@ def test_a_damaged_file_of_a_start_is_named_by_every_command_that_reads_it(
     words = command.format(place=place, start=start, study=study, out=out, checkpoint=checkpoint).split()
     for damage in _DAMAGES:
         (start / file).write_bytes(damage)
-        with refused(f"{file}"):
+        with refused(file, *(["git lfs pull"] if b"lfs" in damage else [])):
             main(words)
     assert not out.exists()
+
+
+def test_a_checkpoint_is_exported_when_small_files_of_its_start_were_mended(
+    place: Path, checkpoint: Path, tmp_path: Path, caplog: pytest.LogCaptureFixture
+) -> None:
+    start, out = shutil.copytree(place / "start", tmp_path / "start"), tmp_path / "out"
+    path = start / "tokenizer_config.json"
+    path.write_text(json.dumps(json.loads(path.read_text()) | {"model_max_length": 7}))
+    words = [
+        "pretraining",
+        "export",
+        f"{checkpoint}",
+        "--data",
+        f"{place}/shards",
+        "--start",
+        f"{start}",
+        "--out",
+    ]
+    main([*words, f"{out}"])
+    assert "its tokenizer's files have changed since" in caplog.text and len(checked_encoder(out)) == 3
+    _config(rms_norm_eps=1e-3)(start)
+    with refused("was not trained from", start):
+        main([*words, f"{tmp_path}/other"])
 
 
 _NO_TOKENIZERS = (

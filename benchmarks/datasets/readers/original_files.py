@@ -1,4 +1,4 @@
-"""Original distribution files: plain, .gz or .zst; TSV, JSON, JSON lines or Parquet. Bad rows are named.
+"""Original distribution files: plain, .gz, .xz or .zst; TSV, JSON, JSON lines or Parquet. Bad rows are named.
 
 Those of one's own may be CSV, too, and their TSV may have quotes or no header.
 """

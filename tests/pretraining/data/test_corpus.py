@@ -53,7 +53,7 @@ def test_every_kind_gives_the_same_documents_and_resumes_anywhere(tmp_path: Path
 )
 def test_text_files_are_split_where_a_document_ends(tmp_path: Path, separator: str, texts: list[str]) -> None:
     (tmp_path / "x.txt").write_bytes(b"\xef\xbb\xbf\none\nstill one\n \n\n\ntwo\n")
-    (tmp_path / "y.txt").write_text("three")
+    (tmp_path / "y.txt.gz").write_bytes(gzip.compress(b"three"))
     source = open_source([str(tmp_path)], separator=separator)
     found = list(source.documents())
     assert [document.text for document in found] == texts
@@ -88,12 +88,17 @@ def test_linked_folders_are_read_and_other_kinds_are_named(tmp_path: Path) -> No
     (elsewhere / "up").symlink_to(folder)
     (folder / "disk1/part.csv").write_text("three")
     (folder / "disk1/_SUCCESS").touch()
-    for spec in (f"{folder}", f"{folder}/disk*/*"):
+    (folder / "dataset_info.json").touch()
+    for spec in (f"{folder}", f"{folder}/*", f"{folder}/disk*/*"):
         source = open_source([spec])
         assert [document.text for document in source.documents()] == ["one", "two"]
-        assert [Path(name).name for name in source.left_out] == ["_SUCCESS", "part.csv"]
-    (folder / "dataset_info.json").touch()
-    with pytest.raises(UserError, match="saved dataset"):
+        assert "part.csv" in {Path(name).name for name in source.left_out}
+    (elsewhere / "data.arrow").touch()
+    with pytest.raises(UserError, match=r"disk2 is a saved dataset; .*to_parquet"):
+        open_source([str(folder)])
+    (elsewhere / "data.arrow").unlink()
+    (elsewhere / "disk3").symlink_to("../not mounted")
+    with pytest.raises(UserError, match=r"disk3 links to \.\./not mounted, where nothing is; mount that"):
         open_source([str(folder)])
 
 
@@ -132,20 +137,29 @@ def test_groups_hold_all_documents(tmp_path: Path) -> None:
 @pytest.mark.parametrize(
     ("name", "content", "message"),
     [
-        ("a.jsonl", b'{"text": "x"}\nno\n', "line 2 is not JSON"),
+        ("a.jsonl", b'{"text": "x"}\nno\n', r"line 2 is not a JSON object; .*jq -c \.`"),
+        ("a.jsonl", b'{"text": "x"}\n{"text": "caf\xe9"}\n', "line 2, byte 27 .0xe9.; convert it"),
+        ("a.jsonl", b'{"text": "x"}\n\x00\x00\n', "line 2 is UTF-16 or holds NULs"),
+        ("a.jsonl", '{"text": "x"}\n'.encode("utf-16"), "line 1 is UTF-16 .*iconv"),
+        ("a.json", b'{\n "text": "x"\n}\n', r"line 1 is not a JSON object; .*jq -c \.`"),
+        ("a.json", b'\xef\xbb\xbf"x"\n', "line 1 is not a JSON object"),
         ("a.jsonl", b'{"body": "x"}\n', "line 1 has no 'text'; it has body"),
-        ("a.jsonl", b"[1]\n", "line 1 has no 'text': it begins a JSON array"),
+        ("a.jsonl", b"\n[1]\n", r"line 2 begins a JSON array; .*jq -c '\.\[\]'`"),
         ("a.jsonl", b'{"text": ["x"]}\n', r"line 1 has a list in 'text', not text; change --text-field"),
-        ("a.jsonl.gz", b"no gzip", "cannot be read"),
+        ("a.jsonl.gz", b"no gzip", "cannot be read: .*; fetch it again"),
         ("a.jsonl.zst", b"no zstd", "cannot be read"),
-        ("a.parquet", b"no parquet", "cannot be read"),
+        ("a.parquet", b"no parquet", "cannot be read: .*; fetch it again"),
         ("a.txt", b"\xff\xfe\x00", "cannot be read as UTF-8 text: line 1 is UTF-16 .*iconv"),
         ("a.txt", "text".encode("utf-16-le"), "cannot be read as UTF-8 text: line 1 is UTF-16 .*iconv"),
         ("a.txt", b"one\ntw\xe9\n", "line 2, byte 6 .0xe9.; convert it"),
-        ("a.txt", b"one\ntwo\x00\n", "line 2 holds NULs"),
-        ("a.txt", b"version https://git-lfs.github.com/spec/v1\n", "Git LFS pointer, .*git lfs pull"),
-        ("a.jsonl", b"version https://git-lfs.github.com/spec/v1\n", "Git LFS pointer, .*git lfs pull"),
-        ("a.json", b'[{"text": "x"}]', "JSON array; one object a line is needed"),
+        ("a.txt", b"one\ntwo\x00\n", "line 2 is UTF-16 or holds NULs"),
+        *[
+            (name, b"version https://git-lfs.github.com/spec/v1\n", "Git LFS pointer, .*git lfs pull")
+            for name in ("a.txt", "a.jsonl", "a.parquet", "a.jsonl.gz", "a.txt.xz")
+        ],
+        ("a.txt", gzip.compress(b"text"), "give a packed file its suffix"),
+        ("a.json", b'[{"text": "x"}]', "JSON array; one object with 'text' a line is needed"),
+        ("a.json", b'[\n{"text": "x"}]', "line 1 begins a JSON array"),
     ],
 )
 def test_damaged_files_are_reported(tmp_path: Path, name: str, content: bytes, message: str) -> None:
@@ -163,8 +177,10 @@ def test_mistakes_are_reported(tmp_path: Path) -> None:
         with pytest.raises(UserError, match="no documents here"):
             open_source([str(empty)])
     (tmp_path / "a.docx").write_text("x")
-    with pytest.raises(UserError, match="unknown kind of file"):
-        open_source([str(tmp_path / "a.docx")])
+    for spec in (tmp_path / "a.docx", tmp_path, tmp_path / "*.docx"):
+        with pytest.raises(UserError, match=r"a\.docx: unknown kind of file; .*--kind"):
+            open_source([str(spec)])
+    (tmp_path / "a.docx").unlink()
     table = write_all(tmp_path)["parquet"]
     with pytest.raises(UserError, match=r"no column 'body'; choose one of text, id with --text-field"):
         list(open_source([str(table)], "body").documents())

@@ -1,11 +1,14 @@
-"""llama.cpp takes exports: LLAMA_CPP_CONVERTER names its convert_hf_to_gguf.py, as in llama-cpp-python's sources."""
+"""Other programs read exports: ONNX, and llama.cpp, if LLAMA_CPP_CONVERTER names its convert_hf_to_gguf.py."""
 
 import os
+import re
 import subprocess
 import sys
 from pathlib import Path
 
 import pytest
+import torch
+import transformers as hf
 
 from pretraining.data.tokenizer import train_tokenizer
 from pretraining.model.model_folder import export
@@ -14,7 +17,7 @@ from pretraining.model.start_folder import export_llama, export_trained
 from pretraining.model.start_weights import load_start
 from pretraining.starts import start_of
 from tests.pretraining.documents import make_documents
-from tests.pretraining.families import save_start
+from tests.pretraining.families import ENCODERS, save_start
 from tests.pretraining.sizes import config_for
 
 CONVERTER = os.environ.get("LLAMA_CPP_CONVERTER", "")
@@ -70,3 +73,39 @@ def test_llama_cpp_converts_an_export(kind: str, tmp_path: Path) -> None:
     assert done.returncode == 0, done.stderr[-2000:]
     # Gemma 3's class has it always off, and needs no field.
     assert done.stdout.splitlines()[-1] == f"causal: {[] if kind == 'gemma3' else [False]}"
+
+
+_BLOCK = re.search(
+    r"```python\n(# ONNX.*?)```",
+    (Path(__file__).parents[3] / "docs/build-an-encoder.md").read_text("utf-8"),
+    re.DOTALL,
+)
+
+
+@pytest.mark.slow
+@pytest.mark.filterwarnings("ignore")  # of these libraries
+@pytest.mark.parametrize("kind", ["llama", "gemma3", "gpt2", "bert"])
+def test_onnxruntime_gives_the_states_of_an_export(
+    kind: str, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    pytest.importorskip("onnxscript")
+    onnxruntime = pytest.importorskip("onnxruntime")
+    assert _BLOCK is not None
+    block = _BLOCK[1].replace(", use_cache=False", "") if kind in ENCODERS else _BLOCK[1]
+    names = {
+        "torch": torch,
+        "AutoModel": hf.AutoModel,
+        "folder": exported(kind, tmp_path),
+        "ids": torch.arange(9)[None],
+    }
+    monkeypatch.chdir(tmp_path)
+    exec(block, names)
+    session = onnxruntime.InferenceSession("encoder.onnx")
+    ids = torch.randint(3, 290, (3, 23), generator=torch.Generator().manual_seed(0))
+    mask = torch.ones_like(ids)
+    mask[0, 11:] = 0
+    (states, *_) = session.run(None, {"input_ids": ids.numpy(), "attention_mask": mask.numpy()})
+    with torch.no_grad():
+        wanted = names["model"](input_ids=ids, attention_mask=mask).last_hidden_state
+    kept = mask.bool()
+    torch.testing.assert_close(torch.from_numpy(states)[kept], wanted[kept], rtol=1e-5, atol=1e-5)
