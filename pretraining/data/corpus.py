@@ -8,6 +8,7 @@ group by row group, at a pinned revision.
 from __future__ import annotations
 
 import glob
+import io
 import itertools
 import json
 import re
@@ -23,11 +24,13 @@ import pyarrow.parquet
 from common.errors import UserError, first_line
 from common.files import sha256_file
 from common.packed import ARCHIVES, plain_suffix, unpacked
+from common.reading import MOST_BYTES
 
 BLANK, LINE, FILE = "blank", "line", "file"
 """What ends a document in a text file: a blank line, every line, the file alone."""
 _SAVED = ("dataset_info.json", "dataset_dict.json")
 """Files of a folder that `datasets` saved, whose JSON is no text."""
+_SEPARATE = "give --document-separator, the line that stands between documents, or `line`"
 _POINTER = b"version https://git-lfs"
 _HUB = re.compile(r"hf:(?P<repo>[\w.-]+/[\w.-]+)(?::(?P<config>[\w.-]+))?(?:@(?P<revision>[\w./-]+))?")
 
@@ -117,7 +120,8 @@ def _open(file: str) -> IO[bytes]:
         return Path(file).open("rb")
     from huggingface_hub import HfFileSystem
 
-    return HfFileSystem().open(file, "rb")  # type: ignore[no-any-return]
+    # The hub's own file reads its lines without an end, and 5 MB for each.
+    return io.BufferedReader(HfFileSystem().open(file, "rb"), 1 << 20)
 
 
 def open_source(
@@ -251,12 +255,15 @@ def _parquet_texts(source: TextSource, name: str, raw: IO[bytes], start: int) ->
         if last > start:
             column = table.read_row_group(group, columns=[field]).column(0)
             for number in range(max(start, first), last):
-                yield _text(column[number - first].as_py(), f"{name}: row {number + 1}", field)
+                text = _text(column[number - first].as_py(), where := f"{name}: row {number + 1}", field)
+                if len(text) > MOST_BYTES // 4 and len(text.encode()) > MOST_BYTES:
+                    raise _too_large(where, "split it")
+                yield text
         first = last
 
 
 def _json_texts(source: TextSource, name: str, raw: IO[bytes], start: int) -> Iterator[str]:
-    for number, line in enumerate(unpacked(name, raw)):
+    for number, line in enumerate(_bounded(name, unpacked(name, raw), "split it")):
         if number == 0:
             _check_start(name, line)
             line = line.removeprefix(b"\xef\xbb\xbf")
@@ -288,8 +295,27 @@ def _text(value: object, where: str, field: str) -> str:
 
 
 def _plain_texts(source: TextSource, name: str, raw: IO[bytes], start: int) -> Iterator[str]:
-    texts = filter(str.strip, _between(_lines(name, unpacked(name, raw)), source.separator))
+    texts = filter(str.strip, _between(name, _lines(name, unpacked(name, raw)), source.separator))
     return itertools.islice(texts, start, None)
+
+
+def _bounded(name: str, lines: IO[bytes], remedy: str) -> Iterator[bytes]:
+    """Yield a file's lines.
+
+    Raises:
+        UserError: one is larger than a document may be.
+    """
+    for number in itertools.count(1):
+        line = lines.readline(MOST_BYTES + 1)
+        if len(line) > MOST_BYTES:
+            raise _too_large(f"{name}: line {number}", remedy)
+        if not line:
+            return
+        yield line
+
+
+def _too_large(where: str, remedy: str) -> UserError:
+    return UserError(f"{where}: the document is larger than {MOST_BYTES / 2**20:,.0f} MB; {remedy}")
 
 
 def _check_start(name: str, line: bytes) -> None:
@@ -307,14 +333,14 @@ def _check_start(name: str, line: bytes) -> None:
         )
 
 
-def _lines(name: str, lines: Iterable[bytes]) -> Iterator[str]:
+def _lines(name: str, lines: IO[bytes]) -> Iterator[str]:
     """Yield a text file's lines.
 
     Raises:
         UserError: one is not UTF-8; file, line and byte are named.
     """
     read = 0
-    for number, line in enumerate(lines, 1):
+    for number, line in enumerate(_bounded(name, lines, _SEPARATE), 1):
         if number == 1:
             _check_start(name, line)
         try:
@@ -332,14 +358,22 @@ def _lines(name: str, lines: Iterable[bytes]) -> Iterator[str]:
         yield text
 
 
-def _between(lines: Iterable[str], separator: str) -> Iterator[str]:
-    """Yield the texts between the lines that end a document, without the line breaks around them."""
+def _between(name: str, lines: Iterable[str], separator: str) -> Iterator[str]:
+    """Yield the texts between the lines that end a document, without the line breaks around them.
+
+    Raises:
+        UserError: one is larger than a document may be; file and line are named.
+    """
     held: list[str] = []
+    first = size = 0
     end = "" if separator == BLANK else separator
-    for line in lines:
+    for number, line in enumerate(lines, 1):
         is_end = separator != FILE and line.strip() == end
         if not is_end:
+            first, size = (first, size + len(line.encode())) if held else (number, len(line.encode()))
             held.append(line)
+        if size > MOST_BYTES:
+            raise _too_large(f"{name}: line {first}", _SEPARATE)
         if is_end or separator == LINE:
             yield "".join(held).strip("\ufeff\r\n")
             held.clear()

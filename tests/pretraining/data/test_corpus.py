@@ -1,4 +1,5 @@
 import gzip
+import json
 import lzma
 from pathlib import Path
 from types import SimpleNamespace
@@ -154,6 +155,35 @@ def test_damaged_files_are_reported(tmp_path: Path, name: str, content: bytes, m
     with pytest.raises(UserError, match=message) as error:
         list(open_source([str(path)]).documents())
     assert str(path) in str(error.value)
+
+
+@pytest.mark.parametrize(
+    ("name", "content", "place"),
+    [
+        ("a.txt", "one\n\n" + "two and\n" * 10, "line 3: .*--document-separator"),
+        ("a.txt", "one\n\nthree\n" + "two and " * 10, "line 4: .*--document-separator"),
+        (
+            "a.jsonl",
+            json.dumps({"text": "one"}) + "\n" + json.dumps({"text": "two " * 20}),
+            "line 2: .*split it",
+        ),
+        ("a.parquet", ["one", "two " * 20], "row 2: .*split it"),
+    ],
+)
+def test_a_document_that_no_memory_holds_is_refused(
+    tmp_path: Path, name: str, content: str | list[str], place: str, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    """Many lines of one document, and one line."""
+    monkeypatch.setattr("pretraining.data.corpus.MOST_BYTES", 64)
+    path = tmp_path / name
+    if isinstance(content, list):
+        pyarrow.parquet.write_table(pyarrow.table({"text": content}), path)
+    else:
+        path.write_text(content)
+    documents = open_source([str(path)]).documents()
+    assert next(documents).text == "one"
+    with pytest.raises(UserError, match=rf"{name}: {place}"):
+        list(documents)
 
 
 def test_mistakes_are_reported(tmp_path: Path) -> None:
