@@ -31,6 +31,10 @@ BLANK, LINE, FILE = "blank", "line", "file"
 _SAVED = ("dataset_info.json", "dataset_dict.json")
 """Files of a folder that `datasets` saved, whose JSON is no text."""
 _SEPARATE = "give --document-separator, the line that stands between documents, or `line`"
+_ASIDE = re.compile(
+    r"[._].*|(README|LICENSE)(\..*)?|.*\.(csv|tsv|crc|md5|sha\d+|ya?ml|toml)(\.\w+)?", re.IGNORECASE
+)
+"""Files beside documents, which no `--kind` reads unless they are named: marks, notes, tables, checksums, settings."""
 _POINTER = b"version https://git-lfs"
 _HUB = re.compile(r"hf:(?P<repo>[\w.-]+/[\w.-]+)(?::(?P<config>[\w.-]+))?(?:@(?P<revision>[\w./-]+))?")
 
@@ -140,14 +144,18 @@ def open_source(
 
 
 def _is_known(name: str, kind: str | None) -> bool:
-    return kind is not None or plain_suffix(name) in FILE_KINDS
+    """Whether a file of a folder, a pattern or the hub is read, by its name."""
+    if plain_suffix(name) in FILE_KINDS:
+        return True
+    return kind is not None and not _ASIDE.fullmatch(Path(name).name)
 
 
 def _local_source(specs: Sequence[str], kind: str | None) -> TextSource:
-    found = [path for spec in specs for path in _local(spec, kind)]
-    paths = [path for path in found if _is_known(path.name, kind)]
+    found, named = [path for spec in specs for path in _local(spec, kind)], {*map(Path, specs)}
+    known = {path for path in found if path in named or _is_known(path.name, kind)}
+    paths = [path for path in found if path in known]
     return TextSource(
-        left_out=tuple(str(path) for path in found if not _is_known(path.name, kind)),
+        left_out=tuple(str(path) for path in found if path not in known),
         spec=" ".join(specs),
         files=tuple(map(str, paths)),
         sizes=tuple(path.stat().st_size for path in paths),
@@ -178,12 +186,12 @@ def _local(spec: str, kind: str | None) -> list[Path]:
             )
         files = sorted(_within(path))
     elif path.is_file():
-        if not _is_known(path.name, kind):
+        if kind is None and not _is_known(path.name, kind):
             raise UserError(
                 f"{path}: unknown kind of file; kinds are {', '.join(FILE_KINDS)}, each also with "
                 f"{' or '.join(ARCHIVES)}; say which it is with --kind, such as --kind txt"
             )
-        files = [path]
+        return [path]
     else:
         found = map(Path, glob.glob(spec, recursive=True))  # noqa: PTH207  # a pattern may be absolute
         files = sorted(file for file in found if file.is_file())

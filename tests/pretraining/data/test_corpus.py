@@ -258,7 +258,12 @@ def test_files_of_no_known_suffix_are_read_as_they_are_said_to_be(tmp_path: Path
     (tmp_path / "notes.md").write_text("one\n\ntwo")
     (tmp_path / "part-0").write_text("three")
     (tmp_path / "z.jsonl.xz").write_bytes(lzma.compress(b'{"text": "four"}\n'))
+    aside = ["_SUCCESS", "part-1.csv", "part-2.tsv.gz", ".part-0.crc", "README", "SHA.sha256"]
+    for name in aside:
+        (tmp_path / name).write_text("no text")
     source = open_source([str(tmp_path)], kind="txt")
+    assert {Path(name).name for name in source.left_out} == {*aside}
+    assert open_source([str(tmp_path / "README")], kind="txt").left_out == ()
     assert [document.text for document in source.documents()] == ["one", "two", "three", "four"]
     assert open_source([str(tmp_path)]).files == (str(tmp_path / "z.jsonl.xz"),)
     assert source.identity()["kind"] == ".txt" and "kind" not in open_source([str(tmp_path)]).identity()
