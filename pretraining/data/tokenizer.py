@@ -90,6 +90,10 @@ class TextTokenizer:
         content = json.loads(self._json)
         content.pop("padding", None)
         content.pop("truncation", None)
+        for token in content[
+            "added_tokens"
+        ]:  # in texts, the mask that an export has is text, like any special token
+            token["lstrip"] &= token["content"] != MASK
         text = json.dumps(content, sort_keys=True, separators=(",", ":"))
         return hashlib.sha256(text.encode()).hexdigest()
 

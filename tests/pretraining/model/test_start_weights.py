@@ -122,6 +122,10 @@ def test_a_new_mask_has_the_mean_row_and_the_vocabulary_a_multiple_of_64(family:
     assert (head.weight is inner.weight) is tied
     out = export_trained(start, model.state_dict(), {"model": "tiny"}, tmp_path / "out")
     assert hf.AutoModel.from_pretrained(out).get_input_embeddings().weight.shape[0] == 320
+    read = tokenizers.Tokenizer.from_file(str(out / "tokenizer.json"))
+    with_space, without = (read.encode(f"the baker{space}<|mask|> the").ids for space in (" ", ""))
+    assert with_space == without
+    assert load_tokenizer(str(out)).sha256 == load_tokenizer(str(folder)).sha256
 
 
 def test_a_new_mask_takes_a_row_that_the_tokenizer_leaves_unused(tmp_path: Path) -> None:
