@@ -153,6 +153,7 @@ def tokenizer(
     vocab: int = 4096,
     documents: int = 2000,
     text_field: str = "text",
+    kind: str | None = None,
     begin_of_text: str | None = None,
     end_of_text: str | None = None,
 ) -> None:
@@ -169,6 +170,7 @@ def tokenizer(
         vocab: size of the trained vocabulary, at least 259
         documents: maximum number of documents to train the tokenizer on
         text_field: column or key of the text
+        kind: how files of no known suffix are read: txt, jsonl or parquet (default: they are left out)
         begin_of_text: token that begins a text, of a converted one (default: as its files say)
         end_of_text: token that ends a text, of a converted one (default: as its files say)
     """
@@ -180,7 +182,8 @@ def tokenizer(
     if convert is not None:
         made = load_tokenizer(convert, begin=begin_of_text, end=end_of_text)
     else:
-        texts = (document.text for document in islice(open_source(train, text_field).documents(), documents))
+        source = open_source(train, text_field, kind=kind)
+        texts = (document.text for document in islice(source.documents(), documents))
         made = train_tokenizer(texts, vocab)
     made.save(out)
     sys.stdout.write(f"{out}: {made.vocab_size} ids, SHA-256 {made.sha256}\n")

@@ -175,3 +175,5 @@ class SpecialTokens:
 
 SPECIAL_TOKENS = SpecialTokens()
 """Those of the paper's tokenizer."""
+OWN_TYPES = ("eurobert", "sl_model")
+"""Values of `model_type` of our own exports and of the authors' folders."""

@@ -26,10 +26,8 @@ from common.model_files import (
 )
 from common.reading import read_bounded
 from pretraining.data.tokenizer_files import TOKENIZER, MaskToken, TokenizerFiles, read_tokenizer
-from pretraining.paper_settings import Shape
+from pretraining.paper_settings import OWN_TYPES, Shape
 
-OWN_TYPES = ("eurobert", "sl_model")
-"""Values of `model_type` of our own exports and of the authors' folders."""
 _NOTICES = ("LICENSE", "LICENSE.txt", "LICENSE.md", "NOTICE")
 """Files of a start that its exports have, too."""
 _FLOATS = ("F64", "F32", "F16", "BF16")

@@ -25,7 +25,7 @@ from common.errors import UserError, first_line, nearest
 from common.model_files import read_config
 from pretraining.model.model_folder import load_encoder
 from pretraining.model.modeling import EuroBertModel
-from pretraining.starts import OWN_TYPES
+from pretraining.paper_settings import OWN_TYPES
 
 log = logging.getLogger(__name__)
 

@@ -24,7 +24,7 @@ from benchmarks.protocol import HeadName
 from common.errors import UserError, first_line
 from common.registry import Registry
 from pretraining.models import PREDICTION_SHIFT
-from pretraining.starts import OWN_TYPES
+from pretraining.paper_settings import OWN_TYPES
 
 log = logging.getLogger(__name__)
 

@@ -34,7 +34,7 @@ from common.description import difference
 from common.errors import UserError
 from common.model_files import read_config, resolve, tokenizer_hash, weights_hash
 from common.plain_text import redacted
-from pretraining.starts import OWN_TYPES
+from pretraining.paper_settings import OWN_TYPES
 
 log = logging.getLogger(__name__)
 

@@ -187,7 +187,10 @@ def _split_of(digest: bytes, settings: ShardSettings, writer: ShardWriter) -> st
 
 
 def _ids(encoder: TextTokenizer) -> dict[str, Any]:
-    return {name: getattr(encoder, name) for name in _TOKENIZER}
+    """Return what a manifest says of the tokenizer; own models' have neither of the last two."""
+    more = {"first": list(encoder.first), "unknown_id": encoder.unknown_id}
+    given = {name: value for name, value in more.items() if value not in ([], None)}
+    return {name: getattr(encoder, name) for name in _TOKENIZER} | given
 
 
 def _finish(
@@ -238,7 +241,7 @@ def _finish(
         out, f"{train['tokens']:,}", f"{train['documents']:,}",
         f"{validation['documents']:,}", len(train["shards"]), f"{writer.position.duplicates:,}",
         f"{tokens / documents:,.0f}", 100 * validation["tokens"] / tokens,
-        position.characters / max(1, tokens - documents), 100 * position.unknown / tokens,
+        position.characters / max(1, tokens - documents * (1 + len(encoder.first))), 100 * position.unknown / tokens,
     )  # fmt: skip
     if position.unknown > _UNKNOWN * tokens:
         logger.warning("%.3g %% of the tokens stand for text that the tokenizer does not know; choose one that knows "

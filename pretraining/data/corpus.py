@@ -9,6 +9,7 @@ from __future__ import annotations
 
 import codecs
 import glob
+import io
 import itertools
 import json
 import os
@@ -25,12 +26,17 @@ import pyarrow.parquet
 from common.errors import UserError, first_line
 from common.files import sha256_bytes, sha256_file
 from common.packed import ARCHIVES, plain_suffix, unpacked
-from common.reading import refuse_pointer
+from common.reading import MOST_BYTES, refuse_pointer
 
 BLANK, LINE, FILE = "blank", "line", "file"
 """What ends a document in a text file: a blank line, every line, the file alone."""
 _SAVED = ("dataset_info.json", "dataset_dict.json")
 """Files that `datasets` writes, whose JSON is no text."""
+_SEPARATE = "give --document-separator, the line that stands between documents, or `line`"
+_ASIDE = re.compile(
+    r"[._].*|(README|LICENSE)(\..*)?|.*\.(csv|tsv|crc|md5|sha\d+|ya?ml|toml)(\.\w+)?", re.IGNORECASE
+)
+"""Files beside documents, which no `--kind` reads unless they are named: marks, notes, tables, checksums, settings."""
 _HUB = re.compile(r"hf:(?P<repo>[\w.-]+/[\w.-]+)(?::(?P<config>[\w.-]+))?(?:@(?P<revision>[\w./-]+))?")
 
 
@@ -124,7 +130,8 @@ def _open(file: str) -> IO[bytes]:
         return Path(file).open("rb")
     from huggingface_hub import HfFileSystem
 
-    return HfFileSystem().open(file, "rb")  # type: ignore[no-any-return]
+    # The hub's own file reads its lines without an end, and 5 MB for each.
+    return io.BufferedReader(HfFileSystem().open(file, "rb"), 1 << 20)
 
 
 def open_source(
@@ -143,14 +150,19 @@ def open_source(
 
 
 def _is_known(name: str, kind: str | None) -> bool:
-    return Path(name).name not in _SAVED and (kind is not None or plain_suffix(name) in FILE_KINDS)
+    """Whether a file of a folder, a pattern or the hub is read, by its name."""
+    base = Path(name).name
+    if plain_suffix(name) in FILE_KINDS:
+        return base not in _SAVED
+    return kind is not None and not _ASIDE.fullmatch(base)
 
 
 def _local_source(specs: Sequence[str], kind: str | None) -> TextSource:
-    found = [path for spec in specs for path in _local(spec, kind)]
-    paths = [path for path in found if _is_known(path.name, kind)]
+    found, named = [path for spec in specs for path in _local(spec, kind)], {*map(Path, specs)}
+    known = {path for path in found if path in named or _is_known(path.name, kind)}
+    paths = [path for path in found if path in known]
     return TextSource(
-        left_out=tuple(str(path) for path in found if not _is_known(path.name, kind)),
+        left_out=tuple(str(path) for path in found if path not in known),
         spec=" ".join(specs),
         files=tuple(map(str, paths)),
         sizes=tuple(path.stat().st_size for path in paths),
@@ -194,7 +206,8 @@ def _local(spec: str, kind: str | None) -> list[Path]:
             raise UserError(
                 f"{file.parent} is a saved dataset; write it as Parquet with its to_parquet, and give that file"
             )
-    if not any(_is_known(file.name, kind) for file in files):
+    is_named = kind is not None and Path(spec).is_file()
+    if not is_named and not any(_is_known(file.name, kind) for file in files):
         raise UserError(
             f"{files[0]}: unknown kind of file; kinds are {', '.join(FILE_KINDS)}, each also with "
             f"{' or '.join(ARCHIVES)}; say which it is with --kind, such as --kind txt"
@@ -262,13 +275,16 @@ def _parquet_texts(source: TextSource, name: str, raw: IO[bytes], start: int) ->
         if last > start:
             column = table.read_row_group(group, columns=[field]).column(0)
             for number in range(max(start, first), last):
-                yield _text(column[number - first].as_py(), f"{name}: row {number + 1}", field)
+                text = _text(column[number - first].as_py(), where := f"{name}: row {number + 1}", field)
+                if len(text) > MOST_BYTES // 4 and len(text.encode()) > MOST_BYTES:
+                    raise _too_large(where, "split it")
+                yield text
         first = last
 
 
 def _json_texts(source: TextSource, name: str, raw: IO[bytes], start: int) -> Iterator[str]:
     before = 0
-    for number, line in enumerate(unpacked(name, raw), 1):
+    for number, line in enumerate(_bounded(name, unpacked(name, raw), "split it"), 1):
         if number > start:
             yield _from_json(name, number, before, line, source.text_field) if line.strip() else ""
         before += len(line)
@@ -301,13 +317,32 @@ def _text(value: object, where: str, field: str) -> str:
 
 def _plain_texts(source: TextSource, name: str, raw: IO[bytes], start: int) -> Iterator[str]:
     packed = unpacked(name, raw)  # held to the end: one that nobody holds closes the file, too
-    texts = filter(str.strip, _between(_lines(name, packed), source.separator))
+    texts = filter(str.strip, _between(name, _lines(name, packed), source.separator))
     yield from itertools.islice(texts, start, None)
 
 
-def _lines(name: str, lines: Iterable[bytes]) -> Iterator[str]:
+def _bounded(name: str, lines: IO[bytes], remedy: str) -> Iterator[bytes]:
+    """Yield a file's lines.
+
+    Raises:
+        UserError: one is larger than a document may be.
+    """
+    for number in itertools.count(1):
+        line = lines.readline(MOST_BYTES + 1)
+        if len(line) > MOST_BYTES:
+            raise _too_large(f"{name}: line {number}", remedy)
+        if not line:
+            return
+        yield line
+
+
+def _too_large(where: str, remedy: str) -> UserError:
+    return UserError(f"{where}: the document is larger than {MOST_BYTES / 2**20:,.0f} MB; {remedy}")
+
+
+def _lines(name: str, lines: IO[bytes]) -> Iterator[str]:
     before = 0
-    for number, line in enumerate(lines, 1):
+    for number, line in enumerate(_bounded(name, lines, _SEPARATE), 1):
         yield _decoded(name, number, before, line)
         before += len(line)
 
@@ -338,14 +373,22 @@ def _decoded(name: str, number: int, before: int, line: bytes) -> str:
         ) from None
 
 
-def _between(lines: Iterable[str], separator: str) -> Iterator[str]:
-    """Yield the texts between the lines that end a document, without the line breaks around them."""
+def _between(name: str, lines: Iterable[str], separator: str) -> Iterator[str]:
+    """Yield the texts between the lines that end a document, without the line breaks around them.
+
+    Raises:
+        UserError: one is larger than a document may be; file and line are named.
+    """
     held: list[str] = []
+    first = size = 0
     end = "" if separator == BLANK else separator
-    for line in lines:
+    for number, line in enumerate(lines, 1):
         is_end = separator != FILE and line.strip() == end
         if not is_end:
+            first, size = (first, size + len(line.encode())) if held else (number, len(line.encode()))
             held.append(line)
+        if size > MOST_BYTES:
+            raise _too_large(f"{name}: line {first}", _SEPARATE)
         if is_end or separator == LINE:
             yield "".join(held).strip("\ufeff\r\n")
             held.clear()

@@ -34,6 +34,8 @@ class _Tokenizer(FileSettings):
     bos_id: int | None
     eos_id: int
     mask_id: int
+    first: tuple[int, ...] = ()
+    unknown_id: int | None = None
 
 
 def load_manifest(data: Path) -> dict[str, Any]:
@@ -56,7 +58,8 @@ def load_manifest(data: Path) -> dict[str, Any]:
         raise UserError(f"{path} was written by another version; {_REMEDY}")
     with manifests.another_shape(path, _REMEDY):
         tokenizer = read_settings(_Tokenizer, manifest["tokenizer"], str(path))
-        ids = (tokenizer.eos_id, tokenizer.mask_id, tokenizer.bos_id or 0)
+        others = [number or 0 for number in (tokenizer.bos_id, tokenizer.unknown_id)]
+        ids = (tokenizer.eos_id, tokenizer.mask_id, *others, *tokenizer.first)
         if not 0 <= min(ids) <= max(ids) < tokenizer.vocab_size:
             raise UserError(f"{path}: a special token's id is not below {tokenizer.vocab_size}; {_REMEDY}")
     return manifest

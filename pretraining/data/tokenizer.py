@@ -2,8 +2,8 @@
 
 The paper's tokenizer is Llama 3's byte-level BPE, 128,000 ranks and 256 special tokens, whose first reserved
 token, id 128002, became `<|mask|>`. A document is encoded without begin-of-text and closed by end-of-text, as on
-the tiktoken path of the paper's trainer; which of the two the paper used is not known (docs/deviations.md). Documents
-are encoded in order by any number of threads.
+the tiktoken path of the paper's trainer; which of the two the paper used is not known (docs/deviations.md). Before it
+comes what the tokenizer of another model puts before a text. Documents are encoded in order by any number of threads.
 
 Byte-level BPE comes in two forms: ranks, as tiktoken reads them, and merges, as Hugging Face's tokenizers do. The two
 libraries give the same ids, tiktoken several times as fast. `tiktoken_twin` decides from a tokenizer's content, not
@@ -19,7 +19,7 @@ import io
 import json
 import logging
 from collections import deque
-from collections.abc import Iterable, Iterator, Mapping, Sequence
+from collections.abc import Callable, Iterable, Iterator, Mapping, Sequence
 from concurrent.futures import Future, ThreadPoolExecutor
 from dataclasses import dataclass, field, replace
 from functools import cached_property
@@ -37,6 +37,7 @@ from common.errors import UserError, first_line
 from common.files import sha256_bytes
 from common.packed import unzstd
 from common.reading import MOST_BYTES, read_bounded
+from pretraining.data.pieces import PIECE, pieces_of
 from pretraining.data.tokenizer_files import (
     COMPANIONS,
     TOKENIZER,
@@ -75,6 +76,8 @@ class TextTokenizer:
     """End of text, put after every document; padding, too."""
     mask_id: int
     """What a masked token is replaced by."""
+    first: tuple[int, ...] = ()
+    """What begins every document."""
     ranks: Mapping[bytes, int] | None = field(default=None, repr=False)
     """The ranks it was made of; None when it came as merges."""
 
@@ -87,6 +90,11 @@ class TextTokenizer:
     def sha256(self) -> str:
         """Hash of everything that the ids depend on, independent of the file's layout."""
         content = {key: part for key, part in self._content.items() if key not in ("padding", "truncation")}
+        # In texts, the mask that an export has is text, like any special token.
+        content["added_tokens"] = [
+            token | {"lstrip": token["lstrip"] and token["content"] != MASK}
+            for token in content["added_tokens"]
+        ]
         text = json.dumps(content, sort_keys=True, separators=(",", ":"))
         return hashlib.sha256(text.encode()).hexdigest()
 
@@ -114,7 +122,7 @@ class TextTokenizer:
         return "tokenizers" if self.twin is None else "tiktoken"
 
     def encode_batch(self, texts: Sequence[str]) -> list[Ids]:
-        """Return the ids of each text, int32, with end-of-text after the last; special tokens in text are text."""
+        """Return each text's ids, int32, after what begins it and before its end; special tokens in text are text."""
         twin = self.twin
         if twin is None:
             return self._encode_slowly(texts)
@@ -126,13 +134,23 @@ class TextTokenizer:
         ]
 
     def _encode_slowly(self, texts: Sequence[str]) -> list[Ids]:
+        if any(len(text) > PIECE for text in texts):
+            return [self._closed(np.concatenate([*map(self._ids, self._pieces(text))])) for text in texts]
         encodings = self.inner.encode_batch_fast(list(texts), add_special_tokens=False)
         return [self._closed(encoding.ids) for encoding in encodings]
 
+    def _ids(self, piece: str) -> npt.NDArray[np.uint32]:
+        (encoding,) = self.inner.encode_batch_fast([piece], add_special_tokens=False)
+        return np.array(encoding.ids, np.uint32)
+
+    @cached_property
+    def _pieces(self) -> Callable[[str], Iterator[str]]:
+        return pieces_of(self.inner)
+
     def _closed(self, ids: npt.NDArray[np.uint32] | list[int]) -> Ids:
-        closed = np.empty(len(ids) + 1, np.int32)
-        closed[:-1] = ids
-        closed[-1] = self.eos_id
+        closed = np.empty(len(self.first) + len(ids) + 1, np.int32)
+        closed[: len(self.first)], closed[-1] = self.first, self.eos_id
+        closed[len(self.first) : -1] = ids
         return closed
 
     @cached_property
@@ -167,11 +185,15 @@ def load_tokenizer(source: str, *, begin: str | None = None, end: str | None = N
     folder = Path(source)
     path = next((folder / name for name in FILES if (folder / name).is_file()), folder)
     if path.is_file() and path.suffix == ".json":
-        return text_tokenizer(read_tokenizer(folder), str(path), begin=begin, end=end)
+        files = read_tokenizer(folder)
+        return replace(text_tokenizer(files, str(path), begin=begin, end=end), first=files.first)
     if path.is_file():
         return from_tiktoken(path, begin=begin or BEGIN, end=end or END)
     if not path.exists() and not source.startswith((".", "/")) and source.count("/") == 1:
-        return text_tokenizer(read_tokenizer(_from_hub(source)), source, begin=begin, end=end)
+        files = read_tokenizer(_from_hub(source))
+        made = text_tokenizer(files, source, begin=begin, end=end)
+        # By its id, Llama 3's tokenizer is the paper's; as a start's it is a folder.
+        return made if files.begin == BEGIN else replace(made, first=files.first)
     raise UserError(
         f"{source}: no tokenizer here; give a folder with tokenizer.json, a tokenizer.json, "
         f"a tiktoken file or a Hugging Face id such as owner/name"

@@ -8,9 +8,10 @@ the padding and words of the language are never taken.
 
 from __future__ import annotations
 
+import itertools
 import json
 import re
-from collections.abc import Mapping, Set
+from collections.abc import Iterator, Mapping, Set
 from dataclasses import dataclass
 from pathlib import Path
 from typing import Any
@@ -18,7 +19,7 @@ from typing import Any
 from common.errors import UserError, first_line
 from common.files import write_text
 from common.model_files import read_object
-from pretraining.paper_settings import SPECIAL_TOKENS
+from pretraining.paper_settings import OWN_TYPES, SPECIAL_TOKENS
 
 TOKENIZER = "tokenizer.json"
 """The file that says how a fast tokenizer reads texts."""
@@ -78,6 +79,8 @@ class TokenizerFiles:
     """What begins a text, in the model's own words; None when they name nothing."""
     end: str | None = None
     """What ends a text; None when nothing says which token does."""
+    first: tuple[int, ...] = ()
+    """What its template puts before a text, where it is the tokenizer of a model that is not our own."""
 
 
 def read_tokenizer(path: Path) -> TokenizerFiles:
@@ -103,9 +106,11 @@ def read_tokenizer(path: Path) -> TokenizerFiles:
     try:
         begin, end = _ends(content, special, given)
         mask = _name_a_mask(content, {end, special.get("pad_token")})
+        kind = given.get(_MODEL, {}).get("model_type")
+        first = () if kind in (None, *OWN_TYPES) else tuple(_template(content.get("post_processor")))
         added = [int(item["id"]) for item in content["added_tokens"]]
         rows = 1 + max([*added, *_numbers(content["model"].get("vocab", {}))])
-        if not 0 < rows <= _MOST_ROWS or min(added, default=0) < 0:
+        if not 0 < rows <= _MOST_ROWS or min((*added, *first, 0)) < 0 or max(first, default=0) >= rows:
             raise ValueError(f"an id that no embedding has, below 0 or above {_MOST_ROWS:,}")
         if content["model"].get("dropout"):
             raise UserError(
@@ -116,7 +121,9 @@ def read_tokenizer(path: Path) -> TokenizerFiles:
     except (KeyError, TypeError, ValueError, AttributeError, IndexError) as error:
         what = f"no {error}" if isinstance(error, KeyError) else first_line(error)
         raise UserError(f"{file}: not a tokenizer.json: {what}; fetch the model again") from None
-    return TokenizerFiles(content=content, mask=mask, special=special, rows=rows, begin=begin, end=end)
+    return TokenizerFiles(
+        content=content, mask=mask, special=special, rows=rows, begin=begin, end=end, first=first
+    )
 
 
 def write_tokenizer(
@@ -176,6 +183,19 @@ def _ends(
     if len(ends) != 1 or begins - {_ENDS[ends[0]]}:
         return None, None  # several may: which, nobody can tell
     return next(iter(begins), None), ends[0]
+
+
+def _template(processor: Mapping[str, Any] | None) -> Iterator[int]:
+    """Yield the ids that a tokenizer puts before a single text."""
+    fields = processor or {"type": None}
+    if fields["type"] == "Sequence":
+        for part in fields["processors"]:
+            yield from _template(part)
+    elif fields["type"] in ("BertProcessing", "RobertaProcessing"):
+        yield int(fields["cls"][1])
+    elif fields["type"] == "TemplateProcessing":
+        for item in itertools.takewhile(lambda item: "SpecialToken" in item, fields["single"]):
+            yield from map(int, fields["special_tokens"][item["SpecialToken"]["id"]]["ids"])
 
 
 def _name_a_mask(content: dict[str, Any], taken: Set[str | None]) -> MaskToken:

@@ -8,6 +8,7 @@ the mask token (never 80/10/10).
 
 from __future__ import annotations
 
+from collections.abc import Iterable
 from dataclasses import dataclass
 
 import numpy as np
@@ -34,14 +35,28 @@ class MaskRule:
     mask_token_id: int = SPECIAL_TOKENS.mask_id
     """What a masked token is replaced by."""
     special_ids: tuple[int, ...] = (SPECIAL_TOKENS.begin_id, SPECIAL_TOKENS.end_id, SPECIAL_TOKENS.mask_id)
-    """Tokens that are never masked: begin and end of text (which is the padding, too) and the mask."""
+    """Tokens that are never masked: begin and end of text (which is the padding, too), the mask, and others."""
     stream: int = MLM_STREAM
     """`MLM_STREAM`, or `VALIDATION_STREAM` for masks that stay the same in every epoch."""
 
     @classmethod
-    def of(cls, config: EncoderConfig, *, ratio: float, seed: int, stream: int = MLM_STREAM) -> MaskRule:
-        """Return the rule with the special tokens of a model's configuration."""
-        special = {config.bos_token_id, config.eos_token_id, config.pad_token_id, config.mask_token_id}
+    def of(
+        cls,
+        config: EncoderConfig,
+        *,
+        ratio: float,
+        seed: int,
+        stream: int = MLM_STREAM,
+        others: Iterable[int] = (),
+    ) -> MaskRule:
+        """Return the rule with the special tokens of a model's configuration, and others that are never masked."""
+        special = {
+            config.bos_token_id,
+            config.eos_token_id,
+            config.pad_token_id,
+            config.mask_token_id,
+            *others,
+        }
         return cls(
             ratio=ratio,
             seed=seed,

@@ -29,7 +29,7 @@ from common.model_files import read_object
 from pretraining.model.configuration import EncoderConfig, native_config
 from pretraining.model.encoder_folder import check_model, quiet, write_folder
 from pretraining.model.modeling import HEAD, EuroBertPreTrainedModel
-from pretraining.starts import OWN_TYPES
+from pretraining.paper_settings import OWN_TYPES
 
 logger = logging.getLogger(__name__)
 

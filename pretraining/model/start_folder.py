@@ -211,6 +211,11 @@ def _write_tokenizer(folder: Path, start: Start, data: Path | None) -> None:
     special.setdefault("pad_token", special.get("eos_token") or special.get("sep_token") or start.mask.token)
     # A tokenizer.json may have been saved while it cut or padded texts.
     content = {**start.tokenizer.content, "truncation": None, "padding": None}
+    if start.mask.origin != "own":  # as RoBERTa's and ModernBERT's: "the <|mask|>" has no token for the space
+        content["added_tokens"] = [
+            item | ({"lstrip": True} if item["id"] == start.mask.id else {})
+            for item in content["added_tokens"]
+        ]
     types = start.config.get("type_vocab_size")
     pairs = (
         ["token_type_ids"] if isinstance(types, int) and types > 1 else []

@@ -61,6 +61,14 @@ def data_config(start: Start, tokenizer: Mapping[str, Any], data: str) -> Encode
     shape = start.shape
     if start.is_own:
         return config_of(shape, tokenizer)
+    first = start.tokenizer.first
+    if tuple(tokenizer.get("first", ())) != first:
+        logger.warning(
+            "%s: its documents do not begin with %s, as texts do for the start; write the shards again with "
+            "`clm-or-mlm shards --tokenizer %s`",
+            data, " ".join(str(own.inner.id_to_token(number)) for number in first) or "a word of the text",
+            start.folder,
+        )  # fmt: skip
     rows = _grown(shape.vocab, start.tokenizer.rows)
     plain = type(shape)(hidden=8, layers=1, heads=1, kv_heads=1, mlp=8, vocab=rows, max_length=start.longest)
     return config_of(plain, tokenizer)

@@ -57,6 +57,12 @@ class TrainingContext:
         self.data_folder, remote = find_shards(self.source)
         tokenizer = load_manifest(self.data_folder)["tokenizer"]
         if self.start is None:
+            # As the paper's training code writes tiktoken's shards: nothing before a document.
+            if tokenizer.get("first"):
+                raise UserError(
+                    f"{self.source} begins each document as texts do for an existing model, and a new model's begin "
+                    "with their first word; write shards with `--tokenizer FILE`, the tokenizer.json alone"
+                )
             self.model_config = config_of(self.shape, tokenizer)
         else:
             _ = self.start.identity  # hashed before the first step, whatever becomes of its files meanwhile

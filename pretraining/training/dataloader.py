@@ -243,7 +243,12 @@ class Data:
         rule = None
         if ratio is not None:
             seed = self._config.seed
-            rule = MaskRule.of(self._model_config, ratio=ratio / 100, seed=seed, stream=stream)
+            tokenizer = self.manifest["tokenizer"]
+            others = [
+                *tokenizer.get("first", ()),
+                *([tokenizer["unknown_id"]] if "unknown_id" in tokenizer else ()),
+            ]
+            rule = MaskRule.of(self._model_config, ratio=ratio / 100, seed=seed, stream=stream, others=others)
         return prepare(packed, objective, rule)
 
 

@@ -262,12 +262,21 @@ def test_text_that_the_tokenizer_does_not_know_is_said(
     inner = tokenizers.Tokenizer(tokenizers.models.WordLevel(words, unk_token="[UNK]"))
     inner.pre_tokenizer = tokenizers.pre_tokenizers.WhitespaceSplit()
     inner.add_special_tokens(list(words)[:4])
+    inner.post_processor = tokenizers.processors.BertProcessing(("[SEP]", 2), ("[CLS]", 1))
     inner.save(str(tmp_path / "tokenizer.json"))
+    (tmp_path / "tokenizer_config.json").write_text('{"cls_token": "[CLS]", "sep_token": "[SEP]"}')
+    (tmp_path / "config.json").write_text('{"model_type": "bert"}')
     lines = [" ".join(["ድር" if place < share * 9 else "map"] * 9 + ["map"] * place) for place in range(9)]
     (tmp_path / "a.txt").write_text("\n".join(lines))
     settings = ShardSettings(document_separator="line", validation_share=0.5)
-    build([str(tmp_path / "a.txt")], str(tmp_path / "tokenizer.json"), tmp_path / "out", settings, workers=0)
-    tokens = [load_manifest(tmp_path / "out")["splits"][split]["tokens"] for split in ("train", "validation")]
+    build([str(tmp_path / "a.txt")], str(tmp_path), tmp_path / "out", settings, workers=0)
+    manifest = load_manifest(tmp_path / "out")
+    tokens = [manifest["splits"][split]["tokens"] for split in ("train", "validation")]
+    found = stream(tmp_path / "out", "train", tmp_path / "cache")
+    read = found.read(0, found.tokens)
+    assert (np.flatnonzero(read == 1) == [0, *(1 + np.flatnonzero(read == 2))[:-1]]).all()
+    assert (manifest["tokenizer"]["first"], manifest["tokenizer"]["unknown_id"]) == ([1], 0)
+    assert not verify(tmp_path / "out")
     unknown = sum(line.split().count("ድር") for line in lines)
     assert f"unknown tokens: {100 * unknown / sum(tokens):.3g} %" in caplog.text
     assert ("choose one that knows" in caplog.text) is bool(share)

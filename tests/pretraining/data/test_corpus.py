@@ -1,4 +1,5 @@
 import gzip
+import json
 import lzma
 from pathlib import Path
 from types import SimpleNamespace
@@ -170,6 +171,35 @@ def test_damaged_files_are_reported(tmp_path: Path, name: str, content: bytes, m
     assert str(path) in str(error.value)
 
 
+@pytest.mark.parametrize(
+    ("name", "content", "place"),
+    [
+        ("a.txt", "one\n\n" + "two and\n" * 10, "line 3: .*--document-separator"),
+        ("a.txt", "one\n\nthree\n" + "two and " * 10, "line 4: .*--document-separator"),
+        (
+            "a.jsonl",
+            json.dumps({"text": "one"}) + "\n" + json.dumps({"text": "two " * 20}),
+            "line 2: .*split it",
+        ),
+        ("a.parquet", ["one", "two " * 20], "row 2: .*split it"),
+    ],
+)
+def test_a_document_that_no_memory_holds_is_refused(
+    tmp_path: Path, name: str, content: str | list[str], place: str, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    """Many lines of one document, and one line."""
+    monkeypatch.setattr("pretraining.data.corpus.MOST_BYTES", 64)
+    path = tmp_path / name
+    if isinstance(content, list):
+        pyarrow.parquet.write_table(pyarrow.table({"text": content}), path)
+    else:
+        path.write_text(content)
+    documents = open_source([str(path)]).documents()
+    assert next(documents).text == "one"
+    with pytest.raises(UserError, match=rf"{name}: {place}"):
+        list(documents)
+
+
 def test_mistakes_are_reported(tmp_path: Path) -> None:
     with pytest.raises(UserError, match=r"absent\.jsonl does not exist; give a file, a folder, a pattern"):
         open_source([str(tmp_path / "absent.jsonl")])
@@ -244,7 +274,12 @@ def test_files_of_no_known_suffix_are_read_as_they_are_said_to_be(tmp_path: Path
     (tmp_path / "notes.md").write_text("one\n\ntwo")
     (tmp_path / "part-0").write_text("three")
     (tmp_path / "z.jsonl.xz").write_bytes(lzma.compress(b'{"text": "four"}\n'))
+    aside = ["_SUCCESS", "part-1.csv", "part-2.tsv.gz", ".part-0.crc", "README", "SHA.sha256"]
+    for name in aside:
+        (tmp_path / name).write_text("no text")
     source = open_source([str(tmp_path)], kind="txt")
+    assert {Path(name).name for name in source.left_out} == {*aside}
+    assert open_source([str(tmp_path / "README")], kind="txt").left_out == ()
     assert [document.text for document in source.documents()] == ["one", "two", "three", "four"]
     assert open_source([str(tmp_path)]).files == (str(tmp_path / "z.jsonl.xz"),)
     assert source.identity()["kind"] == ".txt" and "kind" not in open_source([str(tmp_path)]).identity()

@@ -302,6 +302,49 @@ def test_an_end_that_nothing_names_is_asked_for(
     assert (made.bos_id, made.eos_id) == (0, 1)
 
 
+_BERT = {"type": "BertProcessing", "sep": ["<eos>", 1], "cls": ["<bos>", 0]}
+_TEMPLATE = {
+    "type": "TemplateProcessing",
+    "single": [
+        {"SpecialToken": {"id": "<bos>", "type_id": 0}},
+        {"Sequence": {"id": "A", "type_id": 0}},
+        {"SpecialToken": {"id": "<eos>", "type_id": 0}},
+    ],
+    "pair": [{"Sequence": {"id": "A", "type_id": 0}}, {"Sequence": {"id": "B", "type_id": 0}}],
+    "special_tokens": {
+        name: {"id": name, "ids": [number], "tokens": [name]}
+        for number, name in enumerate(("<bos>", "<eos>"))
+    },
+}
+
+
+@pytest.mark.parametrize(
+    ("processor", "kind", "first"),
+    [
+        (_TEMPLATE, "llama", [0]),
+        (_TEMPLATE | {"single": _TEMPLATE["single"][1:]}, "llama", []),
+        (_BERT, "bert", [0]),
+        ({**_BERT, "type": "RobertaProcessing", "trim_offsets": True, "add_prefix_space": True}, "roberta", [0]),
+        ({"type": "Sequence", "processors": [{"type": "ByteLevel", "trim_offsets": True}, _TEMPLATE]}, "llama", [0]),
+        (None, "bert", []),
+        (_TEMPLATE, "eurobert", []),
+        (_TEMPLATE, None, []),
+    ],
+)  # fmt: skip
+def test_a_document_begins_as_texts_do_for_the_model(
+    processor: dict[str, Any] | None, kind: str | None, first: list[int], tmp_path: Path
+) -> None:
+    """Our own models', and a tokenizer without a model, begin documents with their first word."""
+    config = {"config.json": {"model_type": kind}} if kind else {}
+    _write_words(tmp_path, ("<bos>", "<eos>", "<mask>"), {"tokenizer_config.json": _OWN} | config)
+    path = tmp_path / "tokenizer.json"
+    path.write_text(json.dumps(json.loads(path.read_text()) | {"post_processor": processor}))
+    made = load_tokenizer(str(tmp_path))
+    assert list(made.first) == first
+    assert made.encode_batch(["baker", ""])[0].tolist() == [*first, made.inner.token_to_id("baker"), 1]
+    assert load_tokenizer(str(path)).first == ()
+
+
 def test_what_ends_or_pads_a_text_does_not_become_the_mask(tmp_path: Path) -> None:
     special = ("<|reserved_special_token_0|>", "<|reserved_special_token_1|>", "<|reserved_special_token_2|>")
     config = {"eos_token": special[0], "pad_token": special[1]}

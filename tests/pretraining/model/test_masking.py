@@ -93,5 +93,6 @@ def test_specials_do_not_shift_the_draws() -> None:
 
 
 def test_rule_of_a_configuration() -> None:
+    assert MaskRule.of(config_for("610m"), ratio=0.3, seed=1, others=(7,)).special_ids[0] == 7
     made = MaskRule.of(config_for("610m"), ratio=0.3, seed=1)
     assert made.special_ids == (128_000, 128_001, 128_002) and made.mask_token_id == 128_002

@@ -21,7 +21,7 @@ from pretraining.model.model_folder import export
 from pretraining.model.modeling import EuroBertForMaskedLM, initialise
 from pretraining.model.packed_batch import PackedBatch
 from pretraining.model.start_folder import export_llama, export_trained
-from pretraining.model.start_weights import LM_HEAD, load_start
+from pretraining.model.start_weights import LM_HEAD, data_config, load_start
 from pretraining.starts import start_of
 from tests.pretraining.documents import make_documents
 from tests.pretraining.families import DECODERS, FAMILIES, save_start
@@ -143,6 +143,10 @@ def test_a_new_mask_has_the_mean_row_and_the_vocabulary_a_multiple_of_64(family:
     assert (head.weight is inner.weight) is tied
     out = export_trained(start, model.state_dict(), {"model": "tiny"}, tmp_path / "out")
     assert hf.AutoModel.from_pretrained(out).get_input_embeddings().weight.shape[0] == 320
+    read = tokenizers.Tokenizer.from_file(str(out / "tokenizer.json"))
+    with_space, without = (read.encode(f"the baker{space}<|mask|> the").ids for space in (" ", ""))
+    assert with_space == without
+    assert load_tokenizer(str(out)).sha256 == load_tokenizer(str(folder)).sha256
 
 
 def test_a_new_mask_takes_a_row_that_the_tokenizer_leaves_unused(tmp_path: Path) -> None:
@@ -247,3 +251,18 @@ def test_an_exports_tokenizer_tells_pairs_apart_and_neither_cuts_nor_pads(
     read = transformers.AutoTokenizer.from_pretrained(tmp_path)("The baker sold a map.", "The judge forgot.")
     assert ("token_type_ids" in read) == pairs
     assert len(read["input_ids"]) > 9
+
+
+def test_shards_whose_documents_begin_otherwise_than_the_starts_texts_are_said(
+    tmp_path: Path, caplog: pytest.LogCaptureFixture
+) -> None:
+    path = save_start(tmp_path / "start", "bert") / "tokenizer.json"
+    template = {"type": "BertProcessing", "sep": ["<|end_of_text|>", 298], "cls": ["<|begin_of_text|>", 297]}
+    path.write_text(json.dumps(json.loads(path.read_text()) | {"post_processor": template}))
+    start, own = start_of(str(path.parent)), load_tokenizer(str(path.parent))
+    older = {"sha256": own.sha256, "bos_id": own.bos_id, "eos_id": own.eos_id, "mask_id": own.mask_id}
+    data_config(start, older | {"first": [297]}, "data")
+    assert not caplog.text
+    data_config(start, older, "data")
+    assert "do not begin with <|begin_of_text|>" in caplog.text
+    assert f"shards --tokenizer {path.parent}" in caplog.text

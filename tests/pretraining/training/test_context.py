@@ -41,6 +41,15 @@ def change_manifest(data: Path, change: Callable[[dict[str, Any]], None]) -> Non
     write_manifest(data, content)
 
 
+def test_a_new_model_is_not_trained_on_shards_that_begin_documents_for_a_start(
+    run: Run, data: Path, tmp_path: Path
+) -> None:
+    other = Path(shutil.copytree(data, tmp_path / "other"))
+    change_manifest(other, lambda content: content["tokenizer"].__setitem__("first", [1]))
+    with pytest.raises(UserError, match=r"a new model.* tokenizer.json alone"):
+        run(MODEL, tmp_path / "out", data=other)
+
+
 def test_another_run_is_never_resumed(run: Run, done: Path, data: Path, tmp_path: Path) -> None:
     with pytest.raises(UserError, match=r"was trained with peak_lr=0.003, not 0.001"):
         run(MODEL, done, "peak_lr=1e-3")
