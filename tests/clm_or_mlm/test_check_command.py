@@ -77,5 +77,5 @@ def test_a_whole_store_needs_no_torch(whole: Path) -> None:
 
 def test_what_is_nothing_of_ours_is_refused(tmp_path: Path) -> None:
     (tmp_path / "notes.txt").write_text("mine")
-    with refused("is no model folder"):
+    with refused("has nothing that is checked; give an encoder"):
         main(["check", str(tmp_path)])
