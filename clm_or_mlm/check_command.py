@@ -20,7 +20,7 @@ from analysis.store.scan import scan_store
 from benchmarks.own_datasets.definitions import known_datasets, stored_definitions
 from benchmarks.runs import store_of
 from benchmarks.sweep.status import state_of
-from common.errors import UserError
+from common.errors import UserError, beside
 from common.manifest import CRATE, FILES, MANIFEST, check_crate, check_files, read_manifest
 from pretraining.data import shard_manifest
 from pretraining.training.log import LOG, read_log
@@ -55,6 +55,13 @@ def check(folder: Annotated[Path, Parameter(metavar="FOLDER")], /) -> int:
             damaged |= kind == "damaged"
             sys.stdout.write(f"{kind}: {what}: {sentence}\n")
     if not known:
+        if not (folder / "config.json").is_file():
+            what = "has nothing that is checked" if folder.exists() else f"is not there{beside(folder, '*')}"
+            raise UserError(
+                f"{folder} {what}; give an encoder (config.json), shards (train or validation), a run store (results), "
+                f"the --out of train or adapt (stages or models), or an archived study ({CRATE}); of datasets "
+                "`clm-or-mlm datasets verify` is the check"
+            )
         from pretraining.model.encoder_folder import checked_encoder
 
         sys.stdout.writelines(f"{line}\n" for line in checked_encoder(folder))

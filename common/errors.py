@@ -4,8 +4,9 @@ from __future__ import annotations
 
 import difflib
 from collections.abc import Iterable
+from pathlib import Path
 
-_SHORT = 4
+_SHORT, _FEW = 4, 6
 
 
 class UserError(ValueError):
@@ -40,6 +41,28 @@ def nearest(word: str, known: Iterable[str], *, at_least: float = 0.62) -> str:
         return ""
     *others, last = sorted(repr(written[one]) for one in best)
     return f"; did you mean {', '.join(others)}{' or ' * bool(others)}{last}?"
+
+
+def beside(path: Path, holds: str) -> str:
+    """Return what could have been meant by a path that is not there: the nearest name, or what is there instead.
+
+    Empty where nothing is. Of a path whose parent is missing, too, the nearest name of the first missing part.
+
+    Args:
+        path: what was given.
+        holds: pattern of a file in a folder of the kind that was meant.
+    """
+    missing = path
+    while not missing.parent.is_dir():
+        missing = missing.parent
+    folder, wanted = missing.parent, holds if missing == path else "*"
+    try:
+        names = sorted(entry.name for entry in folder.iterdir() if any(entry.glob(wanted)))
+    except OSError:  # it may not be read
+        return ""
+    more = f" and {len(names) - _FEW} more" if len(names) > _FEW else ""
+    there = f"; in {folder}: {', '.join(names[:_FEW])}{more}" if names and missing == path else ""
+    return nearest(missing.name, names) or there
 
 
 def first_line(error: BaseException) -> str:

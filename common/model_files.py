@@ -7,7 +7,7 @@ from collections.abc import Iterable
 from pathlib import Path
 from typing import Any
 
-from common.errors import UserError, first_line, nearest
+from common.errors import UserError, beside, first_line
 from common.files import sha256_bytes, sha256_file
 from common.reading import MOST_BYTES, inside, read_bounded, read_json, refuse_pointer, strict_json
 
@@ -30,6 +30,7 @@ _MOST = {
     "vocab_size": 2**24,
 }
 """What a stranger's config.json can ask of memory and time, above the largest models of today."""
+_CONFIG = "config.json"
 _REMEDY = "give a Hugging Face model folder"
 _AGAIN = "fetch the model again"
 
@@ -48,9 +49,8 @@ def resolve(model: str, *, revision: str | None = None, code: bool = False) -> P
     if path.exists():
         raise UserError(f"{model} is a file; give the folder that it is in")
     if model.startswith((".", "/", "~")) or model.endswith("/") or model.count("/") != 1:
-        siblings = [entry.name for entry in path.parent.iterdir()] if path.parent.is_dir() else []
         raise UserError(
-            f"there is no model folder {model}{nearest(path.name, siblings)} (a hub id has the form OWNER/NAME)"
+            f"there is no model folder {model} (a hub id has the form OWNER/NAME){beside(path, _CONFIG)}"
         )
     from huggingface_hub import snapshot_download  # not for a help or a folder
 
@@ -71,16 +71,18 @@ def _transformer_of(folder: Path) -> Path:
     Raises:
         UserError: it holds no model.
     """
-    if (folder / "config.json").is_file():
+    if (folder / _CONFIG).is_file():
         return folder
     if (folder / _MODULES).is_file():
         try:
             first = inside(folder, read_json(folder / _MODULES, _REMEDY)[0]["path"])
         except (KeyError, TypeError, IndexError, AttributeError) as error:
             raise UserError(f"{folder / _MODULES} is not a list of modules ({first_line(error)})") from None
-        if (first / "config.json").is_file():
+        if (first / _CONFIG).is_file():
             return first
-    raise UserError(f"{folder} has no model config.json; {_REMEDY}")
+    below = next(filter(None, (sorted(folder.glob("*/" * deep + _CONFIG)) for deep in range(1, 5))), [])
+    there = f"; it holds {', '.join(str(path.parent) for path in below[:6])}" if below else ""
+    raise UserError(f"{folder} has no model config.json; {_REMEDY}{there}")
 
 
 def read_config(folder: Path) -> dict[str, Any]:
@@ -89,7 +91,7 @@ def read_config(folder: Path) -> dict[str, Any]:
     Raises:
         UserError: it is none, or cannot be read.
     """
-    return read_object(folder / "config.json")
+    return read_object(folder / _CONFIG)
 
 
 def read_object(path: Path) -> dict[str, Any]:
@@ -168,7 +170,7 @@ def weights_hash(folder: Path, *, code: bool = False) -> str:
         code: take the code in the folder in, where it may run.
     """
     patterns = ["*.safetensors", "*.safetensors.index.json", *(["*.py"] if code else [])]
-    return _hash([folder / "config.json", *(path for pattern in patterns for path in folder.glob(pattern))])
+    return _hash([folder / _CONFIG, *(path for pattern in patterns for path in folder.glob(pattern))])
 
 
 def tokenizer_hash(folder: Path) -> str:

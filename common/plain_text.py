@@ -18,10 +18,12 @@ _VARIABLE = re.compile(
 """A variable of the environment: WANDB_API_KEY=..."""
 _OPTION = re.compile(rf"(?P<name>--(?:[a-z]+-)*{_SECRETS}[ =])[^\s'\"]+", re.IGNORECASE)
 _IN_TEXT = re.compile(
-    rf"(?P<name>(?<![a-z0-9_-])(?<!= ){_SECRETS}(?:[\"']\s*:\s*[\"']|:\s+)|\bwandb login )[^\s'\",}}]+",
+    rf"(?P<name>(?<![a-z0-9_-]){_SECRETS}(?:[\"']\s*:\s*[\"']|:\s+)|\bwandb login )"
+    r"(?!(?<=[^\w-]token: )(?-i:[a-z]{1,12}|\d[\d.,]*)[;,.]?(?:\s|$))[^\s'\",}]+",
     re.IGNORECASE,
 )
-"""In JSON, YAML or a sentence: "token": "..." or token: ...; and a command that takes it."""
+"""In JSON, YAML or a sentence: "token": "..." or token: ..., unless a short word or a number follows, as in a sentence
+on tokens of text; and a command that takes it."""
 _BEARER = re.compile(r"(?P<name>\b(?:authorization:\s*\w+|bearer)\s+)[^\s'\",;]{8,}", re.IGNORECASE)
 _USER_OF_URL = re.compile(r"(?P<scheme>\b[a-z][a-z0-9+.-]*://)[^/\s'\"@]+@", re.IGNORECASE)
 _SECRET_FIELD = re.compile(

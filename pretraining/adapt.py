@@ -152,10 +152,11 @@ class Adaptation:
         rate = next(rate for most, rate in _RATES if size <= most)
         total = steps * self._batches.tokens_per_step
         few = total < _MUCH
+        words = f"{size / 1e6:,.0f} M" if size >= 1e7 else f"{size:,}"
         because = f", halved because {total:,.0f} tokens are less than 1 B for a start that has decayed"
         usual = "as most published encoders"
         return (
-            ("peak_lr", rate / 2 if few else rate, f"for {size / 1e6:,.0f} M parameters {rate:g}{because * few}; "
+            ("peak_lr", rate / 2 if few else rate, f"for {words} parameters {rate:g}{because * few}; "
              "recipes differ, so --sweep tries a third and three times of it"),
             ("warmup_steps", round(_WARMUP * steps), "3 % of the steps: the optimizer's moments begin anew"),
             ("decay", self._decay, "1-sqrt towards zero over the last 20 % of the steps, with "

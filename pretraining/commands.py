@@ -15,7 +15,7 @@ from typing import TYPE_CHECKING, Annotated
 from cyclopts import Parameter
 
 from common.cli import MANY, shared_options
-from common.errors import UserError, nearest
+from common.errors import UserError, beside, nearest
 from common.manifest import MANIFEST
 from common.processes import AGAIN
 from common.settings import assignments, describe_settings, read_settings
@@ -222,8 +222,7 @@ def train(
     targets = targets_of(model, chosen)
     if targets.is_model:
         warn_of_a_slip(chosen, targets.model)
-    if "://" not in data and not Path(data, MANIFEST).is_file():
-        raise UserError(f"{data}: no shards here; write them with `clm-or-mlm shards`")
+    _check_shards(data, "")
     if targets.model.start:
         targets = replace(targets, start=_opened(targets.model.start, data, out))
     # torch takes seconds to import: what is misspelt is reported at once. A fifth of them would be collections.
@@ -236,6 +235,13 @@ def train(
         targets, data=data, out=out, config=replace(config, record=record), stop_file=stop_file
     )
     return None if done else AGAIN
+
+
+def _check_shards(data: str, options: str) -> None:
+    """Refuse a folder without shards at once; the command that writes them takes these options."""
+    if "://" not in data and not Path(data, MANIFEST).is_file():
+        others = beside(Path(data), MANIFEST)
+        raise UserError(f"{data}: no shards here; write them with `clm-or-mlm shards{options}`{others}")
 
 
 def _opened(text: str, data: str, out: Path, revision: str | None = None) -> Start:
@@ -332,12 +338,8 @@ def adapt(
 
     if merge is not None and not 0 < merge < 1:
         raise UserError(f"--merge must be between 0 and 1, not {merge}")
+    _check_shards(data, f" --source TEXTS --tokenizer {start} --out {data}")
     opened = _opened(start, data, out, revision)
-    if "://" not in data and not Path(data, MANIFEST).is_file():
-        raise UserError(
-            f"{data}: no shards here; write them with `clm-or-mlm shards --source TEXTS --tokenizer {start} --out "
-            f"{data}`"
-        )
     from pretraining.adapt import Adaptation, at_best_rate
     from pretraining.data.remote_shards import find_shards
     from pretraining.data.shard_manifest import load_manifest

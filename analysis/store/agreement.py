@@ -7,6 +7,7 @@ from __future__ import annotations
 
 from collections import Counter
 from collections.abc import Sequence
+from itertools import combinations
 from typing import Any
 
 import orjson
@@ -52,8 +53,34 @@ def other_weights(runs: Sequence[Run]) -> dict[str, str]:
     return found
 
 
+def is_made_alike(one: Run, other: Run) -> bool:
+    """Return whether two runs are the same fine-tuning of the same weights under two models' names."""
+    names = one.model != other.model and bool(one.made)
+    return names and (one.made, one.lr, one.seed) == (other.made, other.lr, other.seed)
+
+
 def differences(runs: Sequence[Run]) -> str:
-    """Return a sentence on what differs between runs that stand side by side, settings or data; empty for nothing."""
+    """Return what differs between runs that stand side by side, settings or data, and which models are one.
+
+    A sentence; empty for nothing.
+    """
+    again: dict[tuple[str, str, float, int], list[Run]] = {}
+    for run in runs:
+        if run.made:
+            again.setdefault((run.made, run.dataset, run.lr, run.seed), []).append(run)
+    pairs = [pair for same in again.values() for pair in combinations(same, 2)]
+    unlike = {(one.model, other.model) for one, other in pairs if one.marks != other.marks}
+    said = [
+        f"{one} and {other} are the same weights, fine-tuned alike, so a comparison of them says nothing; the folder "
+        "of one can be removed"
+        for one, other in dict.fromkeys((one.model, other.model) for one, other in pairs)
+        if (one, other) not in unlike
+    ]
+    return "; ".join(filter(None, [*said, _settings_that_differ(runs)]))
+
+
+def _settings_that_differ(runs: Sequence[Run]) -> str:
+    """Return a sentence on the settings or data in which runs differ that stand side by side; empty for nothing."""
     values: dict[tuple[str, str], dict[str, dict[str, None]]] = {}
     read = _read(runs)
     names = sorted({name for made in read for name in made} - {*_OF_MODEL})

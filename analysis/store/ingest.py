@@ -23,7 +23,7 @@ from pathlib import Path
 
 import pandas as pd
 
-from analysis.store.agreement import differences, other_weights
+from analysis.store.agreement import differences, is_made_alike, other_weights
 from analysis.store.cell import Run, read_cell
 from analysis.store.instances import instances_folder, instances_name
 from analysis.store.runs_table import COLUMNS, RunsTable, sort_runs, write_runs
@@ -258,8 +258,8 @@ def _table(
         if run.path in copied:
             kind = "copied"
             sentence = (
-                f"has the scores of {copied[run.path]} on every instance, so one of them is a copy, or both are the "
-                "same model with the same seed; both are left out until one is removed"
+                f"has the scores of {copied[run.path]} on every instance, so one of them is a copy; both are left "
+                f"out until the folder of one is removed"
             )
         elif run.path in strange:
             kind, sentence = "weights", strange[run.path]
@@ -312,9 +312,10 @@ def copies(runs: Iterable[Run]) -> dict[str, str]:
     collapsed run predicts one class, no entity or no answer for all, whatever its model and seed. In the release that
     is so for the first checkpoints of Table 8 on SQuAD, SQuAD v2 and ReCoRD. So equal scores count as a copy where they
     are better than any prediction that is the same for all inputs, and where enough instances could have gone the other
-    way. Equal losses and standard metrics (details.json), of runs that have them, are a copy whatever the scores.
+    way. Equal losses and standard metrics (details.json), of runs that have them, are a copy whatever the scores. A
+    model that was fine-tuned alike under a second name is none (`analysis.store.agreement`).
     """
-    seen: dict[tuple[object, ...], str] = {}
+    seen: dict[tuple[object, ...], Run] = {}
     found: dict[str, str] = {}
     for run in runs:
         counts, scores = (run.n_validation, run.n_test), (run.validation_score, run.test_score)
@@ -323,9 +324,10 @@ def copies(runs: Iterable[Run]) -> dict[str, str]:
             if n * min(score, 1 - score) >= _ENOUGH and score > blind_score(run.task, run.dataset, n):
                 keys.append((run.dataset, split, n, score, mark))
         for key in keys:
-            if (first := seen.setdefault(key, run.path)) != run.path:
-                found.setdefault(run.path, first)
-                found.setdefault(first, run.path)
+            first = seen.setdefault(key, run)
+            if first is not run and not is_made_alike(first, run):
+                found.setdefault(run.path, first.path)
+                found.setdefault(first.path, run.path)
     return found
 
 

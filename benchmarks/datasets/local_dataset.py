@@ -27,9 +27,9 @@ from benchmarks.datasets.schema import (
     schema_of,
     table_names,
 )
-from benchmarks.protocol import DATASETS, Dataset, get_dataset
+from benchmarks.protocol import Dataset, get_dataset
 from benchmarks.runs import SCORED_SPLITS
-from common.errors import UserError, first_line
+from common.errors import UserError, beside, first_line
 from common.files import atomic_folder, sha256_file
 from common.manifest import MANIFEST, check_files
 
@@ -185,7 +185,7 @@ def read_manifest(data: Path, dataset: Dataset | str) -> Manifest:
         UserError: the name is unknown, the dataset is not there, or its manifest cannot be read.
     """
     known = get_dataset(dataset)
-    path = _manifest_path(data, known)
+    path = find_manifest(data, known)
     manifest = Manifest.read(path)
     if (manifest.dataset, tuple(manifest.tables)) != (known.name, table_names(known)):
         raise UserError(
@@ -222,7 +222,7 @@ def verify(data: Path, dataset: Dataset | str) -> list[str]:
         UserError: the dataset is not there.
     """
     dataset = get_dataset(dataset)
-    _manifest_path(data, dataset)
+    find_manifest(data, dataset)
     try:
         load(data, dataset)
     except UserError as error:
@@ -230,14 +230,16 @@ def verify(data: Path, dataset: Dataset | str) -> list[str]:
     return []
 
 
-def _manifest_path(data: Path, dataset: Dataset) -> Path:
+def find_manifest(data: Path, dataset: Dataset) -> Path:
+    """Return the manifest of a dataset in the folder `data`; `UserError` says how to get one that is not there."""
     path, name = data / dataset.name / MANIFEST, dataset.name
     if not path.is_file():
-        where = f"--out {data}" if name in DATASETS else f"--datasets FILE --out {data}"
-        raise UserError(
-            f"{name} is not in {data}; run `clm-or-mlm fetch {name} {where}` on a machine with network access, "
-            f"or `clm-or-mlm import {name} --train FILE ... {where}`"
-        )
+        where = f"{'--datasets FILE ' * dataset.is_own}--out {data}"
+        fetch = f"`clm-or-mlm fetch {name} {where}` on a machine with network access"
+        convert = f"`clm-or-mlm import {name} {'' if dataset.is_own else '--train FILE ... '}{where}`"
+        own = fetch if dataset.files.pins else convert
+        ways = own if dataset.is_own else f"{fetch}, or {convert}"
+        raise UserError(f"{name} is not in {data}; run {ways}{beside(data, f'{name}/{MANIFEST}')}")
     return path
 
 

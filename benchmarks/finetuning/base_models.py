@@ -23,6 +23,7 @@ from transformers import (
 from benchmarks.finetuning.tokenization import end_of_text
 from common.errors import UserError, first_line, nearest
 from common.model_files import read_config
+from pretraining.model.encoder_folder import quiet
 from pretraining.model.model_folder import load_encoder
 from pretraining.model.modeling import EuroBertModel
 from pretraining.paper_settings import OWN_TYPES
@@ -59,13 +60,14 @@ def _load_with_transformers(folder: Path, options: dict[str, Any]) -> tuple[nn.M
         config.use_cache = False
     options = {**options, "config": config, "dtype": torch.float32, "use_safetensors": True}
     options["output_loading_info"] = True
-    try:
-        base, info = kind.from_pretrained(folder, attn_implementation="sdpa", **options)
-    except ValueError as error:
-        if "attention" not in str(error):
-            raise
-        log.warning("%s has no scaled-dot-product attention; using its slower eager attention", folder)
-        base, info = kind.from_pretrained(folder, attn_implementation="eager", **options)
+    with quiet():  # a head's weights are not used, and what lacks is ours to say
+        try:
+            base, info = kind.from_pretrained(folder, attn_implementation="sdpa", **options)
+        except ValueError as error:
+            if "attention" not in str(error):
+                raise
+            log.warning("%s has no scaled-dot-product attention; using its slower eager attention", folder)
+            base, info = kind.from_pretrained(folder, attn_implementation="eager", **options)
     part = " of an encoder-decoder" if getattr(config, "is_encoder_decoder", False) else ""
     return base.get_encoder() if whole else base, set(info["missing_keys"]), part
 

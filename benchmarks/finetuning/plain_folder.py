@@ -30,7 +30,7 @@ from common.errors import UserError
 from common.files import write_text
 from pretraining.model.configuration import native_config
 from pretraining.model.directions import FLAG, SERVERS_READ_FLAG
-from pretraining.model.encoder_folder import pooling_files
+from pretraining.model.encoder_folder import pooling_files, quiet
 from pretraining.model.modeling import EuroBertModel
 
 HEAD_FILE = "head.safetensors"
@@ -167,7 +167,8 @@ def _computes_the_same(
     kind: Any, folder: Path, encoder: Encoder, head: Head | None, device: RunDevice
 ) -> bool:
     """Return whether the folder's model gives the logits, or hidden states, of two rows of eleven and six tokens."""
-    plain = kind.from_pretrained(folder, dtype=next(encoder.parameters()).dtype).eval()
+    with quiet():
+        plain = kind.from_pretrained(folder, dtype=next(encoder.parameters()).dtype).eval()
     plain.to(device.torch_device)
     rows = plain.get_input_embeddings().weight.shape[0]
     ids = torch.randint(rows // 2, rows, (2, 11), generator=torch.Generator().manual_seed(0))

@@ -49,6 +49,8 @@ class DatasetKind:
     """Whether it has named classes, labels or tags."""
     optional: tuple[str, ...] = ("document",)
     """Fields that are read where the file names their columns."""
+    synonyms: Mapping[str, str] = field(default_factory=dict)
+    """Other names of fields, each with the field."""
 
     @property
     def task(self) -> str:
@@ -78,6 +80,7 @@ DATASET_KINDS: Registry[DatasetKind] = Registry(
         DatasetKind(name="answers", form="QA", columns=_ANSWERS, metrics=("f1", "exact_match"), optional=()),
         DatasetKind(name="answers or none", form="QA", columns=_ANSWERS, metrics=("f1", "exact_match"), optional=()),
         DatasetKind(name="retrieval", form="IR", columns={}, optional=("query", "positive", "negatives"),
+                    synonyms={"anchor": "query", "negative": "negatives"},
                     metrics=("ndcg_at_10", "recall_at_10", "recall_at_100"),
                     roles=("train", "validation", "test", "queries", "corpus")),
     ],
@@ -194,7 +197,8 @@ def definition_of(name: str, table: Any, where: str, folder: Path) -> Dataset:
     metric = given.metric or kind.metrics[0]
     for sentence in _faults(name, given, kind, labels, metric):
         raise UserError(f"{where}: {sentence}")
-    named = {**kind.columns, **{name: (column,) for name, column in given.columns.items()}}
+    columns = {kind.synonyms.get(name, name): (column,) for name, column in given.columns.items()}
+    named = {**kind.columns, **columns}
     words = ", ".join(" or ".join(names) for names in named.values())
     return Dataset(
         name=name,
@@ -269,10 +273,13 @@ def _faults(name: str, given: _Table, kind: DatasetKind, labels: Sequence[str], 
         yield f"rows of the kind {kind.name!r} have no single label; remove `leave_out`"
     if both := [value for value in map(str, given.leave_out) if value in labels]:
         yield f"`leave_out` has {both[0]}, which is one of the labels"
+    for name, other in kind.synonyms.items():
+        if {name, other} <= given.columns.keys():
+            yield f"columns: {name} is another word for {other}; give one of them"
     if given.files and given.hub:
         yield "give `files` or `hub`, not both"
     parts: list[tuple[str, tuple[str, ...], Mapping[str, object]]] = [
-        ("columns", (*kind.columns, *kind.optional), given.columns),
+        ("columns", (*kind.columns, *kind.optional, *kind.synonyms), given.columns),
         ("files", kind.roles, given.files),
         *(("hub", ("repo", "revision", *kind.roles), hub) for hub in given.hub),
     ]

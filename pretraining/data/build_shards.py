@@ -172,7 +172,7 @@ def _write_splits(
                 source.hash_up_to(position.file + 1, writer.hashes)
                 writer.save()
             rate = (writer.tokens - first_tokens) / (time.monotonic() - began)
-            meter.update(done(), f"{writer.tokens / 1e6:,.1f} M tokens, {rate:,.0f} tokens/s")
+            meter.update(done(), f"{writer.tokens:,} tokens, {rate:,.0f} a second")
             if enough:
                 break
     for split in splits.values():

@@ -219,8 +219,6 @@ def checked_encoder(folder: Path) -> list[str]:
         UserError: what does not hold.
     """
     held = []
-    if not (folder / "config.json").is_file():
-        raise UserError(f"{folder} is no model folder: there is no config.json in it")
     if (manifest := check_model(folder, f"{folder} must be exported or fetched again")) is not None:
         held.append(f"{len(manifest['files'])} files match the manifest")
     for name in _READ:

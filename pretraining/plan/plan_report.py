@@ -100,14 +100,14 @@ def _totals(plan: Plan, device: Device, price: float | None) -> list[str]:
         f"FLOPs          {costs.flops['hoffmann']:.4g} by Hoffmann et al., Appendix F; "
         f"{costs.flops['model']:.4g} model FLOPs",
         f"{name} hours".ljust(15)
-        + f"{costs.gpu_hours:,.{0 if costs.gpu_hours >= 10 else 1}f} at {_mfu(costs, device):.0%} of the bf16 peak "
+        + f"{_figure(costs.gpu_hours)} at {_mfu(costs, device):.0%} of the bf16 peak "
         f"(model FLOPs), {device.basis}",
         *(
             [f"money          {price * costs.gpu_hours:,.2f} at {price:g} an hour"]
             if price is not None
             else []
         ),
-        f"memory         {costs.memory_gb:,.0f} GB{_too_much(plan, costs, device)}",
+        f"memory         {_figure(costs.memory_gb)} GB{_too_much(plan, costs, device)}",
         *(
             [
                 "               counted for compiled blocks; others take more, which `adapt` measures on the GPU"
@@ -149,6 +149,10 @@ def _origin(start: str) -> str:
 
 def _short(count: float) -> str:
     return f"{count:,.0f}" if count < 1e9 else f"{count:.4g}"
+
+
+def _figure(count: float) -> str:
+    return f"{count:,.0f}" if count >= 10 else f"{count:.1f}" if count >= 1 else f"{count:.2g}"
 
 
 def _bytes(size: float) -> str:

@@ -64,20 +64,17 @@ Tensors = Mapping[str, Mapping[str, torch.Tensor]]
 """What each of a checkpoint's files of tensors holds, on the CPU."""
 
 
-def tensors_of(model: torch.nn.Module, optimizer: torch.optim.Optimizer) -> Tensors:
-    """Return a copy of the weights and the optimizer's state; training may continue at once."""
-    # From a GPU they are copied anyway; on a CPU they would be the ones that are trained.
-    on_cpu = next(model.parameters()).device.type == "cpu"
-    return {
-        file: {
-            name: (tensor.detach().clone() if on_cpu else tensor.detach().cpu()).contiguous()
-            for name, tensor in tensors.items()
-        }
-        for file, tensors in (
-            (_MODEL, model.state_dict()),
-            (_OPTIMIZER, optimizer_state(model, optimizer)),
-        )
-    }
+def tensors_of(model: torch.nn.Module, optimizer: torch.optim.Optimizer, *, copied: bool = True) -> Tensors:
+    """Return the weights and the optimizer's state; without a copy, on a CPU, they are those that are trained."""
+    found: dict[str, dict[str, torch.Tensor]] = {}
+    for file, tensors in ((_MODEL, model.state_dict()), (_OPTIMIZER, optimizer_state(model, optimizer))):
+        held, places = found.setdefault(file, {}), set[int]()
+        for name, tensor in tensors.items():
+            place = tensor.untyped_storage().data_ptr()
+            # The format refuses two names of one storage, as tied weights are.
+            held[name] = tensor.detach().to("cpu", copy=copied or place in places).contiguous()
+            places.add(place)
+    return found
 
 
 def write(folder: Path, step: int, tensors: Tensors, state: Mapping[str, Any]) -> Checkpoint:
@@ -186,12 +183,21 @@ def prune(folder: Path, keep: Iterable[int]) -> None:
 
 
 class CheckpointWriter:
-    """Writes a stage's checkpoints while training continues, one at a time."""
+    """Writes a stage's checkpoints, one at a time."""
 
-    def __init__(self, folder: Path, before: Callable[[], None] = lambda: None) -> None:
-        """Write into the stage's folder, each after `before`, which puts what belongs to it on the disk."""
+    def __init__(
+        self, folder: Path, before: Callable[[], None] = lambda: None, *, background: bool = True
+    ) -> None:
+        """Write into a folder.
+
+        Args:
+            folder: the stage's.
+            before: called before each, puts what belongs to it on the disk.
+            background: copy the tensors and let training continue; without, they are in memory once.
+        """
         self._folder = folder
         self._before = before
+        self._background = background
         self._pool = ThreadPoolExecutor(1, thread_name_prefix="checkpoint")
         self._pending: Future[None] | None = None
 
@@ -203,14 +209,17 @@ class CheckpointWriter:
         state: Mapping[str, Any],
         keep: Iterable[int],
     ) -> UserError | OSError | None:
-        """Copy what a step's checkpoint holds, and have it written; those that are no longer needed are then removed.
+        """Have a step's checkpoint written; those that are no longer needed are then removed.
 
         It waits for the checkpoint before, so that at most one copy is in memory, and returns what went wrong there.
+        Not in the background, it waits for this one, too.
         """
         problem = self.finish()
         if problem is None and not (_place(self._folder, step) / _STATE).is_file():
-            tensors = tensors_of(model, optimizer)
+            tensors = tensors_of(model, optimizer, copied=self._background)
             self._pending = self._pool.submit(self._write, step, tensors, dict(state), [*keep, step])
+            if not self._background:
+                problem = self.finish()
         return problem
 
     def finish(self) -> UserError | OSError | None:

@@ -167,7 +167,10 @@ class StageTraining(Callback):  # type: ignore[misc]  # composer is untyped
         if is_first:
             known = state.get(checkpoints.LOG_RECORD) if start and start.path.parent == self.folder else None
             self.log = LogWriter(self.folder / LOG, self._log_until(start), known)
-            self.writer = checkpoints.CheckpointWriter(self.folder, self.log.sync)
+            # A CPU would hold weights and moments twice, and has no time to win.
+            self.writer = checkpoints.CheckpointWriter(
+                self.folder, self.log.sync, background=ranks.device.type == "cuda"
+            )
         self.watchdog = Watchdog(ranks, f"{stage.name}@{self.done.step}", 60 * config.machine.timeout_minutes)
         self.own_time = OwnTime(ranks)
         self.first, self.began = self.done.step, 0.0
@@ -394,7 +397,7 @@ class StageTraining(Callback):  # type: ignore[misc]  # composer is untyped
         return measured if used is None else measured | {"mfu": used}
 
     def _save(self) -> None:
-        """Have the checkpoint written while training continues, and those no longer needed removed."""
+        """Have the checkpoint written, on a GPU while training continues, and those no longer needed removed."""
         step, stage, writer = self.done.step, self.stage, self.writer
         state = {
             "stage": stage.name,

@@ -25,7 +25,7 @@ from __future__ import annotations
 
 import gc
 import logging
-from collections.abc import Iterator
+from collections.abc import Iterator, Mapping
 from contextlib import ExitStack, contextmanager
 from dataclasses import replace
 from pathlib import Path
@@ -41,7 +41,7 @@ from common.provenance import provenance
 from common.settings import read_settings
 from pretraining.data.remote_shards import find_shards
 from pretraining.data.shard_manifest import check_tokenizer, load_manifest
-from pretraining.model.configuration import config_of
+from pretraining.model.configuration import EncoderConfig, config_of
 from pretraining.model.encoder_folder import PACKAGES, check_model
 from pretraining.model.start_folder import export_trained
 from pretraining.model.start_weights import data_config
@@ -57,6 +57,9 @@ from pretraining.training.ranks import Ranks
 from pretraining.training.stage import EARLIER, StageTraining
 
 logger = logging.getLogger(__name__)
+
+_SMALL = 1e7
+"""Parameters up to which what a stage leaves in a CPU's memory is not worth the third of a second to free it."""
 
 
 def train(
@@ -176,7 +179,7 @@ def export_checkpoint(checkpoint: Path, data: Path | str, out: Path, *, start: S
         **_shift(state["objective"]),
         **{key: value for key, value in state.items() if key not in ("files", "format")},
     }
-    config = config_of(shape, shards["tokenizer"], is_causal=OBJECTIVES[state["objective"]].is_causal)
+    config = _config_of(start, shape, shards["tokenizer"], state["objective"])
     weights, tokenizer = checkpoints.load_weights(saved), folder / "tokenizer"
     export_trained(start, weights, manifest, out, config=config, tokenizer_dir=tokenizer)
     logger.info("%s: written", out)
@@ -211,9 +214,11 @@ def _train_stage(context: TrainingContext, stage: PlannedStage, target: int) -> 
         try:
             return StageTraining(context, stage, target).run()
         finally:
-            if context.ranks.device.type == "cuda":
+            is_cuda = context.ranks.device.type == "cuda"
+            if is_cuda or context.shape.encoder_parameters > _SMALL:
                 # Composer's trainer is full of cycles, and what comes next needs the memory.
                 gc.collect()
+            if is_cuda:
                 torch.cuda.empty_cache()
 
 
@@ -253,13 +258,22 @@ def _export(
         **({"log_lacks": lacks} if lacks else {}),
         **_shift(last.objective),
     }
-    config = config_of(context.shape, data["tokenizer"], is_causal=OBJECTIVES[last.objective].is_causal)
+    config = _config_of(context.start, context.shape, data["tokenizer"], last.objective)
     origin = provenance("full", PACKAGES) | {"machine": f"{ranks.world} x {ranks.device_name}"}
     export_trained(
         context.start, checkpoints.load_weights(saved), manifest, finished, config=config,
         tokenizer_dir=context.data_folder / "tokenizer", texts={LOG: log}, origin=origin,
     )  # fmt: skip
     logger.info("%s: written after %d steps and %s tokens", finished, step, f"{state['tokens']:,}")
+
+
+def _config_of(
+    start: Start | None, shape: Shape, tokenizer: Mapping[str, Any], objective: str
+) -> EncoderConfig | None:
+    """Return the configuration of a `eurobert` that ends in an objective; None for another class of a start."""
+    if start is not None and not start.is_own:
+        return None
+    return config_of(shape, tokenizer, is_causal=OBJECTIVES[objective].is_causal)
 
 
 def _shift(objective: str) -> dict[str, int]:

@@ -1,4 +1,6 @@
-from common.errors import first_line, nearest
+from pathlib import Path
+
+from common.errors import beside, first_line, nearest
 
 
 def test_nearest() -> None:
@@ -12,6 +14,17 @@ def test_nearest() -> None:
         == "; did you mean 'mlm20-42k' or 'mlm30-42k'?"
     )
     assert nearest("mlm-42k", [f"mlm{ratio}-42k" for ratio in range(10, 60, 10)]) == ""
+
+
+def test_what_is_beside_a_path_that_is_not_there(tmp_path: Path) -> None:
+    for name in ("models/one/config.json", "models/two/config.json", "models/notes/x.txt"):
+        (tmp_path / name).parent.mkdir(parents=True, exist_ok=True)
+        (tmp_path / name).touch()
+    models = tmp_path / "models"
+    assert beside(models / "ones", "config.json") == "; did you mean 'one'?"
+    assert beside(models / "third", "config.json") == f"; in {models}: one, two"
+    assert beside(tmp_path / "modles" / "one", "config.json") == "; did you mean 'models'?"
+    assert beside(tmp_path / "x" / "y", "config.json") == beside(models / "x", "absent") == ""
 
 
 def test_the_first_line_of_a_message_stands_for_it() -> None:

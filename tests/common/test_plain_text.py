@@ -54,7 +54,16 @@ def test_secrets_are_hidden(text: str) -> None:
 
 @pytest.mark.parametrize(
     "text",
-    ['{"token": "HUSH", "a": 1}', "'hf_token': 'HUSH'", "token: HUSH", "api_key: HUSH", "wandb login HUSH"],
+    [
+        '{"token": "HUSH", "a": 1}',
+        "'hf_token': 'HUSH'",
+        "token: HUSH",
+        "api_key: HUSH",
+        "wandb login HUSH",
+        "a token: HUSH4hush",
+        "password: HUSH",
+        "hf_token: HUSH",
+    ],
 )
 def test_secrets_in_json_and_commands_are_hidden(text: str) -> None:
     assert "HUSH" not in redacted(text) and "***" in redacted(text)
@@ -63,6 +72,16 @@ def test_secrets_in_json_and_commands_are_hidden(text: str) -> None:
 def test_what_is_no_secret_stays() -> None:
     keys = "--set takes key=value; a bearer of news; weighting = token: the mean; --tokenizer t; image_key = x; KEYS=3"
     assert redacted(keys) == keys
+    for text in (
+        "weighting = token: the loss is",
+        "letters a token: 4.3; unknown",
+        "by token: mean",
+        "no token: 12",
+    ):
+        assert redacted(text) == text
+    assert "hush" not in redacted("a token: hushhushhushhush") + redacted("hf_token: hush") + redacted(
+        "a password: hush"
+    )
     assert "AKIA" not in redacted("as AKIAIOSFODNN7EXAMPLE")
     text = "python -m pretraining train --set eos_token=2 max_tokens=5 tokenizer=t https://h/x@v1 a@b.org"
     assert redacted(text) == text

@@ -31,7 +31,7 @@ from benchmarks.datasets.readers.original_files import (
 from benchmarks.datasets.readers.reader import HALVES_SEED, ReaderInputs, halve
 from benchmarks.datasets.schema import NEGATIVES, Row
 from benchmarks.protocol import DatasetFiles
-from common.errors import UserError
+from common.errors import UserError, nearest
 from common.packed import plain_suffix
 from common.progress import progress
 
@@ -47,6 +47,7 @@ _NO_NEGATIVES = "the negatives of the training file are left out"
 _QUERY = ("query", "anchor", "question", "sentence1")
 _POSITIVE = ("positive", "positives", "pos", "document", "passage", "answer", "sentence2")
 _NEGATIVE = re.compile(r"(hard_?)?neg(ative)?s?([_-]?\d+)?")
+_NEGATIVES = ("negative", "negatives", "hard_negative", "hard_negatives")
 """Names of the columns of pairs and triplets, as sentence-transformers, FlagEmbedding and others have them."""
 
 
@@ -195,20 +196,35 @@ def _is_header(fields: Sequence[str], files: DatasetFiles) -> bool:
 def _pair_rows(path: Path, inputs: ReaderInputs) -> Iterator[Row]:
     """Yield the pairs of rows, one for each positive; a column may have one text or a list of them."""
     columns = inputs.dataset.files.columns
-    named = columns.get("negatives", ())
+    asked, answers = columns.get("query", _QUERY), columns.get("positive", _POSITIVE)
+    named, seen = columns.get("negatives", ()), dict[str, bool]()  # whether a column has negatives
     for where, row in records(path, inputs.dataset.files):
         with row_at(where):
-            query = pick_text(row, columns.get("query", _QUERY))
-            positives = _texts("positive", pick(row, columns.get("positive", _POSITIVE)))
+            query = pick_text(row, asked)
+            positives = _texts("positive", pick(row, answers))
+            if row.keys() - seen.keys():
+                seen |= {name: bool(name in named if named else _NEGATIVE.fullmatch(name)) for name in row}
             negatives = [
                 text
                 for name, value in row.items()
-                if value is not None and (name in named if named else _NEGATIVE.fullmatch(name))
+                if value is not None and seen[name]
                 for text in _texts(name, value)
             ]
             if not positives:
                 raise BadRowError("the row has no positive")
             yield from ({"query": query, "positive": text, "negatives": negatives} for text in positives)
+    if not inputs.dataset.is_own:
+        return
+    unread = [name for name in seen if not seen[name] and name not in (*asked, *answers)]
+    if not any(seen.values()):
+        if named:
+            there = ", ".join(map(repr, seen))
+            raise UserError(f"{path}: there is no column {named[0]}; the columns are {there}")
+        for name in unread:
+            if slip := nearest(name, _NEGATIVES, at_least=0.8):
+                raise UserError(f"{path}: nothing is read of the column {name!r}{slip}")
+    if unread:
+        inputs.note(f"columns that are not read: {', '.join(map(repr, unread))}")
 
 
 def _texts(name: str, value: Any) -> list[str]:

@@ -10,7 +10,7 @@ import pytest
 from analysis.sources import EXAMPLE, open_source
 from analysis.store.ingest import ingest
 from analysis.store.runs_table import read_runs
-from benchmarks.runs import RUN, cell_keys
+from benchmarks.runs import RESULTS, RUN, cell_keys
 from clm_or_mlm.__main__ import main
 from common.errors import UserError
 from tests.analysis.stores import MODELS, fill
@@ -88,6 +88,19 @@ def test_without_a_majority_all_of_the_models_runs_are_left_out(made: Made, tmp_
     found = ingest(made(say), tmp_path / "runs.parquet")
     assert set(found.runs["model"]) == {MODELS[1]} and found.status == 1
     assert {one.kind for one in found.problems if not one.harmless} == {"weights"}
+
+
+def test_a_second_name_of_the_same_weights_is_named_and_costs_no_run(
+    tmp_path: Path, caplog: pytest.LogCaptureFixture
+) -> None:
+    store = made(tmp_path / "store", lambda *_: {})
+    for folder in sorted((store / "results" / MODELS[0]).glob("*/*/*")):
+        again = store / "results" / MODELS[1] / folder.relative_to(store / "results" / MODELS[0])
+        shutil.copyfile(folder / RESULTS, again / RESULTS)
+        seal(again, {"description": description()})
+    assert main(["compare", *MODELS, "--source", str(store)]) == 0
+    assert f"{MODELS[1]} and {MODELS[0]} are the same weights" in caplog.text and "removed" in caplog.text
+    assert ingest(store, tmp_path / "runs.parquet").status == 0
 
 
 DIFFERENT: dict[str, tuple[dict[str, Any], str]] = {

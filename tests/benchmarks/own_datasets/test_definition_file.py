@@ -45,6 +45,10 @@ COMMIT = "0" * 40
             "columns: unknown key 'txt'; it can have .*; did you mean 'text'",
         ),
         (GOOD + "columns = {text = 3}\n", r"\[columns\]: text takes text, not 3"),
+        (
+            '[mine]\nkind = "retrieval"\ncolumns = {query = "q", anchor = "a"}\n',
+            "columns: anchor is another word for query; give one of them",
+        ),
         (GOOD + 'files = {dev = "d.tsv"}\n', "files: unknown key 'dev'; it can have train, validation, test"),
         (GOOD + "files = {train = 3}\n", r"\[files\]: train takes a list, not 3"),
         (GOOD + 'files = "train.tsv"\n', r"files takes a table, \[files\], not 'train.tsv'"),

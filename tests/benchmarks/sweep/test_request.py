@@ -29,7 +29,10 @@ def test_names_datasets_and_stores() -> None:
         (["--seed", "-1"], "is not a seed"),
         (["--steps", "0"], "--steps"),
         (["--name", "a/b"], "cannot be a model's name"),
-        (["--data", "nowhere"], "is not in nowhere"),
+        (
+            ["--data", "nowhere"],
+            "is not in nowhere; run `clm-or-mlm fetch sst2 --out nowhere`.*or `clm-or-mlm import",
+        ),
         (["--device", "cuda:9"], "no device cuda:9"),
         (["--pooling", "meen"], "did you mean 'mean'"),
     ],

@@ -57,6 +57,25 @@ def test_it_holds_the_step_it_is_named_for_however_long_the_disk_takes(
     assert torch.equal(load_file(saved.path / "optimizer.safetensors")["exp_avg.weight"], moment)
 
 
+def test_without_a_copy_it_is_written_before_training_continues(tmp_path: Path) -> None:
+    model = torch.nn.ModuleDict({"one": torch.nn.Linear(4, 4), "tied": torch.nn.Linear(4, 4)})
+    model["tied"].weight = model["one"].weight
+    optimizer = torch.optim.AdamW(model.parameters(), lr=0.1)
+    tensors = checkpoints.tensors_of(model, optimizer, copied=False)["model.safetensors"]
+    assert tensors["one.weight"].data_ptr() == model["one"].weight.data_ptr()
+    before = {name: value.clone() for name, value in model.state_dict().items()}
+    writer = CheckpointWriter(tmp_path, background=False)
+    assert writer.begin(1, model, optimizer, STATE, ()) is None
+    (saved,) = checkpoints.checkpoint_steps(tmp_path)
+    found = load_file(saved.path / "model.safetensors")
+    assert found.keys() == before.keys() and all(torch.equal(found[name], before[name]) for name in found)
+    (tmp_path / "file").touch()
+    assert (
+        CheckpointWriter(tmp_path / "file", background=False).begin(1, model, optimizer, STATE, ())
+        is not None
+    )
+
+
 def test_a_wait_that_ctrl_c_ends_is_made_good_by_the_next(
     tmp_path: Path, trained: tuple[torch.nn.Module, torch.optim.Optimizer], monkeypatch: pytest.MonkeyPatch
 ) -> None:

@@ -251,10 +251,19 @@ def test_triplets_of_ones_own_keep_their_negatives(
     assert pairs([put(name, content)], inputs).to_pylist() == expected
 
 
-def test_columns_of_triplets_have_the_names_that_a_definition_gives(put: Put) -> None:
-    columns = {"query": "Frage", "positive": "Antwort", "negatives": "falsch"}
+@pytest.mark.parametrize(("query", "negatives"), [("query", "negatives"), ("anchor", "negative")])
+def test_columns_of_triplets_have_the_names_that_a_definition_gives(
+    put: Put, query: str, negatives: str
+) -> None:
+    columns = {query: "Frage", "positive": "Antwort", negatives: "falsch"}
     path = put("x.tsv", "Frage\tAntwort\tfalsch\tnegative\nask\tyes\tno\tunread\n")
-    assert pairs([path], inputs_of(defined("retrieval", columns=columns))).to_pylist() == [ASKED]
+    inputs = inputs_of(defined("retrieval", columns=columns))
+    assert pairs([path], inputs).to_pylist() == [ASKED]
+    assert list(inputs.notes) == ["columns that are not read: 'negative'", "hard negatives: 1 of 1 pairs"]
+    with pytest.raises(
+        UserError, match=r"x\.csv: there is no column falsch; the columns are 'Frage', 'Antwort'"
+    ):
+        pairs([put("x.csv", "Frage,Antwort\nask,yes\n")], inputs)
 
 
 def test_held_out_triplets_are_asked_of_their_negatives_too(put: Put) -> None:
@@ -282,6 +291,13 @@ def test_held_out_triplets_are_asked_of_their_negatives_too(put: Put) -> None:
         ([{"query": "a", "positive": "b", "negatives": [1]}], ":1: negatives is not text: 1"),
         ([{"query": "a", "pos": [], "neg": ["c"]}], ":1: the row has no positive"),
         ([{"query": "a", "negative": "c"}], ":1: there is no column positive or"),
+        *(
+            (
+                [{"query": "a", "positive": "b", slip: "c"}],
+                f": nothing is read of the column {slip!r}; did you mean",
+            )
+            for slip in ("negativ", "Negative", "negatve", "hard-negatives", "negative 1")
+        ),
     ],
 )
 def test_a_bad_triplet_is_refused(put: Put, content: Any, said: str) -> None:

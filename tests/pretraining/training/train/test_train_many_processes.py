@@ -1,14 +1,21 @@
 import os
 import shutil
+import signal
+import socket
 import subprocess
 import sys
 from pathlib import Path
 from typing import Any
 
 import pytest
+import torch
 
+from clm_or_mlm.__main__ import main
+from common.processes import AGAIN
 from pretraining.training import checkpoints
-from tests.commands import python
+from pretraining.training.stage import StageTraining
+from tests.commands import python, started
+from tests.kills import tree
 from tests.pretraining.small_study import MODEL, QUIET, STUDY, science
 
 pytestmark = QUIET
@@ -95,3 +102,68 @@ def test_a_run_resumes_on_another_number_of_processes(done: Path, data: Path, tm
     for row, plain in zip(ours, theirs, strict=True):
         assert row.get("batch") == plain.get("batch")
         assert row["loss"] == pytest.approx(plain["loss"], rel=1e-4)
+
+
+SHORT = "mini-s-clm-6-mlm40-12"
+
+
+def _rank(rank: int, port: int, words: list[str], step: int, moment: str, sent: bool) -> None:
+    """Be one of two ranks, to which SIGTERM comes at a moment of a step; end with the command's exit code."""
+    os.environ |= {
+        "RANK": str(rank), "LOCAL_RANK": str(rank), "NODE_RANK": "0", "WORLD_SIZE": "2", "LOCAL_WORLD_SIZE": "2",
+        "MASTER_ADDR": "127.0.0.1", "MASTER_PORT": str(port),
+    }  # fmt: skip
+    torch.set_num_threads(1)
+    called = getattr(StageTraining, moment)
+
+    def acting(self: StageTraining, *given: Any) -> None:
+        if sent and self.done.step == step:
+            signal.raise_signal(signal.SIGTERM)
+        called(self, *given)
+
+    setattr(StageTraining, moment, acting)
+    sys.exit(main(words))
+
+
+def _two_ranks(
+    out: Path, data: Path, step: int = -1, moment: str = "batch_end", sent: tuple[int, ...] = ()
+) -> set[int]:
+    """Train the short model on two ranks and return their exit codes."""
+    out.mkdir(exist_ok=True)
+    (out / "s.toml").write_text(STUDY)
+    words = ["train", SHORT, "--data", str(data), "--study", str(out / "s.toml"), "--out", str(out)]
+    with socket.socket() as free:
+        free.bind(("127.0.0.1", 0))
+        port = free.getsockname()[1]
+    ranks = [started(_rank, rank, port, words, step, moment, rank in sent) for rank in (0, 1)]
+    for process in ranks:
+        process.join(300)
+        process.kill()
+    return {process.exitcode or 0 for process in ranks}
+
+
+@pytest.fixture(scope="module")
+def by_two(data: Path, tmp_path_factory: pytest.TempPathFactory) -> Path:
+    out = tmp_path_factory.mktemp("two")
+    assert _two_ranks(out, data) == {0}
+    return out
+
+
+@pytest.mark.slow
+@pytest.mark.parametrize("last", [6, 12])
+@pytest.mark.parametrize(
+    ("before", "moment", "sent"),
+    [
+        (1, "batch_start", (0,)), (1, "batch_start", (1,)), (1, "batch_start", (0, 1)),
+        (0, "batch_checkpoint", (0,)), (0, "batch_checkpoint", (1,)),
+    ],
+)  # fmt: skip
+def test_a_signal_to_either_rank_in_a_stages_last_step_ends_both(
+    by_two: Path, data: Path, tmp_path: Path, last: int, before: int, moment: str, sent: tuple[int, ...]
+) -> None:
+    """Before the ranks' last sum of requests and after it: no stage begins, nothing is exported, and it resumes."""
+    assert _two_ranks(tmp_path, data, last - before, moment, sent) == {AGAIN}
+    assert not (tmp_path / "models").exists() and (tmp_path / f"stages/{SHORT}").exists() == (last == 12)
+    assert _two_ranks(tmp_path, data) == {0}
+    ours, theirs = (tree(folder / "models") for folder in (tmp_path, by_two))
+    assert ours == theirs
