@@ -1,7 +1,7 @@
 """From documents to shards: tokenised in parallel, deduplicated, split, packed, hashed; resumable, and the same
 bytes with any number of workers.
 
-Documents keep the order of the source. A document whose text has been seen is dropped (128-bit BLAKE2b). A
+Documents keep the order of the source. A document whose text has been seen is dropped (96-bit BLAKE2b). A
 share of the documents, chosen by the hash of their text, is held out for validation, so that no text is in both
 splits. Each document is closed by end-of-text and appended to its split's token stream.
 """
@@ -160,12 +160,13 @@ def _write_splits(
 
     with Meter("tokenising", sum(source.sizes), done=done(), unit="B") as meter:
         for group, encodings in encoded(groups, encoder, workers):
-            for document, (digest, tokens) in zip(group, encodings, strict=True):
+            new = writer.unseen([digest for digest, _ in encodings])
+            for document, (digest, tokens), is_new in zip(group, encodings, new, strict=True):
                 enough = splits["train"].tokens >= limit
                 if enough:
                     break
-                split_name = _split_of(digest, settings, writer)
-                writer.add(document, digest, tokens, split_name, unknown_id=encoder.unknown_id)
+                split_name = _split_of(digest, settings, writer) if is_new else None
+                writer.add(document, tokens, split_name, unknown_id=encoder.unknown_id)
             wrote = [split.write(out, size) for split in splits.values()]
             if any(wrote):
                 source.hash_up_to(position.file + 1, writer.hashes)
