@@ -9,6 +9,7 @@ splits. Each document is closed by end-of-text and appended to its split's token
 from __future__ import annotations
 
 import logging
+import shutil
 import time
 from collections.abc import Sequence
 from dataclasses import asdict
@@ -25,7 +26,13 @@ from common.progress import Meter
 from common.provenance import provenance, provenance_path
 from pretraining.data.corpus import BLANK, FILE_KINDS, TextGoneError, TextSource, batched, open_source
 from pretraining.data.shard_index import RECORD, SHARDS, ShardSettings, write_index
-from pretraining.data.shard_manifest import check_request, load_manifest, tokenizer_files, write_manifest
+from pretraining.data.shard_manifest import (
+    UNFINISHED,
+    check_request,
+    load_manifest,
+    tokenizer_files,
+    write_manifest,
+)
 from pretraining.data.shard_writer import ShardWriter
 from pretraining.data.tokenizer import TextTokenizer, encoded, load_tokenizer
 
@@ -94,6 +101,7 @@ def build(
     if made is not None:
         check_request(out, made["request"] | {"tokenizer": made["tokenizer"]}, request | {"tokenizer": ids})
         _check_states(source, out, _states(out), made["source"]["sha256"] or [])
+        shutil.rmtree(out / UNFINISHED, ignore_errors=True)  # of a run that was killed in its last second
         logger.info("%s: nothing to do; the shards are complete", out)
         return False
     writer = ShardWriter(out, {**request, "tokenizer": ids}, source.states)
