@@ -162,12 +162,12 @@ class ShardWriter:
         """Append a document to a split, unless it is empty or the split is None, for a text that has been seen."""
         position = self.position
         position.file, position.row, position.read_bytes = document.file, document.row, document.read_bytes
-        if not document.text:
+        if not document.characters:
             position.empty += 1
         elif split is None:
             position.duplicates += 1
         else:
-            position.characters += len(document.text)
+            position.characters += document.characters
             position.unknown += 0 if unknown_id is None else int(np.count_nonzero(tokens == unknown_id))
             self.splits[split].add(tokens)
 

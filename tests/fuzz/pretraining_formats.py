@@ -127,7 +127,7 @@ def unfinished(folder: Path) -> Path:
     writer = ShardWriter(folder / "out", REQUEST)
     for number, text in enumerate(DOCUMENTS[:5]):
         ids = torch.arange(RECORD // 2, dtype=torch.int32).numpy()
-        document = Document(text=text, file=0, row=number, read_bytes=number)
+        document = Document(text=text, characters=len(text), file=0, row=number, read_bytes=number)
         assert writer.unseen([number.to_bytes(16, "little")]).all()
         writer.add(document, ids, "train")
     writer.splits["train"].write(folder / "out", RECORD)

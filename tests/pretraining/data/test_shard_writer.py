@@ -15,7 +15,7 @@ REQUEST = {"source": {"files": []}}
 
 
 def document(text: str, row: int) -> Document:
-    return Document(text=text, file=0, row=row, read_bytes=row)
+    return Document(text=text, characters=len(text), file=0, row=row, read_bytes=row)
 
 
 def test_a_save_takes_what_is_new_alone(tmp_path: Path) -> None:
