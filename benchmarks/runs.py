@@ -43,7 +43,7 @@ same data under the same settings, and make tests/golden/benchmarks.json again, 
 _RUN_FOLDER = re.compile(r"lr(?P<lr>\d{1,20}(?:\.\d{1,20})?(?:e-?\d{1,3})?)_sd(?P<seed>\d{1,9})", re.ASCII)
 
 
-@dataclass(frozen=True, kw_only=True, order=True)
+@dataclass(frozen=True, kw_only=True, order=True, slots=True)
 class RunKey:
     """One fine-tuning: model, dataset, learning rate, seed."""
 

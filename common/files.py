@@ -194,6 +194,19 @@ def write_bytes(path: Path, content: bytes) -> None:
         temporary.write_bytes(content)
 
 
+def append_bytes(path: Path, content: bytes) -> None:
+    """Append `content` to `path` and flush it to disk, making its folder; a kill may leave the beginning of it."""
+    with _named(path):
+        path.parent.mkdir(parents=True, exist_ok=True)
+        is_new = not path.exists()
+        with path.open("ab") as file:
+            file.write(content)
+            file.flush()
+            os.fsync(file.fileno())
+        if is_new:
+            sync_folder(path.parent)
+
+
 def write_text(path: Path, content: str) -> None:
     """Write `content` to `path` atomically as UTF-8 with Unix line ends, making its folder."""
     write_bytes(path, content.encode("utf-8"))

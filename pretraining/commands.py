@@ -125,6 +125,7 @@ def shards(
     end_of_text: str | None = None,
     kind: str | None = None,
     workers: int | None = None,
+    part: str | None = None,
     settings: ShardSettings = ShardSettings(),
 ) -> None:
     """Convert a source's documents to training shards in MosaicML's streaming format, compressed with zstd.
@@ -139,10 +140,15 @@ def shards(
         end_of_text: token that ends a text (default: as the tokenizer's files say)
         kind: how files of no known suffix are read: txt, jsonl or parquet (default: they are left out)
         workers: tokenising threads (default: one per core); their number does not change the shards
+        part: only tokenise every eighth file from the third on (3/8), as one of several processes or machines; the
+            same command without --part then writes the same shards as ever
     """
     from pretraining.data.build_shards import build
 
-    build(source, tokenizer, out, settings, begin=begin_of_text, end=end_of_text, kind=kind, workers=workers)
+    build(
+        source, tokenizer, out, settings,
+        begin=begin_of_text, end=end_of_text, kind=kind, workers=workers, part=part,
+    )  # fmt: skip
 
 
 def tokenizer(

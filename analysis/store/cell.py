@@ -43,7 +43,7 @@ ClusterIds = dict[str, npt.NDArray[np.int32]]
 """By split the cluster of each instance; empty where none are known."""
 
 
-@dataclass(frozen=True, kw_only=True)
+@dataclass(frozen=True, kw_only=True, slots=True)
 class Run:
     """A usable run: a row of the runs table (`analysis.store.runs_table`), and what only its folder says."""
 

@@ -94,6 +94,8 @@ def ingest(
 ) -> StoreTable:
     """Read a run store into the runs table `out`, and its per-instance scores into the folder `instances`.
 
+    A process holds the scores of one cell; all runs together take 2 KB each, so a million of them 2 GB.
+
     Args:
         store: a store in the release's layout, or its `results` folder.
         out: the runs table, Parquet or CSV by its ending.
@@ -282,7 +284,7 @@ def _table(
             names = ", ".join(lacking[:6]) + (f" and {len(lacking) - 6} more" if len(lacking) > 6 else "")
             sentence = f"lacks {len(lacking)} of the {len(_GRID)} runs of the paper's grid: {names}"
             problems.append(Problem(path=f"{scan.results}/{name}", kind="missing", sentence=sentence))
-    frame = pd.DataFrame([vars(run) for run in used], columns=list(COLUMNS))
+    frame = pd.DataFrame({name: [getattr(run, name) for run in used] for name in COLUMNS})
     return StoreTable(
         runs=sort_runs(frame.astype({"n_validation": "Int64", "n_test": "Int64"})),
         protocol=protocol,

@@ -1,7 +1,7 @@
 """From documents to shards: tokenised in parallel, deduplicated, split, packed, hashed; resumable, and the same
 bytes with any number of workers.
 
-Documents keep the order of the source. A document whose text has been seen is dropped (128-bit BLAKE2b). A
+Documents keep the order of the source. A document whose text has been seen is dropped (96-bit BLAKE2b). A
 share of the documents, chosen by the hash of their text, is held out for validation, so that no text is in both
 splits. Each document is closed by end-of-text and appended to its split's token stream.
 """
@@ -9,9 +9,11 @@ splits. Each document is closed by end-of-text and appended to its split's token
 from __future__ import annotations
 
 import logging
+import shutil
 import time
-from collections.abc import Sequence
+from collections.abc import Callable, Iterator, Sequence
 from dataclasses import asdict
+from functools import partial
 from pathlib import Path
 from typing import Any
 
@@ -23,10 +25,25 @@ from common.packed import plain_suffix
 from common.processes import cores
 from common.progress import Meter
 from common.provenance import provenance, provenance_path
-from pretraining.data.corpus import BLANK, FILE_KINDS, TextGoneError, TextSource, batched, open_source
+from pretraining.data.corpus import (
+    BLANK,
+    FILE_KINDS,
+    Document,
+    TextGoneError,
+    TextSource,
+    batched,
+    open_source,
+)
 from pretraining.data.shard_index import RECORD, SHARDS, ShardSettings, write_index
-from pretraining.data.shard_manifest import check_request, load_manifest, tokenizer_files, write_manifest
+from pretraining.data.shard_manifest import (
+    UNFINISHED,
+    check_request,
+    load_manifest,
+    tokenizer_files,
+    write_manifest,
+)
 from pretraining.data.shard_writer import ShardWriter
+from pretraining.data.token_files import Groups, TokenFiles, part_of, read_tokens
 from pretraining.data.tokenizer import TextTokenizer, encoded, load_tokenizer
 
 logger = logging.getLogger(__name__)
@@ -39,6 +56,7 @@ _UNKNOWN = 0.01
 _SHORT = 200
 """Mean tokens below which a document of a text file looks like a paragraph."""
 _PACKAGES = ("tiktoken", "tokenizers", "mosaicml-streaming", "zstandard", "numpy")
+_TOKENS = "tokens"
 _TOKENIZER = ("sha256", "vocab_size", "bos_id", "eos_id", "mask_id")
 
 
@@ -52,8 +70,11 @@ def build(
     end: str | None = None,
     kind: str | None = None,
     workers: int | None = None,
+    part: str | None = None,
 ) -> bool:
     """Write the shards of a source into `out`, resuming where a killed run stopped.
+
+    With a part, only the tokens of its files are kept there, for the call without one that writes the shards.
 
     Args:
         specs: local paths, folders and patterns, or one `hf:owner/name[:config][@revision]`.
@@ -64,6 +85,7 @@ def build(
         end: what ends one.
         kind: what files of no known suffix are, such as `txt`.
         workers: threads that tokenise; one a core when left out, 0 for this one.
+        part: such as `3/8`, the third of every eight files.
 
     Returns:
         False when the shards were there already.
@@ -94,14 +116,32 @@ def build(
     if made is not None:
         check_request(out, made["request"] | {"tokenizer": made["tokenizer"]}, request | {"tokenizer": ids})
         _check_states(source, out, _states(out), made["source"]["sha256"] or [])
+        shutil.rmtree(out / UNFINISHED, ignore_errors=True)  # of a run that was killed in its last second
         logger.info("%s: nothing to do; the shards are complete", out)
         return False
+    files = TokenFiles(
+        out / UNFINISHED / _TOKENS,
+        source,
+        {"tokenizer": ids, "text_field": source.text_field, "separator": source.separator, "kind": source.kind,
+         "version": SHARDS},
+    )  # fmt: skip
+    count = cores() if workers is None else workers
+    encode = partial(_encoded, encoder=encoder, workers=count)
+    if part is not None:
+        files.write(numbers := part_of(part, len(source.files)), encode)
+        logger.info("%s: part %s is done, %s files; after all parts, give the command without --part",
+                    out, part, f"{len(numbers):,}")  # fmt: skip
+        return True
     writer = ShardWriter(out, {**request, "tokenizer": ids}, source.states)
     _check_states(source, out, writer.states_read, writer.hashes)
     if writer.position.file or writer.position.row:
         logger.info("resuming after %s tokens", f"{writer.tokens:,}")
-    count = cores() if workers is None else workers
-    _write_splits(source, out, settings, writer, encoder, count)
+    position = writer.position
+    if files.folder.is_dir():
+        groups = _joined(source, files, writer, encode)
+    else:
+        groups = encode(source.documents(position.file, position.row))
+    _write_splits(source, out, settings, writer, groups, encoder.unknown_id)
     held_out, trained = writer.splits["validation"].documents, writer.splits["train"].documents
     if not held_out or not trained:
         writer.discard()  # what was asked for cannot be, so that nothing of it may stop the next request
@@ -143,30 +183,51 @@ def _check_states(source: TextSource, out: Path, states: Sequence[Any], hashes: 
             )
 
 
+def _encoded(documents: Iterator[Document], encoder: TextTokenizer, workers: int) -> Groups:
+    return encoded(batched(documents, _GROUP_CHARACTERS, _GROUP_DOCUMENTS), encoder, workers)
+
+
+def _joined(
+    source: TextSource, files: TokenFiles, writer: ShardWriter, encode: Callable[[Iterator[Document]], Groups]
+) -> Groups:
+    """Yield the documents from the writer's position on, tokenised here where no part did."""
+    first, row, found = writer.position.file, writer.position.row, 0
+    for number in range(first, len(source.files)):
+        source.hash_up_to(number + 1, writer.hashes)
+        path = files.path(number, None if source.revision else writer.hashes[number])
+        if path.is_file():
+            yield from read_tokens(path, number, row)
+            found += 1
+        else:
+            yield from encode(source.documents(number, row, files=[number]))
+        row = 0
+    logger.info("files tokenised by parts: %s of %s", f"{found:,}", f"{len(source.files) - first:,}")
+
+
 def _write_splits(
     source: TextSource,
     out: Path,
     settings: ShardSettings,
     writer: ShardWriter,
-    encoder: TextTokenizer,
-    workers: int,
+    groups: Groups,
+    unknown_id: int | None,
 ) -> None:
     position, splits = writer.position, writer.splits
     size, limit, enough = settings.shard_records * RECORD, settings.tokens or float("inf"), False
     began, first_tokens = time.monotonic(), writer.tokens
-    groups = batched(source.documents(position.file, position.row), _GROUP_CHARACTERS, _GROUP_DOCUMENTS)
 
     def done() -> int:
         return sum(source.sizes[: position.file]) + position.read_bytes
 
     with Meter("tokenising", sum(source.sizes), done=done(), unit="B") as meter:
-        for group, encodings in encoded(groups, encoder, workers):
-            for document, (digest, tokens) in zip(group, encodings, strict=True):
+        for group, encodings in groups:
+            new = writer.unseen([digest for digest, _ in encodings])
+            for document, (digest, tokens), is_new in zip(group, encodings, new, strict=True):
                 enough = splits["train"].tokens >= limit
                 if enough:
                     break
-                split_name = _split_of(digest, settings, writer)
-                writer.add(document, digest, tokens, split_name, unknown_id=encoder.unknown_id)
+                split_name = _split_of(digest, settings, writer) if is_new else None
+                writer.add(document, tokens, split_name, unknown_id=unknown_id)
             wrote = [split.write(out, size) for split in splits.values()]
             if any(wrote):
                 source.hash_up_to(position.file + 1, writer.hashes)

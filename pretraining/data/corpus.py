@@ -49,7 +49,9 @@ class Document:
     """One text and how to resume after it."""
 
     text: str
-    """The document."""
+    """The document; empty where its tokens are known (`token_files`)."""
+    characters: int
+    """Its length."""
     file: int
     """Number of its file in the source."""
     row: int
@@ -98,13 +100,15 @@ class TextSource:
         if not self.revision:
             hashes += [sha256_file(Path(file)) for file in self.files[len(hashes) : number]]
 
-    def documents(self, file: int = 0, row: int = 0) -> Iterator[Document]:
-        """Yield the documents from (file, row) on; empty and missing texts come as empty strings.
+    def documents(
+        self, file: int = 0, row: int = 0, *, files: Iterable[int] | None = None
+    ) -> Iterator[Document]:
+        """Yield the documents from (file, row) on, or of `files` alone; empty and missing texts come as empty strings.
 
         Raises:
             UserError: a file that cannot be read, or that has no such field.
         """
-        for number in range(file, len(self.files)):
+        for number in range(file, len(self.files)) if files is None else files:
             name, start = self.files[number], row if number == file else 0
             try:
                 with _open(name) as raw:
@@ -115,7 +119,9 @@ class TextSource:
                     read = FILE_KINDS[suffix if suffix in FILE_KINDS else str(self.kind)]
                     texts = read(self, name, raw, start)
                     for place, text in enumerate(texts, start + 1):
-                        yield Document(text=text, file=number, row=place, read_bytes=raw.tell())
+                        yield Document(
+                            text=text, characters=len(text), file=number, row=place, read_bytes=raw.tell()
+                        )
             except (OSError, pyarrow.ArrowException) as error:
                 if isinstance(error, OSError) and error.errno is not None:
                     raise

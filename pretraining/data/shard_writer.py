@@ -1,11 +1,14 @@
 """Shards being written: the splits so far, the position in the source and the documents seen.
 
-All of it is saved whenever a shard has been written, so that a killed run resumes and ends with the same bytes.
+Whenever a shard has been written, what is new of all that is appended to two files, so that a killed run resumes and
+ends with the same bytes: digests and tokens that no shard holds yet to one, a line that describes them to the other.
+A line is sealed together with all before it; what follows the last line break was never finished, and is cut off.
 """
 
 from __future__ import annotations
 
 import contextlib
+import json
 import os
 import shutil
 import tempfile
@@ -15,16 +18,18 @@ from pathlib import Path
 from typing import Any
 
 import numpy as np
+import numpy.typing as npt
 import zstandard
 
-from common.files import sha256_bytes, write_bytes
-from common.manifest import FILES, another_shape, check_files, read_manifest, write_manifest
+from common.files import append_bytes, sha256_bytes, write_bytes
+from common.manifest import DamagedError, another_shape
+from common.reading import MOST_LARGE, open_plain
 from pretraining.data.corpus import Document
+from pretraining.data.seen_texts import SeenTexts, packed
 from pretraining.data.shard_index import COMPRESSION, MDS_COLUMNS, RECORD, Shard, Tokens
 from pretraining.data.shard_manifest import SHARD_SPLITS, UNFINISHED, check_request
-from pretraining.data.tokenizer import DIGEST_BYTES
 
-_STATE, _DIGESTS = "state.json", "digests-"
+_LOG, _CONTENT = "log.jsonl", "content.bin"
 
 
 def write_shard(folder: Path, number: int, tokens: Tokens) -> Shard:
@@ -71,6 +76,8 @@ class SplitWriter:
     """Documents so far."""
     tokens: int = 0
     """Tokens so far, pending ones included."""
+    saved: tuple[int, int] = (0, 0)
+    """How many of the shards, and of the bytes of `pending`, are saved."""
 
     def add(self, tokens: Tokens) -> None:
         """Append a document's tokens."""
@@ -82,9 +89,10 @@ class SplitWriter:
         """Write every whole shard that is pending, and what is left when it is the last; return if any was."""
         before, length = len(self.shards), 4 * size
         while len(self.pending) >= length or (last and self.pending):
-            part = np.frombuffer(bytes(self.pending[:length]), np.int32)
+            part = np.frombuffer(self.pending[:length], np.int32)
             self.shards.append(write_shard(out / self.name, len(self.shards), part))
             del self.pending[:length]
+            self.saved = (self.saved[0], 0)
         return len(self.shards) > before
 
 
@@ -122,69 +130,68 @@ class ShardWriter:
         Raises:
             UserError: the folder holds the unfinished shards of another request, or its record is damaged.
         """
-        self._out, self._scratch, self._request = out, out / UNFINISHED, dict(request)
+        self._out, self._scratch = out, out / UNFINISHED
+        self._log, self._content = self._scratch / _LOG, self._scratch / _CONTENT
         self.splits = {name: SplitWriter(name=name) for name in SHARD_SPLITS}
         self.position = ShardPosition()
-        self._fresh, self._seen = bytearray(), set[bytes]()
-        self._digests: dict[str, str] = {}
-        self._states = self.states_read = list(states)
+        self._seen, self._fresh = SeenTexts(), bytearray()
+        self._head: dict[str, Any] = {"request": dict(request), "states": list(states)}
+        self.states_read: list[Any] = self._head["states"]
         self.hashes: list[str] = []
         """The SHA-256 of the source's local files that have been begun."""
-        if os.path.lexists(self._scratch / _STATE):
+        self._hashes_saved, self._seal = 0, ""
+        if os.path.lexists(self._log):
             self._load()
+        else:
+            self._content.unlink(missing_ok=True)  # whose first line was never written
 
     @property
     def tokens(self) -> int:
         """Tokens of all splits so far."""
         return sum(split.tokens for split in self.splits.values())
 
+    def unseen(self, digests: Sequence[bytes]) -> npt.NDArray[np.bool_]:
+        """Return of each digest whether no document before it had it, and remember all of them."""
+        new = self._seen.add(digests)
+        self._fresh += packed([digest for digest, is_new in zip(digests, new, strict=True) if is_new])
+        return new
+
     def add(
-        self, document: Document, digest: bytes, tokens: Tokens, split: str, *, unknown_id: int | None = None
+        self, document: Document, tokens: Tokens, split: str | None, *, unknown_id: int | None = None
     ) -> None:
-        """Append a document to a split, unless it is empty or its text has been seen."""
+        """Append a document to a split, unless it is empty or the split is None, for a text that has been seen."""
         position = self.position
         position.file, position.row, position.read_bytes = document.file, document.row, document.read_bytes
-        if not document.text:
+        if not document.characters:
             position.empty += 1
-        elif digest in self._seen:
+        elif split is None:
             position.duplicates += 1
         else:
-            self._seen.add(digest)
-            self._fresh += digest
-            position.characters += len(document.text)
+            position.characters += document.characters
             position.unknown += 0 if unknown_id is None else int(np.count_nonzero(tokens == unknown_id))
             self.splits[split].add(tokens)
 
     def save(self) -> None:
-        """Record the position after the last document; what is written before the record is harmless when it is not."""
-        count = len(self._seen)
-        pending = {_pending(name, count): bytes(split.pending) for name, split in self.splits.items()}
-        digests = f"{_DIGESTS}{count}.bin"
-        files = dict(self._digests)
-        for name, content in {**pending, digests: bytes(self._fresh)}.items():
-            write_bytes(self._scratch / name, content)
-            files[name] = sha256_bytes(content)
-        self._digests[digests] = files[digests]
+        """Record what is new up to the last document; content without its line is harmless."""
+        parts = [bytes(self._fresh)]
+        record = self._head | {"hashes": self.hashes[self._hashes_saved :], "position": asdict(self.position)}
+        for name, split in self.splits.items():
+            shards, pending = split.saved
+            parts.append(bytes(split.pending[pending:]))
+            record[name] = {
+                "shards": [asdict(shard) for shard in split.shards[shards:]],
+                "documents": split.documents,
+                "tokens": split.tokens,
+            }
+            split.saved = (len(split.shards), len(split.pending))
+        content = b"".join(parts)
+        record |= {"bytes": [len(part) for part in parts], "sha256": sha256_bytes(content)}
+        text = json.dumps(record, sort_keys=True)
+        self._seal = sha256_bytes((self._seal + text).encode())
+        append_bytes(self._content, content)
+        append_bytes(self._log, f"{self._seal} {text}\n".encode())
+        self._head, self._hashes_saved = {}, len(self.hashes)
         self._fresh.clear()
-        record = {
-            "request": self._request,
-            "states": self._states,
-            "hashes": self.hashes,
-            "position": asdict(self.position),
-            "count": count,
-            "splits": {
-                name: {
-                    "shards": [asdict(shard) for shard in split.shards],
-                    "documents": split.documents,
-                    "tokens": split.tokens,
-                }
-                for name, split in self.splits.items()
-            },
-        }
-        write_manifest(self._scratch / _STATE, record, files)
-        for path in self._scratch.glob("*.bin"):
-            if path.name not in files:
-                path.unlink()
 
     def remove(self) -> None:
         """Remove the record, once the shards are complete."""
@@ -198,29 +205,45 @@ class ShardWriter:
             self._out.rmdir()
 
     def _load(self) -> None:
-        """Restore what `save` recorded, once its settings are those of this call and its files are undamaged."""
+        """Restore what `save` recorded, once its settings are those of this call and nothing of it is damaged."""
         remedy = f"remove {self._out} and run the same command again"
-        record = read_manifest(self._scratch / _STATE, remedy)
-        with another_shape(self._scratch / _STATE, remedy):
-            check_request(self._out, record["request"], self._request, "unfinished shards")
-            # What an earlier version wrote has neither; its text is taken as it is now.
-            self.hashes = record.get("hashes", [])
-            self.states_read = record.get("states", [])
-            check_files(self._scratch, record[FILES], remedy)
-            self._digests = {name: sha for name, sha in record[FILES].items() if name.startswith(_DIGESTS)}
-            self.position = ShardPosition(**record["position"])
-            for name, saved in record["splits"].items():
-                split = self.splits[name]
-                split.shards = [Shard(**shard) for shard in saved["shards"]]
-                split.documents, split.tokens = saved["documents"], saved["tokens"]
-                # Pending files are named by the number of documents seen.
-                split.pending = bytearray((self._scratch / _pending(name, record["count"])).read_bytes())
-            for name in self._digests:
-                data = (self._scratch / name).read_bytes()
-                self._seen.update(
-                    data[place : place + DIGEST_BYTES] for place in range(0, len(data), DIGEST_BYTES)
-                )
+        if not self._content.exists():
+            raise DamagedError(f"{self._content} is missing; {remedy}")
+        log_end = content_end = 0
+        with (
+            another_shape(self._log, remedy),
+            os.fdopen(open_plain(self._log, MOST_LARGE), "rb") as log,
+            os.fdopen(open_plain(self._content), "rb") as content,
+        ):
+            for number, line in enumerate(log, 1):
+                if not line.endswith(b"\n"):
+                    break
+                seal = sha256_bytes(self._seal.encode() + line[65:-1])
+                if line[:65] != f"{seal} ".encode():
+                    raise DamagedError(f"{self._log} is damaged: line {number} has been changed; {remedy}")
+                self._seal, record = seal, json.loads(line[65:])
+                if "request" in record:
+                    check_request(self._out, record["request"], self._head["request"], "unfinished shards")
+                    self.states_read = record["states"]
+                parts = [content.read(size) for size in record["bytes"]]
+                if sha256_bytes(b"".join(parts)) != record["sha256"]:
+                    raise DamagedError(f"{self._content} is damaged: it has been changed; {remedy}")
+                self._restore(record, *parts)
+                log_end, content_end = log_end + len(line), content.tell()
+        os.truncate(self._log, log_end)
+        os.truncate(self._content, content_end)
 
-
-def _pending(split: str, count: int) -> str:
-    return f"{split}-{count}.bin"
+    def _restore(self, record: Mapping[str, Any], digests: bytes, *pending: bytes) -> None:
+        """Restore what a line recorded, after those before it."""
+        self._seen.add_all(digests)
+        self.hashes += record["hashes"]
+        self._hashes_saved = len(self.hashes)
+        self.position = ShardPosition(**record["position"])
+        for (name, split), part in zip(self.splits.items(), pending, strict=True):
+            now = record[name]
+            if now["shards"]:  # which hold all that was pending before
+                split.pending.clear()
+            split.pending += part
+            split.shards += [Shard(**shard) for shard in now["shards"]]
+            split.documents, split.tokens = now["documents"], now["tokens"]
+            split.saved = (len(split.shards), len(split.pending))

@@ -8,6 +8,7 @@ from typing import Any
 
 import torch
 
+from common.errors import UserError
 from pretraining.data.build_shards import build
 from pretraining.data.corpus import Document
 from pretraining.data.shard_index import RECORD, ShardSettings
@@ -126,11 +127,12 @@ def unfinished(folder: Path) -> Path:
     writer = ShardWriter(folder / "out", REQUEST)
     for number, text in enumerate(DOCUMENTS[:5]):
         ids = torch.arange(RECORD // 2, dtype=torch.int32).numpy()
-        document = Document(text=text, file=0, row=number, read_bytes=number)
-        writer.add(document, number.to_bytes(16, "little"), ids, "train")
+        document = Document(text=text, characters=len(text), file=0, row=number, read_bytes=number)
+        assert writer.unseen([number.to_bytes(16, "little")]).all()
+        writer.add(document, ids, "train")
     writer.splits["train"].write(folder / "out", RECORD)
     writer.save()
-    return folder / "out" / ".state" / "state.json"
+    return folder / "out" / ".state" / "log.jsonl"
 
 
 def resumed(path: Path) -> Any:
@@ -142,7 +144,10 @@ def resumed(path: Path) -> Any:
         entries = {
             name: (split.shards, split.tokens, split.documents) for name, split in writer.splits.items()
         }
-        return writer.position, joined, entries, sorted(writer._seen)
+        if not writer.tokens:
+            raise UserError("the only line was not finished, so that the shards are begun again")
+        new = writer.unseen([number.to_bytes(16, "little") for number in range(6)])
+        return writer.position, joined, entries, new
 
 
 def tokens_beside(path: Path) -> list[int]:

@@ -372,7 +372,10 @@ TEXTS = make_documents(40)
 
 def groups(size: int) -> Iterator[list[Document]]:
     for first in range(0, len(TEXTS), size):
-        yield [Document(text=text, file=0, row=0, read_bytes=0) for text in TEXTS[first : first + size]]
+        yield [
+            Document(text=text, characters=len(text), file=0, row=0, read_bytes=0)
+            for text in TEXTS[first : first + size]
+        ]
 
 
 @pytest.mark.parametrize("workers", [0, 2])

@@ -1,0 +1,52 @@
+"""Which texts have been seen: their digests in sorted arrays, 14 bytes a text at most."""
+
+from __future__ import annotations
+
+from collections.abc import Sequence
+
+import numpy as np
+import numpy.typing as npt
+
+_DIGEST = np.dtype("S12")
+"""96 bits of a BLAKE2b digest: among 10^10 texts two that differ share them with a probability of 6e-10."""
+_RATIO = 8
+
+
+class SeenTexts:
+    """A set of digests: sorted arrays, each at least eight times as long as the next."""
+
+    def __init__(self) -> None:
+        self._levels: list[npt.NDArray[np.bytes_]] = []
+
+    def add(self, digests: Sequence[bytes]) -> npt.NDArray[np.bool_]:
+        """Add digests, and return of each whether neither the set nor a place before it had it."""
+        found, first = np.unique(np.array(digests, _DIGEST), return_index=True)
+        for level in self._levels:
+            places = np.minimum(level.searchsorted(found), len(level) - 1)
+            kept = level[places] != found
+            found, first = found[kept], first[kept]
+        self._merge(found)
+        new = np.zeros(len(digests), np.bool_)
+        new[first] = True
+        return new
+
+    def add_all(self, content: bytes) -> None:
+        """Add digests that the set has not, as `packed` gives them."""
+        self._merge(np.sort(np.frombuffer(content, _DIGEST)))
+
+    def _merge(self, found: npt.NDArray[np.bytes_]) -> None:
+        """Append a sorted array, and merge arrays as long as one is longer than an eighth of that before it."""
+        levels = self._levels
+        if len(found):
+            levels.append(found)
+        while len(levels) > 1 and _RATIO * len(levels[-1]) > len(levels[-2]):
+            last, size = levels.pop(), len(levels[-1])
+            # In place: the memory grows without a copy, and Timsort, which finds the two runs, copies the shorter one.
+            levels[-1].resize(size + len(last), refcheck=False)
+            levels[-1][size:] = last
+            levels[-1].sort(kind="stable")
+
+
+def packed(digests: Sequence[bytes]) -> bytes:
+    """Return what the set keeps of each digest, joined."""
+    return np.array(digests, _DIGEST).tobytes()

@@ -1,0 +1,123 @@
+"""Tokens of a source's files, made by several processes or machines, before one of them writes the shards.
+
+A file of these holds blocks of documents, each a Zstandard frame with a checksum, its length before it: their number, a
+table of them and the tokens of all. A length of 0 ends it. Its name is the hash of all that the tokens depend on.
+"""
+
+from __future__ import annotations
+
+import functools
+import hashlib
+import itertools
+import json
+import re
+from collections.abc import Callable, Iterator, Mapping
+from pathlib import Path
+from typing import Any
+
+import numpy as np
+import zstandard
+
+from common.errors import UserError
+from common.files import atomic_path, sha256_file
+from common.manifest import DamagedError
+from common.progress import Meter
+from pretraining.data.corpus import Document, TextSource
+from pretraining.data.tokenizer import DIGEST_BYTES, Encoded
+
+Groups = Iterator[tuple[list[Document], Encoded]]
+"""Documents with their digests and tokens."""
+_TABLE = np.dtype([("digest", f"V{DIGEST_BYTES}"), ("characters", "<i8"), ("tokens", "<i8"), ("read", "<i8")])
+_BLOCK = 1_000
+"""Documents of a block at most."""
+
+
+def part_of(text: str, count: int) -> range:
+    """Return the numbers of the files of a part, such as `3/8`: the third of every eight of `count` files.
+
+    Raises:
+        UserError: it is no part, or there are more parts than files.
+    """
+    match = re.fullmatch(r"(\d{1,6})/(\d{1,6})", text)
+    part, parts = map(int, match.groups()) if match else (0, 0)
+    if not 0 < part <= parts:
+        raise UserError(f"--part {text}: the third of eight parts is 3/8")
+    if parts > count:
+        raise UserError(
+            f"--part {text}: a part is whole files, of which there are {count}; choose at most {count} parts, or cut "
+            "the files"
+        )
+    return range(part - 1, count, parts)
+
+
+class TokenFiles:
+    """The tokens of a source's files in a folder, as far as they are there."""
+
+    def __init__(self, folder: Path, source: TextSource, request: Mapping[str, Any]) -> None:
+        """Take the folder, the source, and what the tokens depend on besides the files."""
+        self.folder, self._source, self._request = folder, source, dict(request)
+        self._files = source.identity()["files"]
+
+    def path(self, number: int, sha256: str | None) -> Path:
+        """Return where a file's tokens are or will be, given the hash of its content; None of a hub's."""
+        what = json.dumps([self._request, self._files[number], sha256], sort_keys=True)
+        return self.folder / hashlib.sha256(what.encode()).hexdigest()[:32]
+
+    def write(self, numbers: range, encode: Callable[[Iterator[Document]], Groups]) -> None:
+        """Write the tokens of those files that have none yet, each atomically."""
+        source = self._source
+
+        @functools.cache
+        def path(number: int) -> Path:
+            return self.path(number, None if source.revision else sha256_file(Path(source.files[number])))
+
+        missing = (number for number in numbers if not path(number).exists())
+        pairs = (
+            pair for group in encode(source.documents(files=missing)) for pair in zip(*group, strict=True)
+        )
+        compress = zstandard.ZstdCompressor(level=1, write_checksum=True).compress
+        with Meter("tokenising", sum(source.sizes[number] for number in numbers), unit="B") as meter:
+            for number, of_file in itertools.groupby(pairs, key=lambda pair: pair[0].file):
+                before = sum(source.sizes[place] for place in numbers if place < number)
+                with atomic_path(path(number)) as temporary, temporary.open("wb") as file:
+                    while block := list(itertools.islice(of_file, _BLOCK)):
+                        rows = [
+                            (digest, one.characters, len(ids), one.read_bytes) for one, (digest, ids) in block
+                        ]
+                        table, tokens = np.array(rows, _TABLE), np.concatenate([ids for _, (_, ids) in block])
+                        packed = compress(
+                            len(block).to_bytes(8, "little") + table.tobytes() + tokens.tobytes()
+                        )
+                        file.write(len(packed).to_bytes(8, "little") + packed)
+                        meter.update(before + block[-1][0].read_bytes)
+                    file.write(bytes(8))
+
+
+def read_tokens(path: Path, number: int, row: int) -> Groups:
+    """Yield the documents of the file of that number from a row on, without their text, from where its tokens are.
+
+    Raises:
+        DamagedError: the content has changed.
+    """
+    unpack, place = zstandard.ZstdDecompressor().decompress, 0
+    try:
+        with path.open("rb") as file:
+            size = path.stat().st_size
+            while (length := file.read(8)) != bytes(8):
+                packed = file.read(min(size, int.from_bytes(length, "little")))
+                data = unpack(packed, allow_extra_data=False)  # nothing, at an early end, is refused, too
+                count = int.from_bytes(data[:8], "little")
+                table = np.frombuffer(data, _TABLE, count, 8)
+                tokens = np.frombuffer(data, np.int32, offset=8 + table.nbytes)
+                group = [
+                    Document(text="", characters=characters, file=number, row=after, read_bytes=read)
+                    for after, (_, characters, _, read) in enumerate(table.tolist(), place + 1)
+                ]
+                ids = np.split(tokens, np.cumsum(table["tokens"])[:-1])
+                pairs, first = list(zip(table["digest"].tolist(), ids, strict=True)), max(0, row - place)
+                place += count
+                yield group[first:], pairs[first:]
+            if file.read(1):
+                raise ValueError("more follows its end")
+    except (OSError, ValueError, zstandard.ZstdError) as error:
+        raise DamagedError(f"{path} is damaged ({error}); remove it and run the same command again") from None
