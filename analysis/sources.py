@@ -204,7 +204,8 @@ class Source:
         for name in names:
             one, value = self.datasets[name], self.floors.get(name)
             known = "not known" if value is None else f"{value:.2f}"
-            said.setdefault(TASKS[one.task].floor, []).append(f"{one.title} {known}")
+            if rule := TASKS[one.task].floor:
+                said.setdefault(rule, []).append(f"{one.title} {known}")
         found = "; ".join(f"{rule}: {', '.join(each)}" for rule, each in said.items())
         return f"Scores without a look at the input ({found})." if found and self.protocol == PAPER else ""
 

@@ -29,8 +29,8 @@ class Task:
     """What the `standard` protocol computes."""
     headline: str
     """The one of those metrics that stands for a run's score, as `run.json` names it."""
-    floor: str
-    """The prediction without a look at the input that scores most."""
+    floor: str = ""
+    """The prediction without a look at the input that scores most; empty: none is known."""
     run_prefix: str = ""
     """What comes before `lr1e-04_sd0` in the name of a run's folder."""
 

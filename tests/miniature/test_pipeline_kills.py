@@ -49,7 +49,7 @@ def _curves(root: Path) -> dict[str, list[dict[str, object]]]:
 
 @pytest.mark.slow
 @pytest.mark.timeout(3000)
-@pytest.mark.parametrize(("words", "kills"), [((), 10), (("curves",), 3)])
+@pytest.mark.parametrize(("words", "kills"), [((), 10), (("curves",), 3)], ids=["tiny", "curves"])
 def test_kills_change_nothing(words: tuple[str, ...], kills: int, tmp_path: Path) -> None:
     form = small_curves(tmp_path) if words else TINY
     whole, killed = (Miniature.below(tmp_path / name, form, MADE_UP).root for name in ("whole", "killed"))
