@@ -85,7 +85,6 @@ GROUPS: Mapping[str, Mapping[str, Verb]] = {
         "container run": Verb("container.commands:run", "Run a command in an image"),
         "container verify": Verb("container.commands:verify", "Compare an image with its record and the locks"),
         "miniature run": Verb("miniature.commands:run", "Run the whole study at toy scale"),
-        "miniature questions": Verb("miniature.questions:questions", "Answer what the form curves was run for"),
     },
 }  # fmt: skip
 """Every command by its words; two rooms that share a verb have their name before it."""
@@ -105,7 +104,7 @@ STEPS = {
 }
 """Steps of jobs, which no list names."""
 
-_SMALL = ("analysis", "paper_figures", "clm_or_mlm.commands", "miniature.questions")
+_SMALL = ("analysis", "paper_figures", "clm_or_mlm.commands")
 """Rooms whose commands need the small environment only."""
 
 

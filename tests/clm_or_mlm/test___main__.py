@@ -56,9 +56,7 @@ def test_help_lists_the_daily_commands_by_group_and_all_the_rest(
 def test_a_room_lists_the_commands_that_need_its_name(capsys: pytest.CaptureFixture[str]) -> None:
     for words in (["benchmarks"], ["benchmarks", "--help"]):
         assert list(listed(words, capsys)[1].values()) == [["run", "status"]]
-    assert list(listed(["miniature"], capsys)[1].values()) == [
-        ["run", "questions"]
-    ]  # steps of jobs are in no list
+    assert list(listed(["miniature"], capsys)[1].values()) == [["run"]]  # steps of jobs are in no list
 
 
 @pytest.mark.parametrize("name", COMMANDS)

@@ -10,9 +10,9 @@ from scipy import stats
 from analysis.sources import Source
 from common.errors import UserError
 from miniature.forms import FORMS
-from miniature.questions import ARMS, BOTH, CONTINUED, LENGTHS, MLM, answers, of_arm, spreads, values_of
 from pretraining.models import arm_of
 from pretraining.training.log import LOG, write_log
+from tests.miniature.questions import ARMS, BOTH, CONTINUED, LENGTHS, MLM, answers, of_arm, spreads, values_of
 
 NAMES = [name for name in FORMS["curves"].models if name != "mini-m-mlm40-640"]
 

@@ -1,18 +1,19 @@
-"""The questions of the form `curves`, and their tests as its study file states them (`studies/curves.toml`)."""
+"""Answers the questions that the form `curves` was run for, by the tests that its study file states.
 
-from __future__ import annotations
+python -m tests.miniature.questions                     # the packaged runs
+python -m tests.miniature.questions --source build/miniature/curves-real/store \\
+    --logs build/miniature/curves-real/pretrained/models --format csv
+"""
 
+import argparse
 from collections.abc import Iterator, Sequence
 from dataclasses import replace
 from pathlib import Path
-from typing import Annotated
 
 import numpy as np
 import pandas as pd
-from cyclopts import Parameter
 
 from analysis.claims.wording import format_p
-from analysis.options import OutFile
 from analysis.precision.components import PRETRAINING, SEED, components_table
 from analysis.sources import Source, open_source
 from analysis.statistics.estimates import difference_estimate, student_estimate
@@ -43,22 +44,8 @@ QUESTIONS = {
 }
 
 
-def questions(
-    *,
-    source: str = "curves",
-    logs: Annotated[Path | None, Parameter(metavar="DIR")] = None,
-    format: Annotated[str, Parameter(choices=PRINTED)] = "text",
-    out: OutFile = None,
-) -> None:
-    """Answer the questions that the miniature's form `curves` was run for, by the tests written down before.
-
-    example: clm-or-mlm miniature questions
-
-    Args:
-        source: curves, or the run store or runs table of a run of this form
-        logs: folder with the logs of its models (default: the source's)
-        format: output format
-    """
+def document(source: str = "curves", logs: Path | None = None) -> TableDocument:
+    """Return the answers, whole: as data a row a test, then a row a standard deviation."""
     opened = open_source(source)
     found, spread = answers(values_of(opened, logs)), spreads(opened)
     body: list[str | Grid] = []
@@ -86,19 +73,19 @@ def questions(
         "",
     ]
     body += [f"Tests: miniature/studies/curves.toml. Source: {opened.words}."]
-    write(TableDocument(body=body, records=pd.concat([found, spread], ignore_index=True)), format, out)
+    return TableDocument(body=body, records=pd.concat([found, spread], ignore_index=True))
 
 
 def _under_own_names(source: Source) -> pd.DataFrame:
-    runs = source.need_runs("miniature questions")
+    runs = source.need_runs("the form curves")
     return runs.assign(model=runs[RECORDED_AS]) if RECORDED_AS in runs else runs
 
 
 def values_of(source: Source, logs: Path | None = None) -> pd.DataFrame:
     """Return one value a pretraining: index the names of `curves`, columns `loss` (nats), `nq`, `sst2` (points).
 
-    A score is the mean over fine-tuning seeds at the learning rates that validation chose, a loss that of MLM on
-    held-out text after the last step; what is not there is not a number.
+    A score is the mean over fine-tuning seeds at the learning rates that validation chose, a loss that of the last
+    objective on held-out text after the last step; what is not there is not a number.
 
     Raises:
         UserError: a source without runs, or without logs where none are given.
@@ -192,3 +179,16 @@ def spreads(source: Source) -> pd.DataFrame:
     table = pd.concat(parts, ignore_index=True).rename(columns={"dataset": "score"})
     kept = table[table["component"].isin([PRETRAINING, SEED])]
     return kept.assign(question=4).sort_values("score", kind="stable")
+
+
+if __name__ == "__main__":
+    parser = argparse.ArgumentParser(
+        description=__doc__, formatter_class=argparse.RawDescriptionHelpFormatter
+    )
+    parser.add_argument("--source", default="curves", help="curves, or the runs of a run of this form")
+    parser.add_argument(
+        "--logs", type=Path, help="folder with the logs of its models (default: the source's)"
+    )
+    parser.add_argument("--format", choices=PRINTED, default="text")
+    given = parser.parse_args()
+    write(document(given.source, given.logs), given.format, None)
