@@ -25,6 +25,7 @@ Where scores come from (--source):
   published        the paper's printed tables, without a download (default)
   released         the authors' runs, which `clm-or-mlm fetch-released` fetches
   miniature        the package's toy study, whose models are not the paper's
+  curves           the same at three lengths, each model pretrained five times
   PATH             a run store of your own, or a runs table that `ingest` wrote
                    (with scores of single instances in `instances` next to it)
   standard:PATH    the same runs by the field's usual metrics, not the paper's
@@ -63,7 +64,7 @@ class SourceOptions:
     """Where the scores come from."""
 
     source: Annotated[str, Parameter(metavar="SOURCE")] = "published"
-    """published, released, miniature or a path (`clm-or-mlm help sources`)"""
+    """published, released, miniature, curves or a path (`clm-or-mlm help sources`)"""
     add_model: Annotated[tuple[str, ...], MANY, Parameter(metavar="NAME")] = ()
     """also accept models outside the paper's naming scheme whose runs have no run.json, by name or pattern"""
     study: Annotated[Path | None, Parameter(metavar="FILE", show_default=False)] = None

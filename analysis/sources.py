@@ -1,13 +1,13 @@
 """Where scores come from: the published cells, the authors' released runs, or runs of one's own.
 
-`--source published | released | miniature | PATH`; PATH is a run store (a folder) or a runs table (Parquet or CSV).
-`miniature` is the example in `analysis/examples/miniature`.
+`--source published | released | miniature | curves | PATH`; PATH is a run store (a folder) or a runs table (Parquet or
+CSV). `miniature` and `curves` are the examples in `analysis/examples`.
 """
 
 from __future__ import annotations
 
 import html
-from collections.abc import Mapping, Sequence
+from collections.abc import Iterable, Mapping, Sequence
 from dataclasses import dataclass, field, replace
 from functools import cached_property
 from pathlib import Path
@@ -16,6 +16,7 @@ import pandas as pd
 
 from analysis.evidence.evidence import Evidence, Settings, scores_of
 from analysis.evidence.intervals import DEFAULT_OF_CELLS, DEFAULT_OF_RUNS
+from analysis.statistics.crossed import MEMBERS
 from analysis.statistics.learning_rate_selection import SEED
 from analysis.store.runs_table import (
     fingerprint,
@@ -30,8 +31,10 @@ from common.errors import NotApplicableError, UserError, nearest
 from common.plain_text import counted
 from pretraining.models import Model
 
-EXAMPLE = Path(__file__).parent / "examples" / "miniature" / "runs.parquet"
-"""The runs of the miniature that come with the package (docs/miniature.md)."""
+EXAMPLES = {
+    name: Path(__file__).parent / "examples" / name / "runs.parquet" for name in ("miniature", "curves")
+}
+"""The runs at toy scale that come with the package, by name (docs/miniature.md)."""
 
 _STANDARD_NOTE = (
     "not the paper's metrics but the field's, on the same predictions "
@@ -86,6 +89,11 @@ class Source:
     def is_published(self) -> bool:
         """Whether the source has only the paper's printed cells."""
         return self.runs is None
+
+    @property
+    def has_arms(self) -> bool:
+        """Whether its models are arms, whose seeds are pretrainings (`analysis.comparisons.comparison.with_arms`)."""
+        return self.runs is not None and MEMBERS in self.runs
 
     def with_interval(self, settings: Settings) -> Settings:
         """Return the settings with the usual interval of this source where they name none (docs/intervals.md).
@@ -181,6 +189,27 @@ class Source:
         return averaged_datasets(self.runs, task)
 
     @property
+    def floors(self) -> dict[str, float]:
+        """By dataset, where it is known, the percent that a model scores by the paper's metric without its input."""
+        if self.protocol != PAPER:
+            return {}
+        known = {name: one.floor for name, one in self.datasets.items()}
+        if self.stand_ins is not None:
+            known = {name: self.stand_ins.floors.get(name) for name in known}
+        return {name: value for name, value in known.items() if value is not None}
+
+    def floors_in_words(self, names: Iterable[str]) -> str:
+        """Return a sentence with the floor of each dataset; of one that is not known, that it is not."""
+        said: dict[str, list[str]] = {}
+        for name in names:
+            one, value = self.datasets[name], self.floors.get(name)
+            known = "not known" if value is None else f"{value:.2f}"
+            if rule := TASKS[one.task].floor:
+                said.setdefault(rule, []).append(f"{one.title} {known}")
+        found = "; ".join(f"{rule}: {', '.join(each)}" for rule, each in said.items())
+        return f"Scores without a look at the input ({found})." if found and self.protocol == PAPER else ""
+
+    @property
     def average_needs(self) -> str:
         """The datasets of each task average, for the sentence about a source that has none."""
         if self.stand_ins is None:
@@ -213,8 +242,7 @@ PUBLISHED = Source(label="published")
 """The paper's printed cells."""
 RELEASED = "released"
 """Label of the authors' result files."""
-MINIATURE = "miniature"
-NAMES = (PUBLISHED.label, RELEASED, MINIATURE)
+NAMES = (PUBLISHED.label, RELEASED, *EXAMPLES)
 """The sources with a name; everything else is a path."""
 
 
@@ -246,7 +274,7 @@ def open_source(
     if source == RELEASED:
         _need_paper_protocol("the authors' result files", protocol)
         return _open_released(models, need_instances)
-    path = EXAMPLE if source == MINIATURE else Path(source)
+    path = EXAMPLES.get(source, Path(source))
     if not source or not path.exists():
         raise UserError(
             f"{source or 'an empty --source'}: no such source; give {', '.join(NAMES)}, or a path to a run store or "

@@ -29,6 +29,8 @@ class Task:
     """What the `standard` protocol computes."""
     headline: str
     """The one of those metrics that stands for a run's score, as `run.json` names it."""
+    floor: str = ""
+    """The prediction without a look at the input that scores most; empty: none is known."""
     run_prefix: str = ""
     """What comes before `lr1e-04_sd0` in the name of a run's folder."""
 
@@ -37,13 +39,14 @@ TASKS: Registry[Task] = Registry(
     "task",
     (
         Task(name="SC", title="Sequence classification", metric="Accuracy",
-             standard_metric="accuracy (and F1 for QQP)", headline="accuracy"),
+             standard_metric="accuracy (and F1 for QQP)", headline="accuracy",
+             floor="the most frequent class"),
         Task(name="TC", title="Token classification", metric="F1",
-             standard_metric="entity-level F1", headline="entity_f1"),
+             standard_metric="entity-level F1", headline="entity_f1", floor="no entity"),
         Task(name="QA", title="Question answering", metric="F1",
-             standard_metric="SQuAD F1 and exact match over all gold answers", headline="f1"),
+             standard_metric="SQuAD F1 and exact match over all gold answers", headline="f1", floor="no answer"),
         Task(name="IR", title="Information retrieval", metric="NDCG@10",
-             standard_metric="NDCG@10 against all judged documents", headline="ndcg_at_10",
+             standard_metric="NDCG@10 against all judged documents", headline="ndcg_at_10", floor="a random ranking",
              run_prefix="msmarco_pairs_"),
     ),
 )  # fmt: skip
@@ -142,6 +145,8 @@ class Dataset:
     cluster: str = field(default="", compare=False)
     """The column of the local form whose rows with one value are a cluster: test instances that are right or wrong
     together. A form's own where it is not named; empty: none, every instance stands for itself."""
+    floor: float | None = field(default=None, compare=False)
+    """What `Task.floor` scores on the official test split by the paper's metric, in percent; None: not known."""
     counts: Mapping[str, int] = field(default_factory=dict, compare=False)
     """Examples a split of the official data in the local form; others are noted where it is made."""
     files: DatasetFiles = field(default_factory=DatasetFiles, compare=False)

@@ -1,7 +1,7 @@
 """The package in Python: sources and frames in, frames and pictures out.
 
     import clm_or_mlm as cm
-    runs = cm.load("results/")                      # or "published", "released", "miniature", a DataFrame of runs
+    runs = cm.load("results/")                      # or "published", "released", "miniature", "curves", a frame
     cm.scores(runs)                                 # a frame: mean and interval of each model and dataset
     cm.figure("3", runs)                            # a matplotlib figure
     cm.figure("3", runs, task="SC", ax=ax)          # one panel, on axes of your own
@@ -60,7 +60,7 @@ def load(source: SourceLike = "published", *, add_models: Sequence[str] = (), **
 
     Args:
         source: `published` (the paper's printed cells), `released` (the authors' runs, fetched once), `miniature`,
-            the path of a run store or runs table, or a frame with a runs table's columns (`runs` shows them).
+            `curves`, the path of a run store or runs table, or a frame with a runs table's columns (`runs` shows them).
         add_models: names or shell patterns of models outside the study's naming scheme.
         options: `need_instances`, `models`, `protocol` of `analysis.sources.open_source`; for a name or
             a path alone.

@@ -65,6 +65,8 @@ class Form:
     """Seeds of the fine-tunings."""
     tasks: tuple[str, ...] = tuple(FAMILIES)
     """Families that are fine-tuned on."""
+    whole_example: bool = True
+    """Whether its example has the scores of single instances, and each step's loss where Figure 12 draws it."""
     shard_options: tuple[str, ...] = _FEW_SHARDS
     """More options for `clm-or-mlm shards`."""
     divide: int = 1
@@ -227,6 +229,7 @@ FORMS: Registry[Form] = Registry(
             rates=(1e-3, 3e-3),
             seeds=tuple(range(5)),
             tasks=("SC", "IR"),
+            whole_example=False,
         ),
         Form(
             name="gpu",

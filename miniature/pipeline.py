@@ -11,12 +11,14 @@ import pandas as pd
 
 from analysis.store.runs_table import manifest_path, read_runs
 from analysis.store.stand_ins import STAND_INS
+from benchmarks.datasets.local_dataset import load
+from benchmarks.metrics.floor import floor_of
 from benchmarks.protocol import DATASETS
 from common.errors import UserError
 from common.files import atomic_folder, write_text
 from common.tables import markdown_table
 from miniature.checks import Check, checks, final_losses, mean_scores
-from miniature.data import DataSource
+from miniature.data import DATA, DataSource
 from miniature.forms import RANDOM, SIZES, Form
 from miniature.toy_study import ANALYSED, INSTANCES, PRETRAINED, STORE, TABLE, Miniature, workflow_for
 from pretraining.training.log import LOG, read_log, write_log
@@ -121,16 +123,19 @@ def _sizes(form: Form) -> dict[str, str]:
 
 
 def write_example(miniature: Miniature, example: Path) -> None:
-    """Write the runs table, the per-instance scores and the curves, small enough to be kept with the code."""
+    """Write the runs table, the floors, the curves and maybe the per-instance scores, small enough to be kept."""
     example.mkdir(parents=True, exist_ok=True)
-    write_text(example / STAND_INS, _stand_ins(miniature, logs="logs"))
+    data, form = miniature.root / DATA, miniature.form
+    floors = {name: round(floor_of(load(data, name)), 2) for name in form.families.values()}
+    write_text(example / STAND_INS, _stand_ins(miniature, floors=floors, logs="logs"))
     for path in (miniature.root / TABLE, manifest_path(miniature.root / TABLE)):
         shutil.copyfile(path, example / path.name)
-    with atomic_folder(example / "instances") as folder:
-        shutil.copytree(miniature.root / INSTANCES, folder, dirs_exist_ok=True)
+    if form.whole_example:
+        with atomic_folder(example / "instances") as folder:
+            shutil.copytree(miniature.root / INSTANCES, folder, dirs_exist_ok=True)
     columns = ("step", "split", "objective", "ratio", "stage", "lr", "predicted")
     # Every step of the curves that Figure 12 draws; of the others those with a validation loss.
-    continued = [model for model in miniature.form.models.values() if model.kind == "continued"]
+    continued = [model for model in form.models.values() if form.whole_example and model.kind == "continued"]
     whole = {stage.name for model in continued for stage in model.stages}
     for log in sorted((miniature.root / PRETRAINED / "stages").glob(f"*/{LOG}")):
         rows = read_log(log)
@@ -143,7 +148,7 @@ def write_example(miniature: Miniature, example: Path) -> None:
         write_log(example / "logs" / log.parent.name / LOG, kept)
 
 
-def _stand_ins(miniature: Miniature, **logs: str) -> str:
+def _stand_ins(miniature: Miniature, **more: object) -> str:
     form = miniature.form
     content = {
         "title": "MINIATURE",
@@ -154,6 +159,6 @@ def _stand_ins(miniature: Miniature, **logs: str) -> str:
         "stages": form.stages,
         "families": {task: [name] for task, name in form.families.items()},
         "sizes": _sizes(form),
-        **logs,
+        **more,
     }
     return json.dumps(content, indent=1) + "\n"

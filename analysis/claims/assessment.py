@@ -50,7 +50,8 @@ class Assessment:
     def tests(self) -> tuple[str, str, str]:
         """How it was tested: the test with the interval's measured coverage, what it is about, multiplicity."""
         tested = known_of(self.frame[self.frame["id"].isin(FINDINGS)])
-        return how_tested(self.settings.interval, rows(tested), published=self.source.is_published)
+        published, arms = self.source.is_published, self.source.has_arms
+        return how_tested(self.settings.interval, rows(tested), published=published, arms=arms)
 
 
 def assess(source: Source, settings: Settings) -> Assessment:

@@ -52,7 +52,13 @@ def format_effect(row: FindingRow | None) -> str:
     return f"{row.effect:{sign}.2f} [{row.low:{sign}.2f}, {row.high:{sign}.2f}]"
 
 
-def how_tested(interval: str, tested: Iterable[FindingRow], *, published: bool) -> tuple[str, str, str]:
+ONCE = "Each model was pretrained once, so this is about other fine-tuning seeds, not other pretrainings."
+ARMS = "Each model is several pretrainings, which are its seeds, so this is about other pretrainings, too."
+
+
+def how_tested(
+    interval: str, tested: Iterable[FindingRow], *, published: bool, arms: bool = False
+) -> tuple[str, str, str]:
     """Return a sentence each on the test behind p's and intervals, on what they are about, and on multiplicity.
 
     `tested`: the comparisons; a kind of interval gives way to Student's t where seeds or cells are few.
@@ -80,7 +86,9 @@ def how_tested(interval: str, tested: Iterable[FindingRow], *, published: bool) 
     )
     return (
         f"Tests and 95 % intervals ({', '.join(used)}): {test}{known}.",
-        f"The results generalise to other {over}, but not to other pretrainings: each model was pretrained once.",
+        ARMS
+        if arms
+        else f"The results generalise to other {over}, but not to other pretrainings: each model was pretrained once.",
         "Holm's adjustment covers the findings about one question, not all findings.",
     )
 
@@ -212,11 +220,10 @@ def sentence(found: pd.DataFrame) -> str:
     return " ".join(filter(None, parts))
 
 
-def three_lines(found: pd.DataFrame) -> tuple[str, str, str]:
+def three_lines(found: pd.DataFrame, once: str = ONCE) -> tuple[str, str, str]:
     """Return a verdict for whoever asks about one finding: the verdict, its numbers, and how sure it is."""
     main, finding = main_of(found), STATEMENTS[found["id"].iloc[0]]
     head = f"{main.id}, {finding.short}: {verdict_in_words(main)}."
-    once = "Each model was pretrained once, so this is about other fine-tuning seeds, not other pretrainings."
     if not main.known:
         return head, f"Not tested: {main.missing}.", finding.remark or once
     said, (p, adjusted) = readout(found), p_texts(main)

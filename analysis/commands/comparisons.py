@@ -101,7 +101,7 @@ def certify(
       clm-or-mlm certify --source mini/store --reference miniature --pretrained --logs mini/pretrained
 
     Args:
-        reference: released, miniature, a run store or a runs table
+        reference: released, miniature, curves, a run store or a runs table
         pretrained: compare pretrainings: the models were pretrained again, not downloaded
         logs: training logs of the models (default: losses are not compared)
         format: output format

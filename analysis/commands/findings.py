@@ -11,6 +11,7 @@ from analysis.claims.assessment import assess
 from analysis.claims.catalogue import SHOWN
 from analysis.claims.pages.dataset_tables import datasets_document
 from analysis.claims.pages.explain import verdicts_document
+from analysis.comparisons.comparison import source_of_arms
 from analysis.evidence.evidence import Settings
 from analysis.options import OutFile, SourceOptions
 from analysis.sensitivity.sensitivity_page import sensitivity_document, sensitivity_of
@@ -31,6 +32,7 @@ def claims(
     *,
     source: SourceOptions = SourceOptions(),
     score: Settings = Settings(),
+    replicates: bool = False,
     explain: Annotated[bool, Parameter(group=_SHOWN)] = False,
     datasets: Annotated[bool, Parameter(group=_SHOWN)] = False,
     format: Annotated[str, Parameter(choices=PRINTED, group=_SHOWN)] = "text",
@@ -46,9 +48,11 @@ def claims(
     examples:
       clm-or-mlm claims
       clm-or-mlm claims F8 --explain
+      clm-or-mlm claims --source curves --replicates
 
     Args:
         findings: show only these; F5 means F5a to F5e
+        replicates: test over pretrainings, of the models that were pretrained several times (NAME, NAME-s1, NAME-s2)
         explain: show the contrasts, the numbers used and the reasoning
         datasets: show each contrast by dataset, and which depend on a single dataset
         format: output format; with --explain, csv has one row per contrast
@@ -57,6 +61,7 @@ def claims(
     if datasets and explain:
         raise UserError("--datasets cannot be combined with --explain; use one of them")
     opened = source.open(need_instances=score.method.needs_instances)
+    opened = source_of_arms(opened, score.selection) if replicates else opened
     assessment = assess(opened, opened.with_interval(score))
     if datasets:
         document = datasets_document(assessment, wanted)

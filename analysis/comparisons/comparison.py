@@ -18,10 +18,11 @@ from analysis.comparisons.contestants import (
 )
 from analysis.comparisons.differences import Difference, against, compare_pair
 from analysis.evidence.evidence import Settings
+from analysis.precision.components import arms_of
 from analysis.sources import Source
 from analysis.statistics.crossed import MEMBERS, run_key
 from analysis.statistics.learning_rate_selection import select_runs
-from benchmarks.protocol import AVERAGE
+from benchmarks.protocol import AVERAGE, in_order
 from common.errors import UserError
 from pretraining.models import arm_of
 
@@ -40,6 +41,8 @@ class Comparison:
     """Of two models on every scope that both have; of many, those of the first and each other one."""
     notes: tuple[str, ...]
     """What limits the comparison, a sentence each."""
+    floors: str
+    """What is scored without a look at the input, in a sentence."""
     settings: Settings
     replicates: tuple[str, ...] = ()
     """The models that are arms of several pretrainings."""
@@ -88,9 +91,11 @@ def compare(
             ordered = sorted(contestants.models, key=lambda model: -contestants.mean(model, over))
             contestants = replace(contestants, models=tuple(ordered))
         found = against(contestants, contestants.models[0], margin=margin)
+    datasets = {one.dataset: None for held in contestants.places.values() for one in held if one.is_dataset}
     return Comparison(
         source=words, contestants=contestants, over=over, differences=tuple(found),
         notes=tuple(_notes(source, contestants, found, settings)), settings=settings, replicates=tuple(replicates),
+        floors=source.floors_in_words(in_order(datasets)),
     )  # fmt: skip
 
 
@@ -141,6 +146,22 @@ def with_arms(runs: pd.DataFrame, patterns: Sequence[str], selection: str) -> pd
     return pd.concat([kept, *parts], ignore_index=True)
 
 
+def source_of_arms(source: Source, selection: str) -> Source:
+    """Return a source whose models are those that were pretrained several times, each as an arm (`with_arms`).
+
+    Raises:
+        UserError: there is none, or no runs.
+    """
+    runs = source.need_runs("--replicates")
+    arms = arms_of(runs)
+    if not arms:
+        raise UserError(
+            f"--replicates: no model of {source.label} was pretrained twice (NAME, NAME-s1, NAME-s2)"
+        )
+    kept = runs[runs["model"].isin([name for names in arms.values() for name in names])]
+    return replace(source, runs=with_arms(kept, list(arms), selection))
+
+
 def _notes(
     source: Source, contestants: Contestants, found: Sequence[Difference], settings: Settings
 ) -> Iterator[str]:
@@ -164,7 +185,7 @@ def _notes(
         where = ", ".join(dict.fromkeys(one.place.title for one in alike))
         yield (
             f"On {where}, models that score alike are not called practically equal: one of them is within the margin "
-            "of 0, of 100 or of what guessing gets."
+            "of 0, of 100 or of what a model gets without its input."
         )
     if not contestants.shared():
         yield "The models are in no order: no dataset is common to all of them."

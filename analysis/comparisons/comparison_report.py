@@ -54,6 +54,7 @@ def comparison_document(comparison: Comparison, *, full: bool = False) -> TableD
             "settings": asdict(comparison.settings),
             "differences": records,
             "notes": list(comparison.notes),
+            "floors": comparison.floors,
         },
     )
 
@@ -208,4 +209,4 @@ def footer(comparison: Comparison, *, full: bool = True) -> list[str]:
     if once:
         which = "Each model" if not comparison.replicates else "Each of " * (len(once) > 1) + ", ".join(once)
         lines.append(f"{which} was pretrained once, so the results do not generalise to other pretrainings.")
-    return [*lines, *comparison.notes]
+    return [*lines, *comparison.notes, *filter(None, [comparison.floors])]

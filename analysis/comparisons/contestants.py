@@ -72,8 +72,8 @@ class Contestants:
     """By model what it has scores on, by task: its datasets, its average; all tasks last."""
     tasks: tuple[str, ...]
     """The tasks of which every model has all datasets: those that the mean over all tasks is over."""
-    guessing: Mapping[str, float] = field(default_factory=dict)
-    """By dataset, of those whose score is the share of right classes, the percent that guessing gets."""
+    floors: Mapping[str, float] = field(default_factory=dict)
+    """By dataset, where it is known, the percent that a model gets that reads no input."""
 
     def shared(self, *models: str) -> list[Place]:
         """Return the scopes that some models, or all, have."""
@@ -96,7 +96,7 @@ class Contestants:
         return math.hypot(*(weight * error * math.sqrt(count) for weight, _, error, count in parts))
 
     def at_limit(self, model: str, place: Place, parts: Sequence[Place], margin: float) -> bool:
-        """Return whether a score's interval comes within a margin of what guessing gets, of 0 or of 100.
+        """Return whether a score's interval comes within a margin of its floor, of 0 or of 100.
 
         Where there is no interval it may: True.
 
@@ -110,7 +110,7 @@ class Contestants:
         if found is None:
             return True
         low, high = found.estimate.interval()
-        floor = sum(self.guessing.get(one.dataset, 0.0) for one in parts) / max(1, len(parts))
+        floor = sum(self.floors.get(one.dataset, 0.0) for one in parts) / max(1, len(parts))
         return low <= floor + margin or high >= LIMITS[1] - margin
 
     def seeds(self, model: str, place: Place) -> int:
@@ -167,15 +167,15 @@ def contestants_of(source: Source, names: Sequence[str], settings: Settings) -> 
     }
     return Contestants(
         models=tuple(models), printed=frozenset(set(models) - set(known)), evidence=evidence, places=places,
-        tasks=tasks, guessing=_guessing(source),
+        tasks=tasks, floors=_floors(source),
     )  # fmt: skip
 
 
-def _guessing(source: Source) -> dict[str, float]:
-    if source.protocol != PAPER:
-        return {}
+def _floors(source: Source) -> dict[str, float]:
+    """Return the floors, and of classes whose frequencies are not known what guessing gets."""
     classes = {name: one.labels or 0 for name, one in source.datasets.items() if one.task == "SC"}
-    return {name: 100 / count for name, count in classes.items() if count > 1}
+    guessed = {name: 100 / count for name, count in classes.items() if count > 1}
+    return {**guessed, **source.floors} if source.protocol == PAPER else {}
 
 
 def _chosen(source: Source, names: Sequence[str], known: list[str], printed: list[str]) -> list[str]:

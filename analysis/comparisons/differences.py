@@ -32,7 +32,7 @@ class Difference:
     spread: float = math.nan
     """Standard deviation of a score over seeds, in points: the root of the mean of both models' variances."""
     at_limit: bool = False
-    """Whether a score is within the margin of a limit: 0 or 100 %, or what guessing a class gets."""
+    """Whether a score is within the margin of a limit: 0 or 100 %, or its floor."""
     seeds_to_find: int | None = None
     """Seeds a model with which 80 of 100 comparisons find a difference as large; None: not computed, or never."""
 

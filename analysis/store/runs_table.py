@@ -79,7 +79,9 @@ _RANKS = {"model": {name: i for i, name in enumerate(MODELS)},
 _METADATA = b"clm_or_mlm"
 _UNSEALED, _DIFFERENCES = "unsealed", "differences"
 _AGAIN = "make it again with ingest"
-_SOURCES = "a source is published, released, miniature, a run store (folder) or a runs table (Parquet, .csv)"
+_SOURCES = (
+    "a source is published, released, miniature, curves, a run store (folder) or a runs table (Parquet, .csv)"
+)
 _MOST_SEED = 2**53
 """The largest of the whole numbers that a table's numbers hold exactly."""
 _SHOWN = 3

@@ -48,6 +48,8 @@ class StandIns(FileSettings):
     """The datasets that make a family's average."""
     sizes: dict[str, str] = field(default_factory=dict)
     """What a figure writes in place of the paper's sizes, such as `0.23M` for `610M`."""
+    floors: dict[str, float] = field(default_factory=dict)
+    """By dataset, of those whose samples are known, what a model scores that reads no input, in percent."""
     logs: Path | None = None
     """Folder of the training logs."""
 

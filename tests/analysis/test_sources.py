@@ -75,7 +75,7 @@ def test_an_unknown_source_is_refused_with_all_names(source: str) -> None:
     if source in NAMES or Path(source).exists():
         return
     with pytest.raises(
-        UserError, match=r"no such source.* give published, released, miniature, or a path to a run"
+        UserError, match=r"no such source.* give published, released, miniature, curves, or a path to a run"
     ):
         open_source(source)
 

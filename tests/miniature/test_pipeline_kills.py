@@ -15,14 +15,12 @@ from common.provenance import ROOT
 from miniature.data import MADE_UP
 from miniature.toy_study import PRETRAINED, STORE, Miniature
 from pretraining.training.log import LOG, MEASURED, read_log
-from tests.miniature.tiny import TINY
-
-KILLS = 10
+from tests.miniature.tiny import TINY, small_curves
 
 
-def _start(out: Path) -> subprocess.Popen[bytes]:
+def _start(out: Path, *words: str) -> subprocess.Popen[bytes]:
     return subprocess.Popen(
-        [sys.executable, "-m", "tests.miniature.tiny", str(out)], cwd=ROOT, start_new_session=True,
+        [sys.executable, "-m", "tests.miniature.tiny", str(out), *words], cwd=ROOT, start_new_session=True,
         stdout=subprocess.DEVNULL, stderr=subprocess.DEVNULL, env=os.environ | {"OMP_NUM_THREADS": "1"},
     )  # fmt: skip
 
@@ -51,16 +49,18 @@ def _curves(root: Path) -> dict[str, list[dict[str, object]]]:
 
 @pytest.mark.slow
 @pytest.mark.timeout(3000)
-def test_ten_kills_change_nothing(tmp_path: Path) -> None:
-    whole, killed = (Miniature.below(tmp_path / name, TINY, MADE_UP).root for name in ("whole", "killed"))
+@pytest.mark.parametrize(("words", "kills"), [((), 10), (("curves",), 3)], ids=["tiny", "curves"])
+def test_kills_change_nothing(words: tuple[str, ...], kills: int, tmp_path: Path) -> None:
+    form = small_curves(tmp_path) if words else TINY
+    whole, killed = (Miniature.below(tmp_path / name, form, MADE_UP).root for name in ("whole", "killed"))
     start = time.monotonic()
-    assert _start(tmp_path / "whole").wait() == 0
+    assert _start(tmp_path / "whole", *words).wait() == 0
     took = time.monotonic() - start
     rng = np.random.default_rng(7)
     kept: dict[Path, int] = {}
     reached = []
-    for _ in range(KILLS):
-        process = _start(tmp_path / "killed")
+    for _ in range(kills):
+        process = _start(tmp_path / "killed", *words)
         # Later starts are at later stages, so that the moments spread over all of them.
         time.sleep(float(rng.uniform(0.15, 0.45)) * took)
         os.killpg(process.pid, signal.SIGKILL)
@@ -69,10 +69,10 @@ def test_ten_kills_change_nothing(tmp_path: Path) -> None:
         assert now.items() >= kept.items(), "a finished run was lost or written again"
         kept = now
         reached.append(len(now))
-    assert _start(tmp_path / "killed").wait() == 0
+    assert _start(tmp_path / "killed", *words).wait() == 0
     now = _ended(killed)
     assert now.items() >= kept.items(), "a finished run was done twice"
-    assert len(now) == len(TINY.tuned) * 4 * len(TINY.seeds) == 32
-    assert reached[0] < 32, "the first kill came after the end"
+    assert len(now) == form.fine_tunings
+    assert reached[0] < form.fine_tunings, "the first kill came after the end"
     assert _bytes(killed) == _bytes(whole)
     assert _curves(killed) == _curves(whole)

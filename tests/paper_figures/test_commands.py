@@ -9,7 +9,7 @@ import pandas as pd
 import pytest
 from matplotlib.figure import Figure
 
-from analysis.sources import EXAMPLE
+from analysis.sources import EXAMPLES
 from analysis.store.runs_table import write_runs
 from clm_or_mlm.__main__ import main
 from pretraining.models import FIGURE_MODELS
@@ -46,7 +46,7 @@ def test_some_of_several_figures_is_no_success(tmp_path: Path, capsys: pytest.Ca
     assert {path.name for path in tmp_path.iterdir()} == {f"figure3.{end}" for end in endings}
 
 
-@pytest.mark.parametrize("given", [(), ("--logs", str(EXAMPLE.parent / "logs"))])
+@pytest.mark.parametrize("given", [(), ("--logs", str(EXAMPLES["miniature"].parent / "logs"))])
 def test_losses_of_a_small_study_are_placed_by_its_source(given: tuple[str, ...], tmp_path: Path) -> None:
     out = ["--out", str(tmp_path), "--format", "svg"]
     assert main(["figure", "12", "--source", "miniature", *given, *out]) == 0

@@ -21,6 +21,8 @@ from analysis.claims.pages.finding_records import contrasts_frame, verdicts_data
 from analysis.claims.titles import ANSWER
 from analysis.claims.verdicts import OPEN, OUTCOMES
 from analysis.claims.wording import (
+    ARMS,
+    ONCE,
     counted,
     format_effect,
     format_p,
@@ -51,7 +53,8 @@ def verdicts_document(
     own = {"text": lambda: explanations(assessment, shown)} if explain else {}
     lines: list[str | Grid] = []
     if not explain and len(shown) == 1:
-        lines = [*three_lines(of_finding(assessment.frame, shown[0])), "", *_source(assessment)]
+        once = ARMS if assessment.source.has_arms else ONCE
+        lines = [*three_lines(of_finding(assessment.frame, shown[0]), once), "", *_source(assessment)]
     elif not explain:
         lines = _table(assessment, shown)
     return TableDocument(

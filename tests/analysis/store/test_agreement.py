@@ -7,7 +7,7 @@ from typing import Any
 
 import pytest
 
-from analysis.sources import EXAMPLE, open_source
+from analysis.sources import EXAMPLES, open_source
 from analysis.store.ingest import ingest
 from analysis.store.runs_table import read_runs
 from benchmarks.runs import RESULTS, RUN, cell_keys
@@ -181,7 +181,7 @@ def test_what_is_right_raises_no_alarm(made: Made, tmp_path: Path, caplog: pytes
     shutil.copytree(store, tmp_path / "copy")
     bare = tmp_path / "released"
     fill(bare)
-    for source in (store, halves, tmp_path / "copy", bare, EXAMPLE):
+    for source in (store, halves, tmp_path / "copy", bare, EXAMPLES["miniature"]):
         found = open_source(str(source))
         assert not found.differences
     assert "alike" not in caplog.text and "weights" not in caplog.text

@@ -1,0 +1,78 @@
+"""The score of a prediction without a look at the input, by each family's rule."""
+
+import os
+from collections import Counter
+from pathlib import Path
+
+import numpy as np
+import pytest
+from sklearn.metrics import f1_score
+
+from benchmarks.datasets.local_dataset import LocalDataset, load, write
+from benchmarks.datasets.synthetic import synthetic
+from benchmarks.metrics.floor import floor_of
+from benchmarks.metrics.paper import ndcgs
+from benchmarks.protocol import DATASETS, TASKS
+
+
+@pytest.fixture(scope="module")
+def made_up(tmp_path_factory: pytest.TempPathFactory) -> dict[str, LocalDataset]:
+    data = tmp_path_factory.mktemp("data")
+    for name in ("sst2", "uner_en", "squad_v2", "nq"):
+        write(
+            data,
+            DATASETS[name],
+            synthetic(DATASETS[name], train=8, evaluation=40),
+            source={"kind": "made up"},
+        )
+    return {name: load(data, name) for name in ("sst2", "uner_en", "squad_v2", "nq")}
+
+
+def test_classes_tags_and_answers_are_scored_as_if_they_were_predicted(
+    made_up: dict[str, LocalDataset],
+) -> None:
+    rows = {name: one.tables["test"].to_pylist() for name, one in made_up.items() if name != "nq"}
+    most = max(Counter(row["label"] for row in rows["sst2"]).values())
+    assert floor_of(made_up["sst2"]) == pytest.approx(100 * most / 40)
+    tags = [row["tags"] for row in rows["uner_en"]]
+    macro = [f1_score(one, [0] * len(one), average="macro", zero_division=0) for one in tags]
+    assert floor_of(made_up["uner_en"]) == pytest.approx(100 * np.mean(macro))
+    silent = sum(not row["answers"] for row in rows["squad_v2"])
+    assert 0 < silent < 40 and floor_of(made_up["squad_v2"]) == pytest.approx(100 * silent / 40)
+
+
+def test_a_ranking_is_as_good_as_random_ones(made_up: dict[str, LocalDataset]) -> None:
+    judged = made_up["nq"].tables["qrels"].to_pylist()
+    assert all(
+        count == 1 for count in Counter(row["query_id"] for row in judged if row["relevance"]).values()
+    )
+    documents, rng = made_up["nq"].corpus.num_rows, np.random.default_rng(0)
+    relevant = np.zeros((20_000, documents), dtype=np.int64)
+    relevant[:, 0] = 1
+    first = rng.permuted(relevant, axis=1)[:, :10]
+    scores = ndcgs(np.tile(np.arange(10.0)[::-1], (20_000, 1)), first)
+    error = scores.std() / 20_000**0.5
+    assert floor_of(made_up["nq"]) / 100 == pytest.approx(scores.mean(), abs=4 * error)
+
+
+def test_every_family_has_a_rule_and_facts_are_shares() -> None:
+    assert len({task.floor for task in TASKS.values()}) == 4
+    known = {name: one.floor for name, one in DATASETS.items() if one.floor is not None}
+    assert set(known) == {"sst2", "qqp", "mnli_m", "uner_en", "squad", "squad_v2", "record"}
+    assert all(0 <= value < 100 for value in known.values())
+
+
+@pytest.mark.real_data
+def test_the_facts_of_official_test_splits_are_those_of_their_labels() -> None:
+    if not (place := os.environ.get("REAL_DATA")):
+        pytest.skip("REAL_DATA is not set")
+    labels = [line.rpartition("\t")[2] for line in Path(place, "sst2/test.tsv").read_text().splitlines()[1:]]
+    assert DATASETS["sst2"].floor == pytest.approx(
+        100 * max(Counter(labels).values()) / len(labels), abs=0.005
+    )
+    blocks = Path(place, "uner_english_ewt/en_ewt-ud-test.iob2").read_text().strip().split("\n\n")
+    tags = [[row.split("\t")[2] for row in one.splitlines() if not row.startswith("#")] for one in blocks]
+    kinds = Counter(tuple(sorted(one)) for one in tags)
+    scores = [f1_score(one, ["O"] * len(one), average="macro", zero_division=0) for one in kinds]
+    mean = np.average(scores, weights=list(kinds.values()))
+    assert DATASETS["uner_en"].floor == pytest.approx(100 * mean, abs=0.005)
