@@ -1,0 +1,70 @@
+"""The packaged run of the form `curves`: small, as the other example after as many steps; what the page says of it."""
+
+import io
+from itertools import product
+
+import numpy as np
+import pandas as pd
+import pytest
+from PIL import Image
+
+from analysis.sources import EXAMPLES, open_source
+from analysis.statistics.inference import holm
+from common.provenance import ROOT
+from common.tables import signed
+from tests.docs.lengths import IMAGE, draw
+from tests.miniature.questions import ARMS, BOTH, CLM, MLM, answers, of_arm, values_of
+
+MEBIBYTE = 2**20
+
+
+@pytest.fixture(scope="module")
+def curves() -> pd.DataFrame:
+    return values_of(open_source("curves"))
+
+
+def test_it_is_small_and_has_no_single_instances() -> None:
+    files = [path for path in EXAMPLES["curves"].parent.rglob("*") if path.is_file()]
+    assert sum(path.stat().st_size for path in files) < MEBIBYTE
+    assert open_source("curves", need_instances=True).instances is None
+
+
+def test_after_as_many_steps_it_agrees_with_the_other_example(curves: pd.DataFrame) -> None:
+    """Losses are of other held-out text and another tokenizer, so that arms' differences are compared."""
+    other = values_of(open_source("miniature"))
+    ps = []
+    for arm, score in product(ARMS, ("nq", "sst2")):
+        one, two = (of_arm(values, ARMS[arm][0], score) for values in (curves, other))
+        ps.append(_p(one.mean() - two.mean(), [one, two]))
+    arms = [[of_arm(values, ARMS[arm][0], "loss") for arm in (BOTH, MLM)] for values in (curves, other)]
+    assert all(len(held) == 5 for pair in arms for held in pair)
+    first, second = (pair[0].mean() - pair[1].mean() for pair in arms)
+    ps.append(_p(first - second, [held for pair in arms for held in pair]))
+    assert min(holm(ps)) > 0.05
+    ends = [
+        of_arm(values, ARMS[arm][0], "loss").mean() for arm in (MLM, CLM, BOTH) for values in (curves, other)
+    ]
+    assert np.abs(np.subtract(ends[::2], ends[1::2])).max() < 0.15
+
+
+def _p(effect: float, samples: list["pd.Series[float]"]) -> float:
+    """Return Welch's two-sided p, with the degrees of freedom of the smallest sample."""
+    from scipy import stats
+
+    error = sum(held.var() / len(held) for held in samples) ** 0.5
+    return float(2 * stats.t.sf(abs(effect) / error, min(map(len, samples)) - 1))
+
+
+def test_the_page_has_the_differences_of_the_command_and_the_picture_drawn_now(curves: pd.DataFrame) -> None:
+    page = " ".join((ROOT / "docs" / "miniature.md").read_text("utf-8").split())
+    found = answers(curves).query("question == 1 and steps in ('840', '2520', '5040')")
+    for steps, part in found.groupby("steps"):
+        cells = [
+            "not run"
+            if np.isnan(row.effect)
+            else f"{signed(row.effect)} [{signed(row.low)}, {signed(row.high)}]"
+            for row in part.itertuples()
+        ]
+        assert f"| {int(str(steps)):,} | {' | '.join(cells)} |" in page
+    then, now = Image.open(IMAGE), Image.open(io.BytesIO(draw()))
+    assert (then.info["Description"], then.size) == (now.info["Description"], now.size)
