@@ -140,8 +140,7 @@ def shards(
         end_of_text: token that ends a text (default: as the tokenizer's files say)
         kind: how files of no known suffix are read: txt, jsonl or parquet (default: they are left out)
         workers: tokenising threads (default: one per core); their number does not change the shards
-        part: only tokenise every eighth file from the third on (3/8), as one of several processes or machines; the
-            same command without --part then writes the same shards as ever
+        part: such as 3/8: tokenise every eighth file from the third on, no more
     """
     from pretraining.data.build_shards import build
 

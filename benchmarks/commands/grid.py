@@ -133,12 +133,12 @@ def run(
         dry_run: check model, data and settings without a GPU, and print what a run keeps in memory
     """
     request = options.request(retry_failed=retry_failed)
-    from benchmarks.datasets.local_dataset import find_manifest  # pyarrow, which `status` need not have
-
-    for name in request.sources:
-        find_manifest(request.data, request.known[name])
     # Fetches the model if need be, or refuses it, before torch takes seconds to import.
     resolve(request.model, revision=request.revision, code=request.trust_remote_code)
+    from benchmarks.datasets.local_dataset import find_manifest  # pyarrow, which `status` need not have
+
+    for name in request.datasets:
+        find_manifest(request.data, request.known[name])
     if dry_run:
         from benchmarks.sweep.preflight import validate
 

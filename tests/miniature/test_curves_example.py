@@ -66,5 +66,5 @@ def test_the_page_has_the_differences_of_the_command_and_the_picture_drawn_now(c
             for row in part.itertuples()
         ]
         assert f"| {int(str(steps)):,} | {' | '.join(cells)} |" in page
-    then, now = Image.open(IMAGE), Image.open(io.BytesIO(draw()))
-    assert (then.info["Description"], then.size) == (now.info["Description"], now.size)
+    with Image.open(IMAGE) as then, Image.open(io.BytesIO(draw())) as now:
+        assert (then.info["Description"], then.size) == (now.info["Description"], now.size)

@@ -91,9 +91,9 @@ def test_without_a_majority_all_of_the_models_runs_are_left_out(made: Made, tmp_
 
 
 def test_a_second_name_of_the_same_weights_is_named_and_costs_no_run(
-    tmp_path: Path, caplog: pytest.LogCaptureFixture
+    made: Made, tmp_path: Path, caplog: pytest.LogCaptureFixture
 ) -> None:
-    store = made(tmp_path / "store", lambda *_: {})
+    store = made(lambda *_: {})
     for folder in sorted((store / "results" / MODELS[0]).glob("*/*/*")):
         again = store / "results" / MODELS[1] / folder.relative_to(store / "results" / MODELS[0])
         shutil.copyfile(folder / RESULTS, again / RESULTS)
