@@ -200,9 +200,9 @@ class Source:
 
     def floors_in_words(self, names: Iterable[str]) -> str:
         """Return a sentence with the floor of each dataset; of one that is not known, that it is not."""
-        said: dict[str, list[str]] = {}
+        floors, said = self.floors, dict[str, list[str]]()
         for name in names:
-            one, value = self.datasets[name], self.floors.get(name)
+            one, value = self.datasets[name], floors.get(name)
             known = "not known" if value is None else f"{value:.2f}"
             if rule := TASKS[one.task].floor:
                 said.setdefault(rule, []).append(f"{one.title} {known}")

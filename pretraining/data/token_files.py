@@ -76,9 +76,10 @@ class TokenFiles:
             pair for group in encode(source.documents(files=missing)) for pair in zip(*group, strict=True)
         )
         compress = zstandard.ZstdCompressor(level=1, write_checksum=True).compress
-        with Meter("tokenising", sum(source.sizes[number] for number in numbers), unit="B") as meter:
+        *starts, total = itertools.accumulate((source.sizes[number] for number in numbers), initial=0)
+        offsets = dict(zip(numbers, starts, strict=True))
+        with Meter("tokenising", total, unit="B") as meter:
             for number, of_file in itertools.groupby(pairs, key=lambda pair: pair[0].file):
-                before = sum(source.sizes[place] for place in numbers if place < number)
                 with atomic_path(path(number)) as temporary, temporary.open("wb") as file:
                     while block := list(itertools.islice(of_file, _BLOCK)):
                         rows = [
@@ -89,7 +90,7 @@ class TokenFiles:
                             len(block).to_bytes(8, "little") + table.tobytes() + tokens.tobytes()
                         )
                         file.write(len(packed).to_bytes(8, "little") + packed)
-                        meter.update(before + block[-1][0].read_bytes)
+                        meter.update(offsets[number] + block[-1][0].read_bytes)
                     file.write(bytes(8))
 
 

@@ -113,6 +113,10 @@ class Data:
         for name, split in zip(SHARD_SPLITS, (self._train, self._validation), strict=True):
             check_split(folder, name, self.manifest, split.shards)
         self._vocab_size = tokenizer["vocab_size"]
+        self._never_masked = [
+            *tokenizer.get("first", ()),
+            *([tokenizer["unknown_id"]] if "unknown_id" in tokenizer else ()),
+        ]
         self._cut = config.sequences
         if config.record.eval_sequences and not self._cut.count(self._validation.tokens):
             raise UserError(
@@ -243,12 +247,9 @@ class Data:
         rule = None
         if ratio is not None:
             seed = self._config.seed
-            tokenizer = self.manifest["tokenizer"]
-            others = [
-                *tokenizer.get("first", ()),
-                *([tokenizer["unknown_id"]] if "unknown_id" in tokenizer else ()),
-            ]
-            rule = MaskRule.of(self._model_config, ratio=ratio / 100, seed=seed, stream=stream, others=others)
+            rule = MaskRule.of(
+                self._model_config, ratio=ratio / 100, seed=seed, stream=stream, others=self._never_masked
+            )
         return prepare(packed, objective, rule)
 
 
