@@ -20,7 +20,7 @@ from analysis.store.scan import scan_store
 from benchmarks.own_datasets.definitions import known_datasets, stored_definitions
 from benchmarks.runs import store_of
 from benchmarks.sweep.status import state_of
-from common.errors import UserError, beside
+from common.errors import UserError, path_hint
 from common.manifest import CRATE, FILES, MANIFEST, check_crate, check_files, read_manifest
 from pretraining.data import shard_manifest
 from pretraining.training.log import LOG, read_log
@@ -56,7 +56,9 @@ def check(folder: Annotated[Path, Parameter(metavar="FOLDER")], /) -> int:
             sys.stdout.write(f"{kind}: {what}: {sentence}\n")
     if not known:
         if not (folder / "config.json").is_file():
-            what = "has nothing that is checked" if folder.exists() else f"is not there{beside(folder, '*')}"
+            what = (
+                "has nothing that is checked" if folder.exists() else f"is not there{path_hint(folder, '*')}"
+            )
             raise UserError(
                 f"{folder} {what}; give an encoder (config.json), shards (train or validation), a run store (results), "
                 f"the --out of train or adapt (stages or models), or an archived study ({CRATE}); of datasets "

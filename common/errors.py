@@ -43,7 +43,7 @@ def nearest(word: str, known: Iterable[str], *, at_least: float = 0.62) -> str:
     return f"; did you mean {', '.join(others)}{' or ' * bool(others)}{last}?"
 
 
-def beside(path: Path, holds: str) -> str:
+def path_hint(path: Path, holds: str) -> str:
     """Return what could have been meant by a path that is not there: the nearest name, or what is there instead.
 
     Empty where nothing is. Of a path whose parent is missing, too, the nearest name of the first missing part.

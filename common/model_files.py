@@ -7,7 +7,7 @@ from collections.abc import Iterable
 from pathlib import Path
 from typing import Any
 
-from common.errors import UserError, beside, first_line
+from common.errors import UserError, first_line, path_hint
 from common.files import sha256_bytes, sha256_file
 from common.reading import MOST_BYTES, inside, read_bounded, read_json, refuse_pointer, strict_json
 
@@ -50,7 +50,7 @@ def resolve(model: str, *, revision: str | None = None, code: bool = False) -> P
         raise UserError(f"{model} is a file; give the folder that it is in")
     if model.startswith((".", "/", "~")) or model.endswith("/") or model.count("/") != 1:
         raise UserError(
-            f"there is no model folder {model} (a hub id has the form OWNER/NAME){beside(path, _CONFIG)}"
+            f"there is no model folder {model} (a hub id has the form OWNER/NAME){path_hint(path, _CONFIG)}"
         )
     from huggingface_hub import snapshot_download  # not for a help or a folder
 

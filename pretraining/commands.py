@@ -15,7 +15,7 @@ from typing import TYPE_CHECKING, Annotated
 from cyclopts import Parameter
 
 from common.cli import MANY, shared_options
-from common.errors import UserError, beside, nearest
+from common.errors import UserError, nearest, path_hint
 from common.manifest import MANIFEST
 from common.processes import AGAIN
 from common.settings import assignments, describe_settings, read_settings
@@ -245,7 +245,7 @@ def train(
 def _check_shards(data: str, options: str) -> None:
     """Refuse a folder without shards at once; the command that writes them takes these options."""
     if "://" not in data and not Path(data, MANIFEST).is_file():
-        others = beside(Path(data), MANIFEST)
+        others = path_hint(Path(data), MANIFEST)
         raise UserError(f"{data}: no shards here; write them with `clm-or-mlm shards{options}`{others}")
 
 

@@ -29,7 +29,7 @@ from benchmarks.datasets.schema import (
 )
 from benchmarks.protocol import Dataset, get_dataset
 from benchmarks.runs import SCORED_SPLITS
-from common.errors import UserError, beside, first_line
+from common.errors import UserError, first_line, path_hint
 from common.files import atomic_folder, sha256_file
 from common.manifest import MANIFEST, check_files
 
@@ -239,7 +239,7 @@ def find_manifest(data: Path, dataset: Dataset) -> Path:
         convert = f"`clm-or-mlm import {name} {'' if dataset.is_own else '--train FILE ... '}{where}`"
         own = fetch if dataset.files.pins else convert
         ways = own if dataset.is_own else f"{fetch}, or {convert}"
-        raise UserError(f"{name} is not in {data}; run {ways}{beside(data, f'{name}/{MANIFEST}')}")
+        raise UserError(f"{name} is not in {data}; run {ways}{path_hint(data, f'{name}/{MANIFEST}')}")
     return path
 
 

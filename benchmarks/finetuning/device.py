@@ -71,7 +71,7 @@ CPU = DeviceKind(name="cpu", precision="fp32", positions=2_048, overhead=384, gr
 
 @dataclass(frozen=True, kw_only=True)
 class RunDevice:
-    """RunDevice and numerics of this process."""
+    """Device and numerics of this process."""
 
     torch_device: torch.device
     """Where models are."""

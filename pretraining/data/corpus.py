@@ -33,7 +33,7 @@ BLANK, LINE, FILE = "blank", "line", "file"
 _SAVED = ("dataset_info.json", "dataset_dict.json")
 """Files that `datasets` writes, whose JSON is no text."""
 _SEPARATE = "give --document-separator, the line that stands between documents, or `line`"
-_ASIDE = re.compile(
+_NOT_TEXTS = re.compile(
     r"[._].*|(README|LICENSE)(\..*)?|.*\.(csv|tsv|crc|md5|sha\d+|ya?ml|toml)(\.\w+)?", re.IGNORECASE
 )
 """Files beside documents, which no `--kind` reads unless they are named: marks, notes, tables, checksums, settings."""
@@ -160,7 +160,7 @@ def _is_known(name: str, kind: str | None) -> bool:
     base = Path(name).name
     if plain_suffix(name) in FILE_KINDS:
         return base not in _SAVED
-    return kind is not None and not _ASIDE.fullmatch(base)
+    return kind is not None and not _NOT_TEXTS.fullmatch(base)
 
 
 def _local_source(specs: Sequence[str], kind: str | None) -> TextSource:
@@ -391,7 +391,8 @@ def _between(name: str, lines: Iterable[str], separator: str) -> Iterator[str]:
     for number, line in enumerate(lines, 1):
         is_end = separator != FILE and line.strip() == end
         if not is_end:
-            first, size = (first, size + len(line.encode())) if held else (number, len(line.encode()))
+            length = len(line.encode())
+            first, size = (first, size + length) if held else (number, length)
             held.append(line)
         if size > MOST_BYTES:
             raise _too_large(f"{name}: line {first}", _SEPARATE)

@@ -1,6 +1,6 @@
 from pathlib import Path
 
-from common.errors import beside, first_line, nearest
+from common.errors import first_line, nearest, path_hint
 
 
 def test_nearest() -> None:
@@ -21,10 +21,10 @@ def test_what_is_beside_a_path_that_is_not_there(tmp_path: Path) -> None:
         (tmp_path / name).parent.mkdir(parents=True, exist_ok=True)
         (tmp_path / name).touch()
     models = tmp_path / "models"
-    assert beside(models / "ones", "config.json") == "; did you mean 'one'?"
-    assert beside(models / "third", "config.json") == f"; in {models}: one, two"
-    assert beside(tmp_path / "modles" / "one", "config.json") == "; did you mean 'models'?"
-    assert beside(tmp_path / "x" / "y", "config.json") == beside(models / "x", "absent") == ""
+    assert path_hint(models / "ones", "config.json") == "; did you mean 'one'?"
+    assert path_hint(models / "third", "config.json") == f"; in {models}: one, two"
+    assert path_hint(tmp_path / "modles" / "one", "config.json") == "; did you mean 'models'?"
+    assert path_hint(tmp_path / "x" / "y", "config.json") == path_hint(models / "x", "absent") == ""
 
 
 def test_the_first_line_of_a_message_stands_for_it() -> None:
