@@ -52,7 +52,12 @@ def format_effect(row: FindingRow | None) -> str:
     return f"{row.effect:{sign}.2f} [{row.low:{sign}.2f}, {row.high:{sign}.2f}]"
 
 
-ONCE = "Each model was pretrained once, so this is about other fine-tuning seeds, not other pretrainings."
+def pretrained_once(others: str) -> str:
+    """Return to which other scores than those at hand results extend, where each model was pretrained once."""
+    return f"Each model was pretrained once, so this is about other {others}, not other pretrainings."
+
+
+ONCE = pretrained_once("fine-tuning seeds")
 ARMS = "Each model is several pretrainings, which are its seeds, so this is about other pretrainings, too."
 
 
@@ -86,9 +91,7 @@ def how_tested(
     )
     return (
         f"Tests and 95 % intervals ({', '.join(used)}): {test}{known}.",
-        ARMS
-        if arms
-        else f"The results generalise to other {over}, but not to other pretrainings: each model was pretrained once.",
+        ARMS if arms else pretrained_once(over),
         "Holm's adjustment covers the findings about one question, not all findings.",
     )
 

@@ -55,8 +55,12 @@ def other_weights(runs: Sequence[Run]) -> dict[str, str]:
 
 def is_made_alike(one: Run, other: Run) -> bool:
     """Return whether two runs are the same fine-tuning of the same weights under two models' names."""
-    names = one.model != other.model and bool(one.made)
-    return names and (one.made, one.lr, one.seed) == (other.made, other.lr, other.seed)
+    return one.model != other.model and bool(one.made) and _fine_tuning(one) == _fine_tuning(other)
+
+
+def _fine_tuning(run: Run) -> tuple[str, str, float, int]:
+    """Return what is equal of runs that are the same fine-tuning of the same weights."""
+    return run.made, run.dataset, run.lr, run.seed
 
 
 def differences(runs: Sequence[Run]) -> str:
@@ -67,7 +71,7 @@ def differences(runs: Sequence[Run]) -> str:
     again: dict[tuple[str, str, float, int], list[Run]] = {}
     for run in runs:
         if run.made:
-            again.setdefault((run.made, run.dataset, run.lr, run.seed), []).append(run)
+            again.setdefault(_fine_tuning(run), []).append(run)
     pairs = [pair for same in again.values() for pair in combinations(same, 2)]
     unlike = {(one.model, other.model) for one, other in pairs if one.marks != other.marks}
     said = [
