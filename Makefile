@@ -139,9 +139,8 @@ test-all: $(FULL)/.installed ## lint, types and all tests, including the long on
 # One thread a worker. Every worker, and every process that a test starts, would compile these modules again where the
 # user's shell forbids Python to keep the result.
 PYTEST := OMP_NUM_THREADS=1 PYTHONDONTWRITEBYTECODE= $(FULL)/bin/python -m pytest
-# On two cores a third worker fills the time in which long tests wait; quick ones hardly do.
 quick-tests: $(FULL)/.installed ## the tests without lint and types
-	@MAKEFLAGS=--no-print-directory $(PYTEST) -n 2 -p tests.shares -m "not slow" $(ARGS)
+	@MAKEFLAGS=--no-print-directory $(PYTEST) -n 3 -p tests.shares -m "not slow" $(ARGS)
 
 all-tests: $(FULL)/.installed ## all tests, including the long ones, without lint and types
 	@MAKEFLAGS=--no-print-directory $(PYTEST) -n 3 --dist worksteal $(ARGS)

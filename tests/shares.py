@@ -1,6 +1,7 @@
-"""A plugin of pytest: with `-n 2 -p tests.shares` each worker collects and runs a share of the tests of its own.
+"""A plugin of pytest: with `-n 3 -p tests.shares` each worker collects and runs a share of the tests of its own.
 
-A worker that collects everything imports everything, and makes every fixture of a session again.
+A worker that collects everything imports everything, and makes every fixture of a session again. Three on two cores: a
+third computes while others wait for a process or a lock.
 """
 
 from pathlib import Path
@@ -10,8 +11,12 @@ import pytest
 from xdist.scheduler import EachScheduling
 
 TESTS = Path(__file__).parent
-# The first worker's; the other's is all the rest. Both take about the same CPU time.
-SHARE = ("pretraining", "benchmarks/finetuning", "benchmarks/sweep")
+# Of the first workers; the last one's is all the rest. All take about the same CPU time.
+SHARES = (
+    ("pretraining", "benchmarks/finetuning", "benchmarks/sweep"),
+    ("analysis", "paper_figures", "common"),
+)
+WORKERS = len(SHARES) + 1
 
 
 class Shares(EachScheduling):
@@ -25,22 +30,27 @@ class Shares(EachScheduling):
 
 
 def pytest_xdist_make_scheduler(config: pytest.Config, log: Any) -> Shares | None:
-    return Shares(config, log) if config.getoption("numprocesses") == 2 else None
+    return Shares(config, log) if config.getoption("numprocesses") == WORKERS else None
 
 
 def pytest_configure_node(node: Any) -> None:
     # A worker that takes the place of one that crashed gets its specification, and with it its share.
     spec = node.gateway.spec
     spec.share = spec.share or node.gateway.id
-    if node.workerinput["workercount"] == 2:
-        node.workerinput["first"] = spec.share == "gw0"
+    if node.workerinput["workercount"] == WORKERS:
+        node.workerinput["share"] = int(spec.share.removeprefix("gw"))
 
 
 def pytest_ignore_collect(collection_path: Path, config: pytest.Config) -> bool | None:
-    first = getattr(config, "workerinput", {}).get("first")
-    if first is None or not collection_path.is_relative_to(TESTS):
+    share = getattr(config, "workerinput", {}).get("share")
+    if share is None or not collection_path.is_relative_to(TESTS):
         return None
     path = f"{collection_path.relative_to(TESTS).as_posix()}/"
-    of_share = any(path.startswith(f"{one}/") for one in SHARE)
-    leads_there = path == "./" or any(one.startswith(path) for one in SHARE)
-    return (first != of_share and not (first and leads_there)) or None
+    if path == "./":
+        return None
+    owner = next(
+        (n for n, names in enumerate(SHARES) if path.startswith(tuple(f"{one}/" for one in names))),
+        WORKERS - 1,
+    )
+    leads_there = any(name.startswith(path) for names in SHARES[share : share + 1] for name in names)
+    return (share != owner and not leads_there) or None
