@@ -178,11 +178,20 @@ class Source:
     def metric_of(self, task: str, dataset: str) -> str:
         """Return the name of the metric of a dataset's scores, or of a task's average."""
         known = self.datasets.get(dataset)
-        if known is not None and known.is_own and self.protocol == PAPER:
+        if known is not None and known.is_own and self.protocol in (PAPER, STANDARD):
             return known.headline  # of a dataset of one's own the paper says no metric
         return {PAPER: TASKS[task].metric, STANDARD: TASKS[task].standard_metric}.get(
             self.protocol, self.protocol
         )
+
+    def own_metrics(self, names: Iterable[str]) -> str:
+        """Return a sentence with the metric of each dataset of one's own, which is the standard protocol's."""
+        said = dict[str, list[str]]()
+        for one in (self.datasets[name] for name in names):
+            if one.is_own:
+                said.setdefault(self.metric_of(one.task, one.name), []).append(one.title)
+        listed = "; ".join(f"{metric} of {', '.join(titles)}" for metric, titles in said.items())
+        return f"Metric ({STANDARD} protocol): {listed}." if listed else ""
 
     def datasets_of(self, task: str) -> tuple[str, ...]:
         """Return the datasets whose mean is the task's average."""

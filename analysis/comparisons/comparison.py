@@ -43,6 +43,8 @@ class Comparison:
     """What limits the comparison, a sentence each."""
     floors: str
     """What is scored without a look at the input, in a sentence."""
+    metrics: str
+    """Those of datasets of one's own, in a sentence; empty where there are none."""
     settings: Settings
     replicates: tuple[str, ...] = ()
     """The models that are arms of several pretrainings."""
@@ -95,7 +97,7 @@ def compare(
     return Comparison(
         source=words, contestants=contestants, over=over, differences=tuple(found),
         notes=tuple(_notes(source, contestants, found, settings)), settings=settings, replicates=tuple(replicates),
-        floors=source.floors_in_words(in_order(datasets)),
+        floors=source.floors_in_words(in_order(datasets)), metrics=source.own_metrics(in_order(datasets)),
     )  # fmt: skip
 
 
