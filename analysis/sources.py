@@ -27,7 +27,7 @@ from analysis.store.runs_table import (
 )
 from analysis.store.stand_ins import StandIns, averaged_datasets, read_stand_ins
 from benchmarks.protocol import DATASETS, PAPER, STANDARD, TASKS, Dataset
-from common.errors import NotApplicableError, UserError, nearest
+from common.errors import NotApplicableError, UserError, nearest, path_hint
 from common.plain_text import counted
 from pretraining.models import Model
 
@@ -287,7 +287,7 @@ def open_source(
     if not source or not path.exists():
         raise UserError(
             f"{source or 'an empty --source'}: no such source; give {', '.join(NAMES)}, or a path to a run store or "
-            f"runs table{nearest(source, NAMES)}"
+            f"runs table{nearest(source, NAMES) or (source and path_hint(path, '*'))}"
         )
     stand_ins = read_stand_ins(path)
     names = tuple(add_models)

@@ -22,7 +22,7 @@ from analysis.precision.components import arms_of
 from analysis.sources import Source
 from analysis.statistics.crossed import MEMBERS, run_key
 from analysis.statistics.learning_rate_selection import select_runs
-from benchmarks.protocol import AVERAGE, in_order
+from benchmarks.protocol import AVERAGE, DATASETS, in_order
 from common.errors import UserError
 from pretraining.models import arm_of
 
@@ -180,7 +180,7 @@ def _notes(
             yield (
                 f"{model} has no score on {', '.join(absent)}, so it is not compared there or on their averages."
             )
-    if OVERALL not in contestants.shared():
+    if OVERALL not in contestants.shared() and any(place.dataset in DATASETS for place in everywhere):
         yield "No difference over all tasks: it needs two tasks for which every model has all datasets."
     yield from _seed_notes(contestants, everywhere)
     if alike := [one for one in found if one.at_limit]:

@@ -189,5 +189,6 @@ def test_the_metric_of_an_own_dataset_is_named(names: list[str], protocol: str, 
     runs = best_runs({name: {"nq": [70.0, 71.0, 72.0]} for name in names}).assign(dataset="manuals")
     source = Source(label="x", runs=runs, datasets={"manuals": own}, protocol=protocol)
     document = comparison_document(compare(source, names, SETTINGS))
+    assert "over all tasks: it needs" not in show(document, "text")
     said = f"Metric (standard protocol): {metric} of Manuals."
     assert said in show(document, "text") and said == json.loads(show(document, "json"))["metrics"]
