@@ -27,7 +27,7 @@ from analysis.store.runs_table import (
 )
 from analysis.store.stand_ins import StandIns, averaged_datasets, read_stand_ins
 from benchmarks.protocol import DATASETS, PAPER, STANDARD, TASKS, Dataset
-from common.errors import NotApplicableError, UserError, nearest
+from common.errors import NotApplicableError, UserError, nearest, path_hint
 from common.plain_text import counted
 from pretraining.models import Model
 
@@ -178,11 +178,20 @@ class Source:
     def metric_of(self, task: str, dataset: str) -> str:
         """Return the name of the metric of a dataset's scores, or of a task's average."""
         known = self.datasets.get(dataset)
-        if known is not None and known.is_own and self.protocol == PAPER:
+        if known is not None and known.is_own and self.protocol in (PAPER, STANDARD):
             return known.headline  # of a dataset of one's own the paper says no metric
         return {PAPER: TASKS[task].metric, STANDARD: TASKS[task].standard_metric}.get(
             self.protocol, self.protocol
         )
+
+    def own_metrics(self, names: Iterable[str]) -> str:
+        """Return a sentence with the metric of each dataset of one's own, which is the standard protocol's."""
+        said = dict[str, list[str]]()
+        for one in (self.datasets[name] for name in names):
+            if one.is_own:
+                said.setdefault(self.metric_of(one.task, one.name), []).append(one.title)
+        listed = "; ".join(f"{metric} of {', '.join(titles)}" for metric, titles in said.items())
+        return f"Metric ({STANDARD} protocol): {listed}." if listed else ""
 
     def datasets_of(self, task: str) -> tuple[str, ...]:
         """Return the datasets whose mean is the task's average."""
@@ -278,7 +287,7 @@ def open_source(
     if not source or not path.exists():
         raise UserError(
             f"{source or 'an empty --source'}: no such source; give {', '.join(NAMES)}, or a path to a run store or "
-            f"runs table{nearest(source, NAMES)}"
+            f"runs table{nearest(source, NAMES) or (source and path_hint(path, '*'))}"
         )
     stand_ins = read_stand_ins(path)
     names = tuple(add_models)

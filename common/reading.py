@@ -155,7 +155,7 @@ def read_toml(path: Path) -> dict[str, Any]:
     """
     content = read_bounded(path)
     try:
-        return tomllib.loads(content.decode("utf-8"))
+        return tomllib.loads(content.decode("utf-8-sig"))  # Windows' editors begin a file with a mark
     except (ValueError, RecursionError) as error:  # a number of thousands of digits is a plain ValueError
         reason = " ".join(str(error).split()) or "nested too deep"
         raise UserError(f"{path}: not a TOML file: {reason}") from None

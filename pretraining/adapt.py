@@ -41,6 +41,8 @@ _RATES = ((100e6, 5e-4), (300e6, 2e-4), (2e9, 1e-4), (math.inf, 2e-5))
 """Peak learning rates, each up to a number of parameters."""
 _PASSES = 20
 """Most passes over a text that are not asked for by name."""
+_FEW_SEQUENCES = 12
+"""Of a step where the text has not enough for the usual one."""
 _MUCH = 1e9
 """Tokens from which a decayed start is trained at the whole rate."""
 _LENGTH, _TOKENS = 512, 2**18
@@ -112,7 +114,7 @@ class Adaptation:
         return math.ceil(self.tokens / self._batches.tokens_per_step)
 
     def check_passes(self, held: int, where: str) -> None:
-        """Refuse more than 20 passes over a text; one without a whole step is for its reader to refuse.
+        """Refuse more than 20 passes over a text, and one of less than a step; no sequence is for its reader to refuse.
 
         Args:
             held: the text's tokens for training.
@@ -121,7 +123,14 @@ class Adaptation:
         Raises:
             UserError: so many passes.
         """
-        each = self._batches.tokens_per_step
+        each, length = self._batches.tokens_per_step, self._batches.batches.max_length
+        if length <= held < each:
+            fewer = min(_FEW_SEQUENCES, held // length)
+            fits = _PASSES * held // (fewer * length) * fewer * length
+            raise UserError(
+                f"{where}: its text has {held:,} training tokens, and one step takes {each:,.0f}; give "
+                f"--set global_batch={fewer} with --tokens {fits} ({_PASSES} passes) or fewer, or more text"
+            )
         if held >= each and (passes := self.updates * each / held) > _PASSES:
             fits = int(_PASSES * held // each * each)
             raise UserError(

@@ -22,7 +22,7 @@ from analysis.precision.components import arms_of
 from analysis.sources import Source
 from analysis.statistics.crossed import MEMBERS, run_key
 from analysis.statistics.learning_rate_selection import select_runs
-from benchmarks.protocol import AVERAGE, in_order
+from benchmarks.protocol import AVERAGE, DATASETS, in_order
 from common.errors import UserError
 from pretraining.models import arm_of
 
@@ -43,6 +43,8 @@ class Comparison:
     """What limits the comparison, a sentence each."""
     floors: str
     """What is scored without a look at the input, in a sentence."""
+    metrics: str
+    """Those of datasets of one's own, in a sentence; empty where there are none."""
     settings: Settings
     replicates: tuple[str, ...] = ()
     """The models that are arms of several pretrainings."""
@@ -95,7 +97,7 @@ def compare(
     return Comparison(
         source=words, contestants=contestants, over=over, differences=tuple(found),
         notes=tuple(_notes(source, contestants, found, settings)), settings=settings, replicates=tuple(replicates),
-        floors=source.floors_in_words(in_order(datasets)),
+        floors=source.floors_in_words(in_order(datasets)), metrics=source.own_metrics(in_order(datasets)),
     )  # fmt: skip
 
 
@@ -178,7 +180,7 @@ def _notes(
             yield (
                 f"{model} has no score on {', '.join(absent)}, so it is not compared there or on their averages."
             )
-    if OVERALL not in contestants.shared():
+    if OVERALL not in contestants.shared() and any(place.dataset in DATASETS for place in everywhere):
         yield "No difference over all tasks: it needs two tasks for which every model has all datasets."
     yield from _seed_notes(contestants, everywhere)
     if alike := [one for one in found if one.at_limit]:

@@ -55,6 +55,7 @@ def comparison_document(comparison: Comparison, *, full: bool = False) -> TableD
             "differences": records,
             "notes": list(comparison.notes),
             "floors": comparison.floors,
+            **({"metrics": comparison.metrics} if comparison.metrics else {}),
         },
     )
 
@@ -85,9 +86,11 @@ def about(comparison: Comparison) -> str:
     """Return what is compared, in a sentence."""
     if comparison.is_pair:
         first, second = comparison.contestants.models
-        return f"A: {first}. B: {second}. Points; above 0, A is better. Source: {comparison.source}."
-    order = "" if comparison.over is None else f", highest mean over {comparison.over.title} first"
-    return f"{len(comparison.contestants.models)} models{order}. Source: {comparison.source}."
+        said = f"A: {first}. B: {second}. Points; above 0, A is better."
+    else:
+        order = "" if comparison.over is None else f", highest mean over {comparison.over.title} first"
+        said = f"{len(comparison.contestants.models)} models{order}."
+    return " ".join(filter(None, [said, comparison.metrics, f"Source: {comparison.source}."]))
 
 
 def in_a_sentence(comparison: Comparison) -> str:
@@ -209,4 +212,8 @@ def footer(comparison: Comparison, *, full: bool = True) -> list[str]:
     if once:
         which = "Each model" if not comparison.replicates else "Each of " * (len(once) > 1) + ", ".join(once)
         lines.append(f"{which} was pretrained once, so the results do not generalise to other pretrainings.")
+    if any(not INTERVALS[name].needs_instances for _, name in seen):
+        lines.append(
+            "The intervals take the test instances as given; another sample of them moves scores as well."
+        )
     return [*lines, *comparison.notes, *filter(None, [comparison.floors])]

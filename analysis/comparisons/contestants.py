@@ -193,10 +193,11 @@ def _chosen(source: Source, names: Sequence[str], known: list[str], printed: lis
             where = f"{source.label} has no runs" if source.runs is not None else "the paper has no cells"
             hint = nearest(given, [*known, *printed, *stand_ins])
             if not hint:
-                hint = "; `clm-or-mlm scores` lists the models"
-                hint += (
-                    "; --add-model adds your own" if source.runs is not None and source.store is None else ""
-                )
+                hint = f"; `{' '.join(('clm-or-mlm scores', *source.options))}` lists the models"
+                if source.runs is None:
+                    hint += "; --source takes runs of your own"
+                elif source.store is None:
+                    hint += "; --add-model adds your own"
             raise UserError(f"{where} of {given!r}{hint}")
         chosen |= dict.fromkeys(matching)
     return list(chosen)

@@ -67,7 +67,8 @@ def write_model(
         model.load_state_dict(state, strict=False, assign=True)
         for old in folder.glob("*.safetensors*"):
             old.unlink()
-        model.save_pretrained(folder)
+        with quiet():
+            model.save_pretrained(folder)
         apart = head is not None and not _has_head(kind)
         if apart:
             assert head is not None

@@ -93,6 +93,8 @@ def build(
     Raises:
         UserError: another request's shards are in `out`, or source or tokenizer cannot be used.
     """
+    if (out / "config.json").is_file():
+        raise UserError(f"--out {out} is a model's folder; choose another for the shards")
     made = load_manifest(out) if (out / MANIFEST).is_file() else None
     try:
         source = open_source(specs, settings.text_field, settings.document_separator, kind)

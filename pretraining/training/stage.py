@@ -27,6 +27,7 @@ import torch
 from composer import Trainer
 from composer.core import Callback, State, Timestamp
 from composer.loggers import Logger
+from tqdm import tqdm
 
 from common.errors import UserError, first_line
 from common.processes import AGAIN, on_first_interrupt, on_stop_signal
@@ -343,9 +344,9 @@ class StageTraining(Callback):  # type: ignore[misc]  # composer is untyped
         """Say what a start's steps still take on a CPU, whose speed nothing but its first steps tells."""
         ranks, left = self.context.ranks, self.context.targets.model.steps - self.done.step
         if ranks.device.type == "cpu" and ranks.rank == 0:
-            hours = (time.monotonic() - self.began) / _FIRST_STEPS * left / 3600
-            logger.info("%s: at the speed of the first steps, the other %s take %.2g hours on this CPU",
-                        self.stage.name, f"{left:,}", hours)  # fmt: skip
+            lasts = tqdm.format_interval((time.monotonic() - self.began) / _FIRST_STEPS * left)
+            logger.info("%s: at the speed of the first steps, the other %s take %s on this CPU",
+                        self.stage.name, f"{left:,}", lasts)  # fmt: skip
 
     def batch_checkpoint(self, state: State, logger: Logger) -> None:
         """Save when it is time or somebody asks to stop, and then stop."""

@@ -63,9 +63,14 @@ def test_a_name_by_content_does_not_depend_on_path_or_order(tmp_path: Path) -> N
 @pytest.mark.parametrize(
     ("source", "words"),
     [("releasd", "did you mean 'released'"), ("publishd", "did you mean 'published'"),
-     ("minature", "did you mean 'miniature'"), ("", "an empty --source: no such source")],
+     ("minature", "did you mean 'miniature'"), ("", "an empty --source: no such source"),
+     ("reslts", "did you mean 'results'")],
 )  # fmt: skip
-def test_a_near_miss_is_answered_with_the_nearest_name(source: str, words: str) -> None:
+def test_a_near_miss_is_answered_with_the_nearest_name(
+    source: str, words: str, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    monkeypatch.chdir(tmp_path)
+    (tmp_path / "results" / "mine").mkdir(parents=True)
     with pytest.raises(UserError, match=words):
         open_source(source)
 

@@ -114,6 +114,18 @@ def test_three_rates_are_tried_once_and_a_shift_is_recorded_for_heads(
     assert caplog.text.count("step 0 to") == 3 and f"peak_lr = {best}: " in caplog.text
 
 
+def test_a_text_of_less_than_a_step_names_a_step_and_tokens_that_fit(place: Path, tmp_path: Path) -> None:
+    words = [*adapt(place, tmp_path), "--set", "backend=flash2", "--tokens"]
+    with pytest.raises(
+        UserError, match=r"and one step takes [\d,]+; give --set global_batch=12 with"
+    ) as found:
+        main([*words, "1e9", "--set", "global_batch=9999"])
+    fits = re.search(r"(global_batch=\d+) with --tokens (\d+) \(20 passes\)", str(found.value))
+    assert fits is not None
+    with pytest.raises(UserError, match="backend flash2"):
+        main([*words, fits[2], "--set", fits[1]])
+
+
 def test_more_than_twenty_passes_over_the_text_are_asked_for_by_name(place: Path, tmp_path: Path) -> None:
     words = adapt(place, tmp_path)
     with pytest.raises(

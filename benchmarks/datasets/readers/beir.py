@@ -173,6 +173,13 @@ def pairs(paths: Sequence[Path], inputs: ReaderInputs) -> pa.Table:
                 inputs.note(_NO_NEGATIVES)
                 row["negatives"] = []
             found.append(row)
+    if dataset.is_own:
+        full = [row for row in found if row["query"].strip() and row["positive"].strip()]
+        if len(full) < len(found):
+            inputs.note(
+                f"pairs left out because their query or positive is empty: {len(found) - len(full):,}"
+            )
+        found = full
     positives: dict[str, set[str]] = {}
     for row in found:
         positives.setdefault(row["query"], set()).add(row["positive"])

@@ -19,7 +19,7 @@ from analysis.comparisons.differences import AHEAD, BEHIND, EQUAL, OPEN, UNKNOWN
 from analysis.evidence.contrasts import Contrast, Result
 from analysis.evidence.evidence import Settings
 from analysis.sources import PUBLISHED, Source
-from benchmarks.protocol import AVERAGE
+from benchmarks.protocol import AVERAGE, PAPER, STANDARD, Dataset, DatasetFiles
 from common.tables import PRINTED, show, signed
 from tests.analysis.comparisons.given import MADE_UP, REAL, best_runs, real_and_made_up
 from tests.analysis.made_up import with_instances
@@ -57,6 +57,7 @@ def test_the_text_has_the_table_and_how_it_was_done():
     assert "±0.5" not in short and max(map(len, short.split("\n\n")[2].splitlines())) <= 80
     assert "SC average  87.00  83.58  +3.42   [+3.13, +3.71]" in text and "±0.5" in text
     assert "Each model was pretrained once" in text and "two one-sided tests" in text
+    assert "intervals take the test instances as given" in short and "Metric" not in text
 
 
 @pytest.mark.parametrize(
@@ -173,3 +174,21 @@ def test_the_footer_names_the_interval_over_instances(tmp_path):
     found = compare(source, [REAL, MADE_UP], Settings(interval="crossed", resamples=200))
     assert footer(found)[0].startswith("Intervals for differences (crossed): 95 % interval by Student")
     assert {one.result.interval for one in found.differences} == {"crossed"}
+    assert "instances as given" not in " ".join(footer(found))
+
+
+@pytest.mark.parametrize("names", [[REAL, MADE_UP], [REAL, MADE_UP, "210m-clm-42k"]])
+@pytest.mark.parametrize(
+    ("protocol", "metric"), [(PAPER, "recall_at_10"), (STANDARD, "recall_at_10"), ("ndcg_at_10",) * 2]
+)
+def test_the_metric_of_an_own_dataset_is_named(names: list[str], protocol: str, metric: str) -> None:
+    own = Dataset(
+        name="manuals", title="Manuals", task="IR", labels=None, trained_on="manuals", headline="recall_at_10",
+        files=DatasetFiles(content={"kind": "retrieval"}),
+    )  # fmt: skip
+    runs = best_runs({name: {"nq": [70.0, 71.0, 72.0]} for name in names}).assign(dataset="manuals")
+    source = Source(label="x", runs=runs, datasets={"manuals": own}, protocol=protocol)
+    document = comparison_document(compare(source, names, SETTINGS))
+    assert "over all tasks: it needs" not in show(document, "text")
+    said = f"Metric (standard protocol): {metric} of Manuals."
+    assert said in show(document, "text") and said == json.loads(show(document, "json"))["metrics"]

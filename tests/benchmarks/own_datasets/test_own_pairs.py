@@ -43,7 +43,7 @@ def written(folder: Path, ending: str, pairs: list[tuple[str, str]]) -> Path:
 
 @pytest.mark.parametrize("ending", ["tsv", "jsonl"])
 def test_pairs_train_an_encoder_that_sentence_transformers_loads(
-    ending: str, model_folder: Callable[..., Path], tmp_path: Path
+    ending: str, model_folder: Callable[..., Path], tmp_path: Path, capfd: pytest.CaptureFixture[str]
 ) -> None:
     definition = written(tmp_path, ending, [*PAIRS, PAIRS[0]])
     data = ["--datasets", str(definition), "--data", str(tmp_path / "data")]
@@ -64,7 +64,9 @@ def test_pairs_train_an_encoder_that_sentence_transformers_loads(
         *data,
     ]
     words += ["--lr", "1e-3", "3e-3", "--seed", "0", "--steps", "20", "--device", "cpu", "--workers", "1"]
+    capfd.readouterr()  # what saving the start printed
     assert not command("benchmarks", "run")(words)
+    assert "Writing model" not in capfd.readouterr().err
     (folder,) = (tmp_path / "store/encoders/llama/IR/manuals").iterdir()
     card = (folder / "README.md").read_text()
     assert "licence: ours" in card and "sentence_transformers" in card

@@ -255,6 +255,12 @@ def test_a_failed_call_does_not_stop_the_corrected_one(
         assert not verify(out)
 
 
+def test_shards_do_not_go_into_a_models_folder(room: Path, tmp_path: Path) -> None:
+    (tmp_path / "config.json").write_text("{}")
+    with pytest.raises(UserError, match=r"is a model's folder; choose another"):
+        build([str(tmp_path / "a.txt")], str(room / "tokenizer"), tmp_path, ShardSettings(), workers=0)
+
+
 @pytest.mark.parametrize("share", [0, 0.5])
 def test_text_that_the_tokenizer_does_not_know_is_said(
     share: float, tmp_path: Path, caplog: pytest.LogCaptureFixture

@@ -164,6 +164,14 @@ def test_the_largest_pass_fits_and_one_more_sequence_does_not(several: bool) -> 
             assert training_gb(SHAPES[size], (most + 1) * 2048, several=several) > 0.9 * H100_GB
 
 
+@pytest.mark.parametrize(("free", "fits", "allocated"), [(24.7, 54, 18.8), (H100_GB, 128, 40.0)])
+def test_the_pass_of_a_llama_in_our_class_fits_24_and_80_gb(free: float, fits: int, allocated: float) -> None:
+    """SmolLM2-135M at 512 tokens; allocated: three steps of compiled blocks on a stand-in of the driver."""
+    smollm = Shape(hidden=576, layers=30, heads=9, kv_heads=3, mlp=1536, vocab=49_152, max_length=8192)
+    assert largest_microbatch(smollm, free, 512) == fits
+    assert allocated < training_gb(smollm, fits * 512) <= 0.9 * free
+
+
 @pytest.mark.parametrize(
     ("size", "device", "fits"),
     [("1b", "H100", 12), ("610m", "RTX 4090", 3), ("1b", "RTX 4090", 0), ("610m", "A100", 9)],

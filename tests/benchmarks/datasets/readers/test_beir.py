@@ -266,6 +266,13 @@ def test_columns_of_triplets_have_the_names_that_a_definition_gives(
         pairs([put("x.csv", "Frage,Antwort\nask,yes\n")], inputs)
 
 
+def test_pairs_without_a_text_are_left_out_and_counted(put: Put) -> None:
+    inputs = inputs_of(defined("retrieval"))
+    path = put("x.csv", 'query,answer,negative\nask,yes,no\nwhy, ,no\n"",so,no\n')
+    assert pairs([path], inputs).to_pylist() == [ASKED]
+    assert "pairs left out because their query or positive is empty: 2" in inputs.notes
+
+
 def test_held_out_triplets_are_asked_of_their_negatives_too(put: Put) -> None:
     every = [{"query": f"q{i}", "positive": f"p{i}", "negatives": [f"p{i + 1}", f"n{i}"]} for i in range(40)]
     content = read(defined("retrieval"), train=put("x.jsonl", every))
