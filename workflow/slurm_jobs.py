@@ -98,11 +98,19 @@ def controller_of(folder: Path) -> list[tuple[str, str]]:
     return [(number, state) for number, state in rows]
 
 
-def allocation_seconds(environ: Mapping[str, str]) -> float:
-    """Return the seconds to the end of the Slurm job that this runs in, where Slurm says it; infinity elsewhere."""
-    end = environ.get("SLURM_JOB_END_TIME", "")
+def allocation_seconds(environ: Mapping[str, str]) -> tuple[float, float]:
+    """Return the seconds left of the Slurm job that this runs in and its time limit; infinity where nobody says it."""
+    start, end = (environ.get(f"SLURM_JOB_{name}_TIME", "") for name in ("START", "END"))
+    now = time.time()
     # An end that has passed is that of a job before its limit was raised.
-    return int(end) - time.time() if end.isdecimal() and int(end) > time.time() else math.inf
+    if end.isdecimal() and int(end) > now:
+        return int(end) - now, int(end) - int(start) if start.isdecimal() else math.inf
+    if number := environ.get("SLURM_JOB_ID"):  # Slurm 22 sets no such variables
+        code, text = Machine().output(["squeue", "--noheader", f"--jobs={number}", "--format=%L %l"])
+        left, _, limit = text.partition(" ")
+        if not code and ":" in left:
+            return 60 * minutes_of(left), 60 * minutes_of(limit)
+    return math.inf, math.inf
 
 
 def minutes_of(text: str) -> float:
