@@ -138,7 +138,7 @@ def died_early(jobs: Collection[Job], folder: Path) -> dict[str, str]:
             path.stem for path in place.glob("*.log")
         }  # the executor removes those of jobs that ended well
         last = ended.get(comment_of(job))
-        numbers |= {last.number} if last and last.state != "COMPLETED" else set()
+        numbers |= {last.number} if last and last.state not in ("COMPLETED", "CANCELLED") else set()
         number = max(numbers, key=lambda text: text.isdecimal() and int(text), default="")
         if number and number not in {one.slurm for one in attempts_in(folder / job.attempts)}:
             path = place / f"{number}.log"
