@@ -17,6 +17,7 @@ import os
 import re
 import sys
 import tempfile
+import traceback
 import typing
 from collections.abc import Callable, Iterable, Iterator, Sequence
 from importlib.util import find_spec
@@ -217,7 +218,8 @@ def run(main: Callable[[Sequence[str]], int | None], argv: Sequence[str] | None 
         sys.stderr.write(f"error: {visible(redacted(_users_sentence(error)))}\n")
         code = 2
     except ImportError as error:
-        found = _LIBRARY.search(str(error))
+        # The loader's words are a cause of what numpy, pandas and the library that imports commands say.
+        found = _LIBRARY.search("".join(traceback.format_exception(error)))
         if found is None or os.environ.get("CLM_OR_MLM_TRACEBACK"):
             raise
         sys.stderr.write(f"error: a library cannot be loaded ({visible(found[0])}); {_own_libraries()}\n")

@@ -58,7 +58,8 @@ def atomic_path(path: Path) -> Iterator[Path]:
 def atomic_folder(path: Path) -> Iterator[Path]:
     """Yield a temporary folder next to `path` that takes the place of `path` when the block ends well.
 
-    Its files are flushed to disk before the rename. A link stays a link to the folder that is written.
+    Its files are flushed to disk before the rename, and whoever may read the folder may read them. A link stays a link
+    to the folder that is written.
     """
     target = path.resolve() if path.is_symlink() else path
     temporary = target.with_name(temporary_name(target.name))
@@ -70,8 +71,12 @@ def atomic_folder(path: Path) -> Iterator[Path]:
     try:
         with _named(path, also=temporary):
             yield temporary
+            readers = temporary.stat().st_mode & 0o444
             for item in temporary.rglob("*"):
                 if item.is_file():
+                    # Some libraries, as safetensors, leave a file to its owner alone, whatever the umask is.
+                    if not item.is_symlink():
+                        item.chmod(item.stat().st_mode | readers)
                     with item.open("rb") as file:
                         os.fsync(file.fileno())
                 elif item.is_dir():

@@ -129,7 +129,7 @@ def study(
         retry_failed=retry_failed,
     )  # fmt: skip
     if not done:
-        left, remedy = allocation_seconds(os.environ) / 60, "rerun the command to finish"
+        left, remedy = allocation_seconds(os.environ)[0] / 60, "rerun the command to finish"
         if profile == "local" and left < _SOON_MINUTES:
             job = os.environ.get("SLURM_JOB_ID")
             remedy += f"; Slurm job {job} ends in {left:.0f} min, so submit it again (sbatch)"

@@ -209,10 +209,6 @@ def _snakemake(
         command += ["--slurm-jobname-prefix", prefix_of(folder), "--local-cores", str(len(workflow.jobs))]
         if not any("account" in queue for queue in workflow.queues.values()):
             command.append("--slurm-no-account")
-        if shutil.which("sacct"):
-            # Jobs on GPUs leave most cores idle: no warning for each.
-            command += ["--slurm-efficiency-report", "--slurm-efficiency-report-path", "logs"]
-            command += ["--slurm-efficiency-threshold", "0.01"]
     elif gpus := max((job.gpus for job in workflow.jobs.values()), default=0):
         command += ["--resources", f"gpus_here={gpus}"]
     environ = dict(os.environ) | {"PYTHONPATH": str(ROOT), "PYTHONNOUSERSITE": "1", PROFILE: profile}

@@ -262,7 +262,7 @@ class Workflow:
             environ: has the variables that their names begin with.
         """
         places = (Template(place).safe_substitute(environ) for place in self.binds)
-        there = [place for place in places if Path(place.split(":")[0]).exists()]
+        there = [place for place in places if Path(place).exists()]
         return [place for place in there if not Path(place).is_relative_to(folder)]
 
     @property

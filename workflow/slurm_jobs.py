@@ -98,11 +98,19 @@ def controller_of(folder: Path) -> list[tuple[str, str]]:
     return [(number, state) for number, state in rows]
 
 
-def allocation_seconds(environ: Mapping[str, str]) -> float:
-    """Return the seconds to the end of the Slurm job that this runs in, where Slurm says it; infinity elsewhere."""
-    end = environ.get("SLURM_JOB_END_TIME", "")
+def allocation_seconds(environ: Mapping[str, str]) -> tuple[float, float]:
+    """Return the seconds left of the Slurm job that this runs in and its time limit; infinity where nobody says it."""
+    start, end = (environ.get(f"SLURM_JOB_{name}_TIME", "") for name in ("START", "END"))
+    now = time.time()
     # An end that has passed is that of a job before its limit was raised.
-    return int(end) - time.time() if end.isdecimal() and int(end) > time.time() else math.inf
+    if end.isdecimal() and int(end) > now:
+        return int(end) - now, int(end) - int(start) if start.isdecimal() else math.inf
+    if number := environ.get("SLURM_JOB_ID"):  # Slurm 22 sets no such variables
+        code, text = Machine().output(["squeue", "--noheader", f"--jobs={number}", "--format=%L %l"])
+        left, _, limit = text.partition(" ")
+        if not code and ":" in left:
+            return 60 * minutes_of(left), 60 * minutes_of(limit)
+    return math.inf, math.inf
 
 
 def minutes_of(text: str) -> float:
@@ -130,7 +138,7 @@ def died_early(jobs: Collection[Job], folder: Path) -> dict[str, str]:
             path.stem for path in place.glob("*.log")
         }  # the executor removes those of jobs that ended well
         last = ended.get(comment_of(job))
-        numbers |= {last.number} if last and last.state != "COMPLETED" else set()
+        numbers |= {last.number} if last and last.state not in ("COMPLETED", "CANCELLED") else set()
         number = max(numbers, key=lambda text: text.isdecimal() and int(text), default="")
         if number and number not in {one.slurm for one in attempts_in(folder / job.attempts)}:
             path = place / f"{number}.log"

@@ -148,6 +148,12 @@ def _answer(workflow: Workflow, job: Job, machine: Machine) -> CheckLine:
     options = sbatch_options(request)
     asked = f"sbatch {shlex.join(options)}"
     if not (why := _refusal(request, machine)):
+        limits = _limits(workflow.queue(job), machine, "MaxWall", "MaxWall")
+        if short := [limit for limit in limits if minutes_of(limit) < job.minutes]:
+            said = (
+                f"{what} of {job.minutes} min may wait for ever: MaxWall of your account or qos is {short[0]}"
+            )
+            return warn(what, f"{said}; set hours of [jobs.{job.queue}]")
         return ok(what, f"Slurm takes {asked}")
     limit = why.partition(";")[0]
     full = warn(what, f"Slurm takes no more {what} of yours now ({limit}); the study waits until it does")
@@ -161,20 +167,24 @@ def _answer(workflow: Workflow, job: Job, machine: Machine) -> CheckLine:
         return full
     if set(wrong) <= {"nodes"} and (down := _down(workflow.queue(job), machine)):
         return warn(what, f"Slurm would not take {what} now ({why}), while {', '.join(down)} are down")
-    named = [settings[key] for key in wrong] or [
-        f"{name} in your shell"
+    variables = [
+        name
         for name in sorted(machine.environ)
-        if name.startswith("SBATCH_") and not _refusal(request, _without_variables(machine, name))
+        if not wrong
+        and name.startswith("SBATCH_")
+        and not _refusal(request, _without_variables(machine, name))
     ]
-    correct = " or ".join(named) or f"[jobs.{job.queue}], nodes and cpus"
+    correct = " or ".join(settings[key] for key in wrong) or f"[jobs.{job.queue}], nodes and cpus"
     if job.gpus > 1 and not wrong:  # cores and memory are asked for each GPU
         one = replace(job, gpus=1, cpus=job.cpus // job.gpus, memory_gb=job.memory_gb / job.gpus)
         same = replace(workflow, queues=dict.fromkeys(QUEUES, workflow.queue(job)))
         if not _refusal(request_of(same, one), machine):
             correct = "gpus_per_node"
+    correct = f"{correct} in the site's file or the settings (docs/hpc.md)"
+    correct = f"{' or '.join(variables)} in your shell" if variables else correct
     raise UserError(
-        f"Slurm refuses {what} ({why}) submitted as `{asked}`; correct {correct} in the site's file or the settings "
-        "(docs/hpc.md); `sinfo -o '%R %l %c %m %f %G'` shows what the site has"
+        f"Slurm refuses {what} ({why}) submitted as `{asked}`; correct {correct}; `sinfo -o '%R %l %c %m %f %G'` shows "
+        "what the site has"
     )
 
 
@@ -240,15 +250,22 @@ def limit_jobs(
 
 
 def _submit_limit(queue: Mapping[str, str], machine: Machine) -> float:
-    """Return how many jobs a user may have in a queue, by account and quality of service; infinity: any number."""
-    columns = "format=DefaultAccount,Account,DefaultQOS,MaxSubmitJobs,GrpSubmitJobs"
+    """Return how many jobs a user may have in a queue; infinity: any number."""
+    shared = "MaxSubmitJobsPerUser,MaxSubmitJobsPerAccount,GrpSubmitJobs"
+    found = _limits(queue, machine, "MaxSubmitJobs,GrpSubmitJobs", shared)
+    return min(map(int, filter(str.isdecimal, found)), default=math.inf)
+
+
+def _limits(queue: Mapping[str, str], machine: Machine, own: str, shared: str) -> list[str]:
+    """Return limits on a user's jobs in a queue, by columns of the account (`own`) and of the quality of service."""
+    columns = f"format=DefaultAccount,Account,DefaultQOS,{own}"
     rows = _accounting(machine, "user", getpass.getuser(), "withassoc", columns)
     mine = [row for row in rows if row[1] == (queue.get("account") or row[0])]
     qualities = {queue.get("qos") or row[2] or "normal" for row in mine}
-    columns = "format=Name,MaxSubmitJobsPerUser,MaxSubmitJobsPerAccount,GrpSubmitJobs"
     found = [row[3:] for row in mine]
-    found += [row[1:] for row in _accounting(machine, "qos", columns) if row[0] in qualities]
-    return min((int(value) for row in found for value in row if value.isdecimal()), default=math.inf)
+    rows = _accounting(machine, "qos", f"format=Name,{shared}")
+    found += [row[1:] for row in rows if row[0] in qualities]
+    return [value for row in found for value in row if value]
 
 
 def _accounting(machine: Machine, *words: str) -> list[list[str]]:

@@ -194,18 +194,12 @@ def seconds_left(job: Job, started: float, environ: Mapping[str, str]) -> float:
     Args:
         job: the job.
         started: when it started, by `time.monotonic`.
-        environ: has SLURM_JOB_END_TIME (Unix seconds) where Slurm says it.
+        environ: has Slurm's variables.
     """
-    return min(60.0 * job.minutes - (time.monotonic() - started), allocation_seconds(environ)) - _margin(
-        job, environ
-    )
-
-
-def _margin(job: Job, environ: Mapping[str, str]) -> float:
-    """Return the seconds that a job is given to save itself: its own, at most a tenth of the Slurm job it runs in."""
-    times = [environ.get(f"SLURM_JOB_{name}_TIME", "") for name in ("START", "END")]
-    start, end = (int(time) if time.isdecimal() else 0 for time in times)
-    return min(job.margin_seconds, 0.1 * (end - start)) if 0 < start < end else job.margin_seconds
+    left, limit = allocation_seconds(environ)
+    # In a short job of the user's own, a tenth of it is for saving.
+    margin = min(job.margin_seconds, 0.1 * limit)
+    return min(60.0 * job.minutes - (time.monotonic() - started), left) - margin
 
 
 def do(job: Job, workflow: Workflow, folder: Path) -> int:
@@ -293,7 +287,7 @@ def main(argv: Sequence[str]) -> int:
         return MISTAKE
     try:
         _refuse_what_cannot_start(job, workflow, folder, number)
-        while number or allocation_seconds(os.environ) > _margin(job, os.environ):
+        while number or seconds_left(job, time.monotonic(), os.environ) > 0:
             code = run_attempt(job, workflow, folder, lambda: do(job, workflow, folder))
             if code != RESUME:
                 return code

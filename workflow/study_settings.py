@@ -105,7 +105,7 @@ class Queue(FileSettings):
         if other := [word for word in words if not _SBATCH.fullmatch(word)]:
             raise UserError(
                 f"slurm_extra: {other[0]!r} is no option of sbatch, written --name=value, that a file may give; use "
-                "the setting of that name, or set sbatch's variable (SBATCH_...) in your own shell"
+                "the setting for it, such as memory_gb_per_gpu, or sbatch's variable (SBATCH_...) in your own shell"
             )
         if self.memory_gb_per_gpu and self.memory_gb_per_core:
             raise UserError("memory_gb_per_gpu and memory_gb_per_core exclude each other; set one of them")

@@ -115,8 +115,20 @@ def test_a_library_that_does_not_load_is_one_sentence(
 ) -> None:
     why = "/usr/lib/libstdc++.so.6: version `GLIBCXX_3.4.30' not found (required by /x/_multiarray.so)"
     monkeypatch.setenv("LD_LIBRARY_PATH", "/opt/conda/lib")
-    code, said = ended(raising(ImportError(f"\n\nPlease read this\n{why}\nand this")), capsys)
-    assert code == 2 and said.count("\n") == 1 and why in said and "LD_LIBRARY_PATH is /opt/conda/lib" in said
+    deep, outer = (
+        ImportError(f"\n\nPlease read this\n{why}\nand this"),
+        ImportError("numpy cannot be imported"),
+    )
+    outer.__cause__ = ImportError("see below")
+    outer.__cause__.__cause__ = deep
+    for error in (deep, outer):
+        code, said = ended(raising(error), capsys)
+        assert (
+            code == 2
+            and said.count("\n") == 1
+            and why in said
+            and "LD_LIBRARY_PATH is /opt/conda/lib" in said
+        )
     with pytest.raises(ImportError):
         ended(raising(ImportError("cannot import name 'x'")), capsys)
 

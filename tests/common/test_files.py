@@ -115,7 +115,9 @@ def test_a_folder_is_the_old_one_or_the_new_one(tmp_path: Path) -> None:
     assert (path / "a.txt").read_text() == "old"
     with atomic_folder(path) as temporary:
         (temporary / "b.txt").write_text("new")
+        (temporary / "b.txt").chmod(0o600)  # as safetensors does
     assert [item.name for item in path.iterdir()] == ["b.txt"]
+    assert (path / "b.txt").stat().st_mode & 0o444 == path.stat().st_mode & 0o444
     assert [item.name for item in path.parent.iterdir()] == ["folder"]
 
 

@@ -84,6 +84,7 @@ BROKEN = "ImportError: libstdc++.so.6: version `GLIBCXX_3.4.30' not found\n"
         (None, "FAILED|JobLaunchFailure", "", "job 16: Slurm says FAILED, JobLaunchFailure"),
         (EARLY, "FAILED|JobLaunchFailure", "", "job 16: Slurm says FAILED, JobLaunchFailure"),
         (None, "COMPLETED|None", "", None),
+        (None, "CANCELLED|PartitionDown", "", None),
         (None, "", "", None),
     ],
 )

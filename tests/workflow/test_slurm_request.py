@@ -212,6 +212,25 @@ def test_accounts_that_a_partition_takes_are_read(
     assert line.status == ("fail" if said else "ok") and said in line.sentence
 
 
+@pytest.mark.parametrize(
+    ("user", "qos", "said"),
+    [
+        ("0:20:00", "", "is 0:20:00; set"),
+        ("", "0:10:00", "is 0:10:00"),
+        ("1-00:00:00", "2:00:00", ""),
+        ("", "", ""),
+    ],
+)
+def test_a_time_limit_by_which_slurm_lets_a_job_wait_for_ever_is_warned_of(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch, user: str, qos: str, said: str
+) -> None:
+    _cluster(tmp_path, monkeypatch, "none", "")
+    rows = f"'abc|abc||{user}';; *) printf 'normal|{qos}\\nother|0:01:00'"
+    program(tmp_path / "bin/sacctmgr", f'case "$*" in *withassoc*) echo {rows};; esac')
+    (line,) = check_requests(CLUSTER)
+    assert line.status == ("warn" if said else "ok") and said in line.sentence
+
+
 def test_variables_of_sbatch_are_used_as_they_are_checked(
     tmp_path: Path, monkeypatch: pytest.MonkeyPatch
 ) -> None:
@@ -231,7 +250,7 @@ def test_variables_of_sbatch_are_used_as_they_are_checked(
         f'[ -z "$SBATCH_ACCOUNT$SBATCH_PARTITION" ] || exit 1; [ -z "$SBATCH_QOS" ] || {{ {said}; }}',
     )
     (line,) = check_requests(replace(CLUSTER, queues={"gpus": own}))
-    assert "(Invalid qos)" in line.sentence and "correct SBATCH_QOS in your shell in" in line.sentence
+    assert "(Invalid qos)" in line.sentence and "correct SBATCH_QOS in your shell; " in line.sentence
 
 
 @pytest.mark.parametrize(

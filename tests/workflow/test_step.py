@@ -106,7 +106,7 @@ def test_others_are_asked_by_a_signal(tmp_path: Path) -> None:
     assert run_until(command, tmp_path / "log", 1.0, ENVIRON, signal.SIGINT) == AGAIN
 
 
-def test_slurms_end_counts_where_it_is_known() -> None:
+def test_slurms_end_counts_where_it_is_known(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
     job = Job(kind=JOB_KINDS["model"], name="m", gpu_hours=10.0, gpus=1, limit_hours=2.0)
     assert (job.minutes, job.margin_seconds) == (120, 600)
     assert Job(kind=JOB_KINDS["model"], name="m", limit_hours=1 / 60).margin_seconds == 6
@@ -119,6 +119,16 @@ def test_slurms_end_counts_where_it_is_known() -> None:
     # In a short job of the user's own, a tenth of it is for saving.
     short = soon | {"SLURM_JOB_START_TIME": str(int(time.time()))}
     assert seconds_left(job, now, short) == pytest.approx(3000 - 300, abs=5)
+    # Slurm 22 sets no variables of time.
+    monkeypatch.setenv("PATH", f"{tmp_path}:/usr/bin:/bin")
+    for said, left in (
+        ("50:00 1:00:00", 3000 - 360),
+        ("UNLIMITED UNLIMITED", 6600),
+        ("", 6600),
+        ("0:00 1:00", -6),
+    ):
+        program(tmp_path / "squeue", f'[ "$2" = --jobs=119 ] && echo "{said}"')
+        assert seconds_left(job, now, {"SLURM_JOB_ID": "119"}) == pytest.approx(left, abs=5)
 
 
 KILLED = "print('hello', flush=True); signal.signal({0}, signal.SIG_DFL); os.kill(0, {0})"
