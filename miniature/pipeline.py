@@ -16,6 +16,7 @@ from benchmarks.metrics.floor import floor_of
 from benchmarks.protocol import DATASETS
 from common.errors import UserError
 from common.files import atomic_folder, write_text
+from common.manifest import MANIFEST
 from common.tables import markdown_table
 from miniature.checks import Check, checks, final_losses, mean_scores
 from miniature.data import DATA, DataSource
@@ -53,12 +54,17 @@ def make_miniature(
     jobs = [job for job in miniature.jobs() if train or job.is_complete(root)]
     needs = [job.marker for job in jobs if job.kind.name == "cell"]
     jobs.append(miniature.analysis_job(needs, report=report))
-    write_text(root / STORE / STAND_INS, _stand_ins(miniature))
     # The analysis is made by today's code, whatever was made before.
     (root / jobs[-1].marker).unlink(missing_ok=True)
     words = ("--cores", str(workers), "--quiet", "host", "reason")
-    if not run_workflow(workflow_for(jobs), root, words=words):
-        raise UserError(f"some jobs are not done; logs are in {root / 'logs'}; rerun the command to finish")
+    for part in (
+        [jobs[:-1], jobs] if train else [jobs]
+    ):  # the floors are those of data that the first jobs make
+        write_text(root / STORE / STAND_INS, _stand_ins(miniature))
+        if not run_workflow(workflow_for(part), root, words=words):
+            raise UserError(
+                f"some jobs are not done; logs are in {root / 'logs'}; rerun the command to finish"
+            )
     runs = read_runs(root / TABLE)
     text = page(miniature, runs, checks(miniature.form, root / PRETRAINED, runs))
     write_text(root / ANALYSED / "miniature.md", text)
@@ -125,9 +131,8 @@ def _sizes(form: Form) -> dict[str, str]:
 def write_example(miniature: Miniature, example: Path) -> None:
     """Write the runs table, the floors, the curves and maybe the per-instance scores, small enough to be kept."""
     example.mkdir(parents=True, exist_ok=True)
-    data, form = miniature.root / DATA, miniature.form
-    floors = {name: round(floor_of(load(data, name)), 2) for name in form.families.values()}
-    write_text(example / STAND_INS, _stand_ins(miniature, floors=floors, logs="logs"))
+    form = miniature.form
+    write_text(example / STAND_INS, _stand_ins(miniature, logs="logs"))
     for path in (miniature.root / TABLE, manifest_path(miniature.root / TABLE)):
         shutil.copyfile(path, example / path.name)
     if form.whole_example:
@@ -149,7 +154,8 @@ def write_example(miniature: Miniature, example: Path) -> None:
 
 
 def _stand_ins(miniature: Miniature, **more: object) -> str:
-    form = miniature.form
+    form, data = miniature.form, miniature.root / DATA
+    there = [name for name in form.families.values() if (data / name / MANIFEST).is_file()]
     content = {
         "title": "MINIATURE",
         "note": stand_in_note(form, miniature.source),
@@ -159,6 +165,7 @@ def _stand_ins(miniature: Miniature, **more: object) -> str:
         "stages": form.stages,
         "families": {task: [name] for task, name in form.families.items()},
         "sizes": _sizes(form),
+        "floors": {name: round(floor_of(load(data, name)), 2) for name in there},
         **more,
     }
     return json.dumps(content, indent=1) + "\n"

@@ -107,10 +107,12 @@ def build_table(number: int, scores: pd.DataFrame | None = None, *, source: Sour
     models += [name for name in measured if name not in held and layout.has(_model(name, source))]
 
     metric = source.metric_of(task.name, AVERAGE)
-    floors = source.floors_in_words(name for name in datasets if name != AVERAGE)
+    more = source.floors_in_words(name for name in datasets if name != AVERAGE)
+    if not models:
+        more = f"{source.label} has no scores for this table."
     return Table(
         number=number,
-        caption=f"{source.own_words} {task.title} ({metric}, %): {layout.title}. {floors}".strip(),
+        caption=f"{source.own_words} {task.title} ({metric}, %): {layout.title}. {more}".strip(),
         stubs=layout.stubs,
         labels=tuple(layout.label_of(name, source) for name in models),
         columns=tuple(AVERAGE.title() if name == AVERAGE else DATASETS[name].title for name in datasets),

@@ -25,7 +25,8 @@ TABLE_FORMATS = ("text", "markdown", "latex", "csv", "html")
 def table_document(table: Table) -> TableDocument:
     """Return a table under its caption; as data one row a model, published and recomputed numbers apart.
 
-    As HTML it is a `<table>` element with caption, header cells and scopes, and no styles of its own.
+    One without rows is its caption. As HTML it is a `<table>` element with caption, header cells and scopes, and no
+    styles of its own.
     """
     stubs, head = len(table.stubs), [*table.stubs, *table.columns]
     texts = table.texts or tuple(tuple("\n".join(_lines(cell)) for cell in cells) for cells in table.cells)
@@ -39,9 +40,11 @@ def table_document(table: Table) -> TableDocument:
         stubs=stubs,
         grouped=stubs > 1,
     )
+    line = f"**Table {table.number}.** {table.caption} {note}".rstrip()
     return TableDocument(
-        body=[f"**Table {table.number}.** {table.caption} {note}".rstrip(), "", grid],
+        body=[line, "", grid] if rows else [line],
         pages={
+            **({} if rows else {"latex": lambda: f"% {line}\n".replace("**", "")}),
             "html": lambda: _html(table, note),
             "csv": lambda: (_records(table) if table.cells else pd.DataFrame(rows, columns=head)).to_csv(
                 index=False

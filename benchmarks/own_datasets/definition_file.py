@@ -12,7 +12,7 @@ from dataclasses import dataclass, field
 from pathlib import Path
 from typing import Annotated, Any
 
-from annotated_types import Ge
+from annotated_types import Ge, Le
 
 from benchmarks.protocol import OUTPUTS, Dataset, DatasetFiles, Pin
 from benchmarks.tag_schemes import tag_parts
@@ -166,6 +166,7 @@ class _Table(FileSettings):
     hub: tuple[dict[str, _Paths], ...] = ()
     epochs: Annotated[int, Ge(1)] | None = None
     range: tuple[float, ...] = ()
+    floor: Annotated[float, Ge(0), Le(100)] | None = None
     trained_on: str = ""
     licence: str = "not stated"
     citation: str = "not stated"
@@ -213,6 +214,7 @@ def definition_of(name: str, table: Any, where: str, folder: Path) -> Dataset:
         headline=metric,
         value_range=(given.range[0], given.range[1]) if given.range else None,
         label_names=labels,
+        floor=given.floor,
         files=DatasetFiles(
             columns=named,
             header=given.header,

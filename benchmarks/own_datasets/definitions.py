@@ -70,10 +70,13 @@ def recorded_definitions(record: Mapping[str, Any], table: Path) -> list[Dataset
 
 
 def store_definitions(store: Path, datasets: Iterable[Dataset]) -> None:
-    """Leave the definitions of datasets of one's own in a run store; others have none."""
+    """Leave the definitions of datasets of one's own in a run store, where a known floor stays; others have none."""
+    floors = {one.name: one.floor for one in stored_definitions(store)}
     for dataset in datasets:
         if dataset.is_own:
-            text = json.dumps(dataset.files.content, indent=1, ensure_ascii=False, sort_keys=True) + "\n"
+            floor = floors.get(dataset.name) if dataset.floor is None else dataset.floor
+            content = {**dataset.files.content, **({} if floor is None else {"floor": floor})}
+            text = json.dumps(content, indent=1, ensure_ascii=False, sort_keys=True) + "\n"
             write_text(store / STORED / f"{dataset.name}.json", text)
 
 

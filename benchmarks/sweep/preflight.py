@@ -24,11 +24,11 @@ from common.errors import UserError, first_line
 from common.progress import progress
 
 
-def preflight(request: RunRequest) -> tuple[LoadedModel, Precision]:
+def preflight(request: RunRequest) -> tuple[LoadedModel, Precision, list[LocalDataset]]:
     """Load the model and the datasets of a request, and check on the CPU that the one can read the other.
 
     Returns:
-        The model, and the precision of the runs.
+        The model, the precision of the runs, and the datasets that they are scored on.
 
     Raises:
         UserError: the first thing that a run would stumble over.
@@ -47,7 +47,7 @@ def preflight(request: RunRequest) -> tuple[LoadedModel, Precision]:
         family_of(dataset.dataset).check(dataset, loaded)
     if request.keep == "best":
         check_keeping(request, loaded)
-    return loaded, precision
+    return loaded, precision, [sets[name] for name in request.datasets]
 
 
 def load_model(request: RunRequest) -> LoadedModel:
@@ -183,7 +183,7 @@ def validate(request: RunRequest) -> Iterator[str]:
         UserError: the first thing that a run would stumble over.
     """
     left = sum(len(job.pending()) for job in compared_jobs(request))
-    loaded, precision = preflight(request)
+    loaded, precision, _ = preflight(request)
     positions = request.positions or choose_kind(request.device).positions
     parameters = sum(p.numel() for p in loaded.encoder.parameters())
     model, moving = (f"{size / 2**30:.2f} GiB" for size in run_bytes(loaded.encoder, precision, positions))

@@ -29,6 +29,7 @@ from tqdm import tqdm
 from benchmarks.finetuning.device import Precision, choose_device, choose_kind
 from benchmarks.finetuning.encoders import LoadedModel
 from benchmarks.finetuning.heads import POOLINGS
+from benchmarks.metrics.floor import with_floor
 from benchmarks.own_datasets.definitions import store_definitions
 from benchmarks.runs import RunKey
 from benchmarks.sweep.keep import write_cards
@@ -63,7 +64,8 @@ def run_grid(request: RunRequest) -> list[CellStatus]:
         try:
             if not choose_kind(request.device).gpu:
                 torch.set_num_threads(1)  # more would not survive the workers' forks
-            loaded, precision = preflight(request)
+            loaded, precision, sets = preflight(request)
+            store_definitions(request.store, [with_floor(found) for found in sets])
             if _left(jobs):
                 _share(jobs, request, loaded, precision)
             if keeps and (lost := lost_jobs(jobs)):

@@ -16,8 +16,10 @@ from analysis.precision.components import arms_of, components_table
 from analysis.sources import EXAMPLES, PUBLISHED, Source, open_source
 from analysis.store.instances import read_clusters, read_instances
 from analysis.tables.build import build_table
+from analysis.tables.render import TABLE_FORMATS, table_document
 from clm_or_mlm.__main__ import main
 from common.provenance import ROOT
+from common.tables import show
 from pretraining.models import TABLES, arm_of
 
 MEBIBYTE = 2**20
@@ -76,6 +78,18 @@ def test_floors_of_every_family_are_named_by_comparisons_and_tables(
     published = build_table(2).caption
     assert "the most frequent class: SST-2 50.92, QQP 63.18, MNLI 35.45" in published
     assert not replace(PUBLISHED, protocol="standard").floors_in_words(["sst2"])
+
+
+def test_a_table_of_a_family_without_runs_is_a_sentence() -> None:
+    source = open_source("curves")
+    scores = source.scores(Settings())
+    for number, empty in ((2, False), (3, True), (6, True)):
+        document = table_document(build_table(number, scores, source=source))
+        for form in TABLE_FORMATS:
+            shown = show(document, form)
+            if form != "csv":
+                assert ("curves has no scores for this table." in shown) == empty
+        assert (len(document.body) == 1) == empty
 
 
 def _apart(runs: pd.DataFrame, own: pd.Series) -> tuple[Source, Source]:

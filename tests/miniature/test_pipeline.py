@@ -7,6 +7,8 @@ from typing import Any
 import pytest
 
 from analysis.store.stand_ins import read_stand_ins
+from benchmarks.datasets.synthetic import make_synthetic
+from benchmarks.protocol import DATASETS
 from clm_or_mlm.__main__ import main
 from common.errors import UserError
 from common.provenance import ROOT
@@ -17,7 +19,7 @@ from miniature.forms import FORMS, RANDOM
 from miniature.pipeline import make_miniature, page, stand_in_note
 from miniature.toy_study import Miniature
 from tests.miniature.test_checks import MLM, pretrained, runs_of
-from workflow.jobs import load, save
+from workflow.jobs import Workflow, load, save
 
 __all__ = ["pretrained"]
 
@@ -46,6 +48,24 @@ def test_before_the_end_what_is_complete_is_analysed_alone(
     # The analysis reads what was written for it.
     read = read_stand_ins(root / "store")
     assert read is not None and read.models == FORM.stand_ins and read.logs is None
+
+
+def test_the_analysis_of_a_first_run_knows_the_floors(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    miniature, seen = Miniature.below(tmp_path, FORM, MADE_UP), list[tuple[str, ...]]()
+
+    def jobs_done(workflow: Workflow, folder: Path, **_: object) -> bool:
+        stand_ins = read_stand_ins(folder / "store")
+        assert stand_ins is not None
+        seen.append((list(workflow.jobs.values())[-1].kind.name, *stand_ins.floors))
+        make_synthetic(folder / "data", DATASETS["sst2"], train=8, evaluation=8)
+        return len(seen) == 1
+
+    monkeypatch.setattr(pipeline, "run_workflow", jobs_done)
+    with pytest.raises(UserError, match="some jobs are not done"):
+        make_miniature(miniature)
+    assert seen == [("cell",), ("analysis", "sst2")]
 
 
 def test_a_folder_of_other_data_is_refused(tmp_path: Path) -> None:

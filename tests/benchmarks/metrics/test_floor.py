@@ -2,6 +2,7 @@
 
 import os
 from collections import Counter
+from dataclasses import replace
 from pathlib import Path
 
 import numpy as np
@@ -10,9 +11,9 @@ from sklearn.metrics import f1_score
 
 from benchmarks.datasets.local_dataset import LocalDataset, load, write
 from benchmarks.datasets.synthetic import synthetic
-from benchmarks.metrics.floor import floor_of
+from benchmarks.metrics.floor import floor_of, with_floor
 from benchmarks.metrics.paper import ndcgs
-from benchmarks.protocol import DATASETS, TASKS
+from benchmarks.protocol import DATASETS, TASKS, DatasetFiles
 
 
 @pytest.fixture(scope="module")
@@ -53,6 +54,25 @@ def test_a_ranking_is_as_good_as_random_ones(made_up: dict[str, LocalDataset]) -
     scores = ndcgs(np.tile(np.arange(10.0)[::-1], (20_000, 1)), first)
     error = scores.std() / 20_000**0.5
     assert floor_of(made_up["nq"]) / 100 == pytest.approx(scores.mean(), abs=4 * error)
+
+
+@pytest.mark.parametrize(
+    ("name", "metric", "known"),
+    [("sst2", "accuracy", True), ("sst2", "macro_f1", False), ("sst2", "f1", False), ("uner_en", "entity_f1", False),
+     ("squad_v2", "f1", True), ("squad_v2", "exact_match", True), ("nq", "ndcg_at_10", True),
+     ("nq", "recall_at_10", False)],
+)  # fmt: skip
+def test_datasets_of_ones_own_have_a_floor_where_the_rule_says_their_metric(
+    made_up: dict[str, LocalDataset], name: str, metric: str, known: bool
+) -> None:
+    found = made_up[name]
+    own = replace(found.dataset, headline=metric, floor=None, files=DatasetFiles(content={"kind": "mine"}))
+    otherwise = 0.0 if metric == "entity_f1" else None
+    assert with_floor(replace(found, dataset=own)).floor == (
+        round(floor_of(found), 2) if known else otherwise
+    )
+    assert with_floor(replace(found, dataset=replace(own, floor=7.0))).floor == 7.0
+    assert with_floor(found) is found.dataset
 
 
 def test_every_family_has_a_rule_and_facts_are_shares() -> None:

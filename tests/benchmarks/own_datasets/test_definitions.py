@@ -1,6 +1,7 @@
 """Datasets of one's own next to the twelve, and in a store: the definitions that runs leave there."""
 
 import pickle
+from dataclasses import replace
 from pathlib import Path
 
 import pytest
@@ -30,6 +31,11 @@ def test_a_store_and_a_table_remember_their_datasets(file: Path, tmp_path: Path)
     assert again == definition == pickle.loads(pickle.dumps(again)) and again.prompt == "Say {text}"
     record = definitions_record([DATASETS["sst2"], definition])
     assert recorded_definitions(record, tmp_path / "runs.parquet") == [definition]
+    for given in (replace(definition, floor=62.5), definition):  # a later call does not know it
+        store_definitions(store, [given])
+        (again,) = stored_definitions(store)
+        (noted,) = recorded_definitions(definitions_record([again]), tmp_path / "runs.parquet")
+        assert (again.floor, noted.floor) == (62.5, 62.5) and again == definition
     (store / "datasets" / "mine.json").write_text("{")
     with pytest.raises(UserError, match=r"mine\.json: line 1: .*not a dataset definition"):
         stored_definitions(store)

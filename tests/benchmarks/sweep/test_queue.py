@@ -16,8 +16,9 @@ import torch
 from benchmarks.datasets.local_dataset import load
 from benchmarks.datasets.synthetic import make_synthetic
 from benchmarks.finetuning import device
+from benchmarks.metrics.floor import floor_of
 from benchmarks.own_datasets.definition_file import read_definitions
-from benchmarks.own_datasets.definitions import known_datasets
+from benchmarks.own_datasets.definitions import known_datasets, stored_definitions
 from benchmarks.protocol import DATASETS
 from benchmarks.runs import RunKey
 from benchmarks.sweep import queue
@@ -207,6 +208,8 @@ def test_workers_with_a_device_each_make_the_same_bytes(
         make_synthetic(data, known[name], train=96, evaluation=24)
     alone = request_of(arguments[1], data, tmp_path, datasets=("sst2", "mine"), known=known)
     assert status_code(run_grid(alone)) == COMPLETE
+    (mine,) = stored_definitions(tmp_path)
+    assert mine.floor == round(floor_of(load(data, mine)), 2)
     # Two CPUs that do not compute side by side, as GPUs.
     monkeypatch.setattr(device, "CPU", replace(device.CPU, gpu=True))
     monkeypatch.setattr(torch.cuda, "device_count", lambda: 2)
