@@ -14,9 +14,8 @@ from cyclopts import Parameter
 from analysis.store import release
 from analysis.store.ingest import RefusedStoreError
 from analysis.store.ingest import ingest as read_store
-from analysis.store.runs_table import log_doubts, read_table, write_runs
+from analysis.store.runs_table import log_doubts
 from analysis.store.scan import Problem, summary
-from benchmarks.protocol import PAPER
 from common.cli import MANY, offered
 from common.errors import UserError, nearest
 from common.plain_text import counted
@@ -44,19 +43,12 @@ def ingest(
     example: clm-or-mlm ingest results/ --out runs.parquet --instances instances/
 
     Args:
-        store: the store or its results folder; a runs table is checked and converted, too
+        store: the store or its results folder
         out: the runs table, .parquet or .csv
         instances: also write the per-instance scores to this folder
         add_model: also accept models of this name, even outside the paper's scheme (name or pattern; may be repeated)
         protocol: metrics: the paper's, or the field's (standard)
     """
-    if store.is_file():
-        if instances is not None:
-            raise UserError(
-                f"{store} is not a run store and has no per-instance scores; leave --instances out"
-            )
-        _convert(store, out, add_model, protocol)
-        return 0
     try:
         read = read_store(store, out, instances=instances, add_models=add_model, protocol=protocol)
     except RefusedStoreError as refused:
@@ -88,20 +80,6 @@ def _report(problems: Sequence[Problem]) -> None:
                 logger.info("%s", problem)
         if problem.harmless and len(found) > _MOST_LOGGED:
             logger.info("... and %s more like that", f"{len(found) - _MOST_LOGGED:,}")
-
-
-def _convert(table: Path, out: Path, add_models: Sequence[str], protocol: str) -> None:
-    """Check a runs table and write it again."""
-    read = read_table(table, add_models=add_models)
-    runs, recorded = read.runs, read.protocol or protocol
-    if recorded == PAPER != protocol:
-        raise UserError(
-            f"{table} has only the paper's metrics; the standard metrics are in the run store that it was made from"
-        )
-    log_doubts(str(table), len(runs), read.unsealed, read.differences)
-    write_runs(out, runs, protocol=recorded, datasets=read.datasets, unsealed=read.unsealed,
-               differences=read.differences)  # fmt: skip
-    logger.info("%s: %s runs of %s", out, f"{len(runs):,}", counted(runs["model"].nunique(), "model"))
 
 
 _SETS: dict[str, tuple[str, ...]] = {

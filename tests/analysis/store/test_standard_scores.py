@@ -175,10 +175,6 @@ def test_the_protocols_of_tables_are_not_mixed_up(both: tuple[Path, list[RunKey]
     assert open_source(str(standard)).instances is None  # they are the paper's
     with pytest.raises(UserError, match="of the paper protocol, not the standard protocol"):
         open_source(str(paper), protocol="standard")
-    with pytest.raises(UserError, match="standard metrics are in the run store"):
-        main(["ingest", str(paper), "--protocol", "standard", "--out", str(tmp_path / "z.parquet")])
-    assert main(["ingest", str(standard), "--out", str(tmp_path / "copy.parquet")]) == 0
-    assert read_table(tmp_path / "copy.parquet").protocol == "standard"
 
 
 @pytest.mark.parametrize("form", TABLE_FORMATS)
