@@ -6,9 +6,8 @@ set of shards serves every length and every kind of cut. MosaicML's streaming de
 shard and which record is decided here.
 
 Decompressed shards are in a cache: one user's, bounded, shared by the ranks of a node and the jobs of a user. Nobody
-waits for a lock. What is being made is in a folder that its process alone knows, and gets its name when it is whole;
-whoever finds a shard gone makes it again. A killed process leaves nothing but such a folder, which the next one
-removes.
+waits for a lock. What is being made is in a temporary folder, and gets its name when it is whole; whoever finds a shard
+gone makes it again. A killed process leaves nothing but such a folder, which the next one removes.
 """
 
 from __future__ import annotations
@@ -17,11 +16,9 @@ import contextlib
 import errno
 import logging
 import os
-import secrets
-import shutil
 import time
 import weakref
-from collections.abc import Callable, Iterator, Mapping
+from collections.abc import Callable, Mapping
 from pathlib import Path
 from threading import Lock
 from typing import TYPE_CHECKING
@@ -29,7 +26,7 @@ from typing import TYPE_CHECKING
 import numpy as np
 
 from common.errors import UserError
-from common.files import mark_cache, private_folder, scratch_folder
+from common.files import mark_cache, private_folder, scratch_folder, temporary_folder
 from common.manifest import DamagedError, VerifiedFile
 from common.packed import unzstd
 from pretraining.data.shard_index import RECORD, Shard, Tokens, read_index
@@ -176,7 +173,7 @@ class TokenStream:
         for limit in (self._limit, 1.0):
             make_room(self._root, shard.size, limit)
             try:
-                with unfinished(self._root) as folder:
+                with temporary_folder(private_folder(self._root) / "shard") as folder:
                     made = self._decompressed(shard, folder)
                     for above in reversed(file.path.relative_to(self._root).parents):
                         private_folder(self._root / above)
@@ -227,8 +224,6 @@ def _close_all(descriptors: Mapping[int, int]) -> None:
 _OPEN = 256
 """Most descriptors at a time: a block of sequences in random order is read from 130 shards."""
 _TOUCH_SECONDS = 60.0
-_UNFINISHED = ".unfinished"
-_LEFT_OVER_SECONDS = 3600.0
 
 
 def make_shard_cache_folder(place: str = "") -> Path:
@@ -250,27 +245,11 @@ def make_shard_cache_folder(place: str = "") -> Path:
         ) from None
 
 
-@contextlib.contextmanager
-def unfinished(root: Path) -> Iterator[Path]:
-    """Yield a folder for this process alone in the cache's folder; whatever is in it at the end is removed."""
-    place = private_folder(private_folder(root) / _UNFINISHED)
-    for left in place.iterdir():  # of killed processes
-        with contextlib.suppress(FileNotFoundError):
-            if time.time() - left.stat().st_mtime > _LEFT_OVER_SECONDS:
-                shutil.rmtree(left, ignore_errors=True)
-    folder = private_folder(place / secrets.token_hex(8))
-    try:
-        yield folder
-    finally:
-        shutil.rmtree(folder, ignore_errors=True)
-
-
 def held(root: Path) -> dict[Path, os.stat_result]:
     """Return the shards in a cache, the one that was opened last at the end."""
     found = {}
     for folder, inside, names in os.walk(root):
-        if _UNFINISHED in inside:
-            inside.remove(_UNFINISHED)
+        inside[:] = [name for name in inside if not name.startswith(".")]  # what is being made
         for path in (Path(folder, name) for name in names if name.endswith(".mds")):
             with contextlib.suppress(FileNotFoundError):
                 found[path] = path.stat()

@@ -60,7 +60,7 @@ def read_all(remote: RemoteShards, cache: Path) -> np.ndarray:
 
 
 def left(folder: Path) -> list[str]:
-    return sorted(path.name for path in folder.rglob(".unfinished/*"))
+    return sorted(path.name for path in folder.rglob(".*.tmp"))
 
 
 def status(code: int) -> Fault:

@@ -2,6 +2,7 @@ import multiprocessing
 import os
 import random
 import shutil
+import subprocess
 import tempfile
 import time
 from concurrent.futures import ThreadPoolExecutor
@@ -12,8 +13,9 @@ import numpy as np
 import pytest
 import zstandard
 
-from common import manifest
+from common import files, manifest
 from common.errors import UserError
+from common.files import temporary_name
 from common.manifest import VerifiedFile
 from pretraining.data.shard_index import RECORD, Shard
 from pretraining.data.token_stream import TokenStream, held, make_shard_cache_folder
@@ -222,7 +224,7 @@ def test_ranks_that_evict_each_others_shards_read_on(room: Path, tmp_path: Path,
         rank.join(60)
     assert [rank.exitcode for rank in ranks] == [0] * 4
     assert sum(path.stat().st_size for path in held(tmp_path / "cache")) <= (shards + 4) * size
-    assert not list((tmp_path / "cache/.unfinished").iterdir())
+    assert not list((tmp_path / "cache").glob(".*"))
 
 
 def test_killed_ranks_leave_nothing_that_is_believed_or_stays(room: Path, tmp_path: Path) -> None:
@@ -237,16 +239,23 @@ def test_killed_ranks_leave_nothing_that_is_believed_or_stays(room: Path, tmp_pa
     assert (whole_of(room / "out", tmp_path / "cache") == expected).all()
 
 
-def test_left_overs_are_removed_once_they_are_old(room: Path, tmp_path: Path) -> None:
-    left = tmp_path / "train/.unfinished/0123"
-    left.mkdir(parents=True)
-    (left / "shard.00000.mds").write_bytes(b"half")
+def test_left_overs_of_ended_processes_are_removed(room: Path, tmp_path: Path) -> None:
+    """Those of this machine at once, those of another once they are a day old."""
+    ended = subprocess.Popen(["true"])
+    ended.wait()
+    mine, theirs = (temporary_name("shard").replace(*pair) for pair in (
+        (f"-{os.getpid()}-", f"-{ended.pid}-"), (files._machine(), "abcdef")
+    ))  # fmt: skip
+    for name in (mine, theirs):
+        (tmp_path / "train" / name).mkdir(parents=True)
+        (tmp_path / "train" / name / "shard.00000.mds").write_bytes(b"half")
     whole_of(room / "out", tmp_path)
-    assert left.exists() and held(tmp_path) and left / "shard.00000.mds" not in held(tmp_path)
-    os.utime(left, (0, 0))
+    assert not (tmp_path / "train" / mine).exists() and (tmp_path / "train" / theirs).exists()
+    assert held(tmp_path) and tmp_path / "train" / theirs / "shard.00000.mds" not in held(tmp_path)
+    os.utime(tmp_path / "train" / theirs, (0, 0))
     (tmp_path / "train/shard.00000.mds").unlink()
     whole_of(room / "out", tmp_path)
-    assert not left.exists()
+    assert not (tmp_path / "train" / theirs).exists()
 
 
 def test_the_bound_is_for_all_data_together(room: Path, tmp_path: Path) -> None:
