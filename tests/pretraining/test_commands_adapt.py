@@ -227,7 +227,7 @@ def _missing(name: str) -> Callable[[Path], None]:
         (_missing("tokenizer.json"), ["tokenizer.json", "save_pretrained"]),
         (_other_tokenizer, ["another tokenizer", "shards --tokenizer"]),
         (_pickled, ["pickled", "save_pretrained"]),
-        (_cut_short, ["model.safetensors has ", "bytes in place of", "fetch the model again"]),
+        (_cut_short, ["model.safetensors is no safetensors file, or not whole", "fetch the model again"]),
         (lambda start: (start / "model.safetensors").write_bytes(b""), ["model.safetensors is no safetensors file"]),
         (_pointer, ["model.safetensors is a Git LFS pointer", "git lfs pull"]),
         (_weight(torch.zeros(32, 32, dtype=torch.int8)), ["quantised", "original", "up_proj.weight: I8"]),

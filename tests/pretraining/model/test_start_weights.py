@@ -102,7 +102,7 @@ def test_an_untied_head_is_read_beside_the_weights_or_among_them_as_older_export
     model = load_start(start, seed=0)
     out = export_trained(start, model.state_dict(), {"model": "tiny"}, tmp_path / "out")
     (out / LM_HEAD).write_bytes((out / LM_HEAD).read_bytes()[:-9])
-    with pytest.raises(UserError, match=r"lm_head\.safetensors has .* bytes in place of"):
+    with pytest.raises(UserError, match=r"lm_head\.safetensors is no safetensors file, or not whole"):
         load_start(start_of(str(out)), seed=0)
     (out / LM_HEAD).unlink()
     (out / "model.safetensors").write_bytes((start.folder / "model.safetensors").read_bytes())
