@@ -111,7 +111,8 @@ class TokenStream:
         shard, place = divmod(number, self._records)
         with self._opening[shard]:
             descriptor = self._open(shard)
-            # By hand, since streaming's reader opens the file by its name, which another process may remove.
+            # By hand, since streaming's reader opens the file by its name, which another process may remove: a shard
+            # begins with the number of its records and their offsets, 4 bytes each.
             begin, end = np.frombuffer(
                 os.pread(descriptor, 8, 4 * (1 + place)).ljust(8, b"\0"), "<u4"
             ).tolist()
@@ -153,14 +154,14 @@ class TokenStream:
 
     def _let_go(self) -> None:
         """Close descriptors of shards that have no name any more, whose space is not free before, and the oldest."""
-        kept = list(self._descriptors)
-        for place, number in enumerate(kept):
+        opened = list(self._descriptors)  # the oldest first
+        for place, number in enumerate(opened):
             if not self._opening[number].acquire(blocking=False):  # being read by another thread
                 continue
             try:
                 descriptor = self._descriptors.get(number)
-                old = len(kept) - place >= _OPEN
-                if descriptor is not None and (old or os.fstat(descriptor).st_nlink == 0):
+                is_old = len(opened) - place >= _OPEN
+                if descriptor is not None and (is_old or os.fstat(descriptor).st_nlink == 0):
                     os.close(self._descriptors.pop(number))
             finally:
                 self._opening[number].release()
@@ -178,8 +179,8 @@ class TokenStream:
             try:
                 with unfinished(self._root) as folder:
                     made = self._decompressed(shard, folder)
-                    for above in reversed(file.path.relative_to(self._root).parents):
-                        private_folder(self._root / above)
+                    for parent in reversed(file.path.relative_to(self._root).parents):
+                        private_folder(self._root / parent)
                     descriptor = made.open()
                     made.path.replace(file.path)
                 # Read from what was written here, even where another rank has written it, too, or removed it.
@@ -253,12 +254,12 @@ def make_shard_cache_folder(place: str = "") -> Path:
 @contextlib.contextmanager
 def unfinished(root: Path) -> Iterator[Path]:
     """Yield a folder for this process alone in the cache's folder; whatever is in it at the end is removed."""
-    place = private_folder(private_folder(root) / _UNFINISHED)
-    for left in place.iterdir():  # of killed processes
+    parent = private_folder(private_folder(root) / _UNFINISHED)
+    for left_over in parent.iterdir():  # of killed processes
         with contextlib.suppress(FileNotFoundError):
-            if time.time() - left.stat().st_mtime > _LEFT_OVER_SECONDS:
-                shutil.rmtree(left, ignore_errors=True)
-    folder = private_folder(place / secrets.token_hex(8))
+            if time.time() - left_over.stat().st_mtime > _LEFT_OVER_SECONDS:
+                shutil.rmtree(left_over, ignore_errors=True)
+    folder = private_folder(parent / secrets.token_hex(8))
     try:
         yield folder
     finally:
@@ -268,9 +269,9 @@ def unfinished(root: Path) -> Iterator[Path]:
 def held(root: Path) -> dict[Path, os.stat_result]:
     """Return the shards in a cache, the one that was opened last at the end."""
     found = {}
-    for folder, inside, names in os.walk(root):
-        if _UNFINISHED in inside:
-            inside.remove(_UNFINISHED)
+    for folder, subfolders, names in os.walk(root):
+        if _UNFINISHED in subfolders:
+            subfolders.remove(_UNFINISHED)  # which `os.walk` then leaves out
         for path in (Path(folder, name) for name in names if name.endswith(".mds")):
             with contextlib.suppress(FileNotFoundError):
                 found[path] = path.stat()
