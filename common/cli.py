@@ -43,6 +43,7 @@ _usual = sys.excepthook
 
 
 def _hook(kind: type[BaseException], error: BaseException, trace: TracebackType | None) -> None:
+    """Answer Ctrl-C while modules are imported, before `run` does."""
     if not issubclass(kind, KeyboardInterrupt):
         _usual(kind, error, trace)
         return
@@ -121,7 +122,7 @@ def program(name: str, description: str | None = None) -> App:
         help_formatter=_Help(),
         version_flags=[],
         default_parameter=Parameter(negative=(), allow_repeating=True),  # the last one counts
-        config=(_whole_numbers, _places),
+        config=(_check_whole_numbers, _check_out),
         exit_on_error=False,
         print_error=False,
         suppress_keyboard_interrupt=False,
@@ -179,13 +180,13 @@ def _in_a_sentence(app: App) -> Iterator[None]:
 def _not_a_number(error: CoercionError) -> str:
     """Return `--hours takes a number (HOURS) such as 24, not '24h'`."""
     assert error.token is not None and error.argument is not None
-    given, kind = error.token.value, "a whole number" if error.target_type is int else "a number"
-    such = ""
-    if found := re.fullmatch(r"([-+]?\d+(?:\.\d+)?)\s*([a-z]*)", given, re.IGNORECASE):
-        number = float(found[1]) * _SUFFIXES.get(found[2].lower(), 1)
-        such = f" such as {int(number) if error.target_type is int else number:g}".replace("e+0", "e")
+    word, kind = error.token.value, "a whole number" if error.target_type is int else "a number"
+    example = ""
+    if match := re.fullmatch(r"([-+]?\d+(?:\.\d+)?)\s*([a-z]*)", word, re.IGNORECASE):
+        number = float(match[1]) * _SUFFIXES.get(match[2].lower(), 1)
+        example = f" such as {int(number) if error.target_type is int else number:g}".replace("e+0", "e")
     unit = error.argument.parameter.metavar
-    return f"{error.argument.name} takes {kind}{f' ({unit})' if unit else ''}{such}, not {given!r}"
+    return f"{error.argument.name} takes {kind}{f' ({unit})' if unit else ''}{example}, not {word!r}"
 
 
 def run(main: Callable[[Sequence[str]], int | None], argv: Sequence[str] | None = None) -> NoReturn:
@@ -222,7 +223,7 @@ def run(main: Callable[[Sequence[str]], int | None], argv: Sequence[str] | None 
         found = _LIBRARY.search("".join(traceback.format_exception(error)))
         if found is None or os.environ.get("CLM_OR_MLM_TRACEBACK"):
             raise
-        sys.stderr.write(f"error: a library cannot be loaded ({visible(found[0])}); {_own_libraries()}\n")
+        sys.stderr.write(f"error: a library cannot be loaded ({visible(found[0])}); {_library_remedy()}\n")
         code = 2
     if "torch" not in sys.modules:  # whose workers and shared memory may end only when they are collected
         # Python looks through everything for garbage once more: a tenth of the time of a table or a figure.
@@ -241,12 +242,12 @@ class _Help:
     """The library's help, but the lines that a text has in the source are one paragraph, unless they are indented."""
 
     def __call__(self, console: Console, options: ConsoleOptions, panel: HelpPanel) -> None:
-        for place, entry in enumerate(panel.entries):
+        for number, entry in enumerate(panel.entries):
             text = getattr(entry.description, "primary_renderable", None)
             if text is not None:
                 text.plain = " ".join(text.plain.split())
             if entry.default == "False":  # of a flag
-                panel.entries[place] = attrs.evolve(entry, default=None)
+                panel.entries[number] = attrs.evolve(entry, default=None)
         _default_help()(console, options, panel)
 
     def render_usage(self, console: Console, options: ConsoleOptions, usage: object) -> None:
@@ -265,7 +266,7 @@ def _default_help() -> DefaultFormatter:
     return DefaultFormatter()
 
 
-def _whole_numbers(app: App, commands: tuple[str, ...], arguments: ArgumentCollection) -> None:
+def _check_whole_numbers(app: App, commands: tuple[str, ...], arguments: ArgumentCollection) -> None:
     """Refuse 2.6 for a whole number, which the library would round; a hook of `App(config=...)`."""
     del app, commands
     for argument in arguments:
@@ -275,24 +276,26 @@ def _whole_numbers(app: App, commands: tuple[str, ...], arguments: ArgumentColle
                 raise CoercionError(token=token, target_type=int, argument=argument)
 
 
-def _places(app: App, commands: tuple[str, ...], arguments: ArgumentCollection) -> None:
+def _check_out(app: App, commands: tuple[str, ...], arguments: ArgumentCollection) -> None:
     """Refuse an --out that cannot be written before anything is computed; a hook of `App(config=...)`."""
     del app, commands
     for argument in arguments:
         if argument.name == "--out" and argument.tokens:
             wanted = "file" if argument.parameter.metavar == "FILE" else "folder"
-            if fault := _place_fault(Path(place := argument.tokens[-1].value), wanted):
-                raise UserError(f"--out {place} {fault}; choose another {wanted}")
+            out = argument.tokens[-1].value
+            if fault := _out_fault(Path(out), wanted):
+                raise UserError(f"--out {out} {fault}; choose another {wanted}")
 
 
-def _place_fault(path: Path, wanted: str) -> str | None:
+def _out_fault(path: Path, wanted: str) -> str | None:
     """Return why there can be no such file or folder; None where it is there already, or can be made."""
     if path.exists():
-        there = "folder" if path.is_dir() else "file"
-        return None if there == wanted else f"is a {there}, but a {wanted} is needed"
-    if (place := Path(os.path.realpath(path))).is_symlink():
+        kind = "folder" if path.is_dir() else "file"
+        return None if kind == wanted else f"is a {kind}, but a {wanted} is needed"
+    target = Path(os.path.realpath(path))
+    if target.is_symlink():
         return "is a loop of links"
-    folder = next(one for one in place.parents if one.exists())
+    folder = next(parent for parent in target.parents if parent.exists())
     try:
         with tempfile.TemporaryFile(dir=folder):
             return None
@@ -300,10 +303,10 @@ def _place_fault(path: Path, wanted: str) -> str | None:
         return f"cannot be made in {folder} ({error.strerror})"
 
 
-def _own_libraries() -> str:
+def _library_remedy() -> str:
     """Return what to do where a system's library is not the one that a package was built for."""
-    if place := os.environ.get("LD_LIBRARY_PATH"):
-        return f"LD_LIBRARY_PATH is {visible(place)}: unset it (conda deactivate), then run the command again"
+    if paths := os.environ.get("LD_LIBRARY_PATH"):
+        return f"LD_LIBRARY_PATH is {visible(paths)}: unset it (conda deactivate), then run the command again"
     return "make the environment again (docs/install.md)"
 
 

@@ -31,15 +31,16 @@ def nearest(word: str, known: Iterable[str], *, at_least: float = 0.62) -> str:
         known: what could have been meant.
         at_least: share of the characters that agree, `difflib`'s ratio.
     """
-    written, word = {name.casefold(): name for name in known}, word.casefold()
+    names = {name.casefold(): name for name in known}
+    word = word.casefold()
     if len(word) < _SHORT and not word.isalpha():
-        written = {low: name for low, name in written.items() if low.startswith(word)}
-    close = difflib.get_close_matches(word, written, n=5, cutoff=at_least)
-    share = [difflib.SequenceMatcher(None, one, word).ratio() for one in close]
-    best = [one for one, ratio in zip(close, share, strict=True) if ratio == share[0]]
+        names = {folded: name for folded, name in names.items() if folded.startswith(word)}
+    close = difflib.get_close_matches(word, names, n=5, cutoff=at_least)  # the closest first
+    ratios = [difflib.SequenceMatcher(None, folded, word).ratio() for folded in close]
+    best = [folded for folded, ratio in zip(close, ratios, strict=True) if ratio == ratios[0]]
     if not best or len(best) > 4:
         return ""
-    *others, last = sorted(repr(written[one]) for one in best)
+    *others, last = sorted(repr(names[folded]) for folded in best)
     return f"; did you mean {', '.join(others)}{' or ' * bool(others)}{last}?"
 
 
@@ -55,9 +56,10 @@ def path_hint(path: Path, holds: str) -> str:
     missing = path
     while not missing.parent.is_dir():
         missing = missing.parent
-    folder, wanted = missing.parent, holds if missing == path else "*"
+    folder = missing.parent
+    pattern = holds if missing == path else "*"
     try:
-        names = sorted(entry.name for entry in folder.iterdir() if any(entry.glob(wanted)))
+        names = sorted(entry.name for entry in folder.iterdir() if any(entry.glob(pattern)))
     except OSError:  # it may not be read
         return ""
     more = f" and {len(names) - _FEW} more" if len(names) > _FEW else ""

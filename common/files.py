@@ -128,19 +128,20 @@ def remove_leftovers(folder: Path, name: str | None = None) -> None:
     machine and not touched for a day.
     """
     with contextlib.suppress(OSError), os.scandir(folder) as entries:
-        found = [
+        temporaries = [
             (Path(entry.path), match.groups())
             for entry in entries
             if (match := _TEMPORARY.fullmatch(entry.name))
         ]
-        for path, (short, machine, process, _) in found:
+        for path, (short, machine, process, _) in temporaries:
             if name is not None and short != _short(name):
                 continue
-            if (
+            is_in_use = (
                 is_alive(int(process))
                 if machine == _machine()
                 else time.time() - path.lstat().st_mtime < _DAY
-            ):
+            )
+            if is_in_use:
                 continue
             if path.is_dir() and not path.is_symlink():
                 target = folder / (name or short)
@@ -241,8 +242,8 @@ def sha256_file(path: Path) -> str:
 
 def written(path: Path) -> str:
     """Return a file's size and the time of its last change: where both are as before, its content hardly differs."""
-    found = path.stat()
-    return f"{found.st_size} {found.st_mtime_ns}"
+    status = path.stat()
+    return f"{status.st_size} {status.st_mtime_ns}"
 
 
 def sha256_open(descriptor: int) -> str:
@@ -255,8 +256,8 @@ def sha256_open(descriptor: int) -> str:
 
 def cache_folder() -> Path:
     """Return the folder for what can be made again: `clm-or-mlm` in CLM_OR_MLM_CACHE, else in the user's cache."""
-    if given := os.environ.get("CLM_OR_MLM_CACHE"):
-        return Path(given).expanduser() / "clm-or-mlm"
+    if folder := os.environ.get("CLM_OR_MLM_CACHE"):
+        return Path(folder).expanduser() / "clm-or-mlm"
     xdg = os.environ.get("XDG_CACHE_HOME")
     return (Path(xdg) if xdg and Path(xdg).is_absolute() else Path.home() / ".cache") / "clm-or-mlm"
 
@@ -278,8 +279,8 @@ def scratch_folder(place: str = "") -> Path:
         place: the user's choice; without one $CLM_OR_MLM_SCRATCH, then $SLURM_TMPDIR, both of which users may share,
             so that the folder is `clm-or-mlm-<user id>` in them; then the user's own cache folder.
     """
-    given = place or os.environ.get("CLM_OR_MLM_SCRATCH") or os.environ.get("SLURM_TMPDIR")
-    return Path(given).expanduser() / f"clm-or-mlm-{os.getuid()}" if given else cache_folder()
+    shared = place or os.environ.get("CLM_OR_MLM_SCRATCH") or os.environ.get("SLURM_TMPDIR")
+    return Path(shared).expanduser() / f"clm-or-mlm-{os.getuid()}" if shared else cache_folder()
 
 
 def private_folder(path: Path) -> Path:
@@ -292,16 +293,16 @@ def private_folder(path: Path) -> Path:
     path.parent.mkdir(parents=True, exist_ok=True)
     with contextlib.suppress(FileExistsError):
         path.mkdir(mode=0o700)
-    found = path.lstat()
-    if not stat.S_ISDIR(found.st_mode):
+    status = path.lstat()
+    if not stat.S_ISDIR(status.st_mode):
         raise UserError(
             f"{path} is not a folder, so it cannot be a cache; remove it or choose another folder"
         )
-    if found.st_uid != os.getuid():
+    if status.st_uid != os.getuid():
         raise UserError(
-            f"{path} belongs to another user (UID {found.st_uid}), so its contents cannot be trusted; "
+            f"{path} belongs to another user (UID {status.st_uid}), so its contents cannot be trusted; "
             f"choose another cache folder"
         )
-    if stat.S_IMODE(found.st_mode) != 0o700:
+    if stat.S_IMODE(status.st_mode) != 0o700:
         path.chmod(0o700)
     return path

@@ -88,6 +88,7 @@ def try_lease(path: Path, lost: Callable[[], None], *, seconds: float = 60.0) ->
 
 
 def _take(lease: SoftFileLease, seconds: float) -> None:
+    """Acquire a lease, at once or when its holder on another machine has not touched it; else raise `Timeout`."""
     try:
         lease.acquire()
     except Timeout:

@@ -161,16 +161,17 @@ class VerifiedFile:
         """
         descriptor = open_plain(self.path)
         try:
-            now = _state(descriptor)
-            if now != self._seen:
+            state = _state(descriptor)
+            if state != self._seen:
                 self._seen = None
-                if self.bytes not in (-1, size := now[2]):
+                _, _, size, _ = state
+                if self.bytes not in (-1, size):
                     raise DamagedError(f"it has {size} bytes instead of {self.bytes}")
                 if sha256_open(descriptor) != self.sha256:
                     raise DamagedError("its content has changed (SHA-256)")
-                if _state(descriptor) != now:
+                if _state(descriptor) != state:
                     raise DamagedError("it changed while it was being read")
-                self._seen = now
+                self._seen = state
         except BaseException:
             os.close(descriptor)
             raise
@@ -200,6 +201,7 @@ def check_file(path: Path, sha256: str) -> None:
 
 
 def _state(descriptor: int) -> tuple[int, ...]:
+    """Return an open file's device, inode, size and time of its last change."""
     status = os.fstat(descriptor)
     return status.st_dev, status.st_ino, status.st_size, status.st_mtime_ns
 

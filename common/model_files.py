@@ -80,9 +80,10 @@ def _transformer_of(folder: Path) -> Path:
             raise UserError(f"{folder / _MODULES} is not a list of modules ({first_line(error)})") from None
         if (first / _CONFIG).is_file():
             return first
+    # The models of the first level below on which there are any.
     below = next(filter(None, (sorted(folder.glob("*/" * deep + _CONFIG)) for deep in range(1, 5))), [])
-    there = f"; it holds {', '.join(str(path.parent) for path in below[:6])}" if below else ""
-    raise UserError(f"{folder} has no model config.json; {_REMEDY}{there}")
+    hint = f"; it holds {', '.join(str(path.parent) for path in below[:6])}" if below else ""
+    raise UserError(f"{folder} has no model config.json; {_REMEDY}{hint}")
 
 
 def read_config(folder: Path) -> dict[str, Any]:
@@ -101,13 +102,13 @@ def read_object(path: Path) -> dict[str, Any]:
         FileNotFoundError: there is none.
         UserError: it is none, or cannot be read.
     """
-    found = read_json(path, _AGAIN)
-    if not isinstance(found, dict):
+    content = read_json(path, _AGAIN)
+    if not isinstance(content, dict):
         raise UserError(f"{path} is not a JSON object; {_AGAIN}")
-    for name in _MOST.keys() & found.keys():
-        if isinstance(number := found[name], int | float) and not abs(number) <= _MOST[name]:
+    for name in _MOST.keys() & content.keys():
+        if isinstance(number := content[name], int | float) and not abs(number) <= _MOST[name]:
             raise UserError(f"{path}: {name} is {str(number)[:20]}, more than any model's; {_AGAIN}")
-    return found
+    return content
 
 
 def is_its_own(path: Path) -> bool:
@@ -127,13 +128,13 @@ def licence_of(folder: Path) -> str:
         lines = read_bounded(path).decode("utf-8", "replace").splitlines()
         if path.name != _CARDS[0]:
             return next((line.strip()[:120] for line in lines if line.strip()), "")
-        found = {
+        fields = {
             match[1]: match[2].strip("\"' ")
             for line in lines[:80]
             if (match := re.fullmatch(r"(license|license_name): *(\S.*)", line))
         }
-        if found:
-            return found.get("license_name") or found["license"]
+        if fields:
+            return fields.get("license_name") or fields["license"]
     return ""
 
 
@@ -145,16 +146,16 @@ def weight_types(folder: Path) -> dict[str, str]:
     """
     from safetensors import SafetensorError, safe_open
 
-    found: dict[str, str] = {}
+    types: dict[str, str] = {}
     for path in sorted(folder.glob("*.safetensors")):
         with path.open("rb") as raw:
             refuse_pointer(path, raw.read(64))
         try:
             with safe_open(path, framework="numpy") as file:
-                found |= {name: file.get_slice(name).get_dtype() for name in file.keys()}  # noqa: SIM118  # no mapping
+                types |= {name: file.get_slice(name).get_dtype() for name in file.keys()}  # noqa: SIM118  # no mapping
         except SafetensorError as error:
             raise UserError(f"{path} is no safetensors file, or not whole ({error}); {_AGAIN}") from None
-    return found
+    return types
 
 
 def weights_hash(folder: Path, *, code: bool = False) -> str:

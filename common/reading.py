@@ -175,12 +175,13 @@ def inside(folder: Path, name: str) -> Path:
 
 
 def _unique(pairs: list[tuple[str, Any]]) -> dict[str, Any]:
-    found = dict(pairs)
-    if len(found) < len(pairs):
+    """Return the object of a JSON object's pairs; a key that occurs twice is refused."""
+    unique = dict(pairs)
+    if len(unique) < len(pairs):
         names = [name for name, _ in pairs]
         twice = next(name for name in names if names.count(name) > 1)
         raise BadJsonError(f"the key {twice[:40]!r} occurs twice")
-    return found
+    return unique
 
 
 def _no_number(word: str) -> NoReturn:

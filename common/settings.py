@@ -85,15 +85,15 @@ def keys_of(kind: type) -> dict[str, Key]:
 
 @cache
 def _keys_of(kind: type) -> dict[str, Key]:
-    found: dict[str, Key] = {}
+    keys: dict[str, Key] = {}
     hints = _hints(cast(Any, kind))
     for item in fields(kind):
         hint = hints[item.name]
         if _is(hint, Group):
-            found |= {key: inner._replace(group=item.name) for key, inner in keys_of(hint).items()}
+            keys |= {key: inner._replace(group=item.name) for key, inner in keys_of(hint).items()}
         else:
-            found[item.name] = Key("", hint, item)
-    return found
+            keys[item.name] = Key("", hint, item)
+    return keys
 
 
 def values_of(settings: object) -> dict[str, Any]:
@@ -132,20 +132,20 @@ def read_settings(
     before, after = f"{where}: " if where else "", f"; {remedy}" if remedy else ""
     if not isinstance(values, Mapping):
         raise UserError(f"{before}there must be a table of keys and values, not {values!r:.60}{after}")
-    known = keys_of(kind)
+    keys = keys_of(kind)
     flat = {} if base is None else values_of(base)
     for key, value in values.items():
-        if key not in known:
+        if key not in keys:
             raise UserError(f"{before}{_unknown(key, kind)}{after}")
-        flat[key] = _plain(value, number=known[key].hint is int and not typed)
-    table: dict[str, Any] = {key.group: {} for key in known.values() if key.group}
+        flat[key] = _plain(value, number=keys[key].hint is int and not typed)
+    table: dict[str, Any] = {key.group: {} for key in keys.values() if key.group}
     for key, value in flat.items():
-        (table[known[key].group] if known[key].group else table)[key] = value
+        (table[keys[key].group] if keys[key].group else table)[key] = value
     try:
         return cast(S, _adapter(cast(Any, kind)).validate_python(table, strict=None if typed else False))
     except ValidationError as error:
         # A misspelt key comes before what is missing because of it.
-        first = min(error.errors(), key=lambda one: one["type"] != "unexpected_keyword_argument")
+        first = min(error.errors(), key=lambda fault: fault["type"] != "unexpected_keyword_argument")
         raise UserError(f"{before}{_refusal(kind, first)}{after}") from None
 
 
@@ -173,7 +173,9 @@ def _plain(value: object, *, number: bool = False) -> object:
 
 def _refusal(kind: type, error: ErrorDetails) -> str:
     """Return what is wrong in one sentence: its table, its key, what it can be and what it is."""
-    hint, holder, tables, key, each = cast(Any, kind), kind, "", "", ""
+    # Down the path to the value: `hint` becomes its type, `holder` the class that has the key.
+    hint, holder = cast(Any, kind), kind
+    tables = key = each = ""
     for part in error["loc"]:
         if isinstance(part, int):
             each, hint = "a list; each ", typing.get_args(hint)[0]
@@ -199,10 +201,8 @@ def _refusal(kind: type, error: ErrorDetails) -> str:
     if isinstance(value, dict):
         return f"{place}{key} takes a value, not a table"
     if error["type"] == "literal_error":
-        known = [str(one) for one in typing.get_args(hint)]
-        return (
-            f"{place}unknown {key} {value!r:.60}; use one of {', '.join(known)}{nearest(str(value), known)}"
-        )
+        choices = [str(choice) for choice in typing.get_args(hint)]
+        return f"{place}unknown {key} {value!r:.60}; use one of {', '.join(choices)}{nearest(str(value), choices)}"
     if error["type"] == "finite_number":
         return f"{place}{key} must be a finite number, not {value}"
     for name, words in _BOUNDS.items():
@@ -214,8 +214,8 @@ def _refusal(kind: type, error: ErrorDetails) -> str:
 
 def _unknown(key: str, kind: type) -> str:
     """Return that a class has no such key, with what another library calls so, or else the nearest."""
-    called = (name for name, text in _texts(kind).items() if f"`{key}`" in text)
-    hint = next((f"; did you mean {name!r}?" for name in called), "") or nearest(key, keys_of(kind))
+    names = (name for name, text in _texts(kind).items() if f"`{key}`" in text)
+    hint = next((f"; did you mean {name!r}?" for name in names), "") or nearest(key, keys_of(kind))
     return f"unknown key {key!r:.80}{hint}"
 
 
@@ -276,6 +276,8 @@ def _texts(kind: type) -> dict[str, str]:
     from docstring_parser import parse_from_object  # for a description or a mistake alone
 
     groups = [hint for hint in _hints(kind).values() if _is(hint, Group)]
-    kinds = [one for top in (kind, *groups) for one in reversed(top.__mro__) if is_dataclass(one)]
-    found = {item.arg_name: item.description or "" for one in kinds for item in parse_from_object(one).params}
-    return {key: " ".join(found.get(key, "").split()) for key in keys_of(kind)}
+    types = [base for top in (kind, *groups) for base in reversed(top.__mro__) if is_dataclass(base)]
+    texts = {
+        item.arg_name: item.description or "" for base in types for item in parse_from_object(base).params
+    }
+    return {key: " ".join(texts.get(key, "").split()) for key in keys_of(kind)}

@@ -135,17 +135,18 @@ def _latex(document: TableDocument) -> str:
 
 
 def _latex_table(grid: Grid) -> str:
+    """Return a table in LaTeX; a cell of several lines becomes as many rows of the table."""
     head, *others = grid.rows
     body = [f"{' & '.join(_tex(head))} \\\\", "\\midrule"]
-    for place, row in enumerate(others):
-        if grid.grouped and place:
-            if row[0] == others[place - 1][0]:
+    for number, row in enumerate(others):
+        if grid.grouped and number:
+            if row[0] == others[number - 1][0]:
                 row = ["", *row[1:]]
             else:
                 body.append("\\midrule")
-        stacked = [cell.split("\n") for cell in row]
-        for level in range(max(map(len, stacked))):
-            cells = (cell[level] if level < len(cell) else "" for cell in stacked)
+        lines_of_cells = [cell.split("\n") for cell in row]
+        for level in range(max(map(len, lines_of_cells))):
+            cells = (cell[level] if level < len(cell) else "" for cell in lines_of_cells)
             body.append(f"{' & '.join(_tex(cells))} \\\\")
     columns = "l" * grid.stubs + "r" * (len(head) - grid.stubs)
     lines = [
@@ -184,9 +185,9 @@ def _json(document: TableDocument) -> str:
 def _finite(value: object) -> object:
     """Return plain data as JSON can hold them."""
     if isinstance(value, Mapping):
-        return {str(name): _finite(one) for name, one in value.items()}
+        return {str(name): _finite(item) for name, item in value.items()}
     if isinstance(value, (list, tuple)):
-        return [_finite(one) for one in value]
+        return [_finite(item) for item in value]
     if hasattr(value, "item"):  # a number of NumPy
         value = value.item()
     return None if isinstance(value, float) and not math.isfinite(value) else value
@@ -234,8 +235,8 @@ PRINTED = ("text", "markdown", "csv", "json")
 
 def written(document: TableDocument, form: str) -> bytes:
     """Return the document in a format: its own page where it has one, else as `FORMATS` writes any document."""
-    own = document.pages.get(form)
-    content = FORMATS[form].write(document) if own is None else own()
+    page = document.pages.get(form)
+    content = FORMATS[form].write(document) if page is None else page()
     return content.encode() if isinstance(content, str) else content
 
 
@@ -267,13 +268,14 @@ def _terminal_table(grid: Grid, console: Console) -> Table:
         max(len(line) for cell in column for line in cell.split("\n"))
         for column in zip(head, *rows, strict=True)
     ]
-    kept = [width if width <= _LONG else _LONG // 2 for width in widths]
-    fits = sum(kept) + 2 * len(kept) <= console.width
+    # Short columns stay whole only where the long ones then get at least half of what makes them long.
+    least = [width if width <= _LONG else _LONG // 2 for width in widths]
+    fits = sum(least) + 2 * len(least) <= console.width
     table = Table(box=None, pad_edge=False, padding=(0, 2, 0, 0), header_style="bold")
-    for place, (title, width) in enumerate(zip(head, widths, strict=True)):
+    for column, (title, width) in enumerate(zip(head, widths, strict=True)):
         table.add_column(
             Text(title),
-            justify="right" if place in grid.numbers else "left",
+            justify="right" if column in grid.numbers else "left",
             no_wrap=fits and width <= _LONG,
             overflow="fold",
         )

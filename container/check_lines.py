@@ -26,12 +26,12 @@ ok, warn, fail = (partial(CheckLine, status) for status in ("ok", "warn", "fail"
 
 def refuse(lines: Iterable[CheckLine]) -> list[CheckLine]:
     """Return the lines; the first that fails is a `UserError`, and what comes after it is not looked at."""
-    found = []
+    passed = []
     for line in lines:
         if line.status == "fail":
             raise UserError(line.sentence)
-        found.append(line)
-    return found
+        passed.append(line)
+    return passed
 
 
 def report(lines: list[CheckLine]) -> tuple[str, int]:

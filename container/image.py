@@ -92,8 +92,8 @@ def mirror_of(environ: Mapping[str, str], apt: Path = Path("/etc/apt")) -> str:
     Raises:
         UserError: there is none.
     """
-    if named := environ.get("DEBIAN_MIRROR"):
-        return named
+    if chosen := environ.get("DEBIAN_MIRROR"):
+        return chosen
     for file in [apt / "sources.list", *sorted((apt / "sources.list.d").glob("*"))]:
         text = file.read_text("utf-8", errors="replace") if file.is_file() else ""
         if match := _DEBIAN_URL.search(text):
@@ -148,9 +148,9 @@ def build(image: Image, *, mirror: str | None = None, relock: bool = False) -> P
         log.warning("the image will contain the last commit, without uncommitted changes")
         commit = commit.removesuffix("-dirty")
     snapshot = f"{datetime.now(UTC):%Y%m%d}T000000Z" if relock else snapshot_of(image.debian_lock)
-    named = mirror or mirror_of(os.environ)
+    address = mirror or mirror_of(os.environ)
     # Packages of the day are what a new lock is made of, and what may have moved since an old one.
-    named = named if relock else dated_mirror(named, snapshot)
+    address = address if relock else dated_mirror(address, snapshot)
     temporary = Path(os.environ.get("APPTAINER_TMPDIR") or tempfile.gettempdir())
     if (free := Machine().free_gb(temporary)) < image.needs_gb:
         raise UserError(
@@ -160,7 +160,7 @@ def build(image: Image, *, mirror: str | None = None, relock: bool = False) -> P
     # The one time in an image.
     seconds = int(_git("log", "-1", "--format=%ct"))
     arguments = {
-        "MIRROR": named.replace("{snapshot}", snapshot).rstrip("/"),
+        "MIRROR": address.replace("{snapshot}", snapshot).rstrip("/"),
         "COMMIT": commit,
         "LOCK": sha256_file(image.requirements),
         "SNAPSHOT": snapshot,
@@ -187,7 +187,7 @@ def build(image: Image, *, mirror: str | None = None, relock: bool = False) -> P
         "debian": {
             "lock": sha256_file(image.debian_lock),
             "snapshot": snapshot,
-            "mirror": "snapshot" if "{snapshot}" in named else "mirror of the day",
+            "mirror": "snapshot" if "{snapshot}" in address else "mirror of the day",
         },
     }
     write_manifest(record_of(target), record, {path.name: sha256_file(path) for path in (target, bom)})
@@ -223,6 +223,7 @@ def _context(image: Image, relock: bool, seconds: int) -> Path:
 
 
 def _apptainer_build(words: list[str], log_file: Path) -> None:
+    """Run Apptainer's build, its output to a file; what says how far it is, is logged."""
     log.info("apptainer %s", " ".join(words))
     try:
         with log_file.open("w", encoding="utf-8") as file:
@@ -267,10 +268,11 @@ def verify(image: Image, path: Path | None = None) -> list[CheckLine]:
     lines = [ok("file", f"sha256 {record[FILES][path.name]}")]
     if record["image"] != image.name:
         lines.append(fail("image", f"found {record['image']}, expected {image.name}; {_REMEDY}"))
-    here, there = git_commit(), record["commit"]
+    checkout, built = git_commit(), record["commit"]
     for lock, digest in ((image.requirements, record["lock"]), (image.debian_lock, record["debian"]["lock"])):
         name = str(lock.relative_to(ROOT))
-        changed = f"the image was built from a different version: git diff {there} -- {name}; {_REMEDY}"
+        changed = f"the image was built from a different version: git diff {built} -- {name}; {_REMEDY}"
         lines.append(ok(name, "as built") if sha256_file(lock) == digest else fail(name, changed))
-    same = ok("commit", here) if here == there else warn("commit", f"image: {there}, this checkout: {here}")
-    return [*lines, same]
+    if checkout == built:
+        return [*lines, ok("commit", checkout)]
+    return [*lines, warn("commit", f"image: {built}, this checkout: {checkout}")]

@@ -54,10 +54,10 @@ def debian_packages(archives: Path = Path("/var/cache/archives")) -> list[Packag
 def python_packages(wheels: Path) -> list[Package]:
     """Return the Python packages of this environment, by name."""
     hashes = {_canonical(path.name.split("-")[0]): sha256_file(path) for path in wheels.glob("*.whl")}
-    found = {_canonical(one.name): one for one in metadata.distributions()}
+    distributions = {_canonical(package.name): package for package in metadata.distributions()}
     return [
-        Package("pypi", name, one.version, _licence(one), hashes.get(name, "unknown"))
-        for name, one in sorted(found.items())
+        Package("pypi", name, package.version, _licence(package), hashes.get(name, "unknown"))
+        for name, package in sorted(distributions.items())
     ]
 
 
@@ -69,20 +69,21 @@ def _licence(package: metadata.Distribution) -> str:
     """Return a package's SPDX expression, else its classifiers, else its own first words."""
     fields = package.metadata.json
     lines = [line for line in fields.get("classifier") or [] if line.startswith("License :: ")]
-    named = " AND ".join(line.rpartition(" :: ")[2] for line in lines)
-    own = str(fields.get("license") or "").strip().partition("\n")[0][:120]
-    return str(fields.get("license_expression") or named or own or "unknown: the package names none")
+    classifiers = " AND ".join(line.rpartition(" :: ")[2] for line in lines)
+    first_words = str(fields.get("license") or "").strip().partition("\n")[0][:120]
+    named = fields.get("license_expression") or classifiers or first_words
+    return str(named or "unknown: the package names none")
 
 
 def sbom(packages: Iterable[Package], about: Mapping[str, str]) -> dict[str, Any]:
     """Return packages, and the image's properties, as a CycloneDX document."""
     components = []
-    for one in packages:
-        purl = f"pkg:{one.kind}/{one.name}@{one.version}"
-        row: dict[str, Any] = {"type": "library", "bom-ref": purl, "name": one.name}
-        row |= {"version": one.version, "purl": purl, "licenses": [{"license": {"name": one.licence}}]}
-        if one.sha256 != "unknown":
-            row["hashes"] = [{"alg": "SHA-256", "content": one.sha256}]
+    for kind, name, version, licence, sha256 in packages:
+        purl = f"pkg:{kind}/{name}@{version}"
+        row: dict[str, Any] = {"type": "library", "bom-ref": purl, "name": name}
+        row |= {"version": version, "purl": purl, "licenses": [{"license": {"name": licence}}]}
+        if sha256 != "unknown":
+            row["hashes"] = [{"alg": "SHA-256", "content": sha256}]
         components.append(row)
     properties = [{"name": key, "value": value} for key, value in sorted(about.items())]
     subject = {"component": {"type": "container", "name": "clm-or-mlm"}, "properties": properties}
@@ -93,10 +94,10 @@ def sbom(packages: Iterable[Package], about: Mapping[str, str]) -> dict[str, Any
 def main(argv: Sequence[str]) -> None:
     """Write the SBOM of the image that is being built, if its Debian packages are those of the lock."""
     debian = debian_packages()
-    found = [f"{one.name} {one.version} {one.sha256}" for one in debian]
+    installed = [f"{package.name} {package.version} {package.sha256}" for package in debian]
     if (lock := CONTEXT / "debian.lock").is_file():
         wanted = [line for line in lock.read_text("utf-8").splitlines() if not line.startswith("#")]
-        missing, others = sorted(set(wanted) - set(found)), sorted(set(found) - set(wanted))
+        missing, others = sorted(set(wanted) - set(installed)), sorted(set(installed) - set(wanted))
         if missing or others:
             old, new = (dict(line.split(" ", 1) for line in lines) for lines in (missing, others))
             moved = [
@@ -106,7 +107,7 @@ def main(argv: Sequence[str]) -> None:
                 f"the mirror does not have the packages in {lock.name}: {'; '.join(moved)}; use a mirror of the "
                 "recorded date (--mirror) or record the new set (--relock)"
             )
-    write_text(CONTEXT / LOCK, "".join(f"{line}\n" for line in found))
+    write_text(CONTEXT / LOCK, "".join(f"{line}\n" for line in installed))
     packages = [*debian, *python_packages(CONTEXT / "wheels")]
     text = json.dumps(sbom(packages, dict(word.split("=", 1) for word in argv)), indent=1) + "\n"
     for folder in (CONTEXT, Path("/opt/clm-or-mlm")):

@@ -65,11 +65,11 @@ def mksquashfs_words(context: Path, labels: Mapping[str, str], seconds: int) -> 
 def labels_of(definition: str, arguments: Mapping[str, str], seconds: int) -> dict[str, str]:
     """Return an image's labels: those of its definition, filled, and the usual ones with the commit's time."""
     section = definition.partition("\n%labels\n")[2].partition("\n%")[0]
-    found = {"org.label-schema.schema-version": "1.0", _BUILD_DATE: _stamp(seconds)}
+    labels = {"org.label-schema.schema-version": "1.0", _BUILD_DATE: _stamp(seconds)}
     for line in filter(None, map(str.strip, section.splitlines())):
         key, _, value = line.partition(" ")
-        found[key] = re.sub(r"\{\{ (\w+) \}\}", lambda match: arguments[match[1]], value.strip())
-    return found
+        labels[key] = re.sub(r"\{\{ (\w+) \}\}", lambda match: arguments[match[1]], value.strip())
+    return labels
 
 
 _HEADER = struct.Struct("<32s10s3s3s16s8q")
@@ -95,8 +95,9 @@ def normalise(image: Path, seconds: int) -> None:
         if head[32:45] != b"SIF_MAGIC\x0001\0":
             raise UserError(f"{image}: not an image file (SIF, version 1)")
         launch, magic, version, machine, _, _, _, *places = _HEADER.unpack(head)
-        _, total, at, _, data, _ = places
-        file.seek(at)
+        _, total, table, _, data, _ = places
+        file.seek(table)
+        # Of a descriptor, 0 is its kind, 1 whether it is used, 5 its place, 6 its size, 7 that with what pads it.
         rows = [list(_DESCRIPTOR.unpack(file.read(_DESCRIPTOR.size))) for _ in range(total)]
         if any(kind == _SIGNATURE and used for kind, used, *_ in rows):
             raise UserError(f"{image} is already signed; sign it after this step, not before")
@@ -118,7 +119,7 @@ def normalise(image: Path, seconds: int) -> None:
             row[8:12] = seconds, seconds, 0, 0
         file.seek(0)
         file.write(_HEADER.pack(launch, magic, version, machine, bytes(16), seconds, seconds, *places))
-        file.seek(at)
+        file.seek(table)
         file.write(b"".join(_DESCRIPTOR.pack(*row) for row in rows))
 
 

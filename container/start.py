@@ -145,14 +145,14 @@ def lost_output(words: Sequence[str], environ: Mapping[str, str]) -> str | None:
     """Return a sentence when a command's output would be lost when the image ends, as with --contain; else None."""
     if not environ.get("CLM_OR_MLM_IMAGE") or "--help" in words:
         return None
-    given = [word.partition("=")[2] for word in words if word.startswith("--out=")]
-    given += [after for word, after in itertools.pairwise(words) if word in ("--out", "--dir")]
+    outputs = [word.partition("=")[2] for word in words if word.startswith("--out=")]
+    outputs += [after for word, after in itertools.pairwise(words) if word in ("--out", "--dir")]
     # words is ["clm_or_mlm", COMMAND, ...]; these commands write below the current folder unless told otherwise.
-    given += ["."] if not given and words[1:2] and words[1] in _WRITE_HERE else []
-    for folder in (Path(word).absolute() for word in given):
-        there = next(path for path in (folder, *folder.parents) if path.exists())
+    outputs += ["."] if not outputs and words[1:2] and words[1] in _WRITE_HERE else []
+    for folder in (Path(word).absolute() for word in outputs):
+        existing = next(path for path in (folder, *folder.parents) if path.exists())
         # Apptainer keeps a contained home, /tmp and /dev together in memory.
-        if there.stat().st_dev == Path("/dev").stat().st_dev:
+        if existing.stat().st_dev == Path("/dev").stat().st_dev:
             return f"{folder} is in the image's memory, where nobody will see it; show a folder: --bind DIR"
     return None
 
@@ -177,12 +177,12 @@ def refuse_fewer_gpus(wanted: int, environ: Mapping[str, str], host: Path = Path
     if int(count) >= wanted:
         return
     kernel = host / "proc/driver/nvidia/version"
-    found = re.search(r"Module.*?\s(\d+)(\.[\d.]+)", kernel.read_text("utf-8") if kernel.is_file() else "")
-    driver = f"NVIDIA driver {found[1]}{found[2]}" if found else "no NVIDIA driver on this node"
+    module = re.search(r"Module.*?\s(\d+)(\.[\d.]+)", kernel.read_text("utf-8") if kernel.is_file() else "")
+    driver = f"NVIDIA driver {module[1]}{module[2]}" if module else "no NVIDIA driver on this node"
     advice = (
         "check the node with nvidia-smi, and the number of GPUs that the job asks for (gpus_per_node, gres)"
     )
-    if found and cuda.startswith("13.") and int(found[1]) < MINIMUM_DRIVER:
+    if module and cuda.startswith("13.") and int(module[1]) < MINIMUM_DRIVER:
         advice = (
             f"CUDA {cuda} needs driver {MINIMUM_DRIVER}; use newer nodes, or set cuda_compat (docs/hpc.md)"
         )

@@ -123,18 +123,18 @@ class Adaptation:
         Raises:
             UserError: so many passes.
         """
-        each, length = self._batches.tokens_per_step, self._batches.batches.max_length
-        if length <= held < each:
+        step_tokens, length = self._batches.tokens_per_step, self._batches.batches.max_length
+        if length <= held < step_tokens:
             fewer = min(_FEW_SEQUENCES, held // length)
             fits = _PASSES * held // (fewer * length) * fewer * length
             raise UserError(
-                f"{where}: its text has {held:,} training tokens, and one step takes {each:,.0f}; give "
+                f"{where}: its text has {held:,} training tokens, and one step takes {step_tokens:,.0f}; give "
                 f"--set global_batch={fewer} with --tokens {fits} ({_PASSES} passes) or fewer, or more text"
             )
-        if held >= each and (passes := self.updates * each / held) > _PASSES:
-            fits = int(_PASSES * held // each * each)
+        if held >= step_tokens and (passes := self.updates * step_tokens / held) > _PASSES:
+            fits = int(_PASSES * held // step_tokens * step_tokens)
             raise UserError(
-                f"{where}: its text has {held:,} training tokens, and {self.updates:,} steps of {each:,.0f} are "
+                f"{where}: its text has {held:,} training tokens, and {self.updates:,} steps of {step_tokens:,.0f} are "
                 f"{passes:,.0f} passes over it; give --tokens {fits} ({_PASSES} passes) or fewer, more text, or "
                 "--repeat-text"
             )
@@ -260,10 +260,10 @@ def at_best_rate(
         raise UserError("--sweep chooses a rate by its validation loss; leave out --set eval_sequences=0")
     peak = made.config.optimizer.peak_lr
     steps = max(_FEWEST, round(_SHARE * made.updates))
-    folder, _remote = find_shards(data)  # a copy lives as long as what brought it
+    shards, _remote = find_shards(data)  # a copy lives as long as what brought it
     settings = {**made.config.recipe(), "eval_sequences": made.config.record.eval_sequences}
     tried_with = json.loads(json.dumps({
-        "results": RESULTS, "start": made.start.identity, "data": load_manifest(folder)["sha256"],
+        "results": RESULTS, "start": made.start.identity, "data": load_manifest(shards)["sha256"],
         "objective": made.objective, "steps": [steps, made.updates], "settings": settings,
     }))  # fmt: skip
     path, folder = out / "sweep.json", out / "sweep"

@@ -75,7 +75,7 @@ def models(
 
     chosen = load_study(study.study)
     head = ["model", "size", "trained_on", "steps", "kind"]
-    rows = [(one.name, one.size, one.label(), one.steps, one.kind) for one in chosen.models.values()]
+    rows = [(item.name, item.size, item.label(), item.steps, item.kind) for item in chosen.models.values()]
     texts = [(name, size, label, f"{steps:,}", kind) for name, size, label, steps, kind in rows]
     write(
         TableDocument(
@@ -185,13 +185,13 @@ def tokenizer(
     from pretraining.data.tokenizer import load_tokenizer, train_tokenizer
 
     if convert is not None:
-        made = load_tokenizer(convert, begin=begin_of_text, end=end_of_text)
+        result = load_tokenizer(convert, begin=begin_of_text, end=end_of_text)
     else:
         source = open_source(train, text_field, kind=kind)
         texts = (document.text for document in islice(source.documents(), documents))
-        made = train_tokenizer(texts, vocab)
-    made.save(out)
-    sys.stdout.write(f"{out}: {made.vocab_size} ids, SHA-256 {made.sha256}\n")
+        result = train_tokenizer(texts, vocab)
+    result.save(out)
+    sys.stdout.write(f"{out}: {result.vocab_size} ids, SHA-256 {result.sha256}\n")
 
 
 def train(
@@ -229,7 +229,7 @@ def train(
         warn_of_a_slip(chosen, targets.model)
     _check_shards(data, "")
     if targets.model.start:
-        targets = replace(targets, start=_opened(targets.model.start, data, out))
+        targets = replace(targets, start=_open_start(targets.model.start, data, out))
     # torch takes seconds to import: what is misspelt is reported at once. A fifth of them would be collections.
     gc.disable()
     try:
@@ -249,7 +249,7 @@ def _check_shards(data: str, options: str) -> None:
         raise UserError(f"{data}: no shards here; write them with `clm-or-mlm shards{options}`{others}")
 
 
-def _opened(text: str, data: str, out: Path, revision: str | None = None) -> Start:
+def _open_start(text: str, data: str, out: Path, revision: str | None = None) -> Start:
     """Return what to start from; what is wrong with it is said before torch is imported.
 
     A stage's checkpoint is first written as a model into `out/starts`, which needs the shards for its tokenizer.
@@ -344,15 +344,15 @@ def adapt(
     if merge is not None and not 0 < merge < 1:
         raise UserError(f"--merge must be between 0 and 1, not {merge}")
     _check_shards(data, f" --source TEXTS --tokenizer {start} --out {data}")
-    opened = _opened(start, data, out, revision)
+    opened = _open_start(start, data, out, revision)
     from pretraining.adapt import Adaptation, at_best_rate
     from pretraining.data.remote_shards import find_shards
     from pretraining.data.shard_manifest import load_manifest
 
-    made = Adaptation(start=opened, objective=objective, steps=steps, tokens=tokens, changes=set_)
+    adaptation = Adaptation(start=opened, objective=objective, steps=steps, tokens=tokens, changes=set_)
     if not repeat_text:
         folder, _address = find_shards(data)
-        made.check_passes(load_manifest(folder)["splits"]["train"]["tokens"], data)
+        adaptation.check_passes(load_manifest(folder)["splits"]["train"]["tokens"], data)
     gc.disable()
     try:
         import torch
@@ -362,27 +362,30 @@ def adapt(
     finally:
         gc.enable()
     if sweep:
-        best = at_best_rate(made, data=data, out=out, stop_file=stop_file)
+        best = at_best_rate(adaptation, data=data, out=out, stop_file=stop_file)
         if best is None:
             return AGAIN
-        made = best
-    model, costs = made.targets.model, made.targets.plan.costs()
-    mine = device_of(torch.cuda.get_device_name()) if torch.cuda.is_available() else None
-    hours = {one.name: made.plan_on(one).costs(device=one).gpu_hours for one in (mine, H100) if one}
+        adaptation = best
+    model, costs = adaptation.targets.model, adaptation.targets.plan.costs()
+    own_gpu = device_of(torch.cuda.get_device_name()) if torch.cuda.is_available() else None
+    gpus = filter(None, (own_gpu, H100))
+    hours = {gpu.name: adaptation.plan_on(gpu).costs(device=gpu).gpu_hours for gpu in gpus}
     log.info(
         "%s: %s steps, %s tokens, %.2g FLOPs, %s", model.name, f"{costs.steps:,}", f"{costs.tokens:,.0f}",
         costs.flops["model"], ", ".join(f"{time:.2g} hours of one {name}" for name, time in hours.items()),
     )  # fmt: skip
-    mask, licence = made.start.mask, made.start.licence
+    mask, licence = adaptation.start.mask, adaptation.start.licence
     log.info("mask token %s, id %d, %s; licence of the start: %s", mask.token, mask.id,
              {"own": "its own", "new": "a new row at the mean of the others"}.get(mask.origin, mask.origin),
              licence or "unknown")  # fmt: skip
-    for reason in made.advice.values():
+    for reason in adaptation.advice.values():
         log.info("%s", reason)
-    if not training.train(made.targets, data=data, out=out, config=made.config, stop_file=stop_file):
+    if not training.train(
+        adaptation.targets, data=data, out=out, config=adaptation.config, stop_file=stop_file
+    ):
         return AGAIN
     finished = out / "models" / model.name
     if merge is not None:
-        sys.stdout.write(f"{write_merged(made.start, finished, merge)}\n")
+        sys.stdout.write(f"{write_merged(adaptation.start, finished, merge)}\n")
     sys.stdout.write(f"{finished}\n")
     return None

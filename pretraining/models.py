@@ -197,9 +197,9 @@ class Stage:
 
     def extras(self) -> dict[str, object]:
         """Return what no stage of the paper has: fields that are not at their defaults."""
-        found = {name: getattr(self, name) for name in ("last_ratio", "ratio_steps", "data")}
+        optional = {name: getattr(self, name) for name in ("last_ratio", "ratio_steps", "data")}
         curve = {"curve": self.curve} if self.curve != LINEAR else {}
-        return {name: value for name, value in found.items() if value} | curve
+        return {name: value for name, value in optional.items() if value} | curve
 
 
 @dataclass(frozen=True, kw_only=True)
@@ -225,6 +225,8 @@ def make_stages(
 ) -> tuple[Stage, ...]:
     """Return all steps that lead to a checkpoint, in order, as stages that other models may share.
 
+    Models share a stage where its name is the same, so a name holds all that the stage's steps depend on.
+
     Args:
         root: what their names begin with: a size, or another name for a start.
         specs: at least one, by rising end, each at least as long as its decay.
@@ -232,9 +234,9 @@ def make_stages(
         seed: of another pretraining.
     """
     stages: list[Stage] = []
-    path, start = root, 0
+    parent_name, start = root, 0
 
-    def add(name: str, spec: StageSpec, span: tuple[int, int], end: int, phase: str) -> None:
+    def add(name: str, spec: StageSpec, ratio_span: tuple[int, int], end: int, phase: str) -> None:
         begin = stages[-1].end if stages else 0
         if end <= begin:  # a switch where the decay begins leaves no stable steps
             return
@@ -246,7 +248,7 @@ def make_stages(
                 objective=spec.objective.name,
                 ratio=spec.objective.ratio,
                 last_ratio=spec.objective.last_ratio,
-                ratio_steps=span if spec.objective.last_ratio else None,
+                ratio_steps=ratio_span if spec.objective.last_ratio else None,
                 start=begin,
                 end=end,
                 phase=phase,
@@ -257,16 +259,17 @@ def make_stages(
         )
 
     for spec in specs:
-        last, span = format_steps(spec.end), (start, spec.end)
-        here = f"{path}-{spec.objective}" + (f".on.{short_name(spec.data)}" if spec.data else "")
+        last_step, ratio_span = format_steps(spec.end), (start, spec.end)
+        prefix = f"{parent_name}-{spec.objective}" + (f".on.{short_name(spec.data)}" if spec.data else "")
         # Where the ratio changes, another end is other work from the first step on.
-        trunk = f"{here}.by.{last}" if spec.objective.last_ratio else here
-        add(trunk, spec, span, spec.cut or spec.end - spec.decay_steps, "stable")
-        usual = (spec.decay_steps, spec.curve) == (usual_decay, LINEAR)
-        own = "" if usual or not spec.decay_steps else f".{spec.curve}{spec.decay_steps}"
-        if spec.cut is None:
-            add(f"{here}-{last}{own}", spec, span, spec.end, "decay")
-        path, start = f"{here}-{'dec' if spec.decay_steps else ''}{last}{own}", spec.end
+        trunk = f"{prefix}.by.{last_step}" if spec.objective.last_ratio else prefix
+        add(trunk, spec, ratio_span, spec.cut or spec.end - spec.decay_steps, "stable")
+        is_usual_decay = (spec.decay_steps, spec.curve) == (usual_decay, LINEAR)
+        decay_suffix = "" if is_usual_decay or not spec.decay_steps else f".{spec.curve}{spec.decay_steps}"
+        if spec.cut is None:  # a checkpoint that is cut out of the stable steps has no decay
+            add(f"{prefix}-{last_step}{decay_suffix}", spec, ratio_span, spec.end, "decay")
+        parent_name = f"{prefix}-{'dec' if spec.decay_steps else ''}{last_step}{decay_suffix}"
+        start = spec.end
     return tuple(stages)
 
 
@@ -404,14 +407,14 @@ class Design:
         if not self.sizes:
             raise UserError(f"unknown model {name!r}; the study has no sizes, so that names say nothing")
         arm, seed = arm_of(name)
-        one = _objectives()
+        objective = _objectives()
         grammar = (
             rf"{re.escape(self.prefix)}(?P<size>[a-z0-9.]+)"
-            rf"(?P<stages>(?:-(?:{one})-(?:dec)?{_STEPS})*-(?:{one})-{_STEPS})(?:-(?P<at>\d+))?"
+            rf"(?P<stages>(?:-(?:{objective})-(?:dec)?{_STEPS})*-(?:{objective})-{_STEPS})(?:-(?P<cut>\d+))?"
         )
         match = re.fullmatch(grammar, arm)
-        pairs = [] if match is None else re.findall(rf"-({one})-(dec)?({_STEPS})", match["stages"])
-        if match is None or match["size"] not in self.sizes or (match["at"] and len(pairs) > 1):
+        words = [] if match is None else re.findall(rf"-({objective})-(dec)?({_STEPS})", match["stages"])
+        if match is None or match["size"] not in self.sizes or (match["cut"] and len(words) > 1):
             known = tuple(MODELS) if self is PAPER_DESIGN else ()
             raise UserError(
                 f"unknown model {name!r}; a name reads SIZE-OBJECTIVE-STEPS such as "
@@ -419,14 +422,14 @@ class Design:
                 f"ratios from 1 to 99{nearest(name, known)}"
             )
         specs: list[StageSpec] = []
-        for number, (word, decayed, steps) in enumerate(pairs, 1):
-            begin, end, cut = specs[-1].end if specs else 0, parse_steps(steps), None
-            decay = self.decay_steps if decayed or number == len(pairs) else 0
-            if match["at"]:
-                cut = int(match["at"])
+        for number, (word, decayed, steps) in enumerate(words, 1):
+            begin, end = specs[-1].end if specs else 0, parse_steps(steps)
+            cut = int(match["cut"]) if match["cut"] else None
+            decay = self.decay_steps if decayed or number == len(words) else 0
+            if cut is not None:
                 self._check(name, "last step", cut, 1, end - decay)
             else:
-                what = "last step" if number == len(pairs) else "switch"
+                what = "last step" if number == len(words) else "switch"
                 self._check(name, what, end, begin + (decay or 1))
             specs.append(StageSpec(objective=parse_objective(word), end=end, decay_steps=decay, cut=cut))
         size = f"{self.prefix}{match['size']}"
@@ -434,6 +437,7 @@ class Design:
         return Model(name=name, size=size, stages=stages, seed=seed)
 
     def _check(self, name: str, what: str, step: int, least: int, most: int | None = None) -> None:
+        """Refuse a name whose `what`, a step, is below `least` or above `most`."""
         if step < least or (most is not None and step > most):
             limit = f"at least {least}" if step < least else f"at most {most}"
             raise UserError(
@@ -528,8 +532,8 @@ parse = PAPER_DESIGN.parse
 def own_model(name: str, study: Mapping[str, Model]) -> Model | None:
     """Return the model of a name in a study, or of another pretraining of one; None for other names."""
     arm, seed = arm_of(name)
-    found = study.get(name) or study.get(arm)
-    return found.again(seed) if found is not None and found.name != name else found
+    model = study.get(name) or study.get(arm)
+    return model.again(seed) if model is not None and model.name != name else model
 
 
 def find_model(name: str, study: Mapping[str, Model] = MappingProxyType({})) -> Model | None:

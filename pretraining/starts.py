@@ -112,10 +112,10 @@ class Start:
         config, where = self.config, self.folder / "config.json"
 
         def number(*names: str, default: int = 0) -> int:
-            found = next((config[name] for name in names if isinstance(config.get(name), int)), default)
-            if not found:
+            value = next((config[name] for name in names if isinstance(config.get(name), int)), default)
+            if not value:
                 raise UserError(f"{where} has no {names[0]}; give the folder of a language model")
-            return int(found)
+            return int(value)
 
         rope = config.get("rope_parameters")
         numbers = {
@@ -124,7 +124,7 @@ class Start:
             "init_std": config.get("initializer_range"),
         }
         # Other families may give them another meaning, and no plan counts with them.
-        own = {
+        kept = {
             name: float(value)
             for name, value in numbers.items()
             if self.is_own and isinstance(value, int | float)
@@ -139,7 +139,7 @@ class Start:
             mlp=number("intermediate_size", "n_inner", "hidden_dim", "ffn_dim", default=4 * hidden),
             vocab=number("vocab_size"),
             max_length=number("max_position_embeddings", "n_positions", default=2048),
-            **own,
+            **kept,
         )
 
 

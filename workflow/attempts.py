@@ -51,13 +51,14 @@ class Attempt:
 
 def run_attempt(job: Job, workflow: Workflow, folder: Path, work: Callable[[], int]) -> int:
     """Call `work`, append a line about it, and return its exit code; an error of it counts as a user's mistake, 2."""
-    code, began, start, before = 2, time.monotonic(), _now(), _cpu_seconds()
+    code = 2
+    start, began, cpu_before = _now(), time.monotonic(), _cpu_seconds()
     try:
         code = work()
     finally:
-        took = Attempt(
+        attempt = Attempt(
             seconds=round(time.monotonic() - began, 1),
-            cpu_seconds=round(_cpu_seconds() - before, 2),
+            cpu_seconds=round(_cpu_seconds() - cpu_before, 2),
             gpus=job.nodes * job.gpus,
             code=code,
             start=start,
@@ -70,7 +71,7 @@ def run_attempt(job: Job, workflow: Workflow, folder: Path, work: Callable[[], i
         path = folder / job.attempts
         path.parent.mkdir(parents=True, exist_ok=True)
         with path.open("a", encoding="utf-8") as file:
-            file.write(json.dumps(dataclasses.asdict(took)) + "\n")
+            file.write(json.dumps(dataclasses.asdict(attempt)) + "\n")
     return code
 
 

@@ -87,11 +87,11 @@ def study(
     folder = dir_.resolve()
     if detach and profile != "slurm":
         raise UserError("--detach needs --profile slurm; on this machine, use nohup or tmux instead")
-    made = folder
+    settings_folder = folder
     if target == "tiny" and dry_run and not (folder / "workflow.toml").is_file():
-        made = Path(tempfile.mkdtemp())
-        atexit.register(shutil.rmtree, made)
-    values = _settings(target, settings, made, site)
+        settings_folder = Path(tempfile.mkdtemp())  # a dry run writes nothing into the study's folder
+        atexit.register(shutil.rmtree, settings_folder)
+    values = _settings(target, settings, settings_folder, site)
     whole = "all" if target == "tiny" else target
     workflow = workflow_of(whole, values, _image(values, image))
     workflow, lines = check_start(values, workflow, folder, profile, dry_run=dry_run, detach=detach)
@@ -101,14 +101,14 @@ def study(
     warned += [f"warning: {line.sentence}\n" for line in lines if line.status == "warn"]
     if detach and not dry_run:
         sys.stdout.writelines(warned)
-        given = {
+        arguments = {
             "--profile": profile,
             "--dir": folder,
             "--settings": settings,
             "--site": site,
             "--image": image,
         }
-        options = [str(word) for option, value in given.items() if value for word in (option, value)]
+        options = [str(word) for option, value in arguments.items() if value for word in (option, value)]
         options += ["--retry-failed"] if retry_failed else []
         again = [target, *options, "--", *words]
         sys.stdout.write(f"{engine.detach(again, folder, workflow, _controller(values))}\n")
@@ -179,6 +179,7 @@ def _controller(values: StudySettings) -> Job:
 
 
 def _settings(target: str, path: Path | None, folder: Path, site: str) -> StudySettings:
+    """Return the settings of a target; those of the tiny study are first written, with its text, into a folder."""
     if target != "tiny":
         return load_settings(path, site)
     if path is not None:
@@ -198,12 +199,12 @@ def status(*, dir_: Annotated[Path, Parameter(name="--dir")] = Path("build/study
     Args:
         dir_: the study's folder
     """
-    found = progress_of(dir_.resolve())
-    resume = "no process is running it; rerun the command to resume\n" if found.code else ""
-    runs = "will run it" if found.caller.endswith("(pending)") else "is running it"
-    caller = f"{found.caller} {runs}\n" if found.caller else resume
-    sys.stdout.write(found.text() + caller)
-    return found.code
+    progress = progress_of(dir_.resolve())
+    resume = "no process is running it; rerun the command to resume\n" if progress.code else ""
+    runs = "will run it" if progress.caller.endswith("(pending)") else "is running it"
+    caller = f"{progress.caller} {runs}\n" if progress.caller else resume
+    sys.stdout.write(progress.text() + caller)
+    return progress.code
 
 
 def cancel(*, dir_: Annotated[Path, Parameter(name="--dir")] = Path("build/study")) -> None:

@@ -64,11 +64,11 @@ def write_crate(folder: Path, *, agent: str, licence: str, mixed: bool = False) 
     }
     jobs = list(workflow.jobs.values())
     runs = {job.marker: last for job in jobs if (last := _last(job, folder))}
-    kinds = Counter((run.commit, run.image_sha256) for run in runs.values())
-    if len(kinds) > 1 and not mixed:
+    origins = Counter((run.commit, run.image_sha256) for run in runs.values())
+    if len(origins) > 1 and not mixed:
         which = ", ".join(
             f"{count} with commit {commit[:12]}{f' in image {image[:12]}' if image else ''}"
-            for (commit, image), count in kinds.most_common()
+            for (commit, image), count in origins.most_common()
         )
         raise UserError(
             f"jobs in {folder} used different code or images: {which}; rerun them with a single commit and image, or "
@@ -84,9 +84,10 @@ def write_crate(folder: Path, *, agent: str, licence: str, mixed: bool = False) 
 
 def _last(job: Job, folder: Path) -> Attempt | None:
     """Return the attempt that ended a job well, from the start of its first; None for what came here complete."""
-    all_ = [one for one in attempts_in(folder / job.attempts) if one.end]
-    well = [one for one in all_ if one.code in job.kind.accepted]
-    return replace(well[-1], start=min(one.start for one in all_)) if well else None
+    attempts = [attempt for attempt in attempts_in(folder / job.attempts) if attempt.end]
+    ended_well = [attempt for attempt in attempts if attempt.code in job.kind.accepted]
+    start = min((attempt.start for attempt in attempts), default="")
+    return replace(ended_well[-1], start=start) if ended_well else None
 
 
 def _files(folder: Path) -> Iterator[Path]:

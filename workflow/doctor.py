@@ -168,8 +168,8 @@ def rehearsal_of(settings: StudySettings, folder: Path, image: str = "") -> Work
     content = {"prefix": "rehearsal-", "decay_steps": _DECAY, "models": [_MODEL]}
     tables = {"sizes": {"largest": asdict(largest)}, "settings": changed}
     write_text(folder / "study.toml", study_text(content | tables))
-    write_text(folder / "text.jsonl", "".join(f'{{"text": "{one}"}}\n' for one in make_text(_DOCUMENTS)))
-    own = replace(
+    write_text(folder / "text.jsonl", "".join(f'{{"text": "{text}"}}\n' for text in make_text(_DOCUMENTS)))
+    rehearsal = replace(
         settings,
         study=str(folder / "study.toml"),
         text=(str(folder / "text.jsonl"),),
@@ -177,9 +177,9 @@ def rehearsal_of(settings: StudySettings, folder: Path, image: str = "") -> Work
         train_tokenizer=384,
         shard_options=(),
     )
-    whole = workflow_of(_MODEL, own, image)
-    jobs = {marker: job for marker, job in whole.jobs.items() if job.kind.part in ("data", "pretraining")}
-    return replace(whole, jobs=jobs, environ=whole.environ | {"NCCL_DEBUG": "INFO"})
+    workflow = workflow_of(_MODEL, rehearsal, image)
+    jobs = {marker: job for marker, job in workflow.jobs.items() if job.kind.part in ("data", "pretraining")}
+    return replace(workflow, jobs=jobs, environ=workflow.environ | {"NCCL_DEBUG": "INFO"})
 
 
 def try_steps(
@@ -224,5 +224,5 @@ def network_of(logs: str, processes: int, device: str) -> str:
         return "one process, so no communication"
     if device == "cpu":
         return "gloo, as always on CPUs"
-    found = dict.fromkeys(first or second for first, second in _NETWORK.findall(logs))
-    return ", ".join(found) if found else "NCCL names none: the GPUs of one node communicate directly"
+    networks = dict.fromkeys(first or second for first, second in _NETWORK.findall(logs))
+    return ", ".join(networks) if networks else "NCCL names none: the GPUs of one node communicate directly"

@@ -22,7 +22,7 @@ import subprocess
 import sys
 import threading
 import time
-from collections.abc import Callable, Collection, Iterator, Sequence
+from collections.abc import Callable, Collection, Iterator, Mapping, Sequence
 from pathlib import Path
 from typing import Literal
 
@@ -102,8 +102,8 @@ def run_workflow(
             )
         (folder / CANCEL).unlink(missing_ok=True)
         ended = cancelled_numbers(folder) if profile == "slurm" else set()
-        number, first = 0, True
-        while number < _ROUNDS:
+        rounds, first = 0, True  # without progress
+        while rounds < _ROUNDS:
             live = live_jobs(workflow.jobs, folder) if profile == "slurm" else {}
             if first:
                 refuse_other_settings(workflow, folder, live)
@@ -129,10 +129,10 @@ def run_workflow(
                     f"cannot write to {folder}: {problem}; free some space, then rerun the command to finish"
                 )
             # A training of weeks meets more lost nodes than Snakemake retries: those after progress do not count.
-            further = _saved(workflow, folder) - saved
-            if code == 0 or (code > 0 and not live and not further):
+            gained = _saved(workflow, folder) - saved
+            if code == 0 or (code > 0 and not live and not gained):
                 break
-            number += not further
+            rounds += not gained
             log.warning("snakemake exited with code %d; checking for remaining jobs", code)
         return code == 0
 
@@ -160,18 +160,13 @@ def reconcile(
     }
     for marker, job in workflow.jobs.items():
         # Tables follow from cells: those made before one of them was lost are made again.
-        complete[marker] = complete[marker] and not (
-            job.kind.follows and any(not complete[need] for need in job.needs)
-        )
+        complete[marker] &= not job.kind.follows or all(complete[need] for need in job.needs)
+    wanted = _wanted(workflow, complete)
     todo: list[Job] = []
-    wanted = {marker for marker, job in workflow.jobs.items() if job.kind.goal}
-    for marker, job in reversed(workflow.jobs.items()):
-        if marker in wanted and (job.kind.follows or not complete[marker]):
-            # Tables follow from the cells whether or not they were made before.
-            wanted.update(job.needs)
     for marker, job in workflow.jobs.items():
         path = folder / marker
         if complete[marker]:
+            # Tables without a marker may be of other cells: Snakemake, which finds none, makes them again.
             if change and not path.is_file() and not job.kind.follows:
                 log.info("%s %s: already complete", job.kind.name, job.name)
                 write_marker(job, folder)
@@ -182,6 +177,16 @@ def reconcile(
         if marker in wanted:
             todo.append(job)
     return todo
+
+
+def _wanted(workflow: Workflow, complete: Mapping[str, bool]) -> set[str]:
+    """Return the markers of the jobs that a study is for, and of all that one of them waits for."""
+    wanted = {marker for marker, job in workflow.jobs.items() if job.kind.goal}
+    for marker, job in reversed(workflow.jobs.items()):  # a job stands after those that it needs
+        if marker in wanted and (job.kind.follows or not complete[marker]):
+            # Tables follow from the cells whether or not they were made before.
+            wanted.update(job.needs)
+    return wanted
 
 
 def _snakemake(
@@ -196,9 +201,9 @@ def _snakemake(
 
     Jobs that were cancelled before this call (`ended`) are done again.
     """
-    here = ROOT / "workflow"
-    command = [sys.executable, "-m", "snakemake", "--snakefile", str(here / "Snakefile")]
-    command += ["--workflow-profile", str(here / "profiles" / profile), "--directory", str(folder)]
+    code_folder = ROOT / "workflow"
+    command = [sys.executable, "-m", "snakemake", "--snakefile", str(code_folder / "Snakefile")]
+    command += ["--workflow-profile", str(code_folder / "profiles" / profile), "--directory", str(folder)]
     # One that a user's mistake ended ends again at once.
     command += ["--retries", str(workflow.restarts)]
     slurm = profile == "slurm"
@@ -213,8 +218,9 @@ def _snakemake(
         command += ["--resources", f"gpus_here={gpus}"]
     environ = dict(os.environ) | {"PYTHONPATH": str(ROOT), "PYTHONNOUSERSITE": "1", PROFILE: profile}
     if slurm:
-        own = here / "profiles" / "slurm" / "bin"
-        environ |= {"CLM_OR_MLM_SBATCH": shutil.which("sbatch") or "", "PATH": f"{own}:{environ['PATH']}"}
+        # Our `sbatch`, which waits where Slurm takes no more jobs, calls the site's.
+        ours = code_folder / "profiles" / "slurm" / "bin"
+        environ |= {"CLM_OR_MLM_SBATCH": shutil.which("sbatch") or "", "PATH": f"{ours}:{environ['PATH']}"}
     # Snakemake keeps copies of rule files there; a home that cannot be written must not stop a study.
     environ.setdefault("XDG_CACHE_HOME", str(folder / ".snakemake" / "cache"))
     # Killed, this process leaves nothing behind that the next call would meet. On Slurm Snakemake is in a session of
@@ -290,16 +296,16 @@ def cancel(folder: Path, seconds: float = 120.0) -> list[str]:
     Raises:
         UserError: the call has not ended after so many seconds, or Slurm does not answer.
     """
-    asked, end = folder / CANCEL, time.monotonic() + seconds
+    request, deadline = folder / CANCEL, time.monotonic() + seconds
     try:
         while holder := holder_of(folder / LEASE):
             # It would submit them again.
-            asked.touch()
-            if time.monotonic() > end:
+            request.touch()
+            if time.monotonic() > deadline:
                 raise UserError(f"the process using {folder} ({holder}) has not stopped; end it first")
             time.sleep(0.5)
     finally:
-        asked.unlink(missing_ok=True)
+        request.unlink(missing_ok=True)
     numbers = [job.number for job in queued_jobs(folder)] if shutil.which("squeue") else []
     numbers += [number for number, _ in controller_of(folder)]
     if numbers:
@@ -331,18 +337,18 @@ def detach(words: Sequence[str], folder: Path, workflow: Workflow, job: Job) -> 
         UserError: a call works there already, or Slurm does not take the job.
     """
     if holder := holder_of(folder / LEASE) or " ".join(
-        f"Slurm job {one}" for one, _ in controller_of(folder)
+        f"Slurm job {number}" for number, _ in controller_of(folder)
     ):
         raise UserError(f"another process is already using {folder} ({holder})")
     folder.mkdir(parents=True, exist_ok=True)
     output = folder / "controller.log"
     command = [sys.executable, "-m", "clm_or_mlm", "workflow", *words]
-    named = str(output).replace("%", "%%")  # Slurm puts numbers in the place of %j and others
-    asked = ["sbatch", "--parsable", "--open-mode=append", f"--output={named}"]
-    asked += [f"--job-name={controller_name(folder)}", f"--signal=B:USR1@{job.margin_seconds}"]
-    asked += sbatch_options(request_of(workflow, job))
+    escaped = str(output).replace("%", "%%")  # Slurm puts numbers in the place of %j and others
+    sbatch = ["sbatch", "--parsable", "--open-mode=append", f"--output={escaped}"]
+    sbatch += [f"--job-name={controller_name(folder)}", f"--signal=B:USR1@{job.margin_seconds}"]
+    sbatch += sbatch_options(request_of(workflow, job))
     script, environ = _CONTROLLER % shlex.join(command), os.environ | {"PYTHONPATH": str(ROOT)}
-    done = subprocess.run(asked, input=script, env=environ, capture_output=True, text=True)
+    done = subprocess.run(sbatch, input=script, env=environ, capture_output=True, text=True)
     if done.returncode:
         full = (
             "; leave --detach out: the command waits for its turn" if SUBMIT_LIMIT.search(done.stderr) else ""

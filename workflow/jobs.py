@@ -187,11 +187,11 @@ class Job:
         remedy = f"remove {path.parent} and rerun the study, which makes the shards again"
         record = read_manifest(path, remedy)
         with another_shape(path, remedy):
-            found = float(record["splits"]["train"]["tokens"])
-        if found >= self.tokens:
+            tokens = float(record["splits"]["train"]["tokens"])
+        if tokens >= self.tokens:
             return None
         return (
-            f"the shards have {found:,.0f} tokens, but the study needs {self.tokens:,.0f}; name more text and remove "
+            f"the shards have {tokens:,.0f} tokens, but the study needs {self.tokens:,.0f}; name more text and remove "
             f"{folder / 'shards'}, or set repeat_text = true to train on it more than once"
         )
 
@@ -262,8 +262,8 @@ class Workflow:
             environ: has the variables that their names begin with.
         """
         places = (Template(place).safe_substitute(environ) for place in self.binds)
-        there = [place for place in places if Path(place).exists()]
-        return [place for place in there if not Path(place).is_relative_to(folder)]
+        existing = [place for place in places if Path(place).exists()]
+        return [place for place in existing if not Path(place).is_relative_to(folder)]
 
     @property
     def kinds(self) -> list[JobKind]:
@@ -326,8 +326,8 @@ def refuse_other_settings(workflow: Workflow, folder: Path, live: Collection[str
             continue
         # By what is made, since packed cells are other jobs than single ones.
         for before in {made[path].marker: made[path] for path in job.makes if path in made}.values():
-            if found := difference(before.made_from(), job.made_from()):
-                name, old, new = found
+            if changed := difference(before.made_from(), job.made_from()):
+                name, old, new = changed
                 raise UserError(
                     f"{folder}: {job.kind.name} {job.name} was made with {name} {_short(old)}, but the settings now "
                     f"give {_short(new)}; restore the setting or choose another folder"
@@ -340,9 +340,9 @@ def _short(value: object) -> str:
 
 def _fields(job: Job) -> dict[str, Any]:
     """Return what of a job differs from the defaults."""
-    changed = {item.name: getattr(job, item.name) for item in dataclasses.fields(Job)}
+    values = {item.name: getattr(job, item.name) for item in dataclasses.fields(Job)}
     defaults = {item.name: item.default for item in dataclasses.fields(Job)} | {"description": {}}
-    return {key: value for key, value in changed.items() if value != defaults[key]} | {"kind": job.kind.name}
+    return {key: value for key, value in values.items() if value != defaults[key]} | {"kind": job.kind.name}
 
 
 def _tuples(value: Any) -> Any:

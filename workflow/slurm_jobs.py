@@ -57,7 +57,7 @@ def prefix_of(folder: Path) -> str:
     return f"{name}-{hashlib.sha256(str(folder).encode()).hexdigest()[:8]}"
 
 
-def _known(folder: Path) -> list[LiveJob]:
+def _slurm_jobs(folder: Path) -> list[LiveJob]:
     """Return this user's jobs of a study's folder that Slurm knows, those that ended minutes ago as well.
 
     Raises:
@@ -82,7 +82,7 @@ def _known(folder: Path) -> list[LiveJob]:
 
 def queued_jobs(folder: Path) -> list[LiveJob]:
     """Return this user's jobs in Slurm's queue that belong to a study's folder; `UserError` when it does not answer."""
-    return [job for job in _known(folder) if job.state not in _ENDED]
+    return [job for job in _slurm_jobs(folder) if job.state not in _ENDED]
 
 
 def controller_name(folder: Path) -> str:
@@ -128,26 +128,25 @@ def comment_of(job: Job) -> str:
 
 def died_early(jobs: Collection[Job], folder: Path) -> dict[str, str]:
     """Return by marker what ended those of some jobs that died before their commands began, or were killed."""
-    ended = (
-        {one.comment: one for one in _known(folder) if one.state in _ENDED} if shutil.which("squeue") else {}
-    )
-    found = {}
+    slurm_jobs = _slurm_jobs(folder) if shutil.which("squeue") else []
+    ended = {job.comment: job for job in slurm_jobs if job.state in _ENDED}
+    reasons = {}
     for job in jobs:
-        place = folder / "logs/slurm" / f"rule_{job.kind.name}" / job.name.replace("/", "_")
-        numbers = {
-            path.stem for path in place.glob("*.log")
-        }  # the executor removes those of jobs that ended well
+        logs = folder / "logs/slurm" / f"rule_{job.kind.name}" / job.name.replace("/", "_")
+        # The executor removes those of jobs that ended well.
+        numbers = {path.stem for path in logs.glob("*.log")}
         last = ended.get(comment_of(job))
         numbers |= {last.number} if last and last.state not in ("COMPLETED", "CANCELLED") else set()
         number = max(numbers, key=lambda text: text.isdecimal() and int(text), default="")
-        if number and number not in {one.slurm for one in attempts_in(folder / job.attempts)}:
-            path = place / f"{number}.log"
-            said = _last_words(path) if path.is_file() else ""
-            slurms = (
+        # One that is among the attempts has come to its commands.
+        if number and number not in {attempt.slurm for attempt in attempts_in(folder / job.attempts)}:
+            path = logs / f"{number}.log"
+            words = _last_words(path) if path.is_file() else ""
+            state = (
                 f"Slurm says {last.state}, {last.reason}" if last and last.number == number else "no message"
             )
-            found[job.marker] = f"Slurm job {number}: {f'{said} ({path})' if said else slurms}"
-    return found
+            reasons[job.marker] = f"Slurm job {number}: {f'{words} ({path})' if words else state}"
+    return reasons
 
 
 def _last_words(path: Path) -> str:
@@ -172,13 +171,13 @@ def live_jobs(jobs: Mapping[str, Job], folder: Path) -> dict[str, LiveJob]:
         UserError: Slurm does not answer, or has jobs of this folder that are not of this target.
     """
     by_comment = {comment_of(job): marker for marker, job in jobs.items()}
-    found = queued_jobs(folder)
-    if strange := " ".join(job.number for job in found if job.comment not in by_comment):
+    queued = queued_jobs(folder)
+    if strange := " ".join(job.number for job in queued if job.comment not in by_comment):
         raise UserError(
             f"jobs of another target in {folder} are still queued or running ({strange}); wait for them, or cancel "
             f"them: scancel {strange}"
         )
-    return {by_comment[job.comment]: job for job in found}
+    return {by_comment[job.comment]: job for job in queued}
 
 
 def write_live(folder: Path, live: Mapping[str, LiveJob]) -> None:
@@ -195,7 +194,7 @@ def read_live(folder: Path) -> dict[str, str]:
 
 def cancelled_numbers(folder: Path) -> set[str]:
     """Return the numbers of the study's jobs that somebody ended minutes ago; `UserError` as `queued_jobs`."""
-    return {job.number for job in _known(folder) if job.state == "CANCELLED"}
+    return {job.number for job in _slurm_jobs(folder) if job.state == "CANCELLED"}
 
 
 def settle(jobs: Mapping[str, Job], folder: Path, before: Collection[str] = ()) -> None:
@@ -209,12 +208,12 @@ def settle(jobs: Mapping[str, Job], folder: Path, before: Collection[str] = ()) 
     Raises:
         UserError: Slurm does not answer.
     """
-    by_comment, known = {comment_of(job): job for job in jobs.values()}, _known(folder)
-    for one in known:
-        job = by_comment.get(one.comment)
-        if job and one.state == "CANCELLED" and one.number not in before and not job.is_complete(folder):
-            write_text(folder / job.refused, f"{_sentence(one.number, job)}\n")
-    numbers = {one.number for one in known if one.state not in _ENDED}
+    by_comment, slurm_jobs = {comment_of(job): job for job in jobs.values()}, _slurm_jobs(folder)
+    for slurm_job in slurm_jobs:
+        job, number = by_comment.get(slurm_job.comment), slurm_job.number
+        if job and slurm_job.state == "CANCELLED" and number not in before and not job.is_complete(folder):
+            write_text(folder / job.refused, f"{_sentence(number, job)}\n")
+    numbers = {slurm_job.number for slurm_job in slurm_jobs if slurm_job.state not in _ENDED}
     for path in (folder / _LIVE).glob("*"):
         if path.name not in numbers:
             path.unlink(missing_ok=True)
@@ -223,18 +222,15 @@ def settle(jobs: Mapping[str, Job], folder: Path, before: Collection[str] = ()) 
 def refuse_cancelled(job: Job, folder: Path, number: str) -> None:
     """Raise a `UserError` in a Slurm job when somebody cancelled an earlier one that Snakemake submitted for it."""
     try:
-        known = _known(folder)
+        slurm_jobs = _slurm_jobs(folder)
     except UserError:  # nodes that may not ask
         return
-    mine = next((one.name for one in known if one.number == number), "")
-    for one in known:
+    name = next((slurm_job.name for slurm_job in slurm_jobs if slurm_job.number == number), "")
+    cancelled = (name, comment_of(job), "CANCELLED")
+    for other in slurm_jobs:
         # Put back into the queue, a job keeps its number; submitted again, it has another, and the same name.
-        if (one.name, one.comment, one.state) == (
-            mine,
-            comment_of(job),
-            "CANCELLED",
-        ) and one.number != number:
-            raise UserError(_sentence(one.number, job))
+        if other.number != number and (other.name, other.comment, other.state) == cancelled:
+            raise UserError(_sentence(other.number, job))
 
 
 def _sentence(number: str, job: Job) -> str:

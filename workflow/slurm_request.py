@@ -35,7 +35,7 @@ SUBMIT_LIMIT = re.compile(r"\w*Submit\w*Limit")
 def request_of(workflow: Workflow, job: Job) -> Request:
     """Return what Slurm is asked for a job."""
     queue = workflow.queue(job)
-    found: Request = {_RESOURCES.get(key, key): value for key, value in queue.items()}
+    request: Request = {_RESOURCES.get(key, key): value for key, value in queue.items()}
     per_gpu, per_core = (
         round(1000 * float(queue.get(f"memory_gb_per_{what}", 0))) for what in ("gpu", "core")
     )
@@ -43,7 +43,7 @@ def request_of(workflow: Workflow, job: Job) -> Request:
     # Asked of Slurm by itself, since its limit counts from its own start of the job. Not with an image: every process
     # of the job gets it, and the one that mounts the image dies of it. The job's clock asks then.
     warning = f"--signal=USR1@{job.margin_seconds}" if job.checkpoints and not workflow.image else ""
-    found |= {
+    request |= {
         "nodes": job.nodes,
         # 0 is not asked for; without it Snakemake would ask for its own default.
         "mem_mb": 0 if by_gpu or per_core else round(1000 * job.memory_gb),
@@ -54,9 +54,9 @@ def request_of(workflow: Workflow, job: Job) -> Request:
         "gpus_here": job.gpus,
         "slurm_extra": " ".join(filter(None, (warning, by_gpu, queue.get("slurm_extra", "")))),
     }
-    found |= {"mem_mb_per_cpu": per_core} if per_core else {}
+    request |= {"mem_mb_per_cpu": per_core} if per_core else {}
     # On several nodes the job starts a process on each itself; else Snakemake starts the one.
-    return found | ({"mpi": "srun", "tasks": job.nodes} if job.nodes > 1 else {})
+    return request | ({"mpi": "srun", "tasks": job.nodes} if job.nodes > 1 else {})
 
 
 class _Resources(dict[str, str | int]):
@@ -90,13 +90,13 @@ def sbatch_options(request: Request) -> list[str]:
 
 def _settings(workflow: Workflow, job: Job, machine: Machine) -> dict[str, str]:
     """Return by resource the setting that it comes from."""
-    own = {}
+    of_queue = {}
     for key, value in workflow.queue(job).items():
         variable = f"SBATCH_{key.upper()}"
         shell = f" (or {variable} in your shell)" if machine.environ.get(variable) == value else ""
         where = "" if key == "account" else f" of [jobs.{job.queue}]"
-        own[_RESOURCES.get(key, key)] = f"{key}{where}{shell}"
-    return own | {
+        of_queue[_RESOURCES.get(key, key)] = f"{key}{where}{shell}"
+    return of_queue | {
         "runtime": f"limit_hours, or hours of [jobs.{job.queue}]", "nodes": "nodes",
         "mem_mb": "memory_gb", "cpus_per_task": "cpus", "gres": "gpus_per_node, or gres",
     }  # fmt: skip
@@ -138,11 +138,8 @@ def _answer(workflow: Workflow, job: Job, machine: Machine) -> CheckLine:
         UserError: it would not; the sentence says what was asked, why not, and which setting is wrong: that without
             which Slurm would take the job.
     """
-    request, what, settings = (
-        request_of(workflow, job),
-        f"{job.queue} jobs",
-        _settings(workflow, job, machine),
-    )
+    request, what = request_of(workflow, job), f"{job.queue} jobs"
+    settings = _settings(workflow, job, machine)
     # The request has these two (`Queue.options`).
     machine = _without_variables(machine, "SBATCH_ACCOUNT", "SBATCH_PARTITION")
     options = sbatch_options(request)
@@ -262,10 +259,10 @@ def _limits(queue: Mapping[str, str], machine: Machine, own: str, shared: str) -
     rows = _accounting(machine, "user", getpass.getuser(), "withassoc", columns)
     mine = [row for row in rows if row[1] == (queue.get("account") or row[0])]
     qualities = {queue.get("qos") or row[2] or "normal" for row in mine}
-    found = [row[3:] for row in mine]
+    limits = [row[3:] for row in mine]
     rows = _accounting(machine, "qos", f"format=Name,{shared}")
-    found += [row[1:] for row in rows if row[0] in qualities]
-    return [value for row in found for value in row if value]
+    limits += [row[1:] for row in rows if row[0] in qualities]
+    return [value for row in limits for value in row if value]
 
 
 def _accounting(machine: Machine, *words: str) -> list[list[str]]:

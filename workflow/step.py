@@ -63,16 +63,16 @@ def site_environment(workflow: Workflow, environ: Mapping[str, str]) -> dict[str
     Raises:
         UserError: one of them names a variable that is not set here.
     """
-    found = {}
+    expanded = {}
     for key, value in workflow.environ.items():
         try:
-            found[key] = Template(value).substitute(environ)
+            expanded[key] = Template(value).substitute(environ)
         except (KeyError, ValueError) as error:
             wrong = f"{error} is not set on this node" if isinstance(error, KeyError) else f"{error}".lower()
             raise UserError(
                 f"the site sets {key} to {value!r}, but {wrong}; correct the site's file"
             ) from None
-    return found
+    return expanded
 
 
 def start_words(workflow: Workflow, folder: Path, environ: Mapping[str, str] | None = None) -> list[str]:
@@ -220,22 +220,22 @@ def do(job: Job, workflow: Workflow, folder: Path) -> int:
         environ.setdefault("OMP_NUM_THREADS", str(max(1, job.cpus // job.gpus)))
     else:
         environ["OMP_NUM_THREADS"] = str(job.cpus)
-    started, before = time.monotonic(), _checkpoints(job, folder)
+    started, saved_before = time.monotonic(), _checkpoints(job, folder)
     for words in job.commands:
         nodes, ranks = (
             launcher_of(job, environ, workflow.gres, workflow.numa_binding) if job.checkpoints else ([], [])
         )
         stop = folder / job.stop if job.checkpoints else signal.SIGINT
         command = [*nodes, *start_words(workflow, folder, environ), *ranks, *words]
-        begin = log_file.stat().st_size if log_file.is_file() else 0
+        log_start = log_file.stat().st_size if log_file.is_file() else 0  # this command's part of it
         code = run_until(command, log_file, seconds_left(job, started, environ), environ, stop)
-        if ranks and code and _HUNG.search(log_file.read_bytes()[begin:]):
+        if ranks and code and _HUNG.search(log_file.read_bytes()[log_start:]):
             code = AGAIN
         if code == AGAIN:
-            further = _checkpoints(job, folder) != before
+            gained = _checkpoints(job, folder) != saved_before
             repeats = "nothing was saved since it started, so the next job repeats it"
-            log.info("%s: stopped; %s", what, "the next job resumes it" if further else repeats)
-            return RESUME if further and seconds_left(job, started, os.environ) < _NEAR else AGAIN
+            log.info("%s: stopped; %s", what, "the next job resumes it" if gained else repeats)
+            return RESUME if gained and seconds_left(job, started, os.environ) < _NEAR else AGAIN
         if code not in job.kind.accepted:
             sys.stderr.write(f"{what} exited with code {code}; last lines of {log_file}:\n")
             tail = log_file.read_text("utf-8", errors="replace").splitlines()[-15:]

@@ -64,8 +64,8 @@ def models_of(target: str, study: Study) -> tuple[Model, ...]:
 def study_of(settings: StudySettings) -> Study:
     """Return the study that the settings name, trained as they say; `UserError` for a setting that is none."""
     study = load_study(Path(settings.study) if settings.study else None)
-    given = assignments(settings.pretraining_settings)
-    config = read_settings(TrainingConfig, given, "pretraining_settings", base=study.config, typed=False)
+    changes = assignments(settings.pretraining_settings)
+    config = read_settings(TrainingConfig, changes, "pretraining_settings", base=study.config, typed=False)
     return replace(study, config=config)
 
 
@@ -160,16 +160,17 @@ _FREE = (
 
 def _deciding(words: Iterable[str]) -> dict[str, list[str]]:
     """Return the values of the options among words, without those that decide nothing."""
-    found: dict[str, list[str]] = {}
+    values_of: dict[str, list[str]] = {}
     option = ""
     for word in words:
         name, equals, value = word.partition("=") if word.startswith("--") else ("", "=", word)
         option = name or option
-        found.setdefault(option, []).extend([value] if equals else [])
-    return {option: values for option, values in found.items() if option not in _FREE}
+        values_of.setdefault(option, []).extend([value] if equals else [])
+    return {option: values for option, values in values_of.items() if option not in _FREE}
 
 
 def _data(settings: StudySettings) -> Job:
+    """Return the job that makes datasets up, for trials."""
     words = ("synthetic", *settings.needed_datasets, "--out", "data", *settings.make_datasets)
     return Job(
         kind=JOB_KINDS["data"],
@@ -183,6 +184,7 @@ def _data(settings: StudySettings) -> Job:
 
 
 def _shards(plan: Plan, settings: StudySettings) -> Job:
+    """Return the job that writes the shards, after it has trained a tokenizer where the settings say so."""
     commands: list[Command] = []
     tokenizer = settings.tokenizer
     if settings.train_tokenizer:
@@ -242,16 +244,17 @@ def train_command(kind: JobKind, name: str, *options: str) -> Command:
 def _training(
     kind: JobKind, name: str, item: PlannedStage, plan: Plan, study: Study, settings: StudySettings
 ) -> Job:
-    own = item.name == name
+    """Return the job of a stage, or of a model, which exports what it, or else the job of that stage, has trained."""
+    trains = item.name == name
     makes = model_files("pretraining", name) if kind.goal else stage_files("pretraining", name, item.keep)
-    several = settings.nodes > 1 and settings.network_gb > 0 and settings.gpus_per_node > 0
+    counts_network = settings.nodes > 1 and settings.network_gb > 0 and settings.gpus_per_node > 0
     costs = plan.costs(
         [item],
         device=DEVICES[settings.device],
-        processes=settings.nodes * settings.gpus_per_node if several else 1,
-        network=1e9 * settings.network_gb if several else math.inf,
+        processes=settings.nodes * settings.gpus_per_node if counts_network else 1,
+        network=1e9 * settings.network_gb if counts_network else math.inf,
     )
-    parent = item.parent if own else item.name
+    parent = item.parent if trains else item.name
     needs = [marker("shards", "shards")]
     if parent is not None:
         needs.append(marker("model" if parent in study.models else "stage", parent))
@@ -260,22 +263,22 @@ def _training(
     for assignment in settings.pretraining_settings:
         words += ("--set", assignment)
     # A training that is resumed may change the others.
-    given, science = assignments(settings.pretraining_settings), study.config.science()
-    decide = {key: value for key, value in given.items() if key in science}
+    changes, science = assignments(settings.pretraining_settings), study.config.science()
+    deciding = {key: value for key, value in changes.items() if key in science}
     exported = study.shapes[item.size].trained_parameters * 4 if kind.goal else 0.0
     # An export alone needs no second node, and one GPU.
-    nodes, gpus = (settings.nodes, settings.gpus_per_node) if own else (1, min(1, settings.gpus_per_node))
+    nodes, gpus = (settings.nodes, settings.gpus_per_node) if trains else (1, min(1, settings.gpus_per_node))
     return Job(
         kind=kind,
         name=name,
         commands=(words,),
         makes=makes,
-        description={"study": settings.study, "settings": decide},
+        description={"study": settings.study, "settings": deciding},
         needs=tuple(needs),
         checkpoints=f"pretraining/stages/{name}/step-*/state.json",
-        gpu_hours=costs.gpu_hours if own else 0.05,
-        disk_bytes=(costs.checkpoint_bytes if own else 0.0) + exported,
-        files=_CHECKPOINT_FILES * (len(item.keep) + 1 if own else 1),
+        gpu_hours=costs.gpu_hours if trains else 0.05,
+        disk_bytes=(costs.checkpoint_bytes if trains else 0.0) + exported,
+        files=_CHECKPOINT_FILES * (len(item.keep) + 1 if trains else 1),
         **_takes(settings, nodes, gpus),
     )
 
@@ -289,19 +292,19 @@ def _cells(
     keys = cell_runs(name, settings)
     gpus, shape = min(settings.tuning_gpus, settings.gpus_per_node), study.shapes[model.size]
     device = DEVICES[settings.device]
-    shared = runs_at_a_time(shape, device, settings.cpus) if gpus else 1
-    workers = () if "--workers" in settings.tuning_options else ("--workers", str(gpus * shared))
+    runs_per_gpu = runs_at_a_time(shape, device, settings.cpus) if gpus else 1
+    workers = () if "--workers" in settings.tuning_options else ("--workers", str(gpus * runs_per_gpu))
     words = (
         *("benchmarks", "run", "--model", f"pretraining/models/{model.name}", "--name", model.name),
         *("--dataset", *dict.fromkeys(key.dataset for key in keys)),
         *("--lr", *(format_lr(lr) for lr in settings.learning_rates)),
         *("--seed", *(str(seed) for seed in settings.seeds)),
         *("--data", settings.data or "data", "--out", "results"),
-        *(workers if gpus * shared > 1 else ()),
+        *(workers if gpus * runs_per_gpu > 1 else ()),
         *settings.tuning_options,
     )
     names = (name for name in settings.datasets if DATASETS[name].trained_on in sources)
-    hours = tuning_hours(shape, names, device, shared)
+    hours = tuning_hours(shape, names, device, runs_per_gpu)
     return Job(
         kind=JOB_KINDS["cell"],
         name=name,
@@ -318,6 +321,7 @@ def _cells(
 
 
 def _analysis(target: str, cells: list[Job], settings: StudySettings) -> Job:
+    """Return the job that makes the runs table of all cells, then tables, claims and figures."""
     out = f"analysis/{target}"
     runs = f"{out}/runs.parquet"
     return Job(

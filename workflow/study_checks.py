@@ -141,8 +141,8 @@ def _text(settings: StudySettings, profile: Profile) -> Iterator[CheckLine]:
 
 def _files(word: str) -> list[Path]:
     """Return what a path or pattern names: files, those in a folder as well."""
-    found = list(Path(Path(word).anchor).glob(word.removeprefix(Path(word).anchor)))
-    return [path for one in found for path in (one.rglob("*") if one.is_dir() else [one])]
+    matches = list(Path(Path(word).anchor).glob(word.removeprefix(Path(word).anchor)))
+    return [path for match in matches for path in (match.rglob("*") if match.is_dir() else [match])]
 
 
 def _tokenizer(settings: StudySettings, workflow: Workflow) -> Iterator[CheckLine]:
@@ -160,7 +160,8 @@ def _tokenizer(settings: StudySettings, workflow: Workflow) -> Iterator[CheckLin
         yield fail("tokenizer", f"tokenizer: {error}")
         return
     rows = {size: shape.vocab for size, shape in study_of(settings).shapes.items()}
-    if rows and ids > rows[size := min(rows, key=rows.__getitem__)]:
+    size = min(rows, key=rows.__getitem__, default="")
+    if rows and ids > rows[size]:
         said = f"the tokenizer has {ids:,} ids, but {size} has rows for {rows[size]:,}"
         yield fail("tokenizer", f"{said}; use the study's, or correct `vocab`")
     for size in _sizes(settings, workflow) if ids else ():
@@ -233,31 +234,29 @@ def sample_of(tokens: float) -> str:
 
 def _resources(settings: StudySettings, workflow: Workflow) -> Iterator[CheckLine]:
     """Yield what may not suffice: cores, memory, time, folders that are not there."""
-    own = dict(itertools.pairwise(settings.tuning_options)).get("--workers", "")
+    workers = dict(itertools.pairwise(settings.tuning_options)).get("--workers", "")
     cores = settings.cpus * settings.tuning_gpus
-    if own.isdecimal() and int(own) > cores:
-        said = (
-            f"tuning_options: {own} workers share {cores} cores, but each keeps one busy; leave --workers out"
-        )
+    if workers.isdecimal() and int(workers) > cores:
+        said = f"tuning_options: {workers} workers share {cores} cores, but each keeps one busy; leave --workers out"
         yield warn("cores", said)
-    study, has = study_of(settings), DEVICES[settings.device].memory_gb
+    study, memory_gb = study_of(settings), DEVICES[settings.device].memory_gb
     several = settings.nodes * settings.gpus_per_node > 1
     microbatch = study.config.batches.microbatch or 1  # where it is not set, training makes the pass fit
-    for size in _sizes(settings, workflow) if settings.gpus_per_node and has else ():
+    for size in _sizes(settings, workflow) if settings.gpus_per_node and memory_gb else ():
         needs = training_gb(study.shapes[size], microbatch * study.config.batches.max_length, several=several)
-        if needs > (has or 0):
+        if needs > (memory_gb or 0):
             yield warn(
                 "memory",
                 f"{size} takes about {needs:.0f} GB of each GPU at microbatch={microbatch}, but {settings.device} has "
-                f"{has}; remove microbatch from pretraining_settings, or choose a smaller size or a larger GPU",
+                f"{memory_gb}; remove microbatch from pretraining_settings, or choose a smaller size or a larger GPU",
             )
     short = {job.queue: job for job in workflow.jobs.values() if job.minutes < _START_MINUTES}
     for queue, job in short.items():
         said = f"{queue} jobs end after {job.minutes} min, about as long as they take to start and save"
         yield warn("time", f"{said}; raise limit_hours or [jobs.{queue}] hours")
     for key, value in settings.environment.items():
-        names = {found["named"] or found["braced"] for found in Template.pattern.finditer(value)}
-        unset = [one for one in names if one and not one.startswith("SLURM_") and one not in os.environ]
+        names = {match["named"] or match["braced"] for match in Template.pattern.finditer(value)}
+        unset = [name for name in names if name and not name.startswith("SLURM_") and name not in os.environ]
         for name in unset:
             said = f"[environment] {key} is {value}, but {name} is not set here; where a node lacks it too, jobs end"
             yield warn("environment", said)

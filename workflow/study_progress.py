@@ -50,7 +50,8 @@ class StudyProgress:
 
     def hours_used(self, job: Job) -> float:
         """Return the hours of GPUs (of nodes, for jobs without any) that a job's attempts took."""
-        return sum(one.seconds / 3600 * max(1, one.gpus) for one in attempts_in(self.folder / job.attempts))
+        attempts = attempts_in(self.folder / job.attempts)
+        return sum(attempt.seconds / 3600 * max(1, attempt.gpus) for attempt in attempts)
 
     def heartbeat(self, job: Job) -> str:
         """Return how long ago a job wrote to its log, or its training to its own: a job that hangs writes no more."""
@@ -98,11 +99,12 @@ class StudyProgress:
         return [f"failed      {marker}: {why.splitlines()[-1]}" for marker, why in self.failed.items()]
 
     def _row(self, title: str, jobs: list[Job], hours: Mapping[str, float]) -> list[str]:
+        """Return a row of the table; `hours` has those of each job that is not done, by its marker."""
         todo = [job for job in jobs if job.marker in hours]
         live = [self.live[job.marker] for job in todo if job.marker in self.live]
         running, failed = sum(map(_runs, live)), sum(job.marker in self.failed for job in todo)
-        counts = [running, len(live) - running, failed]
-        counts = [len(jobs), len(jobs) - len(todo), *counts, len(todo) - sum(counts)]
+        left = len(todo) - len(live) - failed
+        counts = [len(jobs), len(jobs) - len(todo), running, len(live) - running, failed, left]
         amounts = [
             sum(hours[job.marker] * job.nodes * job.gpus for job in todo),
             sum(hours[job.marker] * job.nodes for job in todo),
@@ -145,17 +147,18 @@ def _runs(live: LiveJob) -> bool:
 def warnings(progress: StudyProgress) -> list[str]:
     """Return what does not suffice for the jobs to do: space, files, a time limit."""
     lines, todo = [], progress.todo
+    # Before the start the folder is not there yet.
     place = next(path for path in (progress.folder, *progress.folder.parents) if path.is_dir())
-    found = os.statvfs(place)
-    free = found.f_bavail * found.f_frsize / 1e9
+    status = os.statvfs(place)
+    free = status.f_bavail * status.f_frsize / 1e9
     needed = sum(job.disk_bytes * progress.share(job) for job in todo) / 1e9
     if needed > free:
         digits = 0 if needed >= 10 else 3
         lines.append(f"{place} has {free:,.{digits}f} GB free, but the study needs {needed:,.{digits}f} GB")
     # Some file systems do not count files: they say 0 of 0.
     files = sum(job.files for job in todo)
-    if found.f_files and files > found.f_favail:
-        lines.append(f"{place} has room for {found.f_favail:,} more files, but the study writes {files:,}")
+    if status.f_files and files > status.f_favail:
+        lines.append(f"{place} has room for {status.f_favail:,} more files, but the study writes {files:,}")
     stuck = [job for job in todo if job.parts > 1 and not job.checkpoints and job.kind.part != "fine-tuning"]
     for job in stuck:
         lines.append(

@@ -90,9 +90,9 @@ class Queue(FileSettings):
         (`workflow.slurm_request`).
         """
         # Snakemake's executor fills in a partition and an account of its own, in place of sbatch's variables.
-        found = {name: os.environ.get(f"SBATCH_{name.upper()}", "") for name in ("partition", "account")}
-        found |= {name: str(value) for name, value in vars(self).items() if value and name != "hours"}
-        return {name: value for name, value in found.items() if value}
+        options = {name: os.environ.get(f"SBATCH_{name.upper()}", "") for name in ("partition", "account")}
+        options |= {name: str(value) for name, value in vars(self).items() if value and name != "hours"}
+        return {name: value for name, value in options.items() if value}
 
     def __post_init__(self) -> None:
         """Quote the words that a shell will read; Snakemake's executor quotes the other values itself."""
@@ -196,8 +196,8 @@ class Site(FileSettings):
 
     def variables(self) -> dict[str, str]:
         """Return the variables of every job, with those that follow from other fields."""
-        found = {"CLM_OR_MLM_GPU": self.runtime, COMPAT: self.cuda_compat}
-        return {key: value for key, value in found.items() if value} | self.environment
+        derived = {"CLM_OR_MLM_GPU": self.runtime, COMPAT: self.cuda_compat}
+        return {key: value for key, value in derived.items() if value} | self.environment
 
 
 @dataclass(frozen=True, kw_only=True)
@@ -247,8 +247,8 @@ class StudySettings(Site):
             raise UserError("datasets, learning_rates and seeds need at least one entry each")
         checked = (self.datasets, learning_rates(self.learning_rates), seeds_of(self.seeds))
         for key, once in zip(("datasets", "learning_rates", "seeds"), checked, strict=True):
-            given = getattr(self, key)
-            if twice := [value for value in dict.fromkeys(once) if given.count(value) > 1]:
+            listed = getattr(self, key)
+            if twice := [value for value in dict.fromkeys(once) if listed.count(value) > 1]:
                 raise UserError(f"{key} lists {twice[0]} more than once; list it once")
 
     @property
@@ -318,16 +318,17 @@ def _read(
         )
     settings, start = StudySettings(), site or values.get("site")
     if start:
-        named = _path(str(start), Path() if site else folder)
-        values["site"] = str(start) if named.parent == SITES else str(named)
-        settings, found = _read(named, "", (*before, *([path] if path else [])), Site)
-        tables = {key: _merged(found[key], table) for key, table in tables.items()}
+        site_file = _site_file(str(start), Path() if site else folder)
+        values["site"] = str(start) if site_file.parent == SITES else str(site_file)
+        settings, site_tables = _read(site_file, "", (*before, *([path] if path else [])), Site)
+        tables = {key: _merged(site_tables[key], table) for key, table in tables.items()}
     settings = read_settings(StudySettings, values, str(path or ""), base=settings)
     paths = {key: _absolute(folder, getattr(settings, key)) for key in _PATHS if values.get(key)}
     return replace(settings, **paths), tables
 
 
-def _path(site: str, folder: Path) -> Path:
+def _site_file(site: str, folder: Path) -> Path:
+    """Return the file of a site: one of `SITES` by its name, or a path, from a folder on."""
     known = sorted(path.stem for path in SITES.glob("*.toml"))
     if site.endswith(".toml"):
         path = folder / Path(site).expanduser()

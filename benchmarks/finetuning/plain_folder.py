@@ -30,7 +30,7 @@ from common.errors import UserError
 from common.files import write_text
 from pretraining.model.configuration import native_config
 from pretraining.model.directions import FLAG, SERVERS_READ_FLAG
-from pretraining.model.encoder_folder import pooling_files, quiet
+from pretraining.model.encoder_folder import quiet, write_pooling_files
 from pretraining.model.modeling import EuroBertModel
 
 HEAD_FILE = "head.safetensors"
@@ -271,7 +271,7 @@ def _ending(before: dict[str, Any] | None, end: str, number: int) -> dict[str, A
 def write_pooling(folder: Path, width: int, pooling: Pooling, max_length: int) -> None:
     """Write what makes a model's folder one of sentence-transformers: its parts, its pooling in both spellings, the
     prefixes of queries and documents, the longest input and the similarity."""
-    pooling_files(folder, width, pooling.mode, longest=max_length)
+    write_pooling_files(folder, width, pooling.mode, longest=max_length)
     content = {
         "prompts": {"query": query_text(""), "document": document_text("")},
         "default_prompt_name": None,

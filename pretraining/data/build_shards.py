@@ -121,7 +121,7 @@ def build(
         shutil.rmtree(out / UNFINISHED, ignore_errors=True)  # of a run that was killed in its last second
         logger.info("%s: nothing to do; the shards are complete", out)
         return False
-    files = TokenFiles(
+    token_files = TokenFiles(
         out / UNFINISHED / _TOKENS,
         source,
         {"tokenizer": ids, "text_field": source.text_field, "separator": source.separator, "kind": source.kind,
@@ -130,7 +130,8 @@ def build(
     count = cores() if workers is None else workers
     encode = partial(_encoded, encoder=encoder, workers=count)
     if part is not None:
-        files.write(numbers := part_of(part, len(source.files)), encode)
+        numbers = part_of(part, len(source.files))
+        token_files.write(numbers, encode)
         logger.info("%s: part %s is done, %s files; after all parts, give the command without --part",
                     out, part, f"{len(numbers):,}")  # fmt: skip
         return True
@@ -139,24 +140,31 @@ def build(
     if writer.position.file or writer.position.row:
         logger.info("resuming after %s tokens", f"{writer.tokens:,}")
     position = writer.position
-    if files.folder.is_dir():
-        groups = _joined(source, files, writer, encode)
+    if token_files.folder.is_dir():
+        groups = _joined(source, token_files, writer, encode)
     else:
         groups = encode(source.documents(position.file, position.row))
     _write_splits(source, out, settings, writer, groups, encoder.unknown_id)
-    held_out, trained = writer.splits["validation"].documents, writer.splits["train"].documents
-    if not held_out or not trained:
-        writer.discard()  # what was asked for cannot be, so that nothing of it may stop the next request
-        if not held_out + trained:
-            raise UserError(f"{source.spec}: there is no text; give files that have some")
-        raise UserError(
-            f"{source.spec}: of {held_out + trained} documents, {held_out} were held out for validation "
-            f"(--validation-share {settings.validation_share or _FIRST_SHARE:g}) and {trained} were left for training, "
-            "but each split needs at least one; a text file is split into documents by --document-separator (now: "
-            f"{settings.document_separator}; `line` makes each line a document)"
-        )
-    _finish(source, out, writer, encoder, request)
+    _check_splits(source, settings, writer)
+    manifest = _finish(source, out, writer, encoder, request)
+    _report(source, out, writer, encoder, manifest)
     return True
+
+
+def _check_splits(source: TextSource, settings: ShardSettings, writer: ShardWriter) -> None:
+    """Refuse a split without a document, and remove all that was written: it must not stop the next request."""
+    held_out, trained = writer.splits["validation"].documents, writer.splits["train"].documents
+    if held_out and trained:
+        return
+    writer.discard()
+    if not held_out + trained:
+        raise UserError(f"{source.spec}: there is no text; give files that have some")
+    raise UserError(
+        f"{source.spec}: of {held_out + trained} documents, {held_out} were held out for validation "
+        f"(--validation-share {settings.validation_share or _FIRST_SHARE:g}) and {trained} were left for training, "
+        "but each split needs at least one; a text file is split into documents by --document-separator (now: "
+        f"{settings.document_separator}; `line` makes each line a document)"
+    )
 
 
 def _states(out: Path) -> list[Any]:
@@ -176,8 +184,9 @@ def _check_states(source: TextSource, out: Path, states: Sequence[Any], hashes: 
     Raises:
         UserError: one has other content.
     """
-    known = [*states, *[None] * len(hashes)]
-    for file, now, then, sha256 in zip(source.files, source.states, known, hashes, strict=False):
+    recorded = [*states, *[None] * len(hashes)]
+    # The hashes end first, with the files that were begun.
+    for file, now, then, sha256 in zip(source.files, source.states, recorded, hashes, strict=False):
         if now != then and sha256_file(Path(file)) != sha256:
             raise UserError(
                 f"{file} is not the text that the shards in {out} were made from; give that text, choose another "
@@ -190,20 +199,20 @@ def _encoded(documents: Iterator[Document], encoder: TextTokenizer, workers: int
 
 
 def _joined(
-    source: TextSource, files: TokenFiles, writer: ShardWriter, encode: Callable[[Iterator[Document]], Groups]
+    source: TextSource, parts: TokenFiles, writer: ShardWriter, encode: Callable[[Iterator[Document]], Groups]
 ) -> Groups:
     """Yield the documents from the writer's position on, tokenised here where no part did."""
-    first, row, found = writer.position.file, writer.position.row, 0
+    first, row, by_parts = writer.position.file, writer.position.row, 0
     for number in range(first, len(source.files)):
         source.hash_up_to(number + 1, writer.hashes)
-        path = files.path(number, None if source.revision else writer.hashes[number])
+        path = parts.path(number, None if source.revision else writer.hashes[number])
         if path.is_file():
             yield from read_tokens(path, number, row)
-            found += 1
+            by_parts += 1
         else:
             yield from encode(source.documents(number, row, files=[number]))
-        row = 0
-    logger.info("files tokenised by parts: %s of %s", f"{found:,}", f"{len(source.files) - first:,}")
+        row = 0  # only the first file is resumed within
+    logger.info("files tokenised by parts: %s of %s", f"{by_parts:,}", f"{len(source.files) - first:,}")
 
 
 def _write_splits(
@@ -214,8 +223,10 @@ def _write_splits(
     groups: Groups,
     unknown_id: int | None,
 ) -> None:
+    """Write the splits' shards from groups of documents, up to the limit of training tokens; a kill loses one shard."""
     position, splits = writer.position, writer.splits
-    size, limit, enough = settings.shard_records * RECORD, settings.tokens or float("inf"), False
+    shard_tokens, limit = settings.shard_records * RECORD, settings.tokens or float("inf")
+    enough = False
     began, first_tokens = time.monotonic(), writer.tokens
 
     def done() -> int:
@@ -230,7 +241,7 @@ def _write_splits(
                     break
                 split_name = _split_of(digest, settings, writer) if is_new else None
                 writer.add(document, tokens, split_name, unknown_id=unknown_id)
-            wrote = [split.write(out, size) for split in splits.values()]
+            wrote = [split.write(out, shard_tokens) for split in splits.values()]
             if any(wrote):
                 source.hash_up_to(position.file + 1, writer.hashes)
                 writer.save()
@@ -239,26 +250,29 @@ def _write_splits(
             if enough:
                 break
     for split in splits.values():
-        split.write(out, size, last=True)
+        split.write(out, shard_tokens, last=True)
 
 
 def _split_of(digest: bytes, settings: ShardSettings, writer: ShardWriter) -> str:
-    held = writer.splits["validation"].tokens
-    share = settings.validation_share or (_SMALL_SHARE if held >= _LEAST_TOKENS else _FIRST_SHARE)
-    chosen, full = int.from_bytes(digest[:8], "little") < share * 2**64, held >= settings.validation_tokens
-    return "validation" if chosen and not full else "train"
+    """Return the split of a new text: its hash chooses a share of all for validation, until that is full."""
+    held_out = writer.splits["validation"].tokens
+    share = settings.validation_share or (_SMALL_SHARE if held_out >= _LEAST_TOKENS else _FIRST_SHARE)
+    is_chosen = int.from_bytes(digest[:8], "little") < share * 2**64
+    is_full = held_out >= settings.validation_tokens
+    return "validation" if is_chosen and not is_full else "train"
 
 
 def _ids(encoder: TextTokenizer) -> dict[str, Any]:
     """Return what a manifest says of the tokenizer; own models' have neither of the last two."""
     more = {"first": list(encoder.first), "unknown_id": encoder.unknown_id}
-    given = {name: value for name, value in more.items() if value not in ([], None)}
-    return {name: getattr(encoder, name) for name in _TOKENIZER} | given
+    present = {name: value for name, value in more.items() if value not in ([], None)}
+    return {name: getattr(encoder, name) for name in _TOKENIZER} | present
 
 
 def _finish(
     source: TextSource, out: Path, writer: ShardWriter, encoder: TextTokenizer, request: dict[str, Any]
-) -> None:
+) -> dict[str, Any]:
+    """Write tokenizer, indexes, manifest and provenance, and return the manifest; only then the record is removed."""
     source.hash_up_to(len(source.files), writer.hashes)
     encoder.save(out / "tokenizer")
     for split in writer.splits.values():
@@ -289,20 +303,27 @@ def _finish(
         provenance_path(out, folder=True), record, {MANIFEST: sha256_file(out / MANIFEST)}
     )
     writer.remove()
-    position, others = writer.position, source.left_out
+    return manifest
+
+
+def _report(
+    source: TextSource, out: Path, writer: ShardWriter, encoder: TextTokenizer, manifest: dict[str, Any]
+) -> None:
+    """Log what the shards hold, and warn of text that was left out or does not seem to fit the settings."""
+    position, left_out = writer.position, source.left_out
     read = sum(split.documents for split in writer.splits.values()) + position.duplicates + position.empty
     logger.info("files: %s; documents read: %s", f"{len(source.files):,}", f"{read:,}")
-    if others:
-        more = f" and {len(others) - 3:,} more" if len(others) > 3 else ""
+    if left_out:
+        more = f" and {len(left_out) - 3:,} more" if len(left_out) > 3 else ""
         logger.warning("left out, of no kind that is read (%s): %s%s; if they are text, name one with --kind",
-                       ", ".join(FILE_KINDS), ", ".join(others[:3]), more)  # fmt: skip
+                       ", ".join(FILE_KINDS), ", ".join(left_out[:3]), more)  # fmt: skip
     train, validation = (manifest["splits"][split] for split in ("train", "validation"))
     tokens, documents = (train[what] + validation[what] for what in ("tokens", "documents"))
     logger.info(
         "%s: %s training tokens from %s documents, %s more for validation; shards: %d; duplicates dropped: %s; tokens "
         "a document: %s; held out: %.2g %%; %.1f letters a token; unknown tokens: %.3g %%",
         out, f"{train['tokens']:,}", f"{train['documents']:,}",
-        f"{validation['documents']:,}", len(train["shards"]), f"{writer.position.duplicates:,}",
+        f"{validation['documents']:,}", len(train["shards"]), f"{position.duplicates:,}",
         f"{tokens / documents:,.0f}", 100 * validation["tokens"] / tokens,
         position.characters / max(1, tokens - documents * (1 + len(encoder.first))), 100 * position.unknown / tokens,
     )  # fmt: skip

@@ -164,11 +164,13 @@ def _is_known(name: str, kind: str | None) -> bool:
 
 
 def _local_source(specs: Sequence[str], kind: str | None) -> TextSource:
-    found, named = [path for spec in specs for path in _local(spec, kind)], {*map(Path, specs)}
-    known = {path for path in found if path in named or _is_known(path.name, kind)}
-    paths = [path for path in found if path in known]
+    """Return the source of local files: those that are named themselves, and those of a kind that is read."""
+    candidates = [path for spec in specs for path in _local_files(spec, kind)]
+    named = {*map(Path, specs)}
+    readable = {path for path in candidates if path in named or _is_known(path.name, kind)}
+    paths = [path for path in candidates if path in readable]
     return TextSource(
-        left_out=tuple(str(path) for path in found if path not in known),
+        left_out=tuple(str(path) for path in candidates if path not in readable),
         spec=" ".join(specs),
         files=tuple(map(str, paths)),
         sizes=tuple(path.stat().st_size for path in paths),
@@ -187,8 +189,8 @@ def _within(path: Path, above: Sequence[Path] = ()) -> Iterator[Path]:
     """
     if path.is_dir():
         real = path.resolve()
-        for one in path.iterdir() if real not in above else ():
-            yield from _within(one, [*above, real])
+        for child in path.iterdir() if real not in above else ():
+            yield from _within(child, [*above, real])
     elif path.is_file():
         yield path
     elif path.is_symlink():
@@ -197,14 +199,15 @@ def _within(path: Path, above: Sequence[Path] = ()) -> Iterator[Path]:
         )
 
 
-def _local(spec: str, kind: str | None) -> list[Path]:
+def _local_files(spec: str, kind: str | None) -> list[Path]:
     """Return the files that a file, a folder or a pattern is; one at least is of a known kind."""
     # A pattern may be absolute; of what exists the name is no pattern.
-    found = [spec] if Path(spec).exists() else glob.glob(spec, recursive=True)  # noqa: PTH207
-    if not found and not glob.has_magic(spec):
+    matches = [spec] if Path(spec).exists() else glob.glob(spec, recursive=True)  # noqa: PTH207
+    if not matches and not glob.has_magic(spec):
         raise TextGoneError(f"{spec} does not exist; give a file, a folder, a pattern, or hf:owner/name")
     # By its real path: a pattern may find a folder and its files, and a link what it leads to.
-    files = sorted({file.resolve(): file for one in reversed(found) for file in _within(Path(one))}.values())
+    by_real_path = {file.resolve(): file for match in reversed(matches) for file in _within(Path(match))}
+    files = sorted(by_real_path.values())
     if not files:
         raise TextGoneError(f"{spec}: no documents here; give a file, a folder, a pattern, or hf:owner/name")
     for file in files:
@@ -281,7 +284,9 @@ def _parquet_texts(source: TextSource, name: str, raw: IO[bytes], start: int) ->
         if last > start:
             column = table.read_row_group(group, columns=[field]).column(0)
             for number in range(max(start, first), last):
-                text = _text(column[number - first].as_py(), where := f"{name}: row {number + 1}", field)
+                where = f"{name}: row {number + 1}"
+                text = _text(column[number - first].as_py(), where, field)
+                # Encoded only where it may be too large: a letter has at most four bytes.
                 if len(text) > MOST_BYTES // 4 and len(text.encode()) > MOST_BYTES:
                     raise _too_large(where, "split it")
                 yield text
@@ -297,6 +302,7 @@ def _json_texts(source: TextSource, name: str, raw: IO[bytes], start: int) -> It
 
 
 def _from_json(name: str, number: int, before: int, line: bytes, field: str) -> str:
+    """Return the text of a line of JSON, or refuse it; the arguments are `_decoded`'s."""
     where = f"{name}: line {number}"
     line = line.removeprefix(codecs.BOM_UTF8) if number == 1 else line
     try:
@@ -386,7 +392,7 @@ def _between(name: str, lines: Iterable[str], separator: str) -> Iterator[str]:
         UserError: one is larger than a document may be; file and line are named.
     """
     held: list[str] = []
-    first = size = 0
+    first = size = 0  # number of the text's first line, and its bytes
     end = "" if separator == BLANK else separator
     for number, line in enumerate(lines, 1):
         is_end = separator != FILE and line.strip() == end

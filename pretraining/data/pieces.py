@@ -66,8 +66,9 @@ def _is_neutral(inner: tokenizers.Tokenizer, letter: str, mark: str) -> bool:
             atoms = set(_atoms(fields["pattern"]) or _SIGNS)
             if atoms & _SIGNS:
                 return False
-            taken = {one for one in before + after if any(_takes(atom, one) for atom in atoms)}
-            if taken and (taken & {*before} or not atoms <= {" ", r"\ ", r"\s"}):
+            replaced = {char for char in before + after if any(_takes(atom, char) for atom in atoms)}
+            # A run of spaces that becomes something else does not reach the letter before it.
+            if replaced and (replaced & {*before} or not atoms <= {" ", r"\ ", r"\s"}):
                 return False
         elif kind not in _LOCAL and (kind != "Strip" or fields["strip_left"] or before[-1:].isspace()):
             return False
@@ -86,13 +87,13 @@ def _is_neutral(inner: tokenizers.Tokenizer, letter: str, mark: str) -> bool:
 
 def _cuts(pre_tokenizer: Any, before: str, after: str) -> bool:
     """Whether a pre-tokenizer cuts between two characters, whatever stands around them."""
-    found = False
+    is_cut = False
     for part in _parts(pre_tokenizer):
         fields = json.loads(part.__getstate__())
         kind = fields["type"]
         if kind == "Metaspace" and after not in (" ", fields["replacement"]):
             return False  # it may put a space before what does not begin with one
-        if found:
+        if is_cut:
             continue
         if before.isspace() and kind not in _OF_TWO:
             return False
@@ -102,8 +103,9 @@ def _cuts(pre_tokenizer: Any, before: str, after: str) -> bool:
                 return False
             bare = Split(_pattern(fields["pattern"]), "removed")
             # What stands after it may have been looked at, so that only the letter says that a match ends there.
-            known = before if _LOOK in atoms else before + after
-            found = any(not bare.pre_tokenize_str(one) for one in known)
+            judged = before if _LOOK in atoms else before + after
+            # Of a character that is a match, nothing is left.
+            is_cut = any(not bare.pre_tokenize_str(char) for char in judged)
             continue
         changes = (
             kind == "ByteLevel" and fields["use_regex"] and (after == " " or not fields["add_prefix_space"])
@@ -112,10 +114,10 @@ def _cuts(pre_tokenizer: Any, before: str, after: str) -> bool:
         if not changes and kind not in _OF_TWO:
             return False
         spans = (span for _, span in part.pre_tokenize_str(before + after))
-        found = not any(start < 1 < end for start, end in spans)
-        if changes and not found:
+        is_cut = not any(start < 1 < end for start, end in spans)
+        if changes and not is_cut:
             return False
-    return found
+    return is_cut
 
 
 def _parts(component: Any) -> Iterator[Any]:
@@ -134,19 +136,20 @@ def _atoms(pattern: dict[str, str]) -> list[str] | None:
     """
     if "String" in pattern:
         return [re.escape(letter) for letter in pattern["String"]]
-    found, place = list[str](), 0
+    atoms = list[str]()
+    place = 0
     while place < len(pattern["Regex"]):
         token = _TOKEN.match(pattern["Regex"], place)
         if token is None:
             return None
-        found += [token["what"]] * (1 if token["what"] in _SIGNS or token["times"] in ("", "?") else 2)
+        atoms += [token["what"]] * (1 if token["what"] in _SIGNS or token["times"] in ("", "?") else 2)
         place = token.end()
-    return found
+    return atoms
 
 
 def _separates(atoms: list[str], before: str, after: str) -> bool:
     """Whether no match goes on from one character to the other, nor looks at the latter."""
-    depth, taken = 0, False
+    depth, taken = 0, False  # of groups; whether a match may have taken `before` by now: in a group, always
     for atom in atoms:
         if atom.startswith("(") and atom != _LOOK:
             depth, taken = depth + 1, True
@@ -163,6 +166,7 @@ def _separates(atoms: list[str], before: str, after: str) -> bool:
 
 @functools.lru_cache(10_000)
 def _takes(atom: str, letter: str) -> bool:
+    """Whether a character or class of a regular expression matches a letter."""
     return not Split(tokenizers.Regex(atom), "removed").pre_tokenize_str(letter)
 
 

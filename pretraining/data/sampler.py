@@ -128,13 +128,13 @@ class Order:
         """Return the sample numbers at places [first, last) of an epoch."""
         ends = _block_ends(self, epoch)
         parts: list[Int64s] = []
-        place = int(np.searchsorted(ends, first, side="right"))
+        number = int(np.searchsorted(ends, first, side="right"))
         while first < last:
-            end = int(ends[place])
-            samples = _block_samples(self, epoch, place)
+            end = int(ends[number])
+            samples = _block_samples(self, epoch, number)
             start, stop = end - len(samples), min(last, end)
             parts.append(samples[first - start : stop - start])
-            first, place = stop, place + 1
+            first, number = stop, number + 1
         return np.concatenate(parts) if parts else np.zeros(0, np.int64)
 
     def block_of(self, step: int) -> tuple[int, int]:
@@ -144,8 +144,8 @@ class Order:
 
     def stretches(self, epoch: int, block: int) -> tuple[Int64s, Int64s]:
         """Return the first sample of each chunk of a block, and the one after its last; none after the last block."""
-        chunk, each = self.together, self.block // self.together
-        chunks = np.sort(_chunk_order(self, epoch)[block * each : (block + 1) * each])
+        chunk, per_block = self.together, self.block // self.together
+        chunks = np.sort(_chunk_order(self, epoch)[block * per_block : (block + 1) * per_block])
         return chunks * chunk, np.minimum((chunks + 1) * chunk, self.samples)
 
 
@@ -205,6 +205,7 @@ def _chunk_order(order: Order, epoch: int) -> Int64s:
 
 @lru_cache(maxsize=4)
 def _block_ends(order: Order, epoch: int) -> Int64s:
+    """Return the place in the epoch after each block's last sample."""
     chunks = _chunk_order(order, epoch) * order.together
     sizes = np.minimum(order.together, order.samples - chunks)
     return np.cumsum(np.add.reduceat(sizes, np.arange(0, len(sizes), order.block // order.together)))
@@ -212,6 +213,7 @@ def _block_ends(order: Order, epoch: int) -> Int64s:
 
 @lru_cache(maxsize=4)
 def _block_samples(order: Order, epoch: int, block: int) -> Int64s:
+    """Return a block's samples, shuffled."""
     starts, stops = order.stretches(epoch, block)
     samples = np.concatenate([np.arange(a, b) for a, b in zip(starts, stops, strict=True)]).astype(np.int64)
     return samples[np.argsort(counter_hash(samples, order.seed, _SAMPLES, epoch), kind="stable")]

@@ -20,25 +20,25 @@ class SeenTexts:
 
     def add(self, digests: Sequence[bytes]) -> npt.NDArray[np.bool_]:
         """Add digests, and return of each whether neither the set nor a place before it had it."""
-        found, first = np.unique(np.array(digests, _DIGEST), return_index=True)
+        fresh, first_places = np.unique(np.array(digests, _DIGEST), return_index=True)
         for level in self._levels:
-            places = np.minimum(level.searchsorted(found), len(level) - 1)
-            kept = level[places] != found
-            found, first = found[kept], first[kept]
-        self._merge(found)
-        new = np.zeros(len(digests), np.bool_)
-        new[first] = True
-        return new
+            places = np.minimum(level.searchsorted(fresh), len(level) - 1)
+            is_fresh = level[places] != fresh
+            fresh, first_places = fresh[is_fresh], first_places[is_fresh]
+        self._merge(fresh)
+        is_new = np.zeros(len(digests), np.bool_)
+        is_new[first_places] = True
+        return is_new
 
     def add_all(self, content: bytes) -> None:
         """Add digests that the set has not, as `packed` gives them."""
         self._merge(np.sort(np.frombuffer(content, _DIGEST)))
 
-    def _merge(self, found: npt.NDArray[np.bytes_]) -> None:
+    def _merge(self, fresh: npt.NDArray[np.bytes_]) -> None:
         """Append a sorted array, and merge arrays as long as one is longer than an eighth of that before it."""
         levels = self._levels
-        if len(found):
-            levels.append(found)
+        if len(fresh):
+            levels.append(fresh)
         while len(levels) > 1 and _RATIO * len(levels[-1]) > len(levels[-2]):
             last, size = levels.pop(), len(levels[-1])
             # In place: the memory grows without a copy, and Timsort, which finds the two runs, copies the shorter one.

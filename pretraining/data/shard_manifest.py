@@ -58,8 +58,8 @@ def load_manifest(data: Path) -> dict[str, Any]:
         raise UserError(f"{path} was written by another version; {_REMEDY}")
     with manifests.another_shape(path, _REMEDY):
         tokenizer = read_settings(_Tokenizer, manifest["tokenizer"], str(path))
-        others = [number or 0 for number in (tokenizer.bos_id, tokenizer.unknown_id)]
-        ids = (tokenizer.eos_id, tokenizer.mask_id, *others, *tokenizer.first)
+        optional = [number or 0 for number in (tokenizer.bos_id, tokenizer.unknown_id)]
+        ids = (tokenizer.eos_id, tokenizer.mask_id, *optional, *tokenizer.first)
         if not 0 <= min(ids) <= max(ids) < tokenizer.vocab_size:
             raise UserError(f"{path}: a special token's id is not below {tokenizer.vocab_size}; {_REMEDY}")
     return manifest
@@ -82,10 +82,11 @@ def check_request(
     """
     if made == request:
         return
-    then, now = ({file["name"]: file["bytes"] for file in one["source"]["files"]} for one in (made, request))
+    sources = (made["source"], request["source"])
+    then, now = ({file["name"]: file["bytes"] for file in source["files"]} for source in sources)
     for name in sorted({*then, *now}):
         if then.get(name) != now.get(name):
-            sizes = [f"{one[name]:,} bytes" if name in one else "missing" for one in (then, now)]
+            sizes = [f"{files[name]:,} bytes" if name in files else "missing" for files in (then, now)]
             raise UserError(
                 f"{out} has {what} made from other text: {name}, then {sizes[0]}, now {sizes[1]}; give the text of "
                 "then, choose another --out or remove the folder"

@@ -49,16 +49,16 @@ def write_shard(folder: Path, number: int, tokens: Tokens) -> Shard:
         writer.write({"tokens": tokens[first : first + RECORD]})
     data = writer.encode_joint_shard()
     # Level 1: with tiktoken the default, 3, would be a twelfth of the work, for a tenth less disk.
-    packed = zstandard.compress(data, COMPRESSION)
+    compressed = zstandard.compress(data, COMPRESSION)
     shard = Shard(
         number=number,
         samples=len(writer.new_samples),
         size=len(data),
         sha256=sha256_bytes(data),
-        packed_size=len(packed),
-        packed_sha256=sha256_bytes(packed),
+        packed_size=len(compressed),
+        packed_sha256=sha256_bytes(compressed),
     )
-    write_bytes(folder / shard.packed_name, packed)
+    write_bytes(folder / shard.packed_name, compressed)
     return shard
 
 
@@ -92,7 +92,7 @@ class SplitWriter:
             part = np.frombuffer(self.pending[:length], np.int32)
             self.shards.append(write_shard(out / self.name, len(self.shards), part))
             del self.pending[:length]
-            self.saved = (self.saved[0], 0)
+            self.saved = (self.saved[0], 0)  # what was saved of the pending tokens is in the shard
         return len(self.shards) > before
 
 
@@ -176,10 +176,10 @@ class ShardWriter:
         parts = [bytes(self._fresh)]
         record = self._head | {"hashes": self.hashes[self._hashes_saved :], "position": asdict(self.position)}
         for name, split in self.splits.items():
-            shards, pending = split.saved
-            parts.append(bytes(split.pending[pending:]))
+            shards_saved, bytes_saved = split.saved
+            parts.append(bytes(split.pending[bytes_saved:]))
             record[name] = {
-                "shards": [asdict(shard) for shard in split.shards[shards:]],
+                "shards": [asdict(shard) for shard in split.shards[shards_saved:]],
                 "documents": split.documents,
                 "tokens": split.tokens,
             }
@@ -218,6 +218,7 @@ class ShardWriter:
             for number, line in enumerate(log, 1):
                 if not line.endswith(b"\n"):
                     break
+                # A line is its seal, of 64 characters, a space and the record.
                 seal = sha256_bytes(self._seal.encode() + line[65:-1])
                 if line[:65] != f"{seal} ".encode():
                     raise DamagedError(f"{self._log} is damaged: line {number} has been changed; {remedy}")
@@ -240,10 +241,10 @@ class ShardWriter:
         self._hashes_saved = len(self.hashes)
         self.position = ShardPosition(**record["position"])
         for (name, split), part in zip(self.splits.items(), pending, strict=True):
-            now = record[name]
-            if now["shards"]:  # which hold all that was pending before
+            new = record[name]
+            if new["shards"]:  # which hold all that was pending before
                 split.pending.clear()
             split.pending += part
-            split.shards += [Shard(**shard) for shard in now["shards"]]
-            split.documents, split.tokens = now["documents"], now["tokens"]
+            split.shards += [Shard(**shard) for shard in new["shards"]]
+            split.documents, split.tokens = new["documents"], new["tokens"]
             split.saved = (len(split.shards), len(split.pending))

@@ -72,6 +72,7 @@ class TokenFiles:
             return self.path(number, None if source.revision else sha256_file(Path(source.files[number])))
 
         missing = (number for number in numbers if not path(number).exists())
+        # Of each document: itself, and its digest with its ids.
         pairs = (
             pair for group in encode(source.documents(files=missing)) for pair in zip(*group, strict=True)
         )
@@ -83,9 +84,11 @@ class TokenFiles:
                 with atomic_path(path(number)) as temporary, temporary.open("wb") as file:
                     while block := list(itertools.islice(of_file, _BLOCK)):
                         rows = [
-                            (digest, one.characters, len(ids), one.read_bytes) for one, (digest, ids) in block
+                            (digest, document.characters, len(ids), document.read_bytes)
+                            for document, (digest, ids) in block
                         ]
-                        table, tokens = np.array(rows, _TABLE), np.concatenate([ids for _, (_, ids) in block])
+                        table = np.array(rows, _TABLE)
+                        tokens = np.concatenate([ids for _, (_, ids) in block])
                         packed = compress(
                             len(block).to_bytes(8, "little") + table.tobytes() + tokens.tobytes()
                         )
@@ -100,7 +103,8 @@ def read_tokens(path: Path, number: int, row: int) -> Groups:
     Raises:
         DamagedError: the content has changed.
     """
-    unpack, place = zstandard.ZstdDecompressor().decompress, 0
+    unpack = zstandard.ZstdDecompressor().decompress
+    before = 0  # documents of the blocks before
     try:
         with path.open("rb") as file:
             size = path.stat().st_size
@@ -111,12 +115,13 @@ def read_tokens(path: Path, number: int, row: int) -> Groups:
                 table = np.frombuffer(data, _TABLE, count, 8)
                 tokens = np.frombuffer(data, np.int32, offset=8 + table.nbytes)
                 group = [
-                    Document(text="", characters=characters, file=number, row=after, read_bytes=read)
-                    for after, (_, characters, _, read) in enumerate(table.tolist(), place + 1)
+                    Document(text="", characters=characters, file=number, row=next_row, read_bytes=read)
+                    for next_row, (_, characters, _, read) in enumerate(table.tolist(), before + 1)
                 ]
                 ids = np.split(tokens, np.cumsum(table["tokens"])[:-1])
-                pairs, first = list(zip(table["digest"].tolist(), ids, strict=True)), max(0, row - place)
-                place += count
+                pairs = list(zip(table["digest"].tolist(), ids, strict=True))
+                first = max(0, row - before)
+                before += count
                 yield group[first:], pairs[first:]
             if file.read(1):
                 raise ValueError("more follows its end")

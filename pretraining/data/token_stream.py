@@ -108,7 +108,8 @@ class TokenStream:
         shard, place = divmod(number, self._records)
         with self._opening[shard]:
             descriptor = self._open(shard)
-            # By hand, since streaming's reader opens the file by its name, which another process may remove.
+            # By hand, since streaming's reader opens the file by its name, which another process may remove: a shard
+            # begins with the number of its records and their offsets, 4 bytes each.
             begin, end = np.frombuffer(
                 os.pread(descriptor, 8, 4 * (1 + place)).ljust(8, b"\0"), "<u4"
             ).tolist()
@@ -150,14 +151,14 @@ class TokenStream:
 
     def _let_go(self) -> None:
         """Close descriptors of shards that have no name any more, whose space is not free before, and the oldest."""
-        kept = list(self._descriptors)
-        for place, number in enumerate(kept):
+        opened = list(self._descriptors)  # the oldest first
+        for place, number in enumerate(opened):
             if not self._opening[number].acquire(blocking=False):  # being read by another thread
                 continue
             try:
                 descriptor = self._descriptors.get(number)
-                old = len(kept) - place >= _OPEN
-                if descriptor is not None and (old or os.fstat(descriptor).st_nlink == 0):
+                is_old = len(opened) - place >= _OPEN
+                if descriptor is not None and (is_old or os.fstat(descriptor).st_nlink == 0):
                     os.close(self._descriptors.pop(number))
             finally:
                 self._opening[number].release()
@@ -175,8 +176,8 @@ class TokenStream:
             try:
                 with temporary_folder(private_folder(self._root) / "shard") as folder:
                     made = self._decompressed(shard, folder)
-                    for above in reversed(file.path.relative_to(self._root).parents):
-                        private_folder(self._root / above)
+                    for parent in reversed(file.path.relative_to(self._root).parents):
+                        private_folder(self._root / parent)
                     descriptor = made.open()
                     made.path.replace(file.path)
                 # Read from what was written here, even where another rank has written it, too, or removed it.
@@ -248,8 +249,8 @@ def make_shard_cache_folder(place: str = "") -> Path:
 def held(root: Path) -> dict[Path, os.stat_result]:
     """Return the shards in a cache, the one that was opened last at the end."""
     found = {}
-    for folder, inside, names in os.walk(root):
-        inside[:] = [name for name in inside if not name.startswith(".")]  # what is being made
+    for folder, subfolders, names in os.walk(root):
+        subfolders[:] = [name for name in subfolders if not name.startswith(".")]  # what is being made
         for path in (Path(folder, name) for name in names if name.endswith(".mds")):
             with contextlib.suppress(FileNotFoundError):
                 found[path] = path.stat()

@@ -191,9 +191,9 @@ def load_tokenizer(source: str, *, begin: str | None = None, end: str | None = N
         return from_tiktoken(path, begin=begin or BEGIN, end=end or END)
     if not path.exists() and not source.startswith((".", "/")) and source.count("/") == 1:
         files = read_tokenizer(_from_hub(source))
-        made = text_tokenizer(files, source, begin=begin, end=end)
+        tokenizer = text_tokenizer(files, source, begin=begin, end=end)
         # By its id, Llama 3's tokenizer is the paper's; as a start's it is a folder.
-        return made if files.begin == BEGIN else replace(made, first=files.first)
+        return tokenizer if files.begin == BEGIN else replace(tokenizer, first=files.first)
     raise UserError(
         f"{source}: no tokenizer here; give a folder with tokenizer.json, a tokenizer.json, "
         f"a tiktoken file or a Hugging Face id such as owner/name"
@@ -212,8 +212,8 @@ def llama3_special_tokens() -> list[str]:
 def from_tiktoken(path: Path, *, begin: str = BEGIN, end: str = END) -> TextTokenizer:
     """Return the tokenizer of a tiktoken file with Llama 3's split and special tokens; ids are tiktoken's."""
     ranks = read_ranks(path)
-    made = _assemble(bpe_model(ranks), llama3_special_tokens(), begin=begin, end=end)
-    return replace(made, ranks=ranks)
+    tokenizer = _assemble(bpe_model(ranks), llama3_special_tokens(), begin=begin, end=end)
+    return replace(tokenizer, ranks=ranks)
 
 
 def train_tokenizer(texts: Iterable[str], vocab_size: int) -> TextTokenizer:
@@ -244,13 +244,14 @@ def train_tokenizer(texts: Iterable[str], vocab_size: int) -> TextTokenizer:
 def _assemble(
     model: models.Model, special: Sequence[str], *, begin: str = BEGIN, end: str = END
 ) -> TextTokenizer:
+    """Return the tokenizer of a BPE model with Llama 3's split, its special tokens after the model's in this order."""
     inner = tokenizers.Tokenizer(model)
     inner.pre_tokenizer = _pre_tokenizer()
     inner.decoder = decoders.ByteLevel()
     inner.add_special_tokens(
         [tokenizers.AddedToken(text, special=True, normalized=False) for text in special]
     )
-    return _finish(inner, "the tokenizer", begin=begin, end=end, mask=MASK)
+    return _with_ids(inner, "the tokenizer", begin=begin, end=end, mask=MASK)
 
 
 def _pre_tokenizer() -> pre_tokenizers.PreTokenizer:
@@ -283,12 +284,13 @@ def text_tokenizer(
         raise UserError(f"{where}: not a tokenizer.json: {' '.join(str(error).split())[:300]}") from None
     inner.no_padding()
     inner.no_truncation()
-    return _finish(inner, where, begin=begin or files.begin, end=end or files.end, mask=files.mask.token)
+    return _with_ids(inner, where, begin=begin or files.begin, end=end or files.end, mask=files.mask.token)
 
 
-def _finish(
+def _with_ids(
     inner: tokenizers.Tokenizer, where: str, *, begin: str | None, end: str | None, mask: str
 ) -> TextTokenizer:
+    """Return the tokenizer with the ids of its special tokens, each of which it must have; in texts they are text."""
     inner.encode_special_tokens = True
     if end is None:
         raise UserError(
@@ -434,7 +436,7 @@ def tiktoken_twin(content: Mapping[str, Any], *, of_ranks: bool = False) -> tikt
         return None
     if of_ranks:
         return _twin(ranks, special)
-    # Building the whole model of the ranks to compare with would take three times as long.
+    # Building the whole model of the ranks to compare with would take three times as long; here it is an empty one.
     bare = json.loads(tokenizers.Tokenizer(models.BPE(ignore_merges=True)).to_str())["model"]
     merges = [[*pair] for pair in _merges(content["model"]["vocab"])]
     if content["model"] != {**bare, "vocab": content["model"]["vocab"], "merges": merges}:
@@ -455,6 +457,7 @@ def _are_ranks(ranks: Mapping[bytes, int]) -> bool:
 
 def overflows(text: str) -> bool:
     """Whether a text may hold half a million spaces on end, where tiktoken's regular expressions run out of stack."""
+    # A run of that many fills at least one of these blocks of half its length.
     return any(text[start : start + _SPACES].isspace() for start in range(0, len(text), _SPACES))
 
 

@@ -96,18 +96,21 @@ def read_tokenizer(path: Path) -> TokenizerFiles:
     is_folder = path.is_dir()
     file = path / TOKENIZER if is_folder else path
     content, special = read_object(file), dict[str, str]()
-    given = {name: read_object(path / name) for name in COMPANIONS if is_folder and (path / name).is_file()}
-    for fields in (given.get(_MAP, {}), given.get(_CONFIG, {})):
+    companions = {
+        name: read_object(path / name) for name in COMPANIONS if is_folder and (path / name).is_file()
+    }
+    # The surer one last: it overwrites the other.
+    for fields in (companions.get(_MAP, {}), companions.get(_CONFIG, {})):
         for key in _SPECIAL:
             token = fields.get(key)
             token = token.get("content") if isinstance(token, dict) else token
             if isinstance(token, str):
                 special[key] = token
     try:
-        begin, end = _ends(content, special, given)
+        begin, end = _ends(content, special, companions)
         mask = _name_a_mask(content, {end, special.get("pad_token")})
-        kind = given.get(_MODEL, {}).get("model_type")
-        first = () if kind in (None, *OWN_TYPES) else tuple(_template(content.get("post_processor")))
+        model_type = companions.get(_MODEL, {}).get("model_type")
+        first = () if model_type in (None, *OWN_TYPES) else tuple(_template(content.get("post_processor")))
         added = [int(item["id"]) for item in content["added_tokens"]]
         rows = 1 + max([*added, *_numbers(content["model"].get("vocab", {}))])
         if not 0 < rows <= _MOST_ROWS or min((*added, *first, 0)) < 0 or max(first, default=0) >= rows:
@@ -152,34 +155,34 @@ def write_tokenizer(
 
 
 def _ends(
-    content: Mapping[str, Any], special: Mapping[str, str], given: Mapping[str, Mapping[str, Any]]
+    content: Mapping[str, Any], special: Mapping[str, str], companions: Mapping[str, Mapping[str, Any]]
 ) -> tuple[str | None, str | None]:
     """Return what begins and what ends a text: by name, by number, or by its usual name where no file says.
 
     A number counts only for a special token: a configuration that nobody filled in has its class's, of any word.
     """
-    of_id = {int(item["id"]): item["content"] for item in content["added_tokens"] if item.get("special")}
+    added = content["added_tokens"]
+    special_by_id = {int(item["id"]): item["content"] for item in added if item.get("special")}
     vocabulary = content["model"].get("vocab", {})
     words = {word for word, *_ in vocabulary} if isinstance(vocabulary, list) else set(vocabulary)
-    words |= {item["content"] for item in content["added_tokens"]}
+    words |= {item["content"] for item in added}
 
-    def named(*names: str, number: str) -> str | None:
+    def special_token(*names: str, id_field: str) -> str | None:
         for name in names:
             if special.get(name) in words:
                 return special[name]
         for file in (GENERATION, _MODEL):
-            found = given.get(file, {}).get(number)
-            for one in found if isinstance(found, list) else [found]:
-                if isinstance(one, int) and one in of_id:
-                    return str(of_id[one])
+            value = companions.get(file, {}).get(id_field)
+            for number in value if isinstance(value, list) else [value]:
+                if isinstance(number, int) and number in special_by_id:
+                    return str(special_by_id[number])
         return None
 
-    if given:
-        return named("bos_token", "cls_token", number="bos_token_id"), named(
-            "eos_token", "sep_token", number="eos_token_id"
-        )
-    ends = [token for token in _ENDS if token in of_id.values()]
-    begins = {token for token in _ENDS.values() if token in of_id.values()}
+    if companions:
+        begin = special_token("bos_token", "cls_token", id_field="bos_token_id")
+        return begin, special_token("eos_token", "sep_token", id_field="eos_token_id")
+    ends = [token for token in _ENDS if token in special_by_id.values()]
+    begins = {token for token in _ENDS.values() if token in special_by_id.values()}
     if len(ends) != 1 or begins - {_ENDS[ends[0]]}:
         return None, None  # several may: which, nobody can tell
     return next(iter(begins), None), ends[0]
@@ -209,17 +212,15 @@ def _name_a_mask(content: dict[str, Any], taken: Set[str | None]) -> MaskToken:
     vocabulary = content["model"].get("vocab", {})
     for name in MASKS:
         if name in ids or (isinstance(vocabulary, dict) and name in vocabulary):
-            return MaskToken(
-                token=name, id=ids.get(name, vocabulary[name] if name not in ids else 0), origin="own"
-            )
+            return MaskToken(token=name, id=ids[name] if name in ids else vocabulary[name], origin="own")
     mask = SPECIAL_TOKENS.mask
     reserved = sorted((ids[name], name) for name in ids if _RESERVED.fullmatch(name) and name not in taken)
     reserved += [(ids[name], name) for name in _SEPARATORS if name in ids]
     if not reserved:
-        place = 1 + max([*ids.values(), *_numbers(vocabulary)])
-        kept = {"single_word": False, "lstrip": False, "rstrip": False, "normalized": False, "special": True}
-        added.append({"id": place, "content": mask, **kept})
-        return MaskToken(token=mask, id=place, origin="new")
+        new_id = 1 + max([*ids.values(), *_numbers(vocabulary)])
+        flags = {"single_word": False, "lstrip": False, "rstrip": False, "normalized": False, "special": True}
+        added.append({"id": new_id, "content": mask, **flags})
+        return MaskToken(token=mask, id=new_id, origin="new")
     number, old = next((item for item in reserved if item[0] == SPECIAL_TOKENS.mask_id), reserved[0])
     chosen = next(item for item in added if item["content"] == old)
     chosen["content"], chosen["special"] = mask, True
@@ -231,4 +232,5 @@ def _name_a_mask(content: dict[str, Any], taken: Set[str | None]) -> MaskToken:
 
 
 def _numbers(vocabulary: Mapping[str, int] | list[Any]) -> list[int]:
+    """Return ids of a vocabulary, the largest among them; -1 for an empty one."""
     return [len(vocabulary) - 1] if isinstance(vocabulary, list) else [*vocabulary.values(), -1]

@@ -83,28 +83,28 @@ def packed_attention(
     assert layout.cu_seqlens is not None
     lengths = list(layout.lengths or layout.cu_seqlens.diff().tolist())
     rows = (torch.split(x.transpose(0, 1), lengths, dim=1) for x in (q, k, v))
-    parts = [_one(a, b, c, left, right, scaling, softcap) for a, b, c in zip(*rows, strict=True)]
+    parts = [_in_sequence(a, b, c, left, right, scaling, softcap) for a, b, c in zip(*rows, strict=True)]
     return torch.cat(parts, dim=1).transpose(0, 1)
 
 
-def _one(
+def _in_sequence(
     q: Tensor, k: Tensor, v: Tensor, left: int, right: int, scaling: float, softcap: float | None
 ) -> Tensor:
     """Return one sequence's attention: q, k and v are (heads, L, dimension)."""
-    length, seen = q.shape[1], None
+    length, visible = q.shape[1], None
     is_causal = right == 0 and left >= length - 1 and softcap is None
     if not is_causal and min(left, right) < length - 1:
         places = torch.arange(length, device=q.device)
         ahead = places[None, :] - places[:, None]
-        seen = (ahead >= -left) & (ahead <= right)
+        visible = (ahead >= -left) & (ahead <= right)
     if softcap is None:
         out = F.scaled_dot_product_attention(
-            q[None], k[None], v[None], attn_mask=seen, is_causal=is_causal, scale=scaling
+            q[None], k[None], v[None], attn_mask=visible, is_causal=is_causal, scale=scaling
         )
         return out[0]
     scores = torch.tanh(q @ k.transpose(1, 2) * (scaling / softcap)) * softcap
-    if seen is not None:
-        scores = scores.masked_fill(~seen, -torch.inf)
+    if visible is not None:
+        scores = scores.masked_fill(~visible, -torch.inf)
     return scores.float().softmax(-1).to(v.dtype) @ v
 
 
@@ -139,8 +139,9 @@ def _reach(*, mask_function: Callable[..., Any], local_size: int | None = None, 
     del others
     middle = (local_size or 1) + 1
     places = torch.arange(2 * middle + 1)
-    seen = torch.as_tensor(mask_function(0, 0, torch.tensor(middle), places)).expand(len(places)).tolist()
-    ends = [_ALL if all(side) else side.index(False) for side in (seen[middle::-1], seen[middle:])]
+    visible = torch.as_tensor(mask_function(0, 0, torch.tensor(middle), places)).expand(len(places)).tolist()
+    # Both sides begin with the token itself, which is not counted.
+    ends = [_ALL if all(side) else side.index(False) for side in (visible[middle::-1], visible[middle:])]
     return torch.tensor([end if end == _ALL else end - 1 for end in ends]).view(1, 1, 1, 2)
 
 
@@ -167,13 +168,13 @@ class AdaptedModel(nn.Module):
         for module in inner.modules():
             if isinstance(module, nn.Dropout):
                 module.p = 0.0
-        known = inspect.signature(inner.forward).parameters
-        if "position_ids" not in known or not inner._can_set_attn_implementation():
+        parameters = inspect.signature(inner.forward).parameters
+        if "position_ids" not in parameters or not inner._can_set_attn_implementation():
             raise UserError(
                 f"{type(inner).__name__} has no door for packed sequences (position ids, transformers' "
                 "AttentionInterface), so it cannot be a start; give a model of another family"
             )
-        self._more = {"use_cache": False} if "use_cache" in known else {}
+        self._more = {"use_cache": False} if "use_cache" in parameters else {}
         tables = [
             module
             for name, module in inner.named_modules()
@@ -198,8 +199,8 @@ class AdaptedModel(nn.Module):
     def head_dim(self) -> int:
         """Dimension of one attention head."""
         config = self.config
-        own = getattr(config, "head_dim", None)
-        return int(own or config.hidden_size // config.num_attention_heads)
+        declared = getattr(config, "head_dim", None)
+        return int(declared or config.hidden_size // config.num_attention_heads)
 
     def set_attention_backend(self, backend: str) -> None:
         """Choose the backend of packed batches; where scores are bounded it is the reference, one by one."""
@@ -220,7 +221,7 @@ class AdaptedModel(nn.Module):
         positions = positions_of(batch.cu_seqlens, batch.num_tokens) + self.first_position
         token = _pass.set(layout)
         try:
-            with self._set(_NAME, causal), self._features():
+            with self._attending(_NAME, causal), self._features():
                 out = self.inner(
                     input_ids=batch.tokens[None],
                     # With a mask of ones transformers does not look for sequences in the position ids.
@@ -258,12 +259,13 @@ class AdaptedModel(nn.Module):
         self, ids: Tensor, mask: Tensor | None = None, *, is_causal: bool, attention: str = "eager"
     ) -> Tensor:
         """Return the model's own logits (B, L, V) of a padded batch, as transformers computes them."""
-        with self._set(attention, is_causal):
+        with self._attending(attention, is_causal):
             out: Tensor = self.inner(input_ids=ids, attention_mask=mask, **self._more).logits
         return out
 
     @contextlib.contextmanager
-    def _set(self, attention: str, is_causal: bool) -> Iterator[None]:
+    def _attending(self, attention: str, is_causal: bool) -> Iterator[None]:
+        """Let the model attend so, and in this direction, while the block runs."""
         config = self.config
         before = config._attn_implementation
         was_causal = config.__dict__.get("is_causal")
@@ -305,8 +307,8 @@ def _chunk_loss(
     cap: float | None,
 ) -> Tensor:
     logits = _capped(F.linear(features, weight, bias), cap).float()
-    each = F.cross_entropy(logits, labels, ignore_index=IGNORE, reduction="none")
-    return (each if factor is None else each * factor.to(each.dtype)).sum()
+    losses = F.cross_entropy(logits, labels, ignore_index=IGNORE, reduction="none")
+    return (losses if factor is None else losses * factor.to(losses.dtype)).sum()
 
 
 @torch.no_grad()
@@ -338,7 +340,7 @@ def check_packing(model: AdaptedModel, where: str) -> None:
         is_decoder = _gap(model.plain(first, is_causal=False), model.plain(first, is_causal=True)) > 1e-6
         for causal in (False, True) if is_decoder else (False,):
             packed = model.logits(model.encode(batch, is_causal=causal))
-            alone = torch.cat([model.plain(one, is_causal=causal)[0] for one in (first, second)])
+            alone = torch.cat([model.plain(row, is_causal=causal)[0] for row in (first, second)])
             if _gap(alone, packed) > _CLOSE:
                 raise UserError(
                     f"{where} cannot be trained: packed with another sequence, a sequence's logits differ from those "
@@ -356,4 +358,5 @@ def check_packing(model: AdaptedModel, where: str) -> None:
 
 
 def _gap(a: Tensor, b: Tensor) -> float:
+    """Return the largest difference, relative to the largest value of the first."""
     return float((a - b).abs().max()) / (float(a.abs().max()) + 1e-9)

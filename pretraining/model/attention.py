@@ -174,6 +174,7 @@ def dense_attention(
 # Compiled, the lengths would be constants of the graph, and every batch a new one.
 @torch.compiler.disable  # type: ignore[untyped-decorator]
 def _sdpa(q: Tensor, k: Tensor, v: Tensor, layout: AttentionLayout) -> Tensor:
+    """Attend one sequence after the other; those of one length are one call."""
     lengths, is_causal = layout.lengths, layout.is_causal
     if len(set(lengths)) == 1:
         rows = (x.reshape(len(lengths), lengths[0], *x.shape[1:]) for x in (q, k, v))

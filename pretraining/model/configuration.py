@@ -73,9 +73,9 @@ class EncoderConfig(EuroBertConfig):  # type: ignore[misc]  # transformers is un
             UserError: a value that this architecture does not have.
         """
         rope, scaling = fields.pop("rope_parameters", None), fields.pop("rope_scaling", None)
-        for given in (rope, scaling):
-            if isinstance(given, dict) and given.get("rope_type", given.get("type", "default")) != "default":
-                raise UserError(f"this encoder supports only the default rotary embedding, not {given}")
+        for field in (rope, scaling):
+            if isinstance(field, dict) and field.get("rope_type", field.get("type", "default")) != "default":
+                raise UserError(f"this encoder supports only the default rotary embedding, not {field}")
         theta = float(rope.get("rope_theta", rope_theta) if isinstance(rope, dict) else rope_theta)
         for name, only in _ONLY.items():
             if (value := fields.setdefault(name, only)) != only:
@@ -85,10 +85,10 @@ class EncoderConfig(EuroBertConfig):  # type: ignore[misc]  # transformers is un
         for name in ("bos_token_id", "eos_token_id", "pad_token_id", "mask_token_id"):
             if (fields.get(name) or 0) < 0:
                 raise UserError(f"config: {name} must be at least 0, not {fields[name]}")
-        own = {"max_position_embeddings": 2048, "classifier_pooling": "mean"}
+        defaults = {"max_position_embeddings": 2048, "classifier_pooling": "mean"}
         fields["rope_parameters"] = {"rope_type": "default", "rope_theta": theta}
         try:
-            super().__init__(**{**own, **fields}, is_causal=is_causal, mask_token=mask_token)
+            super().__init__(**{**defaults, **fields}, is_causal=is_causal, mask_token=mask_token)
         except StrictDataclassError as error:
             raise UserError(f"config: {' '.join(str(error).split())[:200]}") from None
         self.rope_theta = theta
@@ -141,12 +141,12 @@ def config_of_llama(fields: Mapping[str, Any], shape: Shape) -> EncoderConfig | 
 
 def shape_fields(shape: Shape) -> dict[str, Any]:
     """Return the fields of a configuration that a shape fixes."""
-    return {ours: getattr(shape, name) for ours, name in _OF_SHAPE.items()}
+    return {field: getattr(shape, name) for field, name in _OF_SHAPE.items()}
 
 
 def shape_of(config: EncoderConfig) -> Shape:
     """Return the shape that a configuration describes: what `flops` and the plan count with."""
-    return Shape(**{name: getattr(config, ours) for ours, name in _OF_SHAPE.items()})
+    return Shape(**{name: getattr(config, field) for field, name in _OF_SHAPE.items()})
 
 
 def native_config(config: EncoderConfig, *, dtype: str, head: bool = True) -> dict[str, Any]:

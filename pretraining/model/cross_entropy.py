@@ -75,21 +75,21 @@ def _loss_and_error(
     """
     compute = logits.dtype
     wide = logits.to(torch.float64 if compute == torch.float64 else torch.float32)
-    real = (targets != IGNORE).unsqueeze(1)
-    index = targets.unsqueeze(1).where(real, 0)
+    has_target = (targets != IGNORE).unsqueeze(1)
+    index = targets.unsqueeze(1).where(has_target, 0)
     picked = wide.gather(1, index)
     top = wide.amax(dim=1, keepdim=True)
     # exp(logits - max) gives both the softmax and the log of its sum; in place, unless the compiler sees to that.
     compiling = torch.compiler.is_compiling()
     exponentials = (wide - top).exp() if compiling else wide.sub_(top).exp_()
     norm = exponentials.sum(dim=1, keepdim=True)
-    each = (norm.log() + top - picked).where(real, 0)
-    factor = real.to(wide.dtype)
+    losses = (norm.log() + top - picked).where(has_target, 0)
+    factor = has_target.to(wide.dtype)
     if weights is not None:
-        each, factor = each * weights, factor * weights
-    total = each.sum()
+        losses, factor = losses * weights, factor * weights
+    total = losses.sum()
     if not gradient:
-        return total, norm
+        return total, norm  # any tensor: nobody reads it
     if compiling:  # the target's 1 is subtracted in the same pass, where a scatter would be another
         columns = torch.arange(wide.shape[1], device=wide.device)
         error = exponentials * (factor / norm) - factor * (columns == index)

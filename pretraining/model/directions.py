@@ -89,21 +89,21 @@ def sides(outputs: Callable[[Tensor, int], Tensor], rows: int, device: torch.dev
     """
     drawn = np.random.default_rng(0).integers(rows // 2, rows, (1, _LENGTH + 3))
     padded = torch.from_numpy(drawn).to(device)
-    other, changed = padded.clone(), padded.clone()
-    other[0, _LENGTH:] = (padded[0, _LENGTH:] + 1) % rows
-    changed[0, _LENGTH - 1] = (padded[0, _LENGTH - 1] + 1) % rows
-    read = (padded[:, :_LENGTH], changed[:, :_LENGTH], padded, changed, other)
-    alone, alone_changed, first, first_changed, second = (outputs(ids, _LENGTH)[:, :_LENGTH] for ids in read)
+    other_padding, last_changed = padded.clone(), padded.clone()
+    other_padding[0, _LENGTH:] = (padded[0, _LENGTH:] + 1) % rows
+    last_changed[0, _LENGTH - 1] = (padded[0, _LENGTH - 1] + 1) % rows
+    inputs = (padded[:, :_LENGTH], last_changed[:, :_LENGTH], padded, last_changed, other_padding)
+    alone, alone_changed, out, out_changed, out_other = (outputs(ids, _LENGTH)[:, :_LENGTH] for ids in inputs)
     scale = alone.abs().max().item() + 1e-6
 
     def gap(a: Tensor, b: Tensor, end: int = _LENGTH) -> float:
         return (a - b)[:, :end].abs().max().item() / scale
 
-    pairs = ((alone, alone_changed), (first, first_changed))
+    pairs = ((alone, alone_changed), (out, out_changed))
     return Sides(
         first=min(gap(*pair, 1) for pair in pairs),
         earlier=min(gap(*pair, _LENGTH - 1) for pair in pairs),
-        padding=max(gap(alone, first), gap(alone, second)),
+        padding=max(gap(alone, out), gap(alone, out_other)),
         outputs=alone,
     )
 
@@ -142,14 +142,14 @@ def try_out(encoder: Any) -> Trial:
     base: nn.Module = encoder.base
     was_training = encoder.training
     encoder.eval()
-    seen: dict[nn.Module, tuple[Any, Any]] = {}
+    inputs: dict[nn.Module, tuple[Any, Any]] = {}
     hooks = [
-        part.register_forward_pre_hook(_remember(seen), with_kwargs=True)
+        part.register_forward_pre_hook(_keep_first(inputs), with_kwargs=True)
         for part in base.modules()
         if part is not base and any(True for _ in part.children())
     ]
     try:
-        return _trial(encoder, seen)
+        return _trial(encoder, inputs)
     except _CallError as error:
         return Trial(fault=str(error))
     finally:
@@ -162,57 +162,58 @@ class _CallError(Exception):
     """What the code of a model's class raised."""
 
 
-def _call(part: nn.Module, *given: Any, **named: Any) -> Any:
+def _call(part: nn.Module, *args: Any, **kwargs: Any) -> Any:
     try:
-        return part(*given, **named)
+        return part(*args, **kwargs)
     except Exception as error:  # whatever the code of a model of any class may raise
         raise _CallError(f"{type(error).__name__}: {' '.join(str(error).split())[:300]}") from None
 
 
-def _remember(seen: dict[nn.Module, tuple[Any, Any]]) -> Callable[..., None]:
-    def hook(part: nn.Module, given: Any, named: Any) -> None:
-        if part not in seen:
-            seen[part] = _fresh(given), _fresh(named)
+def _keep_first(inputs: dict[nn.Module, tuple[Any, Any]]) -> Callable[..., None]:
+    def hook(part: nn.Module, args: Any, kwargs: Any) -> None:
+        if part not in inputs:
+            inputs[part] = _fresh(args), _fresh(kwargs)
 
     return hook
 
 
-def _fresh(given: Any) -> Any:
-    """Return what a part was given, with a copy of its caches, which a call fills."""
-    pairs = list(given.items()) if isinstance(given, dict) else list(enumerate(given))
-    found = {key: copy.deepcopy(one) if hasattr(one, "get_seq_length") else one for key, one in pairs}
-    return found if isinstance(given, dict) else tuple(found.values())
+def _fresh(arguments: Any) -> Any:
+    """Return arguments with a copy of those that are caches, which a call fills."""
+    pairs = list(arguments.items()) if isinstance(arguments, dict) else list(enumerate(arguments))
+    copies = {key: copy.deepcopy(item) if hasattr(item, "get_seq_length") else item for key, item in pairs}
+    return copies if isinstance(arguments, dict) else tuple(copies.values())
 
 
-def _trial(encoder: Any, seen: dict[nn.Module, tuple[Any, Any]]) -> Trial:
+def _trial(encoder: Any, inputs: dict[nn.Module, tuple[Any, Any]]) -> Trial:
+    """Try an encoder whole, whose hooks fill `inputs` meanwhile, then each part with what it was called with."""
     device = next(encoder.parameters()).device
 
     def states(ids: Tensor, length: int) -> Tensor:
-        found: Tensor = _call(encoder, ids, torch.tensor([length], device=device))
-        if found.shape[:2] != ids.shape:
-            shapes = f"{tuple(found.shape)} for {ids.shape[1]} tokens"
+        hidden: Tensor = _call(encoder, ids, torch.tensor([length], device=device))
+        if hidden.shape[:2] != ids.shape:
+            shapes = f"{tuple(hidden.shape)} for {ids.shape[1]} tokens"
             raise _CallError(f"it returned hidden states of shape {shapes}")
-        return found.float()
+        return hidden.float()
 
-    found = sides(states, int(encoder.base.get_input_embeddings().weight.shape[0]), device)
-    one_sided = [part for part, given in seen.items() if _sees(part, *given) in {(1, 0), (0, 1)}]
+    changes = sides(states, int(encoder.base.get_input_embeddings().weight.shape[0]), device)
+    one_sided = [part for part, arguments in inputs.items() if _sees(part, *arguments) in {(1, 0), (0, 1)}]
     inner = [part for part in one_sided if not any(other in one_sided for other in list(part.modules())[1:])]
     return Trial(
-        width=found.outputs.shape[-1],
-        sees_later=found.earlier > _SEEN,
+        width=changes.outputs.shape[-1],
+        sees_later=changes.earlier > _SEEN,
         one_sided=tuple(type(part).__name__ for part in inner),
-        padding=found.padding < _NEAR,
+        padding=changes.padding < _NEAR,
     )
 
 
-def _sees(part: nn.Module, given: tuple[Any, ...], named: dict[str, Any]) -> tuple[int, int] | None:
+def _sees(part: nn.Module, args: tuple[Any, ...], kwargs: dict[str, Any]) -> tuple[int, int] | None:
     """Return whether outputs depend on earlier, and on later, positions of what a part read; None for no sequence."""
-    place: int | str | None = next((number for number, one in enumerate(given) if _is_sequence(one)), None)
-    if place is None:
-        place = next((name for name, one in named.items() if _is_sequence(one)), None)
-    if place is None:
+    key: int | str | None = next((number for number, value in enumerate(args) if _is_sequence(value)), None)
+    if key is None:
+        key = next((name for name, value in kwargs.items() if _is_sequence(value)), None)
+    if key is None:
         return None
-    hidden = given[place] if isinstance(place, int) else named[place]
+    hidden = args[key] if isinstance(key, int) else kwargs[key]
     axis = 1 if hidden.shape[0] == 1 else 0
     length = hidden.shape[axis]
     early, late = 1, min(_LENGTH, length) - 2
@@ -223,24 +224,25 @@ def _sees(part: nn.Module, given: tuple[Any, ...], named: dict[str, Any]) -> tup
             noise = np.random.default_rng(changed).normal(size=hidden.shape[-1])
             spot = read[:, changed] if axis else read[changed]
             spot.copy_(torch.from_numpy(noise).to(spot) * (1 + hidden.abs().max()))
-        args = [read if number == place else one for number, one in enumerate(_fresh(given))]
-        found = _call(
-            part, *args, **{name: read if name == place else one for name, one in _fresh(named).items()}
+        out = _call(
+            part,
+            *(read if number == key else value for number, value in enumerate(_fresh(args))),
+            **{name: read if name == key else value for name, value in _fresh(kwargs).items()},
         )
-        while isinstance(found, tuple | list) and found:
-            found = found[0]
-        return found.float() if isinstance(found, Tensor) and found.shape[:2] == hidden.shape[:2] else None
+        while isinstance(out, tuple | list) and out:
+            out = out[0]
+        return out.float() if isinstance(out, Tensor) and out.shape[:2] == hidden.shape[:2] else None
 
-    first, low, high = output(None), output(early), output(late)
-    if first is None or low is None or high is None:
+    unchanged, early_changed, late_changed = output(None), output(early), output(late)
+    if unchanged is None or early_changed is None or late_changed is None:
         return None
-    limit = 1e-6 * (first.abs().max().item() + 1e-6)
+    limit = 1e-6 * (unchanged.abs().max().item() + 1e-6)
 
     def differs(other: Tensor, start: int, end: int) -> int:
-        gap = (first - other).abs()
+        gap = (unchanged - other).abs()
         return int((gap[:, start:end] if axis else gap[start:end]).max().item() > limit)
 
-    return differs(low, early + 1, late + 2), differs(high, 0, late)
+    return differs(early_changed, early + 1, late + 2), differs(late_changed, 0, late)
 
 
 def _is_sequence(value: Any) -> bool:

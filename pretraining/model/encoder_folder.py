@@ -53,7 +53,7 @@ def quiet() -> Iterator[None]:
         library.enable_progress_bar()
 
 
-def pooling_files(folder: Path, width: int, mode: str = "mean", *, longest: int | None = None) -> None:
+def write_pooling_files(folder: Path, width: int, mode: str = "mean", *, longest: int | None = None) -> None:
     """Write the parts of a sentence-transformers model: the transformer, and how its tokens become one vector.
 
     Args:
@@ -71,7 +71,7 @@ def pooling_files(folder: Path, width: int, mode: str = "mean", *, longest: int 
         "word_embedding_dimension": width,
         "embedding_dimension": width,
         "pooling_mode": mode,
-        **{f"pooling_mode_{name}": each == mode for each, name in older.items()},
+        **{f"pooling_mode_{older_name}": name == mode for name, older_name in older.items()},
         "pooling_mode_max_tokens": False,
         "pooling_mode_mean_sqrt_len_tokens": False,
         "include_prompt": True,
@@ -117,8 +117,8 @@ def write_folder(
     records = {name: sha256_bytes(text.encode()) for name, text in texts.items()}
     content: dict[str, Any] = json.loads(json.dumps({**about, "records": records}))
     if out.exists() and (not out.is_dir() or any(out.iterdir())):
-        there = check_model(out, "remove the folder or choose another") if out.is_dir() else None
-        if there is not None and {key: value for key, value in there.items() if key != FILES} == content:
+        existing = check_model(out, "remove the folder or choose another") if out.is_dir() else None
+        if existing is not None and {key: existing[key] for key in existing if key != FILES} == content:
             return out
         raise UserError(
             f"{out} exists and is not an export of this model: remove it or choose another folder"
@@ -131,12 +131,13 @@ def write_folder(
                 fields = json.loads(config.read_text("utf-8")) | {PREDICTION_SHIFT: shift}
                 write_text(config, json.dumps(fields, indent=2, sort_keys=True) + "\n")
             if width is not None:
-                pooling_files(making, width, longest=content.get("science", {}).get("max_length"))
-                vector = _tried(making, str(out))
+                write_pooling_files(making, width, longest=content.get("science", {}).get("max_length"))
+                vector = _self_test_vector(making, str(out))
                 # Five digits: how many threads compute it may change the seventh, and the manifest has its hash.
                 numbers = [float(f"{value:.5g}") for value in vector.tolist()]
                 test = {"text": _TEXT, "pooling": "mean", "vector": numbers}
                 write_text(making / SELF_TEST, json.dumps(test, indent=1) + "\n")
+            # The manifest has the hashes of what is loaded, provenance those of all files: hence this order.
             write_manifest(making / MANIFEST, content, _hashes(making))
             write_text(making / "README.md", card(content))
             for name, text in texts.items():
@@ -176,8 +177,8 @@ def check_model(folder: Path, remedy: str = "fetch or export the model again") -
 
 
 @torch.no_grad()
-def _tried(folder: Path, name: str, remedy: str = "") -> Tensor:
-    """Return the mean hidden state of the text, of a folder's model as plain transformers loads it.
+def _self_test_vector(folder: Path, name: str, remedy: str = "") -> Tensor:
+    """Return the mean hidden state of the self-test's text, of a folder's model as plain transformers loads it.
 
     Raises:
         UserError: it cannot be loaded, or does not see both sides, which the remedy is for.
@@ -225,14 +226,16 @@ def checked_encoder(folder: Path) -> list[str]:
         if (folder / name).is_file():
             read_object(folder / name)
     weight_types(folder)
-    vector = _tried(folder, str(folder), "`clm-or-mlm adapt` makes an encoder of a decoder")
+    vector = _self_test_vector(folder, str(folder), "`clm-or-mlm adapt` makes an encoder of a decoder")
     held.append("the first token sees the last, padded or not, and padding changes nothing")
     if (folder / SELF_TEST).is_file():
-        held.append(_compared(read_json(folder / SELF_TEST, "export the model again"), vector, str(folder)))
+        stored = read_json(folder / SELF_TEST, "export the model again")
+        held.append(_compare_self_test(stored, vector, str(folder)))
     return held
 
 
-def _compared(stored: Any, vector: Tensor, name: str) -> str:
+def _compare_self_test(stored: Any, vector: Tensor, name: str) -> str:
+    """Return in a sentence that a vector is the one of a self-test's file; refuse another, or another text's."""
     text, numbers = (stored.get("text"), stored.get("vector")) if isinstance(stored, dict) else (None, None)
     if not isinstance(numbers, list) or not all(isinstance(number, float) for number in numbers):
         numbers = []

@@ -89,25 +89,25 @@ def export_llama(folder: Path, out: Path) -> Path:
     Raises:
         UserError: it is another model, or a causal one.
     """
-    own = load_encoder(folder, EuroBertForMaskedLM)
-    config = own.config
+    encoder = load_encoder(folder, EuroBertForMaskedLM)
+    config = encoder.config
     if config.is_causal:
         raise UserError(f"{folder} attends causally, so it is no encoder; export a model that ends in MLM")
     names = {*shape_fields(shape_of(config)), "bos_token_id", "eos_token_id", "pad_token_id"} - {"rope_theta"}
     fields = {name: getattr(config, name) for name in names}
 
-    def made() -> Any:
+    def llama() -> Any:
         with torch.device("meta"):
             inner = LlamaForCausalLM(
                 LlamaConfig(**fields, rope_parameters=config.rope_parameters, is_causal=False)
             )
-        inner.load_state_dict(own.state_dict(), assign=True)
+        inner.load_state_dict(encoder.state_dict(), assign=True)
         return inner
 
     manifest = check_model(folder) or {"model": folder.name}
     about = {key: value for key, value in manifest.items() if key not in (FILES, "records")}
     return _write(
-        made, partial(copy_tokenizer, folder), about, out, made_from=f"{folder.name} (eurobert)", licence=""
+        llama, partial(copy_tokenizer, folder), about, out, made_from=f"{folder.name} (eurobert)", licence=""
     )
 
 
@@ -122,14 +122,15 @@ def _write(
     texts: Mapping[str, str] | None = None,
     origin: Mapping[str, Any] | None = None,
 ) -> Path:
+    """Write the model that `make` gives, of a class of transformers, as a folder with its tokenizer and card."""
     inner = make()
 
     def fill(making: Path) -> None:
         # Servers take a decoder's `*Model` for an encoder, and look for that class's names: no `model.`, no head.
-        whole = inner.base_model if is_decoder(inner.config) else inner
+        saved = inner.base_model if is_decoder(inner.config) else inner
         with quiet():
-            whole.save_pretrained(making, max_shard_size="1000GB")
-        if head := _own_head(inner, whole):
+            saved.save_pretrained(making, max_shard_size="1000GB")
+        if head := _head_outside(inner, saved):
             save_file(head, making / LM_HEAD, metadata={"format": "pt"})
         (making / "generation_config.json").unlink(missing_ok=True)
         _write_config(making, inner)
@@ -158,24 +159,25 @@ def write_merged(start: Start, finished: Path, share: float) -> Path:
         name: torch.lerp(tensor, before[name], share) if tensor.is_floating_point() else tensor
         for name, tensor in after.items()
     }
-    made_here = ("files", "records", "transformers", "start_name", "start_licence", "mask_token")
-    about = {key: value for key, value in manifest.items() if key not in made_here}
+    written_by_export = ("files", "records", "transformers", "start_name", "start_licence", "mask_token")
+    about = {key: value for key, value in manifest.items() if key not in written_by_export}
     about |= {"model": out.name, "share_of_the_start": share}
     config = read_config(finished) if start.is_own else None
     return export_trained(start, state, about, out, config=config, tokenizer_dir=finished)
 
 
-def _own_head(inner: Any, saved: nn.Module) -> dict[str, Tensor]:
+def _head_outside(inner: Any, saved: nn.Module) -> dict[str, Tensor]:
     """Return the tensors of a model that the part which is saved does not have, tied or itself."""
-    there = {tensor.data_ptr() for tensor in saved.state_dict().values()}
+    saved_storages = {tensor.data_ptr() for tensor in saved.state_dict().values()}
     return {
         name: tensor.contiguous()
         for name, tensor in inner.state_dict().items()
-        if tensor.data_ptr() not in there
+        if tensor.data_ptr() not in saved_storages
     }
 
 
 def _write_config(folder: Path, inner: nn.Module) -> None:
+    """Write the `config.json` that transformers has saved again: with the direction, and for servers older fields."""
     path = folder / "config.json"
     fields: dict[str, Any] = json.loads(path.read_text("utf-8"))
     config: Any = inner.config
@@ -196,11 +198,11 @@ def _older_rope(fields: Mapping[str, Any]) -> dict[str, Any]:
     whole, near = rope.get("full_attention", rope), rope.get("sliding_attention", {})
     names = _ROPE_OF_LAYERS.get(str(fields["model_type"]), ("rope_theta",))
     bases = zip(names, (whole, near), strict=False)
-    found = {name: part["rope_theta"] for name, part in bases if "rope_theta" in part}
+    older = {name: part["rope_theta"] for name, part in bases if "rope_theta" in part}
     # Of other families with two kinds of layers, transformers would take it for both.
     is_read = whole is rope or fields["model_type"] in ("gemma3_text", "olmo3")
     is_scaled = whole.get("rope_type", "default") != "default"
-    return found | ({"rope_scaling": whole} if is_scaled and is_read else {})
+    return older | ({"rope_scaling": whole} if is_scaled and is_read else {})
 
 
 def _write_tokenizer(folder: Path, start: Start, data: Path | None) -> None:

@@ -52,8 +52,8 @@ def data_config(start: Start, tokenizer: Mapping[str, Any], data: str) -> Encode
             them is named.
     """
     # Its ends are those of the shards: an option may have named them.
-    own = text_tokenizer(start.tokenizer, start.text, end=start.tokenizer.mask.token)
-    if own.sha256 != tokenizer["sha256"]:
+    start_tokenizer = text_tokenizer(start.tokenizer, start.text, end=start.tokenizer.mask.token)
+    if start_tokenizer.sha256 != tokenizer["sha256"]:
         raise UserError(
             f"{data} was written with another tokenizer than that of {start.text}; write shards with "
             f"`clm-or-mlm shards --tokenizer {start.text}`"
@@ -66,12 +66,13 @@ def data_config(start: Start, tokenizer: Mapping[str, Any], data: str) -> Encode
         logger.warning(
             "%s: its documents do not begin with %s, as texts do for the start; write the shards again with "
             "`clm-or-mlm shards --tokenizer %s`",
-            data, " ".join(str(own.inner.id_to_token(number)) for number in first) or "a word of the text",
+            data, " ".join(str(start_tokenizer.inner.id_to_token(number)) for number in first) or "a word of the text",
             start.folder,
         )  # fmt: skip
     rows = _grown(shape.vocab, start.tokenizer.rows)
-    plain = type(shape)(hidden=8, layers=1, heads=1, kv_heads=1, mlp=8, vocab=rows, max_length=start.longest)
-    return config_of(plain, tokenizer)
+    # Of another class its sizes are not asked for: any will do.
+    small = type(shape)(hidden=8, layers=1, heads=1, kv_heads=1, mlp=8, vocab=rows, max_length=start.longest)
+    return config_of(small, tokenizer)
 
 
 def load_start(start: Start, seed: int) -> Trained:
@@ -138,7 +139,7 @@ def network_of(start: Start, config: EncoderConfig) -> Trained:
         return EuroBertForMaskedLM(config)
     if (llama := config_of_llama(start.config, start.shape)) is not None:
         return _own_class(start, llama)
-    return AdaptedModel(_made(start))
+    return AdaptedModel(_untrained(start))
 
 
 def _class_of(start: Start) -> tuple[Any, Any]:
@@ -160,6 +161,7 @@ def _class_of(start: Start) -> tuple[Any, Any]:
 
 
 def _unloadable(start: Start, error: Exception) -> UserError:
+    """Return the error to raise where transformers does not load a start."""
     hint = ""
     if "trust_remote_code" in str(error) or "auto_map" in start.config:
         hint = "; code that comes with a model is not run: give a family that transformers has itself"
@@ -212,17 +214,17 @@ def model_of(start: Start, state: Mapping[str, Tensor]) -> Any:
         UserError: the weights are not of this class.
     """
     with torch.device("meta"):
-        inner = _made(start)
-    named = {name.removeprefix("inner."): tensor for name, tensor in state.items()}
+        inner = _untrained(start)
+    weights = {name.removeprefix("inner."): tensor for name, tensor in state.items()}
     try:
-        inner.load_state_dict(named, assign=True)
+        inner.load_state_dict(weights, assign=True)
     except RuntimeError as error:
         raise UserError(f"{start.text}: the trained weights do not fit it: {first_line(error)}") from None
     inner.tie_weights()
     return inner
 
 
-def _made(start: Start) -> Any:
+def _untrained(start: Start) -> Any:
     """Return a model of the start's class in transformers with rows for its tokenizer and any weights."""
     auto, config = _class_of(start)
     config.vocab_size = _grown(config.vocab_size, start.tokenizer.rows)
@@ -231,6 +233,7 @@ def _made(start: Start) -> Any:
 
 
 def _grown(have: int, rows: int) -> int:
+    """Return how many rows an embedding that has `have` gets where `rows` are needed."""
     return have if rows <= have else -(-rows // _MULTIPLE) * _MULTIPLE
 
 
@@ -244,9 +247,10 @@ def _grow(inner: Any, start: Start) -> None:
             inner.resize_token_embeddings(_grown(have, rows), mean_resizing=False)
     elif mask.origin != "new":
         return
-    if (added := rows - have - (mask.origin == "new")) > 0:
+    # Otherwise the new mask's id has a row already, which no token used.
+    if (lacks := rows - have - (mask.origin == "new")) > 0:
         logger.warning(
-            "%s: %d ids of its tokenizer have no row in the model; they begin at the mean", start.text, added
+            "%s: %d ids of its tokenizer have no row in the model; they begin at the mean", start.text, lacks
         )
     first = have if rows > have else mask.id
     layers = [inner.get_input_embeddings()]

@@ -154,7 +154,9 @@ class Batches(Group):
         """
         taken = sum(max(0, min(end, step) - first) for first, end in spans)
         return taken + sum(
-            count for at, count in self.skips if at <= step and any(first <= at < end for first, end in spans)
+            count
+            for skip_step, count in self.skips
+            if skip_step <= step and any(first <= skip_step < end for first, end in spans)
         )
 
 
@@ -250,8 +252,8 @@ class TrainingConfig(FileSettings):
 
     def changes(self) -> dict[str, object]:
         """Return the settings that are not the paper's, as a study file has them."""
-        usual = values_of(TrainingConfig())
-        return {key: value for key, value in values_of(self).items() if value != usual[key]}
+        paper = values_of(TrainingConfig())
+        return {key: value for key, value in values_of(self).items() if value != paper[key]}
 
     def science(self) -> dict[str, object]:
         """Return the settings that a run must keep when it resumes: all but those of logging, storage and speed, and

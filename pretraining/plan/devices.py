@@ -146,8 +146,8 @@ def device_of(name: str) -> Device | None:
     is not the card whose name it bears.
     """
     words = name.replace("-", " ").replace("/", " ").split()
-    known = [one for one in DEVICES if all(part in words for part in one.split())]
-    return DEVICES[max(known, key=len)] if known and "Laptop" not in words else None
+    matches = [device for device in DEVICES if all(part in words for part in device.split())]
+    return DEVICES[max(matches, key=len)] if matches and "Laptop" not in words else None
 
 
 def mfu(tokens_per_second: float, flops_per_token: float, device_name: str, devices: int = 1) -> float | None:
@@ -234,8 +234,8 @@ def largest_microbatch(
         most: not more than this; as many as make nothing faster when left out.
         several: whether several GPUs share the work.
     """
-    fixed, each = (training_gb(shape, tokens, several=several) for tokens in (0, length))
-    return sequences_that_fit(free_gb, length, fixed_gb=fixed, each_gb=each - fixed, most=most)
+    fixed, with_one = (training_gb(shape, tokens, several=several) for tokens in (0, length))
+    return sequences_that_fit(free_gb, length, fixed_gb=fixed, each_gb=with_one - fixed, most=most)
 
 
 def sequences_that_fit(

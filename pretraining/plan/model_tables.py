@@ -97,19 +97,20 @@ def models_of_tables(design: Design, tables: Mapping[str, object], path: Path) -
                 hint = "; a name of your own needs `stages`" if _NAME.fullmatch(name) else ""
                 raise UserError(f"{path}: {error}{hint}") from None
             continue
-        read = read_settings(_ModelTable, value, where)
+        table = read_settings(_ModelTable, value, where)
         try:
             _check_name(design, name)
-            size = _size(design, read)
-            specs = _specs(design, read)
+            size = _size(design, table)
+            specs = _specs(design, table)
         except UserError as error:
             raise UserError(f"{where}: {error}") from None
         stages = make_stages(size, specs, usual_decay=design.decay_steps)
-        models[name] = Model(name=name, size=size, stages=stages, start=read.start)
+        models[name] = Model(name=name, size=size, stages=stages, start=table.start)
     return models
 
 
 def _check_name(design: Design, name: str) -> None:
+    """Refuse a name of a table that is none, or that says something by itself: the scheme's, or another seed's."""
     if not _NAME.fullmatch(name):
         raise UserError(
             "a model's name has at most 80 letters, digits, dots, hyphens and underscores, and starts with a letter or "
@@ -130,6 +131,7 @@ def _check_name(design: Design, name: str) -> None:
 
 
 def _size(design: Design, table: _ModelTable) -> str:
+    """Return what the names of a model's stages begin with: its size, or the short name of its start."""
     if table.start:
         if table.size:
             raise UserError(
@@ -146,6 +148,7 @@ def _size(design: Design, table: _ModelTable) -> str:
 
 
 def _specs(design: Design, table: _ModelTable) -> list[StageSpec]:
+    """Return a table's stages, whose shares of steps are added up exactly and rounded where a stage ends."""
     if not 1 <= len(table.stages) <= _MOST_STAGES:
         raise UserError(
             f'stages must be a list of 1 to {_MOST_STAGES} stages such as ["clm:10k", "mlm40:32k"], not '
@@ -154,11 +157,11 @@ def _specs(design: Design, table: _ModelTable) -> list[StageSpec]:
     budget = _steps("steps", table.steps, None) if table.steps else None
     done = Fraction(0)
     specs: list[StageSpec] = []
-    for number, given in enumerate(table.stages, 1):
-        place = f"stage {number}"
+    for number, entry in enumerate(table.stages, 1):
         try:
-            stage = _stage_table(given)
-            begin, done = _rounded(done), done + _steps("steps", stage.steps, budget)
+            stage = _stage_table(entry)
+            begin = _rounded(done)
+            done += _steps("steps", stage.steps, budget)
             end = _rounded(done)
             if not begin < end < _MOST_STEPS:
                 raise UserError(f"steps={stage.steps!r:.60} must be at least 1 and below 2^31 in all")
@@ -170,7 +173,7 @@ def _specs(design: Design, table: _ModelTable) -> list[StageSpec]:
                 )
             )  # fmt: skip
         except UserError as error:
-            raise UserError(f"{place}: {error}") from None
+            raise UserError(f"stage {number}: {error}") from None
     if budget is not None and _rounded(done) != budget:
         raise UserError(
             f"its stages take {_rounded(done):,} steps together, but steps says {_rounded(budget):,}; make them equal"
@@ -178,19 +181,20 @@ def _specs(design: Design, table: _ModelTable) -> list[StageSpec]:
     return specs
 
 
-def _stage_table(given: object) -> _StageTable:
-    if isinstance(given, str):
-        train, colon, steps = given.partition(":")
+def _stage_table(entry: object) -> _StageTable:
+    """Return a stage of a model's table, which is a text such as `mlm40:32k` or a table."""
+    if isinstance(entry, str):
+        train, colon, steps = entry.partition(":")
         if not colon:
-            raise UserError(f"a stage reads OBJECTIVE:STEPS such as mlm40:32k, not {given!r:.60}")
+            raise UserError(f"a stage reads OBJECTIVE:STEPS such as mlm40:32k, not {entry!r:.60}")
         return _StageTable(train=train.strip(), steps=steps.strip())
-    if isinstance(given, dict):
-        stage = read_settings(_StageTable, given)
+    if isinstance(entry, dict):
+        stage = read_settings(_StageTable, entry)
         if len(stage.data) > 1_000 or not stage.data.isprintable():
             raise UserError(f"data must be one line of printable text, not {stage.data!r:.60}")
         return stage
     raise UserError(
-        f'a stage is a text such as "mlm40:32k" or a table with train and steps, not {given!r:.60}'
+        f'a stage is a text such as "mlm40:32k" or a table with train and steps, not {entry!r:.60}'
     )
 
 
@@ -198,13 +202,13 @@ def _decay(design: Design, text: str, length: int, *, last: bool) -> tuple[int, 
     """Return the steps of a stage's decay and its curve."""
     if text == "none" or (not text and not last):
         return 0, LINEAR
-    curve, colon, much = (text or f"{LINEAR}:{design.decay_steps}").partition(":")
+    curve, colon, steps_text = (text or f"{LINEAR}:{design.decay_steps}").partition(":")
     if curve not in DECAYS or not colon:
         raise UserError(
-            f"decay reads {' or '.join(f'{one}:STEPS' for one in DECAYS)}, such as sqrt:10 %, or none, not "
+            f"decay reads {' or '.join(f'{name}:STEPS' for name in DECAYS)}, such as sqrt:10 %, or none, not "
             f"{text!r:.60}{nearest(curve, (*DECAYS, 'none'))}"
         )
-    steps = _rounded(_steps("decay", much.strip(), Fraction(length)))
+    steps = _rounded(_steps("decay", steps_text.strip(), Fraction(length)))
     if not 1 <= steps <= length:
         said = "" if text else ", the study's decay_steps, where its table says nothing"
         raise UserError(

@@ -33,18 +33,19 @@ def _tree(plan: Plan, device: Device, price: float | None) -> str:
     names = {model.name for model in plan.models}
 
     def walk(item: PlannedStage, indent: str, last: bool, root: bool) -> None:
+        """Add the line of a stage, then those of what branches off it."""
         branch = "" if root else ("`-- " if last else "|-- ")
         steps = f"{format_steps(item.start)} to {format_steps(item.end)}"
-        made = [name for name in item.models if plan.study.model(name).stages[-1].name == item.name]
-        note = f"  = {', '.join(made)}" if made and made != [item.name] else ""
+        finished = [name for name in item.models if plan.study.model(name).stages[-1].name == item.name]
+        note = f"  = {', '.join(finished)}" if finished and finished != [item.name] else ""
         mark = " *" if item.name in names else ""
         lines.append(
             f"{indent}{branch}{item.name}{mark}  {item.trained_on.label()} {item.phase}, {steps}{note}"
         )
-        below = plan.children(item.name)
+        children = plan.children(item.name)
         deeper = indent if root else indent + ("    " if last else "|   ")
-        for place, child in enumerate(below):
-            walk(child, deeper, place == len(below) - 1, False)
+        for number, child in enumerate(children, 1):
+            walk(child, deeper, number == len(children), False)
 
     starts = {model.start for model in plan.models}
     origin = "random initialisation" if starts == {""} else " or ".join(sorted(map(_origin, starts)))
@@ -86,6 +87,7 @@ def _added(plan: Plan, device: Device, price: float | None) -> list[str]:
 
 
 def _totals(plan: Plan, device: Device, price: float | None) -> list[str]:
+    """Return what all stages take together, a line for each quantity."""
     costs, name = plan.costs(device=device), device.name
     alone = sum(model.steps for model in plan.models)
     return [
@@ -125,15 +127,16 @@ def _mfu(costs: Costs, device: Device) -> float:
 
 
 def _too_much(plan: Plan, costs: Costs, device: Device) -> str:
-    """Return what to do where the largest model does not fit on the device."""
+    """Return how many sequences a pass has, and what to do where the largest model does not fit on the device."""
     config = plan.study.config
-    taken = config.batches.pass_tokens // config.batches.max_length
-    words = f" at {counted(taken, 'sequence')} in a pass"
+    sequences = config.batches.pass_tokens // config.batches.max_length
+    words = f" at {counted(sequences, 'sequence')} in a pass"
     if device.memory_gb is None or costs.memory_gb <= device.memory_gb:
         return words
     shapes = [plan.study.shapes[item.size] for item in plan.stages]
     fits = min(
-        largest_microbatch(shape, device.memory_gb, config.batches.max_length, most=taken) for shape in shapes
+        largest_microbatch(shape, device.memory_gb, config.batches.max_length, most=sequences)
+        for shape in shapes
     )
     words += f", more than the {device.memory_gb:g} GB of one {device.name}; "
     if not fits:
@@ -166,8 +169,9 @@ def _bytes(size: float) -> str:
 def _stage(plan: Plan, item: PlannedStage, device: Device) -> dict[str, object]:
     """Return a planned stage: without the fields that no stage of the paper has, where they are not used; with what it
     adds, in other studies than the paper's."""
-    rare = {each.name for each in fields(Stage) if each.default is not MISSING} - item.extras().keys()
-    kept = {key: value for key, value in asdict(item).items() if key not in rare} | {"steps": item.steps}
+    optional = {field.name for field in fields(Stage) if field.default is not MISSING}
+    unused = optional - item.extras().keys()
+    kept = {key: value for key, value in asdict(item).items() if key not in unused} | {"steps": item.steps}
     if plan.study is PAPER_STUDY:
         return kept
     costs = plan.costs([item], device=device)
@@ -175,6 +179,7 @@ def _stage(plan: Plan, item: PlannedStage, device: Device) -> dict[str, object]:
 
 
 def _data(plan: Plan, device: Device, price: float | None) -> dict[str, object]:
+    """Return the plan as its JSON has it."""
     costs = plan.costs(device=device)
     return {
         "study": plan.study.name,

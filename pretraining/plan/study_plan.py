@@ -82,8 +82,8 @@ class Study:
             return self.design.parse(name)
         except UserError as error:
             why = str(error).partition("; did you mean")[0]
-            own = "; a model of your own study needs --study FILE" if self is PAPER_STUDY else ""
-            raise UserError(f"{why}{own}{nearest(name, [*self.models, *stages])}") from None
+            hint = "; a model of your own study needs --study FILE" if self is PAPER_STUDY else ""
+            raise UserError(f"{why}{hint}{nearest(name, [*self.models, *stages])}") from None
 
 
 PAPER_STUDY = Study(name="paper", design=PAPER_DESIGN, shapes=SHAPES, models=MODELS)
@@ -133,7 +133,7 @@ def read_study(content: Mapping[str, Any], path: Path) -> Study:
     """Return the study of a file's content; errors are those of `load_study`, and name the path."""
     file = read_settings(_File, content, str(path), base=_File())
     tables = file.models if isinstance(file.models, dict) else {name: {} for name in file.models}
-    if not file.sizes and not all(isinstance(one, dict) and one.get("start") for one in tables.values()):
+    if not file.sizes and not all(isinstance(item, dict) and item.get("start") for item in tables.values()):
         raise UserError(f"{path}: a study needs at least one [sizes.NAME] table")
     for size in file.sizes:
         if not re.fullmatch(r"[a-z0-9][a-z0-9.]{0,39}", size):
@@ -221,8 +221,9 @@ class Plan:
                 shape, predicted=share, length=length, pass_tokens=config.batches.pass_tokens,
                 compiled=config.machine.compile != "off",
             )  # fmt: skip
-            sent = network * (2 if config.batches.gradients == "bf16" else 1)
-            seconds += processes * item.steps * gradient_seconds(shape, device, processes, sent)
+            # `gradient_seconds` counts float32; bf16 sends half the bytes, as over a network twice as fast.
+            bandwidth = network * (2 if config.batches.gradients == "bf16" else 1)
+            seconds += processes * item.steps * gradient_seconds(shape, device, processes, bandwidth)
             memory = max(memory, training_gb(shape, config.batches.pass_tokens))
             checkpoint_bytes += len(item.keep) * shape.trained_parameters * (_WEIGHT_BYTES + OPTIMIZER_BYTES)
         steps = sum(item.steps for item in chosen)
@@ -296,13 +297,13 @@ class Plan:
 
 def plan_of(models: Sequence[Model], study: Study = PAPER_STUDY) -> Plan:
     """Return the work of the models, with what they share merged."""
-    first: dict[str, tuple[Model, Stage]] = {}
+    first_use: dict[str, tuple[Model, Stage]] = {}
     ends: dict[str, int] = {}
     keep: dict[str, set[int]] = {}
     users: dict[str, dict[str, None]] = {}
     for model in models:
         for stage in model.stages:
-            first.setdefault(stage.name, (model, stage))
+            first_use.setdefault(stage.name, (model, stage))
             ends[stage.name] = max(ends.get(stage.name, 0), stage.end)
             users.setdefault(stage.name, {})[model.name] = None
             keep.setdefault(stage.name, set())
@@ -318,7 +319,7 @@ def plan_of(models: Sequence[Model], study: Study = PAPER_STUDY) -> Plan:
             keep=tuple(sorted(keep[name])),
             models=tuple(users[name]),
         )
-        for name, (model, stage) in first.items()
+        for name, (model, stage) in first_use.items()
     )
     return Plan(study=study, models=tuple(models), stages=stages)
 
@@ -349,9 +350,10 @@ def targets_of(name: str, study: Study) -> Targets:
     Raises:
         UserError: neither; the nearest name is given.
     """
-    first_with = {stage.name: model for model in reversed(study.models.values()) for stage in model.stages}
-    is_model = name in study.models or name not in first_with
-    model = study.model(name, stages=first_with) if is_model else first_with[name]
+    # Reversed, so that of several models with a stage the first one is left.
+    by_stage = {stage.name: model for model in reversed(study.models.values()) for stage in model.stages}
+    is_model = name in study.models or name not in by_stage
+    model = study.model(name, stages=by_stage) if is_model else by_stage[name]
     # All of the study's models: where others leave a stage, its checkpoints stay.
     plan = plan_of(tuple({**study.models, model.name: model}.values()), study)
     if is_model:

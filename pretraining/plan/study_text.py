@@ -26,12 +26,12 @@ _HEADS, _CHANNELS, _SEQUENCES = 2, 8, 4
 def study_text(content: Mapping[str, Any]) -> str:
     """Return the TOML text of a study file's content: plain values first, then a table for each size and model."""
     lines = [f"{key} = {_value(value)}" for key, value in content.items() if not isinstance(value, Mapping)]
-    for key, table in content.items():
-        if isinstance(table, Mapping):
-            tables = {name: one for name, one in table.items() if isinstance(one, Mapping)} or {"": table}
-            for name, one in tables.items():
+    for key, content_of_key in content.items():
+        if isinstance(content_of_key, Mapping):
+            inner = {name: table for name, table in content_of_key.items() if isinstance(table, Mapping)}
+            for name, table in (inner or {"": content_of_key}).items():
                 lines += ["", f"[{key}.{json.dumps(name)}]" if name else f"[{key}]"]
-                lines += [f"{field} = {_value(value)}" for field, value in one.items()]
+                lines += [f"{field} = {_value(value)}" for field, value in table.items()]
     return "\n".join(lines) + "\n"
 
 
@@ -86,5 +86,5 @@ def divided_study(content: Mapping[str, Any], by: int) -> dict[str, Any]:
         key: fewer(value, least.get(key, 1)) if key in _WHOLE and value else value
         for key, value in content["settings"].items()
     }
-    found = {**content, "decay_steps": fewer(content["decay_steps"]), "models": models, "settings": settings}
-    return found | ({"sizes": sizes} if sizes else {})
+    divided = {"decay_steps": fewer(content["decay_steps"]), "models": models, "settings": settings}
+    return {**content, **divided} | ({"sizes": sizes} if sizes else {})

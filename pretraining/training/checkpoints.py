@@ -66,15 +66,16 @@ Tensors = Mapping[str, Mapping[str, torch.Tensor]]
 
 def tensors_of(model: torch.nn.Module, optimizer: torch.optim.Optimizer, *, copied: bool = True) -> Tensors:
     """Return the weights and the optimizer's state; without a copy, on a CPU, they are those that are trained."""
-    found: dict[str, dict[str, torch.Tensor]] = {}
+    by_file: dict[str, dict[str, torch.Tensor]] = {}
     for file, tensors in ((_MODEL, model.state_dict()), (_OPTIMIZER, optimizer_state(model, optimizer))):
-        held, places = found.setdefault(file, {}), set[int]()
+        content = by_file.setdefault(file, {})
+        storages = set[int]()
         for name, tensor in tensors.items():
-            place = tensor.untyped_storage().data_ptr()
+            storage = tensor.untyped_storage().data_ptr()
             # The format refuses two names of one storage, as tied weights are.
-            held[name] = tensor.detach().to("cpu", copy=copied or place in places).contiguous()
-            places.add(place)
-    return found
+            content[name] = tensor.detach().to("cpu", copy=copied or storage in storages).contiguous()
+            storages.add(storage)
+    return by_file
 
 
 def write(folder: Path, step: int, tensors: Tensors, state: Mapping[str, Any]) -> Checkpoint:
@@ -127,8 +128,8 @@ def load_state(checkpoint: Checkpoint) -> dict[str, Any]:
 def is_log_changed(folder: Path, up_to: int) -> bool:
     """Return whether a stage's log is no longer what its newest checkpoint at or before a step says it was."""
     try:
-        found = latest(folder, up_to)
-        record: LogRecord = {} if found is None else load_state(found).get(LOG_RECORD, {})
+        saved = latest(folder, up_to)
+        record: LogRecord = {} if saved is None else load_state(saved).get(LOG_RECORD, {})
     except UserError:  # whoever needs the checkpoint says what is wrong with it
         return False
     return bool(record) and log_record(folder / LOG, record["bytes"]) != record

@@ -96,7 +96,7 @@ class StepData(DataSpec):  # type: ignore[misc]  # composer is untyped
             get_num_tokens_in_batch=_tokens,
         )
         self._ranks, self._weighting, self._requests = ranks, weighting, requests
-        self._counts = self._rest = torch.zeros(0)
+        self._counts = self._rest = torch.zeros(0)  # of the last step: `rest` is fingerprint and requests
 
     def _weighed(self, batch: StepBatch) -> StepBatch:
         # Halves of so few bits that doubles hold their sums exactly.
@@ -164,12 +164,13 @@ def additions(config: TrainingConfig, name: str, tensorboard: Path, rank: int = 
     """
     record = config.record
     logged = bool(record.tensorboard or record.wandb)
-    made = [
+    # A logger is one of Composer's callbacks, and the trainer takes it separately.
+    callbacks = [
         part
-        for word, part in _made("callbacks", record.callbacks, Callback)
+        for word, part in _created("callbacks", record.callbacks, Callback)
         if logged or ":" in word  # a user's own may do anything
     ]
-    loggers = [part for part in made if isinstance(part, LoggerDestination)]
+    loggers = [part for part in callbacks if isinstance(part, LoggerDestination)]
     if record.tensorboard and rank == 0:
         loggers.append(TensorboardLogger(log_dir=str(tensorboard), rank_zero_only=True))
     if record.wandb:
@@ -178,11 +179,11 @@ def additions(config: TrainingConfig, name: str, tensorboard: Path, rank: int = 
         # Composer 0.32 calls it; wandb 0.31 has no such method any more.
         if not hasattr(wandb.Run, "get_url"):
             wandb.Run.get_url = lambda run: run.url
-        about = {"config": values_of(config)}
-        loggers.append(WandBLogger(project=record.wandb, name=name, init_kwargs=about))
+        init = {"config": values_of(config)}
+        loggers.append(WandBLogger(project=record.wandb, name=name, init_kwargs=init))
     return {
-        "callbacks": [part for part in made if not isinstance(part, LoggerDestination)],
-        "algorithms": [part for _, part in _made("algorithms", record.algorithms, Algorithm)],
+        "callbacks": [part for part in callbacks if not isinstance(part, LoggerDestination)],
+        "algorithms": [part for _, part in _created("algorithms", record.algorithms, Algorithm)],
         "loggers": loggers,
     }
 
@@ -209,21 +210,21 @@ def quiet_libraries() -> Iterator[None]:
             ) from None
 
 
-def _made(setting: str, words: str, kind: type) -> list[tuple[str, Any]]:
-    """Return an object of each class that a setting names, with its name."""
-    made = []
-    if ":" in words and (here := str(Path.cwd())) not in sys.path:
+def _created(setting: str, words: str, kind: type) -> list[tuple[str, Any]]:
+    """Return the name of each class that a setting names, and an object of it, which is made without arguments."""
+    created = []
+    if ":" in words and (folder := str(Path.cwd())) not in sys.path:
         # An installed command's path begins with its own folder, not with the user's.
-        sys.path.append(here)
+        sys.path.append(folder)
     for word in filter(None, (word.strip() for word in words.split(","))):
         try:
             item: Any = pkgutil.resolve_name(word if ":" in word else f"composer.{setting}:{word}")
             if not (isinstance(item, type) and issubclass(item, kind)):
                 raise TypeError(f"it is not a subclass of Composer's {kind.__name__}")
-            made.append((word, item()))
+            created.append((word, item()))
         except (ImportError, AttributeError, TypeError, ValueError) as error:
             raise UserError(
                 f"{setting}: {word} cannot be created: {error}; give a class of composer.{setting} that needs no "
                 "arguments, or your own as MODULE:CLASS, with its module in this folder or on PYTHONPATH"
             ) from None
-    return made
+    return created

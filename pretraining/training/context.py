@@ -41,7 +41,7 @@ class TrainingContext:
     stop_file: Path | None = None
 
     def __post_init__(self) -> None:
-        """Open the data.
+        """Open the data, of which the model's configuration follows, and settle precision and microbatch.
 
         Raises:
             UserError: the data does not fit the model or the settings, or the batch the number of processes.
@@ -71,9 +71,9 @@ class TrainingContext:
             batches = replace(config.batches, microbatch=self._microbatch())
             self.config = config = replace(config, batches=batches)
         self.data = Data(self.data_folder, config, self.model_config, remote)
-        chains = [self.plan.ancestry(stage) for stage, _ in self.targets.stages]
-        others = dict.fromkeys(stage.data for chain in chains for stage in chain if stage.data)
-        self._others = {location: self._stage_data(location) for location in others}
+        ancestries = [self.plan.ancestry(stage) for stage, _ in self.targets.stages]
+        locations = dict.fromkeys(stage.data for stages in ancestries for stage in stages if stage.data)
+        self._data_at = {location: self._stage_data(location) for location in locations}
         if config.batches.global_batch < self.ranks.world:
             raise UserError(
                 f"global_batch={config.batches.global_batch} leaves some of {self.ranks.world} processes without a "
@@ -91,8 +91,8 @@ class TrainingContext:
         if start is None or (is_our_class(start) and config.machine.compile != "off"):
             fits = largest_microbatch(self.shape, free, length, several=several)
         else:
-            fixed, each = measured_gb(start, self.model_config, config, ranks.device, several=several)
-            fits = sequences_that_fit(free, length, fixed_gb=fixed, each_gb=each)
+            fixed_gb, each_gb = measured_gb(start, self.model_config, config, ranks.device, several=several)
+            fits = sequences_that_fit(free, length, fixed_gb=fixed_gb, each_gb=each_gb)
         return max(1, int(min(ranks.each(fits))))
 
     def _stage_data(self, location: str) -> Data:
@@ -107,7 +107,7 @@ class TrainingContext:
 
     def data_of(self, stage: PlannedStage) -> Data:
         """Return the data that a stage is trained on: those of the command, or its own."""
-        return self._others[stage.data] if stage.data else self.data
+        return self._data_at[stage.data] if stage.data else self.data
 
     def folder(self, stage: str) -> Path:
         """Return the folder of a stage's checkpoints and log."""
@@ -122,8 +122,9 @@ class TrainingContext:
             "shape": asdict(self.shape),
             "science": self.config.science(),
             "stages": [
+                # The shards' hash counts, not where they are.
                 item
-                | ({"data": self._others[str(item["data"])].manifest["sha256"]} if "data" in item else {})
+                | ({"data": self._data_at[str(item["data"])].manifest["sha256"]} if "data" in item else {})
                 for item in self.plan.lineage(stage)
             ],
             **({} if self.start is None else {"start": self.start.identity}),
@@ -147,14 +148,15 @@ class TrainingContext:
         if (earlier := theirs["interventions"]) and not earlier.get("peak_lr_from"):
             # Of version 1, which could change the peak rate from a step on; here it was not.
             theirs["interventions"] = {"skip": earlier.get("skip")}
-        found = difference(theirs, mine)
-        if found is None:
+        differs = difference(theirs, mine)
+        if differs is None:
             return
-        part, _, key = found[0].partition(".")
-        recorded, ours = map(_stages, found[1:]) if part == "stages" else found[1:]
+        field, *values = differs
+        part, _, key = field.partition(".")
+        recorded, ours = map(_stages_text, values) if part == "stages" else values
         raise UserError(
             f"{where} was trained with {key or part}={recorded!r:.200}, not {ours!r:.200}; "
-            f"{_REMEDIES.get(found[0]) or _REMEDIES.get(part, 'restore that value')} or choose another --out"
+            f"{_REMEDIES.get(field) or _REMEDIES.get(part, 'restore that value')} or choose another --out"
         )
 
     def start_of(self, stage: PlannedStage, target: int) -> checkpoints.Checkpoint | None:
@@ -164,9 +166,10 @@ class TrainingContext:
             UserError: the stage's parent has no checkpoint at the step where it branches off, or the checkpoint is
                 of what was trained otherwise.
         """
-        start, of = checkpoints.latest(self.folder(stage.name), target), stage
+        start = checkpoints.latest(self.folder(stage.name), target)
+        saved_in = stage
         if start is None and stage.parent is not None:
-            of = self.plan.stage(stage.parent)
+            saved_in = self.plan.stage(stage.parent)
             start = checkpoints.latest(self.folder(stage.parent), stage.start)
             if start is None or start.step != stage.start:
                 raise UserError(
@@ -175,7 +178,7 @@ class TrainingContext:
                     f"first run `train {stage.parent}`"
                 )
         if start is not None:
-            self.check(checkpoints.load_state(start), of, start.step, str(start.path))
+            self.check(checkpoints.load_state(start), saved_in, start.step, str(start.path))
         return start
 
     def is_done(self, stage: PlannedStage, target: int) -> bool:
@@ -191,7 +194,8 @@ class TrainingContext:
         return True
 
 
-def _stages(stages: list[dict[str, Any]] | None) -> str:
+def _stages_text(stages: list[dict[str, Any]] | None) -> str:
+    """Return what a description has of the stages, for a sentence."""
     return ", then ".join(
         f"{item.get('name')} from step {item.get('start')}"
         + ("" if item.get("end") is None else f" to {item.get('end')}")

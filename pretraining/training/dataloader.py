@@ -156,12 +156,12 @@ class Data:
         microbatches, tokens, fingerprint = [], 0, 0
         for places in shares[rank]:
             packed, of_sample = self._pack(self._train, samples[places], epoch)
-            made = self._prepare(packed, objective, ratio, MLM_STREAM)
-            made = made.grouped(torch.from_numpy(groups[places][of_sample]))
-            microbatches.append(made)
-            counts += made.counts(len(counts))
+            microbatch = self._prepare(packed, objective, ratio, MLM_STREAM)
+            microbatch = microbatch.grouped(torch.from_numpy(groups[places][of_sample]))
+            microbatches.append(microbatch)
+            counts += microbatch.counts(len(counts))
             tokens += packed.num_tokens
-            fingerprint += _fingerprint(packed, made)
+            fingerprint += _fingerprint(packed, microbatch)
         return StepBatch(
             step=step,
             microbatches=microbatches,
@@ -193,9 +193,10 @@ class Data:
         return thread
 
     def _open(self, starts: Sequence[int], stops: Sequence[int]) -> None:
-        for first, last in zip(starts, stops, strict=True):
-            (begin, _), (_, end) = ([int(x[0]) for x in self._cut.spans([at])] for at in (first, last - 1))
-            for place in range(begin, end, _STRIDE):
+        """Open the shards that hold the samples [start, stop) of each stretch, by a look at some of their tokens."""
+        for start, stop in zip(starts, stops, strict=True):
+            begins, ends = self._cut.spans([start, stop - 1])
+            for place in range(int(begins[0]), int(ends[1]), _STRIDE):
                 try:
                     self._train.read(place, place + 1)
                 except (UserError, OSError) as error:  # the step that needs the shard says it again
@@ -228,22 +229,24 @@ class Data:
                     f"{stream.folder}: near token {start} there is an id that the tokenizer does not have; "
                     f"write the shards again"
                 )
-        ids, of_sample = [start for start, _ in spans], list(range(len(spans)))
+        ids, of_sample = starts.tolist(), list(range(len(spans)))
         if self._config.batches.attention == "document":
-            end = self.manifest["tokenizer"]["eos_id"]
-            parts = [
-                (start + part.start, tokens[part], number)
-                for number, (start, tokens) in enumerate(zip(ids, sequences, strict=True))
-                for part in split_documents(tokens, end)
+            eos_id = self.manifest["tokenizer"]["eos_id"]
+            # Each document is a sequence: its id, its tokens, and the place of the sample that it is a part of.
+            documents = [
+                (start + part.start, tokens[part], place)
+                for place, (start, tokens) in enumerate(zip(ids, sequences, strict=True))
+                for part in split_documents(tokens, eos_id)
             ]
-            ids, sequences = [place for place, _, _ in parts], [tokens for _, tokens, _ in parts]
-            of_sample = [number for _, _, number in parts]
+            ids, sequences = [start for start, _, _ in documents], [tokens for _, tokens, _ in documents]
+            of_sample = [place for _, _, place in documents]
         packed = PackedBatch.of(sequences, ids, epoch=epoch, max_length=self._config.batches.max_length)
         return packed, np.array(of_sample, np.int64)
 
     def _prepare(
         self, packed: PackedBatch, objective: str, ratio: float | None, stream: int
     ) -> ObjectiveBatch:
+        """Return the batch for an objective; `stream` keys its masks: those of training, or of validation."""
         rule = None
         if ratio is not None:
             seed = self._config.seed
@@ -278,14 +281,15 @@ class StageBatches:
         """
         self._data, self._stage, self._config, self._ranks = data, stage, config.batches, ranks
         self._spans, self._is_padded = spans, is_padded
-        here = ranks.local_rank, ranks.local_world
-        self._opened = (ranks.rank, ranks.world) if ranks.share(data.cache) else here
+        # The processes that see one cache open its shards together: all, or those of this machine.
+        on_machine = ranks.local_rank, ranks.local_world
+        self._opener = (ranks.rank, ranks.world) if ranks.share(data.cache) else on_machine
 
     def of_step(self, step: int) -> StepBatch:
         """Return this rank's share of the update that `step` (counted from 0) makes."""
         data, stage, ranks = self._data, self._stage, self._ranks
         number = self._config.number(step, self._spans)
-        data.open_ahead(number, *self._opened)
+        data.open_ahead(number, *self._opener)
         ratio = stage.ratio_at(step)
         batch = data.step(number, stage.objective, ratio, rank=ranks.rank, world=ranks.world)
         return replace(batch, step=step, microbatches=[self._shaped(part) for part in batch.microbatches])
@@ -300,13 +304,13 @@ class StageBatches:
 
     def announce_epochs(self, first: int, end: int) -> None:
         """Say at which of the steps [first, end) the next epoch begins, and in which they end."""
-        each = self._data.order.steps_per_epoch
-        epochs = [self._config.number(step, self._spans) // each + 1 for step in range(first, end)]
+        length = self._data.order.steps_per_epoch
+        epochs = [self._config.number(step, self._spans) // length + 1 for step in range(first, end)]
         later = [(step, epoch) for step, epoch in enumerate(epochs, first) if epoch > epochs[0]]
         if later:
             logger.warning(
                 "%s: the shards last for %s steps; at step %d epoch %d begins, and the stage ends in epoch %d",
-                self._stage.name, f"{each:,}", *later[0], epochs[-1],
+                self._stage.name, f"{length:,}", *later[0], epochs[-1],
             )  # fmt: skip
 
     def _shaped(self, part: ObjectiveBatch) -> ObjectiveBatch:
@@ -327,9 +331,11 @@ def prefetched(load: Callable[[int], StepBatch], start: int, end: int) -> Genera
             pool.shutdown(cancel_futures=True)
 
 
-def _fingerprint(packed: PackedBatch, made: ObjectiveBatch) -> int:
-    tokens, inputs = packed.tokens.numpy(), made.inputs.tokens.numpy()
-    bounds, total = packed.cu_seqlens.tolist(), 0
+def _fingerprint(packed: PackedBatch, prepared: ObjectiveBatch) -> int:
+    """Return the sum of one hash per sequence (`StepBatch.fingerprint`), not yet modulo 2^64."""
+    tokens, inputs = packed.tokens.numpy(), prepared.inputs.tokens.numpy()
+    bounds = packed.cu_seqlens.tolist()
+    total = 0
     for number, sample in enumerate(packed.sample_ids.tolist()):
         part = slice(bounds[number], bounds[number + 1])
         digest = hashlib.blake2b(np.array([sample, packed.epoch], "<i8").tobytes(), digest_size=8)

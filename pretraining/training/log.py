@@ -69,7 +69,8 @@ class LogWriter:
             known: what the checkpoint of that step says of the log.
         """
         path.parent.mkdir(parents=True, exist_ok=True)
-        self._log, self._timings = (_opened(place, step) for place in (path, path.with_name(TIMINGS)))
+        self._log, self._timings = (_open_and_cut(file, step) for file in (path, path.with_name(TIMINGS)))
+        # Where the rows are others by now, later checkpoints keep the old record, so that the difference is found.
         self._changed = known if known and log_record(path, known["bytes"]) != known else None
         self._size, self._digest = path.stat().st_size, hashlib.sha256(path.read_bytes())
         sync_folder(path.parent)
@@ -167,7 +168,8 @@ def write_log(path: Path, rows: Iterable[Mapping[str, Any]]) -> None:
     write_text(path, log_text(rows))
 
 
-def _opened(path: Path, step: int | None) -> TextIO:
+def _open_and_cut(path: Path, step: int | None) -> TextIO:
+    """Open a log to append to, after cutting off the rows after a step (None: no row) and an unfinished last line."""
     if path.is_file():
         with path.open("r+b") as file:
             end = 0
@@ -195,6 +197,7 @@ def _append(file: TextIO, row: Mapping[str, Any]) -> bytes:
 
 
 def _row(line: bytes) -> dict[str, Any]:
+    """Return the row that a line is, or raise `BadJsonError`, which says why it is none."""
     if len(line) > _LONGEST:
         raise BadJsonError(f"it has more than {_LONGEST:,} bytes")
     row: Any = strict_json(line, finite=False)

@@ -90,7 +90,7 @@ def load_optimizer_state(
     """
     if isinstance(optimizer, ZeroRedundancyOptimizer):
         optimizer = optimizer.optim
-    own = {parameter for group in optimizer.param_groups for parameter in group["params"]}
+    updated_here = {parameter for group in optimizer.param_groups for parameter in group["params"]}
     # A fused optimizer counts its steps on the parameters' device, the others on the CPU.
     fused = any(group["fused"] for group in optimizer.param_groups)
     for name, parameter in model.named_parameters():
@@ -98,7 +98,7 @@ def load_optimizer_state(
             step, *moments = (state[f"{what}.{name}"] for what in _STATE)
             if any(moment.shape != parameter.shape for moment in moments):
                 raise ValueError(f"the moments of {name} have a different shape")
-            if parameter not in own:
+            if parameter not in updated_here:
                 continue
             device = parameter.device if fused else "cpu"
             values = (step.reshape(()).to(device), *(moment.to(parameter.device) for moment in moments))
@@ -150,7 +150,7 @@ def stage_schedule(model: Model, stage: Stage, settings: Optimizer) -> WSD:
     A second stage or a decay that continues an undecayed trunk stays on the trunk's plateau; only what follows
     a decayed checkpoint is warmed up again, over the settings' `rewarm_steps` (the paper does not say how).
     """
-    ends = [item.end for item in model.stages if item.phase == "decay" and item.end <= stage.start]
+    decay_ends = [item.end for item in model.stages if item.phase == "decay" and item.end <= stage.start]
     decays = stage.phase == "decay"
     return WSD(
         warmup_steps=settings.warmup_steps,
@@ -158,6 +158,6 @@ def stage_schedule(model: Model, stage: Stage, settings: Optimizer) -> WSD:
         decay_steps=stage.steps if decays else 0,
         is_paper=not model.start,
         curve=stage.curve,
-        rewarm_start=max(ends, default=None),
-        rewarm_steps=settings.rewarm_steps if ends else 0,
+        rewarm_start=max(decay_ends, default=None),
+        rewarm_steps=settings.rewarm_steps if decay_ends else 0,
     )

@@ -37,18 +37,18 @@ def measured_gb(
     model.set_attention_backend(
         resolve_backend(config.machine.backend, device, torch.bfloat16, head_dim).name
     )
-    parameters = sum(each.numel() for each in model.parameters())
+    parameters = sum(tensor.numel() for tensor in model.parameters())
     rule = MaskRule.of(model_config, ratio=_RATIO, seed=0, stream=MLM_STREAM)
-    length, peaks = config.batches.max_length, []
+    length, peaks_gb = config.batches.max_length, []
     # The first pass makes the gradients, which the others find; two sequences more then show what one takes.
     for count in (1, 1, 3):
         packed = PackedBatch.of([np.arange(length) % model_config.vocab_size] * count, max_length=length)
         torch.cuda.reset_peak_memory_stats(device)
         with torch.autocast(device.type, torch.bfloat16):
             loss_sum(model, prepare(packed, "mlm", rule).to(device)).mean.backward()  # type: ignore[no-untyped-call]
-        peaks.append(torch.cuda.max_memory_allocated(device) / 1e9)
+        peaks_gb.append(torch.cuda.max_memory_allocated(device) / 1e9)
     del model
     torch.cuda.empty_cache()
-    each = (peaks[2] - peaks[1]) / 2
-    fixed = parameters * (_STATE_BYTES + _REDUCED_BYTES * several) / 1e9
-    return peaks[1] - each + fixed, each
+    sequence_gb = (peaks_gb[2] - peaks_gb[1]) / 2
+    optimizer_gb = parameters * (_STATE_BYTES + _REDUCED_BYTES * several) / 1e9
+    return peaks_gb[1] - sequence_gb + optimizer_gb, sequence_gb

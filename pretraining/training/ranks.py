@@ -88,14 +88,15 @@ class Ranks:
         """Return whether the processes of all machines see one folder; it must exist."""
         if self.local_world == self.world:
             return True
+        # A name that nobody else has: the first process draws it, and the sum brings it to the others.
         number = self.total(secrets.randbelow(2**40) if self.rank == 0 else 0)[0]
         mark = folder / f".shared-{number:.0f}"
         if self.rank == 0:
             mark.touch()
         self.barrier()
-        seen = self.total(mark.exists())[0]
+        finders = self.total(mark.exists())[0]
         mark.unlink(missing_ok=True)
-        return seen == self.world
+        return finders == self.world
 
     def sum(self, tensor: Tensor) -> Tensor:
         """Return a CPU tensor's sum over the processes, on the device and without waiting for it."""

@@ -132,6 +132,7 @@ class StageTraining(Callback):  # type: ignore[misc]  # composer is untyped
     """One stage being trained; Composer calls it around every update."""
 
     data: StepData
+    """Made by `run`, as `speed` by `_fit`: both begin with the first update."""
     speed: Speed
 
     def __init__(self, context: TrainingContext, stage: PlannedStage, target: int) -> None:
@@ -166,8 +167,10 @@ class StageTraining(Callback):  # type: ignore[misc]  # composer is untyped
         )  # fmt: skip
         self.folder = context.folder(stage.name)
         if is_first:
-            known = state.get(checkpoints.LOG_RECORD) if start and start.path.parent == self.folder else None
-            self.log = LogWriter(self.folder / LOG, self._log_until(start), known)
+            # The checkpoint of a parent, where the stage begins, speaks of the parent's log.
+            is_own = start is not None and start.path.parent == self.folder
+            recorded = state.get(checkpoints.LOG_RECORD) if is_own else None
+            self.log = LogWriter(self.folder / LOG, self._log_until(start), recorded)
             # A CPU would hold weights and moments twice, and has no time to win.
             self.writer = checkpoints.CheckpointWriter(
                 self.folder, self.log.sync, background=ranks.device.type == "cuda"
@@ -212,7 +215,7 @@ class StageTraining(Callback):  # type: ignore[misc]  # composer is untyped
                 raise KeyboardInterrupt
         except (KeyboardInterrupt, SystemExit) as ended:  # Composer makes the second of the first
             if getattr(ended, "code", None) == AGAIN:
-                raise
+                raise  # `_fit` has said why
             self._say_what_is_saved()
             raise KeyboardInterrupt from None
         finally:
@@ -306,7 +309,8 @@ class StageTraining(Callback):  # type: ignore[misc]  # composer is untyped
         """Log an update, and validate when it is time."""
         done, config = self.done, self.context.config.record
         # Composer's clock has counted this update, so that the first one ends as step 1.
-        before, done.step, done.tokens = done.tokens, int(state.timestamp.batch), int(state.timestamp.token)
+        tokens_before, done.tokens = done.tokens, int(state.timestamp.token)
+        done.step = int(state.timestamp.batch)
         loss, norm = float(state.total_loss_dict["loss/train/total"]), float(done.norm)
         if not (math.isfinite(loss) and math.isfinite(norm)):
             raise DivergedError(
@@ -320,10 +324,10 @@ class StageTraining(Callback):  # type: ignore[misc]  # composer is untyped
             )
         self.watchdog.mark(done.step, 0)
         self.own_time.count()
-        self.speed.count(done.tokens - before)
+        self.speed.count(done.tokens - tokens_before)
         if self.context.start is not None and done.step == self.first + _FIRST_STEPS:
             self._say_how_long()
-        predicted, fingerprint, (_, _, comparing) = self.data.sums()
+        predicted, fingerprint, (_, _, comparing) = self.data.sums()  # the requests as `run` lists them
         row: LogRow = {
             "loss": loss, "lr": done.rate, "grad_norm": norm, "predicted": predicted, "batch": f"{fingerprint:016x}",
         }  # fmt: skip
@@ -366,8 +370,8 @@ class StageTraining(Callback):  # type: ignore[misc]  # composer is untyped
             state.stop_training()
 
     def _lasting(self) -> bool:
-        """Return whether this step stays: where other stages branch off, too, so that the log does not depend on
-        which model was trained first."""
+        """Return whether this step gets a validation and a checkpoint that stays: the target, and where other stages
+        branch off, so that the log does not depend on which model was trained first."""
         return self.done.step == self.target or self.done.step in self.stage.keep
 
     def _log_until(self, start: checkpoints.Checkpoint | None) -> int | None:
@@ -375,6 +379,7 @@ class StageTraining(Callback):  # type: ignore[misc]  # composer is untyped
         saved = checkpoints.checkpoint_steps(self.folder)
         if not saved:
             return -1
+        # The rows after an older checkpoint belong to the newer ones, which stay.
         return saved[-1].step if saved[-1] == start else None
 
     def _measured(self, comparing: bool) -> LogRow:
@@ -385,7 +390,7 @@ class StageTraining(Callback):  # type: ignore[misc]  # composer is untyped
             length=self.context.config.sequences.attended_length,
             predicted=self.stage.predicted_share,
         )
-        used = mfu(speed, flops, ranks.device_name, ranks.world)
+        utilisation = mfu(speed, flops, ranks.device_name, ranks.world)
         measured: LogRow = {
             "tokens_per_second": speed,
             "memory_gb": ranks.peak_memory(),
@@ -393,9 +398,9 @@ class StageTraining(Callback):  # type: ignore[misc]  # composer is untyped
             "processes": ranks.world,
         }
         if comparing:
-            both = self.own_time.by_rank(self.stage.name, self.done.step)
-            measured |= zip(("seconds_by_rank", "waits_by_rank"), both, strict=True)
-        return measured if used is None else measured | {"mfu": used}
+            seconds, waits = self.own_time.by_rank(self.stage.name, self.done.step)
+            measured |= {"seconds_by_rank": seconds, "waits_by_rank": waits}
+        return measured if utilisation is None else measured | {"mfu": utilisation}
 
     def _save(self) -> None:
         """Have the checkpoint written, on a GPU while training continues, and those no longer needed removed."""
@@ -424,6 +429,7 @@ class StageTraining(Callback):  # type: ignore[misc]  # composer is untyped
             )
 
     def _say_what_is_saved(self) -> None:
+        """Warn of an interruption: from which step the same command resumes; the first rank alone."""
         if self.writer is None:
             return
         self.writer.finish()
@@ -440,7 +446,7 @@ class StageTraining(Callback):  # type: ignore[misc]  # composer is untyped
         if self.stage.parent is None:
             return True
         parent = self.context.plan.stage(self.stage.parent)
-        before, now = ((of.objective, of.lasting_ratio, of.data) for of in (parent, self.stage))
+        before, now = ((stage.objective, stage.lasting_ratio, stage.data) for stage in (parent, self.stage))
         return before != now
 
     def _validate(self) -> float:
@@ -460,6 +466,7 @@ class StageTraining(Callback):  # type: ignore[misc]  # composer is untyped
         return loss
 
     def _write(self, split: str, row: LogRow) -> None:
+        """Write a row of the log, with what each has of its stage; the first rank alone."""
         if self.log is not None:
             stage, step = self.stage, self.done.step
             ratio = stage.ratio_at(step - 1) if split == "train" else stage.lasting_ratio
@@ -477,8 +484,8 @@ def build_model(context: TrainingContext, *, is_seeded: bool) -> tuple[Trained, 
     config, device = context.config, context.ranks.device
     model: Trained
     if context.start is not None:
-        start, own = context.start, context.model_config
-        model = (load_start(start, config.seed) if is_seeded else network_of(start, own)).train()
+        start, shape = context.start, context.model_config
+        model = (load_start(start, config.seed) if is_seeded else network_of(start, shape)).train()
     else:
         model = EuroBertForMaskedLM(context.model_config)
         if is_seeded:

@@ -94,7 +94,7 @@ def train(
     )
     config = config or targets.plan.study.config
     config = replace(config, seed=config.seed + model.seed)
-    # Later than the watchdog, whose sentence says more.
+    # Seconds: twice the minutes of the watchdog, whose sentence says more.
     ranks = Ranks.here(timeout=120 * config.machine.timeout_minutes)
     if ranks.rank:
         # Only the first process logs.
@@ -102,41 +102,44 @@ def train(
     context = TrainingContext(
         targets=targets, config=config, source=data, out=out, ranks=ranks, stop_file=stop_file
     )
-    finished, last = out / "models" / model.name, targets.stages[-1][0]
+    model_folder = out / "models" / model.name
+    last = targets.stages[-1][0]
     if targets.is_model and start is not None and not start.is_own and OBJECTIVES[last.objective].is_causal:
         raise UserError(
             f"{model.name} ends in {last.objective}, but its start is exported as an encoder; end with MLM"
         )
-    if targets.is_model and _is_finished(context, *targets.stages[-1], finished):
-        logger.info("%s: nothing to do; the model is complete", finished)
+    if targets.is_model and _is_finished(context, *targets.stages[-1], model_folder):
+        logger.info("%s: nothing to do; the model is complete", model_folder)
         return True
     for stage, target in targets.stages:
         if not _train_stage(context, stage, target):
             return False
     if targets.is_model and ranks.rank == 0:
-        _export(context, model.name, [stage for stage, _ in targets.stages], model.steps, finished)
+        _export(context, model.name, [stage for stage, _ in targets.stages], model.steps, model_folder)
     ranks.barrier()
     return True
 
 
-def _is_finished(context: TrainingContext, last: PlannedStage, step: int, finished: Path) -> bool:
+def _is_finished(context: TrainingContext, last: PlannedStage, step: int, model_folder: Path) -> bool:
     """Return whether a model is there, complete, undamaged and made from what this call would make it from.
 
     Raises:
         UserError: it is there and damaged, or made from something else.
     """
     remedy = "remove its folder and run the same command to write it again from its last checkpoint"
-    manifest = check_model(finished, remedy)
+    manifest = check_model(model_folder, remedy)
     if manifest is None:
-        if (finished / MANIFEST).is_file():
-            raise UserError(f"{finished / MANIFEST} has no seal, so an earlier version wrote it; {remedy}")
+        if (model_folder / MANIFEST).is_file():
+            raise UserError(
+                f"{model_folder / MANIFEST} has no seal, so an earlier version wrote it; {remedy}"
+            )
         return False
-    context.check(manifest, last, step, str(finished))
-    if not (finished / LOG).is_file():
-        return False
-    if sha256_file(finished / LOG) != manifest.get("records", {}).get(LOG):
+    context.check(manifest, last, step, str(model_folder))
+    if not (model_folder / LOG).is_file():
+        return False  # `_export` writes it again
+    if sha256_file(model_folder / LOG) != manifest.get("records", {}).get(LOG):
         raise UserError(
-            f"{finished / LOG} is damaged (SHA-256); remove it and run the same command to write it again"
+            f"{model_folder / LOG} is damaged (SHA-256); remove it and run the same command to write it again"
         )
     return True
 
@@ -159,14 +162,15 @@ def export_checkpoint(checkpoint: Path, data: Path | str, out: Path, *, start: S
         raise UserError(
             f"{checkpoint} was trained with a different tokenizer from the one in {data}; use its original --data"
         )
-    given, recorded = None if start is None else start.identity, state.get("start")
-    if (given or {}).get("weights") != (recorded or {}).get("weights"):
+    given_start = None if start is None else start.identity
+    recorded_start = state.get("start")
+    if (given_start or {}).get("weights") != (recorded_start or {}).get("weights"):
         what = "was trained from another model" if start is None else f"was not trained from {start.text}"
         raise UserError(
             f"{checkpoint} {what}: give that to `clm-or-mlm pretraining export {checkpoint} --start MODEL` (its hashes "
             "are in state.json)"
         )
-    if start is not None and given != recorded:
+    if start is not None and given_start != recorded_start:
         data_config(start, shards["tokenizer"], str(data))  # refuses other ids
         logger.warning(
             "%s has the weights that %s was trained from, but its tokenizer's files have changed since; the export "
@@ -223,26 +227,26 @@ def _train_stage(context: TrainingContext, stage: PlannedStage, target: int) -> 
 
 
 def _export(
-    context: TrainingContext, name: str, stages: list[PlannedStage], step: int, finished: Path
+    context: TrainingContext, name: str, stages: list[PlannedStage], step: int, model_folder: Path
 ) -> None:
-    """Write the finished model and its log."""
+    """Write the finished model and its log; of one that is there already, the log alone."""
     last, ranks = stages[-1], context.ranks
     saved = next(c for c in checkpoints.checkpoint_steps(context.folder(last.name)) if c.step == step)
     state, data = checkpoints.load_state(saved), context.data.manifest
     check_tokenizer(context.data_folder, data)
-    rows, lacks = _rows(context, stages, step)
+    rows, lacks = _log_rows(context, stages, step)
     log = log_text(rows)
-    if there := check_model(finished):
+    if sealed := check_model(model_folder):
         # A finished model whose log was deleted gets it back, if it is the one that was sealed.
-        if sha256_bytes(log.encode()) == there.get("records", {}).get(LOG):
-            write_text(finished / LOG, log)
+        if sha256_bytes(log.encode()) == sealed.get("records", {}).get(LOG):
+            write_text(model_folder / LOG, log)
         else:
-            logger.warning("%s is lost, and the logs of the stages do not give it back", finished / LOG)
+            logger.warning("%s is lost, and the logs of the stages do not give it back", model_folder / LOG)
         return
-    other = {
-        item.name: _source_of(context.data_of(item).manifest)
-        for item in context.plan.ancestry(last)
-        if item.data
+    sources_of_stages = {
+        stage.name: _source_of(context.data_of(stage).manifest)
+        for stage in context.plan.ancestry(last)
+        if stage.data
     }
     manifest = {
         "model": name,
@@ -251,7 +255,7 @@ def _export(
         "tokens_seen": state["tokens"],
         "recipe": context.config.recipe(),
         "data_source": _source_of(data),
-        **({"data_source_of_stages": other} if other else {}),
+        **({"data_source_of_stages": sources_of_stages} if sources_of_stages else {}),
         **{key: state[key] for key in ("precision", EARLIER, "compile", "attention") if key in state},
         **context.identity(last),
         "interventions": state["interventions"],
@@ -261,10 +265,10 @@ def _export(
     config = _config_of(context.start, context.shape, data["tokenizer"], last.objective)
     origin = provenance("full", PACKAGES) | {"machine": f"{ranks.world} x {ranks.device_name}"}
     export_trained(
-        context.start, checkpoints.load_weights(saved), manifest, finished, config=config,
+        context.start, checkpoints.load_weights(saved), manifest, model_folder, config=config,
         tokenizer_dir=context.data_folder / "tokenizer", texts={LOG: log}, origin=origin,
     )  # fmt: skip
-    logger.info("%s: written after %d steps and %s tokens", finished, step, f"{state['tokens']:,}")
+    logger.info("%s: written after %d steps and %s tokens", model_folder, step, f"{state['tokens']:,}")
 
 
 def _config_of(
@@ -277,38 +281,41 @@ def _config_of(
 
 
 def _shift(objective: str) -> dict[str, int]:
-    """Return what heads need to know of an objective that predicts a token elsewhere."""
+    """Return the field of `config.json` for an objective that predicts a token elsewhere; nothing for the others."""
     shift = OBJECTIVES[objective].shift
     return {PREDICTION_SHIFT: shift} if shift else {}
 
 
 def _source_of(data: dict[str, Any]) -> dict[str, Any]:
+    """Return what a manifest of shards says of their text, with the documents and tokens of each split."""
     sizes = {name: {k: split[k] for k in ("documents", "tokens")} for name, split in data["splits"].items()}
     source: dict[str, Any] = data["source"]
     return source | {"splits": sizes}
 
 
-def _rows(
+def _log_rows(
     context: TrainingContext, stages: list[PlannedStage], step: int
 ) -> tuple[list[dict[str, Any]], list[str]]:
-    """Return the rows of a model's stages, and which steps have none that should; these are warned of."""
+    """Return the log's rows of a model's stages, and which steps have none that should; these are warned of."""
     every = context.config.record.log_every
     rows: list[dict[str, Any]] = []
     lacks: list[str] = []
-    for item, end in zip(stages, [*(item.start for item in stages[1:]), step], strict=True):
-        path, faults = context.folder(item.name) / LOG, list[str]()
-        own = [row for row in read_log(path, faults) if row["step"] <= end]
-        there = {row["step"] for row in own if row["split"] == "train"}
-        gone = [at for at in range(every * (item.start // every + 1), end + 1, every) if at not in there]
-        if gone:
-            lacks.append(f"{item.name}: {len(gone)} of the steps {gone[0]} to {gone[-1]}")
+    ends = [*(stage.start for stage in stages[1:]), step]  # a trunk may be longer than the model needs
+    for stage, end in zip(stages, ends, strict=True):
+        path, faults = context.folder(stage.name) / LOG, list[str]()
+        stage_rows = [row for row in read_log(path, faults) if row["step"] <= end]
+        logged = {row["step"] for row in stage_rows if row["split"] == "train"}
+        first_due = every * (stage.start // every + 1)
+        missing = [due for due in range(first_due, end + 1, every) if due not in logged]
+        if missing:
+            lacks.append(f"{stage.name}: {len(missing)} of the steps {missing[0]} to {missing[-1]}")
         elif checkpoints.is_log_changed(path.parent, end):
-            lacks.append(f"{item.name}: the rows up to step {end} as they were written")
+            lacks.append(f"{stage.name}: the rows up to step {end} as they were written")
             faults.append("rows of it have changed since they were written")
-        if gone or faults:
-            what = [*faults[:1], *([f"it has no rows of {lacks[-1]}"] if gone else [])]
+        if missing or faults:
+            what = [*faults[:1], *([f"it has no rows of {lacks[-1]}"] if missing else [])]
             logger.warning("%s: the model is written with the rest of this log (%s)", path, "; ".join(what))
-        rows += own
+        rows += stage_rows
     return rows, lacks
 
 

@@ -46,12 +46,12 @@ class Watchdog(AbstractContextManager["Watchdog"]):
         """Watch a stage, by its name; does nothing where there is one process."""
         self._ranks, self._name, self._seconds = ranks, name, seconds
         self._beat = min(_MOST_BEAT, seconds / 20)
-        self._at, self._moved, self._beats = (0, 0), time.monotonic(), 0
+        self._position, self._moved, self._beats = (0, 0), time.monotonic(), 0
         self._over = threading.Event()
 
     def mark(self, step: int, part: int) -> None:
         """Note that a part of a step has begun; both rise, `part` within its step."""
-        self._at, self._moved = (step, part), time.monotonic()
+        self._position, self._moved = (step, part), time.monotonic()
 
     def __enter__(self) -> Watchdog:
         """Begin to watch."""
@@ -77,10 +77,11 @@ class Watchdog(AbstractContextManager["Watchdog"]):
         return f"watchdog/{self._name}/{rank}"
 
     def _report(self) -> None:
+        """Tell the others `[step, part, beats, machine]`; the beats rise as long as this process runs at all."""
         self._beats += 1
         try:
             self._store.set(
-                self._key(self._ranks.rank), json.dumps([*self._at, self._beats, platform.node()])
+                self._key(self._ranks.rank), json.dumps([*self._position, self._beats, platform.node()])
             )
         except RuntimeError:  # whoever keeps the store is gone, as `_reports` will find
             return
@@ -93,28 +94,29 @@ class Watchdog(AbstractContextManager["Watchdog"]):
         }
 
     def _end(self) -> None:
+        """End this process, unless it moves again meanwhile; the first rank that runs says which ones have stopped.
+
+        Stopped is who reports nothing new between two looks; where all do, whoever is behind the others.
+        """
         try:
             before = self._reports()
             for _ in range(_LOOKS):
                 time.sleep(self._beat)
                 self._report()
             after = self._reports()
-        except RuntimeError:
+        except RuntimeError:  # the store is gone, and with it the first rank, which keeps it
             before, after = {}, {rank: [0, 0, 0, "the first node"] for rank in range(1, self._ranks.world)}
         lost = [
             rank for rank in range(self._ranks.world) if rank not in after or before.get(rank) == after[rank]
         ]
         if not lost:
-            least = min(report[:2] for report in after.values())
-            lost = [
-                rank
-                for rank, report in after.items()
-                if report[:2] == least < max(t[:2] for t in after.values())
-            ]
-        rest = [rank for rank in range(self._ranks.world) if rank not in lost] or [0]
+            positions = {rank: report[:2] for rank, report in after.items()}
+            least, most = min(positions.values()), max(positions.values())
+            lost = [rank for rank, position in positions.items() if position == least < most]
+        running = [rank for rank in range(self._ranks.world) if rank not in lost] or [0]
         if self._over.is_set() or time.monotonic() - self._moved < self._seconds:
             return  # it was only slow
-        if self._ranks.rank == rest[0]:
+        if self._ranks.rank == running[0]:
             logger.error("%s", self._sentence(lost, after))
         else:
             time.sleep(_LOOKS * self._beat)  # the first to end may take the others with it
@@ -126,8 +128,9 @@ class Watchdog(AbstractContextManager["Watchdog"]):
             where = sorted({str(reports[rank][3]) for rank in lost if rank in reports})
             names = ", ".join(map(str, lost))
             who = f"rank {names} of {self._ranks.world} has stopped there{', on ' if where else ''}{', '.join(where)}"
+        step, _ = self._position
         return (
-            f"{self._name}: nothing has moved for {self._seconds / 60:.3g} minutes after step {self._at[0]}: {who}; "
+            f"{self._name}: nothing has moved for {self._seconds / 60:.3g} minutes after step {step}: {who}; "
             "every process ends now with exit code 75; the same command resumes from the last checkpoint"
         )
 
@@ -212,18 +215,18 @@ class OwnTime:
         waits = self._ranks.each(self._waited / steps)
         self._total, self._waited, self.steps, self._since = 0.0, 0.0, 0, time.monotonic()
         rank = self._ranks.rank
-        usual_wait = statistics.median(waits[:rank] + waits[rank + 1 :])
-        if waits[rank] - usual_wait > LATE * statistics.median(seconds):
+        others_wait = statistics.median(waits[:rank] + waits[rank + 1 :])
+        if waits[rank] - others_wait > LATE * statistics.median(seconds):
             logger.warning(
                 "%s: rank %d, on %s, waits for its data, and all others wait for it: %.3g s a step, they %.3g s (steps "
                 "%d to %d); look at the disk or file system of its shards and of its cache (--set cache=DIR)",
-                stage, rank, platform.node(), waits[rank], usual_wait, step - steps + 1, step,
+                stage, rank, platform.node(), waits[rank], others_wait, step - steps + 1, step,
             )  # fmt: skip
-        usual = statistics.median(seconds[:rank] + seconds[rank + 1 :])
-        if seconds[rank] > SLOW * usual:
+        others_seconds = statistics.median(seconds[:rank] + seconds[rank + 1 :])
+        if seconds[rank] > SLOW * others_seconds:
             logger.warning(
                 "%s: rank %d, on %s, is slow, and all others wait for it: its own part of a step took %.3g s, theirs "
                 "%.3g s (steps %d to %d); look at that machine, or leave it out",
-                stage, rank, platform.node(), seconds[rank], usual, step - steps + 1, step,
+                stage, rank, platform.node(), seconds[rank], others_seconds, step - steps + 1, step,
             )  # fmt: skip
         return seconds, waits
