@@ -159,10 +159,10 @@ def test_data_outside_the_study_is_bound_into_the_image(tmp_path: Path) -> None:
     for place in (text, data, folder):
         place.mkdir()
     # What a site's profile names and this node lacks is left out: Apptainer would refuse to start.
-    binds = (str(text), "$DATA:/data", "$ELSEWHERE/x", "/no/such/folder", str(folder))
+    binds = (str(text), "$DATA", "$ELSEWHERE/x", "/no/such/folder", str(folder))
     study = Workflow(target="all", jobs={}, image="/x/full.sif", binds=binds)
     words = start_words(study, folder, {"DATA": str(data)})
-    assert words[3:] == ["container", "run", "--bind", str(text), "--bind", f"{data}:/data", "/x/full.sif"]
+    assert words[3:] == ["container", "run", "--bind", str(text), "--bind", str(data), "/x/full.sif"]
     assert start_words(Workflow(target="all", jobs={}), folder)[1:] == ["-m", "container.start"]
 
 
