@@ -39,9 +39,10 @@ def smollm2(tmp_path_factory: pytest.TempPathFactory) -> Path:
 
 @pytest.mark.parametrize("taken", [12, 48])
 def test_every_command_says_the_same_hours_of_the_same_model_length_and_pass(
-    smollm2: Path, tmp_path: Path, capsys: pytest.CaptureFixture[str], taken: int
-) -> None:
+    smollm2: Path, tmp_path: Path, capsys: pytest.CaptureFixture[str], monkeypatch: pytest.MonkeyPatch, taken: int
+) -> None:  # fmt: skip
     """Ten billion tokens in sequences of 512, by passes of 12 sequences, as on a CPU, and of 48."""
+    monkeypatch.setenv("PATH", "/nowhere")  # no Slurm of this machine's is asked
     choice = choices_of(H100, tokens=10e9, start=str(smollm2))[2]
     assert isinstance(choice, Choice) and choice.microbatch == 48
     text, file = chosen_study(choice, 1), tmp_path / "study.toml"

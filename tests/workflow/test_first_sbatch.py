@@ -40,7 +40,7 @@ def test_the_script_of_the_page_goes_on_in_place_until_its_end_and_in_the_next_j
     job = "\n".join(lines).replace("/scratch/me/study", str(tmp_path / "study"))
     folder = tmp_path / "bin"
     program(folder / "apptainer", f'exec "{sys.executable}" "{apptainer.__file__}" "$@"')
-    program(folder / "scontrol", f'echo "$@" >> {tmp_path}/asked')
+    program(folder / "scontrol", f'[ "$1" != requeue ] || echo "$@" >> {tmp_path}/asked')
     # Slurm 22 sets no variables of time.
     left = f"left=$(( $(cat {tmp_path}/end) - $(date +%s) )); echo $((left / 60)):$((left % 60)) 5:00"
     program(folder / "squeue", f'case "$*" in *--jobs=119*) {left};; esac')
