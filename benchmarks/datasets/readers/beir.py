@@ -203,30 +203,44 @@ def _is_header(fields: Sequence[str], files: DatasetFiles) -> bool:
 def _pair_rows(path: Path, inputs: ReaderInputs) -> Iterator[Row]:
     """Yield the pairs of rows, one for each positive; a column may have one text or a list of them."""
     columns = inputs.dataset.files.columns
-    asked, answers = columns.get("query", _QUERY), columns.get("positive", _POSITIVE)
-    named, seen = columns.get("negatives", ()), dict[str, bool]()  # whether a column has negatives
+    query_columns, positive_columns = columns.get("query", _QUERY), columns.get("positive", _POSITIVE)
+    named_negatives = columns.get("negatives", ())
+    has_negatives: dict[str, bool] = {}  # of every column that a row had so far
     for where, row in records(path, inputs.dataset.files):
         with row_at(where):
-            query = pick_text(row, asked)
-            positives = _texts("positive", pick(row, answers))
-            if row.keys() - seen.keys():
-                seen |= {name: bool(name in named if named else _NEGATIVE.fullmatch(name)) for name in row}
+            query = pick_text(row, query_columns)
+            positives = _texts("positive", pick(row, positive_columns))
+            if row.keys() - has_negatives.keys():
+                has_negatives |= {
+                    name: bool(name in named_negatives if named_negatives else _NEGATIVE.fullmatch(name))
+                    for name in row
+                }
             negatives = [
                 text
                 for name, value in row.items()
-                if value is not None and seen[name]
+                if value is not None and has_negatives[name]
                 for text in _texts(name, value)
             ]
             if not positives:
                 raise BadRowError("the row has no positive")
             yield from ({"query": query, "positive": text, "negatives": negatives} for text in positives)
-    if not inputs.dataset.is_own:
-        return
-    unread = [name for name in seen if not seen[name] and name not in (*asked, *answers)]
-    if not any(seen.values()):
-        if named:
-            there = ", ".join(map(repr, seen))
-            raise UserError(f"{path}: there is no column {named[0]}; the columns are {there}")
+    if inputs.dataset.is_own:
+        _check_unread_columns(path, inputs, has_negatives, read=(*query_columns, *positive_columns))
+
+
+def _check_unread_columns(
+    path: Path, inputs: ReaderInputs, has_negatives: Mapping[str, bool], read: Sequence[str]
+) -> None:
+    """Note the columns that are neither `read` nor negatives; refuse a file without those negatives that were meant.
+
+    Negatives were meant where the dataset's file names their column, or an unread one is nearly called so.
+    """
+    named_negatives = inputs.dataset.files.columns.get("negatives", ())
+    unread = [name for name, is_read in has_negatives.items() if not is_read and name not in read]
+    if not any(has_negatives.values()):
+        if named_negatives:
+            there = ", ".join(map(repr, has_negatives))
+            raise UserError(f"{path}: there is no column {named_negatives[0]}; the columns are {there}")
         for name in unread:
             if slip := nearest(name, _NEGATIVES, at_least=0.8):
                 raise UserError(f"{path}: nothing is read of the column {name!r}{slip}")
