@@ -58,14 +58,14 @@ def judgements(paths: Sequence[Path], files: DatasetFiles) -> list[Judgement]:
         UserError: a line is no judgement, a relevance is no whole number, or a pair is judged twice, differently.
     """
     out: list[Judgement] = []
-    known: dict[tuple[str, str], int] = {}
-    for where, query, doc, value in (found for path in paths for found in _judged_pairs(path, files)):
+    relevance_of: dict[tuple[str, str], int] = {}
+    for where, query, doc, value in (judged for path in paths for judged in _judged_pairs(path, files)):
         with row_at(where):
             score = _relevance(value)
-            if known.setdefault((query, doc), score) != score:
+            if relevance_of.setdefault((query, doc), score) != score:
                 raise BadRowError(
                     f"the query {query} and the document {doc} have the relevance {score} here and "
-                    f"{known[query, doc]} before; keep one of them"
+                    f"{relevance_of[query, doc]} before; keep one of them"
                 )
             out.append((query, doc, score))
     return out
@@ -142,6 +142,7 @@ def wanted_texts(path: Path, wanted: Mapping[str, object], files: DatasetFiles) 
 
 
 def _wanted_rows(path: Path, wanted: Mapping[str, object]) -> Iterator[Text]:
+    """Yield the wanted rows of a Parquet file, which alone are read."""
     with parquet_file(path) as file:
         names = file.schema_arrow.names
         key = next((name for name in _ID if name in names), None)
@@ -185,9 +186,9 @@ def pairs(paths: Sequence[Path], inputs: ReaderInputs) -> pa.Table:
         positives.setdefault(row["query"], set()).add(row["positive"])
     left_out = 0
     for row in found:
-        given = [text for text in dict.fromkeys(row["negatives"]) if text.strip()]
-        row["negatives"] = [text for text in given if text not in positives[row["query"]]]
-        left_out += len(given) - len(row["negatives"])
+        negatives = [text for text in dict.fromkeys(row["negatives"]) if text.strip()]
+        row["negatives"] = [text for text in negatives if text not in positives[row["query"]]]
+        left_out += len(negatives) - len(row["negatives"])
     if kept := sum(len(row["negatives"]) for row in found):
         inputs.note(f"hard negatives: {kept:,} of {len(found):,} pairs")
     if left_out:
@@ -196,8 +197,9 @@ def pairs(paths: Sequence[Path], inputs: ReaderInputs) -> pa.Table:
 
 
 def _is_header(fields: Sequence[str], files: DatasetFiles) -> bool:
-    names = [files.columns.get(name, known) for name, known in (("query", _QUERY), ("positive", _POSITIVE))]
-    return bool(files.header) or all(not set(fields).isdisjoint(known) for known in names)
+    """Return whether a first line names the columns: a query's and a positive's; or the definition does."""
+    columns = (files.columns.get("query", _QUERY), files.columns.get("positive", _POSITIVE))
+    return bool(files.header) or all(not set(fields).isdisjoint(names) for names in columns)
 
 
 def _pair_rows(path: Path, inputs: ReaderInputs) -> Iterator[Row]:
@@ -342,7 +344,7 @@ def _query_texts(inputs: ReaderInputs, wanted: Mapping[str, object]) -> dict[str
         for where, identity, _, text in wanted_texts(path, wanted, inputs.dataset.files):
             if found.setdefault(identity, text) != text:
                 raise UserError(f"{where}: the query {identity} has a different text further up")
-    _complete(wanted, found, "query", inputs.of("queries"))
+    _check_complete(wanted, found, "query", inputs.of("queries"))
     return found
 
 
@@ -353,11 +355,11 @@ def _documents(inputs: ReaderInputs, wanted: Mapping[str, object], *, titles: bo
             read = {"title": title if titles else None, "text": text}
             if found.setdefault(identity, read) != read:
                 raise UserError(f"{where}: the document {identity} has a different text further up")
-    _complete(wanted, found, "document", inputs.of("corpus"))
+    _check_complete(wanted, found, "document", inputs.of("corpus"))
     return found
 
 
-def _complete(
+def _check_complete(
     wanted: Mapping[str, object], found: Mapping[str, object], what: str, paths: Sequence[Path]
 ) -> None:
     missing = [identity for identity in wanted if identity not in found]
@@ -462,7 +464,7 @@ def read_mldr(inputs: ReaderInputs) -> DatasetContent:
         for _, identity, _, text in wanted_texts(path, wanted, inputs.dataset.files):
             docs[identity] = {"title": None, "text": text}
     if not wanted.keys() <= docs.keys():
-        _complete(wanted, docs, "document", inputs.need("corpus", "the texts of its positive passages"))
+        _check_complete(wanted, docs, "document", inputs.need("corpus", "the texts of its positive passages"))
     return DatasetContent(
         tables=retrieval(splits, queries, docs, inputs),
         splits="validation is dev, test is test; the corpus holds the positive documents of both",
