@@ -96,7 +96,7 @@ def _settings_that_differ(runs: Sequence[Run]) -> str:
     # The same difference on several datasets is one.
     datasets: dict[tuple[str, str], list[str]] = {}
     for (name, dataset), models_of in values.items():
-        # A model that has two values counts whatever the field; else only what models may not choose.
+        # What decides within a model alone may differ between models, but no model may have two values.
         twice = sum(map(len, models_of.values())) > len(set().union(*models_of.values()))
         if len(models_of) > 1 and (twice or name not in fields_that_decide("within a model")):
             words = " and ".join(
