@@ -140,8 +140,8 @@ class Choice:
 
     def every(self, arms: tuple[str, ...]) -> tuple[str, ...]:
         """Return the names of all pretrainings of some arms."""
-        ends = ["", *(f"-s{again}" for again in range(1, self.pretrainings))]
-        return tuple(f"{arm}{end}" for arm in arms for end in ends)
+        seeds = ["", *(f"-s{seed}" for seed in range(1, self.pretrainings))]
+        return tuple(f"{arm}{seed}" for arm in arms for seed in seeds)
 
     @cached_property
     def content(self) -> dict[str, Any]:
@@ -200,7 +200,7 @@ class Choice:
             name: [stage for stage in plan.stages if stage.objective == name.lower()]
             for name in ("CLM", "MLM")
         }
-        return {name: plan.costs(some, device=self.device).gpu_hours for name, some in stages.items()}
+        return {name: plan.costs(of_name, device=self.device).gpu_hours for name, of_name in stages.items()}
 
     @property
     def tuning_hours(self) -> float:
@@ -237,14 +237,15 @@ class Choice:
 
 @cache
 def _least_found(pretrainings: int, alone: bool) -> float:
-    """Return that difference in standard deviations of an arm's pretrainings, each the mean of its fine-tunings.
+    """Return `Choice.finds` in standard deviations of an arm's pretrainings, each the mean of its fine-tunings.
 
     The command's test is Welch's, then Holm's adjustment over the datasets; in this unit no dataset differs from
     another. So many simulated studies give its power within 0.5 %.
     """
     from scipy import optimize, special  # take longer to import than a plan to make
 
-    rng, tests = np.random.default_rng(0), len(_TUNED)
+    rng = np.random.default_rng(0)
+    tests = len(_TUNED)
     arms = rng.standard_normal((2, _SIMULATED, tests, pretrainings))
     variances = arms.var(axis=-1, ddof=1) / pretrainings
     error = np.sqrt(variances.sum(axis=0))
@@ -254,8 +255,9 @@ def _least_found(pretrainings: int, alone: bool) -> float:
 
     def power(effect: float) -> float:
         p = 2 * special.stdtr(freedom, -np.abs(noise + effect * differs) / error)
-        held = np.maximum.accumulate(np.sort(p) * np.arange(tests, 0, -1), axis=-1) <= ALPHA
-        return float(((p < p[:, :1]).sum(axis=-1) < held.sum(axis=-1)).mean())
+        adjusted = np.maximum.accumulate(np.sort(p) * np.arange(tests, 0, -1), axis=-1) <= ALPHA
+        # Found, if the first dataset, which differs, is among the significant ones, which have the smallest p.
+        return float(((p < p[:, :1]).sum(axis=-1) < adjusted.sum(axis=-1)).mean())
 
     return float(optimize.brentq(lambda effect: power(effect) - POWER, 0, 20, xtol=1e-3))
 
@@ -267,13 +269,13 @@ def nearest_spread(parameters: float) -> MeasuredSpread:
         parameters: of the network.
     """
     # Coreference on a few hundred sentences is no task like those here.
-    known = [one for one in measured_spreads() if "coreference" not in one.score]
+    spreads = [one for one in measured_spreads() if "coreference" not in one.score]
 
-    def far(one: MeasuredSpread) -> float:
+    def ratio(one: MeasuredSpread) -> float:
         return max(one.parameters * 1e6 / parameters, parameters / (one.parameters * 1e6))
 
-    least = min(map(far, known))
-    return max((one for one in known if far(one) == least), key=lambda one: one.sd)
+    least = min(map(ratio, spreads))
+    return max((one for one in spreads if ratio(one) == least), key=lambda one: one.sd)
 
 
 def choices_of(
@@ -299,13 +301,13 @@ def choices_of(
     if hours is None and tokens is None:
         raise UserError("give --hours, --tokens of each model, or both")
     adapted = start_of(start) if start else _START
-    found = [
+    choices = [
         _best(device, kind, adapted if kind.adapts else None, hours, tokens, pretraining_sd)
         for kind in _KINDS
     ]
-    if not any(isinstance(one, Choice) for one in found):
-        raise UserError(str(found[0]))
-    return found
+    if not any(isinstance(one, Choice) for one in choices):
+        raise UserError(str(choices[0]))
+    return choices
 
 
 def _best(
@@ -317,7 +319,8 @@ def _best(
     sd: float | None,
 ) -> Choice | str:
     """Return the most pretrainings that the budget pays for, of the largest network; or what is lacking."""
-    problem, least = "", math.inf
+    problem = ""  # of memory
+    least = math.inf  # hours of the cheapest study that fits
     for pretrainings in range(kind.pretrainings, 1, -1):
         for shape in reversed(_SIZES) if start is None else [start.shape]:
             length = _LONGEST if start is None else min(512, shape.max_length)
@@ -340,10 +343,10 @@ def _best(
                 steps=10_000, seeds=_SEEDS[:1], pretraining_sd=spread.sd if sd is None else sd,
                 measured_on=where if sd is None else "--pretraining-sd",
             )  # fmt: skip
-            found = _longest(draft, hours, tokens)
-            if isinstance(found, Choice):
-                return found
-            least = min(least, found)
+            longest = _longest(draft, hours, tokens)
+            if isinstance(longest, Choice):
+                return longest
+            least = min(least, longest)
     if least < math.inf:
         more = "give more --hours" + (" or fewer --tokens" if tokens else "")
         return f"{kind.title}: takes at least {least:,.1f} hours of one {device.name}; {more}"
@@ -358,21 +361,21 @@ def _longest(draft: Choice, hours: float | None, tokens: float | None) -> Choice
         hours: what there is of the device.
         tokens: of each model.
     """
-    most = _MOST_TUNING * (hours or math.inf)
-    count = next((n for n in range(len(_SEEDS), 1, -1) if n * draft.tuning_hours <= most), 1)
-    tuning = count * draft.tuning_hours
+    most_tuning = _MOST_TUNING * (hours or math.inf)
+    seeds = next((n for n in range(len(_SEEDS), 1, -1) if n * draft.tuning_hours <= most_tuning), 1)
+    tuning = seeds * draft.tuning_hours
     fewest = _TOKENS_PER_PARAMETER * draft.shape.encoder_parameters
     wanted = tokens or (fewest if draft.start is None else _FEWEST_ADAPTED)
     steps = -(-int(wanted) // int(draft.study.config.tokens_per_step))
-    one = sum(draft.training_hours.values()) / draft.steps
-    needed = (tuning + one * max(steps, 20)) / (1 - _SPARE)
+    step_hours = sum(draft.training_hours.values()) / draft.steps  # a step of all models
+    needed = (tuning + step_hours * max(steps, 20)) / (1 - _SPARE)
     if hours is not None:
         if needed > hours:
             return needed
         if tokens is None:
-            steps = int((hours * (1 - _SPARE) - tuning) / one)
+            steps = int((hours * (1 - _SPARE) - tuning) / step_hours)
     grain = 1_000 if steps >= 10_000 else 20
-    return replace(draft, steps=max(20, steps // grain * grain), seeds=_SEEDS[:count])
+    return replace(draft, steps=max(20, steps // grain * grain), seeds=_SEEDS[:seeds])
 
 
 def budget_document(

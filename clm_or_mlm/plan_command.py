@@ -109,7 +109,7 @@ def plan(
             raise UserError(
                 "--hours and --tokens choose studies themselves; leave out models, --figure and --study"
             )
-        _studies(budget, device, format)
+        _print_studies_of_budget(budget, device, format)
         return
     if budget.out is not None:
         raise UserError("--out writes a study for a budget; give --hours or --tokens")
@@ -118,7 +118,12 @@ def plan(
     write(plan_document(made, device=device.gpu, price=device.price), format, None)
 
 
-def _studies(options: BudgetOptions, device: DeviceOptions, format: str) -> None:
+def _print_studies_of_budget(options: BudgetOptions, device: DeviceOptions, format: str) -> None:
+    """Print the studies that a budget pays for, and write the chosen one to `--out`.
+
+    A choice that is a string is the sentence why the budget does not pay for that study: the table is printed first,
+    then the sentence is the error.
+    """
     # pandas, which a plan need not have
     from clm_or_mlm.budget_plan import budget_document, choices_of, chosen_study
 
@@ -127,7 +132,8 @@ def _studies(options: BudgetOptions, device: DeviceOptions, format: str) -> None
         start=options.start,
     )  # fmt: skip
     document = budget_document(device.gpu, options.hours, choices, device.price)
-    text, out, choice = "", options.out, choices[options.choose - 1]
+    out, choice = options.out, choices[options.choose - 1]
+    text = ""
     if out is not None and not isinstance(choice, str):
         text = chosen_study(choice, options.divide)
         if out.is_file() and read_bounded(out) != text.encode():

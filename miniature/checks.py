@@ -66,8 +66,9 @@ def checks(form: Form, pretrained: Path, runs: pd.DataFrame) -> list[Check]:
     losses = {**dict.fromkeys(form.models, float("nan")), **final_losses(form, pretrained)}
     two_stage, mlm, clm, control = map(form.own, (TWO_STAGE, MLM, CLM, CONTROL))
     models = (mlm, clm, two_stage)
+    # On how many families each is above the untrained network.
     better = (scores.loc[list(models)] > scores.loc[RANDOM]).sum(axis=1)
-    most = str(better.idxmax())
+    best = str(better.idxmax())
     detail = "; ".join(
         f"{name}: "
         + ", ".join(
@@ -80,8 +81,8 @@ def checks(form: Form, pretrained: Path, runs: pd.DataFrame) -> list[Check]:
     found = [
         Check(
             what=f"a pretrained model beats the same network with random weights on {_most_of(form)}",
-            holds=better[most] >= _most(form),
-            seen=f"{most} on {better[most]} ({detail})",
+            holds=better[best] >= _most(form),
+            seen=f"{best} on {better[best]} ({detail})",
         ),
         Check(
             what="the MLM and CLM checkpoints of the same size differ",

@@ -128,18 +128,19 @@ def write_samples(form: Form, data: Path, out: Path) -> None:
         _write_sample(form, load(data, name), out)
 
 
-def _write_sample(form: Form, found: LocalDataset, out: Path) -> None:
-    train, rest = form.examples[found.dataset.task]
+def _write_sample(form: Form, whole: LocalDataset, out: Path) -> None:
+    """Write as many rows of a whole dataset as a form takes."""
+    train, rest = form.examples[whole.dataset.task]
     sizes = {"train": train, "validation": rest, "test": rest}
-    if found.dataset.task == "IR":
-        tables = _retrieval(found, sizes)
-    elif found.dataset.task == "QA" and form.tuning_length < WHOLE_CONTEXTS:
-        short = {split: _shortened(found.tables[split]) for split in sizes}
+    if whole.dataset.task == "IR":
+        tables = _retrieval(whole, sizes)
+    elif whole.dataset.task == "QA" and form.tuning_length < WHOLE_CONTEXTS:
+        short = {split: _shortened(whole.tables[split]) for split in sizes}
         tables = {split: table("QA", split, spread(rows, sizes[split])) for split, rows in short.items()}
     else:
-        tables = {split: _rows(found.tables[split], size) for split, size in sizes.items()}
+        tables = {split: _rows(whole.tables[split], size) for split, size in sizes.items()}
     write_sample(
-        found, tables, f"at most {train:,} rows of train and {rest:,} of the others, at even distances", out
+        whole, tables, f"at most {train:,} rows of train and {rest:,} of the others, at even distances", out
     )
 
 
@@ -155,34 +156,34 @@ def write_sample(found: LocalDataset, tables: Mapping[str, pa.Table], taken: str
     )
 
 
-def _rows(rows: pa.Table, size: int) -> pa.Table:
-    return rows.take(spread(range(rows.num_rows), size))
+def _rows(whole: pa.Table, size: int) -> pa.Table:
+    return whole.take(spread(range(whole.num_rows), size))
 
 
 def _shortened(rows: pa.Table) -> list[Mapping[str, Any]]:
     """Return the questions whose answers are in one short sentence, with that sentence as context."""
-    found: list[Mapping[str, Any]] = []
+    short: list[Mapping[str, Any]] = []
     for row in rows.to_pylist():
         spans = [(answer["start"], len(answer["text"])) for answer in row["answers"]]
         if spans and (sentence := answer_sentence(row["context"], spans)):
             start, end = sentence
             answers = [{**answer, "start": answer["start"] - start} for answer in row["answers"]]
-            found.append({**row, "context": row["context"][start:end], "answers": answers})
-    return found
+            short.append({**row, "context": row["context"][start:end], "answers": answers})
+    return short
 
 
-def _retrieval(found: LocalDataset, sizes: Mapping[str, int]) -> dict[str, pa.Table]:
+def _retrieval(whole: LocalDataset, sizes: Mapping[str, int]) -> dict[str, pa.Table]:
     """Return some questions of each split, what is judged for them, and the corpus of that alone."""
-    asked, judged = [], []
+    queries, judged = [], []
     for split in ("validation", "test"):
         of_split = pc.field("split") == split
-        asked.append(_rows(found.tables["queries"].filter(of_split), sizes[split]))
-        judged.append(found.tables["qrels"].filter(of_split & pc.field("query_id").isin(asked[-1]["id"])))
+        queries.append(_rows(whole.tables["queries"].filter(of_split), sizes[split]))
+        judged.append(whole.tables["qrels"].filter(of_split & pc.field("query_id").isin(queries[-1]["id"])))
     qrels = pa.concat_tables(judged)
-    corpus = found.corpus.filter(pc.field("id").isin(qrels["doc_id"]))
-    tables = {"queries": pa.concat_tables(asked), "qrels": qrels, "corpus": corpus}
-    if "pairs" in found.tables:
-        tables["pairs"] = _rows(found.tables["pairs"], sizes["train"])
+    corpus = whole.corpus.filter(pc.field("id").isin(qrels["doc_id"]))
+    tables = {"queries": pa.concat_tables(queries), "qrels": qrels, "corpus": corpus}
+    if "pairs" in whole.tables:
+        tables["pairs"] = _rows(whole.tables["pairs"], sizes["train"])
     return tables
 
 
@@ -199,9 +200,9 @@ def answer_sentence(context: str, answers: Sequence[tuple[int, int]]) -> tuple[i
         answers: start and length of each answer, in characters; at least one.
     """
     begin, length = answers[0]
-    start = max((found.end() for found in _SENTENCE_END.finditer(context, 0, begin + 1)), default=0)
-    found = _SENTENCE_END.search(context, max(start, begin + length - 1))
-    end = found.start() + 1 if found else len(context)
+    start = max((match.end() for match in _SENTENCE_END.finditer(context, 0, begin + 1)), default=0)
+    next_end = _SENTENCE_END.search(context, max(start, begin + length - 1))
+    end = next_end.start() + 1 if next_end else len(context)
     holds_all = all(start <= first and first + size <= end for first, size in answers)
     return (start, end) if holds_all and end - start <= _SHORT else None
 
@@ -228,6 +229,7 @@ def jsonl(count: int, seed: int = 0) -> str:
 
 
 def _agreeing(rng: np.random.Generator, cast: Sequence[str]) -> str:
+    """Return a sentence about somebody of the cast whose verb agrees with its subject in number."""
     plural = int(rng.integers(2))
     subject = pick_word(rng, cast) + "s" * plural
     # The noun in between has the other number: agreement needs the subject, not the nearest noun.
@@ -237,7 +239,8 @@ def _agreeing(rng: np.random.Generator, cast: Sequence[str]) -> str:
 
 
 def _task_texts(count: int, seed: int) -> list[str]:
-    found = []
+    """Return the texts of made-up tasks, so that pretraining sees their words."""
+    texts = []
     size = min(max(count, 16), 2_000)
     for name in FAMILIES.values():
         content = synthetic(get_dataset(name), train=size, evaluation=size // 4 + 2, seed=seed)
@@ -245,5 +248,5 @@ def _task_texts(count: int, seed: int) -> list[str]:
             for column in ("first", "context", "text", "words"):
                 if column in rows.column_names:
                     values = rows[column].to_pylist()
-                    found += [" ".join(value) if isinstance(value, list) else value for value in values]
-    return found
+                    texts += [" ".join(value) if isinstance(value, list) else value for value in values]
+    return texts

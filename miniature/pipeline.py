@@ -57,10 +57,9 @@ def make_miniature(
     # The analysis is made by today's code, whatever was made before.
     (root / jobs[-1].marker).unlink(missing_ok=True)
     words = ("--cores", str(workers), "--quiet", "host", "reason")
-    for part in (
-        [jobs[:-1], jobs] if train else [jobs]
-    ):  # the floors are those of data that the first jobs make
-        write_text(root / STORE / STAND_INS, _stand_ins(miniature))
+    # The floors in the stand-ins, which the analysis reads, are those of data that the other jobs make.
+    for part in [jobs[:-1], jobs] if train else [jobs]:
+        write_text(root / STORE / STAND_INS, _stand_ins_text(miniature))
         if not run_workflow(workflow_for(part), root, words=words):
             raise UserError(
                 f"some jobs are not done; logs are in {root / 'logs'}; rerun the command to finish"
@@ -132,7 +131,7 @@ def write_example(miniature: Miniature, example: Path) -> None:
     """Write the runs table, the floors, the curves and maybe the per-instance scores, small enough to be kept."""
     example.mkdir(parents=True, exist_ok=True)
     form = miniature.form
-    write_text(example / STAND_INS, _stand_ins(miniature, logs="logs"))
+    write_text(example / STAND_INS, _stand_ins_text(miniature, logs="logs"))
     for path in (miniature.root / TABLE, manifest_path(miniature.root / TABLE)):
         shutil.copyfile(path, example / path.name)
     if form.whole_example:
@@ -153,9 +152,13 @@ def write_example(miniature: Miniature, example: Path) -> None:
         write_log(example / "logs" / log.parent.name / LOG, kept)
 
 
-def _stand_ins(miniature: Miniature, **more: object) -> str:
+def _stand_ins_text(miniature: Miniature, **more: object) -> str:
+    """Return the text of `stand_ins.json` (fields: `analysis.store.stand_ins.StandIns`).
+
+    Floors are those of the datasets that are there; `more`: fields that only the written example has.
+    """
     form, data = miniature.form, miniature.root / DATA
-    there = [name for name in form.families.values() if (data / name / MANIFEST).is_file()]
+    made = [name for name in form.families.values() if (data / name / MANIFEST).is_file()]
     content = {
         "title": "MINIATURE",
         "note": stand_in_note(form, miniature.source),
@@ -165,7 +168,7 @@ def _stand_ins(miniature: Miniature, **more: object) -> str:
         "stages": form.stages,
         "families": {task: [name] for task, name in form.families.items()},
         "sizes": _sizes(form),
-        "floors": {name: round(floor_of(load(data, name)), 2) for name in there},
+        "floors": {name: round(floor_of(load(data, name)), 2) for name in made},
         **more,
     }
     return json.dumps(content, indent=1) + "\n"

@@ -65,7 +65,7 @@ def answer(assessment: Assessment) -> Answer:
             cautions = (*cautions, f"{shared[0].upper()}{shared[1:]}.")
     again = None if stand_ins else _pretrained_again(found, assessment)
     return Answer(
-        headline=_on_the_question(found, stand_ins=stand_ins, survives=again is not None and again[1]),
+        headline=_headline(found, stand_ins=stand_ins, survives_pretraining=again is not None and again[1]),
         pretraining="" if again is None else again[0],
         splits=tuple(
             f"{share} % CLM against MLM alone: shown to be {_better_and_worse(main_of(split))}; the mean difference is "
@@ -79,7 +79,12 @@ def answer(assessment: Assessment) -> Answer:
     )
 
 
-def _on_the_question(found: pd.DataFrame, *, stand_ins: bool, survives: bool) -> str:
+def _headline(found: pd.DataFrame, *, stand_ins: bool, survives_pretraining: bool) -> str:
+    """Return the headline: whether CLM first beats MLM alone, and in how many comparisons.
+
+    With `survives_pretraining` (adding the spread between pretrainings leaves the answer) it begins with "Yes",
+    otherwise with "Probably".
+    """
     main, mean = main_of(found), mean_of(found)
     where = "at equal budget" + " in these stand-ins for the paper's models" * stand_ins
     scope = "" if stand_ins else f"{ANSWERS[SPLIT].scope}; "
@@ -87,22 +92,25 @@ def _on_the_question(found: pd.DataFrame, *, stand_ins: bool, survives: bool) ->
     pair = f"{SPLIT} % CLM followed by {100 - SPLIT} % MLM"
     if not main.known:
         return f"Open: this source does not say whether {pair} beats MLM alone: {main.missing}."
-    of = f"{main.parts} comparisons"
+    comparisons = f"{main.parts} comparisons"
     if main.known < main.parts:
-        of = f"the {main.known} comparisons (of {main.parts}) that this source allows"
-    over = ""
+        comparisons = f"the {main.known} comparisons (of {main.parts}) that this source allows"
+    mean_difference = ""
     if mean is not None and not mean.missing:
-        over = (
+        mean_difference = (
             f" Over all {main.known}, the mean difference is {mean.effect:+.1f} points [{mean.low:+.1f}, "
             f"{mean.high:+.1f}], the median {known_of(found)['effect'].median():+.1f}."
         )
-    lead = _lead(main, survives=survives)
+    lead = _lead(main, survives_pretraining=survives_pretraining)
     if not main.holds_in and not main.fails_in:
-        return f"{lead}: {where}, none of {of} shows {pair} better or worse than MLM alone {level}.{over}"
+        return (
+            f"{lead}: {where}, none of {comparisons} shows {pair} better or worse than MLM alone {level}."
+            f"{mean_difference}"
+        )
     higher, lower = (f"{count}" if count else "none" for count in (main.holds_in, main.fails_in))
     return (
-        f"{lead}: {where}, {pair} is shown to score higher than MLM alone in {higher} of {of} and lower in {lower} "
-        f"{level}.{_higher_where(found)}{over}"
+        f"{lead}: {where}, {pair} is shown to score higher than MLM alone in {higher} of {comparisons} and lower "
+        f"in {lower} {level}.{_higher_where(found)}{mean_difference}"
     )
 
 
@@ -112,29 +120,29 @@ def shown_higher(found: pd.DataFrame) -> str:
     for row in rows(found[found["counted"] == HOLDS.name]):
         if model := find_model(row.first):
             steps.setdefault(row.task, []).append(format_steps(model.steps).upper())
-    listed = {
-        task: " and ".join([", ".join(of[:-1]), of[-1]] if of[:-1] else of) for task, of in steps.items()
-    }
-    return "; ".join(f"{task} at {of}" for task, of in listed.items())
+    return "; ".join(
+        f"{task} at {' and '.join(filter(None, [', '.join(lengths[:-1]), lengths[-1]]))}"
+        for task, lengths in steps.items()
+    )
 
 
 def _higher_where(found: pd.DataFrame) -> str:
     """Return which comparisons are shown to be higher, and their gain after the longest training."""
-    main, named = main_of(found), shown_higher(found)
-    if not named or main.holds_in == main.parts:
+    main, higher = main_of(found), shown_higher(found)
+    if not higher or main.holds_in == main.parts:
         return ""
     known = [(model.steps, row) for row in rows(known_of(found)) if (model := find_model(row.first))]
     longest = max(steps for steps, _ in known)
     last = [row for steps, row in known if steps == longest and row.counted == HOLDS.name]
     gains = ", ".join(f"{row.effect:+.2f} on {row.task}" for row in last)
-    return f" Higher: {named}" + (f"; at {format_steps(longest).upper()} by {gains}." if gains else ".")
+    return f" Higher: {higher}" + (f"; at {format_steps(longest).upper()} by {gains}." if gains else ".")
 
 
-def _lead(main: FindingRow, *, survives: bool) -> str:
+def _lead(main: FindingRow, *, survives_pretraining: bool) -> str:
     """Return the first words; "Open" where no comparison is shown."""
     if main.holds_in and main.fails_in:
         return "It depends"
-    sure = "Yes" if survives else "Probably"
+    sure = "Yes" if survives_pretraining else "Probably"
     if main.holds_in:
         return f"{sure}, but start with CLM" if main.outcome == HOLDS.name else "Sometimes, starting with CLM"
     if _half_fail(main):
@@ -155,7 +163,7 @@ def _pretrained_again(found: pd.DataFrame, assessment: Assessment) -> tuple[str,
     alike = [one for one in measured_spreads() if one.parameters >= _ALIKE]
     spreads = sorted(one.sd for one in alike)
     millions = _range(sorted({round(one.parameters) for one in alike}))
-    side, what = ("holds_in", "higher") if main.holds_in else ("fails_in", "lower")
+    count_column, direction = ("holds_in", "higher") if main.holds_in else ("fails_in", "lower")
     moved = pd.concat([_moved(assessment, sd) for sd in (spreads[0], spreads[-1])])
     left = moved[moved["role"] == "finding"]
     # The statement alone, not among the splits that were tried.
@@ -163,13 +171,14 @@ def _pretrained_again(found: pd.DataFrame, assessment: Assessment) -> tuple[str,
     words = (
         "Each model was pretrained once: intervals reflect only fine-tuning seeds. If pretraining again moved "
         f"task scores as much as others measured in a network of {millions}M parameters (standard deviation "
-        f"{_points(spreads[0])} to {_points(spreads[-1])} points), {_range(sorted(left[side]))} of {main.parts} would "
-        f"be shown to score {what} ({_range(sorted(alone[side]))} had no other split been tried)"
+        f"{_points(spreads[0])} to {_points(spreads[-1])} points), {_range(sorted(left[count_column]))} of "
+        f"{main.parts} would be shown to score {direction} ({_range(sorted(alone[count_column]))} had no other split "
+        "been tried)"
     )
     if limit := _mean_up_to(mean, assessment):
         side_of_0 = "above" if mean is not None and mean.effect > 0 else "below"
         words += f"; the mean would stay {side_of_0} 0 up to {limit:.2f} points if all tasks moved alike"
-    survives = bool(((left["outcome"] == main.outcome) & (left[side] > 0)).all())
+    survives = bool(((left["outcome"] == main.outcome) & (left[count_column] > 0)).all())
     if not main.holds_in:
         survives = all(map(_half_fail, rows(left)))
     return f"{words}.", survives
@@ -209,6 +218,7 @@ def _number(count: int) -> str:
 
 
 def _better_and_worse(main: FindingRow) -> str:
+    """Return in how many comparisons CLM first is shown better, and worse: bounds, as others may be open."""
     better = f"in at least {main.holds_in}" if main.holds_in else "in none"
     worse = f"worse in at least {main.fails_in}" if main.fails_in else "worse in none"
     return f"better {better} of {main.known} comparisons and {worse}"
@@ -219,7 +229,8 @@ def _among(frame: pd.DataFrame) -> list[str]:
     known = frame.loc[(frame["role"] == "finding") & (frame["known"] > 0), "id"]
     # F8 is about the same comparisons.
     parts = frame[(frame["counted"] != "") & frame["id"].isin(known) & (frame["id"] != "F8")]
-    own, others = parts[parts["id"] == ANSWER], parts[parts["id"] != ANSWER]
+    answer_parts, others = parts[parts["id"] == ANSWER], parts[parts["id"] != ANSWER]
+    # What is tested together with the parts of the answer.
     tested = {
         "at this split alone": others[:0],
         f"of the {_number(len(ANSWERS))} splits": others[others["family"] == ANSWER],
@@ -227,12 +238,14 @@ def _among(frame: pd.DataFrame) -> list[str]:
         "of all findings": others[others["family"] != ANSWER],
     }
     shown = {
-        words: sum(p <= ALPHA for p in holm([*own["p_for"], *more["p_for"]])[: len(own)])
+        words: sum(p <= ALPHA for p in holm([*answer_parts["p_for"], *more["p_for"]])[: len(answer_parts)])
         for words, more in tested.items()
     }
     if not shown["at this split alone"]:
         return []
-    said = [f"{shown[words]} for the {len(own) + len(more)} {words}" for words, more in tested.items()]
+    said = [
+        f"{shown[words]} for the {len(answer_parts) + len(more)} {words}" for words, more in tested.items()
+    ]
     return [f"Comparisons shown at {SPLIT} %, by what the correction covers: {'; '.join(said)}."]
 
 
@@ -244,6 +257,7 @@ def _over_places(found: pd.DataFrame, assessment: Assessment) -> RandomEffects:
 
 
 def _as_samples(means: dict[str, RandomEffects]) -> list[str]:
+    """Return a sentence: the mean if the tasks, or the datasets, are a sample of such; nothing where none is known."""
     said = [
         f"{one.mean:+.1f} [{one.low:+.1f}, {one.high:+.1f}] if the {kind} are"
         for kind, one in means.items()

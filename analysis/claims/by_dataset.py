@@ -102,7 +102,8 @@ def _effects(
     known = {name: result for name, result in single.items() if result.known}
     if not known:
         return
-    average, without = result_of(contrast), dict[str, Result]()
+    average = result_of(contrast)
+    without: dict[str, Result] = {}  # by dataset the mean of the others
     if len(known) == len(names) > 1:
         without = {name: result_of(_mean_of(contrast, [n for n in names if n != name])) for name in names}
     between = random_effects(list(known.values()))
@@ -132,20 +133,21 @@ def makes_the_result(average: Result, rest: Result) -> bool:
 
 
 def _by_dataset(node: Node, datasets: Datasets) -> Node:
-    """Return the statement with a part for each dataset: of an "all of" one by one, of other rules see below."""
+    """Return the statement with a part for each dataset; each rule of parts and kind of contrast has its own way."""
     if isinstance(node, AtLeast) and joins(node):
         parts = _parts_by_dataset(node, datasets)
         return AtLeast(label=node.label, count=len(parts), parts=parts)
     tasks = list(dict.fromkeys(task for one in comparisons(node) for task in one.tasks))
     if isinstance(node, AtLeast):
         if len(tasks) == 1:
+            # The rule is about one task: it holds where it does on every dataset of it.
             copies = tuple(_placed(node, {tasks[0]: name}) for name in datasets(tasks[0])) or (node,)
             return AtLeast(label=node.label, count=len(copies), parts=copies)
         # Parts of several tasks: "k of n" and searches take a part for each dataset; k grows with n.
         parts = _parts_by_dataset(node, datasets)
         count = node.count if node.count == 1 else math.ceil(node.count / len(node.parts) * len(parts))
         return AtLeast(label=node.label, count=count, parts=parts)
-    if isinstance(node, Contrast) and len(tasks) > 2:
+    if isinstance(node, Contrast) and len(tasks) > 2:  # a mean over tasks
         single = tuple(
             _on(_of_task(node, task, len(tasks)), {task: name}) for task in tasks for name in datasets(task)
         )
@@ -170,6 +172,7 @@ def _parts_by_dataset(node: AtLeast, datasets: Datasets) -> tuple[Node, ...]:
 
 
 def _placed(node: Node, names: Mapping[str, str]) -> Node:
+    """Return the statement with all its comparisons on a dataset of each task (`names`, by task)."""
     if isinstance(node, AtLeast):
         return replace(
             node,
@@ -199,6 +202,7 @@ def _label(label: str, names: Iterable[str]) -> str:
 
 
 def _mean_of(contrast: Contrast, names: list[str]) -> Contrast:
+    """Return the contrast of the means over these datasets."""
     terms = tuple(
         Term(weight=term.weight / len(names), model=term.model, task=term.task, dataset=name)
         for name in names

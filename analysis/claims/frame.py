@@ -319,7 +319,9 @@ def _verdict_rows(
     main: FindingRow, tree: Branch, adjusted: Sequence[tuple[float, float]]
 ) -> Iterator[FindingRow]:
     """Yield the rows that a finding's verdict rests on; `adjusted`: of its parts, then of those counted with them."""
-    parts, decisive = dict(zip(map(id, tree.units), adjusted, strict=False)), _decisive(main, tree)
+    decisive = _decisive(main, tree)
+    # By identity: equal comparisons may stand in several parts.
+    parts = dict(zip(map(id, tree.units), adjusted, strict=False))
     marks: dict[int, str] = {}
     for unit in tree.units:
         counted = _alone(*parts[id(unit)])
@@ -335,17 +337,18 @@ def _verdict_rows(
 
 
 def _decisive(main: FindingRow, tree: Branch) -> Result:
-    """Return the comparison that a finding hangs on."""
+    """Return the most adverse comparison: the weakest link of what is supported, else the strongest counter-example."""
     against = main.outcome == FAILS.name or (
         main.outcome != HOLDS.name and (main.fails_in > 0 or main.direction == "against")
     )
     decides = tree.decides_against if against else tree.decides_for
-    if not decides.known and main.known:
+    if not decides.known and main.known:  # what the source lacks has a p of 1, the largest
         return max((one for one in tree.results if one.known), key=lambda result: result.p_for)
     return decides
 
 
 def _mean(tree: Branch) -> Contrast | None:
+    """Return the mean of the known comparisons, each in the claimed direction; None where there is one or none."""
     known = [result.comparison for result in tree.results if result.known]
     return typical_contrast(known) if len(known) > 1 else None
 

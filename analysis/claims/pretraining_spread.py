@@ -79,12 +79,13 @@ def with_pretraining_spread(result_of: ResultOf, sd: float, sharing: SharedLuck)
         weights: dict[Hashable, float] = {}
         for term in comparison.terms:
             weights[sharing.unit(term)] = weights.get(sharing.unit(term), 0.0) + term.weight
-        own, added = base.error**2, sd**2 * math.fsum(weight**2 for weight in weights.values())
+        variance = base.error**2
+        added = sd**2 * math.fsum(weight**2 for weight in weights.values())
         if added < 1e-12:
             return base
-        normal = own == 0 or not math.isfinite(base.df)
-        df = math.inf if normal else (own + added) ** 2 / (own**2 / base.df)
-        student = Student(effect=base.effect, error=math.sqrt(own + added), df=df)
+        normal = variance == 0 or not math.isfinite(base.df)
+        df = math.inf if normal else (variance + added) ** 2 / (variance**2 / base.df)
+        student = Student(effect=base.effect, error=math.sqrt(variance + added), df=df)
         moved = contrast_result(comparison, student, test=base.test, inputs=base.inputs, seeds=base.seeds)
         return replace(
             moved, instance_share=base.instance_share,

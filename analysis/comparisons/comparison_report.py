@@ -30,11 +30,11 @@ def comparison_document(comparison: Comparison, *, full: bool = False) -> TableD
     """
     body: list[str | Grid] = [*([in_a_sentence(comparison), ""] if comparison.is_pair else [])]
     body += [about(comparison), ""]
-    for place, (title, rows) in enumerate(difference_tables(comparison, full=full)):
-        caption = " ".join([about(comparison), title, *footer(comparison)] if place == 0 else [title])
-        wanted = [place for place, title in enumerate(rows[0]) if full or title not in _MORE]
-        shown = [[row[place] for place in wanted] for row in rows]
-        grid = Grid(shown, caption=caption, label=f"compare{place or ''}", colours=_COLOURS)
+    for number, (title, rows) in enumerate(difference_tables(comparison, full=full)):
+        caption = " ".join([about(comparison), title, *footer(comparison)] if number == 0 else [title])
+        columns = [column for column, head in enumerate(rows[0]) if full or head not in _MORE]
+        shown = [[row[column] for column in columns] for row in rows]
+        grid = Grid(shown, caption=caption, label=f"compare{number or ''}", colours=_COLOURS)
         body += [*([title, ""] if title else []), grid, ""]
     records, contestants = records_of(comparison), comparison.contestants
     models = [
@@ -102,18 +102,18 @@ def in_a_sentence(comparison: Comparison) -> str:
     [whole] = [one for one in comparison.differences if one.place == comparison.over]
     found, lead, other, clear, behind = whole.result, whole.first, whole.second, AHEAD, BEHIND
     effect, low, high = found.effect, found.low, found.high
-    if effect < 0:
+    if effect < 0:  # the sentence is about the model with the higher score
         lead, other, clear, behind = other, lead, BEHIND, AHEAD
         effect, low, high = -effect, -high, -low
     ends = "" if math.isnan(low) else f" {_interval(low, high)}"
     by, on = f"{signed(effect)}{ends} points", f"over {whole.place.title}"
-    unsure = {EQUAL: "Practically equal", OPEN: "Open", UNKNOWN: f"Not tested ({found.missing})"}
-    seen = unsure.get(whole.outcome)
-    said = [f"{seen} {on}: {lead} minus {other} is {by}" if seen else f"{lead} is ahead by {by} {on}"]
+    words_unless_ahead = {EQUAL: "Practically equal", OPEN: "Open", UNKNOWN: f"Not tested ({found.missing})"}
+    unsure = words_unless_ahead.get(whole.outcome)
+    said = [f"{unsure} {on}: {lead} minus {other} is {by}" if unsure else f"{lead} is ahead by {by} {on}"]
     averages = [one for one in comparison.differences if not one.place.is_dataset]
     parts = [one for one in averages or comparison.differences if one is not whole]
     words = {
-        clear: f"{lead} is ahead" if seen else "ahead", behind: f"{other} is ahead" if seen else "behind",
+        clear: f"{lead} is ahead" if unsure else "ahead", behind: f"{other} is ahead" if unsure else "behind",
         EQUAL: "practically equal", OPEN: "open", UNKNOWN: "not tested",
     }  # fmt: skip
     for outcome, word in words.items():
@@ -145,6 +145,7 @@ def difference_tables(comparison: Comparison, *, full: bool = True) -> Iterator[
 
 
 def _pair_rows(comparison: Comparison) -> list[list[str]]:
+    """Return the table of two models, its head first: a row for each dataset and mean."""
     contestants = comparison.contestants
     first, second = contestants.models
     rows = [
@@ -165,6 +166,7 @@ def _pair_rows(comparison: Comparison) -> list[list[str]]:
 
 
 def _against(comparison: Comparison, place: Place) -> list[list[str]]:
+    """Return the table of the first model against each other one on one dataset or mean, its head first."""
     mean, first = comparison.contestants.mean, comparison.contestants.models[0]
     rows = [
         ["", "mean", "A - B", "95 % interval", "p", "p (Holm)", "outcome"],

@@ -56,9 +56,9 @@ def compare_scores(
 
     Columns: mine, baseline (means), effect (their difference, in the scores' unit), low, high (95 %), p, p_holm (over
     the datasets), outcome (ahead, behind, equal, open, unknown), p_equal (two one-sided tests against the margin),
-    p_exceeds (probability that the difference exceeds the margin: t, flat prior), interval (`pooled`: the bootstrap t
-    over a dataset's models, from five of four seeds on; `t`: Welch's), seeds, seeds_to_find (a model, for a power of
-    0.8).
+    p_exceeds (probability that the difference exceeds the margin: t, flat prior), interval (`pooled`: the bootstrap t,
+    whose pool is a dataset's models, where at least five of them have four seeds or more, and these two have; `t`:
+    Welch's, elsewhere), seeds, seeds_to_find (seeds of each model that find this effect with a power of 0.8).
 
     Args:
         mine: one sequence of scores, or a mapping of datasets to sequences; or both models' scores as a frame with
@@ -91,18 +91,19 @@ def compare_scores(
 
 
 def _rows(given: Seeds | None, name: str) -> list[tuple[str, str, int, float]]:
-    of = given if isinstance(given, Mapping) else {"scores": () if given is None else given}
+    """Return the scores of the model `name` as rows (model, dataset, seed, score)."""
+    by_dataset = given if isinstance(given, Mapping) else {"scores": () if given is None else given}
     try:
-        found = [
+        rows = [
             (name, str(dataset), seed, float(score))
-            for dataset, scores in of.items()
+            for dataset, scores in by_dataset.items()
             for seed, score in enumerate(scores)
         ]
     except (TypeError, ValueError):
         raise UserError(f"{name}: give a sequence of numbers, a score for each seed") from None
-    if not found:
+    if not rows:
         raise UserError(f"{name} is empty; give a score for each seed")
-    return found
+    return rows
 
 
 def two_models(rows: pd.DataFrame, wanted: Sequence[str]) -> tuple[str, str]:
@@ -136,12 +137,12 @@ def differences(
     wide = rows.pivot(index=["model", "dataset"], columns="seed", values="test_score")
     wide.index = pd.MultiIndex.from_tuples([(model, "", dataset) for model, dataset in wide.index])
     pools = None if settings.interval == T.name else ResidualPools(wide, settings.resamples, settings.seed)
-    of = {
-        model: {str(name): one.to_numpy() for name, one in own.groupby("dataset", sort=False)["test_score"]}
-        for model, own in rows.groupby("model")
+    scores = {
+        model: {str(name): one.to_numpy() for name, one in group.groupby("dataset", sort=False)["test_score"]}
+        for model, group in rows.groupby("model")
         if model in models
     }
-    first, second = (of[model] for model in models)
+    first, second = (scores[model] for model in models)
     if not (shared := [name for name in first if name in second]):
         raise UserError(f"{models[0]} and {models[1]} have no dataset in common")
     if alone := [*(first.keys() ^ second.keys())]:
@@ -150,21 +151,20 @@ def differences(
     raw = {name: min(1.0, 2 * min(one.p_above(0), one.p_below(0))) for name, one in estimates.items() if one}
     adjusted = dict(zip(raw, holm([*raw.values()]), strict=True))
     found = []
-    for name, one in estimates.items():
-        means, counts = zip(
-            *((of[model][name].mean(), len(of[model][name])) for model in models), strict=True
-        )
+    for name, estimate in estimates.items():
+        means = [scores[model][name].mean() for model in models]
+        counts = [len(scores[model][name]) for model in models]
         effect = means[0] - means[1]
-        row = dict(zip(_COLUMNS, (name, *means, effect), strict=False))
+        row = {"dataset": name, "mine": means[0], "baseline": means[1], "effect": effect}
         row |= {"outcome": UNKNOWN, "seeds": "/".join(map(str, counts))}
-        if one is not None:
-            student = Student(effect=effect, error=one.error, df=one.df)
-            p_equal = max(one.p_above(-margin), one.p_below(margin)) if margin else math.nan
-            row |= dict(zip(("low", "high"), one.interval(), strict=True)) | {
+        if estimate is not None:
+            student = Student(effect=effect, error=estimate.error, df=estimate.df)
+            p_equal = max(estimate.p_above(-margin), estimate.p_below(margin)) if margin else math.nan
+            row |= dict(zip(("low", "high"), estimate.interval(), strict=True)) | {
                 "p": raw[name], "p_holm": adjusted[name], "p_equal": p_equal, "p_exceeds": student.p_below(margin),
                 "outcome": EQUAL if p_equal <= ALPHA else OPEN,
-                "interval": T.name if isinstance(one, Student) else POOLED.name,
-                "seeds_to_find": seeds_needed(max(abs(effect), margin), one.error, min(counts)),
+                "interval": T.name if isinstance(estimate, Student) else POOLED.name,
+                "seeds_to_find": seeds_needed(max(abs(effect), margin), estimate.error, min(counts)),
             }  # fmt: skip
             if adjusted[name] <= ALPHA:
                 row["outcome"] = AHEAD if effect > 0 else BEHIND

@@ -69,12 +69,12 @@ class Cells:
         self.printed: dict[Cell, tuple[float, float]] = {}
         """Mean and half-width of the cells that are printed ones; all others have runs."""
         if printed:
-            own = {model for model, _, _ in self._rows}
+            with_runs = {model for model, _, _ in self._rows}
             columns = ("model", "task", "dataset", "mean", "ci95")
             self.printed = {
                 (model, task, dataset): (mean, half)
                 for model, task, dataset, mean, half in records(published_values(), *columns)
-                if model not in own
+                if model not in with_runs
             }
 
     def __contains__(self, cell: Cell) -> bool:
@@ -94,18 +94,18 @@ class Cells:
     def values_of(self, cell: Cell) -> Array:
         """Return (n_seeds,) scores in percent of the seeds that the cell has."""
         row = self._matrix[self._rows[cell]]
-        seen: Array = row[np.isfinite(row)]
-        return seen
+        scores: Array = row[np.isfinite(row)]
+        return scores
 
     def _summary(self, cell: Cell) -> tuple[float, float, int]:
         if cell in self.printed:
             mean, half = self.printed[cell]
             return mean, max(half, SMALLEST_HALF_WIDTH) / NORMAL_QUANTILE, N_SEEDS
-        seen = self.values_of(cell)
-        if len(seen) < 2:
-            return float(seen.mean()), math.nan, len(seen)
-        student = student_estimate(seen)
-        return student.effect, student.error or self.least_error(cell, len(seen)), len(seen)
+        scores = self.values_of(cell)
+        if len(scores) < 2:
+            return float(scores.mean()), math.nan, len(scores)
+        student = student_estimate(scores)
+        return student.effect, student.error or self.least_error(cell, len(scores)), len(scores)
 
     def words(self, cell: Cell) -> str:
         """Return the cell's numbers for a list of what enters a contrast."""
@@ -113,9 +113,9 @@ class Cells:
             mean, half = self.printed[cell]
             return f"{mean:.2f} (+-{half:.2f}), n = {N_SEEDS}"
         row = self.by_seed(cell)
-        seen = np.isfinite(row)
-        seeds = ", ".join(str(seed) for seed in self.values.columns[seen])
-        return f"mean {row[seen].mean():.4f}, n = {seen.sum()} (seeds {seeds})"
+        has_run = np.isfinite(row)
+        seeds = ", ".join(str(seed) for seed in self.values.columns[has_run])
+        return f"mean {row[has_run].mean():.4f}, n = {has_run.sum()} (seeds {seeds})"
 
     def least_error(self, cell: Cell, count: int) -> float:
         """Return the standard error, in points, that `count` seeds are given that all agree.
@@ -124,8 +124,8 @@ class Cells:
         """
         model, task, dataset = cell
         names = averaged_datasets(self.runs, task, dataset)
-        known = [self._instance.get((model, name), 0.0) / count for name in names]
-        return max(math.hypot(*known) / len(names), SMALLEST_HALF_WIDTH / NORMAL_QUANTILE)
+        errors = [self._instance.get((model, name), 0.0) / count for name in names]
+        return max(math.hypot(*errors) / len(names), SMALLEST_HALF_WIDTH / NORMAL_QUANTILE)
 
     @cached_property
     def _instance(self) -> dict[tuple[str, str], float]:
@@ -158,7 +158,8 @@ class Cells:
 
     def welch(self, terms: Sequence[Term]) -> Student | None:
         """Return Welch's estimate from each cell's own seeds, which may be printed; None where a cell has one seed."""
-        weights = weights_of(terms) or {terms[0].cell: 0.0}
+        weights = weights_of(terms) or {terms[0].cell: 0.0}  # all terms may cancel
+        # The difference of two cells of runs: their scores themselves are known.
         if sorted(weights.values()) == [-1, 1] and not self.printed.keys() & weights.keys():
             second, first = (self.values_of(cell) for cell in sorted(weights, key=weights.__getitem__))
             if min(len(first), len(second)) > 1 and not (is_flat(first) or is_flat(second)):

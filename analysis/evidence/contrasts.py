@@ -241,12 +241,12 @@ def spread_result(
     spreads = [float(group.std(ddof=1)) for group in (first, second)]
     if 0.0 in spreads:
         return Result(comparison=comparison, missing="all scores of a group are equal")
-    logs = spread_ratios(first, second, resamples.picks)
+    log_ratios = spread_ratios(first, second, resamples.picks)
     ratio = spreads[0] / spreads[1]
-    finite = np.isfinite(logs)
-    drawn = np.sort(np.repeat(logs[finite], resamples.counts[finite]))
+    finite = np.isfinite(log_ratios)
+    drawn = np.sort(np.repeat(log_ratios[finite], resamples.counts[finite]))
     draws = Resampled(effect=float(np.log(ratio)), drawn=drawn)
-    equal = brown_forsythe(first, second)
+    p_equal = brown_forsythe(first, second)
     # A log ratio below 0 says that the group called narrow varies less.
     boot_for, boot_against = region_p(draws, -np.inf, 0.0)
     low, high = np.exp(draws.interval())
@@ -254,9 +254,9 @@ def spread_result(
     return Result(
         comparison=comparison, effect=ratio, low=float(low), high=float(high),
         inner_low=float(inner_low), inner_high=float(inner_high),
-        p_for=max(equal, boot_for) if ratio < 1 else 1.0,
-        p_against=max(equal, boot_against) if ratio > 1 else 1.0,
-        p_zero=equal, seeds=(count,),
+        p_for=max(p_equal, boot_for) if ratio < 1 else 1.0,
+        p_against=max(p_equal, boot_against) if ratio > 1 else 1.0,
+        p_zero=p_equal, seeds=(count,),
         test="Brown-Forsythe and bootstrap of the ratio over seeds, the larger p of the two",
         inputs=tuple(
             f"{', '.join(models)} {comparison.task} {comparison.dataset}: sd {spread:.4f} over {len(group)} "

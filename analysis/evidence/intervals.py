@@ -159,6 +159,7 @@ def _crossed(cells: Cells, terms: Sequence[Term]) -> Estimated | None:
     from analysis.statistics.crossed import crossed_estimate  # not for those who hold instances fixed
 
     values = cells.within_seeds(terms)
+    # A cell has seeds that others lack: the contrast within shared seeds would drop them.
     apart = values is None or any(cells.summary(term.cell)[2] > len(values) for term in terms)
     if len(terms) > 1 and not any(is_paired(name) for _, _, name in cells.weighted(terms)):
         apart = True  # no test instance is shared
@@ -166,8 +167,8 @@ def _crossed(cells: Cells, terms: Sequence[Term]) -> Estimated | None:
         return _crossed_apart(cells, terms)
     covariance = cells.covariance(terms)
     if covariance is None:
-        found = _t(cells, terms)
-        return found and replace(found, interval="crossed", test=f"{found.test} (instances missing)")
+        student = _t(cells, terms)
+        return student and replace(student, interval="crossed", test=f"{student.test} (instances missing)")
     is_level = len(terms) == 1 and terms[0].weight == 1  # a score, which ends where the metric does
     estimate = crossed_estimate(values, *covariance, limits=LIMITS if is_level else None)
     if estimate.error == 0:
@@ -179,16 +180,16 @@ def _crossed(cells: Cells, terms: Sequence[Term]) -> Estimated | None:
 
 def _crossed_apart(cells: Cells, terms: Sequence[Term]) -> Estimated | None:
     """Return the estimate of cells with seeds of their own: Welch's, with what they share through the instances."""
-    found, welch = _t(cells, terms), cells.welch(terms)
+    student, welch = _t(cells, terms), cells.welch(terms)
     shared = None if cells.covariances is None else cells.covariances.between_cells(cells.weighted(terms))
     if shared is None or welch is None or welch.error == 0:
-        return found
+        return student
     variance, freedom = shared
-    own = welch.error**2
-    total = own + variance
+    by_seeds = welch.error**2
+    total = by_seeds + variance
     estimate = Student(
         effect=welch.effect, error=math.sqrt(total), instance_share=variance / total,
-        df=total**2 / (own**2 / welch.df + variance**2 / freedom),
+        df=total**2 / (by_seeds**2 / welch.df + variance**2 / freedom),
     )  # fmt: skip
     return Estimated(estimate=estimate, interval="crossed", test="Welch and by instance")
 

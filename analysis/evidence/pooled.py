@@ -42,14 +42,14 @@ class ResidualPools:
         self._banks: dict[tuple[tuple[str, str], int, int], tuple[Array, Array]] = {}
         residuals: dict[tuple[str, str], list[Array]] = {}
         for (_, task, dataset), row in zip(values.index, values.to_numpy(), strict=True):
-            held = residuals.setdefault((task, dataset), [])
-            seen = row[np.isfinite(row)]
-            if len(seen) >= FEWEST_SEEDS and not is_flat(seen):
-                apart = seen - seen.mean()
-                held.append(apart / np.sqrt((apart**2).mean()))
+            of_place = residuals.setdefault((task, dataset), [])
+            scores = row[np.isfinite(row)]
+            if len(scores) >= FEWEST_SEEDS and not is_flat(scores):
+                deviations = scores - scores.mean()
+                of_place.append(deviations / np.sqrt((deviations**2).mean()))
         self._pools = {
-            place: (np.sort(np.concatenate(held)) if held else np.empty(0), len(held))
-            for place, held in residuals.items()
+            place: (np.sort(np.concatenate(of_place)) if of_place else np.empty(0), len(of_place))
+            for place, of_place in residuals.items()
         }
         """By task and dataset the standardised residuals, ascending, and the number of cells with a spread."""
 
@@ -77,18 +77,20 @@ class ResidualPools:
         if counts.min() < FEWEST_SEEDS or cells < FEWEST_CELLS:
             return None
         welch = welch_estimate(means, errors, counts, weights)
-        top, below = np.zeros((2, self._resamples))
+        errors_drawn, variances_drawn = np.zeros((2, self._resamples))
+        # Cells with the same place and count have banks of their own, in their order.
         used: Counter[tuple[tuple[str, str], int]] = Counter()
         for place, count, weight, error in zip(places, counts, weights, errors, strict=True):
             drawn, variances = self._bank(place, int(count), used[place, int(count)])
             used[place, int(count)] += 1
-            top += weight * error * drawn
-            below += (weight * error) ** 2 * variances
-        sound = below > 1e-24 * welch.error**2
+            errors_drawn += weight * error * drawn
+            variances_drawn += (weight * error) ** 2 * variances
+        sound = variances_drawn > 1e-24 * welch.error**2
         if not sound.any():
             return welch
         return Studentised(
-            effect=welch.effect, error=welch.error, df=welch.df, ratios=np.sort(top[sound] / np.sqrt(below[sound])),
+            effect=welch.effect, error=welch.error, df=welch.df,
+            ratios=np.sort(errors_drawn[sound] / np.sqrt(variances_drawn[sound])),
             symmetric=cells < EQUAL_TAILS_FROM or abs(float(weights.sum())) < 1e-9,
         )  # fmt: skip
 

@@ -103,10 +103,11 @@ class PlannedTest(NamedTuple):
         place of 8.
         """
         variance, freedom, count = self.parts.T
-        uncertain, seen = count * variance**2 / freedom, math.inf
+        uncertain = count * variance**2 / freedom
+        mean_freedom = math.inf  # as the test estimates it, not the true one
         if uncertain.any():
-            seen = (self.error**4 + 2 * uncertain.sum()) / (uncertain * (1 + 2 / freedom)).sum()
-        return float(self.wider * special.stdtrit(seen, 1 - self.alpha / 2))
+            mean_freedom = (self.error**4 + 2 * uncertain.sum()) / (uncertain * (1 + 2 / freedom)).sum()
+        return float(self.wider * special.stdtrit(mean_freedom, 1 - self.alpha / 2))
 
     def power(self, effect: float) -> float:
         """Return the chance that it finds a difference of `effect`; 1 without any error.
@@ -117,18 +118,19 @@ class PlannedTest(NamedTuple):
             return 1.0
         variance, freedom, count = self.parts.T
         uncertain = float((count * variance**2 / freedom).sum())
-        own, shift = self.error**4 / uncertain if uncertain else math.inf, effect / self.error
+        satterthwaite = self.error**4 / uncertain if uncertain else math.inf
+        shift = effect / self.error
         # A far tail on the other side, below 1e-7, is nan now and then.
-        return float(np.nansum(special.nctdtr(own, [-shift, shift], -self.limit)))
+        return float(np.nansum(special.nctdtr(satterthwaite, [-shift, shift], -self.limit)))
 
     def detectable(self, power: float = POWER) -> float:
         """Return the difference that it finds with `power`, which is above its level."""
         from scipy import optimize  # takes longer to import than a plan to make
 
-        most = self.error
-        while self.power(most) < power:
-            most *= 2
-        return float(optimize.brentq(lambda effect: self.power(effect) - power, 0, most)) if most else 0.0
+        large = self.error
+        while self.power(large) < power:
+            large *= 2
+        return float(optimize.brentq(lambda effect: self.power(effect) - power, 0, large)) if large else 0.0
 
 
 def seeds_needed(
@@ -169,10 +171,14 @@ def planned_test(study: PlannedStudy, spread: AssumedSpread) -> PlannedTest:
     planned: below 0.05 over their number.
     """
     seeds, pretrainings, alpha = study.seeds, study.pretrainings, ALPHA / study.tests
-    trained, tuned = study.pretraining_sd**2 / pretrainings, spread.sd**2 / (pretrainings * seeds)
+    # Variances of an arm's mean, by what moves it.
+    by_pretraining = study.pretraining_sd**2 / pretrainings
+    by_seed = spread.sd**2 / (pretrainings * seeds)
     if pretrainings > 1:
-        return PlannedTest("over pretrainings", np.array([(trained + tuned, pretrainings - 1, 2)]), alpha)
-    parts = np.array([(tuned, seeds - 1, 2), (2 * trained, math.inf, 1)])
+        return PlannedTest(
+            "over pretrainings", np.array([(by_pretraining + by_seed, pretrainings - 1, 2)]), alpha
+        )
+    parts = np.array([(by_seed, seeds - 1, 2), (2 * by_pretraining, math.inf, 1)])
     if spread.cells < FEWEST_CELLS or seeds < FEWEST_SEEDS:
         return PlannedTest("Welch", parts, alpha)
     return PlannedTest(POOLED.name, parts, alpha, _widening(seeds, min(spread.cells, SOURCE_CELLS), alpha))
@@ -183,11 +189,11 @@ def _widening(seeds: int, cells: int, alpha: float) -> float:
 
     With five seeds of 46 cells it is 3 % at a level of 0.05 and 8 % at 0.05 / 12.
     """
-    place = seeds - FEWEST_SEEDS
-    if place >= len(_WIDENING):
+    index = seeds - FEWEST_SEEDS
+    if index >= len(_WIDENING):
         return 1.0
     return (
-        _WIDENING[place]
+        _WIDENING[index]
         if (cells, alpha) == (SOURCE_CELLS, ALPHA)
         else simulated_widening(seeds, cells, alpha)
     )
@@ -195,7 +201,7 @@ def _widening(seeds: int, cells: int, alpha: float) -> float:
 
 @cache
 def simulated_widening(seeds: int, cells: int, alpha: float) -> float:
-    """Return the same as the bootstrap itself gives it."""
+    """Return `_widening` from simulated seeds: the mean limit of the bootstrap over that of Welch's t."""
     limits = []
     keys = [(f"{model}", "SC", "planned") for model in range(cells)]
     index = pd.MultiIndex.from_tuples(keys, names=["model", "task", "dataset"])
@@ -242,9 +248,13 @@ def design_table(source: Source, study: PlannedStudy) -> pd.DataFrame:
 
 
 def _row(study: PlannedStudy, spread: AssumedSpread) -> dict[str, object]:
-    def needed(what: str, least: int) -> float:
+    """Return the columns of `design_table` of a dataset or a task average."""
+
+    def needed(field: str, least: int) -> float:
+        """Return how much of a field of the study (`seeds` or `pretrainings`) is enough; nan: no number is."""
+
         def power_at(count: int) -> float:
-            return planned_test(replace(study, **{what: count}), spread).power(study.effect)
+            return planned_test(replace(study, **{field: count}), spread).power(study.effect)
 
         return fewest(power_at, study.power, least) or math.nan
 
@@ -264,10 +274,11 @@ def seed_spreads(source: Source) -> Iterator[tuple[tuple[str, str], AssumedSprea
     else:
         values = source.evidence(Settings()).values
         sds = values[values.notna().sum(axis=1) >= 2].std(axis=1)
-    for key, cells in sds.groupby(level=["task", "dataset"]):
+    for key, spreads in sds.groupby(level=["task", "dataset"]):
         task, name = (str(part) for part in cast("tuple[str, str]", key))
-        seen = cells.size if source.is_published else int((cells > 0).sum())
-        yield (task, name), AssumedSpread(sd=float(cells.median()), cells=seen)
+        # A cell whose seeds all agree lends the pooled bootstrap nothing; of printed cells all count.
+        varying = spreads.size if source.is_published else int((spreads > 0).sum())
+        yield (task, name), AssumedSpread(sd=float(spreads.median()), cells=varying)
 
 
 def design_document(source: Source, study: PlannedStudy) -> TableDocument:

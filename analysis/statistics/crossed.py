@@ -109,8 +109,8 @@ def freedom_of(clusters: Clusters | int) -> float:
     diagonal = weights * (1 - 2 * shares + squares)
     first, second, third = (float((weights * shares**power).sum()) for power in range(3))
     pairs = 2 * third * first + 2 * second**2 + squares**2 * first**2 - 4 * squares * second * first
-    own = weights * (squares - 2 * shares)
-    return float(diagonal.sum()) ** 2 / (float((diagonal**2 - own**2).sum()) + pairs)
+    self_pairs = weights * (squares - 2 * shares)  # what `pairs` has of each cluster with itself
+    return float(diagonal.sum()) ** 2 / (float((diagonal**2 - self_pairs**2).sum()) + pairs)
 
 
 def crossed_variance(
@@ -136,7 +136,7 @@ def crossed_variance(
     over_seeds = float(values.var(ddof=1)) / count
     shared = float(covariance.sum() - np.trace(covariance)) / (count * (count - 1))
     over_instances = max(0.0, shared)
-    # As shares: squares of small variances would leave the numbers that there are.
+    # As shares: squares of small variances would be below the smallest float.
     share = over_seeds / ((over_seeds + over_instances) or 1.0)
     uncertain = share**2 / (count - 1) + (1 - share) ** 2 / freedom
     return over_seeds, over_instances, 1 / uncertain if uncertain else math.inf
@@ -228,16 +228,20 @@ def note_single_instances(datasets: Iterable[str]) -> None:
 
 @dataclass(frozen=True, kw_only=True)
 class InstanceCovariance:
-    """The covariances between the chosen runs of every dataset."""
+    """The covariances between the chosen runs of every dataset, by its name."""
 
     _matrices: dict[str, Array]
+    """(n_runs, n_runs), in squared points."""
     _freedoms: dict[str, float]
-    _places: dict[str, dict[tuple[str, int], int]]
+    """Degrees of freedom of each matrix."""
+    _row_of: dict[str, dict[tuple[str, int], int]]
+    """From a run's model and seed to its row in the matrix."""
 
     @classmethod
     def of(cls, chosen: pd.DataFrame, instances: Path) -> InstanceCovariance:
         """Read the instances of the chosen runs, one dataset after another, and keep only the covariances."""
-        matrices, freedoms, places, single = {}, {}, {}, []
+        matrices, freedoms, row_of = {}, {}, {}
+        without_clusters = []
         for dataset in progress(in_order(chosen["dataset"]), "covariances over instances", unit="dataset"):
             rows = chosen[chosen["dataset"] == dataset]
             # A row may stand for a mean of runs: then each run is read, and weighed.
@@ -249,11 +253,11 @@ class InstanceCovariance:
             scores = scores if weights is None else weights @ scores
             # In points squared.
             matrices[dataset] = 1e4 * covariance_of_means(scores, clusters, paired=is_paired(dataset))
-            single += [dataset] if clusters is None else []
+            without_clusters += [dataset] if clusters is None else []
             freedoms[dataset] = freedom_of(scores.shape[1] if clusters is None else clusters)
-            places[dataset] = {key: place for place, key in enumerate(records(rows, "model", "seed"))}
-        note_single_instances(single)
-        return cls(_matrices=matrices, _freedoms=freedoms, _places=places)
+            row_of[dataset] = {key: row for row, key in enumerate(records(rows, "model", "seed"))}
+        note_single_instances(without_clusters)
+        return cls(_matrices=matrices, _freedoms=freedoms, _row_of=row_of)
 
     def between_seeds(self, parts: Sequence[Weighted], seeds: Sequence[int]) -> tuple[Array, float] | None:
         """Return the covariance between seeds of a weighted sum of scores, in squared points.
@@ -269,14 +273,16 @@ class InstanceCovariance:
         size = len(seeds)
         covariance, variances = np.zeros((size, size)), []
         for dataset in dict.fromkeys(name for _, _, name in parts):
-            places = self._places.get(dataset, {})
-            here = [(weight, model) for weight, model, name in parts if name == dataset]
-            keys = [(model, seed) for _, model in here for seed in seeds]
-            if any(key not in places for key in keys):
+            row_of = self._row_of.get(dataset, {})
+            on_dataset = [(weight, model) for weight, model, name in parts if name == dataset]
+            keys = [(model, seed) for _, model in on_dataset for seed in seeds]
+            if any(key not in row_of for key in keys):
                 return None
-            rows = np.array([places[key] for key in keys])
-            weights = np.array([weight for weight, _ in here])
-            blocks = self._matrices[dataset][np.ix_(rows, rows)].reshape(len(here), size, len(here), size)
+            rows = np.array([row_of[key] for key in keys])
+            weights = np.array([weight for weight, _ in on_dataset])
+            shape = (len(on_dataset), size, len(on_dataset), size)
+            blocks = self._matrices[dataset][np.ix_(rows, rows)].reshape(shape)
+            # Summed over pairs of models (i, j), for every pair of seeds (k, l).
             block = np.einsum("i,ikjl,j->kl", weights, blocks, weights)
             covariance = covariance + block
             variances.append((max(0.0, float(block.sum() - np.trace(block))), self._freedoms[dataset]))
@@ -296,18 +302,17 @@ class InstanceCovariance:
             of_models[model] = of_models.get(model, 0.0) + weight
         variances = []
         for dataset, of_models in weights.items():
-            runs = {
-                name: [n for key, n in self._places.get(dataset, {}).items() if key[0] == name]
-                for name in of_models
-            }
-            if min(map(len, runs.values())) < 2:
+            row_of = self._row_of.get(dataset, {})
+            rows = {name: [row for (model, _), row in row_of.items() if model == name] for name in of_models}
+            if min(map(len, rows.values())) < 2:
                 return None
             total = 0.0
             for first, second in product(of_models, repeat=2):
-                block = self._matrices[dataset][np.ix_(runs[first], runs[second])]
-                own = np.trace(block) if first == second else 0.0
-                count = block.size - (len(block) if first == second else 0)
-                total += of_models[first] * of_models[second] * float(block.sum() - own) / count
+                block = self._matrices[dataset][np.ix_(rows[first], rows[second])]
+                same_run, count = 0.0, block.size
+                if first == second:
+                    same_run, count = np.trace(block), block.size - len(block)
+                total += of_models[first] * of_models[second] * float(block.sum() - same_run) / count
             variances.append((max(0.0, total), self._freedoms[dataset]))
         return sum(variance for variance, _ in variances), _satterthwaite(variances)
 
@@ -327,8 +332,8 @@ def _runs_of(rows: pd.DataFrame) -> tuple[pd.DataFrame, Array]:
     """Return the runs behind some rows, and the weight of each in each row: (n_rows, n_runs)."""
     names = run_key(rows)
     listed = [
-        members if isinstance(members, list) else [own]
-        for members, own in zip(rows[MEMBERS], records(rows, *names), strict=True)
+        members if isinstance(members, list) else [key]
+        for members, key in zip(rows[MEMBERS], records(rows, *names), strict=True)
     ]
     weights = np.repeat(np.eye(len(rows)), [len(runs) for runs in listed], axis=1)
     runs = pd.DataFrame([run for runs in listed for run in runs], columns=names)

@@ -133,7 +133,8 @@ class Studentised:
 
     def _tail(self, ratio: float, sign: int) -> float:
         """Return the one-sided p of an effect `ratio` errors on the claimed side of a bound, `sign` 1: above it."""
-        total, rounding = len(self.ratios), 1e-12 * abs(ratio)
+        total = len(self.ratios)
+        rounding = 1e-12 * abs(ratio)
         if not self.symmetric:
             ordered = self.ratios if sign > 0 else -self.ratios[::-1]
             reached = total - int(np.searchsorted(ordered, ratio - rounding))
@@ -219,10 +220,9 @@ class Resamples:
 def every_resample(count: int) -> Resamples:
     """Return all resamples of `count` seeds: each multiset once, with the number of its orders."""
     picks = np.array(list(combinations_with_replacement(range(count), count)), dtype=np.int64)
+    # How often each seed is in each resample: (n_resamples, n_seeds).
     times = np.stack([(picks == seed).sum(axis=1) for seed in range(count)], axis=1)
-    orders = [
-        math.factorial(count) // math.prod(math.factorial(one) for one in row) for row in times.tolist()
-    ]
+    orders = [math.factorial(count) // math.prod(map(math.factorial, row)) for row in times.tolist()]
     return Resamples(picks=picks, counts=np.array(orders, dtype=np.int64))
 
 
@@ -251,8 +251,10 @@ def apart_bootstrap(rows: Sequence[Array], weights: Sequence[float], resamples: 
     drawn = np.zeros(resamples)
     copies: Counter[bytes] = Counter()
     for row, weight in zip(rows, weights, strict=True):
-        rng = np.random.default_rng([seed, zlib.crc32(row.tobytes()), copies[row.tobytes()]])
-        copies[row.tobytes()] += 1
+        # By its scores, not its place, so that the mirror has the same draws; equal rows still have their own.
+        scores = row.tobytes()
+        rng = np.random.default_rng([seed, zlib.crc32(scores), copies[scores]])
+        copies[scores] += 1
         drawn += weight * row[rng.integers(0, len(row), (resamples, len(row)))].mean(axis=1)
     effect = math.fsum(weight * row.mean() for row, weight in zip(rows, weights, strict=True))
     return Resampled(effect=effect, drawn=np.sort(drawn))

@@ -39,8 +39,8 @@ def partial_conjunction(p_values: Sequence[float], count: int) -> tuple[float, i
     each other. All of n: the largest p, unadjusted (intersection-union); one of n: Bonferroni.
     """
     order = np.argsort(np.asarray(p_values), kind="stable")
-    place = int(order[count - 1])
-    return min(1.0, (len(p_values) - count + 1) * p_values[place]), place
+    position = int(order[count - 1])
+    return min(1.0, (len(p_values) - count + 1) * p_values[position]), position
 
 
 def holm(p_values: Sequence[float]) -> list[float]:

@@ -50,6 +50,7 @@ def select_runs(runs: pd.DataFrame, selection: str = "seed") -> pd.DataFrame:
 
 
 def _best(rows: pd.DataFrame, by: list[str], score: str) -> pd.DataFrame:
+    """Return of the rows that agree in `by` the one with the best score, of equal ones that with the smallest rate."""
     ordered = rows.sort_values([score, "lr"], ascending=[False, True], kind="stable")
     return ordered.drop_duplicates(by)
 

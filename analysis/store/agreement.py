@@ -26,27 +26,27 @@ def other_weights(runs: Sequence[Run]) -> dict[str, str]:
 
     Where no half of a model's runs agrees, nobody knows which weights its name means, and all are named.
     """
+    # By model and run's path, the values of the fields that say which weights it is.
     by_model: dict[str, dict[str, tuple[str, ...]]] = {}
     for run, made in zip(runs, _read(runs), strict=True):
         if any(name in made for name in _OF_MODEL):
             by_model.setdefault(run.model, {})[run.path] = tuple(str(made.get(name)) for name in _OF_MODEL)
     found: dict[str, str] = {}
-    for model, own in by_model.items():
-        (usual, count), *others = Counter(own.values()).most_common()
+    for model, values_of in by_model.items():
+        (usual, count), *others = Counter(values_of.values()).most_common()
         if not others:
             continue
-        usual = usual if 2 * count > len(own) else ()
-        for path, one in own.items():
-            if one == usual:
+        usual = usual if 2 * count > len(values_of) else ()
+        for path, values in values_of.items():
+            if values == usual:
                 continue
-            against = usual or next(other for other in own.values() if other != one)
-            name, this, that = next(
-                (name, mine, theirs)
-                for name, mine, theirs in zip(_OF_MODEL, one, against, strict=True) if mine != theirs
-            )  # fmt: skip
+            against = usual or next(other for other in values_of.values() if other != values)
+            name, mine, theirs = next(
+                field for field in zip(_OF_MODEL, values, against, strict=True) if field[1] != field[2]
+            )
             whose = f"most runs of {model}" if usual else f"as many runs of {model}"
             found[path] = (
-                f"was made from a model with the {name} {_short(this)}, but {whose} with {_short(that)}, so the name "
+                f"was made from a model with the {name} {_short(mine)}, but {whose} with {_short(theirs)}, so the name "
                 f"means two models; {'the run is' if usual else 'all are'} left out until one of the two has another "
                 "name"
             )
@@ -68,11 +68,11 @@ def differences(runs: Sequence[Run]) -> str:
 
     A sentence; empty for nothing.
     """
-    again: dict[tuple[str, str, float, int], list[Run]] = {}
+    by_fine_tuning: dict[tuple[str, str, float, int], list[Run]] = {}
     for run in runs:
         if run.made:
-            again.setdefault(_fine_tuning(run), []).append(run)
-    pairs = [pair for same in again.values() for pair in combinations(same, 2)]
+            by_fine_tuning.setdefault(_fine_tuning(run), []).append(run)
+    pairs = [pair for same in by_fine_tuning.values() for pair in combinations(same, 2)]
     unlike = {(one.model, other.model) for one, other in pairs if one.marks != other.marks}
     said = [
         f"{one} and {other} are the same weights, fine-tuned alike, so a comparison of them says nothing; the folder "
@@ -85,20 +85,22 @@ def differences(runs: Sequence[Run]) -> str:
 
 def _settings_that_differ(runs: Sequence[Run]) -> str:
     """Return a sentence on the settings or data in which runs differ that stand side by side; empty for nothing."""
+    # By field and dataset: each value that it has, with the models that have it.
     values: dict[tuple[str, str], dict[str, dict[str, None]]] = {}
     read = _read(runs)
     names = sorted({name for made in read for name in made} - {*_OF_MODEL})
     for run, made in zip(runs, read, strict=True):
         for name in names if made else ():  # what a run without a record was made from is unknown
-            of = values.setdefault((name, run.dataset), {})
-            of.setdefault(_short(made.get(name, "not recorded")), {})[run.model] = None
+            models_of = values.setdefault((name, run.dataset), {})
+            models_of.setdefault(_short(made.get(name, "not recorded")), {})[run.model] = None
     # The same difference on several datasets is one.
     datasets: dict[tuple[str, str], list[str]] = {}
-    for (name, dataset), of in values.items():
-        twice = sum(map(len, of.values())) > len({model for models in of.values() for model in models})
-        if len(of) > 1 and (twice or name not in fields_that_decide("within a model")):
+    for (name, dataset), models_of in values.items():
+        # What decides within a model alone may differ between models, but no model may have two values.
+        twice = sum(map(len, models_of.values())) > len(set().union(*models_of.values()))
+        if len(models_of) > 1 and (twice or name not in fields_that_decide("within a model")):
             words = " and ".join(
-                f"{value} for {_listed(list(models))}" for value, models in sorted(of.items())
+                f"{value} for {_listed(list(models))}" for value, models in sorted(models_of.items())
             )
             datasets.setdefault((name, words), []).append(dataset)
     if not datasets:
@@ -116,8 +118,9 @@ def _settings_that_differ(runs: Sequence[Run]) -> str:
 
 
 def _read(runs: Sequence[Run]) -> list[dict[str, Any]]:
-    known = {text: orjson.loads(text) if text else {} for text in {run.made for run in runs}}
-    return [known[run.made] for run in runs]
+    """Return what each run was made from, by field (`Run.made`); empty where it has no record."""
+    read = {text: orjson.loads(text) if text else {} for text in {run.made for run in runs}}
+    return [read[run.made] for run in runs]
 
 
 def _short(value: object) -> str:

@@ -89,8 +89,8 @@ def read_cell(
     for name, key in sorted(cell.runs.items(), key=lambda item: (item[1].folder.name != item[0], item[0])):
         below = f"{cell.name}/{name}"
         try:
-            known = clusters if instances is not None else None
-            run, run_scores = _read_run(results, below, key, cell.dataset, protocol, known)
+            wanted_clusters = clusters if instances is not None else None
+            run, run_scores = _read_run(results, below, key, cell.dataset, protocol, wanted_clusters)
         except ResultsError as error:
             path = below if error.kind in ("standard", "changed") else f"{below}/{RESULTS}"
             problems.append(Problem(path=path, kind=error.kind, sentence=error.sentence))
@@ -99,7 +99,7 @@ def read_cell(
         if first is run:
             scores.append(run_scores)
         else:
-            problems.append(Problem(path=below, kind="duplicate", sentence=_is_again(first, run)))
+            problems.append(Problem(path=below, kind="duplicate", sentence=_repeats(first, run)))
     if len({run.sealed for run in runs.values()}) > 1:  # `benchmarks run` never leaves one without
         bare = {key: run for key, run in runs.items() if not run.sealed}
         problems += [Problem(path=run.path, kind="changed", sentence=_BARE) for run in bare.values()]
@@ -119,7 +119,10 @@ def _read_run(
     protocol: str,
     clusters: dict[str, ClusterIds] | None,
 ) -> tuple[Run, RunScores]:
-    """Return a run and its scores, with their clusters where `clusters`, known ones by their hash, is given."""
+    """Return a run and its scores, with their clusters where `clusters` is given: those read before, by their hash.
+
+    What is read is added to it, since most runs of a cell have the same.
+    """
     folder = results / below
     try:
         record = read_run(folder)
@@ -145,19 +148,20 @@ def _read_run(
         details=record.get(FILES, {}).get(DETAILS, ""),
         made=sys.intern(_made_from(record)),  # one text for all runs of a cell
     )
-    found: ClusterIds = {}
+    ids_of: ClusterIds = {}
     if clusters is not None:
-        sha256 = str(record.get(CLUSTERS, ""))
-        found = clusters[sha256] if sha256 in clusters else _clusters(folder, sha256)
-        clusters[sha256] = found
+        clusters_sha256 = str(record.get(CLUSTERS, ""))
+        if clusters_sha256 not in clusters:
+            clusters[clusters_sha256] = _clusters(folder, clusters_sha256)
+        ids_of = clusters[clusters_sha256]
         counts = dict(zip(SCORED_SPLITS, (run.n_validation, run.n_test), strict=True))
-        if wrong := [split for split, ids in found.items() if len(ids) != counts[split]]:
+        if wrong := [split for split, ids in ids_of.items() if len(ids) != counts[split]]:
             raise ResultsError(
                 "value",
-                f"has {counts[wrong[0]]:,} {wrong[0]} instances, but clusters for {len(found[wrong[0]]):,}; {AGAIN}",
+                f"has {counts[wrong[0]]:,} {wrong[0]} instances, but clusters for {len(ids_of[wrong[0]]):,}; {AGAIN}",
             )
     return run, RunScores(
-        lr=key.lr, seed=key.seed, validation=validation.scores, test=test.scores, clusters=found
+        lr=key.lr, seed=key.seed, validation=validation.scores, test=test.scores, clusters=ids_of
     )
 
 
@@ -176,7 +180,8 @@ def _clusters(folder: Path, sha256: str) -> ClusterIds:
     raise ResultsError("changed", f"has a {DETAILS} that does not match its {RUN}; {AGAIN}")
 
 
-def _is_again(first: Run, run: Run) -> str:
+def _repeats(first: Run, run: Run) -> str:
+    """Return the sentence about a folder with a run that another folder of the cell has, too."""
     how = "with the same scores"
     if replace(run, path=first.path) != first:
         how = f"whose test score is {first.test_score:.4f}, not {run.test_score:.4f}"

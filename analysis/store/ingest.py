@@ -152,8 +152,8 @@ def open_store(
     with contextlib.ExitStack() as stack:
         target = None
         if instances:
-            what = "\0".join([str(store.resolve()), *sorted(add_models), *sorted(models or ())])
-            key = hashlib.sha256(what.encode(errors="surrogateescape")).hexdigest()[:16]
+            identity = "\0".join([str(store.resolve()), *sorted(add_models), *sorted(models or ())])
+            key = hashlib.sha256(identity.encode(errors="surrogateescape")).hexdigest()[:16]
             folder = cache_folder() / "stores" / f"{store.resolve().name}-{key}"
             try:
                 mark_cache(cache_folder())
@@ -209,13 +209,13 @@ def _reading(
             folder, hashes = stack.enter_context(instances_folder(instances))
         runs: list[Run] = []
         problems = list(scan.problems)
-        for cell, (found, wrong, written) in zip(
+        for cell, (cell_runs, cell_problems, sha256) in zip(
             scan.cells, _read_cells(scan, folder, jobs, protocol), strict=True
         ):
-            runs += found
-            problems += [replace(one, path=f"{scan.results}/{one.path}") for one in wrong]
-            if written:
-                hashes[instances_name(cell.model, cell.dataset.name)] = written
+            runs += cell_runs
+            problems += [replace(one, path=f"{scan.results}/{one.path}") for one in cell_problems]
+            if sha256:
+                hashes[instances_name(cell.model, cell.dataset.name)] = sha256
         table = _table(scan, runs, problems, datasets, protocol)
         if len(table.runs) == 0:
             raise _nothing_usable(store, scan, table.problems)
@@ -248,11 +248,12 @@ def _table(
     datasets: Mapping[str, Dataset],
     protocol: str,
 ) -> StoreTable:
-    """Return the table of the runs whose number of instances is that of most runs of their dataset."""
+    """Return the table of the usable runs: no copies, of their model's weights, with the usual number of instances."""
     sizes = Counter((run.dataset, run.n_validation, run.n_test) for run in runs)
     # Of equally frequent sizes the largest; the last entry counts.
     usual = {name: counts for name, *counts in sorted(sizes, key=lambda one: (sizes[one], one))}
-    copied, strange = copies(runs), other_weights(runs)
+    copied = copies(runs)
+    weights = other_weights(runs)
     used: list[Run] = []
     present: dict[str, set[tuple[float, int]]] = {cell.name: set() for cell in scan.cells}
     for run in runs:
@@ -263,8 +264,8 @@ def _table(
                 f"has the scores of {copied[run.path]} on every instance, so one of them is a copy; both are left "
                 f"out until the folder of one is removed"
             )
-        elif run.path in strange:
-            kind, sentence = "weights", strange[run.path]
+        elif run.path in weights:
+            kind, sentence = "weights", weights[run.path]
         elif (run.n_validation, run.n_test) != (validation, test):
             kind = "count"
             sentence = (
@@ -277,8 +278,8 @@ def _table(
             continue
         problems.append(Problem(path=f"{scan.results}/{run.path}", kind=kind, sentence=sentence))
     incomplete = 0
-    for name, there in present.items():
-        lacking = [f"lr{format_lr(lr)}_sd{seed}" for lr, seed in _GRID if (lr, seed) not in there]
+    for name, rates_and_seeds in present.items():
+        lacking = [f"lr{format_lr(lr)}_sd{seed}" for lr, seed in _GRID if (lr, seed) not in rates_and_seeds]
         if lacking:
             incomplete += 1
             names = ", ".join(lacking[:6]) + (f" and {len(lacking) - 6} more" if len(lacking) > 6 else "")
@@ -317,8 +318,8 @@ def copies(runs: Iterable[Run]) -> dict[str, str]:
     way. Equal losses and standard metrics (details.json), of runs that have them, are a copy whatever the scores. A
     model that was fine-tuned alike under a second name is none (`analysis.store.agreement`).
     """
-    seen: dict[tuple[object, ...], Run] = {}
-    found: dict[str, str] = {}
+    first_with: dict[tuple[object, ...], Run] = {}
+    copy_of: dict[str, str] = {}
     for run in runs:
         counts, scores = (run.n_validation, run.n_test), (run.validation_score, run.test_score)
         keys: list[tuple[object, ...]] = [(run.dataset, run.details)] if run.details else []
@@ -326,11 +327,11 @@ def copies(runs: Iterable[Run]) -> dict[str, str]:
             if n * min(score, 1 - score) >= _ENOUGH and score > blind_score(run.task, run.dataset, n):
                 keys.append((run.dataset, split, n, score, mark))
         for key in keys:
-            first = seen.setdefault(key, run)
+            first = first_with.setdefault(key, run)
             if first is not run and not is_made_alike(first, run):
-                found.setdefault(run.path, first.path)
-                found.setdefault(first.path, run.path)
-    return found
+                copy_of.setdefault(run.path, first.path)
+                copy_of.setdefault(first.path, run.path)
+    return copy_of
 
 
 def blind_score(task: str, dataset: str, count: int) -> float:

@@ -192,7 +192,7 @@ def instances_folder(path: Path) -> Iterator[tuple[Path, dict[str, str]]]:
     with contextlib.suppress(_UnchangedError), atomic_folder(path) as folder:
         yield folder, hashes
         write_manifest(folder / _MANIFEST, {"format": 3}, hashes)
-        with contextlib.suppress(FileNotFoundError, DamagedError):
+        with contextlib.suppress(FileNotFoundError, DamagedError):  # then the new folder takes its place
             if (path / _MANIFEST).read_bytes() == (folder / _MANIFEST).read_bytes():
                 check_files(path, hashes, "")
                 raise _UnchangedError
@@ -210,16 +210,16 @@ def _by_model(
         raise UserError(f"unknown split {split!r}; the splits are {', '.join(SCORED_SPLITS)}")
     if "dataset" in runs and (runs["dataset"] != dataset).any():
         raise ValueError(f"some of the runs are of a dataset other than {dataset}")
-    wanted = list(zip(runs["lr"].astype(float), runs["seed"].astype(int), strict=True))
-    names = RECORDED_AS if RECORDED_AS in runs else "model"
-    groups = runs.reset_index(drop=True).groupby(names, sort=False).groups.items()
+    keys = list(zip(runs["lr"].astype(float), runs["seed"].astype(int), strict=True))
+    name_column = RECORDED_AS if RECORDED_AS in runs else "model"
+    groups = runs.reset_index(drop=True).groupby(name_column, sort=False).groups.items()
     hashes: Mapping[str, str] = {}
     with contextlib.suppress(FileNotFoundError):
         hashes = read_manifest(path / _MANIFEST, _AGAIN.format(path)).get(FILES, {})
 
     def chosen_rows(model: str, places: Iterable[int]) -> list[Any]:
         name = instances_name(model, dataset)
-        return _chosen_rows(path / name, hashes.get(name), column, [wanted[at] for at in places])
+        return _chosen_rows(path / name, hashes.get(name), column, [keys[place] for place in places])
 
     # Reading, decompressing and hashing leave Python's lock, so threads are enough.
     with ThreadPoolExecutor(cores()) as pool:
@@ -240,13 +240,15 @@ def _chosen_rows(path: Path, sha256: str | None, column: str, keys: Sequence[tup
         raise UserError(f"{path}: this file of per-instance scores is missing; {again}") from None
     except (DamagedError, pa.ArrowException, OSError) as error:
         raise DamagedError(f"{path}: {first_line(error)}; {again}") from None
-    at = {key: i for i, key in enumerate(zip(*table.select([0, 1]).to_pydict().values(), strict=True))}
+    row_of = {
+        key: row for row, key in enumerate(zip(*table.select([0, 1]).to_pydict().values(), strict=True))
+    }
     for lr, seed in keys:
-        if (lr, seed) not in at:
+        if (lr, seed) not in row_of:
             raise UserError(f"{path} has no run with lr {lr:g} and seed {seed}; {again}")
-    found = table[column].combine_chunks()
-    there, offsets, values = found.is_valid(), found.offsets.to_numpy(), found.values.to_numpy()
+    lists = table[column].combine_chunks()
+    is_given, offsets, values = lists.is_valid(), lists.offsets.to_numpy(), lists.values.to_numpy()
     return [
-        values[offsets[at[key]] : offsets[at[key] + 1]].copy() if there[at[key]].as_py() else None
-        for key in keys
+        values[offsets[row] : offsets[row + 1]].copy() if is_given[row].as_py() else None
+        for row in (row_of[key] for key in keys)
     ]

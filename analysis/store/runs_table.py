@@ -170,8 +170,8 @@ def read_table(path: Path, *, add_models: Sequence[str] = ()) -> RunsTable:
     for wrong, why in _row_faults(runs, (*add_models, *record.added_models), datasets):
         if (rows := np.flatnonzero(wrong)).size:
             raise UserError(f"{path}: {places[rows[0]]}{why(runs.iloc[rows[0]])}")
-    if (again := runs.duplicated(list(KEYS))).any():
-        run = runs.loc[again, list(KEYS)].iloc[0]
+    if (repeats := runs.duplicated(list(KEYS))).any():
+        run = runs.loc[repeats, list(KEYS)].iloc[0]
         one, two = np.flatnonzero((runs[list(KEYS)] == run).all(axis=1))[:2]
         raise UserError(
             f"{path}: {places[one]} and {places[two]} are the same run, {run['model']} on {run['dataset']} with lr "
@@ -216,29 +216,31 @@ def write_runs(
 
     frame = sort_runs(runs)
     added = sorted(name for name in frame["model"].unique() if model_error(name) is not None)
-    own = definitions_record(datasets[name] for name in sorted(frame["dataset"].unique()))
+    definitions = definitions_record(datasets[name] for name in sorted(frame["dataset"].unique()))
     if path.suffix.lower() == ".csv":
         unrecorded = {
             "names of your own models": added,
             "protocol": protocol != PAPER,
-            f"definitions of datasets of your own ({', '.join(own)})": own,
+            f"definitions of datasets of your own ({', '.join(definitions)})": definitions,
         }
-        if what := next((name for name, there in unrecorded.items() if there), None):
+        if what := next((name for name, is_lost in unrecorded.items() if is_lost), None):
             raise UserError(
                 f"{path}: a CSV cannot record the {what}; give --out a name that ends in .parquet"
             )
         content = frame.loc[:, list(COLUMNS)].to_csv(index=False).encode()
     else:
         columns = [pa.array(frame[item.name], type=item.type, from_pandas=True) for item in _SCHEMA]
-        record = {"added_models": added, "datasets": own, "protocol": protocol}
+        record = {"added_models": added, "datasets": definitions, "protocol": protocol}
         schema = _SCHEMA.with_metadata({_METADATA: json.dumps(record).encode()})
         sink = pa.BufferOutputStream()
         pq.write_table(pa.Table.from_arrays(columns, schema=schema), sink, compression="zstd")
         content = sink.getvalue().to_pybytes()
     contents = {} if path.is_file() and path.read_bytes() == content else {path: content}
     if path.is_file() or not path.exists():  # neither a device nor a pipe
-        said = {name: value for name, value in ((_UNSEALED, unsealed), (_DIFFERENCES, differences)) if value}
-        sealed = {**said, FILES: {path.name: sha256_bytes(content)}}
+        doubts = {
+            name: value for name, value in ((_UNSEALED, unsealed), (_DIFFERENCES, differences)) if value
+        }
+        sealed = {**doubts, FILES: {path.name: sha256_bytes(content)}}
         # Killed between the two, this leaves a table that is refused, never one without a seal.
         contents[manifest_path(path)] = manifest_text(sealed).encode()
     write_together(contents)
@@ -286,6 +288,7 @@ def _read_parquet(path: Path, content: bytes) -> pa.Table:
 
 
 def _check_header(header: Sequence[str], path: Path) -> None:
+    """Raise a `UserError` where a column of the table is there twice, or one that has to be there is not."""
     if twice := [name for name in COLUMNS if header.count(name) > 1]:
         raise UserError(f"{path}: the header has {twice[0]!r} twice; keep one of these columns")
     needed = [name for name in COLUMNS if name not in _OPTIONAL]
@@ -300,6 +303,7 @@ def _check_header(header: Sequence[str], path: Path) -> None:
 
 
 def _record_of(table: pa.Table, path: Path) -> _Record:
+    """Return what a Parquet file records; that of another writer records nothing."""
     content = (table.schema.metadata or {}).get(_METADATA, b"{}")
     try:
         return read_settings(_Record, strict_json(content), f"{path}: its record is damaged", remedy=_AGAIN)
@@ -339,8 +343,8 @@ def _with_test_scores(runs: pd.DataFrame, where: str) -> pd.DataFrame:
         return runs
     ordered = runs.sort_values(["validation_score", "lr"], ascending=[False, True], kind="stable")
     chosen = ordered.drop_duplicates(["model", "dataset", "seed"])
-    if len(lost := chosen[chosen["test_score"].isna()].sort_index()):
-        run = lost.iloc[0]
+    if len(unscored := chosen[chosen["test_score"].isna()].sort_index()):
+        run = unscored.iloc[0]
         raise UserError(
             f"{where}: {run['model']} on {run['dataset']}, lr {format_lr(run['lr'])}, seed {run['seed']:.0f} has no "
             f"test_score but needs one: its validation_score {run['validation_score']:g} is this seed's best; fill in "
@@ -365,10 +369,10 @@ def _unequal_rates(runs: pd.DataFrame) -> str:
         rates += [] if lr in rates else [lr]
     # A model for each grid: the first that has it.
     grids = {
-        dataset: {tuple(rates): model for model, rates in reversed(of.items())}
-        for dataset, of in tried.items()
+        dataset: {tuple(rates): model for model, rates in reversed(rates_of.items())}
+        for dataset, rates_of in tried.items()
     }
-    unequal = [dataset for dataset, of in grids.items() if len(of) > 1]
+    unequal = [dataset for dataset, models_of in grids.items() if len(models_of) > 1]
     if not unequal:
         return ""
     words = [f"{model} has {', '.join(map(format_lr, rates))}" for rates, model in grids[unequal[0]].items()]

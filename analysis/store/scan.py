@@ -155,6 +155,7 @@ class _Scanner:
         self.cells: list[CellFolder] = []
 
     def scan_model(self, model: os.DirEntry[str]) -> None:
+        """Collect the cells of a model's folder."""
         error = model_error(model.name, self.add_models)
         if error is not None and not _is_sealed(model):
             self.report(model.path, "unknown", f"{error}; its runs are left out")
@@ -174,6 +175,7 @@ class _Scanner:
             self.report(model.path, "unfinished", "has no runs")
 
     def scan_dataset(self, model: str, task: str, entry: os.DirEntry[str]) -> None:
+        """Collect the cell in a dataset's folder, or report why it is none."""
         if entry.name in EXTRA_DATASETS:
             self.report(entry.path, "left out", "is not one of the paper's twelve datasets, and is left out")
             return
@@ -188,17 +190,18 @@ class _Scanner:
             )
             return
         before = len(self.problems)
-        found = {
+        runs = {
             folder.name: key
             for folder in self.folders(entry.path)
             if (key := self.scan_run(model, dataset, folder))
         }
-        if found:
-            self.cells.append(CellFolder(model=model, dataset=dataset, runs=found))
+        if runs:
+            self.cells.append(CellFolder(model=model, dataset=dataset, runs=runs))
         elif len(self.problems) == before:
             self.report(entry.path, "unfinished", "has no runs")
 
     def scan_run(self, model: str, dataset: Dataset, folder: os.DirEntry[str]) -> RunKey | None:
+        """Return which run a folder holds; None where it holds no finished run, which is reported."""
         key = key_of(folder.name, model, dataset)
         if key is None:
             sentence = (

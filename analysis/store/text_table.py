@@ -92,7 +92,8 @@ def read_text_table(path: Path, content: bytes, *, header_alone: bool = False) -
         UserError: it is no text, has no header, or a line has more or fewer columns than it.
     """
     marked = content.startswith((codecs.BOM_UTF16_LE, codecs.BOM_UTF16_BE))
-    zero = content[:2].find(0)  # of a Latin letter in UTF-16, one byte is
+    # In UTF-16 one byte of a Latin letter is 0: the first (big-endian), the second, or neither (-1: UTF-8).
+    zero = content[:2].find(0)
     encoding = "utf-16" if marked else ("utf-8-sig", "utf-16-be", "utf-16-le")[zero + 1]
     try:
         lines = list(io.StringIO(content.decode(encoding), newline=""))  # a separator of Unicode ends no line
@@ -104,7 +105,8 @@ def read_text_table(path: Path, content: bytes, *, header_alone: bool = False) -
     lines = ["\n" if line.startswith("#") or (declared and not n) else line for n, line in enumerate(lines)]
     first = next((line for line in lines if line.strip()), "")
     separator = declared[1] if declared else max(_SEPARATORS, key=first.count)
-    reader, start = csv.reader(lines, delimiter=separator, strict=True, skipinitialspace=True), 1
+    reader = csv.reader(lines, delimiter=separator, strict=True, skipinitialspace=True)
+    start = 1  # the line where a row begins, which may have several
     kept: list[tuple[int, list[str]]] = []
     try:
         for cells in reader:

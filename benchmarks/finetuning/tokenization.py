@@ -11,7 +11,7 @@ from __future__ import annotations
 import re
 from collections.abc import Iterator, Mapping, Sequence
 from dataclasses import dataclass
-from typing import Any
+from typing import Any, NamedTuple
 
 import numpy as np
 from numpy.typing import NDArray
@@ -182,6 +182,15 @@ def answer_positions(offsets: NDArray[np.int64], context: NDArray[np.bool_], ans
     return range(begin, min(stop, last) + 1)
 
 
+class _Question(NamedTuple):
+    """A question of a dataset."""
+
+    number: int
+    question: str
+    context: str
+    answer: Span | None
+
+
 def encode_questions(
     tokenizer: Tokenizer,
     questions: Sequence[str],
@@ -208,9 +217,8 @@ def encode_questions(
         firsts = [question_text(question) for question in questions]
         longest = _ids(tokenizer, firsts, max_length, add_special_tokens=False).lengths.max(initial=0)
         stride = min(stride, max(0, (max_length - int(longest)) // 2))
-    items = list(
-        zip(range(len(questions)), questions, contexts, answers or [None] * len(questions), strict=True)
-    )
+    columns = zip(range(len(questions)), questions, contexts, answers or [None] * len(questions), strict=True)
+    items = [_Question(*values) for values in columns]
     parts = [_encode_block(tokenizer, block, max_length, stride) for block in _blocks(items)]
 
     def join(name: str) -> Ragged:
@@ -229,15 +237,16 @@ def encode_questions(
 
 def _encode_block(
     tokenizer: Tokenizer,
-    block: Sequence[tuple[int, str, str, Span | None]],
+    block: Sequence[_Question],
     max_length: int,
     stride: int | None,
 ) -> Questions:
+    """Tokenise some questions, a row for each, or for each window where `stride` is given, and mark their answers."""
     end = end_of_text(tokenizer)
     try:
         encoded = tokenizer(
-            [question_text(question) for _, question, _, _ in block],
-            [context + end for _, _, context, _ in block],
+            [question_text(item.question) for item in block],
+            [item.context + end for item in block],
             add_special_tokens=False,
             truncation="only_second",
             max_length=max_length,
@@ -255,9 +264,10 @@ def _encode_block(
     sources = encoded.get("overflow_to_sample_mapping", range(len(block)))
     starts, ends, gold = [], [], []
     for row, source in enumerate(sources):
-        _, _, context, answer = block[source]
+        context, answer = block[source].context, block[source].answer
         offsets = _pairs(encoded["offset_mapping"][row])
         second = np.array([number == 1 for number in encoded.sequence_ids(row)], dtype=bool)
+        # The end of text begins at len(context), and some tokens are empty.
         inside = second & (offsets[:, 0] < len(context)) & (offsets[:, 1] > offsets[:, 0])
         starts.append(np.where(inside, offsets[:, 0], -1))
         ends.append(np.where(inside, np.minimum(offsets[:, 1], len(context)), -1))
@@ -271,7 +281,8 @@ def _encode_block(
         starts=Ragged.of(starts),
         ends=Ragged.of(ends),
         gold=Ragged.of(gold, dtype=np.bool_),
-        owners=np.array([block[source][0] for source in sources], dtype=np.int64),
+        owners=np.array([block[source].number for source in sources], dtype=np.int64),
+        # Of the windows of a question the first alone has what overflows: all others.
         cut=np.array([bool(row.overflowing) for row in encoded.encodings], dtype=bool),
     )
 

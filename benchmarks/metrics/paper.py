@@ -41,20 +41,21 @@ def vote_words(predicted: Ints, words: Ints) -> tuple[Ints, Ints]:
     predicted, words = predicted[words >= 0], words[words >= 0]
     if not len(words):
         return words, predicted
-    found, starts = np.unique(words, return_index=True)
+    numbers, starts = np.unique(words, return_index=True)
     tags = int(predicted.max()) + 1
+    # Each word and tag that occur together, as one number, with the votes of the word for the tag.
     pairs, counts = np.unique(words * tags + predicted, return_counts=True)
-    pair_word = np.searchsorted(found, pairs // tags)
-    most = np.zeros(len(found), dtype=np.int64)
+    pair_word = np.searchsorted(numbers, pairs // tags)
+    most = np.zeros(len(numbers), dtype=np.int64)
     np.maximum.at(most, pair_word, counts)
     winners = counts == most[pair_word]
-    voted = np.zeros(len(found), dtype=np.int64)
+    voted = np.zeros(len(numbers), dtype=np.int64)
     voted[pair_word[winners]] = pairs[winners] % tags
     ends = np.append(starts[1:], len(words))
-    for word in np.flatnonzero(np.bincount(pair_word[winners], minlength=len(found)) > 1):
+    for word in np.flatnonzero(np.bincount(pair_word[winners], minlength=len(numbers)) > 1):  # ties
         votes = predicted[starts[word] : ends[word]].tolist()
         voted[word] = max(set(votes), key=votes.count)
-    return found, voted
+    return numbers, voted
 
 
 def sentence_f1s(predicted: Ragged, gold: Ragged) -> Floats:

@@ -102,6 +102,7 @@ class Keeper:
                     "its weights once the cause is gone"
                 ) from None
             remove_leftovers(folder.parent)
+            # Only then: a killed process leaves two kept runs of a cell, never none.
             for other in folder.parent.iterdir():
                 is_run = key_of(other.name, key.model, dataset) is not None and (other / MANIFEST).is_file()
                 if other != folder and is_run and not other.is_symlink():
@@ -171,7 +172,8 @@ def check_keeping(request: RunRequest, loaded: LoadedModel) -> None:
         head=request.head,
     )
     keeper = Keeper(request=request, setting=setting, sets=sets)
-    for name in {data.dataset.form: name for name, data in sets.items()}.values():
+    one_of_form = {data.dataset.form: name for name, data in sets.items()}
+    for name in one_of_form.values():
         model = new_model(sets[name].dataset, loaded.encoder, setting.pooling, setting.head)
         with temporary_folder(place / "keep") as folder:
             keeper.write(name, model, folder)
@@ -219,9 +221,9 @@ def _card(request: RunRequest, key: RunKey, folder: Path) -> str:
         "validation, this run": f"{100 * scores[0]:.2f}",
         **_over_seeds(request.store, key.model, dataset),
     }
-    usual = record.get(STANDARD, {}).get("test", {}).get(dataset.headline)
-    if usual is not None and not dataset.is_own:
-        rows[f"test, this run ({dataset.headline}, standard protocol)"] = f"{100 * usual:.2f}"
+    standard = record.get(STANDARD, {}).get("test", {}).get(dataset.headline)
+    if standard is not None and not dataset.is_own:
+        rows[f"test, this run ({dataset.headline}, standard protocol)"] = f"{100 * standard:.2f}"
     rows["learning rate, seed"] = f"{key.lr:g}, {key.seed}"
     for name in dict.fromkeys((dataset.trained_on, dataset.name)):
         manifest = read_dataset(request.data, request.known[name])
@@ -250,8 +252,9 @@ def _over_seeds(store: Path, model: str, dataset: Dataset) -> dict[str, str]:
     for key in found_keys(store, model, dataset):
         if (scores := counted_scores_of(store, key, dataset)) is not None:
             validation, test = scores
+            # Of equal validation scores the smallest rate counts.
             best[key.seed] = max(best.get(key.seed, (-1.0, 0.0, 0.0)), (validation, -key.lr, test))
-    tests = [100 * found[2] for found in best.values()]
+    tests = [100 * test for _, _, test in best.values()]
     if len(tests) < 2:
         return {}
     half = student.ppf(0.975, len(tests) - 1) * statistics.stdev(tests) / math.sqrt(len(tests))

@@ -127,6 +127,7 @@ def _fitting(needed: int) -> int:
 
 
 def _model(request: RunRequest, device: str, loaded: LoadedModel | None) -> ResettableModel:
+    """Return the model on its device, loaded here if it is not `loaded`; a worker on a CPU has one thread."""
     chosen = choose_device(
         device, request.precision, positions=request.positions, exact=request.exact_micro_batches
     )
@@ -145,7 +146,10 @@ def _model(request: RunRequest, device: str, loaded: LoadedModel | None) -> Rese
 def _work(
     jobs: Sequence[RunJob], devices: Sequence[str], place: int, loaded: LoadedModel | None, stop: Stop
 ) -> None:
-    """Do all fine-tunings that no other process is doing, as one of the workers, which begin at different jobs."""
+    """Do all fine-tunings that no other process is doing, as the worker number `place`.
+
+    Workers begin at different jobs. `loaded`: the model of a forked worker; None: it is loaded here.
+    """
     alone = len(devices) == 1
     if not alone:
         os.environ["TOKENIZERS_PARALLELISM"] = "false"  # the others tokenise, too
@@ -159,9 +163,9 @@ def _work(
                 return
             if not job.pending(runs):
                 continue
-            with _claim(job, runs) as mine:
+            with _claim(job, runs) as is_ours:
                 # What another process ended between the look and the claim is not done again.
-                if not mine or not (todo := job.pending(runs)):
+                if not is_ours or not (todo := job.pending(runs)):
                     continue
                 # What was prepared evaluates the datasets of its runs alone; a repeated one may have others.
                 if prepared is None or not prepared.runs.issuperset(todo):

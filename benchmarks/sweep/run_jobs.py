@@ -92,8 +92,8 @@ def jobs_of(request: RunRequest, descriptions: Mapping[str, Mapping[str, Any]] |
     for name in request.datasets:
         groups.setdefault(request.known[name].trained_on, []).append(name)
     return [
-        RunJob(request=request, trained_on=name, datasets=tuple(own), descriptions=descriptions or {})
-        for name, own in groups.items()
+        RunJob(request=request, trained_on=name, datasets=tuple(evaluated), descriptions=descriptions or {})
+        for name, evaluated in groups.items()
     ]
 
 
@@ -114,18 +114,19 @@ def compared_jobs(request: RunRequest) -> list[RunJob]:
 
 def lost_jobs(jobs: Iterable[RunJob]) -> list[RunJob]:
     """Return what has to be repeated so that the weights of each cell's best run are kept; cells may share a run."""
-    found: list[RunJob] = []
+    lost: list[RunJob] = []
     for job in jobs:
-        asked, runs = job.request, dict[tuple[float, int], list[RunKey]]()
+        asked = job.request
+        runs: dict[tuple[float, int], list[RunKey]] = {}  # by learning rate and seed: of one fine-tuning
         for name in job.datasets:
             best = best_run(asked.store, asked.name, asked.known[name])
             if best is not None and is_lost(asked.store, best, asked.known[name]):
                 runs.setdefault((best.lr, best.seed), []).append(best)
         for (lr, seed), keys in runs.items():
             names = tuple(key.dataset for key in keys)
-            own = replace(asked, datasets=names, lrs=(lr,), seeds=(seed,))
-            found.append(replace(job, request=own, datasets=names, again=frozenset(keys)))
-    return found
+            request = replace(asked, datasets=names, lrs=(lr,), seeds=(seed,))
+            lost.append(replace(job, request=request, datasets=names, again=frozenset(keys)))
+    return lost
 
 
 def forget_failed(jobs: Iterable[RunJob]) -> None:
@@ -145,7 +146,8 @@ def descriptions(request: RunRequest) -> dict[str, dict[str, Any]]:
     Raises:
         UserError: the model or a dataset is not there, or a name is unknown.
     """
-    known, contents = request.known, dict[str, str]()
+    known = request.known
+    contents: dict[str, str] = {}  # hashes
     for name in request.sources:
         try:
             contents[name] = read_manifest(request.data, known[name]).content
@@ -202,7 +204,7 @@ def check_finished(request: RunRequest, wanted: Mapping[str, Mapping[str, Any]])
     """
     of_model = {name: next(iter(wanted.values()))[name] for name in _OF_MODEL}
     for dataset in request.known.values():
-        now = wanted.get(dataset.name)
+        now = wanted.get(dataset.name)  # None: a dataset that is not asked for
         for key, state in states_of(request.store, request.name, dataset).items():
             if not state.done or (state.description is None and now is None):
                 continue
@@ -214,16 +216,17 @@ def check_finished(request: RunRequest, wanted: Mapping[str, Mapping[str, Any]])
                 )
             before = state.description
             if now is None:
-                found = difference({name: before.get(name) for name in _OF_MODEL}, of_model)
+                changed = difference({name: before.get(name) for name in _OF_MODEL}, of_model)
             else:
-                found = difference(before, now)
-            if found is not None:
+                changed = difference(before, now)
+            if changed is not None:
                 raise UserError(
-                    f"{folder} {_differs(request, state.source, *found)}; use a different --name or --out"
+                    f"{folder} {_differs(request, state.source, *changed)}; use a different --name or --out"
                 )
 
 
 def _differs(request: RunRequest, source: str, name: str, old: Any, new: Any) -> str:
+    """Return how a finished run, of the model at `source`, differs from what is asked for: in the field `name`."""
     if name in _OF_MODEL:
         return (
             f"was made from {source[:300]} with the {name} {_short(old)}, but this command uses "

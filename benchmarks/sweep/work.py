@@ -130,7 +130,7 @@ class Prepared:
             for key in keys:
                 words.append(self._evaluate(key, model, done, seconds))
         except FineTuningError as error:
-            # A word was added for each dataset that is evaluated; the others fail.
+            # `words` has one for each dataset that was evaluated; the others fail.
             for key in (key for key in keys[len(words) :] if not self._is_done(key)):
                 self._write(key, {"status": "failed", "reason": str(error)}, {})
             words.append(f"failed: {error}")
@@ -154,7 +154,7 @@ class Prepared:
                 "train_positions": done.train_positions,
             },
         }
-        if self._is_done(key):  # repeated for its weights
+        if self._is_done(key):  # repeated for its weights: what was written stays
             if (folder_of(self.job.request.store, key) / RESULTS).read_text("utf-8") != results_text(scores):
                 log.warning("%s: repeated for its weights, the run has other scores here", key.folder)
             return self._kept(key, model)
@@ -176,11 +176,11 @@ class Prepared:
         """Keep the model of a run that is written, where that is wanted; return the run's scores in words."""
         if self.keeper is not None:
             self.keeper.keep(key, model)
-        found = (
+        scores = (
             counted_scores_of(self.job.request.store, key, self.job.request.known[key.dataset])
             or (math.nan,) * 2
         )
-        means = (f"{split} {100 * score:.2f}" for split, score in zip(SCORED_SPLITS, found, strict=True))
+        means = (f"{split} {100 * score:.2f}" for split, score in zip(SCORED_SPLITS, scores, strict=True))
         return f"{key.dataset} {', '.join(means)}"
 
     def _write(self, key: RunKey, content: Mapping[str, Any], texts: Mapping[str, str]) -> None:

@@ -51,26 +51,29 @@ class QuestionAnswering(SupervisedFamily):
         offsets = np.concatenate([[0], np.cumsum(widths)])
         for row in range(len(lengths)):
             padded[offsets[row] : offsets[row] + lengths[row]] = questions.gold[row]
-        long = np.flatnonzero(questions.cut)
+        cut_rows = np.flatnonzero(questions.cut)
         windows = encode_questions(
             loaded.tokenizer,
-            table["question"].take(long).to_pylist(),
-            table["context"].take(long).to_pylist(),
+            table["question"].take(cut_rows).to_pylist(),
+            table["context"].take(cut_rows).to_pylist(),
             loaded.limits.labelled,
             stride=_STRIDE,
         )
         contexts = table["context"].to_pylist()
         answers = [[answer["text"] for answer in answers] for answers in table["answers"].to_pylist()]
-        cut = partial(PaddedBatch.cut, device=setting.device, pad=setting.pad)
-        batches = cut(questions.ids, block=_EVAL_BATCH, kinds=questions.kinds)
-        window_batches = cut(windows.ids, kinds=windows.kinds)
+        to_batches = partial(PaddedBatch.cut, device=setting.device, pad=setting.pad)
+        batches = to_batches(questions.ids, block=_EVAL_BATCH, kinds=questions.kinds)
+        window_batches = to_batches(windows.ids, kinds=windows.kinds)
         # The positions of the first gold answer, padded as batches of four in the split's order would be.
         positions = Ragged(padded, offsets)
 
         def predicted(model: TaskModel, device: RunDevice) -> AnswerPredictions:
             margins = _margins(model, batches, positions, device)
-            more = _margins(model, window_batches, windows.ids, device)
-            parts = ((questions, margins, np.arange(len(contexts))), (windows, more, long[windows.owners]))
+            window_margins = _margins(model, window_batches, windows.ids, device)
+            parts = (
+                (questions, margins, np.arange(len(contexts))),
+                (windows, window_margins, cut_rows[windows.owners]),
+            )
             return AnswerPredictions(
                 chosen=Ragged(margins.values > 0, margins.offsets),
                 gold=positions,
@@ -144,8 +147,9 @@ def _decode(
                 continue
             first, last, total = best_span(margins[row][context])
             if total > sums[owner]:
-                span = starts[context[first]], questions.ends[row][context[last - 1]]
-                texts[owner], sums[owner] = contexts[owner][span[0] : span[1]].strip(), total
+                start, end = starts[context[first]], questions.ends[row][context[last - 1]]
+                texts[owner] = contexts[owner][start:end].strip()
+                sums[owner] = total
     return ["" if may_abstain and sums[i] <= 0 else text for i, text in enumerate(texts)]
 
 

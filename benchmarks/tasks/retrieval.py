@@ -109,25 +109,25 @@ class Retrieval(Family):
         queries = {split: dataset.queries(split) for split in SCORED_SPLITS}
         bodies = [(row["text"], row["title"]) for row in dataset.corpus.to_pylist()]
         tokenizer, limits = setting.loaded.retrieval_tokenizer, setting.loaded.limits
-        asked = {
+        query_texts = {
             name: [query_text(text) for text in rows["text"].to_pylist()] for name, rows in queries.items()
         }
-        as_paper = {**asked, _DOCUMENTS: [paper_document_text(*body) for body in bodies]}
-        as_trained = {**asked, _DOCUMENTS: [document_text(*body) for body in bodies]}
-        read = {
+        as_paper = {**query_texts, _DOCUMENTS: [paper_document_text(*body) for body in bodies]}
+        as_trained = {**query_texts, _DOCUMENTS: [document_text(*body) for body in bodies]}
+        paper_ids = {
             name: encode_retrieval_paper(tokenizer, texts, limits.paper_retrieval)
             for name, texts in as_paper.items()
         }
-        trained = {
+        trained_ids = {
             name: encode_texts(tokenizer, texts, limits.retrieval) for name, texts in as_trained.items()
         }
 
-        def batches(found: dict[str, Ragged]) -> dict[str, list[PaddedBatch]]:
+        def batches(ids_of: dict[str, Ragged]) -> dict[str, list[PaddedBatch]]:
             pad, device = tokenizer.pad_token_id, setting.device
-            return {name: PaddedBatch.cut(ids, device, pad) for name, ids in found.items()}
+            return {name: PaddedBatch.cut(ids, device, pad) for name, ids in ids_of.items()}
 
-        paper = batches(read)
-        alike = all(read[name].equals(trained[name]) for name in read)
+        paper = batches(paper_ids)
+        alike = all(ids.equals(trained_ids[name]) for name, ids in paper_ids.items())
         qrels: dict[str, dict[str, dict[str, int]]] = {}
         for split in SCORED_SPLITS:
             qrels[split] = {query: {} for query in queries[split]["id"].to_pylist()}
@@ -138,7 +138,7 @@ class Retrieval(Family):
             document_ids=dataset.corpus["id"].to_pylist(),
             qrels=qrels,
             paper=paper,
-            standard=paper if alike else batches(trained),
+            standard=paper if alike else batches(trained_ids),
             pooling=setting.pooling,
             cutoff=setting.fine_tuning.cutoff,
         )
@@ -170,12 +170,16 @@ class ContrastiveObjective(TrainedRows):
         rows = np.searchsorted(self.rows, groups[0])
         hard = [number for row in rows for number in range(self.ends[row], self.ends[row + 1])]
         parts = ((self.queries, rows), (self.documents, rows), (self.negatives, hard))
-        texts = Ragged.of([part[int(row)] for part, of in parts for row in of])
+        texts = Ragged.of([part[int(row)] for part, chosen in parts for row in chosen])
         size = self.fine_tuning.micro_batch
-        sizes = [min(size, len(of) - start) for _, of in parts for start in range(0, len(of), size)]
+        sizes = [
+            min(size, len(chosen) - start) for _, chosen in parts for start in range(0, len(chosen), size)
+        ]
         passes = device.passes(texts.lengths, sizes, packed=packs(model))
         positions = sum(len(part) * int(texts.lengths[part].max()) for part in passes)
-        order = device.tensor(np.argsort(np.concatenate(passes)))
+        order = device.tensor(
+            np.argsort(np.concatenate(passes))
+        )  # from that of the passes to that of `texts`
         most = device.train_positions * device.kind.graph_factor
         if positions <= most and not device.exact_micro_batches:
             vectors = torch.cat([self._embed(model, texts, part, len(rows), device) for part in passes])[
@@ -203,24 +207,25 @@ class ContrastiveObjective(TrainedRows):
         tuning = self.fine_tuning
         in_parts = device.precision.autocast or device.exact_micro_batches
         # Parts are summed one after the other, as the paper's code does: bfloat16 shows the order.
-        given = vectors.detach().requires_grad_()
+        leaf = vectors.detach().requires_grad_()
         rows = tuning.micro_batch if in_parts else None
         with device.autocast():
-            queries, documents = given[:number], given[number:]
+            queries, documents = leaf[:number], leaf[number:]
             parts = info_nce(queries, documents, tuning.temperature, rows)
             for loss in parts:
                 loss.backward()  # type: ignore[no-untyped-call]
                 total += loss.detach()
-        vectors.backward(given.grad)  # type: ignore[no-untyped-call]
+        vectors.backward(leaf.grad)  # type: ignore[no-untyped-call]
         return total
 
     def _embed(
         self, model: nn.Module, texts: Ragged, part: NDArray[np.int64], number: int, device: RunDevice
     ) -> Tensor:
-        width = 0
+        """Return the vectors of a pass, the texts `part` of a batch whose first `number` texts are queries."""
+        width = 0  # as wide as the longest of the pass
         if device.exact_micro_batches:  # queries, and documents, are padded to the longest of the batch
-            alike = texts.lengths[:number] if part[0] < number else texts.lengths[number:]
-            width = int(alike.max())
+            lengths_of_kind = texts.lengths[:number] if part[0] < number else texts.lengths[number:]
+            width = int(lengths_of_kind.max())
         ids = device.tensor(texts.padded(part, self.pad, width)).long()
         lengths = torch.from_numpy(texts.lengths[part])
         with device.autocast():
@@ -279,11 +284,11 @@ class RetrievalEvaluator:
         """Return the unit vectors (N, H) of the texts in batches, in the order of their rows, on the device."""
         with device.embedding():
             embed = partial(pooled, self.pooling, model)
-            found = torch.cat([in_halves(embed, batch) for batch in batches])
-        if not bool(torch.isfinite(found).all()):
+            outputs = torch.cat([in_halves(embed, batch) for batch in batches])
+        if not bool(torch.isfinite(outputs).all()):
             raise FineTuningError("the fine-tuned model's outputs are not finite")
         rows = device.tensor(np.argsort(np.concatenate([batch.rows for batch in batches])))
-        return F.normalize(found[rows], dim=-1)
+        return F.normalize(outputs[rows], dim=-1)
 
 
 def rank(
@@ -299,11 +304,12 @@ def rank(
     for part in torch.split(queries, 1_024):
         all_similarities = part @ documents.T
         best = torch.topk(all_similarities, min(depth + 1, number), dim=1)
-        found = best.indices[:, :depth].cpu().numpy()
+        nearest = best.indices[:, :depth].cpu().numpy()
+        # Where the last document is as similar as the first that is left out, which of them is in is a choice.
         if as_numpy and depth < number:
             tied = (best.values[:, depth - 1] == best.values[:, depth]).nonzero().flatten().cpu().numpy()
             for row in tied:
-                found[row] = np.argsort(all_similarities[row].cpu().numpy())[-depth:][::-1]
-        ranked.append(found)
+                nearest[row] = np.argsort(all_similarities[row].cpu().numpy())[-depth:][::-1]
+        ranked.append(nearest)
         similarities.append(best.values[:, :depth].double().cpu().numpy())
     return np.concatenate(similarities), np.concatenate(ranked)

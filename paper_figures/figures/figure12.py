@@ -67,12 +67,12 @@ class _Losses(FigureSpec):
         if stand_ins is None:
             losses = training_losses(logs, stages)
         else:  # a small study, whose models and steps stand in the paper's places
-            own_stage = {paper: own for own, paper in stand_ins.stages.items()}
+            small_stage = {paper: small for small, paper in stand_ins.stages.items()}
             losses = training_losses(
                 logs,
                 {
-                    own: [own_stage[stage] for stage in stages[paper]]
-                    for own, paper in stand_ins.models.items()
+                    small: [small_stage[stage] for stage in stages[paper]]
+                    for small, paper in stand_ins.models.items()
                     if paper in stages
                 },
             )
@@ -145,8 +145,8 @@ def _curve(model: Model, losses: pd.DataFrame) -> Iterator[pd.DataFrame]:
     """Yield the losses of each stage that led to `model`, in bins."""
     width = max(1, -(-model.steps // POINTS))
     for stage in model.stages:
-        own = (losses["stage"] == stage.name) & (losses["objective"] == stage.objective)
-        rows = losses[own & (losses["step"] > stage.start) & (losses["step"] <= stage.end)]
+        of_stage = (losses["stage"] == stage.name) & (losses["objective"] == stage.objective)
+        rows = losses[of_stage & (losses["step"] > stage.start) & (losses["step"] <= stage.end)]
         if len(rows):
             bins = rows.groupby((rows["step"] - stage.start - 1) // width)
             curve = bins.agg(
@@ -213,14 +213,17 @@ def training_losses(folder: Path, models: Mapping[str, Collection[str]]) -> pd.D
         for row in read_log(path):
             if row["split"] != "train" or row["stage"] not in wanted:
                 continue
-            loss, where = row.get("loss") or 0.0, f"{path}: step {row['step']}"
+            loss = row.get("loss") or 0.0
+            where = f"{path}: step {row['step']}"
             if row["objective"] not in OBJECTIVES:
                 kinds = ", ".join(OBJECTIVES)
                 raise UserError(f"{where} has objective {row['objective']!r}; it must be one of {kinds}")
             if loss <= 0:
                 raise UserError(f"{where} has loss {loss}, which a logarithmic axis cannot show")
-            known, first = rows.setdefault((row["stage"], row["step"], row["objective"]), (float(loss), path))
-            if known != loss:
+            first_loss, first = rows.setdefault(
+                (row["stage"], row["step"], row["objective"]), (float(loss), path)
+            )
+            if first_loss != loss:
                 raise UserError(
                     f"{where} of {row['stage']} has a different loss here than in {first}; give --logs the "
                     "folder of a single training run"

@@ -57,6 +57,7 @@ def _task_averages(runs: pd.DataFrame, keys: Sequence[str]) -> pd.DataFrame:
 
 
 def _at_every_rate(runs: pd.DataFrame, inputs: FigureInputs) -> pd.DataFrame:
+    """Return task averages by model, learning rate and seed, at the rates that count."""
     if inputs.source.stand_ins is None:  # small networks are tuned at other rates
         margin = 1e-9
         runs = runs[runs["lr"].between(_RATES[0] * (1 - margin), _RATES[1] * (1 + margin))]
@@ -64,6 +65,7 @@ def _at_every_rate(runs: pd.DataFrame, inputs: FigureInputs) -> pd.DataFrame:
 
 
 def _at_chosen_rates(runs: pd.DataFrame, inputs: FigureInputs) -> pd.DataFrame:
+    """Return task averages by model and seed, at the rates that the rule chooses."""
     return _task_averages(select_runs(runs, inputs.settings.selection), ("model", "seed"))
 
 

@@ -123,22 +123,22 @@ def _ends(data: pd.DataFrame) -> tuple[float, float]:
     return min(-2.0, float(values.min(initial=0)) - 0.4), max(2.0, float(values.max(initial=0)) + 0.4)
 
 
-def _draw_rows(ax: Axes, rows: pd.DataFrame, budgets: list[int]) -> None:
-    """Draw a task's differences with their intervals."""
+def _draw_rows(ax: Axes, data: pd.DataFrame, budgets: list[int]) -> None:
+    """Draw a task's differences with their intervals; hollow: still open after Holm's adjustment."""
     columns = ("steps", "effect", "low", "high", "says", "says_holm")
-    for at, steps, effect, low, high, known, counted in zip(
-        rows.index, *(rows[one] for one in columns), strict=True
+    for index, steps, effect, low, high, says, says_holm in zip(
+        data.index, *(data[column] for column in columns), strict=True
     ):
         row = budgets.index(steps)
-        if known == "not run":
+        if says == "not run":
             ax.text(0.98, row, "not run", transform=ax.get_yaxis_transform(), va="center", ha="right", color=GREY,
                     fontsize=_SIZE)  # fmt: skip
             continue
         color = SIGN["+" if effect >= 0 else "-"]
         ax.plot([low, high], [row, row], color=color, linewidth=1.2, label="_interval")
         ax.plot([effect], [row], marker="o" if effect >= 0 else "s", markersize=5, markeredgewidth=1,
-                color=color, markerfacecolor="white" if counted == OPEN.name else color,
-                linestyle="none", gid=point_id(at))  # fmt: skip
+                color=color, markerfacecolor="white" if says_holm == OPEN.name else color,
+                linestyle="none", gid=point_id(index))  # fmt: skip
 
 
 FIGURES = (

@@ -58,14 +58,14 @@ def judgements(paths: Sequence[Path], files: DatasetFiles) -> list[Judgement]:
         UserError: a line is no judgement, a relevance is no whole number, or a pair is judged twice, differently.
     """
     out: list[Judgement] = []
-    known: dict[tuple[str, str], int] = {}
-    for where, query, doc, value in (found for path in paths for found in _judged_pairs(path, files)):
+    relevance_of: dict[tuple[str, str], int] = {}
+    for where, query, doc, value in (judged for path in paths for judged in _judged_pairs(path, files)):
         with row_at(where):
             score = _relevance(value)
-            if known.setdefault((query, doc), score) != score:
+            if relevance_of.setdefault((query, doc), score) != score:
                 raise BadRowError(
                     f"the query {query} and the document {doc} have the relevance {score} here and "
-                    f"{known[query, doc]} before; keep one of them"
+                    f"{relevance_of[query, doc]} before; keep one of them"
                 )
             out.append((query, doc, score))
     return out
@@ -142,6 +142,7 @@ def wanted_texts(path: Path, wanted: Mapping[str, object], files: DatasetFiles) 
 
 
 def _wanted_rows(path: Path, wanted: Mapping[str, object]) -> Iterator[Text]:
+    """Yield the wanted rows of a Parquet file, which alone are read."""
     with parquet_file(path) as file:
         names = file.schema_arrow.names
         key = next((name for name in _ID if name in names), None)
@@ -185,9 +186,9 @@ def pairs(paths: Sequence[Path], inputs: ReaderInputs) -> pa.Table:
         positives.setdefault(row["query"], set()).add(row["positive"])
     left_out = 0
     for row in found:
-        given = [text for text in dict.fromkeys(row["negatives"]) if text.strip()]
-        row["negatives"] = [text for text in given if text not in positives[row["query"]]]
-        left_out += len(given) - len(row["negatives"])
+        negatives = [text for text in dict.fromkeys(row["negatives"]) if text.strip()]
+        row["negatives"] = [text for text in negatives if text not in positives[row["query"]]]
+        left_out += len(negatives) - len(row["negatives"])
     if kept := sum(len(row["negatives"]) for row in found):
         inputs.note(f"hard negatives: {kept:,} of {len(found):,} pairs")
     if left_out:
@@ -196,37 +197,52 @@ def pairs(paths: Sequence[Path], inputs: ReaderInputs) -> pa.Table:
 
 
 def _is_header(fields: Sequence[str], files: DatasetFiles) -> bool:
-    names = [files.columns.get(name, known) for name, known in (("query", _QUERY), ("positive", _POSITIVE))]
-    return bool(files.header) or all(not set(fields).isdisjoint(known) for known in names)
+    """Return whether a first line names the columns: a query's and a positive's; or the definition does."""
+    columns = (files.columns.get("query", _QUERY), files.columns.get("positive", _POSITIVE))
+    return bool(files.header) or all(not set(fields).isdisjoint(names) for names in columns)
 
 
 def _pair_rows(path: Path, inputs: ReaderInputs) -> Iterator[Row]:
     """Yield the pairs of rows, one for each positive; a column may have one text or a list of them."""
     columns = inputs.dataset.files.columns
-    asked, answers = columns.get("query", _QUERY), columns.get("positive", _POSITIVE)
-    named, seen = columns.get("negatives", ()), dict[str, bool]()  # whether a column has negatives
+    query_columns, positive_columns = columns.get("query", _QUERY), columns.get("positive", _POSITIVE)
+    named_negatives = columns.get("negatives", ())
+    has_negatives: dict[str, bool] = {}  # of every column that a row had so far
     for where, row in records(path, inputs.dataset.files):
         with row_at(where):
-            query = pick_text(row, asked)
-            positives = _texts("positive", pick(row, answers))
-            if row.keys() - seen.keys():
-                seen |= {name: bool(name in named if named else _NEGATIVE.fullmatch(name)) for name in row}
+            query = pick_text(row, query_columns)
+            positives = _texts("positive", pick(row, positive_columns))
+            if row.keys() - has_negatives.keys():
+                has_negatives |= {
+                    name: bool(name in named_negatives if named_negatives else _NEGATIVE.fullmatch(name))
+                    for name in row
+                }
             negatives = [
                 text
                 for name, value in row.items()
-                if value is not None and seen[name]
+                if value is not None and has_negatives[name]
                 for text in _texts(name, value)
             ]
             if not positives:
                 raise BadRowError("the row has no positive")
             yield from ({"query": query, "positive": text, "negatives": negatives} for text in positives)
-    if not inputs.dataset.is_own:
-        return
-    unread = [name for name in seen if not seen[name] and name not in (*asked, *answers)]
-    if not any(seen.values()):
-        if named:
-            there = ", ".join(map(repr, seen))
-            raise UserError(f"{path}: there is no column {named[0]}; the columns are {there}")
+    if inputs.dataset.is_own:
+        _check_unread_columns(path, inputs, has_negatives, read=(*query_columns, *positive_columns))
+
+
+def _check_unread_columns(
+    path: Path, inputs: ReaderInputs, has_negatives: Mapping[str, bool], read: Sequence[str]
+) -> None:
+    """Note the columns that are neither `read` nor negatives; refuse a file without those negatives that were meant.
+
+    Negatives were meant where the dataset's file names their column, or an unread one is nearly called so.
+    """
+    named_negatives = inputs.dataset.files.columns.get("negatives", ())
+    unread = [name for name, is_read in has_negatives.items() if not is_read and name not in read]
+    if not any(has_negatives.values()):
+        if named_negatives:
+            there = ", ".join(map(repr, has_negatives))
+            raise UserError(f"{path}: there is no column {named_negatives[0]}; the columns are {there}")
         for name in unread:
             if slip := nearest(name, _NEGATIVES, at_least=0.8):
                 raise UserError(f"{path}: nothing is read of the column {name!r}{slip}")
@@ -328,7 +344,7 @@ def _query_texts(inputs: ReaderInputs, wanted: Mapping[str, object]) -> dict[str
         for where, identity, _, text in wanted_texts(path, wanted, inputs.dataset.files):
             if found.setdefault(identity, text) != text:
                 raise UserError(f"{where}: the query {identity} has a different text further up")
-    _complete(wanted, found, "query", inputs.of("queries"))
+    _check_complete(wanted, found, "query", inputs.of("queries"))
     return found
 
 
@@ -339,11 +355,11 @@ def _documents(inputs: ReaderInputs, wanted: Mapping[str, object], *, titles: bo
             read = {"title": title if titles else None, "text": text}
             if found.setdefault(identity, read) != read:
                 raise UserError(f"{where}: the document {identity} has a different text further up")
-    _complete(wanted, found, "document", inputs.of("corpus"))
+    _check_complete(wanted, found, "document", inputs.of("corpus"))
     return found
 
 
-def _complete(
+def _check_complete(
     wanted: Mapping[str, object], found: Mapping[str, object], what: str, paths: Sequence[Path]
 ) -> None:
     missing = [identity for identity in wanted if identity not in found]
@@ -448,7 +464,7 @@ def read_mldr(inputs: ReaderInputs) -> DatasetContent:
         for _, identity, _, text in wanted_texts(path, wanted, inputs.dataset.files):
             docs[identity] = {"title": None, "text": text}
     if not wanted.keys() <= docs.keys():
-        _complete(wanted, docs, "document", inputs.need("corpus", "the texts of its positive passages"))
+        _check_complete(wanted, docs, "document", inputs.need("corpus", "the texts of its positive passages"))
     return DatasetContent(
         tables=retrieval(splits, queries, docs, inputs),
         splits="validation is dev, test is test; the corpus holds the positive documents of both",

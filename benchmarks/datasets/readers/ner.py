@@ -62,7 +62,7 @@ def sentences(path: Path, labels: Sequence[str] = ()) -> Iterator[tuple[str, Row
     tags: list[str] = []
     start = 0
     document: str | None = None
-    own: str | None = None
+    sentence_document: str | None = None  # the one in which the sentence began
     first = next((line for _, line in lines(path) if line.strip() and not _COMMENT.match(line)), "")
     layout = _layout(first)
     # The last sentence of a file may lack its empty line.
@@ -70,24 +70,24 @@ def sentences(path: Path, labels: Sequence[str] = ()) -> Iterator[tuple[str, Row
         if not line.strip():
             if words:
                 written = _from_brackets(tags) if layout is _conll_2012 else tags
-                yield f"{path}:{start}", {"words": words, "tags": written, DOCUMENT: own}
+                yield f"{path}:{start}", {"words": words, "tags": written, DOCUMENT: sentence_document}
             words, tags = [], []
             continue
-        found = layout(line)
-        if found and layout is _columns and not words and line.startswith("#"):
-            is_word = len(_cut(line)) == len(_cut(first)) and (
-                found[1] in labels or _TAGGED.fullmatch(found[1])
-            )
-            found = found if is_word else None
-        if found is None:
+        pair = layout(line)
+        if pair and layout is _columns and not words and line.startswith("#"):
+            has_tag = pair[1] in labels or _TAGGED.fullmatch(pair[1])
+            is_word = len(_cut(line)) == len(_cut(first)) and has_tag
+            pair = pair if is_word else None
+        if pair is None:
             if marked := _DOCUMENT.match(line):
                 document = marked["uner"] or marked["conll"] or f"{path.name}:{number}"
             continue
-        if not all(found):
+        if not all(pair):
             raise UserError(f"{path}:{number}: the line does not have a word and a tag")
-        start, own = (start, own) if words else (number, document)
-        words.append(found[0])
-        tags.append(found[1])
+        if not words:
+            start, sentence_document = number, document
+        words.append(pair[0])
+        tags.append(pair[1])
 
 
 def _columns(line: str) -> tuple[str, str] | None:
@@ -169,32 +169,32 @@ def tag_rows(path: Path, inputs: ReaderInputs) -> list[Row]:
     """
     labels, columns = inputs.dataset.label_names, _COLUMNS
     if is_text(path):
-        given = sentences(path, labels)
+        read_rows = sentences(path, labels)
     else:
         columns = {**_COLUMNS, **inputs.dataset.files.columns}
-        given = records(path, inputs.dataset.files, inputs.note)
-    declared: tuple[str, ...] | None = None
-    numbered = False
+        read_rows = records(path, inputs.dataset.files, inputs.note)
+    declared: tuple[str, ...] | None = None  # the names of numbered tags in the file itself; empty: none
+    numbered = False  # whether tags are numbers that the file does not name
     rows = []
-    for where, row in given:
+    for where, row in read_rows:
         with row_at(where):
-            found, marked = (_listed(pick(row, columns[name])) for name in ("words", "tags"))
-            if not found or len(found) != len(marked):
-                raise BadRowError(f"there are {len(found)} words and {len(marked)} tags")
-            if not all(isinstance(word, str) for word in found):
+            words, written = (_listed(pick(row, columns[name])) for name in ("words", "tags"))
+            if not words or len(words) != len(written):
+                raise BadRowError(f"there are {len(words)} words and {len(written)} tags")
+            if not all(isinstance(word, str) for word in words):
                 raise BadRowError("a word is not text")
             if declared is None:
                 declared = class_names(
                     path, next(name for name in columns["tags"] if row.get(name) is not None)
                 )
-            if None in marked:
+            if None in written:
                 raise BadRowError("a tag is missing")
             names = declared or labels
-            numbered |= not declared and any(isinstance(tag, int) for tag in marked)
+            numbered |= not declared and any(isinstance(tag, int) for tag in written)
             tags = [
-                names[tag] if isinstance(tag, int) and 0 <= tag < len(names) else str(tag) for tag in marked
+                names[tag] if isinstance(tag, int) and 0 <= tag < len(names) else str(tag) for tag in written
             ]
-            rows.append((where, {"words": found, "tags": tags, **document_of(row, columns["document"])}))
+            rows.append((where, {"words": words, "tags": tags, **document_of(row, columns["document"])}))
     if not numbered and (turned := _in_iob2([row["tags"] for _, row in rows], labels, inputs)):
         rows = [(where, {**row, "tags": tags}) for (where, row), tags in zip(rows, turned, strict=True)]
     if numbered and not _plausible([row["tags"] for _, row in rows]):
@@ -217,12 +217,12 @@ def _listed(value: Any) -> list[Any]:
 
 def _in_iob2(tagged: Sequence[Sequence[str]], labels: Sequence[str], inputs: ReaderInputs) -> list[list[str]]:
     """Return a file's tags in IOB2 where they are of another scheme and the labels are IOB2's; else none."""
-    there = {tag for tags in tagged for tag in tags}
+    used = {tag for tags in tagged for tag in tags}
     try:
-        parts = tag_parts(there)
+        parts = tag_parts(used)
     except ValueError:
         return []
-    if there - {OUTSIDE} <= set(labels) and not (is_iob(parts) and _is_iob1(tagged)):
+    if used - {OUTSIDE} <= set(labels) and not (is_iob(parts) and _is_iob1(tagged)):
         return []
     turned = [to_iob2(tags, parts) for tags in tagged]
     if not {tag for tags in turned for tag in tags} <= set(labels):

@@ -74,7 +74,7 @@ def test_cells_without_common_seeds_have_welchs_error_and_what_their_instances_s
 def test_without_the_instances_of_a_run_crossed_is_over_seeds_and_says_so(stored) -> None:
     runs, folder = stored
     known = Evidence(Settings(interval="crossed"), runs=runs, instances=folder)
-    places = known.covariances._places["sst2"]
+    places = known.covariances._row_of["sst2"]
     del places[CLM, 4]
     found, alone = known.result(on_dataset("sst2")), evidence(runs).result(on_dataset("sst2"))
     assert (found.effect, found.error, found.df) == (alone.effect, alone.error, alone.df)
@@ -82,7 +82,7 @@ def test_without_the_instances_of_a_run_crossed_is_over_seeds_and_says_so(stored
     places.clear()
     apart = runs[(runs["seed"] < 2) == (runs["model"] == MLM)]
     known = Evidence(Settings(interval="crossed"), runs=apart, instances=folder)
-    known.covariances._places["sst2"].clear()
+    known.covariances._row_of["sst2"].clear()
     assert known.result(on_dataset("sst2")).test == "Welch"
 
 
