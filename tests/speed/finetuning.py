@@ -3,8 +3,10 @@
     python -m tests.speed.finetuning                                  # a CPU: 6 layers of 384, float32
     python -m tests.speed.finetuning --size 610m --device cuda        # the paper's model in bfloat16
     python -m tests.speed.finetuning --size 610m --device cuda --trace
+    python -m tests.speed.finetuning --kinds IR QA --data datasets/ --tokenizer FOLDER --trainer 32
 
-Weights and tokens are drawn: no model, tokenizer or dataset is needed. SC are short texts of two classes, TC and QA
+Weights and tokens are drawn: no model, tokenizer or dataset is needed; `--data` takes the texts of sst2, uner_en, squad
+and msmarco there. SC are short texts of two classes, TC and QA
 short and long ones with a class a token, IR pairs of a query and a document, with InfoNCE in the Trainer, too; a step
 is 32 examples, of which the Trainer takes 4 at a time, or all (pairs: all). `compiled` is ours with
 compiled blocks, which round at other places. Host is the CPU time of the process.
@@ -17,6 +19,8 @@ import time
 from collections.abc import Callable, Iterator
 from dataclasses import dataclass
 from functools import partial
+from pathlib import Path
+from types import SimpleNamespace
 from typing import Any
 
 import numpy as np
@@ -32,16 +36,20 @@ from transformers import (
     EuroBertModel as HubModel,
 )
 
+from benchmarks.datasets.local_dataset import load
 from benchmarks.finetuning import trainer
+from benchmarks.finetuning.base_models import load_tokenizer
 from benchmarks.finetuning.device import RunDevice, choose_device
 from benchmarks.finetuning.encoders import Encoder
 from benchmarks.finetuning.heads import MEAN, SequenceHead, TokenHead
+from benchmarks.finetuning.tokenization import document_text, encode_texts, query_text
 from benchmarks.finetuning.trainer import TrainingLoss
 from benchmarks.protocol import FINE_TUNING
 from benchmarks.ragged import Ragged
 from benchmarks.tasks.base import TaskModel
+from benchmarks.tasks.families import family_of
 from benchmarks.tasks.retrieval import ContrastiveObjective
-from benchmarks.tasks.supervised import PaddedBatch, SupervisedObjective, predict
+from benchmarks.tasks.supervised import PaddedBatch, SupervisedFamily, SupervisedObjective, predict
 from pretraining.model.configuration import EncoderConfig, config_of
 from pretraining.model.modeling import EuroBertModel
 from pretraining.paper_settings import SHAPES, Shape
@@ -59,6 +67,8 @@ SHAPES_HERE = {
 LENGTHS = {"SC": (8, 60), "TC": (4, 60), "QA": (100, 380), "IR": (40, 140)}
 """Tokens of the shortest and the longest example; of retrieval, of the documents."""
 QUERIES = (6, 16)
+DATASETS = {"SC": "sst2", "TC": "uner_en", "QA": "squad", "IR": "msmarco"}
+SPECIAL = {"bos_id": 1, "eos_id": 2, "mask_id": 3}
 EXAMPLES, EVALUATED, LR = 2_048, 1_024, 1e-5
 Row = dict[str, Any]
 
@@ -257,6 +267,29 @@ def _padded(rows: list[Row], *, of_tokens: bool) -> Row:
     return batch if of_tokens else {**batch, "labels": batch["labels"][:, 0]}
 
 
+def drawn(kind: str, vocab: int) -> tuple[Ragged, Ragged | None]:
+    """Return token ids of examples of a kind, and of the queries of pairs, drawn."""
+    rng = np.random.default_rng(0)
+    lengths = rng.integers(*LENGTHS[kind], EXAMPLES)
+    ids = Ragged.of([rng.integers(4, vocab, length) for length in lengths])
+    if kind != "IR":
+        return ids, None
+    return ids, Ragged.of([rng.integers(4, vocab, rng.integers(*QUERIES)) for _ in lengths])
+
+
+def real(kind: str, data: Path, tokenizer: Path) -> tuple[Ragged, Ragged | None]:
+    """Return the same of a dataset, as fine-tuning reads it."""
+    found, words = load(data, DATASETS[kind]), load_tokenizer(tokenizer)
+    limit = FINE_TUNING.max_length
+    family = family_of(found.dataset)
+    if isinstance(family, SupervisedFamily):
+        loaded: Any = SimpleNamespace(tokenizer=words, limits=SimpleNamespace(labelled=limit))
+        return family.examples(found.dataset, found.train, loaded).ids, None
+    documents = [document_text(text) for text in found.train["positive"].to_pylist()]
+    queries = [query_text(text) for text in found.train["query"].to_pylist()]
+    return encode_texts(words, documents, limit), encode_texts(words, queries, limit)
+
+
 def main() -> None:
     """Time both sides on each kind of examples."""
     parser = parser_of(__doc__)
@@ -268,6 +301,8 @@ def main() -> None:
     parser.add_argument("--trainer", nargs="*", type=int, default=[4, 32], help="examples of a pass")
     parser.add_argument("--steps", type=int, default=30, help="of which the first third is not timed")
     parser.add_argument("--threads", type=int, default=1, help="of a CPU")
+    parser.add_argument("--data", type=Path, help="folder of datasets, in place of drawn tokens")
+    parser.add_argument("--tokenizer", type=Path, help="folder of a tokenizer, for --data")
     parser.add_argument("--trace", action="store_true")
     parser.add_argument("--counter", default="", help="C function of a stand-in's counters")
     options = parser.parse_args()
@@ -276,18 +311,17 @@ def main() -> None:
     torch.set_num_threads(options.threads)
     print(f"{machine()}, torch {torch.__version__}", flush=True)
     shape = SHAPES_HERE[options.size]
-    ids = {"bos_id": 1, "eos_id": 2, "mask_id": 3}
     for name in options.kinds:
-        rng = np.random.default_rng(0)
-        lengths = rng.integers(*LENGTHS[name], EXAMPLES)
+        ids, queries = drawn(name, shape.vocab)
+        if options.data:
+            ids, queries = real(name, options.data, options.tokenizer)
+        rng, lengths = np.random.default_rng(0), ids.lengths
         given = Given(
-            config=config_of(shape, ids),
+            config=config_of(shape, SPECIAL),
             of_tokens=name in ("TC", "QA"),
-            ids=Ragged.of([rng.integers(4, shape.vocab, length) for length in lengths]),
+            ids=ids,
             labels=Ragged.of([rng.integers(0, 2, length) for length in lengths]),
-            queries=Ragged.of([rng.integers(4, shape.vocab, rng.integers(*QUERIES)) for _ in lengths])
-            if name == "IR"
-            else None,
+            queries=queries,
             device=choose_device(options.device, options.precision),
             steps=options.steps,
             read=counters(options.counter),
@@ -295,7 +329,7 @@ def main() -> None:
         )
         title = f"{name}: {options.size}, {given.device.title}, {given.device.precision.name}"
         print(
-            f"\n{title}, {LENGTHS[name][0]} to {LENGTHS[name][1]} tokens, mean {lengths.mean():.0f}",
+            f"\n{title}, {lengths.min()} to {lengths.max()} tokens, mean {lengths.mean():.0f}",
             flush=True,
         )
         for variant in options.variants:
