@@ -107,9 +107,9 @@ def allocation_seconds(environ: Mapping[str, str]) -> tuple[float, float]:
         return int(end) - now, int(end) - int(start) if start.isdecimal() else math.inf
     if number := environ.get("SLURM_JOB_ID"):  # Slurm 22 sets no such variables
         code, text = Machine().output(["squeue", "--noheader", f"--jobs={number}", "--format=%L %l"])
-        left, _, limit = text.partition(" ")
-        if not code and ":" in left:
-            return 60 * minutes_of(left), 60 * minutes_of(limit)
+        times = re.fullmatch(r"([\d:-]+) ([\d:-]+)", text.strip())  # words where there is no limit
+        if not code and times:
+            return 60 * minutes_of(times[1]), 60 * minutes_of(times[2])
     return math.inf, math.inf
 
 
