@@ -55,17 +55,17 @@ def test_the_analysis_of_a_first_run_knows_the_floors(
 ) -> None:
     miniature, seen = Miniature.below(tmp_path, FORM, MADE_UP), list[tuple[str, ...]]()
 
-    def jobs_done(workflow: Workflow, folder: Path, **_: object) -> bool:
+    def jobs_done(workflow: Workflow, folder: Path, words: tuple[str, ...]) -> bool:
         stand_ins = read_stand_ins(folder / "store")
-        assert stand_ins is not None
-        seen.append((list(workflow.jobs.values())[-1].kind.name, *stand_ins.floors))
+        assert stand_ins is not None and list(workflow.jobs)[-1] == "done/analysis/report.json"
+        seen.append((words[-1], *stand_ins.floors))
         make_synthetic(folder / "data", DATASETS["sst2"], train=8, evaluation=8)
         return len(seen) == 1
 
     monkeypatch.setattr(pipeline, "run_workflow", jobs_done)
     with pytest.raises(UserError, match="some jobs are not done"):
         make_miniature(miniature)
-    assert seen == [("cell",), ("analysis", "sst2")]
+    assert seen == [("data",), ("reason", "sst2")]
 
 
 def test_a_folder_of_other_data_is_refused(tmp_path: Path) -> None:

@@ -13,13 +13,14 @@ from pathlib import Path
 
 import pytest
 
+from analysis.sources import open_source
 from analysis.store.runs_table import read_runs
 from common.provenance import ROOT
 from miniature.checks import checks, final_losses, mean_scores
 from miniature.data import MADE_UP
 from miniature.forms import FORMS, RANDOM
 from miniature.pipeline import make_miniature
-from miniature.toy_study import ANALYSED, PRETRAINED, TABLE, Miniature
+from miniature.toy_study import ANALYSED, PRETRAINED, STORE, TABLE, Miniature
 
 
 def ends(out: Path) -> dict[str, dict[str, object]]:
@@ -52,6 +53,7 @@ def test_the_quick_miniature_ends_where_it_did(tmp_path: Path) -> None:
     miniature = Miniature.below(tmp_path, FORM, MADE_UP)
     summary = make_miniature(miniature)
     assert "MINIATURE" in summary and "Draw no conclusions" in summary
+    assert open_source(str(miniature.root / STORE)).floors.keys() == set(FORM.families.values())
     golden = json.loads((ROOT / "tests/golden/miniature.json").read_text())
     found = ends(tmp_path)
     assert found["losses"] == pytest.approx(golden["losses"], abs=LOSS)
