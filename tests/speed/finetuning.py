@@ -249,6 +249,7 @@ def reference(given: Given, size: int) -> None:
             model, rows, _pairs if pairs else partial(_padded, of_tokens=given.of_tokens), clock.after, folder,
             per_device_train_batch_size=size, gradient_accumulation_steps=32 // size,
             per_device_eval_batch_size=32, max_steps=given.steps, learning_rate=LR, warmup_steps=given.steps // 10,
+            seed=0,  # SC, TC and QA: the same batches on both sides
             optim="adamw_torch", weight_decay=0.1, max_grad_norm=1.0, bf16=given.device.precision.autocast,
             use_cpu=not gpu, dataloader_pin_memory=gpu,
         )  # fmt: skip
