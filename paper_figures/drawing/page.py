@@ -94,8 +94,12 @@ class Sheet:
         self.figure.text(x / WIDTH, y / self.height, text, fontfeatures=("-liga",), **style)
 
     def axes(self, left: float, bottom: float, width: float, height: float) -> Axes:
-        """Return new axes."""
-        return self.figure.add_axes((left / WIDTH, bottom / self.height, width / WIDTH, height / self.height))
+        """Return new axes; what they show is written by `text`."""
+        ax = self.figure.add_axes((left / WIDTH, bottom / self.height, width / WIDTH, height / self.height))
+        for axis in (ax.xaxis, ax.yaxis):
+            # Else all ticks are measured at each drawing to place a label that is empty.
+            axis.set_label_coords(0, 0)
+        return ax
 
     def finish(self, heading: str) -> Figure:
         """Write heading (smaller where it would be wider) and caption, its finding in black; return the figure."""
