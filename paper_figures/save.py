@@ -42,6 +42,8 @@ _LEFT_OUT = {
     "svg": ("Date", "Creator", "Format", "Type"),
 }
 """By format what matplotlib would write too: dates and its version."""
+_LAYOUT = ("GDEF", "GPOS", "GSUB", "MATH")
+"""Tables of a font."""
 _DESCRIPTION = {"pdf": "Subject", "png": "Description"}
 """What a format calls the description where matplotlib writes one."""
 
@@ -67,6 +69,11 @@ def picture(figure: Figure, form: str, *, title: str, description: str) -> bytes
     metadata = dict.fromkeys(_LEFT_OUT[form])
     if form in _DESCRIPTION:
         metadata = {"Title": title, _DESCRIPTION[form]: description} | metadata
+    if form == "pdf":
+        from fontTools.subset import Options
+
+        # To cut the tables by which text is laid out takes longer than all else; a PDF's text is laid out.
+        Options._drop_tables_default = sorted({*Options._drop_tables_default, *_LAYOUT})
     figure.savefig(buffer, format=form, metadata=metadata)
     if form in _DESCRIPTION:
         return buffer.getvalue()
