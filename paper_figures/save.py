@@ -73,7 +73,7 @@ def picture(figure: Figure, form: str, *, title: str, description: str) -> bytes
         from fontTools.subset import Options
 
         # To cut the tables by which text is laid out takes longer than all else; a PDF's text is laid out.
-        Options._drop_tables_default = sorted({*Options._drop_tables_default, *_LAYOUT})
+        Options._drop_tables_default = sorted({*getattr(Options, "_drop_tables_default", ()), *_LAYOUT})
     figure.savefig(buffer, format=form, metadata=metadata)
     if form in _DESCRIPTION:
         return buffer.getvalue()
