@@ -136,7 +136,7 @@ def main(argv: Sequence[str], prefix: str = "python -m clm_or_mlm") -> int:
         return call(_list(f"{prefix} {wanted[0]}", {title: verbs}, every=True), ["--help"])
     if (command := COMMANDS.get(words[0])) and command.function.startswith(_SMALL):
         # What is imported and drawn stays: looking through it for garbage would be a tenth of the time.
-        gc.set_threshold(100_000)
+        gc.set_threshold(1_000_000)
     try:
         return call(app_of(words, prefix), words)
     except ImportError as error:

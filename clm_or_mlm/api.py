@@ -340,7 +340,6 @@ def figure(
     Raises:
         UserError: the source does not allow the figure, or the figure has no such panel.
     """
-    from paper_figures.drawing.style import paper_style
     from paper_figures.figure import FigureInputs, figures_named
     from paper_figures.save import DrawnFigure
 
@@ -353,8 +352,7 @@ def figure(
         logs=None if logs is None else Path(logs),
     )
     if not task and ax is None:
-        with paper_style():
-            return DrawnFigure.of(spec, inputs).draw()
+        return DrawnFigure.of(spec, inputs).drawing
     if ax is None:
         from matplotlib.figure import Figure as NewFigure
 

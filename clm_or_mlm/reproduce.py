@@ -86,10 +86,14 @@ def reproduce(
                     outcome.made.append(name)
         except UserError as error:
             outcome.leave_out(what, error)
-    figures, problems = list[DrawnFigure](), list[UserError]()
-    for figure in draw_figures([figure.load() for figure in FIGURES.values()], inputs, problems):
-        outcome.made += [path.relative_to(out).as_posix() for path in figure.save(out / "figures")]
-        figures.append(figure)
+    problems = list[UserError]()
+
+    def saved() -> Iterator[DrawnFigure]:
+        for figure in draw_figures([figure.load() for figure in FIGURES.values()], inputs, problems):
+            outcome.made += [path.relative_to(out).as_posix() for path in figure.save(out / "figures")]
+            yield figure
+
+    content = gather(inputs, saved())
     for problem in problems:
         outcome.leave_out("a figure", problem)
     record = {
@@ -102,7 +106,7 @@ def reproduce(
     outcome.made += [RECORD, PROVENANCE]
     around = {"source": redacted(source.long_label), **provenance("analysis", PACKAGES)}
     page = render_page(
-        gather(inputs, figures),
+        content,
         around,
         files=outcome.made,
         missing=outcome.missing,

@@ -10,6 +10,7 @@ import io
 import json
 from collections.abc import Iterable, Iterator, Sequence
 from dataclasses import asdict, dataclass
+from functools import cached_property
 from html import escape
 from pathlib import Path
 from typing import TYPE_CHECKING
@@ -41,6 +42,8 @@ _LEFT_OUT = {
     "svg": ("Date", "Creator", "Format", "Type"),
 }
 """By format what matplotlib would write too: dates and its version."""
+_LAYOUT = ("GDEF", "GPOS", "GSUB", "MATH")
+"""Tables of a font."""
 _DESCRIPTION = {"pdf": "Subject", "png": "Description"}
 """What a format calls the description where matplotlib writes one."""
 
@@ -66,6 +69,11 @@ def picture(figure: Figure, form: str, *, title: str, description: str) -> bytes
     metadata = dict.fromkeys(_LEFT_OUT[form])
     if form in _DESCRIPTION:
         metadata = {"Title": title, _DESCRIPTION[form]: description} | metadata
+    if form == "pdf":
+        from fontTools.subset import Options
+
+        # To cut the tables by which text is laid out takes longer than all else; a PDF's text is laid out.
+        Options._drop_tables_default = sorted({*getattr(Options, "_drop_tables_default", ()), *_LAYOUT})
     figure.savefig(buffer, format=form, metadata=metadata)
     if form in _DESCRIPTION:
         return buffer.getvalue()
@@ -77,7 +85,7 @@ def picture(figure: Figure, form: str, *, title: str, description: str) -> bytes
 
 @dataclass(frozen=True, kw_only=True)
 class DrawnFigure:
-    """A figure of some inputs: its data and its words."""
+    """A figure of some inputs: its data, its words, and its picture, drawn once for all who write it."""
 
     spec: FigureSpec
     inputs: FigureInputs
@@ -96,15 +104,19 @@ class DrawnFigure:
             caption=words.caption(spec, data, inputs), alt=words.alt_text(spec, data, inputs),
         )  # fmt: skip
 
-    @property
+    @cached_property
     def csv(self) -> str:
         """Its numbers."""
         listed = self.data.drop(columns=[*GAPS, CLEAR], errors="ignore")
         return rounded(listed, self.inputs.source).to_csv(index=False, float_format="%.12g")
 
-    def draw(self) -> Figure:
-        """Return the picture; call it within `style.paper_style`."""
-        return self.spec.draw(self.data, self.title, self.caption)
+    @cached_property
+    def drawing(self) -> Figure:
+        """The picture."""
+        from paper_figures.drawing.style import paper_style
+
+        with paper_style():
+            return self.spec.draw(self.data, self.title, self.caption)
 
     def record(self) -> str:
         """Return what a machine may want to know of it, as JSON."""
@@ -133,9 +145,8 @@ class DrawnFigure:
 
         contents: dict[str, bytes] = {}
         with paper_style():
-            drawing = self.draw()
             for form in formats:
-                contents[form] = picture(drawing, form, title=self.title, description=self.alt)
+                contents[form] = picture(self.drawing, form, title=self.title, description=self.alt)
         texts = {"csv": self.csv, "txt": self.alt + "\n", "json": self.record()}
         contents |= {ending: text.encode("utf-8") for ending, text in texts.items()}
         stem = file_stem(self.spec.name)

@@ -115,6 +115,9 @@ LIGHT_STEPS = {
     "    assert main(['figure', '8', '--out', out]) == 0": {
         "matplotlib.pyplot", "statsmodels", "pyarrow.dataset",
     },
+    "with tempfile.TemporaryDirectory() as out:\n    assert main(['figure', '3', '--out', out]) == 0": {
+        "scipy.stats._stats_py",
+    },
 }  # fmt: skip
 """What one process does after another, and what it does not load by then; the lightest comes first."""
 

@@ -53,7 +53,7 @@ def random_effects(results: Sequence[Result]) -> RandomEffects:
     """Return the random-effects meta-analysis of effects with known errors (Paule and Mandel's variance between)."""
     if len(results) < 2 or not all(result.error > 0 for result in results):
         return RandomEffects()
-    from scipy import special  # statsmodels takes as long to import as all findings to judge
+    from scipy import special  # not for those who read the findings alone
     from statsmodels.stats.meta_analysis import combine_effects
 
     effects, errors = np.array([(result.effect, result.error) for result in results]).T

@@ -25,6 +25,7 @@ from analysis.sources import PUBLISHED, Source
 from analysis.tables.audit import Audit, AuditedCell, audit
 from analysis.tables.build import Table, TableEntry, build_table, models_of_tables
 from benchmarks.protocol import TASKS
+from paper_figures.drawing.page import without_words
 from paper_figures.drawing.style import paper_style
 from paper_figures.figure import FIGURES, FigureInputs, file_stem
 from paper_figures.save import DrawnFigure
@@ -42,14 +43,14 @@ _STYLE = 'font-family="DejaVu Sans, Verdana, sans-serif" font-size="7" stroke-li
 class Picture:
     """A figure on the page."""
 
-    figure: DrawnFigure
+    name: str
+    """File name without its ending."""
+    title: str
+    caption: str
+    alt: str
+    supplementary: bool
     drawn: str
     """An SVG element for the page, without heading and caption."""
-
-    @property
-    def name(self) -> str:
-        """File name without its ending."""
-        return file_stem(self.figure.spec.name)
 
 
 @dataclass(frozen=True, kw_only=True)
@@ -216,22 +217,26 @@ def _section(table: Table, audited: Mapping[tuple[int, str, str], AuditedCell]) 
 
 
 def _picture(figure: DrawnFigure) -> Picture:
-    svg = io.StringIO()
-    with paper_style():
+    svg, name = io.StringIO(), file_stem(figure.spec.name)
+    with paper_style(), without_words(figure.drawing) as foot:
         mpl.rcParams["svg.fonttype"] = "none"  # text as text: it can be searched, and is small
-        figure.spec.draw(figure.data, "", "").savefig(svg, format="svg", metadata={"Date": None})
+        figure.drawing.savefig(svg, format="svg", metadata={"Date": None})
     rows = csv.DictReader(io.StringIO(figure.csv))
     tips = ["\n".join(f"{name}: {value}" for name, value in row.items() if value) for row in rows]
-    return Picture(figure=figure, drawn=inlined(svg.getvalue(), file_stem(figure.spec.name), tips))
+    return Picture(
+        name=name, title=figure.title, caption=figure.caption, alt=figure.alt,
+        supplementary=figure.spec.supplementary, drawn=inlined(svg.getvalue(), name, tips, foot),
+    )  # fmt: skip
 
 
-def inlined(svg: str, name: str, tips: list[str]) -> str:
+def inlined(svg: str, name: str, tips: list[str], foot: float) -> str:
     """Return an SVG of matplotlib's as an element of a page with others.
 
     Args:
         svg: drawn with text as text.
         name: what makes its ids, and those of no other picture: `figure3-point-7`.
         tips: the tooltip of each mark, by the number in its id (`paper_figures.figure.point_id`).
+        foot: points at its lower edge that the page leaves out.
     """
     width, height = map(float, re.findall(r'viewBox="0 0 ([\d.]+) ([\d.]+)"', svg)[0])
     drawing = svg[svg.index('<g id="figure_1">') : svg.rindex("</svg>")]
@@ -251,7 +256,7 @@ def inlined(svg: str, name: str, tips: list[str]) -> str:
     drawing = re.sub(r' id="([^"]+)"', named, drawing)
     drawing = re.sub(r'(?:xlink:)?href="#', f'href="#{name}-', drawing).replace("url(#", f"url(#{name}-")
     drawing = re.sub(rf'<g id="{name}-point-(\d+)">', explained, drawing)
-    box = f"0 {_HEADING:g} {width:g} {height - _HEADING:g}"
+    box = f"0 {_HEADING:g} {width:g} {height - foot - _HEADING:g}"
     return (
         f'<svg class="drawn" role="img" tabindex="0" aria-labelledby="h-{name}" data-name="{name}" viewBox="{box}" '
         f"{_STYLE}>{drawing}</svg>"

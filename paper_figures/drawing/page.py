@@ -7,7 +7,9 @@ right of one panel, where their lines end; only where that panel lacks one, in a
 from __future__ import annotations
 
 import math
-from collections.abc import Mapping, Sequence
+from bisect import bisect
+from collections.abc import Iterator, Mapping, Sequence
+from contextlib import contextmanager
 from dataclasses import dataclass
 from functools import cache
 from types import MappingProxyType
@@ -37,6 +39,10 @@ _FACTORS = (0.1, 0.2, 0.5, 1, 2, 5, 10)
 _LEFT, _RIGHT = 0.38, 0.1
 _HEAD, _LEGEND, _TITLES, _PLOT, _TICKS, _LABEL = 0.32, 0.17, 0.44, 1.62, 0.2, 0.17
 _SECOND, _BETWEEN, _BAR = 0.95, 0.34, 0.15
+_WORDS = 40
+"""Most of them in a line."""
+_LINE = 0.128
+"""Between two lines of the caption."""
 
 Schedule = tuple[str, Sequence[tuple[str, float]]]
 """What a bar is called, and the stages of a pretraining: `CLM` or `MLM`, and its steps."""
@@ -54,14 +60,13 @@ def wrapped(text: str, width: float) -> list[str]:
     """Return a text in lines of at most `width` inches, broken at spaces alone and where the text has a new line."""
     lines: list[str] = []
     for part in text.split("\n"):
-        begun = False
-        for word in filter(None, part.split(" ")):  # a no-break space keeps words together
-            longer = f"{lines[-1]} {word}" if begun else word
-            if begun and inches(longer) <= width:
-                lines[-1] = longer
-            else:
-                lines.append(word)
-            begun = True
+        words = [word for word in part.split(" ") if word]  # a no-break space keeps words together
+        while words:
+            # To lay a text out is slow, so the longest line that fits is searched for by halving.
+            more = range(1, min(len(words), _WORDS))
+            fits = 1 + bisect(more, False, key=lambda count: inches(" ".join(words[: count + 1])) > width)
+            lines.append(" ".join(words[:fits]))
+            words = words[fits:]
     return lines
 
 
@@ -78,7 +83,7 @@ class Sheet:
         """
         self._lines = wrapped(caption, WIDTH - 0.24)
         self._finding = len(wrapped(caption.partition("\n")[0], WIDTH - 0.24)) if "\n" in caption else 0
-        self.foot = below + 0.06 + 0.128 * len(self._lines)
+        self.foot = below + 0.06 + _LINE * len(self._lines)
         """From the lower edge to what is drawn."""
         self.height = body + self.foot
         self.figure = Figure(figsize=(WIDTH, self.height))
@@ -89,8 +94,12 @@ class Sheet:
         self.figure.text(x / WIDTH, y / self.height, text, fontfeatures=("-liga",), **style)
 
     def axes(self, left: float, bottom: float, width: float, height: float) -> Axes:
-        """Return new axes."""
-        return self.figure.add_axes((left / WIDTH, bottom / self.height, width / WIDTH, height / self.height))
+        """Return new axes; what they show is written by `text`."""
+        ax = self.figure.add_axes((left / WIDTH, bottom / self.height, width / WIDTH, height / self.height))
+        for axis in (ax.xaxis, ax.yaxis):
+            # Else all ticks are measured at each drawing to place a label that is empty.
+            axis.set_label_coords(0, 0)
+        return ax
 
     def finish(self, heading: str) -> Figure:
         """Write heading (smaller where it would be wider) and caption, its finding in black; return the figure."""
@@ -99,9 +108,20 @@ class Sheet:
         self.text(0.12, self.height - 0.19, heading, fontsize=size, fontweight="bold", gid="heading")
         for row, line in enumerate(self._lines):
             ink = INK if row < self._finding else GREY
-            bottom = 0.07 + 0.128 * (len(self._lines) - row - 1)
+            bottom = 0.07 + _LINE * (len(self._lines) - row - 1)
             self.text(0.12, bottom, line, color=ink, gid="caption")
         return self.figure
+
+
+@contextmanager
+def without_words(figure: Figure) -> Iterator[float]:
+    """Within this block a figure has no heading and no caption; gives the points that the caption takes at its foot."""
+    words = [text for text in figure.texts if text.get_gid() in ("heading", "caption")]
+    for text in words:
+        text.set_visible(False)
+    yield 72 * _LINE * sum(text.get_gid() == "caption" for text in words)
+    for text in words:
+        text.set_visible(True)
 
 
 @dataclass(frozen=True, kw_only=True)

@@ -31,7 +31,7 @@ def test_the_readmes_picture_is_the_one_drawn_now() -> None:
     figure, inputs = FIGURES["answer"].load(), FigureInputs(source=open_source("published"))
     made = DrawnFigure.of(figure, inputs)
     with paper_style():
-        png = picture(made.draw(), "png", title=made.title, description=made.alt)
+        png = picture(made.drawing, "png", title=made.title, description=made.alt)
     now = Image.open(io.BytesIO(png))
     then = Image.open(ROOT / "docs" / "images" / "answer.png")
     assert "docs/images/answer.png" in words_of("README.md")
@@ -122,7 +122,7 @@ def test_the_six_are_named_where_they_are_counted_and_filled_where_they_are_draw
     )
     assert said in words_of("README.md")
     figure, inputs = FIGURES["answer"].load(), FigureInputs(source=open_source("published"))
-    drawn = DrawnFigure.of(figure, inputs).draw()
+    drawn = DrawnFigure.of(figure, inputs).drawing
     marks = [line for ax in drawn.axes for line in ax.lines if str(line.get_gid() or "").startswith("point-")]
     filled = [mark for mark in marks if mark.get_markerfacecolor() != "white"]
     assert (len(marks), len(filled)) == (12, sum(map(len, higher.values())))

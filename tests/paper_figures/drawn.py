@@ -7,7 +7,6 @@ from pathlib import Path
 from matplotlib.figure import Figure
 
 from analysis.sources import open_source
-from paper_figures.drawing.style import paper_style
 from paper_figures.figure import FIGURES, FigureInputs
 from paper_figures.save import DrawnFigure
 
@@ -24,8 +23,7 @@ def collected(name: str, source: str = "published") -> DrawnFigure:
 @cache
 def picture(name: str, source: str = "published") -> Figure:
     """The picture, which nobody changes."""
-    with paper_style():
-        return collected(name, source).draw()
+    return collected(name, source).drawing
 
 
 @cache

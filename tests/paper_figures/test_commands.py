@@ -19,7 +19,7 @@ from tests.paper_figures.made_up import made_up_runs
 @pytest.fixture
 def blank(monkeypatch: pytest.MonkeyPatch) -> None:
     """Pictures are empty pages: what is drawn is not looked at, and takes most of the time."""
-    monkeypatch.setattr("paper_figures.save.DrawnFigure.draw", lambda _: Figure())
+    monkeypatch.setattr("paper_figures.save.DrawnFigure.drawing", property(lambda _: Figure()))
 
 
 @pytest.mark.usefixtures("blank")

@@ -9,11 +9,13 @@ import shutil
 import subprocess
 import sys
 import xml.etree.ElementTree as ElementTree
+import zlib
 from pathlib import Path
 
 import numpy as np
 import pandas as pd
 import pytest
+from fontTools.ttLib import TTFont
 from PIL import Image
 
 from analysis.sources import Source, open_source
@@ -71,7 +73,9 @@ def test_the_svg_needs_no_font_and_carries_its_description(files: dict[str, byte
 
 def test_the_pdf_embeds_its_fonts_as_outlines_a_publisher_accepts(files: dict[str, bytes]) -> None:
     assert b"/Subtype /Type3" not in files["pdf"]
-    assert b"/FontFile2" in files["pdf"]
+    fonts = re.findall(rb"/Length1 [^>]*>>\nstream\n(.+?)\nendstream", files["pdf"], re.DOTALL)
+    tables = [TTFont(io.BytesIO(zlib.decompress(font))).keys() for font in fonts]
+    assert len(tables) == 2 and all("glyf" in found and not {"GSUB", "GPOS"} & {*found} for found in tables)
 
 
 def test_the_alt_text_has_the_numbers_and_the_source(files: dict[str, bytes]) -> None:

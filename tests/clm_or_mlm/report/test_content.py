@@ -8,8 +8,10 @@ from analysis.sources import Source
 from clm_or_mlm.report.content import PageContent
 from clm_or_mlm.report.html_page import render_page
 from clm_or_mlm.report.small_forest import SmallForest
+from paper_figures.drawing.style import paper_style
 from paper_figures.figure import FigureInputs
 from tests.clm_or_mlm.report.window import as_read, content_of
+from tests.paper_figures.drawn import collected
 
 
 def test_it_has_every_finding_once_and_the_answer_of_its_source(
@@ -35,6 +37,16 @@ def test_findings_have_forests_and_comparisons_where_the_source_has_them(
     assert forest is not None and len(forest.marks) == 12
     assert entries["F8"].by_dataset is not None and entries["F8"].by_dataset.name == "forest-f8"
     assert SmallForest.of(entries["F7"].comparisons) is None and entries["F7"].by_dataset is None
+
+
+def test_a_picture_is_the_drawing_without_heading_and_caption(published_content: PageContent) -> None:
+    [shown] = [picture for picture in published_content.pictures if picture.name == "figure3"]
+    drawn = collected("3")
+    with paper_style():
+        bare = drawn.spec.draw(drawn.data, "", "")
+    assert f'viewBox="0 18 518.4 {72 * bare.get_figheight() - 18:g}"' in shown.drawn
+    assert "Masking ratio (%)" in shown.drawn
+    assert not any(text.get_text() in shown.drawn for text in drawn.drawing.texts if text.get_gid())
 
 
 def test_published_cells_are_compared_with_nothing(published_content: PageContent) -> None:
