@@ -188,7 +188,11 @@ def _backward(
     device: RunDevice,
     optimiser: torch.optim.Optimizer,
 ) -> tuple[Tensor, RunDevice]:
-    """Compute a step's gradient, in smaller and smaller forward passes while memory does not suffice."""
+    """Compute a step's gradient, in smaller and smaller forward passes while memory does not suffice.
+
+    Returns:
+        The loss, and the device with the size of the passes that fitted, for the next steps.
+    """
     while True:
         try:
             return objective.backward(model, groups, device), device
@@ -210,6 +214,7 @@ def _backward(
 
 
 def _check_finite(losses: list[Tensor]) -> None:
+    """Raise a `FineTuningError` that names the first step since the last check whose loss is not finite."""
     recent = torch.stack(losses[-_CHECK_EVERY:])
     bad = ~torch.isfinite(recent)
     if bool(bad.any()):
