@@ -188,11 +188,7 @@ def _backward(
     device: RunDevice,
     optimiser: torch.optim.Optimizer,
 ) -> tuple[Tensor, RunDevice]:
-    """Compute a step's gradient, in smaller and smaller forward passes while memory does not suffice.
-
-    Returns:
-        The loss, and the device with the size of the passes that fitted, for the next steps.
-    """
+    """Compute a step's gradient, in smaller passes while memory does not suffice; return the loss and what fitted."""
     while True:
         try:
             return objective.backward(model, groups, device), device

@@ -10,8 +10,7 @@ from analysis.evidence.contrasts import Contrast, Spread
 from pretraining.models import format_steps
 
 
-def _checkpoint(objective: str, step: int) -> str:
-    """Return the 610M model of an objective as it is at a step of its full budget."""
+def _model(objective: str, step: int) -> str:
     return f"610m-{objective}-{FULL}-{step}"
 
 
@@ -22,8 +21,8 @@ def _clm_ahead(task: str, steps: Iterable[int]) -> AtLeast:
         [
             difference(
                 f"CLM - MLM on {task} at {format_steps(step)}",
-                _checkpoint("clm", step),
-                _checkpoint("mlm40", step),
+                _model("clm", step),
+                _model("mlm40", step),
                 task,
             )
             for step in steps
@@ -36,7 +35,7 @@ def _catches_up(task: str) -> Contrast:
     return weighted(
         f"MLM - CLM on {task}, {format_steps(_LATE)} - {format_steps(_EARLY)}",
         [
-            (step_sign * objective_sign, _checkpoint(objective, step), task)
+            (step_sign * objective_sign, _model(objective, step), task)
             for step_sign, step in ((1, _LATE), (-1, _EARLY))
             for objective_sign, objective in ((1, "mlm40"), (-1, "clm"))
         ],
@@ -45,7 +44,7 @@ def _catches_up(task: str) -> Contrast:
 
 def _ahead_late(task: str) -> Contrast:
     label = f"MLM - CLM on {task} at {format_steps(_LATE)}"
-    return difference(label, _checkpoint("mlm40", _LATE), _checkpoint("clm", _LATE), task)
+    return difference(label, _model("mlm40", _LATE), _model("clm", _LATE), task)
 
 
 _EARLY, _LATE = 1_000, 40_000
