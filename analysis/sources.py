@@ -81,9 +81,9 @@ class Source:
     def _holds(self) -> str:
         if self.runs is None:
             return "the paper's 800 printed cells, no runs"
-        models, datasets = (self.runs[column].nunique() for column in ("model", "dataset"))
-        runs, known = counted(len(self.runs), "run"), counted(datasets, "dataset")
-        return f"{runs} of {counted(models, 'model')} on {known}"
+        models = counted(self.runs["model"].nunique(), "model")
+        datasets = counted(self.runs["dataset"].nunique(), "dataset")
+        return f"{counted(len(self.runs), 'run')} of {models} on {datasets}"
 
     @property
     def is_published(self) -> bool:
@@ -166,31 +166,32 @@ class Source:
         """The command-line options that open this source again, instances aside."""
         # The label is the name, then " (... protocol)" or " (... metric)" where that is not the paper's.
         name = self.label.removesuffix(_label("", self.protocol))
-        given = f"{STANDARD}:{name}" if self.protocol == STANDARD else name
+        source = f"{STANDARD}:{name}" if self.protocol == STANDARD else name
         metric = () if self.protocol in (PAPER, STANDARD) else ("--metric", self.protocol)
         return (
             "--source",
-            given,
+            source,
             *metric,
             *(word for model in self.added_models for word in ("--add-model", model)),
         )
 
     def metric_of(self, task: str, dataset: str) -> str:
         """Return the name of the metric of a dataset's scores, or of a task's average."""
-        known = self.datasets.get(dataset)
-        if known is not None and known.is_own and self.protocol in (PAPER, STANDARD):
-            return known.headline  # of a dataset of one's own the paper says no metric
+        definition = self.datasets.get(dataset)
+        if definition is not None and definition.is_own and self.protocol in (PAPER, STANDARD):
+            return definition.headline  # of a dataset of one's own the paper says no metric
         return {PAPER: TASKS[task].metric, STANDARD: TASKS[task].standard_metric}.get(
             self.protocol, self.protocol
         )
 
     def own_metrics(self, names: Iterable[str]) -> str:
         """Return a sentence with the metric of each dataset of one's own, which is the standard protocol's."""
-        said = dict[str, list[str]]()
-        for one in (self.datasets[name] for name in names):
-            if one.is_own:
-                said.setdefault(self.metric_of(one.task, one.name), []).append(one.title)
-        listed = "; ".join(f"{metric} of {', '.join(titles)}" for metric, titles in said.items())
+        titles_of = dict[str, list[str]]()
+        for dataset in (self.datasets[name] for name in names):
+            if dataset.is_own:
+                metric = self.metric_of(dataset.task, dataset.name)
+                titles_of.setdefault(metric, []).append(dataset.title)
+        listed = "; ".join(f"{metric} of {', '.join(titles)}" for metric, titles in titles_of.items())
         return f"Metric ({STANDARD} protocol): {listed}." if listed else ""
 
     def datasets_of(self, task: str) -> tuple[str, ...]:
@@ -202,21 +203,22 @@ class Source:
         """By dataset, where it is known, the percent that a model scores by the paper's metric without its input."""
         if self.protocol != PAPER:
             return {}
-        known = {name: one.floor for name, one in self.datasets.items()}
+        floors = {name: dataset.floor for name, dataset in self.datasets.items()}
         if self.stand_ins is not None:
-            known = {name: self.stand_ins.floors.get(name) for name in known}
-        return {name: value for name, value in known.items() if value is not None}
+            floors = {name: self.stand_ins.floors.get(name) for name in floors}
+        return {name: floor for name, floor in floors.items() if floor is not None}
 
     def floors_in_words(self, names: Iterable[str]) -> str:
         """Return a sentence with the floor of each dataset; of one that is not known, that it is not."""
-        floors, said = self.floors, dict[str, list[str]]()
+        floors = self.floors
+        by_rule = dict[str, list[str]]()
         for name in names:
-            one, value = self.datasets[name], floors.get(name)
-            known = "not known" if value is None else f"{value:.2f}"
-            if rule := TASKS[one.task].floor:
-                said.setdefault(rule, []).append(f"{one.title} {known}")
-        found = "; ".join(f"{rule}: {', '.join(each)}" for rule, each in said.items())
-        return f"Scores without a look at the input ({found})." if found and self.protocol == PAPER else ""
+            dataset, floor = self.datasets[name], floors.get(name)
+            percent = "not known" if floor is None else f"{floor:.2f}"
+            if rule := TASKS[dataset.task].floor:
+                by_rule.setdefault(rule, []).append(f"{dataset.title} {percent}")
+        listed = "; ".join(f"{rule}: {', '.join(floor_texts)}" for rule, floor_texts in by_rule.items())
+        return f"Scores without a look at the input ({listed})." if listed and self.protocol == PAPER else ""
 
     @property
     def average_needs(self) -> str:
@@ -228,8 +230,8 @@ class Source:
     @property
     def long_label(self) -> str:
         """The label for documents, which says of how many runs no change of the scores would be noticed."""
-        said = "" if self.runs is None else unsealed_words(self.unsealed, len(self.runs))
-        return f"{self.label} ({said})" if said else self.label
+        unsealed = "" if self.runs is None else unsealed_words(self.unsealed, len(self.runs))
+        return f"{self.label} ({unsealed})" if unsealed else self.label
 
     @property
     def words(self) -> str:
@@ -290,19 +292,19 @@ def open_source(
             f"runs table{nearest(source, NAMES) or (source and path_hint(path, '*'))}"
         )
     stand_ins = read_stand_ins(path)
-    names = tuple(add_models)
+    accepted = tuple(add_models)  # outside the released naming scheme
     if stand_ins is not None:
         _need_paper_protocol("stand-ins", protocol)
-        names += (*stand_ins.models, *stand_ins.others)
+        accepted += (*stand_ins.models, *stand_ins.others)
     if path.is_dir():
         from analysis.store.release import is_release
 
         if is_release(path.resolve()):
             _need_paper_protocol("the authors' result files", protocol)
             return _open_released(models, need_instances, path.resolve().parent)
-        opened = _open_store(source, path, names, protocol or PAPER, need_instances)
+        opened = _open_store(source, path, accepted, protocol or PAPER, need_instances)
     else:
-        opened = _open_table(source, path, names, protocol)
+        opened = _open_table(source, path, accepted, protocol)
     runs = opened.runs
     assert runs is not None
     log_doubts(source, len(runs), 0 if stand_ins else opened.unsealed, opened.differences)
@@ -343,6 +345,7 @@ def _open_released(models: Sequence[str] | None, need_instances: bool, cache: Pa
 def _open_store(
     source: str, path: Path, add_models: tuple[str, ...], protocol: str, need_instances: bool = False
 ) -> Source:
+    """Open the run store at `path`, which the label calls `source`."""
     from analysis.store.ingest import open_store  # not for those who open a table
 
     wanted = need_instances and protocol == PAPER  # the instances are the paper's
@@ -354,12 +357,14 @@ def _open_store(
 
 
 def _open_table(source: str, path: Path, add_models: tuple[str, ...], protocol: str | None) -> Source:
+    """Open the runs table at `path`; the protocol is the one that the table names, or else the one asked for."""
     opened = read_table(path, add_models=add_models)
     recorded = opened.protocol or protocol or PAPER
     if protocol not in (None, recorded):
         raise UserError(f"{source} has scores of the {recorded} protocol, not the {protocol} protocol")
-    names = ("instances", "instances.parquet") if recorded == PAPER and path.suffix == ".parquet" else ()
-    instances = next((one for name in names if (one := path.with_name(name)).exists()), None)
+    has_instances = recorded == PAPER and path.suffix == ".parquet"
+    beside = [path.with_name(name) for name in ("instances", "instances.parquet") if has_instances]
+    instances = next((candidate for candidate in beside if candidate.exists()), None)
     return Source(
         label=_label(source, recorded), runs=opened.runs, added_models=add_models, protocol=recorded,
         instances=instances, datasets=opened.datasets, unsealed=opened.unsealed, differences=opened.differences,

@@ -69,11 +69,11 @@ def load(source: SourceLike = "published", *, add_models: Sequence[str] = (), **
         UserError: there is no such source, a row of it cannot be used, or options that it does not take.
     """
     if isinstance(source, Source):
-        _refuse("a source that is open", [*options, *(["add_models"] if add_models else [])])
+        _refuse_options("a source that is open", [*options, *(["add_models"] if add_models else [])])
         return source
     if not isinstance(source, pd.DataFrame):
         return open_source(str(source), add_models=add_models, **options)
-    _refuse("a frame of runs", options)
+    _refuse_options("a frame of runs", options)
     with tempfile.TemporaryDirectory() as folder:
         # One reader checks every runs table, wherever it comes from.
         path = Path(folder) / "frame.parquet"
@@ -113,14 +113,14 @@ def scores(
         UserError: a name or pattern that no model of the source has.
     """
     opened = load(source)
-    found = opened.scores(_settings(opened, interval, selection))
-    wanted = [models] if isinstance(models, str) else list(models)
-    held = list(found["model"].unique())
-    for one in wanted:
-        if not fnmatch.filter(held, one):
-            raise UserError(f"{opened.label} has no scores of {one!r}{nearest(one, held)}")
-    shown = {name for one in wanted for name in fnmatch.filter(held, one)}
-    return found[found["model"].isin(shown)].reset_index(drop=True) if wanted else found
+    frame = opened.scores(_settings(opened, interval, selection))
+    patterns = [models] if isinstance(models, str) else list(models)
+    scored = list(frame["model"].unique())
+    for pattern in patterns:
+        if not fnmatch.filter(scored, pattern):
+            raise UserError(f"{opened.label} has no scores of {pattern!r}{nearest(pattern, scored)}")
+    shown = {name for pattern in patterns for name in fnmatch.filter(scored, pattern)}
+    return frame[frame["model"].isin(shown)].reset_index(drop=True) if patterns else frame
 
 
 def table(number: int | str, source: SourceLike = "published", *, interval: str = "") -> pd.DataFrame:
@@ -177,9 +177,9 @@ def claims(
             f"cm.findings({finding!r}) has its parts, cm.explain({finding!r}) every number in words"
         )
     opened = load(source)
-    assessed = assess(opened, _settings(opened, interval, selection))
-    found = [as_record(of_finding(assessed.frame, name)) for name in SHOWN]
-    frame = pd.DataFrame(found).set_index("id")
+    assessment = assess(opened, _settings(opened, interval, selection))
+    records = [as_record(of_finding(assessment.frame, name)) for name in SHOWN]
+    frame = pd.DataFrame(records).set_index("id")
     short = ["short", "verdict", "typical_effect", "typical_low", "typical_high", "p_holm"]
     return frame if full else frame[short]
 
@@ -204,8 +204,8 @@ def findings(finding: str, source: SourceLike = "published", *, interval: str = 
         "p_for_holm", "p_against", "p_against_holm", "outcome", "counted",
     ]  # fmt: skip
     name, opened = _known_finding(finding), load(source)
-    found = of_finding(assess(opened, _settings(opened, interval, "seed")).frame, name)
-    return found[columns].reset_index(drop=True)
+    rows = of_finding(assess(opened, _settings(opened, interval, "seed")).frame, name)
+    return rows[columns].reset_index(drop=True)
 
 
 def explain(finding: str, source: SourceLike = "published", *, interval: str = "") -> str:
@@ -303,9 +303,10 @@ def plan(*names: str, study: str | Path | None = None, device: str = "H100") -> 
     Raises:
         UserError: an unknown model or device, or a study file that cannot be read.
     """
-    known = load_study(None if study is None else Path(study))
-    planned = plan_of([known.model(name) for name in names] or [*known.models.values()], known)
-    gpu, rows = find_device(device), []
+    opened = load_study(None if study is None else Path(study))
+    planned = plan_of([opened.model(name) for name in names] or [*opened.models.values()], opened)
+    gpu = find_device(device)
+    rows = []
     for stage in planned.stages:
         costs = planned.costs([stage], device=gpu)
         rows.append(
@@ -387,14 +388,14 @@ def _finding(name: str) -> str:
 
 
 def _known_finding(name: str) -> str:
-    if found := _finding(name):
-        return found
+    if finding := _finding(name):
+        return finding
     raise UserError(
         f"there is no finding {name!r}; the findings are {', '.join(SHOWN)}{nearest(name, SHOWN)}"
     )
 
 
-def _refuse(what: str, options: Iterable[str]) -> None:
+def _refuse_options(what: str, options: Iterable[str]) -> None:
     names = ", ".join(options)
     if names:
         raise UserError(f"{what} takes no {names}: pass them to load() with the name or path of a source")

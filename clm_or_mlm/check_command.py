@@ -7,7 +7,8 @@ from __future__ import annotations
 
 import sys
 from collections import Counter
-from collections.abc import Iterator
+from collections.abc import Callable, Iterator, Mapping, Sequence
+from functools import partial
 from itertools import pairwise
 from pathlib import Path
 from tempfile import TemporaryDirectory
@@ -25,7 +26,7 @@ from common.manifest import CRATE, FILES, MANIFEST, check_crate, check_files, re
 from pretraining.data import shard_manifest
 from pretraining.training.log import LOG, read_log
 
-Said = tuple[str, object, str]
+Verdict = tuple[str, object, str]
 """`whole`, `damaged` or `missing`; what is; a sentence, with the remedy."""
 _SWEEP = "sweep.json"
 _TRAINED = ("stages", "models", _SWEEP)
@@ -48,13 +49,13 @@ def check(folder: Annotated[Path, Parameter(metavar="FOLDER")], /) -> int:
     Args:
         folder: an encoder, shards, a run store, what --out of train and adapt named, or an archived study
     """
-    damaged, known = False, False
-    for parts in _parts(folder):
-        known = True
-        for kind, what, sentence in parts:
+    damaged, is_known = False, False
+    for verdicts in _parts(folder):
+        is_known = True
+        for kind, what, sentence in verdicts:
             damaged |= kind == "damaged"
             sys.stdout.write(f"{kind}: {what}: {sentence}\n")
-    if not known:
+    if not is_known:
         if not (folder / "config.json").is_file():
             what = (
                 "has nothing that is checked" if folder.exists() else f"is not there{path_hint(folder, '*')}"
@@ -70,10 +71,10 @@ def check(folder: Annotated[Path, Parameter(metavar="FOLDER")], /) -> int:
     return int(damaged)
 
 
-def _parts(folder: Path) -> Iterator[Iterator[Said]]:
-    """Yield the findings of each kind of thing that a folder holds; nothing of an encoder's, or of what is unknown."""
+def _parts(folder: Path) -> Iterator[Iterator[Verdict]]:
+    """Yield the verdicts on each kind of thing that a folder holds; none of an encoder's, or of what is unknown."""
     if (folder / CRATE).is_file():
-        yield _one(folder, lambda: f"{check_crate(folder):,} files match {CRATE}")
+        yield _check_one(folder, lambda: f"{check_crate(folder):,} files match {CRATE}")
     if any((folder / name).is_dir() for name in (*shard_manifest.SHARD_SPLITS, shard_manifest.UNFINISHED)):
         yield _shards(folder)
     if any((folder / name).exists() for name in _TRAINED):
@@ -81,18 +82,18 @@ def _parts(folder: Path) -> Iterator[Iterator[Said]]:
     if store_of(folder) != folder or (folder / "results").is_dir():
         yield _store(store_of(folder))
     if _is_kept(folder):
-        yield _one(folder, lambda: _kept(folder))
+        yield _check_one(folder, partial(_check_kept, folder))
 
 
-def _one(what: object, held: Any) -> Iterator[Said]:
-    """Yield what is said of one thing: that it is whole and why, or what is wrong with it."""
+def _check_one(what: object, check_it: Callable[[], str]) -> Iterator[Verdict]:
+    """Yield that a thing is whole and what `check_it` says of it, or that it is damaged and why."""
     try:
-        yield "whole", what, held()
+        yield "whole", what, check_it()
     except UserError as error:
         yield "damaged", what, str(error).removeprefix(f"{what}: ").removeprefix(f"{what} ")
 
 
-def _shards(folder: Path) -> Iterator[Said]:
+def _shards(folder: Path) -> Iterator[Verdict]:
     problems = shard_manifest.verify(folder)
     for problem in problems:
         yield "damaged", folder, problem
@@ -100,21 +101,22 @@ def _shards(folder: Path) -> Iterator[Said]:
         yield "whole", folder, "all files match the manifest"
 
 
-def _training(out: Path) -> Iterator[Said]:
+def _training(out: Path) -> Iterator[Verdict]:
     """Yield what is wrong or right with the stages, models and starts of a training, and with its sweep."""
     for stage in sorted((out / "stages").glob("[!.]*")):
         yield from _stage(stage)
-    for place in ("models", "starts"):
-        for model in sorted((out / place).glob("[!.]*")):
-            yield from _one(model, lambda model=model: _model(model))
+    for part in ("models", "starts"):
+        for model in sorted((out / part).glob("[!.]*")):
+            yield from _check_one(model, partial(_check_model, model))
     if (out / _SWEEP).exists():
         remedy = f"remove it and {_TRAIN_AGAIN}"
-        yield from _one(
+        yield from _check_one(
             out / _SWEEP, lambda: f"{len(read_manifest(out / _SWEEP, remedy)['losses'])} rates were tried"
         )
 
 
-def _stage(folder: Path) -> Iterator[Said]:
+def _stage(folder: Path) -> Iterator[Verdict]:
+    """Yield what is wrong or right with the checkpoints of a stage, and with its log."""
     from pretraining.training import checkpoints
 
     complete = checkpoints.checkpoint_steps(folder)
@@ -126,38 +128,45 @@ def _stage(folder: Path) -> Iterator[Said]:
             yield "whole", item.path, f"weights, optimizer and state of step {item.step:,}"
         except UserError as error:
             yield "damaged", item.path, str(error)
-    there = {item.path for item in complete}
-    halves = [path for path in sorted(folder.glob("step-*")) if path not in there]
-    for path in halves:
+    complete_paths = {item.path for item in complete}
+    unfinished = [path for path in sorted(folder.glob("step-*")) if path not in complete_paths]
+    for path in unfinished:
         yield "damaged", path, f"it has no state.json; remove it and {_TRAIN_AGAIN}"
-    if not complete:
-        yield from [] if halves else [("missing", folder, f"no checkpoint; {_TRAIN_AGAIN}")]
-        return
+    if complete:
+        yield from _stage_log(folder, state, complete[-1].step)
+    elif not unfinished:
+        yield "missing", folder, f"no checkpoint; {_TRAIN_AGAIN}"
+
+
+def _stage_log(folder: Path, state: Mapping[str, Any], last_step: int) -> Iterator[Verdict]:
+    """Yield what is wrong or right with the log of a stage up to its last checkpoint; no state: it is damaged."""
+    from pretraining.training import checkpoints
+
     faults: list[str] = []
     rows = [row["step"] for row in read_log(folder / LOG, faults) if row["split"] == "train"]
     for fault in faults[:1]:
         kind = "damaged" if (folder / LOG).exists() else "missing"
         yield kind, folder / LOG, f"{fault}; a model is exported with what is there"
     first = state["stages"][-1]["start"] if state else min(rows, default=1) - 1
-    gone = _gone(sorted(set(rows)), first, complete[-1].step)
-    if gone and not faults:
-        between = f"{len(gone)} rows of the steps {gone[0]} to {gone[-1]}"
-        yield "missing", folder / LOG, f"{between}; the manifest of a model that is exported names them"
-    elif not faults and checkpoints.is_log_changed(folder, complete[-1].step):
+    lacking = _steps_without_row(sorted(set(rows)), first, last_step)
+    if lacking and not faults:
+        which = f"{len(lacking)} rows of the steps {lacking[0]} to {lacking[-1]}"
+        yield "missing", folder / LOG, f"{which}; the manifest of a model that is exported names them"
+    elif not faults and checkpoints.is_log_changed(folder, last_step):
         yield "damaged", folder / LOG, "rows have changed since they were written; a model's manifest says so"
     elif not faults:
         yield "whole", folder / LOG, f"{len(rows):,} rows of training"
 
 
-def _gone(steps: list[int], start: int, end: int) -> list[int]:
+def _steps_without_row(steps: Sequence[int], start: int, end: int) -> list[int]:
     """Return the steps up to a checkpoint that have no row, by the distance of most rows."""
-    apart = Counter(later - earlier for earlier, later in pairwise(steps)).most_common(1)
-    every = apart[0][0] if apart else end + 1
-    there = set(steps)
-    return [at for at in range(every * (start // every + 1), end + 1, every) if at not in there]
+    distances = Counter(later - earlier for earlier, later in pairwise(steps)).most_common(1)
+    every = distances[0][0] if distances else end + 1
+    with_row = set(steps)
+    return [step for step in range(every * (start // every + 1), end + 1, every) if step not in with_row]
 
 
-def _model(folder: Path) -> str:
+def _check_model(folder: Path) -> str:
     """Return what holds of an exported model: its files and records; of an encoder, also what it computes."""
     from pretraining.model.encoder_folder import SELF_TEST, check_model, checked_encoder
 
@@ -170,7 +179,7 @@ def _model(folder: Path) -> str:
     return f"{len(manifest[FILES])} files match the manifest"
 
 
-def _store(store: Path) -> Iterator[Said]:
+def _store(store: Path) -> Iterator[Verdict]:
     """Yield what is wrong with the runs of a store, and with the encoders that it keeps."""
     datasets = known_datasets(stored_definitions(store))
     scan = scan_store(store, ["*"], datasets=datasets)
@@ -180,19 +189,20 @@ def _store(store: Path) -> Iterator[Said]:
             problems, runs = read.problems, len(read.runs)
         except RefusedStoreError as error:
             problems, runs = tuple(error.problems), 0
-    said = {problem.path.removesuffix("/") for problem in problems}
+    told = {problem.path.removesuffix("/") for problem in problems}
     for problem in problems:
         yield "missing" if problem.harmless else "damaged", problem.path, problem.sentence
     for cell in scan.cells:
         for key in cell.runs.values():
             path = scan.results / key.folder
             fault = state_of(store, key).fault
-            if fault and not any(str(path).startswith(name) or name.startswith(str(path)) for name in said):
+            # A problem of the run's file, or of a folder around it, says it already.
+            if fault and not any(str(path).startswith(name) or name.startswith(str(path)) for name in told):
                 yield "damaged", path, fault
     if runs:
         yield "whole", scan.results, f"{runs:,} runs"
-    for manifest in sorted((store / "encoders").glob("*/*/*/[!.]*")):
-        yield from _one(manifest, lambda folder=manifest: _kept(folder))
+    for kept in sorted((store / "encoders").glob("*/*/*/[!.]*")):
+        yield from _check_one(kept, partial(_check_kept, kept))
 
 
 def _is_kept(folder: Path) -> bool:
@@ -203,7 +213,7 @@ def _is_kept(folder: Path) -> bool:
         return False
 
 
-def _kept(folder: Path) -> str:
+def _check_kept(folder: Path) -> str:
     """Return what holds of the encoder that is kept of a run."""
     try:
         files = read_manifest(folder / MANIFEST, _KEEP_AGAIN)[FILES]

@@ -135,9 +135,9 @@ class Form:
     def stand_ins(self) -> dict[str, str]:
         """The paper's name in whose place each model stands, by the miniature's name; another pretraining keeps its
         `-s1`. Models of lengths that the paper has not are not among them."""
-        papers = {self.own(name): name for name in (*MODELS, CONTROL)}
+        paper_name = {self.own(name): name for name in (*MODELS, CONTROL)}
         arms = {name: arm_of(name)[0] for name in self.models}
-        return {name: name.replace(arm, papers[arm]) for name, arm in arms.items() if arm in papers}
+        return {name: name.replace(arm, paper_name[arm]) for name, arm in arms.items() if arm in paper_name}
 
     @property
     def others(self) -> tuple[str, ...]:
@@ -147,10 +147,11 @@ class Form:
     def own(self, paper: str) -> str:
         """Return the name of the model that stands for the paper's `paper`."""
         size, *words = paper.split("-")
-        here = next(own for own, theirs in SIZES.items() if theirs == size)
-        return "-".join([here, *map(self._own_word, words)])
+        own_size = next(own for own, paper_size in SIZES.items() if paper_size == size)
+        return "-".join([own_size, *map(self._own_word, words)])
 
     def _own_word(self, word: str) -> str:
+        """Return a part of a paper's name with its steps (`42k`, `dec42k`, `1000`) divided by the scale."""
         if match := re.fullmatch(r"(dec)?(\d+)k", word):
             return (match[1] or "") + format_steps(1_000 * int(match[2]) // self.scale)
         return str(int(word) // self.scale) if word.isdigit() else word
@@ -168,11 +169,11 @@ class Form:
     @property
     def stages(self) -> dict[str, str]:
         """The paper's stage in whose place each of the miniature's stands."""
-        found = {}
-        for own, paper in self.stand_ins.items():
-            pairs = zip(self.models[own].stages, parse_paper(paper).stages, strict=True)
-            found.update({mine.name: theirs.name for mine, theirs in pairs})
-        return found
+        paper_stage = {}
+        for name, paper_name in self.stand_ins.items():
+            pairs = zip(self.models[name].stages, parse_paper(paper_name).stages, strict=True)
+            paper_stage.update({own.name: paper.name for own, paper in pairs})
+        return paper_stage
 
 
 _STUDIES = Path(__file__).with_name("studies")

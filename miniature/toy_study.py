@@ -79,19 +79,21 @@ class Miniature:
         return _job("analysis", name, commands, (TABLE,), needs)
 
     def _data(self) -> Iterator[Job]:
-        form, text = self.form, self.source.text(self.form, self.root)
+        """Yield the jobs that make the tokenizer, the shards and the datasets."""
+        form = self.form
+        text = self.source.text(form, self.root)
         vocab = self.source.vocab(next(iter(form.study.shapes.values())).vocab)
-        words: Command = (
+        make_tokenizer: Command = (
             "tokenizer", "--train", text, "--vocab", str(vocab),
             "--documents", str(form.tokenizer_documents), "--out", TOKENIZER,
         )  # fmt: skip
-        tokenizer = _job("data", "tokenizer", [words], (f"{TOKENIZER}/tokenizer.json",))
-        words = (
+        tokenizer = _job("data", "tokenizer", [make_tokenizer], (f"{TOKENIZER}/tokenizer.json",))
+        make_shards: Command = (
             "shards", "--source", text, "--tokenizer", TOKENIZER, "--tokens", str(form.tokens),
             *form.shard_options, "--out", SHARDS,
         )  # fmt: skip
         yield tokenizer
-        yield _job("shards", "shards", [words], (f"{SHARDS}/{MANIFEST}",), (tokenizer.marker,))
+        yield _job("shards", "shards", [make_shards], (f"{SHARDS}/{MANIFEST}",), (tokenizer.marker,))
         makes = tuple(f"{DATA}/{name}/{MANIFEST}" for name in form.datasets)
         yield _job("data", "datasets", self.source.commands(form), makes)
 
@@ -126,6 +128,7 @@ def _training(kind: str, name: str, makes: tuple[str, ...], parents: Sequence[st
 
 
 def _tuning(form: Form, model: str) -> Job:
+    """Return the job of all fine-tunings of a model: every dataset, learning rate and seed of the form."""
     keys = [key for name in form.families.values() for key in cell_keys(model, name, form.rates, form.seeds)]
     words = (
         "benchmarks", "run", "--model", f"{PRETRAINED}/models/{model}", "--name", model,

@@ -147,19 +147,20 @@ def comparisons(node: Node) -> Iterator[AnyContrast]:
         yield node
 
 
-def typical_contrast(known: Iterable[AnyContrast]) -> Contrast | None:
+def typical_contrast(compared: Iterable[AnyContrast]) -> Contrast | None:
     """Return the mean of a finding's contrasts as a contrast of its own, so that it has an interval of its own.
 
     Contrasts that claim a range ("comparable") have no direction; they count only where there are no others. A
     contrast and its reverse (F5a searches both ways) have no mean, nor have ratios of spreads.
     """
-    contrasts = [one for one in known if isinstance(one, Contrast)]
+    contrasts = [one for one in compared if isinstance(one, Contrast)]
     directed = [one for one in contrasts if not one.is_range]
     chosen = directed or contrasts
     if not chosen:
         return None
     unit = Counter(one.unit for one in chosen).most_common(1)[0][0]
     chosen = [one for one in chosen if one.unit == unit]
+    # A contrast that claims to be below 0 enters the mean reversed.
     signs = [1.0 if math.isfinite(one.low) else -1.0 for one in chosen]
     parts = [
         replace(term, weight=sign * term.weight / len(chosen))
@@ -168,12 +169,14 @@ def typical_contrast(known: Iterable[AnyContrast]) -> Contrast | None:
     ]
     if not (weights := weights_of(parts)):
         return None
-    terms = tuple(Term(weight=weight, model=m, task=t, dataset=d) for (m, t, d), weight in weights.items())
+    terms = tuple(
+        Term(weight=weight, model=model, task=task, dataset=dataset)
+        for (model, task, dataset), weight in weights.items()
+    )
     low, high = 0.0, math.inf
-    if not directed:
-        low, high = (
-            math.fsum(ends) / len(chosen) for ends in zip(*((o.low, o.high) for o in chosen), strict=True)
-        )
+    if not directed:  # the claimed range of a mean is the mean of the ranges
+        low = math.fsum(one.low for one in chosen) / len(chosen)
+        high = math.fsum(one.high for one in chosen) / len(chosen)
     label = f"mean of {len(chosen)} comparisons, in the claimed direction"
     if 0 < len(directed) < len(contrasts):
         label = f"mean of the {len(chosen)} that claim a direction"
@@ -182,13 +185,13 @@ def typical_contrast(known: Iterable[AnyContrast]) -> Contrast | None:
     return Contrast(label=label, terms=terms, low=low, high=high, unit=unit)
 
 
-def shared_trunks(known: Iterable[AnyContrast]) -> str:
+def shared_trunks(compared: Iterable[AnyContrast]) -> str:
     """Return `the 6 models compared branch from 2 trunks (610m-clm, 610m-mlm40)`; empty where each has its own.
 
     A trunk starts from random weights. Models of one trunk were not pretrained independently of each other: what luck
     the trunk had is in all of them, and their mean does not average it out.
     """
-    models = dict.fromkeys(model for comparison in known for model in comparison.models)
+    models = dict.fromkeys(model for comparison in compared for model in comparison.models)
     trunks = dict.fromkeys(trunk_of(model) for model in models)
     if len(trunks) == len(models):
         return ""

@@ -69,12 +69,12 @@ def compare(
             raise UserError("--replicates is for runs; in a table of scores a pretraining can be a seed")
         rows = scores_by_seed(table, selection=score.selection, metric=source.metric)
         pair = two_models(rows, models)
-        half = margin or 0.0
-        found = differences(rows, pair, margin=half, settings=score)
-        write(scores_document(found, pair, source.source, margin=half, full=full), format, out)
+        half_width = margin or 0.0
+        found = differences(rows, pair, margin=half_width, settings=score)
+        write(scores_document(found, pair, source.source, margin=half_width, full=full), format, out)
         return
-    known = set(models) <= set(MODELS) and not replicates  # patterns take what is there
-    opened = source.open(models if known else None, need_instances=score.method.needs_instances)
+    only_names = set(models) <= set(MODELS) and not replicates  # patterns take what is there
+    opened = source.open(models if only_names else None, need_instances=score.method.needs_instances)
     settings = opened.with_interval(score)
     result = compared(opened, models, settings, replicates=replicates, margin=margin)
     write(comparison_document(result, full=full), format, out)
@@ -106,16 +106,16 @@ def certify(
         logs: training logs of the models (default: losses are not compared)
         format: output format
     """
-    opened, known = source.open(), open_source(reference)
-    theirs = None if known.stand_ins is None else known.stand_ins.logs
-    if logs is not None and theirs is None:
+    judged, known = source.open(), open_source(reference)
+    known_logs = None if known.stand_ins is None else known.stand_ins.logs
+    if logs is not None and known_logs is None:
         raise UserError(
             f"--logs {logs}: {known.label} has no training logs to compare with; leave --logs out"
         )
-    folders = [logs, theirs] if logs is not None and theirs is not None else []
-    found = replication_of(opened, known, pretrained=pretrained, logs=folders)
-    write(replication_document(found, opened, known), format, out)
-    return int(bool(found.faults))
+    folders = [logs, known_logs] if logs is not None and known_logs is not None else []
+    replication = replication_of(judged, known, pretrained=pretrained, logs=folders)
+    write(replication_document(replication, judged, known), format, out)
+    return int(bool(replication.faults))
 
 
 def design(

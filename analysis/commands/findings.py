@@ -79,14 +79,13 @@ def choose(ids: Sequence[str] | None) -> list[str]:
     names = [*SHOWN]
     if not ids:
         return names
-    known = {name.lower(): name for name in names}
     wanted: list[str] = []
-    for given in ids:
-        name = given.strip().lower()
-        group = [full for low, full in known.items() if low == name or low.rstrip("abcde") == name]
+    for word in ids:
+        lower = word.strip().lower()
+        group = [name for name in names if lower in (name.lower(), name.lower().rstrip("abcde"))]
         if not group:
             raise UserError(
-                f"unknown finding {given!r}; the findings are {', '.join(names)}{nearest(given.upper(), names)}"
+                f"unknown finding {word!r}; the findings are {', '.join(names)}{nearest(word.upper(), names)}"
             )
         wanted += group
     return [name for name in names if name in wanted]

@@ -58,10 +58,10 @@ def scores(
         if name not in (AVERAGE, *TASKS):
             _ = opened.datasets[name]  # refuses an unknown one
     frame = opened.scores(opened.with_interval(score))
-    known = list(dict.fromkeys(frame["model"]))
+    scored = list(dict.fromkeys(frame["model"]))
     for name in model:
-        if name not in known:
-            hint = nearest(name, known) or "; leave --model out to see all models"
+        if name not in scored:
+            hint = nearest(name, scored) or "; leave --model out to see all models"
             raise UserError(f"{source.source} has no scores of {name!r}{hint}")
     if model:
         frame = frame[frame["model"].isin(model)]
@@ -116,12 +116,14 @@ def table(
         out: write table01.md, ... to this folder instead of printing
     """
     format = format or default_format("markdown", out)
-    known = models_of_tables()
+    models_by_table = models_of_tables()
     for word in number if number != ("all",) else ():
         if not word.isdecimal():
-            raise UserError(f"there is no table {word!r}; give numbers from 1 to {max(known)}, or all")
-    numbers = list(known) if number == ("all",) else [int(word) for word in number]
-    models = [name for one in numbers for name in known.get(one, ())]
+            raise UserError(
+                f"there is no table {word!r}; give numbers from 1 to {max(models_by_table)}, or all"
+            )
+    numbers = list(models_by_table) if number == ("all",) else [int(word) for word in number]
+    models = [name for one in numbers for name in models_by_table.get(one, ())]
     opened = source.open(models, need_instances=score.method.needs_instances) if models else PUBLISHED
     settings = opened.with_interval(score) if models else None
     scores = None if settings is None or opened.is_published else opened.scores(settings)
@@ -157,20 +159,20 @@ def audit(
     from analysis.tables.run_provenance import audit_provenance, provenance_lines
 
     opened = replace(source, add_model=("*",)).open()  # of the others, how they were made is audited
-    made = None if opened.store is None else audit_provenance(opened.store)
-    mixed = made is not None and bool(made.mismatches)
+    provenance = None if opened.store is None else audit_provenance(opened.store)
+    mixed = provenance is not None and bool(provenance.mismatches)
     if opened.stand_ins is not None:
         if format != "markdown":
             raise UserError(
                 f"{source.source}: the runs of a small study are listed as text, not compared with the paper's; "
                 "leave --format out"
             )
-        write(runs_of_stand_ins(opened, made), format, out)
+        write(runs_of_stand_ins(opened, provenance), format, out)
         return int(mixed)
     result = audited(opened, selection=selection)
-    write(audit_document(result, made), format, out)
+    write(audit_document(result, provenance), format, out)
     if out is not None:
         sys.stdout.write(f"{out}: {verdict(result)}\n")
-        if made is not None:
-            sys.stdout.write(f"{provenance_lines(made)[-1]}\n")
+        if provenance is not None:
+            sys.stdout.write(f"{provenance_lines(provenance)[-1]}\n")
     return int(result.differs or mixed)

@@ -52,9 +52,9 @@ def ingest(
     try:
         read = read_store(store, out, instances=instances, add_models=add_model, protocol=protocol)
     except RefusedStoreError as refused:
-        _report(refused.problems)
+        _log_problems(refused.problems)
         raise
-    _report(read.problems)
+    _log_problems(read.problems)
     runs = read.runs
     log_doubts(str(store), len(runs), read.unsealed, read.differences)
     logger.info(
@@ -69,20 +69,22 @@ def ingest(
     return read.status
 
 
-def _report(problems: Sequence[Problem]) -> None:
+def _log_problems(problems: Sequence[Problem]) -> None:
     """Log the problems by kind, the harmless ones first and only some of many of these."""
     ordered = sorted(problems, key=lambda problem: (not problem.harmless, problem.kind, problem))
-    for _, same in groupby(ordered, key=lambda problem: problem.kind):
-        for place, problem in enumerate(found := list(same)):
-            if not problem.harmless:
+    for _, of_kind in groupby(ordered, key=lambda problem: problem.kind):
+        same = list(of_kind)
+        if not same[0].harmless:  # nor is any other of its kind
+            for problem in same:
                 logger.warning("%s", problem)
-            elif place < _MOST_LOGGED:
-                logger.info("%s", problem)
-        if problem.harmless and len(found) > _MOST_LOGGED:
-            logger.info("... and %s more like that", f"{len(found) - _MOST_LOGGED:,}")
+            continue
+        for problem in same[:_MOST_LOGGED]:
+            logger.info("%s", problem)
+        if len(same) > _MOST_LOGGED:
+            logger.info("... and %s more like that", f"{len(same) - _MOST_LOGGED:,}")
 
 
-_SETS: dict[str, tuple[str, ...]] = {
+_MODELS_FOR: dict[str, tuple[str, ...]] = {
     **{f"figure{number}": names for number, names in FIGURE_MODELS.items()},
     **{f"table{number}": names for number, names in TABLES.items() if names},
     "all": tuple(MODELS),
@@ -93,17 +95,17 @@ _SETS: dict[str, tuple[str, ...]] = {
 if TYPE_CHECKING:
     ReleasedName = str
 else:
-    ReleasedName = offered(_SETS)
+    ReleasedName = offered(_MODELS_FOR)
 
 
 def models_for(what: str) -> tuple[str, ...]:
     """Return the models that `figure3`, `table10`, `all` or a model's name needs; `UserError` for anything else."""
-    if what not in _SETS:
-        hint = "; Table 1 has settings, not scores" if what == "table1" else nearest(what, _SETS)
+    if what not in _MODELS_FOR:
+        hint = "; Table 1 has settings, not scores" if what == "table1" else nearest(what, _MODELS_FOR)
         raise UserError(
             f"no figure, table or model {what!r}; give figure1 to figure12, table2 to table17, a model, or all{hint}"
         )
-    return _SETS[what]
+    return _MODELS_FOR[what]
 
 
 def fetch_released(

@@ -87,16 +87,18 @@ def compare(
         first, second = contestants.models
         if over is None:
             raise UserError(f"{first} and {second} have no dataset in common in {source.label}")
-        found = compare_pair(contestants, first, second, margin=margin)
+        differences = compare_pair(contestants, first, second, margin=margin)
     else:
         if over is not None:
             ordered = sorted(contestants.models, key=lambda model: -contestants.mean(model, over))
             contestants = replace(contestants, models=tuple(ordered))
-        found = against(contestants, contestants.models[0], margin=margin)
-    datasets = {one.dataset: None for held in contestants.places.values() for one in held if one.is_dataset}
+        differences = against(contestants, contestants.models[0], margin=margin)
+    every_place = (place for held in contestants.places.values() for place in held)
+    datasets = {place.dataset for place in every_place if place.is_dataset}
     return Comparison(
-        source=words, contestants=contestants, over=over, differences=tuple(found),
-        notes=tuple(_notes(source, contestants, found, settings)), settings=settings, replicates=tuple(replicates),
+        source=words, contestants=contestants, over=over, differences=tuple(differences),
+        notes=tuple(_notes(source, contestants, differences, settings)), settings=settings,
+        replicates=tuple(replicates),
         floors=source.floors_in_words(in_order(datasets)), metrics=source.own_metrics(in_order(datasets)),
     )  # fmt: skip
 
@@ -121,7 +123,8 @@ def with_arms(runs: pd.DataFrame, patterns: Sequence[str], selection: str) -> pd
     """
     chosen = select_runs(runs, selection)
     names = list(dict.fromkeys(runs["model"]))
-    kept, parts, first = runs, [], int(runs["seed"].max()) + 1
+    kept, parts = runs, []
+    first_seed = int(runs["seed"].max()) + 1
     for pattern in patterns:
         members = [name for name in names if pattern == arm_of(name)[0] or fnmatch.fnmatchcase(name, pattern)]
         if len(members) < 2:
@@ -134,17 +137,18 @@ def with_arms(runs: pd.DataFrame, patterns: Sequence[str], selection: str) -> pd
         if taken:
             raise UserError(f"--replicates {pattern}: already in another arm: {', '.join(taken)}")
         kept = kept[~kept["model"].isin(members)]
-        places = {name: first + place for place, name in enumerate(members)}
-        first += len(members)
+        # Each pretraining is a seed that no other row has, so that nothing is paired with it.
+        seed_of = {name: first_seed + place for place, name in enumerate(members)}
+        first_seed += len(members)
         rows = chosen[chosen["model"].isin(members)]
         cells = rows.groupby(["model", "task", "dataset"], as_index=False, observed=True)
         means = cells[["validation_score", "test_score"]].mean()
         runs_of = rows[run_key(rows)].apply(tuple, axis=1)
         keys = [rows[name] for name in ("model", "task", "dataset")]
         means[MEMBERS] = runs_of.groupby(keys, observed=True).agg(list).to_numpy()
-        sizes = rows.drop_duplicates(["model", "task", "dataset"])
-        arm = sizes.drop(columns=["validation_score", "test_score"]).merge(means)
-        parts.append(arm.assign(seed=arm["model"].map(places), model=pattern))
+        one_run_each = rows.drop_duplicates(["model", "task", "dataset"])
+        arm = one_run_each.drop(columns=["validation_score", "test_score"]).merge(means)
+        parts.append(arm.assign(seed=arm["model"].map(seed_of), model=pattern))
     return pd.concat([kept, *parts], ignore_index=True)
 
 
@@ -165,8 +169,9 @@ def source_of_arms(source: Source, selection: str) -> Source:
 
 
 def _notes(
-    source: Source, contestants: Contestants, found: Sequence[Difference], settings: Settings
+    source: Source, contestants: Contestants, differences: Sequence[Difference], settings: Settings
 ) -> Iterator[str]:
+    """Yield what limits the comparison, a sentence each."""
     printed = [name for name in contestants.models if name in contestants.printed]
     if printed and len(printed) < len(contestants.models):
         yield (
@@ -183,8 +188,8 @@ def _notes(
     if OVERALL not in contestants.shared() and any(place.dataset in DATASETS for place in everywhere):
         yield "No difference over all tasks: it needs two tasks for which every model has all datasets."
     yield from _seed_notes(contestants, everywhere)
-    if alike := [one for one in found if one.at_limit]:
-        where = ", ".join(dict.fromkeys(one.place.title for one in alike))
+    if at_limit := [one for one in differences if one.at_limit]:
+        where = ", ".join(dict.fromkeys(one.place.title for one in at_limit))
         yield (
             f"On {where}, models that score alike are not called practically equal: one of them is within the margin "
             "of 0, of 100 or of what a model gets without its input."

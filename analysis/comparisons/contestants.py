@@ -49,10 +49,10 @@ OVERALL = Place(ALL, AVERAGE)
 
 def places_in_order(places: Iterable[Place]) -> list[Place]:
     """Return scopes, each once, by task: its datasets, its average; all tasks last."""
-    given = set(places)
+    distinct = set(places)
     tasks = [*TASKS, ALL]
-    names = [*in_order(one.dataset for one in given if one.is_dataset), AVERAGE]
-    return sorted(given, key=lambda one: (tasks.index(one.task), names.index(one.dataset)))
+    names = [*in_order(one.dataset for one in distinct if one.is_dataset), AVERAGE]
+    return sorted(distinct, key=lambda one: (tasks.index(one.task), names.index(one.dataset)))
 
 
 def widest(places: Iterable[Place]) -> Place | None:
@@ -93,7 +93,8 @@ class Contestants:
     def spread(self, model: str, place: Place) -> float:
         """Return the standard deviation of the score over seeds, in points; nan of one seed."""
         parts = ((term.weight, *self.evidence.summary(term.cell)) for term in self._terms(1.0, model, place))
-        return math.hypot(*(weight * error * math.sqrt(count) for weight, _, error, count in parts))
+        # A standard error times the root of the number of seeds is a standard deviation.
+        return math.hypot(*(weight * error * math.sqrt(seeds) for weight, _, error, seeds in parts))
 
     def at_limit(self, model: str, place: Place, parts: Sequence[Place], margin: float) -> bool:
         """Return whether a score's interval comes within a margin of its floor, of 0 or of 100.
@@ -106,10 +107,10 @@ class Contestants:
             parts: the datasets of the place.
             margin: in points.
         """
-        found = self.evidence.estimate(self._terms(1.0, model, place))
-        if found is None:
+        score = self.evidence.estimate(self._terms(1.0, model, place))
+        if score is None:
             return True
-        low, high = found.estimate.interval()
+        low, high = score.estimate.interval()
         floor = sum(self.floors.get(one.dataset, 0.0) for one in parts) / max(1, len(parts))
         return low <= floor + margin or high >= LIMITS[1] - margin
 
@@ -130,6 +131,7 @@ class Contestants:
         return [one for one in places if one.is_dataset and one.task in tasks and one.dataset in DATASETS]
 
     def _terms(self, weight: float, model: str, place: Place) -> list[Term]:
+        """Return a model's score as terms whose weights add up to `weight`; over all tasks one for each task."""
         if place.task != ALL:
             return [Term(weight=weight, model=model, task=place.task, dataset=place.dataset)]
         return [Term(weight=weight / len(self.tasks), model=model, task=task) for task in self.tasks]
@@ -146,27 +148,27 @@ def contestants_of(source: Source, names: Sequence[str], settings: Settings) -> 
     Raises:
         UserError: fewer than two models, one that has scores nowhere, or an interval that the source cannot give.
     """
-    known = [] if source.runs is None else list(dict.fromkeys(source.runs["model"]))
+    with_runs = [] if source.runs is None else list(dict.fromkeys(source.runs["model"]))
     printed = list(dict.fromkeys(published_values()["model"])) if source.comparable else []
-    models = _chosen(source, names, known, printed)
+    models = _chosen(source, names, with_runs, printed)
     if len(models) < 2:
-        given = f"only {models[0]}" if models else "no model"
-        raise UserError(f"a comparison needs at least two models; {given} was given")
-    if all(name not in known for name in models):
+        chosen = f"only {models[0]}" if models else "no model"
+        raise UserError(f"a comparison needs at least two models; {chosen} was given")
+    if all(name not in with_runs for name in models):
         settings.method.need_cells()
     evidence = source.evidence(settings, printed=source.comparable)
     held: dict[str, list[Place]] = {name: [] for name in models}
     for model, task, dataset in evidence:
         if model in held:
-            own = dataset != AVERAGE and dataset in source.datasets
-            held[model].append(Place(task, dataset, source.datasets[dataset].title if own else ""))
+            has_title = dataset != AVERAGE and dataset in source.datasets
+            held[model].append(Place(task, dataset, source.datasets[dataset].title if has_title else ""))
     tasks = tuple(task for task in TASKS if all(Place(task, AVERAGE) in held[name] for name in models))
     places = {
-        name: tuple(places_in_order([*own, *([OVERALL] if len(tasks) > 1 else [])]))
-        for name, own in held.items()
+        name: tuple(places_in_order([*scopes, *([OVERALL] if len(tasks) > 1 else [])]))
+        for name, scopes in held.items()
     }
     return Contestants(
-        models=tuple(models), printed=frozenset(set(models) - set(known)), evidence=evidence, places=places,
+        models=tuple(models), printed=frozenset(set(models) - set(with_runs)), evidence=evidence, places=places,
         tasks=tasks, floors=_floors(source),
     )  # fmt: skip
 
@@ -174,30 +176,31 @@ def contestants_of(source: Source, names: Sequence[str], settings: Settings) -> 
 def _floors(source: Source) -> dict[str, float]:
     """Return the floors, and of classes whose frequencies are not known what guessing gets."""
     classes = {name: one.labels or 0 for name, one in source.datasets.items() if one.task == "SC"}
-    guessed = {name: 100 / count for name, count in classes.items() if count > 1}
-    return {**guessed, **source.floors} if source.protocol == PAPER else {}
+    chance = {name: 100 / count for name, count in classes.items() if count > 1}
+    return {**chance, **source.floors} if source.protocol == PAPER else {}
 
 
-def _chosen(source: Source, names: Sequence[str], known: list[str], printed: list[str]) -> list[str]:
+def _chosen(source: Source, names: Sequence[str], with_runs: list[str], printed: list[str]) -> list[str]:
+    """Return the models named, each once; patterns take those with runs, or, without any, those that are printed."""
     stand_ins = {} if source.stand_ins is None else source.stand_ins.models
     chosen: dict[str, None] = {}
-    pool = [name for name in MODELS if name in known] + [name for name in known if name not in MODELS]
+    pool = [name for name in MODELS if name in with_runs] + [name for name in with_runs if name not in MODELS]
     pool = pool or printed
-    for given in names:
-        name = stand_ins.get(given, given)
-        if name in known or name in printed:
+    for name_or_pattern in names:
+        name = stand_ins.get(name_or_pattern, name_or_pattern)
+        if name in with_runs or name in printed:
             chosen[name] = None
             continue
         matching = fnmatch.filter(pool, name)
         if not matching:
             where = f"{source.label} has no runs" if source.runs is not None else "the paper has no cells"
-            hint = nearest(given, [*known, *printed, *stand_ins])
+            hint = nearest(name_or_pattern, [*with_runs, *printed, *stand_ins])
             if not hint:
                 hint = f"; `{' '.join(('clm-or-mlm scores', *source.options))}` lists the models"
                 if source.runs is None:
                     hint += "; --source takes runs of your own"
                 elif source.store is None:
                     hint += "; --add-model adds your own"
-            raise UserError(f"{where} of {given!r}{hint}")
+            raise UserError(f"{where} of {name_or_pattern!r}{hint}")
         chosen |= dict.fromkeys(matching)
     return list(chosen)

@@ -126,46 +126,47 @@ def against(contestants: Contestants, first: str, *, margin: float | None = None
         if other != first
         for one in _differences(contestants, first, other, margin)
     ]
-    models = {
+    models_on = {
         place: sum(place in held for held in contestants.places.values())
         for place in {one.place for one in rows}
     }
-    pairs = {place: count * (count - 1) // 2 for place, count in models.items()}
+    pairs = {place: count * (count - 1) // 2 for place, count in models_on.items()}
     return _with_holm(rows, [one.place for one in rows], pairs)
 
 
 def _with_holm(
     rows: list[Difference], groups: Sequence[object], tests: Mapping[Any, int] | None = None
 ) -> list[Difference]:
-    """Return the rows with Holm's p's within each group of those that have a p, or of more `tests` than these."""
-    places: dict[object, list[int]] = {}
-    for place, (one, group) in enumerate(zip(rows, groups, strict=True)):
-        if one.result.known:
-            places.setdefault(group, []).append(place)
+    """Return the rows with Holm's p's within each group of those that have a p, or by group of more `tests`."""
+    numbers: dict[object, list[int]] = {}
+    for number, (row, group) in enumerate(zip(rows, groups, strict=True)):
+        if row.result.known:
+            numbers.setdefault(group, []).append(number)
     adjusted = list(rows)
-    for group, held in places.items():
-        unseen = [1.0] * max(0, (tests or {}).get(group, 0) - len(held))
-        seen = holm([*(rows[place].result.p_zero for place in held), *unseen])
-        for place, p in zip(held, seen[: len(held)], strict=True):
-            adjusted[place] = replace(rows[place], p_holm=p)
+    for group, members in numbers.items():
+        not_computed = [1.0] * max(0, (tests or {}).get(group, 0) - len(members))
+        ps = holm([*(rows[number].result.p_zero for number in members), *not_computed])
+        for number, p in zip(members, ps[: len(members)], strict=True):
+            adjusted[number] = replace(rows[number], p_holm=p)
     return adjusted
 
 
 def _result(contestants: Contestants, first: str, second: str, place: Place, contrast: Contrast) -> Result:
-    found = contestants.evidence.result(contrast)
+    """Return the contrast's result with the seeds of each model, and its effect even where there is no test."""
+    result = contestants.evidence.result(contrast)
     seeds = (contestants.seeds(first, place), contestants.seeds(second, place))
-    if not found.known:
+    if not result.known:
         which = first if seeds[0] < 2 else second
         effect = contestants.mean(first, place) - contestants.mean(second, place)
-        return replace(found, effect=effect, seeds=seeds, missing=f"only one seed of {which}")
-    return found if found.within_seeds else replace(found, seeds=seeds)
+        return replace(result, effect=effect, seeds=seeds, missing=f"only one seed of {which}")
+    return result if result.within_seeds else replace(result, seeds=seeds)
 
 
-def _seeds_to_find(contestants: Contestants, one: Difference) -> int | None:
+def _seeds_to_find(contestants: Contestants, seen: Difference) -> int | None:
     """Return the seeds for the larger of the difference seen and the margin; None: more than any study has."""
-    contrast = contestants.difference(one.first, one.second, one.place)
+    contrast = contestants.difference(seen.first, seen.second, seen.place)
     student = contestants.evidence.student(contrast.terms)
     if student is None:
         return None
-    wanted, seeds = max(abs(one.result.effect), one.margin), one.result.seeds
-    return seeds_needed(wanted, student.error, min(seeds), paired=len(seeds) == 1)
+    effect, seeds = max(abs(seen.result.effect), seen.margin), seen.result.seeds
+    return seeds_needed(effect, student.error, min(seeds), paired=len(seeds) == 1)

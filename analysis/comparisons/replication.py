@@ -92,16 +92,18 @@ def replication_of(
     """
     runs, known = source.need_runs("certify"), reference.need_runs("--reference")
     negative = {name for table in (runs, known) for name in table.loc[table["test_score"] < 0, "dataset"]}
-    judged, expected = (_units(table, pretrained, negative) for table in (runs, known))
-    cells = pd.DataFrame(_cells(judged, expected, lambda name: _score if name in negative else _share))
+    units, known_units = (_units(table, pretrained, negative) for table in (runs, known))
+    cells = pd.DataFrame(
+        _cells(units, known_units, lambda name: _percent_of_score if name in negative else _percent_of_angle)
+    )
     if cells.empty:
         again = "two pretrainings" if pretrained else "two seeds"
         raise UserError(
             f"{source.label} and {reference.label} share no combination of model, dataset and learning rate for which "
             f"{reference.label} has {again}"
         )
-    mine, theirs = map(_logged, logs) if logs else ({}, {})
-    losses = _curves(mine, theirs)
+    judged_logs, known_logs = map(_read_logs, logs) if logs else ({}, {})
+    losses = _curves(judged_logs, known_logs)
     curves = pd.DataFrame(losses, columns=["stage", "step", "loss", "expected", "low", "high", "p"])
     # What cannot be compared is no replication.
     adjusted = holm([0.0 if math.isnan(p) else p for p in (*cells["p"], *curves["p"])])
@@ -110,7 +112,7 @@ def replication_of(
     both["same"] = both["test_score"] == both["test_score_reference"]
     return Replication(
         cells=cells.assign(p_holm=adjusted[: len(cells)]), curves=curves.assign(p_holm=adjusted[len(cells) :]),
-        settings=tuple(_settings(mine, theirs)),
+        settings=tuple(_settings(judged_logs, known_logs)),
         exact=float((both["same"] & (both["seed"] == both["seed_reference"])).sum() / len(runs)),
         shifted=tuple(_shifted(both)),
     )  # fmt: skip
@@ -138,21 +140,22 @@ def _cells(
     observed, expected = (_by_cell(units) for units in (judged, known))
     for dataset, lr in sorted({(dataset, lr) for _, _, dataset, lr in expected}):
         percent = percent_of(dataset)
-        parts = {key: part for key, part in expected.items() if key[2:] == (dataset, lr)}
-        squares = {key: float(((part - part.mean()) ** 2).sum()) for key, part in parts.items()}
-        freedom = sum(len(part) - 1 for part in parts.values())
-        for key, part in parts.items():
-            own, others = squares[key], freedom - (len(part) - 1)
-            prior = min(_PRIOR, others)
-            df = prior + len(part) - 1
+        pool = {key: scores for key, scores in expected.items() if key[2:] == (dataset, lr)}
+        squares = {key: float(((scores - scores.mean()) ** 2).sum()) for key, scores in pool.items()}
+        freedom = sum(len(scores) - 1 for scores in pool.values())
+        for key, scores in pool.items():
+            freedom_of_others = freedom - (len(scores) - 1)
+            prior = min(_PRIOR, freedom_of_others)
+            df = prior + len(scores) - 1
             if key not in observed or not df:
                 continue
             # Its own squares are not in the others', or they would count twice.
-            rest = (sum(squares.values()) - own) / others if others else 0.0
-            variance = (prior * rest + own) / df
+            squares_of_others = sum(squares.values()) - squares[key]
+            variance_of_others = squares_of_others / freedom_of_others if freedom_of_others else 0.0
+            variance = (prior * variance_of_others + squares[key]) / df
             mean = float(observed[key].mean())
-            p, ends = _predicted(mean, float(part.mean()), variance, len(observed[key]), len(part), df)
-            row = {name: percent(one) for name, one in {"mean": mean, **ends}.items()}
+            p, ends = _predicted(mean, float(scores.mean()), variance, len(observed[key]), len(scores), df)
+            row = {name: percent(value) for name, value in {"mean": mean, **ends}.items()}
             yield {**dict(zip(_CELL, key, strict=True)), **row, "p": p}
 
 
@@ -163,19 +166,20 @@ def _by_cell(units: pd.DataFrame) -> dict[tuple[str, str, str, float], Array]:
     return {cast("tuple[str, str, str, float]", key): scores[rows] for key, rows in places.items()}
 
 
-def _score(score: float) -> float:
+def _percent_of_score(score: float) -> float:
     return 100 * min(max(score, -1.0), 1.0)
 
 
-def _share(angle: float) -> float:
+def _percent_of_angle(angle: float) -> float:
     return 100 * math.sin(min(max(angle, 0.0), math.pi / 2)) ** 2
 
 
 def _predicted(
-    value: float, expected: float, variance: float, count: int, seen: int, df: float
+    value: float, expected: float, variance: float, count: int, known_count: int, df: float
 ) -> tuple[float, dict[str, float]]:
     """Return the p of a value, and what is expected with the ends of its prediction interval."""
-    error = math.sqrt(variance * (1 / count + 1 / seen))
+    # The value is the mean of `count` draws, what is expected that of `known_count` of the reference.
+    error = math.sqrt(variance * (1 / count + 1 / known_count))
     half = float(special.stdtrit(df, 0.975)) * error
     p = 2 * float(special.stdtr(df, -abs(value - expected) / error)) if error else float(value == expected)
     return p, {"expected": expected, "low": expected - half, "high": expected + half}
@@ -193,9 +197,9 @@ def _shifted(both: pd.DataFrame) -> Iterator[str]:
     yield from dict.fromkeys(model for model, seed, reference in alike if seed != reference)
 
 
-def _logged(folder: Path) -> dict[str, _Log]:
+def _read_logs(folder: Path) -> dict[str, _Log]:
     """Return by stage what its log says at the steps that have a validation loss."""
-    found = {}
+    logs = {}
     for path in sorted(folder.rglob(LOG)):
         rows = read_log(path)
         log: _Log = {row["step"]: dict(row) for row in rows if row["split"] == "validation"}
@@ -203,14 +207,14 @@ def _logged(folder: Path) -> dict[str, _Log]:
             if row["split"] == "train" and row["step"] in log and "lr" in row:
                 log[row["step"]]["lr"] = row["lr"]
         if log:
-            found[path.parent.name] = log
-    return found
+            logs[path.parent.name] = log
+    return logs
 
 
 def _pairs(
     judged: Mapping[str, _Log], known: Mapping[str, _Log]
 ) -> Iterator[tuple[str, int, _Row, list[_Row]]]:
-    """Yield every stage and step of a study that its reference has, with both rows; the reference's pretrainings."""
+    """Yield every stage and step that the reference has, with the study's row and one of each reference pretraining."""
     arms: dict[str, list[_Log]] = {}
     for stage, log in known.items():
         arms.setdefault(arm_of(stage)[0], []).append(log)
@@ -223,18 +227,18 @@ def _pairs(
 
 def _settings(judged: Mapping[str, _Log], known: Mapping[str, _Log]) -> Iterator[str]:
     """Yield what is not left to chance and differs: the learning rate, and how many tokens are predicted."""
-    seen: set[tuple[str, str]] = set()
+    told: set[tuple[str, str]] = set()  # of each stage and setting only the first step is
     for stage, step, row, others in _pairs(judged, known):
-        for name, words, apart in (
+        for name, words, tolerance in (
             ("lr", "learning rate", 1e-6),
             ("predicted", "tokens predicted", _OTHER_SHARE),
         ):
             theirs = [other[name] for other in others if name in other]
-            if name not in row or not theirs or (stage, name) in seen:
+            if name not in row or not theirs or (stage, name) in told:
                 continue
-            low, high = min(theirs) * (1 - apart), max(theirs) * (1 + apart)
+            low, high = min(theirs) * (1 - tolerance), max(theirs) * (1 + tolerance)
             if not low <= row[name] <= high:
-                seen.add((stage, name))
+                told.add((stage, name))
                 yield f"{stage} at step {step}: {words} {row[name]:,g}, but the reference has {theirs[0]:,g}"
 
 

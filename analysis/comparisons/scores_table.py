@@ -79,10 +79,13 @@ def scores_by_seed(table: TextTable, *, selection: str = "seed", metric: str = "
     """
     if not any(name in table.header for name in _TITLES["score"]):
         table = _long(table)
-    titles = {name: next((one for one in of if one in table.header), "") for name, of in _TITLES.items()}
+    titles = {
+        name: next((spelling for spelling in spellings if spelling in table.header), "")
+        for name, spellings in _TITLES.items()
+    }
     if lacking := [name for name in ("model", "seed", "score") if not titles[name]]:
-        there = ", ".join(filter(None, table.header))
-        raise UserError(f"{table.where}: there is no column {lacking[0]} among {there:.200}; give {_FORM}")
+        header = ", ".join(filter(None, table.header))
+        raise UserError(f"{table.where}: there is no column {lacking[0]} among {header:.200}; give {_FORM}")
     if twice := [name for name in titles.values() if name and table.header.count(name) > 1]:
         raise UserError(f"{table.where}: the header has {twice[0]!r} twice; keep one of these columns")
     if not table.rows:
@@ -130,12 +133,12 @@ def _is_name(text: str) -> bool:
 
 def _long(table: TextTable) -> TextTable:
     """Return a table with a column a seed as one with a row a seed; empty cells are no seeds."""
-    seeds = {place: name for place, name in enumerate(table.header) if _SEED.fullmatch(name)}
-    found = [
-        ((*row, name, row[at]), place)
+    seeds = {column: name for column, name in enumerate(table.header) if _SEED.fullmatch(name)}
+    cells = [
+        ((*row, name, row[column]), place)
         for row, place in zip(table.rows, table.places, strict=True)
-        for at, name in seeds.items()
-        if row[at]
+        for column, name in seeds.items()
+        if row[column]
     ]
     header = (*table.header, "seed", "score") if seeds else table.header
-    return replace(table, header=header, rows=[row for row, _ in found], places=[place for _, place in found])
+    return replace(table, header=header, rows=[row for row, _ in cells], places=[place for _, place in cells])

@@ -103,20 +103,21 @@ def _table_rows(
         members = list(source.datasets_of(task)) if dataset == AVERAGE else [dataset]
         if dataset == AVERAGE and len(members) == 1:
             continue  # the dataset's own rows say it
-        of_place = scores.query("task == @task and dataset == @dataset")
-        layout = _Layout.of(arms, of_place.droplevel(["task", "dataset"]))
+        of_scope = scores.query("task == @task and dataset == @dataset")
+        layout = _Layout.of(arms, of_scope.droplevel(["task", "dataset"]))
         if layout is None:
             continue
         head = {"task": task, "dataset": dataset, **layout.head}
         values, axes = layout.array(scores, task, dataset), (MODEL, PRETRAINING, SEED)
         yield from _component_rows(head, _OF_SCORES, values, axes)
         if dataset == AVERAGE:
-            single = np.stack([layout.array(scores, task, name) for name in members])
-            yield from _component_rows(head, _OF_DATASETS, single, (DATASET, *axes))
+            by_dataset = np.stack([layout.array(scores, task, name) for name in members])
+            yield from _component_rows(head, _OF_DATASETS, by_dataset, (DATASET, *axes))
         elif source.instances is not None and is_paired(dataset):
-            wanted = pd.DataFrame(layout.runs(), columns=["model", "seed"])
-            rows = wanted.merge(chosen[chosen["dataset"] == dataset], on=["model", "seed"], how="left")
-            instances = 100 * read_instances(source.instances, dataset, rows)
+            # In the layout's order, so that the instances of all runs can be reshaped to its axes.
+            ordered = pd.DataFrame(layout.runs(), columns=["model", "seed"])
+            runs = ordered.merge(chosen[chosen["dataset"] == dataset], on=["model", "seed"], how="left")
+            instances = 100 * read_instances(source.instances, dataset, runs)
             yield from _component_rows(
                 head, _OF_INSTANCES, instances.reshape(*values.shape, -1), (*axes, INSTANCE)
             )
@@ -134,12 +135,14 @@ class _Layout:
     @classmethod
     def of(cls, arms: dict[str, list[str]], scores: pd.DataFrame) -> _Layout | None:
         """Return the layout of some scores (models by seeds); None where nothing was pretrained or tuned twice."""
-        have = [[name for name in names if name in scores.index] for names in arms.values()]
-        have = [names for names in have if len(names) > 1]
-        fewest = min(map(len, have), default=0)
-        kept = tuple(tuple(names[:fewest]) for names in have)
-        both = scores.loc[[name for names in kept for name in names]].dropna(axis=1)
-        return cls(arms=kept, seeds=tuple(map(int, both.columns))) if kept and both.shape[1] > 1 else None
+        scored = [[name for name in names if name in scores.index] for names in arms.values()]
+        scored = [names for names in scored if len(names) > 1]
+        fewest = min(map(len, scored), default=0)
+        kept = tuple(tuple(names[:fewest]) for names in scored)
+        complete = scores.loc[[name for names in kept for name in names]].dropna(axis=1)
+        if not kept or complete.shape[1] < 2:
+            return None
+        return cls(arms=kept, seeds=tuple(map(int, complete.columns)))
 
     @property
     def head(self) -> dict[str, object]:
@@ -154,8 +157,8 @@ class _Layout:
     def array(self, scores: pd.DataFrame, task: str, dataset: str) -> Array:
         """Return the scores (models, pretrainings, seeds) in percent."""
         rows = scores.loc[[(name, task, dataset) for names in self.arms for name in names], list(self.seeds)]
-        found: Array = rows.to_numpy(dtype=np.float64).reshape(len(self.arms), -1, len(self.seeds))
-        return found
+        values: Array = rows.to_numpy(dtype=np.float64).reshape(len(self.arms), -1, len(self.seeds))
+        return values
 
 
 def _component_rows(
@@ -165,18 +168,23 @@ def _component_rows(
     levels = {axis: count for axis, count in zip(axes, values.shape, strict=True) if count > 1}
     outer = {PRETRAINING: (MODEL,), SEED: (DATASET, MODEL, PRETRAINING)}
     within = {axis: [one for one in outer.get(axis, ()) if one in levels] for axis in levels}
-    found = variance_components(values.squeeze(), list(levels), within=within)
+    components = variance_components(values.squeeze(), list(levels), within=within)
     for part in parts:
         if MODEL not in levels and PRETRAINING not in part.axes and MODEL in part.axes:
             continue  # one model has nothing to differ from
-        one, over = found[frozenset(part.axes) & frozenset(levels)], levels.get(part.shared, 1)
-        points = [math.sqrt(max(0.0, value) / over) for value in (one.variance, one.low, one.high)]
-        yield {**head, "component": part.words, **dict(zip(("sd", "low", "high"), points, strict=True))}
+        component = components[frozenset(part.axes) & frozenset(levels)]
+        averaged = levels.get(part.shared, 1)
+        sd, low, high = (
+            math.sqrt(max(0.0, variance) / averaged)
+            for variance in (component.variance, component.low, component.high)
+        )
+        yield {**head, "component": part.words, "sd": sd, "low": low, "high": high}
 
 
 def components_body(table: pd.DataFrame, source: Source) -> list[str | Grid]:
     """Return a `components_table`, and the error that more pretrainings and more seeds leave to a difference."""
-    rows, buys = [["dataset", "models x pretrainings x seeds", "component", "sd", "95 % interval"]], []
+    rows = [["dataset", "models x pretrainings x seeds", "component", "sd", "95 % interval"]]
+    error_rows = []
     for key, part in table.groupby(["task", "dataset"], sort=False):
         task, dataset = map(str, key)
         name = title_of(dataset, source.datasets) if dataset != AVERAGE else f"{task} average"
@@ -192,7 +200,7 @@ def components_body(table: pd.DataFrame, source: Source) -> list[str | Grid]:
             difference_error(sds[PRETRAINING], sds[SEED], *design)
             for design in ((1, seeds), (1, 2 * seeds), (2, seeds))
         )
-        buys.append([name, *(f"{error:.2f}" for error in errors)])
+        error_rows.append([name, *(f"{error:.2f}" for error in errors)])
     most = int(table["seeds"].max())
     plans = [f"1 x {most}", f"1 x {2 * most}", f"2 x {most}"]
     return [
@@ -204,7 +212,7 @@ def components_body(table: pd.DataFrame, source: Source) -> list[str | Grid]:
         "Standard error of the difference between two of these models, by pretrainings x fine-tuning seeds per model "
         "(`clm-or-mlm design` plans a study):",
         "",
-        Grid([["dataset", *plans], *buys], numbers={1, 2, 3}),
+        Grid([["dataset", *plans], *error_rows], numbers={1, 2, 3}),
     ]
 
 
@@ -259,6 +267,7 @@ def variance_components(
         for chosen in combinations(axes, count)
         if all(set(within.get(name, ())) <= set(chosen) for name in chosen)
     ]
+    # Terms come smallest first: an effect is what its axes' means have beyond all terms that it contains.
     effects: dict[VarianceTerm, Array] = {}
     freedom: dict[VarianceTerm, int] = {}
     for term in terms:
@@ -275,6 +284,7 @@ def variance_components(
     expected = np.array([
         [cube.size / math.prod(levels[name] for name in one) * (term <= one) for one in terms] for term in terms
     ])  # fmt: skip
+    # A row for each variance, whose sum it is: every mean square times its weight, which may be below 0.
     weighted = np.linalg.inv(expected) * squares
     limits = _relative_limits(np.array([freedom[term] for term in terms]))
     down, up = (np.sqrt(((weighted * np.where(weighted > 0, *pair)) ** 2).sum(axis=1)) for pair in limits)
@@ -288,7 +298,7 @@ def variance_components(
 
 
 def _relative_limits(df: npt.NDArray[np.int64]) -> tuple[tuple[Array, Array], tuple[Array, Array]]:
-    """Return how far, relative to themselves, mean squares reach down (added, subtracted) and up."""
+    """Return how far mean squares move a variance down, and up: each for those that are added, and subtracted."""
     tail = (1 - LEVEL) / 2
     less: Array = 1 - df / special.chdtri(df, tail)
     more: Array = df / special.chdtri(df, 1 - tail) - 1

@@ -62,12 +62,12 @@ class Multiverse:
         changed = differs.sum(axis=1)
         base = self.analyses[changed == 0]
         start = dict(zip(base["id"], base["state"], strict=True))
-        found: dict[str, list[tuple[str, str, str, bool]]] = {name: [] for name in start}
+        flips: dict[str, list[tuple[str, str, str, bool]]] = {name: [] for name in start}
         for fork in FORKS:
             for row in self.analyses[differs[fork] & (changed == 1)].to_dict("records"):
                 if row["state"] != start[row["id"]]:
-                    found[row["id"]].append((fork, row[fork], row["state"], bool(row["valid"])))
-        return found
+                    flips[row["id"]].append((fork, row[fork], row["state"], bool(row["valid"])))
+        return flips
 
 
 def explore(source: Source, settings: Settings, *, standard: Source | None = None) -> Multiverse:
@@ -82,34 +82,34 @@ def explore(source: Source, settings: Settings, *, standard: Source | None = Non
         UserError: no runs, or an interval or selection rule that the source cannot give.
     """
     settings = source.with_interval(settings)
-    made: list[dict[str, object]] = []
+    analyses: list[dict[str, object]] = []
     plan = [
-        (given, replace(settings, selection=rule, interval=interval), narrow)
-        for given in (source, *([] if standard is None else [standard]))
-        for rule in (SELECTIONS if given.runs is not None else [settings.selection])
-        for interval, narrow in _intervals(given).items()
+        (scored, replace(settings, selection=rule, interval=interval), narrow)
+        for scored in (source, *([] if standard is None else [standard]))
+        for rule in (SELECTIONS if scored.runs is not None else [settings.selection])
+        for interval, narrow in _intervals(scored).items()
     ]
-    for given, how, narrow in progress(plan, "analyses", unit="analysis"):
-        result_of = assess(given, how).result_of
-        head = {"protocol": given.protocol, "selection": how.selection, "interval": how.interval}
+    for scored, how, narrow in progress(plan, "analyses", unit="analysis"):
+        result_of = assess(scored, how).result_of
+        head = {"protocol": scored.protocol, "selection": how.selection, "interval": how.interval}
         for adjustment, family_of in ADJUSTMENTS.items():
             why_not = "; ".join(filter(None, (narrow, _UNADJUSTED if adjustment == "none" else "")))
             judged = judged_rows(
                 FINDINGS.values(), result_of, family_of=family_of, roles=("finding", "verdict")
             )
             decisive = {row.id: row for row in judged if row.decisive}
-            made += (
+            analyses += (
                 {
-                    "id": one.id, **head, "adjustment": adjustment, "verdict": one.verdict, "state": one.outcome,
-                    **{name: getattr(decisive[one.id], name) for name in ("effect", "low", "high")},
-                    "p": one.p_raw if one.known else math.nan, "p_adjusted": one.p_holm if one.known else math.nan,
+                    "id": row.id, **head, "adjustment": adjustment, "verdict": row.verdict, "state": row.outcome,
+                    **{name: getattr(decisive[row.id], name) for name in ("effect", "low", "high")},
+                    "p": row.p_raw if row.known else math.nan, "p_adjusted": row.p_holm if row.known else math.nan,
                     "valid": not why_not, "why_not": why_not,
                 }
-                for one in judged if one.role == "finding"
+                for row in judged if row.role == "finding"
             )  # fmt: skip
     options = source.protocol, settings.selection, settings.interval, "family"
     base = dict(zip(FORKS, options, strict=True))
-    return Multiverse(base=base, analyses=pd.DataFrame(made))
+    return Multiverse(base=base, analyses=pd.DataFrame(analyses))
 
 
 def _intervals(source: Source) -> dict[str, str]:
@@ -121,6 +121,6 @@ def _intervals(source: Source) -> dict[str, str]:
     if runs.empty:
         raise UserError(f"{source.label} has no runs to judge; give another --source")
     n_seeds = int(runs.groupby(["model", "dataset"], observed=True)["seed"].nunique().median())
-    known = source.instances is not None
-    names = [name for name, one in INTERVALS.items() if known or not one.needs_instances]
+    has_instances = source.instances is not None
+    names = [name for name, one in INTERVALS.items() if has_instances or not one.needs_instances]
     return {name: too_narrow(name, n_seeds) for name in names}

@@ -45,16 +45,17 @@ class Overturned:
 
 
 def with_errors(source: Source, settings: Settings) -> tuple[ResultOf, str]:
-    """Return the evidence by the interval of `settings`, or by Student's t where that has no standard errors, said so.
+    """Return what the source says by the interval of `settings`, or by Student's t where that has no standard errors.
 
+    With it comes the sentence that says so, else an empty one.
     A spread between pretrainings is added to a standard error.
     """
-    found = assess(source, settings).result_of
+    result_of = assess(source, settings).result_of
     contrasts = [
         one for finding in FINDINGS.values() for one in comparisons(finding.body) if isinstance(one, Contrast)
     ]
-    if all(math.isfinite(one.error) for one in map(found, contrasts) if one.known):
-        return found, ""
+    if all(math.isfinite(result.error) for result in map(result_of, contrasts) if result.known):
+        return result_of, ""
     words = f"{settings.interval} gives no standard errors, so overturning starts from Student's t."
     return assess(source, replace(settings, interval=T.name)).result_of, words
 
@@ -63,29 +64,31 @@ def overturn(result_of: ResultOf) -> list[Overturned]:
     """Return, for every finding, what overturns its verdict; `result_of` says what a source says about a comparison."""
 
     @cache
-    def moved(family: str, sharing: str, sd: float) -> dict[tuple[str, str], FindingRow]:
-        """Return the rows of a family's findings and means by id and role."""
+    def moved_rows(family: str, sharing: str, sd: float) -> dict[tuple[str, str], FindingRow]:
+        """Return the rows of a family's findings and means by id and role, with this spread added."""
         results = with_pretraining_spread(result_of, sd, SHARED_LUCK[sharing])
         members = [finding for finding in FINDINGS.values() if finding.family == family]
         return {(row.id, row.role): row for row in judged_rows(members, results, roles=("finding", "mean"))}
 
-    def gone_at(main: FindingRow, sharing: str) -> float | None:
-        def gone(place: int) -> bool:
-            return moved(main.family, sharing, SPREADS[place])[main.id, "finding"].outcome != main.outcome
+    def smallest_spread(main: FindingRow, sharing: str) -> float | None:
+        def is_gone(place: int) -> bool:
+            moved = moved_rows(main.family, sharing, SPREADS[place])[main.id, "finding"]
+            return moved.outcome != main.outcome
 
-        if not OUTCOMES[main.outcome].sided or not gone(len(SPREADS) - 1):
+        if not OUTCOMES[main.outcome].sided or not is_gone(len(SPREADS) - 1):
             return None
-        return SPREADS[bisect_left(range(len(SPREADS)), True, key=gone)]
+        # A verdict that is gone at one spread is gone at all larger ones.
+        return SPREADS[bisect_left(range(len(SPREADS)), True, key=is_gone)]
 
-    def at(main: FindingRow, sharing: str, sd: float) -> tuple[FindingRow, FindingRow | None]:
-        found = moved(main.family, sharing, sd)
-        return found[main.id, "finding"], found.get((main.id, "mean"))
+    def finding_and_mean(main: FindingRow, sharing: str, sd: float) -> tuple[FindingRow, FindingRow | None]:
+        moved = moved_rows(main.family, sharing, sd)
+        return moved[main.id, "finding"], moved.get((main.id, "mean"))
 
     return [
         Overturned(
             main=main,
-            spread={sharing: gone_at(main, sharing) for sharing in SHARED_LUCK},
-            moved={(sharing, sd): at(main, sharing, sd) for sharing in SHARED_LUCK for sd in MOVED},
+            spread={sharing: smallest_spread(main, sharing) for sharing in SHARED_LUCK},
+            moved={(sharing, sd): finding_and_mean(main, sharing, sd) for sharing in SHARED_LUCK for sd in MOVED},
         )
         for main in judged_rows(FINDINGS.values(), result_of, roles=("finding",))
     ]  # fmt: skip

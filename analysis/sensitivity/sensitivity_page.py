@@ -55,10 +55,10 @@ def sensitivity_of(source: Source, settings: Settings) -> Sensitivity:
     """
     settings = source.with_interval(settings)
     multiverse = explore(source, settings, standard=standard_of(source) if source.comparable else None)
-    found, note = with_errors(source, settings)
+    result_of, note = with_errors(source, settings)
     components = pd.DataFrame() if source.runs is None else components_table(source)
     return Sensitivity(
-        source=source, overturned=tuple(overturn(found)), components=components, multiverse=multiverse,
+        source=source, overturned=tuple(overturn(result_of)), components=components, multiverse=multiverse,
         measured=(*measured_spreads(), *spreads_of(source, components)),
         tests=tuple(filter(None, (*assess(source, settings).tests, note))),
     )  # fmt: skip
@@ -98,10 +98,10 @@ def _analyses(multiverse: Multiverse) -> list[str | Grid]:
         ]
     changes = [["id", "changes"]]
     for name, flips in multiverse.flips.items():
-        said = [
+        in_words = [
             f"{fork} {option}: {state}{'' if valid else ' (invalid)'}" for fork, option, state, valid in flips
         ]
-        changes.append([name, "; ".join(said) or "none"])
+        changes.append([name, "; ".join(in_words) or "none"])
     return [
         *body,
         "",
@@ -179,21 +179,22 @@ def _trunk_rows() -> Rows:
 
 def _spread_rows(sensitivity: Sensitivity) -> Rows:
     """Return findings and measured spreads together, by the spread; verdicts that none overturns last."""
-    placed: list[tuple[float, list[str]]] = []
+    by_spread: list[tuple[float, list[str]]] = []
     for one in sensitivity.overturned:
         if one.decided:
-            falls = [math.inf if sd is None else sd for sd in one.spread.values()]
-            shown = [f"> {SPREADS[-1]:.0f}" if math.isinf(sd) else f"{sd:.2g}" for sd in falls]
+            overturning = [math.inf if sd is None else sd for sd in one.spread.values()]
+            shown = [f"> {SPREADS[-1]:.0f}" if math.isinf(sd) else f"{sd:.2g}" for sd in overturning]
             held = f"up to this spread (Holm's p {format_p(one.main.p_holm)} without it)"
             words = f"{one.main.id}, {FINDINGS[one.main.id].short}: {one.main.outcome} {held}"
-            placed.append((min(falls), [*shown, words]))
-    for seen in sensitivity.measured:
-        sd = f"{seen.sd:.3g}" + ("" if seen.interval is None else " [{:.2g}, {:.2g}]".format(*seen.interval))
+            by_spread.append((min(overturning), [*shown, words]))
+    for spread in sensitivity.measured:
+        interval = "" if spread.interval is None else " [{:.2g}, {:.2g}]".format(*spread.interval)
         words = (
-            f"{seen.network}, {seen.pretrainings} pretrainings, {seen.score} ({seen.varies}): {seen.where}"
+            f"{spread.network}, {spread.pretrainings} pretrainings, {spread.score} ({spread.varies}): "
+            f"{spread.where}"
         )
-        placed.append((seen.sd, [f"measured {sd}", "", "", words]))
-    return [[*SHARED_LUCK, "what"], *(row for _, row in sorted(placed, key=lambda one: one[0]))]
+        by_spread.append((spread.sd, [f"measured {spread.sd:.3g}{interval}", "", "", words]))
+    return [[*SHARED_LUCK, "what"], *(row for _, row in sorted(by_spread, key=lambda item: item[0]))]
 
 
 def _moved_rows(sensitivity: Sensitivity) -> Rows:
@@ -204,8 +205,8 @@ def _moved_rows(sensitivity: Sensitivity) -> Rows:
         for sharing in SHARED_LUCK:
             moved = [one.moved[sharing, sd] for sd in MOVED]
             cells = tuple(
-                f"{at.holds_in} of {at.parts}, [{mean.low:+.2f}, {mean.high:+.2f}]"
-                for at, mean in moved
+                f"{finding.holds_in} of {finding.parts}, [{mean.low:+.2f}, {mean.high:+.2f}]"
+                for finding, mean in moved
                 if mean is not None and not mean.missing
             )
             if cells:

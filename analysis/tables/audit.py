@@ -74,7 +74,7 @@ class Audit:
 
     @property
     def distinct(self) -> tuple[AuditedCell, ...]:
-        """The cells without the repeats: the 42K rows of Tables 10-17 are those of Tables 2-5."""
+        """The cells without the repeats: the 42K rows of Tables 10-17 are those of Tables 2-5, which stay."""
         return tuple({(cell.model, cell.task, cell.dataset): cell for cell in reversed(self.cells)}.values())[
             ::-1
         ]
@@ -111,11 +111,11 @@ class Audit:
         rows: list[dict[str, object]] = []
         tables = sorted({cell.table for cell in self.cells})
         groups = [(table, [cell for cell in self.cells if cell.table == table]) for table in tables]
-        for table, held in [*groups, ("all", list(self.cells)), ("distinct", list(self.distinct))]:
-            counts = Counter(cell.status.split(":")[0] for cell in held)
-            agreeing = Counter(cell.agreement for cell in held if cell.status.startswith("incomplete"))
+        for table, cells in [*groups, ("all", list(self.cells)), ("distinct", list(self.distinct))]:
+            counts = Counter(cell.status.split(":")[0] for cell in cells)
+            agreeing = Counter(cell.agreement for cell in cells if cell.status.startswith("incomplete"))
             rows.append(
-                {"table": table, "cells": len(held)}
+                {"table": table, "cells": len(cells)}
                 | {status: counts[status] for status in STATUSES}
                 | {"incomplete_but_exact": agreeing["exact"]}
             )
@@ -149,47 +149,54 @@ def audit(source: Source, *, selection: str = "seed") -> Audit:
             f"{source.label}: these scores come from {kind} other than the paper's, so they can neither confirm nor "
             "contradict its numbers"
         )
-    found: dict[tuple[str, str, str], tuple[float, float, int]] = {}
-    counts: Counter[tuple[str, str]] = Counter()
+    recomputed: dict[tuple[str, str, str], tuple[float, float, int]] = {}
+    run_counts: Counter[tuple[str, str]] = Counter()
     if source.runs is not None:
         scores = source.scores(settings)
-        found = {
+        recomputed = {
             (model, task, dataset): (mean, (high - low) / 2, n_seeds)
             for model, task, dataset, mean, low, high, n_seeds in records(
                 scores, "model", "task", "dataset", "mean", "low", "high", "n_seeds"
             )
         }
         grid = source.runs[source.runs["lr"].isin(LEARNING_RATES) & source.runs["seed"].isin(SEEDS)]
-        counts.update(records(grid, "model", "dataset"))
+        run_counts.update(records(grid, "model", "dataset"))
     cells = []
     for table, model, task, dataset, printed, ci95 in records(
         published_cells(), "table", "model", "task", "dataset", "mean", "ci95"
     ):
         names = datasets_of(task) if dataset == AVERAGE else (dataset,)
-        n_runs, full = sum(counts[model, name] for name in names), FULL_CELL * len(names)
-        mean, half, n_seeds = found.get((model, task, dataset), (nan, nan, 0))
-        off, agreement = mean - printed, None
+        n_runs, full = sum(run_counts[model, name] for name in names), FULL_CELL * len(names)
+        mean, half, n_seeds = recomputed.get((model, task, dataset), (nan, nan, 0))
+        agreement = None
         if n_seeds:
-            exact = abs(off) <= _HALF_DIGIT and abs(half - ci95) <= _HALF_DIGIT
             # All of the authors' own files give what is printed, or they contradict it.
-            near = (source.label != RELEASED or n_runs < full) and abs(off) <= ci95 + _HALF_DIGIT
-            within = "within interval" if near else "differs"
-            agreement = "exact" if exact else within
+            must_be_exact = source.label == RELEASED and n_runs >= full
+            agreement = _agreement(mean - printed, half - ci95, ci95, must_be_exact=must_be_exact)
         status = agreement if n_runs >= full else None
         cells.append(
             AuditedCell(
                 table=table, model=model, task=task, dataset=dataset, agreement=agreement,
                 status=status or (f"incomplete: {n_runs} of {full}" if n_runs else "no runs"),
                 published_mean=printed, published_ci95=ci95,
-                mean=_rounded(mean), ci95=_rounded(half), n_seeds=n_seeds, n_runs=n_runs, difference=_rounded(off),
+                mean=_rounded(mean), ci95=_rounded(half), n_seeds=n_seeds, n_runs=n_runs,
+                difference=_rounded(mean - printed),
             )
         )  # fmt: skip
-    measured: list[str] = [] if source.runs is None else list(source.runs["model"].unique())
-    others = tuple(name for name in measured if name not in set(published_cells()["model"]))
+    with_runs: list[str] = [] if source.runs is None else list(source.runs["model"].unique())
+    others = tuple(name for name in with_runs if name not in set(published_cells()["model"]))
     return Audit(
         source=source.long_label, selection=selection, unsealed=source.unsealed, others=others,
         cells=tuple(cells), arithmetic=tuple(check_arithmetic()),
     )  # fmt: skip
+
+
+def _agreement(mean_gap: float, ci95_gap: float, ci95: float, *, must_be_exact: bool) -> str:
+    """Return how recomputed numbers agree with a printed mean ± ci95, by how far they are from both, in points."""
+    if abs(mean_gap) <= _HALF_DIGIT and abs(ci95_gap) <= _HALF_DIGIT:
+        return "exact"
+    is_near = abs(mean_gap) <= ci95 + _HALF_DIGIT
+    return "within interval" if is_near and not must_be_exact else "differs"
 
 
 def _rounded(value: float) -> float | None:
@@ -218,10 +225,10 @@ def runs_of_stand_ins(source: Source, made: Provenance | None) -> TableDocument:
     """Return the runs of a small study, and how they were made: its networks are others, so no number is compared."""
     assert source.stand_ins is not None
     runs = source.need_runs("the audit")
-    own = {paper: name for name, paper in source.stand_ins.models.items()}
+    name_of = {paper: name for name, paper in source.stand_ins.models.items()}
     counts = runs.groupby(["model", "dataset"], sort=False, observed=True).size()
     rows = [
-        f"{own.get(model, model):32}{model if model in own else '-':32}{dataset:16}{number:>6}"
+        f"{name_of.get(model, model):32}{model if model in name_of else '-':32}{dataset:16}{number:>6}"
         for (model, dataset), number in zip(counts.index, counts, strict=True)
     ]
     head = f"This source's numbers are not compared with the paper's. It has {len(runs)} runs:"
@@ -233,11 +240,11 @@ def runs_of_stand_ins(source: Source, made: Provenance | None) -> TableDocument:
 def verdict(result: Audit) -> str:
     """Return the outcome in one or two sentences."""
     counts = result.summary()[-1]
-    wrong = ", ".join(
+    failed = ", ".join(
         f"{sum(check.status == 'differs' for check in checks)} of {len(checks)} against {reference.named}"
         for reference in Reference if (checks := result.checks(reference))
     )  # fmt: skip
-    statements = f"Statements in the paper that fail a check: {wrong}."
+    statements = f"Statements in the paper that fail a check: {failed}."
     if result.others:
         more = f" and {len(result.others) - _NAMED} more" if len(result.others) > _NAMED else ""
         statements += f" No table of the paper has {', '.join(result.others[:_NAMED])}{more}."

@@ -81,9 +81,12 @@ def check_arithmetic() -> list[ArithmeticCheck]:
 def _compare(
     stated: float, recomputed: float, *, against: Reference = Reference.ITSELF, **texts: str
 ) -> ArithmeticCheck:
+    """Return the check of one number; `texts`: id, statement and note."""
+    numbers = {
+        name: f"{value:,.10g}" if value == int(value) else f"{value:.3g}"
+        for name, value in (("stated", stated), ("recomputed", recomputed))
+    }
     status = "agrees" if np.isclose(stated, recomputed, rtol=1e-9, atol=0) else "differs"
-    one, two = (f"{value:,.10g}" if value == int(value) else f"{value:.3g}" for value in (stated, recomputed))
-    numbers = {"stated": one, "recomputed": two}
     return ArithmeticCheck(**numbers, **texts, status=status, against=against)
 
 
@@ -100,10 +103,14 @@ def _code() -> Iterator[ArithmeticCheck]:
 
 def _steps() -> Iterator[ArithmeticCheck]:
     base = {name for name, model in MODELS.items() if model.kind == "base" and model.steps == 42_000}
-    new = [m for m in MODELS.values() if m.size == "610m" and (m.kind == "two-stage" or
-           (m.kind == "base" and m.name not in base))]  # fmt: skip
-    steps = _shared_steps([model.name for model in new], done=base)
-    endpoints = sum(PAPER_DESIGN.decay_steps for model in new if model.kind == "base")
+    further = [
+        model
+        for model in MODELS.values()
+        if model.size == "610m"
+        and (model.kind == "two-stage" or (model.kind == "base" and model.name not in base))
+    ]
+    steps = _shared_steps([model.name for model in further], done=base)
+    endpoints = sum(PAPER_DESIGN.decay_steps for model in further if model.kind == "base")
     yield _compare(
         120_000,
         steps,
@@ -125,16 +132,15 @@ def _steps() -> Iterator[ArithmeticCheck]:
 
 def _counts() -> Iterator[ArithmeticCheck]:
     grid = len(LEARNING_RATES) * len(SEEDS)
-    count = len(_RELEASED) * len(DATASETS) * grid
-    trained = len({dataset.trained_on for dataset in DATASETS.values()})
+    trained_datasets = len({dataset.trained_on for dataset in DATASETS.values()})
     yield _compare(
         15_120,
-        count,
+        len(_RELEASED) * len(DATASETS) * grid,
         id="evaluation-runs",
         statement="15,120 fine-tuning and evaluation runs (text)",
         note=f"{len(_RELEASED)} checkpoints x {len(DATASETS)} datasets x {len(LEARNING_RATES)} rates x "
         f"{len(SEEDS)} seeds; NQ and MLDR reuse the MS MARCO training, so the trainings are "
-        f"{len(_RELEASED)} x {trained} x {grid} = {len(_RELEASED) * trained * grid:,}.",
+        f"{len(_RELEASED)} x {trained_datasets} x {grid} = {len(_RELEASED) * trained_datasets * grid:,}.",
     )
     yield _compare(
         38,
@@ -144,7 +150,7 @@ def _counts() -> Iterator[ArithmeticCheck]:
         note=f"{len(_RELEASED)} checkpoints are evaluated in the tables and one more, the 1B two-stage model, in "
         "Figure 11; 38 is what the tables have without the 12 intermediate checkpoints.",
     )
-    expected = len(_RELEASED) * (len(DATASETS) + 1) * len(LEARNING_RATES) * len(SEEDS)
+    expected = len(_RELEASED) * (len(DATASETS) + 1) * grid
     yield _compare(
         RELEASED_FILES,
         expected,
@@ -158,44 +164,43 @@ def _counts() -> Iterator[ArithmeticCheck]:
 
 def _cells() -> Iterator[ArithmeticCheck]:
     cells = published_cells()
-    parts = cells[cells["dataset"] != AVERAGE].groupby(["table", "model"])["mean"].mean()
-    stated = cells[cells["dataset"] == AVERAGE].set_index(["table", "model"])["mean"]
-    gap = (parts - stated).abs()
+    of_datasets = cells[cells["dataset"] != AVERAGE].groupby(["table", "model"])
+    of_averages = cells[cells["dataset"] == AVERAGE].set_index(["table", "model"])
+    gap = (of_datasets["mean"].mean() - of_averages["mean"]).abs()
     # Each printed dataset mean is off by up to 0.005, and so is their mean; the average rounds once more.
-    wrong = int((gap > 0.01 + 1e-9).sum())
+    wrong_means = int((gap > 0.01 + 1e-9).sum())
     yield ArithmeticCheck(
         id="averages",
         statement="every Average is the mean of its three datasets (Tables 2-17)",
-        stated=f"{len(stated)} averages",
-        recomputed=f"{len(stated) - wrong} agree; largest gap {gap.max():.4f}",
-        status="agrees" if wrong == 0 else "differs",
+        stated=f"{len(of_averages)} averages",
+        recomputed=f"{len(of_averages) - wrong_means} agree; largest gap {gap.max():.4f}",
+        status="agrees" if wrong_means == 0 else "differs",
         note="Up to the rounding of the printed digits (0.01).",
     )
-    halves = cells[cells["dataset"] != AVERAGE].groupby(["table", "model"])["ci95"]
-    widest = halves.sum() / 3
-    stated = cells[cells["dataset"] == AVERAGE].set_index(["table", "model"])["ci95"].loc[widest.index]
-    wrong = int((stated > widest + 0.01 + 1e-9).sum())
-    independent = halves.agg(lambda half: float(np.sqrt((half**2).sum()))) / 3
-    narrower = int((stated < independent - 0.01).sum())
+    widest = of_datasets["ci95"].sum() / 3
+    halves = of_averages["ci95"].loc[widest.index]
+    impossible = int((halves > widest + 0.01 + 1e-9).sum())
+    independent = of_datasets["ci95"].agg(lambda half: float(np.sqrt((half**2).sum()))) / 3
+    narrower = int((halves < independent - 0.01).sum())
     yield ArithmeticCheck(
         id="average-intervals",
         statement="the interval of every Average is one of per-seed averages (Tables 2-17)",
-        stated=f"{len(stated)} intervals",
-        recomputed=f"{len(stated) - wrong} possible; {narrower} narrower than for independent datasets",
-        status="agrees" if wrong == 0 else "differs",
+        stated=f"{len(halves)} intervals",
+        recomputed=f"{len(halves) - impossible} possible; {narrower} narrower than for independent datasets",
+        status="agrees" if impossible == 0 else "differs",
         note="The spread of a per-seed average over three datasets is at most the mean of their spreads; it is "
         "narrower than for independent datasets where errors cancel within seeds.",
     )
     groups = cells.groupby(["model", "task", "dataset"])
     repeated = groups["table"].count() > 1
     same = (groups["mean"].nunique() == 1) & (groups["ci95"].nunique() == 1)
-    wrong = int((repeated & ~same).sum())
+    unlike = int((repeated & ~same).sum())
     yield ArithmeticCheck(
         id="repeated-cells",
         statement="cells that appear in several tables are printed alike",
         stated=f"{int(repeated.sum())} repeated cells",
         recomputed=f"{int((repeated & same).sum())} agree",
-        status="agrees" if wrong == 0 else "differs",
+        status="agrees" if unlike == 0 else "differs",
         note="The 42K rows of Tables 10-17 repeat those of Tables 2-5.",
     )
 
@@ -254,14 +259,18 @@ def _references() -> Iterator[ArithmeticCheck]:
 
 def _shared_steps(names: list[str], done: set[str]) -> int:
     """Return the steps that `names` need when shared stages run once and those of `done` exist."""
-    reach: dict[tuple[str, str, int], int] = {}
-    existing = {_key(stage): stage.end for name in done for stage in MODELS[name].stages}
+    needed_end: dict[tuple[str, str, int], int] = {}
+    existing_end = {_identity(stage): stage.end for name in done for stage in MODELS[name].stages}
     for name in names:
         for stage in MODELS[name].stages:
-            key = _key(stage)
-            reach[key] = max(reach.get(key, stage.start), stage.end)
-    return sum(max(0, end - max(key[2], existing.get(key, key[2]))) for key, end in reach.items())
+            key = _identity(stage)
+            needed_end[key] = max(needed_end.get(key, stage.start), stage.end)
+    return sum(
+        max(0, end - existing_end.get((name, phase, start), start))
+        for (name, phase, start), end in needed_end.items()
+    )
 
 
-def _key(stage: Stage) -> tuple[str, str, int]:
+def _identity(stage: Stage) -> tuple[str, str, int]:
+    """Return what stages that share their steps have in common; they may end at different steps."""
     return stage.name, stage.phase, stage.start

@@ -46,7 +46,7 @@ def table_document(table: Table) -> TableDocument:
         pages={
             **({} if rows else {"latex": lambda: f"% {line}\n".replace("**", "")}),
             "html": lambda: _html(table, note),
-            "csv": lambda: (_records(table) if table.cells else pd.DataFrame(rows, columns=head)).to_csv(
+            "csv": lambda: (_data_frame(table) if table.cells else pd.DataFrame(rows, columns=head)).to_csv(
                 index=False
             ),
         },
@@ -54,6 +54,7 @@ def table_document(table: Table) -> TableDocument:
 
 
 def _html(table: Table, note: str) -> str:
+    """Return the table as an element; its entries are texts or cells, never both."""
     head = [html.escape(name) for name in (*table.stubs, *table.columns)]
     rows = [[html.escape(text) for text in texts] for texts in table.texts]
     rows += [["<br>".join(_spans(cell)) for cell in cells] for cells in table.cells]
@@ -104,11 +105,12 @@ def recomputed_text(cell: TableEntry, unusual_seeds: str = " n={}") -> str:
         return ""
     mean, low, high = cell.recomputed
     seeds = "" if cell.n_seeds == N_SEEDS else unusual_seeds.format(cell.n_seeds)
-    bounds = f" [{low:.2f}, {high:.2f}]" if low == low else ""
+    bounds = f" [{low:.2f}, {high:.2f}]" if low == low else ""  # nan: no interval
     return f"{mean:.2f}{bounds}{seeds}"
 
 
-def _records(table: Table) -> pd.DataFrame:
+def _data_frame(table: Table) -> pd.DataFrame:
+    """Return one row a model, published and recomputed numbers apart."""
     parts = ("published_mean", "published_ci95", "mean", "low", "high", "n_seeds")
     names = [f"{cell.dataset}_{part}" for cell in table.cells[0] for part in parts]
     rows = [
@@ -119,6 +121,7 @@ def _records(table: Table) -> pd.DataFrame:
 
 
 def _numbers(cell: TableEntry) -> list[str]:
+    """Return a cell's numbers as CSV has them, empty where there are none: two published, three recomputed, seeds."""
     published = [f"{value:.2f}" for value in cell.published or ()]
     recomputed = [f"{value:.6f}" if value == value else "" for value in cell.recomputed or ()]
     seeds = str(cell.n_seeds) if recomputed else ""
@@ -126,6 +129,7 @@ def _numbers(cell: TableEntry) -> list[str]:
 
 
 def _note(table: Table) -> str:
+    """Return what the caption says of a table's numbers; nothing of one that has texts alone."""
     if not table.cells:
         return ""
     if table.alone:

@@ -8,6 +8,7 @@ made otherwise.
 from __future__ import annotations
 
 from collections import Counter
+from collections.abc import Iterator, Mapping
 from dataclasses import dataclass
 from pathlib import Path
 
@@ -81,22 +82,22 @@ def audit_provenance(store: Path) -> Provenance:
     check_crate(root)
     datasets = known_datasets(stored_definitions(root))
     logs = root / "logs" / "cell"
-    # What each run says, by task, field and the table in which the runs would stand together.
-    said: dict[tuple[int, int, str], dict[str, str]] = {}
+    # By task, field and the table in which the runs would stand together: what each run says.
+    values: dict[tuple[int, int, str], dict[str, str]] = {}
     runs, recorded, failed = 0, 0, []
     for folder in progress(sorted(results.glob("*/*/*/*")), "reading run.json", unit="run"):
         dataset = datasets.get(folder.parent.name)
         if dataset is None or key_of(folder.name, "", dataset) is None:
             continue
         name, done = folder.relative_to(results).as_posix(), (folder / RESULTS).is_file()
-        record = read_run(folder)
+        record = read_run(folder)  # empty without one
         runs += done
         recorded += done and bool(record)
         if record and done:
             for rank, field in enumerate(_AUDITED):
                 table = dataset.name if field.of_dataset or dataset.is_own else dataset.task
                 key = (list(TASKS).index(dataset.task), rank, table)
-                said.setdefault(key, {})[name] = field.text(record)
+                values.setdefault(key, {})[name] = field.text(record)
         elif record.get("status") == "failed":
             log = logs / f"{name.split('/')[0]}__{dataset.trained_on}.log"
             lines = log.read_text("utf-8", errors="replace").splitlines() if log.is_file() else []
@@ -104,14 +105,19 @@ def audit_provenance(store: Path) -> Provenance:
             failed.append(Failed(run=name, reason=reason, log=tuple(lines[-5:])))
     if not runs and not failed:
         raise UserError(f"{results} has no runs")
-    mismatches = []
-    for (_, rank, table), values in sorted(said.items(), key=lambda item: item[0][:2]):
-        counts = dict(Counter(values.values()).most_common())
-        rare = [run for run, value in values.items() if value != next(iter(counts))]
+    mismatches = tuple(_mismatches(values))
+    return Provenance(runs=runs, recorded=recorded, mismatches=mismatches, failed=tuple(failed))
+
+
+def _mismatches(values: Mapping[tuple[int, int, str], Mapping[str, str]]) -> Iterator[Mismatch]:
+    """Yield the fields of which runs of one table have several values; `values`: by task, field and table of a run."""
+    for (_, rank, table), value_of in sorted(values.items(), key=lambda item: item[0][:2]):
+        counts = dict(Counter(value_of.values()).most_common())
+        usual = next(iter(counts))
+        rare = [run for run, value in value_of.items() if value != usual]
         if rare:
             name = _AUDITED[rank].name
-            mismatches.append(Mismatch(aspect=name, table=table, values=counts, examples=tuple(rare[:5])))
-    return Provenance(runs=runs, recorded=recorded, mismatches=tuple(mismatches), failed=tuple(failed))
+            yield Mismatch(aspect=name, table=table, values=counts, examples=tuple(rare[:5]))
 
 
 def provenance_lines(result: Provenance) -> list[str]:

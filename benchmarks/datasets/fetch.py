@@ -70,23 +70,24 @@ def fetch(dataset: Dataset | str, data: Path, *, replace_old: bool = False) -> M
         raise UserError(
             f"{name} has no known location on a hub; use `clm-or-mlm import {name} --train FILE ...`"
         )
-    before: list[_File] = []
+    recorded: list[_File] = []  # the files that the dataset on disk was made from, if it was fetched
     if (data / name / MANIFEST).is_file():
         with contextlib.suppress(UserError) if replace_old else contextlib.nullcontext():
             manifest = read_manifest(data, dataset)
-            before = manifest.source["files"] if manifest.source["kind"] == _KIND else []
-        found = _difference(pins, before)
+            recorded = manifest.source["files"] if manifest.source["kind"] == _KIND else []
+        difference = _difference(pins, recorded)
         if not replace_old:
-            if why := [*verify(data, dataset), *([f"{data / name} {found}"] if found else [])]:
-                raise UserError(f"{why[0]}; fetch it again with --replace")
+            if faults := [*verify(data, dataset), *([f"{data / name} {difference}"] if difference else [])]:
+                raise UserError(f"{faults[0]}; fetch it again with --replace")
             log.info("%s is already in %s", name, data)
             return manifest
-        before = [] if found else before
+        recorded = [] if difference else recorded
     data.mkdir(parents=True, exist_ok=True)
     downloads = data / DOWNLOADS / name
-    fetched, paths = [], dict[str, list[Path]]()
-    for file, path in _download(before or _resolve(pins), downloads):
-        fetched.append(_checked(file, path, pins))
+    fetched = []
+    paths: dict[str, list[Path]] = {}
+    for file, path in _download(recorded or _resolve(pins), downloads):
+        fetched.append(_check_download(file, path, pins))
         paths.setdefault(file["role"], []).append(path)
     source = {"kind": _KIND, "files": fetched}
     manifest = make(dataset, paths, data, source=source, replace=replace_old)
@@ -96,25 +97,27 @@ def fetch(dataset: Dataset | str, data: Path, *, replace_old: bool = False) -> M
     return manifest
 
 
-def _branch(pattern: str) -> tuple[str, str]:
+def _branch_and_glob(pattern: str) -> tuple[str, str]:
+    """Return the two parts of a pin's pattern, `BRANCH:GLOB` or `GLOB`."""
     branch, colon, glob = pattern.partition(":")
     return (branch, glob) if colon else (_MAIN, pattern)
 
 
-def _takes(pin: Pin, file: _File) -> bool:
+def _matches(pin: Pin, file: _File) -> bool:
     same = (pin.role, pin.repo) == (file["role"], file["repo"])
-    return same and any(fnmatch.fnmatchcase(file["path"], _branch(pattern)[1]) for pattern in pin.files)
+    globs = (_branch_and_glob(pattern)[1] for pattern in pin.files)
+    return same and any(fnmatch.fnmatchcase(file["path"], glob) for glob in globs)
 
 
 def _difference(pins: Sequence[Pin], files: Sequence[_File]) -> str:
     """Return in what files differ from what is pinned; empty where they do not, or where there are none."""
     for file in files:
-        pin = next((pin for pin in pins if _takes(pin, file)), None)
+        pin = next((pin for pin in pins if _matches(pin, file)), None)
         if pin is None:
             return f"has {file['role']} data from {file['path']} of {file['repo']}, which fetch does not use"
         if pin.commit not in (None, file["revision"]):
             return f"was made from {file['repo']} at {file['revision']}, but this package pins {pin.commit}"
-    lacking = [pin for pin in pins if files and not any(_takes(pin, file) for file in files)]
+    lacking = [pin for pin in pins if files and not any(_matches(pin, file) for file in files)]
     return f"has no {lacking[0].role} data from {lacking[0].repo}, which fetch uses" if lacking else ""
 
 
@@ -130,36 +133,36 @@ def _resolve(pins: Sequence[Pin]) -> list[_File]:
 
     @functools.cache
     def listing(repo: str, revision: str) -> tuple[str, dict[str, Any]]:
-        with _sentences(repo, revision):
+        with _hub_errors_as_sentences(repo, revision):
             info = api.dataset_info(repo, revision=revision, files_metadata=True, timeout=30)
         return str(info.sha), {file.rfilename: file for file in info.siblings or ()}
 
-    out = []
+    resolved = []
     for pin in pins:
-        commit, found = "", list[str]()
-        there: dict[str, Any] = {}
-        for branch, glob in map(_branch, pin.files):
+        commit, paths = "", list[str]()
+        repo_files: dict[str, Any] = {}
+        for branch, glob in map(_branch_and_glob, pin.files):  # the first that fits a file counts
             try:
-                commit, there = listing(pin.repo, pin.commit or branch)
+                commit, repo_files = listing(pin.repo, pin.commit or branch)
             except _NoRevisionError:
                 if pin.commit:
                     raise
                 continue
-            if found := sorted(fnmatch.filter(there, glob)):
+            if paths := sorted(fnmatch.filter(repo_files, glob)):
                 break
-        folders = sorted({str(PurePosixPath(path).parent) for path in found})
-        if not found:
+        folders = sorted({str(PurePosixPath(path).parent) for path in paths})
+        if not paths:
             raise UserError(f"{pin.repo} has no {pin.role} file matching {' or '.join(pin.files)}; {_REMEDY}")
         if len(folders) > 1:
             raise UserError(
                 f"{pin.repo} has {pin.role} files in several folders ({', '.join(folders)}), and it is not known which "
                 "the paper used; choose the files and use `clm-or-mlm import`"
             )
-        place = {"role": pin.role, "repo": pin.repo, "revision": commit}
-        for path in found:
-            size, lfs = there[path].size, there[path].lfs
-            out.append({**place, "path": path, "bytes": size, "sha256": lfs.sha256 if lfs else None})
-    return out
+        origin = {"role": pin.role, "repo": pin.repo, "revision": commit}
+        for path in paths:
+            size, lfs = repo_files[path].size, repo_files[path].lfs
+            resolved.append({**origin, "path": path, "bytes": size, "sha256": lfs.sha256 if lfs else None})
+    return resolved
 
 
 def _download(files: Sequence[_File], downloads: Path) -> Iterator[tuple[_File, Path]]:
@@ -171,41 +174,41 @@ def _download(files: Sequence[_File], downloads: Path) -> Iterator[tuple[_File, 
     from huggingface_hub import snapshot_download
 
     for repo, revision in dict.fromkeys((file["repo"], file["revision"]) for file in files):
-        own = [file for file in files if (file["repo"], file["revision"]) == (repo, revision)]
-        log.info("%s (%.1f MB)", repo, sum(file["bytes"] for file in own) / 1e6)
-        with _sentences(repo, revision):
+        of_repo = [file for file in files if (file["repo"], file["revision"]) == (repo, revision)]
+        log.info("%s (%.1f MB)", repo, sum(file["bytes"] for file in of_repo) / 1e6)
+        with _hub_errors_as_sentences(repo, revision):
             folder = snapshot_download(
                 repo,
                 repo_type="dataset",
                 revision=revision,
                 cache_dir=downloads,
-                allow_patterns=[file["path"] for file in own],
+                allow_patterns=[file["path"] for file in of_repo],
                 endpoint=_endpoint(),
                 max_workers=4,
             )
-        yield from ((file, inside(Path(folder), file["path"])) for file in own)
+        yield from ((file, inside(Path(folder), file["path"])) for file in of_repo)
 
 
-def _checked(file: _File, path: Path, pins: Sequence[Pin]) -> _File:
+def _check_download(file: _File, path: Path, pins: Sequence[Pin]) -> _File:
     """Return the entry of a downloaded file with its size and hash.
 
     Raises:
         UserError: it is not what the manifest, the hub or the pins say; it is removed.
     """
-    found = sha256_file(path)
+    actual = sha256_file(path)
     pinned = (pin.sha256.get(file["path"]) for pin in pins if pin.repo == file["repo"])
     for source, expected in (
         ("the hub or the manifest says", file["sha256"]),
         *(("the pinned hash is", known) for known in pinned),
     ):
-        if expected and found != expected:
+        if expected and actual != expected:
             for part in (path.resolve(), path):  # a link to what was downloaded
                 part.unlink(missing_ok=True)
             raise UserError(
-                f"{file['path']} of {file['repo']} has the SHA-256 {found[:12]}..., but {source} {expected[:12]}...; "
+                f"{file['path']} of {file['repo']} has the SHA-256 {actual[:12]}..., but {source} {expected[:12]}...; "
                 "the download was deleted; try again: if this recurs, the file on the hub has changed"
             )
-    return {**file, "sha256": found, "bytes": path.stat().st_size}
+    return {**file, "sha256": actual, "bytes": path.stat().st_size}
 
 
 def _endpoint() -> str | None:
@@ -213,7 +216,7 @@ def _endpoint() -> str | None:
 
 
 @contextlib.contextmanager
-def _sentences(repo: str, revision: str) -> Iterator[None]:
+def _hub_errors_as_sentences(repo: str, revision: str) -> Iterator[None]:
     """Turn the hub's exceptions into one sentence each."""
     from httpx2 import HTTPError
     from huggingface_hub import errors

@@ -83,8 +83,8 @@ def make(dataset: Dataset, files: Mapping[str, Sequence[Path]], data: Path, *, s
     Raises:
         UserError: a file is missing or bad, or another content is there already.
     """
-    own = {role: tuple(paths) for role, paths in files.items()}
-    content = READERS[dataset.files.reader or dataset.form](ReaderInputs(dataset=dataset, files=own))
+    inputs = ReaderInputs(dataset=dataset, files={role: tuple(paths) for role, paths in files.items()})
+    content = READERS[dataset.files.reader or dataset.form](inputs)
     notes = (*content.notes, *unused(dataset, content.tables), *overlaps(dataset, content.tables))
     return write(data, dataset, replace_fields(content, notes=notes), source=source, replace=replace)
 
@@ -94,8 +94,8 @@ def unused(dataset: Dataset, tables: Mapping[str, pa.Table]) -> Iterator[str]:
     if not dataset.is_own or (column := FORMS[dataset.form].label) is None:
         return
     ids = tables["train"][column]
-    there = set((pc.list_flatten(ids) if pa.types.is_list(ids.type) else ids).to_pylist())
-    if lacking := [name for number, name in enumerate(dataset.label_names) if number not in there]:
+    present = set((pc.list_flatten(ids) if pa.types.is_list(ids.type) else ids).to_pylist())
+    if lacking := [name for number, name in enumerate(dataset.label_names) if number not in present]:
         yield f"train has no example of {', '.join(lacking)}"
 
 
@@ -104,18 +104,18 @@ def overlaps(dataset: Dataset, tables: Mapping[str, pa.Table]) -> Iterator[str]:
 
     A score on such a test set says less.
     """
-    found: dict[str, list[str]] = {}
+    texts_in: dict[str, list[str]] = {}
     for split, row in _inputs(tables):
-        found.setdefault(split, []).append(" ".join(texts_of(dataset, row)))
+        texts_in.setdefault(split, []).append(" ".join(texts_of(dataset, row)))
     called = FORMS[dataset.form].called
-    for one, other in combinations([name for name in SPLIT_TABLES if name in found], 2):
-        known = set(found[one])
-        shared = [text for text in found[other] if text in known]
+    for first, second in combinations([name for name in SPLIT_TABLES if name in texts_in], 2):
+        texts_of_first = set(texts_in[first])
+        shared = [text for text in texts_in[second] if text in texts_of_first]
         if shared:
-            first = shared[0] if len(shared[0]) <= 60 else f"{shared[0][:60]}..."
+            example = shared[0] if len(shared[0]) <= 60 else f"{shared[0][:60]}..."
             yield (
-                f"{len(shared):,} of the {len(found[other]):,} {called} of {other} are in {one} as well, the first "
-                f"{first!r}"
+                f"{len(shared):,} of the {len(texts_in[second]):,} {called} of {second} are in {first} as well, the "
+                f"first {example!r}"
             )
 
 
@@ -134,11 +134,11 @@ def report(dataset: Dataset, manifest: Manifest, data: Path) -> str:
     """Return what was made, in a few lines."""
     counts = ", ".join(f"{count:,} {split}" for split, count in manifest.counts.items())
     official = dataset.counts
-    other = [
+    unlike = [
         f"{official[split]:,} {split}" for split in official if manifest.counts.get(split) != official[split]
     ]
-    text = [f"{data / dataset.name}: {counts}", f"  splits: {manifest.splits}"]
-    if other:
-        text.append(f"  not all of the official data, which has {', '.join(other)}")
-    text += [f"  note: {note}" for note in manifest.notes]
-    return "\n".join(text)
+    lines = [f"{data / dataset.name}: {counts}", f"  splits: {manifest.splits}"]
+    if unlike:
+        lines.append(f"  not all of the official data, which has {', '.join(unlike)}")
+    lines += [f"  note: {note}" for note in manifest.notes]
+    return "\n".join(lines)

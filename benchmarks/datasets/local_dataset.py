@@ -139,13 +139,14 @@ def write(
     """
     names, folder = table_names(dataset), data / dataset.name
     for name in names:
-        _check(dataset, name, content)
+        _check_table(dataset, name, content)
     manifest = None
     try:
+        # An error in the block, `_ThereError` too, drops the temporary folder, and what is there stays.
         with contextlib.suppress(_ThereError), atomic_folder(folder) as temporary:
             infos = {name: _write_table(temporary, name, content.tables[name]) for name in names}
-            rows = {name: infos[name].content for name in sorted(infos)}
-            whole = orjson.dumps({"labels": dataset.label_names, "tables": rows})
+            hashes = {name: infos[name].content for name in sorted(infos)}
+            whole = orjson.dumps({"labels": dataset.label_names, "tables": hashes})
             manifest = Manifest(
                 dataset=dataset.name,
                 task=dataset.task,
@@ -184,13 +185,13 @@ def read_manifest(data: Path, dataset: Dataset | str) -> Manifest:
     Raises:
         UserError: the name is unknown, the dataset is not there, or its manifest cannot be read.
     """
-    known = get_dataset(dataset)
-    path = find_manifest(data, known)
+    dataset = get_dataset(dataset)
+    path = find_manifest(data, dataset)
     manifest = Manifest.read(path)
-    if (manifest.dataset, tuple(manifest.tables)) != (known.name, table_names(known)):
+    if (manifest.dataset, tuple(manifest.tables)) != (dataset.name, table_names(dataset)):
         raise UserError(
-            f"{path} describes {manifest.dataset} with the tables {', '.join(manifest.tables)}, not {known.name} with "
-            f"{', '.join(table_names(known))}; fetch or import {known.name} again"
+            f"{path} describes {manifest.dataset} with the tables {', '.join(manifest.tables)}, not {dataset.name} "
+            f"with {', '.join(table_names(dataset))}; fetch or import {dataset.name} again"
         )
     return manifest
 
@@ -232,13 +233,15 @@ def verify(data: Path, dataset: Dataset | str) -> list[str]:
 
 def find_manifest(data: Path, dataset: Dataset) -> Path:
     """Return the manifest of a dataset in the folder `data`; `UserError` says how to get one that is not there."""
-    path, name = data / dataset.name / MANIFEST, dataset.name
+    name = dataset.name
+    path = data / name / MANIFEST
     if not path.is_file():
         where = f"{'--datasets FILE ' * dataset.is_own}--out {data}"
         fetch = f"`clm-or-mlm fetch {name} {where}` on a machine with network access"
         convert = f"`clm-or-mlm import {name} {'' if dataset.is_own else '--train FILE ... '}{where}`"
-        own = fetch if dataset.files.pins else convert
-        ways = own if dataset.is_own else f"{fetch}, or {convert}"
+        ways = f"{fetch}, or {convert}"
+        if dataset.is_own:
+            ways = fetch if dataset.files.pins else convert
         raise UserError(f"{name} is not in {data}; run {ways}{path_hint(data, f'{name}/{MANIFEST}')}")
     return path
 
@@ -249,23 +252,23 @@ def _files(manifest: Manifest) -> dict[str, str]:
 
 def _read_table(folder: Path, dataset: Dataset, name: str, remedy: str) -> pa.Table:
     path = folder / f"{name}.parquet"
-    found = pq.read_table(path)
-    columns = found.schema.remove_metadata()
+    rows = pq.read_table(path)
+    columns = rows.schema.remove_metadata()
     if columns != schema_of(dataset.form, name, columns.names.__contains__):
         raise UserError(f"{path} does not have the columns of the local format; {remedy}")
-    return found
+    return rows
 
 
 def _same(data: Path, dataset: Dataset, manifest: Manifest) -> bool:
     try:
         check_files(data / dataset.name, _files(manifest), "")
-        return _data(read_manifest(data, dataset)) == _data(manifest)
+        return _without_words(read_manifest(data, dataset)) == _without_words(manifest)
     except UserError:
         return False
 
 
-def _data(manifest: Manifest) -> str:
-    # The words about the data may differ between versions of the package.
+def _without_words(manifest: Manifest) -> str:
+    """Return a manifest without its words about the data, which may differ between versions of the package."""
     return dataclasses.replace(manifest, splits="", licence="", citation="", notes=()).to_json()
 
 
@@ -278,6 +281,7 @@ def _write_table(folder: Path, name: str, rows: pa.Table) -> TableInfo:
 
 
 def _rows_hash(rows: pa.Table) -> str:
+    """Return the SHA-256 of the rows themselves, which no version of the Parquet writer changes."""
     digest = hashlib.sha256(orjson.dumps(rows.schema.names) + b"\n")
     for batch in rows.to_batches(max_chunksize=1 << 12):
         for row in batch.to_pylist():
@@ -286,6 +290,7 @@ def _rows_hash(rows: pa.Table) -> str:
 
 
 def _counts(tables: Mapping[str, pa.Table]) -> dict[str, int]:
+    """Return by split the number of examples; of retrieval, of training pairs and of queries."""
     if "queries" not in tables:
         return {split: tables[split].num_rows for split in SPLIT_TABLES}
     splits = tables["queries"]["split"].to_pylist()
@@ -293,21 +298,23 @@ def _counts(tables: Mapping[str, pa.Table]) -> dict[str, int]:
     return ({"train": tables["pairs"].num_rows} if "pairs" in tables else {}) | counts
 
 
-def _check(dataset: Dataset, name: str, content: DatasetContent) -> None:
+def _check_table(dataset: Dataset, name: str, content: DatasetContent) -> None:
     """Refuse what would give a wrong score silently."""
     rows = content.tables[name]
     if not rows.num_rows:
         raise UserError(f"the table {name} of {dataset.name} would be empty")
     if name in (*SPLIT_TABLES, "corpus"):
-        ids = pc.value_counts(rows["id"])
-        twice = ids.filter(pc.greater(ids.field("counts"), 1))
+        counts = pc.value_counts(rows["id"])
+        twice = counts.filter(pc.greater(counts.field("counts"), 1))
         if len(twice):
             hint = "; set ids = 'none' to number the questions instead" if dataset.form == "QA" else ""
             raise UserError(f"the id {twice[0]['values'].as_py()!r} occurs twice in the table {name}{hint}")
     label = FORMS[dataset.form].label
     if label is not None:
-        ids = pc.list_flatten(rows[label]) if pa.types.is_list(rows[label].type) else rows[label]
-        wrong = ids.filter(pc.or_(pc.less(ids, 0), pc.greater_equal(ids, len(dataset.label_names))))
+        numbers = pc.list_flatten(rows[label]) if pa.types.is_list(rows[label].type) else rows[label]
+        wrong = numbers.filter(
+            pc.or_(pc.less(numbers, 0), pc.greater_equal(numbers, len(dataset.label_names)))
+        )
         if len(wrong):
             raise UserError(
                 f"the table {name} of {dataset.name} has the label number {wrong[0].as_py()}, but there are "

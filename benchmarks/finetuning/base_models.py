@@ -51,11 +51,17 @@ def load_base(folder: Path, *, trust_remote_code: bool) -> tuple[nn.Module, set[
 
 
 def _load_with_transformers(folder: Path, options: dict[str, Any]) -> tuple[nn.Module, set[str], str]:
+    """Return what `load_base` does, with the class of transformers that the config names."""
     config = AutoConfig.from_pretrained(folder, **options)
     kind: Any = AutoModel
-    whole = bool(getattr(config, "is_encoder_decoder", False))
-    if whole and type(config) in AutoModelForTextEncoding._model_mapping and not hasattr(config, "encoder"):
-        kind, whole = AutoModelForTextEncoding, False  # T5's kind: the encoder alone
+    has_decoder = bool(getattr(config, "is_encoder_decoder", False))
+    takes_encoder = has_decoder
+    if (
+        has_decoder
+        and type(config) in AutoModelForTextEncoding._model_mapping
+        and not hasattr(config, "encoder")
+    ):
+        kind, takes_encoder = AutoModelForTextEncoding, False  # T5's kind: the encoder alone
     if hasattr(config, "use_cache"):
         config.use_cache = False
     options = {**options, "config": config, "dtype": torch.float32, "use_safetensors": True}
@@ -68,8 +74,8 @@ def _load_with_transformers(folder: Path, options: dict[str, Any]) -> tuple[nn.M
                 raise
             log.warning("%s has no scaled-dot-product attention; using its slower eager attention", folder)
             base, info = kind.from_pretrained(folder, attn_implementation="eager", **options)
-    part = " of an encoder-decoder" if getattr(config, "is_encoder_decoder", False) else ""
-    return base.get_encoder() if whole else base, set(info["missing_keys"]), part
+    part = " of an encoder-decoder" if has_decoder else ""
+    return base.get_encoder() if takes_encoder else base, set(info["missing_keys"]), part
 
 
 class NoPooler(nn.Module):
@@ -90,8 +96,8 @@ class FirstToken(nn.Module):
 
     def forward(self, hidden: Tensor) -> Tensor:
         """Return (B, H) of hidden states (B, L, H)."""
-        found: Tensor = self.activation(self.layer(hidden[:, 0]))
-        return found
+        pooled: Tensor = self.activation(self.layer(hidden[:, 0]))
+        return pooled
 
 
 def load_tokenizer(folder: Path, *, from_config: bool = True) -> Any:
@@ -160,6 +166,7 @@ def _tokenizer_of_file(folder: Path, tokenizer: Any) -> Any:
 
 
 def _copy_special_tokens(tokenizer: Any, config: Mapping[str, Any]) -> None:
+    """Set the tokenizer's special tokens to those that the config names by number, else by text, if it has them."""
     vocabulary = tokenizer.get_vocab()
     for name in ("bos", "eos", "pad", "mask"):
         number, text = config.get(f"{name}_token_id"), config.get(f"{name}_token")

@@ -116,10 +116,15 @@ class RunDevice:
         padded = padded_batches(lengths, self.train_positions, self.kind.overhead)
         if not packed:
             return padded
-        fewer = packed_batches(lengths, self.train_positions)
-        positions, others = (sum(len(p) * int(lengths[p].max()) for p in parts) for parts in (padded, fewer))
-        saved = (len(padded) - len(fewer)) * self.kind.overhead + positions
-        return fewer if packed_cost(int(lengths.sum()), others) < saved else padded
+        without_padding = packed_batches(lengths, self.train_positions)
+        padded_positions, attended_positions = (
+            sum(len(rows) * int(lengths[rows].max()) for rows in passes)
+            for passes in (padded, without_padding)
+        )
+        padded_cost = padded_positions + (len(padded) - len(without_padding)) * self.kind.overhead
+        return (
+            without_padding if packed_cost(int(lengths.sum()), attended_positions) < padded_cost else padded
+        )
 
     def autocast(self) -> torch.autocast:
         """Return a context in which matrix products are computed in bfloat16 where the precision says so."""

@@ -107,16 +107,16 @@ class Encoder(nn.Module):
         """
         if self.alone and int(lengths.min()) < ids.shape[1]:
             return self._each_length(ids, lengths, kinds)
-        there = lengths.to(ids.device, non_blocking=True)
-        mask = torch.arange(ids.shape[1], device=ids.device) < there[:, None]
+        lengths_there = lengths.to(ids.device, non_blocking=True)
+        mask = torch.arange(ids.shape[1], device=ids.device) < lengths_there[:, None]
         if self.packs and self.training and packed_cost(int(lengths.sum()), mask.numel()) < mask.numel():
             return packed_pass(cast(EuroBertModel, self.base), ids, mask)
-        more = {} if kinds is None or not self.takes_kinds else {"token_type_ids": kinds}
+        type_ids = {} if kinds is None or not self.takes_kinds else {"token_type_ids": kinds}
         if isinstance(self.base, EuroBertModel):
-            seen = None if int(lengths.min()) == ids.shape[1] else mask[:, None, None, :]
-            states = self.base(input_ids=ids, attention_mask=seen)
+            attention_mask = None if int(lengths.min()) == ids.shape[1] else mask[:, None, None, :]
+            states = self.base(input_ids=ids, attention_mask=attention_mask)
         else:
-            states = self.base(input_ids=ids, attention_mask=mask.long(), **more)
+            states = self.base(input_ids=ids, attention_mask=mask.long(), **type_ids)
         hidden: Tensor | None = getattr(states, "last_hidden_state", None)
         if hidden is None:
             raise ValueError(f"{type(self.base).__name__} returns no hidden states for tokens")
@@ -126,11 +126,11 @@ class Encoder(nn.Module):
         """Return the hidden states of rows that are computed with those of their length, zeros behind their ends."""
         rows, states = [], []
         for length in sorted(set(lengths.tolist())):
-            where = (lengths == length).nonzero().flatten()
-            cut = None if kinds is None else kinds[where, :length]
-            found = self(ids[where, :length], lengths[where], cut)
-            rows.append(where)
-            states.append(nn.functional.pad(found, (0, 0, 0, ids.shape[1] - length)))
+            numbers = (lengths == length).nonzero().flatten()
+            kinds_there = None if kinds is None else kinds[numbers, :length]
+            hidden = self(ids[numbers, :length], lengths[numbers], kinds_there)
+            rows.append(numbers)
+            states.append(nn.functional.pad(hidden, (0, 0, 0, ids.shape[1] - length)))
         return torch.cat(states)[torch.cat(rows).argsort()]
 
 
@@ -146,14 +146,15 @@ def packed_pass(base: EuroBertModel, ids: Tensor, mask: Tensor) -> Tensor:
     """
     batch, width = mask.shape
     real = mask.flatten().nonzero().squeeze(1)
-    seen = None if len(real) == batch * width else mask[:, None, None, :]
+    row_mask = None if len(real) == batch * width else mask[:, None, None, :]
 
     def spread(packed: Tensor) -> Tensor:
+        """Return what belongs to real tokens (T, ...) in its rows (B, L, ...), zeros elsewhere."""
         rows = packed.new_zeros(batch * width, *packed.shape[1:]).index_copy(0, real, packed)
         return rows.view(batch, width, *packed.shape[1:])
 
     def attend(q: Tensor, k: Tensor, v: Tensor, layout: AttentionLayout) -> Tensor:
-        mixed = dense_attention(spread(q), spread(k), spread(v), is_causal=layout.is_causal, mask=seen)
+        mixed = dense_attention(spread(q), spread(k), spread(v), is_causal=layout.is_causal, mask=row_mask)
         return mixed.flatten(0, 1).index_select(0, real)
 
     layout = AttentionLayout(is_causal=False, backend=AttentionBackend(name="rows", attend=attend))
@@ -267,9 +268,9 @@ def _both_ways(base: nn.Module, model: str) -> Encoder:
     pooler: Any = getattr(base, "pooler", None)
     pooler = pooler if isinstance(pooler, nn.Module) else None
     # A pooler is not computed where its class can do without; ALBERT's cannot.
-    for pooled in [None, NoPooler(), pooler] if pooler is not None else [None]:
+    for stand_in in [None, NoPooler(), pooler] if pooler is not None else [None]:
         if pooler is not None:
-            base.pooler = pooled  # type: ignore[assignment]
+            base.pooler = stand_in  # type: ignore[assignment]
         trial = try_out(Encoder(base))
         if not trial.fault:
             break
@@ -287,6 +288,7 @@ def _both_ways(base: nn.Module, model: str) -> Encoder:
 
 
 def _reason(trial: Trial) -> str:
+    """Return why a model cannot be measured in both directions, as the end of a sentence that begins with its name."""
     if trial.fault:
         return f"cannot be measured, because a forward pass on a few tokens failed: {trial.fault}"
     why = "the first token's output does not depend on the last token"
@@ -300,7 +302,8 @@ def input_limits(base: nn.Module, tokenizer: Any, max_length: int = FINE_TUNING.
     """Return the longest inputs of a base model with this tokenizer; `max_length` limits those of fine-tuning."""
     positions = int(getattr(base.config, "max_position_embeddings", 0) or _POSITIONS)
     positions = positions if positions > 0 else _POSITIONS  # XLNet's -1: as many as there are
-    both = min(positions, int(min(getattr(tokenizer, "model_max_length", positions), 10**9)), _POSITIONS)
+    tokenizer_limit = int(min(getattr(tokenizer, "model_max_length", positions), 10**9))
+    both = min(positions, tokenizer_limit, _POSITIONS)
     usable = positions
     for name, module in base.named_modules():
         if name.rpartition(".")[2] == "position_embeddings" and isinstance(module, nn.Embedding):

@@ -154,9 +154,8 @@ class ClassHead(Head):
         model.to_empty(device="cpu")
         setattr(model, model.base_model_prefix, _States(encoder.pooler))
         self.model = model
-        self._given = (
-            () if encoder.fresh_pooler else tuple(encoder.pooler.modules() if encoder.pooler else ())
-        )
+        pooler = None if encoder.fresh_pooler else encoder.pooler
+        self._kept = () if pooler is None else tuple(pooler.modules())
 
     def forward(self, hidden: Tensor, lengths: Tensor) -> Tensor:
         """Return logits, (B, K) of sequences or (B, L, K) of tokens."""
@@ -170,7 +169,7 @@ class ClassHead(Head):
         with torch.random.fork_rng(devices=[]):
             torch.manual_seed(seed)
             self.model.apply(
-                lambda module: None if module in self._given else self.model._init_weights(module)
+                lambda module: None if module in self._kept else self.model._init_weights(module)
             )
 
 
@@ -191,9 +190,11 @@ def _class_head(
         head: whose head is wanted.
     """
     config: Any = encoder.base.config
-    whole = AutoModel._model_mapping.get(type(config), None)
-    own = whole is not None and isinstance(encoder.base, whole)
-    kind = auto._model_mapping.get(type(config), None) if own else None
+    base_class = AutoModel._model_mapping.get(type(config), None)
+    is_whole = base_class is not None and isinstance(
+        encoder.base, base_class
+    )  # no part of an encoder-decoder
+    kind = auto._model_mapping.get(type(config), None) if is_whole else None
     if kind is None or head == "ours" or encoder.is_decoder or config.model_type in OWN_TYPES:
         return None
     if kind not in encoder.heads:
@@ -211,28 +212,28 @@ def _fault(encoder: Encoder, kind: Any, labels: int, shape: tuple[int, ...]) -> 
         if encoder.pooler is not None:
             states = getattr(head.model, head.model.base_model_prefix)
             states.pooler = copy.deepcopy(encoder.pooler).to("cpu", torch.float32)
-        found = tuple(head(torch.zeros(2, 6, encoder.hidden_size), torch.tensor([6, 4])).shape)
+        actual = tuple(head(torch.zeros(2, 6, encoder.hidden_size), torch.tensor([6, 4])).shape)
     except Exception as error:  # whatever the code of a class may raise
         return f"needs more than hidden states ({type(error).__name__}: {first_line(error)})"
-    return "" if found == shape else f"produces logits of shape {found} for two rows of six tokens"
+    return "" if actual == shape else f"produces logits of shape {actual} for two rows of six tokens"
 
 
 def sequence_head(encoder: Encoder, labels: int, pooling: Pooling, head: HeadName) -> Head:
     """Return the head of a sequence for so many labels."""
-    own = _class_head(encoder, AutoModelForSequenceClassification, labels, (2, labels), head)
-    if own is None:
+    class_head = _class_head(encoder, AutoModelForSequenceClassification, labels, (2, labels), head)
+    if class_head is None:
         return SequenceHead(encoder.hidden_size, labels, pooling)
     if pooling is not MEAN:
         raise UserError(
-            f"--pooling {pooling.name} has no effect on the head of {type(own.model).__name__}, which pools in its own "
-            "way; add --head ours"
+            f"--pooling {pooling.name} has no effect on the head of {type(class_head.model).__name__}, which pools "
+            "in its own way; add --head ours"
         )
-    return own
+    return class_head
 
 
 def token_head(encoder: Encoder, labels: int, head: HeadName) -> Head:
     """Return the head of each token for so many labels."""
     if shift := int(getattr(encoder.base.config, PREDICTION_SHIFT, 0)):
         return TokenHead(encoder.hidden_size, labels, shift)
-    own = _class_head(encoder, AutoModelForTokenClassification, labels, (2, 6, labels), head)
-    return TokenHead(encoder.hidden_size, labels) if own is None else own
+    class_head = _class_head(encoder, AutoModelForTokenClassification, labels, (2, 6, labels), head)
+    return TokenHead(encoder.hidden_size, labels) if class_head is None else class_head

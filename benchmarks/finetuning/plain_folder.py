@@ -69,11 +69,10 @@ def write_model(
             old.unlink()
         with quiet():
             model.save_pretrained(folder)
-        apart = head is not None and not _has_head(kind)
-        if apart:
-            assert head is not None
+        head_of_class = head if _has_head(kind) else None
+        if head is not None and head_of_class is None:
             save_file(_on_cpu(head.state_dict()), folder / HEAD_FILE)
-        if _computes_the_same(kind, folder, encoder, None if apart else head, device):
+        if _computes_the_same(kind, folder, encoder, head_of_class, device):
             return str(kind.__name__)
     raise UserError(
         f"--keep best cannot keep this model ({encoder.description}): plain transformers does not compute the same "
@@ -122,9 +121,9 @@ def _as_eurobert(config: Any) -> Any | None:
     if config.model_type != "llama" or config.attention_bias or config.mlp_bias:
         return None
     left_out = ("model_type", "architectures", "transformers_version", FLAG, "is_causal")
-    given = {name: value for name, value in config.to_dict().items() if name not in left_out}
-    mask = given.pop("mask_token_id", None) or 0  # a field that must be there; a classifier masks nothing
-    return transformers.EuroBertConfig(**given, mask_token_id=mask, is_causal=False)
+    fields = {name: value for name, value in config.to_dict().items() if name not in left_out}
+    mask = fields.pop("mask_token_id", None) or 0  # a field that must be there; a classifier masks nothing
+    return transformers.EuroBertConfig(**fields, mask_token_id=mask, is_causal=False)
 
 
 def _has_head(kind: Any) -> bool:
@@ -134,29 +133,29 @@ def _has_head(kind: Any) -> bool:
 def _state(kind: Any, config: Any, encoder: Encoder, head: Head | None) -> dict[str, Tensor] | None:
     """Return the weights under a class's names; None where they are not all that it has."""
     prefix = f"{kind.base_model_prefix}." if _has_head(kind) else ""
-    found = {f"{prefix}{name}": tensor for name, tensor in encoder.base.state_dict().items()}
+    state = {f"{prefix}{name}": tensor for name, tensor in encoder.base.state_dict().items()}
     pooler: Any = encoder.pooler.layer if isinstance(encoder.pooler, FirstToken) else encoder.pooler
     if pooler is not None:
-        found |= {f"{prefix}pooler.{name}": tensor for name, tensor in pooler.state_dict().items()}
+        state |= {f"{prefix}pooler.{name}": tensor for name, tensor in pooler.state_dict().items()}
     with torch.device("meta"), torch.random.fork_rng(devices=[]):
         wanted = kind(config).state_dict()
     if prefix and head is not None:
-        own = [name for name in wanted if not name.startswith(prefix)]
-        given = head.state_dict()
+        names_in_head = [name for name in wanted if not name.startswith(prefix)]
+        head_state = head.state_dict()
         if isinstance(head, ClassHead):
-            found |= {name.removeprefix("model."): tensor for name, tensor in given.items()}
+            state |= {name.removeprefix("model."): tensor for name, tensor in head_state.items()}
         elif isinstance(head, SequenceHead):
-            names = {"classifier": "out", "dense": "dense"}
-            found |= {
-                f"{new}.{part}": given[f"{old}.{part}"]
-                for new, old in names.items()
+            our_layer = {"classifier": "out", "dense": "dense"}
+            state |= {
+                f"{layer}.{part}": head_state[f"{ours}.{part}"]
+                for layer, ours in our_layer.items()
                 for part in ("weight", "bias")
             }
-        elif len(own) == 2:  # a linear layer, whatever its name
-            found |= {name: given[f"out.{name.rpartition('.')[2]}"] for name in own}
-    if any(name not in found or found[name].shape != wanted[name].shape for name in wanted):
+        elif len(names_in_head) == 2:  # a linear layer, whatever its name
+            state |= {name: head_state[f"out.{name.rpartition('.')[2]}"] for name in names_in_head}
+    if any(name not in state or state[name].shape != wanted[name].shape for name in wanted):
         return None
-    return _on_cpu({name: found[name] for name in wanted})
+    return _on_cpu({name: state[name] for name in wanted})
 
 
 def _on_cpu(state: dict[str, Tensor]) -> dict[str, Tensor]:
@@ -177,24 +176,26 @@ def _computes_the_same(
     was_training = encoder.training
     full, short = torch.tensor([11, 11]), torch.tensor([6, 6])
     cases = [(ids, full), (ids[:, :6], short), *([] if encoder.alone else [(ids, torch.tensor([11, 6]))])]
-    close = 1e-3 if device.precision.name == "fp32" else 5e-2
+    tolerance = 1e-3 if device.precision.name == "fp32" else 5e-2
     try:
         for module in modules:
             module.eval()
-        for read, lengths in cases:
-            read, there = read.to(device.torch_device), lengths.to(device.torch_device)
-            mask = torch.arange(read.shape[1], device=read.device) < there[:, None]
+        for case_ids, lengths in cases:
+            read = case_ids.to(device.torch_device)
+            lengths_there = lengths.to(device.torch_device)
+            mask = torch.arange(read.shape[1], device=read.device) < lengths_there[:, None]
             with device.autocast():
                 hidden = encoder(read, lengths)
-                wanted = hidden if head is None else head(hidden, there)
-                out = plain(input_ids=read, attention_mask=mask.long())
-            found = out.last_hidden_state if head is None else out.logits
-            if found.shape != wanted.shape:
+                wanted = hidden if head is None else head(hidden, lengths_there)
+                outputs = plain(input_ids=read, attention_mask=mask.long())
+            actual = outputs.last_hidden_state if head is None else outputs.logits
+            if actual.shape != wanted.shape:
                 return False
-            both = (wanted.float(), found.float())
-            if wanted.dim() == 3:
-                both = (both[0][mask], both[1][mask])
-            if not float((both[0] - both[1]).abs().max()) <= close * float(both[0].abs().max() + 1e-6):
+            if wanted.dim() == 3:  # of tokens: what padding has does not matter
+                wanted, actual = wanted[mask], actual[mask]
+            wanted, actual = wanted.float(), actual.float()
+            # A comparison with nan is False, so that one is a difference.
+            if not float((wanted - actual).abs().max()) <= tolerance * float(wanted.abs().max() + 1e-6):
                 return False
     finally:
         for module in modules:
@@ -233,11 +234,11 @@ def write_tokenizer(
         model_input_names=tokenizer.model_input_names,
         **tokenizer.special_tokens_map,
     ).save_pretrained(folder)
-    again = AutoTokenizer.from_pretrained(folder)
+    written = AutoTokenizer.from_pretrained(folder)
     for text in texts:
         ended = (*text[:-1], text[-1] + end)
         wanted = tokenizer(*ended, add_special_tokens=False) if ends_texts else tokenizer(*text)
-        if again(*text)["input_ids"] != wanted["input_ids"]:
+        if written(*text)["input_ids"] != wanted["input_ids"]:
             raise UserError(
                 f"--keep best cannot keep this model: its tokenizer, written to a folder, reads {text[-1][:40]!r} "
                 "otherwise; leave out --keep"

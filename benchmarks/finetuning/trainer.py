@@ -188,7 +188,7 @@ def _backward(
     device: RunDevice,
     optimiser: torch.optim.Optimizer,
 ) -> tuple[Tensor, RunDevice]:
-    """Compute a step's gradient, in smaller and smaller forward passes while memory does not suffice."""
+    """Compute a step's gradient, in smaller passes while memory does not suffice; return the loss and what fitted."""
     while True:
         try:
             return objective.backward(model, groups, device), device
@@ -210,6 +210,7 @@ def _backward(
 
 
 def _check_finite(losses: list[Tensor]) -> None:
+    """Raise a `FineTuningError` that names the first step since the last check whose loss is not finite."""
     recent = torch.stack(losses[-_CHECK_EVERY:])
     bad = ~torch.isfinite(recent)
     if bool(bad.any()):

@@ -28,7 +28,7 @@ _NAME = re.compile(r"[a-z0-9][a-z0-9_]*")
 _COMMIT = re.compile(r"[0-9a-f]{40}")
 _AT_FETCH = "at fetch"
 """The revision of a hub's files that the first fetch finds out and writes to the lock."""
-_PLACE = re.compile(r"\{(\w*)\}")
+_PLACEHOLDER = re.compile(r"\{(\w*)\}")
 
 
 @dataclass(frozen=True, kw_only=True)
@@ -88,31 +88,31 @@ DATASET_KINDS: Registry[DatasetKind] = Registry(
 """A class of a text, of a pair; several labels; a number; tags of words; answers in a context; retrieval."""
 
 
-def read_definitions(given: Path) -> list[Dataset]:
+def read_definitions(path_or_name: Path) -> list[Dataset]:
     """Return the datasets of a file, of a ready one, or the one dataset of a ready one.
 
     Args:
-        given: a path, or a name such as `xnli`, `xnli-de` or `xnli_de`; a file in the working folder wins.
+        path_or_name: a path, or a name such as `xnli`, `xnli-de` or `xnli_de`; a file in the working folder wins.
 
     Raises:
         UserError: it is neither; or the file says something that is not understood, with the table's name.
     """
-    name = str(given)
-    if given.is_file() or given.suffix or given.name != name:
-        return _tables_of(given)
+    name = str(path_or_name)
+    if path_or_name.is_file() or path_or_name.suffix or path_or_name.name != name:
+        return _definitions_in(path_or_name)
     if name in READY:
-        return _tables_of(READY[name])
+        return _definitions_in(READY[name])
     wanted = name.replace("-", "_")
     for stem, path in READY.items():
         if wanted.startswith(stem.replace("-", "_")):
-            known = {definition.name: definition for definition in _tables_of(path)}
-            if wanted in known:
-                return [known[wanted]]
+            by_name = {definition.name: definition for definition in _definitions_in(path)}
+            if wanted in by_name:
+                return [by_name[wanted]]
             raise UserError(
-                f"{stem} has no dataset {name!r}; use one of {', '.join(known)}{nearest(wanted, known)}"
+                f"{stem} has no dataset {name!r}; use one of {', '.join(by_name)}{nearest(wanted, by_name)}"
             )
     raise UserError(
-        f"there is no file {given} and no ready-made definition of that name (there are {', '.join(READY)})"
+        f"there is no file {name} and no ready-made definition of that name (there are {', '.join(READY)})"
         f"{nearest(name, READY)}"
     )
 
@@ -121,16 +121,18 @@ def ready_text() -> str:
     """Return a line for each dataset that is ready: its file, kind, metric and repositories with their revisions."""
     lines = []
     for stem, path in READY.items():
-        for found in _tables_of(path):
-            places = dict.fromkeys(f"{pin.repo}@{(pin.commit or _AT_FETCH)[:12]}" for pin in found.files.pins)
+        for dataset in _definitions_in(path):
+            pins = dataset.files.pins
+            origins = dict.fromkeys(f"{pin.repo}@{(pin.commit or _AT_FETCH)[:12]}" for pin in pins)
             lines.append(
-                f"{stem:11} {found.name:22} {found.files.content['kind']:10} {found.headline:11} {found.title:26} "
-                f"{', '.join(places)}"
+                f"{stem:11} {dataset.name:22} {dataset.files.content['kind']:10} {dataset.headline:11} "
+                f"{dataset.title:26} {', '.join(origins)}"
             )
     return "\n".join(lines)
 
 
-def _tables_of(path: Path) -> list[Dataset]:
+def _definitions_in(path: Path) -> list[Dataset]:
+    """Return the datasets that a TOML file defines, one a table."""
     if path.suffix != ".toml":
         raise UserError(
             f"{path} is not a dataset definition: that must be a TOML file whose name ends in .toml"
@@ -188,53 +190,53 @@ def definition_of(name: str, table: Any, where: str, folder: Path) -> Dataset:
         raise UserError(
             f"{where} is not a table; put a header with the dataset's name, such as [reviews], above its keys"
         )
-    one = isinstance(table.get("hub"), dict)  # else a list, where the roles are in several repositories
-    given = read_settings(_Table, {**table, "hub": [table["hub"]]} if one else table, where)
+    is_one_hub = isinstance(table.get("hub"), dict)  # else a list: the roles are in several repositories
+    entry = read_settings(_Table, {**table, "hub": [table["hub"]]} if is_one_hub else table, where)
     try:
-        kind = DATASET_KINDS[given.kind]
+        kind = DATASET_KINDS[entry.kind]
     except UserError as error:
         raise UserError(f"{where}: {error}") from None
-    labels = tuple(str(label) for label in given.labels)
-    metric = given.metric or kind.metrics[0]
-    for sentence in _faults(name, given, kind, labels, metric):
+    labels = tuple(str(label) for label in entry.labels)
+    metric = entry.metric or kind.metrics[0]
+    for sentence in _faults(name, entry, kind, labels, metric):
         raise UserError(f"{where}: {sentence}")
-    columns = {kind.synonyms.get(name, name): (column,) for name, column in given.columns.items()}
-    named = {**kind.columns, **columns}
-    words = ", ".join(" or ".join(names) for names in named.values())
+    stated = {kind.synonyms.get(name, name): (column,) for name, column in entry.columns.items()}
+    columns = {**kind.columns, **stated}
+    in_words = ", ".join(" or ".join(names) for names in columns.values())
     return Dataset(
         name=name,
-        title=given.title or name,
+        title=entry.title or name,
         task=kind.task,
         form=kind.form,
         labels=OUTPUTS.get(kind.task, len(labels) or 1),
-        trained_on=given.trained_on or name,
-        epochs=given.epochs,
-        prompt=given.prompt,
+        trained_on=entry.trained_on or name,
+        epochs=entry.epochs,
+        prompt=entry.prompt,
         may_abstain=kind.name == "answers or none",
         headline=metric,
-        value_range=(given.range[0], given.range[1]) if given.range else None,
+        value_range=(entry.range[0], entry.range[1]) if entry.range else None,
         label_names=labels,
-        floor=given.floor,
+        floor=entry.floor,
         files=DatasetFiles(
-            columns=named,
-            header=given.header,
-            quotes=given.quotes,
-            ids=given.ids,
-            leave_out=tuple(str(value) for value in given.leave_out),
-            originals=" and ".join(kind.roles) + (f" with the columns {words}" if named else ""),
+            columns=columns,
+            header=entry.header,
+            quotes=entry.quotes,
+            ids=entry.ids,
+            leave_out=tuple(str(value) for value in entry.leave_out),
+            originals=" and ".join(kind.roles) + (f" with the columns {in_words}" if columns else ""),
             paths={
-                role: tuple(folder / path for path in _listed(paths)) for role, paths in given.files.items()
+                role: tuple(folder / path for path in _listed(paths)) for role, paths in entry.files.items()
             },
-            pins=tuple(_pins(given.hub, kind)),
-            licence=given.licence,
-            citation=given.citation,
+            pins=tuple(_pins(entry.hub, kind)),
+            licence=entry.licence,
+            citation=entry.citation,
             content=table,
             where=where,
         ),
     )
 
 
-def _faults(name: str, given: _Table, kind: DatasetKind, labels: Sequence[str], metric: str) -> Iterator[str]:
+def _faults(name: str, entry: _Table, kind: DatasetKind, labels: Sequence[str], metric: str) -> Iterator[str]:
     """Yield what a kind of dataset cannot be, a sentence each."""
     if not _NAME.fullmatch(name):
         yield "a dataset's name consists of lowercase letters, digits and underscores"
@@ -256,40 +258,41 @@ def _faults(name: str, given: _Table, kind: DatasetKind, labels: Sequence[str], 
         yield f"{metric!r} is not a metric of {kind.name!r}; use one of {known}{nearest(metric, kind.metrics)}"
     if metric == "f1" and kind.form == "SC" and len(labels) != 2:
         yield f"f1 is that of the second of two labels; with {len(labels)} labels use macro_f1"
-    if given.trained_on not in ("", name) and (kind.task != "IR" or given.trained_on != "msmarco"):
-        yield f"trained_on = {given.trained_on!r}; only retrieval can name another dataset, msmarco"
-    if kind.form != "SC-value" and given.range:
+    if entry.trained_on not in ("", name) and (kind.task != "IR" or entry.trained_on != "msmarco"):
+        yield f"trained_on = {entry.trained_on!r}; only retrieval can name another dataset, msmarco"
+    if kind.form != "SC-value" and entry.range:
         yield "only the kind 'value' has a `range`; leave the key out"
-    if kind.form == "SC-value" and not (len(given.range) == 2 and given.range[0] < given.range[1]):
+    if kind.form == "SC-value" and not (len(entry.range) == 2 and entry.range[0] < entry.range[1]):
         yield "`range` must give the smallest and the largest value, such as range = [0, 5]"
-    if given.prompt and kind.task != "SC":
+    if entry.prompt and kind.task != "SC":
         yield f"the kind {kind.name!r} takes no prompt; leave the key out"
-    places = [place for place in ("text", "second") if place in kind.columns]
-    if wrong := set(_PLACE.findall(given.prompt)) - set(places):
-        yield f"the prompt has the placeholder {{{min(wrong)}}}; it can have {{{'}, {'.join(places)}}}"
-    if given.prompt and "{text}" not in given.prompt:
+    placeholders = [name for name in ("text", "second") if name in kind.columns]
+    if wrong := set(_PLACEHOLDER.findall(entry.prompt)) - set(placeholders):
+        yield f"the prompt has the placeholder {{{min(wrong)}}}; it can have {{{'}, {'.join(placeholders)}}}"
+    if entry.prompt and "{text}" not in entry.prompt:
         yield "the prompt lacks the placeholder {text}"
-    if given.ids not in ("", "none") or (given.ids and kind.task != "QA"):
-        yield f"ids = {given.ids!r}; only answers have ids, and the only value is 'none', which ignores them"
-    if given.leave_out and kind.task != "SC":
+    if entry.ids not in ("", "none") or (entry.ids and kind.task != "QA"):
+        yield f"ids = {entry.ids!r}; only answers have ids, and the only value is 'none', which ignores them"
+    if entry.leave_out and kind.task != "SC":
         yield f"rows of the kind {kind.name!r} have no single label; remove `leave_out`"
-    if both := [value for value in map(str, given.leave_out) if value in labels]:
+    if both := [value for value in map(str, entry.leave_out) if value in labels]:
         yield f"`leave_out` has {both[0]}, which is one of the labels"
-    for name, other in kind.synonyms.items():
-        if {name, other} <= given.columns.keys():
-            yield f"columns: {name} is another word for {other}; give one of them"
-    if given.files and given.hub:
+    for synonym, column in kind.synonyms.items():
+        if {synonym, column} <= entry.columns.keys():
+            yield f"columns: {synonym} is another word for {column}; give one of them"
+    if entry.files and entry.hub:
         yield "give `files` or `hub`, not both"
-    parts: list[tuple[str, tuple[str, ...], Mapping[str, object]]] = [
-        ("columns", (*kind.columns, *kind.optional, *kind.synonyms), given.columns),
-        ("files", kind.roles, given.files),
-        *(("hub", ("repo", "revision", *kind.roles), hub) for hub in given.hub),
+    # Of each table inside the dataset's: its name, the keys that it can have, and those that it has.
+    inner: list[tuple[str, tuple[str, ...], Mapping[str, object]]] = [
+        ("columns", (*kind.columns, *kind.optional, *kind.synonyms), entry.columns),
+        ("files", kind.roles, entry.files),
+        *(("hub", ("repo", "revision", *kind.roles), hub) for hub in entry.hub),
     ]
-    for part, keys, said in parts:
-        if others := [key for key in said if key not in keys]:
+    for part, keys, content in inner:
+        if unknown := [key for key in content if key not in keys]:
             can = ", ".join(keys) or "none"
-            yield f"{part}: unknown key {others[0]!r}; it can have {can}{nearest(others[0], keys)}"
-    for hub in given.hub:
+            yield f"{part}: unknown key {unknown[0]!r}; it can have {can}{nearest(unknown[0], keys)}"
+    for hub in entry.hub:
         if not isinstance(repo := hub.get("repo"), str) or repo.count("/") != 1:
             yield "hub.repo must have the form OWNER/NAME"
         if hub.get("revision") != _AT_FETCH and not _COMMIT.fullmatch(str(hub.get("revision"))):

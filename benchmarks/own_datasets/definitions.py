@@ -32,13 +32,13 @@ def known_datasets(definitions: Iterable[Dataset]) -> Registry[Dataset]:
     known = Registry("dataset", DATASETS.values())
     for definition in definitions:
         name = definition.name
-        found = known.get(name)
-        if found is not None and found.is_own:
-            if found != definition:
+        earlier = known.get(name)
+        if earlier is not None and earlier.is_own:
+            if earlier != definition:
                 raise UserError(
-                    f"{definition.files.where}: {name} is not the same dataset as in {found.files.where}; rename one"
+                    f"{definition.files.where}: {name} is not the same dataset as in {earlier.files.where}; rename one"
                 )
-        elif found is not None or name in EXTRA_DATASETS or name in TASKS:
+        elif earlier is not None or name in EXTRA_DATASETS or name in TASKS:
             raise UserError(
                 f"{definition.files.where}: {name} is one of the paper's names; call your dataset something else"
             )
@@ -82,6 +82,6 @@ def store_definitions(store: Path, datasets: Iterable[Dataset]) -> None:
 
 def definitions_record(datasets: Iterable[Dataset]) -> dict[str, Any]:
     """Return the definitions of datasets of one's own by name, in JSON's types and one order; others have none."""
-    known = {dataset.name: dataset.files.content for dataset in datasets if dataset.is_own}
-    record: dict[str, Any] = json.loads(json.dumps(known, sort_keys=True))
+    contents = {dataset.name: dataset.files.content for dataset in datasets if dataset.is_own}
+    record: dict[str, Any] = json.loads(json.dumps(contents, sort_keys=True))
     return record

@@ -121,18 +121,17 @@ def dry_run(
     length = (
         max(limits.retrieval, limits.paper_retrieval) if dataset.dataset.labels is None else limits.labelled
     )
-    found = loaded.tokenizer(text or "a", add_special_tokens=False)["input_ids"] or [
-        loaded.tokenizer.pad_token_id
-    ]
-    ids = torch.from_numpy(np.resize(np.array(found, dtype=np.int64), (1, length)))
+    tokens = loaded.tokenizer(text or "a", add_special_tokens=False)["input_ids"]
+    tokens = tokens or [loaded.tokenizer.pad_token_id]
+    ids = torch.from_numpy(np.resize(np.array(tokens, dtype=np.int64), (1, length)))  # repeated
     model = new_model(dataset.dataset, loaded.encoder, pooling, head)
     was_training = model.training
-    before = {name: p.data for name, p in model.named_parameters()}
+    weights = {name: parameter.data for name, parameter in model.named_parameters()}
     try:
         for parameter in model.parameters():
             parameter.data = parameter.data.to(precision.weights)
         with torch.autocast("cpu", torch.bfloat16, enabled=precision.autocast):
-            out = model.eval()(ids, torch.tensor([length]))
+            outputs = model.eval()(ids, torch.tensor([length]))
     except Exception as error:  # whatever the code of a model of any class may raise
         raise UserError(
             f"{loaded.source} cannot read {length} tokens, the input limit for {dataset.name}: "
@@ -141,9 +140,9 @@ def dry_run(
         ) from None
     finally:
         for name, parameter in model.named_parameters():
-            parameter.data = before[name]
+            parameter.data = weights[name]
         model.train(was_training)
-    if not bool(torch.isfinite(out).all()):
+    if not bool(torch.isfinite(outputs).all()):
         raise UserError(
             f"the outputs of {loaded.source} for {length} tokens are not finite in {precision.name}; try --precision "
             "mixed or fp32"
@@ -152,28 +151,29 @@ def dry_run(
 
 
 def run_bytes(encoder: Encoder, precision: Precision, positions: int) -> tuple[int, int]:
-    """Return what a run keeps for the model, and for the activations of a forward pass of so many positions.
+    """Return the bytes that a run keeps for the model, and for the activations of a pass of so many positions.
 
     The model's are its weights, the copy that they are reset from, gradients, and AdamW's two moments. What a position
     keeps for the backward pass is counted in a small pass on the CPU.
     """
-    seen: dict[int, int] = {}
+    kept: dict[int, int] = {}  # bytes of each storage by its address
     weights = {parameter.untyped_storage().data_ptr() for parameter in encoder.parameters()}
 
     def keep(tensor: Tensor) -> Tensor:
         storage = tensor.untyped_storage()
         if storage.data_ptr() not in weights:
-            seen[storage.data_ptr()] = storage.nbytes()
+            kept[storage.data_ptr()] = storage.nbytes()
         return tensor
 
-    length, outputs = 64, []
+    length = 64
+    outputs = []  # they hold what is kept, or its addresses would be used again
     with (
         torch.autograd.graph.saved_tensors_hooks(keep, lambda tensor: tensor),
         torch.autocast("cpu", torch.bfloat16, enabled=precision.autocast),
     ):
         outputs.append(encoder(torch.zeros((1, length), dtype=torch.long), torch.tensor([length])))
     parameters = sum(parameter.numel() for parameter in encoder.parameters())
-    return 5 * parameters * precision.weights.itemsize, sum(seen.values()) // length * positions
+    return 5 * parameters * precision.weights.itemsize, sum(kept.values()) // length * positions
 
 
 def validate(request: RunRequest) -> Iterator[str]:
@@ -182,19 +182,21 @@ def validate(request: RunRequest) -> Iterator[str]:
     Raises:
         UserError: the first thing that a run would stumble over.
     """
-    left = sum(len(job.pending()) for job in compared_jobs(request))
+    runs_left = sum(len(job.pending()) for job in compared_jobs(request))
     loaded, precision, _ = preflight(request)
     positions = request.positions or choose_kind(request.device).positions
     parameters = sum(p.numel() for p in loaded.encoder.parameters())
-    model, moving = (f"{size / 2**30:.2f} GiB" for size in run_bytes(loaded.encoder, precision, positions))
+    model_size, activations_size = (
+        f"{size / 2**30:.2f} GiB" for size in run_bytes(loaded.encoder, precision, positions)
+    )
     yield (
         f"model {request.name}: {type(loaded.encoder.base).__name__}, {parameters / 1e6:,.1f}M parameters, "
         f"{loaded.encoder.description}, inputs up to {loaded.limits.labelled} tokens"
     )
     yield (
-        f"memory of each parallel run (--workers): {model} for weights, gradients and optimiser in {precision.name}, "
-        f"{moving} for the activations of {positions:,} token positions (--positions)"
+        f"memory of each parallel run (--workers): {model_size} for weights, gradients and optimiser in "
+        f"{precision.name}, {activations_size} for the activations of {positions:,} token positions (--positions)"
     )
     if request.keep == "best":
         yield f"kept: the weights of the best run of each dataset, in {request.store / 'encoders'}"
-    yield f"{left} runs to do; everything they need is available"
+    yield f"{runs_left} runs to do; everything they need is available"

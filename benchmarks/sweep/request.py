@@ -108,25 +108,25 @@ def dataset_names(words: Sequence[str], known: Mapping[str, Dataset] = DATASETS)
         elif word in known:
             names.append(word)
         else:
-            there = [*known, *TASKS]
+            choices = [*known, *TASKS]
             raise UserError(
-                f"unknown dataset {word!r}; use one of {', '.join(there)}, or define your own with "
-                f"--datasets FILE{nearest(word, there)}"
+                f"unknown dataset {word!r}; use one of {', '.join(choices)}, or define your own with "
+                f"--datasets FILE{nearest(word, choices)}"
             )
     return tuple(dict.fromkeys(names))
 
 
-def learning_rates(given: Sequence[float]) -> tuple[float, ...]:
+def learning_rates(rates: Sequence[float]) -> tuple[float, ...]:
     """Return learning rates, each once; the paper's six for none."""
-    for rate in given:
+    for rate in rates:
         if not (math.isfinite(rate) and 1e-9 <= rate < 1):
             raise UserError(f"{rate:g} is not a learning rate; it must be between 1e-9 and 1")
-    return tuple(dict.fromkeys(given)) or LEARNING_RATES
+    return tuple(dict.fromkeys(rates)) or LEARNING_RATES
 
 
-def seeds_of(given: Sequence[int]) -> tuple[int, ...]:
+def seeds_of(seeds: Sequence[int]) -> tuple[int, ...]:
     """Return seeds, each once; the paper's five for none."""
-    for seed in given:
+    for seed in seeds:
         if not 0 <= seed < 2**31:
             raise UserError(f"{seed} is not a seed; seeds are whole numbers from 0 to {2**31 - 1}")
-    return tuple(dict.fromkeys(given)) or SEEDS
+    return tuple(dict.fromkeys(seeds)) or SEEDS

@@ -80,34 +80,36 @@ def states_of(store: Path, model: str, dataset: Dataset) -> dict[RunKey, RunStat
 
 
 def _stamp(path: Path) -> tuple[int, ...] | None:
+    """Return what changes with a file; None where it is not there."""
     try:
-        found = path.stat()
+        stat = path.stat()
     except OSError:
         return None
-    return found.st_ino, found.st_size, found.st_mtime_ns, found.st_ctime_ns
+    return stat.st_ino, stat.st_size, stat.st_mtime_ns, stat.st_ctime_ns
 
 
 @functools.lru_cache(maxsize=100_000)
 def _look(folder: Path, *stamps: object) -> RunState:
-    there = os.path.lexists(folder / RESULTS)
+    """Return the state of the run in a folder; `stamps` are there for the cache alone."""
+    has_results = os.path.lexists(folder / RESULTS)
     try:
         record = read_run(folder)
     except NotItselfError as error:
-        return RunState(fault=error.reason if there else None)
-    said: dict[str, Any] = {
+        return RunState(fault=error.reason if has_results else None)
+    recorded: dict[str, Any] = {
         "description": record.get("description"),
         "source": str(record.get("model_source")),
     }
     reason = str(record.get("reason", "unknown")) if record.get("status") == "failed" else None
-    if not there:
-        return RunState(reason=reason, **said)
+    if not has_results:
+        return RunState(reason=reason, **recorded)
     files = dict(record.get(FILES, {}))
     try:
         validation, test = read_results(folder / RESULTS, files.pop(RESULTS, "") if record else None)
         check_files(folder, files, AGAIN)
     except (ResultsError, UserError, OSError) as error:
-        return RunState(fault=str(error), reason=reason, **said)
-    return RunState(scores=(validation.score, test.score), **said)
+        return RunState(fault=str(error), reason=reason, **recorded)
+    return RunState(scores=(validation.score, test.score), **recorded)
 
 
 def counted_scores_of(store: Path, key: RunKey, dataset: Dataset) -> tuple[float, float] | None:
@@ -159,10 +161,9 @@ def cell_status(
     """Return how far a cell is; `others`: of what `run` was asked for, and of other runs that are there, too."""
     keys = cell_keys(model, dataset, lrs, seeds)
     if others:
-        noted = _noted(store, model, dataset.name)
-        keys = [
-            key for pair in sorted(noted) for key in cell_keys(model, dataset, pair[:1], pair[1:])
-        ] or keys
+        asked = sorted(_asked_pairs(store, model, dataset.name))
+        asked_keys = [key for lr, seed in asked for key in cell_keys(model, dataset, [lr], [seed])]
+        keys = asked_keys or keys
         keys = list(dict.fromkeys([*keys, *found_keys(store, model, dataset)]))
     states = {key: state_of(store, key) for key in keys}
     failed = {key.folder.name: state.reason for key, state in states.items() if state.reason is not None}
@@ -180,19 +181,20 @@ def note_request(request: RunRequest) -> None:
     """Leave in the store which runs of each dataset a request asks for, in addition to what others asked for."""
     pairs = {(lr, seed) for lr in request.lrs for seed in request.seeds}
     for name in request.datasets:
-        noted = _noted(request.store, request.name, name)
-        if not pairs <= noted:
-            text = json.dumps(sorted(pairs | noted)) + "\n"
-            write_text(_note(request.store, request.name, name), text)
+        asked = _asked_pairs(request.store, request.name, name)
+        if not pairs <= asked:
+            text = json.dumps(sorted(pairs | asked)) + "\n"
+            write_text(_asked_path(request.store, request.name, name), text)
 
 
-def _note(store: Path, model: str, dataset: str) -> Path:
+def _asked_path(store: Path, model: str, dataset: str) -> Path:
     return store / "asked" / model / f"{dataset}.json"
 
 
-def _noted(store: Path, model: str, dataset: str) -> set[tuple[float, int]]:
+def _asked_pairs(store: Path, model: str, dataset: str) -> set[tuple[float, int]]:
+    """Return learning rate and seed of the runs of a cell that were asked for; none where the file is damaged."""
     try:
-        asked = strict_json(read_bounded(_note(store, model, dataset)))
+        asked = strict_json(read_bounded(_asked_path(store, model, dataset)))
         return {(float(lr), int(seed)) for lr, seed in asked}
     except (OSError, ValueError, TypeError, OverflowError, UserError):
         return set()
@@ -200,11 +202,14 @@ def _noted(store: Path, model: str, dataset: str) -> set[tuple[float, int]]:
 
 def touched(store: Path, models: Sequence[str], known: Mapping[str, Dataset]) -> tuple[str, ...]:
     """Return the datasets that `run` was asked for, or of which there are runs, of these models or of all."""
-    there = models_of(store, models)
+    in_store = models_of(store, models)
     return tuple(
         name
         for name, dataset in known.items()
-        if any(_note(store, model, name).is_file() or found_keys(store, model, dataset) for model in there)
+        if any(
+            _asked_path(store, model, name).is_file() or found_keys(store, model, dataset)
+            for model in in_store
+        )
     )
 
 

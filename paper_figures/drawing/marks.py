@@ -13,6 +13,7 @@ from collections.abc import Mapping, Sequence
 import numpy as np
 import pandas as pd
 from matplotlib.axes import Axes
+from matplotlib.markers import CARETDOWN, CARETUP
 from matplotlib.ticker import MaxNLocator, NullLocator
 
 from analysis.records import records
@@ -60,7 +61,7 @@ def draw_lines(
     due = {float(x) for xs in expected.values() for x in xs}
     present = {float(x) for x in rows["x"]}
     _pad_x(ax, sorted({*ticks, *present, *due}), log_x)
-    shown = _apart(ax, list(ticks) or sorted(present | due), present, log_x)
+    shown = _ticks_apart(ax, list(ticks) or sorted(present | due), present, log_x)
     ax.set_xticks(shown, [f"{x:g}" for x in shown])
     ax.xaxis.set_minor_locator(NullLocator())
     y_axis(ax, bounds or score_bounds(rows))
@@ -164,16 +165,16 @@ def draw_spread(ax: Axes, rows: pd.DataFrame, points: pd.DataFrame, look: Mappin
         row = rows[rows["series"] == name]
         single = points[points["x"] == name]
         fan = column + 0.1 + 0.26 * (np.arange(len(single)) + 0.5) / max(len(single), 1)
-        for x, (at, value) in zip(fan, single["mean"].items(), strict=True):
+        for x, (number, value) in zip(fan, single["mean"].items(), strict=True):
             ax.plot([x], [value], linestyle="none", marker=style.marker, markersize=2.8, color=style.color,
-                    markeredgewidth=0, label=f"{name} single", zorder=2, gid=point_id(at))  # fmt: skip
-        for at, mean, low, high in zip(row.index, row["mean"], row["low"], row["high"], strict=True):
+                    markeredgewidth=0, label=f"{name} single", zorder=2, gid=point_id(number))  # fmt: skip
+        for number, mean, low, high in zip(row.index, row["mean"], row["low"], row["high"], strict=True):
             x = column - 0.18
             ax.vlines([x], [low], [high], color=style.color, linewidth=1.6, zorder=3, label=f"_sd {name}")
             ax.plot([x, x], [low, high], linestyle="none", marker="_", markersize=8, markeredgewidth=1.4,
                     color=style.color, zorder=3, label="_ends")  # fmt: skip
             ax.plot([x], [mean], marker=style.marker, markersize=5, markeredgecolor=WHITE, color=style.color,
-                    markeredgewidth=0.6, label=name, zorder=3.1, gid=point_id(at))  # fmt: skip
+                    markeredgewidth=0.6, label=name, zorder=3.1, gid=point_id(number))  # fmt: skip
             if math.isfinite(high):
                 ax.annotate(f"sd {high:.2f}", (column, 1), xycoords=("data", "axes fraction"), xytext=(0, -1),
                             textcoords="offset points", ha="center", va="top", color=INK)  # fmt: skip
@@ -204,11 +205,11 @@ def write_names(ax: Axes, rows: pd.DataFrame, look: Mapping[str, Look]) -> None:
         look: the series' looks.
     """
     ends = dict(records(rows, "series", "mean"))
-    tall = 72 * float(ax.bbox.height) / ax.figure.dpi
+    tall = 72 * float(ax.bbox.height) / ax.figure.dpi  # in points of the page, as all heights here
     scale = ax.transData + ax.transAxes.inverted()
     wanted = sorted((float(scale.transform((1.0, value))[1]) * tall, name) for name, value in ends.items())
-    for (height, name), (asked, _) in zip(_names_apart(wanted, tall), wanted, strict=True):
-        ax.annotate(name, (1, asked / tall), xycoords="axes fraction", xytext=(6, height - asked),
+    for (height, name), (line_end, _) in zip(_names_apart(wanted, tall), wanted, strict=True):
+        ax.annotate(name, (1, line_end / tall), xycoords="axes fraction", xytext=(6, height - line_end),
                     textcoords="offset points", va="center", ha="left", fontweight="bold", color=look[name].ink,
                     annotation_clip=False)  # fmt: skip
 
@@ -284,38 +285,44 @@ def _draw_series(
     order = np.argsort(line_x, kind="stable")
     ax.plot(line_x[order], line_y[order], label=name, color=style.color, linestyle=style.dash, linewidth=linewidth,
             zorder=2.1 + 0.01 * rank)  # fmt: skip
-    if (known := (part["low"] <= part["high"]).to_numpy()).any():
-        ax.vlines(xs[known], part["low"][known], part["high"][known], color=style.color, linewidth=bar,
+    if (has_interval := (part["low"] <= part["high"]).to_numpy()).any():
+        low, high = part["low"][has_interval], part["high"][has_interval]
+        ax.vlines(xs[has_interval], low, high, color=style.color, linewidth=bar,
                   zorder=2.3 + 0.01 * rank, label="_interval")  # fmt: skip
     bottom, top = ax.get_ylim()
-    clear = part.get(CLEAR, part["mean"].isna())
-    ends = zip(xs, part.index, part["mean"], part["low"], part["high"], clear, strict=True)
-    for x, at, mean, low, high, filled in ends:
-        for end, beyond, arrow in ((bottom, low < bottom, 7), (top, high > top, 6)):
-            if beyond:
+    clear = part.get(CLEAR, part["mean"].isna())  # without the column nothing is filled
+    points = zip(xs, part.index, part["mean"], part["low"], part["high"], clear, strict=True)
+    for x, number, mean, low, high, filled in points:
+        for end, is_beyond, arrow in ((bottom, low < bottom, CARETDOWN), (top, high > top, CARETUP)):
+            if is_beyond:
                 ax.plot([x], [end], linestyle="none", marker=arrow, markersize=3.4, markeredgewidth=0.0,
                         color=style.color, zorder=2.3 + 0.01 * rank, label="_end", clip_on=False)  # fmt: skip
         ax.plot([x], [mean], linestyle="none", marker=style.marker, markersize=3.9, markeredgewidth=1.0,
                 markerfacecolor=style.color if filled is True else WHITE, markeredgecolor=style.color,
                 zorder=2.5 + 0.01 * rank, label=f"_{name}", clip_on=False,
-                gid=point_id(at) if with_ids else None)  # fmt: skip
+                gid=point_id(number) if with_ids else None)  # fmt: skip
 
 
-def _apart(ax: Axes, places: Sequence[float], first: set[float], log_x: bool) -> list[float]:
+def _ticks_apart(ax: Axes, ticks: Sequence[float], first: set[float], log_x: bool) -> list[float]:
     """Return the ticks whose labels do not touch; those of `first` go before others."""
     scale = math.log if log_x else float
     low, high = (scale(end) for end in ax.get_xlim())
-    wide = float(ax.bbox.width) / ax.figure.dpi / (high - low)
+    inches_of_unit = float(ax.bbox.width) / ax.figure.dpi / (high - low)
+
+    def touch(x: float, other: float) -> bool:
+        distance = abs(inches_of_unit * scale(x) - inches_of_unit * scale(other))
+        return distance <= inches(f"{x:g}") / 2 + 0.03 + inches(f"{other:g}") / 2
+
     shown: list[float] = []
-    for x in sorted(places, key=lambda x: (x not in first, x)):
-        room = inches(f"{x:g}") / 2 + 0.03
-        if all(abs(wide * scale(x) - wide * scale(o)) > room + inches(f"{o:g}") / 2 for o in shown):
+    for x in sorted(ticks, key=lambda x: (x not in first, x)):
+        if not any(touch(x, other) for other in shown):
             shown.append(x)
     return sorted(shown)
 
 
-def _pad_x(ax: Axes, places: Sequence[float], log_x: bool) -> None:
-    low, high = min(places), max(places)
+def _pad_x(ax: Axes, xs: Sequence[float], log_x: bool) -> None:
+    """Set the limits of the x axis, with room on both sides of all `xs`."""
+    low, high = min(xs), max(xs)
     if log_x:
         ratio = max(high / low, 1.1) ** 0.07
         ax.set_xlim(low / ratio, high * ratio)

@@ -59,8 +59,8 @@ class _Overview(FigureSpec):
 
     def collect(self, inputs: FigureInputs) -> pd.DataFrame:
         shares = collect(self, position_by_share, inputs)
-        both = collect(self, before_and_after, inputs, others=True)
-        cpt = continued_only(both, STARTS, inputs.source.study_models)
+        starts = collect(self, before_and_after, inputs, others=True)
+        cpt = continued_only(starts, STARTS, inputs.source.study_models)
         parts = [
             rows[rows["panel"] == "SC"].assign(panel=panel)
             for panel, rows in ((_SHARE, shares), (_CPT, cpt))
@@ -79,8 +79,8 @@ class _Overview(FigureSpec):
             "CLM start minus MLM start": ((_CPT, "CLM start", "CPT"), (_CPT, "MLM start", "CPT")),
         }
         return "; ".join(
-            f"{name}: {means[one] - means[two]:+.2f} points"
-            for name, (one, two) in pairs.items() if one in means and two in means
+            f"{name}: {means[first] - means[second]:+.2f} points"
+            for name, (first, second) in pairs.items() if first in means and second in means
         ).replace("-", "\u2212")  # fmt: skip
 
     def draw(self, data: pd.DataFrame, heading: str, caption: str) -> Figure:
@@ -94,9 +94,9 @@ class _Overview(FigureSpec):
         bounds, expected = score_bounds(data), expected_points(self.models, position_by_share)
         draw_lines(axes[_SHARE], shares, line, expected=expected, bounds=bounds)
         draw_groups(axes[_CPT], cpt, look, groups=GROUPS, bounds=bounds)
-        for panel, rows, its in ((_SHARE, shares, line), (_CPT, cpt, look)):
-            if len(rows) and len(its) > 1:
-                write_names(axes[panel], rows, its)
+        for panel, rows, looks in ((_SHARE, shares, line), (_CPT, cpt, look)):
+            if len(rows) and len(looks) > 1:
+                write_names(axes[panel], rows, looks)
         return drawing
 
     def describe(self, data: pd.DataFrame) -> str:

@@ -7,7 +7,7 @@ from __future__ import annotations
 
 import math
 import re
-from collections.abc import Callable, Iterable, Mapping, Sequence
+from collections.abc import Callable, Hashable, Iterable, Mapping, Sequence
 from dataclasses import dataclass, field
 from typing import Any, NamedTuple
 
@@ -113,16 +113,15 @@ class TaskFigure(FigureSpec):
         """Return its panels; series are named where they end in the first, or in a legend where it lacks one."""
         sizes, first = data.attrs.get("sizes", {}), next(iter(TASKS))
         data = data.assign(series=data["series"].replace(sizes))
-        look = looks_of(data["series"], {sizes.get(name, name): one for name, one in self.looks.items()})
+        look = looks_of(data["series"], {sizes.get(name, name): its for name, its in self.looks.items()})
         named = len(self.looks) != 1
         is_narrow = max((inches(name, bold=True) for name in look), default=0.0) < _LONGEST
         direct = named and is_narrow and names_fit(data, first)
+        has_other_sizes = bool(sizes and self.groups and self.x_label)
         drawing, axes = make_page(
             heading=heading,
             panels=task_panels(),
-            x_label=f"{self.x_label} (million parameters)"
-            if sizes and self.groups and self.x_label
-            else self.x_label,
+            x_label=f"{self.x_label} (million parameters)" if has_other_sizes else self.x_label,
             caption=caption,
             look=look if named else {},
             legend=named and not direct,
@@ -137,36 +136,37 @@ class TaskFigure(FigureSpec):
         """Draw one task on axes, with a legend."""
         if panel not in TASKS:
             super().draw_panel(data, panel, ax)
-        [found] = [one for one in task_panels() if one.name == panel]
+        [entry] = [one for one in task_panels() if one.name == panel]
         look = looks_of(data["series"], self.looks)
         self._draw_panels({panel: ax}, data, look, data.attrs.get("sizes", {}))
-        ax.set(title=found.title, xlabel=self.x_label, ylabel=found.unit)
+        ax.set(title=entry.title, xlabel=self.x_label, ylabel=entry.unit)
         if len(self.looks) != 1:
             ax.legend(handles=line_handles(look))
 
     def _draw_panels(
-        self, axes: Mapping[str, Axes], data: pd.DataFrame, look: Mapping[str, Look], names: Mapping[str, str]
+        self, axes: Mapping[str, Axes], data: pd.DataFrame, look: Mapping[str, Look], sizes: Mapping[str, str]
     ) -> None:
+        """Draw the tasks that have axes; `sizes`: what a small study's sizes are called, by the paper's."""
         parts = {task: data[data["panel"] == task] for task in TASKS if task in axes}
         for task, rows in parts.items():
             if len(rows) and rows["mean"].max() < _FLOOR:
                 axes[task].set_title("at the floor", fontsize=SMALLEST, color=GREY, loc="right", pad=-8)
         if self.groups is not None:
             groups = self.groups(dict.fromkeys(data["x"]))
-            names = {size: own.removesuffix("M") for size, own in names.items()}
+            names = {size: own.removesuffix("M") for size, own in sizes.items()}
             for task, rows in parts.items():
                 draw_groups(axes[task], rows, look, groups=groups, names=names)
             return
-        expected = {names.get(name, name): xs for name, xs in self.x_axis["expected"].items()}
+        expected = {sizes.get(name, name): xs for name, xs in self.x_axis["expected"].items()}
         ticks = self.ticks({float(x) for x in data["x"]} | {x for xs in expected.values() for x in xs})
         for task, rows in parts.items():
-            under = axes.get(task + DIFFERENCES)
+            below = axes.get(task + DIFFERENCES)
             # With a second row, its differences are what is counted.
-            shown = rows if under is None else rows.drop(columns=CLEAR, errors="ignore")
+            shown = rows if below is None else rows.drop(columns=CLEAR, errors="ignore")
             draw_lines(axes[task], shown, look, expected=expected, ticks=ticks, log_x=self.log_x)
-            if under is not None and self.base is not None:
+            if below is not None and self.base is not None:
                 axes[task].tick_params(labelbottom=False)
-                draw_differences(under, rows, look, base=self.base, expected=expected, ticks=ticks)
+                draw_differences(below, rows, look, base=self.base, expected=expected, ticks=ticks)
 
     def describe(self, data: pd.DataFrame) -> str:
         """Return what is seen."""
@@ -196,11 +196,14 @@ def collect(
         Columns `COLUMNS`, ordered by panel, series and x as drawn.
     """
     averages = inputs.averages
-    held = list(averages["model"].unique())
-    once = [name for name in held if arm_of(name)[1] == 0 or arm_of(name)[0] not in held]
+    scored = list(averages["model"].unique())
+    # Of the pretrainings of an arm the first stands for all.
+    once = [name for name in scored if arm_of(name)[1] == 0 or arm_of(name)[0] not in scored]
     names = [*figure.models, *(name for name in once if others or name not in MODELS)]
-    placed = {name: _placed(name, position, inputs.source.study_models, foreign) for name in names}
-    positions = {name: there for name, there in placed.items() if there is not None}
+    all_positions = {
+        name: _position_of(name, position, inputs.source.study_models, foreign) for name in names
+    }
+    positions = {name: its for name, its in all_positions.items() if its is not None}
     own = sorted(
         (name for name in positions if name not in figure.models),
         key=lambda name: (positions[name].series, _x_rank(positions[name].x)),
@@ -227,19 +230,19 @@ def _with_gaps(data: pd.DataFrame, base: float, inputs: FigureInputs) -> pd.Data
              if x == base}  # fmt: skip
     gaps = []
     for panel, series, model in records(data, "panel", "series", "model"):
-        than = bases.get((panel, series))
-        if than is None or than == model:
+        base_model = bases.get((panel, series))
+        if base_model is None or base_model == model:
             gaps.append((math.nan,) * 3)
             continue
-        found = inputs.evidence.result(difference(f"{model} - {than}", model, than, panel))
-        gaps.append((found.effect, found.low, found.high))
+        result = inputs.evidence.result(difference(f"{model} - {base_model}", model, base_model, panel))
+        gaps.append((result.effect, result.low, result.high))
     return data.assign(**dict(zip(GAPS, zip(*gaps, strict=True), strict=True)))
 
 
-def _clearly(pairs: Sequence[tuple[str, str, str]], inputs: FigureInputs) -> list[bool]:
-    """Return whether on a task a model is clearly above another, after Holm's adjustment over all pairs."""
-    asked = (difference(f"{model} - {than}", model, than, task) for task, model, than in pairs)
-    return [bool(p <= ALPHA) for p in holm([inputs.evidence.result(one).p_for for one in asked])]
+def _clearly_above(pairs: Sequence[tuple[str, str, str]], inputs: FigureInputs) -> list[bool]:
+    """Return of (task, first, second) whether the first model is clearly above, after Holm's adjustment over all."""
+    contrasts = (difference(f"{first} - {second}", first, second, task) for task, first, second in pairs)
+    return [bool(p <= ALPHA) for p in holm([inputs.evidence.result(one).p_for for one in contrasts])]
 
 
 def _with_clear(
@@ -247,15 +250,15 @@ def _with_clear(
     counts: Callable[[str, float | str], tuple[str, float | str] | None],
     inputs: FigureInputs,
 ) -> pd.DataFrame:
-    """Return `data` with the column `CLEAR`."""
+    """Return `data` with the column `CLEAR`: whether a point is clearly above the one that `counts` names, or None."""
     drawn = list(records(data, "panel", "series", "x", "model"))
-    at = {(panel, series, x): model for panel, series, x, model in drawn}
+    model_at = {(panel, series, x): model for panel, series, x, model in drawn}
     pairs = {
-        row: (panel, model, than)
+        row: (panel, model, rival)
         for row, (panel, series, x, model) in zip(data.index, drawn, strict=True)
-        if (other := counts(series, x)) and (than := at.get((panel, *other)))
+        if (other := counts(series, x)) and (rival := model_at.get((panel, *other)))
     }
-    clear = dict(zip(pairs, _clearly([*pairs.values()], inputs), strict=True))
+    clear = dict(zip(pairs, _clearly_above([*pairs.values()], inputs), strict=True))
     return data.assign(**{CLEAR: pd.Series([clear.get(row) for row in data.index], dtype=object)})
 
 
@@ -292,9 +295,9 @@ def expected_points(models: Iterable[str], position: PositionRule) -> dict[str, 
     """Return for each series of a figure the x of all the points that `models` give it."""
     points: dict[str, list[float]] = {}
     for name in models:
-        there = _placed(name, position, {})
-        if there is not None and not isinstance(there.x, str):
-            points.setdefault(there.series, []).append(there.x)
+        point = _position_of(name, position, {})
+        if point is not None and not isinstance(point.x, str):
+            points.setdefault(point.series, []).append(point.x)
     return {series: sorted(xs) for series, xs in points.items()}
 
 
@@ -316,8 +319,8 @@ def describe_points(data: pd.DataFrame, x_text: str, *, panel: str = "") -> str:
     for name, rows in data.groupby("panel", sort=False):
         title = panel or f"{TASKS[str(name)].title} ({TASKS[str(name)].metric}, %)"
         parts = []
-        for x, here in rows.groupby("x", sort=not isinstance(rows["x"].iloc[0], str)):
-            scores = list(records(here, "series", "mean"))
+        for x, at_x in rows.groupby("x", sort=not isinstance(rows["x"].iloc[0], str)):
+            scores = list(records(at_x, "series", "mean"))
             text = ", ".join(f"{series} {mean:.2f}" for series, mean in scores)
             if len(scores) == 2:
                 text += f" (difference {scores[0][1] - scores[1][1]:+.2f})"
@@ -347,8 +350,8 @@ def last_differences(data: pd.DataFrame, _: FigureInputs, *, pair: tuple[str, st
     for task, rows in data.groupby("panel", sort=False):
         wide = rows.pivot_table(index="x", columns="series", values="mean", sort=False)
         if set(pair) <= set(wide) and len(both := wide[list(pair)].dropna()):
-            by = both[pair[0]].iloc[-1] - both[pair[1]].iloc[-1]
-            parts.append(f"{task} {by:+.2f}".replace("-", "\u2212"))
+            gap = both[pair[0]].iloc[-1] - both[pair[1]].iloc[-1]
+            parts.append(f"{task} {gap:+.2f}".replace("-", "\u2212"))
     return f"{when}, {pair[0]} minus {pair[1]} (points): {', '.join(parts)}" if parts else ""
 
 
@@ -356,22 +359,23 @@ def best_points(data: pd.DataFrame, inputs: FigureInputs, *, x_text: str) -> str
     """Return the x of each series' highest score and of those not clearly below it, by task; `x_text`: what an x is."""
     names = list(dict.fromkeys(data["series"]))
     lines = [rows.sort_values("x") for _, rows in data.groupby(["panel", "series"], sort=False)]
-    pairs = {
-        row: (task, best, model)
-        for rows in lines
-        for best in rows.sort_values("mean")["model"].iloc[-1:]
-        for row, task, model in zip(rows.index, rows["panel"], rows["model"], strict=True)
-        if model != best
-    }
-    worse = {row for row, clear in zip(pairs, _clearly([*pairs.values()], inputs), strict=True) if clear}
-    parts: dict[str, list[str]] = {}
+    pairs: dict[Hashable, tuple[str, str, str]] = {}
     for rows in lines:
-        best = [f"{x:g}" for row, x in rows["x"].items() if row not in worse]
-        every = len(best) == len(rows) > 1
-        parts.setdefault(rows["panel"].iloc[0], []).append("any" if every else "/".join(best))
+        best = rows.sort_values("mean")["model"].iloc[-1]
+        for row, task, model in zip(rows.index, rows["panel"], rows["model"], strict=True):
+            if model != best:
+                pairs[row] = (task, best, model)
+    worse = {
+        row for row, clear in zip(pairs, _clearly_above([*pairs.values()], inputs), strict=True) if clear
+    }
+    texts: dict[str, list[str]] = {}
+    for rows in lines:
+        xs = [f"{x:g}" for row, x in rows["x"].items() if row not in worse]
+        every = len(xs) == len(rows) > 1
+        texts.setdefault(rows["panel"].iloc[0], []).append("any" if every else "/".join(xs))
     listed = "; ".join(
-        f"{task} {', '.join(dict.fromkeys(best) if set(best) == {'any'} else best)}"
-        for task, best in parts.items()
+        f"{task} {', '.join(dict.fromkeys(of_series) if set(of_series) == {'any'} else of_series)}"
+        for task, of_series in texts.items()
     )
     return f"{x_text} ({', '.join(names)}): {listed}"
 
@@ -385,9 +389,10 @@ def above_mlm_alone(data: pd.DataFrame, _: FigureInputs) -> str:
     return f"Clearly above MLM alone (filled; Holm): {', '.join(parts)} comparisons" if parts else ""
 
 
-def _placed(
+def _position_of(
     name: str, position: PositionRule, study: Mapping[str, Model], foreign: str = ""
 ) -> AxisPosition | None:
+    """Return where a model is drawn: by the rule, or at `foreign`, if that is given, where its name says nothing."""
     model = find_model(name, study)
     if model is None:
         return AxisPosition(series=name, x=foreign) if foreign else None
@@ -395,6 +400,7 @@ def _placed(
 
 
 def _x_rank(x: float | str) -> float:
+    """Return by what an x is sorted: a number by itself, a group by its size, `Base` first."""
     if not isinstance(x, str):
         return float(x)
     return -1.0 if x == "Base" else size_rank(x)

@@ -50,7 +50,8 @@ class _Coverage(FigureSpec):
         )
 
     def draw(self, data: pd.DataFrame, heading: str, caption: str) -> Figure:
-        shapes, kinds = list(dict.fromkeys(data["shape"])), list(dict.fromkeys(data["interval"]))
+        shapes = list(dict.fromkeys(data["shape"]))
+        intervals = list(dict.fromkeys(data["interval"]))
         tall = _ROW * len(shapes)
         sheet = Sheet(caption, body=_HEAD + tall, below=0.48)
         lowest = 100 * float(data["coverage"].min()) - 3
@@ -66,20 +67,21 @@ class _Coverage(FigureSpec):
             ax.axvline(95, color=INK, linewidth=0.9)
             ax.hlines([row + 0.5 for row in range(len(shapes))], *ax.get_xlim(), color=LIGHT, linewidth=0.6)
             ax.set_yticks(range(len(shapes)), [_SHAPES[name] if column == 0 else "" for name in shapes])
-            for place, (kind, marker) in enumerate(zip(kinds, cycle(_MARKS))):
-                color = _COLORS.get(kind, "#8f8f8f")
-                part = data[(data["n_seeds"] == seeds) & (data["interval"] == kind)]
-                heights = part["shape"].map(shapes.index) + (place + 0.5) / len(kinds) * 0.84 - 0.42
+            for rank, (interval, marker) in enumerate(zip(intervals, cycle(_MARKS))):
+                color = _COLORS.get(interval, "#8f8f8f")
+                part = data[(data["n_seeds"] == seeds) & (data["interval"] == interval)]
+                # In a row of the panel, which is 1 high, the intervals' marks stand below each other.
+                heights = part["shape"].map(shapes.index) + (rank + 0.5) / len(intervals) * 0.84 - 0.42
                 ax.scatter(
                     100 * part["coverage"], heights, marker=marker, s=20, color=color, linewidths=0.4,
-                    edgecolors=WHITE, label=kind, zorder=3,
+                    edgecolors=WHITE, label=interval, zorder=3,
                 )  # fmt: skip
             above = sheet.foot + tall + 0.08
             sheet.text(left, above, f"{seeds} seeds", fontsize=TITLE_SIZE, fontweight="bold")
             sheet.text(left + _PANEL / 2, sheet.foot - 0.32, "Coverage (%)", ha="center")
             if column == 0:
                 sheet.figure.legend(
-                    *ax.get_legend_handles_labels(), loc="upper left", ncols=len(kinds), columnspacing=0.9,
+                    *ax.get_legend_handles_labels(), loc="upper left", ncols=len(intervals), columnspacing=0.9,
                     bbox_to_anchor=(0.06 / WIDTH, 1 - 0.32 / sheet.height), handletextpad=0.1, handlelength=1.2,
                     borderpad=0,
                 )  # fmt: skip

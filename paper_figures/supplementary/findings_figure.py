@@ -96,19 +96,20 @@ class _Claims(FigureSpec):
         body = _HEAD + sum(_TITLE + _ROW * len(rows) + _TICKS * (unit != _UNKNOWN) for unit, rows in blocks)
         sheet = Sheet(caption, body=body, below=0.14)
         lines = {
-            at: (
+            number: (
                 row["id"],
                 row["finding"],
                 row["verdict"],
                 _mean(data, row["id"]),
                 format_p(row["p_holm"]),
             )
-            for at, row in decisive.iterrows()
+            for number, row in decisive.iterrows()
         }
         bold = (True, False, True, False, False)
+        # Widths of the columns of text, in inches; the axis, left of the verdict, takes what they leave.
         ids, names, words, numbers, ps = (
-            max(inches(text, bold=of) for text in column)
-            for column, of in zip(zip(_HEADS, *lines.values(), strict=True), bold, strict=True)
+            max(inches(text, bold=is_bold) for text in column)
+            for column, is_bold in zip(zip(_HEADS, *lines.values(), strict=True), bold, strict=True)
         )
         axis = WIDTH - 2 * _EDGE - ids - names - words - numbers - ps - 6 * _PAD
         left = _EDGE + ids + names + 2 * _PAD
@@ -123,11 +124,11 @@ class _Claims(FigureSpec):
             low = top - _ROW * len(rows)
             if unit != _UNKNOWN:
                 _draw_block(sheet.axes(left, low, axis, top - low), rows, shown, axis)
-            for place, (at, outcome) in enumerate(rows["outcome"].items()):
+            for place, (number, outcome) in enumerate(rows["outcome"].items()):
                 y = top - _ROW * (place + 0.5)
                 inks = (INK, INK, VERDICT[outcome], INK, GREY)
-                for x, text, ink, of in zip(columns, lines[at], inks, bold, strict=True):
-                    sheet.text(x, y, text, va="center", color=ink, fontweight="bold" if of else "normal")
+                for x, text, ink, is_bold in zip(columns, lines[number], inks, bold, strict=True):
+                    sheet.text(x, y, text, va="center", color=ink, fontweight="bold" if is_bold else "normal")
                 # The mark of the verdict, before its word: rows without a number have it too.
                 sheet.figure.add_artist(
                     Line2D([(left + axis + 1.3 * _PAD) / WIDTH], [y / sheet.height], linestyle="none",
@@ -151,8 +152,8 @@ class _Claims(FigureSpec):
 
 def _counts(record: Mapping[Hashable, Any]) -> str:
     """Return how many parts hold where the verdict does not say it."""
-    said = record["outcome"] == IN_PART.name or not record["holds"]
-    return "" if said else f", holds in at least {record['holds']}"
+    is_said = record["outcome"] == IN_PART.name or not record["holds"]
+    return "" if is_said else f", holds in at least {record['holds']}"
 
 
 def details(inputs: FigureInputs) -> str:
@@ -172,15 +173,15 @@ def signed(data: pd.DataFrame) -> pd.DataFrame:
         for column, other in (("effect", "effect"), ("low", "high"), ("high", "low")):
             values = data.loc[rows, other]
             result.loc[rows, column] = 1 / values if unit_is_ratio else -values
-        ends = data.loc[rows, "region_high"]
-        result.loc[rows, "region_low"] = 1 / ends if unit_is_ratio else -ends
+        claimed_below = data.loc[rows, "region_high"]
+        result.loc[rows, "region_low"] = 1 / claimed_below if unit_is_ratio else -claimed_below
     result.loc[turned, "region_high"] = math.inf
     return result
 
 
-def _main(data: pd.DataFrame, at: Hashable) -> pd.Series:
-    """Return what stands for a finding: the mean of its comparisons, or where it has none the most adverse one."""
-    decisive = data[data.index == at]
+def _main(data: pd.DataFrame, adverse: Hashable) -> pd.Series:
+    """Return what stands for a finding: the mean of its comparisons, or where it has none the row `adverse`."""
+    decisive = data[data.index == adverse]
     mean = data[data["id"].isin(decisive["id"]) & (data["role"] == "typical")]
     mean = mean[mean["effect"].notna() & mean["unit"].isin(decisive["unit"])]
     [main] = (decisive if mean.empty else mean).iterrows()
@@ -210,19 +211,19 @@ def _draw_block(ax: Axes, rows: pd.DataFrame, data: pd.DataFrame, wide: float) -
     bend(ax, float(ends.min()), float(ends.max()), wide, ratios=ratios)
     low, high = ax.get_xlim()
     ax.grid(visible=False)
-    for row, (decisive, found) in enumerate(rows.iterrows()):
-        ax.fill_betweenx([row - 0.42, row + 0.42], max(found["region_low"], low), min(found["region_high"], high),
-                         color=LIGHT, linewidth=0)  # fmt: skip
+    for row, (decisive, adverse) in enumerate(rows.iterrows()):
+        claimed = max(adverse["region_low"], low), min(adverse["region_high"], high)
+        ax.fill_betweenx([row - 0.42, row + 0.42], *claimed, color=LIGHT, linewidth=0)
         # The mean of the comparisons or, where there is none, the most adverse one.
-        main, color = _main(data, decisive), VERDICT[found["outcome"]]
-        same = data[(data["id"] == found["id"]) & (data["role"] != "typical") & data["effect"].notna()]
-        ax.plot([same["effect"].min(), same["effect"].max()], [row + 0.26] * 2, color=GREY, linewidth=0.6)
-        for other, effect in same.drop(index=main.name, errors="ignore")["effect"].items():
+        main, color = _main(data, decisive), VERDICT[adverse["outcome"]]
+        single = data[(data["id"] == adverse["id"]) & (data["role"] != "typical") & data["effect"].notna()]
+        ax.plot([single["effect"].min(), single["effect"].max()], [row + 0.26] * 2, color=GREY, linewidth=0.6)
+        for other, effect in single.drop(index=main.name, errors="ignore")["effect"].items():
             ax.plot([effect], [row + 0.26], marker="o", markersize=3 if other == decisive else 1.6, markeredgewidth=0,
                     color=color if other == decisive else GREY, linestyle="none", gid=point_id(other))  # fmt: skip
         ax.plot([main["low"], main["high"]], [row - 0.1] * 2, color=color, linewidth=1.4)
-        ax.plot([main["effect"]], [row - 0.1], marker=MARKERS[found["outcome"]], markersize=5, color=color,
-                markerfacecolor=_face(found["outcome"]), linestyle="none", zorder=3,
+        ax.plot([main["effect"]], [row - 0.1], marker=MARKERS[adverse["outcome"]], markersize=5, color=color,
+                markerfacecolor=_face(adverse["outcome"]), linestyle="none", zorder=3,
                 gid=point_id(main.name))  # fmt: skip
     ax.axvline(1.0 if ratios else 0.0, color=INK, linewidth=0.8, zorder=1)
 

@@ -66,12 +66,12 @@ def forest_data(inputs: FigureInputs, finding: Finding) -> pd.DataFrame:
     if data.empty:
         raise UserError(f"{inputs.source.label} lacks the scores that {finding.id} needs: {finding.short}")
     data = data.rename(columns={"outcome": "says"}).reset_index(drop=True)
-    marks = known_of(of_finding(assessment.frame, finding.id)).set_index("label")["mark"]
-    marks = data["contrast"].map(marks[~marks.index.duplicated()])
-    least = data[["p_for", "p_against"]].min(axis=1).groupby(data["contrast"], sort=False).min()
+    mark_of = known_of(of_finding(assessment.frame, finding.id)).set_index("label")["mark"]
+    marks = data["contrast"].map(mark_of[~mark_of.index.duplicated()])
+    least_p = data[["p_for", "p_against"]].min(axis=1).groupby(data["contrast"], sort=False).min()
     return data.assign(
         counted=marks.where(data["dataset"] == AVERAGE, ""),
-        drawn=data["contrast"].isin(least.sort_values(kind="stable").index[:_MOST]),
+        drawn=data["contrast"].isin(least_p.sort_values(kind="stable").index[:_MOST]),
         sentences=" ".join(dataset_sentences(assessment, finding.id)),
     )[_COLUMNS]
 
@@ -102,10 +102,10 @@ def _pair(contrast: Contrast) -> str:
 def _across_tasks(assessment: Assessment, finding: str) -> pd.DataFrame:
     """Return each contrast across tasks, on every pair of their datasets and on the tasks' averages."""
     known = known_of(of_finding(assessment.frame_by_dataset, finding))
-    known = known.loc[[isinstance(asked, Contrast) for asked in known["comparison"]]]
+    known = known.loc[[isinstance(comparison, Contrast) for comparison in known["comparison"]]]
     if known.empty:
         return known
-    words = known["label"].str.partition(" [")
+    words = known["label"].str.partition(" [")  # a label ends in its datasets, in brackets
     known = known.assign(contrast=words[0], dataset=words[2].str.rstrip("]"))
     averages = known_of(of_finding(assessment.frame, finding))
     averages = averages.assign(contrast=averages["label"], dataset=AVERAGE)
@@ -127,11 +127,13 @@ class _Contrast:
     @classmethod
     def of(cls, rows: pd.DataFrame) -> _Contrast:
         """Return the contrast of these rows of the data."""
-        label, claimed, task = str(rows["contrast"].iloc[0]), str(rows["claimed"].iloc[0]), ""
+        label, claimed = str(rows["contrast"].iloc[0]), str(rows["claimed"].iloc[0])
+        task = ""
         if gap := re.search(r"gap on \w+ - gap on (\w+)", label):
             task = gap[1]
-        elif found := re.search(rf"(?:,? on|,) ({'|'.join(TASKS)})\b", label):
-            task, label = found[1], label.replace(found[0], "", 1)
+        elif on_task := re.search(rf"(?:,? on|,) ({'|'.join(TASKS)})\b", label):
+            task = on_task[1]
+            label = label.replace(on_task[0], "", 1)  # the column's title says it
         first, *rest = label.split(", ")
         words = [f"-({first})" if claimed == "< 0" else first, *rest]
         words += [] if claimed in ("> 0", "< 0") else [f"claimed {claimed}"]
@@ -151,13 +153,14 @@ def _draw_contrast(ax: Axes, row: float, rows: pd.DataFrame) -> None:
     first, last = ax.get_xlim()
     ends = max(rows["region_low"].iloc[0], first), min(rows["region_high"].iloc[0], last)
     ax.fill_betweenx([row - 0.5, row + len(rows) - 0.5], *ends, color=LIGHT, linewidth=0)
-    drawn = records(rows.assign(at=rows.index), "at", "dataset", "effect", "low", "high", "says", "counted")
-    for place, (at, dataset, effect, low, high, says, counted) in enumerate(drawn):
+    numbered = rows.assign(number=rows.index)
+    drawn = records(numbered, "number", "dataset", "effect", "low", "high", "says", "counted")
+    for place, (number, dataset, effect, low, high, says, counted) in enumerate(drawn):
         color, (marker, size) = VERDICT[says], _MARKS[dataset == AVERAGE]
         ax.plot([low, high], [row + place] * 2, color=color, linewidth=1.2)
         ax.plot([effect], [row + place], marker=marker, markersize=size, markeredgecolor=color,
                 markerfacecolor=color if counted in _COUNTS else WHITE, linestyle="none", zorder=3,
-                gid=point_id(at))  # fmt: skip
+                gid=point_id(number))  # fmt: skip
 
 
 @dataclass(frozen=True, kw_only=True)
@@ -180,24 +183,26 @@ class _Forest(FigureSpec):
         drawn = signed(data[data["drawn"]])  # right supports
         contrasts = [_Contrast.of(rows) for _, rows in drawn.groupby("contrast", sort=False)]
         columns = _columns(contrasts)
+        # What all contrasts say stands once above the columns, the rest above each: a row more (titled, 0 or 1).
         common = set.intersection(*(set(one.words) for one in contrasts))
         titled = any(not common.issuperset(one.words) for one in contrasts)
         tall = _ROW * max(sum(len(one.rows) + titled + _APART for one in stack) for _, stack in columns)
         shown = pd.concat([one.rows for one in contrasts])
         ends = shown[["effect", "low", "high"]].to_numpy(dtype=float)
-        names = max(inches(title_of(name), bold=name == AVERAGE) for name in shown["dataset"]) + _PAD
-        each = (WIDTH - 2 * _EDGE - _GAP * (len(columns) - 1)) / len(columns)
+        names_width = max(inches(title_of(name), bold=name == AVERAGE) for name in shown["dataset"]) + _PAD
+        column_width = (WIDTH - 2 * _EDGE - _GAP * (len(columns) - 1)) / len(columns)
         sheet = Sheet(caption, body=_HEAD + tall, below=_TICKS + 0.1)
-        top, axis = sheet.foot + tall, each - names - 0.07
+        top = sheet.foot + tall
+        axis_width = column_width - names_width - 0.07
         shared = ", ".join(word for word in contrasts[0].words if word in common)
         sheet.text(_EDGE, top + 0.3, f"{shared or 'Differences'} ({data['unit'].iloc[0]})", color=GREY)
         for column, (task, stack) in enumerate(columns):
-            left, row = _EDGE + column * (each + _GAP), 0.0
+            left, row = _EDGE + column * (column_width + _GAP), 0.0
             above = TASKS[task].title if task else "All tasks"
             sheet.text(left, top + 0.09, above, fontsize=TITLE_SIZE, fontweight="bold")
-            ax = sheet.axes(left + names, sheet.foot, axis, tall)
+            ax = sheet.axes(left + names_width, sheet.foot, axis_width, tall)
             ax.set_ylim(tall / _ROW - 0.5, -0.5)
-            bend(ax, float(np.nanmin(ends)), float(np.nanmax(ends)), axis)
+            bend(ax, float(np.nanmin(ends)), float(np.nanmax(ends)), axis_width)
             ax.grid(axis="x", color=LIGHT)
             ax.axvline(0, color=INK, linewidth=0.8)
             for one in stack:

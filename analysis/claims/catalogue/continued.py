@@ -8,17 +8,19 @@ from analysis.evidence.contrasts import Contrast
 
 
 def _cpt(start: str, total: str) -> str:
+    """Return the 610M model that went on with MLM from a finished `start` to `total` steps in all."""
     return f"610m-{start}-dec{FULL}-mlm40-{total}"
 
 
 def _starts(total: str, task: str, *, closed: bool = False) -> Contrast:
-    """CLM start minus MLM start after CPT up to step `total`."""
+    """Return CLM start minus MLM start after CPT to `total` steps: above 0, or with `closed` comparable."""
     label = f"CLM start - MLM start on {task}, after {int(total[:-1]) - 42}k steps of CPT"
     region = within(task) if closed else Region()
     return difference(label, _cpt("clm", total), _cpt("mlm40", total), task, **region)
 
 
 def _last_gain(task: str) -> Contrast:
+    """Return how much more the CLM start gains from 12k to 22k steps of CPT than the MLM start."""
     return weighted(
         f"gain from 12k to 22k of CPT, CLM start - MLM start, {task}",
         [

@@ -10,16 +10,20 @@ from analysis.evidence.contrasts import Contrast, Spread
 from pretraining.models import format_steps
 
 
-def _step(objective: str, step: int) -> str:
+def _model(objective: str, step: int) -> str:
     return f"610m-{objective}-{FULL}-{step}"
 
 
-def _early(task: str, steps: Iterable[int]) -> AtLeast:
+def _clm_ahead(task: str, steps: Iterable[int]) -> AtLeast:
+    """Return the statement that CLM is ahead of MLM at every one of the steps."""
     return all_of(
         f"CLM ahead on {task}",
         [
             difference(
-                f"CLM - MLM on {task} at {format_steps(step)}", _step("clm", step), _step("mlm40", step), task
+                f"CLM - MLM on {task} at {format_steps(step)}",
+                _model("clm", step),
+                _model("mlm40", step),
+                task,
             )
             for step in steps
         ],
@@ -27,19 +31,20 @@ def _early(task: str, steps: Iterable[int]) -> AtLeast:
 
 
 def _catches_up(task: str) -> Contrast:
+    """Return how much MLM - CLM grows from the early step to the late one."""
     return weighted(
         f"MLM - CLM on {task}, {format_steps(_LATE)} - {format_steps(_EARLY)}",
         [
-            (sign * way, _step(objective, step), task)
-            for sign, step in ((1, _LATE), (-1, _EARLY))
-            for way, objective in ((1, "mlm40"), (-1, "clm"))
+            (step_sign * objective_sign, _model(objective, step), task)
+            for step_sign, step in ((1, _LATE), (-1, _EARLY))
+            for objective_sign, objective in ((1, "mlm40"), (-1, "clm"))
         ],
     )
 
 
 def _ahead_late(task: str) -> Contrast:
     label = f"MLM - CLM on {task} at {format_steps(_LATE)}"
-    return difference(label, _step("mlm40", _LATE), _step("clm", _LATE), task)
+    return difference(label, _model("mlm40", _LATE), _model("clm", _LATE), task)
 
 
 _EARLY, _LATE = 1_000, 40_000
@@ -57,10 +62,10 @@ FINDINGS = (
         body=all_of(
             "CLM is ahead up to the stated step",
             [
-                _early("SC", (1_000, 2_000, 5_000, 10_000)),
-                _early("QA", (1_000, 2_000, 5_000, 10_000)),
-                _early("IR", (1_000, 2_000, 5_000, 10_000, 20_000)),
-                _early("TC", (1_000, 2_000, 5_000, 10_000, 20_000, 40_000)),
+                _clm_ahead("SC", (1_000, 2_000, 5_000, 10_000)),
+                _clm_ahead("QA", (1_000, 2_000, 5_000, 10_000)),
+                _clm_ahead("IR", (1_000, 2_000, 5_000, 10_000, 20_000)),
+                _clm_ahead("TC", (1_000, 2_000, 5_000, 10_000, 20_000, 40_000)),
             ],
         ),
         remark="The ranges include the last step named, such as 10k.",

@@ -32,6 +32,7 @@ def _slope(
     at: float = 0.0,
 ) -> list[tuple[float, str, str]]:
     """Return the slope at ratio `at` of the least-squares polynomial through ratios, in points per 10 % of masking."""
+    # It is linear in the scores: a row of the pseudo-inverse has a coefficient's weights; the last one's, no slope.
     powers = np.arange(degree, 0, -1)
     coefficients = np.linalg.pinv(np.vander(np.array(ratios) / 10, degree + 1))[:-1]
     weights = sign * (powers * (at / 10) ** (powers - 1) @ coefficients)

@@ -13,42 +13,44 @@ from pretraining.models import BUDGET_SPLITS, RATIOS
 
 
 def _split(budget: int, place: int) -> str:
-    """Model of a budget (thousands of steps) by place: 0 is MLM only, 1-3 are 25, 50, 75 % CLM, 4 is CLM only."""
+    """Return the model of a budget (thousands of steps) with the share of CLM at this place of `_SHARES`."""
     if place in (0, 4):
         return f"610m-{'mlm40' if place == 0 else 'clm'}-{budget}k"
     return f"610m-clm-{BUDGET_SPLITS[budget][place - 1]}k-mlm40-{budget}k"
 
 
 def _best_split(budget: int, task: str) -> AtLeast:
+    """Return the statement that 25 % or 50 % CLM beats each share that is neither."""
     return any_of(
         f"25 or 50 % CLM is best on {task}, {budget}k",
         [
             all_of(
-                f"{_SHARES[a]} % CLM beats 0, 75 and 100 % on {task}, {budget}k",
+                f"{_SHARES[best]} % CLM beats 0, 75 and 100 % on {task}, {budget}k",
                 [
                     difference(
-                        f"{_SHARES[a]} % - {_SHARES[b]} % CLM on {task}, {budget}k",
-                        _split(budget, a),
-                        _split(budget, b),
+                        f"{_SHARES[best]} % - {_SHARES[other]} % CLM on {task}, {budget}k",
+                        _split(budget, best),
+                        _split(budget, other),
                         task,
                     )
-                    for b in (0, 3, 4)
+                    for other in (0, 3, 4)
                 ],
             )
-            for a in (1, 2)
+            for best in (1, 2)
         ],
     )
 
 
 _SHARES = ("0", "25", "50", "75", "100")
+"""Percent of CLM steps; functions name a share by its place here (0: MLM alone, 4: CLM alone)."""
 
 
 def _share_minus(shares: tuple[int, ...], other: int, budgets: Iterable[int] = BUDGET_SPLITS) -> Contrast:
     """Return the mean of the places `shares` minus place `other`, over tasks and budgets."""
     steps = tuple(budgets)
-    named = " and ".join(_SHARES[share] for share in shares)
+    percents = " and ".join(_SHARES[share] for share in shares)
     return mean_of(
-        f"{named} % - {_SHARES[other]} % CLM, mean over tasks"
+        f"{percents} % - {_SHARES[other]} % CLM, mean over tasks"
         + (" and budgets" if len(steps) > 1 else f", {steps[0]}k"),
         [
             difference("", _split(budget, share), _split(budget, other), task)
@@ -60,6 +62,7 @@ def _share_minus(shares: tuple[int, ...], other: int, budgets: Iterable[int] = B
 
 
 def _gain_beyond_tc(task: str, budgets: Iterable[int] = BUDGET_SPLITS) -> Contrast:
+    """Return how much more 25 % CLM gains over MLM alone on the task than on TC, as a mean over budgets."""
     steps = tuple(budgets)
     return mean_of(
         f"gain from 25 % CLM on {task} - gain on TC, "
@@ -68,9 +71,9 @@ def _gain_beyond_tc(task: str, budgets: Iterable[int] = BUDGET_SPLITS) -> Contra
             weighted(
                 "",
                 [
-                    (sign * way, _split(budget, place), of)
-                    for sign, of in ((1, task), (-1, "TC"))
-                    for way, place in ((1, 1), (-1, 0))
+                    (task_sign * share_sign, _split(budget, place), scored_task)
+                    for task_sign, scored_task in ((1, task), (-1, "TC"))
+                    for share_sign, place in ((1, 1), (-1, 0))
                 ],
             )
             for budget in steps
@@ -79,6 +82,7 @@ def _gain_beyond_tc(task: str, budgets: Iterable[int] = BUDGET_SPLITS) -> Contra
 
 
 def _beats_mlm_alone(place: int) -> AtLeast:
+    """Return the statement that a share of CLM is ahead at every budget and on every task, 12 comparisons."""
     return all_of(
         f"{_SHARES[place]} % CLM beats MLM alone",
         [

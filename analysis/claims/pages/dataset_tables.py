@@ -26,23 +26,23 @@ _COLUMNS = [
 
 def dataset_sentences(assessment: Assessment, finding: str) -> list[str]:
     """Return what the finding says by dataset, where one dataset makes a result, and which show nothing."""
-    found = of_finding(assessment.frame_by_dataset, finding)
-    main = main_of(found)
+    finding_rows = of_finding(assessment.frame_by_dataset, finding)
+    main = main_of(finding_rows)
     if not main.known:
         return []
-    some = f" {main.known} of {main.parts} parts can be computed." if main.known < main.parts else ""
-    lines = [f"By dataset: {readout(found)}.{some}"]
+    computed = f" {main.known} of {main.parts} parts can be computed." if main.known < main.parts else ""
+    lines = [f"By dataset: {readout(finding_rows)}.{computed}"]
     effects = assessment.effects_by_dataset(finding)
     makers = _makers(effects)
     needed = effects[effects["label"].isin([label for labels in makers.values() for label in labels])]
-    at = {(row.role, row.label, row.dataset): format_effect(row) for row in rows(needed)}
+    effect = {(row.role, row.label, row.dataset): format_effect(row) for row in rows(needed)}
     for name, labels in makers.items():
-        named = "; ".join(
-            f"{label} ({at['average', label, AVERAGE]} with it, {at['without', label, name]} without)"
+        listed = "; ".join(
+            f"{label} ({effect['average', label, AVERAGE]} with it, {effect['without', label, name]} without)"
             for label in labels[:_MOST_NAMED]
         )
         more = f"; and {len(labels) - _MOST_NAMED} more" if len(labels) > _MOST_NAMED else ""
-        lines.append(f"Results that depend on {title_of(name)}: {named}{more}.")
+        lines.append(f"Results that depend on {title_of(name)}: {listed}{more}.")
     silent = [f"{title_of(name)} (0 of {count})" for name, count in _silent(effects).items()]
     if silent:
         lines.append(f"No comparison holds on: {', '.join(silent)}.")
@@ -52,8 +52,8 @@ def dataset_sentences(assessment: Assessment, finding: str) -> list[str]:
 def short_dataset_sentences(assessment: Assessment, finding: str) -> list[str]:
     """Return which datasets make a result, and which show nothing, by name alone."""
     effects = assessment.effects_by_dataset(finding)
-    named = {"Depends on": list(_makers(effects)), "No support from": list(_silent(effects))}
-    return [f"{words}: {', '.join(map(title_of, names))}." for words, names in named.items() if names]
+    datasets = {"Depends on": list(_makers(effects)), "No support from": list(_silent(effects))}
+    return [f"{words}: {', '.join(map(title_of, names))}." for words, names in datasets.items() if names]
 
 
 def _makers(effects: pd.DataFrame) -> dict[str, list[str]]:
@@ -87,12 +87,13 @@ def datasets_document(assessment: Assessment, shown: Sequence[str]) -> TableDocu
 
 
 def _body(assessment: Assessment, shown: Sequence[str]) -> list[str | Grid | Heading]:
+    """Return a heading for each finding, its sentences, and its effects that are known as a grid."""
     lines: list[str | Grid | Heading] = [f"Findings by dataset; source {assessment.source.label}."]
     for finding in shown:
         sentences, effects = dataset_sentences(assessment, finding), assessment.effects_by_dataset(finding)
         lines += ["", Heading(f"{finding}: {STATEMENTS[finding].statement}"), "", *sentences]
         if not effects.empty:
-            lines += ["", Grid([["contrast", "on", "effect [95 %]", "alone"], *_rows(_known(effects))])]
+            lines += ["", Grid([["contrast", "on", "effect [95 %]", "alone"], *_entries(_known(effects))])]
         elif not sentences:
             lines.append("Open: this source has no scores for it.")
     legend = (
@@ -103,16 +104,16 @@ def _body(assessment: Assessment, shown: Sequence[str]) -> list[str | Grid | Hea
     return [*lines, "", *legend, *assessment.tests]
 
 
-def _rows(effects: pd.DataFrame) -> Iterator[list[str]]:
+def _entries(effects: pd.DataFrame) -> Iterator[list[str]]:
     """Yield a row for each effect; the first names the comparison, the average says how much the datasets differ."""
-    named = ""
+    label_above = ""
     for row, (q, p, i_squared, *over, _) in zip(rows(effects), records(effects, *SPREAD), strict=True):
-        first = "" if row.label == named else f"{row.label} {row.claimed}"
-        if row.role == "average":
+        first = "" if row.label == label_above else f"{row.label} {row.claimed}"
+        if row.role == "average":  # never the first, which is a dataset's
             similar = "over similar datasets {:+.2f} [{:+.2f}, {:+.2f}]".format(*over)
             first = f"Q {q:.1f} (p {format_p(p)}), I2 {i_squared:.0%}; {similar}" if math.isfinite(q) else ""
         yield [first, title_of(row.dataset), format_effect(row), row.outcome]
-        named = row.label
+        label_above = row.label
 
 
 def _known(effects: pd.DataFrame) -> pd.DataFrame:
@@ -121,8 +122,10 @@ def _known(effects: pd.DataFrame) -> pd.DataFrame:
 
 
 def _table(assessment: Assessment, shown: Sequence[str]) -> pd.DataFrame:
+    """Return the known effects of all findings, under the columns of the CSV; an empty table has them, too."""
     effects = [_known(assessment.effects_by_dataset(finding)) for finding in shown]
-    frame = pd.concat([one for one in effects if not one.empty] or effects[:1], ignore_index=True)
+    with_rows = [frame for frame in effects if not frame.empty]
+    frame = pd.concat(with_rows or effects[:1], ignore_index=True)
     frame = frame.rename(columns={"label": "contrast", "outcome": "says"})[_COLUMNS]
     return frame.assign(source=assessment.source.label, interval=assessment.settings.interval)
 

@@ -49,20 +49,20 @@ def verdicts_document(
 
     As data one row a finding, with `explain` one row a contrast.
     """
-    frame = contrasts_frame if explain else verdicts_frame
-    own = {"text": lambda: explanations(assessment, shown)} if explain else {}
+    csv_frame = contrasts_frame if explain else verdicts_frame
+    explained = {"text": lambda: explanations(assessment, shown)} if explain else {}
     lines: list[str | Grid] = []
     if not explain and len(shown) == 1:
-        once = ARMS if assessment.source.has_arms else ONCE
-        lines = [*three_lines(of_finding(assessment.frame, shown[0]), once), "", *_source(assessment)]
+        scope = ARMS if assessment.source.has_arms else ONCE
+        lines = [*three_lines(of_finding(assessment.frame, shown[0]), scope), "", *_source(assessment)]
     elif not explain:
         lines = _table(assessment, shown)
     return TableDocument(
         body=lines,
         pages={
-            **own,
+            **explained,
             "markdown": lambda: findings_page(assessment, shown),
-            "csv": lambda: show(TableDocument(records=frame(assessment, shown)), "csv"),
+            "csv": lambda: show(TableDocument(records=csv_frame(assessment, shown)), "csv"),
             "json": lambda: show(TableDocument(data=verdicts_data(assessment, shown), indent=2), "json"),
         },
     )
@@ -96,6 +96,7 @@ def _table(assessment: Assessment, shown: Sequence[str]) -> list[str | Grid]:
 
 
 def _source(assessment: Assessment) -> list[str]:
+    """Return lines on whose scores these are, and by which interval and selection rule they are judged."""
     settings = assessment.settings
     how = f"interval {settings.interval}"
     if not assessment.source.is_published:
@@ -110,12 +111,13 @@ def _source(assessment: Assessment) -> list[str]:
 
 def explanations(assessment: Assessment, shown: Sequence[str]) -> str:
     """Return each verdict with its reasoning."""
-    blocks = [_explain_one(assessment, finding) for finding in shown]
+    blocks = [_explanation(assessment, finding) for finding in shown]
     tests = textwrap.wrap(f"{' '.join(assessment.tests)} {levels_in_words()}", 118)
     return "\n\n".join([*blocks, "\n".join([*_source(assessment), *tests])]) + "\n"
 
 
-def _explain_one(assessment: Assessment, name: str) -> str:
+def _explanation(assessment: Assessment, name: str) -> str:
+    """Return the verdict of one finding, why, its p, and every comparison behind it."""
     finding, found = STATEMENTS[name], of_finding(assessment.frame, name)
     main = main_of(found)
     lines = [
@@ -143,41 +145,43 @@ def _explain_one(assessment: Assessment, name: str) -> str:
 def comparison_lines(found: pd.DataFrame) -> list[str]:
     """Return every comparison behind a verdict, each with the scores that enter it."""
     lines = _statement_lines(rows(found[found["role"] == "verdict"]), "  ")
-    for statement in _split(rows(found[found["role"] == "reported"]), depth=0):
+    for statement in _subtrees(rows(found[found["role"] == "reported"]), depth=0):
         lines += ["  not part of the verdict:", *_statement_lines(statement, "    ")]
     return lines
 
 
-def _split(given: Sequence[FindingRow], depth: int) -> list[Sequence[FindingRow]]:
+def _subtrees(depth_first: Sequence[FindingRow], depth: int) -> list[Sequence[FindingRow]]:
     """Return the statements of this depth, each with all that is below it, from rows that stand depth first."""
-    starts = [place for place, row in enumerate(given) if row.depth == depth]
-    return [given[start:end] for start, end in itertools.pairwise([*starts, len(given)])]
+    starts = [place for place, row in enumerate(depth_first) if row.depth == depth]
+    return [depth_first[start:end] for start, end in itertools.pairwise([*starts, len(depth_first)])]
 
 
-def _statement_lines(given: Sequence[FindingRow], indent: str) -> list[str]:
-    head, *below = given
-    if not head.rule:
-        return _comparison_lines(head, indent)
+def _statement_lines(subtree: Sequence[FindingRow], indent: str) -> list[str]:
+    """Return the lines of a statement and all below it; of a long list of alternatives only the strongest."""
+    head, *below = subtree
+    if not head.rule:  # it is a comparison
+        return _one_comparison_lines(head, indent)
     lines = [
         f"{indent}{head.label}: {head.rule} must hold; p for {format_p(head.p_for)}, "
         f"against {format_p(head.p_against)}"
     ]
-    parts = _split(below, head.depth + 1)
+    parts = _subtrees(below, head.depth + 1)
     if head.rule.startswith("one of") and len(parts) > _LONGEST:
         lines.append(f"{indent}  the three strongest of {len(parts)}:")
         parts = sorted(parts, key=lambda part: part[0].p_for)[:3]
     return lines + [line for part in parts for line in _statement_lines(part, indent + "  ")]
 
 
-def _comparison_lines(row: FindingRow, indent: str) -> list[str]:
+def _one_comparison_lines(row: FindingRow, indent: str) -> list[str]:
+    """Return a line with the effect and how it was tested, and below it one for each score that enters it."""
     if row.missing:
         return [f"{indent}{row.label} {row.claimed}: unknown, {row.missing}"]
     details = [row.unit, f"p for {format_p(row.p_for)}", f"against {format_p(row.p_against)}"]
     if row.is_range:
         details.append(f"90 % [{row.low90:+.2f}, {row.high90:+.2f}]")
         if row.claims(0.0):
-            enough = max(abs(row.low90), abs(row.high90))
-            details.append(f"a margin of {enough:.2f} would do; no difference: p {format_p(row.p_zero)}")
+            margin = max(abs(row.low90), abs(row.high90))
+            details.append(f"a margin of {margin:.2f} would do; no difference: p {format_p(row.p_zero)}")
     if math.isfinite(row.df):
         details.append(f"df {row.df:.1f}")
     if row.instance_share:

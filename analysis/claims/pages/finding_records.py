@@ -70,6 +70,7 @@ def _reported(found: pd.DataFrame) -> list[dict[str, Any]]:
 
 
 def _contrast(row: FindingRow) -> dict[str, object]:
+    """Return a comparison in plain types; one without scores has no p."""
     record = {name: getattr(row, name) for name in _CONTRAST}
     return _rounded(record | (dict.fromkeys(("p_for", "p_against")) if row.missing else {}))
 
@@ -118,19 +119,19 @@ _CSV_CONTRAST = [
 
 def verdicts_frame(assessment: Assessment, shown: Sequence[str]) -> pd.DataFrame:
     """Return one row a finding."""
-    found = [as_record(of_finding(assessment.frame, finding)) for finding in shown]
-    return _with_settings(assessment, pd.DataFrame(found, columns=_CSV_FINDING))
+    findings = [as_record(of_finding(assessment.frame, finding)) for finding in shown]
+    return _with_settings(assessment, pd.DataFrame(findings, columns=_CSV_FINDING))
 
 
 def contrasts_frame(assessment: Assessment, shown: Sequence[str]) -> pd.DataFrame:
     """Return one row a contrast."""
-    found = [
+    contrasts = [
         _contrast(row) | {"id": row.id, "part": row.role, "seeds": _seeds(row)}
         for finding in shown
         for role in ("verdict", "reported")
         for row in rows(comparisons_of(of_finding(assessment.frame, finding), role))
     ]
-    return _with_settings(assessment, pd.DataFrame(found, columns=_CSV_CONTRAST))
+    return _with_settings(assessment, pd.DataFrame(contrasts, columns=_CSV_CONTRAST))
 
 
 def _with_settings(assessment: Assessment, frame: pd.DataFrame) -> pd.DataFrame:

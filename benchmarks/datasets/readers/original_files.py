@@ -67,22 +67,22 @@ def pick(row: Row, names: Sequence[str]) -> Any:
             return row[name]
     if empty := [name for name in names if name in row]:
         raise MissingValueError(f"the value of {empty[0]} is missing; fill it in or leave the row out")
-    there = ", ".join(repr(name[:40]) for name in row)
-    raise BadRowError(f"there is no column {' or '.join(names)}; the columns are {there}")
+    columns = ", ".join(repr(name[:40]) for name in row)
+    raise BadRowError(f"there is no column {' or '.join(names)}; the columns are {columns}")
 
 
 def pick_text(row: Row, names: Sequence[str]) -> str:
     """Return what `pick` finds; `BadRowError` where it is no text."""
-    found = pick(row, names)
-    if not isinstance(found, str):
-        raise BadRowError(f"{names[0]} is not text: {found!r:.80}")
-    return found
+    value = pick(row, names)
+    if not isinstance(value, str):
+        raise BadRowError(f"{names[0]} is not text: {value!r:.80}")
+    return value
 
 
 def document_of(row: Row, names: Sequence[str]) -> Row:
     """Return what the local form has of a row's document: nothing where none of the columns `names` has a value."""
-    found = next((row[name] for name in names if not is_missing(row.get(name))), None)
-    return {} if found is None else {DOCUMENT: str(found)}
+    document = next((row[name] for name in names if not is_missing(row.get(name))), None)
+    return {} if document is None else {DOCUMENT: str(document)}
 
 
 def lines(path: Path) -> Iterator[tuple[int, str]]:
@@ -154,7 +154,7 @@ def class_names(path: Path, column: str) -> tuple[str, ...]:
     with parquet_file(path) as file:
         metadata = (file.schema_arrow.metadata or {}).get(b"huggingface")
     feature = orjson.loads(metadata)["info"]["features"].get(column) if metadata else None
-    while feature is not None:
+    while feature is not None:  # a list of labels has them one level below
         feature = feature[0] if isinstance(feature, list) else feature
         if feature.get("names"):
             return tuple(feature["names"])
@@ -184,24 +184,28 @@ def _parsed(line: str) -> Any:
     return None
 
 
-def _unique(names: Sequence[str]) -> None:
+def _check_unique(names: Sequence[str]) -> None:
     """Refuse names of columns that are there twice; those without a name, such as pandas's index, may be."""
     if twice := [name for name in names if name and names.count(name) > 1]:
         raise BadRowError(f"the column {twice[0]!r} is there twice; rename or remove one")
 
 
 def _json_line_rows(path: Path) -> Iterator[tuple[str, Row]]:
+    """Yield the rows of JSON lines; a name that is in a line twice, of which the parser drops one, is refused."""
     for number, line in lines(path):
         if line.strip():
             if not isinstance(row := _parsed(line), dict):
                 raise UserError(f"{path}:{number}: the line is not a JSON object")
             if any(line.count(f'"{name}"') > 1 for name in row):
                 with row_at(f"{path}:{number}"):
-                    json.loads(line, object_pairs_hook=lambda pairs: _unique([name for name, _ in pairs]))
+                    json.loads(
+                        line, object_pairs_hook=lambda pairs: _check_unique([name for name, _ in pairs])
+                    )
             yield f"{path}:{number}", row
 
 
 def _json_rows(path: Path) -> Iterator[tuple[str, Row]]:
+    """Yield the rows of a JSON array or object, or of JSON lines, which the name `.json` may hide."""
     first = [line for (_, line), _ in zip(lines(path), range(2), strict=False)]
     if len(first) == 2 and isinstance(_parsed(first[0]), dict):
         yield from _json_line_rows(path)
@@ -219,7 +223,7 @@ def _parquet_rows(path: Path) -> Iterator[tuple[str, Row]]:
     number = 0
     with parquet_file(path) as file:
         with row_at(str(path)):
-            _unique(file.schema_arrow.names)
+            _check_unique(file.schema_arrow.names)
         total = -(-file.metadata.num_rows // _BATCH)
         for batch in progress(file.iter_batches(_BATCH), path.name, total=total, unit="batch"):
             for row in batch.to_pylist():
@@ -238,12 +242,12 @@ def _table_rows(path: Path, files: DatasetFiles, note: Note | None) -> Iterator[
     """
     is_csv = ".csv" in path.suffixes
     if is_csv or files.quotes:
-        first = next((line for _, line in lines(path)), "")
-        rows = list(_quoted(path, max(",;\t", key=first.count) if is_csv else "\t"))
+        first_row = next((line for _, line in lines(path)), "")
+        rows = list(_quoted(path, max(",;\t", key=first_row.count) if is_csv else "\t"))
     else:
         rows = [(number, line.split("\t")) for number, line in lines(path) if number == 1 or line.strip()]
-    marked = (number for number, fields in rows if any(field[:1] == '"' for field in fields))
-    if files.content and files.quotes is None and not is_csv and (number := next(marked, None)):
+    has_quotes = (number for number, fields in rows if any(field[:1] == '"' for field in fields))
+    if files.content and files.quotes is None and not is_csv and (number := next(has_quotes, None)):
         raise UserError(
             f"{path}:{number}: the quotes may enclose the text or be part of it; set quotes = true if they enclose "
             f"it, else quotes = false, in {files.where}"
@@ -252,14 +256,15 @@ def _table_rows(path: Path, files: DatasetFiles, note: Note | None) -> Iterator[
     if files.header and rows and rows[0][1] == header:
         raise UserError(f"{path}:1: the first line is the header; remove `header` from {files.where}")
     with row_at(f"{path}:1"):
-        _unique(header)
-    cut, pieces = list[int](), list[tuple[int, int]]()
+        _check_unique(header)
+    cut: list[int] = []  # first lines of cut rows
+    pieces: list[tuple[int, int]] = []  # number and columns of each line of a row that may be cut
     for number, fields in rows:
         if len(fields) == len(header) and not pieces:
             yield f"{path}:{number}", dict(zip(header, fields, strict=True))
             continue
         pieces.append((number, len(fields)))
-        columns = sum(size - 1 for _, size in pieces) + 1
+        columns = sum(size - 1 for _, size in pieces) + 1  # a line break is inside a column
         if note and columns == len(header) and min(pieces[0][1], len(fields)) > 1:
             cut.append(pieces[0][0])
             pieces = []
@@ -274,7 +279,8 @@ def _table_rows(path: Path, files: DatasetFiles, note: Note | None) -> Iterator[
 
 def _quoted(path: Path, mark: str) -> Iterator[tuple[int, list[str]]]:
     """Yield the number of each row's first line, and its fields."""
-    reader, start = csv.reader((f"{line}\n" for _, line in lines(path)), delimiter=mark, strict=True), 1
+    reader = csv.reader((f"{line}\n" for _, line in lines(path)), delimiter=mark, strict=True)
+    start = 1
     try:
         for fields in reader:
             if fields:

@@ -98,10 +98,11 @@ def with_splits(inputs: ReaderInputs, rows: Callable[[Path], list[Row]]) -> Data
     if len(tables) == 3:
         splits = "as published" if dataset.files.as_published else "as given: three files"
     else:
-        everything, (train, validation) = tables["train"], carve(tables["train"].num_rows)
+        official_train = tables["train"]
+        train, validation = carve(official_train.num_rows)
         tables = {
-            "train": everything.take(pa.array(train)),
-            "validation": everything.take(pa.array(validation)),
+            "train": official_train.take(pa.array(train)),
+            "validation": official_train.take(pa.array(validation)),
             "test": tables["test"] if "test" in tables else tables["validation"],
         }
         tested = "test file given" if inputs.of("test") else "official validation set"

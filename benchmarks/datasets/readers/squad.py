@@ -48,14 +48,16 @@ def question_rows(path: Path, inputs: ReaderInputs) -> list[Row]:
     dataset = inputs.dataset
     column = dataset.files.columns.get("answers", ("answers",))[0]
     rename = {name: field for field, names in dataset.files.columns.items() for name in names}
-    found, moved, said = [], list[str](), False
-    for number, (where, read) in enumerate(_flat(path, inputs)):
+    questions: list[Row] = []
+    moved: list[str] = []  # where answers did not begin at their start
+    says_answers = False
+    for number, (where, fields) in enumerate(_questions_in(path, inputs)):
         with row_at(where):
-            row = {rename.get(name, name): value for name, value in read.items()}
+            row = {rename.get(name, name): value for name, value in fields.items()}
             question = pick_text(row, ("question", "query"))
             context = pick_text(row, ("context", "passage"))
             answers, wrong = list[Row](), 0
-            said |= "answers" in row or _is_impossible(row)
+            says_answers |= "answers" in row or _is_impossible(row)
             if not _is_impossible(row):
                 answers, wrong = answers_of(
                     row.get("answers"), context, row.get("answer_start", row.get("start"))
@@ -69,24 +71,25 @@ def question_rows(path: Path, inputs: ReaderInputs) -> list[Row]:
             identity = f"{path.name}-{number}"
             if dataset.files.ids != "none":
                 identity = str(row.get("id", row.get("idx", identity)))
-            found.append({"id": identity, "question": question, "context": context, "answers": answers})
-    if found and not said:
+            questions.append({"id": identity, "question": question, "context": context, "answers": answers})
+    if questions and not says_answers:
         raise UserError(f"{path}: there is no column {column}, so that no question would have an answer")
     if moved:
         inputs.note(
             f"{path.name}: answers that do not begin at their start: {len(moved):,}; each was taken where its start "
             f"counts UTF-16 units or bytes, or from the nearest place (first: {moved[0]})"
         )
-    return found
+    return questions
 
 
 def _is_impossible(row: Row) -> bool:
-    said = row.get("is_impossible")
-    if said is None or said != said:
+    """Return whether a row says that its question has no answer; a missing value does not say so."""
+    value = row.get("is_impossible")
+    if is_missing(value):
         return False
-    if (known := _TRUTH.get(str(said).strip().lower())) is None:
-        raise BadRowError(f"is_impossible is neither true nor false: {said!r:.80}")
-    return known
+    if (truth := _TRUTH.get(str(value).strip().lower())) is None:
+        raise BadRowError(f"is_impossible is neither true nor false: {value!r:.80}")
+    return truth
 
 
 def answers_of(value: Any, context: str, start: Any = None) -> tuple[list[Row], int]:
@@ -114,13 +117,14 @@ def answers_of(value: Any, context: str, start: Any = None) -> tuple[list[Row], 
         texts, starts = _listed(value), _listed(start)
     if all(is_missing(text) or (isinstance(text, str) and not text.strip()) for text in texts):
         return [], 0
-    starts = [_number(one) for one in starts] or [None] * len(texts)
+    starts = [_start_number(value) for value in starts] or [None] * len(texts)
     if len(starts) != len(texts):
         raise BadRowError(f"answers and starts differ in number: {len(texts)} and {len(starts)}")
     answers = [
-        {"text": text, "start": _place(text, context, at)} for text, at in zip(texts, starts, strict=True)
+        {"text": text, "start": _place(text, context, start)}
+        for text, start in zip(texts, starts, strict=True)
     ]
-    wrong = sum(at not in (None, one["start"]) for at, one in zip(starts, answers, strict=True))
+    wrong = sum(start not in (None, answer["start"]) for start, answer in zip(starts, answers, strict=True))
     return answers, wrong
 
 
@@ -128,19 +132,19 @@ def _listed(value: Any) -> list[Any]:
     return value if isinstance(value, list) else [] if value is None else [value]
 
 
-def _number(start: Any) -> int | None:
+def _start_number(start: Any) -> int | None:
     """Return a start as a number; None for a missing or a negative one."""
     try:
         number = float("nan" if start in (None, "") else start)
     except (TypeError, ValueError):
-        number = 0.5
+        number = 0.5  # no whole number
     if not (number != number or number.is_integer()):
         raise BadRowError(f"the start of an answer is not a whole number: {start!r:.80}")
     return int(number) if number >= 0 else None
 
 
 def _place(text: Any, context: str, start: int | None) -> int:
-    """Return where the answer begins."""
+    """Return where the answer begins: at its start, where that counts other units, or at the nearest occurrence."""
     if not isinstance(text, str) or not text:
         raise BadRowError(f"an answer is not text: {text!r:.80}")
     if start is not None:
@@ -151,8 +155,8 @@ def _place(text: Any, context: str, start: int | None) -> int:
         for place in (len(units), len(octets)):
             if context.startswith(text, place):
                 return place
-    # Overlapping ones, too.
-    places = [found.start() for found in re.finditer(f"(?={re.escape(text)})", context)]
+    # A look-ahead finds overlapping occurrences, too.
+    places = [match.start() for match in re.finditer(f"(?={re.escape(text)})", context)]
     if not places:
         hint = "; lists of answers need JSON lines or Parquet" if text[0] in "[{" else ""
         if _folded(text) in _folded(context):
@@ -179,7 +183,8 @@ def _folded(text: str) -> str:
     return " ".join(unicodedata.normalize("NFKC", text).casefold().split())
 
 
-def _flat(path: Path, inputs: ReaderInputs) -> Iterator[tuple[str, Row]]:
+def _questions_in(path: Path, inputs: ReaderInputs) -> Iterator[tuple[str, Row]]:
+    """Yield (where, row) of each question, with its context, from a file in any of the known forms."""
     if plain_suffix(path) != ".json":
         for where, row in records(path, inputs.dataset.files, inputs.note):
             if "qas" not in row:

@@ -78,18 +78,19 @@ def read(inputs: ReaderInputs) -> DatasetContent:
     Raises:
         UserError: the numbers of own files do not count from 0, or are 0 and 1 for each label.
     """
-    dataset, found = inputs.dataset, list[Labels]()
-    content = with_splits(inputs, lambda path: text_rows(path, inputs, found))
-    if dataset.is_own and (fault := _doubt(dataset, found, content)):
+    dataset = inputs.dataset
+    labels_of_files: list[Labels] = []  # which text_rows fills
+    content = with_splits(inputs, lambda path: text_rows(path, inputs, labels_of_files))
+    if dataset.is_own and (fault := _doubt(dataset, labels_of_files, content)):
         raise UserError(f"{dataset.name}: {fault}")
     return content
 
 
-def _doubt(dataset: Dataset, found: Sequence[Labels], content: DatasetContent) -> str:
+def _doubt(dataset: Dataset, labels_of_files: Sequence[Labels], content: DatasetContent) -> str:
     """Return why numbers among the labels may mean something else; empty where they cannot."""
     names = dataset.label_names
-    seen = set().union(*(labels.seen for labels in found if not labels.declared))
-    if any("numbers" in labels.kinds for labels in found):
+    seen = set().union(*(labels.seen for labels in labels_of_files if not labels.declared))
+    if any("numbers" in labels.kinds for labels in labels_of_files):
         if 0 not in seen:
             return (
                 f"labels are numbers, but none is 0, the number of {names[0]}; if they count from 1, write the "
@@ -102,6 +103,7 @@ def _doubt(dataset: Dataset, found: Sequence[Labels], content: DatasetContent) -
                 "list only the names or numbers of the labels that an example has"
             )
     elif seen < set(range(len(names))) and all(names[number].isdecimal() for number in seen):
+        # Names that are numbers, not all of them used: each may be meant as the number of another name.
         written = {int(names[number]): number for number in seen}
         for base in (0, 1):
             meant = {value: value - base for value in written}
@@ -113,8 +115,8 @@ def _doubt(dataset: Dataset, found: Sequence[Labels], content: DatasetContent) -
     return ""
 
 
-def text_rows(path: Path, inputs: ReaderInputs, found: list[Labels]) -> list[Row]:
-    """Return the rows of a file with the columns of the local form, and add the file's labels to `found`."""
+def text_rows(path: Path, inputs: ReaderInputs, labels_of_files: list[Labels]) -> list[Row]:
+    """Return the rows of a file with the columns of the local form, and add its labels to `labels_of_files`."""
     dataset = inputs.dataset
     columns, (name, target) = dataset.files.columns, _TARGETS[dataset.form]
     may_lack = "second" not in columns or dataset.form == "SC-value"
@@ -125,13 +127,13 @@ def text_rows(path: Path, inputs: ReaderInputs, found: list[Labels]) -> list[Row
             first, second = _text(row, columns["text"]), None
             if not may_lack or any(not is_missing(row.get(column)) for column in columns.get("second", ())):
                 second = _text(row, columns["second"])
-            if (said := _label(row, columns[name], dataset)) is None:
+            if (label := _label(row, columns[name], dataset)) is None:
                 unlabelled.append(where)
                 continue
-            value = target(dataset, said, labels)
+            value = target(dataset, label, labels)
             document = document_of(row, columns.get(DOCUMENT, ()))
             rows.append({"first": first, "second": second, name: value, **document})
-    found.append(labels)
+    labels_of_files.append(labels)
     if unlabelled:
         inputs.note(
             f"{path.name}: rows without a label left out: {len(unlabelled):,} (first: {unlabelled[0]})"
@@ -151,14 +153,14 @@ def _label(row: Row, names: Sequence[str], dataset: Dataset) -> Any:
         value = pick(row, names)
     except MissingValueError:
         value = None
-    said = "" if value is None else str(value).strip()
-    if {said, _whole(said)} & set(dataset.files.leave_out):
+    written = "" if value is None else str(value).strip()
+    if {written, _whole(written)} & set(dataset.files.leave_out):
         return None
-    lacks = {"SC": ("", "-1", "-"), "SC-labels": (), "SC-value": ("",)}[dataset.form]
-    if value is None or (_whole(said) in lacks and said not in dataset.label_names):
-        remedy = f'set leave_out = ["{_whole(said)}"] in {dataset.files.where}, which leaves such rows out'
+    unlabelled = {"SC": ("", "-1", "-"), "SC-labels": (), "SC-value": ("",)}[dataset.form]
+    if value is None or (_whole(written) in unlabelled and written not in dataset.label_names):
+        remedy = f'set leave_out = ["{_whole(written)}"] in {dataset.files.where}, which leaves such rows out'
         remedy = remedy if dataset.is_own else "leave out unlabelled test files such as GLUE's"
-        what = f"{names[0]} is {said}" if said else f"the value of {names[0]} is missing"
+        what = f"{names[0]} is {written}" if written else f"the value of {names[0]} is missing"
         raise BadRowError(f"the example has no label, {what}; {remedy}")
     return value
 
@@ -183,6 +185,7 @@ def _labels(dataset: Dataset, value: Any, labels: Labels) -> list[int]:
 
 
 def _number(dataset: Dataset, value: Any, labels: Labels) -> float:
+    """Return a value as a number in the dataset's range; `labels` is there for the other targets' sake."""
     try:
         number = float(value)
     except (TypeError, ValueError):
