@@ -388,5 +388,6 @@ def standard_of(source: Source) -> Source | None:
 
 
 def _label(source: str, protocol: str) -> str:
+    """Return the source as given, and in brackets whose metrics its scores are, where not the paper's."""
     kind = "protocol" if protocol == STANDARD else "metric"
     return source if protocol == PAPER else f"{source} ({protocol} {kind})"

@@ -388,6 +388,7 @@ def _finding(name: str) -> str:
 
 
 def _known_finding(name: str) -> str:
+    """Return the finding of a name in any case; `UserError` for another name."""
     if finding := _finding(name):
         return finding
     raise UserError(
@@ -396,10 +397,12 @@ def _known_finding(name: str) -> str:
 
 
 def _refuse_options(what: str, options: Iterable[str]) -> None:
+    """Raise a `UserError` if there are any options: `what` takes none."""
     names = ", ".join(options)
     if names:
         raise UserError(f"{what} takes no {names}: pass them to load() with the name or path of a source")
 
 
 def _settings(source: Source, interval: str, selection: str) -> Settings:
+    """Return the settings that options name, with the usual interval of the source where they name none."""
     return source.with_interval(Settings(selection=selection, interval=interval))

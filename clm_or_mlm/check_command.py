@@ -49,7 +49,8 @@ def check(folder: Annotated[Path, Parameter(metavar="FOLDER")], /) -> int:
     Args:
         folder: an encoder, shards, a run store, what --out of train and adapt named, or an archived study
     """
-    damaged, is_known = False, False
+    damaged = False
+    is_known = False
     for verdicts in _parts(folder):
         is_known = True
         for kind, what, sentence in verdicts:
@@ -94,6 +95,7 @@ def _check_one(what: object, check_it: Callable[[], str]) -> Iterator[Verdict]:
 
 
 def _shards(folder: Path) -> Iterator[Verdict]:
+    """Yield every problem of a shard folder, or that it is whole."""
     problems = shard_manifest.verify(folder)
     for problem in problems:
         yield "damaged", folder, problem
@@ -189,7 +191,7 @@ def _store(store: Path) -> Iterator[Verdict]:
             problems, runs = read.problems, len(read.runs)
         except RefusedStoreError as error:
             problems, runs = tuple(error.problems), 0
-    told = {problem.path.removesuffix("/") for problem in problems}
+    reported = {problem.path.removesuffix("/") for problem in problems}
     for problem in problems:
         yield "missing" if problem.harmless else "damaged", problem.path, problem.sentence
     for cell in scan.cells:
@@ -197,7 +199,9 @@ def _store(store: Path) -> Iterator[Verdict]:
             path = scan.results / key.folder
             fault = state_of(store, key).fault
             # A problem of the run's file, or of a folder around it, says it already.
-            if fault and not any(str(path).startswith(name) or name.startswith(str(path)) for name in told):
+            if fault and not any(
+                str(path).startswith(name) or name.startswith(str(path)) for name in reported
+            ):
                 yield "damaged", path, fault
     if runs:
         yield "whole", scan.results, f"{runs:,} runs"
@@ -206,6 +210,7 @@ def _store(store: Path) -> Iterator[Verdict]:
 
 
 def _is_kept(folder: Path) -> bool:
+    """Return whether a folder is an encoder that `--keep` kept, by a field of its manifest."""
     path = folder / MANIFEST
     try:
         return path.is_file() and _KEPT in path.read_text("utf-8", "replace")

@@ -85,6 +85,7 @@ class Form:
             raise UserError(f"--divide {by} must divide the decay of {decay} steps of the form {self.name}")
 
         def fewer(number: int, least: int) -> int:
+            """Return a number divided by `by`, but no less than what the commands need."""
             return max(least, number // by)
 
         return replace(

@@ -122,6 +122,7 @@ def workflow_for(jobs: Sequence[Job]) -> Workflow:
 
 
 def _training(kind: str, name: str, makes: tuple[str, ...], parents: Sequence[str]) -> Job:
+    """Return the job that trains a stage, or a model with its own stages, once its parents are there."""
     words = train_command(JOB_KINDS[kind], name, "--study", STUDY, "--out", PRETRAINED)
     checkpoints = f"{PRETRAINED}/stages/{name}/step-*/state.json"
     return _job(kind, name, [words], makes, (_SHARDS_DONE, *parents), checkpoints=checkpoints)

@@ -97,8 +97,8 @@ def compare(
     datasets = {place.dataset for place in every_place if place.is_dataset}
     return Comparison(
         source=words, contestants=contestants, over=over, differences=tuple(differences),
-        notes=tuple(_notes(source, contestants, differences, settings)), settings=settings,
-        replicates=tuple(replicates),
+        notes=tuple(_notes(source, contestants, differences, settings)),
+        settings=settings, replicates=tuple(replicates),
         floors=source.floors_in_words(in_order(datasets)), metrics=source.own_metrics(in_order(datasets)),
     )  # fmt: skip
 
@@ -123,7 +123,8 @@ def with_arms(runs: pd.DataFrame, patterns: Sequence[str], selection: str) -> pd
     """
     chosen = select_runs(runs, selection)
     names = list(dict.fromkeys(runs["model"]))
-    kept, parts = runs, []
+    kept = runs
+    parts = []
     first_seed = int(runs["seed"].max()) + 1
     for pattern in patterns:
         members = [name for name in names if pattern == arm_of(name)[0] or fnmatch.fnmatchcase(name, pattern)]
@@ -146,6 +147,7 @@ def with_arms(runs: pd.DataFrame, patterns: Sequence[str], selection: str) -> pd
         runs_of = rows[run_key(rows)].apply(tuple, axis=1)
         keys = [rows[name] for name in ("model", "task", "dataset")]
         means[MEMBERS] = runs_of.groupby(keys, observed=True).agg(list).to_numpy()
+        # The columns that are not averaged, such as `n_test`, are those of any of a cell's runs.
         one_run_each = rows.drop_duplicates(["model", "task", "dataset"])
         arm = one_run_each.drop(columns=["validation_score", "test_score"]).merge(means)
         parts.append(arm.assign(seed=arm["model"].map(seed_of), model=pattern))

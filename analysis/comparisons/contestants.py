@@ -181,7 +181,11 @@ def _floors(source: Source) -> dict[str, float]:
 
 
 def _chosen(source: Source, names: Sequence[str], with_runs: list[str], printed: list[str]) -> list[str]:
-    """Return the models named, each once; patterns take those with runs, or, without any, those that are printed."""
+    """Return the models named, each once; patterns take those with runs, or, without any, those that are printed.
+
+    Raises:
+        UserError: a name or pattern that matches nothing.
+    """
     stand_ins = {} if source.stand_ins is None else source.stand_ins.models
     chosen: dict[str, None] = {}
     pool = [name for name in MODELS if name in with_runs] + [name for name in with_runs if name not in MODELS]

@@ -137,7 +137,13 @@ def against(contestants: Contestants, first: str, *, margin: float | None = None
 def _with_holm(
     rows: list[Difference], groups: Sequence[object], tests: Mapping[Any, int] | None = None
 ) -> list[Difference]:
-    """Return the rows with Holm's p's within each group of those that have a p, or by group of more `tests`."""
+    """Return the rows with Holm's p's within each group of those that have a p, or of more `tests` than these.
+
+    Args:
+        rows: differences, whose p's are not adjusted.
+        groups: of each row the group that it is in.
+        tests: by group how many tests it counts as; those that are not among the rows have a p of 1.
+    """
     numbers: dict[object, list[int]] = {}
     for number, (row, group) in enumerate(zip(rows, groups, strict=True)):
         if row.result.known:

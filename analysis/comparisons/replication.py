@@ -177,8 +177,10 @@ def _percent_of_angle(angle: float) -> float:
 def _predicted(
     value: float, expected: float, variance: float, count: int, known_count: int, df: float
 ) -> tuple[float, dict[str, float]]:
-    """Return the p of a value, and what is expected with the ends of its prediction interval."""
-    # The value is the mean of `count` draws, what is expected that of `known_count` of the reference.
+    """Return the p of a value, and what is expected with the ends of its prediction interval.
+
+    The value is the mean of `count` draws, what is expected that of `known_count` of the reference.
+    """
     error = math.sqrt(variance * (1 / count + 1 / known_count))
     half = float(special.stdtrit(df, 0.975)) * error
     p = 2 * float(special.stdtr(df, -abs(value - expected) / error)) if error else float(value == expected)
@@ -226,8 +228,11 @@ def _pairs(
 
 
 def _settings(judged: Mapping[str, _Log], known: Mapping[str, _Log]) -> Iterator[str]:
-    """Yield what is not left to chance and differs: the learning rate, and how many tokens are predicted."""
-    told: set[tuple[str, str]] = set()  # of each stage and setting only the first step is
+    """Yield what is not left to chance and differs: the learning rate, and how many tokens are predicted.
+
+    Of each stage and setting only the first step is told.
+    """
+    told: set[tuple[str, str]] = set()
     for stage, step, row, others in _pairs(judged, known):
         for name, words, tolerance in (
             ("lr", "learning rate", 1e-6),

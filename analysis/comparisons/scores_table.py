@@ -134,11 +134,13 @@ def _is_name(text: str) -> bool:
 def _long(table: TextTable) -> TextTable:
     """Return a table with a column a seed as one with a row a seed; empty cells are no seeds."""
     seeds = {column: name for column, name in enumerate(table.header) if _SEED.fullmatch(name)}
-    cells = [
+    scored = [
         ((*row, name, row[column]), place)
         for row, place in zip(table.rows, table.places, strict=True)
         for column, name in seeds.items()
         if row[column]
     ]
     header = (*table.header, "seed", "score") if seeds else table.header
-    return replace(table, header=header, rows=[row for row, _ in cells], places=[place for _, place in cells])
+    return replace(
+        table, header=header, rows=[row for row, _ in scored], places=[place for _, place in scored]
+    )

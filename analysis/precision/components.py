@@ -139,6 +139,7 @@ class _Layout:
         scored = [names for names in scored if len(names) > 1]
         fewest = min(map(len, scored), default=0)
         kept = tuple(tuple(names[:fewest]) for names in scored)
+        # Only seeds that every pretraining has.
         complete = scores.loc[[name for names in kept for name in names]].dropna(axis=1)
         if not kept or complete.shape[1] < 2:
             return None
@@ -164,7 +165,14 @@ class _Layout:
 def _component_rows(
     head: dict[str, object], parts: Sequence[_Part], values: Array, axes: Sequence[str]
 ) -> Iterator[dict[str, object]]:
-    """Yield a row for each of the parts; an axis of one level, such as a single model, is left out."""
+    """Yield a row for each of the parts; an axis of one level, such as a single model, is left out.
+
+    Args:
+        head: the fields that all rows have.
+        parts: the components to show.
+        values: the scores.
+        axes: what the axes of `values` are.
+    """
     levels = {axis: count for axis, count in zip(axes, values.shape, strict=True) if count > 1}
     outer = {PRETRAINING: (MODEL,), SEED: (DATASET, MODEL, PRETRAINING)}
     within = {axis: [one for one in outer.get(axis, ()) if one in levels] for axis in levels}
@@ -298,7 +306,10 @@ def variance_components(
 
 
 def _relative_limits(df: npt.NDArray[np.int64]) -> tuple[tuple[Array, Array], tuple[Array, Array]]:
-    """Return how far mean squares move a variance down, and up: each for those that are added, and subtracted."""
+    """Return how far, relative to themselves, mean squares move a variance down, and how far up.
+
+    Each is a pair: for mean squares that are added, and for those that are subtracted.
+    """
     tail = (1 - LEVEL) / 2
     less: Array = 1 - df / special.chdtri(df, tail)
     more: Array = df / special.chdtri(df, 1 - tail) - 1

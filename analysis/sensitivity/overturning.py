@@ -71,13 +71,14 @@ def overturn(result_of: ResultOf) -> list[Overturned]:
         return {(row.id, row.role): row for row in judged_rows(members, results, roles=("finding", "mean"))}
 
     def smallest_spread(main: FindingRow, sharing: str) -> float | None:
+        """Return the first of `SPREADS` at which the verdict is gone, as it then is at all larger ones."""
+
         def is_gone(place: int) -> bool:
             moved = moved_rows(main.family, sharing, SPREADS[place])[main.id, "finding"]
             return moved.outcome != main.outcome
 
         if not OUTCOMES[main.outcome].sided or not is_gone(len(SPREADS) - 1):
             return None
-        # A verdict that is gone at one spread is gone at all larger ones.
         return SPREADS[bisect_left(range(len(SPREADS)), True, key=is_gone)]
 
     def finding_and_mean(main: FindingRow, sharing: str, sd: float) -> tuple[FindingRow, FindingRow | None]:

@@ -170,6 +170,7 @@ def _data(sensitivity: Sensitivity) -> dict[str, object]:
 
 
 def _trunk_rows() -> Rows:
+    """Return each trunk of the paper's design with how many models branch from it, by kind."""
     rows = [["trunk", "models", "of which"]]
     for trunk, names in trunks().items():
         kinds = Counter(parse(name).kind for name in names)

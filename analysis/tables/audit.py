@@ -200,6 +200,7 @@ def _agreement(mean_gap: float, ci95_gap: float, ci95: float, *, must_be_exact: 
 
 
 def _rounded(value: float) -> float | None:
+    """Return the value with six decimals; None for nan."""
     return None if value != value else round(value, 6)
 
 

@@ -71,6 +71,7 @@ def _html(table: Table, note: str) -> str:
 
 
 def _spans(cell: TableEntry) -> list[str]:
+    """Return the lines of a cell, each in an element that says whether it is published or recomputed."""
     kinds = ("recomputed",) if cell.alone else ("published", "recomputed")
     return [
         f'<span class="{kind}">{text.replace("±", "&plusmn;")}</span>'

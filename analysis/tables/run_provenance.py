@@ -84,7 +84,8 @@ def audit_provenance(store: Path) -> Provenance:
     logs = root / "logs" / "cell"
     # By task, field and the table in which the runs would stand together: what each run says.
     values: dict[tuple[int, int, str], dict[str, str]] = {}
-    runs, recorded, failed = 0, 0, []
+    runs, recorded = 0, 0
+    failed = []
     for folder in progress(sorted(results.glob("*/*/*/*")), "reading run.json", unit="run"):
         dataset = datasets.get(folder.parent.name)
         if dataset is None or key_of(folder.name, "", dataset) is None:

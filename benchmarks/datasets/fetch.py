@@ -104,6 +104,7 @@ def _branch_and_glob(pattern: str) -> tuple[str, str]:
 
 
 def _matches(pin: Pin, file: _File) -> bool:
+    """Return whether a file is one that the pin names, at whatever commit."""
     same = (pin.role, pin.repo) == (file["role"], file["repo"])
     globs = (_branch_and_glob(pattern)[1] for pattern in pin.files)
     return same and any(fnmatch.fnmatchcase(file["path"], glob) for glob in globs)
@@ -133,6 +134,7 @@ def _resolve(pins: Sequence[Pin]) -> list[_File]:
 
     @functools.cache
     def listing(repo: str, revision: str) -> tuple[str, dict[str, Any]]:
+        """Return the commit of a revision, and its files by path."""
         with _hub_errors_as_sentences(repo, revision):
             info = api.dataset_info(repo, revision=revision, files_metadata=True, timeout=30)
         return str(info.sha), {file.rfilename: file for file in info.siblings or ()}
@@ -212,6 +214,7 @@ def _check_download(file: _File, path: Path, pins: Sequence[Pin]) -> _File:
 
 
 def _endpoint() -> str | None:
+    """Return the address of the hub; None: the client's own default."""
     return os.environ.get("HF_ENDPOINT")
 
 

@@ -93,6 +93,7 @@ class LocalDataset:
 
 
 def _of_split(rows: pa.Table, split: str) -> pa.Table:
+    """Return the rows whose column `split` has this value, without the column."""
     return rows.filter(pc.equal(rows["split"], split)).drop_columns(["split"])
 
 
@@ -137,7 +138,8 @@ def write(
         UserError: another content is there and `replace` is off, a split is empty, an id occurs twice, or a
             label is outside the label set.
     """
-    names, folder = table_names(dataset), data / dataset.name
+    names = table_names(dataset)
+    folder = data / dataset.name
     for name in names:
         _check_table(dataset, name, content)
     manifest = None
@@ -247,10 +249,12 @@ def find_manifest(data: Path, dataset: Dataset) -> Path:
 
 
 def _files(manifest: Manifest) -> dict[str, str]:
+    """Return the SHA-256 of each file that a manifest names."""
     return {f"{name}.parquet": info.sha256 for name, info in manifest.tables.items()}
 
 
 def _read_table(folder: Path, dataset: Dataset, name: str, remedy: str) -> pa.Table:
+    """Return a table of a dataset's folder; `UserError`, which ends in the remedy, where its columns are others."""
     path = folder / f"{name}.parquet"
     rows = pq.read_table(path)
     columns = rows.schema.remove_metadata()
@@ -260,6 +264,7 @@ def _read_table(folder: Path, dataset: Dataset, name: str, remedy: str) -> pa.Ta
 
 
 def _same(data: Path, dataset: Dataset, manifest: Manifest) -> bool:
+    """Return whether what is on disk is what the manifest describes."""
     try:
         check_files(data / dataset.name, _files(manifest), "")
         return _without_words(read_manifest(data, dataset)) == _without_words(manifest)
@@ -312,9 +317,8 @@ def _check_table(dataset: Dataset, name: str, content: DatasetContent) -> None:
     label = FORMS[dataset.form].label
     if label is not None:
         numbers = pc.list_flatten(rows[label]) if pa.types.is_list(rows[label].type) else rows[label]
-        wrong = numbers.filter(
-            pc.or_(pc.less(numbers, 0), pc.greater_equal(numbers, len(dataset.label_names)))
-        )
+        out_of_range = pc.or_(pc.less(numbers, 0), pc.greater_equal(numbers, len(dataset.label_names)))
+        wrong = numbers.filter(out_of_range)
         if len(wrong):
             raise UserError(
                 f"the table {name} of {dataset.name} has the label number {wrong[0].as_py()}, but there are "

@@ -113,6 +113,7 @@ class Encoder(nn.Module):
             return packed_pass(cast(EuroBertModel, self.base), ids, mask)
         type_ids = {} if kinds is None or not self.takes_kinds else {"token_type_ids": kinds}
         if isinstance(self.base, EuroBertModel):
+            # None where nothing is padding: attention is faster without a mask.
             attention_mask = None if int(lengths.min()) == ids.shape[1] else mask[:, None, None, :]
             states = self.base(input_ids=ids, attention_mask=attention_mask)
         else:
@@ -146,7 +147,7 @@ def packed_pass(base: EuroBertModel, ids: Tensor, mask: Tensor) -> Tensor:
     """
     batch, width = mask.shape
     real = mask.flatten().nonzero().squeeze(1)
-    row_mask = None if len(real) == batch * width else mask[:, None, None, :]
+    attention_mask = None if len(real) == batch * width else mask[:, None, None, :]
 
     def spread(packed: Tensor) -> Tensor:
         """Return what belongs to real tokens (T, ...) in its rows (B, L, ...), zeros elsewhere."""
@@ -154,7 +155,9 @@ def packed_pass(base: EuroBertModel, ids: Tensor, mask: Tensor) -> Tensor:
         return rows.view(batch, width, *packed.shape[1:])
 
     def attend(q: Tensor, k: Tensor, v: Tensor, layout: AttentionLayout) -> Tensor:
-        mixed = dense_attention(spread(q), spread(k), spread(v), is_causal=layout.is_causal, mask=row_mask)
+        mixed = dense_attention(
+            spread(q), spread(k), spread(v), is_causal=layout.is_causal, mask=attention_mask
+        )
         return mixed.flatten(0, 1).index_select(0, real)
 
     layout = AttentionLayout(is_causal=False, backend=AttentionBackend(name="rows", attend=attend))
@@ -302,6 +305,7 @@ def input_limits(base: nn.Module, tokenizer: Any, max_length: int = FINE_TUNING.
     """Return the longest inputs of a base model with this tokenizer; `max_length` limits those of fine-tuning."""
     positions = int(getattr(base.config, "max_position_embeddings", 0) or _POSITIONS)
     positions = positions if positions > 0 else _POSITIONS  # XLNet's -1: as many as there are
+    # A tokenizer without a limit has one of 10**30.
     tokenizer_limit = int(min(getattr(tokenizer, "model_max_length", positions), 10**9))
     both = min(positions, tokenizer_limit, _POSITIONS)
     usable = positions

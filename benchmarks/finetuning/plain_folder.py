@@ -127,6 +127,7 @@ def _as_eurobert(config: Any) -> Any | None:
 
 
 def _has_head(kind: Any) -> bool:
+    """Return whether a class of transformers has a head on its base model."""
     return "Classification" in kind.__name__
 
 
@@ -159,6 +160,7 @@ def _state(kind: Any, config: Any, encoder: Encoder, head: Head | None) -> dict[
 
 
 def _on_cpu(state: dict[str, Tensor]) -> dict[str, Tensor]:
+    """Return weights as safetensors writes them: on the CPU, each contiguous."""
     return {name: tensor.detach().cpu().contiguous() for name, tensor in state.items()}
 
 
@@ -259,6 +261,7 @@ def _ending(before: dict[str, Any] | None, end: str, number: int) -> dict[str, A
     def part(name: str, kind: int) -> dict[str, Any]:
         return {"Sequence": {"id": name, "type_id": kind}}
 
+    # A text ends with the token in its own segment: 0 alone, 1 as the second of a pair.
     ends = [{"SpecialToken": {"id": end, "type_id": kind}} for kind in (0, 1)]
     template = {
         "type": "TemplateProcessing",

@@ -188,7 +188,11 @@ def _backward(
     device: RunDevice,
     optimiser: torch.optim.Optimizer,
 ) -> tuple[Tensor, RunDevice]:
-    """Compute a step's gradient, in smaller passes while memory does not suffice; return the loss and what fitted."""
+    """Compute a step's gradient, in smaller and smaller forward passes while memory does not suffice.
+
+    Returns:
+        The loss, and the device with the size of the passes that fitted, for the next steps.
+    """
     while True:
         try:
             return objective.backward(model, groups, device), device

@@ -303,6 +303,7 @@ def _faults(name: str, entry: _Table, kind: DatasetKind, labels: Sequence[str], 
 
 
 def _listed(paths: _Paths) -> tuple[str, ...]:
+    """Return the files of a role as several, though one may stand alone in the file."""
     return (paths,) if isinstance(paths, str) else paths
 
 

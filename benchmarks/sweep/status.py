@@ -188,6 +188,7 @@ def note_request(request: RunRequest) -> None:
 
 
 def _asked_path(store: Path, model: str, dataset: str) -> Path:
+    """Return the file with the runs of a cell that were asked for."""
     return store / "asked" / model / f"{dataset}.json"
 
 

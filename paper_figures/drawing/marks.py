@@ -215,7 +215,12 @@ def write_names(ax: Axes, rows: pd.DataFrame, look: Mapping[str, Look]) -> None:
 
 
 def _names_apart(wanted: list[tuple[float, str]], tall: float) -> list[tuple[float, str]]:
-    """Return the places moved apart as little as needed, within the panel: neighbours that touch share their middle."""
+    """Return the places moved apart as little as needed, within the panel: neighbours that touch share their middle.
+
+    Args:
+        wanted: height and name of each, from bottom to top.
+        tall: height of the panel.
+    """
     blocks: list[tuple[float, list[str]]] = []
     for height, name in wanted:
         blocks.append((height, [name]))

@@ -91,7 +91,8 @@ class _Overview(FigureSpec):
             heading=heading, panels=_PANELS, x_label="", caption=caption, look=look, gap=1.0, named=1
         )
         # One metric: both panels have one range, so that their values align.
-        bounds, expected = score_bounds(data), expected_points(self.models, position_by_share)
+        bounds = score_bounds(data)
+        expected = expected_points(self.models, position_by_share)
         draw_lines(axes[_SHARE], shares, line, expected=expected, bounds=bounds)
         draw_groups(axes[_CPT], cpt, look, groups=GROUPS, bounds=bounds)
         for panel, rows, looks in ((_SHARE, shares, line), (_CPT, cpt, look)):

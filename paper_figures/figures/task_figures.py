@@ -116,6 +116,7 @@ class TaskFigure(FigureSpec):
         look = looks_of(data["series"], {sizes.get(name, name): its for name, its in self.looks.items()})
         named = len(self.looks) != 1
         is_narrow = max((inches(name, bold=True) for name in look), default=0.0) < _LONGEST
+        # Names next to the lines' ends, else a legend.
         direct = named and is_narrow and names_fit(data, first)
         has_other_sizes = bool(sizes and self.groups and self.x_label)
         drawing, axes = make_page(

@@ -169,6 +169,7 @@ def signed(data: pd.DataFrame) -> pd.DataFrame:
     turned = np.isneginf(data["region_low"]) & np.isfinite(data["region_high"])
     result = data.copy()
     for unit_is_ratio in (False, True):
+        # Turning a side exchanges the ends of an interval.
         rows = turned & ((data["unit"] == _RATIOS) == unit_is_ratio)
         for column, other in (("effect", "effect"), ("low", "high"), ("high", "low")):
             values = data.loc[rows, other]
@@ -179,9 +180,12 @@ def signed(data: pd.DataFrame) -> pd.DataFrame:
     return result
 
 
-def _main(data: pd.DataFrame, adverse: Hashable) -> pd.Series:
-    """Return what stands for a finding: the mean of its comparisons, or where it has none the row `adverse`."""
-    decisive = data[data.index == adverse]
+def _main(data: pd.DataFrame, number: Hashable) -> pd.Series:
+    """Return what stands for a finding: the mean of its comparisons, or where it has none the most adverse one.
+
+    `number` is the row of the most adverse one.
+    """
+    decisive = data[data.index == number]
     mean = data[data["id"].isin(decisive["id"]) & (data["role"] == "typical")]
     mean = mean[mean["effect"].notna() & mean["unit"].isin(decisive["unit"])]
     [main] = (decisive if mean.empty else mean).iterrows()

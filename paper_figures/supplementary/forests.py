@@ -77,6 +77,7 @@ def forest_data(inputs: FigureInputs, finding: Finding) -> pd.DataFrame:
 
 
 def _has_forest(finding: Finding) -> bool:
+    """Return whether a finding compares scores, not only spreads."""
     return any(isinstance(one, Contrast) for one in comparisons(finding.body))
 
 
@@ -197,7 +198,8 @@ class _Forest(FigureSpec):
         shared = ", ".join(word for word in contrasts[0].words if word in common)
         sheet.text(_EDGE, top + 0.3, f"{shared or 'Differences'} ({data['unit'].iloc[0]})", color=GREY)
         for column, (task, stack) in enumerate(columns):
-            left, row = _EDGE + column * (column_width + _GAP), 0.0
+            left = _EDGE + column * (column_width + _GAP)
+            row = 0.0
             above = TASKS[task].title if task else "All tasks"
             sheet.text(left, top + 0.09, above, fontsize=TITLE_SIZE, fontweight="bold")
             ax = sheet.axes(left + names_width, sheet.foot, axis_width, tall)

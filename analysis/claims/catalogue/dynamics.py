@@ -10,7 +10,8 @@ from analysis.evidence.contrasts import Contrast, Spread
 from pretraining.models import format_steps
 
 
-def _model(objective: str, step: int) -> str:
+def _checkpoint(objective: str, step: int) -> str:
+    """Return the 610M model of an objective as it is at a step of its full budget."""
     return f"610m-{objective}-{FULL}-{step}"
 
 
@@ -21,8 +22,8 @@ def _clm_ahead(task: str, steps: Iterable[int]) -> AtLeast:
         [
             difference(
                 f"CLM - MLM on {task} at {format_steps(step)}",
-                _model("clm", step),
-                _model("mlm40", step),
+                _checkpoint("clm", step),
+                _checkpoint("mlm40", step),
                 task,
             )
             for step in steps
@@ -35,7 +36,7 @@ def _catches_up(task: str) -> Contrast:
     return weighted(
         f"MLM - CLM on {task}, {format_steps(_LATE)} - {format_steps(_EARLY)}",
         [
-            (step_sign * objective_sign, _model(objective, step), task)
+            (step_sign * objective_sign, _checkpoint(objective, step), task)
             for step_sign, step in ((1, _LATE), (-1, _EARLY))
             for objective_sign, objective in ((1, "mlm40"), (-1, "clm"))
         ],
@@ -44,7 +45,7 @@ def _catches_up(task: str) -> Contrast:
 
 def _ahead_late(task: str) -> Contrast:
     label = f"MLM - CLM on {task} at {format_steps(_LATE)}"
-    return difference(label, _model("mlm40", _LATE), _model("clm", _LATE), task)
+    return difference(label, _checkpoint("mlm40", _LATE), _checkpoint("clm", _LATE), task)
 
 
 _EARLY, _LATE = 1_000, 40_000

@@ -31,8 +31,11 @@ def _slope(
     degree: int = 1,
     at: float = 0.0,
 ) -> list[tuple[float, str, str]]:
-    """Return the slope at ratio `at` of the least-squares polynomial through ratios, in points per 10 % of masking."""
-    # It is linear in the scores: a row of the pseudo-inverse has a coefficient's weights; the last one's, no slope.
+    """Return the slope at ratio `at` of the least-squares polynomial through ratios, in points per 10 % of masking.
+
+    It is linear in the scores, so it is (weight, model, task) triples; `sign` multiplies every weight.
+    """
+    # Rows of the pseudo-inverse are coefficients as weights of scores, the constant (no slope) last.
     powers = np.arange(degree, 0, -1)
     coefficients = np.linalg.pinv(np.vander(np.array(ratios) / 10, degree + 1))[:-1]
     weights = sign * (powers * (at / 10) ** (powers - 1) @ coefficients)

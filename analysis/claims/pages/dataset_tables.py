@@ -35,10 +35,11 @@ def dataset_sentences(assessment: Assessment, finding: str) -> list[str]:
     effects = assessment.effects_by_dataset(finding)
     makers = _makers(effects)
     needed = effects[effects["label"].isin([label for labels in makers.values() for label in labels])]
-    effect = {(row.role, row.label, row.dataset): format_effect(row) for row in rows(needed)}
+    effect_of = {(row.role, row.label, row.dataset): format_effect(row) for row in rows(needed)}
     for name, labels in makers.items():
         listed = "; ".join(
-            f"{label} ({effect['average', label, AVERAGE]} with it, {effect['without', label, name]} without)"
+            f"{label} ({effect_of['average', label, AVERAGE]} with it, "
+            f"{effect_of['without', label, name]} without)"
             for label in labels[:_MOST_NAMED]
         )
         more = f"; and {len(labels) - _MOST_NAMED} more" if len(labels) > _MOST_NAMED else ""
@@ -93,7 +94,10 @@ def _body(assessment: Assessment, shown: Sequence[str]) -> list[str | Grid | Hea
         sentences, effects = dataset_sentences(assessment, finding), assessment.effects_by_dataset(finding)
         lines += ["", Heading(f"{finding}: {STATEMENTS[finding].statement}"), "", *sentences]
         if not effects.empty:
-            lines += ["", Grid([["contrast", "on", "effect [95 %]", "alone"], *_entries(_known(effects))])]
+            lines += [
+                "",
+                Grid([["contrast", "on", "effect [95 %]", "alone"], *_effect_rows(_known(effects))]),
+            ]
         elif not sentences:
             lines.append("Open: this source has no scores for it.")
     legend = (
@@ -104,12 +108,15 @@ def _body(assessment: Assessment, shown: Sequence[str]) -> list[str | Grid | Hea
     return [*lines, "", *legend, *assessment.tests]
 
 
-def _entries(effects: pd.DataFrame) -> Iterator[list[str]]:
-    """Yield a row for each effect; the first names the comparison, the average says how much the datasets differ."""
+def _effect_rows(effects: pd.DataFrame) -> Iterator[list[str]]:
+    """Yield a row for each effect; the first names the comparison, the average says how much the datasets differ.
+
+    The first of a comparison is a dataset's, so that a row never has to say both.
+    """
     label_above = ""
     for row, (q, p, i_squared, *over, _) in zip(rows(effects), records(effects, *SPREAD), strict=True):
         first = "" if row.label == label_above else f"{row.label} {row.claimed}"
-        if row.role == "average":  # never the first, which is a dataset's
+        if row.role == "average":
             similar = "over similar datasets {:+.2f} [{:+.2f}, {:+.2f}]".format(*over)
             first = f"Q {q:.1f} (p {format_p(p)}), I2 {i_squared:.0%}; {similar}" if math.isfinite(q) else ""
         yield [first, title_of(row.dataset), format_effect(row), row.outcome]

@@ -180,8 +180,10 @@ def _one_comparison_lines(row: FindingRow, indent: str) -> list[str]:
     if row.is_range:
         details.append(f"90 % [{row.low90:+.2f}, {row.high90:+.2f}]")
         if row.claims(0.0):
-            margin = max(abs(row.low90), abs(row.high90))
-            details.append(f"a margin of {margin:.2f} would do; no difference: p {format_p(row.p_zero)}")
+            least_margin = max(abs(row.low90), abs(row.high90))
+            details.append(
+                f"a margin of {least_margin:.2f} would do; no difference: p {format_p(row.p_zero)}"
+            )
     if math.isfinite(row.df):
         details.append(f"df {row.df:.1f}")
     if row.instance_share:

@@ -129,6 +129,7 @@ def answers_of(value: Any, context: str, start: Any = None) -> tuple[list[Row], 
 
 
 def _listed(value: Any) -> list[Any]:
+    """Return a list as it is, one value as a list of it, None as an empty list."""
     return value if isinstance(value, list) else [] if value is None else [value]
 
 
@@ -180,6 +181,7 @@ def _in_words(character: str) -> bool:
 
 
 def _folded(text: str) -> str:
+    """Return a text without differences of case, Unicode form and spacing."""
     return " ".join(unicodedata.normalize("NFKC", text).casefold().split())
 
 

@@ -144,6 +144,7 @@ def text_rows(path: Path, inputs: ReaderInputs, labels_of_files: list[Labels]) -
 
 
 def _whole(text: str) -> str:
+    """Return `1` for `1.0`, and any other text as it is."""
     return text.removesuffix(".0") if _WHOLE.fullmatch(text) else text
 
 
