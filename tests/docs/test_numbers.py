@@ -32,11 +32,10 @@ def test_the_readmes_picture_is_the_one_drawn_now() -> None:
     made = DrawnFigure.of(figure, inputs)
     with paper_style():
         png = picture(made.drawing, "png", title=made.title, description=made.alt)
-    now = Image.open(io.BytesIO(png))
-    then = Image.open(ROOT / "docs" / "images" / "answer.png")
     assert "docs/images/answer.png" in words_of("README.md")
-    assert (then.info["Description"], then.size) == (made.alt, now.size)
-    one, two = (np.asarray(image.convert("L"), dtype=float) for image in (then, now))
+    with Image.open(io.BytesIO(png)) as now, Image.open(ROOT / "docs" / "images" / "answer.png") as then:
+        assert (then.info["Description"], then.size) == (made.alt, now.size)
+        one, two = (np.asarray(image.convert("L"), dtype=float) for image in (then, now))
     assert np.abs(one - two).mean() == pytest.approx(0, abs=0.05)
 
 
