@@ -95,7 +95,7 @@ class AttentionBackend:
         if self.name == "cudnn":
             return _cudnn_problem()
         # Older torch has no such list.
-        implementations = getattr(torch_attention, "list_flash_attention_impls", list)()
+        implementations: list[str] = getattr(torch_attention, "list_flash_attention_impls", list)()
         if self.implementation not in (None, *implementations):
             return f"needs a newer torch than {torch.__version__}"
         return _import_problem(self.module, f"flash-attn-{self.name[-1]}") if self.module else ""
