@@ -236,5 +236,5 @@ def seed_scores(runs: pd.DataFrame, selection: str = "seed") -> pd.DataFrame:
                 rows[model, task, AVERAGE] = reduce(operator.add, parts) / len(parts)
     index = pd.MultiIndex.from_tuples(sorted(rows), names=_CELL)
     scores = np.array([rows[key] for key in index]).reshape(len(index), len(wide.columns))
-    both = pd.DataFrame(scores, index=index, columns=wide.columns, copy=False)
-    return both.loc[both.notna().any(axis=1)]
+    with_averages = pd.DataFrame(scores, index=index, columns=wide.columns, copy=False)
+    return with_averages.loc[with_averages.notna().any(axis=1)]

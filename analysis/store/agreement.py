@@ -124,10 +124,12 @@ def _read(runs: Sequence[Run]) -> list[dict[str, Any]]:
 
 
 def _short(value: object) -> str:
+    """Return a value as text, a long one such as a hash by its first 12 characters."""
     text = str(value)
     return f"{text[:12]}..." if len(text) > 40 else text
 
 
 def _listed(names: Sequence[str]) -> str:
+    """Return the first few names, and how many there are besides."""
     more = f" and {len(names) - _SHOWN} more" if len(names) > _SHOWN else ""
     return f"{', '.join(names[:_SHOWN])}{more}"
