@@ -70,14 +70,17 @@ _HIGHER, _HIGHER_TO = 1e-3, 100e6
 """Peak rate up to a number of parameters, as in Pythia (Biderman et al. 2023); the paper's above it."""
 
 
-def _size(hidden: int, layers: int) -> Shape:
+def _network(hidden: int, layers: int) -> Shape:
+    """Return a network of that width and depth, with heads of 64 and an MLP three times as wide."""
     heads = hidden // 64
     return Shape(
         hidden=hidden, layers=layers, heads=heads, kv_heads=heads, mlp=3 * hidden, vocab=_VOCAB, max_length=_LONGEST
     )  # fmt: skip
 
 
-_SIZES = [_size(*one) for one in ((256, 4), (384, 6), (512, 8), (640, 10), (768, 12), (1024, 16), (1536, 24))]
+_SIZES = [
+    _network(*one) for one in ((256, 4), (384, 6), (512, 8), (640, 10), (768, 12), (1024, 16), (1536, 24))
+]
 """Networks to choose from, 16 to 830 million parameters."""
 
 
@@ -130,12 +133,14 @@ class Choice:
         if self.start is not None:
             return tuple(f"{_PREFIX}{arm.replace('+', '-then-')}" for arm in self.kind.arms)
         size, total = f"{_PREFIX}{self._size}", format_steps(self.steps)
-        first = {"": "", "clm": f"-clm-{format_steps(self.steps // 4)}"}
+        # What a name says of a first objective: CLM for a quarter of the steps.
+        before_last = {"": "", "clm": f"-clm-{format_steps(self.steps // 4)}"}
         parts = [arm.rpartition("+") for arm in self.kind.arms]
-        return tuple(f"{size}{first[before]}-{last}-{total}" for before, _, last in parts)
+        return tuple(f"{size}{before_last[before]}-{last}-{total}" for before, _, last in parts)
 
     @property
     def _size(self) -> str:
+        """What its models' names call the network, such as `43m`."""
         return f"{self.shape.encoder_parameters / 1e6:.0f}m"
 
     def every(self, arms: tuple[str, ...]) -> tuple[str, ...]:
@@ -254,6 +259,7 @@ def _least_found(pretrainings: int, alone: bool) -> float:
     differs = np.arange(tests) < (1 if alone else tests)
 
     def power(effect: float) -> float:
+        """Return the share of the studies that find such an effect."""
         p = 2 * special.stdtr(freedom, -np.abs(noise + effect * differs) / error)
         adjusted = np.maximum.accumulate(np.sort(p) * np.arange(tests, 0, -1), axis=-1) <= ALPHA
         # Found, if the first dataset, which differs, is among the significant ones, which have the smallest p.
@@ -272,6 +278,7 @@ def nearest_spread(parameters: float) -> MeasuredSpread:
     spreads = [one for one in measured_spreads() if "coreference" not in one.score]
 
     def ratio(one: MeasuredSpread) -> float:
+        """Return how many times larger the larger of the two networks is."""
         return max(one.parameters * 1e6 / parameters, parameters / (one.parameters * 1e6))
 
     least = min(map(ratio, spreads))
@@ -324,8 +331,8 @@ def _best(
     for pretrainings in range(kind.pretrainings, 1, -1):
         for shape in reversed(_SIZES) if start is None else [start.shape]:
             length = _LONGEST if start is None else min(512, shape.max_length)
-            most = _MOST_IN_PASS * _LONGEST // length
-            microbatch = largest_microbatch(shape, device.memory_gb or math.inf, length, most=most)
+            most_sequences = _MOST_IN_PASS * _LONGEST // length
+            microbatch = largest_microbatch(shape, device.memory_gb or math.inf, length, most=most_sequences)
             if not microbatch:
                 problem = (
                     f"{kind.title}: {shape.encoder_parameters / 1e6:,.0f} M parameters take "
@@ -343,10 +350,10 @@ def _best(
                 steps=10_000, seeds=_SEEDS[:1], pretraining_sd=spread.sd if sd is None else sd,
                 measured_on=where if sd is None else "--pretraining-sd",
             )  # fmt: skip
-            longest = _longest(draft, hours, tokens)
-            if isinstance(longest, Choice):
-                return longest
-            least = min(least, longest)
+            study_or_hours = _longest(draft, hours, tokens)
+            if isinstance(study_or_hours, Choice):
+                return study_or_hours
+            least = min(least, study_or_hours)
     if least < math.inf:
         more = "give more --hours" + (" or fewer --tokens" if tokens else "")
         return f"{kind.title}: takes at least {least:,.1f} hours of one {device.name}; {more}"
@@ -363,17 +370,18 @@ def _longest(draft: Choice, hours: float | None, tokens: float | None) -> Choice
     """
     most_tuning = _MOST_TUNING * (hours or math.inf)
     seeds = next((n for n in range(len(_SEEDS), 1, -1) if n * draft.tuning_hours <= most_tuning), 1)
-    tuning = seeds * draft.tuning_hours
-    fewest = _TOKENS_PER_PARAMETER * draft.shape.encoder_parameters
-    wanted = tokens or (fewest if draft.start is None else _FEWEST_ADAPTED)
+    tuning_hours_of_all = seeds * draft.tuning_hours
+    fewest_tokens = _TOKENS_PER_PARAMETER * draft.shape.encoder_parameters
+    wanted = tokens or (fewest_tokens if draft.start is None else _FEWEST_ADAPTED)
     steps = -(-int(wanted) // int(draft.study.config.tokens_per_step))
     step_hours = sum(draft.training_hours.values()) / draft.steps  # a step of all models
-    needed = (tuning + step_hours * max(steps, 20)) / (1 - _SPARE)
+    hours_needed = (tuning_hours_of_all + step_hours * max(steps, 20)) / (1 - _SPARE)
     if hours is not None:
-        if needed > hours:
-            return needed
+        if hours_needed > hours:
+            return hours_needed
         if tokens is None:
-            steps = int((hours * (1 - _SPARE) - tuning) / step_hours)
+            steps = int((hours * (1 - _SPARE) - tuning_hours_of_all) / step_hours)
+    # Round numbers in names; of short studies multiples of 20, so that a stage can take a twentieth of them.
     grain = 1_000 if steps >= 10_000 else 20
     return replace(draft, steps=max(20, steps // grain * grain), seeds=_SEEDS[:seeds])
 
@@ -389,14 +397,14 @@ def budget_document(
         choices: of `choices_of`.
         price: of an hour; None: no money is counted.
     """
-    found = [(number, one) for number, one in enumerate(choices, 1) if isinstance(one, Choice)]
-    blind = [["", *(DATASETS[name].title for name in _TUNED), "between pretrainings"]]
+    affordable = [(number, one) for number, one in enumerate(choices, 1) if isinstance(one, Choice)]
+    unseen = [["", *(DATASETS[name].title for name in _TUNED), "between pretrainings"]]
     studies = [["", "for", "parameters", "tokens a model", "arms", "pretrainings", "fine-tuning", "memory"]]
-    steps = list(found[0][1].hours)
-    taken = [["", *steps, "in all", *["money"] * (price is not None)]]
-    for number, one in found:
+    parts = list(affordable[0][1].hours)  # of the hours: CLM, MLM, fine-tuning, spare
+    hours_rows = [["", *parts, "in all", *["money"] * (price is not None)]]
+    for number, one in affordable:
         alone = one.finds(alone=True)
-        blind.append(
+        unseen.append(
             [
                 f"{number}",
                 *(f"{points:.2f} / {alone[name]:.2f}" for name, points in one.finds().items()),
@@ -416,8 +424,8 @@ def budget_document(
             ]
         )
         money = [f"{price * one.total:,.2f}"] if price is not None else []
-        taken.append(
-            [f"{number}", *(f"{one.hours[step]:,.1f}" for step in steps), f"{one.total:,.1f}", *money]
+        hours_rows.append(
+            [f"{number}", *(f"{one.hours[part]:,.1f}" for part in parts), f"{one.total:,.1f}", *money]
         )
     limit = "" if hours is None else f" for {hours:g} hours"
     body: list[str | Grid | Heading] = [
@@ -425,13 +433,13 @@ def budget_document(
         "on that one alone (`compare` calls larger ones ahead in 80 of 100 studies, after Holm's adjustment over the "
         f"{len(_TUNED)} datasets, at the paper's spread of fine-tunings).",
         "",
-        Grid(blind, range(1, 6)),
+        Grid(unseen, range(1, 6)),
         "",
         *dict.fromkeys(
-            f"Spread between pretrainings of {one.pretraining_sd:g} points: {one.measured_on}" for _, one in found
+            f"Spread between pretrainings of {one.pretraining_sd:g} points: {one.measured_on}" for _, one in affordable
         ),
         *["An adapted model's pretrainings share a start, so theirs should be smaller; nobody measured it."] * any(
-            one.start for _, one in found
+            one.start for _, one in affordable
         ),
         "",
         "What it can train: choose a row; `--choose N --out study.toml` writes it.",
@@ -443,7 +451,7 @@ def budget_document(
         *["Once you have trained 20 steps there, give the MFU that `train` logs as --mfu."]
         * ("estimated" in device.basis),
         "",
-        Grid(taken, range(1, 9)),
+        Grid(hours_rows, range(1, 9)),
     ]  # fmt: skip
     data = [
         {
@@ -461,6 +469,7 @@ def budget_document(
 
 
 def _short(tokens: float) -> str:
+    """Return a number of tokens in millions or billions."""
     return f"{tokens / 1e9:,.1f} B" if tokens >= 1e9 else f"{tokens / 1e6:,.0f} M"
 
 
@@ -473,14 +482,15 @@ def chosen_study(choice: Choice, divide: int) -> str:
     """
     content = divided_study(choice.content, divide)
     arms = tuple(dict.fromkeys(arm_of(name)[0] for name in content["models"]))
-    start, text = choice.start or _START, sample_of(choice.tokens)
-    text = text if text.startswith("sample") else "default"
+    start = choice.start or _START
+    sample = sample_of(choice.tokens)
+    subset = sample if sample.startswith("sample") else "default"  # the whole data set
     tuned = " ".join(_TUNED)
     rates, seeds = " ".join(map(format_lr, _RATES)), " ".join(map(str, choice.seeds))
     lines = [
         f"{choice.kind.title}: {counted(len(arms), 'arm')} of {choice.pretrainings} pretrainings, about "
         f"{choice.total:.1f} hours",
-        f"clm-or-mlm shards --source hf:HuggingFaceFW/fineweb-edu:{text} --tokenizer {start.text} --out shards",
+        f"clm-or-mlm shards --source hf:HuggingFaceFW/fineweb-edu:{subset} --tokenizer {start.text} --out shards",
         f"clm-or-mlm fetch {tuned} msmarco --out data",
         f"for model in {' '.join(choice.every(arms))}; do",
         "clm-or-mlm train $model --study study.toml --data shards --out pretrained",

@@ -88,12 +88,13 @@ def reproduce(
             outcome.leave_out(what, error)
     problems = list[UserError]()
 
-    def saved() -> Iterator[DrawnFigure]:
+    def saved_figures() -> Iterator[DrawnFigure]:
+        """Yield each figure once its files are written."""
         for figure in draw_figures([figure.load() for figure in FIGURES.values()], inputs, problems):
             outcome.made += [path.relative_to(out).as_posix() for path in figure.save(out / "figures")]
             yield figure
 
-    content = gather(inputs, saved())
+    content = gather(inputs, saved_figures())
     for problem in problems:
         outcome.leave_out("a figure", problem)
     record = {
@@ -104,17 +105,18 @@ def reproduce(
     }
     write_text(out / RECORD, json.dumps(record, indent=1) + "\n")
     outcome.made += [RECORD, PROVENANCE]
-    around = {"source": redacted(source.long_label), **provenance("analysis", PACKAGES)}
+    origin = {"source": redacted(source.long_label), **provenance("analysis", PACKAGES)}
     page = render_page(
         content,
-        around,
+        origin,
         files=outcome.made,
         missing=outcome.missing,
         not_applicable=outcome.not_applicable,
     )
     write_text(out / INDEX, page)
+    # The provenance holds the hashes of all others, and is the last of them.
     hashes = {name: sha256_file(out / name) for name in (*outcome.made[:-1], INDEX)}
-    write_manifest(out / PROVENANCE, around, hashes)
+    write_manifest(out / PROVENANCE, origin, hashes)
     return outcome
 
 
@@ -131,6 +133,7 @@ def _tables(inputs: FigureInputs) -> Documents:
     scores = None if source.is_published else source.scores(inputs.settings)
     for number in models_of_tables():
         table = build_table(number, scores, source=source)
+        # In all formats but text, the terminal's.
         yield f"tables/table{number:02d}", table_document(table), TABLE_FORMATS[1:]
 
 

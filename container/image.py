@@ -148,28 +148,28 @@ def build(image: Image, *, mirror: str | None = None, relock: bool = False) -> P
         log.warning("the image will contain the last commit, without uncommitted changes")
         commit = commit.removesuffix("-dirty")
     snapshot = f"{datetime.now(UTC):%Y%m%d}T000000Z" if relock else snapshot_of(image.debian_lock)
-    address = mirror or mirror_of(os.environ)
-    # Packages of the day are what a new lock is made of, and what may have moved since an old one.
-    address = address if relock else dated_mirror(address, snapshot)
+    todays_mirror = mirror or mirror_of(os.environ)
+    # A new lock is made of today's packages; an old one needs the mirror as of its date, for today's may be newer.
+    address = todays_mirror if relock else dated_mirror(todays_mirror, snapshot)
     temporary = Path(os.environ.get("APPTAINER_TMPDIR") or tempfile.gettempdir())
     if (free := Machine().free_gb(temporary)) < image.needs_gb:
         raise UserError(
             f"{temporary} has {free:.1f} GB free, but the build needs {image.needs_gb:.0f} GB; set APPTAINER_TMPDIR "
             "to a folder with more space"
         )
-    # The one time in an image.
-    seconds = int(_git("log", "-1", "--format=%ct"))
+    # Every timestamp in the image is the commit's, so that two builds have the same bytes.
+    commit_time = int(_git("log", "-1", "--format=%ct"))
     arguments = {
         "MIRROR": address.replace("{snapshot}", snapshot).rstrip("/"),
         "COMMIT": commit,
         "LOCK": sha256_file(image.requirements),
         "SNAPSHOT": snapshot,
     }
-    context = _context(image, relock, seconds)
-    labels = labels_of(image.definition.read_text("utf-8"), arguments, seconds)
+    context = _context(image, relock, commit_time)
+    labels = labels_of(image.definition.read_text("utf-8"), arguments, commit_time)
     target, bom = image.path, image.path.with_suffix(".sbom.json")
     words = ["build", "--force", "--bind", f"{context}:/context"]
-    words += ["--mksquashfs-args", mksquashfs_words(context, labels, seconds)]
+    words += ["--mksquashfs-args", mksquashfs_words(context, labels, commit_time)]
     for key, value in arguments.items():
         words += ["--build-arg", f"{key}={value}"]
     with atomic_path(target) as unfinished:
@@ -179,7 +179,7 @@ def build(image: Image, *, mirror: str | None = None, relock: bool = False) -> P
         if relock:
             head = f"# bookworm {snapshot}: name, version and SHA-256 of every Debian package in {image.name}.sif\n"
             write_text(image.debian_lock, head + (context / LOCK).read_text("utf-8"))
-        normalise(unfinished, seconds)
+        normalise(unfinished, commit_time)
     record = {
         "image": image.name,
         "commit": commit,
@@ -198,7 +198,7 @@ def _git(*words: str) -> str:
     return subprocess.run(["git", "-C", str(ROOT), *words], capture_output=True, text=True, check=True).stdout
 
 
-def _context(image: Image, relock: bool, seconds: int) -> Path:
+def _context(image: Image, relock: bool, commit_time: int) -> Path:
     """Return the folder that the build reads: wheels, source, Debian lock."""
     if sys.version_info[:2] != (3, 11) or sys.platform != "linux":
         raise UserError("images must be built on Linux with Python 3.11, for which the locks were made")
@@ -211,7 +211,7 @@ def _context(image: Image, relock: bool, seconds: int) -> Path:
     pip = [sys.executable, "-m", "pip", "wheel", "--quiet", "--no-deps", "--require-hashes"]
     words = ["--no-build-isolation", "--wheel-dir", str(context / "wheels")]
     words += ["--requirement", str(image.requirements)]
-    environ = os.environ | {"SOURCE_DATE_EPOCH": str(seconds)}
+    environ = os.environ | {"SOURCE_DATE_EPOCH": str(commit_time)}
     answer = subprocess.run([*pip, *words], stderr=subprocess.PIPE, text=True, env=environ)
     if answer.returncode:
         errors = [line for line in answer.stderr.splitlines() if line.startswith("ERROR")]

@@ -129,7 +129,10 @@ def _sizes(form: Form) -> dict[str, str]:
 
 
 def write_example(miniature: Miniature, example: Path) -> None:
-    """Write the runs table, the floors, the curves and maybe the per-instance scores, small enough to be kept."""
+    """Write the stand-ins (with the floors), the runs table and the curves, small enough to be kept in the repository.
+
+    With them go the per-instance scores, if the form has `whole_example`.
+    """
     example.mkdir(parents=True, exist_ok=True)
     form = miniature.form
     write_text(example / STAND_INS, _stand_ins_text(miniature, logs="logs"))
@@ -141,14 +144,14 @@ def write_example(miniature: Miniature, example: Path) -> None:
     columns = ("step", "split", "objective", "ratio", "stage", "lr", "predicted")
     # Every step of the curves that Figure 12 draws; of the others those with a validation loss.
     continued = [model for model in form.models.values() if form.whole_example and model.kind == "continued"]
-    whole = {stage.name for model in continued for stage in model.stages}
+    stages_kept_whole = {stage.name for model in continued for stage in model.stages}
     for log in sorted((miniature.root / PRETRAINED / "stages").glob(f"*/{LOG}")):
         rows = read_log(log)
         validated = {row["step"] for row in rows if row["split"] == "validation"}
         kept = [
             {**{key: row[key] for key in columns if key in row}, "loss": round(row["loss"], 5)}
             for row in rows
-            if row["step"] in validated or log.parent.name in whole
+            if row["step"] in validated or log.parent.name in stages_kept_whole
         ]
         write_log(example / "logs" / log.parent.name / LOG, kept)
 

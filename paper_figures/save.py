@@ -152,12 +152,12 @@ class DrawnFigure:
         stem = file_stem(self.spec.name)
         paths = {folder / f"{stem}.{ending}": content for ending, content in contents.items()}
         logs = self.inputs.logs if self.spec.from_logs else None
-        given = self.inputs.source.long_label if logs is None else str(logs)
-        around = provenance_path(folder / f"{stem}.csv")
-        made_from = {"source": redacted(given), **provenance("analysis", _PACKAGES)}
+        read_from = self.inputs.source.long_label if logs is None else str(logs)
+        provenance_file = provenance_path(folder / f"{stem}.csv")
+        made_from = {"source": redacted(read_from), **provenance("analysis", _PACKAGES)}
         hashes = {path.name: sha256_bytes(content) for path, content in paths.items()}
-        write_together({**paths, around: manifest_text({**made_from, FILES: hashes}).encode()})
-        return [*paths, around]
+        write_together({**paths, provenance_file: manifest_text({**made_from, FILES: hashes}).encode()})
+        return [*paths, provenance_file]
 
 
 def draw_figures(
@@ -188,9 +188,9 @@ def rounded(table: pd.DataFrame, source: Source) -> pd.DataFrame:
     """
     shown = table.copy()
     decimals = 2 if source.is_published else 4
-    losses = "range" in set(table.get("interval", ()))
+    are_losses = "range" in set(table.get("interval", ()))  # the interval of Figure 12 alone
     for name in table.columns:
-        if pd.api.types.is_float_dtype(table[name]) and name in _PERCENTAGES and not losses:
+        if pd.api.types.is_float_dtype(table[name]) and name in _PERCENTAGES and not are_losses:
             shown[name] = table[name].round(decimals) + 0.0  # no -0
         elif pd.api.types.is_float_dtype(table[name]) or pd.api.types.is_object_dtype(table[name]):
             shown[name] = [

@@ -243,16 +243,22 @@ def _snakemake(
 
 @contextlib.contextmanager
 def _ending(process: subprocess.Popen[bytes], slurm: bool) -> Iterator[None]:
-    """End the process when this one is asked to end; on Slurm say that jobs keep running."""
+    """While the block runs, end Snakemake when this process gets SIGTERM, SIGHUP or Ctrl-C; wait for it at the end.
+
+    On Slurm it is also said that jobs keep running.
+    """
 
     def end(number: int, _: object) -> None:
         # Not waited for here: this may run in the middle of the other wait, which holds a lock.
-        process.kill() if slurm else process.terminate()
         if slurm:
+            # Snakemake would answer SIGTERM by cancelling every job.
+            process.kill()
             sys.stderr.write(
                 "\nstopped; queued and running jobs continue. Rerun the command to resume with them; "
                 "`clm-or-mlm workflow status` shows them, `clm-or-mlm cancel` ends them\n"
             )
+        else:
+            process.terminate()
         sys.exit(128 + number)
 
     before = {number: signal.signal(number, end) for number in (signal.SIGTERM, signal.SIGHUP, signal.SIGINT)}

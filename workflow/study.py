@@ -244,8 +244,12 @@ def train_command(kind: JobKind, name: str, *options: str) -> Command:
 def _training(
     kind: JobKind, name: str, item: PlannedStage, plan: Plan, study: Study, settings: StudySettings
 ) -> Job:
-    """Return the job of a stage, or of a model, which exports what it, or else the job of that stage, has trained."""
-    trains = item.name == name
+    """Return the job that trains stage `item`, or that of model `name`, which exports the model's last stage, `item`.
+
+    A model's job trains that stage itself where the stage has the model's name; else another job has trained it, and
+    this one only exports.
+    """
+    trains_item = item.name == name
     makes = model_files("pretraining", name) if kind.goal else stage_files("pretraining", name, item.keep)
     counts_network = settings.nodes > 1 and settings.network_gb > 0 and settings.gpus_per_node > 0
     costs = plan.costs(
@@ -254,7 +258,7 @@ def _training(
         processes=settings.nodes * settings.gpus_per_node if counts_network else 1,
         network=1e9 * settings.network_gb if counts_network else math.inf,
     )
-    parent = item.parent if trains else item.name
+    parent = item.parent if trains_item else item.name
     needs = [marker("shards", "shards")]
     if parent is not None:
         needs.append(marker("model" if parent in study.models else "stage", parent))
@@ -262,12 +266,14 @@ def _training(
     words += ("--study", settings.study) if settings.study else ()
     for assignment in settings.pretraining_settings:
         words += ("--set", assignment)
-    # A training that is resumed may change the others.
+    # Only settings that results depend on describe the job; a resumed training may change all others.
     changes, science = assignments(settings.pretraining_settings), study.config.science()
     deciding = {key: value for key, value in changes.items() if key in science}
-    exported = study.shapes[item.size].trained_parameters * 4 if kind.goal else 0.0
+    exported = study.shapes[item.size].trained_parameters * 4 if kind.goal else 0.0  # float32
     # An export alone needs no second node, and one GPU.
-    nodes, gpus = (settings.nodes, settings.gpus_per_node) if trains else (1, min(1, settings.gpus_per_node))
+    nodes, gpus = (
+        (settings.nodes, settings.gpus_per_node) if trains_item else (1, min(1, settings.gpus_per_node))
+    )
     return Job(
         kind=kind,
         name=name,
@@ -276,9 +282,9 @@ def _training(
         description={"study": settings.study, "settings": deciding},
         needs=tuple(needs),
         checkpoints=f"pretraining/stages/{name}/step-*/state.json",
-        gpu_hours=costs.gpu_hours if trains else 0.05,
-        disk_bytes=(costs.checkpoint_bytes if trains else 0.0) + exported,
-        files=_CHECKPOINT_FILES * (len(item.keep) + 1 if trains else 1),
+        gpu_hours=costs.gpu_hours if trains_item else 0.05,
+        disk_bytes=(costs.checkpoint_bytes if trains_item else 0.0) + exported,
+        files=_CHECKPOINT_FILES * (len(item.keep) + 1 if trains_item else 1),
         **_takes(settings, nodes, gpus),
     )
 

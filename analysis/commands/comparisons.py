@@ -69,12 +69,14 @@ def compare(
             raise UserError("--replicates is for runs; in a table of scores a pretraining can be a seed")
         rows = scores_by_seed(table, selection=score.selection, metric=source.metric)
         pair = two_models(rows, models)
-        half_width = margin or 0.0
-        found = differences(rows, pair, margin=half_width, settings=score)
-        write(scores_document(found, pair, source.source, margin=half_width, full=full), format, out)
+        equivalence_margin = margin or 0.0
+        found = differences(rows, pair, margin=equivalence_margin, settings=score)
+        write(scores_document(found, pair, source.source, margin=equivalence_margin, full=full), format, out)
         return
-    only_names = set(models) <= set(MODELS) and not replicates  # patterns take what is there
-    opened = source.open(models if only_names else None, need_instances=score.method.needs_instances)
+    # Exact names of the paper's models are fetched if need be; with patterns or other names, only what is there is
+    # compared.
+    only_paper_models = set(models) <= set(MODELS) and not replicates
+    opened = source.open(models if only_paper_models else None, need_instances=score.method.needs_instances)
     settings = opened.with_interval(score)
     result = compared(opened, models, settings, replicates=replicates, margin=margin)
     write(comparison_document(result, full=full), format, out)

@@ -98,6 +98,7 @@ class Cells:
         return scores
 
     def _summary(self, cell: Cell) -> tuple[float, float, int]:
+        """Return the mean, its standard error (nan for one seed) and the number of seeds."""
         if cell in self.printed:
             mean, half = self.printed[cell]
             return mean, max(half, SMALLEST_HALF_WIDTH) / NORMAL_QUANTILE, N_SEEDS
@@ -105,6 +106,7 @@ class Cells:
         if len(scores) < 2:
             return float(scores.mean()), math.nan, len(scores)
         student = student_estimate(scores)
+        # Seeds that all agree have an error of 0, which no data can show: the least that could have been seen.
         return student.effect, student.error or self.least_error(cell, len(scores)), len(scores)
 
     def words(self, cell: Cell) -> str:
@@ -234,5 +236,5 @@ def seed_scores(runs: pd.DataFrame, selection: str = "seed") -> pd.DataFrame:
                 rows[model, task, AVERAGE] = reduce(operator.add, parts) / len(parts)
     index = pd.MultiIndex.from_tuples(sorted(rows), names=_CELL)
     scores = np.array([rows[key] for key in index]).reshape(len(index), len(wide.columns))
-    both = pd.DataFrame(scores, index=index, columns=wide.columns, copy=False)
-    return both.loc[both.notna().any(axis=1)]
+    with_averages = pd.DataFrame(scores, index=index, columns=wide.columns, copy=False)
+    return with_averages.loc[with_averages.notna().any(axis=1)]

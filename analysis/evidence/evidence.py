@@ -212,4 +212,5 @@ def scores_of(evidence: Evidence, *, source: str, averages_only: bool = False) -
 
 
 def _names(terms: Sequence[Term]) -> str:
+    """Return the scores' names for a sentence, each once."""
     return ", ".join(dict.fromkeys(f"{term.model} on {term.task} {term.dataset}" for term in terms))

@@ -103,6 +103,7 @@ class Interval:
 
 
 def _t(cells: Cells, terms: Sequence[Term]) -> Estimated | None:
+    """Return Student's t of one cell, Welch's of several, each from its own seeds."""
     # A model against itself differs by nothing, and has the width of one test instance.
     welch = cells.welch(terms) if weights_of(terms) else cells.paired(terms)
     if welch is None:
@@ -113,10 +114,12 @@ def _t(cells: Cells, terms: Sequence[Term]) -> Estimated | None:
 
 
 def _normal(estimate: Student) -> Student:
+    """Return the estimate with the normal distribution in place of Student's."""
     return Student(effect=estimate.effect, error=estimate.error, df=math.inf)
 
 
 def _paper(cells: Cells, terms: Sequence[Term]) -> Estimated | None:
+    """Return the normal approximation from standard errors over seeds, as the paper prints it."""
     welch = cells.welch(terms)
     if welch is None:
         return None
@@ -127,6 +130,7 @@ def _paper(cells: Cells, terms: Sequence[Term]) -> Estimated | None:
 
 
 def _pooled(cells: Cells, terms: Sequence[Term]) -> Estimated | None:
+    """Return the pooled bootstrap t (`analysis.evidence.pooled`), or `_t` where there is no pool."""
     weights = weights_of(terms)
     used = sorted(weights)  # in one order, so that A - B mirrors B - A
     if not used:
@@ -140,6 +144,7 @@ def _pooled(cells: Cells, terms: Sequence[Term]) -> Estimated | None:
 
 
 def _bootstrap(cells: Cells, terms: Sequence[Term]) -> Estimated | None:
+    """Return the percentile bootstrap over each cell's seeds, or `_t` where they are too few or all equal."""
     weights = weights_of(terms)
     rows = [cells.values_of(cell) for cell in weights]
     # Two or three seeds have 3 or 10 distinct resamples: too few for a tail of 2.5 %.
@@ -156,6 +161,7 @@ def _bootstrap(cells: Cells, terms: Sequence[Term]) -> Estimated | None:
 
 
 def _crossed(cells: Cells, terms: Sequence[Term]) -> Estimated | None:
+    """Return Student's t within the shared seeds, with the error over test instances; else `_crossed_apart`."""
     from analysis.statistics.crossed import crossed_estimate  # not for those who hold instances fixed
 
     values = cells.within_seeds(terms)
@@ -252,7 +258,7 @@ def caption_of(seen: Iterable[tuple[int, str]], link: str = ", which ", n_cells:
         link: between an interval and its coverage.
         n_cells: cells of the smallest pool, where they are known.
     """
-    fewest: dict[str, int] = {}
+    fewest: dict[str, int] = {}  # seeds, by interval: from most to fewest the last one stays
     for n_seeds, name in sorted(seen, reverse=True):
         if n_seeds > 1:
             fewest[name] = n_seeds
@@ -266,6 +272,7 @@ def caption_of(seen: Iterable[tuple[int, str]], link: str = ", which ", n_cells:
 
 @cache
 def _coverages() -> dict[tuple[str, str, int, int], float]:
+    """Return the simulated coverage by interval, shape of the seeds, number of seeds and number of cells."""
     path = resources.files("analysis") / "data" / COVERAGE_FILE
     with path.open(encoding="utf-8") as file:
         return {
@@ -307,18 +314,22 @@ def coverage_words(interval: str, n_seeds: int, n_cells: int | None = None) -> s
         n_cells: of the smallest pool; None: not known, so that the range over what was simulated is said.
     """
     asked = [FEWEST_CELLS, SOURCE_CELLS] if n_cells is None else [n_cells]
-    known: dict[str, list[tuple[float, int, int]]] = {}
+    by_shape: dict[str, list[tuple[float, int, int]]] = {}
     for shape, words in SHOWN_SHAPES.items():
-        found = [measured_coverage(interval, shape, n_seeds, cells) for cells in asked]
-        if seen := [one for one in found if one is not None]:
-            known[words] = seen
-    if not known:
+        simulated = [measured_coverage(interval, shape, n_seeds, cells) for cells in asked]
+        if measured := [one for one in simulated if one is not None]:
+            by_shape[words] = measured
+    if not by_shape:
         return ""
-    first, *others = (f"{_range(100 * one[0] for one in seen)} % {words}" for words, seen in known.items())
+    first, *others = (
+        f"{_range(100 * coverage for coverage, _, _ in measured)} % {words}"
+        for words, measured in by_shape.items()
+    )
     more = f" ({', '.join(others)})" if others else ""
-    seen = next(iter(known.values()))
-    models = f" and {_range(one[2] for one in seen)} models" if interval == POOLED.name else ""
-    return f"covers the true mean {first} in simulations with {seen[0][1]} seeds{models}{more}"
+    of_first = next(iter(by_shape.values()))
+    models = f" and {_range(cells for _, _, cells in of_first)} models" if interval == POOLED.name else ""
+    _, seeds, _ = of_first[0]
+    return f"covers the true mean {first} in simulations with {seeds} seeds{models}{more}"
 
 
 def _range(values: Iterable[float]) -> str:
@@ -328,5 +339,6 @@ def _range(values: Iterable[float]) -> str:
 
 
 def _refusal(why: str, others: Callable[[Interval], bool]) -> UserError:
+    """Return the error that says why, and names the intervals to choose instead."""
     *names, last = (name for name, interval in INTERVALS.items() if others(interval))
     return UserError(f"{why} choose --interval {', '.join(names)}{' or ' if names else ''}{last}")

@@ -73,16 +73,16 @@ class ResidualPools:
         Returns:
             The estimate; None where a cell has fewer than `FEWEST_SEEDS`, or a place fewer cells than `FEWEST_CELLS`.
         """
-        cells = min(self._pools[place][1] for place in places)
-        if counts.min() < FEWEST_SEEDS or cells < FEWEST_CELLS:
+        fewest_cells = min(self._pools[place][1] for place in places)
+        if counts.min() < FEWEST_SEEDS or fewest_cells < FEWEST_CELLS:
             return None
         welch = welch_estimate(means, errors, counts, weights)
         errors_drawn, variances_drawn = np.zeros((2, self._resamples))
         # Cells with the same place and count have banks of their own, in their order.
-        used: Counter[tuple[tuple[str, str], int]] = Counter()
+        banks_used: Counter[tuple[tuple[str, str], int]] = Counter()
         for place, count, weight, error in zip(places, counts, weights, errors, strict=True):
-            drawn, variances = self._bank(place, int(count), used[place, int(count)])
-            used[place, int(count)] += 1
+            drawn, variances = self._bank(place, int(count), banks_used[place, int(count)])
+            banks_used[place, int(count)] += 1
             errors_drawn += weight * error * drawn
             variances_drawn += (weight * error) ** 2 * variances
         sound = variances_drawn > 1e-24 * welch.error**2
@@ -91,7 +91,7 @@ class ResidualPools:
         return Studentised(
             effect=welch.effect, error=welch.error, df=welch.df,
             ratios=np.sort(errors_drawn[sound] / np.sqrt(variances_drawn[sound])),
-            symmetric=cells < EQUAL_TAILS_FROM or abs(float(weights.sum())) < 1e-9,
+            symmetric=fewest_cells < EQUAL_TAILS_FROM or abs(float(weights.sum())) < 1e-9,
         )  # fmt: skip
 
     def _bank(self, place: tuple[str, str], count: int, nth: int) -> tuple[Array, Array]:

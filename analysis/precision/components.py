@@ -96,17 +96,21 @@ def components_table(source: Source) -> pd.DataFrame:
 def _table_rows(
     source: Source, arms: dict[str, list[str]], chosen: pd.DataFrame
 ) -> Iterator[dict[str, object]]:
-    """Yield the components of each dataset and average, from the chosen runs of models that were pretrained again."""
+    """Yield the table's rows, from the chosen runs of models that were pretrained more than once.
+
+    Each dataset and task average has the components of pretraining and seed; an average also that of the dataset, a
+    dataset with instances also those of the test set.
+    """
     scores = seed_scores(chosen)
     scopes = dict.fromkeys((str(task), str(dataset)) for _, task, dataset in scores.index)
     for task, dataset in sorted(scopes, key=lambda scope: (list(TASKS).index(scope[0]), scope[1] == AVERAGE)):
         members = list(source.datasets_of(task)) if dataset == AVERAGE else [dataset]
         if dataset == AVERAGE and len(members) == 1:
             continue  # the dataset's own rows say it
-        of_scope = scores.query("task == @task and dataset == @dataset")
-        layout = _Layout.of(arms, of_scope.droplevel(["task", "dataset"]))
+        scope_scores = scores.query("task == @task and dataset == @dataset")
+        layout = _Layout.of(arms, scope_scores.droplevel(["task", "dataset"]))
         if layout is None:
-            continue
+            continue  # fewer than two pretrainings, or than two seeds in common
         head = {"task": task, "dataset": dataset, **layout.head}
         values, axes = layout.array(scores, task, dataset), (MODEL, PRETRAINING, SEED)
         yield from _component_rows(head, _OF_SCORES, values, axes)
@@ -190,9 +194,15 @@ def _component_rows(
 
 
 def components_body(table: pd.DataFrame, source: Source) -> list[str | Grid]:
-    """Return a `components_table`, and the error that more pretrainings and more seeds leave to a difference."""
+    """Return the printed page of a `components_table`: the components, and the errors of three designs.
+
+    An error is that of the difference between two models: with one pretraining and the seeds there are (the most that a
+    row has), with twice the seeds, and with two pretrainings.
+    """
     rows = [["dataset", "models x pretrainings x seeds", "component", "sd", "95 % interval"]]
     error_rows = []
+    seeds = int(table["seeds"].max())
+    designs = ((1, seeds), (1, 2 * seeds), (2, seeds))
     for key, part in table.groupby(["task", "dataset"], sort=False):
         task, dataset = map(str, key)
         name = title_of(dataset, source.datasets) if dataset != AVERAGE else f"{task} average"
@@ -203,14 +213,9 @@ def components_body(table: pd.DataFrame, source: Source) -> list[str | Grid]:
                 name, layout, row["component"], f"{row['sd']:.2f}", f"[{row['low']:.2f}, {row['high']:.2f}]",
             ])  # fmt: skip
         sds = dict(zip(part["component"], part["sd"], strict=True))
-        seeds = int(first["seeds"])
-        errors = (
-            difference_error(sds[PRETRAINING], sds[SEED], *design)
-            for design in ((1, seeds), (1, 2 * seeds), (2, seeds))
-        )
+        errors = (difference_error(sds[PRETRAINING], sds[SEED], *design) for design in designs)
         error_rows.append([name, *(f"{error:.2f}" for error in errors)])
-    most = int(table["seeds"].max())
-    plans = [f"1 x {most}", f"1 x {2 * most}", f"2 x {most}"]
+    headings = [f"{pretrainings} x {seeds_each}" for pretrainings, seeds_each in designs]
     return [
         "What moves a score: standard deviations in points. Those for the pretraining and for the fine-tuning seed "
         "apply only to these test instances:",
@@ -220,7 +225,7 @@ def components_body(table: pd.DataFrame, source: Source) -> list[str | Grid]:
         "Standard error of the difference between two of these models, by pretrainings x fine-tuning seeds per model "
         "(`clm-or-mlm design` plans a study):",
         "",
-        Grid([["dataset", *plans], *error_rows], numbers={1, 2, 3}),
+        Grid([["dataset", *headings], *error_rows], numbers={1, 2, 3}),
     ]
 
 

@@ -24,33 +24,33 @@ _SHOWN = 3
 def other_weights(runs: Sequence[Run]) -> dict[str, str]:
     """Return the runs made from other weights or another tokenizer than most of their model's, each with a sentence.
 
-    Where no half of a model's runs agrees, nobody knows which weights its name means, and all are named.
+    Unless more than half of a model's runs agree, nobody knows which weights its name means, and all are named.
     """
     # By model and run's path, the values of the fields that say which weights it is.
     by_model: dict[str, dict[str, tuple[str, ...]]] = {}
-    for run, made in zip(runs, _read(runs), strict=True):
-        if any(name in made for name in _OF_MODEL):
-            by_model.setdefault(run.model, {})[run.path] = tuple(str(made.get(name)) for name in _OF_MODEL)
-    found: dict[str, str] = {}
+    for run, fields in zip(runs, _read(runs), strict=True):
+        if any(name in fields for name in _OF_MODEL):
+            by_model.setdefault(run.model, {})[run.path] = tuple(str(fields.get(name)) for name in _OF_MODEL)
+    sentences: dict[str, str] = {}
     for model, values_of in by_model.items():
         (usual, count), *others = Counter(values_of.values()).most_common()
         if not others:
-            continue
-        usual = usual if 2 * count > len(values_of) else ()
+            continue  # all agree
+        majority = usual if 2 * count > len(values_of) else None
         for path, values in values_of.items():
-            if values == usual:
+            if values == majority:
                 continue
-            against = usual or next(other for other in values_of.values() if other != values)
+            against = majority or next(other for other in values_of.values() if other != values)
             name, mine, theirs = next(
                 field for field in zip(_OF_MODEL, values, against, strict=True) if field[1] != field[2]
             )
-            whose = f"most runs of {model}" if usual else f"as many runs of {model}"
-            found[path] = (
+            whose = f"most runs of {model}" if majority else f"as many runs of {model}"
+            sentences[path] = (
                 f"was made from a model with the {name} {_short(mine)}, but {whose} with {_short(theirs)}, so the name "
-                f"means two models; {'the run is' if usual else 'all are'} left out until one of the two has another "
-                "name"
+                f"means two models; {'the run is' if majority else 'all are'} left out until one of the two has "
+                "another name"
             )
-    return found
+    return sentences
 
 
 def is_made_alike(one: Run, other: Run) -> bool:
@@ -124,10 +124,12 @@ def _read(runs: Sequence[Run]) -> list[dict[str, Any]]:
 
 
 def _short(value: object) -> str:
+    """Return a value as text, a long one such as a hash by its first 12 characters."""
     text = str(value)
     return f"{text[:12]}..." if len(text) > 40 else text
 
 
 def _listed(names: Sequence[str]) -> str:
+    """Return the first few names, and how many there are besides."""
     more = f" and {len(names) - _SHOWN} more" if len(names) > _SHOWN else ""
     return f"{', '.join(names[:_SHOWN])}{more}"

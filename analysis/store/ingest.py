@@ -52,7 +52,9 @@ _FEW = 400
 _ENOUGH = 100
 """Instances right, and wrong, at least: runs that share four of five mistakes share as many by a chance of 2e-10."""
 _BLIND = {"sst2": 0.56, "mnli_m": 0.36, "qqp": 0.64, "squad_v2": 0.52}
+"""By dataset the most that one prediction for all inputs scores (`blind_score`)."""
 _BLIND_IN = {"SC": 0.75, "TC": 0.8, "QA": 0.1, "IR": 0.1}
+"""The same by task, for other datasets."""
 
 
 class RefusedStoreError(UserError):
@@ -299,6 +301,7 @@ def _table(
 
 
 def _nothing_usable(store: Path, scan: Scan, problems: Sequence[Problem]) -> RefusedStoreError:
+    """Return the error for a store without a usable run; it names the first of the problems that cost a run, if any."""
     wrong = [problem for problem in problems if problem.kind != "missing"] or list(problems)
     worst = min(wrong, key=lambda problem: problem.harmless, default=None)
     where = f"{scan.results}/<model>/<task>/<dataset>/lr1e-04_sd0/results.json"

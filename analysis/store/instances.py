@@ -217,13 +217,13 @@ def _by_model(
     with contextlib.suppress(FileNotFoundError):
         hashes = read_manifest(path / _MANIFEST, _AGAIN.format(path)).get(FILES, {})
 
-    def chosen_rows(model: str, places: Iterable[int]) -> list[Any]:
+    def rows_of_model(model: str, places: Iterable[int]) -> list[Any]:
         name = instances_name(model, dataset)
         return _chosen_rows(path / name, hashes.get(name), column, [keys[place] for place in places])
 
     # Reading, decompressing and hashing leave Python's lock, so threads are enough.
     with ThreadPoolExecutor(cores()) as pool:
-        chosen = pool.map(lambda group: chosen_rows(str(group[0]), group[1]), groups)
+        chosen = pool.map(lambda group: rows_of_model(str(group[0]), group[1]), groups)
         for (model, places), rows in zip(groups, chosen, strict=True):
             yield str(model), np.asarray(places), rows
 

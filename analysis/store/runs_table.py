@@ -156,8 +156,8 @@ def read_table(path: Path, *, add_models: Sequence[str] = ()) -> RunsTable:
     _check_header(names, path)
     if not places:
         raise UserError(f"{path} has a header but no runs; {'a line is a run' if is_text else _AGAIN}")
-    titles = dict(zip(names, header, strict=True))
-    runs = pd.DataFrame({name: column(titles[name]) if name in titles else np.nan for name in COLUMNS},
+    header_of = dict(zip(names, header, strict=True))  # as the file spells the columns
+    runs = pd.DataFrame({name: column(header_of[name]) if name in header_of else np.nan for name in COLUMNS},
                         index=range(len(places)))  # fmt: skip
     runs["model"] = [re.sub(" +", " ", name).strip() for name in runs["model"]]
     datasets: Mapping[str, Dataset] = DATASETS
@@ -278,6 +278,7 @@ def _manifest_of(path: Path, content: bytes) -> dict[str, Any] | None:
 
 
 def _read_parquet(path: Path, content: bytes) -> pa.Table:
+    """Return the Parquet table in a file's content; `UserError` where it is damaged or none."""
     try:
         table = pq.ParquetFile(pa.BufferReader(content)).read()
         table.validate(full=True)
@@ -293,10 +294,10 @@ def _check_header(header: Sequence[str], path: Path) -> None:
         raise UserError(f"{path}: the header has {twice[0]!r} twice; keep one of these columns")
     needed = [name for name in COLUMNS if name not in _OPTIONAL]
     if missing := [name for name in needed if name not in header]:
-        spare = {*header} - {*COLUMNS}
-        named = "; ".join(f"{name!r}{nearest(name, spare)}".rstrip("?") for name in missing)
+        unread = {*header} - {*COLUMNS}
+        lacking = "; ".join(f"{name!r}{nearest(name, unread)}".rstrip("?") for name in missing)
         raise UserError(
-            f"{path}: the header lacks {named}; a runs table has {','.join(needed)} "
+            f"{path}: the header lacks {lacking}; a runs table has {','.join(needed)} "
             "(val_score is read as validation_score; n_validation and n_test may be absent)"
             f"{'; scores by seed are for `clm-or-mlm compare` and cm.compare_scores' if 'score' in header else ''}"
         )
@@ -439,6 +440,7 @@ def model_error(name: str, added: Sequence[str] = ()) -> str | None:
 
 
 def _unknown_dataset(name: str, datasets: Mapping[str, Dataset]) -> str:
+    """Return what is wrong with a row whose dataset is not known, to come after its number."""
     extra = " is outside the paper's twelve" if name in EXTRA_DATASETS else " is unknown"
     return (
         f": dataset {name!r}{extra}; the datasets are {', '.join(datasets)}; your own are known only from "
@@ -447,6 +449,7 @@ def _unknown_dataset(name: str, datasets: Mapping[str, Dataset]) -> str:
 
 
 def _not_a_score(name: str, value: float) -> str:
+    """Return what is wrong with a row whose score, in the column `name`, is absent or outside [0, 1]."""
     if math.isnan(value):
         return (
             f" has no {name}; a run that diverged scores 0 (its rate is then not chosen), or delete the line"

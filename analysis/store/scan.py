@@ -224,6 +224,7 @@ class _Scanner:
         return key
 
     def entries(self, path: str | Path) -> list[os.DirEntry[str]]:
+        """Return what is in a folder, by name; one that cannot be read is reported, and gives nothing."""
         try:
             with os.scandir(path) as entries:
                 return sorted(entries, key=lambda entry: entry.name)
@@ -248,4 +249,5 @@ class _Scanner:
                 self.report(entry.path, "stray", sentence)
 
     def report(self, path: str | Path, kind: str, sentence: str) -> None:
+        """Add a problem."""
         self.problems.append(Problem(path=str(path), kind=kind, sentence=sentence))

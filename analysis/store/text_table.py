@@ -64,25 +64,25 @@ class TextTable:
         """
         cells = [cell.lower().replace("\N{MINUS SIGN}", "-") for cell in self.texts(name)]
         filled = [row for row, cell in enumerate(cells) if cell not in _MISSING]
-        signed = [row for row in filled if cells[row].endswith("%")]
-        commas = self.separator != "," and not any("." in cells[row] for row in filled)
+        in_percent = [row for row in filled if cells[row].endswith("%")]
+        has_decimal_commas = self.separator != "," and not any("." in cells[row] for row in filled)
         found = np.full(len(cells), np.nan)
         for row in filled:
             cell = cells[row].removesuffix("%").rstrip()
-            number = cell.replace(",", ".") if commas else cell
+            number = cell.replace(",", ".") if has_decimal_commas else cell
             if not _NUMBER.fullmatch(number):
                 hint = ", nor a seed's score" if "±" in cell else ""
                 if re.fullmatch(r"[+-]?\d+(,\d+)+", cell):
                     hint = "; write points for decimal commas" + ", or separate columns by semicolons" * (
-                        not commas
+                        not has_decimal_commas
                     )
                 raise UserError(f"{self.at(row)}: {name} {self.texts(name)[row]!r:.60} is not a number{hint}")
             found[row] = float(number)
-        if signed and (odd := sorted({*filled} - {*signed})):
+        if in_percent and (odd := sorted({*filled} - {*in_percent})):
             raise UserError(
                 f"{self.at(odd[0])}: {name} has no per cent sign, but others in this column have one"
             )
-        return found / (100 / whole) if signed else found
+        return found / (100 / whole) if in_percent else found
 
 
 def read_text_table(path: Path, content: bytes, *, header_alone: bool = False) -> TextTable:
@@ -148,4 +148,5 @@ def text_table_of(frame: pd.DataFrame, where: str = "frame") -> TextTable:
 
 
 def _column_name(title: str) -> str:
+    """Return a column's title as `TextTable.header` has it: `Test score (%)` is `test_score`."""
     return re.sub(r"[\s-]+", "_", re.sub(r"[(\[][^()\[\]]*[)\]]$", "", title.strip()).strip()).lower()

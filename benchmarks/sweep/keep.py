@@ -116,21 +116,21 @@ class Keeper:
         """
         local, loaded = self.sets[name], self.setting.loaded
         form = local.dataset.form
-        retrieval = local.dataset.labels is None
+        is_retrieval = local.dataset.labels is None
         labels = _OUTPUTS.get(form, local.labels)
         kind = write_model(
             model.encoder, model.head, folder, self.setting.device, labels, _PROBLEMS.get(form, "")
         )
-        limit = loaded.limits.paper_retrieval if retrieval else loaded.limits.labelled
+        limit = loaded.limits.paper_retrieval if is_retrieval else loaded.limits.labelled
         rows = next(iter(local.evaluated().values())).slice(0, 4).to_pylist()
         texts: list[tuple[str, ...]] = [
             (text.strip(),) for row in rows for text in texts_of(local.dataset, row)
         ]
         if form == "QA":
             texts = [(question_text(row["question"]), row["context"]) for row in rows]
-        tokenizer = loaded.retrieval_tokenizer if retrieval else loaded.tokenizer
-        write_tokenizer(tokenizer, folder, ends_texts=not retrieval, max_length=limit, texts=texts)
-        if retrieval:
+        tokenizer = loaded.retrieval_tokenizer if is_retrieval else loaded.tokenizer
+        write_tokenizer(tokenizer, folder, ends_texts=not is_retrieval, max_length=limit, texts=texts)
+        if is_retrieval:
             write_pooling(folder, model.encoder.hidden_size, self.setting.pooling, limit)
         return kind
 
@@ -181,8 +181,8 @@ def check_keeping(request: RunRequest, loaded: LoadedModel) -> None:
 
 def _check_disk(request: RunRequest, loaded: LoadedModel, place: Path) -> None:
     """Refuse a disk without room for the weights of all cells, one of them twice while it is replaced."""
-    each = choose_precision(request.device, request.precision).weights.itemsize
-    size = each * sum(parameter.numel() for parameter in loaded.encoder.parameters())
+    bytes_per_weight = choose_precision(request.device, request.precision).weights.itemsize
+    size = bytes_per_weight * sum(parameter.numel() for parameter in loaded.encoder.parameters())
     lacking = 0
     for name in request.datasets:
         best = best_run(request.store, request.name, request.known[name])

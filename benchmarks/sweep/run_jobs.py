@@ -75,6 +75,7 @@ class RunJob:
         """Return which runs of the job, or of these of its runs, are still to be done."""
 
         def waits(key: RunKey) -> bool:
+            """Whether a run is to be done: not there, its weights lost, or failed under other settings than these."""
             state = state_of(self.request.store, key)
             if state.done:
                 return key in self.again and is_lost(self.request.store, key, self.request.known[key.dataset])
@@ -236,5 +237,6 @@ def _differs(request: RunRequest, source: str, name: str, old: Any, new: Any) ->
 
 
 def _short(value: Any) -> str:
+    """Return a value as JSON, a SHA-256 by its first 12 digits."""
     text = json.dumps(value)
     return f"{text[1:13]}..." if isinstance(value, str) and len(value) == 64 else text

@@ -170,6 +170,7 @@ class Prepared:
         return self._kept(key, model)
 
     def _is_done(self, key: RunKey) -> bool:
+        """Return whether the store has the run already."""
         return state_of(self.job.request.store, key).done
 
     def _kept(self, key: RunKey, model: TaskModel) -> str:

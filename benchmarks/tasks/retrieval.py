@@ -201,17 +201,21 @@ class ContrastiveObjective(TrainedRows):
             start += len(part)
         return loss
 
-    def _loss_backward(self, vectors: Tensor, number: int, device: RunDevice) -> Tensor:
-        """Add the gradient of a batch's vectors, so many queries first, and return the loss, detached."""
+    def _loss_backward(self, vectors: Tensor, n_queries: int, device: RunDevice) -> Tensor:
+        """Backpropagate a batch's loss through `vectors`, and return the loss, detached.
+
+        The first `n_queries` rows of `vectors` are queries, the others documents.
+        """
         total = torch.zeros((), device=vectors.device)
         tuning = self.fine_tuning
         in_parts = device.precision.autocast or device.exact_micro_batches
-        # Parts are summed one after the other, as the paper's code does: bfloat16 shows the order.
+        # Each part's gradient is gathered here, so that the encoder is passed backward once.
         leaf = vectors.detach().requires_grad_()
         rows = tuning.micro_batch if in_parts else None
         with device.autocast():
-            queries, documents = leaf[:number], leaf[number:]
+            queries, documents = leaf[:n_queries], leaf[n_queries:]
             parts = info_nce(queries, documents, tuning.temperature, rows)
+            # Parts are summed one after the other, as the paper's code does: bfloat16 shows the order.
             for loss in parts:
                 loss.backward()  # type: ignore[no-untyped-call]
                 total += loss.detach()

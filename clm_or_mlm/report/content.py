@@ -150,8 +150,10 @@ class PageContent:
     @property
     def outcomes(self) -> dict[Outcome, list[FindingEntry]]:
         """The paper's findings by what the source says of them."""
-        own = [entry for entry in self.findings if entry.id != ANSWER]
-        return {one: [entry for entry in own if entry.main.outcome == one.name] for one in OUTCOMES.values()}
+        papers = [entry for entry in self.findings if entry.id != ANSWER]
+        return {
+            one: [entry for entry in papers if entry.main.outcome == one.name] for one in OUTCOMES.values()
+        }
 
 
 def gather(inputs: FigureInputs, figures: Iterable[DrawnFigure]) -> PageContent:
@@ -191,6 +193,7 @@ def gather(inputs: FigureInputs, figures: Iterable[DrawnFigure]) -> PageContent:
 
 
 def _entry(name: str, assessment: Assessment, pictures: Mapping[str, Picture]) -> FindingEntry:
+    """Return a finding's entry; its forest, where that could be drawn, is among the pictures."""
     found = of_finding(assessment.frame, name)
     return FindingEntry(
         finding=STATEMENTS[name],
@@ -205,7 +208,8 @@ def _entry(name: str, assessment: Assessment, pictures: Mapping[str, Picture]) -
 
 
 def _section(table: Table, audited: Mapping[tuple[int, str, str], AuditedCell]) -> TableSection:
-    rows = tuple(
+    """Return a table's section, each cell with its audit, by table, model and dataset; Table 1 has no cells."""
+    table_rows = tuple(
         TableRow(
             labels=labels,
             model=model,
@@ -213,16 +217,18 @@ def _section(table: Table, audited: Mapping[tuple[int, str, str], AuditedCell]) 
         )
         for labels, model, cells in zip(table.labels, table.models, table.cells, strict=False)
     )
-    return TableSection(table=table, rows=rows)
+    return TableSection(table=table, rows=table_rows)
 
 
 def _picture(figure: DrawnFigure) -> Picture:
-    svg, name = io.StringIO(), file_stem(figure.spec.name)
+    """Return a figure for the page: its marks have the rows of its CSV as tooltips."""
+    svg = io.StringIO()
+    name = file_stem(figure.spec.name)
     with paper_style(), without_words(figure.drawing) as foot:
         mpl.rcParams["svg.fonttype"] = "none"  # text as text: it can be searched, and is small
         figure.drawing.savefig(svg, format="svg", metadata={"Date": None})
-    rows = csv.DictReader(io.StringIO(figure.csv))
-    tips = ["\n".join(f"{name}: {value}" for name, value in row.items() if value) for row in rows]
+    csv_rows = csv.DictReader(io.StringIO(figure.csv))
+    tips = ["\n".join(f"{column}: {value}" for column, value in row.items() if value) for row in csv_rows]
     return Picture(
         name=name, title=figure.title, caption=figure.caption, alt=figure.alt,
         supplementary=figure.spec.supplementary, drawn=inlined(svg.getvalue(), name, tips, foot),
@@ -247,15 +253,17 @@ def inlined(svg: str, name: str, tips: list[str], foot: float) -> str:
     drawing = re.sub(r">\s+<", "><", drawing).replace(" \n", " ").replace("\n", " ")
     used = set(re.findall(r'#([\w-]+)["\)]', drawing))
 
-    def named(found: re.Match[str]) -> str:
+    def with_own_id(found: re.Match[str]) -> str:
+        """Return an id made this picture's own; nothing where no element refers to it and it is no mark's."""
         return f' id="{name}-{found[1]}"' if found[1] in used or found[1].startswith("point-") else ""
 
-    def explained(found: re.Match[str]) -> str:
+    def with_tooltip(found: re.Match[str]) -> str:
+        """Return the opening tag of a mark with its tooltip behind it."""
         return f"{found[0]}<title>{escape(tips[int(found[1])])}</title>"
 
-    drawing = re.sub(r' id="([^"]+)"', named, drawing)
+    drawing = re.sub(r' id="([^"]+)"', with_own_id, drawing)
     drawing = re.sub(r'(?:xlink:)?href="#', f'href="#{name}-', drawing).replace("url(#", f"url(#{name}-")
-    drawing = re.sub(rf'<g id="{name}-point-(\d+)">', explained, drawing)
+    drawing = re.sub(rf'<g id="{name}-point-(\d+)">', with_tooltip, drawing)
     box = f"0 {_HEADING:g} {width:g} {height - foot - _HEADING:g}"
     return (
         f'<svg class="drawn" role="img" tabindex="0" aria-labelledby="h-{name}" data-name="{name}" viewBox="{box}" '

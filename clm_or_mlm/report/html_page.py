@@ -52,6 +52,7 @@ def render_page(
         missing: what is not among these files though the source should have it, each with the reason.
         not_applicable: what is not among them since it needs another kind of source.
     """
+    # The files of one table, figure or document, by their path without its ending.
     by_stem: dict[str, list[str]] = {}
     for path in files:
         folder, slash, name = path.rpartition("/")
@@ -99,18 +100,19 @@ def _title_of_file(stem: str) -> str:
 
 def _make_words(content: PageContent) -> list[str]:
     """Return the variables of make that give this page again, as far as they are not the usual ones."""
-    _, given, *options = content.source.options
+    _, given, *options = content.source.options  # after the word --source what it was given
     options += content.settings.options(content.source.with_interval(Settings()))
     words = [] if content.source.is_published else [f"SOURCE={shlex.quote(given)}"]
     return [*words, f"ARGS={shlex.quote(shlex.join(options))}"] if options else words
 
 
 def _tone(outcome: str) -> str:
-    """Return the class of what is coloured by an outcome."""
+    """Return the CSS class of what is coloured by an outcome."""
     return {HOLDS.name: "holds", FAILS.name: "fails", IN_PART.name: "part", OPEN.name: "open"}[outcome]
 
 
 def _effect(row: FindingRow) -> str:
+    """Return an effect as the page has it, with true minus signs."""
     return format_effect(row).replace("-", "\u2212")
 
 

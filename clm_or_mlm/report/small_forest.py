@@ -55,10 +55,11 @@ class SmallForest:
         known = [one for one in rows if not one.missing and math.isfinite(one.effect)]
         if not known:
             return None
-        ratios = known[0].unit.startswith("ratio")
+        are_ratios = known[0].unit.startswith("ratio")
 
         def place(value: float) -> float:
-            if ratios:
+            """Return where a value is on the axis: bent, linear or, of ratios, logarithmic."""
+            if are_ratios:
                 return math.log(value) if value > 0 else -math.inf
             return math.asinh(value) if bent else value
 
@@ -73,6 +74,7 @@ class SmallForest:
         first, last = min(finite) - room, max(finite) + room
 
         def percent(placed: float) -> float:
+            """Return how far a place is from the axis' left end; beyond its ends, the end."""
             return round(100 * (min(max(placed, first), last) - first) / (last - first), 2)
 
         marks = {
@@ -87,16 +89,17 @@ class SmallForest:
             )
             for one, bar in zip(known, bars, strict=True)
         }
-        zero, ticks = percent(0.0), dict[float, str]()
+        ticks: dict[float, str] = {}
         # No effect first, then the outermost, then those between for which there is room.
-        every = [value for value in (_RATIOS if ratios else _TICKS) if first <= place(value) <= last]
-        for value in sorted(every, key=lambda value: (place(value) != 0, -abs(place(value)))):
+        candidates = [value for value in (_RATIOS if are_ratios else _TICKS) if first <= place(value) <= last]
+        for value in sorted(candidates, key=lambda value: (place(value) != 0, -abs(place(value)))):
             if all(abs(percent(place(value)) - other) >= _APART for other in ticks):
-                text = f"{value:g}" if ratios or not value else f"{value:+g}"
+                text = f"{value:g}" if are_ratios or not value else f"{value:+g}"
                 ticks[percent(place(value))] = text.replace("-", "\u2212")
-        return cls(marks=marks, ticks=sorted(ticks.items()), zero=zero, bent=bent and not ratios)
+        return cls(marks=marks, ticks=sorted(ticks.items()), zero=percent(0.0), bent=bent and not are_ratios)
 
 
 def _words(row: FindingRow) -> str:
+    """Return what a tap on a mark shows: comparison, effect, what is claimed unless that is `> 0`, and outcome."""
     claimed = "" if row.claimed == "> 0" else f" (claimed {row.claimed})"
     return f"{row.label}: {format_effect(row)} {row.unit}{claimed}, {row.outcome}".replace("-", "\u2212")

@@ -285,18 +285,20 @@ def _draw_series(
 ) -> None:
     """Draw one series: its line, which is not drawn across `gaps`, its intervals, and a mark for each row."""
     name = str(part["series"].iloc[0])
+    # A nan at each gap breaks the line there.
     line_x = np.concatenate([xs, gaps])
     line_y = np.concatenate([part["mean"].to_numpy(dtype=float), np.full(len(gaps), np.nan)])
     order = np.argsort(line_x, kind="stable")
     ax.plot(line_x[order], line_y[order], label=name, color=style.color, linestyle=style.dash, linewidth=linewidth,
             zorder=2.1 + 0.01 * rank)  # fmt: skip
-    if (has_interval := (part["low"] <= part["high"]).to_numpy()).any():
+    has_interval = (part["low"] <= part["high"]).to_numpy()  # False where there is none (nan)
+    if has_interval.any():
         low, high = part["low"][has_interval], part["high"][has_interval]
         ax.vlines(xs[has_interval], low, high, color=style.color, linewidth=bar,
                   zorder=2.3 + 0.01 * rank, label="_interval")  # fmt: skip
     bottom, top = ax.get_ylim()
-    clear = part.get(CLEAR, part["mean"].isna())  # without the column nothing is filled
-    points = zip(xs, part.index, part["mean"], part["low"], part["high"], clear, strict=True)
+    is_filled = part[CLEAR] if CLEAR in part else [False] * len(part)
+    points = zip(xs, part.index, part["mean"], part["low"], part["high"], is_filled, strict=True)
     for x, number, mean, low, high, filled in points:
         for end, is_beyond, arrow in ((bottom, low < bottom, CARETDOWN), (top, high > top, CARETUP)):
             if is_beyond:

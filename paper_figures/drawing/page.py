@@ -36,6 +36,7 @@ DIFFERENCES = ": differences"
 """After a panel's name, the axes of its differences."""
 _POINTS = (-100, -30, -10, -3, -1, 0, 1, 3, 10, 30, 100)
 _FACTORS = (0.1, 0.2, 0.5, 1, 2, 5, 10)
+"""Ticks of a bent axis: of points, and of ratios."""
 _LEFT, _RIGHT = 0.38, 0.1
 _HEAD, _LEGEND, _TITLES, _PLOT, _TICKS, _LABEL = 0.32, 0.17, 0.44, 1.62, 0.2, 0.17
 _SECOND, _BETWEEN, _BAR = 0.95, 0.34, 0.15
@@ -171,21 +172,23 @@ def make_page(
         gap: between two panels, in inches.
         second: what a second row of panels shows, whose names end in `DIFFERENCES`; empty for none.
     """
+    # Of the legend: all names in one row where they fit, else as many columns as the widest name allows.
     columns = max(1, int((WIDTH - 0.24) / max((inches(name) + 0.5 for name in look), default=WIDTH)))
     columns = len(look) if sum(inches(name) + 0.5 for name in look) < WIDTH else columns
     rows = math.ceil(len(look) / max(columns, 1)) if legend else 0
-    bars = _BAR * max(len(panel.schedules) for panel in panels)
-    label, under = _LABEL if x_label else 0.0, (_BETWEEN + _SECOND) if second else 0.0
-    head = _HEAD + rows * _LEGEND + bars + 0.08 * bool(bars)
-    sheet = Sheet(caption, body=head + _TITLES + _PLOT + under + _TICKS + label)
-    names = 0.0 if legend else max((inches(name, bold=True) + 0.2 for name in look), default=0.0)
-    width = (WIDTH - _LEFT - _RIGHT - names - gap * (len(panels) - 1)) / len(panels)
-    bottom = sheet.foot + label + _TICKS
-    top = bottom + under + _PLOT
+    bars_height = _BAR * max(len(panel.schedules) for panel in panels)
+    label_height = _LABEL if x_label else 0.0
+    second_height = (_BETWEEN + _SECOND) if second else 0.0
+    head_height = _HEAD + rows * _LEGEND + bars_height + 0.08 * bool(bars_height)
+    sheet = Sheet(caption, body=head_height + _TITLES + _PLOT + second_height + _TICKS + label_height)
+    names_width = 0.0 if legend else max((inches(name, bold=True) + 0.2 for name in look), default=0.0)
+    width = (WIDTH - _LEFT - _RIGHT - names_width - gap * (len(panels) - 1)) / len(panels)
+    bottom = sheet.foot + label_height + _TICKS
+    top = bottom + second_height + _PLOT
     axes = {}
     for index, panel in enumerate(panels):
-        left = _LEFT + index * (width + gap) + names * (index > named)
-        axes[panel.name] = sheet.axes(left, bottom + under, width, _PLOT)
+        left = _LEFT + index * (width + gap) + names_width * (index > named)
+        axes[panel.name] = sheet.axes(left, bottom + second_height, width, _PLOT)
         sheet.text(left - 0.26, top + 0.285, panel.title, fontsize=TITLE_SIZE, fontweight="bold")
         sheet.text(left - 0.26, top + 0.145, panel.unit, color=GREY)
     for panel in panels:
@@ -193,7 +196,7 @@ def make_page(
         if second:
             axes[panel.name + DIFFERENCES] = sheet.axes(left, bottom, width, _SECOND)
         if panel.schedules:
-            above = sheet.axes(left - 0.26, top + _TITLES + 0.04, width + 0.26, bars)
+            above = sheet.axes(left - 0.26, top + _TITLES + 0.04, width + 0.26, bars_height)
             draw_schedules(above, panel.schedules)
     if second:
         sheet.text(_LEFT - 0.26, bottom + _SECOND + 0.07, second, color=GREY)
@@ -216,10 +219,10 @@ def draw_schedules(ax: Axes, schedules: Sequence[Schedule], *, size: float = SMA
         schedules: from top to bottom; a name stands left of its bar.
         size: points of the type.
     """
-    named = max(inches(name) for name, _ in schedules) * size / SMALLEST + 0.08
-    wide = float(ax.get_position().width) * WIDTH
+    name_width = max(inches(name) for name, _ in schedules) * size / SMALLEST + 0.08
+    axis_width = float(ax.get_position().width) * WIDTH
     longest = max(sum(steps for _, steps in stages) for _, stages in schedules)
-    ax.set_xlim(-longest * named / max(wide - named, 0.1), longest)
+    ax.set_xlim(-longest * name_width / max(axis_width - name_width, 0.1), longest)
     ax.set_ylim(len(schedules) - 0.5, -0.5)
     ax.axis("off")
     for row, (name, stages) in enumerate(schedules):
@@ -251,7 +254,9 @@ def bend(ax: Axes, low: float, high: float, wide: float, *, ratios: bool = False
         wide: inches of the axis.
         ratios: whether no effect is 1, not 0.
     """
-    place, every, form = (math.log, _FACTORS, "{:g}") if ratios else (math.asinh, _POINTS, "{:+g}")
+    place = math.log if ratios else math.asinh
+    every = _FACTORS if ratios else _POINTS
+    form = "{:g}" if ratios else "{:+g}"
     middle = every.index(1 if ratios else 0)
     first = max((tick for tick in every[:middle] if tick <= low), default=every[0])
     last = min((tick for tick in every[middle + 1 :] if tick >= high), default=every[-1])
@@ -262,11 +267,13 @@ def bend(ax: Axes, low: float, high: float, wide: float, *, ratios: bool = False
     ax.set_xlim(first, last)
     labels = {tick: form.format(tick).replace("-", "\u2212") for tick in every} | {0.0: "0"}
     scale = wide / (place(last) - place(first))
-    where = {tick: place(tick) * scale for tick in every if first <= tick <= last}
+    inches_of = {tick: place(tick) * scale for tick in every if first <= tick <= last}
     shown: list[float] = []
-    for tick in sorted(where, key=lambda tick: (tick not in (first, every[middle], last), -abs(where[tick]))):
+    for tick in sorted(
+        inches_of, key=lambda tick: (tick not in (first, every[middle], last), -abs(inches_of[tick]))
+    ):
         room = max(inches(labels[tick]), 0.1) + 0.04
-        if all(abs(where[tick] - where[other]) >= room for other in shown):
+        if all(abs(inches_of[tick] - inches_of[other]) >= room for other in shown):
             shown.append(tick)
     shown.sort()
     ax.set_xticks(shown, [labels[tick] for tick in shown])

@@ -191,16 +191,21 @@ def collect(
         position: its rule.
         inputs: the source.
         others: whether models of the paper that the figure does not show may be drawn too.
-        foreign: the x of models whose names say nothing; empty: they are left out.
+        foreign: the x of models whose settings are unknown, since they are neither the paper's nor in the study;
+            empty: they are left out.
 
     Returns:
         Columns `COLUMNS`, ordered by panel, series and x as drawn.
     """
     averages = inputs.averages
     scored = list(averages["model"].unique())
-    # Of the pretrainings of an arm the first stands for all.
-    once = [name for name in scored if arm_of(name)[1] == 0 or arm_of(name)[0] not in scored]
-    names = [*figure.models, *(name for name in once if others or name not in MODELS)]
+    # A repeat (`mine-s1`) is left out where the model itself (`mine`) is there.
+    first_pretrainings = []
+    for name in scored:
+        arm, repeat = arm_of(name)
+        if repeat == 0 or arm not in scored:
+            first_pretrainings.append(name)
+    names = [*figure.models, *(name for name in first_pretrainings if others or name not in MODELS)]
     all_positions = {
         name: _position_of(name, position, inputs.source.study_models, foreign) for name in names
     }

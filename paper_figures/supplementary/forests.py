@@ -47,7 +47,8 @@ _COLUMNS = [
 def forest_data(inputs: FigureInputs, finding: Finding) -> pd.DataFrame:
     """Return a row for each contrast and dataset of a finding, and for the contrast's average.
 
-    `says` is what a row says on its own, `counted` as what the verdict counts an average.
+    `says` is the row's own outcome; `counted` is, on an average's row alone, how the verdict counts it (holds, fails,
+    open); `drawn` is true of the contrasts with the smallest p, at most `_MOST`.
 
     Raises:
         NotApplicableError: the finding is about spreads.
@@ -66,12 +67,12 @@ def forest_data(inputs: FigureInputs, finding: Finding) -> pd.DataFrame:
     if data.empty:
         raise UserError(f"{inputs.source.label} lacks the scores that {finding.id} needs: {finding.short}")
     data = data.rename(columns={"outcome": "says"}).reset_index(drop=True)
-    mark_of = known_of(of_finding(assessment.frame, finding.id)).set_index("label")["mark"]
-    marks = data["contrast"].map(mark_of[~mark_of.index.duplicated()])
-    least_p = data[["p_for", "p_against"]].min(axis=1).groupby(data["contrast"], sort=False).min()
+    mark_of_label = known_of(of_finding(assessment.frame, finding.id)).set_index("label")["mark"]
+    marks = data["contrast"].map(mark_of_label[~mark_of_label.index.duplicated()])
+    smallest_p = data[["p_for", "p_against"]].min(axis=1).groupby(data["contrast"], sort=False).min()
     return data.assign(
         counted=marks.where(data["dataset"] == AVERAGE, ""),
-        drawn=data["contrast"].isin(least_p.sort_values(kind="stable").index[:_MOST]),
+        drawn=data["contrast"].isin(smallest_p.sort_values(kind="stable").index[:_MOST]),
         sentences=" ".join(dataset_sentences(assessment, finding.id)),
     )[_COLUMNS]
 

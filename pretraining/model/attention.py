@@ -75,12 +75,13 @@ class AttentionBackend:
     """Whether it reads the lengths on the host, which a GPU has to be waited for."""
 
     def problem(self, device: torch.device, dtype: torch.dtype, head_dim: int) -> str:
-        """Return why it cannot run on a device with activations of a type and a head dimension; empty where it can."""
+        """Return why this backend cannot run with such a device, activations and head dimension; empty where it can."""
         if self.attend is not varlen:
             return ""
         if device.type != "cuda" or dtype not in (torch.bfloat16, torch.float16):
             kind = str(dtype).removeprefix("torch.")
             return f"needs a GPU and bf16 or fp16 (here {device.type}, {kind})"
+        # FlashAttention 2 takes heads of up to 256; those made for single generations are used up to 128.
         widest = 128 if self.capabilities else 256
         if head_dim % 8 or head_dim > widest:
             return f"needs a head dimension that is a multiple of 8 and at most {widest}, not {head_dim}"
@@ -93,9 +94,11 @@ class AttentionBackend:
             return f"needs a GPU of compute capability {made_for}, not {major}"
         if self.name == "cudnn":
             return _cudnn_problem()
-        if self.implementation not in (None, *getattr(torch_attention, "list_flash_attention_impls", list)()):
+        # Older torch has no such list.
+        implementations: list[str] = getattr(torch_attention, "list_flash_attention_impls", list)()
+        if self.implementation not in (None, *implementations):
             return f"needs a newer torch than {torch.__version__}"
-        return self.module and _import_problem(self.module, f"flash-attn-{self.name[-1]}")
+        return _import_problem(self.module, f"flash-attn-{self.name[-1]}") if self.module else ""
 
     @property
     def implementation(self) -> str | None:

@@ -88,7 +88,7 @@ class Requests:
     """What this process is asked for while it trains: to stop by a signal or the stop file, to save by the clock."""
 
     def __init__(self, name: str, *, stop_file: Path | None, minutes: float) -> None:
-        """Wait for requests.
+        """Start with no request; the clock for checkpoints starts now.
 
         Args:
             name: the stage, for messages.
@@ -97,7 +97,8 @@ class Requests:
         """
         self._name, self._stop_file, self._minutes = name, stop_file, minutes
         self.signals: list[int] = []
-        self.looked, self._saved = 0.0, time.monotonic()
+        self.looked_at = 0.0
+        self._saved_at = time.monotonic()
 
     @contextlib.contextmanager
     def taken(self) -> Iterator[None]:
@@ -113,19 +114,19 @@ class Requests:
 
     def stop(self) -> bool:
         """Return whether a signal came or, looked for once a second, the stop file exists."""
-        if self._stop_file is not None and time.monotonic() > self.looked + 1:
-            self.looked = time.monotonic()
+        if self._stop_file is not None and time.monotonic() > self.looked_at + 1:
+            self.looked_at = time.monotonic()
             if self._stop_file.exists():
                 return True
         return bool(self.signals)
 
     def save(self) -> bool:
         """Return whether the clock says that a checkpoint is due."""
-        return bool(self._minutes) and time.monotonic() > self._saved + 60 * self._minutes
+        return bool(self._minutes) and time.monotonic() > self._saved_at + 60 * self._minutes
 
     def saved(self) -> None:
         """Note that there is a checkpoint."""
-        self._saved = time.monotonic()
+        self._saved_at = time.monotonic()
 
 
 class StageTraining(Callback):  # type: ignore[misc]  # composer is untyped

@@ -22,7 +22,7 @@ from analysis.claims.statements import (
 from pretraining.models import RATIOS
 
 
-def _slope(
+def _slope_terms(
     size: str,
     task: str,
     sign: float = 1.0,
@@ -31,11 +31,13 @@ def _slope(
     degree: int = 1,
     at: float = 0.0,
 ) -> list[tuple[float, str, str]]:
-    """Return the slope at ratio `at` of the least-squares polynomial through ratios, in points per 10 % of masking.
+    """Return the terms (weight, model, task) whose sum is a slope, in points per 10 % of masking.
 
-    It is linear in the scores, so it is (weight, model, task) triples; `sign` multiplies every weight.
+    It is the slope at ratio `at` of the least-squares polynomial through the scores at `ratios`, which is linear in
+    the scores; `sign` multiplies every weight: -1 subtracts the slope.
     """
-    # Rows of the pseudo-inverse are coefficients as weights of scores, the constant (no slope) last.
+    # Row i of the pseudo-inverse: how the coefficient of x**powers[i] depends on the scores; the constant's, which is
+    # last, has no slope. Then the polynomial's derivative at `at`.
     powers = np.arange(degree, 0, -1)
     coefficients = np.linalg.pinv(np.vander(np.array(ratios) / 10, degree + 1))[:-1]
     weights = sign * (powers * (at / 10) ** (powers - 1) @ coefficients)
@@ -47,7 +49,7 @@ def _slope(
 
 
 _slopes = partial(weighted, unit="points per 10 % masking")
-"""The contrast of slopes, as `_slope` gives them."""
+"""The contrast of slopes, whose terms `_slope_terms` gives."""
 
 
 def _two_lines(size: str, task: str) -> AtLeast:
@@ -59,12 +61,12 @@ def _two_lines(size: str, task: str) -> AtLeast:
                 f"falls to {ratio} % and rises from there on {task}, {size}",
                 _slopes(
                     f"slope on {task}, {size}, break at {ratio} %: before",
-                    _slope(size, task, ratios=RATIOS[: place + 1]),
+                    _slope_terms(size, task, ratios=RATIOS[: place + 1]),
                     **BELOW,
                 ),
                 _slopes(
                     f"slope on {task}, {size}, break at {ratio} %: after",
-                    _slope(size, task, ratios=RATIOS[place:]),
+                    _slope_terms(size, task, ratios=RATIOS[place:]),
                 ),
             )
             for place, ratio in list(enumerate(RATIOS))[1:-1]
@@ -100,7 +102,7 @@ def _some_ratio_beaten() -> AtLeast:
 _SLOPES_BY_SIZE = [
     _slopes(
         f"slope on {task}, {large} - {small}",
-        [*_slope(large, task), *_slope(small, task, -1.0)],
+        [*_slope_terms(large, task), *_slope_terms(small, task, -1.0)],
     )
     for task in ALL
     for small, large in itertools.pairwise(SIZES)
@@ -129,7 +131,7 @@ FINDINGS = (
             *(
                 _slopes(
                     f"slope on {task}, {SIZES[-1]} - {SIZES[0]}",
-                    [*_slope(SIZES[-1], task), *_slope(SIZES[0], task, -1.0)],
+                    [*_slope_terms(SIZES[-1], task), *_slope_terms(SIZES[0], task, -1.0)],
                 )
                 for task in ALL
             ),
@@ -143,7 +145,7 @@ FINDINGS = (
         family="ratio",
         body=all_of(
             "the slope on IR is positive",
-            [_slopes(f"slope on IR, {size}", _slope(size, "IR")) for size in SIZES],
+            [_slopes(f"slope on IR, {size}", _slope_terms(size, "IR")) for size in SIZES],
         ),
     ),
     Finding(
@@ -153,7 +155,7 @@ FINDINGS = (
         family="ratio",
         body=all_of(
             "the slope at 210m is negative",
-            [_slopes(f"slope on {task}, 210m", _slope("210m", task), **BELOW) for task in ("TC", "QA")],
+            [_slopes(f"slope on {task}, 210m", _slope_terms("210m", task), **BELOW) for task in ("TC", "QA")],
         ),
     ),
     Finding(
@@ -168,12 +170,12 @@ FINDINGS = (
                     f"U on {task}, {size}",
                     _slopes(
                         f"slope at {RATIOS[0]} % on {task}, {size}",
-                        _slope(size, task, degree=2, at=RATIOS[0]),
+                        _slope_terms(size, task, degree=2, at=RATIOS[0]),
                         **BELOW,
                     ),
                     _slopes(
                         f"slope at {RATIOS[-1]} % on {task}, {size}",
-                        _slope(size, task, degree=2, at=RATIOS[-1]),
+                        _slope_terms(size, task, degree=2, at=RATIOS[-1]),
                     ),
                 )
                 for size in ("610m", "1b")

@@ -207,41 +207,43 @@ def _pair_rows(path: Path, inputs: ReaderInputs) -> Iterator[Row]:
     columns = inputs.dataset.files.columns
     query_columns, positive_columns = columns.get("query", _QUERY), columns.get("positive", _POSITIVE)
     named_negatives = columns.get("negatives", ())
-    has_negatives: dict[str, bool] = {}  # of every column that a row had so far
+    is_negatives_column: dict[str, bool] = {}  # of every column that a row had so far
     for where, row in records(path, inputs.dataset.files):
         with row_at(where):
             query = pick_text(row, query_columns)
             positives = _texts("positive", pick(row, positive_columns))
-            if row.keys() - has_negatives.keys():
-                has_negatives |= {
+            if row.keys() - is_negatives_column.keys():
+                is_negatives_column |= {
                     name: bool(name in named_negatives if named_negatives else _NEGATIVE.fullmatch(name))
                     for name in row
                 }
             negatives = [
                 text
                 for name, value in row.items()
-                if value is not None and has_negatives[name]
+                if value is not None and is_negatives_column[name]
                 for text in _texts(name, value)
             ]
             if not positives:
                 raise BadRowError("the row has no positive")
             yield from ({"query": query, "positive": text, "negatives": negatives} for text in positives)
     if inputs.dataset.is_own:
-        _check_unread_columns(path, inputs, has_negatives, read=(*query_columns, *positive_columns))
+        _check_unread_columns(path, inputs, is_negatives_column, read=(*query_columns, *positive_columns))
 
 
 def _check_unread_columns(
-    path: Path, inputs: ReaderInputs, has_negatives: Mapping[str, bool], read: Sequence[str]
+    path: Path, inputs: ReaderInputs, is_negatives_column: Mapping[str, bool], read: Sequence[str]
 ) -> None:
     """Note the columns that are neither `read` nor negatives; refuse a file without those negatives that were meant.
 
     Negatives were meant where the dataset's file names their column, or an unread one is nearly called so.
     """
     named_negatives = inputs.dataset.files.columns.get("negatives", ())
-    unread = [name for name, is_read in has_negatives.items() if not is_read and name not in read]
-    if not any(has_negatives.values()):
+    unread = [
+        name for name, is_negatives in is_negatives_column.items() if not is_negatives and name not in read
+    ]
+    if not any(is_negatives_column.values()):
         if named_negatives:
-            there = ", ".join(map(repr, has_negatives))
+            there = ", ".join(map(repr, is_negatives_column))
             raise UserError(f"{path}: there is no column {named_negatives[0]}; the columns are {there}")
         for name in unread:
             if slip := nearest(name, _NEGATIVES, at_least=0.8):

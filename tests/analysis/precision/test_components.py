@@ -112,6 +112,20 @@ def test_what_the_test_set_adds_is_apart(tmp_path: Path) -> None:
     assert "1 x 3" in text and "2 x 3" in text and "1 x 6" in text
 
 
+def test_errors_are_those_of_the_designs_in_the_heading_where_datasets_have_other_seeds() -> None:
+    parts = [
+        {"task": "SC", "dataset": dataset, "models": "a, b", "pretrainings": 2, "seeds": seeds, "component": component,
+         "sd": 1.0, "low": 0.5, "high": 2.0}
+        for dataset, seeds in (("sst2", 3), ("mnli", 5))
+        for component in ("pretraining", "fine-tuning seed")
+    ]  # fmt: skip
+    *_, errors = components_body(pd.DataFrame(parts), Source(label="x"))
+    heading, *rows = errors.rows
+    assert heading == ["dataset", "1 x 5", "1 x 10", "2 x 5"]
+    expected = [f"{difference_error(1, 1, *design):.2f}" for design in ((1, 5), (1, 10), (2, 5))]
+    assert [row[1:] for row in rows] == [expected, expected]
+
+
 def test_a_source_without_pretrainings_has_no_components_and_cells_are_refused() -> None:
     runs = runs_of(np.random.default_rng(5), datasets={"sst2": "SC"}, pretrainings=1)
     assert components_table(Source(label="x", runs=runs)).empty

@@ -157,7 +157,7 @@ def test_a_signal_or_the_stop_file_saves_and_the_next_call_resumes(
             signal.raise_signal(number)
         else:
             stop.touch()
-            training.requests.looked = 0.0
+            training.requests.looked_at = 0.0
 
     _at_step(monkeypatch, 12, stopped)
     words = [*_words(data, tmp_path), "--stop-file", str(stop)]
