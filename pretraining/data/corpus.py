@@ -395,7 +395,7 @@ def _between(name: str, lines: Iterable[str], separator: str) -> Iterator[str]:
     first = size = 0  # number of the text's first line, and its bytes
     end = "" if separator == BLANK else separator
     for number, line in enumerate(lines, 1):
-        is_end = separator != FILE and line.strip() == end
+        is_end = separator not in (FILE, LINE) and line.strip() == end
         if not is_end:
             length = len(line.encode())
             first, size = (first, size + length) if held else (number, length)

@@ -62,6 +62,13 @@ def test_text_files_are_split_where_a_document_ends(tmp_path: Path, separator: s
         assert [d.text for d in source.documents(document.file, document.row)] == texts[place + 1 :]
 
 
+def test_a_line_that_is_called_as_the_choice_of_lines_is_text(tmp_path: Path) -> None:
+    (tmp_path / "x.txt").write_text("one\nline\nfile\n")
+    found = {name: open_source([str(tmp_path)], separator=name).documents() for name in ("line", "file")}
+    assert [document.text for document in found["line"]] == ["one", "line", "file"]
+    assert [document.text for document in found["file"]] == ["one\nline\nfile"]
+
+
 def test_lines_that_end_in_two_characters_are_lines(tmp_path: Path) -> None:
     (tmp_path / "x.txt").write_bytes(b"one\r\nstill one\r\n\r\ntwo\r\n---\r\nstill two")
     assert [d.text for d in open_source([str(tmp_path)]).documents()] == [
