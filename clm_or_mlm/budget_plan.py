@@ -369,6 +369,7 @@ def _longest(draft: Choice, hours: float | None, tokens: float | None) -> Choice
         tokens: of each model.
     """
     most_tuning = _MOST_TUNING * (hours or math.inf)
+    # The draft has one seed, so its fine-tuning hours are those of a seed.
     seeds = next((n for n in range(len(_SEEDS), 1, -1) if n * draft.tuning_hours <= most_tuning), 1)
     tuning_hours_of_all = seeds * draft.tuning_hours
     fewest_tokens = _TOKENS_PER_PARAMETER * draft.shape.encoder_parameters

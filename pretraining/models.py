@@ -552,7 +552,7 @@ def find_model(name: str, study: Mapping[str, Model] = MappingProxyType({})) -> 
     if match is None:
         return None
     try:
-        # How long the decay is, the name does not say; one step is always of it.
+        # The name does not tell the decay's length, which a design must have: a decay of one step fits every name.
         return Design(prefix=match["prefix"], sizes=(match["size"],), decay_steps=1).parse(name)
     except UserError:
         return None

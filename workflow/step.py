@@ -267,10 +267,10 @@ def _requeue() -> None:
 
 
 def main(argv: Sequence[str]) -> int:
-    """Do the job of the current folder's workflow that has the marker `argv[0]`."""
+    """Do the job of the current folder's workflow that has the marker `argv[-1]`; after `--finished` only write it."""
     *finished, marker = argv or [""]
     folder = Path.cwd()
-    # A Slurm job of the user's own, in which the study runs as on any machine, is not this one's to put back.
+    # Only a job that the study submitted to Slurm is put back; in the user's own allocation it starts again in place.
     number = os.environ.get("SLURM_JOB_ID", "") if os.environ.get(PROFILE) == "slurm" else ""
     if not number:
         # Slurm ends what a killed job of ours started; here nobody else does.

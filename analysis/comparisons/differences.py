@@ -117,8 +117,8 @@ def _differences(
 def against(contestants: Contestants, first: str, *, margin: float | None = None) -> list[Difference]:
     """Return the differences of a model and each of the others.
 
-    Which model is held against the others is for the scores to say, so that all pairs of models might have been: on
-    each place the p's are adjusted over all of them (Holm), with the p's of the pairs that are not computed as 1.
+    The model is usually chosen by its scores, so any pair of models might have been tested: on each place Holm's
+    adjustment counts all pairs, and those that are not computed have a p of 1.
     """
     rows = [
         one
@@ -130,8 +130,8 @@ def against(contestants: Contestants, first: str, *, margin: float | None = None
         place: sum(place in held for held in contestants.places.values())
         for place in {one.place for one in rows}
     }
-    pairs = {place: count * (count - 1) // 2 for place, count in models_on.items()}
-    return _with_holm(rows, [one.place for one in rows], pairs)
+    tests_on = {place: count * (count - 1) // 2 for place, count in models_on.items()}
+    return _with_holm(rows, [one.place for one in rows], tests_on)
 
 
 def _with_holm(
@@ -161,10 +161,11 @@ def _result(contestants: Contestants, first: str, second: str, place: Place, con
     """Return the contrast's result with the seeds of each model, and its effect even where there is no test."""
     result = contestants.evidence.result(contrast)
     seeds = (contestants.seeds(first, place), contestants.seeds(second, place))
-    if not result.known:
+    if not result.known:  # of places that both have, for want of seeds alone
         which = first if seeds[0] < 2 else second
         effect = contestants.mean(first, place) - contestants.mean(second, place)
         return replace(result, effect=effect, seeds=seeds, missing=f"only one seed of {which}")
+    # A result within seeds has the seeds that both models share.
     return result if result.within_seeds else replace(result, seeds=seeds)
 
 

@@ -168,7 +168,7 @@ def _check_splits(source: TextSource, settings: ShardSettings, writer: ShardWrit
 
 
 def _states(out: Path) -> list[Any]:
-    """Return the states of the files that finished shards were made from; an earlier version has none, or others."""
+    """Return place and time of change of each text that finished shards were made from; [] where none are recorded."""
     try:
         record = manifests.read_manifest(
             provenance_path(out, folder=True), f"remove {out} and write the shards again"
