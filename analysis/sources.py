@@ -363,8 +363,8 @@ def _open_table(source: str, path: Path, add_models: tuple[str, ...], protocol: 
     if protocol not in (None, recorded):
         raise UserError(f"{source} has scores of the {recorded} protocol, not the {protocol} protocol")
     has_instances = recorded == PAPER and path.suffix == ".parquet"
-    beside = [path.with_name(name) for name in ("instances", "instances.parquet") if has_instances]
-    instances = next((candidate for candidate in beside if candidate.exists()), None)
+    candidates = [path.with_name(name) for name in ("instances", "instances.parquet") if has_instances]
+    instances = next((candidate for candidate in candidates if candidate.exists()), None)
     return Source(
         label=_label(source, recorded), runs=opened.runs, added_models=add_models, protocol=recorded,
         instances=instances, datasets=opened.datasets, unsealed=opened.unsealed, differences=opened.differences,

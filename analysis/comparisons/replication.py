@@ -230,20 +230,20 @@ def _pairs(
 def _settings(judged: Mapping[str, _Log], known: Mapping[str, _Log]) -> Iterator[str]:
     """Yield what is not left to chance and differs: the learning rate, and how many tokens are predicted.
 
-    Of each stage and setting only the first step is told.
+    Of each stage and setting only the first step is reported.
     """
-    told: set[tuple[str, str]] = set()
+    reported: set[tuple[str, str]] = set()
     for stage, step, row, others in _pairs(judged, known):
         for name, words, tolerance in (
             ("lr", "learning rate", 1e-6),
             ("predicted", "tokens predicted", _OTHER_SHARE),
         ):
             theirs = [other[name] for other in others if name in other]
-            if name not in row or not theirs or (stage, name) in told:
+            if name not in row or not theirs or (stage, name) in reported:
                 continue
             low, high = min(theirs) * (1 - tolerance), max(theirs) * (1 + tolerance)
             if not low <= row[name] <= high:
-                told.add((stage, name))
+                reported.add((stage, name))
                 yield f"{stage} at step {step}: {words} {row[name]:,g}, but the reference has {theirs[0]:,g}"
 
 

@@ -8,7 +8,7 @@ from analysis.evidence.contrasts import Contrast
 
 
 def _cpt(start: str, total: str) -> str:
-    """Return the 610M model that went on with MLM from a finished `start` to `total` steps in all."""
+    """Return the 610M model that continues a finished `start` with MLM to `total` steps in all."""
     return f"610m-{start}-dec{FULL}-mlm40-{total}"
 
 
