@@ -8,8 +8,8 @@ Four questions, each with its rows and the decision that follows:
 - attention alone, forward and backward, by kernel: over a pass of pretraining and over fine-tuning's short texts
 - an adapted start of 135M: tokens/s by the size of a pass
 - fine-tuning 610M on short texts, next to transformers' Trainer
-- 20 steps of 610M: the whole step by kernel, size of a pass, residual and compiler, with the bytes/s of what only
-  moves memory
+- 20 steps of 610M: the whole step by kernel, size of a pass, objective, residual and compiler, with the bytes/s of what
+  only moves memory
 
 It needs torch 2.11 or newer, transformers 5, NumPy, accelerate, annotated-types and orjson, and trains by a loop of its
 own: the product's model, objective, order, passes, weights and AdamW, on made-up text. A row that the machine's torch
@@ -52,13 +52,15 @@ from pretraining.paper_settings import SHAPES, Shape
 from pretraining.plan.config import Batches, TrainingConfig
 from pretraining.plan.devices import largest_microbatch, mfu
 from pretraining.plan.flops import model_flops_per_token
-from pretraining.training.objectives import ObjectiveBatch, group_weights, loss_sum, mlm
+from pretraining.training.objectives import ObjectiveBatch, clm, group_weights, loss_sum, mlm
 from tests.pretraining.sizes import TINY
 from tests.speed.budget import MEASURED, moved_bytes, speed
 from tests.speed.parts import adamw, ours
 from tests.speed.timing import machine, parser_of
 
 Row = dict[str, Any]
+Prepare = Callable[[PackedBatch], ObjectiveBatch]
+"""Makes a pass ready for the objective: CLM, or MLM under a rule of masks."""
 SEQUENCES, STEPS, WARM = 96, 20, 8
 """Of a step, of a run, and of those that compile and are not timed."""
 SHORT = (8, 60)
@@ -87,12 +89,16 @@ class Table:
     small: bool = False
     counter: str = ""
     """C function of a stand-in's counters, which no profiler can read."""
+    skip: Sequence[str] = ()
+    """Words; a row whose key holds one of them is left out."""
     rows: dict[str, Row] = field(default_factory=dict)
 
     def measure(self, key: str, call: Callable[[], Row]) -> Row:
-        """Return a row: the one that is there, or what the call measures."""
+        """Return a row: the one that is there, or what the call measures; empty where it is left out."""
         if key in self.rows:
             return self.rows[key]
+        if any(word in key for word in self.skip):
+            return {}
         if time.monotonic() > self.end:
             raise OutOfTime
         torch._dynamo.reset()
@@ -239,12 +245,16 @@ class Variant:
     microbatch: int = 12
     tuned: bool = False
     residual: str = "fp32"
+    is_causal: bool = False
+    """Whether it trains CLM, not MLM at 40 %."""
 
     @property
     def label(self) -> str:
         """What it is, for a table."""
-        words = [self.backend, f"microbatch {self.microbatch}", *(["tuned"] if self.tuned else [])]
-        return ", ".join([*words, *(["residual bf16"] if self.residual == "bf16" else [])])
+        more = {"tuned": self.tuned, "residual bf16": self.residual == "bf16", "CLM": self.is_causal}
+        return ", ".join(
+            [self.backend, f"microbatch {self.microbatch}", *(name for name in more if more[name])]
+        )
 
 
 def made_up(rng: np.random.Generator, length: int, vocab: int) -> np.ndarray[Any, Any]:
@@ -258,10 +268,10 @@ def made_up(rng: np.random.Generator, length: int, vocab: int) -> np.ndarray[Any
 
 
 def step_parts(
-    config: EncoderConfig, settings: TrainingConfig, steps: int, *, fixed: bool, ratio: float = 0.4
+    config: EncoderConfig, settings: TrainingConfig, steps: int, *, prepare: Prepare, fixed: bool
 ) -> Iterator[list[ObjectiveBatch]]:
     """Yield the passes of each step as the data loader makes them, with the weights of their tokens."""
-    rng, rule = np.random.default_rng(0), MaskRule.of(config, ratio=ratio, seed=0)
+    rng = np.random.default_rng(0)
     number, batches = 0, settings.batches
     order = Order(
         samples=2**20,
@@ -278,7 +288,7 @@ def step_parts(
             ids = np.arange(number, number + len(lengths))
             number += len(lengths)
             texts = [made_up(rng, n, config.vocab_size) for n in lengths]
-            part = mlm(PackedBatch.of(texts, ids, max_length=batches.max_length), rule)
+            part = prepare(PackedBatch.of(texts, ids, max_length=batches.max_length))
             part = part.grouped(torch.from_numpy(ids % len(counts)))
             counts += part.counts(len(counts))
             made.append(part.padded(*batches.pass_multiples) if fixed else part)
@@ -288,12 +298,12 @@ def step_parts(
 
 def train(
     model: Any, config: EncoderConfig, settings: TrainingConfig, device: torch.device, *, steps: int,
-    fixed: bool = False, ratio: float = 0.4, trace: bool = False,
+    prepare: Prepare, fixed: bool = False, trace: bool = False,
 ) -> Row:  # fmt: skip
     """Return tokens/s, memory and losses of a run; with `trace`, its last step's milliseconds by kind of kernel."""
     optimizer, losses, taken, tokens = adamw(model), list[Tensor](), list[float](), list[int]()
     profiler = None
-    for number, parts in enumerate(step_parts(config, settings, steps, fixed=fixed, ratio=ratio)):
+    for number, parts in enumerate(step_parts(config, settings, steps, prepare=prepare, fixed=fixed)):
         if trace and device.type == "cuda" and number == steps - 1:
             profiler = torch.profiler.profile(activities=[torch.profiler.ProfilerActivity.CUDA])
             profiler.__enter__()  # type: ignore[no-untyped-call]
@@ -349,14 +359,17 @@ def step_of(table: Table, variant: Variant) -> Row:
     model.body.residual_is_narrow = variant.residual == "bf16"
     if device.type == "cuda":
         model.compile_blocks(options={"coordinate_descent_tuning": True} if variant.tuned else None)
+    prepare: Prepare = clm if variant.is_causal else partial(mlm, rule=MaskRule.of(config, ratio=0.4, seed=0))
     # The model's own name for its backend would be refused by an older torch.
     with mock.patch.object(modeling, "resolve_backend", lambda *_: backend):
         steps = 3 if small else STEPS
         row = train(
-            model, config, settings, device, steps=steps, fixed=backend.fixed_shapes, trace=not table.counter
-        )
+            model, config, settings, device, steps=steps, prepare=prepare, fixed=backend.fixed_shapes,
+            trace=not table.counter,
+        )  # fmt: skip
     if device.type == "cuda":
-        flops = model_flops_per_token(shape, length=settings.sequences.attended_length, predicted=0.4)
+        length, predicted = settings.sequences.attended_length, 1.0 if variant.is_causal else 0.4
+        flops = model_flops_per_token(shape, length=length, predicted=predicted)
         row["MFU"] = mfu(row["tokens/s"], flops, torch.cuda.get_device_name()) or 0.0
     if "other, ms" in row:
         rates = replace(MEASURED, residual=2 if variant.residual == "bf16" else 4)
@@ -387,21 +400,23 @@ def steps(table: Table) -> None:
     best = max(rates, key=lambda variant: rates[variant])
     says = f"{rates[best] / rates[base]:.2f} times {base.backend}'s tokens/s"
     print(f"decision: {best.backend} makes the fastest step, {says}; a default from {GAIN:g} on")
-    large = run(replace(base, microbatch=most))
-    print(f"decision: a pass of {most}: {large.get('tokens/s', 0.0) / rates[base]:.2f} times a pass of 12")
+    for kernel in dict.fromkeys((base, best)):
+        large = run(replace(kernel, microbatch=most))
+        if gain := large.get("tokens/s", 0.0) / rates[kernel]:
+            print(f"decision: {kernel.backend}, a pass of {most}: {gain:.2f} times a pass of 12")
+        run(replace(kernel, is_causal=True))
     narrow, again = run(replace(base, residual="bf16")), run(base, ", again")
-    off, noise = _apart(narrow, first), _apart(again, first)
-    may = "may" if off <= max(RESIDUAL_WITHIN, noise) else "may not"
-    gain = narrow.get("tokens/s", 0.0) / rates[base]
-    print(
-        f"decision: residual=bf16 {may} become a default: {gain:.2f} times as fast, its losses at most {off:.5f} nats "
-        f"from float32's, a second run's {noise:.5f} ({RESIDUAL_WITHIN} allowed)"
-    )
+    if gain := narrow.get("tokens/s", 0.0) / rates[base]:
+        off, noise = _apart(narrow, first), _apart(again, first)
+        may = "may" if off <= max(RESIDUAL_WITHIN, noise) else "may not"
+        print(
+            f"decision: residual=bf16 {may} become a default: {gain:.2f} times as fast, its losses at most {off:.5f} "
+            f"nats from float32's, a second run's {noise:.5f} ({RESIDUAL_WITHIN} allowed)"
+        )
     tuned = run(replace(base, tuned=True))  # last: its compiler takes minutes
-    gain = tuned.get("tokens/s", 0.0) / rates[base]
-    print(
-        f"decision: compile=tuned reaches {tuned.get('TB/s', 0.0):.2f} TB/s, {gain:.2f} times the step's speed"
-    )
+    if gain := tuned.get("tokens/s", 0.0) / rates[base]:
+        reached = tuned.get("TB/s", 0.0)
+        print(f"decision: compile=tuned reaches {reached:.2f} TB/s, {gain:.2f} times the step's speed")
 
 
 def _apart(row: Row, other: Row) -> float:
@@ -429,10 +444,11 @@ def starts(table: Table) -> None:
         torch.manual_seed(0)
         inner = LlamaForCausalLM(LlamaConfig(**given, tie_word_embeddings=True))
         model = AdaptedModel(inner).to(table.device).train()
-        rule = EncoderConfig(**given, bos_token_id=1, eos_token_id=2, pad_token_id=2, mask_token_id=3)
+        config = EncoderConfig(**given, bos_token_id=1, eos_token_id=2, pad_token_id=2, mask_token_id=3)
         batches = Batches(global_batch=sequences, max_length=length, microbatch=microbatch)
         settings = TrainingConfig(batches=batches)
-        return train(model, rule, settings, table.device, steps=3 if table.small else 12, ratio=0.3)
+        prepare = partial(mlm, rule=MaskRule.of(config, ratio=0.3, seed=0))
+        return train(model, config, settings, table.device, steps=3 if table.small else 12, prepare=prepare)
 
     sizes = (2, 8) if table.small else (12, 32, 64)
     for size in sizes:
@@ -479,6 +495,9 @@ def main() -> None:
         "--kernels", nargs="+", choices=tuple(BACKENDS), help="those to time; the first is compared with"
     )
     parser.add_argument(
+        "--skip", nargs="+", default=(), metavar="WORD", help="leave out rows whose name holds one of these"
+    )
+    parser.add_argument(
         "--counter", default="", help="C function of a stand-in's counters: there losses mean nothing"
     )
     options = parser.parse_args()
@@ -500,6 +519,7 @@ def main() -> None:
         or (("sdpa", "cudnn") if device.type == "cpu" else ("flash2", "cudnn", "flash3", "flash4")),
         small=options.small or device.type == "cpu",
         counter=options.counter,
+        skip=options.skip,
     )
     if table.file.is_file():
         table.rows = json.loads(table.file.read_text())
