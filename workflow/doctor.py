@@ -157,17 +157,22 @@ def examine(
 
 
 def rehearsal_of(settings: StudySettings, folder: Path, image: str = "") -> Workflow:
-    """Write the text and the study of a rehearsal into a folder, and return its jobs."""
+    """Write the text and the study of a rehearsal into a folder, and return the jobs of its data and pretraining.
+
+    It is the study's largest model with the study's settings, for a few steps without evaluations.
+    """
     study = study_of(settings)
-    # That of a start is in no table.
+    # The shape of a model with a start is in `shapes` only once it is asked for.
     sizes = {*study.shapes, *(model.size for model in study.models.values())}
     largest = max((study.shapes[size] for size in sorted(sizes)), key=lambda shape: shape.trained_parameters)
     changed = study.config.changes() | {
         "log_every": 1, "eval_sequences": 0, "warmup_steps": 1, "rewarm_steps": 0,
     }  # fmt: skip
-    content = {"prefix": "rehearsal-", "decay_steps": _DECAY, "models": [_MODEL]}
-    tables = {"sizes": {"largest": asdict(largest)}, "settings": changed}
-    write_text(folder / "study.toml", study_text(content | tables))
+    content = {
+        "prefix": "rehearsal-", "decay_steps": _DECAY, "models": [_MODEL],
+        "sizes": {"largest": asdict(largest)}, "settings": changed,
+    }  # fmt: skip
+    write_text(folder / "study.toml", study_text(content))
     write_text(folder / "text.jsonl", "".join(f'{{"text": "{text}"}}\n' for text in make_text(_DOCUMENTS)))
     rehearsal = replace(
         settings,
@@ -179,6 +184,7 @@ def rehearsal_of(settings: StudySettings, folder: Path, image: str = "") -> Work
     )
     workflow = workflow_of(_MODEL, rehearsal, image)
     jobs = {marker: job for marker, job in workflow.jobs.items() if job.kind.part in ("data", "pretraining")}
+    # NCCL then names its network in the logs (`network_of`).
     return replace(workflow, jobs=jobs, environ=workflow.environ | {"NCCL_DEBUG": "INFO"})
 
 
@@ -193,7 +199,8 @@ def try_steps(
         UserError: they did not run; the jobs' logs are below the folder.
     """
     workflow, lines = check_image(rehearsal_of(settings, folder, image), folder, key=settings.image_key)
-    lines += check_requests(workflow) if profile == "slurm" else ()
+    if profile == "slurm":
+        lines += check_requests(workflow)
     yield from lines
     if any(line.status == "fail" for line in lines):
         return

@@ -142,14 +142,20 @@ class Evidence(Cells):
         )  # fmt: skip
 
     def estimate(self, terms: Sequence[Term]) -> Estimated | None:
-        """Return the estimate of a weighted sum whose cells are all there; None where a cell has one seed alone."""
+        """Return the estimate of a weighted sum whose cells are all there; None where a cell has one seed alone.
+
+        With a printed cell in it that is Welch's, by the kind of interval if printed cells can give it, else by t.
+        """
+        method = self.settings.method
         if not any(term.cell in self.printed for term in terms):
-            return self.settings.method.of_runs(self, terms)
-        method = self.settings.method if self.settings.method.of_cells is not None else T
+            return method.of_runs(self, terms)
+        if method.of_cells is None:
+            method = T
         welch = self.welch(terms)
         if welch is None:
             return None
-        return Estimated(estimate=method.need_cells()(welch), interval=method.name, test=method.test_of_cells)
+        of_welch = method.need_cells()
+        return Estimated(estimate=of_welch(welch), interval=method.name, test=method.test_of_cells)
 
     def student(self, terms: Sequence[Term]) -> Student | None:
         """Return the estimate with a standard error and degrees of freedom, Student's t where the interval has none."""

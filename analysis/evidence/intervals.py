@@ -44,7 +44,7 @@ ENOUGH = 0.94
 
 @dataclass(frozen=True, kw_only=True)
 class Estimated:
-    """An estimate, and how it came about."""
+    """An estimate of a contrast, with the interval, the test and the seeds that it is by."""
 
     estimate: Estimate
     interval: str
