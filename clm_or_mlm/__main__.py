@@ -183,9 +183,9 @@ def _list(prefix: str, groups: Mapping[str, Mapping[str, Verb]], *, every: bool)
     app["--help"].show = False
     for order, (title, commands) in enumerate(groups.items()):
         group = Group(title, sort_key=order)
-        for place, (words, command) in enumerate(commands.items()):
+        for number, (words, command) in enumerate(commands.items()):
             if every or words in DAILY:
-                app.command(command.function, name=words, help=command.line, group=group, sort_key=place)
+                app.command(command.function, name=words, help=command.line, group=group, sort_key=number)
     return app
 
 

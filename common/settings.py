@@ -158,7 +158,10 @@ def _adapter(kind: type) -> TypeAdapter[Any]:
 
 
 def _plain(value: object, *, number: bool = False) -> object:
-    """Return a value as the library takes it: lists as tuples, 1e6 as a whole number, also as a word for one."""
+    """Return a value as the library takes it: lists as tuples, a whole number of type float as int.
+
+    `number`: the key takes whole numbers, so the text `1e6` is one, too.
+    """
     if isinstance(value, dict):
         return {key: _plain(item) for key, item in value.items()}
     if isinstance(value, list):

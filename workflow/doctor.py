@@ -157,10 +157,7 @@ def examine(
 
 
 def rehearsal_of(settings: StudySettings, folder: Path, image: str = "") -> Workflow:
-    """Write the text and the study of a rehearsal into a folder, and return the jobs of its data and pretraining.
-
-    It is the study's largest model with the study's settings, for a few steps without evaluations.
-    """
+    """Write text and a study, a few steps of the largest model, into a folder; return its data and pretraining jobs."""
     study = study_of(settings)
     # The shape of a model with a start is in `shapes` only once it is asked for.
     sizes = {*study.shapes, *(model.size for model in study.models.values())}
@@ -199,8 +196,7 @@ def try_steps(
         UserError: they did not run; the jobs' logs are below the folder.
     """
     workflow, lines = check_image(rehearsal_of(settings, folder, image), folder, key=settings.image_key)
-    if profile == "slurm":
-        lines += check_requests(workflow)
+    lines += check_requests(workflow) if profile == "slurm" else ()
     yield from lines
     if any(line.status == "fail" for line in lines):
         return

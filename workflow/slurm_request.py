@@ -39,20 +39,20 @@ def request_of(workflow: Workflow, job: Job) -> Request:
     per_gpu, per_core = (
         round(1000 * float(queue.get(f"memory_gb_per_{what}", 0))) for what in ("gpu", "core")
     )
-    by_gpu = f"--mem-per-gpu={per_gpu}M" if per_gpu and job.gpus else ""
+    mem_per_gpu = f"--mem-per-gpu={per_gpu}M" if per_gpu and job.gpus else ""
     # Asked of Slurm by itself, since its limit counts from its own start of the job. Not with an image: every process
     # of the job gets it, and the one that mounts the image dies of it. The job's clock asks then.
     warning = f"--signal=USR1@{job.margin_seconds}" if job.checkpoints and not workflow.image else ""
     request |= {
         "nodes": job.nodes,
         # 0 is not asked for; without it Snakemake would ask for its own default.
-        "mem_mb": 0 if by_gpu or per_core else round(1000 * job.memory_gb),
+        "mem_mb": 0 if mem_per_gpu or per_core else round(1000 * job.memory_gb),
         "runtime": job.minutes,
         "cpus_per_task": job.cpus,
         "gres": f"{workflow.gres}:{job.gpus}" if job.gpus else "",
         "tasks_per_gpu": 0,
         "gpus_here": job.gpus,
-        "slurm_extra": " ".join(filter(None, (warning, by_gpu, queue.get("slurm_extra", "")))),
+        "slurm_extra": " ".join(filter(None, (warning, mem_per_gpu, queue.get("slurm_extra", "")))),
     }
     request |= {"mem_mb_per_cpu": per_core} if per_core else {}
     # On several nodes the job starts a process on each itself; else Snakemake starts the one.
@@ -88,8 +88,8 @@ def sbatch_options(request: Request) -> list[str]:
     return words[words.index("NAMED") + 1 :]
 
 
-def _settings(workflow: Workflow, job: Job, machine: Machine) -> dict[str, str]:
-    """Return by resource the setting that it comes from."""
+def _setting_of_resource(workflow: Workflow, job: Job, machine: Machine) -> dict[str, str]:
+    """Return by resource of a request the setting that it comes from, as a sentence names it."""
     of_queue = {}
     for key, value in workflow.queue(job).items():
         variable = f"SBATCH_{key.upper()}"
@@ -139,7 +139,7 @@ def _answer(workflow: Workflow, job: Job, machine: Machine) -> CheckLine:
             which Slurm would take the job.
     """
     request, what = request_of(workflow, job), f"{job.queue} jobs"
-    settings = _settings(workflow, job, machine)
+    settings = _setting_of_resource(workflow, job, machine)
     # The request has these two (`Queue.options`).
     machine = _without_variables(machine, "SBATCH_ACCOUNT", "SBATCH_PARTITION")
     options = sbatch_options(request)

@@ -320,19 +320,21 @@ def _verdict_rows(
 ) -> Iterator[FindingRow]:
     """Yield the rows that a finding's verdict rests on; `adjusted`: of its parts, then of those counted with them."""
     decisive = _decisive(main, tree)
-    # By identity: equal comparisons may stand in several parts.
-    parts = dict(zip(map(id, tree.units), adjusted, strict=False))
-    marks: dict[int, str] = {}
+    # Both by identity: equal comparisons may stand in several parts.
+    p_of_part = dict(zip(map(id, tree.units), adjusted, strict=False))
+    mark_of_comparison: dict[int, str] = {}  # of those that decide a part: how it counts
     for unit in tree.units:
-        counted = _alone(*parts[id(unit)])
-        marks[id(unit.decides_against if counted == FAILS.name else unit.decides_for)] = counted
+        outcome = _alone(*p_of_part[id(unit)])
+        deciding = unit.decides_against if outcome == FAILS.name else unit.decides_for
+        mark_of_comparison[id(deciding)] = outcome
     for branch, row in _branch_rows(main, tree, "verdict"):
-        p_for, p_against = parts.get(id(branch), (math.nan, math.nan))
+        is_part = id(branch) in p_of_part
+        p_for, p_against = p_of_part.get(id(branch), (math.nan, math.nan))
         yield row._replace(
             decisive=branch.result is decisive, p_for_holm=p_for, p_against_holm=p_against,
-            counted=_alone(p_for, p_against) if id(branch) in parts else "",
-            mark="" if branch.result is None else marks.get(id(branch.result), OPEN.name),
-            holm_over=len(adjusted) if id(branch) in parts else 0,
+            counted=_alone(p_for, p_against) if is_part else "",
+            mark="" if branch.result is None else mark_of_comparison.get(id(branch.result), OPEN.name),
+            holm_over=len(adjusted) if is_part else 0,
         )  # fmt: skip
 
 

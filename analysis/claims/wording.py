@@ -172,8 +172,9 @@ def seeds_that_decide(row: FindingRow) -> int | None:
         return None
     from analysis.precision.design import seeds_needed
 
-    seeds, inside = min(row.seeds), row.is_range and row.claims(row.effect)
-    alpha = 2 * ALPHA if inside else ALPHA
+    seeds = min(row.seeds)
+    # That an effect is inside a range is shown by two one-sided tests.
+    alpha = 2 * ALPHA if row.is_range and row.claims(row.effect) else ALPHA
     return seeds_needed(distance, row.standard_error, seeds, paired=row.df <= seeds - 1, alpha=alpha)
 
 
@@ -225,13 +226,15 @@ def sentence(found: pd.DataFrame) -> str:
 
 def three_lines(found: pd.DataFrame, once: str = ONCE) -> tuple[str, str, str]:
     """Return a verdict for whoever asks about one finding: the verdict, its numbers, and how sure it is."""
-    main, finding = main_of(found), STATEMENTS[found["id"].iloc[0]]
+    main = main_of(found)
+    finding = STATEMENTS[found["id"].iloc[0]]
     head = f"{main.id}, {finding.short}: {verdict_in_words(main)}."
     if not main.known:
         return head, f"Not tested: {main.missing}.", finding.remark or once
-    said, (p, adjusted) = readout(found), p_texts(main)
-    sure = f"{said[0].upper()}{said[1:]}; p {main.direction} the whole statement {p} (Holm {adjusted})"
-    return head, _effects(found), " ".join(filter(None, (f"{sure}.", finding.remark, once)))
+    p, adjusted = p_texts(main)
+    held = readout(found)
+    certainty = f"{held[0].upper()}{held[1:]}; p {main.direction} the whole statement {p} (Holm {adjusted})"
+    return head, _effects(found), " ".join(filter(None, (f"{certainty}.", finding.remark, once)))
 
 
 def _effects(found: pd.DataFrame) -> str:

@@ -173,10 +173,7 @@ def open_store(
 
 
 def _make_cached_folder(store: Path, add_models: Iterable[str], models: Iterable[str]) -> Path:
-    """Make the folder in the cache for a store's per-instance scores, remove old ones, and return it.
-
-    Each choice of models has one of its own.
-    """
+    """Make a folder in the cache for the per-instance scores of a store's models, remove old ones, and return it."""
     identity = "\0".join([str(store.resolve()), *sorted(add_models), *sorted(models)])
     key = hashlib.sha256(identity.encode(errors="surrogateescape")).hexdigest()[:16]
     folder = cache_folder() / "stores" / f"{store.resolve().name}-{key}"

@@ -160,14 +160,12 @@ def check_keeping(request: RunRequest, loaded: LoadedModel) -> None:
             f"encoder{loaded.encoder.part} alone; leave out --keep"
         )
     # The store, or the folder above it in which it will be made.
-    existing = next(
-        folder for folder in (request.store, *request.store.absolute().parents) if folder.is_dir()
-    )
-    if not os.access(existing, os.W_OK):
+    base = next(folder for folder in (request.store, *request.store.absolute().parents) if folder.is_dir())
+    if not os.access(base, os.W_OK):
         raise UserError(
-            f"{existing} cannot be written, so no encoder can be kept there; choose another store with --out"
+            f"{base} cannot be written, so no encoder can be kept there; choose another store with --out"
         )
-    _check_disk(request, loaded, existing)
+    _check_disk(request, loaded, base)
     sets = {name: load(request.data, request.known[name]) for name in request.datasets}
     setting = Setting(
         loaded=loaded,
@@ -179,7 +177,7 @@ def check_keeping(request: RunRequest, loaded: LoadedModel) -> None:
     one_of_form = {data.dataset.form: name for name, data in sets.items()}
     for name in one_of_form.values():
         model = new_model(sets[name].dataset, loaded.encoder, setting.pooling, setting.head)
-        with temporary_folder(existing / "keep") as folder:
+        with temporary_folder(base / "keep") as folder:
             keeper.write(name, model, folder)
 
 

@@ -67,10 +67,10 @@ def run_grid(request: RunRequest) -> list[CellStatus]:
             loaded, precision, sets = preflight(request)
             store_definitions(request.store, [with_floor(dataset) for dataset in sets])
             if _left(jobs):
-                _do_pending(jobs, request, loaded, precision)
+                _do_jobs(jobs, request, loaded, precision)
             if keeps and (lost := lost_jobs(jobs)):
                 _say(f"{request.name}: repeating {_left(lost)} best runs whose weights were not kept")
-                _do_pending(lost, request, loaded, precision)
+                _do_jobs(lost, request, loaded, precision)
         finally:
             torch.set_num_threads(threads)
         # A call with other settings that began before any run was there may have done some of them.
@@ -83,16 +83,12 @@ def run_grid(request: RunRequest) -> list[CellStatus]:
     ]
 
 
-def _do_pending(
-    jobs: Sequence[RunJob], request: RunRequest, loaded: LoadedModel, precision: Precision
-) -> None:
+def _do_jobs(jobs: Sequence[RunJob], request: RunRequest, loaded: LoadedModel, precision: Precision) -> None:
     """Do what is left of the jobs here, or side by side in workers: forked ones have the model, fresh ones load it."""
     kind = choose_kind(request.device)
     fresh = kind.gpu
-    bytes_of_run = (
-        0 if fresh else sum(run_bytes(loaded.encoder, precision, request.positions or kind.positions))
-    )
-    devices = _devices(request, bytes_of_run)[: _left(jobs)]  # no more workers than fine-tunings
+    run_size = 0 if fresh else sum(run_bytes(loaded.encoder, precision, request.positions or kind.positions))
+    devices = _devices(request, run_size)[: _left(jobs)]  # no more workers than fine-tunings
     if len(devices) == 1:
         _work(jobs, devices, 0, loaded, lambda: False)
         return
@@ -101,11 +97,11 @@ def _do_pending(
     side_by_side(calls, fresh=fresh)
 
 
-def _devices(request: RunRequest, bytes_of_run: int) -> list[str]:
-    """Return the device of each worker: all GPUs in turn; on a CPU as many workers as are asked for, or fit."""
+def _devices(request: RunRequest, run_size: int) -> list[str]:
+    """Return the device of each worker: all GPUs in turn; on a CPU as many as are asked for, or fit (`run_size`: bytes)."""
     kind = choose_kind(request.device)
     if not kind.gpu:
-        return [request.device] * (request.workers or _fitting(bytes_of_run))
+        return [request.device] * (request.workers or _fitting(run_size))
     workers, count = request.workers or 1, torch.cuda.device_count()
     if workers == 1 or not count:
         return [request.device]
@@ -116,13 +112,13 @@ def _devices(request: RunRequest, bytes_of_run: int) -> list[str]:
     return [f"{kind.name}:{worker % count}" for worker in range(workers)]
 
 
-def _fitting(bytes_of_run: int) -> int:
+def _fitting(run_size: int) -> int:
     """Return how many runs fit side by side: by cores, or OMP_NUM_THREADS where it is set, and by free memory."""
     threads = os.environ.get("OMP_NUM_THREADS", "")
     usable = int(threads) if threads.isdigit() else cores()
     if usable < 2 or not sys.platform.startswith("linux"):  # forks were tried on Linux alone
         return 1
-    return max(1, min(usable, int(psutil.virtual_memory().available // bytes_of_run)))
+    return max(1, min(usable, int(psutil.virtual_memory().available // run_size)))
 
 
 def _model(request: RunRequest, device: str, loaded: LoadedModel | None) -> ResettableModel:
@@ -235,8 +231,7 @@ def side_by_side(calls: Sequence[Callable[[Stop], None]], *, fresh: bool) -> Non
             must then be picklable.
 
     Raises:
-        UserError: the first mistake that a call raised, once the others have ended; or a process was killed. Other
-            errors of a call come as a RuntimeError that names them (`_call`).
+        UserError: the first mistake that a call raised, once the others have ended; or a process was killed.
     """
     context: BaseContext = multiprocessing.get_context("spawn" if fresh else "fork")
     stop, errors = context.Event(), context.SimpleQueue()

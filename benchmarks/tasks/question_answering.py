@@ -92,7 +92,7 @@ class QuestionAnswering(SupervisedFamily):
         for table in dataset.tables.values():
             lengths = np.array(pc.utf8_length(table["question"]))
             longest = table.take(np.sort(np.argsort(-lengths, kind="stable")[:_LONGEST]))
-            _encode(longest, loaded)
+            _encode(longest, loaded)  # raises it
 
 
 def best_span(margins: NDArray[np.float32]) -> tuple[int, int, float]:

@@ -111,26 +111,27 @@ class TaskFigure(FigureSpec):
 
     def draw(self, data: pd.DataFrame, heading: str, caption: str) -> Figure:
         """Return its panels; series are named where they end in the first, or in a legend where it lacks one."""
-        sizes, first = data.attrs.get("sizes", {}), next(iter(TASKS))
+        first_task = next(iter(TASKS))
+        sizes = data.attrs.get("sizes", {})  # a small study's, by the paper's
         data = data.assign(series=data["series"].replace(sizes))
-        look = looks_of(data["series"], {sizes.get(name, name): its for name, its in self.looks.items()})
-        named = len(self.looks) != 1
+        looks = {sizes.get(name, name): look_of_name for name, look_of_name in self.looks.items()}
+        look = looks_of(data["series"], looks)
+        has_names = len(self.looks) != 1
         is_narrow = max((inches(name, bold=True) for name in look), default=0.0) < _LONGEST
-        # Names next to the lines' ends, else a legend.
-        direct = named and is_narrow and names_fit(data, first)
+        names_at_ends = has_names and is_narrow and names_fit(data, first_task)
         has_other_sizes = bool(sizes and self.groups and self.x_label)
         drawing, axes = make_page(
             heading=heading,
             panels=task_panels(),
             x_label=f"{self.x_label} (million parameters)" if has_other_sizes else self.x_label,
             caption=caption,
-            look=look if named else {},
-            legend=named and not direct,
+            look=look if has_names else {},
+            legend=has_names and not names_at_ends,
             second=self.second,
         )
         self._draw_panels(axes, data, look, sizes)
-        if direct:
-            write_names(axes[first], data[data["panel"] == first], look)
+        if names_at_ends:
+            write_names(axes[first_task], data[data["panel"] == first_task], look)
         return drawing
 
     def draw_panel(self, data: pd.DataFrame, panel: str, ax: Axes) -> None:

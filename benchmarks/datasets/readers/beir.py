@@ -314,18 +314,18 @@ def retrieval(
     """
     query_rows: list[Row] = []
     qrel_rows: list[Row] = []
-    for split, found in splits.items():
-        relevant = {query for query, _, score in found if score >= 1}
-        asked = dict.fromkeys(query for query, _, _ in found)
-        if len(relevant) < len(asked):
-            dropped = len(asked) - len(relevant)
+    for split, judgements in splits.items():
+        relevant = {query for query, _, score in judgements if score >= 1}
+        judged = dict.fromkeys(query for query, _, _ in judgements)
+        if len(relevant) < len(judged):
+            dropped = len(judged) - len(relevant)
             inputs.note(
                 f"{split} queries without a relevant document left out: {dropped}; the documents judged for them stay"
             )
-        query_rows += [{"split": split, "id": q, "text": queries[q]} for q in asked if q in relevant]
+        query_rows += [{"split": split, "id": q, "text": queries[q]} for q in judged if q in relevant]
         qrel_rows += [
             {"split": split, "query_id": query, "doc_id": doc, "relevance": score}
-            for query, doc, score in found
+            for query, doc, score in judgements
             if query in relevant
         ]
     return {

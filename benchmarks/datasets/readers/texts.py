@@ -39,7 +39,7 @@ class Labels:
     declared: Sequence[str] = ()
     """The names that the file itself gives its numbers."""
     kinds: set[str] = field(default_factory=set)
-    """What has been read so far."""
+    """Which of `names` and `numbers` the values were that have been read."""
     seen: set[int] = field(default_factory=set)
     """Ids that have been read."""
 
@@ -52,7 +52,8 @@ class Labels:
         Raises:
             BadRowError: it is neither, or names and numbers are in one file.
         """
-        text, kind = str(value).strip(), "names"
+        kind = "names"
+        text = str(value).strip()
         text = text if text in self.names else _whole(text)
         if self.declared and isinstance(value, int) and not isinstance(value, bool):
             text = self.declared[value] if 0 <= value < len(self.declared) else text
@@ -62,11 +63,11 @@ class Labels:
             if text == str(int(text[:9])) and int(text) < len(self.names):
                 text = self.names[int(text)]
         if text not in self.names:
-            counted = "; numbers count from 0" if kind == "numbers" else nearest(text, self.names)
-            raise BadRowError(f"{value!r} is not in the label set {', '.join(self.names)}{counted}")
+            hint = "; numbers count from 0" if kind == "numbers" else nearest(text, self.names)
+            raise BadRowError(f"{value!r} is not in the label set {', '.join(self.names)}{hint}")
         if self.kinds - {kind}:
-            before = min(self.kinds)
-            raise BadRowError(f"the labels mix {before} with {kind} such as {value!r}; use names only")
+            other_kind = min(self.kinds)
+            raise BadRowError(f"the labels mix {other_kind} with {kind} such as {value!r}; use names only")
         self.kinds.add(kind)
         self.seen.add(self.names.index(text))
         return self.names.index(text)
