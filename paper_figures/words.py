@@ -56,14 +56,15 @@ def alt_text(figure: FigureSpec, data: pd.DataFrame, inputs: FigureInputs) -> st
     if figure.simulated:
         return figure.describe(data)
     if figure.supplementary:
-        seen, note = figure.describe(data), figure.note
-        return _joined(inputs.source.own_words, seen, note, figure.details(inputs))
-    why = "not in any published table" if inputs.source.is_published else "not in this source"
-    gaps = missing_sentence(missing(figure, data), "for lack of a training log" if figure.from_logs else why)
-    source = source_sentence(figure, data, inputs)
-    seen = figure.describe(data)
-    own = _own_sentences(data, inputs)
-    return _joined(f"{figure.heading}.", inputs.source.own_words, seen, figure.note, own, source, gaps)
+        details = figure.details(inputs)
+        return _joined(inputs.source.own_words, figure.describe(data), figure.note, details)
+    reason = "not in any published table" if inputs.source.is_published else "not in this source"
+    reason = "for lack of a training log" if figure.from_logs else reason
+    return _joined(
+        f"{figure.heading}.", inputs.source.own_words, figure.describe(data), figure.note,
+        _own_sentences(data, inputs), source_sentence(figure, data, inputs),
+        missing_sentence(missing(figure, data), reason),
+    )  # fmt: skip
 
 
 def _bars(data: pd.DataFrame) -> str:

@@ -172,9 +172,9 @@ def _clusters(folder: Path, sha256: str) -> ClusterIds:
         ResultsError: they are not there, or others.
     """
     try:
-        found = orjson.loads(read_bounded(folder / DETAILS))[CLUSTERS]
-        if clusters_hash(found) == sha256:
-            return {split: np.array(ids, dtype=np.int32) for split, ids in found.items() if ids}
+        clusters = orjson.loads(read_bounded(folder / DETAILS))[CLUSTERS]
+        if clusters_hash(clusters) == sha256:
+            return {split: np.array(ids, dtype=np.int32) for split, ids in clusters.items() if ids}
     except (OSError, UnreadableError, ValueError, KeyError, TypeError):
         pass
     raise ResultsError("changed", f"has a {DETAILS} that does not match its {RUN}; {AGAIN}")

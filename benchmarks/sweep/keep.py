@@ -200,7 +200,7 @@ def _check_disk(request: RunRequest, loaded: LoadedModel, folder: Path) -> None:
 
 def write_cards(request: RunRequest) -> list[Path]:
     """Write the cards of a request's kept encoders again, with the scores of all seeds; return their folders."""
-    found = []
+    folders = []
     for name in request.datasets:
         key = best_run(request.store, request.name, request.known[name])
         if key is None or not is_kept(request.store, key):
@@ -209,8 +209,8 @@ def write_cards(request: RunRequest) -> list[Path]:
         text = _card(request, key, folder)
         if not (folder / CARD).is_file() or (folder / CARD).read_text("utf-8") != text:
             write_text(folder / CARD, text)
-        found.append(folder)
-    return found
+        folders.append(folder)
+    return folders
 
 
 def _card(request: RunRequest, key: RunKey, folder: Path) -> str:

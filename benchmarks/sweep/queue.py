@@ -98,7 +98,7 @@ def _do_jobs(jobs: Sequence[RunJob], request: RunRequest, loaded: LoadedModel, p
 
 
 def _devices(request: RunRequest, run_size: int) -> list[str]:
-    """Return the device of each worker: all GPUs in turn; on a CPU as many as are asked for, or fit (`run_size`: bytes)."""
+    """Return the device of each worker: all GPUs in turn; on a CPU one for each that is asked for or fits."""
     kind = choose_kind(request.device)
     if not kind.gpu:
         return [request.device] * (request.workers or _fitting(run_size))

@@ -267,6 +267,7 @@ def _are_ids(line: str) -> bool:
 
 
 def _pair_lines(path: Path, inputs: ReaderInputs) -> Iterator[Row]:
+    """Yield the pairs of a file of lines: a query, a passage and perhaps a negative, with tabs between."""
     for number, line in lines(path):
         query, *passages = line.split("\t")
         if len(passages) not in (1, 2):

@@ -110,9 +110,9 @@ def answers_of(value: Any, context: str, start: Any = None) -> tuple[list[Row], 
     if isinstance(value, dict):
         texts, starts = _listed(value["text"]), _listed(value.get("answer_start", value.get("start")))
     elif isinstance(value, list) and any(isinstance(item, dict) for item in value):
-        pairs = [item if isinstance(item, dict) else {"text": item} for item in value]
-        texts = [item["text"] for item in pairs]
-        starts = [item.get("answer_start", item.get("start")) for item in pairs]
+        items = [item if isinstance(item, dict) else {"text": item} for item in value]
+        texts = [item["text"] for item in items]
+        starts = [item.get("answer_start", item.get("start")) for item in items]
     else:
         texts, starts = _listed(value), _listed(start)
     if all(is_missing(text) or (isinstance(text, str) and not text.strip()) for text in texts):
@@ -124,8 +124,8 @@ def answers_of(value: Any, context: str, start: Any = None) -> tuple[list[Row], 
         {"text": text, "start": _place(text, context, start)}
         for text, start in zip(texts, starts, strict=True)
     ]
-    wrong = sum(start not in (None, answer["start"]) for start, answer in zip(starts, answers, strict=True))
-    return answers, wrong
+    moved = sum(start not in (None, answer["start"]) for start, answer in zip(starts, answers, strict=True))
+    return answers, moved
 
 
 def _listed(value: Any) -> list[Any]:

@@ -119,19 +119,21 @@ def _doubt(dataset: Dataset, labels_of_files: Sequence[Labels], content: Dataset
 def text_rows(path: Path, inputs: ReaderInputs, labels_of_files: list[Labels]) -> list[Row]:
     """Return the rows of a file with the columns of the local form, and add its labels to `labels_of_files`."""
     dataset = inputs.dataset
-    columns, (name, target) = dataset.files.columns, _TARGETS[dataset.form]
+    columns = dataset.files.columns
+    name, value_of = _TARGETS[dataset.form]
     may_lack = "second" not in columns or dataset.form == "SC-value"
     labels = Labels(names=dataset.label_names, declared=class_names(path, columns[name][0]))
     rows, unlabelled = [], list[str]()
     for where, row in records(path, dataset.files, inputs.note):
         with row_at(where):
-            first, second = _text(row, columns["text"]), None
+            first = _text(row, columns["text"])
+            second = None
             if not may_lack or any(not is_missing(row.get(column)) for column in columns.get("second", ())):
                 second = _text(row, columns["second"])
             if (label := _label(row, columns[name], dataset)) is None:
                 unlabelled.append(where)
                 continue
-            value = target(dataset, label, labels)
+            value = value_of(dataset, label, labels)
             document = document_of(row, columns.get(DOCUMENT, ()))
             rows.append({"first": first, "second": second, name: value, **document})
     labels_of_files.append(labels)
