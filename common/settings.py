@@ -158,10 +158,7 @@ def _adapter(kind: type) -> TypeAdapter[Any]:
 
 
 def _plain(value: object, *, number: bool = False) -> object:
-    """Return a value as the library takes it: lists as tuples, a whole number of type float as int.
-
-    `number`: the key takes whole numbers, so the text `1e6` is one, too.
-    """
+    """Return a value as the library takes it: lists as tuples, whole floats as int; with `number` also the text 1e6."""
     if isinstance(value, dict):
         return {key: _plain(item) for key, item in value.items()}
     if isinstance(value, list):

@@ -211,8 +211,7 @@ def _with_added(
     count = min(freedom, _MANY) + 1  # as many equal clusters as have these degrees of freedom
     total = count + 2 * _ADDED
     mean = (count * values + _ADDED * (low + high)) / total
-    distances = (values - mean, mean - low, high - mean)
-    shift, below, above = (np.outer(distance, distance) for distance in distances)
+    shift, below, above = (np.outer(gap, gap) for gap in (values - mean, mean - low, high - mean))
     squares = count * (count - 1) * covariance + count * shift + _ADDED * (below + above)
     return mean, squares / (total * (total - 1)), freedom + 2 * _ADDED
 

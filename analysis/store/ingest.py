@@ -47,8 +47,6 @@ _DAY = 24 * 3600.0
 """Seconds for which a store that was opened stays there in any case: a process may still read its scores."""
 _FEW = 400
 """Stores with fewer runs are read in this process: new ones would cost more than they bring."""
-
-
 _ENOUGH = 100
 """Instances right, and wrong, at least: runs that share four of five mistakes share as many by a chance of 2e-10."""
 _BLIND = {"sst2": 0.56, "mnli_m": 0.36, "qqp": 0.64, "squad_v2": 0.52}
@@ -257,10 +255,7 @@ def _table(
     datasets: Mapping[str, Dataset],
     protocol: str,
 ) -> StoreTable:
-    """Return the table of the usable runs: no copies, of their model's weights, with the usual number of instances.
-
-    Its problems are `problems`, what is wrong with the runs that are left out, and gaps in the paper's grid.
-    """
+    """Return the table of the usable runs; copies and runs of other weights or size are problems, and cells' gaps."""
     sizes = Counter((run.dataset, run.n_validation, run.n_test) for run in runs)
     # Of equally frequent sizes the largest; the last entry counts.
     usual = {name: counts for name, *counts in sorted(sizes, key=lambda size: (sizes[size], size))}

@@ -47,5 +47,5 @@ def with_floor(found: LocalDataset) -> Dataset:
         return dataset
     if headline == "entity_f1":
         return replace(dataset, floor=0.0)
-    known = headline in ("accuracy", "ndcg_at_10") or dataset.form == "QA"
-    return replace(dataset, floor=round(floor_of(found), 2)) if known else dataset
+    has_rule = headline in ("accuracy", "ndcg_at_10") or dataset.form == "QA"
+    return replace(dataset, floor=round(floor_of(found), 2)) if has_rule else dataset

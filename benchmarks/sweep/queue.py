@@ -86,15 +86,16 @@ def run_grid(request: RunRequest) -> list[CellStatus]:
 def _do_jobs(jobs: Sequence[RunJob], request: RunRequest, loaded: LoadedModel, precision: Precision) -> None:
     """Do what is left of the jobs here, or side by side in workers: forked ones have the model, fresh ones load it."""
     kind = choose_kind(request.device)
-    fresh = kind.gpu
-    run_size = 0 if fresh else sum(run_bytes(loaded.encoder, precision, request.positions or kind.positions))
+    run_size = (
+        0 if kind.gpu else sum(run_bytes(loaded.encoder, precision, request.positions or kind.positions))
+    )
     devices = _devices(request, run_size)[: _left(jobs)]  # no more workers than fine-tunings
     if len(devices) == 1:
         _work(jobs, devices, 0, loaded, lambda: False)
         return
-    model = None if fresh else loaded
+    model = None if kind.gpu else loaded
     calls = [functools.partial(_work, jobs, devices, worker, model) for worker in range(len(devices))]
-    side_by_side(calls, fresh=fresh)
+    side_by_side(calls, fresh=kind.gpu)
 
 
 def _devices(request: RunRequest, run_size: int) -> list[str]:

@@ -159,10 +159,7 @@ def cell_status(
     *,
     others: bool = False,
 ) -> CellStatus:
-    """Return how far a cell is with the runs of these learning rates and seeds.
-
-    `others`: with those that `run` was asked for instead, where it was, and every other run that is there.
-    """
+    """Return how far a cell's runs are; `others`: those that `run` was asked for, if any, and all that are there."""
     keys = cell_keys(model, dataset, lrs, seeds)
     if others:
         asked = sorted(_asked_pairs(store, model, dataset.name))
@@ -243,15 +240,13 @@ def models_of(store: Path, wanted: Sequence[str]) -> list[str]:
 
 
 def status_table(cells: Sequence[CellStatus], datasets: Sequence[str]) -> str:
-    """Return cells as a table, models x datasets, then why runs failed, and a line for all.
-
-    `12/30!2*`: 12 of 30 runs are done, 2 failed, and a process is doing one.
-    """
+    """Return cells as a table, models x datasets, then why runs failed, and a line for all."""
     rows = [["model", *datasets]]
     for model in dict.fromkeys(cell.model for cell in cells):
         rows.append([model])
         for cell in (cell for cell in cells if cell.model == model):
             count = "done" if cell.done == cell.runs else f"{cell.done}/{cell.runs}"
+            # `12/30!2*`: 12 of 30 runs are done, 2 failed, and a process is doing one.
             rows[-1].append(count + (f"!{len(cell.failed)}" if cell.failed else "") + "*" * cell.running)
     lines = plain_table(rows, numbers=range(1, len(rows[0])))
     for cell in cells:

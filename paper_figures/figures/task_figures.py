@@ -137,8 +137,8 @@ class TaskFigure(FigureSpec):
     def draw_panel(self, data: pd.DataFrame, panel: str, ax: Axes) -> None:
         """Draw one task on axes, with a legend."""
         if panel not in TASKS:
-            super().draw_panel(data, panel, ax)
-        [entry] = [one for one in task_panels() if one.name == panel]
+            super().draw_panel(data, panel, ax)  # refuses it
+        [entry] = [task_panel for task_panel in task_panels() if task_panel.name == panel]
         look = looks_of(data["series"], self.looks)
         self._draw_panels({panel: ax}, data, look, data.attrs.get("sizes", {}))
         ax.set(title=entry.title, xlabel=self.x_label, ylabel=entry.unit)

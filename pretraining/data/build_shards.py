@@ -225,7 +225,8 @@ def _write_splits(
 ) -> None:
     """Write the splits' shards from groups of documents, up to the limit of training tokens; a kill loses one shard."""
     position, splits = writer.position, writer.splits
-    shard_tokens, limit = settings.shard_records * RECORD, settings.tokens or float("inf")
+    shard_tokens = settings.shard_records * RECORD
+    limit = settings.tokens or float("inf")
     enough = False
     began, first_tokens = time.monotonic(), writer.tokens
 

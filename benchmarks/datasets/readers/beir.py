@@ -352,14 +352,15 @@ def _query_texts(inputs: ReaderInputs, wanted: Mapping[str, object]) -> dict[str
 
 
 def _documents(inputs: ReaderInputs, wanted: Mapping[str, object], *, titles: bool) -> dict[str, Row]:
-    found: dict[str, Row] = {}
+    """Return the documents that are wanted, by id; without `titles` their titles are left out."""
+    documents: dict[str, Row] = {}
     for path in inputs.need("corpus", "the documents' texts"):
         for where, identity, title, text in wanted_texts(path, wanted, inputs.dataset.files):
-            read = {"title": title if titles else None, "text": text}
-            if found.setdefault(identity, read) != read:
+            document = {"title": title if titles else None, "text": text}
+            if documents.setdefault(identity, document) != document:
                 raise UserError(f"{where}: the document {identity} has a different text further up")
-    _check_complete(wanted, found, "document", inputs.of("corpus"))
-    return found
+    _check_complete(wanted, documents, "document", inputs.of("corpus"))
+    return documents
 
 
 def _check_complete(
@@ -458,10 +459,10 @@ def read_mldr(inputs: ReaderInputs) -> DatasetContent:
         for where, row in (item for path in paths for item in records(path, inputs.dataset.files)):
             with row_at(where):
                 query, passages = str(row["query_id"]), row["positive_passages"]
-                found = [(str(passage["docid"]), passage.get("text")) for passage in passages]
+                positives = [(str(passage["docid"]), passage.get("text")) for passage in passages]
                 queries[query] = row["query"]
-                splits[split] += [(query, doc, 1) for doc, _ in found]
-                docs |= {doc: {"title": None, "text": text} for doc, text in found if text is not None}
+                splits[split] += [(query, doc, 1) for doc, _ in positives]
+                docs |= {doc: {"title": None, "text": text} for doc, text in positives if text is not None}
     wanted = _judged(splits)
     for path in inputs.of("corpus"):
         for _, identity, _, text in wanted_texts(path, wanted, inputs.dataset.files):
