@@ -44,11 +44,12 @@ def to_iob2(tags: Sequence[str], parts: Parts) -> list[str]:
 
     An entity ends where the type changes, too, as conlleval and seqeval have it.
     """
-    written, last = [], ("", "")
+    iob2 = []
+    last_letter, last_kind = "", ""
     for tag in tags:
-        letter, kind = here = parts.get(tag, ("", ""))
-        starts = not last[0] or kind != last[1] or letter in f"B{_ALONE}" or last[0] in _LAST
+        letter, kind = parts.get(tag, ("", ""))
+        starts = not last_letter or kind != last_kind or letter in f"B{_ALONE}" or last_letter in _LAST
         name = f"{'B' if starts else 'I'}-{kind}".removesuffix("-")
-        written.append(name if letter else OUTSIDE)
-        last = here
-    return written
+        iob2.append(name if letter else OUTSIDE)
+        last_letter, last_kind = letter, kind
+    return iob2

@@ -45,18 +45,18 @@ def mksquashfs_words(context: Path, labels: Mapping[str, str], seconds: int) -> 
         labels: the image's.
         seconds: the time, in seconds since 1970.
     """
-    laid = {
+    contents = {
         ".singularity.d/labels.json": json.dumps(labels, sort_keys=True) + "\n",
         "etc/hostname": "localhost\n",
         "etc/resolv.conf": "",
     }
-    made = [f"/{path} d {mode} 0 0" for path, mode in _EMPTIED.items()]
-    for path, text in laid.items():
+    pseudo_files = [f"/{path} d {mode} 0 0" for path, mode in _EMPTIED.items()]  # as mksquashfs calls them
+    for path, text in contents.items():
         source = context / Path(path).name
         write_text(source, text)
-        made.append(f"/{path} f 0644 0 0 cat {source}")
-    write_text(context / "hidden", "\n".join((*laid, *_EMPTIED, *_HIDDEN)) + "\n")
-    write_text(context / "made", "\n".join(made) + "\n")
+        pseudo_files.append(f"/{path} f 0644 0 0 cat {source}")
+    write_text(context / "hidden", "\n".join((*contents, *_EMPTIED, *_HIDDEN)) + "\n")
+    write_text(context / "made", "\n".join(pseudo_files) + "\n")
     # At this level a tenth of gzip's time at the same size.
     words = f"-comp zstd -Xcompression-level 6 -all-time {seconds} -mkfs-time {seconds}"
     return f"{words} -ef {context / 'hidden'} -pf {context / 'made'}"

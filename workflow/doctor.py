@@ -49,8 +49,8 @@ def runtimes(machine: Machine, images: Iterable[Path] = ()) -> Iterator[CheckLin
     except UserError as error:
         yield fail("apptainer", str(error))
     else:
-        known = machine.output([program, "build", "--help"])[1]
-        if lacks := [option for option in ("--build-arg", "--mksquashfs-args") if option not in known]:
+        _, usage = machine.output([program, "build", "--help"])
+        if lacks := [option for option in ("--build-arg", "--mksquashfs-args") if option not in usage]:
             seen = f"{text}, whose `build` does not support {', '.join(lacks)}"
             yield warn("apptainer", f"{seen}; it may run images; build them on another machine")
         else:
@@ -67,7 +67,7 @@ def runtimes(machine: Machine, images: Iterable[Path] = ()) -> Iterator[CheckLin
 def folders(machine: Machine, study: Path) -> Iterator[CheckLine]:
     """Folders that have to be written, and the GB each needs: caches, temporary files, the study's, workers' memory."""
     temporary = machine.environ.get("APPTAINER_TMPDIR") or machine.environ.get("TMPDIR")
-    more = f"set {SCRATCH} to a folder with 10 GB or more"
+    larger = f"set {SCRATCH} to a folder with 10 GB or more"
     elsewhere = "set TMPDIR and APPTAINER_TMPDIR to another folder: building full.sif takes 20 GB"
     # On the first day the study's own is not there yet.
     existing = next(path for path in (study.resolve(), *study.resolve().parents) if path.exists())
@@ -83,7 +83,7 @@ def folders(machine: Machine, study: Path) -> Iterator[CheckLine]:
     else:
         yield warn("home", f"{home} is not a folder; set XDG_CACHE_HOME to a folder you can write to")
     try:
-        places.append(("scratch", scratch_of(machine.environ), 10, more))
+        places.append(("scratch", scratch_of(machine.environ), 10, larger))
     except UserError as error:
         yield fail("scratch", str(error))
     for what, folder, wanted, advice in places:

@@ -200,18 +200,18 @@ def sentence(found: pd.DataFrame) -> str:
     """Return the verdict in a few sentences: itself, readout, mean and most adverse effect, what would decide it."""
     main = main_of(found)
     words = verdict_in_words(main)
-    name = f"{words[0].upper()}{words[1:]}"
+    verdict = f"{words[0].upper()}{words[1:]}"
     if not main.known:
-        return f"{name}: {main.missing}."
-    said = readout(found)
+        return f"{verdict}: {main.missing}."
+    held = readout(found)
     parts = [
-        f"{said[0].upper()}{said[1:]}."
+        f"{held[0].upper()}{held[1:]}."  # says the verdict itself
         if words == f"holds in {main.holds_in} of {main.parts}"
-        else f"{name}: {said}."
+        else f"{verdict}: {held}."
     ]
     if main.missing:
-        different = known_of(found)["label"].nunique(), comparisons_of(found)["label"].nunique()
-        parts.append(f"{different[0]} of {different[1]} comparisons can be computed; {main.missing}.")
+        computed, planned = (part["label"].nunique() for part in (known_of(found), comparisons_of(found)))
+        parts.append(f"{computed} of {planned} comparisons can be computed; {main.missing}.")
     if 0 < main.p_raw <= ALPHA < main.p_holm:
         way = "fails" if main.direction == "against" else "holds"
         parts.append(

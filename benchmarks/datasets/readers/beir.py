@@ -407,37 +407,35 @@ def _of_pairs(inputs: ReaderInputs) -> DatasetContent:
 
     Their negatives are judged irrelevant and are documents, too.
     """
-    every = pairs(inputs.of("train"), inputs).to_pylist()
-    asked = sorted({row["query"] for row in every})
+    rows = pairs(inputs.of("train"), inputs).to_pylist()
+    asked = sorted({row["query"] for row in rows})
     if len(asked) < _FEWEST:
         raise UserError(
             f"{inputs.dataset.name} has pairs of {len(asked)} different queries, too few to hold some of them out; "
             f"give at least {_FEWEST}, or judgements (--test) with --queries and --corpus"
         )
-    number = min(_MOST_HELD_OUT, max(2, round(_HELD_OUT * len(asked))))
-    held = random.Random(HALVES_SEED).sample(asked, number)
-    chosen = halve(held)
-    queries = {text: f"q{place}" for place, text in enumerate(held)}
+    count = min(_MOST_HELD_OUT, max(2, round(_HELD_OUT * len(asked))))
+    held_out = random.Random(HALVES_SEED).sample(asked, count)
+    for_validation = halve(held_out)
+    queries = {text: f"q{number}" for number, text in enumerate(held_out)}
     docs: dict[str, str] = {}
     splits: dict[str, dict[Judgement, None]] = {"validation": {}, "test": {}}
-    for row in every:
+    for row in rows:
         if row["query"] in queries:
-            found = splits["validation" if row["query"] in chosen else "test"]
-            for place, text in enumerate([row["positive"], *row.get(NEGATIVES, ())]):
+            judgements = splits["validation" if row["query"] in for_validation else "test"]
+            for number, text in enumerate([row["positive"], *row.get(NEGATIVES, ())]):
                 doc = docs.setdefault(text, f"d{len(docs)}")
-                found[queries[row["query"]], doc, int(place == 0)] = None
+                judgements[queries[row["query"]], doc, int(number == 0)] = None
     tables = retrieval(
-        {split: list(found) for split, found in splits.items()},
+        {split: list(judgements) for split, judgements in splits.items()},
         {name: text for text, name in queries.items()},
         {name: {"title": None, "text": text} for text, name in docs.items()},
         inputs,
     )
-    tables["pairs"] = table("IR", "pairs", [row for row in every if row["query"] not in queries])
+    tables["pairs"] = table("IR", "pairs", [row for row in rows if row["query"] not in queries])
     how = (
-        f"{number} of {len(asked)} queries are held out, random.Random({HALVES_SEED}).sample of them sorted, half of "
-        "them for validation; they are asked of their own documents"
-        + " and negatives"
-        * (NEGATIVES in every[0])
+        f"{count} of {len(asked)} queries are held out, random.Random({HALVES_SEED}).sample of them sorted, half "
+        f"of them for validation; they are asked of their own documents{' and negatives' * (NEGATIVES in rows[0])}"
     )
     return DatasetContent(tables=tables, splits=how, notes=tuple(inputs.notes))
 
