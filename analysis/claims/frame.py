@@ -216,28 +216,28 @@ def judged_rows(
         for members in families.values()
         for (finding, _), ps in zip(members, _holm_of([tree for _, tree in members]), strict=True)
     }
-    made: list[FindingRow] = []
+    all_rows: list[FindingRow] = []
     for finding, tree in trees:
         members = families[family_of(finding)] if tree.known else []
         # Parts of a statement that was chosen among several are counted with the parts of all of them.
         rivals = [rival for node in finding.rivals if (rival := evaluate(node, result_of)).known]
-        parts = _holm_of([unit for one in (tree, *rivals) for unit in one.units])
+        parts = _holm_of([unit for statement in (tree, *rivals) for unit in statement.units])
         p_for, p_against = adjusted.get(finding.id, (tree.p_for, tree.p_against))
         main = FindingRow(
             id=finding.id, family=finding.family, role="finding", label=finding.statement, p_for=tree.p_for,
             p_against=tree.p_against, p_for_holm=p_for, p_against_holm=p_against, holm_over=len(members),
-            missing=next((one.missing for one in tree.results if not one.known), ""), seeds=_seeds(tree),
+            missing=next((result.missing for result in tree.results if not result.known), ""), seeds=_seeds(tree),
         )  # fmt: skip
         main = _with_outcome(main, tree, p_for, p_against, parts[: len(tree.units)])
-        made.append(main)
+        all_rows.append(main)
         if "verdict" in roles:
-            made += _verdict_rows(main, tree, parts)
+            all_rows += _verdict_rows(main, tree, parts)
         if "reported" in roles:
             for node in finding.reported:
-                made += (row for _, row in _branch_rows(main, evaluate(node, result_of), "reported"))
+                all_rows += (row for _, row in _branch_rows(main, evaluate(node, result_of), "reported"))
         if "mean" in roles and (mean := _mean(tree)) is not None:
-            made.append(result_row(result_of(mean), main.id, main.family, "mean"))
-    return [row for row in made if row.role in roles]
+            all_rows.append(result_row(result_of(mean), main.id, main.family, "mean"))
+    return [row for row in all_rows if row.role in roles]
 
 
 def result_row(result: Result, finding: str, family: str, role: str) -> FindingRow:

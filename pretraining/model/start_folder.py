@@ -233,6 +233,7 @@ def _write_tokenizer(folder: Path, start: Start, data: Path | None) -> None:
 
 
 def _card(inner: Any, made_from: str, licence: str, manifest: Mapping[str, Any], name: str) -> str:
+    """Return the model card of an adapted encoder; `name`: what it is called where its manifest does not say."""
     template = Template(Path(__file__).with_name("templates").joinpath("adapted_card.md").read_text("utf-8"))
     return template.substitute(
         name=manifest.get("model", name),

@@ -288,13 +288,13 @@ def _joined(path: Path, inputs: ReaderInputs) -> Iterator[Row]:
     """Yield the pairs of relevant judgements, or of triples of ids, with the texts of the other files."""
     first = _fields(next(line for _, line in lines(path)))
     if len(first) == 3 and all(field.isdigit() for field in first):
-        found = [_fields(line) for _, line in lines(path)]
+        rows_of_ids = [_fields(line) for _, line in lines(path)]
     else:
         judged = judgements([path], inputs.dataset.files)
-        found = [[query, doc] for query, doc, score in judged if score >= 1]
-    queries = _query_texts(inputs, dict.fromkeys(query for query, *_ in found))
-    docs = _documents(inputs, dict.fromkeys(doc for _, *ids in found for doc in ids), titles=False)
-    for query, *ids in found:
+        rows_of_ids = [[query, doc] for query, doc, score in judged if score >= 1]
+    queries = _query_texts(inputs, dict.fromkeys(query for query, *_ in rows_of_ids))
+    docs = _documents(inputs, dict.fromkeys(doc for _, *ids in rows_of_ids for doc in ids), titles=False)
+    for query, *ids in rows_of_ids:
         positive, *negatives = (docs[doc]["text"] for doc in ids)
         yield {"query": queries[query], "positive": positive, "negatives": negatives}
 
