@@ -161,14 +161,14 @@ def _by_dataset(node: Node, datasets: Datasets) -> Node:
 
 def _parts_by_dataset(node: AtLeast, datasets: Datasets) -> tuple[Node, ...]:
     """Return the parts by dataset: a contrast gives one for each of its datasets, a nested statement stays one part."""
-    found: list[Node] = []
+    parts: list[Node] = []
     for part in node.parts:
-        placed = _by_dataset(part, datasets)
-        if isinstance(part, AtLeast) or not isinstance(placed, AtLeast):
-            found.append(placed)
+        by_dataset = _by_dataset(part, datasets)
+        if isinstance(part, AtLeast) or not isinstance(by_dataset, AtLeast):
+            parts.append(by_dataset)
         else:
-            found += placed.parts
-    return tuple(found)
+            parts += by_dataset.parts
+    return tuple(parts)
 
 
 def _placed(node: Node, names: Mapping[str, str]) -> Node:

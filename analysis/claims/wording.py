@@ -128,11 +128,11 @@ def verdict_in_words(main: FindingRow) -> str:
         return f"{held}, not after correction ({format_p(main.p_for_holm)})"
     if main.outcome not in (IN_PART.name, OPEN.name) or not main.fails_in:
         return main.verdict
-    said = f"{main.fails_in} of {main.parts} parts fail{'s' * (main.fails_in == 1)}"
+    failing = f"{main.fails_in} of {main.parts} parts fail{'s' * (main.fails_in == 1)}"
     if main.p_against <= ALPHA:
-        said += f", not after correction ({format_p(main.p_against_holm)})"
-    held = f" in {main.holds_in} of {main.parts}" if main.outcome == IN_PART.name else ""
-    return f"{main.outcome.split()[0]}{held}: {said}"
+        failing += f", not after correction ({format_p(main.p_against_holm)})"
+    holds_in = f" in {main.holds_in} of {main.parts}" if main.outcome == IN_PART.name else ""
+    return f"{main.outcome.split()[0]}{holds_in}: {failing}"
 
 
 def readout(found: pd.DataFrame) -> str:

@@ -154,8 +154,7 @@ class Evidence(Cells):
         welch = self.welch(terms)
         if welch is None:
             return None
-        of_welch = method.need_cells()
-        return Estimated(estimate=of_welch(welch), interval=method.name, test=method.test_of_cells)
+        return Estimated(estimate=method.need_cells()(welch), interval=method.name, test=method.test_of_cells)
 
     def student(self, terms: Sequence[Term]) -> Student | None:
         """Return the estimate with a standard error and degrees of freedom, Student's t where the interval has none."""

@@ -258,8 +258,6 @@ def load(
 def _make_bidirectional(base: nn.Module, model: str) -> Encoder:
     """Let every token of a model see every other in all layers, and return it as an encoder that was tried out.
 
-    Where padding changes its outputs, it is one that computes rows of other lengths apart (`Encoder.alone`).
-
     Raises:
         UserError: that cannot be; the sentence says what stands in the way.
     """

@@ -210,7 +210,7 @@ def collect(
     all_positions = {
         name: _position_of(name, position, inputs.source.study_models, foreign) for name in names
     }
-    positions = {name: its for name, its in all_positions.items() if its is not None}
+    positions = {name: drawn_at for name, drawn_at in all_positions.items() if drawn_at is not None}
     own = sorted(
         (name for name in positions if name not in figure.models),
         key=lambda name: (positions[name].series, _x_rank(positions[name].x)),

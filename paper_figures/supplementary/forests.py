@@ -189,10 +189,9 @@ class _Forest(FigureSpec):
         # What all contrasts say stands once above the columns, the rest above each: a row more where there is any.
         common = set.intersection(*(set(contrast.words) for contrast in contrasts))
         title_rows = int(any(not common.issuperset(contrast.words) for contrast in contrasts))
-        most_rows = max(
+        height = _ROW * max(
             sum(len(contrast.rows) + title_rows + _APART for contrast in stack) for _, stack in columns
         )
-        height = _ROW * most_rows
         shown = pd.concat([contrast.rows for contrast in contrasts])
         ends = shown[["effect", "low", "high"]].to_numpy(dtype=float)
         names_width = max(inches(title_of(name), bold=name == AVERAGE) for name in shown["dataset"]) + _PAD

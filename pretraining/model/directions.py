@@ -93,18 +93,20 @@ def sides(outputs: Callable[[Tensor, int], Tensor], rows: int, device: torch.dev
     other_padding[0, _LENGTH:] = (padded[0, _LENGTH:] + 1) % rows
     last_changed[0, _LENGTH - 1] = (padded[0, _LENGTH - 1] + 1) % rows
     inputs = (padded[:, :_LENGTH], last_changed[:, :_LENGTH], padded, last_changed, other_padding)
-    alone, alone_changed, out, out_changed, out_other = (outputs(ids, _LENGTH)[:, :_LENGTH] for ids in inputs)
-    scale = alone.abs().max().item() + 1e-6
+    of_tokens, of_changed, of_padded, of_padded_changed, of_other_padding = (
+        outputs(ids, _LENGTH)[:, :_LENGTH] for ids in inputs
+    )
+    scale = of_tokens.abs().max().item() + 1e-6
 
-    def gap(a: Tensor, b: Tensor, end: int = _LENGTH) -> float:
-        return (a - b)[:, :end].abs().max().item() / scale
+    def gap(one: Tensor, other: Tensor, end: int = _LENGTH) -> float:
+        return (one - other)[:, :end].abs().max().item() / scale
 
-    pairs = ((alone, alone_changed), (out, out_changed))
+    pairs = ((of_tokens, of_changed), (of_padded, of_padded_changed))
     return Sides(
         first=min(gap(*pair, 1) for pair in pairs),
         earlier=min(gap(*pair, _LENGTH - 1) for pair in pairs),
-        padding=max(gap(alone, out), gap(alone, out_other)),
-        outputs=alone,
+        padding=max(gap(of_tokens, of_padded), gap(of_tokens, of_other_padding)),
+        outputs=of_tokens,
     )
 
 
