@@ -84,13 +84,13 @@ def how_tested(
         tests = (INTERVALS[name].tests for name in used)
         test = f"{', or '.join(tests)} (Welch's t with fewer than five models)"
         over = "fine-tuning seeds and test instances" if INTERVALS[interval].needs_instances else over
-    known = "".join(
+    coverage = "".join(
         f"; the {name} interval of a single mean {words}"
         for name, count in used.items()
         if (words := coverage_words(name, count))
     )
     return (
-        f"Tests and 95 % intervals ({', '.join(used)}): {test}{known}.",
+        f"Tests and 95 % intervals ({', '.join(used)}): {test}{coverage}.",
         ARMS if arms else pretrained_once(over),
         "Holm's adjustment covers the findings about one question, not all findings.",
     )
@@ -138,15 +138,15 @@ def verdict_in_words(main: FindingRow) -> str:
 def readout(found: pd.DataFrame) -> str:
     """Return `holds in at least 6 of 12, none shown to fail (simultaneous 95 %)`, and how many do so uncorrected."""
     main, parts = main_of(found), found[found["counted"] != ""]
-    alone = (parts["p_for"] <= ALPHA).sum(), (parts["p_against"] <= ALPHA).sum()
-    judged = ""
-    if alone != (main.holds_in, main.fails_in):
-        judged = f"; without correction {alone[0]} hold and {alone[1]} fail"
+    uncorrected = (parts["p_for"] <= ALPHA).sum(), (parts["p_against"] <= ALPHA).sum()
+    remark = ""
+    if uncorrected != (main.holds_in, main.fails_in):
+        remark = f"; without correction {uncorrected[0]} hold and {uncorrected[1]} fail"
     holds = f"none of {main.parts} shown to hold"
     if main.holds_in:
         holds = f"holds in at least {main.holds_in} of {main.parts}"
     fails = f"fails in at least {main.fails_in}" if main.fails_in else "none shown to fail"
-    return f"{holds}, {fails} (simultaneous 95 %{judged})"
+    return f"{holds}, {fails} (simultaneous 95 %{remark})"
 
 
 def levels_in_words() -> str:
