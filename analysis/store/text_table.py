@@ -91,16 +91,16 @@ def read_text_table(path: Path, content: bytes, *, header_alone: bool = False) -
     Raises:
         UserError: it is no text, has no header, or a line has more or fewer columns than it.
     """
-    has_mark = content.startswith((codecs.BOM_UTF16_LE, codecs.BOM_UTF16_BE))
+    marked = content.startswith((codecs.BOM_UTF16_LE, codecs.BOM_UTF16_BE))
     # In UTF-16 one byte of a Latin letter is 0: the first (big-endian), the second, or neither (-1: UTF-8).
     zero = content[:2].find(0)
-    encoding = "utf-16" if has_mark else ("utf-8-sig", "utf-16-be", "utf-16-le")[zero + 1]
+    encoding = "utf-16" if marked else ("utf-8-sig", "utf-16-be", "utf-16-le")[zero + 1]
     try:
         lines = list(io.StringIO(content.decode(encoding), newline=""))  # a separator of Unicode ends no line
     except UnicodeDecodeError as error:
         line, name = content[: error.start].count(b"\n") + 1, encoding.removesuffix("-sig").upper()
         raise UserError(f"{path}: line {line} is not {name}; save the table as CSV in UTF-8") from None
-    declared = re.fullmatch(r"sep=(.)\s*", lines[0]) if lines else None  # as Excel reads it
+    declared = re.fullmatch(r"sep=(.)\s*", lines[0]) if lines else None
     # A comment stays a line, so that the numbers of lines are right.
     lines = ["\n" if line.startswith("#") or (declared and not n) else line for n, line in enumerate(lines)]
     first = next((line for line in lines if line.strip()), "")
