@@ -46,35 +46,35 @@ def model_cards(source: Source, settings: Settings) -> dict[str, str]:
         counted = source.runs.fillna({"n_validation": 0, "n_test": 0})
         for model, dataset, *run in records(counted, "model", "dataset", *_RUN):
             runs[model, dataset].append(tuple(run))
-    entries: dict[str, list[dict[str, Any]]] = defaultdict(list)
+    results_of: dict[str, list[dict[str, Any]]] = defaultdict(list)
     files = {}
     columns = ("model", "task", "dataset", "mean", "low", "high", "n_seeds", "interval")
     for model, task, dataset, mean, low, high, seeds, kind in records(source.scores(settings), *columns):
         if dataset == AVERAGE:
             continue
-        known = source.datasets[dataset]
+        entry = source.datasets[dataset]
         bounds = {} if pd.isna(low) else {"low": low / 100, "high": high / 100}
-        said = {
+        arguments = {
             "protocol": source.protocol, "task": task, "interval": {"kind": kind, "seeds": seeds} | bounds,
-            "runs": runs[model, dataset], "definition": definitions_record([known]),
+            "runs": runs[model, dataset], "definition": definitions_record([entry]),
         }  # fmt: skip
-        metric = {"entity_f1": "f1"}.get(known.headline, known.headline)  # the name that the hub knows
-        repo = next((pin.repo for pin in known.files.pins), dataset)
-        entries[model].append({
-            "task": {"type": _TASKS[known.task]},
-            "dataset": {"type": repo, "name": known.title, "config": dataset, "split": "test"},
+        metric = {"entity_f1": "f1"}.get(entry.headline, entry.headline)  # the name that the hub knows
+        repo = next((pin.repo for pin in entry.files.pins), dataset)
+        results_of[model].append({
+            "task": {"type": _TASKS[entry.task]},
+            "dataset": {"type": repo, "name": entry.title, "config": dataset, "split": "test"},
             "metrics": [
                 {
                     "type": metric, "value": mean,
-                    "args": {_FIELD: {name: value for name, value in said.items() if value}},
+                    "args": {_FIELD: {name: value for name, value in arguments.items() if value}},
                 },
             ],
         })  # fmt: skip
         if "/" in repo:
             notes = f"{metric} in percent, {source.protocol} protocol of clm-or-mlm"
-            entry = {"dataset": {"id": repo, "task_id": dataset}, "value": mean, "notes": notes}
-            files[f"{model}/.eval_results/{dataset}.yaml"] = _json([entry]) + "\n"
-    for model, results in entries.items():
+            result = {"dataset": {"id": repo, "task_id": dataset}, "value": mean, "notes": notes}
+            files[f"{model}/.eval_results/{dataset}.yaml"] = _json([result]) + "\n"
+    for model, results in results_of.items():
         front = _json({"model-index": [{"name": model, "results": results}]})
         files[f"{model}/README.md"] = f"---\n{front}\n---\n"
     return files

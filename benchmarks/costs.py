@@ -43,8 +43,8 @@ def runs_at_a_time(shape: Shape, device: Device, cores: int) -> int:
         cores: CPU cores for each GPU; every run keeps one busy.
     """
     parameters = shape.body_parameters + shape.embedding_parameters
-    one = _PARAMETER_BYTES * parameters + _ACTIVATION_BYTES * _POSITIONS * shape.layers * shape.hidden
-    most = min(cores, int(0.95e9 * (device.memory_gb or 1e3) / one))
+    run_bytes = _PARAMETER_BYTES * parameters + _ACTIVATION_BYTES * _POSITIONS * shape.layers * shape.hidden
+    most = min(cores, int(0.95e9 * (device.memory_gb or 1e3) / run_bytes))
     return next((runs for runs in _STEP_SECONDS if runs <= most), 1)
 
 

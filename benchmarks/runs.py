@@ -151,12 +151,12 @@ def read_run(folder: Path) -> dict[str, Any]:
         raise NotItselfError(folder, f"has a {RUN} that {error.reason}; {AGAIN}") from None
     except DamagedError as error:
         raise NotItselfError(folder, f"has a {RUN} that was changed or damaged ({error}); {AGAIN}") from None
-    for name, own in _named(folder).items():
-        if (said := record.get(name)) != own:
+    for name, expected in _named(folder).items():
+        if (recorded := record.get(name)) != expected:
             raise NotItselfError(
                 folder,
-                f"has the {RUN} of another run: its {name} is {str(said)[:60]}, not {own}; move it to its own folder, "
-                f"or {AGAIN}",
+                f"has the {RUN} of another run: its {name} is {str(recorded)[:60]}, not {expected}; "
+                f"move it to its own folder, or {AGAIN}",
             )
     return record
 

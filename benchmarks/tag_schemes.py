@@ -22,12 +22,12 @@ def tag_parts(names: Iterable[str]) -> Parts:
         ValueError: some tags are of a scheme and others of none, or of another one; the sentence names one of them.
     """
     tags = [name for name in dict.fromkeys(names) if name != OUTSIDE]
-    found = {tag: (match[1], match[2] or "") for tag in tags if (match := _TAG.fullmatch(tag))}
-    letters = {letter for letter, _ in found.values()}
-    if len(found) == len(tags) and any(letters <= set(scheme) for scheme in _SCHEMES):
-        return found
-    if typed := [tag for tag, (_, kind) in found.items() if kind]:
-        other = next((tag for tag in tags if tag not in found), typed[-1])
+    parts = {tag: (match[1], match[2] or "") for tag in tags if (match := _TAG.fullmatch(tag))}
+    letters = {letter for letter, _ in parts.values()}
+    if len(parts) == len(tags) and any(letters <= set(scheme) for scheme in _SCHEMES):
+        return parts
+    if typed := [tag for tag, (_, kind) in parts.items() if kind]:
+        other = next((tag for tag in tags if tag not in parts), typed[-1])
         raise ValueError(
             f"{typed[0]} and {other} are of no one scheme of tags (IOB, IOE, IOBES, BILOU, plain)"
         )
@@ -44,11 +44,12 @@ def to_iob2(tags: Sequence[str], parts: Parts) -> list[str]:
 
     An entity ends where the type changes, too, as conlleval and seqeval have it.
     """
-    written, last = [], ("", "")
+    iob2 = []
+    last_letter, last_kind = "", ""
     for tag in tags:
-        letter, kind = here = parts.get(tag, ("", ""))
-        starts = not last[0] or kind != last[1] or letter in f"B{_ALONE}" or last[0] in _LAST
+        letter, kind = parts.get(tag, ("", ""))
+        starts = not last_letter or kind != last_kind or letter in f"B{_ALONE}" or last_letter in _LAST
         name = f"{'B' if starts else 'I'}-{kind}".removesuffix("-")
-        written.append(name if letter else OUTSIDE)
-        last = here
-    return written
+        iob2.append(name if letter else OUTSIDE)
+        last_letter, last_kind = letter, kind
+    return iob2

@@ -159,14 +159,14 @@ def app_of(words: Sequence[str] = (), prefix: str = "clm-or-mlm") -> App:
         if " " not in name and name not in rooms:
             app.command(command.function, name=name)
     for room in rooms:
-        made = program(room)
+        room_app = program(room)
         if room in COMMANDS and words[:1] == [room]:  # a command itself, whose words may be those of a verb
             module, _, function = COMMANDS[room].function.partition(":")
-            made.default(getattr(importlib.import_module(module), function))
+            room_app.default(getattr(importlib.import_module(module), function))
         for verb, command in _verbs_of(room, COMMANDS | STEPS).items():
-            called = words[1:2] == [verb]  # its help is its docstring then, not its line of the list
-            made.command(command.function, name=verb, help=None if called else command.line)
-        app.command(made, name=room)
+            is_called = words[1:2] == [verb]  # its help is its docstring then, not its line of the list
+            room_app.command(command.function, name=verb, help=None if is_called else command.line)
+        app.command(room_app, name=room)
     return app
 
 
@@ -183,9 +183,9 @@ def _list(prefix: str, groups: Mapping[str, Mapping[str, Verb]], *, every: bool)
     app["--help"].show = False
     for order, (title, commands) in enumerate(groups.items()):
         group = Group(title, sort_key=order)
-        for place, (words, command) in enumerate(commands.items()):
+        for number, (words, command) in enumerate(commands.items()):
             if every or words in DAILY:
-                app.command(command.function, name=words, help=command.line, group=group, sort_key=place)
+                app.command(command.function, name=words, help=command.line, group=group, sort_key=number)
     return app
 
 

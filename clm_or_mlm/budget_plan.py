@@ -398,35 +398,35 @@ def budget_document(
         choices: of `choices_of`.
         price: of an hour; None: no money is counted.
     """
-    affordable = [(number, one) for number, one in enumerate(choices, 1) if isinstance(one, Choice)]
+    affordable = [(number, choice) for number, choice in enumerate(choices, 1) if isinstance(choice, Choice)]
     unseen = [["", *(DATASETS[name].title for name in _TUNED), "between pretrainings"]]
     studies = [["", "for", "parameters", "tokens a model", "arms", "pretrainings", "fine-tuning", "memory"]]
     parts = list(affordable[0][1].hours)  # of the hours: CLM, MLM, fine-tuning, spare
     hours_rows = [["", *parts, "in all", *["money"] * (price is not None)]]
-    for number, one in affordable:
-        alone = one.finds(alone=True)
+    for number, choice in affordable:
+        alone = choice.finds(alone=True)
         unseen.append(
             [
                 f"{number}",
-                *(f"{points:.2f} / {alone[name]:.2f}" for name, points in one.finds().items()),
-                f"{one.pretraining_sd:g}",
+                *(f"{points:.2f} / {alone[name]:.2f}" for name, points in choice.finds().items()),
+                f"{choice.pretraining_sd:g}",
             ]
         )
         studies.append(
             [
                 f"{number}",
-                one.kind.title,
-                f"{one.shape.encoder_parameters / 1e6:,.0f} M",
-                _short(one.tokens),
-                f"{len(one.arms)}",
-                f"{len(one.arms)} x {one.pretrainings}",
-                f"{len(_TUNED)} datasets x {len(_RATES)} rates x {counted(len(one.seeds), 'seed')}",
-                f"{one.memory_gb:.0f} GB",
+                choice.kind.title,
+                f"{choice.shape.encoder_parameters / 1e6:,.0f} M",
+                _short(choice.tokens),
+                f"{len(choice.arms)}",
+                f"{len(choice.arms)} x {choice.pretrainings}",
+                f"{len(_TUNED)} datasets x {len(_RATES)} rates x {counted(len(choice.seeds), 'seed')}",
+                f"{choice.memory_gb:.0f} GB",
             ]
         )
-        money = [f"{price * one.total:,.2f}"] if price is not None else []
+        money = [f"{price * choice.total:,.2f}"] if price is not None else []
         hours_rows.append(
-            [f"{number}", *(f"{one.hours[part]:,.1f}" for part in parts), f"{one.total:,.1f}", *money]
+            [f"{number}", *(f"{choice.hours[part]:,.1f}" for part in parts), f"{choice.total:,.1f}", *money]
         )
     limit = "" if hours is None else f" for {hours:g} hours"
     body: list[str | Grid | Heading] = [
@@ -437,16 +437,17 @@ def budget_document(
         Grid(unseen, range(1, 6)),
         "",
         *dict.fromkeys(
-            f"Spread between pretrainings of {one.pretraining_sd:g} points: {one.measured_on}" for _, one in affordable
+            f"Spread between pretrainings of {choice.pretraining_sd:g} points: {choice.measured_on}"
+            for _, choice in affordable
         ),
         *["An adapted model's pretrainings share a start, so theirs should be smaller; nobody measured it."] * any(
-            one.start for _, one in affordable
+            choice.start for _, choice in affordable
         ),
         "",
         "What it can train: choose a row; `--choose N --out study.toml` writes it.",
         "",
         Grid(studies, (2, 3, 4)),
-        *(f"{number}: {one}" for number, one in enumerate(choices, 1) if isinstance(one, str)),
+        *(f"{number}: {problem}" for number, problem in enumerate(choices, 1) if isinstance(problem, str)),
         "",
         f"Hours of each step, pretraining {device.basis}.",
         *["Once you have trained 20 steps there, give the MFU that `train` logs as --mfu."]
@@ -456,15 +457,15 @@ def budget_document(
     ]  # fmt: skip
     data = [
         {
-            "title": one.kind.title, "arms": one.arms, "models": one.every(one.arms),
-            "start": one.start.text if one.start else "", "tokens": one.tokens, "hours": one.hours,
-            "memory_gb": one.memory_gb, "datasets": _TUNED, "rates": _RATES, "seeds": one.seeds,
-            "parameters": one.shape.encoder_parameters, "pretraining_sd": one.pretraining_sd, "finds": one.finds(),
-            "finds_alone": one.finds(alone=True),
-            "total_hours": one.total, **({} if price is None else {"money": price * one.total}),
+            "title": choice.kind.title, "arms": choice.arms, "models": choice.every(choice.arms),
+            "start": choice.start.text if choice.start else "", "tokens": choice.tokens, "hours": choice.hours,
+            "memory_gb": choice.memory_gb, "datasets": _TUNED, "rates": _RATES, "seeds": choice.seeds,
+            "parameters": choice.shape.encoder_parameters, "pretraining_sd": choice.pretraining_sd,
+            "finds": choice.finds(), "finds_alone": choice.finds(alone=True),
+            "total_hours": choice.total, **({} if price is None else {"money": price * choice.total}),
         }
-        if isinstance(one, Choice) else {"problem": one}
-        for one in choices
+        if isinstance(choice, Choice) else {"problem": choice}
+        for choice in choices
     ]  # fmt: skip
     return TableDocument(body=body, data={"device": device.name, "hours": hours, "choices": data})
 

@@ -42,15 +42,15 @@ def try_lock(path: Path) -> Iterator[bool]:
 @contextlib.contextmanager
 def wait_for_lock(path: Path, waiting: str) -> Iterator[None]:
     """Hold the lock `path`; log `waiting` and wait while another process holds it."""
-    said = False
+    is_logged = False
     while True:
         with try_lock(path) as held:
             if held:
                 yield
                 return
-        if not said:
+        if not is_logged:
             logger.info("%s", waiting)
-            said = True
+            is_logged = True
         time.sleep(0.2)
 
 

@@ -50,7 +50,7 @@ class Meter(contextlib.AbstractContextManager["Meter"]):
         """Report that `done` of the total is finished, with a note such as a loss or a rate."""
         self._steps += 1
         if self._steps == _STEPS:
-            self._bar.bar_format = None
+            self._bar.bar_format = None  # tqdm's own, with an ETA
         self._bar.set_postfix_str(note, refresh=False)
         self._bar.update(done - self._done)
         self._done, self._note = done, note

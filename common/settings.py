@@ -129,14 +129,14 @@ def read_settings(
     """
     from pydantic import ValidationError
 
-    before, after = f"{where}: " if where else "", f"; {remedy}" if remedy else ""
+    prefix, suffix = f"{where}: " if where else "", f"; {remedy}" if remedy else ""
     if not isinstance(values, Mapping):
-        raise UserError(f"{before}there must be a table of keys and values, not {values!r:.60}{after}")
+        raise UserError(f"{prefix}there must be a table of keys and values, not {values!r:.60}{suffix}")
     keys = keys_of(kind)
     flat = {} if base is None else values_of(base)
     for key, value in values.items():
         if key not in keys:
-            raise UserError(f"{before}{_unknown(key, kind)}{after}")
+            raise UserError(f"{prefix}{_unknown(key, kind)}{suffix}")
         flat[key] = _plain(value, number=keys[key].hint is int and not typed)
     table: dict[str, Any] = {key.group: {} for key in keys.values() if key.group}
     for key, value in flat.items():
@@ -146,7 +146,7 @@ def read_settings(
     except ValidationError as error:
         # A misspelt key comes before what is missing because of it.
         first = min(error.errors(), key=lambda fault: fault["type"] != "unexpected_keyword_argument")
-        raise UserError(f"{before}{_refusal(kind, first)}{after}") from None
+        raise UserError(f"{prefix}{_refusal(kind, first)}{suffix}") from None
 
 
 @cache
@@ -158,7 +158,7 @@ def _adapter(kind: type) -> TypeAdapter[Any]:
 
 
 def _plain(value: object, *, number: bool = False) -> object:
-    """Return a value as the library takes it: lists as tuples, 1e6 as a whole number, also as a word for one."""
+    """Return a value as the library takes it: lists as tuples, whole floats as int; with `number` also the text 1e6."""
     if isinstance(value, dict):
         return {key: _plain(item) for key, item in value.items()}
     if isinstance(value, list):

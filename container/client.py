@@ -20,14 +20,14 @@ def main(question: str, image: str = "", command: str = "[]", options: str = "[]
     if not version.startswith("apptainer"):  # it starts `singularity`, whatever that is
         return 1
     if question == "version":
-        said = version
+        answer = version
     else:
         words = {"command": json.loads(command), "options": json.loads(options), "environ": dict(os.environ)}
         done = Client.execute(image, return_result=True, **words)
         if done["return_code"]:
             return 1
-        said = "".join(done["message"])  # one text, or standard output and standard error
-    sys.stdout.write(said)
+        answer = "".join(done["message"])  # one text, or standard output and standard error
+    sys.stdout.write(answer)
     return 0
 
 

@@ -115,10 +115,10 @@ def dated_mirror(mirror: str, snapshot: str, seconds: float = 10.0) -> str:
     if "{snapshot}" in mirror:
         return mirror
     host = mirror.rstrip("/").removesuffix("/debian")
-    for dated in (f"{host}/archive/debian/{{snapshot}}", f"{mirror.rstrip('/')}/{{snapshot}}"):
-        place = f"{dated.replace('{snapshot}', snapshot)}/dists/bookworm/Release"
-        with contextlib.suppress(OSError, ValueError), urllib.request.urlopen(place, timeout=seconds):
-            return dated
+    for candidate in (f"{host}/archive/debian/{{snapshot}}", f"{mirror.rstrip('/')}/{{snapshot}}"):
+        release_file = f"{candidate.replace('{snapshot}', snapshot)}/dists/bookworm/Release"
+        with contextlib.suppress(OSError, ValueError), urllib.request.urlopen(release_file, timeout=seconds):
+            return candidate
     return mirror
 
 

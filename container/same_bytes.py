@@ -45,18 +45,18 @@ def mksquashfs_words(context: Path, labels: Mapping[str, str], seconds: int) -> 
         labels: the image's.
         seconds: the time, in seconds since 1970.
     """
-    laid = {
+    contents = {
         ".singularity.d/labels.json": json.dumps(labels, sort_keys=True) + "\n",
         "etc/hostname": "localhost\n",
         "etc/resolv.conf": "",
     }
-    made = [f"/{path} d {mode} 0 0" for path, mode in _EMPTIED.items()]
-    for path, text in laid.items():
+    pseudo_files = [f"/{path} d {mode} 0 0" for path, mode in _EMPTIED.items()]  # as mksquashfs calls them
+    for path, text in contents.items():
         source = context / Path(path).name
         write_text(source, text)
-        made.append(f"/{path} f 0644 0 0 cat {source}")
-    write_text(context / "hidden", "\n".join((*laid, *_EMPTIED, *_HIDDEN)) + "\n")
-    write_text(context / "made", "\n".join(made) + "\n")
+        pseudo_files.append(f"/{path} f 0644 0 0 cat {source}")
+    write_text(context / "hidden", "\n".join((*contents, *_EMPTIED, *_HIDDEN)) + "\n")
+    write_text(context / "made", "\n".join(pseudo_files) + "\n")
     # At this level a tenth of gzip's time at the same size.
     words = f"-comp zstd -Xcompression-level 6 -all-time {seconds} -mkfs-time {seconds}"
     return f"{words} -ef {context / 'hidden'} -pf {context / 'made'}"
@@ -97,25 +97,27 @@ def normalise(image: Path, seconds: int) -> None:
         launch, magic, version, machine, _, _, _, *places = _HEADER.unpack(head)
         _, total, table, _, data, _ = places
         file.seek(table)
-        # Of a descriptor, 0 is its kind, 1 whether it is used, 5 its place, 6 its size, 7 that with what pads it.
+        is_used, offset, size, padded_size = 1, 5, 6, 7  # fields of a descriptor; 0 is its kind
         rows = [list(_DESCRIPTOR.unpack(file.read(_DESCRIPTOR.size))) for _ in range(total)]
         if any(kind == _SIGNATURE and used for kind, used, *_ in rows):
             raise UserError(f"{image} is already signed; sign it after this step, not before")
-        starts = sorted(row[5] for row in rows if row[1])
-        for row in filter(lambda row: row[1], rows):
+        starts = sorted(row[offset] for row in rows if row[is_used])
+        for row in filter(lambda row: row[is_used], rows):
             if row[0] == _JSON:
-                room = min((start for start in starts if start > row[5]), default=row[5] + row[6]) - row[5]
-                file.seek(row[5])
-                content = _dated(json.loads(file.read(row[6])), _stamp(seconds))
+                next_starts = (start for start in starts if start > row[offset])
+                room = min(next_starts, default=row[offset] + row[size]) - row[offset]
+                file.seek(row[offset])
+                content = _dated(json.loads(file.read(row[size])), _stamp(seconds))
                 text = json.dumps(content, separators=(",", ":"), sort_keys=True).encode()
                 # Dates differ by a few letters; the next object begins at a multiple of 4,096 bytes.
                 if len(text) > room:
                     raise UserError(f"{image}: there is no room for its metadata; build the image again")
-                file.seek(row[5])
+                file.seek(row[offset])
                 file.write(text.ljust(room, b"\0"))
-                row[6] = len(text)
+                row[size] = len(text)
+            end = row[offset] + row[size]
             # What pads it stands before it, and follows from the lengths of those before.
-            row[7], data = row[5] + row[6] - data, row[5] + row[6]
+            row[padded_size], data = end - data, end
             row[8:12] = seconds, seconds, 0, 0
         file.seek(0)
         file.write(_HEADER.pack(launch, magic, version, machine, bytes(16), seconds, seconds, *places))

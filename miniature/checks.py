@@ -77,8 +77,8 @@ def checks(form: Form, pretrained: Path, runs: pd.DataFrame) -> list[Check]:
         )
         for name in models
     )
-    far = _distance(*(pretrained / "models" / name / "model.safetensors" for name in (mlm, clm)))
-    found = [
+    distance = _distance(*(pretrained / "models" / name / "model.safetensors" for name in (mlm, clm)))
+    results = [
         Check(
             what=f"a pretrained model beats the same network with random weights on {_most_of(form)}",
             holds=better[best] >= _most(form),
@@ -86,8 +86,8 @@ def checks(form: Form, pretrained: Path, runs: pd.DataFrame) -> list[Check]:
         ),
         Check(
             what="the MLM and CLM checkpoints of the same size differ",
-            holds=far > 0.01,
-            seen=f"weights of {mlm} and {clm} differ by {far:.0%} of their norm",
+            holds=distance > 0.01,
+            seen=f"weights of {mlm} and {clm} differ by {distance:.0%} of their norm",
         ),
         Check(
             what="after the same number of MLM steps, the two-stage model's MLM loss is below that of MLM alone",
@@ -95,7 +95,7 @@ def checks(form: Form, pretrained: Path, runs: pd.DataFrame) -> list[Check]:
             seen=f"{two_stage} {losses[two_stage]:.3f}, {control} {losses[control]:.3f} nats",
         ),
     ]
-    return [*found, beyond_seeds(form, runs, mlm, clm)] if len(form.seeds) >= ENOUGH_SEEDS else found
+    return [*results, beyond_seeds(form, runs, mlm, clm)] if len(form.seeds) >= ENOUGH_SEEDS else results
 
 
 def _most(form: Form) -> int:

@@ -144,14 +144,14 @@ def _write_sample(form: Form, whole: LocalDataset, out: Path) -> None:
     )
 
 
-def write_sample(found: LocalDataset, tables: Mapping[str, pa.Table], taken: str, out: Path) -> None:
-    """Write some rows of a dataset as one of the same name; `taken` says which they are."""
-    manifest = found.manifest
-    files = replace(found.dataset.files, licence=manifest.licence, citation=manifest.citation)
+def write_sample(whole: LocalDataset, tables: Mapping[str, pa.Table], choice: str, out: Path) -> None:
+    """Write some rows of a dataset as one of the same name; `choice` says in words which they are."""
+    manifest = whole.manifest
+    files = replace(whole.dataset.files, licence=manifest.licence, citation=manifest.citation)
     write(
         out,
-        replace(found.dataset, files=files),
-        DatasetContent(tables=tables, splits=f"{taken}, of: {manifest.splits}", notes=manifest.notes),
+        replace(whole.dataset, files=files),
+        DatasetContent(tables=tables, splits=f"{choice}, of: {manifest.splits}", notes=manifest.notes),
         source={"kind": "sample", "files": [], "content": manifest.content, "of": dict(manifest.source)},
     )
 

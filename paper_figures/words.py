@@ -56,14 +56,15 @@ def alt_text(figure: FigureSpec, data: pd.DataFrame, inputs: FigureInputs) -> st
     if figure.simulated:
         return figure.describe(data)
     if figure.supplementary:
-        seen, note = figure.describe(data), figure.note
-        return _joined(inputs.source.own_words, seen, note, figure.details(inputs))
-    why = "not in any published table" if inputs.source.is_published else "not in this source"
-    gaps = missing_sentence(missing(figure, data), "for lack of a training log" if figure.from_logs else why)
-    source = source_sentence(figure, data, inputs)
-    seen = figure.describe(data)
-    own = _own_sentences(data, inputs)
-    return _joined(f"{figure.heading}.", inputs.source.own_words, seen, figure.note, own, source, gaps)
+        details = figure.details(inputs)
+        return _joined(inputs.source.own_words, figure.describe(data), figure.note, details)
+    reason = "not in any published table" if inputs.source.is_published else "not in this source"
+    reason = "for lack of a training log" if figure.from_logs else reason
+    return _joined(
+        f"{figure.heading}.", inputs.source.own_words, figure.describe(data), figure.note,
+        _own_sentences(data, inputs), source_sentence(figure, data, inputs),
+        missing_sentence(missing(figure, data), reason),
+    )  # fmt: skip
 
 
 def _bars(data: pd.DataFrame) -> str:
@@ -91,20 +92,20 @@ def source_sentence(figure: FigureSpec, data: pd.DataFrame, inputs: FigureInputs
     runs = inputs.source.runs
     where = f"published {figure.tables} of arXiv 2507.00994v4"
     if runs is not None:
-        own = data[data["source"] == inputs.source.name]
-        drawn = {name for names in own["model"] for name in names.split()}
+        of_source = data[data["source"] == inputs.source.name]
+        drawn = {name for names in of_source["model"] for name in names.split()}
         size = f"{runs['model'].isin(drawn).sum():,} runs of {counted(len(drawn), 'model')}"
-        others = f"; the other points are {where}" if len(own) < len(data) else ""
+        others = f"; the other points are {where}" if len(of_source) < len(data) else ""
         name = "the authors' released runs" if inputs.source.name == "released" else inputs.source.name
         where = f"{name} ({size}){others}"
     chosen = "" if runs is None or not figure.selected else f", {inputs.settings.rule.words}"
     if not figure.averaged:
         return f"Source: {where}{chosen}."
     low, high = int(data["n_seeds"].min()), int(data["n_seeds"].max())
-    many = f"{low}" if low == high else f"{low} to {high}"
-    mean = f"Task averages, means over {many} {'seed' if high == 1 else 'seeds'}{chosen}"
-    its = data["source"] == inputs.source.name
-    parts = (records(part, "n_seeds", "interval") for part in (data[its], data[~its]) if len(part))
+    seeds = f"{low}" if low == high else f"{low} to {high}"
+    mean = f"Task averages, means over {seeds} {'seed' if high == 1 else 'seeds'}{chosen}"
+    is_own = data["source"] == inputs.source.name
+    parts = (records(part, "n_seeds", "interval") for part in (data[is_own], data[~is_own]) if len(part))
     bars = "; for the other points, ".join(dict.fromkeys(map(caption_of, parts)))
     return f"Source: {where}. {mean}; bars: {bars}."
 

@@ -423,7 +423,8 @@ class Design:
             )
         specs: list[StageSpec] = []
         for number, (word, decayed, steps) in enumerate(words, 1):
-            begin, end = specs[-1].end if specs else 0, parse_steps(steps)
+            begin = specs[-1].end if specs else 0
+            end = parse_steps(steps)
             cut = int(match["cut"]) if match["cut"] else None
             decay = self.decay_steps if decayed or number == len(words) else 0
             if cut is not None:

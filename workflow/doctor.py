@@ -49,8 +49,8 @@ def runtimes(machine: Machine, images: Iterable[Path] = ()) -> Iterator[CheckLin
     except UserError as error:
         yield fail("apptainer", str(error))
     else:
-        known = machine.output([program, "build", "--help"])[1]
-        if lacks := [option for option in ("--build-arg", "--mksquashfs-args") if option not in known]:
+        _, usage = machine.output([program, "build", "--help"])
+        if lacks := [option for option in ("--build-arg", "--mksquashfs-args") if option not in usage]:
             seen = f"{text}, whose `build` does not support {', '.join(lacks)}"
             yield warn("apptainer", f"{seen}; it may run images; build them on another machine")
         else:
@@ -67,7 +67,7 @@ def runtimes(machine: Machine, images: Iterable[Path] = ()) -> Iterator[CheckLin
 def folders(machine: Machine, study: Path) -> Iterator[CheckLine]:
     """Folders that have to be written, and the GB each needs: caches, temporary files, the study's, workers' memory."""
     temporary = machine.environ.get("APPTAINER_TMPDIR") or machine.environ.get("TMPDIR")
-    more = f"set {SCRATCH} to a folder with 10 GB or more"
+    larger = f"set {SCRATCH} to a folder with 10 GB or more"
     elsewhere = "set TMPDIR and APPTAINER_TMPDIR to another folder: building full.sif takes 20 GB"
     # On the first day the study's own is not there yet.
     existing = next(path for path in (study.resolve(), *study.resolve().parents) if path.exists())
@@ -83,7 +83,7 @@ def folders(machine: Machine, study: Path) -> Iterator[CheckLine]:
     else:
         yield warn("home", f"{home} is not a folder; set XDG_CACHE_HOME to a folder you can write to")
     try:
-        places.append(("scratch", scratch_of(machine.environ), 10, more))
+        places.append(("scratch", scratch_of(machine.environ), 10, larger))
     except UserError as error:
         yield fail("scratch", str(error))
     for what, folder, wanted, advice in places:
@@ -157,17 +157,19 @@ def examine(
 
 
 def rehearsal_of(settings: StudySettings, folder: Path, image: str = "") -> Workflow:
-    """Write the text and the study of a rehearsal into a folder, and return its jobs."""
+    """Write text and a study, a few steps of the largest model, into a folder; return its data and pretraining jobs."""
     study = study_of(settings)
-    # That of a start is in no table.
+    # The shape of a model with a start is in `shapes` only once it is asked for.
     sizes = {*study.shapes, *(model.size for model in study.models.values())}
     largest = max((study.shapes[size] for size in sorted(sizes)), key=lambda shape: shape.trained_parameters)
     changed = study.config.changes() | {
         "log_every": 1, "eval_sequences": 0, "warmup_steps": 1, "rewarm_steps": 0,
     }  # fmt: skip
-    content = {"prefix": "rehearsal-", "decay_steps": _DECAY, "models": [_MODEL]}
-    tables = {"sizes": {"largest": asdict(largest)}, "settings": changed}
-    write_text(folder / "study.toml", study_text(content | tables))
+    content = {
+        "prefix": "rehearsal-", "decay_steps": _DECAY, "models": [_MODEL],
+        "sizes": {"largest": asdict(largest)}, "settings": changed,
+    }  # fmt: skip
+    write_text(folder / "study.toml", study_text(content))
     write_text(folder / "text.jsonl", "".join(f'{{"text": "{text}"}}\n' for text in make_text(_DOCUMENTS)))
     rehearsal = replace(
         settings,
@@ -179,6 +181,7 @@ def rehearsal_of(settings: StudySettings, folder: Path, image: str = "") -> Work
     )
     workflow = workflow_of(_MODEL, rehearsal, image)
     jobs = {marker: job for marker, job in workflow.jobs.items() if job.kind.part in ("data", "pretraining")}
+    # NCCL then names its network in the logs (`network_of`).
     return replace(workflow, jobs=jobs, environ=workflow.environ | {"NCCL_DEBUG": "INFO"})
 
 

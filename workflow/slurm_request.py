@@ -39,20 +39,20 @@ def request_of(workflow: Workflow, job: Job) -> Request:
     per_gpu, per_core = (
         round(1000 * float(queue.get(f"memory_gb_per_{what}", 0))) for what in ("gpu", "core")
     )
-    by_gpu = f"--mem-per-gpu={per_gpu}M" if per_gpu and job.gpus else ""
+    mem_per_gpu = f"--mem-per-gpu={per_gpu}M" if per_gpu and job.gpus else ""
     # Asked of Slurm by itself, since its limit counts from its own start of the job. Not with an image: every process
     # of the job gets it, and the one that mounts the image dies of it. The job's clock asks then.
     warning = f"--signal=USR1@{job.margin_seconds}" if job.checkpoints and not workflow.image else ""
     request |= {
         "nodes": job.nodes,
         # 0 is not asked for; without it Snakemake would ask for its own default.
-        "mem_mb": 0 if by_gpu or per_core else round(1000 * job.memory_gb),
+        "mem_mb": 0 if mem_per_gpu or per_core else round(1000 * job.memory_gb),
         "runtime": job.minutes,
         "cpus_per_task": job.cpus,
         "gres": f"{workflow.gres}:{job.gpus}" if job.gpus else "",
         "tasks_per_gpu": 0,
         "gpus_here": job.gpus,
-        "slurm_extra": " ".join(filter(None, (warning, by_gpu, queue.get("slurm_extra", "")))),
+        "slurm_extra": " ".join(filter(None, (warning, mem_per_gpu, queue.get("slurm_extra", "")))),
     }
     request |= {"mem_mb_per_cpu": per_core} if per_core else {}
     # On several nodes the job starts a process on each itself; else Snakemake starts the one.
@@ -88,8 +88,8 @@ def sbatch_options(request: Request) -> list[str]:
     return words[words.index("NAMED") + 1 :]
 
 
-def _settings(workflow: Workflow, job: Job, machine: Machine) -> dict[str, str]:
-    """Return by resource the setting that it comes from."""
+def _setting_of_resource(workflow: Workflow, job: Job, machine: Machine) -> dict[str, str]:
+    """Return by resource of a request the setting that it comes from, as a sentence names it."""
     of_queue = {}
     for key, value in workflow.queue(job).items():
         variable = f"SBATCH_{key.upper()}"
@@ -138,8 +138,9 @@ def _answer(workflow: Workflow, job: Job, machine: Machine) -> CheckLine:
         UserError: it would not; the sentence says what was asked, why not, and which setting is wrong: that without
             which Slurm would take the job.
     """
-    request, what = request_of(workflow, job), f"{job.queue} jobs"
-    settings = _settings(workflow, job, machine)
+    what = f"{job.queue} jobs"
+    request = request_of(workflow, job)
+    settings = _setting_of_resource(workflow, job, machine)
     # The request has these two (`Queue.options`).
     machine = _without_variables(machine, "SBATCH_ACCOUNT", "SBATCH_PARTITION")
     options = sbatch_options(request)
@@ -147,18 +148,17 @@ def _answer(workflow: Workflow, job: Job, machine: Machine) -> CheckLine:
     if not (why := _refusal(request, machine)):
         limits = _limits(workflow.queue(job), machine, "MaxWall", "MaxWall")
         if short := [limit for limit in limits if minutes_of(limit) < job.minutes]:
-            said = (
-                f"{what} of {job.minutes} min may wait for ever: MaxWall of your account or qos is {short[0]}"
-            )
-            return warn(what, f"{said}; set hours of [jobs.{job.queue}]")
+            fault = f"{what} of {job.minutes} min may wait for ever"
+            limit = f"MaxWall of your account or qos is {short[0]}"
+            return warn(what, f"{fault}: {limit}; set hours of [jobs.{job.queue}]")
         return ok(what, f"Slurm takes {asked}")
     limit = why.partition(";")[0]
     full = warn(what, f"Slurm takes no more {what} of yours now ({limit}); the study waits until it does")
     if SUBMIT_LIMIT.search(why):
         return full
-    others = {key: _without(request, key) for key in settings}
-    changed = {key: other for key, other in others.items() if sbatch_options(other) != options}
-    wrong = [key for key, other in changed.items() if not _refusal(other, machine)]
+    without = {key: _without(request, key) for key in settings}
+    changed = {key: smaller for key, smaller in without.items() if sbatch_options(smaller) != options}
+    wrong = [key for key, smaller in changed.items() if not _refusal(smaller, machine)]
     # Where Slurm does not say which limit it is: that of submitted jobs, unless a smaller job would be taken.
     if not wrong and "job submit limit" in why and "Limit" not in why:
         return full
@@ -173,9 +173,9 @@ def _answer(workflow: Workflow, job: Job, machine: Machine) -> CheckLine:
     ]
     correct = " or ".join(settings[key] for key in wrong) or f"[jobs.{job.queue}], nodes and cpus"
     if job.gpus > 1 and not wrong:  # cores and memory are asked for each GPU
-        one = replace(job, gpus=1, cpus=job.cpus // job.gpus, memory_gb=job.memory_gb / job.gpus)
-        same = replace(workflow, queues=dict.fromkeys(QUEUES, workflow.queue(job)))
-        if not _refusal(request_of(same, one), machine):
+        of_one_gpu = replace(job, gpus=1, cpus=job.cpus // job.gpus, memory_gb=job.memory_gb / job.gpus)
+        same_queue = replace(workflow, queues=dict.fromkeys(QUEUES, workflow.queue(job)))
+        if not _refusal(request_of(same_queue, of_one_gpu), machine):
             correct = "gpus_per_node"
     correct = f"{correct} in the site's file or the settings (docs/hpc.md)"
     correct = f"{' or '.join(variables)} in your shell" if variables else correct

@@ -237,9 +237,10 @@ def _resources(settings: StudySettings, workflow: Workflow) -> Iterator[CheckLin
     workers = dict(itertools.pairwise(settings.tuning_options)).get("--workers", "")
     cores = settings.cpus * settings.tuning_gpus
     if workers.isdecimal() and int(workers) > cores:
-        said = f"tuning_options: {workers} workers share {cores} cores, but each keeps one busy; leave --workers out"
-        yield warn("cores", said)
-    study, memory_gb = study_of(settings), DEVICES[settings.device].memory_gb
+        fault = f"tuning_options: {workers} workers share {cores} cores, but each keeps one busy"
+        yield warn("cores", f"{fault}; leave --workers out")
+    study = study_of(settings)
+    memory_gb = DEVICES[settings.device].memory_gb
     several = settings.nodes * settings.gpus_per_node > 1
     microbatch = study.config.batches.microbatch or 1  # where it is not set, training makes the pass fit
     for size in _sizes(settings, workflow) if settings.gpus_per_node and memory_gb else ():
@@ -250,21 +251,21 @@ def _resources(settings: StudySettings, workflow: Workflow) -> Iterator[CheckLin
                 f"{size} takes about {needs:.0f} GB of each GPU at microbatch={microbatch}, but {settings.device} has "
                 f"{memory_gb}; remove microbatch from pretraining_settings, or choose a smaller size or a larger GPU",
             )
-    short = {job.queue: job for job in workflow.jobs.values() if job.minutes < _START_MINUTES}
-    for queue, job in short.items():
-        said = f"{queue} jobs end after {job.minutes} min, about as long as they take to start and save"
-        yield warn("time", f"{said}; raise limit_hours or [jobs.{queue}] hours")
+    too_short = {job.queue: job for job in workflow.jobs.values() if job.minutes < _START_MINUTES}
+    for queue, job in too_short.items():
+        fault = f"{queue} jobs end after {job.minutes} min, about as long as they take to start and save"
+        yield warn("time", f"{fault}; raise limit_hours or [jobs.{queue}] hours")
     for key, value in settings.environment.items():
         names = {match["named"] or match["braced"] for match in Template.pattern.finditer(value)}
         unset = [name for name in names if name and not name.startswith("SLURM_") and name not in os.environ]
         for name in unset:
-            said = f"[environment] {key} is {value}, but {name} is not set here; where a node lacks it too, jobs end"
-            yield warn("environment", said)
-    for place in settings.binds:
-        here = Template(place).safe_substitute(os.environ)
-        if not Path(here).exists():
-            said = f"binds: {here} does not exist here; where a node lacks it too, it is left out"
-            yield warn("binds", said)
+            fault = f"[environment] {key} is {value}, but {name} is not set here"
+            yield warn("environment", f"{fault}; where a node lacks it too, jobs end")
+    for bind in settings.binds:
+        path = Template(bind).safe_substitute(os.environ)
+        if not Path(path).exists():
+            fault = f"binds: {path} does not exist here"
+            yield warn("binds", f"{fault}; where a node lacks it too, it is left out")
 
 
 def check_image(

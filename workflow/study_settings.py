@@ -316,10 +316,10 @@ def _read(
         raise UserError(
             f"{path}: a site's file cannot set {wrong[0]!r}; set it in the study's own file (--settings)"
         )
-    settings, start = StudySettings(), site or values.get("site")
-    if start:
-        site_file = _site_file(str(start), Path() if site else folder)
-        values["site"] = str(start) if site_file.parent == SITES else str(site_file)
+    settings, site_name = StudySettings(), site or values.get("site")
+    if site_name:
+        site_file = _site_file(str(site_name), Path() if site else folder)
+        values["site"] = str(site_name) if site_file.parent == SITES else str(site_file)
         settings, site_tables = _read(site_file, "", (*before, *([path] if path else [])), Site)
         tables = {key: _merged(site_tables[key], table) for key, table in tables.items()}
     settings = read_settings(StudySettings, values, str(path or ""), base=settings)

@@ -84,10 +84,10 @@ def effects_by_dataset(
         `dataset`), one for the task's average (`average`), and, if all are known, one for each dataset with the mean of
         the others (`without`); none where no dataset is known.
     """
-    contrasts = dict.fromkeys(one for one in comparisons(finding.body) if isinstance(one, Contrast))
-    made = [row for one in contrasts for row in _effects(finding, one, result_of, datasets)]
-    spread = pd.DataFrame([more for _, more in made], columns=list(SPREAD))
-    return pd.concat([frame_of([row for row, _ in made]), spread.astype({"makes_the_result": bool})], axis=1)
+    contrasts = dict.fromkeys(leaf for leaf in comparisons(finding.body) if isinstance(leaf, Contrast))
+    pairs = [pair for contrast in contrasts for pair in _effects(finding, contrast, result_of, datasets)]
+    spread = pd.DataFrame([spread_of_row for _, spread_of_row in pairs], columns=list(SPREAD))
+    return pd.concat([frame_of([row for row, _ in pairs]), spread.astype({"makes_the_result": bool})], axis=1)
 
 
 def _effects(
@@ -161,14 +161,14 @@ def _by_dataset(node: Node, datasets: Datasets) -> Node:
 
 def _parts_by_dataset(node: AtLeast, datasets: Datasets) -> tuple[Node, ...]:
     """Return the parts by dataset: a contrast gives one for each of its datasets, a nested statement stays one part."""
-    found: list[Node] = []
+    parts: list[Node] = []
     for part in node.parts:
-        placed = _by_dataset(part, datasets)
-        if isinstance(part, AtLeast) or not isinstance(placed, AtLeast):
-            found.append(placed)
+        by_dataset = _by_dataset(part, datasets)
+        if isinstance(part, AtLeast) or not isinstance(by_dataset, AtLeast):
+            parts.append(by_dataset)
         else:
-            found += placed.parts
-    return tuple(found)
+            parts += by_dataset.parts
+    return tuple(parts)
 
 
 def _placed(node: Node, names: Mapping[str, str]) -> Node:

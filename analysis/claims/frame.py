@@ -216,28 +216,28 @@ def judged_rows(
         for members in families.values()
         for (finding, _), ps in zip(members, _holm_of([tree for _, tree in members]), strict=True)
     }
-    made: list[FindingRow] = []
+    all_rows: list[FindingRow] = []
     for finding, tree in trees:
         members = families[family_of(finding)] if tree.known else []
         # Parts of a statement that was chosen among several are counted with the parts of all of them.
         rivals = [rival for node in finding.rivals if (rival := evaluate(node, result_of)).known]
-        parts = _holm_of([unit for one in (tree, *rivals) for unit in one.units])
+        parts = _holm_of([unit for statement in (tree, *rivals) for unit in statement.units])
         p_for, p_against = adjusted.get(finding.id, (tree.p_for, tree.p_against))
         main = FindingRow(
             id=finding.id, family=finding.family, role="finding", label=finding.statement, p_for=tree.p_for,
             p_against=tree.p_against, p_for_holm=p_for, p_against_holm=p_against, holm_over=len(members),
-            missing=next((one.missing for one in tree.results if not one.known), ""), seeds=_seeds(tree),
+            missing=next((result.missing for result in tree.results if not result.known), ""), seeds=_seeds(tree),
         )  # fmt: skip
         main = _with_outcome(main, tree, p_for, p_against, parts[: len(tree.units)])
-        made.append(main)
+        all_rows.append(main)
         if "verdict" in roles:
-            made += _verdict_rows(main, tree, parts)
+            all_rows += _verdict_rows(main, tree, parts)
         if "reported" in roles:
             for node in finding.reported:
-                made += (row for _, row in _branch_rows(main, evaluate(node, result_of), "reported"))
+                all_rows += (row for _, row in _branch_rows(main, evaluate(node, result_of), "reported"))
         if "mean" in roles and (mean := _mean(tree)) is not None:
-            made.append(result_row(result_of(mean), main.id, main.family, "mean"))
-    return [row for row in made if row.role in roles]
+            all_rows.append(result_row(result_of(mean), main.id, main.family, "mean"))
+    return [row for row in all_rows if row.role in roles]
 
 
 def result_row(result: Result, finding: str, family: str, role: str) -> FindingRow:
@@ -320,19 +320,21 @@ def _verdict_rows(
 ) -> Iterator[FindingRow]:
     """Yield the rows that a finding's verdict rests on; `adjusted`: of its parts, then of those counted with them."""
     decisive = _decisive(main, tree)
-    # By identity: equal comparisons may stand in several parts.
-    parts = dict(zip(map(id, tree.units), adjusted, strict=False))
-    marks: dict[int, str] = {}
+    # Both by identity: equal comparisons may stand in several parts.
+    p_of_part = dict(zip(map(id, tree.units), adjusted, strict=False))
+    mark_of_comparison: dict[int, str] = {}  # of those that decide a part: how it counts
     for unit in tree.units:
-        counted = _alone(*parts[id(unit)])
-        marks[id(unit.decides_against if counted == FAILS.name else unit.decides_for)] = counted
+        outcome = _alone(*p_of_part[id(unit)])
+        deciding = unit.decides_against if outcome == FAILS.name else unit.decides_for
+        mark_of_comparison[id(deciding)] = outcome
     for branch, row in _branch_rows(main, tree, "verdict"):
-        p_for, p_against = parts.get(id(branch), (math.nan, math.nan))
+        is_part = id(branch) in p_of_part
+        p_for, p_against = p_of_part.get(id(branch), (math.nan, math.nan))
         yield row._replace(
             decisive=branch.result is decisive, p_for_holm=p_for, p_against_holm=p_against,
-            counted=_alone(p_for, p_against) if id(branch) in parts else "",
-            mark="" if branch.result is None else marks.get(id(branch.result), OPEN.name),
-            holm_over=len(adjusted) if id(branch) in parts else 0,
+            counted=_alone(p_for, p_against) if is_part else "",
+            mark="" if branch.result is None else mark_of_comparison.get(id(branch.result), OPEN.name),
+            holm_over=len(adjusted) if is_part else 0,
         )  # fmt: skip
 
 

@@ -86,11 +86,11 @@ def with_pretraining_spread(result_of: ResultOf, sd: float, sharing: SharedLuck)
         normal = variance == 0 or not math.isfinite(base.df)
         df = math.inf if normal else (variance + added) ** 2 / (variance**2 / base.df)
         student = Student(effect=base.effect, error=math.sqrt(variance + added), df=df)
-        moved = contrast_result(comparison, student, test=base.test, inputs=base.inputs, seeds=base.seeds)
+        wider = contrast_result(comparison, student, test=base.test, inputs=base.inputs, seeds=base.seeds)
         return replace(
-            moved, instance_share=base.instance_share,
-            p_for=max(base.p_for, moved.p_for), p_against=max(base.p_against, moved.p_against),
-            low=min(base.low, moved.low), high=max(base.high, moved.high),
+            wider, instance_share=base.instance_share,
+            p_for=max(base.p_for, wider.p_for), p_against=max(base.p_against, wider.p_against),
+            low=min(base.low, wider.low), high=max(base.high, wider.high),
         )  # fmt: skip
 
     return result

@@ -84,13 +84,13 @@ def how_tested(
         tests = (INTERVALS[name].tests for name in used)
         test = f"{', or '.join(tests)} (Welch's t with fewer than five models)"
         over = "fine-tuning seeds and test instances" if INTERVALS[interval].needs_instances else over
-    known = "".join(
+    coverage = "".join(
         f"; the {name} interval of a single mean {words}"
         for name, count in used.items()
         if (words := coverage_words(name, count))
     )
     return (
-        f"Tests and 95 % intervals ({', '.join(used)}): {test}{known}.",
+        f"Tests and 95 % intervals ({', '.join(used)}): {test}{coverage}.",
         ARMS if arms else pretrained_once(over),
         "Holm's adjustment covers the findings about one question, not all findings.",
     )
@@ -128,25 +128,25 @@ def verdict_in_words(main: FindingRow) -> str:
         return f"{held}, not after correction ({format_p(main.p_for_holm)})"
     if main.outcome not in (IN_PART.name, OPEN.name) or not main.fails_in:
         return main.verdict
-    said = f"{main.fails_in} of {main.parts} parts fail{'s' * (main.fails_in == 1)}"
+    failing = f"{main.fails_in} of {main.parts} parts fail{'s' * (main.fails_in == 1)}"
     if main.p_against <= ALPHA:
-        said += f", not after correction ({format_p(main.p_against_holm)})"
-    held = f" in {main.holds_in} of {main.parts}" if main.outcome == IN_PART.name else ""
-    return f"{main.outcome.split()[0]}{held}: {said}"
+        failing += f", not after correction ({format_p(main.p_against_holm)})"
+    holds_in = f" in {main.holds_in} of {main.parts}" if main.outcome == IN_PART.name else ""
+    return f"{main.outcome.split()[0]}{holds_in}: {failing}"
 
 
 def readout(found: pd.DataFrame) -> str:
     """Return `holds in at least 6 of 12, none shown to fail (simultaneous 95 %)`, and how many do so uncorrected."""
     main, parts = main_of(found), found[found["counted"] != ""]
-    alone = (parts["p_for"] <= ALPHA).sum(), (parts["p_against"] <= ALPHA).sum()
-    judged = ""
-    if alone != (main.holds_in, main.fails_in):
-        judged = f"; without correction {alone[0]} hold and {alone[1]} fail"
+    uncorrected = (parts["p_for"] <= ALPHA).sum(), (parts["p_against"] <= ALPHA).sum()
+    remark = ""
+    if uncorrected != (main.holds_in, main.fails_in):
+        remark = f"; without correction {uncorrected[0]} hold and {uncorrected[1]} fail"
     holds = f"none of {main.parts} shown to hold"
     if main.holds_in:
         holds = f"holds in at least {main.holds_in} of {main.parts}"
     fails = f"fails in at least {main.fails_in}" if main.fails_in else "none shown to fail"
-    return f"{holds}, {fails} (simultaneous 95 %{judged})"
+    return f"{holds}, {fails} (simultaneous 95 %{remark})"
 
 
 def levels_in_words() -> str:
@@ -172,8 +172,9 @@ def seeds_that_decide(row: FindingRow) -> int | None:
         return None
     from analysis.precision.design import seeds_needed
 
-    seeds, inside = min(row.seeds), row.is_range and row.claims(row.effect)
-    alpha = 2 * ALPHA if inside else ALPHA
+    seeds = min(row.seeds)
+    # That an effect is inside a range is shown by two one-sided tests.
+    alpha = 2 * ALPHA if row.is_range and row.claims(row.effect) else ALPHA
     return seeds_needed(distance, row.standard_error, seeds, paired=row.df <= seeds - 1, alpha=alpha)
 
 
@@ -199,18 +200,18 @@ def sentence(found: pd.DataFrame) -> str:
     """Return the verdict in a few sentences: itself, readout, mean and most adverse effect, what would decide it."""
     main = main_of(found)
     words = verdict_in_words(main)
-    name = f"{words[0].upper()}{words[1:]}"
+    verdict = f"{words[0].upper()}{words[1:]}"
     if not main.known:
-        return f"{name}: {main.missing}."
-    said = readout(found)
+        return f"{verdict}: {main.missing}."
+    held = readout(found)
     parts = [
-        f"{said[0].upper()}{said[1:]}."
+        f"{held[0].upper()}{held[1:]}."  # says the verdict itself
         if words == f"holds in {main.holds_in} of {main.parts}"
-        else f"{name}: {said}."
+        else f"{verdict}: {held}."
     ]
     if main.missing:
-        different = known_of(found)["label"].nunique(), comparisons_of(found)["label"].nunique()
-        parts.append(f"{different[0]} of {different[1]} comparisons can be computed; {main.missing}.")
+        computed, planned = (part["label"].nunique() for part in (known_of(found), comparisons_of(found)))
+        parts.append(f"{computed} of {planned} comparisons can be computed; {main.missing}.")
     if 0 < main.p_raw <= ALPHA < main.p_holm:
         way = "fails" if main.direction == "against" else "holds"
         parts.append(
@@ -225,13 +226,15 @@ def sentence(found: pd.DataFrame) -> str:
 
 def three_lines(found: pd.DataFrame, once: str = ONCE) -> tuple[str, str, str]:
     """Return a verdict for whoever asks about one finding: the verdict, its numbers, and how sure it is."""
-    main, finding = main_of(found), STATEMENTS[found["id"].iloc[0]]
+    main = main_of(found)
+    finding = STATEMENTS[found["id"].iloc[0]]
     head = f"{main.id}, {finding.short}: {verdict_in_words(main)}."
     if not main.known:
         return head, f"Not tested: {main.missing}.", finding.remark or once
-    said, (p, adjusted) = readout(found), p_texts(main)
-    sure = f"{said[0].upper()}{said[1:]}; p {main.direction} the whole statement {p} (Holm {adjusted})"
-    return head, _effects(found), " ".join(filter(None, (f"{sure}.", finding.remark, once)))
+    p, adjusted = p_texts(main)
+    held = readout(found)
+    certainty = f"{held[0].upper()}{held[1:]}; p {main.direction} the whole statement {p} (Holm {adjusted})"
+    return head, _effects(found), " ".join(filter(None, (f"{certainty}.", finding.remark, once)))
 
 
 def _effects(found: pd.DataFrame) -> str:

@@ -142,10 +142,15 @@ class Evidence(Cells):
         )  # fmt: skip
 
     def estimate(self, terms: Sequence[Term]) -> Estimated | None:
-        """Return the estimate of a weighted sum whose cells are all there; None where a cell has one seed alone."""
+        """Return the estimate of a weighted sum whose cells are all there; None where a cell has one seed alone.
+
+        With a printed cell in it that is Welch's, by the kind of interval if printed cells can give it, else by t.
+        """
+        method = self.settings.method
         if not any(term.cell in self.printed for term in terms):
-            return self.settings.method.of_runs(self, terms)
-        method = self.settings.method if self.settings.method.of_cells is not None else T
+            return method.of_runs(self, terms)
+        if method.of_cells is None:
+            method = T
         welch = self.welch(terms)
         if welch is None:
             return None

@@ -44,7 +44,7 @@ ENOUGH = 0.94
 
 @dataclass(frozen=True, kw_only=True)
 class Estimated:
-    """An estimate, and how it came about."""
+    """An estimate of a contrast, with the interval, the test and the seeds that it is by."""
 
     estimate: Estimate
     interval: str
@@ -290,13 +290,13 @@ def measured_coverage(
 
     None: nothing was simulated for that interval, or not with so few seeds.
     """
-    known = [key for key in _coverages() if key[:2] == (interval, shape) and key[2] <= n_seeds]
-    if not known:
+    simulated = [key for key in _coverages() if key[:2] == (interval, shape) and key[2] <= n_seeds]
+    if not simulated:
         return None
-    seeds = max(key[2] for key in known)
-    cells = sorted(key[3] for key in known if key[2] == seeds)
-    most = max((count for count in cells if count <= n_cells), default=cells[0])
-    return _coverages()[interval, shape, seeds, most], seeds, most
+    seeds = max(key[2] for key in simulated)
+    pool_sizes = sorted(key[3] for key in simulated if key[2] == seeds)
+    cells = max((size for size in pool_sizes if size <= n_cells), default=pool_sizes[0])
+    return _coverages()[interval, shape, seeds, cells], seeds, cells
 
 
 def too_narrow(interval: str, n_seeds: int) -> str:
@@ -313,11 +313,11 @@ def coverage_words(interval: str, n_seeds: int, n_cells: int | None = None) -> s
         n_seeds: of the score with the fewest.
         n_cells: of the smallest pool; None: not known, so that the range over what was simulated is said.
     """
-    asked = [FEWEST_CELLS, SOURCE_CELLS] if n_cells is None else [n_cells]
-    by_shape: dict[str, list[tuple[float, int, int]]] = {}
+    pool_sizes = [FEWEST_CELLS, SOURCE_CELLS] if n_cells is None else [n_cells]
+    by_shape: dict[str, list[tuple[float, int, int]]] = {}  # coverage, seeds and cells (`measured_coverage`)
     for shape, words in SHOWN_SHAPES.items():
-        simulated = [measured_coverage(interval, shape, n_seeds, cells) for cells in asked]
-        if measured := [one for one in simulated if one is not None]:
+        by_size = [measured_coverage(interval, shape, n_seeds, size) for size in pool_sizes]
+        if measured := [coverage for coverage in by_size if coverage is not None]:
             by_shape[words] = measured
     if not by_shape:
         return ""

@@ -284,18 +284,20 @@ def variance_components(
     effects: dict[VarianceTerm, Array] = {}
     freedom: dict[VarianceTerm, int] = {}
     for term in terms:
-        smaller = [one for one in effects if one < term]
-        others = tuple(place for place, name in enumerate(axes) if name not in term)
-        effects[term] = (
-            cube.mean(axis=others, keepdims=True) - cube.mean() - sum(effects[one] for one in smaller)
+        contained = [smaller for smaller in effects if smaller < term]
+        other_axes = tuple(number for number, name in enumerate(axes) if name not in term)
+        means = cube.mean(axis=other_axes, keepdims=True)
+        effects[term] = means - cube.mean() - sum(effects[smaller] for smaller in contained)
+        freedom[term] = (
+            math.prod(levels[name] for name in term) - 1 - sum(freedom[smaller] for smaller in contained)
         )
-        freedom[term] = math.prod(levels[name] for name in term) - 1 - sum(freedom[one] for one in smaller)
     squares = np.array([
         cube.size / effects[term].size * float((effects[term] ** 2).sum()) / freedom[term] for term in terms
     ])  # fmt: skip
     # A mean square expects the variance of every term that its own is part of, as often as its levels repeat.
     expected = np.array([
-        [cube.size / math.prod(levels[name] for name in one) * (term <= one) for one in terms] for term in terms
+        [cube.size / math.prod(levels[name] for name in larger) * (term <= larger) for larger in terms]
+        for term in terms
     ])  # fmt: skip
     # A row for each variance, whose sum it is: every mean square times its weight, which may be below 0.
     weighted = np.linalg.inv(expected) * squares

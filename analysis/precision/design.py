@@ -159,9 +159,9 @@ def fewest(power_at: Callable[[int], float], power: float, least: int) -> int | 
     """
     if power_at(least) >= power:
         return least
-    more = range(least + 1, MOST_SEEDS + 1)
-    place = bisect_left(more, True, key=lambda count: power_at(count) >= power)
-    return more[place] if place < len(more) else None
+    counts = range(least + 1, MOST_SEEDS + 1)
+    position = bisect_left(counts, True, key=lambda count: power_at(count) >= power)
+    return counts[position] if position < len(counts) else None
 
 
 def planned_test(study: PlannedStudy, spread: AssumedSpread) -> PlannedTest:

@@ -73,8 +73,8 @@ def overturn(result_of: ResultOf) -> list[Overturned]:
     def smallest_spread(main: FindingRow, sharing: str) -> float | None:
         """Return the first of `SPREADS` at which the verdict is gone, as it then is at all larger ones."""
 
-        def is_gone(place: int) -> bool:
-            moved = moved_rows(main.family, sharing, SPREADS[place])[main.id, "finding"]
+        def is_gone(number: int) -> bool:
+            moved = moved_rows(main.family, sharing, SPREADS[number])[main.id, "finding"]
             return moved.outcome != main.outcome
 
         if not OUTCOMES[main.outcome].sided or not is_gone(len(SPREADS) - 1):

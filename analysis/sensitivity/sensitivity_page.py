@@ -201,10 +201,10 @@ def _spread_rows(sensitivity: Sensitivity) -> Rows:
 def _moved_rows(sensitivity: Sensitivity) -> Rows:
     """Return one row per finding with a mean, and one more for each sharing that makes a difference."""
     rows = [["id", "sharing", *(f"sd {sd:g}" for sd in MOVED)]]
-    for one in sensitivity.overturned:
+    for overturned in sensitivity.overturned:
         by_cells: dict[tuple[str, ...], list[str]] = {}
         for sharing in SHARED_LUCK:
-            moved = [one.moved[sharing, sd] for sd in MOVED]
+            moved = [overturned.moved[sharing, sd] for sd in MOVED]
             cells = tuple(
                 f"{finding.holds_in} of {finding.parts}, [{mean.low:+.2f}, {mean.high:+.2f}]"
                 for finding, mean in moved
@@ -212,5 +212,5 @@ def _moved_rows(sensitivity: Sensitivity) -> Rows:
             )
             if cells:
                 by_cells.setdefault(cells, []).append(sharing)
-        rows += [[one.main.id, "; ".join(names), *cells] for cells, names in by_cells.items()]
+        rows += [[overturned.main.id, "; ".join(names), *cells] for cells, names in by_cells.items()]
     return rows

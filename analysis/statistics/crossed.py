@@ -211,7 +211,7 @@ def _with_added(
     count = min(freedom, _MANY) + 1  # as many equal clusters as have these degrees of freedom
     total = count + 2 * _ADDED
     mean = (count * values + _ADDED * (low + high)) / total
-    shift, below, above = (np.outer(one, one) for one in (values - mean, mean - low, high - mean))
+    shift, below, above = (np.outer(gap, gap) for gap in (values - mean, mean - low, high - mean))
     squares = count * (count - 1) * covariance + count * shift + _ADDED * (below + above)
     return mean, squares / (total * (total - 1)), freedom + 2 * _ADDED
 

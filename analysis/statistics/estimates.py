@@ -145,7 +145,7 @@ class Studentised:
 
 
 Estimate = Student | Resampled | Studentised
-"""An estimated effect that can be held against bounds."""
+"""An estimated effect with its distribution, which gives intervals and p's against bounds."""
 
 
 def is_flat(values: Array) -> bool:

@@ -28,21 +28,22 @@ def other_weights(runs: Sequence[Run]) -> dict[str, str]:
     """
     # By model and run's path, the values of the fields that say which weights it is.
     by_model: dict[str, dict[str, tuple[str, ...]]] = {}
-    for run, fields in zip(runs, _read(runs), strict=True):
-        if any(name in fields for name in _OF_MODEL):
-            by_model.setdefault(run.model, {})[run.path] = tuple(str(fields.get(name)) for name in _OF_MODEL)
+    for run, made in zip(runs, _records_of(runs), strict=True):
+        if any(name in made for name in _OF_MODEL):
+            by_model.setdefault(run.model, {})[run.path] = tuple(str(made.get(name)) for name in _OF_MODEL)
     sentences: dict[str, str] = {}
-    for model, values_of in by_model.items():
-        (usual, count), *others = Counter(values_of.values()).most_common()
+    for model, values_by_path in by_model.items():
+        (most_common, count), *others = Counter(values_by_path.values()).most_common()
         if not others:
             continue  # all agree
-        majority = usual if 2 * count > len(values_of) else None
-        for path, values in values_of.items():
+        majority = most_common if 2 * count > len(values_by_path) else None
+        for path, values in values_by_path.items():
             if values == majority:
                 continue
-            against = majority or next(other for other in values_of.values() if other != values)
+            compared = majority or next(other for other in values_by_path.values() if other != values)
+            # The first field that differs.
             name, mine, theirs = next(
-                field for field in zip(_OF_MODEL, values, against, strict=True) if field[1] != field[2]
+                field for field in zip(_OF_MODEL, values, compared, strict=True) if field[1] != field[2]
             )
             whose = f"most runs of {model}" if majority else f"as many runs of {model}"
             sentences[path] = (
@@ -73,54 +74,55 @@ def differences(runs: Sequence[Run]) -> str:
         if run.made:
             by_fine_tuning.setdefault(_fine_tuning(run), []).append(run)
     pairs = [pair for same in by_fine_tuning.values() for pair in combinations(same, 2)]
-    unlike = {(one.model, other.model) for one, other in pairs if one.marks != other.marks}
-    said = [
+    # The same fine-tuning with another outcome leaves something to compare.
+    with_other_scores = {(one.model, other.model) for one, other in pairs if one.marks != other.marks}
+    same_models = [
         f"{one} and {other} are the same weights, fine-tuned alike, so a comparison of them says nothing; the folder "
         "of one can be removed"
         for one, other in dict.fromkeys((one.model, other.model) for one, other in pairs)
-        if (one, other) not in unlike
+        if (one, other) not in with_other_scores
     ]
-    return "; ".join(filter(None, [*said, _settings_that_differ(runs)]))
+    return "; ".join(filter(None, [*same_models, _settings_that_differ(runs)]))
 
 
 def _settings_that_differ(runs: Sequence[Run]) -> str:
     """Return a sentence on the settings or data in which runs differ that stand side by side; empty for nothing."""
-    # By field and dataset: each value that it has, with the models that have it.
+    # By field and dataset: each value that it has, with the models that have it, in the order of their runs.
     values: dict[tuple[str, str], dict[str, dict[str, None]]] = {}
-    read = _read(runs)
-    names = sorted({name for made in read for name in made} - {*_OF_MODEL})
-    for run, made in zip(runs, read, strict=True):
+    run_records = _records_of(runs)
+    names = sorted({name for made in run_records for name in made} - {*_OF_MODEL})
+    for run, made in zip(runs, run_records, strict=True):
         for name in names if made else ():  # what a run without a record was made from is unknown
             models_of = values.setdefault((name, run.dataset), {})
             models_of.setdefault(_short(made.get(name, "not recorded")), {})[run.model] = None
     # The same difference on several datasets is one.
-    datasets: dict[tuple[str, str], list[str]] = {}
+    datasets_of: dict[tuple[str, str], list[str]] = {}
     for (name, dataset), models_of in values.items():
         # What decides within a model alone may differ between models, but no model may have two values.
-        twice = sum(map(len, models_of.values())) > len(set().union(*models_of.values()))
-        if len(models_of) > 1 and (twice or name not in fields_that_decide("within a model")):
+        a_model_has_two = sum(map(len, models_of.values())) > len(set().union(*models_of.values()))
+        if len(models_of) > 1 and (a_model_has_two or name not in fields_that_decide("within a model")):
             words = " and ".join(
                 f"{value} for {_listed(list(models))}" for value, models in sorted(models_of.items())
             )
-            datasets.setdefault((name, words), []).append(dataset)
-    if not datasets:
+            datasets_of.setdefault((name, words), []).append(dataset)
+    if not datasets_of:
         return ""
     choices = fields_that_decide("by choice")
-    said = [
-        f"{name} is {words} (on {_listed(where)}){', as the models chose' * (name in choices)}"
-        for (name, words), where in datasets.items()
+    parts = [
+        f"{name} is {words} (on {_listed(datasets)}){', as the models chose' * (name in choices)}"
+        for (name, words), datasets in datasets_of.items()
     ]
-    more = f"; and {len(said) - _SHOWN} more" if len(said) > _SHOWN else ""
+    more = f"; and {len(parts) - _SHOWN} more" if len(parts) > _SHOWN else ""
     return (
         "models were not fine-tuned and evaluated alike, which contributes to their differences: "
-        f"{'; '.join(said[:_SHOWN])}{more}"
+        f"{'; '.join(parts[:_SHOWN])}{more}"
     )
 
 
-def _read(runs: Sequence[Run]) -> list[dict[str, Any]]:
+def _records_of(runs: Sequence[Run]) -> list[dict[str, Any]]:
     """Return what each run was made from, by field (`Run.made`); empty where it has no record."""
-    read = {text: orjson.loads(text) if text else {} for text in {run.made for run in runs}}
-    return [read[run.made] for run in runs]
+    parsed = {text: orjson.loads(text) if text else {} for text in {run.made for run in runs}}
+    return [parsed[run.made] for run in runs]
 
 
 def _short(value: object) -> str:

@@ -83,37 +83,37 @@ def read_cell(
     problems: list[Problem] = []
     runs: dict[tuple[float, int], Run] = {}
     scores: list[RunScores] = []
-    clusters: dict[str, ClusterIds] = {"": {}}
+    clusters: dict[str, ClusterIds] = {"": {}}  # by their hash; a run that does not say has none
 
     # Of two spellings of one run that of the release counts.
     for name, key in sorted(cell.runs.items(), key=lambda item: (item[1].folder.name != item[0], item[0])):
-        below = f"{cell.name}/{name}"
+        run_path = f"{cell.name}/{name}"
         try:
             wanted_clusters = clusters if instances is not None else None
-            run, run_scores = _read_run(results, below, key, cell.dataset, protocol, wanted_clusters)
+            run, run_scores = _read_run(results, run_path, key, cell.dataset, protocol, wanted_clusters)
         except ResultsError as error:
-            path = below if error.kind in ("standard", "changed") else f"{below}/{RESULTS}"
+            path = run_path if error.kind in ("standard", "changed") else f"{run_path}/{RESULTS}"
             problems.append(Problem(path=path, kind=error.kind, sentence=error.sentence))
             continue
         first = runs.setdefault((run.lr, run.seed), run)
         if first is run:
             scores.append(run_scores)
         else:
-            problems.append(Problem(path=below, kind="duplicate", sentence=_repeats(first, run)))
+            problems.append(Problem(path=run_path, kind="duplicate", sentence=_repeats(first, run)))
     if len({run.sealed for run in runs.values()}) > 1:  # `benchmarks run` never leaves one without
         bare = {key: run for key, run in runs.items() if not run.sealed}
         problems += [Problem(path=run.path, kind="changed", sentence=_BARE) for run in bare.values()]
         runs = {key: run for key, run in runs.items() if key not in bare}
-        scores = [one for one in scores if (one.lr, one.seed) in runs]
-    written = ""
+        scores = [of_run for of_run in scores if (of_run.lr, of_run.seed) in runs]
+    sha256 = ""
     if instances is not None and runs:
-        written = write_cell(instances, cell.model, cell.dataset, scores)
-    return [runs[key] for key in sorted(runs)], sorted(problems), written
+        sha256 = write_cell(instances, cell.model, cell.dataset, scores)
+    return [runs[key] for key in sorted(runs)], sorted(problems), sha256
 
 
 def _read_run(
     results: Path,
-    below: str,
+    run_path: str,
     key: RunKey,
     dataset: Dataset,
     protocol: str,
@@ -123,7 +123,7 @@ def _read_run(
 
     What is read is added to it, since most runs of a cell have the same.
     """
-    folder = results / below
+    folder = results / run_path
     try:
         record = read_run(folder)
     except NotItselfError as error:
@@ -133,7 +133,7 @@ def _read_run(
     validation, test = read_results(folder / RESULTS, sha256)
     scores = counted_scores(record, dataset, protocol, (validation.score, test.score))
     run = Run(
-        path=below,
+        path=run_path,
         model=key.model,
         task=dataset.task,
         dataset=dataset.name,
@@ -172,9 +172,9 @@ def _clusters(folder: Path, sha256: str) -> ClusterIds:
         ResultsError: they are not there, or others.
     """
     try:
-        found = orjson.loads(read_bounded(folder / DETAILS))[CLUSTERS]
-        if clusters_hash(found) == sha256:
-            return {split: np.array(ids, dtype=np.int32) for split, ids in found.items() if ids}
+        clusters = orjson.loads(read_bounded(folder / DETAILS))[CLUSTERS]
+        if clusters_hash(clusters) == sha256:
+            return {split: np.array(ids, dtype=np.int32) for split, ids in clusters.items() if ids}
     except (OSError, UnreadableError, ValueError, KeyError, TypeError):
         pass
     raise ResultsError("changed", f"has a {DETAILS} that does not match its {RUN}; {AGAIN}")
@@ -195,13 +195,12 @@ def _made_from(record: Mapping[str, Any]) -> str:
     """
     if not isinstance(record.get("description"), dict):
         return ""
-    found: dict[str, Any] = {}
+    values: dict[str, Any] = {}
     for field in _SHARED:
         value = field.of(record)
-        parts = (
-            {f"{field.name}.{part}": one for part, one in value.items()}
-            if isinstance(value, dict)
-            else {field.name: value}
-        )
-        found |= {part: one for part, one in parts.items() if one is not None}
-    return orjson.dumps(found, option=orjson.OPT_SORT_KEYS).decode()
+        if isinstance(value, dict):
+            values |= {f"{field.name}.{key}": part for key, part in value.items()}
+        else:
+            values[field.name] = value
+    recorded = {name: value for name, value in values.items() if value is not None}
+    return orjson.dumps(recorded, option=orjson.OPT_SORT_KEYS).decode()

@@ -47,8 +47,6 @@ _DAY = 24 * 3600.0
 """Seconds for which a store that was opened stays there in any case: a process may still read its scores."""
 _FEW = 400
 """Stores with fewer runs are read in this process: new ones would cost more than they bring."""
-
-
 _ENOUGH = 100
 """Instances right, and wrong, at least: runs that share four of five mistakes share as many by a chance of 2e-10."""
 _BLIND = {"sst2": 0.56, "mnli_m": 0.36, "qqp": 0.64, "squad_v2": 0.52}
@@ -154,32 +152,38 @@ def open_store(
     with contextlib.ExitStack() as stack:
         target = None
         if instances:
-            identity = "\0".join([str(store.resolve()), *sorted(add_models), *sorted(models or ())])
-            key = hashlib.sha256(identity.encode(errors="surrogateescape")).hexdigest()[:16]
-            folder = cache_folder() / "stores" / f"{store.resolve().name}-{key}"
-            try:
-                mark_cache(cache_folder())
-                folder.mkdir(parents=True, exist_ok=True)
-            except OSError as error:
-                raise UserError(
-                    f"{folder}: cannot write to the cache ({error.strerror}); set CLM_OR_MLM_CACHE to a writable folder"
-                ) from None
-            _keep_few(folder)
+            folder = _make_cached_folder(store, add_models, models or ())
             target = folder / "instances.parquet"
             stack.enter_context(
                 wait_for_lock(folder / "lock", f"another process is reading {store}; waiting for it")
             )
         read = stack.enter_context(_reading(store, target, add_models, protocol, models))
-    names = f"`clm-or-mlm ingest {shlex.quote(str(store))} --out runs.parquet` lists them"
+    hint = f"`clm-or-mlm ingest {shlex.quote(str(store))} --out runs.parquet` lists them"
     doubtful = [problem for problem in read.problems if problem.kind in DOUBTFUL]
     if doubtful and not verified:
         raise UserError(
             f"{store}: some runs do not match their own records ({summary(doubtful)}); the first is {doubtful[0]}; "
-            f"{names} and uses the rest"
+            f"{hint} and uses the rest"
         )
     if read.status:
-        logger.warning("%s: %s; %s", store, summary(read.problems), names)
+        logger.warning("%s: %s; %s", store, summary(read.problems), hint)
     return read, target
+
+
+def _make_cached_folder(store: Path, add_models: Iterable[str], models: Iterable[str]) -> Path:
+    """Make a folder in the cache for the per-instance scores of a store's models, remove old ones, and return it."""
+    identity = "\0".join([str(store.resolve()), *sorted(add_models), *sorted(models)])
+    key = hashlib.sha256(identity.encode(errors="surrogateescape")).hexdigest()[:16]
+    folder = cache_folder() / "stores" / f"{store.resolve().name}-{key}"
+    try:
+        mark_cache(cache_folder())
+        folder.mkdir(parents=True, exist_ok=True)
+    except OSError as error:
+        raise UserError(
+            f"{folder}: cannot write to the cache ({error.strerror}); set CLM_OR_MLM_CACHE to a writable folder"
+        ) from None
+    _keep_few(folder)
+    return folder
 
 
 def _keep_few(opened: Path) -> None:
@@ -202,11 +206,12 @@ def _reading(
     *,
     jobs: int | None = None,
 ) -> Iterator[StoreTable]:
-    """Yield a store, read; afterwards the folder `instances` is there."""
+    """Yield a store, read; the folder `instances`, where one is given, takes its place once the caller is done."""
     datasets = known_datasets(stored_definitions(store_of(store)))
     scan = scan_store(store, add_models, datasets=datasets, models=models)
     with contextlib.ExitStack() as stack:
-        folder, hashes = None, dict[str, str]()
+        folder = None
+        hashes: dict[str, str] = {}
         if instances is not None and scan.cells:
             folder, hashes = stack.enter_context(instances_folder(instances))
         runs: list[Run] = []
@@ -215,7 +220,7 @@ def _reading(
             scan.cells, _read_cells(scan, folder, jobs, protocol), strict=True
         ):
             runs += cell_runs
-            problems += [replace(one, path=f"{scan.results}/{one.path}") for one in cell_problems]
+            problems += [replace(problem, path=f"{scan.results}/{problem.path}") for problem in cell_problems]
             if sha256:
                 hashes[instances_name(cell.model, cell.dataset.name)] = sha256
         table = _table(scan, runs, problems, datasets, protocol)
@@ -250,10 +255,10 @@ def _table(
     datasets: Mapping[str, Dataset],
     protocol: str,
 ) -> StoreTable:
-    """Return the table of the usable runs: no copies, of their model's weights, with the usual number of instances."""
+    """Return the table of the usable runs; copies and runs of other weights or size are problems, and cells' gaps."""
     sizes = Counter((run.dataset, run.n_validation, run.n_test) for run in runs)
     # Of equally frequent sizes the largest; the last entry counts.
-    usual = {name: counts for name, *counts in sorted(sizes, key=lambda one: (sizes[one], one))}
+    usual = {name: counts for name, *counts in sorted(sizes, key=lambda size: (sizes[size], size))}
     copied = copies(runs)
     weights = other_weights(runs)
     used: list[Run] = []
@@ -279,14 +284,7 @@ def _table(
             present[run.path.rpartition("/")[0]].add((run.lr, run.seed))
             continue
         problems.append(Problem(path=f"{scan.results}/{run.path}", kind=kind, sentence=sentence))
-    incomplete = 0
-    for name, rates_and_seeds in present.items():
-        lacking = [f"lr{format_lr(lr)}_sd{seed}" for lr, seed in _GRID if (lr, seed) not in rates_and_seeds]
-        if lacking:
-            incomplete += 1
-            names = ", ".join(lacking[:6]) + (f" and {len(lacking) - 6} more" if len(lacking) > 6 else "")
-            sentence = f"lacks {len(lacking)} of the {len(_GRID)} runs of the paper's grid: {names}"
-            problems.append(Problem(path=f"{scan.results}/{name}", kind="missing", sentence=sentence))
+    gaps = _missing_of_grid(scan, present)
     frame = pd.DataFrame({name: [getattr(run, name) for run in used] for name in COLUMNS})
     return StoreTable(
         runs=sort_runs(frame.astype({"n_validation": "Int64", "n_test": "Int64"})),
@@ -294,10 +292,22 @@ def _table(
         datasets=datasets,
         unsealed=sum(not run.sealed for run in used),
         differences=differences(used),
-        problems=tuple(sorted(problems)),
-        complete=len(present) - incomplete,
-        incomplete=incomplete,
+        problems=tuple(sorted([*problems, *gaps])),
+        complete=len(present) - len(gaps),
+        incomplete=len(gaps),
     )
+
+
+def _missing_of_grid(scan: Scan, present: Mapping[str, set[tuple[float, int]]]) -> list[Problem]:
+    """Return a problem for each cell that lacks runs of the paper's grid; `present`: its rates and seeds."""
+    gaps = []
+    for name, rates_and_seeds in present.items():
+        lacking = [f"lr{format_lr(lr)}_sd{seed}" for lr, seed in _GRID if (lr, seed) not in rates_and_seeds]
+        if lacking:
+            names = ", ".join(lacking[:6]) + (f" and {len(lacking) - 6} more" if len(lacking) > 6 else "")
+            sentence = f"lacks {len(lacking)} of the {len(_GRID)} runs of the paper's grid: {names}"
+            gaps.append(Problem(path=f"{scan.results}/{name}", kind="missing", sentence=sentence))
+    return gaps
 
 
 def _nothing_usable(store: Path, scan: Scan, problems: Sequence[Problem]) -> RefusedStoreError:

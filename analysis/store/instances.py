@@ -127,18 +127,18 @@ def read_clusters(
     Raises:
         UserError: as `read_instances`, or runs that say different things, which were not evaluated on the same data.
     """
-    found: npt.NDArray[np.int32] | None = None
-    first = ""
+    clusters: npt.NDArray[np.int32] | None = None
+    first_model = ""
     for model, _, rows in _by_model(path, dataset, runs, split, _CLUSTERS.get(split, "")):
         for row in rows:
-            if found is None:
-                found, first = row, model
-            elif row is not None and not np.array_equal(found, row):
+            if clusters is None:
+                clusters, first_model = row, model
+            elif row is not None and not np.array_equal(clusters, row):
                 raise UserError(
-                    f"{path}: runs of {first} and {model} put the {split} instances of {dataset} into different "
+                    f"{path}: runs of {first_model} and {model} put the {split} instances of {dataset} into different "
                     "clusters, so they were not evaluated on the same data; evaluate one of them again"
                 )
-    return None if found is None else found.astype(np.int64)
+    return None if clusters is None else clusters.astype(np.int64)
 
 
 def instances_name(model: str, dataset: str) -> str:
@@ -172,7 +172,7 @@ def write_cell(folder: Path, model: str, dataset: Dataset, runs: Sequence[RunSco
 
 
 class _UnchangedError(Exception):
-    """What was written is there already."""
+    """What was written is there already: by this error `atomic_folder` gives up the new folder."""
 
 
 @contextlib.contextmanager

@@ -46,7 +46,7 @@ _PASSED = ("GIT_SSL_", "GIT_PROXY_", "GIT_CONFIG_GLOBAL", "GIT_CONFIG_SYSTEM", "
 
 def cached_release(cache: Path | None = None, *, commit: str = COMMIT) -> tuple[str, ...]:
     """Return the names of the released models that are complete in the cache."""
-    return tuple(_Clone(cache or cache_folder(), URL, commit).models())
+    return tuple(_Clone(cache or cache_folder(), URL, commit).complete_models())
 
 
 def is_release(folder: Path, *, commit: str = COMMIT) -> bool:
@@ -73,25 +73,25 @@ def released_store(
             one was changed or lost since it was fetched; or the address has a password in it.
     """
     clone = _Clone(cache or cache_folder(), url, commit)
-    if not set(models) <= set(clone.models()):
+    if not set(models) <= set(clone.complete_models()):
         with clone.lock():
             clone.prepare()
             clone.fetch(models)
-    whole = set(clone.models())
-    here = [name for name in models if name in whole]
-    if not here:
+    complete = set(clone.complete_models())
+    available = [name for name in models if name in complete]
+    if not available:
         raise UserError(
-            f"the release has no runs of {', '.join(models)}{nearest(models[0], clone.released())}"
+            f"the release has no runs of {', '.join(models)}{nearest(models[0], clone.released_models())}"
         )
     for name in models:
-        if name not in whole:
+        if name not in complete:
             logger.info("the release has no runs of %s", name)
-    clone.check(here)
+    clone.check(available)
     return clone.folder
 
 
 class _Clone:
-    """The clone in a cache; the folders of its sparse checkout are the models that are whole."""
+    """The clone in a cache; the folders of its sparse checkout are the models that are complete."""
 
     def __init__(self, cache: Path, url: str, commit: str) -> None:
         if redacted(url) != url:
@@ -103,16 +103,16 @@ class _Clone:
         self.commit = commit
 
     def has_commit(self) -> bool:
-        """Whether the pinned commit is checked out, with no model or more."""
+        """Return whether the pinned commit is checked out, with some models or none."""
         head = self.folder / ".git" / "HEAD"
         return head.is_file() and head.read_text("utf-8").strip() == self.commit
 
-    def released(self) -> list[str]:
+    def released_models(self) -> list[str]:
         """Return the models of the commit."""
         return self.git("ls-tree", "--name-only", f"{self.commit}:results").split("\n")
 
-    def models(self) -> list[str]:
-        """Return the models that are whole."""
+    def complete_models(self) -> list[str]:
+        """Return the models all of whose files are checked out."""
         if not self.has_commit():
             return []
         folders = self.git("sparse-checkout", "list").split("\n")
@@ -125,9 +125,12 @@ class _Clone:
         """
         options = ("--porcelain", "-z", "--untracked-files=no", "--no-renames", "--ignore-submodules=all")
         if changed := self.git("status", *options, "--", *(f"results/{name}" for name in models)):
-            first = changed.split("\0")[0].lstrip().partition(" ")[2].lstrip()
+            first_line = changed.split("\0")[
+                0
+            ]  # two letters, a blank, the path; `git` strips what it returns
+            path = first_line.lstrip().partition(" ")[2].lstrip()
             raise UserError(
-                f"{self.folder / first} has changed since it was fetched; delete {self.folder} and fetch again"
+                f"{self.folder / path} has changed since it was fetched; delete {self.folder} and fetch again"
             )
 
     def lock(self) -> contextlib.AbstractContextManager[None]:
@@ -152,22 +155,22 @@ class _Clone:
             (self.folder / ".git" / "info").mkdir(exist_ok=True)
             (self.folder / ".git" / "info" / "attributes").write_text(_NO_FILTERS)
             self.git("config", "remote.origin.url", self.url)
-            later = ("--depth=1", "--filter=blob:none", "--no-tags")
-            self.git("fetch", "--quiet", *later, "origin", self.commit)
+            without_contents = ("--depth=1", "--filter=blob:none", "--no-tags")
+            self.git("fetch", "--quiet", *without_contents, "origin", self.commit)
             self.git("sparse-checkout", "set", "--cone")
         if stale or not self.has_commit():  # what a killed checkout wrote in part becomes whole
             self.git("checkout", "--quiet", "--force", "--detach", self.commit)
 
     def fetch(self, models: Sequence[str]) -> None:
         """Bring the contents of those models that the release holds and that are not here, one after the other."""
-        whole = self.models()
-        wanted = [name for name in self.released() if name in models and name not in whole]
+        complete = self.complete_models()
+        wanted = [name for name in self.released_models() if name in models and name not in complete]
         if wanted:
             logger.info(
                 "fetching %d models of the release from %s into %s", len(wanted), self.url, self.folder
             )
         for name in progress(wanted, "fetching", len(wanted), "model"):
-            self.git("sparse-checkout", "add", f"results/{name}")  # is listed when it is whole
+            self.git("sparse-checkout", "add", f"results/{name}")  # is listed when it is complete
 
     def git(self, *args: str) -> str:
         """Run git in the clone, unable to ask or to execute anything of it, and return its output.
@@ -176,7 +179,7 @@ class _Clone:
             UserError: git is absent or fails, in its own words.
         """
         settings = [word for setting in _SETTINGS for word in ("-c", setting)]
-        passed = {
+        environment = {
             name: value
             for name, value in os.environ.items()
             if not name.startswith("GIT_") or name.startswith(_PASSED)
@@ -184,7 +187,7 @@ class _Clone:
         command = ["git", *settings, "-C", str(self.folder), *args]
         try:
             done = subprocess.run(
-                command, capture_output=True, text=True, env=passed | _ENVIRONMENT, check=False
+                command, capture_output=True, text=True, env=environment | _ENVIRONMENT, check=False
             )
         except FileNotFoundError:
             raise UserError(
@@ -196,8 +199,9 @@ class _Clone:
             raise UserError(
                 f"{self.url} does not have the pinned commit {self.commit}; give --url the address of a full mirror"
             )
-        said = re.search(r"^(?:fatal|error|remote|git):\s*(.*)", done.stderr, re.MULTILINE)
-        reason = said[1] if said else f"git {args[0]} failed"
+        message = re.search(r"^(?:fatal|error|remote|git):\s*(.*)", done.stderr, re.MULTILINE)
+        reason = message[1] if message else f"git {args[0]} failed"
+        # These bring contents over the network.
         if args[0] in ("fetch", "checkout", "sparse-checkout") and "No space left" not in done.stderr:
             raise UserError(f"{self.url} cannot be fetched ({reason}); {_OFFLINE}")
         raise UserError(

@@ -143,7 +143,7 @@ def read_table(path: Path, *, add_models: Sequence[str] = ()) -> RunsTable:
         raise UserError(f"{path}: {verb} with clm-or-mlm ingest STORE --out runs.parquet")
     content = read_bounded(path, MOST_LARGE)
     manifest = _manifest_of(path, content)
-    column: Callable[[str], pd.Series]
+    column: Callable[[str], pd.Series]  # of the name that the file has for it
     if is_text := path.suffix.lower() in ENDINGS and not content.startswith(PARQUET):
         text = read_text_table(path, content)
         header, record, places = text.header, _Record(), text.places
@@ -151,7 +151,8 @@ def read_table(path: Path, *, add_models: Sequence[str] = ()) -> RunsTable:
     else:
         table = _read_parquet(path, content)
         header, record = tuple(table.column_names), _record_of(table, path)
-        places, column = [f"row {row + 1}" for row in range(table.num_rows)], partial(_column, table, path)
+        places = [f"row {row + 1}" for row in range(table.num_rows)]
+        column = partial(_column, table, path)
     names = [_ALIASES.get(name, name) for name in header]
     _check_header(names, path)
     if not places:
@@ -170,13 +171,7 @@ def read_table(path: Path, *, add_models: Sequence[str] = ()) -> RunsTable:
     for wrong, why in _row_faults(runs, (*add_models, *record.added_models), datasets):
         if (rows := np.flatnonzero(wrong)).size:
             raise UserError(f"{path}: {places[rows[0]]}{why(runs.iloc[rows[0]])}")
-    if (repeats := runs.duplicated(list(KEYS))).any():
-        run = runs.loc[repeats, list(KEYS)].iloc[0]
-        one, two = np.flatnonzero((runs[list(KEYS)] == run).all(axis=1))[:2]
-        raise UserError(
-            f"{path}: {places[one]} and {places[two]} are the same run, {run['model']} on {run['dataset']} with lr "
-            f"{format_lr(run['lr'])}, seed {run['seed']:.0f}; keep one of them"
-        )
+    _check_repeats(runs, path, places)
     if rates := _unequal_rates(runs):
         logger.warning("%s: %s", path, rates)
     runs = _with_test_scores(runs, str(path))
@@ -223,7 +218,7 @@ def write_runs(
             "protocol": protocol != PAPER,
             f"definitions of datasets of your own ({', '.join(definitions)})": definitions,
         }
-        if what := next((name for name, is_lost in unrecorded.items() if is_lost), None):
+        if what := next((name for name, would_be_lost in unrecorded.items() if would_be_lost), None):
             raise UserError(
                 f"{path}: a CSV cannot record the {what}; give --out a name that ends in .parquet"
             )
@@ -300,6 +295,17 @@ def _check_header(header: Sequence[str], path: Path) -> None:
             f"{path}: the header lacks {lacking}; a runs table has {','.join(needed)} "
             "(val_score is read as validation_score; n_validation and n_test may be absent)"
             f"{'; scores by seed are for `clm-or-mlm compare` and cm.compare_scores' if 'score' in header else ''}"
+        )
+
+
+def _check_repeats(runs: pd.DataFrame, path: Path, places: Sequence[str]) -> None:
+    """Raise a `UserError` where two rows are of the same run; `places`: what to call each row."""
+    if (repeats := runs.duplicated(list(KEYS))).any():
+        run = runs.loc[repeats, list(KEYS)].iloc[0]
+        first, second = np.flatnonzero((runs[list(KEYS)] == run).all(axis=1))[:2]
+        raise UserError(
+            f"{path}: {places[first]} and {places[second]} are the same run, {run['model']} on {run['dataset']} "
+            f"with lr {format_lr(run['lr'])}, seed {run['seed']:.0f}; keep one of them"
         )
 
 
@@ -478,7 +484,7 @@ def warn_of_other_sizes(source: str, runs: pd.DataFrame) -> None:
 
 
 def unsealed_words(unsealed: int, runs: int) -> str:
-    """Return which of so many runs nothing would show a change of, in words; empty for none."""
+    """Return in words how many of the runs could be changed without anyone noticing; empty for none."""
     if not unsealed:
         return ""
     if unsealed == runs:

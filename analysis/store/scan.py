@@ -127,13 +127,13 @@ def scan_store(
     """
     results = results_folder(store)
     scanner = _Scanner(add_models, datasets)
-    found = [entry for entry in scanner.folders(results) if models is None or entry.name in models]
-    if any(entry.name in TASKS for entry in found):
+    folders = [entry for entry in scanner.folders(results) if models is None or entry.name in models]
+    if any(entry.name in TASKS for entry in folders):
         raise UserError(
             f"{results}: this is one model's folder; give the store above it, "
             "which contains results/<model>/<task>/<dataset>/<run>"
         )
-    for model in found:
+    for model in folders:
         scanner.scan_model(model)
     cells = sorted(scanner.cells, key=lambda cell: cell.name)
     return Scan(results=results, cells=tuple(cells), problems=tuple(scanner.problems))
@@ -141,8 +141,8 @@ def scan_store(
 
 def _is_sealed(model: os.DirEntry[str]) -> bool:
     """Return whether a run of a model's folder has a manifest that names this model."""
-    found = Path(model.path).glob(f"*/*/*/{RUN}")
-    return name_fault(model.name) is None and any(record_of(path.parent) for path in found)
+    manifests = Path(model.path).glob(f"*/*/*/{RUN}")
+    return name_fault(model.name) is None and any(record_of(path.parent) for path in manifests)
 
 
 class _Scanner:
@@ -181,12 +181,12 @@ class _Scanner:
             return
         dataset = self.datasets.get(entry.name)
         if dataset is None or dataset.task != task:
-            known = [other.name for other in self.datasets.values() if other.task == task]
-            hint = nearest(entry.name, known) if dataset is None else f"; it belongs under {dataset.task}"
+            names = [other.name for other in self.datasets.values() if other.task == task]
+            hint = nearest(entry.name, names) if dataset is None else f"; it belongs under {dataset.task}"
             self.report(
                 entry.path,
                 "unknown",
-                f"is not a dataset of {task}{hint}; its datasets are {', '.join(known)}",
+                f"is not a dataset of {task}{hint}; its datasets are {', '.join(names)}",
             )
             return
         before = len(self.problems)
@@ -209,16 +209,16 @@ class _Scanner:
             )
             self.report(folder.path, "unknown", sentence)
             return None
-        names = set()
+        files = set()
         for entry in self.entries(folder.path):
-            names.add(entry.name)
+            files.add(entry.name)
             if _TEMPORARY.fullmatch(entry.name):
                 sentence = "is unfinished; delete it unless a process is still writing it"
                 self.report(entry.path, "unfinished", sentence)
             elif entry.name not in (RESULTS, DETAILS, RUN) and not _OS_LITTER.fullmatch(entry.name):
                 sentence = f"is ignored; a run's folder contains {RESULTS}, {DETAILS} and {RUN}"
                 self.report(entry.path, "stray", sentence)
-        if RESULTS not in names:
+        if RESULTS not in files:
             self.report(folder.path, "unfinished", f"has no {RESULTS} yet; the run is unfinished")
             return None
         return key

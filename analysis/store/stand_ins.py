@@ -67,9 +67,10 @@ def averaged_datasets(runs: pd.DataFrame | None, task: str, dataset: str = AVERA
     stand-ins'."""
     if dataset != AVERAGE:
         return (dataset,)
-    if runs is None or _FAMILY not in runs or not (of_task := (runs["task"] == task).to_numpy()).any():
+    if runs is None or _FAMILY not in runs:
         return datasets_of(task)
-    return tuple(filter(None, str(runs[_FAMILY].to_numpy()[of_task.argmax()]).split(",")))
+    families = runs[_FAMILY].to_numpy()[(runs["task"] == task).to_numpy()]  # all rows of a task have the same
+    return tuple(filter(None, str(families[0]).split(","))) if len(families) else datasets_of(task)
 
 
 def read_stand_ins(source: Path) -> StandIns | None:

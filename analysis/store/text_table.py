@@ -66,7 +66,7 @@ class TextTable:
         filled = [row for row, cell in enumerate(cells) if cell not in _MISSING]
         in_percent = [row for row in filled if cells[row].endswith("%")]
         has_decimal_commas = self.separator != "," and not any("." in cells[row] for row in filled)
-        found = np.full(len(cells), np.nan)
+        values = np.full(len(cells), np.nan)
         for row in filled:
             cell = cells[row].removesuffix("%").rstrip()
             number = cell.replace(",", ".") if has_decimal_commas else cell
@@ -77,12 +77,12 @@ class TextTable:
                         not has_decimal_commas
                     )
                 raise UserError(f"{self.at(row)}: {name} {self.texts(name)[row]!r:.60} is not a number{hint}")
-            found[row] = float(number)
+            values[row] = float(number)
         if in_percent and (odd := sorted({*filled} - {*in_percent})):
             raise UserError(
                 f"{self.at(odd[0])}: {name} has no per cent sign, but others in this column have one"
             )
-        return found / (100 / whole) if in_percent else found
+        return values / (100 / whole) if in_percent else values
 
 
 def read_text_table(path: Path, content: bytes, *, header_alone: bool = False) -> TextTable:
@@ -119,7 +119,8 @@ def read_text_table(path: Path, content: bytes, *, header_alone: bool = False) -
         raise UserError(f"{path}: line {start} cannot be read: {error}") from None
     if not kept:
         raise UserError(f"{path} is empty; its first line names the columns")
-    header, width = kept[0][1], len(kept[0][1])
+    header = kept[0][1]
+    width = len(header)
     for line, cells in kept[1:]:
         if len(cells) < width or any(cells[width:]):
             by = _SEPARATORS.get(separator, repr(separator))

@@ -166,7 +166,8 @@ def audit(source: Source, *, selection: str = "seed") -> Audit:
         published_cells(), "table", "model", "task", "dataset", "mean", "ci95"
     ):
         names = datasets_of(task) if dataset == AVERAGE else (dataset,)
-        n_runs, full = sum(run_counts[model, name] for name in names), FULL_CELL * len(names)
+        n_runs = sum(run_counts[model, name] for name in names)
+        full = FULL_CELL * len(names)
         mean, half, n_seeds = recomputed.get((model, task, dataset), (nan, nan, 0))
         agreement = None
         if n_seeds:

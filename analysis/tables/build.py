@@ -86,33 +86,35 @@ def build_table(number: int, scores: pd.DataFrame | None = None, *, source: Sour
     if number not in contents:
         beyond = "" if max(contents) in TABLES else f", other families Tables 18 to {max(contents)}"
         raise UserError(f"there is no Table {number}; the paper has Tables 1 to {max(TABLES)}{beyond}")
-    layout, task = contents[number][0], TASKS[contents[number][1]]
-    alone, stand_ins = not source.comparable or number not in TABLES, source.stand_ins
+    layout, task_name = contents[number]
+    task = TASKS[task_name]
+    alone = not source.comparable or number not in TABLES
     published: dict[tuple[str, str], tuple[float, float]] = {}
     if not alone:
         printed = records(published_cells(), "table", "model", "dataset", "mean", "ci95")
         published = {
             (model, name): (mean, half) for table, model, name, mean, half in printed if table == number
         }
-    own = pd.DataFrame(columns=COLUMNS) if scores is None else scores.query("source != 'published'")
-    own = own[own["task"] == task.name]
-    found = list(records(own, "model", "dataset", "mean", "low", "high", "n_seeds"))
-    recomputed = {(model, dataset): (mean, low, high) for model, dataset, mean, low, high, _ in found}
-    seeds = {(model, dataset): count for model, dataset, *_, count in found}
-    held = {name for names in TABLES.values() for name in names}
-    families = {} if stand_ins is None else stand_ins.families
-    datasets = [*(datasets_of(task.name) if stand_ins is None else families.get(task.name, ())), AVERAGE]
+    of_runs = pd.DataFrame(columns=COLUMNS) if scores is None else scores.query("source != 'published'")
+    of_runs = of_runs[of_runs["task"] == task.name]
+    score_rows = list(records(of_runs, "model", "dataset", "mean", "low", "high", "n_seeds"))
+    recomputed = {(model, dataset): (mean, low, high) for model, dataset, mean, low, high, _ in score_rows}
+    seeds = {(model, dataset): count for model, dataset, *_, count in score_rows}
+    papers_models = {name for names in TABLES.values() for name in names}
+    stand_ins = source.stand_ins
+    names = datasets_of(task.name) if stand_ins is None else stand_ins.families.get(task.name, ())
+    datasets = [*names, AVERAGE]
     measured = dict.fromkeys(model for model, dataset in recomputed if dataset in datasets)
     models = [name for name in layout.models if name in measured or not alone]
-    models += [name for name in measured if name not in held and layout.has(_model(name, source))]
+    models += [name for name in measured if name not in papers_models and layout.has(_model(name, source))]
 
     metric = source.metric_of(task.name, AVERAGE)
-    more = source.floors_in_words(name for name in datasets if name != AVERAGE)
+    remark = source.floors_in_words(names)
     if not models:
-        more = f"{source.label} has no scores for this table."
+        remark = f"{source.label} has no scores for this table."
     return Table(
         number=number,
-        caption=f"{source.own_words} {task.title} ({metric}, %): {layout.title}. {more}".strip(),
+        caption=f"{source.own_words} {task.title} ({metric}, %): {layout.title}. {remark}".strip(),
         stubs=layout.stubs,
         labels=tuple(layout.label_of(name, source) for name in models),
         columns=tuple(AVERAGE.title() if name == AVERAGE else DATASETS[name].title for name in datasets),
@@ -124,7 +126,7 @@ def build_table(number: int, scores: pd.DataFrame | None = None, *, source: Sour
                     published=published.get((model, name)),
                     recomputed=recomputed.get((model, name)),
                     n_seeds=seeds.get((model, name), 0),
-                    alone=alone or model not in held,
+                    alone=alone or model not in papers_models,
                 )
                 for name in datasets
             )
@@ -133,8 +135,8 @@ def build_table(number: int, scores: pd.DataFrame | None = None, *, source: Sour
         models=tuple(models),
         alone=alone,
         source="published" if scores is None or scores.empty else str(scores["source"].iloc[0]),
-        interval=", ".join(dict.fromkeys(own["interval"])),
-        interval_words=caption_of(records(own, "n_seeds", "interval")) if len(own) else "",
+        interval=", ".join(dict.fromkeys(of_runs["interval"])),
+        interval_words=caption_of(records(of_runs, "n_seeds", "interval")) if len(of_runs) else "",
     )
 
 

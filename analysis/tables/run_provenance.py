@@ -90,7 +90,8 @@ def audit_provenance(store: Path) -> Provenance:
         dataset = datasets.get(folder.parent.name)
         if dataset is None or key_of(folder.name, "", dataset) is None:
             continue
-        name, done = folder.relative_to(results).as_posix(), (folder / RESULTS).is_file()
+        name = folder.relative_to(results).as_posix()
+        done = (folder / RESULTS).is_file()
         record = read_run(folder)  # empty without one
         runs += done
         recorded += done and bool(record)

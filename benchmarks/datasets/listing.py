@@ -116,6 +116,7 @@ def examples_of(found: LocalDataset, split: str, count: int) -> Iterator[tuple[s
 
 
 def _judged_queries(found: LocalDataset, split: str, count: int) -> Iterator[tuple[str, str]]:
+    """Yield the texts of the first queries, each with the best of its documents, and what is judged of it."""
     docs = {row["id"]: row for row in found.corpus.to_pylist()}
     qrels = found.qrels(split).to_pylist()
     for query in found.queries(split).slice(0, count).to_pylist():

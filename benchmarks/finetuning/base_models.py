@@ -53,7 +53,7 @@ def load_base(folder: Path, *, trust_remote_code: bool) -> tuple[nn.Module, set[
 def _load_with_transformers(folder: Path, options: dict[str, Any]) -> tuple[nn.Module, set[str], str]:
     """Return what `load_base` does, with the class of transformers that the config names."""
     config = AutoConfig.from_pretrained(folder, **options)
-    kind: Any = AutoModel
+    auto_class: Any = AutoModel
     has_decoder = bool(getattr(config, "is_encoder_decoder", False))
     takes_encoder = has_decoder
     if (
@@ -61,19 +61,19 @@ def _load_with_transformers(folder: Path, options: dict[str, Any]) -> tuple[nn.M
         and type(config) in AutoModelForTextEncoding._model_mapping
         and not hasattr(config, "encoder")
     ):
-        kind, takes_encoder = AutoModelForTextEncoding, False  # T5's kind: the encoder alone
+        auto_class, takes_encoder = AutoModelForTextEncoding, False  # T5's kind: the encoder alone
     if hasattr(config, "use_cache"):
         config.use_cache = False
     options = {**options, "config": config, "dtype": torch.float32, "use_safetensors": True}
     options["output_loading_info"] = True
     with quiet():  # a head's weights are not used, and what lacks is ours to say
         try:
-            base, info = kind.from_pretrained(folder, attn_implementation="sdpa", **options)
+            base, info = auto_class.from_pretrained(folder, attn_implementation="sdpa", **options)
         except ValueError as error:
             if "attention" not in str(error):
                 raise
             log.warning("%s has no scaled-dot-product attention; using its slower eager attention", folder)
-            base, info = kind.from_pretrained(folder, attn_implementation="eager", **options)
+            base, info = auto_class.from_pretrained(folder, attn_implementation="eager", **options)
     part = " of an encoder-decoder" if has_decoder else ""
     return base.get_encoder() if takes_encoder else base, set(info["missing_keys"]), part
 

@@ -107,11 +107,11 @@ class RunDevice:
             packed: whether a pass may leave padding out, where that pays.
         """
         if self.exact_micro_batches:
-            ends = np.cumsum(groups)
+            starts = np.cumsum(groups) - groups
             return [
-                end - size + np.sort(part)
-                for end, size in zip(ends, groups, strict=True)
-                for part in padded_batches(lengths[end - size : end], self.train_positions)
+                start + np.sort(part)  # rows in their order, numbered within the step
+                for start, size in zip(starts, groups, strict=True)
+                for part in padded_batches(lengths[start : start + size], self.train_positions)
             ]
         padded = padded_batches(lengths, self.train_positions, self.kind.overhead)
         if not packed:
@@ -121,10 +121,10 @@ class RunDevice:
             sum(len(rows) * int(lengths[rows].max()) for rows in passes)
             for passes in (padded, without_padding)
         )
-        padded_cost = padded_positions + (len(padded) - len(without_padding)) * self.kind.overhead
-        return (
-            without_padding if packed_cost(int(lengths.sum()), attended_positions) < padded_cost else padded
-        )
+        # Both in positions; the passes that padding needs in addition cost their overhead.
+        cost_with_padding = padded_positions + (len(padded) - len(without_padding)) * self.kind.overhead
+        cost_without = packed_cost(int(lengths.sum()), attended_positions)
+        return without_padding if cost_without < cost_with_padding else padded
 
     def autocast(self) -> torch.autocast:
         """Return a context in which matrix products are computed in bfloat16 where the precision says so."""

@@ -236,7 +236,7 @@ def load(
         # As transformers' own classes have it: the padding row, which is the end of text in the released
         # checkpoints, takes no gradient in fine-tuning.
         embedding.padding_idx = padding
-    encoder = _both_ways(base, model)
+    encoder = _make_bidirectional(base, model)
     encoder.part = part
     encoder.fresh_pooler = any(name.startswith("pooler.") for name in missing)
     log.info("%s: %s", model, encoder.description)
@@ -255,8 +255,8 @@ def load(
     )
 
 
-def _both_ways(base: nn.Module, model: str) -> Encoder:
-    """Return the model with every token seeing every other in all layers, and padding changing nothing.
+def _make_bidirectional(base: nn.Module, model: str) -> Encoder:
+    """Let every token of a model see every other in all layers, and return it as an encoder that was tried out.
 
     Raises:
         UserError: that cannot be; the sentence says what stands in the way.
@@ -264,13 +264,14 @@ def _both_ways(base: nn.Module, model: str) -> Encoder:
     is_causal_decoder = is_decoder(base.config) and not is_turned_decoder(base.config)
     if is_causal_decoder and not try_out(Encoder(base)).sees_later:
         turn(base.config, is_causal=False)
-    switches: list[Any] = [base.config, *base.modules()]
-    for switch in switches:
-        if getattr(switch, "is_causal", None) is True:
-            switch.is_causal = False
+    # Modules may have copied the switch from the configuration when they were made.
+    configuration_and_modules: list[Any] = [base.config, *base.modules()]
+    for holder in configuration_and_modules:
+        if getattr(holder, "is_causal", None) is True:
+            holder.is_causal = False
     pooler: Any = getattr(base, "pooler", None)
     pooler = pooler if isinstance(pooler, nn.Module) else None
-    # A pooler is not computed where its class can do without; ALBERT's cannot.
+    # A pooler is not computed where its class can do without; ALBERT's cannot. The first that works stays.
     for stand_in in [None, NoPooler(), pooler] if pooler is not None else [None]:
         if pooler is not None:
             base.pooler = stand_in  # type: ignore[assignment]
@@ -284,6 +285,7 @@ def _both_ways(base: nn.Module, model: str) -> Encoder:
         encoder = Encoder(base, alone=not trial.padding, pooler=pooler)
         encoder.width = trial.width
         return encoder
+    # Weights that are not finite look like a token that is not seen.
     for name, parameter in base.named_parameters():
         if not bool(torch.isfinite(parameter).all()):
             raise UserError(f"{model}: the weights {name} contain non-finite values; fetch the model again")

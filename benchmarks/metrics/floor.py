@@ -27,9 +27,9 @@ def floor_of(found: LocalDataset) -> float:
             for row in found.tables["qrels"].to_pylist()
             if row["split"] == "test" and row["relevance"] > 0
         ]
-        a_query = len(judged) / len({row["query_id"] for row in judged})
+        relevant_per_query = len(judged) / len({row["query_id"] for row in judged})
         gain = float((1 / np.log2(np.arange(FINE_TUNING.cutoff) + 2)).sum())
-        return 100 * gain * a_query / int(found.corpus.num_rows)
+        return 100 * gain * relevant_per_query / int(found.corpus.num_rows)
     rows = found.tables["test"]
     if found.dataset.form == "SC":
         ((_, most),) = Counter(rows["label"].to_pylist()).most_common(1)
@@ -47,5 +47,5 @@ def with_floor(found: LocalDataset) -> Dataset:
         return dataset
     if headline == "entity_f1":
         return replace(dataset, floor=0.0)
-    known = headline in ("accuracy", "ndcg_at_10") or dataset.form == "QA"
-    return replace(dataset, floor=round(floor_of(found), 2)) if known else dataset
+    has_rule = headline in ("accuracy", "ndcg_at_10") or dataset.form == "QA"
+    return replace(dataset, floor=round(floor_of(found), 2)) if has_rule else dataset

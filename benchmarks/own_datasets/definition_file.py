@@ -200,8 +200,8 @@ def definition_of(name: str, table: Any, where: str, folder: Path) -> Dataset:
     metric = entry.metric or kind.metrics[0]
     for sentence in _faults(name, entry, kind, labels, metric):
         raise UserError(f"{where}: {sentence}")
-    stated = {kind.synonyms.get(name, name): (column,) for name, column in entry.columns.items()}
-    columns = {**kind.columns, **stated}
+    own_columns = {kind.synonyms.get(key, key): (column,) for key, column in entry.columns.items()}
+    columns = {**kind.columns, **own_columns}
     in_words = ", ".join(" or ".join(names) for names in columns.values())
     return Dataset(
         name=name,

@@ -83,13 +83,13 @@ class Keeper:
             folder = kept_folder(store, key)
             try:
                 with atomic_folder(folder) as making:
-                    kind = self.write(key.dataset, model, making)
+                    class_name = self.write(key.dataset, model, making)
                     record = {
                         "model": key.model,
                         "dataset": key.dataset,
                         "lr": key.lr,
                         "seed": key.seed,
-                        "class": kind,
+                        "class": class_name,
                         "description_sha256": description_hash(state_of(store, key).description or {}),
                     }
                     paths = sorted(path for path in making.rglob("*") if path.is_file())
@@ -118,21 +118,22 @@ class Keeper:
         form = local.dataset.form
         is_retrieval = local.dataset.labels is None
         labels = _OUTPUTS.get(form, local.labels)
-        kind = write_model(
+        class_name = write_model(
             model.encoder, model.head, folder, self.setting.device, labels, _PROBLEMS.get(form, "")
         )
         limit = loaded.limits.paper_retrieval if is_retrieval else loaded.limits.labelled
+        # Texts, or for QA pairs, that the written tokenizer has to read as the run did.
         rows = next(iter(local.evaluated().values())).slice(0, 4).to_pylist()
-        texts: list[tuple[str, ...]] = [
+        examples: list[tuple[str, ...]] = [
             (text.strip(),) for row in rows for text in texts_of(local.dataset, row)
         ]
         if form == "QA":
-            texts = [(question_text(row["question"]), row["context"]) for row in rows]
+            examples = [(question_text(row["question"]), row["context"]) for row in rows]
         tokenizer = loaded.retrieval_tokenizer if is_retrieval else loaded.tokenizer
-        write_tokenizer(tokenizer, folder, ends_texts=not is_retrieval, max_length=limit, texts=texts)
+        write_tokenizer(tokenizer, folder, ends_texts=not is_retrieval, max_length=limit, texts=examples)
         if is_retrieval:
             write_pooling(folder, model.encoder.hidden_size, self.setting.pooling, limit)
-        return kind
+        return class_name
 
 
 def check_keeping(request: RunRequest, loaded: LoadedModel) -> None:
@@ -148,9 +149,9 @@ def check_keeping(request: RunRequest, loaded: LoadedModel) -> None:
             "one of them out"
         )
     if not POOLINGS[request.pooling].mode:
-        known = ", ".join(name for name, pooling in POOLINGS.items() if pooling.mode)
+        possible = ", ".join(name for name, pooling in POOLINGS.items() if pooling.mode)
         raise UserError(
-            f"--keep best cannot keep an encoder with the pooling {request.pooling!r}, only with {known}; "
+            f"--keep best cannot keep an encoder with the pooling {request.pooling!r}, only with {possible}; "
             "leave out --keep"
         )
     if loaded.encoder.part:
@@ -158,12 +159,13 @@ def check_keeping(request: RunRequest, loaded: LoadedModel) -> None:
             f"--keep best cannot keep {loaded.source}: plain transformers has no class for the "
             f"encoder{loaded.encoder.part} alone; leave out --keep"
         )
-    place = next(folder for folder in (request.store, *request.store.absolute().parents) if folder.is_dir())
-    if not os.access(place, os.W_OK):
+    # The store, or the folder above it in which it will be made.
+    base = next(folder for folder in (request.store, *request.store.absolute().parents) if folder.is_dir())
+    if not os.access(base, os.W_OK):
         raise UserError(
-            f"{place} cannot be written, so no encoder can be kept there; choose another store with --out"
+            f"{base} cannot be written, so no encoder can be kept there; choose another store with --out"
         )
-    _check_disk(request, loaded, place)
+    _check_disk(request, loaded, base)
     sets = {name: load(request.data, request.known[name]) for name in request.datasets}
     setting = Setting(
         loaded=loaded,
@@ -175,29 +177,30 @@ def check_keeping(request: RunRequest, loaded: LoadedModel) -> None:
     one_of_form = {data.dataset.form: name for name, data in sets.items()}
     for name in one_of_form.values():
         model = new_model(sets[name].dataset, loaded.encoder, setting.pooling, setting.head)
-        with temporary_folder(place / "keep") as folder:
+        with temporary_folder(base / "keep") as folder:
             keeper.write(name, model, folder)
 
 
-def _check_disk(request: RunRequest, loaded: LoadedModel, place: Path) -> None:
-    """Refuse a disk without room for the weights of all cells, one of them twice while it is replaced."""
+def _check_disk(request: RunRequest, loaded: LoadedModel, folder: Path) -> None:
+    """Refuse a folder whose disk lacks room for the weights of all cells, one of them twice while it is replaced."""
     bytes_per_weight = choose_precision(request.device, request.precision).weights.itemsize
     size = bytes_per_weight * sum(parameter.numel() for parameter in loaded.encoder.parameters())
     lacking = 0
     for name in request.datasets:
         best = best_run(request.store, request.name, request.known[name])
         lacking += best is None or not is_kept(request.store, best)
-    needed, free = size * (lacking + 1), shutil.disk_usage(place).free
+    needed = size * (lacking + 1)
+    free = shutil.disk_usage(folder).free
     if free < needed:
         raise UserError(
-            f"--keep best needs {needed / 1e9:,.1f} GB for {lacking} encoders and a copy, but {place} has "
+            f"--keep best needs {needed / 1e9:,.1f} GB for {lacking} encoders and a copy, but {folder} has "
             f"{free / 1e9:,.1f} GB free; make room, or run fewer datasets at a time with --dataset"
         )
 
 
 def write_cards(request: RunRequest) -> list[Path]:
     """Write the cards of a request's kept encoders again, with the scores of all seeds; return their folders."""
-    found = []
+    folders = []
     for name in request.datasets:
         key = best_run(request.store, request.name, request.known[name])
         if key is None or not is_kept(request.store, key):
@@ -206,8 +209,8 @@ def write_cards(request: RunRequest) -> list[Path]:
         text = _card(request, key, folder)
         if not (folder / CARD).is_file() or (folder / CARD).read_text("utf-8") != text:
             write_text(folder / CARD, text)
-        found.append(folder)
-    return found
+        folders.append(folder)
+    return folders
 
 
 def _card(request: RunRequest, key: RunKey, folder: Path) -> str:
@@ -227,13 +230,14 @@ def _card(request: RunRequest, key: RunKey, folder: Path) -> str:
     rows["learning rate, seed"] = f"{key.lr:g}, {key.seed}"
     for name in dict.fromkeys((dataset.trained_on, dataset.name)):
         manifest = read_dataset(request.data, request.known[name])
-        role = "trained and " * (name == dataset.trained_on) + "scored" if name == dataset.name else "trained"
+        uses = (("trained", dataset.trained_on), ("scored", dataset.name))
+        role = " and ".join(verb for verb, used in uses if used == name)
         rows[f"data ({role})"] = f"{request.known[name].title} (licence: {manifest.licence})"
     source = resolve(request.model, revision=request.revision)
     start = Path(request.model).name if Path(request.model).is_dir() else request.model
     rows["start"] = f"{start} (licence: {licence_of(source) or 'not stated in its folder'})"
-    text = Path(__file__).with_name("templates").joinpath("kept_card.md").read_text("utf-8")
-    return Template(text).substitute(
+    template = Path(__file__).with_name("templates").joinpath("kept_card.md").read_text("utf-8")
+    return Template(template).substitute(
         library="sentence-transformers" if dataset.labels is None else "transformers",
         start=start,
         kind=read_manifest(folder / MANIFEST, "run this command again")["class"],
@@ -265,15 +269,18 @@ def _over_seeds(store: Path, model: str, dataset: Dataset) -> dict[str, str]:
 def _code(request: RunRequest, dataset: Dataset, folder: Path) -> str:
     """Return how a kept run is used, in Python."""
     if dataset.labels is None:
-        return _use("search")
-    if not (folder / HEAD_FILE).is_file():
-        kind = "token" if dataset.task == "TC" else "text"
-        return _use("answer") if dataset.task == "QA" else _use("pipeline", task=f"{kind}-classification")
+        return _snippet("search")
+    if not (folder / HEAD_FILE).is_file():  # the head is part of the transformers model
+        if dataset.task == "QA":
+            return _snippet("answer")
+        return _snippet("pipeline", task=f"{'token' if dataset.task == 'TC' else 'text'}-classification")
     if dataset.task != "SC":
-        return f"{_use('head_beside', vector='hidden')}\n{_use('token_head')}"
+        return f"{_snippet('head_beside', vector='hidden')}\n{_snippet('token_head')}"
     pooling = POOLINGS[request.pooling]
-    lines = [_use("head_beside", vector=pooling.code), _use("text_head")]
-    return "\n".join([*lines, *([_use("mean_of_logits")] if pooling.of_logits else [])])
+    snippets = [_snippet("head_beside", vector=pooling.code), _snippet("text_head")]
+    if pooling.of_logits:
+        snippets.append(_snippet("mean_of_logits"))
+    return "\n".join(snippets)
 
 
 def _reads(dataset: Dataset, folder: Path) -> str:
@@ -286,7 +293,7 @@ def _reads(dataset: Dataset, folder: Path) -> str:
         )
     if dataset.task == "TC":
         return "Words are joined by one space; each token has its word's tag."
-    # Without a prompt and a name in front of the text, there is no pattern to show.
+    # There is a pattern to show where a prompt or a name stands in front of the text, or where there are two texts.
     if dataset.prompt or dataset.files.content.get("kind") == "pair" or "Text 1" not in dataset.segments:
         pattern = classification_text(dataset, "FIRST", "SECOND").replace("\n", "\\n")
         return f"A text, or a pair of texts, is read as `{pattern}`."
@@ -294,7 +301,7 @@ def _reads(dataset: Dataset, folder: Path) -> str:
     return f"A text is read as it is, up to {longest:,} tokens, with the end of text behind it."
 
 
-def _use(name: str, **values: str) -> str:
+def _snippet(name: str, **values: str) -> str:
     """Return Python code for a card: the template of that name with these values in its places."""
-    text = Path(__file__).with_name("templates").joinpath(f"{name}.txt").read_text("utf-8")
-    return Template(text.rstrip()).substitute(values)
+    template = Path(__file__).with_name("templates").joinpath(f"{name}.txt").read_text("utf-8")
+    return Template(template.rstrip()).substitute(values)

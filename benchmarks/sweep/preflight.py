@@ -80,13 +80,13 @@ def check_special_tokens(loaded: LoadedModel) -> None:
     for tokenizer in (loaded.tokenizer, loaded.retrieval_tokenizer):
         end = end_of_text(tokenizer)
         ids = tokenizer(f"a{end}", add_special_tokens=False)["input_ids"]
-        number = tokenizer.convert_tokens_to_ids(end)
-        if ids[-1] != number or (number == tokenizer.unk_token_id and end != tokenizer.unk_token):
+        end_id = tokenizer.convert_tokens_to_ids(end)
+        if ids[-1] != end_id or (end_id == tokenizer.unk_token_id and end != tokenizer.unk_token):
             raise UserError(
                 f"{loaded.source}: the end-of-text token {end!r} is not a single token of the vocabulary, so texts "
                 "would end in pieces of it; add it to tokenizer.json as a special token"
             )
-        if max(number, tokenizer.pad_token_id) >= rows:
+        if max(end_id, tokenizer.pad_token_id) >= rows:
             raise UserError(
                 f"{loaded.source}: the end-of-text or padding id is beyond the {rows} rows of the embedding; "
                 "set eos_token and pad_token in tokenizer_config.json to tokens that the model knows"
@@ -166,7 +166,7 @@ def run_bytes(encoder: Encoder, precision: Precision, positions: int) -> tuple[i
         return tensor
 
     length = 64
-    outputs = []  # they hold what is kept, or its addresses would be used again
+    outputs = []  # while they are there, so is what they keep, and no address is used again
     with (
         torch.autograd.graph.saved_tensors_hooks(keep, lambda tensor: tensor),
         torch.autocast("cpu", torch.bfloat16, enabled=precision.autocast),

@@ -65,12 +65,12 @@ def run_grid(request: RunRequest) -> list[CellStatus]:
             if not choose_kind(request.device).gpu:
                 torch.set_num_threads(1)  # more would not survive the workers' forks
             loaded, precision, sets = preflight(request)
-            store_definitions(request.store, [with_floor(found) for found in sets])
+            store_definitions(request.store, [with_floor(dataset) for dataset in sets])
             if _left(jobs):
-                _share(jobs, request, loaded, precision)
+                _do_jobs(jobs, request, loaded, precision)
             if keeps and (lost := lost_jobs(jobs)):
                 _say(f"{request.name}: repeating {_left(lost)} best runs whose weights were not kept")
-                _share(lost, request, loaded, precision)
+                _do_jobs(lost, request, loaded, precision)
         finally:
             torch.set_num_threads(threads)
         # A call with other settings that began before any run was there may have done some of them.
@@ -83,30 +83,26 @@ def run_grid(request: RunRequest) -> list[CellStatus]:
     ]
 
 
-def _share(jobs: Sequence[RunJob], request: RunRequest, loaded: LoadedModel, precision: Precision) -> None:
+def _do_jobs(jobs: Sequence[RunJob], request: RunRequest, loaded: LoadedModel, precision: Precision) -> None:
     """Do what is left of the jobs here, or side by side in workers: forked ones have the model, fresh ones load it."""
     kind = choose_kind(request.device)
-    fresh = kind.gpu
-    needed = 0 if fresh else sum(run_bytes(loaded.encoder, precision, request.positions or kind.positions))
-    devices = _devices(request, needed)[: _left(jobs)]
+    run_size = (
+        0 if kind.gpu else sum(run_bytes(loaded.encoder, precision, request.positions or kind.positions))
+    )
+    devices = _devices(request, run_size)[: _left(jobs)]  # no more workers than fine-tunings
     if len(devices) == 1:
         _work(jobs, devices, 0, loaded, lambda: False)
         return
-    model = None if fresh else loaded
-    calls = [functools.partial(_work, jobs, devices, place, model) for place in range(len(devices))]
-    side_by_side(calls, fresh=fresh)
+    model = None if kind.gpu else loaded
+    calls = [functools.partial(_work, jobs, devices, worker, model) for worker in range(len(devices))]
+    side_by_side(calls, fresh=kind.gpu)
 
 
-def _devices(request: RunRequest, needed: int) -> list[str]:
-    """Return the device of each worker: all GPUs in turn; on a CPU as many as are asked for, or fit.
-
-    Args:
-        request: what is asked for.
-        needed: bytes of memory of a run, on a CPU.
-    """
+def _devices(request: RunRequest, run_size: int) -> list[str]:
+    """Return the device of each worker: all GPUs in turn; on a CPU one for each that is asked for or fits."""
     kind = choose_kind(request.device)
     if not kind.gpu:
-        return [request.device] * (request.workers or _fitting(needed))
+        return [request.device] * (request.workers or _fitting(run_size))
     workers, count = request.workers or 1, torch.cuda.device_count()
     if workers == 1 or not count:
         return [request.device]
@@ -114,16 +110,16 @@ def _devices(request: RunRequest, needed: int) -> list[str]:
         raise UserError(
             f"--workers {workers} spreads runs over all GPUs: leave out --device {request.device}"
         )
-    return [f"{kind.name}:{place % count}" for place in range(workers)]
+    return [f"{kind.name}:{worker % count}" for worker in range(workers)]
 
 
-def _fitting(needed: int) -> int:
+def _fitting(run_size: int) -> int:
     """Return how many runs fit side by side: by cores, or OMP_NUM_THREADS where it is set, and by free memory."""
-    given = os.environ.get("OMP_NUM_THREADS", "")
-    usable = int(given) if given.isdigit() else cores()
-    if usable < 2 or not sys.platform.startswith("linux"):
+    threads = os.environ.get("OMP_NUM_THREADS", "")
+    usable = int(threads) if threads.isdigit() else cores()
+    if usable < 2 or not sys.platform.startswith("linux"):  # forks were tried on Linux alone
         return 1
-    return max(1, min(usable, int(psutil.virtual_memory().available // needed)))
+    return max(1, min(usable, int(psutil.virtual_memory().available // run_size)))
 
 
 def _model(request: RunRequest, device: str, loaded: LoadedModel | None) -> ResettableModel:
@@ -144,18 +140,19 @@ def _model(request: RunRequest, device: str, loaded: LoadedModel | None) -> Rese
 
 
 def _work(
-    jobs: Sequence[RunJob], devices: Sequence[str], place: int, loaded: LoadedModel | None, stop: Stop
+    jobs: Sequence[RunJob], devices: Sequence[str], worker: int, loaded: LoadedModel | None, stop: Stop
 ) -> None:
-    """Do all fine-tunings that no other process is doing, as the worker number `place`.
+    """Do all fine-tunings that no other process is doing, as the worker of that number, on its device of `devices`.
 
     Workers begin at different jobs. `loaded`: the model of a forked worker; None: it is loaded here.
     """
     alone = len(devices) == 1
     if not alone:
         os.environ["TOKENIZERS_PARALLELISM"] = "false"  # the others tokenise, too
-    model = _model(jobs[0].request, devices[place], loaded)
-    first = place * len(jobs) // len(devices)
-    done, seconds = 0, 0.0
+    model = _model(jobs[0].request, devices[worker], loaded)
+    first = worker * len(jobs) // len(devices)
+    done = 0
+    seconds = 0.0
     for job in _twice((*jobs[first:], *jobs[:first])):
         prepared = None
         for runs in job.fine_tunings:
@@ -172,15 +169,16 @@ def _work(
                     prepared = prepare(job, model)
                     _say(f"{job}: {prepared.steps:,} steps per fine-tuning, {_left([job])} to do")
                 start = time.perf_counter()
-                name = f"{job} {runs[0].folder.name}"
-                words = prepared.run(
-                    todo, functools.partial(progress, what=name, unit="step") if alone else iter
+                title = f"{job} {runs[0].folder.name}"
+                outcome = prepared.run(
+                    todo, functools.partial(progress, what=title, unit="step") if alone else iter
                 )
                 took = time.perf_counter() - start
-            done, seconds = done + 1, seconds + took
+            done += 1
+            seconds += took
             left = _left(jobs)
-            about = duration(seconds / done * left / len(devices))
-            _say(f"{name}: {words}; {duration(took)}, {left} left, about {about}")
+            remaining = duration(seconds / done * left / len(devices))
+            _say(f"{title}: {outcome}; {duration(took)}, {left} left, about {remaining}")
 
 
 def _twice(jobs: Sequence[RunJob]) -> Iterator[RunJob]:
@@ -216,6 +214,7 @@ def duration(seconds: float) -> str:
 
 
 def _say(line: str) -> None:
+    """Log a line above the progress bar that may be on the screen."""
     with tqdm.external_write_mode(file=sys.stderr):
         log.info("%s", line)
 

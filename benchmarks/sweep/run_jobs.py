@@ -118,12 +118,13 @@ def lost_jobs(jobs: Iterable[RunJob]) -> list[RunJob]:
     lost: list[RunJob] = []
     for job in jobs:
         asked = job.request
-        runs: dict[tuple[float, int], list[RunKey]] = {}  # by learning rate and seed: of one fine-tuning
+        # By learning rate and seed: runs of one fine-tuning.
+        best_runs: dict[tuple[float, int], list[RunKey]] = {}
         for name in job.datasets:
             best = best_run(asked.store, asked.name, asked.known[name])
             if best is not None and is_lost(asked.store, best, asked.known[name]):
-                runs.setdefault((best.lr, best.seed), []).append(best)
-        for (lr, seed), keys in runs.items():
+                best_runs.setdefault((best.lr, best.seed), []).append(best)
+        for (lr, seed), keys in best_runs.items():
             names = tuple(key.dataset for key in keys)
             request = replace(asked, datasets=names, lrs=(lr,), seeds=(seed,))
             lost.append(replace(job, request=request, datasets=names, again=frozenset(keys)))
@@ -148,15 +149,15 @@ def descriptions(request: RunRequest) -> dict[str, dict[str, Any]]:
         UserError: the model or a dataset is not there, or a name is unknown.
     """
     known = request.known
-    contents: dict[str, str] = {}  # hashes
+    data_hashes: dict[str, str] = {}
     for name in request.sources:
         try:
-            contents[name] = read_manifest(request.data, known[name]).content
+            data_hashes[name] = read_manifest(request.data, known[name]).content
         except UserError as error:
             if name in request.datasets:
                 raise
-            waiting = next(other for other in request.datasets if known[other].trained_on == name)
-            raise UserError(f"{waiting} is evaluated with a model fine-tuned on {name}: {error}") from None
+            scored = next(other for other in request.datasets if known[other].trained_on == name)
+            raise UserError(f"{scored} is evaluated with a model fine-tuned on {name}: {error}") from None
     folder = resolve(request.model, revision=request.revision, code=request.trust_remote_code)
     shared = {
         "tuning": dataclasses.asdict(request.fine_tuning),
@@ -175,8 +176,8 @@ def descriptions(request: RunRequest) -> dict[str, dict[str, Any]]:
             "epochs": known[known[name].trained_on].epochs,
             "prompt": known[name].prompt,
             "metric": known[name].headline,
-            "training_data": contents[known[name].trained_on],
-            "evaluation_data": contents[name],
+            "training_data": data_hashes[known[name].trained_on],
+            "evaluation_data": data_hashes[name],
         }
         for name in request.datasets
     }
@@ -185,11 +186,12 @@ def descriptions(request: RunRequest) -> dict[str, dict[str, Any]]:
 def _direction(folder: Path) -> dict[str, str]:
     """Return how a decoder of another class is made bidirectional; nothing for encoders and the paper's class.
 
-    Runs that do not say it were made with a full mask, which opens sliding windows, too: they differ from today's.
+    Decoders' runs without this field were made with a full mask, which opens sliding windows, too: they do not agree
+    with new ones.
     """
-    kind = read_config(folder).get("model_type")
-    masked = {*MODEL_FOR_MASKED_LM_MAPPING_NAMES, *OWN_TYPES}
-    is_decoder = kind in MODEL_FOR_CAUSAL_LM_MAPPING_NAMES and kind not in masked
+    model_type = read_config(folder).get("model_type")
+    encoder_types = {*MODEL_FOR_MASKED_LM_MAPPING_NAMES, *OWN_TYPES}
+    is_decoder = model_type in MODEL_FOR_CAUSAL_LM_MAPPING_NAMES and model_type not in encoder_types
     return {"direction": "configuration"} if is_decoder else {}
 
 
@@ -207,6 +209,7 @@ def check_finished(request: RunRequest, wanted: Mapping[str, Mapping[str, Any]])
     for dataset in request.known.values():
         now = wanted.get(dataset.name)  # None: a dataset that is not asked for
         for key, state in states_of(request.store, request.name, dataset).items():
+            # A run of such a dataset need not say what it was made from.
             if not state.done or (state.description is None and now is None):
                 continue
             folder = folder_of(request.store, key)

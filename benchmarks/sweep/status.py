@@ -94,7 +94,7 @@ def _look(folder: Path, *stamps: object) -> RunState:
     has_results = os.path.lexists(folder / RESULTS)
     try:
         record = read_run(folder)
-    except NotItselfError as error:
+    except NotItselfError as error:  # without results the run is simply not there
         return RunState(fault=error.reason if has_results else None)
     recorded: dict[str, Any] = {
         "description": record.get("description"),
@@ -105,6 +105,7 @@ def _look(folder: Path, *stamps: object) -> RunState:
         return RunState(reason=reason, **recorded)
     files = dict(record.get(FILES, {}))
     try:
+        # A run without a manifest, as in the release, has no hash to compare with.
         validation, test = read_results(folder / RESULTS, files.pop(RESULTS, "") if record else None)
         check_files(folder, files, AGAIN)
     except (ResultsError, UserError, OSError) as error:
@@ -117,7 +118,7 @@ def counted_scores_of(store: Path, key: RunKey, dataset: Dataset) -> tuple[float
     scores = state_of(store, key).scores
     if scores is None or not dataset.is_own:
         return scores
-    with contextlib.suppress(ResultsError):  # as results.json has them
+    with contextlib.suppress(ResultsError):  # a run without that metric: as results.json has them
         return counted_scores(record_of(folder_of(store, key)), dataset, PAPER, scores)
     return scores
 
@@ -158,13 +159,12 @@ def cell_status(
     *,
     others: bool = False,
 ) -> CellStatus:
-    """Return how far a cell is; `others`: of what `run` was asked for, and of other runs that are there, too."""
+    """Return how far a cell's runs are; `others`: those that `run` was asked for, if any, and all that are there."""
     keys = cell_keys(model, dataset, lrs, seeds)
     if others:
         asked = sorted(_asked_pairs(store, model, dataset.name))
         asked_keys = [key for lr, seed in asked for key in cell_keys(model, dataset, [lr], [seed])]
-        keys = asked_keys or keys
-        keys = list(dict.fromkeys([*keys, *found_keys(store, model, dataset)]))
+        keys = list(dict.fromkeys([*(asked_keys or keys), *found_keys(store, model, dataset)]))
     states = {key: state_of(store, key) for key in keys}
     failed = {key.folder.name: state.reason for key, state in states.items() if state.reason is not None}
     return CellStatus(
@@ -245,12 +245,14 @@ def status_table(cells: Sequence[CellStatus], datasets: Sequence[str]) -> str:
     for model in dict.fromkeys(cell.model for cell in cells):
         rows.append([model])
         for cell in (cell for cell in cells if cell.model == model):
-            word = "done" if cell.done == cell.runs else f"{cell.done}/{cell.runs}"
-            rows[-1].append(word + (f"!{len(cell.failed)}" if cell.failed else "") + "*" * cell.running)
+            count = "done" if cell.done == cell.runs else f"{cell.done}/{cell.runs}"
+            # `12/30!2*`: 12 of 30 runs are done, 2 failed, and a process is doing one.
+            rows[-1].append(count + (f"!{len(cell.failed)}" if cell.failed else "") + "*" * cell.running)
     lines = plain_table(rows, numbers=range(1, len(rows[0])))
     for cell in cells:
         lines += [f"failed: {cell.model} {cell.dataset} {run}: {why}" for run, why in cell.failed.items()]
     total = sum(cell.runs for cell in cells)
-    done, failed = sum(cell.done for cell in cells), sum(len(cell.failed) for cell in cells)
+    done = sum(cell.done for cell in cells)
+    failed = sum(len(cell.failed) for cell in cells)
     lines.append(f"{done} of {total} runs done, {failed} failed, {total - done - failed} missing")
     return "\n".join(lines)

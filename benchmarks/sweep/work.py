@@ -116,7 +116,7 @@ class Prepared:
         try:
             start = time.perf_counter()
             model = self.resettable.reset(self.job.request.known[keys[0].dataset], keys[0].seed)
-            done = fine_tune(
+            tuned = fine_tune(
                 model,
                 self.objective,
                 self.resettable.setting.device,
@@ -128,7 +128,7 @@ class Prepared:
             )
             seconds = time.perf_counter() - start
             for key in keys:
-                words.append(self._evaluate(key, model, done, seconds))
+                words.append(self._evaluate(key, model, tuned, seconds))
         except FineTuningError as error:
             # `words` has one for each dataset that was evaluated; the others fail.
             for key in (key for key in keys[len(words) :] if not self._is_done(key)):
@@ -136,44 +136,45 @@ class Prepared:
             words.append(f"failed: {error}")
         return "; ".join(words)
 
-    def _evaluate(self, key: RunKey, model: TaskModel, done: FineTuningLog, tuning_seconds: float) -> str:
+    def _evaluate(self, key: RunKey, model: TaskModel, tuned: FineTuningLog, tuning_seconds: float) -> str:
         """Evaluate a fine-tuned model on a dataset, write the run, and return its scores in words."""
         start = time.perf_counter()
         evaluations = self.evaluators[key.dataset](model, self.resettable.setting.device)
         seconds = time.perf_counter() - start
         scores = {split: evaluations[split].scores for split in SCORED_SPLITS}
+        if self._is_done(key):  # repeated for its weights: what was written stays
+            if (folder_of(self.job.request.store, key) / RESULTS).read_text("utf-8") != results_text(scores):
+                log.warning("%s: repeated for its weights, the run has other scores here", key.folder)
+            return self._keep_and_describe(key, model)
         content: dict[str, Any] = {
             "status": "complete",
             "protocol": {RESULTS: PAPER, STANDARD: STANDARD},
             STANDARD: {split: evaluations[split].standard for split in SCORED_SPLITS},
             "limits": dataclasses.asdict(self.resettable.setting.loaded.limits),
-            "steps": len(done.losses),
+            "steps": len(tuned.losses),
             "seconds": {"tuning": round(tuning_seconds, 3), "evaluation": round(seconds, 3)},
             "machine": {
                 **self.resettable.setting.device.description,
-                "train_positions": done.train_positions,
+                "train_positions": tuned.train_positions,
             },
         }
-        if self._is_done(key):  # repeated for its weights: what was written stays
-            if (folder_of(self.job.request.store, key) / RESULTS).read_text("utf-8") != results_text(scores):
-                log.warning("%s: repeated for its weights, the run has other scores here", key.folder)
-            return self._kept(key, model)
         details: dict[str, Any] = {
-            "losses": [round(loss, 6) for loss in done.losses],
+            "losses": [round(loss, 6) for loss in tuned.losses],
             STANDARD: {split: evaluations[split].instances for split in SCORED_SPLITS},
         }
         clusters = {split: evaluations[split].clusters for split in SCORED_SPLITS}
         if any(clusters.values()):
-            details[CLUSTERS], content[CLUSTERS] = clusters, clusters_hash(clusters)
+            details[CLUSTERS] = clusters
+            content[CLUSTERS] = clusters_hash(clusters)
         texts = {DETAILS: json.dumps(details, indent=1) + "\n", RESULTS: results_text(scores)}
         self._write(key, content, texts)
-        return self._kept(key, model)
+        return self._keep_and_describe(key, model)
 
     def _is_done(self, key: RunKey) -> bool:
         """Return whether the store has the run already."""
         return state_of(self.job.request.store, key).done
 
-    def _kept(self, key: RunKey, model: TaskModel) -> str:
+    def _keep_and_describe(self, key: RunKey, model: TaskModel) -> str:
         """Keep the model of a run that is written, where that is wanted; return the run's scores in words."""
         if self.keeper is not None:
             self.keeper.keep(key, model)
@@ -240,15 +241,15 @@ def _check_unchanged(job: RunJob, resettable: ResettableModel, sets: Mapping[str
     """Refuse a model or data that are no longer what the command compared with the finished runs."""
     loaded = resettable.setting.loaded
     for name in job.datasets:
-        now = {
+        hashes = {
             "weights": loaded.weights,
             "tokenizer": loaded.tokens,
             "training_data": sets[job.trained_on].manifest.content,
             "evaluation_data": sets[name].manifest.content,
         }
-        for what, content in now.items():
-            if (before := job.descriptions[name][what]) != content:
+        for part, now in hashes.items():
+            if (before := job.descriptions[name][part]) != now:
                 raise UserError(
-                    f"the {what.replace('_', ' ')} of {job.request.name} on {name} changed while this command was "
-                    f"running, from {before[:12]} to {content[:12]}; leave the files alone and run the command again"
+                    f"the {part.replace('_', ' ')} of {job.request.name} on {name} changed while this command was "
+                    f"running, from {before[:12]} to {now[:12]}; leave the files alone and run the command again"
                 )

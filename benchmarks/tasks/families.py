@@ -48,7 +48,8 @@ def fine_tuning_steps(dataset: LocalDataset, fine_tuning: FineTuning) -> int:
 
 def sampled_rows(dataset: LocalDataset, fine_tuning: FineTuning, seeds: Sequence[int]) -> NDArray[np.int64]:
     """Return which training examples the runs of these seeds use, ascending: the rest is never tokenised."""
-    size, family = dataset.train.num_rows, family_of(dataset.dataset)
+    size = dataset.train.num_rows
+    family = family_of(dataset.dataset)
     steps = fine_tuning_steps(dataset, fine_tuning)
     sampled = np.zeros(size, dtype=bool)
     for seed in seeds:

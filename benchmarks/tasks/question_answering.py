@@ -47,10 +47,12 @@ class QuestionAnswering(SupervisedFamily):
         lengths = questions.ids.lengths
         starts = np.arange(0, len(lengths), _EVAL_BATCH)
         widths = np.repeat(np.maximum.reduceat(lengths, starts), _EVAL_BATCH)[: len(lengths)]
-        padded = np.zeros(int(widths.sum()), dtype=bool)
         offsets = np.concatenate([[0], np.cumsum(widths)])
+        # The positions of the first gold answer, padded as batches of four in the split's order would be.
+        is_gold = np.zeros(int(widths.sum()), dtype=bool)
         for row in range(len(lengths)):
-            padded[offsets[row] : offsets[row] + lengths[row]] = questions.gold[row]
+            is_gold[offsets[row] : offsets[row] + lengths[row]] = questions.gold[row]
+        gold_positions = Ragged(is_gold, offsets)
         cut_rows = np.flatnonzero(questions.cut)
         windows = encode_questions(
             loaded.tokenizer,
@@ -64,11 +66,9 @@ class QuestionAnswering(SupervisedFamily):
         to_batches = partial(PaddedBatch.cut, device=setting.device, pad=setting.pad)
         batches = to_batches(questions.ids, block=_EVAL_BATCH, kinds=questions.kinds)
         window_batches = to_batches(windows.ids, kinds=windows.kinds)
-        # The positions of the first gold answer, padded as batches of four in the split's order would be.
-        positions = Ragged(padded, offsets)
 
         def predicted(model: TaskModel, device: RunDevice) -> AnswerPredictions:
-            margins = _margins(model, batches, positions, device)
+            margins = _margins(model, batches, gold_positions, device)
             window_margins = _margins(model, window_batches, windows.ids, device)
             parts = (
                 (questions, margins, np.arange(len(contexts))),
@@ -76,7 +76,7 @@ class QuestionAnswering(SupervisedFamily):
             )
             return AnswerPredictions(
                 chosen=Ragged(margins.values > 0, margins.offsets),
-                gold=positions,
+                gold=gold_positions,
                 texts=_decode(contexts, parts, may_abstain=dataset.may_abstain),
                 answers=answers,
             )
@@ -92,7 +92,7 @@ class QuestionAnswering(SupervisedFamily):
         for table in dataset.tables.values():
             lengths = np.array(pc.utf8_length(table["question"]))
             longest = table.take(np.sort(np.argsort(-lengths, kind="stable")[:_LONGEST]))
-            _encode(longest, loaded)
+            _encode(longest, loaded)  # raises it
 
 
 def best_span(margins: NDArray[np.float32]) -> tuple[int, int, float]:

@@ -127,6 +127,7 @@ class Retrieval(Family):
             return {name: PaddedBatch.cut(ids, device, pad) for name, ids in ids_of.items()}
 
         paper = batches(paper_ids)
+        # What both protocols read alike is computed once.
         alike = all(ids.equals(trained_ids[name]) for name, ids in paper_ids.items())
         qrels: dict[str, dict[str, dict[str, int]]] = {}
         for split in SCORED_SPLITS:

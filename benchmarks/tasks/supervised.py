@@ -153,18 +153,18 @@ def predict(
         FineTuningError: a logit is not finite, or memory does not suffice for one row.
     """
     model.eval()
-    before: tuple[NDArray[np.int64], Callable[[], NDArray[Any]]] | None = None
+    previous: tuple[NDArray[np.int64], Callable[[], NDArray[Any]]] | None = None
     for batch in (*batches, None):
-        now = None
+        current = None
         if batch is not None:
             with device.autocast():
-                now = batch.rows, device.fetch(in_halves(model, batch))
-        if before is not None:
-            rows, logits = before[0], before[1]()
+                current = batch.rows, device.fetch(in_halves(model, batch))
+        if previous is not None:
+            rows, logits = previous[0], previous[1]()
             if not np.isfinite(logits).all():
                 raise FineTuningError("the fine-tuned model's outputs are not finite")
             yield rows, logits
-        before = now
+        previous = current
 
 
 def in_halves(compute: Callable[..., Tensor], batch: PaddedBatch) -> Tensor:

@@ -52,50 +52,52 @@ class SmallForest:
             rows: from top to bottom.
             bent: whether the axis is linear near no effect and then logarithmic, as in `figure claims`.
         """
-        known = [one for one in rows if not one.missing and math.isfinite(one.effect)]
-        if not known:
+        decided = [row for row in rows if not row.missing and math.isfinite(row.effect)]
+        if not decided:
             return None
-        are_ratios = known[0].unit.startswith("ratio")
+        are_ratios = decided[0].unit.startswith("ratio")
 
-        def place(value: float) -> float:
-            """Return where a value is on the axis: bent, linear or, of ratios, logarithmic."""
+        def scaled(value: float) -> float:
+            """Return a value on the axis' scale, 0 for no effect: bent, linear or, of ratios, logarithmic."""
             if are_ratios:
                 return math.log(value) if value > 0 else -math.inf
             return math.asinh(value) if bent else value
 
-        def turned(one: FindingRow, *values: float) -> list[float]:
-            """Return places in order, mirrored where the claim is below a number."""
-            sign = -1 if math.isinf(one.region_low) and math.isfinite(one.region_high) else 1
-            return sorted(sign * place(value) for value in values if not math.isnan(value))
+        def mirrored(row: FindingRow, *values: float) -> list[float]:
+            """Return values on that scale in order, with the other sign where the claim is below a number."""
+            sign = -1 if math.isinf(row.region_low) and math.isfinite(row.region_high) else 1
+            return sorted(sign * scaled(value) for value in values if not math.isnan(value))
 
-        bars = [turned(one, one.low, one.effect, one.high) for one in known]
+        bars = [mirrored(row, row.low, row.effect, row.high) for row in decided]
         finite = [0.0, *(end for bar in bars for end in bar if math.isfinite(end))]
-        room = 0.05 * (max(finite) - min(finite) or 1.0)
-        first, last = min(finite) - room, max(finite) + room
+        margin = 0.05 * (max(finite) - min(finite) or 1.0)
+        left, right = min(finite) - margin, max(finite) + margin
 
-        def percent(placed: float) -> float:
-            """Return how far a place is from the axis' left end; beyond its ends, the end."""
-            return round(100 * (min(max(placed, first), last) - first) / (last - first), 2)
+        def percent(coordinate: float) -> float:
+            """Return how far from the axis' left end that is, in percent of it; beyond its ends, the end."""
+            return round(100 * (min(max(coordinate, left), right) - left) / (right - left), 2)
 
         marks = {
-            one.label: Mark(
-                row=one,
-                label=_words(one),
-                counted=one.mark in (HOLDS.name, FAILS.name),
-                at=percent(turned(one, one.effect)[0]),
+            row.label: Mark(
+                row=row,
+                label=_words(row),
+                counted=row.mark in (HOLDS.name, FAILS.name),
+                at=percent(mirrored(row, row.effect)[0]),
                 low=percent(bar[0]),
                 high=percent(bar[-1]),
-                claim=[percent(end) for end in turned(one, one.region_low, one.region_high)],
+                claim=[percent(end) for end in mirrored(row, row.region_low, row.region_high)],
             )
-            for one, bar in zip(known, bars, strict=True)
+            for row, bar in zip(decided, bars, strict=True)
         }
         ticks: dict[float, str] = {}
+        candidates = [
+            value for value in (_RATIOS if are_ratios else _TICKS) if left <= scaled(value) <= right
+        ]
         # No effect first, then the outermost, then those between for which there is room.
-        candidates = [value for value in (_RATIOS if are_ratios else _TICKS) if first <= place(value) <= last]
-        for value in sorted(candidates, key=lambda value: (place(value) != 0, -abs(place(value)))):
-            if all(abs(percent(place(value)) - other) >= _APART for other in ticks):
+        for value in sorted(candidates, key=lambda value: (scaled(value) != 0, -abs(scaled(value)))):
+            if all(abs(percent(scaled(value)) - other) >= _APART for other in ticks):
                 text = f"{value:g}" if are_ratios or not value else f"{value:+g}"
-                ticks[percent(place(value))] = text.replace("-", "\u2212")
+                ticks[percent(scaled(value))] = text.replace("-", "\u2212")
         return cls(marks=marks, ticks=sorted(ticks.items()), zero=percent(0.0), bent=bent and not are_ratios)
 
 

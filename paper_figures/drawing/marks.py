@@ -214,26 +214,27 @@ def write_names(ax: Axes, rows: pd.DataFrame, look: Mapping[str, Look]) -> None:
                     annotation_clip=False)  # fmt: skip
 
 
-def _names_apart(wanted: list[tuple[float, str]], tall: float) -> list[tuple[float, str]]:
+def _names_apart(wanted: list[tuple[float, str]], panel_height: float) -> list[tuple[float, str]]:
     """Return the places moved apart as little as needed, within the panel: neighbours that touch share their middle.
 
     Args:
         wanted: height and name of each, from bottom to top.
-        tall: height of the panel.
+        panel_height: in the same unit.
     """
+    # Of names that touch: the height of their middle, and the names from bottom to top.
     blocks: list[tuple[float, list[str]]] = []
     for height, name in wanted:
         blocks.append((height, [name]))
         while len(blocks) > 1:
-            (low, under), (high, over) = blocks[-2:]
-            if high - low >= _NAMES * (len(under) + len(over)) / 2:
+            (low, lower_names), (high, upper_names) = blocks[-2:]
+            names = [*lower_names, *upper_names]
+            if high - low >= _NAMES * len(names) / 2:
                 break
-            both = [*under, *over]
-            blocks[-2:] = [((low * len(under) + high * len(over)) / len(both), both)]
+            blocks[-2:] = [((low * len(lower_names) + high * len(upper_names)) / len(names), names)]
     placed = []
     for middle, names in blocks:
         half = _NAMES * len(names) / 2
-        middle = min(max(middle, half - _NAMES / 2), tall - half + _NAMES / 2)
+        middle = min(max(middle, half - _NAMES / 2), panel_height - half + _NAMES / 2)
         placed += [(middle + _NAMES * (rank - (len(names) - 1) / 2), name) for rank, name in enumerate(names)]
     return placed
 

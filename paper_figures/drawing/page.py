@@ -104,8 +104,8 @@ class Sheet:
 
     def finish(self, heading: str) -> Figure:
         """Write heading (smaller where it would be wider) and caption, its finding in black; return the figure."""
-        wide = inches(heading, bold=True) * _HEADING / SMALLEST
-        size = max(SMALLEST, _HEADING * min(1.0, (WIDTH - 0.17) / wide)) if heading else _HEADING
+        heading_width = inches(heading, bold=True) * _HEADING / SMALLEST
+        size = max(SMALLEST, _HEADING * min(1.0, (WIDTH - 0.17) / heading_width)) if heading else _HEADING
         self.text(0.12, self.height - 0.19, heading, fontsize=size, fontweight="bold", gid="heading")
         for row, line in enumerate(self._lines):
             ink = INK if row < self._finding else GREY

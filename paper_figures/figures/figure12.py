@@ -220,12 +220,12 @@ def training_losses(folder: Path, models: Mapping[str, Collection[str]]) -> pd.D
                 raise UserError(f"{where} has objective {row['objective']!r}; it must be one of {kinds}")
             if loss <= 0:
                 raise UserError(f"{where} has loss {loss}, which a logarithmic axis cannot show")
-            first_loss, first = rows.setdefault(
+            first_loss, first_path = rows.setdefault(
                 (row["stage"], row["step"], row["objective"]), (float(loss), path)
             )
             if first_loss != loss:
                 raise UserError(
-                    f"{where} of {row['stage']} has a different loss here than in {first}; give --logs the "
+                    f"{where} of {row['stage']} has a different loss here than in {first_path}; give --logs the "
                     "folder of a single training run"
                 )
     losses = [(*key, loss) for key, (loss, _) in sorted(rows.items())]

@@ -111,33 +111,34 @@ class TaskFigure(FigureSpec):
 
     def draw(self, data: pd.DataFrame, heading: str, caption: str) -> Figure:
         """Return its panels; series are named where they end in the first, or in a legend where it lacks one."""
-        sizes, first = data.attrs.get("sizes", {}), next(iter(TASKS))
+        first_task = next(iter(TASKS))
+        sizes = data.attrs.get("sizes", {})  # a small study's, by the paper's
         data = data.assign(series=data["series"].replace(sizes))
-        look = looks_of(data["series"], {sizes.get(name, name): its for name, its in self.looks.items()})
-        named = len(self.looks) != 1
+        looks = {sizes.get(name, name): look_of_name for name, look_of_name in self.looks.items()}
+        look = looks_of(data["series"], looks)
+        has_names = len(self.looks) != 1
         is_narrow = max((inches(name, bold=True) for name in look), default=0.0) < _LONGEST
-        # Names next to the lines' ends, else a legend.
-        direct = named and is_narrow and names_fit(data, first)
+        names_at_ends = has_names and is_narrow and names_fit(data, first_task)
         has_other_sizes = bool(sizes and self.groups and self.x_label)
         drawing, axes = make_page(
             heading=heading,
             panels=task_panels(),
             x_label=f"{self.x_label} (million parameters)" if has_other_sizes else self.x_label,
             caption=caption,
-            look=look if named else {},
-            legend=named and not direct,
+            look=look if has_names else {},
+            legend=has_names and not names_at_ends,
             second=self.second,
         )
         self._draw_panels(axes, data, look, sizes)
-        if direct:
-            write_names(axes[first], data[data["panel"] == first], look)
+        if names_at_ends:
+            write_names(axes[first_task], data[data["panel"] == first_task], look)
         return drawing
 
     def draw_panel(self, data: pd.DataFrame, panel: str, ax: Axes) -> None:
         """Draw one task on axes, with a legend."""
         if panel not in TASKS:
-            super().draw_panel(data, panel, ax)
-        [entry] = [one for one in task_panels() if one.name == panel]
+            super().draw_panel(data, panel, ax)  # refuses it
+        [entry] = [task_panel for task_panel in task_panels() if task_panel.name == panel]
         look = looks_of(data["series"], self.looks)
         self._draw_panels({panel: ax}, data, look, data.attrs.get("sizes", {}))
         ax.set(title=entry.title, xlabel=self.x_label, ylabel=entry.unit)
@@ -209,7 +210,7 @@ def collect(
     all_positions = {
         name: _position_of(name, position, inputs.source.study_models, foreign) for name in names
     }
-    positions = {name: its for name, its in all_positions.items() if its is not None}
+    positions = {name: drawn_at for name, drawn_at in all_positions.items() if drawn_at is not None}
     own = sorted(
         (name for name in positions if name not in figure.models),
         key=lambda name: (positions[name].series, _x_rank(positions[name].x)),

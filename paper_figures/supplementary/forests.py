@@ -182,41 +182,44 @@ class _Forest(FigureSpec):
         return f"{self.title}: {counted_verdict(main)}"
 
     def draw(self, data: pd.DataFrame, heading: str, caption: str) -> Figure:
+        """Draw the contrasts below each other, in a column for each task, with their datasets' names to the left."""
         drawn = signed(data[data["drawn"]])  # right supports
         contrasts = [_Contrast.of(rows) for _, rows in drawn.groupby("contrast", sort=False)]
         columns = _columns(contrasts)
-        # What all contrasts say stands once above the columns, the rest above each: a row more (titled, 0 or 1).
-        common = set.intersection(*(set(one.words) for one in contrasts))
-        titled = any(not common.issuperset(one.words) for one in contrasts)
-        tall = _ROW * max(sum(len(one.rows) + titled + _APART for one in stack) for _, stack in columns)
-        shown = pd.concat([one.rows for one in contrasts])
+        # What all contrasts say stands once above the columns, the rest above each: a row more where there is any.
+        common = set.intersection(*(set(contrast.words) for contrast in contrasts))
+        title_rows = int(any(not common.issuperset(contrast.words) for contrast in contrasts))
+        height = _ROW * max(
+            sum(len(contrast.rows) + title_rows + _APART for contrast in stack) for _, stack in columns
+        )
+        shown = pd.concat([contrast.rows for contrast in contrasts])
         ends = shown[["effect", "low", "high"]].to_numpy(dtype=float)
         names_width = max(inches(title_of(name), bold=name == AVERAGE) for name in shown["dataset"]) + _PAD
         column_width = (WIDTH - 2 * _EDGE - _GAP * (len(columns) - 1)) / len(columns)
-        sheet = Sheet(caption, body=_HEAD + tall, below=_TICKS + 0.1)
-        top = sheet.foot + tall
+        sheet = Sheet(caption, body=_HEAD + height, below=_TICKS + 0.1)
+        top = sheet.foot + height
         axis_width = column_width - names_width - 0.07
         shared = ", ".join(word for word in contrasts[0].words if word in common)
         sheet.text(_EDGE, top + 0.3, f"{shared or 'Differences'} ({data['unit'].iloc[0]})", color=GREY)
         for column, (task, stack) in enumerate(columns):
             left = _EDGE + column * (column_width + _GAP)
             row = 0.0
-            above = TASKS[task].title if task else "All tasks"
-            sheet.text(left, top + 0.09, above, fontsize=TITLE_SIZE, fontweight="bold")
-            ax = sheet.axes(left + names_width, sheet.foot, axis_width, tall)
-            ax.set_ylim(tall / _ROW - 0.5, -0.5)
+            task_title = TASKS[task].title if task else "All tasks"
+            sheet.text(left, top + 0.09, task_title, fontsize=TITLE_SIZE, fontweight="bold")
+            ax = sheet.axes(left + names_width, sheet.foot, axis_width, height)
+            ax.set_ylim(height / _ROW - 0.5, -0.5)
             bend(ax, float(np.nanmin(ends)), float(np.nanmax(ends)), axis_width)
             ax.grid(axis="x", color=LIGHT)
             ax.axvline(0, color=INK, linewidth=0.8)
-            for one in stack:
-                title = ", ".join(word for word in one.words if word not in common)
-                lines = [title] * titled + [title_of(name) for name in one.rows["dataset"]]
-                _draw_contrast(ax, row + titled, one.rows)
+            for contrast in stack:
+                title = ", ".join(word for word in contrast.words if word not in common)
+                lines = [title] * title_rows + [title_of(name) for name in contrast.rows["dataset"]]
+                _draw_contrast(ax, row + title_rows, contrast.rows)
                 for line, text in enumerate(lines):
                     bold = text in (title, title_of(AVERAGE))
                     sheet.text(left, top - _ROW * (row + line + 0.5), text, va="center",
                                fontweight="bold" if bold else "normal",
-                               bbox={"color": WHITE, "pad": 0.3} if titled and not line else None)  # fmt: skip
+                               bbox={"color": WHITE, "pad": 0.3} if title_rows and not line else None)  # fmt: skip
                 row += len(lines) + _APART
         return sheet.finish(heading)
 

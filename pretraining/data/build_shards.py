@@ -117,7 +117,7 @@ def build(
     }
     if made is not None:
         check_request(out, made["request"] | {"tokenizer": made["tokenizer"]}, request | {"tokenizer": ids})
-        _check_states(source, out, _states(out), made["source"]["sha256"] or [])
+        _check_states(source, out, _recorded_states(out), made["source"]["sha256"] or [])
         shutil.rmtree(out / UNFINISHED, ignore_errors=True)  # of a run that was killed in its last second
         logger.info("%s: nothing to do; the shards are complete", out)
         return False
@@ -167,7 +167,7 @@ def _check_splits(source: TextSource, settings: ShardSettings, writer: ShardWrit
     )
 
 
-def _states(out: Path) -> list[Any]:
+def _recorded_states(out: Path) -> list[Any]:
     """Return place and time of change of each text that finished shards were made from; [] where none are recorded."""
     try:
         record = manifests.read_manifest(
@@ -225,11 +225,13 @@ def _write_splits(
 ) -> None:
     """Write the splits' shards from groups of documents, up to the limit of training tokens; a kill loses one shard."""
     position, splits = writer.position, writer.splits
-    shard_tokens, limit = settings.shard_records * RECORD, settings.tokens or float("inf")
+    shard_tokens = settings.shard_records * RECORD
+    limit = settings.tokens or float("inf")
     enough = False
     began, first_tokens = time.monotonic(), writer.tokens
 
     def done() -> int:
+        """Return how many bytes of the source have been read."""
         return sum(source.sizes[: position.file]) + position.read_bytes
 
     with Meter("tokenising", sum(source.sizes), done=done(), unit="B") as meter:

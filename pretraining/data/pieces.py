@@ -148,11 +148,13 @@ def _atoms(pattern: dict[str, str]) -> list[str] | None:
 
 
 def _separates(atoms: list[str], before: str, after: str) -> bool:
-    """Whether no match goes on from one character to the other, nor looks at the latter."""
-    depth, taken = 0, False  # of groups; whether a match may have taken `before` by now: in a group, always
+    """Return whether no match of a pattern (`_atoms`) goes on from `before` to `after`, nor looks ahead at `after`."""
+    depth = 0  # of groups
+    taken = False  # whether a match may have taken `before` by now: in a group, always
     for atom in atoms:
         if atom.startswith("(") and atom != _LOOK:
-            depth, taken = depth + 1, True
+            depth += 1
+            taken = True
         elif atom == ")":
             depth -= 1
         elif atom == "|":

@@ -130,16 +130,20 @@ class ShardWriter:
         Raises:
             UserError: the folder holds the unfinished shards of another request, or its record is damaged.
         """
-        self._out, self._scratch = out, out / UNFINISHED
-        self._log, self._content = self._scratch / _LOG, self._scratch / _CONTENT
+        self._out = out
+        self._scratch = out / UNFINISHED
+        self._log = self._scratch / _LOG
+        self._content = self._scratch / _CONTENT
         self.splits = {name: SplitWriter(name=name) for name in SHARD_SPLITS}
         self.position = ShardPosition()
-        self._seen, self._fresh = SeenTexts(), bytearray()
+        self._seen = SeenTexts()
+        self._fresh = bytearray()  # hashes of texts that are new since the last `save`
         self._head: dict[str, Any] = {"request": dict(request), "states": list(states)}
         self.states_read: list[Any] = self._head["states"]
         self.hashes: list[str] = []
         """The SHA-256 of the source's local files that have been begun."""
-        self._hashes_saved, self._seal = 0, ""
+        self._hashes_saved = 0
+        self._seal = ""
         if os.path.lexists(self._log):
             self._load()
         else:

@@ -93,18 +93,20 @@ def sides(outputs: Callable[[Tensor, int], Tensor], rows: int, device: torch.dev
     other_padding[0, _LENGTH:] = (padded[0, _LENGTH:] + 1) % rows
     last_changed[0, _LENGTH - 1] = (padded[0, _LENGTH - 1] + 1) % rows
     inputs = (padded[:, :_LENGTH], last_changed[:, :_LENGTH], padded, last_changed, other_padding)
-    alone, alone_changed, out, out_changed, out_other = (outputs(ids, _LENGTH)[:, :_LENGTH] for ids in inputs)
-    scale = alone.abs().max().item() + 1e-6
+    of_tokens, of_changed, of_padded, of_padded_changed, of_other_padding = (
+        outputs(ids, _LENGTH)[:, :_LENGTH] for ids in inputs
+    )
+    scale = of_tokens.abs().max().item() + 1e-6
 
-    def gap(a: Tensor, b: Tensor, end: int = _LENGTH) -> float:
-        return (a - b)[:, :end].abs().max().item() / scale
+    def gap(one: Tensor, other: Tensor, end: int = _LENGTH) -> float:
+        return (one - other)[:, :end].abs().max().item() / scale
 
-    pairs = ((alone, alone_changed), (out, out_changed))
+    pairs = ((of_tokens, of_changed), (of_padded, of_padded_changed))
     return Sides(
         first=min(gap(*pair, 1) for pair in pairs),
         earlier=min(gap(*pair, _LENGTH - 1) for pair in pairs),
-        padding=max(gap(alone, out), gap(alone, out_other)),
-        outputs=alone,
+        padding=max(gap(of_tokens, of_padded), gap(of_tokens, of_other_padding)),
+        outputs=of_tokens,
     )
 
 
@@ -163,6 +165,7 @@ class _CallError(Exception):
 
 
 def _call(part: nn.Module, *args: Any, **kwargs: Any) -> Any:
+    """Return what a part gives for these arguments; whatever it raises becomes a `_CallError`."""
     try:
         return part(*args, **kwargs)
     except Exception as error:  # whatever the code of a model of any class may raise
@@ -170,6 +173,8 @@ def _call(part: nn.Module, *args: Any, **kwargs: Any) -> Any:
 
 
 def _keep_first(inputs: dict[nn.Module, tuple[Any, Any]]) -> Callable[..., None]:
+    """Return a hook that puts the arguments of a part's first call into `inputs`."""
+
     def hook(part: nn.Module, args: Any, kwargs: Any) -> None:
         if part not in inputs:
             inputs[part] = _fresh(args), _fresh(kwargs)
@@ -196,7 +201,8 @@ def _trial(encoder: Any, inputs: dict[nn.Module, tuple[Any, Any]]) -> Trial:
         return hidden.float()
 
     changes = sides(states, int(encoder.base.get_input_embeddings().weight.shape[0]), device)
-    one_sided = [part for part, arguments in inputs.items() if _sees(part, *arguments) in {(1, 0), (0, 1)}]
+    one_side = {(True, False), (False, True)}
+    one_sided = [part for part, arguments in inputs.items() if _sees_sides(part, *arguments) in one_side]
     inner = [part for part in one_sided if not any(other in one_sided for other in list(part.modules())[1:])]
     return Trial(
         width=changes.outputs.shape[-1],
@@ -206,28 +212,32 @@ def _trial(encoder: Any, inputs: dict[nn.Module, tuple[Any, Any]]) -> Trial:
     )
 
 
-def _sees(part: nn.Module, args: tuple[Any, ...], kwargs: dict[str, Any]) -> tuple[int, int] | None:
-    """Return whether outputs depend on earlier, and on later, positions of what a part read; None for no sequence."""
+def _sees_sides(part: nn.Module, args: tuple[Any, ...], kwargs: dict[str, Any]) -> tuple[bool, bool] | None:
+    """Return whether outputs of a part depend on earlier positions of its input, and whether on later ones.
+
+    None where it reads or gives no sequence of hidden states. An early and a late position of the input are changed.
+    """
     key: int | str | None = next((number for number, value in enumerate(args) if _is_sequence(value)), None)
     if key is None:
         key = next((name for name, value in kwargs.items() if _is_sequence(value)), None)
     if key is None:
         return None
     hidden = args[key] if isinstance(key, int) else kwargs[key]
-    axis = 1 if hidden.shape[0] == 1 else 0
-    length = hidden.shape[axis]
-    early, late = 1, min(_LENGTH, length) - 2
+    axis = 1 if hidden.shape[0] == 1 else 0  # that of the positions
+    end = min(_LENGTH, hidden.shape[axis])  # a class may pad its input itself
+    early, late = 1, end - 2
 
     def output(changed: int | None) -> Tensor | None:
-        read = hidden.clone()
+        """Return the part's output with noise at one position of its input, or at none."""
+        states = hidden.clone()
         if changed is not None:
             noise = np.random.default_rng(changed).normal(size=hidden.shape[-1])
-            spot = read[:, changed] if axis else read[changed]
+            spot = states[:, changed] if axis else states[changed]
             spot.copy_(torch.from_numpy(noise).to(spot) * (1 + hidden.abs().max()))
         out = _call(
             part,
-            *(read if number == key else value for number, value in enumerate(_fresh(args))),
-            **{name: read if name == key else value for name, value in _fresh(kwargs).items()},
+            *(states if number == key else value for number, value in enumerate(_fresh(args))),
+            **{name: states if name == key else value for name, value in _fresh(kwargs).items()},
         )
         while isinstance(out, tuple | list) and out:
             out = out[0]
@@ -238,11 +248,11 @@ def _sees(part: nn.Module, args: tuple[Any, ...], kwargs: dict[str, Any]) -> tup
         return None
     limit = 1e-6 * (unchanged.abs().max().item() + 1e-6)
 
-    def differs(other: Tensor, start: int, end: int) -> int:
+    def differs(other: Tensor, first: int, stop: int) -> bool:
         gap = (unchanged - other).abs()
-        return int((gap[:, start:end] if axis else gap[start:end]).max().item() > limit)
+        return bool((gap[:, first:stop] if axis else gap[first:stop]).max().item() > limit)
 
-    return differs(early_changed, early + 1, late + 2), differs(late_changed, 0, late)
+    return differs(early_changed, early + 1, end), differs(late_changed, 0, late)
 
 
 def _is_sequence(value: Any) -> bool:

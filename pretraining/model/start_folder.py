@@ -195,14 +195,16 @@ def _write_config(folder: Path, inner: nn.Module) -> None:
 def _older_rope(fields: Mapping[str, Any]) -> dict[str, Any]:
     """Return rotary positions in the fields that servers still read, in addition to transformers' `rope_parameters`."""
     rope = fields.get("rope_parameters") or {}
-    whole, near = rope.get("full_attention", rope), rope.get("sliding_attention", {})
+    # A family with two kinds of layers has their fields one below the other; others have the fields of all.
+    full = rope.get("full_attention", rope)
+    sliding = rope.get("sliding_attention", {})
     names = _ROPE_OF_LAYERS.get(str(fields["model_type"]), ("rope_theta",))
-    bases = zip(names, (whole, near), strict=False)
-    older = {name: part["rope_theta"] for name, part in bases if "rope_theta" in part}
-    # Of other families with two kinds of layers, transformers would take it for both.
-    is_read = whole is rope or fields["model_type"] in ("gemma3_text", "olmo3")
-    is_scaled = whole.get("rope_type", "default") != "default"
-    return older | ({"rope_scaling": whole} if is_scaled and is_read else {})
+    bases = zip(names, (full, sliding), strict=False)
+    older = {name: of_layers["rope_theta"] for name, of_layers in bases if "rope_theta" in of_layers}
+    # Of other families with two kinds of layers, transformers would take `rope_scaling` for both.
+    is_for_full_alone = full is rope or fields["model_type"] in ("gemma3_text", "olmo3")
+    is_scaled = full.get("rope_type", "default") != "default"
+    return older | ({"rope_scaling": full} if is_scaled and is_for_full_alone else {})
 
 
 def _write_tokenizer(folder: Path, start: Start, data: Path | None) -> None:
@@ -231,6 +233,7 @@ def _write_tokenizer(folder: Path, start: Start, data: Path | None) -> None:
 
 
 def _card(inner: Any, made_from: str, licence: str, manifest: Mapping[str, Any], name: str) -> str:
+    """Return the model card of an adapted encoder; `name`: what it is called where its manifest does not say."""
     template = Template(Path(__file__).with_name("templates").joinpath("adapted_card.md").read_text("utf-8"))
     return template.substitute(
         name=manifest.get("model", name),

@@ -241,22 +241,22 @@ def _grown(have: int, rows: int) -> int:
 def _grow(inner: Any, start: Start) -> None:
     """Give the model rows for its tokenizer; new rows are the mean of those before them, tied or not."""
     embedding = inner.get_input_embeddings().weight
-    have, rows, mask = embedding.shape[0], start.tokenizer.rows, start.mask
-    if rows > have:
+    old_rows, needed, mask = embedding.shape[0], start.tokenizer.rows, start.mask
+    if needed > old_rows:
         with quiet():
-            inner.resize_token_embeddings(_grown(have, rows), mean_resizing=False)
+            inner.resize_token_embeddings(_grown(old_rows, needed), mean_resizing=False)
     elif mask.origin != "new":
         return
     # Otherwise the new mask's id has a row already, which no token used.
-    if (lacks := rows - have - (mask.origin == "new")) > 0:
+    if (lacks := needed - old_rows - (mask.origin == "new")) > 0:
         logger.warning(
             "%s: %d ids of its tokenizer have no row in the model; they begin at the mean", start.text, lacks
         )
-    first = have if rows > have else mask.id
+    first_new = old_rows if needed > old_rows else mask.id
     layers = [inner.get_input_embeddings()]
     if (head := inner.get_output_embeddings()) is not None and head.weight is not layers[0].weight:
         layers.append(head)
     biases = [] if head is None or head.bias is None else [head.bias]
     for tensor in [layer.weight for layer in layers] + biases:
-        new = slice(have, None) if rows > have else mask.id
-        tensor[new] = tensor[:first].mean(0)
+        new = slice(old_rows, None) if needed > old_rows else mask.id
+        tensor[new] = tensor[:first_new].mean(0)

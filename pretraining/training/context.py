@@ -46,7 +46,8 @@ class TrainingContext:
         Raises:
             UserError: the data does not fit the model or the settings, or the batch the number of processes.
         """
-        config, is_gpu = self.config, self.ranks.device.type == "cuda"
+        config = self.config
+        is_gpu = self.ranks.device.type == "cuda"
         precision = config.machine.precision
         if precision == "bf16" and not is_gpu:
             raise UserError("precision=bf16 needs a GPU, but there is none here; set precision=auto or fp32")

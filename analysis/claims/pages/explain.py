@@ -118,20 +118,20 @@ def explanations(assessment: Assessment, shown: Sequence[str]) -> str:
 
 def _explanation(assessment: Assessment, name: str) -> str:
     """Return the verdict of one finding, why, its p, and every comparison behind it."""
-    finding, found = STATEMENTS[name], of_finding(assessment.frame, name)
-    main = main_of(found)
+    finding = STATEMENTS[name]
+    finding_rows = of_finding(assessment.frame, name)
+    main = main_of(finding_rows)
     lines = [
         f"{finding.id}: {finding.statement}",
         f"  where    {finding.where}",
         f"  verdict  {verdict_in_words(main)}",
-        f"  because  {sentence(found)}",
+        f"  because  {sentence(finding_rows)}",
     ]
     if finding.remark:
         lines.append(f"  note     {finding.remark}")
     if finding.rivals and main.known:
-        lines.append(
-            f"  alone    {rows(found[found['role'] == 'verdict'])[0].verdict}, had nothing else been tried"
-        )
+        alone = rows(finding_rows[finding_rows["role"] == "verdict"])[0]
+        lines.append(f"  alone    {alone.verdict}, had nothing else been tried")
     if main.known:
         lines.append(
             f"  p        for: {format_p(main.p_for)} (Holm {format_p(main.p_for_holm)}), against: "
@@ -139,7 +139,7 @@ def _explanation(assessment: Assessment, name: str) -> str:
             f"{main.holm_over} findings about {FAMILIES[finding.family]}"
         )
     lines += [f"  datasets {line}" for line in dataset_sentences(assessment, name)]
-    return "\n".join([*lines, *comparison_lines(found)])
+    return "\n".join([*lines, *comparison_lines(finding_rows)])
 
 
 def comparison_lines(found: pd.DataFrame) -> list[str]:

@@ -267,6 +267,7 @@ def _are_ids(line: str) -> bool:
 
 
 def _pair_lines(path: Path, inputs: ReaderInputs) -> Iterator[Row]:
+    """Yield the pairs of a file of lines: a query, a passage and perhaps a negative, with tabs between."""
     for number, line in lines(path):
         query, *passages = line.split("\t")
         if len(passages) not in (1, 2):
@@ -287,13 +288,13 @@ def _joined(path: Path, inputs: ReaderInputs) -> Iterator[Row]:
     """Yield the pairs of relevant judgements, or of triples of ids, with the texts of the other files."""
     first = _fields(next(line for _, line in lines(path)))
     if len(first) == 3 and all(field.isdigit() for field in first):
-        found = [_fields(line) for _, line in lines(path)]
+        rows_of_ids = [_fields(line) for _, line in lines(path)]
     else:
         judged = judgements([path], inputs.dataset.files)
-        found = [[query, doc] for query, doc, score in judged if score >= 1]
-    queries = _query_texts(inputs, dict.fromkeys(query for query, *_ in found))
-    docs = _documents(inputs, dict.fromkeys(doc for _, *ids in found for doc in ids), titles=False)
-    for query, *ids in found:
+        rows_of_ids = [[query, doc] for query, doc, score in judged if score >= 1]
+    queries = _query_texts(inputs, dict.fromkeys(query for query, *_ in rows_of_ids))
+    docs = _documents(inputs, dict.fromkeys(doc for _, *ids in rows_of_ids for doc in ids), titles=False)
+    for query, *ids in rows_of_ids:
         positive, *negatives = (docs[doc]["text"] for doc in ids)
         yield {"query": queries[query], "positive": positive, "negatives": negatives}
 
@@ -314,18 +315,18 @@ def retrieval(
     """
     query_rows: list[Row] = []
     qrel_rows: list[Row] = []
-    for split, found in splits.items():
-        relevant = {query for query, _, score in found if score >= 1}
-        asked = dict.fromkeys(query for query, _, _ in found)
-        if len(relevant) < len(asked):
-            dropped = len(asked) - len(relevant)
+    for split, judgements in splits.items():
+        relevant = {query for query, _, score in judgements if score >= 1}
+        judged = dict.fromkeys(query for query, _, _ in judgements)
+        if len(relevant) < len(judged):
+            dropped = len(judged) - len(relevant)
             inputs.note(
                 f"{split} queries without a relevant document left out: {dropped}; the documents judged for them stay"
             )
-        query_rows += [{"split": split, "id": q, "text": queries[q]} for q in asked if q in relevant]
+        query_rows += [{"split": split, "id": q, "text": queries[q]} for q in judged if q in relevant]
         qrel_rows += [
             {"split": split, "query_id": query, "doc_id": doc, "relevance": score}
-            for query, doc, score in found
+            for query, doc, score in judgements
             if query in relevant
         ]
     return {
@@ -351,14 +352,15 @@ def _query_texts(inputs: ReaderInputs, wanted: Mapping[str, object]) -> dict[str
 
 
 def _documents(inputs: ReaderInputs, wanted: Mapping[str, object], *, titles: bool) -> dict[str, Row]:
-    found: dict[str, Row] = {}
+    """Return the documents that are wanted, by id; without `titles` their titles are left out."""
+    documents: dict[str, Row] = {}
     for path in inputs.need("corpus", "the documents' texts"):
         for where, identity, title, text in wanted_texts(path, wanted, inputs.dataset.files):
-            read = {"title": title if titles else None, "text": text}
-            if found.setdefault(identity, read) != read:
+            document = {"title": title if titles else None, "text": text}
+            if documents.setdefault(identity, document) != document:
                 raise UserError(f"{where}: the document {identity} has a different text further up")
-    _check_complete(wanted, found, "document", inputs.of("corpus"))
-    return found
+    _check_complete(wanted, documents, "document", inputs.of("corpus"))
+    return documents
 
 
 def _check_complete(
@@ -405,37 +407,35 @@ def _of_pairs(inputs: ReaderInputs) -> DatasetContent:
 
     Their negatives are judged irrelevant and are documents, too.
     """
-    every = pairs(inputs.of("train"), inputs).to_pylist()
-    asked = sorted({row["query"] for row in every})
+    rows = pairs(inputs.of("train"), inputs).to_pylist()
+    asked = sorted({row["query"] for row in rows})
     if len(asked) < _FEWEST:
         raise UserError(
             f"{inputs.dataset.name} has pairs of {len(asked)} different queries, too few to hold some of them out; "
             f"give at least {_FEWEST}, or judgements (--test) with --queries and --corpus"
         )
-    number = min(_MOST_HELD_OUT, max(2, round(_HELD_OUT * len(asked))))
-    held = random.Random(HALVES_SEED).sample(asked, number)
-    chosen = halve(held)
-    queries = {text: f"q{place}" for place, text in enumerate(held)}
+    count = min(_MOST_HELD_OUT, max(2, round(_HELD_OUT * len(asked))))
+    held_out = random.Random(HALVES_SEED).sample(asked, count)
+    for_validation = halve(held_out)
+    queries = {text: f"q{number}" for number, text in enumerate(held_out)}
     docs: dict[str, str] = {}
     splits: dict[str, dict[Judgement, None]] = {"validation": {}, "test": {}}
-    for row in every:
+    for row in rows:
         if row["query"] in queries:
-            found = splits["validation" if row["query"] in chosen else "test"]
-            for place, text in enumerate([row["positive"], *row.get(NEGATIVES, ())]):
+            judgements = splits["validation" if row["query"] in for_validation else "test"]
+            for number, text in enumerate([row["positive"], *row.get(NEGATIVES, ())]):
                 doc = docs.setdefault(text, f"d{len(docs)}")
-                found[queries[row["query"]], doc, int(place == 0)] = None
+                judgements[queries[row["query"]], doc, int(number == 0)] = None
     tables = retrieval(
-        {split: list(found) for split, found in splits.items()},
+        {split: list(judgements) for split, judgements in splits.items()},
         {name: text for text, name in queries.items()},
         {name: {"title": None, "text": text} for text, name in docs.items()},
         inputs,
     )
-    tables["pairs"] = table("IR", "pairs", [row for row in every if row["query"] not in queries])
+    tables["pairs"] = table("IR", "pairs", [row for row in rows if row["query"] not in queries])
     how = (
-        f"{number} of {len(asked)} queries are held out, random.Random({HALVES_SEED}).sample of them sorted, half of "
-        "them for validation; they are asked of their own documents"
-        + " and negatives"
-        * (NEGATIVES in every[0])
+        f"{count} of {len(asked)} queries are held out, random.Random({HALVES_SEED}).sample of them sorted, half "
+        f"of them for validation; they are asked of their own documents{' and negatives' * (NEGATIVES in rows[0])}"
     )
     return DatasetContent(tables=tables, splits=how, notes=tuple(inputs.notes))
 
@@ -457,10 +457,10 @@ def read_mldr(inputs: ReaderInputs) -> DatasetContent:
         for where, row in (item for path in paths for item in records(path, inputs.dataset.files)):
             with row_at(where):
                 query, passages = str(row["query_id"]), row["positive_passages"]
-                found = [(str(passage["docid"]), passage.get("text")) for passage in passages]
+                positives = [(str(passage["docid"]), passage.get("text")) for passage in passages]
                 queries[query] = row["query"]
-                splits[split] += [(query, doc, 1) for doc, _ in found]
-                docs |= {doc: {"title": None, "text": text} for doc, text in found if text is not None}
+                splits[split] += [(query, doc, 1) for doc, _ in positives]
+                docs |= {doc: {"title": None, "text": text} for doc, text in positives if text is not None}
     wanted = _judged(splits)
     for path in inputs.of("corpus"):
         for _, identity, _, text in wanted_texts(path, wanted, inputs.dataset.files):

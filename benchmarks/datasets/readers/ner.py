@@ -224,11 +224,11 @@ def _in_iob2(tagged: Sequence[Sequence[str]], labels: Sequence[str], inputs: Rea
         return []
     if used - {OUTSIDE} <= set(labels) and not (is_iob(parts) and _is_iob1(tagged)):
         return []
-    turned = [to_iob2(tags, parts) for tags in tagged]
-    if not {tag for tags in turned for tag in tags} <= set(labels):
+    in_iob2 = [to_iob2(tags, parts) for tags in tagged]
+    if not {tag for tags in in_iob2 for tag in tags} <= set(labels):
         return []
     inputs.note(f"{'IOB1 tags' if is_iob(parts) else 'tags of another scheme'} were turned into IOB2")
-    return turned
+    return in_iob2
 
 
 def _ids(tags: Sequence[str], labels: tuple[str, ...]) -> list[int]:

@@ -56,13 +56,13 @@ def question_rows(path: Path, inputs: ReaderInputs) -> list[Row]:
             row = {rename.get(name, name): value for name, value in fields.items()}
             question = pick_text(row, ("question", "query"))
             context = pick_text(row, ("context", "passage"))
-            answers, wrong = list[Row](), 0
+            answers: list[Row] = []
             says_answers |= "answers" in row or _is_impossible(row)
             if not _is_impossible(row):
-                answers, wrong = answers_of(
+                answers, count_moved = answers_of(
                     row.get("answers"), context, row.get("answer_start", row.get("start"))
                 )
-            moved += [where] * wrong
+                moved += [where] * count_moved
             if not answers and not dataset.may_abstain:
                 what = "" if "answers" in row else f"; there is no column {column}"
                 raise BadRowError(
@@ -110,22 +110,22 @@ def answers_of(value: Any, context: str, start: Any = None) -> tuple[list[Row], 
     if isinstance(value, dict):
         texts, starts = _listed(value["text"]), _listed(value.get("answer_start", value.get("start")))
     elif isinstance(value, list) and any(isinstance(item, dict) for item in value):
-        pairs = [item if isinstance(item, dict) else {"text": item} for item in value]
-        texts = [item["text"] for item in pairs]
-        starts = [item.get("answer_start", item.get("start")) for item in pairs]
+        items = [item if isinstance(item, dict) else {"text": item} for item in value]
+        texts = [item["text"] for item in items]
+        starts = [item.get("answer_start", item.get("start")) for item in items]
     else:
         texts, starts = _listed(value), _listed(start)
     if all(is_missing(text) or (isinstance(text, str) and not text.strip()) for text in texts):
         return [], 0
-    starts = [_start_number(value) for value in starts] or [None] * len(texts)
+    starts = [_start_number(number) for number in starts] or [None] * len(texts)
     if len(starts) != len(texts):
         raise BadRowError(f"answers and starts differ in number: {len(texts)} and {len(starts)}")
     answers = [
         {"text": text, "start": _place(text, context, start)}
         for text, start in zip(texts, starts, strict=True)
     ]
-    wrong = sum(start not in (None, answer["start"]) for start, answer in zip(starts, answers, strict=True))
-    return answers, wrong
+    moved = sum(start not in (None, answer["start"]) for start, answer in zip(starts, answers, strict=True))
+    return answers, moved
 
 
 def _listed(value: Any) -> list[Any]:
@@ -192,6 +192,7 @@ def _questions_in(path: Path, inputs: ReaderInputs) -> Iterator[tuple[str, Row]]
             if "qas" not in row:
                 yield where, row
                 continue
+            # ReCoRD's own form.
             inputs.note(
                 "queries, with @placeholder, serve as questions; passages, with @highlight, as contexts"
             )

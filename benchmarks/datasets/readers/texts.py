@@ -39,7 +39,7 @@ class Labels:
     declared: Sequence[str] = ()
     """The names that the file itself gives its numbers."""
     kinds: set[str] = field(default_factory=set)
-    """What has been read so far."""
+    """Which of `names` and `numbers` the values were that have been read."""
     seen: set[int] = field(default_factory=set)
     """Ids that have been read."""
 
@@ -52,7 +52,8 @@ class Labels:
         Raises:
             BadRowError: it is neither, or names and numbers are in one file.
         """
-        text, kind = str(value).strip(), "names"
+        kind = "names"
+        text = str(value).strip()
         text = text if text in self.names else _whole(text)
         if self.declared and isinstance(value, int) and not isinstance(value, bool):
             text = self.declared[value] if 0 <= value < len(self.declared) else text
@@ -62,11 +63,11 @@ class Labels:
             if text == str(int(text[:9])) and int(text) < len(self.names):
                 text = self.names[int(text)]
         if text not in self.names:
-            counted = "; numbers count from 0" if kind == "numbers" else nearest(text, self.names)
-            raise BadRowError(f"{value!r} is not in the label set {', '.join(self.names)}{counted}")
+            hint = "; numbers count from 0" if kind == "numbers" else nearest(text, self.names)
+            raise BadRowError(f"{value!r} is not in the label set {', '.join(self.names)}{hint}")
         if self.kinds - {kind}:
-            before = min(self.kinds)
-            raise BadRowError(f"the labels mix {before} with {kind} such as {value!r}; use names only")
+            other_kind = min(self.kinds)
+            raise BadRowError(f"the labels mix {other_kind} with {kind} such as {value!r}; use names only")
         self.kinds.add(kind)
         self.seen.add(self.names.index(text))
         return self.names.index(text)
@@ -118,19 +119,21 @@ def _doubt(dataset: Dataset, labels_of_files: Sequence[Labels], content: Dataset
 def text_rows(path: Path, inputs: ReaderInputs, labels_of_files: list[Labels]) -> list[Row]:
     """Return the rows of a file with the columns of the local form, and add its labels to `labels_of_files`."""
     dataset = inputs.dataset
-    columns, (name, target) = dataset.files.columns, _TARGETS[dataset.form]
+    columns = dataset.files.columns
+    name, value_of = _TARGETS[dataset.form]
     may_lack = "second" not in columns or dataset.form == "SC-value"
     labels = Labels(names=dataset.label_names, declared=class_names(path, columns[name][0]))
     rows, unlabelled = [], list[str]()
     for where, row in records(path, dataset.files, inputs.note):
         with row_at(where):
-            first, second = _text(row, columns["text"]), None
+            first = _text(row, columns["text"])
+            second = None
             if not may_lack or any(not is_missing(row.get(column)) for column in columns.get("second", ())):
                 second = _text(row, columns["second"])
             if (label := _label(row, columns[name], dataset)) is None:
                 unlabelled.append(where)
                 continue
-            value = target(dataset, label, labels)
+            value = value_of(dataset, label, labels)
             document = document_of(row, columns.get(DOCUMENT, ()))
             rows.append({"first": first, "second": second, name: value, **document})
     labels_of_files.append(labels)
