@@ -263,9 +263,12 @@ BACKENDS = Registry("attention backend", [FLASH2, FLASH3, FLASH4, CUDNN, SDPA])
 """The kernels, by the value of the setting `backend`."""
 AUTO = "auto"
 """Value of the setting `backend` (`pretraining.plan.config`) for the first of `_ORDER` that can run."""
-_ORDER = {9: (FLASH3, FLASH2), 10: (FLASH4, FLASH2)}
-"""What `auto` tries by compute capability. On Hopper neither cuDNN nor FlashAttention 4 is among them until it was
-timed at these shapes: others report 4 behind 3 there, and behind 2 on short texts (docs/performance.md)."""
+_ORDER = {9: (FLASH3, FLASH4, FLASH2), 10: (FLASH4, FLASH2)}
+"""What `auto` tries by compute capability, the fastest first as measured on Hopper at 610M (docs/performance.md); on
+Blackwell by its authors' speeds. cuDNN is not among them until it was timed."""
+_WITHIN = 0.03
+"""Largest difference of a kernel's results and gradients from the reference, relative to their norm: rounding of
+bfloat16."""
 
 
 def resolve_backend(
@@ -287,7 +290,7 @@ def resolve_backend(
     for chosen in order:
         if not chosen.problem(device, dtype, head_dim):
             _activate(chosen)
-            if not chosen.module or _runs(chosen, device, dtype, head_dim):
+            if not chosen.module or _is_right(chosen, device, dtype, head_dim):
                 return chosen
     return SDPA
 
@@ -306,17 +309,37 @@ def _activate(backend: AttentionBackend) -> None:
 
 
 @functools.cache
-def _runs(backend: AttentionBackend, device: torch.device, dtype: torch.dtype, head_dim: int) -> bool:
-    """Return whether a package's kernels, in place, get through a few tokens: their compiler and the driver may not."""
+def _is_right(backend: AttentionBackend, device: torch.device, dtype: torch.dtype, head_dim: int) -> bool:
+    """Return whether a package's kernels, in place, give the reference's results and gradients for a few tokens.
+
+    Their compiler or the driver may fail, and a version may compute other sums.
+    """
+    lengths, generator = (1, 30, 300), torch.Generator().manual_seed(0)
+    bounds = torch.tensor((0, *lengths), device=device).cumsum(0)
+    tensors = [
+        torch.randn(sum(lengths), heads, head_dim, generator=generator).to(device, dtype)
+        for heads in (4, 2, 2, 4)
+    ]
+    # In float32, which a package's kernels do not take: they are under torch's other operators, too.
+    exact = [x.float() for x in tensors]
     try:
-        q, k, v = (
-            torch.ones(16, 1, head_dim, device=device, dtype=dtype, requires_grad=True) for _ in range(3)
-        )
-        bounds = torch.tensor([0, 16], dtype=torch.int32, device=device)
-        with torch.enable_grad():
-            out = varlen(q, k, v, packed_layout(bounds, 16, is_causal=False, backend=backend))
-            torch.autograd.grad(out.sum(), (q, k, v))
+        for is_causal in (False, True):
+            found, expected = (
+                _results(given, packed_layout(bounds, max(lengths), is_causal=is_causal, backend=item))
+                for item, given in ((backend, tensors), (SDPA, exact))
+            )
+            off = max(float((a - b).norm() / b.norm()) for a, b in zip(found, expected, strict=True))
+            if not off <= _WITHIN:  # nan, too
+                raise ArithmeticError(f"its results differ by {off:.1%} from the reference's")
     except Exception as error:  # whatever a package's compiler may raise
         logger.warning("attention backend %s does not run here (%s)", backend.name, first_line(error))
         return False
     return True
+
+
+def _results(tensors: list[Tensor], layout: AttentionLayout) -> list[Tensor]:
+    """Return in float32 what comes out of q, k and v, and their gradients for that of the output, the fourth."""
+    q, k, v = (x.detach().requires_grad_() for x in tensors[:3])
+    with torch.enable_grad():
+        out = attention(q, k, v, layout)
+        return [x.detach().float() for x in (out, *torch.autograd.grad(out, (q, k, v), tensors[3]))]

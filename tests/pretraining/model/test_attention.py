@@ -7,6 +7,7 @@ that an update that changes it fails here, and computes what they ask for.
 """
 
 import inspect
+from dataclasses import replace
 from typing import Any
 
 import pytest
@@ -20,6 +21,7 @@ from pretraining.model import attention as attention_module
 from pretraining.model.attention import (
     BACKENDS,
     SDPA,
+    AttentionLayout,
     attention,
     packed_layout,
     padded_layout,
@@ -215,7 +217,7 @@ def fake_packages(monkeypatch: pytest.MonkeyPatch, installed: set[str]) -> list[
 
     monkeypatch.setattr(attention_module.importlib, "import_module", load)
     monkeypatch.setattr(attention_module, "_import_problem", attention_module._import_problem.__wrapped__)
-    monkeypatch.setattr(attention_module, "_runs", lambda *args: True)
+    monkeypatch.setattr(attention_module, "_is_right", lambda *args: True)
     torch_attention = attention_module.torch_attention
     monkeypatch.setattr(torch_attention, "activate_flash_attention_impl", activated.append)
     monkeypatch.setattr(torch_attention, "restore_flash_attention_impl", lambda: activated.append("FA2"))
@@ -236,6 +238,12 @@ def test_without_a_package_auto_takes_the_next_and_a_name_says_what_is_missing(
     for name, package in (("flash3", "flash-attn-3"), ("flash4", "flash-attn-4")):
         with pytest.raises(UserError, match=f"{name} needs the {package} package .*; use auto or sdpa"):
             resolve_backend(name, CUDA, torch.bfloat16, 64)
+
+
+def test_on_hopper_auto_takes_flash_attn_4_where_3_is_not_installed(monkeypatch: pytest.MonkeyPatch) -> None:
+    gpu(monkeypatch, 9)
+    activated = fake_packages(monkeypatch, {"flash_attn.cute.interface"})
+    assert resolve_backend("auto", CUDA, torch.bfloat16, 64).name == "flash4" and activated == ["FA4"]
 
 
 def test_each_name_puts_its_own_kernels_under_torch(monkeypatch: pytest.MonkeyPatch) -> None:
@@ -268,17 +276,41 @@ def test_what_no_kernel_can_do(monkeypatch: pytest.MonkeyPatch) -> None:
     assert "needs a newer torch than 2.11" in BACKENDS["flash3"].problem(CUDA, torch.bfloat16, 64)
 
 
-def test_auto_passes_over_a_package_whose_kernels_fail(
-    monkeypatch: pytest.MonkeyPatch, caplog: pytest.LogCaptureFixture
+def _raise(*args: Any) -> Tensor:
+    raise RuntimeError("driver too old")
+
+
+def _sdpa(q: Tensor, k: Tensor, v: Tensor, layout: AttentionLayout) -> Tensor:
+    return attention_module._sdpa(q, k, v, layout._replace(lengths=tuple(layout.cu_seqlens.diff().tolist())))
+
+
+KERNELS_OF_A_PACKAGE: dict[str, tuple[Any, str]] = {
+    "right": (_sdpa, ""),
+    "fails": (_raise, "driver too old"),
+    "nan": (lambda q, k, v, layout: _sdpa(q, k, v, layout) * torch.nan, "differ by nan"),
+    "sees the future": (lambda q, k, v, layout: _sdpa(q, k, v, layout._replace(is_causal=False)), "differ by"),
+    "another scale": (lambda q, k, v, layout: _sdpa(1.2 * q, k, v, layout), "differ by"),
+    "a wrong gradient": (
+        lambda q, k, v, layout: _sdpa(q, k, v + 0.1 * (v - v.detach()), layout), "differ by",
+    ),
+}  # fmt: skip
+
+
+@pytest.mark.parametrize("name", KERNELS_OF_A_PACKAGE)
+def test_auto_passes_over_a_package_whose_kernels_fail_or_are_wrong(
+    name: str, monkeypatch: pytest.MonkeyPatch, caplog: pytest.LogCaptureFixture
 ) -> None:
-    """As a driver that is too old does, or here a tensor of a GPU that is not there."""
+    attend, why = KERNELS_OF_A_PACKAGE[name]
     gpu(monkeypatch, 10)
-    tried = attention_module._runs.__wrapped__
+    is_right = attention_module._is_right.__wrapped__
     activated = fake_packages(monkeypatch, {"flash_attn.cute.interface"})
-    monkeypatch.setattr(attention_module, "_runs", tried)
-    monkeypatch.setattr(torch, "ones", lambda *args, **options: exec("raise RuntimeError('driver too old')"))
-    assert resolve_backend("auto", CUDA, torch.bfloat16, 64).name == "flash2"
-    assert activated == ["FA4", "FA2"] and "flash4 does not run here (driver too old)" in caplog.text
+    monkeypatch.setattr(
+        attention_module, "_is_right",
+        lambda backend, device, dtype, head_dim: is_right(replace(backend, attend=attend), CPU, dtype, head_dim),
+    )  # fmt: skip
+    assert resolve_backend("auto", CUDA, torch.bfloat16, 64).name == ("flash2" if why else "flash4")
+    assert activated == (["FA4", "FA2"] if why else ["FA4"])
+    assert why in caplog.text and ("flash4 does not run here" in caplog.text) == bool(why)
 
 
 def test_a_cpu_takes_sdpa_and_the_others_say_what_they_need() -> None:
