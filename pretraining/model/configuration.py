@@ -161,4 +161,6 @@ def native_config(config: EncoderConfig, *, dtype: str, head: bool = True) -> di
         "architectures": ["EuroBertForMaskedLM" if head else "EuroBertModel"],
         "rope_parameters": {"rope_type": "default", "rope_theta": config.rope_theta},
         "torch_dtype": dtype,
+        # The oldest that loads it. Without a version some warn of a tokenizer that is not theirs.
+        "transformers_version": "5.3.0",
     }
