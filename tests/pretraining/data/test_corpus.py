@@ -54,7 +54,7 @@ def test_every_kind_gives_the_same_documents_and_resumes_anywhere(tmp_path: Path
 )
 def test_text_files_are_split_where_a_document_ends(tmp_path: Path, separator: str, texts: list[str]) -> None:
     (tmp_path / "x.txt").write_bytes(b"\xef\xbb\xbf\none\nstill one\n \n\n\ntwo\n")
-    (tmp_path / "y.txt.gz").write_bytes(gzip.compress(b"three"))
+    (tmp_path / "y.txt.gz").write_bytes(gzip.compress(b"three", mtime=0))
     source = open_source([str(tmp_path)], separator=separator)
     found = list(source.documents())
     assert [document.text for document in found] == texts
@@ -165,7 +165,7 @@ def test_groups_hold_all_documents(tmp_path: Path) -> None:
             (name, b"version https://git-lfs.github.com/spec/v1\n", "Git LFS pointer, .*git lfs pull")
             for name in ("a.txt", "a.jsonl", "a.parquet", "a.jsonl.gz", "a.txt.xz")
         ],
-        ("a.txt", gzip.compress(b"text"), "give a packed file its suffix"),
+        ("a.txt", gzip.compress(b"text", mtime=0), "give a packed file its suffix"),
         ("a.json", b'[{"text": "x"}]', "JSON array; one object with 'text' a line is needed"),
         ("a.json", b'[\n{"text": "x"}]', "line 1 begins a JSON array"),
     ],
