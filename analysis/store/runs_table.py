@@ -138,7 +138,7 @@ def read_table(path: Path, *, add_models: Sequence[str] = ()) -> RunsTable:
             an earlier row; a seed chooses a rate without a test score (rows at other rates may lack it); or a recorded
             definition is damaged.
     """
-    if not path.is_file():
+    if path.is_dir() or not path.exists():
         verb = "is a folder; a run store becomes a runs table" if path.is_dir() else "does not exist; make it"
         raise UserError(f"{path}: {verb} with clm-or-mlm ingest STORE --out runs.parquet")
     content = read_bounded(path, MOST_LARGE)
