@@ -83,7 +83,7 @@ docs: $(SMALL)/.installed $(DOCS)/.installed ## these pages as a site with searc
 FORM ?= cpu
 DATA ?=
 miniature: $(FULL)/.installed ## pretrain, fine-tune, analyse, draw at toy scale (FORM=quick|cpu|long|curves|gpu DATA=folder)
-	@$(FULL)/bin/python -m clm_or_mlm miniature run --form $(FORM) --data "$(DATA)" --out $(OUT)/miniature $(ARGS)
+	@$(FULL)/bin/python -m clm_or_mlm miniature run --form $(FORM) $(if $(DATA),--data "$(DATA)") --out $(OUT)/miniature $(ARGS)
 
 .PHONY: gpu-check
 GPU_PYTHON ?= $(FULL)/bin/python

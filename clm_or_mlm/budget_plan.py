@@ -374,17 +374,24 @@ def _longest(draft: Choice, hours: float | None, tokens: float | None) -> Choice
     tuning_hours_of_all = seeds * draft.tuning_hours
     fewest_tokens = _TOKENS_PER_PARAMETER * draft.shape.encoder_parameters
     wanted = tokens or (fewest_tokens if draft.start is None else _FEWEST_ADAPTED)
-    steps = -(-int(wanted) // int(draft.study.config.tokens_per_step))
+    step_tokens = draft.study.config.tokens_per_step
+    steps = math.ceil(wanted / step_tokens)
+    if steps < 20:
+        raise UserError(
+            f"--tokens {wanted:g} is {counted(steps, 'step')} of {step_tokens:,.0f} tokens; give at least "
+            f"{20 * step_tokens:,.0f}, so that a stage can take a twentieth of them"
+        )
     step_hours = sum(draft.training_hours.values()) / draft.steps  # a step of all models
-    hours_needed = (tuning_hours_of_all + step_hours * max(steps, 20)) / (1 - _SPARE)
+    hours_needed = (tuning_hours_of_all + step_hours * steps) / (1 - _SPARE)
     if hours is not None:
         if hours_needed > hours:
             return hours_needed
         if tokens is None:
-            steps = int((hours * (1 - _SPARE) - tuning_hours_of_all) / step_hours)
-    # Round numbers in names; of short studies multiples of 20, so that a stage can take a twentieth of them.
-    grain = 1_000 if steps >= 10_000 else 20
-    return replace(draft, steps=max(20, steps // grain * grain), seeds=_SEEDS[:seeds])
+            most = int((hours * (1 - _SPARE) - tuning_hours_of_all) / step_hours)
+            # Hours leave the length open: round numbers, for the models' names.
+            grain = 1_000 if most >= 10_000 else 20
+            steps = max(steps, most // grain * grain)
+    return replace(draft, steps=steps, seeds=_SEEDS[:seeds])
 
 
 def budget_document(

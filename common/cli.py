@@ -84,6 +84,8 @@ _OTHER_WORDS = {"findings": "claims", "resume": "train"}
 """Commands by what pages call what they show or do."""
 _SUFFIXES = {"k": 1e3, "m": 1e6, "b": 1e9, "bn": 1e9, "t": 1e12}
 """What people write behind numbers of tokens and parameters."""
+_PATH = re.compile("PATH|DIR|FILE|FOLDER|SOURCE|START")
+"""How the help calls a word that is a path, or may be one."""
 _LIBRARY = re.compile(r"\S+\.so[.0-9]*: .*")
 """How the loader says that a shared library is missing, broken or too old."""
 _HINTS = {
@@ -122,7 +124,7 @@ def program(name: str, description: str | None = None) -> App:
         help_formatter=_Help(),
         version_flags=[],
         default_parameter=Parameter(negative=(), allow_repeating=True),  # the last one counts
-        config=(_check_whole_numbers, _check_out),
+        config=(_check_whole_numbers, _check_paths),
         exit_on_error=False,
         print_error=False,
         suppress_keyboard_interrupt=False,
@@ -276,15 +278,30 @@ def _check_whole_numbers(app: App, commands: tuple[str, ...], arguments: Argumen
                 raise CoercionError(token=token, target_type=int, argument=argument)
 
 
-def _check_out(app: App, commands: tuple[str, ...], arguments: ArgumentCollection) -> None:
-    """Refuse an --out that cannot be written before anything is computed; a hook of `App(config=...)`."""
+def _check_paths(app: App, commands: tuple[str, ...], arguments: ArgumentCollection) -> None:
+    """Refuse, before anything is computed, an --out that cannot be written or is a file that is read, and empty paths.
+
+    A hook of `App(config=...)`.
+    """
     del app, commands
+    paths = {
+        argument.name: [token.value for token in argument.tokens]
+        for argument in arguments
+        if _PATH.search(str(argument.parameter.metavar))
+        or Path in (argument.hint, *typing.get_args(argument.hint))
+    }
+    for name, values in paths.items():
+        if "" in values:
+            raise UserError(f"{name} is empty; give a path (is a variable of the shell not set?)")
     for argument in arguments:
         if argument.name == "--out" and argument.tokens:
             wanted = "file" if argument.parameter.metavar == "FILE" else "folder"
             out = argument.tokens[-1].value
             if fault := _out_fault(Path(out), wanted):
                 raise UserError(f"--out {out} {fault}; choose another {wanted}")
+            for name, values in paths.items() if Path(out).is_file() else ():
+                if name != "--out" and any(Path(one).exists() and Path(one).samefile(out) for one in values):
+                    raise UserError(f"--out {out} is the file that {name} reads; choose another file")
 
 
 def _out_fault(path: Path, wanted: str) -> str | None:

@@ -9,6 +9,7 @@ import codecs
 import json
 import math
 import os
+import re
 import stat
 import tomllib
 from pathlib import Path, PurePosixPath
@@ -22,6 +23,32 @@ MOST_BYTES = 2**28
 crate, a million rows of a log."""
 MOST_LARGE = 2**30
 """The same for runs tables and for indexes of shards."""
+
+
+_MARKS = {
+    codecs.BOM_UTF32_LE: "utf-32", codecs.BOM_UTF32_BE: "utf-32", codecs.BOM_UTF16_LE: "utf-16",
+    codecs.BOM_UTF16_BE: "utf-16",
+}  # fmt: skip
+_OFFICE = {
+    **dict.fromkeys((".xlsx", ".xlsm", ".xls", ".ods"), "a spreadsheet; save its rows as {rows} in UTF-8"),
+    **dict.fromkeys((".docx", ".doc", ".odt"), "a document with layout; save its text as .txt in UTF-8"),
+}
+"""What such a file is, and what to do, by the end of its name."""
+_SOME_OFFICE = "an Office file, such as .xlsx or .docx; save its rows as {rows} or its text as .txt, in UTF-8"
+_BINARY = {
+    rb"PAR1": "a Parquet file; let its name end in .parquet",
+    rb"ARROW1": "an Arrow file; write it as Parquet",
+    rb"PK\x03\x04.{26}(\[Content_Types\]|_rels/|mimetype)": _SOME_OFFICE,
+    rb"\xd0\xcf\x11\xe0": _SOME_OFFICE,
+    rb"PK\x03\x04": "a zip archive; unpack it, and give the files in it",
+    rb"%PDF-": "a PDF; write its text to a .txt in UTF-8, such as with pdftotext",
+    rb"SQLite format 3\x00": "an SQLite database; write its rows as {rows} in UTF-8",
+    rb"\x1f\x8b": "packed by gzip; unpack it{or_name}.gz",
+    rb"\xfd7zXZ\x00": "packed by xz; unpack it{or_name}.xz",
+    rb"\x28\xb5\x2f\xfd": "packed by Zstandard; unpack it{or_name}.zst",
+    rb"BZh\d1AY&SY": "packed by bzip2; unpack it",
+}
+"""What a file is, and what to do, by how it begins."""
 
 
 class UnreadableError(UserError):
@@ -48,6 +75,67 @@ def refuse_pointer(path: Path, start: bytes) -> None:
     """
     if start.startswith(b"version https://git-lfs"):
         raise UnreadableError(path, "is a Git LFS pointer, not the file; fetch it with `git lfs pull`")
+
+
+def refuse_binary(name: str | Path, start: bytes, *, rows: str = "CSV", packed: bool = False) -> None:
+    """Refuse a file of another program or a packed one where a text or a table should be, by its first bytes.
+
+    Args:
+        name: the file's.
+        start: its first bytes, or all.
+        rows: as what rows may be saved here.
+        packed: whether a packed file would be read here if its name said so.
+
+    Raises:
+        UserError: it is such a file; the sentence says which, and what to do.
+    """
+    for pattern, known in _BINARY.items():
+        if re.match(pattern, start, re.DOTALL):
+            may_be_office = start.startswith((b"PK", b"\xd0"))
+            what = _OFFICE.get(Path(name).suffix.lower(), known) if may_be_office else known
+            if not packed:
+                what = re.sub(r"\{or_name\}.*", "", what)
+            raise UserError(f"{name} is {what.format(rows=rows, or_name=', or let its name end in ')}")
+
+
+def encoding_of(start: bytes) -> str:
+    """Return a text's encoding by its mark, or by which of a Latin letter's two bytes is 0; else UTF-8."""
+    marked = next((encoding for mark, encoding in _MARKS.items() if start.startswith(mark)), None)
+    return marked or ("utf-8-sig", "utf-16-be", "utf-16-le")[start[:2].find(0) + 1]
+
+
+def text_of(
+    name: str | Path, content: bytes, line: int = 1, *, rows: str = "CSV", packed: bool = False
+) -> str:
+    """Return a text in UTF-8, without a mark at its beginning.
+
+    Args:
+        name: its file's.
+        content: a line of it, or all.
+        line: the number of its first line.
+        rows: as `refuse_binary` takes it.
+        packed: likewise.
+
+    Raises:
+        UserError: it is no text, or in another encoding; file, line and byte are named.
+    """
+    if line == 1:
+        refuse_binary(name, content, rows=rows, packed=packed)
+        if not (encoding := encoding_of(content)).startswith("utf-8"):
+            encoding = encoding.upper().replace("-LE", "LE").replace("-BE", "BE")
+            raise UserError(
+                f"{name} is text in {encoding}, not in UTF-8; convert it with `iconv -f {encoding} -t UTF-8`"
+            )
+        content = content.removeprefix(codecs.BOM_UTF8)
+    try:
+        return content.decode("utf-8")
+    except UnicodeDecodeError as error:
+        before = content[: error.start]
+        line, byte = line + before.count(b"\n"), error.start - before.rfind(b"\n")
+        raise UserError(
+            f"{name}: line {line}, byte {byte} (0x{content[error.start]:02x}) is not UTF-8; "
+            "convert the file, with `iconv -f WINDOWS-1252 -t UTF-8` if it is Latin-1 or Windows-1252"
+        ) from None
 
 
 def open_plain(path: Path, most: int | None = None) -> int:

@@ -84,7 +84,7 @@ def sample(
     form: Annotated[str, Parameter(metavar="|".join(FORMS))],
     data: Annotated[Path, Parameter(metavar="DIR")],
     out: Annotated[Path, Parameter(metavar="DIR")],
-    divide: int = 1,
+    divide: Annotated[int, Parameter(validator=Number(gte=1))] = 1,
 ) -> None:
     """Sample from each dataset as many rows as a miniature needs.
 

@@ -13,6 +13,7 @@ from pathlib import Path
 from typing import TYPE_CHECKING, Annotated
 
 from cyclopts import Parameter
+from cyclopts.validators import Number
 
 from common.cli import MANY, shared_options
 from common.errors import UserError, nearest, path_hint
@@ -124,7 +125,7 @@ def shards(
     begin_of_text: str | None = None,
     end_of_text: str | None = None,
     kind: str | None = None,
-    workers: int | None = None,
+    workers: Annotated[int | None, Parameter(validator=Number(gte=0))] = None,
     part: str | None = None,
     settings: ShardSettings = ShardSettings(),
 ) -> None:
@@ -156,7 +157,7 @@ def tokenizer(
     convert: Annotated[str | None, Parameter(metavar="ID_OR_PATH")] = None,
     train: Annotated[tuple[str, ...], MANY, Parameter(metavar="SOURCE")] = (),
     vocab: int = 4096,
-    documents: int = 2000,
+    documents: Annotated[int, Parameter(validator=Number(gte=1))] = 2000,
     text_field: str = "text",
     kind: str | None = None,
     begin_of_text: str | None = None,

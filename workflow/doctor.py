@@ -24,7 +24,7 @@ from container.start import COMPAT, MINIMUM_DRIVER, SCRATCH, driver_problem, scr
 from pretraining.plan.study_text import study_text
 from workflow.engine import Profile, run_workflow
 from workflow.jobs import Workflow
-from workflow.slurm_request import check_requests
+from workflow.slurm_request import check_requests, with_account
 from workflow.study import study_of, workflow_of
 from workflow.study_checks import check_image
 from workflow.study_settings import StudySettings
@@ -196,7 +196,9 @@ def try_steps(
         UserError: they did not run; the jobs' logs are below the folder.
     """
     workflow, lines = check_image(rehearsal_of(settings, folder, image), folder, key=settings.image_key)
-    lines += check_requests(workflow) if profile == "slurm" else ()
+    if profile == "slurm":
+        workflow = with_account(workflow)
+        lines += check_requests(workflow)
     yield from lines
     if any(line.status == "fail" for line in lines):
         return

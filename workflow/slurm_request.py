@@ -114,6 +114,17 @@ def _without(request: Request, resource: str) -> Request:
     return {key: value for key, value in request.items() if key not in gone}
 
 
+def with_account(workflow: Workflow, machine: Machine | None = None) -> Workflow:
+    """Return a workflow whose jobs without an account have the user's default one, which Slurm would take.
+
+    Snakemake's executor would guess it from the user's last jobs, and say so. Where Slurm has no accounting, nothing
+    changes.
+    """
+    rows = _accounting(machine or Machine(), "user", getpass.getuser(), "format=DefaultAccount")
+    own = {"account": rows[0][0]} if rows and rows[0][0] else {}
+    return replace(workflow, queues={name: own | workflow.queues.get(name, {}) for name in QUEUES})
+
+
 def check_requests(workflow: Workflow, machine: Machine | None = None) -> Iterator[CheckLine]:
     """Ask Slurm about the longest job of every kind to the site, before anything is submitted; yield its answers."""
     here = machine or Machine()
@@ -209,15 +220,12 @@ def _refusal(request: Request, machine: Machine) -> str | None:
 
 
 def _excluded(partition: str, account: str, machine: Machine) -> str | None:
-    """Return why a partition takes no jobs of an account, or None; without an account, the user's default one."""
+    """Return why a partition takes no jobs of an account, or None."""
     _, text = machine.output(["scontrol", "--oneliner", "show", "partition", partition])
     words = dict(word.split("=", 1) for word in text.split() if "=" in word)
     allowed, denied = words.get("AllowAccounts", "ALL"), words.get("DenyAccounts", "")
     if allowed == "ALL" and not denied:
         return None
-    if not account:
-        rows = _accounting(machine, "user", getpass.getuser(), "format=DefaultAccount")
-        account = rows[0][0] if rows else ""
     refused = account in denied.split(",") if denied else account not in allowed.split(",")
     return f"partition {partition} takes no jobs of account {account}" if account and refused else None
 

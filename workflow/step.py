@@ -269,6 +269,8 @@ def _requeue() -> None:
 def main(argv: Sequence[str]) -> int:
     """Do the job of the current folder's workflow that has the marker `argv[-1]`; after `--finished` only write it."""
     *finished, marker = argv or [""]
+    if finished not in ([], ["--finished"]):
+        raise UserError(f"{' '.join(finished)!r}: before the job's marker comes nothing, or --finished")
     folder = Path.cwd()
     # Only a job that the study submitted to Slurm is put back; in the user's own allocation it starts again in place.
     number = os.environ.get("SLURM_JOB_ID", "") if os.environ.get(PROFILE) == "slurm" else ""
@@ -279,7 +281,7 @@ def main(argv: Sequence[str]) -> int:
     if marker not in workflow.jobs:
         raise UserError(f"{marker!r} is not a job of {workflow.target}")
     job = workflow.jobs[marker]
-    if finished == ["--finished"]:
+    if finished:
         return _finished(job, folder)
     if (folder / job.refused).is_file():
         why = (folder / job.refused).read_text("utf-8", errors="replace").strip()

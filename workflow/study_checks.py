@@ -26,7 +26,7 @@ from pretraining.plan.devices import DEVICES, training_gb
 from workflow.engine import Profile
 from workflow.jobs import Command, Job, Workflow
 from workflow.slurm_jobs import controller_of
-from workflow.slurm_request import check_requests, limit_jobs
+from workflow.slurm_request import check_requests, limit_jobs, with_account
 from workflow.study import models_of, study_of
 from workflow.study_settings import StudySettings
 
@@ -57,7 +57,7 @@ def check_start(
     dry_run: bool = False,
     detach: bool = False,
 ) -> tuple[Workflow, list[CheckLine]]:
-    """Return the workflow, with hash and commit of its image, and a line for all that was looked at.
+    """Return the workflow, with account and its image's hash and commit, and a line for all that was looked at.
 
     Args:
         settings: the study's.
@@ -73,6 +73,7 @@ def check_start(
     take = list if dry_run else refuse
     lines = take(check_settings(settings, workflow, folder, profile))
     if profile == "slurm":
+        workflow = with_account(workflow)
         lines += take(check_requests(workflow))
         workflow, limits = limit_jobs(workflow, detach or len(controller_of(folder)))
         lines += take(limits)

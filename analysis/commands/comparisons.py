@@ -67,6 +67,8 @@ def compare(
     if source.source not in NAMES and (table := scores_table_in(Path(source.source))) is not None:
         if replicates:
             raise UserError("--replicates is for runs; in a table of scores a pretraining can be a seed")
+        if source.study is not None:
+            raise UserError("--study is for runs; a table of scores may have any models")
         rows = scores_by_seed(table, selection=score.selection, metric=source.metric)
         pair = two_models(rows, models)
         equivalence_margin = margin or 0.0

@@ -18,8 +18,8 @@ import orjson
 
 from analysis.store.instances import RunScores, write_cell
 from analysis.store.scan import CellFolder, Problem
-from benchmarks.protocol import PAPER, Dataset
-from benchmarks.results_json import ResultsError, counted_scores, read_results
+from benchmarks.protocol import PAPER, STANDARD, Dataset
+from benchmarks.results_json import MEAN_TOLERANCE, ResultsError, counted_scores, read_results
 from benchmarks.run_fields import RUN_FIELDS
 from benchmarks.runs import (
     AGAIN,
@@ -33,10 +33,12 @@ from benchmarks.runs import (
     clusters_hash,
     read_run,
 )
+from common.files import sha256_bytes
 from common.manifest import FILES
 from common.reading import UnreadableError, read_bounded
 
 _BARE = f"has no {RUN}, unlike other runs of its cell, so its origin is unknown; remove it, or {AGAIN}"
+_OTHER_DETAILS = f"has a {DETAILS} that does not match its {RUN}; {AGAIN}"
 _SHARED = tuple(field for field in RUN_FIELDS if field.decides != "may matter")
 """What decides whether runs compare."""
 ClusterIds = dict[str, npt.NDArray[np.int32]]
@@ -74,7 +76,7 @@ def read_cell(
     """Read all runs of a cell by a protocol, and write their per-instance scores when a folder is given for them.
 
     Of the `standard` protocol only the runs' scores are read; their instances are those of `paper`. Runs on datasets of
-    one's own have the score that the dataset names by either protocol.
+    one's own have the score that the dataset names by either protocol, and its instances where it is a mean over them.
 
     Returns:
         The usable runs, by learning rate and seed; what is wrong, by path below `results`; and the SHA-256 of the file
@@ -149,7 +151,10 @@ def _read_run(
         made=sys.intern(_made_from(record)),  # one text for all runs of a cell
     )
     ids_of: ClusterIds = {}
+    instances = {"validation": validation.scores, "test": test.scores}
     if clusters is not None:
+        if max(abs(scores[0] - validation.score), abs(scores[1] - test.score)) > MEAN_TOLERANCE:
+            instances = _of_own_metric(folder, record, dataset.headline, run) or instances
         clusters_sha256 = str(record.get(CLUSTERS, ""))
         if clusters_sha256 not in clusters:
             clusters[clusters_sha256] = _clusters(folder, clusters_sha256)
@@ -160,9 +165,39 @@ def _read_run(
                 "value",
                 f"has {counts[wrong[0]]:,} {wrong[0]} instances, but clusters for {len(ids_of[wrong[0]]):,}; {AGAIN}",
             )
-    return run, RunScores(
-        lr=key.lr, seed=key.seed, validation=validation.scores, test=test.scores, clusters=ids_of
-    )
+    return run, RunScores(lr=key.lr, seed=key.seed, **instances, clusters=ids_of)
+
+
+def _of_own_metric(
+    folder: Path, record: Mapping[str, Any], metric: str, run: Run
+) -> dict[str, npt.NDArray[np.float64]] | None:
+    """Return by split what a run on a dataset of one's own scores on each instance by the metric that it names.
+
+    None where that metric is no mean over instances, as an F1 over all entities or a correlation.
+
+    Raises:
+        ResultsError: the file with them is not there, or another one.
+    """
+    try:
+        content = read_bounded(folder / DETAILS)
+        if sha256_bytes(content) != record[FILES][DETAILS]:
+            raise KeyError
+        standard = orjson.loads(content)[STANDARD]
+    except (OSError, UnreadableError, ValueError, KeyError, TypeError):
+        raise ResultsError("changed", _OTHER_DETAILS) from None
+    found = {}
+    for split, score, count in (
+        ("validation", run.validation_score, run.n_validation),
+        ("test", run.test_score, run.n_test),
+    ):
+        try:
+            values = np.array(standard[split][metric], dtype=np.float64)
+        except (KeyError, TypeError, ValueError):
+            return None
+        if values.shape != (count,) or not abs(values.mean() - score) <= MEAN_TOLERANCE:
+            return None
+        found[split] = values
+    return found
 
 
 def _clusters(folder: Path, sha256: str) -> ClusterIds:
@@ -177,7 +212,7 @@ def _clusters(folder: Path, sha256: str) -> ClusterIds:
             return {split: np.array(ids, dtype=np.int32) for split, ids in clusters.items() if ids}
     except (OSError, UnreadableError, ValueError, KeyError, TypeError):
         pass
-    raise ResultsError("changed", f"has a {DETAILS} that does not match its {RUN}; {AGAIN}")
+    raise ResultsError("changed", _OTHER_DETAILS)
 
 
 def _repeats(first: Run, run: Run) -> str:

@@ -4,7 +4,8 @@ One row a run, sorted by learning rate and seed:
 
     model, task, dataset     the cell (string)
     lr, seed                 the run (float64, int64)
-    validation, test         its score on every instance, in dataset order (list<double>)
+    validation, test         its score on every instance, in dataset order (list<double>); on a dataset of one's own
+                             by the metric that it names, if that is a mean over instances, else by the paper's
     validation_clusters,     which cluster each of them is in, numbered from 0 (list<int32>); null where the run does
     test_clusters            not say
 
@@ -107,8 +108,9 @@ def read_instances(
             model = runs["model"].iloc[int(distance.argmax())]
             if dataset not in DATASETS:
                 raise UserError(
-                    f"{dataset}: its scores by instance are not those of its metric; choose another --interval than "
-                    "crossed, such as pooled"
+                    f"{dataset}: its metric is no mean of scores by instance, which crossed needs (F1 over all "
+                    "entities and correlations are none), or they were read by an earlier version; choose another "
+                    "--interval, such as pooled, or ingest the store again"
                 )
             raise UserError(
                 f"{path / instances_name(model, dataset)}: not from the same ingest as the runs table (the scores "

@@ -40,7 +40,7 @@ from common.errors import UserError, first_line, nearest
 from common.files import sha256_bytes, write_together
 from common.manifest import FILES, DamagedError, another_shape, manifest_text, read_manifest
 from common.plain_text import name_fault
-from common.reading import MOST_LARGE, BadJsonError, read_bounded, strict_json
+from common.reading import MOST_LARGE, BadJsonError, read_bounded, refuse_binary, strict_json
 from common.settings import FileSettings, read_settings
 from pretraining.models import MODELS, parse
 
@@ -138,7 +138,7 @@ def read_table(path: Path, *, add_models: Sequence[str] = ()) -> RunsTable:
             an earlier row; a seed chooses a rate without a test score (rows at other rates may lack it); or a recorded
             definition is damaged.
     """
-    if not path.is_file():
+    if path.is_dir() or not path.exists():
         verb = "is a folder; a run store becomes a runs table" if path.is_dir() else "does not exist; make it"
         raise UserError(f"{path}: {verb} with clm-or-mlm ingest STORE --out runs.parquet")
     content = read_bounded(path, MOST_LARGE)
@@ -278,7 +278,9 @@ def _read_parquet(path: Path, content: bytes) -> pa.Table:
         table = pq.ParquetFile(pa.BufferReader(content)).read()
         table.validate(full=True)
     except (pa.ArrowException, OSError, ValueError, KeyError, MemoryError, OverflowError) as error:
-        remedy = _AGAIN if content.startswith(PARQUET) else _SOURCES
+        if not (is_parquet := content.startswith(PARQUET)):
+            refuse_binary(path, content)
+        remedy = _AGAIN if is_parquet else _SOURCES
         raise UserError(f"{path} cannot be read as Parquet ({first_line(error)}); {remedy}") from None
     return table
 

@@ -7,7 +7,6 @@ for a missing number, and in a column of names none is.
 
 from __future__ import annotations
 
-import codecs
 import csv
 import io
 import re
@@ -20,6 +19,7 @@ import numpy.typing as npt
 import pandas as pd
 
 from common.errors import UserError
+from common.reading import encoding_of, text_of
 
 ENDINGS = (".csv", ".tsv")
 """How the name of a table of text ends."""
@@ -91,15 +91,15 @@ def read_text_table(path: Path, content: bytes, *, header_alone: bool = False) -
     Raises:
         UserError: it is no text, has no header, or a line has more or fewer columns than it.
     """
-    marked = content.startswith((codecs.BOM_UTF16_LE, codecs.BOM_UTF16_BE))
-    # In UTF-16 one byte of a Latin letter is 0: the first (big-endian), the second, or neither (-1: UTF-8).
-    zero = content[:2].find(0)
-    encoding = "utf-16" if marked else ("utf-8-sig", "utf-16-be", "utf-16-le")[zero + 1]
+    encoding = encoding_of(content)
     try:
-        lines = list(io.StringIO(content.decode(encoding), newline=""))  # a separator of Unicode ends no line
+        text = content.decode(encoding) if encoding.startswith("utf-16") else text_of(path, content)
     except UnicodeDecodeError as error:
-        line, name = content[: error.start].count(b"\n") + 1, encoding.removesuffix("-sig").upper()
-        raise UserError(f"{path}: line {line} is not {name}; save the table as CSV in UTF-8") from None
+        line = content[: error.start].count(b"\n") + 1
+        raise UserError(
+            f"{path}: line {line} is not {encoding.upper()}; save the table as CSV in UTF-8"
+        ) from None
+    lines = list(io.StringIO(text, newline=""))  # a separator of Unicode ends no line
     declared = re.fullmatch(r"sep=(.)\s*", lines[0]) if lines else None
     # A comment stays a line, so that the numbers of lines are right.
     lines = ["\n" if line.startswith("#") or (declared and not n) else line for n, line in enumerate(lines)]

@@ -26,7 +26,7 @@ import pyarrow.parquet
 from common.errors import UserError, first_line
 from common.files import sha256_bytes, sha256_file
 from common.packed import ARCHIVES, plain_suffix, unpacked
-from common.reading import MOST_BYTES, refuse_pointer
+from common.reading import MOST_BYTES, refuse_binary, refuse_pointer, text_of
 
 BLANK, LINE, FILE = "blank", "line", "file"
 """What ends a document in a text file: a blank line, every line, the file alone."""
@@ -217,6 +217,8 @@ def _local_files(spec: str, kind: str | None) -> list[Path]:
             )
     is_named = kind is not None and Path(spec).is_file()
     if not is_named and not any(_is_known(file.name, kind) for file in files):
+        with files[0].open("rb") as raw:
+            refuse_binary(files[0], raw.read(64), rows="JSON Lines", packed=True)
         raise UserError(
             f"{files[0]}: unknown kind of file; kinds are {', '.join(FILE_KINDS)}, each also with "
             f"{' or '.join(ARCHIVES)}; say which it is with --kind, such as --kind txt"
@@ -294,21 +296,19 @@ def _parquet_texts(source: TextSource, name: str, raw: IO[bytes], start: int) ->
 
 
 def _json_texts(source: TextSource, name: str, raw: IO[bytes], start: int) -> Iterator[str]:
-    before = 0
     for number, line in enumerate(_bounded(name, unpacked(name, raw), "split it"), 1):
         if number > start:
-            yield _from_json(name, number, before, line, source.text_field) if line.strip() else ""
-        before += len(line)
+            yield _from_json(name, number, line, source.text_field) if line.strip() else ""
 
 
-def _from_json(name: str, number: int, before: int, line: bytes, field: str) -> str:
+def _from_json(name: str, number: int, line: bytes, field: str) -> str:
     """Return the text of a line of JSON, or refuse it; the arguments are `_decoded`'s."""
     where = f"{name}: line {number}"
     line = line.removeprefix(codecs.BOM_UTF8) if number == 1 else line
     try:
         row = _row(line)
     except ValueError:
-        row = _decoded(name, number, before, line)
+        row = _decoded(name, number, line)
     if isinstance(row, dict) and field in row:
         # Halves of surrogate pairs have no UTF-8.
         return _text(row[field], where, field).encode("utf-16", "surrogatepass").decode("utf-16", "replace")
@@ -353,36 +353,25 @@ def _too_large(where: str, remedy: str) -> UserError:
 
 
 def _lines(name: str, lines: IO[bytes]) -> Iterator[str]:
-    before = 0
     for number, line in enumerate(_bounded(name, lines, _SEPARATE), 1):
-        yield _decoded(name, number, before, line)
-        before += len(line)
+        yield _decoded(name, number, line)
 
 
-def _decoded(name: str, number: int, before: int, line: bytes) -> str:
+def _decoded(name: str, number: int, line: bytes) -> str:
     """Return a line as text.
 
     Args:
         name: its file.
         number: its place, from 1.
-        before: bytes of the lines before it.
         line: its bytes.
 
     Raises:
-        UserError: it is not UTF-8, or no text; file, line and byte are named.
+        UserError: it is not UTF-8, or no text; file and line are named.
     """
-    where = f"{name} cannot be read as UTF-8 text: line {number}"
-    if b"\x00" in line or line.startswith((codecs.BOM_UTF16_LE, codecs.BOM_UTF16_BE)):
-        raise UserError(
-            f"{where} is UTF-16 or holds NULs; convert it with `iconv -f UTF-16 -t UTF-8`, give a packed file its "
-            "suffix (such as .gz), or leave it out"
-        )
-    try:
-        return line.decode("utf-8")
-    except UnicodeDecodeError as error:
-        raise UserError(
-            f"{where}, byte {before + error.start:,} (0x{line[error.start]:02x}); convert it, or leave it out"
-        ) from None
+    text = text_of(name, line, number, rows="JSON Lines", packed=True)
+    if "\x00" in text:
+        raise UserError(f"{name}: line {number} holds NULs, so it is no text; leave it out")
+    return text
 
 
 def _between(name: str, lines: Iterable[str], separator: str) -> Iterator[str]:

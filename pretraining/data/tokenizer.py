@@ -392,6 +392,8 @@ def read_ranks(path: Path) -> dict[bytes, int]:
             raise UserError(
                 f"{path} is not a tiktoken file: line {number} is not a base64 token and its rank"
             ) from None
+    if not ranks:
+        raise UserError(f"{path} is empty; give a tokenizer.json or a tiktoken file")
     if not _are_ranks(ranks):
         raise UserError(
             f"{path} is not a tiktoken file: its ranks are not 0 to {len(ranks) - 1}, or one of 256 bytes is missing"

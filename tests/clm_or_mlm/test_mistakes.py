@@ -1,5 +1,6 @@
 """What a user gets wrong is one sentence and leaves nothing behind, in every command."""
 
+import os
 import shlex
 from pathlib import Path
 
@@ -43,6 +44,12 @@ MISTAKES = {
     "shards --source x --tokenizer y --out z --validation-share 0": "--validation-share",
     "check .": "has nothing that is checked; give an encoder (config.json), shards (train or validation), a run",
     "check nowhere": "nowhere is not there",
+    "shards --source x --tokenizer y --out ''": "--out is empty; give a path (is a variable",
+    "shards --source '' --tokenizer y --out z": "--source is empty; give a path",
+    "shards --source x --tokenizer y --out z --workers -1": "for --workers. Must be >= 0",
+    "adapt '' --data x --out y --steps 9": "START is empty; give a path",
+    "benchmarks run --model '' --dataset sst2": "--model is empty; give a path",
+    "tokenizer --train x --documents -1 --out y": "for --documents. Must be >= 1",
     "tokenizer --out x": "either --convert or --train",
     "tokenizer --source x": "--out instead of --source",
     "train": "train needs MODEL (see python -m clm_or_mlm train --help)",
@@ -59,6 +66,7 @@ MISTAKES = {
     "compare 610m-mlm40-42k 610m-clm-42k --margin 0": "--margin 0",
     "compare 610m-clm-42k": "at least two models",
     "compare": "at least two models; no model",
+    "compare A B --source /dev/null": "/dev/null is not a regular file",
     "scores --format parquet": "--format parquet is binary: write it to a file with --out scores.parquet",
     "scores --dataset sst3": "did you mean 'sst2'",
     "scores --model 610m-cml-42k": "has no scores of '610m-cml-42k'; did you mean '610m-clm-42k'",
@@ -85,6 +93,31 @@ MISTAKES = {
         )
     },
 }  # fmt: skip
+
+
+_TABLE = "model,dataset,seed,score\nA,x,0,1\nA,x,1,2\nB,x,0,3\nB,x,1,4\n"
+
+
+@pytest.mark.parametrize(
+    ("words", "said"),
+    [
+        ("compare A B --source t.csv --out t.csv", "--out t.csv is the file that --source reads"),
+        ("compare A B --source link.csv --out ./t.csv", "--out ./t.csv is the file that --source reads"),
+        ("scores --study t.csv --out t.csv", "--out t.csv is the file that --study reads"),
+        ("compare A B --source t.csv --study absent.toml", "--study is for runs"),
+        ("audit --source pipe.csv", "pipe.csv is not a regular file"),
+    ],
+)
+def test_what_is_read_is_not_written_and_no_pipe_is_waited_for(
+    words: str, said: str, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    monkeypatch.chdir(tmp_path)
+    Path("t.csv").write_text(_TABLE)
+    Path("link.csv").symlink_to("t.csv")
+    os.mkfifo("pipe.csv")
+    with refused(said):
+        main(shlex.split(words))
+    assert Path("t.csv").read_text() == _TABLE and len(list(tmp_path.iterdir())) == 3
 
 
 @pytest.mark.parametrize("words", MISTAKES)

@@ -123,8 +123,7 @@ def test_options_reach_the_miniature(
         "miniature.pipeline.make_miniature",
         lambda *given, **options: calls.append((given, options)) or "summary\n",
     )
-    # As `make miniature` without DATA calls it.
-    main(["miniature", "run", "--form", "quick", "--data", "", "--out", "o", "--workers", "4"])
+    main(["miniature", "run", "--form", "quick", "--out", "o", "--workers", "4"])
     main(["miniature", "run", "--show", "--example", "e"])
     first = Miniature.below(Path("o"), FORMS["quick"], MADE_UP)
     second = Miniature.below(Path("build/miniature"), FORMS["cpu"], MADE_UP)

@@ -15,7 +15,7 @@ from common.provenance import ROOT
 from tests.commands import program
 from workflow.engine import detach, run_workflow
 from workflow.jobs import JOB_KINDS, Job, Workflow, by_marker
-from workflow.slurm_request import check_requests, limit_jobs
+from workflow.slurm_request import check_requests, limit_jobs, with_account
 from workflow.study_settings import Queue
 
 BIG = Job(kind=JOB_KINDS["model"], name="m", nodes=2, gpus=4, cpus=16, memory_gb=100.0)
@@ -208,7 +208,9 @@ def test_accounts_that_a_partition_takes_are_read(
     program(tmp_path / "bin/scontrol", f'case "$*" in {allowed};; esac')
     program(tmp_path / "bin/sacctmgr", "echo mine")
     queue = {"partition": partitions} | ({"account": account} if account else {})
-    (line,) = check_requests(replace(CLUSTER, queues={"gpus": queue}))
+    workflow = with_account(replace(CLUSTER, queues={"gpus": queue}))
+    assert [asked["account"] for asked in workflow.queues.values()] == ["mine", "mine", account or "mine"]
+    (line,) = check_requests(workflow)
     assert line.status == ("fail" if said else "ok") and said in line.sentence
 
 
@@ -304,7 +306,7 @@ def _calls(path: Path) -> list[list[str]]:
 
 
 def test_what_is_checked_is_what_is_submitted_and_what_the_studys_own_job_asks_for(
-    tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch, capfd: pytest.CaptureFixture[str]
 ) -> None:
     """Snakemake itself submits to a made-up sbatch, which writes down what it was asked for and takes nothing."""
     note = f"printf '%s\\n' \"$@\" END >> {tmp_path}"
@@ -319,10 +321,10 @@ def test_what_is_checked_is_what_is_submitted_and_what_the_studys_own_job_asks_f
     queues = {
         "gpus": QUEUE,
         "gpu": {"partition": "a,b", "account": "x"},
-        "cpu": {"partition": "c", "account": "x"},
+        "cpu": {"partition": "c"},
     }
-    workflow = Workflow(
-        target="all", jobs=by_marker([TRAINED, TUNED, TABLES]), queues=queues, gres="gpu:h100"
+    workflow = with_account(
+        Workflow(target="all", jobs=by_marker([TRAINED, TUNED, TABLES]), queues=queues, gres="gpu:h100")
     )
     assert {line.status for line in check_requests(workflow)} == {"ok"}
     checked = [call[1:-1] for call in _calls(tmp_path / "checked")]  # but --test-only and --wrap
@@ -336,6 +338,7 @@ def test_what_is_checked_is_what_is_submitted_and_what_the_studys_own_job_asks_f
     threading.Thread(target=end, daemon=True).start()
     with pytest.raises(SystemExit):
         run_workflow(replace(workflow, restarts=0), tmp_path / "study", profile="slurm")
+    assert "guess" not in capfd.readouterr().err, "the executor has an account for every job"
     submitted = []
     for call in _calls(noted):
         place = call.index("-D")

@@ -335,3 +335,9 @@ def test_a_users_mistake_is_not_tried_again_by_the_same_call(
     (attempt,) = (tmp_path / job.attempts).read_text().splitlines()
     took = json.loads(attempt)
     assert (took["code"], took["gpus"]) == (2, 0) and took["seconds"] > 0 and took["cpu_seconds"] > 0
+
+
+@pytest.mark.parametrize("words", [["--finish"], ["done/a.json"], ["--finished", "--finished"], ["--", "-v"]])
+def test_words_before_the_marker_are_refused_before_anything_is_read(words: list[str]) -> None:
+    with pytest.raises(UserError, match=r"'(--finish|done/a|--).*': before the job's marker comes nothing"):
+        step.main([*words, "done/shards/a.json"])

@@ -22,6 +22,7 @@ from benchmarks.protocol import DatasetFiles
 from common.errors import UserError, first_line
 from common.packed import plain_suffix, unpacked
 from common.progress import progress
+from common.reading import text_of
 
 _BATCH = 1 << 14
 _LONGEST = 1 << 28
@@ -103,9 +104,7 @@ def lines(path: Path) -> Iterator[tuple[int, str]]:
                 if len(line) == _LONGEST:
                     raise UserError(f"{path}:{number}: the line is too long ({_LONGEST:,} bytes or more)")
                 text = line.removesuffix(b"\n").removesuffix(b"\r")
-                yield number, text.decode("utf-8-sig" if number == 1 else "utf-8")
-    except UnicodeDecodeError:
-        raise UserError(f"{path}:{number}: the line is not UTF-8; convert the file first") from None
+                yield number, text_of(path, text, number, rows="CSV or JSON Lines", packed=True)
     except OSError as error:
         if error.errno is not None:
             raise

@@ -100,7 +100,7 @@ REFUSED: dict[str, tuple[str, tuple[str, ...]]] = {
     "one model": ("model,dataset,seed,score\nA,sst2,0,1\n", ("not 1",)),
     "nothing in common": ("model,dataset,seed,score\nA,a,0,1\nB,b,0,1\n", ("no dataset in common",)),
     "a column twice": (TEXT.replace("dataset", "score"), ("'score' twice",)),
-    "other letters": (TEXT.replace("A", "é"), ("line 2 is not UTF-8",)),
+    "other letters": (TEXT.replace("A", "é"), ("line 2, byte", "is not UTF-8")),
     "a name that is none": (TEXT.replace("A,", "A\a,"), ("line 2", "no printable model")),
     "no name": (f"{TEXT},sst2,0,1\n", ("line 9", "no printable model")),
 }  # fmt: skip

@@ -61,7 +61,8 @@ def test_the_releases_header_is_understood(tmp_path: Path) -> None:
 NO_TABLES: dict[str, tuple[str, bytes | pa.Table, str]] = {
     "text": ("x.parquet", b"hello", "cannot be read as Parquet"),
     "empty": ("x.csv", b"", "is empty"),
-    "latin letters": ("x.csv", HEADER.encode() + b"\n\xe9\xff,,,,,,\n", "line 2 is not UTF-8"),
+    "latin letters": ("x.csv", HEADER.encode() + b"\n\xe9\xff,,,,,,\n", r"line 2, byte 1 \(0xe9\) is not UTF-8"),
+    "a sheet": ("x.xlsx", b"PK\x03\x04", "x.xlsx is a spreadsheet; save its rows as CSV in UTF-8"),
     "other columns": ("x.parquet", pa.table({"model": ["a"]}), "lacks 'task'"),
     "no runs": ("x.parquet", pa.Table.from_pandas(table(0)), "has a header but no runs"),
     "words for rates": ("x.parquet", pa.Table.from_pandas(table(1).assign(lr="fast")), r"lr contains \w+, not n"),

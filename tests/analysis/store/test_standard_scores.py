@@ -9,6 +9,7 @@ from typing import Any
 
 import numpy as np
 import pytest
+from scipy import stats
 
 from analysis.evidence.evidence import Settings
 from analysis.published_cells import published_values
@@ -17,9 +18,10 @@ from analysis.store.ingest import RefusedStoreError, ingest
 from analysis.store.runs_table import read_runs, read_table
 from analysis.tables.render import TABLE_FORMATS
 from benchmarks.protocol import TASKS
-from benchmarks.runs import RUN, RunKey, cell_keys
+from benchmarks.runs import DETAILS, RESULTS, RUN, RunKey, cell_keys, results_text
 from clm_or_mlm.__main__ import main
 from common.errors import UserError
+from common.files import write_text
 from tests.analysis.stores import MODELS, age, fill, run_folder
 from tests.results import write_results
 from tests.sealed import seal
@@ -240,3 +242,75 @@ def test_a_store_of_the_release_has_one_protocol(tmp_path: Path, monkeypatch: py
     monkeypatch.setenv("CLM_OR_MLM_CACHE", str(tmp_path / "cache"))
     fill(tmp_path / "store", MODELS[:1], ("sst2",))
     assert standard_of(open_source(str(tmp_path / "store"))) is None
+
+
+def own_runs(store: Path, task: str, definition: str, metric: str, value: float | None = None) -> list[Any]:
+    """Runs of two models on a dataset of the store's own, whose metric is not the paper's; return its test scores.
+
+    The metric is the mean of the scores by instance in details.json unless its value is given.
+    """
+    rng, kept = np.random.default_rng(5), []
+    write_text(store / "datasets" / "mine.json", definition)
+    hard = rng.random(40)
+    for number, model in enumerate(MODELS):
+        for seed in range(4):
+            scores = [np.clip(hard + 0.05 * number + rng.normal(0, 0.1, 40), 0, 1) for _ in range(2)]
+            by_split = dict(zip(("validation", "test"), (one.tolist() for one in scores), strict=True))
+            folder = (
+                store / "results" / RunKey(model=model, dataset="mine", lr=1e-4, seed=seed, task=task).folder
+            )
+            write_text(folder / RESULTS, results_text({split: (one**0.5).tolist() for split, one in
+                                                       zip(by_split, scores, strict=True)}))  # fmt: skip
+            instances = {split: {metric: one} if value is None else {} for split, one in by_split.items()}
+            write_text(folder / DETAILS, json.dumps({"losses": [seed + number / 7], "standard": instances}))
+            means = {split: {metric: float(np.mean(one)) if value is None else value + seed / 9}
+                     for split, one in by_split.items()}  # fmt: skip
+            seal(folder, {"standard": means})
+            kept.append(100 * scores[1])
+    age(store)
+    return kept
+
+
+@pytest.mark.parametrize(
+    ("task", "definition", "metric"),
+    [
+        ("IR", '{"kind": "retrieval"}', "ndcg_at_10"),
+        ("IR", '{"kind": "retrieval", "metric": "recall_at_100"}', "recall_at_100"),
+        ("QA", '{"kind": "answers"}', "f1"),
+    ],
+)
+@pytest.mark.usefixtures("cache")
+def test_an_own_datasets_crossed_interval_is_over_its_own_metrics_instances(
+    tmp_path: Path, capsys: pytest.CaptureFixture[str], task: str, definition: str, metric: str
+) -> None:
+    scores = np.array(own_runs(tmp_path, task, definition, metric))
+    assert (
+        main(["compare", *MODELS, "--source", str(tmp_path), "--interval", "crossed", "--format", "json"])
+        == 0
+    )
+    [found] = json.loads(capsys.readouterr().out)["differences"]
+    apart = scores[:4] - scores[4:]  # of each shared seed and query
+    own, covariance = stats.sem(apart.mean(axis=1)) ** 2, np.cov(apart) / 40
+    shared = covariance[~np.eye(4, dtype=bool)].mean()
+    df = (own + shared) ** 2 / (own**2 / 3 + shared**2 / 39)
+    ends = stats.t.interval(0.95, df, apart.mean(), np.sqrt(own + shared))
+    assert shared > 0 and (found["low"], found["high"]) == pytest.approx(ends)
+
+
+@pytest.mark.usefixtures("cache")
+def test_a_metric_that_is_no_mean_over_instances_has_no_crossed_interval(tmp_path: Path) -> None:
+    own_runs(tmp_path, "TC", '{"kind": "tags", "labels": ["O", "B-X"]}', "entity_f1", 0.4)
+    with pytest.raises(
+        UserError, match=r"mine: its metric is no mean of scores by instance.* such as pooled"
+    ):
+        main(["compare", *MODELS, "--source", str(tmp_path), "--interval", "crossed"])
+    assert main(["compare", *MODELS, "--source", str(tmp_path), "--interval", "pooled"]) == 0
+
+
+@pytest.mark.usefixtures("cache")
+def test_details_that_were_changed_are_not_read(tmp_path: Path) -> None:
+    own_runs(tmp_path, "IR", '{"kind": "retrieval"}', "ndcg_at_10")
+    path = next(tmp_path.glob("results/*/*/*/*/details.json"))
+    path.write_text(path.read_text() + " ")
+    with pytest.raises(UserError, match=r"has a details\.json that does not match its run\.json"):
+        main(["compare", *MODELS, "--source", str(tmp_path), "--interval", "crossed"])

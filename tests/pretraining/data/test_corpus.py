@@ -146,9 +146,13 @@ def test_groups_hold_all_documents(tmp_path: Path) -> None:
     ("name", "content", "message"),
     [
         ("a.jsonl", b'{"text": "x"}\nno\n', r"line 2 is not a JSON object; .*jq -c \.`"),
-        ("a.jsonl", b'{"text": "x"}\n{"text": "caf\xe9"}\n', "line 2, byte 27 .0xe9.; convert it"),
-        ("a.jsonl", b'{"text": "x"}\n\x00\x00\n', "line 2 is UTF-16 or holds NULs"),
-        ("a.jsonl", '{"text": "x"}\n'.encode("utf-16"), "line 1 is UTF-16 .*iconv"),
+        (
+            "a.jsonl",
+            b'{"text": "x"}\n{"text": "caf\xe9"}\n',
+            r"line 2, byte 14 \(0xe9\) is not UTF-8; convert",
+        ),
+        ("a.jsonl", b'{"text": "x"}\n\x00\x00\n', "line 2 holds NULs"),
+        ("a.jsonl", '{"text": "x"}\n'.encode("utf-16"), "is text in UTF-16, .*iconv -f UTF-16 "),
         ("a.json", b'{\n "text": "x"\n}\n', r"line 1 is not a JSON object; .*jq -c \.`"),
         ("a.json", b'\xef\xbb\xbf"x"\n', "line 1 is not a JSON object"),
         ("a.jsonl", b'{"body": "x"}\n', "line 1 has no 'text'; it has body"),
@@ -157,15 +161,16 @@ def test_groups_hold_all_documents(tmp_path: Path) -> None:
         ("a.jsonl.gz", b"no gzip", "cannot be read: .*; fetch it again"),
         ("a.jsonl.zst", b"no zstd", "cannot be read"),
         ("a.parquet", b"no parquet", "cannot be read: .*; fetch it again"),
-        ("a.txt", b"\xff\xfe\x00", "cannot be read as UTF-8 text: line 1 is UTF-16 .*iconv"),
-        ("a.txt", "text".encode("utf-16-le"), "cannot be read as UTF-8 text: line 1 is UTF-16 .*iconv"),
-        ("a.txt", b"one\ntw\xe9\n", "line 2, byte 6 .0xe9.; convert it"),
-        ("a.txt", b"one\ntwo\x00\n", "line 2 is UTF-16 or holds NULs"),
+        ("a.txt", b"\xff\xfe\x00", "is text in UTF-16, .*iconv"),
+        ("a.txt", "text".encode("utf-16-le"), "is text in UTF-16LE, .*iconv"),
+        ("a.txt", b"one\ntw\xe9\n", r"line 2, byte 3 \(0xe9\) is not UTF-8; convert"),
+        ("a.txt", b"one\ntwo\x00\n", "line 2 holds NULs"),
         *[
             (name, b"version https://git-lfs.github.com/spec/v1\n", "Git LFS pointer, .*git lfs pull")
             for name in ("a.txt", "a.jsonl", "a.parquet", "a.jsonl.gz", "a.txt.xz")
         ],
-        ("a.txt", gzip.compress(b"text", mtime=0), "give a packed file its suffix"),
+        ("a.txt", gzip.compress(b"text", mtime=0), "packed by gzip; unpack it, or let its name end in .gz"),
+        ("a.xlsx", b"PK\x03\x04\n", "is a spreadsheet; save its rows as JSON Lines"),
         ("a.json", b'[{"text": "x"}]', "JSON array; one object with 'text' a line is needed"),
         ("a.json", b'[\n{"text": "x"}]', "line 1 begins a JSON array"),
     ],

@@ -201,6 +201,9 @@ def test_mistakes_are_reported(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) 
         load_tokenizer(str(broken))
     broken.unlink()
     ranks = tmp_path / "tokenizer.model"
+    ranks.write_text("")
+    with pytest.raises(UserError, match=r"tokenizer\.model is empty"):
+        load_tokenizer(str(ranks))
     ranks.write_text("IQ== 0\nIg== x\n")
     with pytest.raises(UserError, match="line 2 is not a base64 token"):
         load_tokenizer(str(tmp_path))

@@ -188,7 +188,7 @@ def test_lines_plain_gz_and_zst(tmp_path: Path) -> None:
 
 
 _CONTENT = "\n".join(f"line {i} {i * 7919}" for i in range(50_000)).encode()
-_GZ, _ZST = gzip.compress(_CONTENT), zstandard.ZstdCompressor().compress(_CONTENT)
+_GZ, _ZST = gzip.compress(_CONTENT, mtime=0), zstandard.ZstdCompressor().compress(_CONTENT)
 
 
 @pytest.mark.parametrize(
@@ -198,12 +198,14 @@ _GZ, _ZST = gzip.compress(_CONTENT), zstandard.ZstdCompressor().compress(_CONTEN
         ("cut.zst", _ZST[: len(_ZST) // 2], r"cut\.zst: the compressed file is damaged after line \d+"),
         ("x.gz", b"not packed at all", r"x\.gz: .* is damaged after line 0"),
         ("x.zst", b"not packed at all", r"x\.zst: .* is damaged after line 0"),
-        ("latin.tsv", b"fine\ncaf\xe9\n", r"latin\.tsv:2: the line is not UTF-8"),
+        ("latin.tsv", b"fine\ncaf\xe9\n", r"latin\.tsv: line 2, byte 4 \(0xe9\) is not UTF-8"),
+        ("x.tsv", _GZ, r"x\.tsv is packed by gzip; unpack it, or let its name end in \.gz"),
+        ("x.xlsx", b"PK\x03\x04\n", "is a spreadsheet; save its rows as CSV or JSON Lines in UTF-8"),
         ("absent.tsv", None, "there is no file"),
         ("absent.parquet", None, "there is no file"),
         ("x.parquet", b"PAR1 nothing PAR1", r"x\.parquet cannot be read as Parquet"),
     ],
-    ids=["gz", "zst", "no gz", "no zst", "latin", "no file", "no parquet", "parquet"],
+    ids=["gz", "zst", "no gz", "no zst", "latin", "no name", "xlsx", "no file", "no parquet", "parquet"],
 )
 def test_damaged_files_are_named(tmp_path: Path, name: str, content: bytes | None, said: str) -> None:
     if content is not None:
