@@ -132,12 +132,12 @@ def parse_results(content: bytes) -> tuple[Split, Split]:
             strict_json(content)
         except BadJsonError as error:
             raise ResultsError("broken", f"is not a valid result ({error}); {AGAIN}") from None
-    words = b"u" in content or b"f" in content  # true and false hold one of them; no name or number does
-    validation, test = (_split(document, name, words) for name in SCORED_SPLITS)
+    may_hold_bools = b"u" in content or b"f" in content  # true and false hold one; no name or number does
+    validation, test = (_split(document, name, may_hold_bools) for name in SCORED_SPLITS)
     return validation, test
 
 
-def _split(document: Any, name: str, words: bool) -> Split:
+def _split(document: Any, name: str, may_hold_bools: bool) -> Split:
     try:
         score, entries = document[name]["score"], document[name]["scores_i"]
     except (KeyError, TypeError, IndexError):
@@ -146,7 +146,7 @@ def _split(document: Any, name: str, words: bool) -> Split:
         raise ResultsError("value", f"has {name}.scores_i = {reprlib.repr(entries)}, which is not a list")
     if not entries:
         raise ResultsError("incomplete", f"has an empty {name}.scores_i; {AGAIN}")
-    values = _floats(entries, name, words)
+    values = _floats(entries, name, may_hold_bools)
     low, high = float(values.min()), float(values.max())
     if low < -_RANGE_TOLERANCE or high > 1 + _RANGE_TOLERANCE:
         place = int(values.argmin() if low < -_RANGE_TOLERANCE else values.argmax())
@@ -163,8 +163,9 @@ def _split(document: Any, name: str, words: bool) -> Split:
     return Split(score=min(max(float(score), 0.0), 1.0), scores=values)
 
 
-def _floats(entries: list[Any], name: str, words: bool) -> npt.NDArray[np.float64]:
-    if not (words and any(isinstance(entry, bool) for entry in entries)):
+def _floats(entries: list[Any], name: str, may_hold_bools: bool) -> npt.NDArray[np.float64]:
+    """Return the scores of a split's instances; true and false, which count as numbers in Python, are none."""
+    if not (may_hold_bools and any(isinstance(entry, bool) for entry in entries)):
         with contextlib.suppress(TypeError, ValueError):  # accuracies: 0 and 1 only
             return np.frombuffer(bytearray(entries), dtype=np.uint8).astype(np.float64)
         with contextlib.suppress(struct.error):  # unlike NumPy refuses null and "0.5"

@@ -57,9 +57,10 @@ def make_miniature(
     # The analysis is made by today's code, whatever was made before.
     (root / jobs[-1].marker).unlink(missing_ok=True)
     words = ("--cores", str(workers), "--quiet", "host", "reason")
-    # The floors in the stand-ins, which the analysis reads, are those of the data.
-    made = all(job.is_complete(root) for job in jobs if job.kind.name == "data")
-    for until in [()] if made else [("--until", "data"), ()]:
+    # In two passes where there are no data yet: these alone, then the rest, with the stand-ins written again, whose
+    # floors are those of the data.
+    has_data = all(job.is_complete(root) for job in jobs if job.kind.name == "data")
+    for until in [()] if has_data else [("--until", "data"), ()]:
         write_text(root / STORE / STAND_INS, _stand_ins_text(miniature))
         if not run_workflow(workflow_for(jobs), root, words=(*words, *until)):
             raise UserError(

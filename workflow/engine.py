@@ -200,17 +200,20 @@ def _snakemake(
     """Run Snakemake to its end and return its exit code; interrupted, this ends it and leaves jobs on Slurm alone.
 
     Jobs that were cancelled before this call (`ended`) are done again.
+
+    Raises:
+        UserError: another process has taken over the folder, or `cancel` was called.
     """
     code_folder = ROOT / "workflow"
     command = [sys.executable, "-m", "snakemake", "--snakefile", str(code_folder / "Snakefile")]
     command += ["--workflow-profile", str(code_folder / "profiles" / profile), "--directory", str(folder)]
-    # One that a user's mistake ended ends again at once.
+    # For what a site or a network does. What a user's mistake ended is tried again as often, and ends at once.
     command += ["--retries", str(workflow.restarts)]
     slurm = profile == "slurm"
     if slurm:
-        # Those that are waited for are processes here that sleep.
         command += ["--jobs", str(workflow.max_jobs)]
         command += ["--max-jobs-per-timespan", f"{workflow.jobs_per_minute}/1m"]
+        # An earlier call's jobs are waited for by processes here that sleep, one core each.
         command += ["--slurm-jobname-prefix", prefix_of(folder), "--local-cores", str(len(workflow.jobs))]
         if not any("account" in queue for queue in workflow.queues.values()):
             command.append("--slurm-no-account")

@@ -212,7 +212,7 @@ def sentence(found: pd.DataFrame) -> str:
     if main.missing:
         computed, planned = (part["label"].nunique() for part in (known_of(found), comparisons_of(found)))
         parts.append(f"{computed} of {planned} comparisons can be computed; {main.missing}.")
-    if 0 < main.p_raw <= ALPHA < main.p_holm:
+    if main.p_raw <= ALPHA < main.p_holm:
         way = "fails" if main.direction == "against" else "holds"
         parts.append(
             f"The whole statement {way} on its own (p {format_p(main.p_raw)}) but not after Holm's adjustment over the "

@@ -188,13 +188,15 @@ def _predicted(
 
 
 def _shifted(both: pd.DataFrame) -> Iterator[str]:
-    """Yield the models with a seed whose runs have, to the last digit, the scores of another seed of the reference.
+    """Yield the models with a seed nearly all of whose runs have, to the last digit, another seed's of the reference.
 
     Args:
         both: every run of each cell next to every run that the reference has of it, and whether they score the `same`.
     """
+    # Scores of 0 and 1, as of a model that answers all alike, are equal by chance.
     both = both[both["test_score"].between(0, 1, inclusive="neither")]
     same = both.groupby(["model", "seed", "seed_reference"], observed=True)["same"]
+    # A tenth of the runs may have been made again; one or two may be equal by chance.
     alike = same.mean().index[(same.mean() > 0.9) & (same.sum() >= 3)]
     yield from dict.fromkeys(model for model, seed, reference in alike if seed != reference)
 

@@ -148,7 +148,10 @@ class Cells:
         return np.array([math.fsum(weights * column) for column in table.T])
 
     def paired(self, terms: Sequence[Term]) -> Student | None:
-        """Return Student's estimate from the seeds that all cells share; None with fewer than two such seeds."""
+        """Return Student's estimate from the seeds that all cells share; None with fewer than two such seeds.
+
+        Where they do not differ, its error is the least that could be seen.
+        """
         values = self.within_seeds(terms)
         if values is None:
             return None

@@ -104,7 +104,8 @@ class Interval:
 
 def _t(cells: Cells, terms: Sequence[Term]) -> Estimated | None:
     """Return Student's t of one cell, Welch's of several, each from its own seeds."""
-    # A model against itself differs by nothing, and has the width of one test instance.
+    # Where all terms cancel (a model against itself), `paired` gives the least error that could be seen, that of one
+    # test instance; Welch's would be 0.
     welch = cells.welch(terms) if weights_of(terms) else cells.paired(terms)
     if welch is None:
         return None

@@ -87,13 +87,14 @@ def read_cell(
     scores: list[RunScores] = []
     clusters: dict[str, ClusterIds] = {"": {}}  # by their hash; a run that does not say has none
 
-    # Of two spellings of one run that of the release counts.
+    # Of two spellings of one run that of the release counts: the one that `key.folder` has.
     for name, key in sorted(cell.runs.items(), key=lambda item: (item[1].folder.name != item[0], item[0])):
         run_path = f"{cell.name}/{name}"
         try:
             wanted_clusters = clusters if instances is not None else None
             run, run_scores = _read_run(results, run_path, key, cell.dataset, protocol, wanted_clusters)
         except ResultsError as error:
+            # These two are about the run's other files.
             path = run_path if error.kind in ("standard", "changed") else f"{run_path}/{RESULTS}"
             problems.append(Problem(path=path, kind=error.kind, sentence=error.sentence))
             continue

@@ -11,6 +11,7 @@ from benchmarks.datasets.local_dataset import LocalDataset, load, read_manifest
 from benchmarks.datasets.schema import FORMS, SPLIT_TABLES, Manifest
 from benchmarks.finetuning.tokenization import texts_of
 from benchmarks.protocol import DATASETS, Dataset
+from benchmarks.tag_schemes import OUTSIDE
 from common.errors import UserError
 from common.manifest import MANIFEST
 from common.tables import Grid
@@ -85,7 +86,10 @@ def _target(found: LocalDataset, row: Mapping[str, Any]) -> str:
     match found.dataset.form:
         case "TC":
             tagged = zip(row["words"], row["tags"], strict=True)
-            return " ".join(f"{word}/{names[tag]}" for word, tag in tagged if tag) or "no entity"
+            return (
+                " ".join(f"{word}/{names[tag]}" for word, tag in tagged if names[tag] != OUTSIDE)
+                or "no entity"
+            )
         case "QA":
             answers = (f"{answer['text']!r} at {answer['start']}" for answer in row["answers"])
             return ", ".join(dict.fromkeys(answers)) or "no answer"

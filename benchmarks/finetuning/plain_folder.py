@@ -168,11 +168,16 @@ def _on_cpu(state: dict[str, Tensor]) -> dict[str, Tensor]:
 def _computes_the_same(
     kind: Any, folder: Path, encoder: Encoder, head: Head | None, device: RunDevice
 ) -> bool:
-    """Return whether the folder's model gives the logits, or hidden states, of two rows of eleven and six tokens."""
+    """Return whether the folder's model gives the encoder's logits, or hidden states without a head, for random ids.
+
+    Two rows of eleven tokens, two of six, and one of each, padded; an encoder that computes each length by itself never
+    sees padding, and is not asked for it.
+    """
     with quiet():
         plain = kind.from_pretrained(folder, dtype=next(encoder.parameters()).dtype).eval()
     plain.to(device.torch_device)
     rows = plain.get_input_embeddings().weight.shape[0]
+    # From the upper half, where no vocabulary has its padding.
     ids = torch.randint(rows // 2, rows, (2, 11), generator=torch.Generator().manual_seed(0))
     modules: list[nn.Module] = [encoder, *([] if head is None else [head])]
     was_training = encoder.training

@@ -268,7 +268,7 @@ def _over_seeds(store: Path, model: str, dataset: Dataset) -> dict[str, str]:
 
 def _code(request: RunRequest, dataset: Dataset, folder: Path) -> str:
     """Return how a kept run is used, in Python."""
-    if dataset.labels is None:
+    if dataset.task == "IR":
         return _snippet("search")
     if not (folder / HEAD_FILE).is_file():  # the head is part of the transformers model
         if dataset.task == "QA":

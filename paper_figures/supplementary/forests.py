@@ -111,6 +111,7 @@ def _across_tasks(assessment: Assessment, finding: str) -> pd.DataFrame:
     known = known.assign(contrast=words[0], dataset=words[2].str.rstrip("]"))
     averages = known_of(of_finding(assessment.frame, finding))
     averages = averages.assign(contrast=averages["label"], dataset=AVERAGE)
+    # Heterogeneity is that of one task's datasets.
     known = pd.concat([known, averages]).assign(q=math.nan, q_p=math.nan, i_squared=math.nan)
     grouped: pd.DataFrame = pd.concat([rows for _, rows in known.groupby("contrast", sort=False)])
     return grouped

@@ -43,14 +43,15 @@ _CLOSE = 1e-3
 @contextlib.contextmanager
 def quiet() -> Iterator[None]:
     """Leave out what transformers says of weights that a class does not use, and its bars."""
-    before = library.get_verbosity()
+    verbosity, has_bars = library.get_verbosity(), library.is_progress_bar_enabled()
     library.set_verbosity_error()
     library.disable_progress_bar()
     try:
         yield
     finally:
-        library.set_verbosity(before)
-        library.enable_progress_bar()
+        library.set_verbosity(verbosity)
+        if has_bars:
+            library.enable_progress_bar()
 
 
 def write_pooling_files(folder: Path, width: int, mode: str = "mean", *, longest: int | None = None) -> None:

@@ -184,9 +184,12 @@ class StageTraining(Callback):  # type: ignore[misc]  # composer is untyped
     def run(self) -> bool:
         """Train to the target; return whether it was reached and nobody asked to stop.
 
-        SIGTERM, SIGUSR1, the first Ctrl-C and the stop file of any rank let the current update finish, save it and end.
+        SIGTERM, SIGUSR1 and the first Ctrl-C of any rank, and the stop file, let the current update finish, save it and
+        end.
 
         Raises:
+            KeyboardInterrupt: after Ctrl-C, once saved. The other requests return False, for which the command's exit
+                code asks to be started again.
             UserError: a loss or a gradient that is not finite, a disk without room, or Weights & Biases cannot be
                 reached.
         """
@@ -210,8 +213,8 @@ class StageTraining(Callback):  # type: ignore[misc]  # composer is untyped
                 )  # fmt: skip
                 with self.requests.taken():
                     self._fit()
+                    # All ranks end where the first could not write its last checkpoint.
                     self._agree(None if self.writer is None else self.writer.finish())
-            # Saved as after the other signals, whose exit code asks for another start; this one's does not.
             if signal.SIGINT in self.requests.signals:
                 raise KeyboardInterrupt
         except (KeyboardInterrupt, SystemExit) as ended:  # Composer makes the second of the first

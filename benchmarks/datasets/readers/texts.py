@@ -121,14 +121,17 @@ def text_rows(path: Path, inputs: ReaderInputs, labels_of_files: list[Labels]) -
     dataset = inputs.dataset
     columns = dataset.files.columns
     name, value_of = _TARGETS[dataset.form]
-    may_lack = "second" not in columns or dataset.form == "SC-value"
+    # A value may be of one text, though its columns always name a second.
+    may_lack_second = "second" not in columns or dataset.form == "SC-value"
     labels = Labels(names=dataset.label_names, declared=class_names(path, columns[name][0]))
     rows, unlabelled = [], list[str]()
     for where, row in records(path, dataset.files, inputs.note):
         with row_at(where):
             first = _text(row, columns["text"])
             second = None
-            if not may_lack or any(not is_missing(row.get(column)) for column in columns.get("second", ())):
+            if not may_lack_second or any(
+                not is_missing(row.get(column)) for column in columns.get("second", ())
+            ):
                 second = _text(row, columns["second"])
             if (label := _label(row, columns[name], dataset)) is None:
                 unlabelled.append(where)

@@ -7,6 +7,7 @@ import pytest
 from benchmarks.datasets.listing import dataset_table, examples_of, show_text
 from benchmarks.datasets.local_dataset import load
 from benchmarks.datasets.synthetic import make_synthetic
+from benchmarks.own_datasets.definition_file import read_definitions
 from benchmarks.protocol import DATASETS
 from common.errors import UserError
 from tests.benchmarks.command import command
@@ -51,6 +52,19 @@ def test_examples_are_what_a_model_reads(data: Path) -> None:
     assert "\nDocument: " in text
     with pytest.raises(UserError, match="nq has no training split; its models train on msmarco"):
         list(examples_of(load(data, "nq"), "train", 1))
+
+
+def test_words_of_an_entity_are_shown_wherever_o_stands_among_the_labels(tmp_path: Path) -> None:
+    definition = tmp_path / "places.toml"
+    definition.write_text(
+        '[places]\nkind = "tags"\nlabels = ["B-LOC", "I-LOC", "O"]\n'
+        'files = {train = "train.bio", validation = "rest.bio", test = "rest.bio"}\n'
+    )
+    for name, town in (("train.bio", "Paris"), ("rest.bio", "Rome")):
+        (tmp_path / name).write_text(f"{town} B-LOC\nis O\nbig O\n\nSo O\n")
+    command("import")(["places", "--datasets", str(definition), "--out", str(tmp_path / "data")])
+    found = load(tmp_path / "data", read_definitions(definition)[0])
+    assert [target for _, target in examples_of(found, "train", 2)] == ["Paris/B-LOC", "no entity"]
 
 
 def test_so_many_examples_are_shown_and_long_ones_are_cut(data: Path) -> None:
