@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+from functools import cache
 from importlib import resources
 
 import pandas as pd
@@ -28,6 +29,16 @@ def published_cells() -> pd.DataFrame:
         Columns `table` (2-17), `model`, `task`, `dataset` (or `average`), `mean` and `ci95` (half the width of
         the interval), both in percent with two decimals; rows and columns in the paper's order.
     """
+    return _cells().copy()
+
+
+def published_values() -> pd.DataFrame:
+    """Return each (model, task, dataset) once: the cells without the tables that repeat them."""
+    return _values().copy()
+
+
+@cache
+def _cells() -> pd.DataFrame:
     with (resources.files("analysis") / "data" / "published_scores.csv").open(encoding="utf-8") as file:
         cells = pd.read_csv(file)
     order = {(table, model): row for table, names in TABLES.items() for row, model in enumerate(names)}
@@ -35,7 +46,7 @@ def published_cells() -> pd.DataFrame:
     return cells
 
 
-def published_values() -> pd.DataFrame:
-    """Return each (model, task, dataset) once: the cells without the tables that repeat them."""
-    cells = published_cells().drop(columns="table")
+@cache
+def _values() -> pd.DataFrame:
+    cells = _cells().drop(columns="table")
     return cells.drop_duplicates(["model", "task", "dataset"], ignore_index=True)
