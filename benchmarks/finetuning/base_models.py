@@ -2,7 +2,9 @@
 
 from __future__ import annotations
 
+import contextlib
 import logging
+import os
 from collections.abc import Mapping
 from pathlib import Path
 from typing import Any
@@ -23,6 +25,7 @@ from transformers import (
 from benchmarks.finetuning.tokenization import end_of_text
 from common.errors import UserError, first_line, nearest
 from common.model_files import read_config
+from common.reading import MOST_BYTES, open_plain
 from pretraining.model.encoder_folder import quiet
 from pretraining.model.model_folder import load_encoder
 from pretraining.model.modeling import EuroBertModel
@@ -117,6 +120,8 @@ def load_tokenizer(folder: Path, *, from_config: bool = True) -> Any:
     """
     config = read_config(folder)  # refuses what is none, before transformers reads all of it
     try:
+        with contextlib.suppress(FileNotFoundError):
+            os.close(open_plain(folder / "tokenizer.json", MOST_BYTES))  # transformers reads it whatever its size
         tokenizer = _tokenizer_of_file(folder, AutoTokenizer.from_pretrained(folder))
     except (KeyboardInterrupt, SystemExit):
         raise
