@@ -19,12 +19,15 @@ from analysis.comparisons.contestants import (
 from analysis.comparisons.differences import Difference, against, compare_pair
 from analysis.evidence.evidence import Settings
 from analysis.precision.components import arms_of
+from analysis.records import records
 from analysis.sources import Source
 from analysis.statistics.crossed import MEMBERS, run_key
 from analysis.statistics.learning_rate_selection import select_runs
 from benchmarks.protocol import AVERAGE, DATASETS, in_order
 from common.errors import UserError
 from pretraining.models import arm_of
+
+_CELL = ["model", "task", "dataset"]
 
 
 @dataclass(frozen=True, kw_only=True)
@@ -142,13 +145,14 @@ def with_arms(runs: pd.DataFrame, patterns: Sequence[str], selection: str) -> pd
         seed_of = {name: first_seed + place for place, name in enumerate(members)}
         first_seed += len(members)
         rows = chosen[chosen["model"].isin(members)]
-        cells = rows.groupby(["model", "task", "dataset"], as_index=False, observed=True)
+        cells = rows.groupby(_CELL, as_index=False, observed=True)
         means = cells[["validation_score", "test_score"]].mean()
-        runs_of = rows[run_key(rows)].apply(tuple, axis=1)
-        keys = [rows[name] for name in ("model", "task", "dataset")]
-        means[MEMBERS] = runs_of.groupby(keys, observed=True).agg(list).to_numpy()
+        runs_of: dict[tuple[str, ...], list[tuple[object, ...]]] = {}
+        for cell, run in zip(records(rows, *_CELL), records(rows, *run_key(rows)), strict=True):
+            runs_of.setdefault(cell, []).append(run)
+        means[MEMBERS] = pd.Series([runs_of[cell] for cell in records(means, *_CELL)], dtype=object)
         # The columns that are not averaged, such as `n_test`, are those of any of a cell's runs.
-        one_run_each = rows.drop_duplicates(["model", "task", "dataset"])
+        one_run_each = rows.drop_duplicates(_CELL)
         arm = one_run_each.drop(columns=["validation_score", "test_score"]).merge(means)
         parts.append(arm.assign(seed=arm["model"].map(seed_of), model=pattern))
     return pd.concat([kept, *parts], ignore_index=True)

@@ -241,14 +241,15 @@ def of_shape(name: str, count: int, trials: int, resamples: int) -> Iterator[dic
     """
     rank = list(SHAPES).index(name) * len(SEED_COUNTS) + SEED_COUNTS.index(count)
     values = SHAPES[name]((trials, count), np.random.default_rng([DEFAULT_SEED, rank]))
-    student = np.ptp(seed_bounds(values, T.name, resamples)[0], axis=1)
+    of_student = seed_bounds(values, T.name, resamples)
+    student = np.ptp(of_student[0], axis=1)
     asked = [(kind, SOURCE_CELLS) for kind in OVER_SEEDS]
     asked += [
         (POOLED.name, cells) for cells in FEWER_CELLS if count >= FEWEST_SEEDS and POOLED.name in OVER_SEEDS
     ]
     for kind, cells in asked:
         few = len(values) if cells == SOURCE_CELLS else trials // 5 // cells * cells
-        bounds, used = seed_bounds(values[:few], kind, resamples, cells)
+        bounds, used = of_student if kind == T.name else seed_bounds(values[:few], kind, resamples, cells)
         widths = np.ptp(bounds, axis=1)
         yield {
             "shape": name, "n_seeds": count, "n_cells": cells, "interval": kind, "used": used,
