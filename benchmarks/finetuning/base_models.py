@@ -121,7 +121,9 @@ def load_tokenizer(folder: Path, *, from_config: bool = True) -> Any:
     config = read_config(folder)  # refuses what is none, before transformers reads all of it
     try:
         with contextlib.suppress(FileNotFoundError):
-            os.close(open_plain(folder / "tokenizer.json", MOST_BYTES))  # transformers reads it whatever its size
+            os.close(
+                open_plain(folder / "tokenizer.json", MOST_BYTES)
+            )  # transformers reads it whatever its size
         tokenizer = _tokenizer_of_file(folder, AutoTokenizer.from_pretrained(folder))
     except (KeyboardInterrupt, SystemExit):
         raise
