@@ -266,7 +266,7 @@ AUTO = "auto"
 _ORDER = {9: (FLASH3, FLASH4, FLASH2), 10: (FLASH4, FLASH2)}
 """What `auto` tries by compute capability, the fastest first as measured on Hopper at 610M (docs/performance.md); on
 Blackwell by its authors' speeds. cuDNN is not among them until it was timed."""
-_WITHIN = 0.03
+ROUNDING = 0.03
 """Largest difference of a kernel's results and gradients from the reference, relative to their norm: rounding of
 bfloat16."""
 
@@ -329,7 +329,7 @@ def _is_right(backend: AttentionBackend, device: torch.device, dtype: torch.dtyp
                 for item, given in ((backend, tensors), (SDPA, exact))
             )
             off = max(float((a - b).norm() / b.norm()) for a, b in zip(found, expected, strict=True))
-            if not off <= _WITHIN:  # nan, too
+            if not off <= ROUNDING:  # nan, too
                 raise ArithmeticError(f"its results differ by {off:.1%} from the reference's")
     except Exception as error:  # whatever a package's compiler may raise
         logger.warning("attention backend %s does not run here (%s)", backend.name, first_line(error))

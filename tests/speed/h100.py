@@ -43,7 +43,7 @@ from common.files import write_text
 from pretraining.data.sampler import Order, lay_out
 from pretraining.model import attention, modeling
 from pretraining.model.adapted import AdaptedModel
-from pretraining.model.attention import BACKENDS, AttentionBackend, AttentionLayout, packed_layout
+from pretraining.model.attention import BACKENDS, ROUNDING, AttentionBackend, AttentionLayout, packed_layout
 from pretraining.model.configuration import EncoderConfig, config_of
 from pretraining.model.masking import MaskRule
 from pretraining.model.modeling import EuroBertForMaskedLM
@@ -67,8 +67,6 @@ SHORT = (8, 60)
 """Tokens of the shortest and the longest of fine-tuning's 32 texts."""
 RESIDUAL_WITHIN = 0.0008
 """Nats by which losses of two equal runs differed within 30 steps (docs/performance.md)."""
-WITHIN = 0.03
-"""Largest difference of another kernel's results and gradients, relative to their norm: rounding of bfloat16."""
 GAIN = 1.03
 """How much faster a whole step must be for another default."""
 
@@ -178,7 +176,7 @@ def kernels(table: Table) -> None:
         )
     for kind in texts:
         start = f"attention, {kind}, mlm, "
-        wrong = [name for name, far in _of(table, start, "differs by").items() if far > WITHIN]
+        wrong = [name for name, far in _of(table, start, "differs by").items() if far > ROUNDING]
         rows = {name: rate for name, rate in _of(table, start, "both").items() if name not in wrong}
         if wrong:
             print(f"decision: {kind}: {', '.join(wrong)} gives other results than FlashAttention 2")
