@@ -35,20 +35,23 @@ _OFFICE = {
 }
 """What such a file is, and what to do, by the end of its name."""
 _SOME_OFFICE = "an Office file, such as .xlsx or .docx; save its rows as {rows} or its text as .txt, in UTF-8"
+PARQUET = b"PAR1"
+"""With what a Parquet file begins, whatever its name."""
 _BINARY = {
-    rb"PAR1": "a Parquet file; let its name end in .parquet",
+    PARQUET: "a Parquet file; let its name end in .parquet",
     rb"ARROW1": "an Arrow file; write it as Parquet",
     rb"PK\x03\x04.{26}(\[Content_Types\]|_rels/|mimetype)": _SOME_OFFICE,
     rb"\xd0\xcf\x11\xe0": _SOME_OFFICE,
     rb"PK\x03\x04": "a zip archive; unpack it, and give the files in it",
     rb"%PDF-": "a PDF; write its text to a .txt in UTF-8, such as with pdftotext",
     rb"SQLite format 3\x00": "an SQLite database; write its rows as {rows} in UTF-8",
-    rb"\x1f\x8b": "packed by gzip; unpack it{or_name}.gz",
-    rb"\xfd7zXZ\x00": "packed by xz; unpack it{or_name}.xz",
-    rb"\x28\xb5\x2f\xfd": "packed by Zstandard; unpack it{or_name}.zst",
-    rb"BZh\d1AY&SY": "packed by bzip2; unpack it",
 }
 """What a file is, and what to do, by how it begins."""
+_PACKED = {
+    rb"\x1f\x8b": ("gzip", ".gz"), rb"\xfd7zXZ\x00": ("xz", ".xz"), rb"\x28\xb5\x2f\xfd": ("Zstandard", ".zst"),
+    rb"BZh\d1AY&SY": ("bzip2", ""),
+}  # fmt: skip
+"""What has packed a file, and the end of its name by which it would be unpacked here, by how it begins."""
 
 
 class UnreadableError(UserError):
@@ -84,7 +87,7 @@ def refuse_binary(name: str | Path, start: bytes, *, rows: str = "CSV", packed: 
         name: the file's.
         start: its first bytes, or all.
         rows: as what rows may be saved here.
-        packed: whether a packed file would be read here if its name said so.
+        packed: whether a packed file would be read here under the right name.
 
     Raises:
         UserError: it is such a file; the sentence says which, and what to do.
@@ -93,9 +96,11 @@ def refuse_binary(name: str | Path, start: bytes, *, rows: str = "CSV", packed: 
         if re.match(pattern, start, re.DOTALL):
             may_be_office = start.startswith((b"PK", b"\xd0"))
             what = _OFFICE.get(Path(name).suffix.lower(), known) if may_be_office else known
-            if not packed:
-                what = re.sub(r"\{or_name\}.*", "", what)
-            raise UserError(f"{name} is {what.format(rows=rows, or_name=', or let its name end in ')}")
+            raise UserError(f"{name} is {what.format(rows=rows)}")
+    for pattern, (program, suffix) in _PACKED.items():
+        if re.match(pattern, start):
+            or_name = f", or let its name end in {suffix}" if packed and suffix else ""
+            raise UserError(f"{name} is packed by {program}; unpack it{or_name}")
 
 
 def encoding_of(start: bytes) -> str:
@@ -114,7 +119,7 @@ def text_of(
         content: a line of it, or all.
         line: the number of its first line.
         rows: as `refuse_binary` takes it.
-        packed: likewise.
+        packed: as `refuse_binary` takes it.
 
     Raises:
         UserError: it is no text, or in another encoding; file, line and byte are named.

@@ -18,9 +18,9 @@ import pyarrow as pa
 import pyarrow.parquet as pq
 
 from analysis.statistics.learning_rate_selection import select_runs
-from analysis.store.text_table import ENDINGS, PARQUET, TextTable, read_text_table, text_table_of
+from analysis.store.text_table import ENDINGS, TextTable, read_text_table, text_table_of
 from common.errors import UserError, nearest
-from common.reading import MOST_LARGE, read_bounded
+from common.reading import MOST_LARGE, PARQUET, read_bounded
 
 _TITLES = {
     "model": ("model", "model_name"),

@@ -34,13 +34,13 @@ import pyarrow.parquet as pq
 
 from analysis.published_cells import TEST_INSTANCES
 from analysis.records import records
-from analysis.store.text_table import ENDINGS, PARQUET, TextTable, read_text_table
+from analysis.store.text_table import ENDINGS, TextTable, read_text_table
 from benchmarks.protocol import DATASETS, EXTRA_DATASETS, LEARNING_RATES, PAPER, Dataset, format_lr
 from common.errors import UserError, first_line, nearest
 from common.files import sha256_bytes, write_together
 from common.manifest import FILES, DamagedError, another_shape, manifest_text, read_manifest
 from common.plain_text import name_fault
-from common.reading import MOST_LARGE, BadJsonError, read_bounded, refuse_binary, strict_json
+from common.reading import MOST_LARGE, PARQUET, BadJsonError, read_bounded, refuse_binary, strict_json
 from common.settings import FileSettings, read_settings
 from pretraining.models import MODELS, parse
 

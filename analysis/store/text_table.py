@@ -23,8 +23,6 @@ from common.reading import encoding_of, text_of
 
 ENDINGS = (".csv", ".tsv")
 """How the name of a table of text ends."""
-PARQUET = b"PAR1"
-"""With what a Parquet file begins, whatever its name."""
 _MISSING = frozenset(("", "nan", "na", "n/a", "null", "none", "-", "--"))
 _NUMBER = re.compile(r"[+-]?(\d+\.?\d*|\.\d+)(e[+-]?\d+)?|[+-]?inf(inity)?", re.ASCII)
 _SEPARATORS = {",": "commas", ";": "semicolons", "\t": "tabs", "|": "bars"}

@@ -41,7 +41,7 @@ def test_pipes_devices_folders_and_large_files_are_refused_without_waiting(tmp_p
 
 def _zipped(first: str, content: str = "text") -> bytes:
     with zipfile.ZipFile(file := io.BytesIO(), "w") as archive:
-        archive.writestr(first, content)
+        archive.writestr(zipfile.ZipInfo(first), content)  # of no time, as are the names of the tests
     return file.getvalue()
 
 
@@ -51,7 +51,7 @@ def _parquet() -> bytes:
 
 
 @pytest.mark.parametrize(
-    ("name", "content", "said"),
+    ("name", "content", "sentence"),
     [
         ("a.xlsx", _zipped("[Content_Types].xml"), "is a spreadsheet; save its rows as CSV in UTF-8"),
         ("a.txt", _zipped("[Content_Types].xml"), "is an Office file, such as .xlsx or .docx; save its rows as CSV"),
@@ -60,24 +60,24 @@ def _parquet() -> bytes:
         ("a.XLS", b"\xd0\xcf\x11\xe0\xa1\xb1\x1a\xe1", "is a spreadsheet"),
         ("a.zip", _zipped("a.txt"), "is a zip archive; unpack it"),
         ("a.csv", _parquet(), "is a Parquet file; let its name end in .parquet"),
-        ("a.csv", gzip.compress(b"text"), "is packed by gzip; unpack it, or let its name end in .gz"),
+        ("a.csv", gzip.compress(b"text", mtime=0), "is packed by gzip; unpack it, or let its name end in .gz"),
         ("a.csv", lzma.compress(b"text"), "is packed by xz; unpack it, or let its name end in .xz"),
         ("a.csv", zstandard.compress(b"text"), "is packed by Zstandard; unpack it, or let its name end in .zst"),
         ("a.csv", bz2.compress(b"text"), "is packed by bzip2; unpack it"),
         ("a.csv", b"%PDF-1.7\n", "is a PDF; write its text to a .txt"),
         ("a.csv", b"SQLite format 3\0", "is an SQLite database"),
         *(
-            (f"a.{encoding}", "text".encode(encoding), f"{said}, not in UTF-8; convert it with `iconv -f {said} ")
-            for encoding, said in (("utf-16", "UTF-16"), ("utf-16-le", "UTF-16LE"), ("utf-16-be", "UTF-16BE"),
+            (f"a.{encoding}", "text".encode(encoding), f"{name}, not in UTF-8; convert it with `iconv -f {name} ")
+            for encoding, name in (("utf-16", "UTF-16"), ("utf-16-le", "UTF-16LE"), ("utf-16-be", "UTF-16BE"),
                                    ("utf-32", "UTF-32"))
         ),
         ("a.csv", "\ufeffone\ntwo \xe9\n".encode("latin-1", "ignore"), "line 2, byte 5 (0xe9) is not UTF-8"),
     ],
 )  # fmt: skip
-def test_what_is_no_utf8_is_named_with_what_to_do(name: str, content: bytes, said: str) -> None:
-    with pytest.raises(UserError) as told:
+def test_what_is_no_utf8_is_named_with_what_to_do(name: str, content: bytes, sentence: str) -> None:
+    with pytest.raises(UserError) as refusal:
         text_of(name, content, packed=True)
-    assert str(told.value).startswith(name) and said in str(told.value)
+    assert str(refusal.value).startswith(name) and sentence in str(refusal.value)
     # Only at the beginning is it another file; elsewhere such bytes are a line.
     assert text_of(name, b"PK\x03\x04", 2) == "PK\x03\x04"
 
