@@ -215,8 +215,6 @@ def _snakemake(
         command += ["--max-jobs-per-timespan", f"{workflow.jobs_per_minute}/1m"]
         # An earlier call's jobs are waited for by processes here that sleep, one core each.
         command += ["--slurm-jobname-prefix", prefix_of(folder), "--local-cores", str(len(workflow.jobs))]
-        if not any("account" in queue for queue in workflow.queues.values()):
-            command.append("--slurm-no-account")
     elif gpus := max((job.gpus for job in workflow.jobs.values()), default=0):
         command += ["--resources", f"gpus_here={gpus}"]
     environ = dict(os.environ) | {"PYTHONPATH": str(ROOT), "PYTHONNOUSERSITE": "1", PROFILE: profile}

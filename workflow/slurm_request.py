@@ -120,6 +120,8 @@ def with_account(workflow: Workflow, machine: Machine | None = None) -> Workflow
     Snakemake's executor would guess it from the user's last jobs, and say so. Where Slurm has no accounting, nothing
     changes.
     """
+    if all("account" in workflow.queues.get(name, {}) for name in QUEUES):
+        return workflow  # Slurm's controller need not be asked
     rows = _accounting(machine or Machine(), "user", getpass.getuser(), "format=DefaultAccount")
     own = {"account": rows[0][0]} if rows and rows[0][0] else {}
     return replace(workflow, queues={name: own | workflow.queues.get(name, {}) for name in QUEUES})
