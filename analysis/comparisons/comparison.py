@@ -22,12 +22,10 @@ from analysis.precision.components import arms_of
 from analysis.records import records
 from analysis.sources import Source
 from analysis.statistics.crossed import MEMBERS, run_key
-from analysis.statistics.learning_rate_selection import select_runs
+from analysis.statistics.learning_rate_selection import CELL, select_runs
 from benchmarks.protocol import AVERAGE, DATASETS, in_order
 from common.errors import UserError
 from pretraining.models import arm_of
-
-_CELL = ["model", "task", "dataset"]
 
 
 @dataclass(frozen=True, kw_only=True)
@@ -145,14 +143,14 @@ def with_arms(runs: pd.DataFrame, patterns: Sequence[str], selection: str) -> pd
         seed_of = {name: first_seed + place for place, name in enumerate(members)}
         first_seed += len(members)
         rows = chosen[chosen["model"].isin(members)]
-        cells = rows.groupby(_CELL, as_index=False, observed=True)
+        cells = rows.groupby(CELL, as_index=False, observed=True)
         means = cells[["validation_score", "test_score"]].mean()
         runs_of: dict[tuple[str, ...], list[tuple[object, ...]]] = {}
-        for cell, run in zip(records(rows, *_CELL), records(rows, *run_key(rows)), strict=True):
+        for cell, run in zip(records(rows, *CELL), records(rows, *run_key(rows)), strict=True):
             runs_of.setdefault(cell, []).append(run)
-        means[MEMBERS] = pd.Series([runs_of[cell] for cell in records(means, *_CELL)], dtype=object)
+        means[MEMBERS] = pd.Series([runs_of[cell] for cell in records(means, *CELL)], dtype=object)
         # The columns that are not averaged, such as `n_test`, are those of any of a cell's runs.
-        one_run_each = rows.drop_duplicates(_CELL)
+        one_run_each = rows.drop_duplicates(CELL)
         arm = one_run_each.drop(columns=["validation_score", "test_score"]).merge(means)
         parts.append(arm.assign(seed=arm["model"].map(seed_of), model=pattern))
     return pd.concat([kept, *parts], ignore_index=True)

@@ -17,7 +17,7 @@ import pandas as pd
 import pyarrow as pa
 import pyarrow.parquet as pq
 
-from analysis.statistics.learning_rate_selection import select_runs
+from analysis.statistics.learning_rate_selection import CELL, select_runs
 from analysis.store.text_table import ENDINGS, TextTable, read_text_table, text_table_of
 from common.errors import UserError, nearest
 from common.reading import MOST_LARGE, PARQUET, read_bounded
@@ -102,7 +102,7 @@ def scores_by_seed(table: TextTable, *, selection: str = "seed", metric: str = "
     if metric and metric not in set(rows["metric"]):
         raise UserError(f"{table.where} has no metric {metric!r}{nearest(metric, set(rows['metric']))}")
     rows = rows[rows["metric"] == metric] if metric else rows
-    cells = rows.groupby(["model", "task", "dataset"])
+    cells = rows.groupby(CELL)
     tuned = cells["lr"].transform("nunique") > 1
     faults = {
         "has no printable model": ~rows["model"].map(_is_name),

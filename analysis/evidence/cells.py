@@ -26,7 +26,7 @@ from analysis.statistics.estimates import (
     student_estimate,
     welch_estimate,
 )
-from analysis.statistics.learning_rate_selection import select_runs
+from analysis.statistics.learning_rate_selection import CELL, select_runs
 from analysis.store.stand_ins import averaged_datasets
 from benchmarks.protocol import AVERAGE, TASKS
 
@@ -37,7 +37,6 @@ Array = npt.NDArray[np.float64]
 
 SMALLEST_HALF_WIDTH = 0.005
 """A printed interval of 0.00 stands for anything below this; the largest of it is taken."""
-_CELL = ["model", "task", "dataset"]
 
 
 class Cells:
@@ -229,7 +228,7 @@ def seed_scores(runs: pd.DataFrame, selection: str = "seed") -> pd.DataFrame:
         Index (model, task, dataset), a column for each seed, nan where a seed has no run.
     """
     chosen = select_runs(runs, selection)
-    wide = chosen.pivot(index=_CELL, columns="seed", values="test_score") * 100
+    wide = chosen.pivot(index=CELL, columns="seed", values="test_score") * 100
     rows = dict(zip(wide.index, wide.to_numpy(), strict=True))
     for task in TASKS:
         names = averaged_datasets(runs, task)
@@ -237,7 +236,7 @@ def seed_scores(runs: pd.DataFrame, selection: str = "seed") -> pd.DataFrame:
             parts = [rows[model, task, name] for name in names if (model, task, name) in rows]
             if len(parts) == len(names):
                 rows[model, task, AVERAGE] = reduce(operator.add, parts) / len(parts)
-    index = pd.MultiIndex.from_tuples(sorted(rows), names=_CELL)
+    index = pd.MultiIndex.from_tuples(sorted(rows), names=CELL)
     scores = np.array([rows[key] for key in index]).reshape(len(index), len(wide.columns))
     with_averages = pd.DataFrame(scores, index=index, columns=wide.columns, copy=False)
     return with_averages.loc[with_averages.notna().any(axis=1)]

@@ -16,7 +16,8 @@ import pandas as pd
 
 from common.registry import Registry
 
-_CELL = ["model", "task", "dataset"]
+CELL = ["model", "task", "dataset"]
+"""The columns of a runs table that say which cell a run is of."""
 
 
 @dataclass(frozen=True, kw_only=True)
@@ -46,7 +47,7 @@ def select_runs(runs: pd.DataFrame, selection: str = "seed") -> pd.DataFrame:
     Raises:
         UserError: unknown rule.
     """
-    return SELECTIONS[selection].choose(runs).sort_values([*_CELL, "seed"], ignore_index=True)
+    return SELECTIONS[selection].choose(runs).sort_values([*CELL, "seed"], ignore_index=True)
 
 
 def _best(rows: pd.DataFrame, by: list[str], score: str) -> pd.DataFrame:
@@ -66,7 +67,7 @@ def _at_best_rate(runs: pd.DataFrame, by: list[str]) -> pd.DataFrame:
 SEED = Selection(
     name="seed",
     words="learning rate chosen for each seed by its validation score",
-    choose=lambda runs: _best(runs, [*_CELL, "seed"], "validation_score"),
+    choose=lambda runs: _best(runs, [*CELL, "seed"], "validation_score"),
 )
 SELECTIONS: Registry[Selection] = Registry(
     "selection rule",
@@ -75,12 +76,12 @@ SELECTIONS: Registry[Selection] = Registry(
         Selection(
             name="mean",
             words="one learning rate for a model and dataset, by the mean validation score",
-            choose=lambda runs: _at_best_rate(runs, _CELL),
+            choose=lambda runs: _at_best_rate(runs, CELL),
         ),
         Selection(
             name="pooled",
             words="one learning rate for a model and task, by the mean validation score",
-            choose=lambda runs: _at_best_rate(runs, _CELL[:2]),
+            choose=lambda runs: _at_best_rate(runs, CELL[:2]),
         ),
     ),
 )
