@@ -46,7 +46,7 @@ def survives_failures(call: Callable[[Path], object], tmp_path: Path, *, few: bo
     with failing(0) as calls:
         call(tmp_path / "clean")
     whole, numbers = _tree(tmp_path / "clean"), range(1, len(calls) + 1)
-    told = 0
+    reported = 0
     for number in numbers[:: max(1, len(numbers) // 6)] if few else numbers:
         folder = tmp_path / f"{number}"
         with failing(number):
@@ -54,14 +54,14 @@ def survives_failures(call: Callable[[Path], object], tmp_path: Path, *, few: bo
                 call(folder)
             except (UserError, OSError) as error:
                 assert "\n" not in str(error)
-                told += 1
+                reported += 1
         call(folder)
         after = _tree(folder)
         assert set(after) == set(whole), (number, calls[number - 1], set(after) ^ set(whole))
         assert not (differ := [name for name in whole if whole[name] != after[name]]), (number, differ)
-    assert told
-    print(f"{len(calls)} writes, {told} of those tried were told")
-    return told
+    assert reported
+    print(f"{len(calls)} writes, {reported} of those tried were reported")
+    return reported
 
 
 def _tree(folder: Path) -> dict[str, bytes]:

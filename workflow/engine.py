@@ -246,7 +246,7 @@ def _snakemake(
 def _ending(process: subprocess.Popen[bytes], slurm: bool) -> Iterator[None]:
     """While the block runs, end Snakemake when this process gets SIGTERM, SIGHUP or Ctrl-C; wait for it at the end.
 
-    On Slurm it is also said that jobs keep running.
+    On Slurm, also report that jobs keep running.
     """
 
     def end(number: int, _: object) -> None:

@@ -148,7 +148,7 @@ def _atoms(pattern: dict[str, str]) -> list[str] | None:
 
 
 def _separates(atoms: list[str], before: str, after: str) -> bool:
-    """Return whether no match of a pattern (`_atoms`) goes on from `before` to `after`, nor looks ahead at `after`."""
+    """Return whether no match of a pattern (`_atoms`) spans `before` and `after`, nor looks ahead at `after`."""
     depth = 0  # of groups
     taken = False  # whether a match may have taken `before` by now: in a group, always
     for atom in atoms:

@@ -123,7 +123,7 @@ class Watchdog(AbstractContextManager["Watchdog"]):
         os._exit(AGAIN)
 
     def _sentence(self, lost: list[int], reports: dict[int, list[int | str]]) -> str:
-        """Return what is said at the end: which ranks have stopped on which machines, and how to go on."""
+        """Return the last message: which ranks have stopped on which machines, and how to resume."""
         who = "no rank is behind, so look at the network or the GPUs"
         if lost:
             where = sorted({str(reports[rank][3]) for rank in lost if rank in reports})

@@ -99,7 +99,7 @@ _TABLE = "model,dataset,seed,score\nA,x,0,1\nA,x,1,2\nB,x,0,3\nB,x,1,4\n"
 
 
 @pytest.mark.parametrize(
-    ("words", "said"),
+    ("words", "sentence"),
     [
         ("compare A B --source t.csv --out t.csv", "--out t.csv is the file that --source reads"),
         ("compare A B --source link.csv --out ./t.csv", "--out ./t.csv is the file that --source reads"),
@@ -109,13 +109,13 @@ _TABLE = "model,dataset,seed,score\nA,x,0,1\nA,x,1,2\nB,x,0,3\nB,x,1,4\n"
     ],
 )
 def test_what_is_read_is_not_written_and_no_pipe_is_waited_for(
-    words: str, said: str, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+    words: str, sentence: str, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
 ) -> None:
     monkeypatch.chdir(tmp_path)
     Path("t.csv").write_text(_TABLE)
     Path("link.csv").symlink_to("t.csv")
     os.mkfifo("pipe.csv")
-    with refused(said):
+    with refused(sentence):
         main(shlex.split(words))
     assert Path("t.csv").read_text() == _TABLE and len(list(tmp_path.iterdir())) == 3
 

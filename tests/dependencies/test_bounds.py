@@ -38,7 +38,7 @@ def test_the_bounds_lifted_are_exactly_those_that_this_environment_breaks() -> N
     assert set().union(*broken.values()) <= DECLARED_BY
 
 
-def test_a_new_conflict_and_a_missing_package_are_told_from_known_ones() -> None:
+def test_a_new_conflict_and_a_missing_package_are_distinguished_from_known_ones() -> None:
     known = "mosaicml 0.32.1 has requirement Pillow_X[a]<2,>=1, but you have pillow-x 3.0.\n"
     assert broken_bounds(known) == {"pillow-x": {"mosaicml"}}
     with pytest.raises(AssertionError, match=r"do not fit together: torch 2\.15\.0 requires jinja2"):

@@ -149,7 +149,7 @@ def test_two_trainings_of_one_stage_are_not_mixed(tmp_path: Path) -> None:
         (row(5, None), "line 2 is not a row of a training log"),
     ],
 )
-def test_a_wrong_line_is_told_with_its_file(line: object, says: str, tmp_path: Path) -> None:
+def test_a_wrong_line_is_reported_with_its_file(line: object, says: str, tmp_path: Path) -> None:
     path = log(tmp_path, row(2), line, row(9))
     with refused(f"{path}: {says}"):
         training_losses(tmp_path, TRUNK)

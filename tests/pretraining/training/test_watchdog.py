@@ -29,8 +29,8 @@ def test_a_slow_rank_says_so_itself(own: float, is_slow: bool, caplog: pytest.Lo
     times._total = 3 * own
     seconds, _ = times.by_rank("stage", 100)
     assert seconds == pytest.approx([1.0, 1.1, own, 0.9]) and times.steps == 0
-    told = [record for record in caplog.records if record.levelno == logging.WARNING]
-    assert len(told) == is_slow
+    warnings = [record for record in caplog.records if record.levelno == logging.WARNING]
+    assert len(warnings) == is_slow
     if is_slow:
         assert all(words in caplog.text for words in ("rank 2", "1.6 s", "theirs 1 s", "steps 98 to 100"))
 

@@ -105,9 +105,9 @@ def test_a_text_is_read_as_what_it_is_or_its_encoding_is_refused(
     if encoding.startswith("utf-8"):
         assert [row["text"] for row in table_of(path)] == texts
     else:
-        with pytest.raises(UserError) as told:
+        with pytest.raises(UserError) as refusal:
             table_of(path)
-        assert str(path) in str(told.value) and "\n" not in str(told.value)
+        assert str(path) in str(refusal.value) and "\n" not in str(refusal.value)
 
 
 @settings(max_examples=100, deadline=None)
