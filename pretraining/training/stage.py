@@ -33,7 +33,7 @@ from common.errors import UserError, first_line
 from common.processes import AGAIN, on_first_interrupt, on_stop_signal
 from common.progress import Meter
 from pretraining.model.adapted import AdaptedModel
-from pretraining.model.attention import BACKENDS, resolve_backend
+from pretraining.model.attention import resolve_backend
 from pretraining.model.modeling import EuroBertForMaskedLM, initialise
 from pretraining.model.start_weights import Trained, load_start, network_of
 from pretraining.plan.devices import mfu
@@ -154,10 +154,8 @@ class StageTraining(Callback):  # type: ignore[misc]  # composer is untyped
         self.earlier = {} if start is None else dict(state.get(EARLIER, {}))
         if start is not None and state["precision"] != self.computed["precision"]:
             self.earlier[str(start.step)] = state["precision"]
-        self.batches = StageBatches(
-            context.data_of(stage), stage, config, ranks,
-            spans=context.plan.steps_on_its_data(stage), is_padded=BACKENDS[attention].fixed_shapes,
-        )  # fmt: skip
+        spans = context.plan.steps_on_its_data(stage)
+        self.batches = StageBatches(context.data_of(stage), stage, config, ranks, spans=spans)
         self.log: LogWriter | None = None
         self.writer: checkpoints.CheckpointWriter | None = None
         # The first rank alone writes, looks for the stop file and keeps time; the others hear of it (`StepData.sums`).
