@@ -66,10 +66,6 @@ _LOST = ("gloo/transport", "remote process exited")
 """What gloo and NCCL say where the other end of a connection is gone."""
 
 
-class DivergedError(UserError):
-    """A loss or a gradient is not finite."""
-
-
 @dataclass(kw_only=True)
 class StageProgress:
     """What has been done of a stage, with its last update."""
@@ -312,7 +308,7 @@ class StageTraining(Callback):  # type: ignore[misc]  # composer is untyped
         done.step = int(state.timestamp.batch)
         loss, norm = float(state.total_loss_dict["loss/train/total"]), float(done.norm)
         if not (math.isfinite(loss) and math.isfinite(norm)):
-            raise DivergedError(
+            raise UserError(
                 f"the loss at step {done.step} is {loss} and the gradient norm is {norm}; "
                 + (
                     "at the first step, the weights to start from are not finite or the rate is far too high"
