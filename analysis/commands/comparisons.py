@@ -1,4 +1,4 @@
-"""`clm-or-mlm compare`, `certify`, `design`: models against each other, runs against a reference, studies to come."""
+"""`clm-or-mlm compare`, `design`: models against each other, studies to come."""
 
 from __future__ import annotations
 
@@ -9,13 +9,12 @@ from cyclopts import Parameter
 
 from analysis.comparisons.comparison import compare as compared
 from analysis.comparisons.comparison_report import comparison_document
-from analysis.comparisons.replication import replication_document, replication_of
 from analysis.comparisons.scores_table import scores_by_seed, scores_table_in
 from analysis.comparisons.seeds import differences, scores_document, two_models
 from analysis.evidence.evidence import Settings
 from analysis.options import OutFile, SourceOptions
 from analysis.precision.design import PlannedStudy, design_document
-from analysis.sources import NAMES, open_source
+from analysis.sources import NAMES
 from common.errors import UserError
 from common.tables import PRINTED, write
 from pretraining.models import MODELS
@@ -82,44 +81,6 @@ def compare(
     settings = opened.with_interval(score)
     result = compared(opened, models, settings, replicates=replicates, margin=margin)
     write(comparison_document(result, full=full), format, out)
-
-
-def certify(
-    *,
-    source: SourceOptions = SourceOptions(),
-    reference: Annotated[str, Parameter(metavar="NAME|PATH")] = "released",
-    pretrained: bool = False,
-    logs: Annotated[Path | None, Parameter(metavar="DIR")] = None,
-    format: Annotated[str, Parameter(choices=PRINTED)] = "text",
-    out: OutFile = None,
-) -> int:
-    """Print whether a source's runs replicate a reference; exit code 1 if they do not.
-
-    At every learning rate, the mean of each cell must be in the prediction interval computed from the reference's
-    seeds (with --pretrained, from its pretrainings). With --logs, each validation loss must be in the interval from
-    the reference's pretrainings. With Holm's adjustment, at most one genuine replication in twenty fails by chance
-    where seeds are about normal.
-
-    examples:
-      clm-or-mlm certify --source results/ --reference released
-      clm-or-mlm certify --source mini/store --reference miniature --pretrained --logs mini/pretrained
-
-    Args:
-        reference: released, miniature, curves, a run store or a runs table
-        pretrained: compare pretrainings: the models were pretrained again, not downloaded
-        logs: training logs of the models (default: losses are not compared)
-        format: output format
-    """
-    judged, known = source.open(), open_source(reference)
-    known_logs = None if known.stand_ins is None else known.stand_ins.logs
-    if logs is not None and known_logs is None:
-        raise UserError(
-            f"--logs {logs}: {known.label} has no training logs to compare with; leave --logs out"
-        )
-    folders = [logs, known_logs] if logs is not None and known_logs is not None else []
-    replication = replication_of(judged, known, pretrained=pretrained, logs=folders)
-    write(replication_document(replication, judged, known), format, out)
-    return int(bool(replication.faults))
 
 
 def design(

@@ -62,7 +62,6 @@ ELSEWHERE = {
     "report": "test_the_report_names_the_default_and_its_coverage",
     "reproduce": "writes what the other commands print",
     "export": "writes scores as model cards",
-    "certify": "prints prediction intervals",
 }
 WORDS = {"compare": MODELS[2:4], "design": ["--effect", "5"], "table": ["3"]}
 """What a command needs besides its source."""
