@@ -3,8 +3,8 @@
     python -m tests.analysis.independent_checks [--pairs 1500]
 
 prints a row for each check: how much was compared, and the largest difference or what was found; the exit code is 1 if
-any is off. The last six rows simulate whether `design` promises what `compare` reaches (`tests.speed.design_power`,
-`--pairs` pairs of models each, about 20 s of CPU time for 1,500).
+any is off. The last six rows simulate whether `compare` reaches the power that was planned
+(`tests.analysis.precision.planned_power`; `--pairs` pairs of models each, about 20 s of CPU time for 1,500).
 """
 
 import argparse
@@ -33,7 +33,7 @@ from clm_or_mlm.__main__ import main as command
 from common.provenance import ROOT
 from tests.analysis.adjusted import multipletests
 from tests.analysis.comparisons.given import best_runs, drawn
-from tests.speed.design_power import LAYOUTS, promised_and_reached
+from tests.analysis.precision.planned_power import LAYOUTS, promised_and_reached
 
 Cells = dict[tuple[str, str, str], tuple[float, float]]
 """Mean and half-width by (model, task, dataset)."""

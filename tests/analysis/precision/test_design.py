@@ -22,7 +22,7 @@ from analysis.precision.design import (
 from analysis.sources import PUBLISHED, Source
 from common.errors import UserError
 from tests.analysis.made_up import made_up_runs
-from tests.speed.design_power import LAYOUTS, Layout, promised_and_reached
+from tests.analysis.precision.planned_power import LAYOUTS, Layout, promised_and_reached
 
 MODELS = ("610m-clm-42k", "610m-mlm40-42k", "610m-mlm20-42k", "1b-clm-42k", "1b-mlm40-42k")
 ONE = AssumedSpread(sd=0.5)

@@ -4,7 +4,7 @@ Models 0 and 1, 2 and 3, ... differ by the effect that a study of that layout is
 twelve tests are made the models differ on one dataset alone, so that Holm's adjustment is at its hardest. Spreads are
 those of the printed cells' medians.
 
-    python -m tests.speed.design_power [--pairs 4000]
+    python -m tests.analysis.precision.planned_power [--pairs 4000]
 """
 
 from collections.abc import Iterator
