@@ -1,4 +1,4 @@
-"""`clm-or-mlm compare`, `design`: models against each other, studies to come."""
+"""`clm-or-mlm compare`: models against each other."""
 
 from __future__ import annotations
 
@@ -13,7 +13,6 @@ from analysis.comparisons.scores_table import scores_by_seed, scores_table_in
 from analysis.comparisons.seeds import differences, scores_document, two_models
 from analysis.evidence.evidence import Settings
 from analysis.options import OutFile, SourceOptions
-from analysis.precision.design import PlannedStudy, design_document
 from analysis.sources import NAMES
 from common.errors import UserError
 from common.tables import PRINTED, write
@@ -81,25 +80,3 @@ def compare(
     settings = opened.with_interval(score)
     result = compared(opened, models, settings, replicates=replicates, margin=margin)
     write(comparison_document(result, full=full), format, out)
-
-
-def design(
-    *,
-    study: PlannedStudy,
-    source: SourceOptions = SourceOptions(),
-    format: Annotated[str, Parameter(choices=PRINTED)] = "text",
-    out: OutFile = None,
-) -> None:
-    """Print how many seeds or pretrainings it takes to detect a difference.
-
-    The numbers are for the test that `compare` will run on your results, and assume the spreads of the source's cells.
-    The command also prints the power of the study that the options describe. docs/how-sure.md has an example.
-
-    examples:
-      clm-or-mlm design --effect 0.5
-      clm-or-mlm design --effect 0.5 --pretrainings 3 --pretraining-sd 0.2 --tests 12
-
-    Args:
-        format: output format
-    """
-    write(design_document(source.open(), study), format, out)

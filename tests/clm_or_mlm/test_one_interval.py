@@ -63,7 +63,7 @@ ELSEWHERE = {
     "reproduce": "writes what the other commands print",
     "export": "writes scores as model cards",
 }
-WORDS = {"compare": MODELS[2:4], "design": ["--effect", "5"], "table": ["3"]}
+WORDS = {"compare": MODELS[2:4], "table": ["3"]}
 """What a command needs besides its source."""
 
 
