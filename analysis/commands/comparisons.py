@@ -41,8 +41,9 @@ def compare(
     of seeds needed to detect the difference, too. More models are printed in the order of their mean over all tasks,
     each with the difference between the first and it. For a model without runs in the source, the paper's printed
     cells are used. With --replicates, an arm's spread is that between pretrainings, each averaged over its
-    fine-tuning seeds. Intervals and p-values come from the pooled bootstrap t for runs and from Welch's t for printed
-    cells, unless --interval names another method (crossed covers seeds and test instances).
+    fine-tuning seeds; two columns show how far pretrainings differ, and the seeds of one. Intervals and p-values come
+    from the pooled bootstrap t for runs and from Welch's t for printed cells, unless --interval names another method
+    (crossed covers seeds and test instances).
 
     A table with columns model, dataset, seed and score, or a column for each seed, is compared in its own unit.
 
