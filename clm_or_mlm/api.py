@@ -260,14 +260,17 @@ def compare(
 
 
 def sensitivity(source: SourceLike = "published", *, interval: str = "") -> pd.DataFrame:
-    """Return every verdict under every selection rule, interval and adjustment, one row per finding and analysis.
+    """Return the spread between pretrainings that would overturn each verdict, one row per finding and sharing.
+
+    Columns: id, verdict, p_holm, sharing (which scores a pretraining moves together: those of a model, of a trunk, of a
+    trunk on all tasks), pretraining_sd (points; nan where no spread overturns the verdict, or there is none).
 
     Args:
         source: as in `load`.
         interval: as in `scores`.
     """
     opened = load(source)
-    return sensitivity_of(opened, _settings(opened, interval, "seed")).multiverse.analyses.copy()
+    return sensitivity_of(opened, _settings(opened, interval, "seed")).table
 
 
 def plan(*names: str, study: str | Path | None = None, device: str = "H100") -> pd.DataFrame:

@@ -19,7 +19,6 @@ from analysis.comparisons.contestants import (
 )
 from analysis.comparisons.differences import Difference, against, compare_pair
 from analysis.evidence.evidence import Settings
-from analysis.precision.components import arms_of
 from analysis.records import records
 from analysis.sources import Source
 from analysis.statistics.crossed import MEMBERS, run_key
@@ -115,6 +114,14 @@ def compare(
         settings=settings, replicates=tuple(replicates),
         floors=source.floors_in_words(in_order(datasets)), metrics=source.own_metrics(in_order(datasets)),
     )  # fmt: skip
+
+
+def arms_of(runs: pd.DataFrame) -> dict[str, list[str]]:
+    """Return the models that were pretrained more than once, each with the names of its pretrainings."""
+    arms: dict[str, list[str]] = {}
+    for name in dict.fromkeys(runs["model"]):
+        arms.setdefault(arm_of(name)[0], []).append(name)
+    return {arm: names for arm, names in arms.items() if len(names) > 1}
 
 
 def arms_in(runs: pd.DataFrame, patterns: Sequence[str]) -> dict[str, list[str]]:

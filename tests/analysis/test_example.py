@@ -2,17 +2,14 @@
 
 from dataclasses import replace
 
-import numpy as np
 import pytest
 
 from analysis.evidence.evidence import Settings
-from analysis.precision.components import components_table
 from analysis.sources import EXAMPLES, PUBLISHED, Source, open_source
 from analysis.store.instances import read_clusters, read_instances
 from analysis.tables.build import build_table
 from analysis.tables.render import TABLE_FORMATS, table_document
 from clm_or_mlm.__main__ import main
-from common.provenance import ROOT
 from common.tables import show
 from pretraining.models import TABLES
 
@@ -84,13 +81,3 @@ def test_a_table_of_a_family_without_runs_is_a_sentence() -> None:
             if form != "csv":
                 assert ("curves has no scores for this table." in shown) == empty
         assert (len(document.body) == 1) == empty
-
-
-def test_the_page_says_by_how_much_another_pretraining_widens_an_interval(example: Source) -> None:
-    table = components_table(example)
-    sds = table.pivot(index="dataset", columns="component", values="sd")
-    seeds = sds["fine-tuning seed"] / 5**0.5
-    wider = np.hypot(seeds, sds["pretraining"]) / seeds
-    page = " ".join((ROOT / "docs" / "how-sure.md").read_text("utf-8").split())
-    assert f"would have to be {wider.min():.1f} to {wider.max():.1f} times as wide" in page
-    assert set(table["pretrainings"]) == {5}
