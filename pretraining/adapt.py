@@ -13,7 +13,6 @@ from functools import cached_property
 
 from common.errors import UserError
 from common.settings import assignments, read_settings, values_of
-from pretraining.model.configuration import is_our_class
 from pretraining.models import (
     OBJECTIVES,
     Design,
@@ -171,7 +170,7 @@ class Adaptation:
             ("eval_every", max(1, steps // 10), "ten times"),
             ("save_every", max(1, min(1000, steps // 10)), "so much is lost at most by a kill"),
             ("tensorboard", False, "the log has the losses"),
-            *([] if is_our_class(self.start) else [("compile", "off", "transformers' classes stay as they are")]),
+            *([] if self.start.is_our_class else [("compile", "off", "transformers' classes stay as they are")]),
         )  # fmt: skip
 
     @cached_property
