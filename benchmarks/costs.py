@@ -1,7 +1,7 @@
 """Hours of fine-tuning and its evaluations on a GPU; those of pretraining are `Plan.costs`, where stages are planned.
 
 Both follow from one speed, `Device.tokens_per_second`. What commands say that something takes is a sum of these two:
-`plan`, `plan --hours`, `adapt`, a study's jobs and its status.
+`plan`, `adapt`, a study's jobs and its status.
 """
 
 from __future__ import annotations
