@@ -37,6 +37,7 @@ MISTAKES = {
     "plan --start x": "give --tokens with --start",
     "plan --tokens 1e9": "give --start",
     "plan 610m-clm-42k --seeds 3": "give its file as --study",
+    "plan --study x.toml --datasets sst3": 'Did you mean "sst2"',
     "plan --device Voodoo": "--tflops",
     "plan --device H10": "unknown device 'H10'; devices are A100, A100 80GB, H100,",
     "settings --set peak_lr": "--set takes key=value, not 'peak_lr'",

@@ -20,9 +20,7 @@ from benchmarks.protocol import DATASETS
 from clm_or_mlm import smallest_difference
 from clm_or_mlm.__main__ import main
 from clm_or_mlm.smallest_difference import nearest_spread
-from common.errors import UserError
 from pretraining.adapt import Adaptation
-from pretraining.paper_settings import Shape
 from pretraining.plan.devices import DEVICES
 from pretraining.plan.study_plan import load_study, plan_of
 from pretraining.starts import start_to_plan
@@ -45,6 +43,7 @@ def test_a_ready_study_is_a_day_and_fits(
     for model in study.models.values():
         if not model.start:
             shape = study.shapes[model.size]
+            assert model.size == f"gpu-{shape.encoder_parameters / 1e6:.0f}m"
             assert model.steps * study.config.tokens_per_step >= 19.9 * shape.encoder_parameters
 
 
@@ -199,15 +198,3 @@ def test_welch_and_holm_find_it_four_times_in_five(
         steps = np.maximum.accumulate(np.sort(p) * [4, 3, 2, 1], axis=-1) <= ALPHA
         ahead = np.take_along_axis(steps, p.argsort(axis=-1).argsort(axis=-1), axis=-1).mean(axis=0)
         assert 0.75 < ahead[TUNED.index(dataset)] < 0.83
-
-
-def test_unknown_datasets_are_refused() -> None:
-    with pytest.raises(UserError, match='Did you mean "sst2"'):
-        main(["plan", "--study", f"{file_of('objectives')}", "--datasets", "sst3"])
-
-
-def test_shapes_of_ready_studies_are_of_the_named_size() -> None:
-    for name in READY[:2]:
-        for size, shape in load_study(file_of(name)).shapes.items():
-            assert isinstance(shape, Shape)
-            assert f"{shape.encoder_parameters / 1e6:.0f}m" == size.removeprefix("gpu-")
