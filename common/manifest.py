@@ -9,13 +9,13 @@ from __future__ import annotations
 import contextlib
 import json
 import os
-from collections.abc import Iterator, Mapping
+from collections.abc import Iterable, Iterator, Mapping, Sequence
 from dataclasses import dataclass
 from pathlib import Path
 from typing import Any
 
 from common.errors import UserError, first_line
-from common.files import sha256_bytes, sha256_open, write_text
+from common.files import is_temporary, remove_folder, sha256_bytes, sha256_open, write_text
 from common.reading import BadJsonError, inside, open_plain, read_bounded, strict_json
 
 MANIFEST = "manifest.json"
@@ -135,8 +135,70 @@ def check_files(folder: Path, files: Mapping[str, str], remedy: str, *, label: s
         except DamagedError as error:
             problems.append(f"{name}: {error}")
     if problems:
-        more = f" and {len(problems) - _SHOWN:,} more" if len(problems) > _SHOWN else ""
-        raise DamagedError(f"{folder} is damaged: {'; '.join(problems[:_SHOWN])}{more}; {remedy}")
+        raise DamagedError(f"{folder} is damaged: {first_of(problems, '; ')}; {remedy}")
+
+
+def strangers(folder: Path, ours: Mapping[str, str], among: Iterable[str] = ()) -> list[str]:
+    """Return what is in a folder that this package did not write there, or that was changed since, by path below it.
+
+    Whatever removes or replaces something in a folder that a user named asks this first. What a killed process left of
+    a write is this package's.
+
+    Args:
+        folder: the folder; nothing is in one that is not there.
+        ours: the SHA-256 of each file that was written there, by its path; "" where any content is ours.
+        among: names in the folder, of files or of folders with all that is in them; everything by default.
+    """
+    tops = [folder / name for name in among] or [folder]
+    files = {path.relative_to(folder).as_posix(): path for path in _files_of(tops)}
+    return [name for name, path in files.items() if not _is_ours(path, ours.get(name))]
+
+
+def first_of(names: Sequence[str], between: str = ", ") -> str:
+    """Return the first of some names or faults, for a message, and how many more there are."""
+    more = f" and {len(names) - _SHOWN:,} more" if len(names) > _SHOWN else ""
+    return f"{between.join(names[:_SHOWN])}{more}"
+
+
+def _files_of(paths: Iterable[Path]) -> Iterator[Path]:
+    """Yield the files and links among paths, and those in the folders among them."""
+    for path in paths:
+        if path.is_dir() and not path.is_symlink():
+            yield from _files_of(sorted(path.iterdir()))
+        elif os.path.lexists(path):
+            yield path
+
+
+def _is_ours(path: Path, sha256: str | None) -> bool:
+    if is_temporary(path.name):
+        return True
+    if not sha256:
+        return sha256 is not None
+    try:
+        check_file(path, sha256)
+    except (FileNotFoundError, UserError):
+        return False
+    return True
+
+
+def remove_ours(folder: Path, ours: Mapping[str, str]) -> list[str]:
+    """Remove what was written into a folder, in that order, and the folder if nothing else is in it.
+
+    Args:
+        folder: the folder.
+        ours: as of `strangers`.
+
+    Returns:
+        What else is in it and stays.
+    """
+    others = strangers(folder, ours)
+    if not others:
+        remove_folder(folder)
+        return []
+    for name in ours:
+        if name not in others:
+            inside(folder, name).unlink(missing_ok=True)
+    return others
 
 
 @dataclass(eq=False)
