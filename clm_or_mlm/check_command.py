@@ -20,9 +20,19 @@ from analysis.store.ingest import RefusedStoreError, ingest
 from analysis.store.scan import scan_store
 from benchmarks.own_datasets.definitions import known_datasets, stored_definitions
 from benchmarks.runs import store_of
+from benchmarks.sweep.kept import written
 from benchmarks.sweep.status import state_of
 from common.errors import UserError, path_hint
-from common.manifest import CRATE, FILES, MANIFEST, check_crate, check_files, read_manifest
+from common.manifest import (
+    CRATE,
+    FILES,
+    MANIFEST,
+    check_crate,
+    check_files,
+    first_of,
+    read_manifest,
+    strangers,
+)
 from pretraining.data import shard_manifest
 from pretraining.training.log import LOG, read_log
 
@@ -221,8 +231,10 @@ def _is_kept(folder: Path) -> bool:
 def _check_kept(folder: Path) -> str:
     """Return what holds of the encoder that is kept of a run."""
     try:
-        files = read_manifest(folder / MANIFEST, _KEEP_AGAIN)[FILES]
+        files = read_manifest(folder / MANIFEST, f"move it elsewhere, and {_KEEP_AGAIN}")[FILES]
     except FileNotFoundError:
         raise UserError(f"it has no {MANIFEST}; {_KEEP_AGAIN}") from None
     check_files(folder, files, _KEEP_AGAIN)
-    return f"{len(files)} files match the manifest"
+    others = strangers(folder, written(folder))
+    more = f"; changed or not of --keep: {first_of(others)}" if others else ""
+    return f"{len(files)} files match the manifest{more}"
