@@ -105,7 +105,7 @@ def scores(
         source: as in `load`.
         models: names or shell patterns, such as `610m-*-42k`; by default all.
         interval: `pooled`, `t`, `bootstrap`, `crossed` or `paper`; by default pooled for runs, t for printed cells.
-        selection: what a learning rate is chosen for: `seed`, `mean` (model and dataset) or `pooled` (model and task).
+        selection: what a learning rate is chosen for: `seed`, or `mean` (model and dataset).
 
     Raises:
         UserError: a name or pattern that no model of the source has.
