@@ -39,7 +39,7 @@ How runs become scores:
 
 --selection        seed: each seed takes the learning rate with its best
                    validation score (the paper's rule); mean: one rate for a
-                   model and dataset; pooled: one for a model and task
+                   model and dataset
 --interval         pooled: a bootstrap t over the seeds of all models (the
                    default for runs); t: Student's (the default for printed
                    cells); bootstrap: percentile; crossed: seeds and test
