@@ -27,7 +27,7 @@ help: ## this list
 ## Environments (installed when a target needs them)
 .PHONY: analysis-env full-env cluster-env oracle-env
 analysis-env: $(SMALL)/.installed ## the small environment, .venv/analysis, without torch
-full-env: $(FULL)/.installed ## the full environment, .venv/full: training, fine-tuning, tests (7.7 GB)
+full-env: $(FULL)/.installed ## the full environment, .venv/full: training, fine-tuning, tests (7.3 GB)
 cluster-env: $(CLUSTER)/.installed ## the login node's environment, .venv/cluster: images and the workflow, without torch
 oracle-env: $(FULL)/.installed ## sentence-transformers 3.4.1 for some tests, which otherwise install it themselves (180 MB)
 	@$(FULL)/bin/python -m tests.oracle
@@ -153,8 +153,8 @@ lint: $(FULL)/.installed ## ruff and mypy
 UV := $(FULL)/bin/python -m uv pip compile --quiet --python-version 3.11 --universal --fork-strategy fewest \
 	--generate-hashes --no-emit-index-url --no-header
 lock: ## regenerate the hash-locked requirements from pyproject.toml and the .in files
-	@$(UV) --override requirements/overrides.txt --extra full --extra test pyproject.toml requirements/composer.in \
-	-o requirements/full.txt
+	@$(UV) --override requirements/overrides.txt --excludes requirements/excludes.txt --extra full --extra test \
+	pyproject.toml requirements/composer.in -o requirements/full.txt
 	@$(UV) -c requirements/full.txt pyproject.toml -o requirements/analysis.txt
 	@$(UV) -c requirements/full.txt requirements/cluster.in -o requirements/cluster.txt
 	@$(UV) --excludes requirements/oracle-borrowed.txt requirements/oracle.in -o requirements/oracle.txt
