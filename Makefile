@@ -92,7 +92,7 @@ gpu-check: ## the tests that need a GPU, two minutes (GPU_PYTHON=python on a mac
 	@$(GPU_PYTHON) -m tests.speed.gpu_check $(if $(ARGS),$(ARGS),--device cuda)
 
 ## Images and clusters (docs/hpc.md)
-.PHONY: image image-full image-test doctor study study-status study-detached study-archive study-tiny audit
+.PHONY: image image-full image-test doctor study study-status study-detached study-tiny audit
 image: $(CLUSTER)/.installed ## build/analysis.sif, the small Apptainer image
 	@$(CLUSTER)/bin/python -m clm_or_mlm build analysis $(ARGS)
 
@@ -114,9 +114,6 @@ study-status: $(CLUSTER)/.installed ## jobs done, running, queued and failed, an
 
 study-detached: $(CLUSTER)/.installed ## run a study from a Slurm job, which continues after you log out (TARGET=figure3 DIR=folder ARGS=options)
 	@$(CLUSTER)/bin/python -m clm_or_mlm workflow $(TARGET) --detach --dir "$(DIR)" --profile slurm $(ARGS)
-
-study-archive: $(CLUSTER)/.installed ## turn a finished study into an RO-Crate: every file with its hash (DIR=folder)
-	@$(CLUSTER)/bin/python -m clm_or_mlm archive --dir "$(DIR)" $(ARGS)
 
 study-tiny: $(CLUSTER)/.installed ## a made-up study through Slurm and the full image, in minutes
 	@$(CLUSTER)/bin/python -m clm_or_mlm workflow tiny --profile slurm --image $(OUT)/full.sif --dir $(OUT)/study-tiny $(ARGS)

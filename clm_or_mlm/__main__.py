@@ -78,7 +78,6 @@ GROUPS: Mapping[str, Mapping[str, Verb]] = {
         "workflow": Verb("workflow.commands:study", "Run a study as jobs, here or on Slurm"),
         "workflow status": Verb("workflow.commands:status", "Show a study's progress"),
         "cancel": Verb("workflow.commands:cancel", "Stop a study and its jobs"),
-        "archive": Verb("workflow.commands:archive", "Describe a finished study as an RO-Crate"),
         "doctor": Verb("workflow.commands:doctor", "Find what a machine or cluster lacks"),
         "build": Verb("container.commands:build", "Build an image"),
         "test": Verb("container.commands:test", "Run an image's own tests"),

@@ -16,12 +16,10 @@ from typing import Annotated
 from cyclopts import Parameter
 
 from common.errors import UserError
-from common.manifest import CRATE
 from common.settings import describe_settings
 from container.check_lines import report
 from container.image import IMAGES, Image
 from workflow import engine
-from workflow.crate import write_crate
 from workflow.doctor import examine, try_steps
 from workflow.engine import Profile, run_workflow
 from workflow.jobs import JOB_KINDS, Job
@@ -217,31 +215,6 @@ def cancel(*, dir_: Annotated[Path, Parameter(name="--dir")] = Path("build/study
     """
     numbers = engine.cancel(dir_.resolve())
     sys.stdout.write(f"{len(numbers)} jobs ended{': ' if numbers else ''}{' '.join(numbers)}\n")
-
-
-def archive(
-    *,
-    dir_: Annotated[Path, Parameter(name="--dir")] = Path("build/study"),
-    agent: str = "unknown",
-    licence: Annotated[str, Parameter(metavar="URL")] = "https://spdx.org/licenses/CC-BY-4.0",
-    mixed: bool = False,
-) -> None:
-    """Turn a finished study into an RO-Crate, which lists every file with its hash and origin.
-
-    The command writes ro-crate-metadata.json (Process Run Crate profile); `audit` checks the files against its hashes
-    before it reads the study.
-
-    example: clm-or-mlm archive --dir /scratch/me/study --agent https://orcid.org/0000-0002-1825-0097
-
-    Args:
-        dir_: the study's folder
-        agent: who ran the study: a name or an ORCID (https://orcid.org/...)
-        licence: licence of the archived files
-        mixed: archive the study even if its jobs used several commits or images
-    """
-    folder = dir_.resolve()
-    count = write_crate(folder, agent=agent, licence=licence, mixed=mixed)
-    sys.stdout.write(f"{folder / CRATE}: {count:,} files\n")
 
 
 def doctor(

@@ -147,8 +147,8 @@ def audit(
 ) -> int:
     """Compare all 800 published cells with scores recomputed from a source's runs, and redo the paper's own arithmetic.
 
-    Of a run store, the audit also compares the code, versions, data and settings that its runs were made with, lists
-    failed runs with the last lines of their logs, and checks an archive's files (docs/run-store.md).
+    Of a run store, the audit also compares the code, versions, data and settings that its runs were made with, and
+    lists failed runs with the last lines of their logs (docs/run-store.md).
 
     Exit code: 0 if no cell and no run's making differs, 1 if any does, 2 for an error.
 
