@@ -72,7 +72,6 @@ GROUPS: Mapping[str, Mapping[str, Verb]] = {
         "sensitivity": Verb("analysis.commands.findings:sensitivity", "Print what would overturn each verdict"),
         "certify": Verb("analysis.commands.comparisons:certify", "Print whether runs replicate a reference"),
         "design": Verb("analysis.commands.comparisons:design", "Print how many runs a difference needs"),
-        "analysis export": Verb("analysis.commands.scores:export", "Write scores for model cards"),
     },
     "Study, clusters and images": {
         "workflow": Verb("workflow.commands:study", "Run a study as jobs, here or on Slurm"),

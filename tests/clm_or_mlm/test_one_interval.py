@@ -61,7 +61,6 @@ SEVERAL = {
 ELSEWHERE = {
     "report": "test_the_report_names_the_default_and_its_coverage",
     "reproduce": "writes what the other commands print",
-    "export": "writes scores as model cards",
     "certify": "prints prediction intervals",
 }
 WORDS = {"compare": MODELS[2:4], "design": ["--effect", "5"], "table": ["3"]}
