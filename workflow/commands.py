@@ -20,7 +20,7 @@ from common.settings import describe_settings
 from container.check_lines import report
 from container.image import IMAGES, Image
 from workflow import engine
-from workflow.doctor import examine, try_steps
+from workflow.doctor import examine
 from workflow.engine import Profile, run_workflow
 from workflow.jobs import JOB_KINDS, Job
 from workflow.slurm_jobs import allocation_seconds
@@ -220,7 +220,6 @@ def cancel(*, dir_: Annotated[Path, Parameter(name="--dir")] = Path("build/study
 def doctor(
     *,
     study: Annotated[Path, Parameter(metavar="DIR")] = Path(),
-    rehearse: bool = False,
     settings: Annotated[Path | None, Parameter(metavar="FILE")] = None,
     profile: Profile = "local",
     image_file: Annotated[Path | None, Parameter(name="--image", metavar="FILE")] = None,
@@ -229,14 +228,13 @@ def doctor(
 
     examples:
       clm-or-mlm doctor --study /scratch/me/study
-      clm-or-mlm doctor --rehearse --study /scratch/me/study --settings mine.toml --profile slurm --image build/full.sif
+      clm-or-mlm doctor --study /scratch/me/study --settings mine.toml --profile slurm --image build/full.sif
 
     Args:
         study: folder of the planned study
-        rehearse: train the largest model for a few steps: speed, memory and network
         settings: the study's settings (TOML): what its start would refuse is listed too
-        profile: with --settings or --rehearse, where jobs run
-        image_file: with --settings or --rehearse, the image that jobs run in (default: this environment)
+        profile: with --settings, where jobs run
+        image_file: with --settings, the image that jobs run in (default: this environment)
     """
     images = [one.path for one in IMAGES if one.path.is_file()]
     values, folder, lines = load_settings(settings), study.resolve(), examine(study, images)
@@ -248,9 +246,4 @@ def doctor(
         lines += check_start(planned, workflow, folder, profile, dry_run=True)[1]
     text, code = report(lines)
     sys.stdout.write(text)
-    if rehearse:
-        steps = try_steps(values, folder / "rehearsal", profile=profile, image=image)
-        text, failed = report(list(steps))
-        sys.stdout.write(text)
-        code = max(code, failed)
     return code

@@ -1,6 +1,6 @@
 """What is looked at before a study starts: its settings, its image, what Slurm would say; a line for each problem.
 
-The start refuses the first that fails, the dry run lists all of them, and a rehearsal shows those of image and Slurm.
+The start refuses the first that fails, the dry run lists all of them.
 """
 
 from __future__ import annotations
