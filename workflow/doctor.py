@@ -130,9 +130,7 @@ def slurm(machine: Machine) -> CheckLine:
     return ok("Slurm", "; ".join(text.replace("(null)", "no GPU").splitlines()[:6]))
 
 
-def examine(
-    study: Path = Path(), images: Iterable[Path] = (), machine: Machine | None = None
-) -> list[CheckLine]:
+def examine(study: Path, images: Iterable[Path]) -> list[CheckLine]:
     """Return the answers of all checks for this machine, and for images that are to start on it."""
-    here = machine or Machine()
+    here = Machine()
     return [*runtimes(here, images), *folders(here, study), driver(here), fabric(here), slurm(here)]
