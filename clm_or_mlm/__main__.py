@@ -70,13 +70,11 @@ GROUPS: Mapping[str, Mapping[str, Verb]] = {
         "compare": Verb("analysis.commands.comparisons:compare", "Compare two models, or many with the best of them"),
         "ingest": Verb("analysis.commands.store:ingest", "Convert a run store to a runs table"),
         "sensitivity": Verb("analysis.commands.findings:sensitivity", "Print what would overturn each verdict"),
-        "analysis export": Verb("analysis.commands.scores:export", "Write scores for model cards"),
     },
     "Study, clusters and images": {
         "workflow": Verb("workflow.commands:study", "Run a study as jobs, here or on Slurm"),
         "workflow status": Verb("workflow.commands:status", "Show a study's progress"),
         "cancel": Verb("workflow.commands:cancel", "Stop a study and its jobs"),
-        "archive": Verb("workflow.commands:archive", "Describe a finished study as an RO-Crate"),
         "doctor": Verb("workflow.commands:doctor", "Find what a machine or cluster lacks"),
         "build": Verb("container.commands:build", "Build an image"),
         "test": Verb("container.commands:test", "Run an image's own tests"),

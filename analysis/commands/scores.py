@@ -1,4 +1,4 @@
-"""`clm-or-mlm scores`, `table`, `audit` and `export`: what a source of scores gives."""
+"""`clm-or-mlm scores`, `table` and `audit`: what a source of scores gives."""
 
 from __future__ import annotations
 
@@ -18,9 +18,6 @@ from benchmarks.commands import DatasetName
 from benchmarks.protocol import AVERAGE, TASKS
 from common.cli import MANY, offered
 from common.errors import UserError, nearest
-from common.files import write_text
-from common.plain_text import counted
-from common.reading import inside
 from common.tables import FORMATS, default_format, write
 from pretraining.names import ModelNames
 
@@ -68,28 +65,6 @@ def scores(
     if dataset:
         frame = frame[frame["dataset"].isin(dataset) | frame["task"].isin(dataset)]
     write(scores_document(frame, opened), format, out)
-
-
-def export(
-    *,
-    source: SourceOptions = SourceOptions(),
-    score: Settings = Settings(),
-    out: Annotated[Path, Parameter(metavar="DIR")],
-) -> None:
-    """Write scores and their runs as Hugging Face model cards (docs/run-store.md).
-
-    example: clm-or-mlm analysis export --source results/ --out build/cards
-
-    Args:
-        out: output folder, with one subfolder per model
-    """
-    from analysis.model_cards import model_cards
-
-    opened = source.open(need_instances=score.method.needs_instances)
-    files = model_cards(opened, opened.with_interval(score))
-    for name, text in files.items():
-        write_text(inside(out, name), text)
-    sys.stdout.write(f"{out}: {counted(len(files), 'file')} of Hugging Face model cards\n")
 
 
 def table(
@@ -147,8 +122,8 @@ def audit(
 ) -> int:
     """Compare all 800 published cells with scores recomputed from a source's runs, and redo the paper's own arithmetic.
 
-    Of a run store, the audit also compares the code, versions, data and settings that its runs were made with, lists
-    failed runs with the last lines of their logs, and checks an archive's files (docs/run-store.md).
+    Of a run store, the audit also compares the code, versions, data and settings that its runs were made with, and
+    lists failed runs with the last lines of their logs (docs/run-store.md).
 
     Exit code: 0 if no cell and no run's making differs, 1 if any does, 2 for an error.
 

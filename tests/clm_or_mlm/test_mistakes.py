@@ -74,7 +74,6 @@ MISTAKES = {
     "table 18": "there is no Table 18; the paper has Tables 1 to 17",
     "table 2 --format pdf": 'Invalid value "pdf" for --format',
     "audit --format latex": "latex",
-    "analysis export --source miniature --out cards": "under the names of those models",
     "answer": "use `python -m clm_or_mlm claims answer`",
     "f5A": "use `python -m clm_or_mlm claims F5a`",
     "help F8": "use `python -m clm_or_mlm claims F8`",

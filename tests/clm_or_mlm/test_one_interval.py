@@ -60,7 +60,6 @@ SEVERAL = {
 ELSEWHERE = {
     "report": "test_the_report_names_the_default_and_its_coverage",
     "reproduce": "writes what the other commands print",
-    "export": "writes scores as model cards",
 }
 WORDS = {"compare": MODELS[2:4], "table": ["3"]}
 """What a command needs besides its source."""
