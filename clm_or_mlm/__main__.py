@@ -212,8 +212,6 @@ def _meant_by(word: str) -> str:
         return f"claims {finding}"
     if found := re.fullmatch(r"(figure|table)\s*0*(\d+)", name):
         return f"{found[1]} {found[2]}"
-    if name in {"coverage", *(f"forest-{one.lower()}" for one in TITLES)}:
-        return f"figure {name}"
     return f"plan {name}" if find_model(name) else ""
 
 

@@ -44,7 +44,7 @@ def draw(
       clm-or-mlm figure 3
       clm-or-mlm figure all --source runs.parquet --interval t
       clm-or-mlm figure 12 --logs build/pretraining
-      clm-or-mlm figure answer claims coverage      (not in the paper)
+      clm-or-mlm figure answer claims      (not in the paper)
 
     Args:
         logs: folder with the training logs, for Figure 12

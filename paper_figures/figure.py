@@ -1,8 +1,7 @@
 """What a figure is (data collected from a source, a picture drawn from it, words), and all figures by name.
 
 The paper's (`3`) and the supplementary ones (`claims`) are imported when they are drawn. A figure of this package is a
-module with `FIGURES` and a line of `_MODULES` here; a user's own registers itself (docs/extend.md). Every finding has a
-forest.
+module with `FIGURES` and a line of `_MODULES` here; a user's own registers itself (docs/extend.md).
 """
 
 from __future__ import annotations
@@ -20,7 +19,6 @@ from typing import TYPE_CHECKING, Any
 
 import pandas as pd
 
-from analysis.claims.titles import TITLES
 from analysis.evidence.evidence import Evidence, Settings, scores_of
 from analysis.sources import PUBLISHED, Source
 from benchmarks.protocol import TASKS
@@ -135,8 +133,6 @@ class FigureSpec(ABC):
     """The paper's tables that hold its cells, such as `Tables 2-5`."""
     supplementary: bool = False
     """Whether it is not like the paper's: it reads the whole source, and `all` leaves it out."""
-    simulated: bool = False
-    """Whether its numbers are those of a simulation, whatever the source."""
     averaged: bool = True
     """Whether it shows means over seeds with an interval."""
     selected: bool = True
@@ -230,10 +226,8 @@ _MODULES = {
     "figures.figures2_11": ("2", "3", "4", "6", "8", "9", "10", "11"),
     "figures.figures5_7": ("5", "7"),
     "figures.figure12": ("12",),
-    "supplementary.forests": tuple(f"forest-{result.lower()}" for result in TITLES),
     "supplementary.answer_figure": ("answer",),
     "supplementary.findings_figure": ("claims",),
-    "supplementary.coverage_figure": ("coverage",),
 }
 
 FIGURES: Registry[LazyFigure] = Registry(
@@ -247,10 +241,9 @@ FIGURES: Registry[LazyFigure] = Registry(
 
 
 def names_in_words() -> str:
-    """Return the names of all figures, runs of them by their first and last."""
-    *_, last = TITLES
-    own = [name for name in FIGURES if not name.isdecimal() and not name.startswith("forest-")]
-    return f"1 to 12, all (of these), {', '.join(own)}, forest-f1 to forest-{last.lower()}"
+    """Return the names of all figures, the paper's by their first and last."""
+    own = [name for name in FIGURES if not name.isdecimal()]
+    return f"1 to 12, all (of these), {', '.join(own)}"
 
 
 def figures_named(words: Iterable[str]) -> list[LazyFigure]:
@@ -266,9 +259,7 @@ def figures_named(words: Iterable[str]) -> list[LazyFigure]:
         elif (name := word.removeprefix("figure").lstrip("0")) in FIGURES:
             names.add(name)
         else:
-            raise UserError(
-                f"unknown figure {word!r}; use one of {names_in_words()} (docs/figures.md){nearest(word, FIGURES)}"
-            )
+            raise UserError(f"unknown figure {word!r}; use one of {names_in_words()}{nearest(word, FIGURES)}")
     if not names:
         raise UserError(f"name the figures to draw: {names_in_words()}")
     return [figure for name, figure in FIGURES.items() if name in names]

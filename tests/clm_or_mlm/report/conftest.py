@@ -21,7 +21,7 @@ ARGUMENTS = [
 ]  # fmt: skip
 
 
-FEW = ("3", "5", "6", "8", "forest-f1", "forest-f8")
+FEW = ("3", "5", "6", "8")
 """Figures of each kind; Figure 5 needs runs."""
 
 

@@ -35,8 +35,7 @@ def test_findings_have_forests_and_comparisons_where_the_source_has_them(
     entries = {entry.id: entry for entry in published_content.findings}
     forest = SmallForest.of(entries["F8"].comparisons)
     assert forest is not None and len(forest.marks) == 12
-    assert entries["F8"].by_dataset is not None and entries["F8"].by_dataset.name == "forest-f8"
-    assert SmallForest.of(entries["F7"].comparisons) is None and entries["F7"].by_dataset is None
+    assert SmallForest.of(entries["F7"].comparisons) is None
 
 
 def test_a_picture_is_the_drawing_without_heading_and_caption(published_content: PageContent) -> None:
