@@ -9,7 +9,6 @@ from cyclopts import Parameter
 
 from analysis.claims.assessment import assess
 from analysis.claims.catalogue import SHOWN
-from analysis.claims.pages.dataset_tables import datasets_document
 from analysis.claims.pages.explain import verdicts_document
 from analysis.comparisons.comparison import source_of_arms
 from analysis.evidence.evidence import Settings
@@ -34,7 +33,6 @@ def claims(
     score: Settings = Settings(),
     replicates: bool = False,
     explain: Annotated[bool, Parameter(group=_SHOWN)] = False,
-    datasets: Annotated[bool, Parameter(group=_SHOWN)] = False,
     format: Annotated[str, Parameter(choices=PRINTED, group=_SHOWN)] = "text",
     out: Annotated[OutFile, Parameter(group=_SHOWN)] = None,
 ) -> None:
@@ -54,20 +52,13 @@ def claims(
         findings: show only these; F5 means F5a to F5e
         replicates: test over pretrainings, of the models that were pretrained several times (NAME, NAME-s1, NAME-s2)
         explain: show the contrasts, the numbers used and the reasoning
-        datasets: show each contrast by dataset, and which depend on a single dataset
         format: output format; with --explain, csv has one row per contrast
     """
     wanted = choose(findings)
-    if datasets and explain:
-        raise UserError("--datasets cannot be combined with --explain; use one of them")
     opened = source.open(need_instances=score.method.needs_instances)
     opened = source_of_arms(opened, score.selection) if replicates else opened
     assessment = assess(opened, opened.with_interval(score))
-    if datasets:
-        document = datasets_document(assessment, wanted)
-    else:
-        document = verdicts_document(assessment, wanted, explain=explain)
-    write(document, format, out)
+    write(verdicts_document(assessment, wanted, explain=explain), format, out)
 
 
 def choose(ids: Sequence[str] | None) -> list[str]:

@@ -58,7 +58,6 @@ MISTAKES = {
     "synthetic sst2": "synthetic needs --out",
     "datasets shwo": 'Did you mean "show"',
     "claims F99": "unknown finding 'F99'",
-    "claims --datasets --explain": "--datasets cannot be combined with",
     "claims --interval bootstrap": "needs individual runs",
     "claims --interval tt": 'Did you mean "t"',
     "claims --source standard:published": "the paper's tables have no standard scores",

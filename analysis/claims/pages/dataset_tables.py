@@ -1,27 +1,16 @@
-"""Findings by dataset as text, Markdown, JSON and CSV: each contrast, and the sentences about single datasets."""
+"""Findings by dataset in sentences, and as data: what holds, where one dataset makes a result, which show nothing."""
 
 from __future__ import annotations
-
-import json
-import math
-from collections.abc import Iterator, Sequence
 
 import pandas as pd
 
 from analysis.claims.assessment import Assessment
-from analysis.claims.by_dataset import SPREAD
-from analysis.claims.catalogue import STATEMENTS
 from analysis.claims.frame import main_of, of_finding, rows
-from analysis.claims.wording import format_effect, format_p, readout
-from analysis.records import records
+from analysis.claims.wording import format_effect, readout
 from analysis.statistics.inference import ALPHA
 from benchmarks.protocol import AVERAGE, title_of
-from common.tables import Grid, Heading, TableDocument
 
 _MOST_NAMED = 3
-_COLUMNS = [
-    "id", "contrast", "claimed", "unit", "dataset", "effect", "low", "high", "p_for", "p_against", "says", *SPREAD,
-]  # fmt: skip
 
 
 def dataset_sentences(assessment: Assessment, finding: str) -> list[str]:
@@ -68,73 +57,6 @@ def _silent(effects: pd.DataFrame) -> dict[str, int]:
     single = effects[effects["role"] == "dataset"]
     by_dataset = single.groupby("dataset", sort=False)["p_for"]
     return {str(name): len(ps) for name, ps in by_dataset if len(ps) > 1 and ps.min() > ALPHA}
-
-
-def datasets_document(assessment: Assessment, shown: Sequence[str]) -> TableDocument:
-    """Return each finding: one row per contrast and dataset, with how much the datasets differ."""
-    table = _table(assessment, shown)
-    return TableDocument(
-        body=_body(assessment, shown),
-        records=table,
-        digits="%.10g",
-        data={
-            "source": assessment.source.label,
-            "interval": assessment.settings.interval,
-            "findings": {finding: dataset_record(assessment, finding) for finding in shown},
-            "contrasts": json.loads(table.to_json(orient="records", double_precision=10)),
-        },
-        indent=2,
-    )
-
-
-def _body(assessment: Assessment, shown: Sequence[str]) -> list[str | Grid | Heading]:
-    """Return a heading for each finding, its sentences, and its effects that are known as a grid."""
-    lines: list[str | Grid | Heading] = [f"Findings by dataset; source {assessment.source.label}."]
-    for finding in shown:
-        sentences, effects = dataset_sentences(assessment, finding), assessment.effects_by_dataset(finding)
-        lines += ["", Heading(f"{finding}: {STATEMENTS[finding].statement}"), "", *sentences]
-        if not effects.empty:
-            lines += [
-                "",
-                Grid([["contrast", "on", "effect [95 %]", "alone"], *_effect_rows(_known(effects))]),
-            ]
-        elif not sentences:
-            lines.append("Open: this source has no scores for it.")
-    legend = (
-        "alone: whether the row, tested on its own at 5 %, holds, fails or is open. Q, I2: how much datasets differ",
-        "beyond sampling error; over similar datasets: the mean if these datasets are treated as a random sample",
-        "(random effects, Hartung and Knapp's interval).",
-    )
-    return [*lines, "", *legend, *assessment.tests]
-
-
-def _effect_rows(effects: pd.DataFrame) -> Iterator[list[str]]:
-    """Yield a row for each effect; the first names the comparison, the average says how much the datasets differ.
-
-    The first of a comparison is a dataset's, so that a row never has to say both.
-    """
-    label_above = ""
-    for row, (q, p, i_squared, *over, _) in zip(rows(effects), records(effects, *SPREAD), strict=True):
-        first = "" if row.label == label_above else f"{row.label} {row.claimed}"
-        if row.role == "average":
-            similar = "over similar datasets {:+.2f} [{:+.2f}, {:+.2f}]".format(*over)
-            first = f"Q {q:.1f} (p {format_p(p)}), I2 {i_squared:.0%}; {similar}" if math.isfinite(q) else ""
-        yield [first, title_of(row.dataset), format_effect(row), row.outcome]
-        label_above = row.label
-
-
-def _known(effects: pd.DataFrame) -> pd.DataFrame:
-    """Return the effects on datasets and on their average, where it is known."""
-    return effects[(effects["role"] != "without") & (effects["missing"] == "")]
-
-
-def _table(assessment: Assessment, shown: Sequence[str]) -> pd.DataFrame:
-    """Return the known effects of all findings, under the columns of the CSV; an empty table has them, too."""
-    effects = [_known(assessment.effects_by_dataset(finding)) for finding in shown]
-    with_rows = [frame for frame in effects if not frame.empty]
-    frame = pd.concat(with_rows or effects[:1], ignore_index=True)
-    frame = frame.rename(columns={"label": "contrast", "outcome": "says"})[_COLUMNS]
-    return frame.assign(source=assessment.source.label, interval=assessment.settings.interval)
 
 
 def dataset_record(assessment: Assessment, finding: str) -> dict[str, object]:
