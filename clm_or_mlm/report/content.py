@@ -16,7 +16,7 @@ from analysis.claims.answer import Answer, answer
 from analysis.claims.assessment import Assessment
 from analysis.claims.catalogue import FAMILIES, SHOWN, STATEMENTS
 from analysis.claims.frame import FindingRow, comparisons_of, decisive_of, main_of, mean_of, of_finding, rows
-from analysis.claims.pages.dataset_tables import dataset_sentences
+from analysis.claims.pages.dataset_sentences import dataset_sentences
 from analysis.claims.statements import Finding
 from analysis.claims.titles import ANSWER
 from analysis.claims.verdicts import OUTCOMES, Outcome

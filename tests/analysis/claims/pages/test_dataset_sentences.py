@@ -1,7 +1,7 @@
 """Findings by dataset in sentences."""
 
 from analysis.claims.assessment import Assessment
-from analysis.claims.pages.dataset_tables import dataset_record, dataset_sentences
+from analysis.claims.pages.dataset_sentences import dataset_record, dataset_sentences
 
 
 def test_the_sentences_name_what_one_dataset_makes(assessment: Assessment) -> None:
