@@ -61,7 +61,7 @@ GROUPS: Mapping[str, Mapping[str, Verb]] = {
         "fetch": Verb("benchmarks.commands.datasets:fetch", "Download datasets"),
         "benchmarks run": Verb("benchmarks.commands.grid:run", "Fine-tune a model on the datasets"),
         "benchmarks status": Verb("benchmarks.commands.grid:status", "Show which runs a store has"),
-        "datasets": Verb("benchmarks.commands.datasets:datasets", "List, show or verify datasets"),
+        "datasets": Verb("benchmarks.commands.datasets:datasets", "List or verify datasets"),
         "import": Verb("benchmarks.commands.datasets:import_", "Convert a dataset's original files"),
         "synthetic": Verb("benchmarks.commands.datasets:synthetic", "Write small made-up datasets"),
     },

@@ -8,12 +8,11 @@ from pathlib import Path
 from typing import Annotated, Literal
 
 from cyclopts import Parameter
-from cyclopts.validators import Number
 
 from benchmarks.commands import DATA, DatasetName, Definitions
 from benchmarks.datasets import import_files
 from benchmarks.datasets.fetch import fetch_all
-from benchmarks.datasets.listing import dataset_table, show_text
+from benchmarks.datasets.listing import dataset_table
 from benchmarks.datasets.local_dataset import verify
 from benchmarks.datasets.schema import Manifest
 from benchmarks.datasets.synthetic import make_synthetic
@@ -131,32 +130,26 @@ def synthetic(
 
 
 def datasets(
-    action: Literal["list", "ready", "show", "verify"] = "list",
+    action: Literal["list", "ready", "verify"] = "list",
     /,
     *names: Annotated[DatasetName, Parameter(metavar="DATASET")],
     data: Path = DATA,
-    split: Literal["train", "validation", "test"] = "validation",
-    examples: Annotated[int, Parameter(validator=Number(gte=0))] = 3,
     datasets: Definitions = (),
 ) -> int:
-    """List, show or verify the datasets in data/.
+    """List or verify the datasets in data/.
 
     `list` prints the twelve datasets with their sizes and licences. `ready` prints the ready-made datasets that
-    --datasets accepts by name: GLUE's other tasks, XNLI and the sets of BEIR. `show` prints a dataset's
-    counts, labels, source, and examples as the model sees them. `verify` checks every file against the manifest's
-    hashes and exits with code 1 if one is damaged.
+    --datasets accepts by name: GLUE's other tasks, XNLI and the sets of BEIR. `verify` checks every file against the
+    manifest's hashes and exits with code 1 if one is damaged.
 
     examples:
       clm-or-mlm datasets list
-      clm-or-mlm datasets show sst2 --split test --examples 5
       clm-or-mlm datasets verify sst2 squad --data data/
 
     Args:
         action: what to do
-        names: datasets to show (default: the twelve) or verify (default: all in the folder)
+        names: datasets to verify (default: all in the folder)
         data: folder of the datasets
-        split: split to show examples from
-        examples: number of examples to show
         datasets: files that define your own datasets, or names of ready-made ones
     """
     known = known_datasets(_read(datasets))
@@ -165,9 +158,6 @@ def datasets(
         write(TableDocument(body=[dataset_table(data, known)]), "text", None)
     elif action == "ready":
         sys.stdout.write(ready_text() + "\n")
-    elif action == "show":
-        for name in names or DATASETS:
-            sys.stdout.write(show_text(data, known[name], split=split, count=examples) + "\n")
     else:
         there = names or [name for name in known if (data / name / MANIFEST).is_file()]
         if not there:
