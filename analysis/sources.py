@@ -371,22 +371,6 @@ def _open_table(source: str, path: Path, add_models: tuple[str, ...], protocol: 
     )  # fmt: skip
 
 
-def standard_of(source: Source) -> Source | None:
-    """Return the standard protocol's scores of the same runs, if the source is a store that carries them."""
-    if source.stand_ins is not None or source.store is None:
-        return None
-    from analysis.store.scan import results_folder  # not for those who open a table
-    from benchmarks.runs import RUN
-
-    if next(results_folder(source.store).glob(f"*/*/*/*/{RUN}"), None) is None:
-        return None
-    try:
-        opened = _open_store(str(source.store), source.store, source.added_models, STANDARD)
-    except UserError:  # run.json of failed or unfinished runs only
-        return None
-    return replace(opened, study_models=source.study_models)
-
-
 def _label(source: str, protocol: str) -> str:
     """Return the source as given, and in brackets whose metrics its scores are, where not the paper's."""
     kind = "protocol" if protocol == STANDARD else "metric"

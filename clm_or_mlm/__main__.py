@@ -70,8 +70,6 @@ GROUPS: Mapping[str, Mapping[str, Verb]] = {
         "compare": Verb("analysis.commands.comparisons:compare", "Compare two models, or many with the best of them"),
         "ingest": Verb("analysis.commands.store:ingest", "Convert a run store to a runs table"),
         "sensitivity": Verb("analysis.commands.findings:sensitivity", "Print what would overturn each verdict"),
-        "certify": Verb("analysis.commands.comparisons:certify", "Print whether runs replicate a reference"),
-        "design": Verb("analysis.commands.comparisons:design", "Print how many runs a difference needs"),
         "analysis export": Verb("analysis.commands.scores:export", "Write scores for model cards"),
     },
     "Study, clusters and images": {

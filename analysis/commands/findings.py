@@ -92,18 +92,15 @@ def sensitivity(
     """Print what would overturn each verdict on the paper's findings.
 
     It prints how far another pretraining would have to move scores to overturn a verdict, for models with and without a
-    shared trunk, and the spread between pretrainings that others measured. It shows each verdict under every protocol,
-    selection rule and interval that the source has, and lists the single choices that change one. It starts from the
-    verdicts of `claims`, which use the pooled interval for runs and t for the published cells, unless --interval names
-    another. For runs of models that
-    were pretrained more than once (NAME, NAME-s1, NAME-s2), it also prints how much a score varies with the
-    pretraining, fine-tuning seed, test set and dataset, and what more pretrainings or seeds would buy.
+    shared trunk, next to the spread between pretrainings that others measured. It starts from the verdicts of `claims`,
+    which use the pooled interval for runs and t for the published cells, unless --interval names another. The spread
+    of your own pretrainings is in `compare --replicates`.
 
     example: clm-or-mlm sensitivity --format markdown --out sensitivity.md
 
     Args:
-        format: output format; csv has one row per finding and analysis
+        format: output format; csv has one row per finding and way of sharing
     """
-    opened = source.open(need_instances=True)  # one of the intervals is over them
+    opened = source.open(need_instances=score.method.needs_instances)
     result = sensitivity_of(opened, opened.with_interval(score))
     write(sensitivity_document(result), format, out)

@@ -38,8 +38,6 @@ SHOWN_SHAPES = {"normal": "of the time", "collapse": "if one seed in ten collaps
 """The shapes whose coverage captions say, and how."""
 SOURCE_CELLS = 46
 """Simulated cells that are one source, as many as the released runs have of a dataset."""
-ENOUGH = 0.94
-"""Coverage with normal seeds below which a nominal 95 % interval is known to be too narrow."""
 
 
 @dataclass(frozen=True, kw_only=True)
@@ -298,12 +296,6 @@ def measured_coverage(
     pool_sizes = sorted(key[3] for key in simulated if key[2] == seeds)
     cells = max((size for size in pool_sizes if size <= n_cells), default=pool_sizes[0])
     return _coverages()[interval, shape, seeds, cells], seeds, cells
-
-
-def too_narrow(interval: str, n_seeds: int) -> str:
-    """Return `covers 84 %` of an interval that holds the mean of so many normal seeds too seldom, else nothing."""
-    known = measured_coverage(interval, "normal", n_seeds)
-    return f"covers {100 * known[0]:.0f} %" if known is not None and known[0] < ENOUGH else ""
 
 
 def coverage_words(interval: str, n_seeds: int, n_cells: int | None = None) -> str:

@@ -79,15 +79,7 @@ MISTAKES = {
     "610m-clm-42k": "use `python -m clm_or_mlm plan 610m-clm-42k`",
     "plan --hours 24h": "--hours takes a number such as 24, not '24h'",
     "adapt x --data d --out o --tokens 1Bn": "--tokens takes a number such as 1e9, not '1Bn'",
-    "design --effect half": "--effect takes a number (POINTS), not 'half'",
     "figure 11": "Figure 11 needs scores of 1b-clm-10k-mlm40-42k",
-    **{
-        f"design --effect 1 {words}": words.split()[0]
-        for words in (
-            "--effect -1", "--effect nan", "--seeds 0", "--seeds 1.5", "--pretrainings 0", "--pretraining-sd -0.1",
-            "--dataset-sd inf", "--tests 0", "--power 0.05", "--interval bootstrap",
-        )
-    },
 }  # fmt: skip
 
 
