@@ -16,11 +16,8 @@ from typing import Annotated, Any
 
 from cyclopts import Parameter
 
-from analysis.store.ingest import RefusedStoreError, ingest
-from analysis.store.scan import scan_store
 from benchmarks.own_datasets.definitions import known_datasets, stored_definitions
 from benchmarks.runs import store_of
-from benchmarks.sweep.status import state_of
 from common.errors import UserError, path_hint
 from common.manifest import CRATE, FILES, MANIFEST, check_crate, check_files, read_manifest
 from pretraining.data import shard_manifest
@@ -183,6 +180,10 @@ def _check_model(folder: Path) -> str:
 
 def _store(store: Path) -> Iterator[Verdict]:
     """Yield what is wrong with the runs of a store, and with the encoders that it keeps."""
+    from analysis.store.ingest import RefusedStoreError, ingest
+    from analysis.store.scan import scan_store
+    from benchmarks.sweep.status import state_of
+
     datasets = known_datasets(stored_definitions(store))
     scan = scan_store(store, ["*"], datasets=datasets)
     with TemporaryDirectory() as folder:

@@ -17,20 +17,20 @@ from functools import cached_property
 from pathlib import Path
 from typing import TYPE_CHECKING, Any
 
-import pandas as pd
-
-from analysis.evidence.evidence import Evidence, Settings, scores_of
-from analysis.sources import PUBLISHED, Source
+from analysis.evidence.settings import Settings
 from benchmarks.protocol import TASKS
 from common.errors import UserError, nearest
 from common.registry import Registry
 from pretraining.models import MODELS
 
 if TYPE_CHECKING:
+    import pandas as pd
     from matplotlib.axes import Axes
     from matplotlib.figure import Figure
 
     from analysis.claims.assessment import Assessment
+    from analysis.evidence.evidence import Evidence
+    from analysis.sources import Source
 
 COLUMNS = ["panel", "series", "model", "x", "mean", "low", "high", "n_seeds", "interval", "source"]
 """Of the data of a figure of the paper, which are its CSV and all that its drawing reads.
@@ -107,6 +107,9 @@ class FigureInputs:
     @cached_property
     def averages(self) -> pd.DataFrame:
         """The task averages of the source's scores; with `own_models` the printed ones of models without runs too."""
+        from analysis.evidence.evidence import scores_of
+        from analysis.sources import PUBLISHED
+
         scores = scores_of(self.evidence, source=self.source.name, averages_only=True)
         if self.own_models and self.source.runs is not None:
             printed = ~scores["model"].isin(self.source.runs["model"].unique())
@@ -240,6 +243,10 @@ FIGURES: Registry[LazyFigure] = Registry(
 """All figures in the order in which they are drawn."""
 
 
+FORMATS = ("pdf", "png", "svg")
+"""Formats of a picture, the endings of its files, in the order in which they are written."""
+
+
 def names_in_words() -> str:
     """Return the names of all figures, the paper's by their first and last."""
     own = [name for name in FIGURES if not name.isdecimal()]
@@ -263,3 +270,12 @@ def figures_named(words: Iterable[str]) -> list[LazyFigure]:
     if not names:
         raise UserError(f"name the figures to draw: {names_in_words()}")
     return [figure for name, figure in FIGURES.items() if name in names]
+
+
+def formats_named(names: Iterable[str]) -> tuple[str, ...]:
+    """Return the formats of those names in the order of `FORMATS`; `UserError` for an unknown one."""
+    chosen = set(names)
+    if unknown := sorted(chosen - set(FORMATS)):
+        known = f"{', '.join(FORMATS)}{nearest(unknown[0], FORMATS)}"
+        raise UserError(f"unknown format {unknown[0]!r}; use one of {known}")
+    return tuple(name for name in FORMATS if name in chosen)

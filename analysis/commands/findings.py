@@ -7,22 +7,19 @@ from typing import TYPE_CHECKING, Annotated
 
 from cyclopts import Parameter
 
-from analysis.claims.assessment import assess
-from analysis.claims.catalogue import SHOWN
-from analysis.claims.pages.explain import verdicts_document
-from analysis.comparisons.comparison import source_of_arms
-from analysis.evidence.evidence import Settings
+from analysis.claims.titles import ANSWER, TITLES
+from analysis.evidence.settings import Settings
 from analysis.options import OutFile, SourceOptions
-from analysis.sensitivity.sensitivity_page import sensitivity_document, sensitivity_of
 from common.cli import offered
 from common.errors import UserError, nearest
 from common.tables import PRINTED, write
 
+_NAMES = [ANSWER, *TITLES]
 _SHOWN = "what to show"
 if TYPE_CHECKING:
     FindingName = str
 else:
-    FindingName = offered(SHOWN)
+    FindingName = offered(_NAMES)
 
 
 def claims(
@@ -55,8 +52,14 @@ def claims(
         format: output format; with --explain, csv has one row per contrast
     """
     wanted = choose(findings)
+    from analysis.claims.assessment import assess
+    from analysis.claims.pages.explain import verdicts_document
+
     opened = source.open(need_instances=score.method.needs_instances)
-    opened = source_of_arms(opened, score.selection) if replicates else opened
+    if replicates:
+        from analysis.comparisons.comparison import source_of_arms
+
+        opened = source_of_arms(opened, score.selection)
     assessment = assess(opened, opened.with_interval(score))
     write(verdicts_document(assessment, wanted, explain=explain), format, out)
 
@@ -67,19 +70,18 @@ def choose(ids: Sequence[str] | None) -> list[str]:
     Raises:
         UserError: no such finding.
     """
-    names = [*SHOWN]
     if not ids:
-        return names
+        return _NAMES
     wanted: list[str] = []
     for word in ids:
         lower = word.strip().lower()
-        group = [name for name in names if lower in (name.lower(), name.lower().rstrip("abcde"))]
+        group = [name for name in _NAMES if lower in (name.lower(), name.lower().rstrip("abcde"))]
         if not group:
             raise UserError(
-                f"unknown finding {word!r}; the findings are {', '.join(names)}{nearest(word.upper(), names)}"
+                f"unknown finding {word!r}; the findings are {', '.join(_NAMES)}{nearest(word.upper(), _NAMES)}"
             )
         wanted += group
-    return [name for name in names if name in wanted]
+    return [name for name in _NAMES if name in wanted]
 
 
 def sensitivity(
@@ -101,6 +103,8 @@ def sensitivity(
     Args:
         format: output format; csv has one row per finding and way of sharing
     """
+    from analysis.sensitivity.sensitivity_page import sensitivity_document, sensitivity_of
+
     opened = source.open(need_instances=score.method.needs_instances)
     result = sensitivity_of(opened, opened.with_interval(score))
     write(sensitivity_document(result), format, out)

@@ -16,9 +16,6 @@ from analysis.tables.build import Table, TableEntry
 from benchmarks.protocol import AVERAGE
 from common.tables import Grid, TableDocument
 
-TABLE_FORMATS = ("text", "markdown", "latex", "csv")
-"""How the paper's tables are printed."""
-
 
 def table_document(table: Table) -> TableDocument:
     """Return a table under its caption; as data one row a model, published and recomputed numbers apart.

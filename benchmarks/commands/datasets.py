@@ -5,17 +5,11 @@ from __future__ import annotations
 import sys
 from inspect import cleandoc
 from pathlib import Path
-from typing import Annotated, Literal
+from typing import TYPE_CHECKING, Annotated, Literal
 
 from cyclopts import Parameter
 
 from benchmarks.commands import DATA, DatasetName, Definitions
-from benchmarks.datasets import import_files
-from benchmarks.datasets.fetch import fetch_all
-from benchmarks.datasets.listing import dataset_table
-from benchmarks.datasets.local_dataset import verify
-from benchmarks.datasets.schema import Manifest
-from benchmarks.datasets.synthetic import make_synthetic
 from benchmarks.own_datasets.definition_file import read_definitions, ready_text
 from benchmarks.own_datasets.definitions import known_datasets
 from benchmarks.protocol import DATASETS, Dataset
@@ -24,6 +18,9 @@ from common.errors import UserError
 from common.manifest import MANIFEST
 from common.progress import progress
 from common.tables import TableDocument, write
+
+if TYPE_CHECKING:
+    from benchmarks.datasets.schema import Manifest
 
 PARTIAL = 1
 """Exit code when some datasets could not be fetched and others could."""
@@ -49,6 +46,9 @@ def fetch(
         replace: fetch datasets again even if they are already there
         definitions: files that define your own datasets and say where they are on a hub, or names of ready-made ones
     """
+    from benchmarks.datasets import import_files
+    from benchmarks.datasets.fetch import fetch_all
+
     defined = _read(definitions)
     known = known_datasets(defined)
     wanted = (part for definition in defined for part in (definition.trained_on, definition.name))
@@ -94,6 +94,8 @@ def import_(
         out: folder of the datasets
         replace: replace an existing, different version of the dataset
     """
+    from benchmarks.datasets import import_files
+
     entry = known_datasets(_read(datasets))[dataset]
     given = {"train": train, "validation": validation, "test": test, "queries": queries, "corpus": corpus}
     roles = {role: paths for role, paths in given.items() if paths} or entry.files.paths
@@ -123,6 +125,8 @@ def synthetic(
         evaluation: number of validation examples, and also of test examples
         replace: replace existing, different versions of these datasets
     """
+    from benchmarks.datasets.synthetic import make_synthetic
+
     for name in datasets or DATASETS:
         manifest = make_synthetic(out, name, train=train, evaluation=evaluation, replace=replace)
         counts = ", ".join(f"{count:,} {split}" for split, count in manifest.counts.items())
@@ -155,6 +159,8 @@ def datasets(
     known = known_datasets(_read(datasets))
     faulty = False
     if action == "list":
+        from benchmarks.datasets.listing import dataset_table
+
         write(TableDocument(body=[dataset_table(data, known)]), "text", None)
     elif action == "ready":
         sys.stdout.write(ready_text() + "\n")
@@ -164,6 +170,8 @@ def datasets(
             raise UserError(
                 f"{data} contains no datasets; add some with `clm-or-mlm fetch`, `import` or `synthetic`"
             )
+        from benchmarks.datasets.local_dataset import verify
+
         for name in progress(there, "verifying", unit="dataset"):
             faults = verify(data, known[name])
             faulty |= bool(faults)

@@ -15,7 +15,7 @@ from analysis.published_cells import published_values
 from analysis.sources import open_source
 from analysis.store.ingest import RefusedStoreError, ingest
 from analysis.store.runs_table import read_runs, read_table
-from analysis.tables.render import TABLE_FORMATS
+from analysis.tables import TABLE_FORMATS
 from benchmarks.protocol import TASKS
 from benchmarks.runs import DETAILS, RESULTS, RUN, RunKey, cell_keys, results_text
 from clm_or_mlm.__main__ import main

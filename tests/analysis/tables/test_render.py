@@ -9,8 +9,9 @@ import pytest
 from analysis.evidence.evidence import Evidence, Settings, scores_of
 from analysis.published_cells import published_cells
 from analysis.sources import PUBLISHED
+from analysis.tables import TABLE_FORMATS
 from analysis.tables.build import build_table
-from analysis.tables.render import TABLE_FORMATS, scores_document, table_document
+from analysis.tables.render import scores_document, table_document
 from benchmarks.protocol import TASKS
 from common.tables import show, written
 from pretraining.models import TABLES
