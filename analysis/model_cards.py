@@ -13,7 +13,7 @@ from typing import Any
 
 import pandas as pd
 
-from analysis.evidence.evidence import Settings
+from analysis.evidence.settings import Settings
 from analysis.records import records
 from analysis.sources import Source
 from benchmarks.own_datasets.definitions import definitions_record

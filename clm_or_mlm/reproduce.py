@@ -9,7 +9,7 @@ from pathlib import Path
 
 from analysis.claims.catalogue import SHOWN
 from analysis.claims.pages.explain import verdicts_document
-from analysis.evidence.evidence import Settings
+from analysis.evidence.settings import Settings
 from analysis.sources import Source
 from analysis.tables import TABLE_FORMATS
 from analysis.tables.audit import AUDIT_FORMATS, audit, audit_document

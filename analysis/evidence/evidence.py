@@ -26,7 +26,7 @@ from analysis.evidence.contrasts import (
     spread_result,
 )
 from analysis.evidence.intervals import PAPER_INTERVAL, Estimated, T
-from analysis.evidence.settings import Settings as Settings
+from analysis.evidence.settings import Settings
 from analysis.published_cells import NORMAL_QUANTILE
 from analysis.statistics.estimates import LIMITS, Student
 from benchmarks.protocol import AVERAGE, TASKS, in_order

@@ -20,7 +20,7 @@ from analysis.claims.pages.dataset_sentences import dataset_sentences
 from analysis.claims.statements import Finding
 from analysis.claims.titles import ANSWER
 from analysis.claims.verdicts import OUTCOMES, Outcome
-from analysis.evidence.evidence import Settings
+from analysis.evidence.settings import Settings
 from analysis.sources import PUBLISHED, Source
 from analysis.tables.audit import Audit, AuditedCell, audit
 from analysis.tables.build import Table, TableEntry, build_table, models_of_tables

@@ -4,7 +4,7 @@ from dataclasses import replace
 
 import pytest
 
-from analysis.evidence.evidence import Settings
+from analysis.evidence.settings import Settings
 from analysis.sources import EXAMPLES, PUBLISHED, Source, open_source
 from analysis.store.instances import read_clusters, read_instances
 from analysis.tables import TABLE_FORMATS

@@ -9,7 +9,7 @@ import pytest
 import yaml
 from huggingface_hub import ModelCard, parse_eval_result_entries
 
-from analysis.evidence.evidence import Settings
+from analysis.evidence.settings import Settings
 from analysis.model_cards import model_cards
 from analysis.published_cells import published_values
 from analysis.sources import PUBLISHED, Source

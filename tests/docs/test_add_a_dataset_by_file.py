@@ -9,7 +9,8 @@ from typing import Any
 import pandas as pd
 import pytest
 
-from analysis.evidence.evidence import Evidence, Settings, scores_of
+from analysis.evidence.evidence import Evidence, scores_of
+from analysis.evidence.settings import Settings
 from benchmarks.datasets.local_dataset import load, verify
 from benchmarks.finetuning.tokenization import texts_of
 from benchmarks.own_datasets.definition_file import read_definitions

@@ -23,7 +23,8 @@ import benchmarks.metrics.standard as standard_metrics
 from analysis.claims.statements import difference
 from analysis.evidence import intervals
 from analysis.evidence.cells import seed_scores
-from analysis.evidence.evidence import Evidence, Settings, scores_of
+from analysis.evidence.evidence import Evidence, scores_of
+from analysis.evidence.settings import Settings
 from analysis.statistics import learning_rate_selection
 from benchmarks.datasets.local_dataset import load
 from benchmarks.datasets.synthetic import make_synthetic

@@ -14,7 +14,7 @@ from analysis.claims.frame import known_of, main_of, mean_of, of_finding
 from analysis.claims.statements import AtLeast, comparisons, difference
 from analysis.claims.titles import ANSWER
 from analysis.evidence.contrasts import AnyContrast, Contrast, Result
-from analysis.evidence.evidence import Settings
+from analysis.evidence.settings import Settings
 from analysis.published_cells import published_values
 from analysis.sources import PUBLISHED, open_source
 from pretraining.models import BUDGET_SPLITS, parse

@@ -10,7 +10,8 @@ from analysis.claims.catalogue import FINDINGS
 from analysis.claims.frame import judge, main_of, of_finding
 from analysis.claims.statements import comparisons, difference
 from analysis.evidence.contrasts import Contrast, Result, Spread
-from analysis.evidence.evidence import Evidence, Settings
+from analysis.evidence.evidence import Evidence
+from analysis.evidence.settings import Settings
 from analysis.published_cells import published_values
 from analysis.sources import PUBLISHED, Source
 from benchmarks.protocol import datasets_of

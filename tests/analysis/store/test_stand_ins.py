@@ -11,7 +11,7 @@ from analysis.claims.assessment import assess
 from analysis.claims.catalogue import SHOWN
 from analysis.claims.pages.explain import verdicts_document
 from analysis.evidence.cells import seed_scores
-from analysis.evidence.evidence import Settings
+from analysis.evidence.settings import Settings
 from analysis.sources import open_source
 from analysis.store.runs_table import write_runs
 from analysis.store.stand_ins import STAND_INS

@@ -6,7 +6,7 @@ from typing import Any
 
 import pytest
 
-from analysis.evidence.evidence import Settings
+from analysis.evidence.settings import Settings
 from analysis.sources import PUBLISHED, Source
 from clm_or_mlm.report.content import PageContent
 from clm_or_mlm.report.html_page import render_page

@@ -3,7 +3,7 @@
 from dataclasses import replace
 
 from analysis.claims.catalogue import FINDINGS
-from analysis.evidence.evidence import Settings
+from analysis.evidence.settings import Settings
 from analysis.sources import Source
 from clm_or_mlm.report.content import PageContent
 from clm_or_mlm.report.html_page import render_page
