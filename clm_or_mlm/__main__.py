@@ -61,7 +61,7 @@ GROUPS: Mapping[str, Mapping[str, Verb]] = {
         "fetch": Verb("benchmarks.commands.datasets:fetch", "Download datasets"),
         "benchmarks run": Verb("benchmarks.commands.grid:run", "Fine-tune a model on the datasets"),
         "benchmarks status": Verb("benchmarks.commands.grid:status", "Show which runs a store has"),
-        "datasets": Verb("benchmarks.commands.datasets:datasets", "List, show or verify datasets"),
+        "datasets": Verb("benchmarks.commands.datasets:datasets", "List or verify datasets"),
         "import": Verb("benchmarks.commands.datasets:import_", "Convert a dataset's original files"),
         "synthetic": Verb("benchmarks.commands.datasets:synthetic", "Write small made-up datasets"),
     },
@@ -208,8 +208,6 @@ def _meant_by(word: str) -> str:
         return f"claims {finding}"
     if found := re.fullmatch(r"(figure|table)\s*0*(\d+)", name):
         return f"{found[1]} {found[2]}"
-    if name in {"coverage", *(f"forest-{one.lower()}" for one in TITLES)}:
-        return f"figure {name}"
     return f"plan {name}" if find_model(name) else ""
 
 

@@ -16,12 +16,8 @@ from typing import Annotated, Any
 
 from cyclopts import Parameter
 
-from analysis.store.ingest import RefusedStoreError, ingest
-from analysis.store.scan import scan_store
 from benchmarks.own_datasets.definitions import known_datasets, stored_definitions
 from benchmarks.runs import store_of
-from benchmarks.sweep.kept import written
-from benchmarks.sweep.status import state_of
 from common.errors import UserError, path_hint
 from common.manifest import FILES, MANIFEST, check_files, first_of, read_manifest, strangers
 from pretraining.data import shard_manifest
@@ -182,6 +178,10 @@ def _check_model(folder: Path) -> str:
 
 def _store(store: Path) -> Iterator[Verdict]:
     """Yield what is wrong with the runs of a store, and with the encoders that it keeps."""
+    from analysis.store.ingest import RefusedStoreError, ingest
+    from analysis.store.scan import scan_store
+    from benchmarks.sweep.status import state_of
+
     datasets = known_datasets(stored_definitions(store))
     scan = scan_store(store, ["*"], datasets=datasets)
     with TemporaryDirectory() as folder:
@@ -219,6 +219,8 @@ def _is_kept(folder: Path) -> bool:
 
 def _check_kept(folder: Path) -> str:
     """Return what holds of the encoder that is kept of a run."""
+    from benchmarks.sweep.kept import written
+
     try:
         files = read_manifest(folder / MANIFEST, f"move it elsewhere, and {_KEEP_AGAIN}")[FILES]
     except FileNotFoundError:

@@ -9,22 +9,21 @@ from typing import TYPE_CHECKING, Annotated, Literal
 
 from cyclopts import Parameter
 
-from analysis.evidence.evidence import Settings
+from analysis.evidence.settings import Settings
 from analysis.options import OutFile, SelectionRule, SourceOptions
-from analysis.sources import PUBLISHED
-from analysis.tables.build import build_table, models_of_tables
-from analysis.tables.render import TABLE_FORMATS, scores_document, table_document
+from analysis.tables import TABLE_FORMATS
 from benchmarks.commands import DatasetName
 from benchmarks.protocol import AVERAGE, TASKS
 from common.cli import MANY, offered
 from common.errors import UserError, nearest
 from common.tables import FORMATS, default_format, write
+from pretraining.models import TABLES
 from pretraining.names import ModelNames
 
 if TYPE_CHECKING:
     TableNumber = str
 else:
-    TableNumber = offered([*models_of_tables(), "all"])
+    TableNumber = offered([*TABLES, "all"])
 
 
 def scores(
@@ -50,6 +49,8 @@ def scores(
     format = format or default_format("csv", out)
     if out is None and not FORMATS[format].is_text:
         raise UserError(f"--format {format} is binary: write it to a file with --out scores.{format}")
+    from analysis.tables.render import scores_document
+
     opened = source.open(need_instances=score.method.needs_instances)
     for name in dataset:
         if name not in (AVERAGE, *TASKS):
@@ -90,6 +91,10 @@ def table(
         format: output format (default: markdown; on a terminal, text)
         out: write table01.md, ... to this folder instead of printing
     """
+    from analysis.sources import PUBLISHED
+    from analysis.tables.build import build_table, models_of_tables
+    from analysis.tables.render import table_document
+
     format = format or default_format("markdown", out)
     models_by_table = models_of_tables()
     for word in number if number != ("all",) else ():

@@ -10,10 +10,12 @@ from __future__ import annotations
 
 from collections.abc import Callable
 from dataclasses import dataclass
-
-import pandas as pd
+from typing import TYPE_CHECKING
 
 from common.registry import Registry
+
+if TYPE_CHECKING:
+    import pandas as pd
 
 CELL = ["model", "task", "dataset"]
 """The columns of a runs table that say which cell a run is of."""

@@ -53,7 +53,6 @@ def test_the_report_names_the_default_and_its_coverage(kind: str, sources: dict[
 
 
 SEVERAL = {
-    "coverage": "shows every interval",
     "audit": "recomputes the printed interval, the paper's",
 }
 """Commands and figures that are about several intervals, which they name one by one."""

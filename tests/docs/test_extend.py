@@ -23,7 +23,8 @@ import benchmarks.metrics.standard as standard_metrics
 from analysis.claims.statements import difference
 from analysis.evidence import intervals
 from analysis.evidence.cells import seed_scores
-from analysis.evidence.evidence import Evidence, Settings, scores_of
+from analysis.evidence.evidence import Evidence, scores_of
+from analysis.evidence.settings import Settings
 from analysis.statistics import learning_rate_selection
 from benchmarks.datasets.local_dataset import load
 from benchmarks.datasets.synthetic import make_synthetic
@@ -174,16 +175,16 @@ def test_a_selection_rule_selects() -> None:
     assert float(printed.splitlines()[1].split(",")[3]) == pytest.approx(expected)
 
 
-def test_a_finding_is_judged_and_has_its_forest(tmp_path: Path) -> None:
-    explain, figure = commands("A finding")
-    drawn = [*figure, "--format", "svg", "--out", str(tmp_path)]
+def test_a_finding_is_judged_and_drawn(tmp_path: Path) -> None:
+    explain, *_ = commands("A finding")
+    drawn = ["figure", "claims", "--format", "svg", "--out", str(tmp_path)]
     printed, everything, _ = outputs(
         "A finding",
         "analysis.claims.catalogue.ratio",
         entry="FINDINGS+_F18",
         words=[explain, explain[:1], drawn],
     )
-    assert "TC prefers 20 % to 50 %" in (tmp_path / "forest-f18.svg").read_text()
+    assert "TC prefers 20 % to 50 %" in (tmp_path / "claims.svg").read_text()
     assert "Masking 20 % beats masking 50 % on token classification at every size." in printed
     assert re.search(r"^  verdict +(holds|fails|open)", printed, re.MULTILINE)
     assert [f"20 % - 50 % on TC, {size}" in printed for size in ("210m", "610m", "1b")] == [True] * 3

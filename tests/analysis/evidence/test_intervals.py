@@ -9,7 +9,7 @@ from hypothesis import strategies as st
 from scipy import stats
 
 from analysis.evidence.contrasts import Contrast, Term
-from analysis.evidence.evidence import Evidence, Settings
+from analysis.evidence.evidence import Evidence
 from analysis.evidence.intervals import (
     DEFAULT_OF_CELLS,
     DEFAULT_OF_RUNS,
@@ -21,6 +21,7 @@ from analysis.evidence.intervals import (
     measured_coverage,
 )
 from analysis.evidence.pooled import FEWEST_SEEDS
+from analysis.evidence.settings import Settings
 from analysis.sources import PUBLISHED
 from analysis.statistics.estimates import Student
 from common.errors import UserError

@@ -10,8 +10,9 @@ import pytest
 from scipy import stats
 
 from analysis.evidence.contrasts import Contrast, Term
-from analysis.evidence.evidence import Evidence, Settings
+from analysis.evidence.evidence import Evidence
 from analysis.evidence.pooled import EQUAL_TAILS_FROM, FEWEST_CELLS, FEWEST_SEEDS, ResidualPools
+from analysis.evidence.settings import Settings
 from analysis.statistics.estimates import Student, Studentised
 from tests.analysis.made_up import made_up_runs
 

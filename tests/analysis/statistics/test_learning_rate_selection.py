@@ -6,7 +6,8 @@ import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
-from analysis.evidence.evidence import Evidence, Settings, scores_of
+from analysis.evidence.evidence import Evidence, scores_of
+from analysis.evidence.settings import Settings
 from analysis.statistics.learning_rate_selection import SELECTIONS, Selection, select_runs
 from analysis.store.runs_table import COLUMNS, read_runs
 from common.errors import UserError
