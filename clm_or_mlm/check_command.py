@@ -25,8 +25,7 @@ from pretraining.training.log import LOG, read_log
 
 Verdict = tuple[str, object, str]
 """`whole`, `damaged` or `missing`; what is; a sentence, with the remedy."""
-_SWEEP = "sweep.json"
-_TRAINED = ("stages", "models", _SWEEP)
+_TRAINED = ("stages", "models")
 _KEPT = "description_sha256"
 _TRAIN_AGAIN = "run the same train or adapt command again"
 _KEEP_AGAIN = "`clm-or-mlm benchmarks run` with --keep best makes it again"
@@ -99,17 +98,12 @@ def _shards(folder: Path) -> Iterator[Verdict]:
 
 
 def _training(out: Path) -> Iterator[Verdict]:
-    """Yield what is wrong or right with the stages, models and starts of a training, and with its sweep."""
+    """Yield what is wrong or right with the stages, models and starts of a training."""
     for stage in sorted((out / "stages").glob("[!.]*")):
         yield from _stage(stage)
     for part in ("models", "starts"):
         for model in sorted((out / part).glob("[!.]*")):
             yield from _check_one(model, partial(_check_model, model))
-    if (out / _SWEEP).exists():
-        remedy = f"remove it and {_TRAIN_AGAIN}"
-        yield from _check_one(
-            out / _SWEEP, lambda: f"{len(read_manifest(out / _SWEEP, remedy)['losses'])} rates were tried"
-        )
 
 
 def _stage(folder: Path) -> Iterator[Verdict]:

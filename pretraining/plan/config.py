@@ -122,12 +122,6 @@ class Batches(Group):
         return (self.microbatch or TRAINING.device_batch) * self.max_length
 
     @property
-    def pass_multiples(self) -> tuple[int, int]:
-        """What a pass's tokens and number of sequences are rounded up to where its shapes must be few: 256 and 36."""
-        tokens = max(256, self.pass_tokens // 64 // 256 * 256)
-        return min(tokens, self.max_length), 3 * self.pass_tokens // self.max_length
-
-    @property
     def skips(self) -> tuple[tuple[int, int], ...]:
         """Steps and the number of batches left out there, as `skip` gives them.
 
@@ -168,7 +162,7 @@ class MachineSettings(Group):
 
     precision: Literal["auto", "fp32", "bf16"] = field(default="auto", metadata=_MAY_CHANGE)
     """`bf16` is autocast over fp32 weights, `auto` is bf16 on a GPU and fp32 on a CPU."""
-    backend: Literal["auto", "flash2", "flash3", "flash4", "cudnn", "sdpa"] = field(
+    backend: Literal["auto", "flash2", "flash3", "flash4", "sdpa"] = field(
         default="auto", metadata=_MAY_CHANGE
     )
     """Attention kernel; `auto` uses what docs/performance.md found best for this GPU, sdpa on a CPU."""
