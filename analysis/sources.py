@@ -14,8 +14,9 @@ from pathlib import Path
 
 import pandas as pd
 
-from analysis.evidence.evidence import Evidence, Settings, scores_of
+from analysis.evidence.evidence import Evidence, scores_of
 from analysis.evidence.intervals import DEFAULT_OF_CELLS, DEFAULT_OF_RUNS
+from analysis.evidence.settings import Settings
 from analysis.statistics.crossed import MEMBERS
 from analysis.statistics.learning_rate_selection import SEED
 from analysis.store.runs_table import (
@@ -96,7 +97,7 @@ class Source:
         return self.runs is not None and MEMBERS in self.runs
 
     def with_interval(self, settings: Settings) -> Settings:
-        """Return the settings with the usual interval of this source where they name none (docs/intervals.md).
+        """Return the settings with the usual interval of this source where they name none (docs/claims.md).
 
         Raises:
             UserError: a rule that chooses learning rates where these were chosen already.

@@ -28,7 +28,7 @@ from analysis.claims.pages.finding_records import as_record
 from analysis.comparisons.comparison import compare as compare_models
 from analysis.comparisons.comparison_report import records_of
 from analysis.comparisons.seeds import compare_scores
-from analysis.evidence.evidence import Settings
+from analysis.evidence.settings import Settings
 from analysis.sensitivity.sensitivity_page import sensitivity_of
 from analysis.sources import Source, open_source
 from analysis.store.runs_table import read_runs
@@ -105,7 +105,7 @@ def scores(
         source: as in `load`.
         models: names or shell patterns, such as `610m-*-42k`; by default all.
         interval: `pooled`, `t`, `bootstrap`, `crossed` or `paper`; by default pooled for runs, t for printed cells.
-        selection: what a learning rate is chosen for: `seed`, `mean` (model and dataset) or `pooled` (model and task).
+        selection: what a learning rate is chosen for: `seed`, or `mean` (model and dataset).
 
     Raises:
         UserError: a name or pattern that no model of the source has.
@@ -182,7 +182,9 @@ def claims(
     return frame if full else frame[short]
 
 
-def findings(finding: str, source: SourceLike = "published", *, interval: str = "") -> pd.DataFrame:
+def findings(
+    finding: str, source: SourceLike = "published", *, interval: str = "", by_dataset: bool = False
+) -> pd.DataFrame:
     """Return the parts of a finding (`F8`), one row for each statement and comparison in it and for their mean.
 
     Columns: role (`finding`, `verdict`, `reported` outside the verdict, `mean`), label, claimed, task, dataset, first,
@@ -193,6 +195,7 @@ def findings(finding: str, source: SourceLike = "published", *, interval: str = 
         finding: as `claims` lists them.
         source: as in `load`.
         interval: as in `scores`.
+        by_dataset: with a part for each dataset in place of a part for a task.
 
     Raises:
         UserError: there is no such finding.
@@ -202,8 +205,9 @@ def findings(finding: str, source: SourceLike = "published", *, interval: str = 
         "p_for_holm", "p_against", "p_against_holm", "outcome", "counted",
     ]  # fmt: skip
     name, opened = _known_finding(finding), load(source)
-    rows = of_finding(assess(opened, _settings(opened, interval, "seed")).frame, name)
-    return rows[columns].reset_index(drop=True)
+    assessment = assess(opened, _settings(opened, interval, "seed"))
+    frame = assessment.frame_by_dataset if by_dataset else assessment.frame
+    return of_finding(frame, name)[columns].reset_index(drop=True)
 
 
 def explain(finding: str, source: SourceLike = "published", *, interval: str = "") -> str:

@@ -16,13 +16,10 @@ from typing import Annotated, Any
 
 from cyclopts import Parameter
 
-from analysis.store.ingest import RefusedStoreError, ingest
-from analysis.store.scan import scan_store
 from benchmarks.own_datasets.definitions import known_datasets, stored_definitions
 from benchmarks.runs import store_of
-from benchmarks.sweep.status import state_of
 from common.errors import UserError, path_hint
-from common.manifest import CRATE, FILES, MANIFEST, check_crate, check_files, read_manifest
+from common.manifest import FILES, MANIFEST, check_files, first_of, read_manifest, strangers
 from pretraining.data import shard_manifest
 from pretraining.training.log import LOG, read_log
 
@@ -35,7 +32,7 @@ _KEEP_AGAIN = "`clm-or-mlm benchmarks run` with --keep best makes it again"
 
 
 def check(folder: Annotated[Path, Parameter(metavar="FOLDER")], /) -> int:
-    """Check what is in a folder: an encoder, shards, a run store, a training's output, or an archived study.
+    """Check what is in a folder: an encoder, shards, a run store, or a training's output.
 
     Every file is compared with its hash. Of an encoder, also that it sees both sides in plain transformers, and its
     stored vector. Each line says what is whole, damaged or missing; the exit code is 1 if anything is damaged.
@@ -46,7 +43,7 @@ def check(folder: Annotated[Path, Parameter(metavar="FOLDER")], /) -> int:
       clm-or-mlm check results/
 
     Args:
-        folder: an encoder, shards, a run store, what --out of train and adapt named, or an archived study
+        folder: an encoder, shards, a run store, or what --out of train and adapt named
     """
     damaged = False
     is_known = False
@@ -62,8 +59,8 @@ def check(folder: Annotated[Path, Parameter(metavar="FOLDER")], /) -> int:
             )
             raise UserError(
                 f"{folder} {what}; give an encoder (config.json), shards (train or validation), a run store (results), "
-                f"the --out of train or adapt (stages or models), or an archived study ({CRATE}); of datasets "
-                "`clm-or-mlm datasets verify` is the check"
+                "or the --out of train or adapt (stages or models); "
+                "of datasets `clm-or-mlm datasets verify` is the check"
             )
         from pretraining.model.encoder_folder import checked_encoder
 
@@ -73,8 +70,6 @@ def check(folder: Annotated[Path, Parameter(metavar="FOLDER")], /) -> int:
 
 def _parts(folder: Path) -> Iterator[Iterator[Verdict]]:
     """Yield the verdicts on each kind of thing that a folder holds; none of an encoder's, or of what is unknown."""
-    if (folder / CRATE).is_file():
-        yield _check_one(folder, lambda: f"{check_crate(folder):,} files match {CRATE}")
     if any((folder / name).is_dir() for name in (*shard_manifest.SHARD_SPLITS, shard_manifest.UNFINISHED)):
         yield _shards(folder)
     if any((folder / name).exists() for name in _TRAINED):
@@ -177,6 +172,10 @@ def _check_model(folder: Path) -> str:
 
 def _store(store: Path) -> Iterator[Verdict]:
     """Yield what is wrong with the runs of a store, and with the encoders that it keeps."""
+    from analysis.store.ingest import RefusedStoreError, ingest
+    from analysis.store.scan import scan_store
+    from benchmarks.sweep.status import state_of
+
     datasets = known_datasets(stored_definitions(store))
     scan = scan_store(store, ["*"], datasets=datasets)
     with TemporaryDirectory() as folder:
@@ -214,9 +213,13 @@ def _is_kept(folder: Path) -> bool:
 
 def _check_kept(folder: Path) -> str:
     """Return what holds of the encoder that is kept of a run."""
+    from benchmarks.sweep.kept import written
+
     try:
-        files = read_manifest(folder / MANIFEST, _KEEP_AGAIN)[FILES]
+        files = read_manifest(folder / MANIFEST, f"move it elsewhere, and {_KEEP_AGAIN}")[FILES]
     except FileNotFoundError:
         raise UserError(f"it has no {MANIFEST}; {_KEEP_AGAIN}") from None
     check_files(folder, files, _KEEP_AGAIN)
-    return f"{len(files)} files match the manifest"
+    others = strangers(folder, written(folder))
+    more = f"; changed or not of --keep: {first_of(others)}" if others else ""
+    return f"{len(files)} files match the manifest{more}"

@@ -16,7 +16,7 @@ from collections.abc import Iterator, Mapping
 from pathlib import Path
 
 from common.errors import UserError
-from common.reading import open_plain
+from common.reading import open_plain, read_bounded
 
 _OLD = ".old"
 """The end of the name of a folder that is being replaced."""
@@ -152,6 +152,11 @@ def remove_leftovers(folder: Path, name: str | None = None) -> None:
                 path.unlink(missing_ok=True)
 
 
+def is_temporary(name: str) -> bool:
+    """Return whether a name is one of `temporary_name`."""
+    return _TEMPORARY.fullmatch(name) is not None
+
+
 def _short(name: str) -> str:
     return name.encode(errors="surrogateescape")[:150].decode(errors="ignore")
 
@@ -262,14 +267,23 @@ def cache_folder() -> Path:
     return (Path(xdg) if xdg and Path(xdg).is_absolute() else Path.home() / ".cache") / "clm-or-mlm"
 
 
+_TAG = "CACHEDIR.TAG"
+_TAG_TEXT = b"Signature: 8a477f597d28d172789f06886806bc55\n# A cache of clm-or-mlm; it can be deleted.\n"
+
+
 def mark_cache(folder: Path) -> None:
     """Make a folder of caches, if need be, with the mark by which backups leave it out (bford.info/cachedir)."""
     folder.mkdir(parents=True, exist_ok=True)
-    tag = folder / "CACHEDIR.TAG"
-    if not tag.exists():
-        write_text(
-            tag, "Signature: 8a477f597d28d172789f06886806bc55\n# A cache of clm-or-mlm; it can be deleted.\n"
-        )
+    if not (folder / _TAG).exists():
+        write_bytes(folder / _TAG, _TAG_TEXT)
+
+
+def is_marked(folder: Path) -> bool:
+    """Return whether a folder has the mark of `mark_cache`: all that is in it is this package's."""
+    try:
+        return read_bounded(folder / _TAG, len(_TAG_TEXT)) == _TAG_TEXT
+    except (OSError, UserError):
+        return False
 
 
 def scratch_folder(place: str = "") -> Path:

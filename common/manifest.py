@@ -9,13 +9,13 @@ from __future__ import annotations
 import contextlib
 import json
 import os
-from collections.abc import Iterator, Mapping
+from collections.abc import Iterable, Iterator, Mapping, Sequence
 from dataclasses import dataclass
 from pathlib import Path
 from typing import Any
 
 from common.errors import UserError, first_line
-from common.files import sha256_bytes, sha256_open, write_text
+from common.files import is_temporary, remove_folder, sha256_bytes, sha256_open, write_text
 from common.reading import BadJsonError, inside, open_plain, read_bounded, strict_json
 
 MANIFEST = "manifest.json"
@@ -112,22 +112,19 @@ def another_shape(path: Path, remedy: str) -> Iterator[None]:
         raise DamagedError(f"{path} is not in the form that this version writes ({what}); {remedy}") from None
 
 
-def check_files(folder: Path, files: Mapping[str, str], remedy: str, *, label: str = "") -> None:
+def check_files(folder: Path, files: Mapping[str, str], remedy: str) -> None:
     """Compare files with their hashes: each is read once in this process as long as it does not change.
 
     Args:
         folder: where they are.
         files: the SHA-256 of each, by its path below the folder.
         remedy: what the user can do about a damaged one, for the message.
-        label: what a progress bar says, for many files; none when left out.
 
     Raises:
         DamagedError: files are missing or changed; the sentence names the first ones and ends with the remedy.
     """
-    from common.progress import progress  # not for those who read one manifest
-
     problems = []
-    for name, sha256 in progress(files.items(), label, unit="file") if label else files.items():
+    for name, sha256 in files.items():
         try:
             check_file(inside(folder, name), sha256)
         except FileNotFoundError:
@@ -135,8 +132,70 @@ def check_files(folder: Path, files: Mapping[str, str], remedy: str, *, label: s
         except DamagedError as error:
             problems.append(f"{name}: {error}")
     if problems:
-        more = f" and {len(problems) - _SHOWN:,} more" if len(problems) > _SHOWN else ""
-        raise DamagedError(f"{folder} is damaged: {'; '.join(problems[:_SHOWN])}{more}; {remedy}")
+        raise DamagedError(f"{folder} is damaged: {first_of(problems, '; ')}; {remedy}")
+
+
+def strangers(folder: Path, ours: Mapping[str, str], among: Iterable[str] = ()) -> list[str]:
+    """Return what is in a folder that this package did not write there, or that was changed since, by path below it.
+
+    Whatever removes or replaces something in a folder that a user named asks this first. What a killed process left of
+    a write is this package's.
+
+    Args:
+        folder: the folder; nothing is in one that is not there.
+        ours: the SHA-256 of each file that was written there, by its path; "" where any content is ours.
+        among: names in the folder, of files or of folders with all that is in them; everything by default.
+    """
+    tops = [folder / name for name in among] or [folder]
+    files = {path.relative_to(folder).as_posix(): path for path in _files_of(tops)}
+    return [name for name, path in files.items() if not _is_ours(path, ours.get(name))]
+
+
+def first_of(names: Sequence[str], between: str = ", ") -> str:
+    """Return the first of some names or faults, for a message, and how many more there are."""
+    more = f" and {len(names) - _SHOWN:,} more" if len(names) > _SHOWN else ""
+    return f"{between.join(names[:_SHOWN])}{more}"
+
+
+def _files_of(paths: Iterable[Path]) -> Iterator[Path]:
+    """Yield the files and links among paths, and those in the folders among them."""
+    for path in paths:
+        if path.is_dir() and not path.is_symlink():
+            yield from _files_of(sorted(path.iterdir()))
+        elif os.path.lexists(path):
+            yield path
+
+
+def _is_ours(path: Path, sha256: str | None) -> bool:
+    if is_temporary(path.name):
+        return True
+    if not sha256:
+        return sha256 is not None
+    try:
+        check_file(path, sha256)
+    except (FileNotFoundError, UserError):
+        return False
+    return True
+
+
+def remove_ours(folder: Path, ours: Mapping[str, str]) -> list[str]:
+    """Remove what was written into a folder, in that order, and the folder if nothing else is in it.
+
+    Args:
+        folder: the folder.
+        ours: as of `strangers`.
+
+    Returns:
+        What else is in it and stays.
+    """
+    others = strangers(folder, ours)
+    if not others:
+        remove_folder(folder)
+        return []
+    for name in ours:
+        if name not in others:
+            inside(folder, name).unlink(missing_ok=True)
+    return others
 
 
 @dataclass(eq=False)
@@ -204,45 +263,3 @@ def _state(descriptor: int) -> tuple[int, ...]:
     """Return an open file's device, inode, size and time of its last change."""
     status = os.fstat(descriptor)
     return status.st_dev, status.st_ino, status.st_size, status.st_mtime_ns
-
-
-CRATE = "ro-crate-metadata.json"
-"""The file that makes a folder an RO-Crate; its name is the standard's."""
-
-_CRATE_REMEDY = (
-    "get a fresh copy of the archive or, if it was changed on purpose, archive it again (clm-or-mlm archive) "
-    f"or delete its {CRATE}"
-)
-
-
-def check_crate(folder: Path) -> int:
-    """Compare a study's crate with its files and return how many they are; 0 where the folder is no crate.
-
-    Raises:
-        UserError: a file is changed or missing, one below `results` is not listed, or the metadata cannot be read.
-    """
-    if not (folder / CRATE).is_file():
-        return 0
-    listed = _crate_files(folder / CRATE)
-    check_files(folder, listed, _CRATE_REMEDY, label=f"checking {CRATE}")
-    found = (path for path in (folder / "results").rglob("[!.]*") if path.is_file())
-    names = sorted(path.relative_to(folder).as_posix() for path in found)
-    if extra := [name for name in names if name not in listed]:
-        raise UserError(f"{folder}: its {CRATE} does not list {', '.join(extra[:_SHOWN])}; {_CRATE_REMEDY}")
-    return len(listed)
-
-
-def _crate_files(path: Path) -> dict[str, str]:
-    """Return the SHA-256 of each file for which a crate's metadata give one, by name."""
-    try:
-        rows: Any = strict_json(read_bounded(path))["@graph"]
-        # A kind is one word or a list of them.
-        return {
-            str(row["@id"]).removeprefix("./"): str(row["sha256"])
-            for row in rows
-            if "sha256" in row and "File" in (row["@type"], *row["@type"])
-        }
-    except (BadJsonError, KeyError, TypeError, AttributeError) as error:
-        raise UserError(
-            f"{path} is not valid RO-Crate metadata ({error}); get a fresh copy of the archive"
-        ) from None

@@ -21,6 +21,7 @@ from common.manifest import MANIFEST
 from common.processes import AGAIN
 from common.settings import assignments, describe_settings, read_settings
 from common.tables import PRINTED, Grid, TableDocument, write
+from pretraining.data.shard_folder import others_in
 from pretraining.data.shard_index import ShardSettings
 from pretraining.models import Model, arm_of
 from pretraining.names import ModelName
@@ -246,8 +247,15 @@ def train(
 def _check_shards(data: str, options: str) -> None:
     """Refuse a folder without shards at once; the command that writes them takes these options."""
     if "://" not in data and not Path(data, MANIFEST).is_file():
-        others = path_hint(Path(data), MANIFEST)
-        raise UserError(f"{data}: no shards here; write them with `clm-or-mlm shards{options}`{others}")
+        if others := others_in(Path(data)):
+            raise UserError(
+                f"{data} {others}, not shards of this package; write them into another folder with `clm-or-mlm "
+                f"shards{options} --out DIR`"
+            )
+        hint = path_hint(Path(data), MANIFEST)
+        raise UserError(
+            f"{data}: no shards here; write them with `clm-or-mlm shards{options} --out {data}`{hint}"
+        )
 
 
 def _open_start(text: str, data: str, out: Path, revision: str | None = None) -> Start:
@@ -342,7 +350,7 @@ def adapt(
 
     if merge is not None and not 0 < merge < 1:
         raise UserError(f"--merge must be between 0 and 1, not {merge}")
-    _check_shards(data, f" --source TEXTS --tokenizer {start} --out {data}")
+    _check_shards(data, f" --source TEXTS --tokenizer {start}")
     opened = _open_start(start, data, out, revision)
     from pretraining.adapt import Adaptation
     from pretraining.data.remote_shards import find_shards

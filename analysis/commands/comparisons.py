@@ -7,13 +7,8 @@ from typing import Annotated
 
 from cyclopts import Parameter
 
-from analysis.comparisons.comparison import compare as compared
-from analysis.comparisons.comparison_report import comparison_document
-from analysis.comparisons.scores_table import scores_by_seed, scores_table_in
-from analysis.comparisons.seeds import differences, scores_document, two_models
-from analysis.evidence.evidence import Settings
+from analysis.evidence.settings import Settings
 from analysis.options import OutFile, SourceOptions
-from analysis.sources import NAMES
 from common.errors import UserError
 from common.tables import PRINTED, write
 from pretraining.models import MODELS
@@ -63,6 +58,12 @@ def compare(
     """
     if margin is not None and not margin > 0:
         raise UserError(f"--margin {margin:g}: a region of practical equivalence must be wider than 0")
+    from analysis.comparisons.comparison import compare as compared
+    from analysis.comparisons.comparison_report import comparison_document
+    from analysis.comparisons.scores_table import scores_by_seed, scores_table_in
+    from analysis.comparisons.seeds import differences, scores_document, two_models
+    from analysis.sources import NAMES
+
     if source.source not in NAMES and (table := scores_table_in(Path(source.source))) is not None:
         if replicates:
             raise UserError("--replicates is for runs; in a table of scores a pretraining can be a seed")

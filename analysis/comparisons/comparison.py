@@ -18,7 +18,7 @@ from analysis.comparisons.contestants import (
     widest,
 )
 from analysis.comparisons.differences import Difference, against, compare_pair
-from analysis.evidence.evidence import Settings
+from analysis.evidence.settings import Settings
 from analysis.records import records
 from analysis.sources import Source
 from analysis.statistics.crossed import MEMBERS, run_key

@@ -87,7 +87,7 @@ def _spread_columns(spreads: NestedSpreads | None) -> dict[str, float]:
     """Return both standard deviations and the ends of their intervals, with the names of columns."""
     if spreads is None:
         spreads = NestedSpreads(pretrainings=_UNKNOWN, seeds=_UNKNOWN)
-    columns = {}
+    columns: dict[str, float] = {}
     for name, spread in (("pretraining", spreads.pretrainings), ("fine_tuning", spreads.seeds)):
         columns |= {f"sd_{name}": spread.sd, f"sd_{name}_low": spread.low, f"sd_{name}_high": spread.high}
     return columns

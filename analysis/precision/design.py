@@ -23,9 +23,10 @@ import pandas as pd
 from scipy import special
 
 from analysis.evidence.contrasts import Term
-from analysis.evidence.evidence import Evidence, Settings
+from analysis.evidence.evidence import Evidence
 from analysis.evidence.intervals import POOLED, SOURCE_CELLS
 from analysis.evidence.pooled import FEWEST_CELLS, FEWEST_SEEDS
+from analysis.evidence.settings import Settings
 from analysis.published_cells import N_SEEDS, NORMAL_QUANTILE, published_values
 from analysis.sources import Source
 from analysis.statistics.inference import ALPHA

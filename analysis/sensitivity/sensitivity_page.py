@@ -12,7 +12,7 @@ from analysis.claims.assessment import assess
 from analysis.claims.catalogue import FINDINGS
 from analysis.claims.pretraining_spread import SHARED_LUCK, measured_spreads, trunks
 from analysis.claims.wording import format_p
-from analysis.evidence.evidence import Settings
+from analysis.evidence.settings import Settings
 from analysis.sensitivity.overturning import MOVED, SPREADS, Overturned, overturn, with_errors
 from analysis.sources import Source
 from common.tables import Grid, Rows, TableDocument

@@ -18,7 +18,7 @@ from pathlib import Path, PurePosixPath
 from typing import Any
 
 from benchmarks.datasets.import_files import make
-from benchmarks.datasets.local_dataset import read_manifest, verify
+from benchmarks.datasets.local_dataset import check_place, read_manifest, verify
 from benchmarks.datasets.schema import Manifest
 from benchmarks.protocol import Dataset, Pin, get_dataset
 from common.errors import UserError
@@ -82,6 +82,7 @@ def fetch(dataset: Dataset | str, data: Path, *, replace_old: bool = False) -> M
             log.info("%s is already in %s", name, data)
             return manifest
         recorded = [] if difference else recorded
+    check_place(data / name)
     data.mkdir(parents=True, exist_ok=True)
     downloads = data / DOWNLOADS / name
     fetched = []

@@ -4,14 +4,14 @@ from __future__ import annotations
 
 from collections.abc import Callable, Iterator, Mapping, Sequence
 from dataclasses import replace as replace_fields
-from itertools import combinations
+from itertools import chain, combinations
 from pathlib import Path
 from typing import Any
 
 import pyarrow as pa
 import pyarrow.compute as pc
 
-from benchmarks.datasets.local_dataset import DatasetContent, write
+from benchmarks.datasets.local_dataset import DatasetContent, check_place, write
 from benchmarks.datasets.readers import beir, ner, squad, texts
 from benchmarks.datasets.readers.reader import ReaderInputs
 from benchmarks.datasets.schema import FORMS, SPLIT_TABLES, Manifest
@@ -50,6 +50,7 @@ def import_dataset(
     if not files:
         raise UserError(f"name the files to import: {dataset.files.originals}")
     parts = {role: [part for path in paths for part in _parts(path)] for role, paths in files.items()}
+    check_place(data / dataset.name, chain.from_iterable(parts.values()))
     described = [
         {"role": role, "name": path.name, "bytes": path.stat().st_size, "sha256": sha256_file(path)}
         for role, paths in parts.items()

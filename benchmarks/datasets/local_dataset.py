@@ -22,6 +22,7 @@ import pyarrow.parquet as pq
 from benchmarks.datasets.schema import (
     FORMS,
     SPLIT_TABLES,
+    TABLES,
     Manifest,
     TableInfo,
     schema_of,
@@ -31,7 +32,9 @@ from benchmarks.protocol import Dataset, get_dataset
 from benchmarks.runs import SCORED_SPLITS
 from common.errors import UserError, first_line, path_hint
 from common.files import atomic_folder, sha256_file
-from common.manifest import MANIFEST, check_files
+from common.manifest import MANIFEST, SEAL, DamagedError, check_files, first_of, strangers
+from common.manifest import read_manifest as read_manifest_file
+from common.reading import read_bounded
 
 
 @dataclass(frozen=True, kw_only=True)
@@ -135,8 +138,8 @@ def write(
     Writing what is already there changes nothing.
 
     Raises:
-        UserError: another content is there and `replace` is off, a split is empty, an id occurs twice, or a
-            label is outside the label set.
+        UserError: another content is there and `replace` is off, the folder holds something else, a split is empty,
+            an id occurs twice, or a label is outside the label set.
     """
     names = table_names(dataset)
     folder = data / dataset.name
@@ -164,6 +167,7 @@ def write(
             )
             (temporary / MANIFEST).write_text(manifest.to_json(), encoding="utf-8")
             if folder.exists():
+                check_place(folder)
                 if _same(data, dataset, manifest):
                     raise _ThereError
                 if not replace:
@@ -175,6 +179,37 @@ def write(
             raise
     assert manifest is not None
     return manifest
+
+
+def check_place(folder: Path, sources: Iterable[Path] = ()) -> None:
+    """Refuse a dataset's folder that holds anything but a dataset: it is not replaced then.
+
+    Args:
+        folder: the folder, which need not be there.
+        sources: files that the dataset is made from; they must not lie in it.
+
+    Raises:
+        UserError: the sentence names what it holds.
+    """
+    if not folder.exists():
+        return
+    others = strangers(folder, dict.fromkeys(_written(folder), ""))
+    others += [path.name for path in sources if path.resolve().is_relative_to(folder.resolve())]
+    if others:
+        raise UserError(f"{folder} holds other files ({first_of(others)}); choose another --out")
+
+
+def _written(folder: Path) -> list[str]:
+    """Return the names of a dataset's files in a folder, by its manifest; if that is damaged, all that one can have."""
+    path = folder / MANIFEST
+    try:
+        tables = read_manifest_file(path, "").get("tables", ())
+    except DamagedError:
+        is_ours = SEAL.encode() in read_bounded(path)
+        tables = TABLES if is_ours else ()
+    except (FileNotFoundError, UserError):
+        return []
+    return [MANIFEST, *(f"{name}.parquet" for name in tables)]
 
 
 class _ThereError(Exception):

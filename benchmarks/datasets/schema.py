@@ -127,7 +127,8 @@ IR: `relevance` is as judged (0 is judged irrelevant); `split` is `validation` o
 """
 
 
-_ORDER = tuple(dict.fromkeys(name for form in FORMS.values() for name in form.columns))
+TABLES = tuple(dict.fromkeys(name for form in FORMS.values() for name in form.columns))
+"""The names of all tables, in the order of a manifest."""
 
 
 def table_names(dataset: Dataset) -> tuple[str, ...]:
@@ -201,7 +202,7 @@ class Manifest:
             )
         with another_shape(path, remedy):
             tables, counts = content["tables"], content["counts"]
-            content["tables"] = {name: TableInfo(**tables[name]) for name in _ORDER if name in tables}
+            content["tables"] = {name: TableInfo(**tables[name]) for name in TABLES if name in tables}
             content["counts"] = {split: counts[split] for split in SPLIT_TABLES if split in counts}
             content["labels"], content["notes"] = tuple(content["labels"]), tuple(content["notes"])
             return cls(**content)

@@ -7,6 +7,7 @@ replaces is removed. Where the best run's weights are not there, as after a kill
 
 from __future__ import annotations
 
+import logging
 import math
 import os
 import shutil
@@ -28,25 +29,29 @@ from benchmarks.finetuning.plain_folder import HEAD_FILE, write_model, write_poo
 from benchmarks.finetuning.tokenization import classification_text, question_text, texts_of
 from benchmarks.protocol import STANDARD, TASKS, Dataset
 from benchmarks.runs import RunKey, found_keys, key_of, record_of
-from benchmarks.sweep.kept import CARD, best_run, is_kept, is_lost, kept_folder
+from benchmarks.sweep.kept import (
+    CARD,
+    best_run,
+    is_kept,
+    is_lost,
+    is_unedited,
+    kept_folder,
+    write_card,
+    written,
+)
 from benchmarks.sweep.request import RunRequest
 from benchmarks.sweep.status import counted_scores_of, folder_of, state_of
 from benchmarks.tasks.base import Setting, TaskModel
 from benchmarks.tasks.families import new_model
 from common.description import description_hash
 from common.errors import UserError
-from common.files import (
-    atomic_folder,
-    remove_folder,
-    remove_leftovers,
-    sha256_file,
-    temporary_folder,
-    write_text,
-)
+from common.files import atomic_folder, remove_leftovers, sha256_file, temporary_folder
 from common.locks import wait_for_lock
-from common.manifest import MANIFEST, read_manifest, write_manifest
+from common.manifest import MANIFEST, first_of, read_manifest, remove_ours, write_manifest
 from common.model_files import licence_of, resolve
 from common.reading import read_json
+
+log = logging.getLogger(__name__)
 
 _PROBLEMS = {
     "SC": "single_label_classification",
@@ -95,7 +100,7 @@ class Keeper:
                     paths = sorted(path for path in making.rglob("*") if path.is_file())
                     hashes = {path.relative_to(making).as_posix(): sha256_file(path) for path in paths}
                     write_manifest(making / MANIFEST, record, hashes)
-                    write_text(making / CARD, _card(self.request, key, making))
+                    write_card(making / CARD, _card(self.request, key, making))
             except SafetensorError as error:
                 raise UserError(
                     f"{folder} could not be written: {error}; the run's scores are there, and the same command keeps "
@@ -105,8 +110,11 @@ class Keeper:
             # Only then: a killed process leaves two kept runs of a cell, never none.
             for other in folder.parent.iterdir():
                 is_run = key_of(other.name, key.model, dataset) is not None and (other / MANIFEST).is_file()
-                if other != folder and is_run and not other.is_symlink():
-                    remove_folder(other)
+                if other == folder or not is_run or other.is_symlink():
+                    continue
+                if others := remove_ours(other, written(other)):
+                    log.warning("%s: a better run's encoder replaces the one in it, but it stays, for it holds %s",
+                                other, first_of(others))  # fmt: skip
 
     def write(self, name: str, model: TaskModel, folder: Path) -> str:
         """Write a model that was fine-tuned for a dataset into a folder; return the name of its class.
@@ -206,9 +214,12 @@ def write_cards(request: RunRequest) -> list[Path]:
         if key is None or not is_kept(request.store, key):
             continue
         folder = kept_folder(request.store, key)
-        text = _card(request, key, folder)
-        if not (folder / CARD).is_file() or (folder / CARD).read_text("utf-8") != text:
-            write_text(folder / CARD, text)
+        if is_unedited(folder / CARD):
+            write_card(folder / CARD, _card(request, key, folder))
+        else:
+            log.warning(
+                "%s was changed, so it stays; remove it, and this command writes it again", folder / CARD
+            )
         folders.append(folder)
     return folders
 

@@ -9,7 +9,6 @@ splits. Each document is closed by end-of-text and appended to its split's token
 from __future__ import annotations
 
 import logging
-import shutil
 import time
 from collections.abc import Callable, Iterator, Sequence
 from dataclasses import asdict
@@ -19,7 +18,7 @@ from typing import Any
 
 from common import manifest as manifests
 from common.errors import UserError
-from common.files import sha256_file
+from common.files import mark_cache, sha256_bytes, sha256_file, write_text
 from common.manifest import MANIFEST
 from common.packed import plain_suffix
 from common.processes import cores
@@ -34,13 +33,14 @@ from pretraining.data.corpus import (
     batched,
     open_source,
 )
+from pretraining.data.shard_folder import check_place, publish, remove_unfinished
 from pretraining.data.shard_index import RECORD, SHARDS, ShardSettings, write_index
 from pretraining.data.shard_manifest import (
     UNFINISHED,
     check_request,
     load_manifest,
+    manifest_text,
     tokenizer_files,
-    write_manifest,
 )
 from pretraining.data.shard_writer import ShardWriter
 from pretraining.data.token_files import Groups, TokenFiles, part_of, read_tokens
@@ -91,11 +91,14 @@ def build(
         False when the shards were there already.
 
     Raises:
-        UserError: another request's shards are in `out`, or source or tokenizer cannot be used.
+        UserError: another request's shards or something of others are in `out`, or source or tokenizer cannot be used.
     """
     if (out / "config.json").is_file():
         raise UserError(f"--out {out} is a model's folder; choose another for the shards")
-    made = load_manifest(out) if (out / MANIFEST).is_file() else None
+    is_complete = publish(out)
+    if not is_complete:
+        check_place(out)
+    made = load_manifest(out, "choose another --out") if is_complete else None
     try:
         source = open_source(specs, settings.text_field, settings.document_separator, kind)
         identity = source.identity()
@@ -118,7 +121,6 @@ def build(
     if made is not None:
         check_request(out, made["request"] | {"tokenizer": made["tokenizer"]}, request | {"tokenizer": ids})
         _check_states(source, out, _recorded_states(out), made["source"]["sha256"] or [])
-        shutil.rmtree(out / UNFINISHED, ignore_errors=True)  # of a run that was killed in its last second
         logger.info("%s: nothing to do; the shards are complete", out)
         return False
     token_files = TokenFiles(
@@ -144,19 +146,22 @@ def build(
         groups = _joined(source, token_files, writer, encode)
     else:
         groups = encode(source.documents(position.file, position.row))
-    _write_splits(source, out, settings, writer, groups, encoder.unknown_id)
-    _check_splits(source, settings, writer)
-    manifest = _finish(source, out, writer, encoder, request)
+    _write_splits(source, settings, writer, groups, encoder.unknown_id)
+    _check_splits(source, out, settings, writer)
+    _finish(source, writer, encoder, request)
+    publish(out)
+    manifest = load_manifest(out)
+    check_request(out, manifest["request"], request)  # unless another process has written others meanwhile
     _report(source, out, writer, encoder, manifest)
     return True
 
 
-def _check_splits(source: TextSource, settings: ShardSettings, writer: ShardWriter) -> None:
+def _check_splits(source: TextSource, out: Path, settings: ShardSettings, writer: ShardWriter) -> None:
     """Refuse a split without a document, and remove all that was written: it must not stop the next request."""
     held_out, trained = writer.splits["validation"].documents, writer.splits["train"].documents
     if held_out and trained:
         return
-    writer.discard()
+    remove_unfinished(out)
     if not held_out + trained:
         raise UserError(f"{source.spec}: there is no text; give files that have some")
     raise UserError(
@@ -217,7 +222,6 @@ def _joined(
 
 def _write_splits(
     source: TextSource,
-    out: Path,
     settings: ShardSettings,
     writer: ShardWriter,
     groups: Groups,
@@ -243,7 +247,7 @@ def _write_splits(
                     break
                 split_name = _split_of(digest, settings, writer) if is_new else None
                 writer.add(document, tokens, split_name, unknown_id=unknown_id)
-            wrote = [split.write(out, shard_tokens) for split in splits.values()]
+            wrote = [split.write(writer.folder, shard_tokens) for split in splits.values()]
             if any(wrote):
                 source.hash_up_to(position.file + 1, writer.hashes)
                 writer.save()
@@ -252,7 +256,7 @@ def _write_splits(
             if enough:
                 break
     for split in splits.values():
-        split.write(out, shard_tokens, last=True)
+        split.write(writer.folder, shard_tokens, last=True)
 
 
 def _split_of(digest: bytes, settings: ShardSettings, writer: ShardWriter) -> str:
@@ -271,41 +275,37 @@ def _ids(encoder: TextTokenizer) -> dict[str, Any]:
     return {name: getattr(encoder, name) for name in _TOKENIZER} | present
 
 
-def _finish(
-    source: TextSource, out: Path, writer: ShardWriter, encoder: TextTokenizer, request: dict[str, Any]
-) -> dict[str, Any]:
-    """Write tokenizer, indexes, manifest and provenance, and return the manifest; only then the record is removed."""
+def _finish(source: TextSource, writer: ShardWriter, encoder: TextTokenizer, request: dict[str, Any]) -> None:
+    """Write tokenizer, indexes and provenance next to the shards, and the manifest, by which they are complete."""
     source.hash_up_to(len(source.files), writer.hashes)
-    encoder.save(out / "tokenizer")
+    mark_cache(writer.folder)
+    encoder.save(writer.folder / "tokenizer")
     for split in writer.splits.values():
-        write_index(out / split.name, split.shards)
+        write_index(writer.folder / split.name, split.shards)
+    manifest = {
+        "request": request,
+        "source": source.identity() | {"sha256": None if source.revision else writer.hashes},
+        "tokenizer": _ids(encoder),
+        "tokenizer_files": tokenizer_files(writer.folder / "tokenizer"),
+        "splits": {
+            split.name: {
+                "documents": split.documents,
+                "tokens": split.tokens,
+                "shards": [shard.listing() for shard in split.shards],
+            }
+            for split in writer.splits.values()
+        },
+        "characters": writer.position.characters,
+        "duplicates_dropped": writer.position.duplicates,
+        "empty_dropped": writer.position.empty,
+    }
+    text = manifest_text(manifest)
     # Times of change are no part of what the shards are: the same text elsewhere gives the same manifest.
     record = provenance("full", _PACKAGES) | {"engine": encoder.engine, "texts": list(source.states)}
-    manifest = write_manifest(
-        out,
-        {
-            "request": request,
-            "source": source.identity() | {"sha256": None if source.revision else writer.hashes},
-            "tokenizer": _ids(encoder),
-            "tokenizer_files": tokenizer_files(out / "tokenizer"),
-            "splits": {
-                split.name: {
-                    "documents": split.documents,
-                    "tokens": split.tokens,
-                    "shards": [shard.listing() for shard in split.shards],
-                }
-                for split in writer.splits.values()
-            },
-            "characters": writer.position.characters,
-            "duplicates_dropped": writer.position.duplicates,
-            "empty_dropped": writer.position.empty,
-        },
-    )
     manifests.write_manifest(
-        provenance_path(out, folder=True), record, {MANIFEST: sha256_file(out / MANIFEST)}
+        provenance_path(writer.folder, folder=True), record, {MANIFEST: sha256_bytes(text.encode())}
     )
-    writer.remove()
-    return manifest
+    write_text(writer.folder / MANIFEST, text)
 
 
 def _report(

@@ -38,15 +38,19 @@ class _Tokenizer(FileSettings):
     unknown_id: int | None = None
 
 
-def load_manifest(data: Path) -> dict[str, Any]:
+def load_manifest(data: Path, remedy: str = _REMEDY) -> dict[str, Any]:
     """Return the manifest of a finished shards folder.
+
+    Args:
+        data: the folder.
+        remedy: what to do about a damaged one, for the message.
 
     Raises:
         UserError: there is none, or it is not as it was written.
     """
     path = data / MANIFEST
     try:
-        manifest = manifests.read_manifest(path, _REMEDY)
+        manifest = manifests.read_manifest(path, remedy)
     except FileNotFoundError:
         unfinished = (
             " (they are unfinished: run the same `shards` command again)"
@@ -65,11 +69,9 @@ def load_manifest(data: Path) -> dict[str, Any]:
     return manifest
 
 
-def write_manifest(data: Path, content: Mapping[str, Any]) -> dict[str, Any]:
-    """Write the manifest with the hash of what a model sees, and return it."""
-    manifest = {**content, "format": _FORMAT, "sha256": _data_hash(content)}
-    manifests.write_manifest(data / MANIFEST, manifest)
-    return manifest
+def manifest_text(content: Mapping[str, Any]) -> str:
+    """Return the text of the manifest, with the hash of what a model sees."""
+    return manifests.manifest_text({**content, "format": _FORMAT, "sha256": _data_hash(content)})
 
 
 def check_request(

@@ -7,10 +7,8 @@ A line is sealed together with all before it; what follows the last line break w
 
 from __future__ import annotations
 
-import contextlib
 import json
 import os
-import shutil
 import tempfile
 from collections.abc import Mapping, Sequence
 from dataclasses import asdict, dataclass, field
@@ -21,13 +19,14 @@ import numpy as np
 import numpy.typing as npt
 import zstandard
 
-from common.files import append_bytes, sha256_bytes, write_bytes
+from common.files import append_bytes, mark_cache, sha256_bytes, write_bytes
 from common.manifest import DamagedError, another_shape
 from common.reading import MOST_LARGE, open_plain
 from pretraining.data.corpus import Document
 from pretraining.data.seen_texts import SeenTexts, packed
-from pretraining.data.shard_index import COMPRESSION, MDS_COLUMNS, RECORD, Shard, Tokens
+from pretraining.data.shard_index import COMPRESSION, MDS_COLUMNS, RECORD, Shard
 from pretraining.data.shard_manifest import SHARD_SPLITS, UNFINISHED, check_request
+from pretraining.data.token_stream import Tokens
 
 _LOG, _CONTENT = "log.jsonl", "content.bin"
 
@@ -85,12 +84,13 @@ class SplitWriter:
         self.tokens += len(tokens)
         self.documents += 1
 
-    def write(self, out: Path, size: int, *, last: bool = False) -> bool:
+    def write(self, folder: Path, size: int, *, last: bool = False) -> bool:
         """Write every whole shard that is pending, and what is left when it is the last; return if any was."""
         before, length = len(self.shards), 4 * size
         while len(self.pending) >= length or (last and self.pending):
             part = np.frombuffer(self.pending[:length], np.int32)
-            self.shards.append(write_shard(out / self.name, len(self.shards), part))
+            mark_cache(folder)
+            self.shards.append(write_shard(folder / self.name, len(self.shards), part))
             del self.pending[:length]
             self.saved = (self.saved[0], 0)  # what was saved of the pending tokens is in the shard
         return len(self.shards) > before
@@ -117,7 +117,7 @@ class ShardPosition:
 
 
 class ShardWriter:
-    """The unfinished shards of a folder; its `.state` holds what a killed run needs to resume."""
+    """The unfinished shards of a folder; its `.state` holds them, and what a killed run needs to resume."""
 
     def __init__(self, out: Path, request: Mapping[str, Any], states: Sequence[str] = ()) -> None:
         """Begin, or resume where a run with the same request stopped.
@@ -131,9 +131,10 @@ class ShardWriter:
             UserError: the folder holds the unfinished shards of another request, or its record is damaged.
         """
         self._out = out
-        self._scratch = out / UNFINISHED
-        self._log = self._scratch / _LOG
-        self._content = self._scratch / _CONTENT
+        self.folder = out / UNFINISHED
+        """Where the shards are written."""
+        self._log = self.folder / _LOG
+        self._content = self.folder / _CONTENT
         self.splits = {name: SplitWriter(name=name) for name in SHARD_SPLITS}
         self.position = ShardPosition()
         self._seen = SeenTexts()
@@ -196,17 +197,6 @@ class ShardWriter:
         append_bytes(self._log, f"{self._seal} {text}\n".encode())
         self._head, self._hashes_saved = {}, len(self.hashes)
         self._fresh.clear()
-
-    def remove(self) -> None:
-        """Remove the record, once the shards are complete."""
-        shutil.rmtree(self._scratch, ignore_errors=True)
-
-    def discard(self) -> None:
-        """Remove the record, the shards, and the folder if nothing else is in it."""
-        for name in (UNFINISHED, *SHARD_SPLITS):
-            shutil.rmtree(self._out / name, ignore_errors=True)
-        with contextlib.suppress(OSError):
-            self._out.rmdir()
 
     def _load(self) -> None:
         """Restore what `save` recorded, once its settings are those of this call and nothing of it is damaged."""

@@ -19,7 +19,7 @@ import numpy as np
 import zstandard
 
 from common.errors import UserError
-from common.files import atomic_path, sha256_file
+from common.files import atomic_path, mark_cache, sha256_file
 from common.manifest import DamagedError
 from common.progress import Meter
 from pretraining.data.corpus import Document, TextSource
@@ -81,6 +81,7 @@ class TokenFiles:
         offsets = dict(zip(numbers, starts, strict=True))
         with Meter("tokenising", total, unit="B") as meter:
             for number, of_file in itertools.groupby(pairs, key=lambda pair: pair[0].file):
+                mark_cache(self.folder.parent)
                 with atomic_path(path(number)) as temporary, temporary.open("wb") as file:
                     while block := list(itertools.islice(of_file, _BLOCK)):
                         rows = [

@@ -14,14 +14,16 @@ from __future__ import annotations
 from collections.abc import Iterable
 from dataclasses import dataclass, field
 from itertools import pairwise
-from typing import Annotated, Literal
+from typing import TYPE_CHECKING, Annotated, Literal
 
 from annotated_types import Ge, Gt, Interval
 
 from common.errors import UserError
 from common.settings import FileSettings, Group, keys_of, values_of
-from pretraining.data.sampler import Cut
 from pretraining.paper_settings import TRAINING
+
+if TYPE_CHECKING:
+    from pretraining.data.sampler import Cut
 
 OPTIMIZER_BYTES = 8
 """Bytes of the optimizer's state for each parameter: AdamW's two moments in float32."""
@@ -236,6 +238,8 @@ class TrainingConfig(FileSettings):
     @property
     def sequences(self) -> Cut:
         """How the token stream is cut into sequences."""
+        from pretraining.data.sampler import Cut  # NumPy, which no help needs
+
         cut = self.batches
         return Cut(mode=cut.cut, shortest=cut.min_length, longest=cut.max_length, seed=self.seed)
 

@@ -19,8 +19,8 @@ from analysis.claims.verdicts import ResultOf
 from analysis.comparisons.arm_spreads import ArmScores
 from analysis.comparisons.comparison import arms_of, compare
 from analysis.comparisons.contestants import ALL, Place
-from analysis.evidence.evidence import Settings
 from analysis.evidence.intervals import measured_coverage
+from analysis.evidence.settings import Settings
 from analysis.precision.design import POWER, AssumedSpread, PlannedStudy, fewest, planned_test, seed_spreads
 from analysis.sensitivity.overturning import Overturned, overturn
 from analysis.sources import PUBLISHED, open_source

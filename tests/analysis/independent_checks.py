@@ -27,7 +27,7 @@ from analysis.claims.catalogue import FINDINGS
 from analysis.claims.statements import AtLeast, Node
 from analysis.comparisons.comparison import compare
 from analysis.evidence.contrasts import Contrast, Spread
-from analysis.evidence.evidence import Settings
+from analysis.evidence.settings import Settings
 from analysis.sources import Source
 from clm_or_mlm.__main__ import main as command
 from common.provenance import ROOT

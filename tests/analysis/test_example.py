@@ -4,11 +4,12 @@ from dataclasses import replace
 
 import pytest
 
-from analysis.evidence.evidence import Settings
+from analysis.evidence.settings import Settings
 from analysis.sources import EXAMPLES, PUBLISHED, Source, open_source
 from analysis.store.instances import read_clusters, read_instances
+from analysis.tables import TABLE_FORMATS
 from analysis.tables.build import build_table
-from analysis.tables.render import TABLE_FORMATS, table_document
+from analysis.tables.render import table_document
 from clm_or_mlm.__main__ import main
 from common.tables import show
 from pretraining.models import TABLES

@@ -158,6 +158,10 @@ def test_the_parts_of_a_finding_are_a_frame() -> None:
     [main] = found[found["role"] == "finding"].to_dict("records")
     assert main["outcome"] == "holds in k of n"
     assert found[found["role"] == "mean"]["effect"].iloc[0] == pytest.approx(1.585, abs=0.001)
+    by_dataset = cm.findings("F8", by_dataset=True)
+    parts = by_dataset[by_dataset["counted"] != ""]
+    assert len(parts) == 36 and parts["dataset"].nunique() == 12
+    assert (parts["outcome"] == "holds").sum() == 21
 
 
 def test_words_and_models_in_place_of_numbers_and_all() -> None:

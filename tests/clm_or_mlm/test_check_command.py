@@ -1,4 +1,4 @@
-"""`check` of a run store, of what it keeps, and of an archived study: without torch."""
+"""`check` of a run store and of what it keeps: without torch."""
 
 import shutil
 from collections.abc import Callable
@@ -72,3 +72,14 @@ def test_a_whole_store_needs_no_torch(whole: Path) -> None:
     )
     said = python("-c", code, code=0).stdout.splitlines()
     assert {line.split(": ")[0] for line in said} == {"whole"} and len(said) == 2
+
+
+def test_what_others_put_into_a_kept_encoder_is_named(
+    whole: Path, tmp_path: Path, capsys: pytest.CaptureFixture[str]
+) -> None:
+    store = Path(shutil.copytree(whole, tmp_path / "store"))
+    (kept(store) / "README.md").write_text("mine")
+    (kept(store) / "notes.md").write_text("mine")
+    assert main(["check", str(store)]) == 0
+    said = capsys.readouterr().out
+    assert "1 files match the manifest; changed or not of --keep: README.md, notes.md" in said

@@ -8,13 +8,15 @@ from benchmarks.datasets.schema import Manifest
 from benchmarks.datasets.synthetic import make_synthetic
 from common import manifest
 from common.errors import UserError
-from common.files import sha256_file, sha256_open
+from common.files import sha256_file, sha256_open, temporary_name
 from common.manifest import (
     DamagedError,
     VerifiedFile,
     check_file,
     manifest_text,
     read_manifest,
+    remove_ours,
+    strangers,
     write_manifest,
 )
 from workflow.jobs import JOB_KINDS, Job, Workflow, by_marker, load, save
@@ -165,3 +167,35 @@ def test_check_file_remembers_across_calls(file: VerifiedFile, monkeypatch: pyte
     check_file(file.path, file.sha256)
     monkeypatch.setattr(manifest, "sha256_open", lambda _: pytest.fail("hashed again"))
     check_file(file.path, file.sha256)
+
+
+def test_strangers_are_what_is_not_listed_or_was_changed(tmp_path: Path) -> None:
+    for name in ("listed", "changed", "any", "sub/listed", "sub/other", temporary_name("listed")):
+        (tmp_path / name).parent.mkdir(exist_ok=True)
+        (tmp_path / name).write_text(name)
+    (tmp_path / "link").symlink_to("/")
+    os.mkfifo(tmp_path / "pipe")
+    (tmp_path / "empty").mkdir()
+    ours = {name: sha256_file(tmp_path / name) for name in ("listed", "sub/listed", "changed")}
+    ours |= {"any": "", "pipe": ours["listed"]}
+    (tmp_path / "changed").write_text("by hand")
+    others = ["changed", "link", "pipe", "sub/other"]
+    assert strangers(tmp_path, ours) == others
+    assert strangers(tmp_path, ours, ["sub", "any", "absent"]) == ["sub/other"]
+    assert strangers(tmp_path / "absent", {}) == []
+    assert strangers(tmp_path, {}, ["any"]) == ["any"]
+
+
+def test_what_is_listed_goes_and_strangers_stay(tmp_path: Path) -> None:
+    folder = tmp_path / "a"
+    folder.mkdir()
+    for name in ("listed", "changed"):
+        (folder / name).write_text(name)
+    ours = {name: sha256_file(folder / name) for name in ("listed", "changed")}
+    (folder / "changed").write_text("by hand")
+    with pytest.raises(UserError, match="not a valid path"):
+        remove_ours(folder, {"../other": "", **ours})
+    assert remove_ours(folder, {"absent": "", **ours}) == ["changed"]
+    assert [path.name for path in folder.iterdir()] == ["changed"]
+    assert remove_ours(folder, {"changed": ""}) == []
+    assert not list(tmp_path.iterdir())

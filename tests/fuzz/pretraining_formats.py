@@ -130,7 +130,7 @@ def unfinished(folder: Path) -> Path:
         document = Document(text=text, characters=len(text), file=0, row=number, read_bytes=number)
         assert writer.unseen([number.to_bytes(16, "little")]).all()
         writer.add(document, ids, "train")
-    writer.splits["train"].write(folder / "out", RECORD)
+    writer.splits["train"].write(writer.folder, RECORD)
     writer.save()
     return folder / "out" / ".state" / "log.jsonl"
 

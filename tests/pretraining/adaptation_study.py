@@ -22,7 +22,7 @@ import pandas as pd
 
 from analysis.comparisons.comparison import compare
 from analysis.comparisons.comparison_report import records_of
-from analysis.evidence.evidence import Settings
+from analysis.evidence.settings import Settings
 from analysis.precision.design import PlannedStudy, planned_test, seed_spreads
 from analysis.sources import PUBLISHED, Source, open_source
 from benchmarks.datasets.local_dataset import load

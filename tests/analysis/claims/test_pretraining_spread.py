@@ -16,7 +16,7 @@ from analysis.claims.pretraining_spread import (
     with_pretraining_spread,
 )
 from analysis.claims.statements import comparisons, difference, trunk_of, weighted
-from analysis.evidence.evidence import Settings
+from analysis.evidence.settings import Settings
 from analysis.sources import PUBLISHED, Source
 from pretraining.models import MODELS
 from tests.analysis.comparisons.given import MADE_UP, REAL, best_runs, drawn

@@ -12,7 +12,7 @@ from scipy import stats
 from analysis.comparisons.comparison import compare
 from analysis.comparisons.comparison_report import comparison_document, footer, records_of
 from analysis.comparisons.contestants import Place
-from analysis.evidence.evidence import Settings
+from analysis.evidence.settings import Settings
 from analysis.sources import PUBLISHED, Source
 from analysis.store.instances import RunScores, read_instances
 from benchmarks.protocol import AVERAGE, DATASETS, TASKS, datasets_of

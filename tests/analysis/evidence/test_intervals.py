@@ -9,7 +9,7 @@ from hypothesis import strategies as st
 from scipy import stats
 
 from analysis.evidence.contrasts import Contrast, Term
-from analysis.evidence.evidence import Evidence, Settings
+from analysis.evidence.evidence import Evidence
 from analysis.evidence.intervals import (
     DEFAULT_OF_CELLS,
     DEFAULT_OF_RUNS,
@@ -21,6 +21,7 @@ from analysis.evidence.intervals import (
     measured_coverage,
 )
 from analysis.evidence.pooled import FEWEST_SEEDS
+from analysis.evidence.settings import Settings
 from analysis.sources import PUBLISHED
 from analysis.statistics.estimates import Student
 from common.errors import UserError
@@ -144,7 +145,7 @@ def test_a_new_interval_is_used_under_its_own_name() -> None:
 
 
 def test_the_documentation_has_every_interval_and_no_other() -> None:
-    rows = re.findall(r"^\| (`.*?) \|.*\| ([^|]*) \|$", (ROOT / "docs" / "intervals.md").read_text(), re.M)
+    rows = re.findall(r"^\| (`.*?) \|.*\| ([^|]*) \|$", (ROOT / "docs" / "claims.md").read_text(), re.M)
     needs = {name: needed for names, needed in rows for name in re.findall("`(.*?)`", names)}
     assert set(needs) == set(INTERVALS)
     for name, needed in needs.items():

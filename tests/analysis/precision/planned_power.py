@@ -13,7 +13,8 @@ import numpy as np
 import pandas as pd
 
 from analysis.comparisons.comparison import compare
-from analysis.evidence.evidence import Evidence, Settings
+from analysis.evidence.evidence import Evidence
+from analysis.evidence.settings import Settings
 from analysis.precision.design import PlannedStudy, planned_test, seed_spreads
 from analysis.sources import PUBLISHED, Source
 from analysis.statistics.inference import ALPHA

@@ -2,7 +2,7 @@
 
 from functools import cache
 
-from analysis.evidence.evidence import Settings
+from analysis.evidence.settings import Settings
 from analysis.sensitivity.overturning import Overturned
 from analysis.sensitivity.sensitivity_page import Sensitivity, sensitivity_of
 from analysis.sources import PUBLISHED

@@ -4,7 +4,7 @@ import re
 import pytest
 
 from analysis.claims.catalogue import FINDINGS
-from analysis.evidence.evidence import Settings
+from analysis.evidence.settings import Settings
 from analysis.sensitivity.sensitivity_page import sensitivity_document, sensitivity_of
 from analysis.sources import Source
 from common.tables import PRINTED, show

@@ -85,6 +85,53 @@ def test_a_folder_of_conll_2012_is_its_files(tmp_path: Path) -> None:
     ]
 
 
+@pytest.mark.parametrize("more", [[], ["--replace"]])
+def test_files_of_others_in_a_datasets_folder_stay(tmp_path: Path, more: list[str]) -> None:
+    folder = tmp_path / "data/sst2"
+    folder.mkdir(parents=True)
+    arguments = ["sst2", *sst2_files(folder), "--out", str(tmp_path / "data"), *more]
+    (folder / "manifest.json").write_text('{"name": "somebody\'s"}')
+    before = {path.name: path.read_bytes() for path in folder.iterdir()}
+    with pytest.raises(
+        UserError, match=r"data/sst2 holds other files \(dev\.tsv, .*\); choose another --out"
+    ):
+        main(arguments)
+    with pytest.raises(UserError, match="choose another --out"):
+        command("synthetic")(["sst2", "--out", str(tmp_path / "data"), *more])
+    assert {path.name: path.read_bytes() for path in folder.iterdir()} == before
+
+
+def test_what_was_put_beside_a_dataset_is_not_replaced(tmp_path: Path) -> None:
+    arguments = ["sst2", *sst2_files(tmp_path), "--out", str(tmp_path / "data")]
+    assert main(arguments) == 0
+    (tmp_path / "data/sst2/notes").mkdir()
+    (tmp_path / "data/sst2/notes/a.md").write_text("mine")
+    sst2_files(tmp_path, n=80)
+    with pytest.raises(UserError, match=r"holds other files \(notes/a\.md\)"):
+        main([*arguments, "--replace"])
+    assert (tmp_path / "data/sst2/notes/a.md").read_text() == "mine"
+    assert verify(tmp_path / "data", "sst2") == []
+
+
+def test_a_dataset_is_not_replaced_by_one_that_is_read_from_it(tmp_path: Path) -> None:
+    assert main(["sst2", *sst2_files(tmp_path), "--out", str(tmp_path / "data")]) == 0
+    rows = ["--train", str(tmp_path / "data/sst2/train.parquet"), "--validation", str(tmp_path / "dev.tsv")]
+    with pytest.raises(UserError, match=r"holds other files \(train\.parquet\)"):
+        main(["sst2", *rows, "--out", str(tmp_path / "data"), "--replace"])
+    assert verify(tmp_path / "data", "sst2") == []
+
+
+@pytest.mark.parametrize("damaged", ["test.parquet", "manifest.json"])
+def test_a_damaged_dataset_is_replaced(tmp_path: Path, damaged: str) -> None:
+    arguments = ["sst2", *sst2_files(tmp_path), "--out", str(tmp_path / "data"), "--replace"]
+    assert main(arguments) == 0
+    path = tmp_path / "data/sst2" / damaged
+    whole = path.read_bytes()
+    path.write_bytes(whole[:40] + b"?" + whole[41:])
+    assert main(arguments) == 0
+    assert path.read_bytes() == whole
+
+
 def test_help_names_the_files_of_every_dataset(capsys: pytest.CaptureFixture[str]) -> None:
     assert main(["--help"]) == 0
     said = capsys.readouterr().out

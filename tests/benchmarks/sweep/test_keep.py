@@ -273,6 +273,81 @@ def test_what_others_put_next_to_it_stays(
     assert (tmp_path / "elsewhere" / "manifest.json").is_file()
 
 
+def of_their_own(folder: Path) -> dict[str, bytes]:
+    """Put an exported model into a kept encoder, and change its card."""
+    (folder / "onnx").mkdir()
+    (folder / "onnx/model.onnx").write_bytes(b"exported")
+    with (folder / "README.md").open("a") as card:
+        card.write("What I found with it.\n")
+    return {name: (folder / name).read_bytes() for name in ("onnx/model.onnx", "README.md")}
+
+
+def die_while_it_removes(words: list[str], folder: Path) -> None:
+    """Run a command in a process that dies once it has removed the second file of a folder."""
+    unlink, removed = Path.unlink, []
+
+    def counted(path: Path, **options: bool) -> None:
+        unlink(path, **options)
+        if path.parent == folder:
+            removed.append(path)
+        if len(removed) == 2:
+            os._exit(9)
+
+    Path.unlink = counted  # type: ignore[method-assign]
+    run(words)
+
+
+@pytest.mark.parametrize("dies", [False, True])
+def test_what_its_user_put_into_a_replaced_encoder_stays(
+    model_folder: Callable[..., Path],
+    data: Path,
+    tmp_path: Path,
+    caplog: pytest.LogCaptureFixture,
+    dies: bool,
+) -> None:
+    words = two_runs(model_folder("ours"), data, tmp_path, "sst2")
+    words.remove("5e-3")
+    keep(replaced(words, "--lr", "1e-9"))
+    first = kept(tmp_path, "sst2")
+    theirs = of_their_own(first)
+    better = [*words, "--seed", "0", *KEEP]
+    if dies:
+        process = started(die_while_it_removes, better, first)
+        process.join()
+        assert process.exitcode == 9
+        assert {name: (first / name).read_bytes() for name in theirs} == theirs
+    assert run(better) == COMPLETE
+    best = best_run(tmp_path, "tiny", DATASETS["sst2"])
+    assert best is not None and kept_folder(tmp_path, best) != first
+    assert {name: (first / name).read_bytes() for name in theirs} == theirs
+    if not dies:
+        assert f"{first}: a better run" in caplog.text and "README.md, onnx/model.onnx" in caplog.text
+        assert {path.name for path in first.rglob("*") if path.is_file()} == {"README.md", "model.onnx"}
+
+
+def test_a_changed_card_stays_and_is_named(
+    model_folder: Callable[..., Path], data: Path, tmp_path: Path, caplog: pytest.LogCaptureFixture
+) -> None:
+    words = two_runs(model_folder("ours"), data, tmp_path, "sst2")
+    keep(words)
+    theirs = of_their_own(folder := kept(tmp_path, "sst2"))
+    keep([*words, "--seed", "1"])
+    assert {name: (folder / name).read_bytes() for name in theirs} == theirs
+    assert f"{folder}/README.md was changed, so it stays" in caplog.text
+
+
+def test_a_damaged_encoder_with_files_of_its_user_is_not_made_again(
+    model_folder: Callable[..., Path], data: Path, tmp_path: Path
+) -> None:
+    words = two_runs(model_folder("ours"), data, tmp_path, "sst2")
+    keep(words)
+    theirs = of_their_own(folder := kept(tmp_path, "sst2"))
+    (folder / "model.safetensors").write_bytes(b"damaged")
+    with pytest.raises(UserError, match=r"holds README\.md, onnx/model\.onnx, which --keep did not write"):
+        run([*words, *KEEP])
+    assert {name: (folder / name).read_bytes() for name in theirs} == theirs
+
+
 def killed(words: list[str], *, as_tried: bool) -> None:
     """Run a command in a process that dies once the weights are written, as they are tried or as they are kept."""
     write = Keeper.write
@@ -408,7 +483,7 @@ def test_something_else_in_its_place_is_not_touched(words: list[str], tmp_path: 
     assert key is not None
     (folder := kept_folder(tmp_path, key)).mkdir(parents=True)
     (folder / "notes.txt").write_text("mine")
-    with pytest.raises(UserError, match=r"sst2.* is no encoder that --keep wrote; move it"):
+    with pytest.raises(UserError, match=r"sst2.* holds notes\.txt, which --keep did not write; move it"):
         run([*words, *KEEP])
     assert (folder / "notes.txt").read_text() == "mine"
 

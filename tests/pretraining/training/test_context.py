@@ -9,7 +9,7 @@ import torch
 
 from common.errors import UserError
 from common.manifest import read_manifest
-from pretraining.data.shard_manifest import load_manifest, write_manifest
+from pretraining.data.shard_manifest import load_manifest, manifest_text
 from pretraining.paper_settings import SHAPES
 from pretraining.plan.config import MachineSettings, TrainingConfig
 from pretraining.plan.study_plan import load_study
@@ -38,7 +38,7 @@ def change_manifest(data: Path, change: Callable[[dict[str, Any]], None]) -> Non
     """Change shards' manifest and seal it again, as that of other shards would be."""
     content = load_manifest(data)
     change(content)
-    write_manifest(data, content)
+    (data / "manifest.json").write_text(manifest_text(content))
 
 
 def test_a_new_model_is_not_trained_on_shards_that_begin_documents_for_a_start(
