@@ -20,6 +20,7 @@ from benchmarks.protocol import DATASETS
 from clm_or_mlm import smallest_difference
 from clm_or_mlm.__main__ import main
 from clm_or_mlm.smallest_difference import nearest_spread
+from common.settings import values_of
 from pretraining.adapt import Adaptation
 from pretraining.plan.devices import DEVICES
 from pretraining.plan.study_plan import load_study, plan_of
@@ -84,7 +85,7 @@ def test_adaptations_are_those_that_adapt_makes() -> None:
     start = start_to_plan("HuggingFaceTB/SmolLM2-135M")
     assert start.shape.encoder_parameters == 134_515_008  # as its page says, embedding and head tied
     chosen = Adaptation(start=start, steps=7900)
-    assert study.config.changes() == chosen.config.changes() | {"microbatch": 48}
+    assert values_of(study.config) == values_of(chosen.config) | {"microbatch": 48}
     ours, theirs = study.models["gpu-mlm30"], chosen.targets.model
     assert [(stage.objective, stage.ratio, stage.end) for stage in ours.stages] == [
         (stage.objective, stage.ratio, stage.end) for stage in theirs.stages
