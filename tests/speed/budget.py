@@ -1,6 +1,6 @@
 """The budget of a pretraining step on an H100: counted work over measured rates gives tokens/s and MFU of each variant.
 
-    python -m tests.speed.budget             # the table of docs/performance.md
+    python -m tests.speed.budget             # the table of docs/maintainers.md
     python -m tests.speed.budget --rows      # and what one step of each size is made of
 
 Work is counted from shapes, for one step of 288 sequences (MLM at 40 %). The rates of `MEASURED` are those of a trace
@@ -19,7 +19,7 @@ from tests.speed.timing import parser_of
 SEQUENCES, LENGTH, PREDICTED = 288, 1_030, 0.4
 """Of the step that was traced: its sequences, their mean tokens, the share that is predicted."""
 SEEN = {"210m": 308_000, "610m": 105_500, "1b": 60_000}
-"""Tokens/s that one H100 was measured at (docs/performance.md)."""
+"""Tokens/s that one H100 was measured at (docs/maintainers.md)."""
 
 
 @dataclass(frozen=True, kw_only=True)

@@ -66,7 +66,7 @@ SEQUENCES, STEPS, WARM = 96, 20, 8
 SHORT = (8, 60)
 """Tokens of the shortest and the longest of fine-tuning's 32 texts."""
 RESIDUAL_WITHIN = 0.0008
-"""Nats by which losses of two equal runs differed within 30 steps (docs/performance.md)."""
+"""Nats by which losses of two equal runs differed within 30 steps (docs/maintainers.md)."""
 GAIN = 1.03
 """How much faster a whole step must be for another default."""
 
