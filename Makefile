@@ -27,7 +27,7 @@ help: ## this list
 ## Environments (installed when a target needs them)
 .PHONY: analysis-env full-env cluster-env oracle-env
 analysis-env: $(SMALL)/.installed ## the small environment, .venv/analysis, without torch
-full-env: $(FULL)/.installed ## the full environment, .venv/full: training, fine-tuning, tests (7.7 GB)
+full-env: $(FULL)/.installed ## the full environment, .venv/full: training, fine-tuning, tests (7.3 GB)
 cluster-env: $(CLUSTER)/.installed ## the login node's environment, .venv/cluster: images and the workflow, without torch
 oracle-env: $(FULL)/.installed ## sentence-transformers 3.4.1 for some tests, which otherwise install it themselves (180 MB)
 	@$(FULL)/bin/python -m tests.oracle
@@ -92,7 +92,7 @@ gpu-check: ## the tests that need a GPU, two minutes (GPU_PYTHON=python on a mac
 	@$(GPU_PYTHON) -m tests.speed.gpu_check $(if $(ARGS),$(ARGS),--device cuda)
 
 ## Images and clusters (docs/hpc.md)
-.PHONY: image image-full image-test doctor study study-status study-detached study-archive study-tiny audit
+.PHONY: image image-full image-test doctor study study-status study-detached study-tiny audit
 image: $(CLUSTER)/.installed ## build/analysis.sif, the small Apptainer image
 	@$(CLUSTER)/bin/python -m clm_or_mlm build analysis $(ARGS)
 
@@ -114,9 +114,6 @@ study-status: $(CLUSTER)/.installed ## jobs done, running, queued and failed, an
 
 study-detached: $(CLUSTER)/.installed ## run a study from a Slurm job, which continues after you log out (TARGET=figure3 DIR=folder ARGS=options)
 	@$(CLUSTER)/bin/python -m clm_or_mlm workflow $(TARGET) --detach --dir "$(DIR)" --profile slurm $(ARGS)
-
-study-archive: $(CLUSTER)/.installed ## turn a finished study into an RO-Crate: every file with its hash (DIR=folder)
-	@$(CLUSTER)/bin/python -m clm_or_mlm archive --dir "$(DIR)" $(ARGS)
 
 study-tiny: $(CLUSTER)/.installed ## a made-up study through Slurm and the full image, in minutes
 	@$(CLUSTER)/bin/python -m clm_or_mlm workflow tiny --profile slurm --image $(OUT)/full.sif --dir $(OUT)/study-tiny $(ARGS)
@@ -153,8 +150,8 @@ lint: $(FULL)/.installed ## ruff and mypy
 UV := $(FULL)/bin/python -m uv pip compile --quiet --python-version 3.11 --universal --fork-strategy fewest \
 	--generate-hashes --no-emit-index-url --no-header
 lock: ## regenerate the hash-locked requirements from pyproject.toml and the .in files
-	@$(UV) --override requirements/overrides.txt --extra full --extra test pyproject.toml requirements/composer.in \
-	-o requirements/full.txt
+	@$(UV) --override requirements/overrides.txt --excludes requirements/excludes.txt --extra full --extra test \
+	pyproject.toml requirements/composer.in -o requirements/full.txt
 	@$(UV) -c requirements/full.txt pyproject.toml -o requirements/analysis.txt
 	@$(UV) -c requirements/full.txt requirements/cluster.in -o requirements/cluster.txt
 	@$(UV) --excludes requirements/oracle-borrowed.txt requirements/oracle.in -o requirements/oracle.txt

@@ -1,6 +1,7 @@
 """Options that several commands share: where scores come from, which rule counts, where the output goes.
 
-How runs become scores is `Settings` (`analysis.evidence.evidence`).
+How runs become scores is `Settings` (`analysis.evidence.settings`). What opens a source is imported when one is opened,
+so that help is quick.
 """
 
 from __future__ import annotations
@@ -8,16 +9,17 @@ from __future__ import annotations
 from collections.abc import Mapping, Sequence
 from dataclasses import dataclass, replace
 from pathlib import Path
-from typing import Annotated
+from typing import TYPE_CHECKING, Annotated
 
 from cyclopts import Parameter
 
-from analysis.sources import Source, open_source
 from analysis.statistics.learning_rate_selection import SELECTIONS
-from analysis.store.runs_table import model_error
 from benchmarks.protocol import STANDARD
 from common.cli import MANY, shared_options
 from pretraining.models import Model, find_model
+
+if TYPE_CHECKING:
+    from analysis.sources import Source
 
 SOURCES = """\
 Where scores come from (--source):
@@ -39,7 +41,7 @@ How runs become scores:
 
 --selection        seed: each seed takes the learning rate with its best
                    validation score (the paper's rule); mean: one rate for a
-                   model and dataset; pooled: one for a model and task
+                   model and dataset
 --interval         pooled: a bootstrap t over the seeds of all models (the
                    default for runs); t: Student's (the default for printed
                    cells); bootstrap: percentile; crossed: seeds and test
@@ -74,6 +76,9 @@ class SourceOptions:
 
     def open(self, models: Sequence[str] | None = None, *, need_instances: bool = False) -> Source:
         """Return the source; `models` and `need_instances` as in `analysis.sources.open_source`."""
+        from analysis.sources import open_source
+        from analysis.store.runs_table import model_error
+
         is_standard = self.source.startswith(prefix := f"{STANDARD}:")
         study: Mapping[str, Model] = {}
         if self.study is not None:

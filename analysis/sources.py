@@ -14,8 +14,9 @@ from pathlib import Path
 
 import pandas as pd
 
-from analysis.evidence.evidence import Evidence, Settings, scores_of
+from analysis.evidence.evidence import Evidence, scores_of
 from analysis.evidence.intervals import DEFAULT_OF_CELLS, DEFAULT_OF_RUNS
+from analysis.evidence.settings import Settings
 from analysis.statistics.crossed import MEMBERS
 from analysis.statistics.learning_rate_selection import SEED
 from analysis.store.runs_table import (
@@ -96,7 +97,7 @@ class Source:
         return self.runs is not None and MEMBERS in self.runs
 
     def with_interval(self, settings: Settings) -> Settings:
-        """Return the settings with the usual interval of this source where they name none (docs/intervals.md).
+        """Return the settings with the usual interval of this source where they name none (docs/claims.md).
 
         Raises:
             UserError: a rule that chooses learning rates where these were chosen already.
@@ -369,22 +370,6 @@ def _open_table(source: str, path: Path, add_models: tuple[str, ...], protocol: 
         label=_label(source, recorded), runs=opened.runs, added_models=add_models, protocol=recorded,
         instances=instances, datasets=opened.datasets, unsealed=opened.unsealed, differences=opened.differences,
     )  # fmt: skip
-
-
-def standard_of(source: Source) -> Source | None:
-    """Return the standard protocol's scores of the same runs, if the source is a store that carries them."""
-    if source.stand_ins is not None or source.store is None:
-        return None
-    from analysis.store.scan import results_folder  # not for those who open a table
-    from benchmarks.runs import RUN
-
-    if next(results_folder(source.store).glob(f"*/*/*/*/{RUN}"), None) is None:
-        return None
-    try:
-        opened = _open_store(str(source.store), source.store, source.added_models, STANDARD)
-    except UserError:  # run.json of failed or unfinished runs only
-        return None
-    return replace(opened, study_models=source.study_models)
 
 
 def _label(source: str, protocol: str) -> str:

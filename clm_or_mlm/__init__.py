@@ -10,8 +10,8 @@ Each name is imported when it is used; `clm_or_mlm.api` has them all:
 - `runs`, `scores`, `table`: frames of fine-tunings, of means with intervals, of one of the paper's tables
 - `claims`, `findings`, `explain`: a verdict for each finding of the paper; the parts of one; every number behind it
 - `audit`: every published cell against the source's runs
-- `sensitivity`: every verdict under every other analysis
-- `compare`: two models or more, on every dataset; `design`: how many runs a difference needs
+- `sensitivity`: what would overturn each verdict
+- `compare`: two models or more, on every dataset
 - `compare_scores`: anybody's two lists of scores by seed
 - `figure`: any of the figures, or one panel on axes of your own
 - `models`, `plan`, `datasets`: what was trained, what that takes, and what it was measured on
@@ -24,7 +24,7 @@ import importlib
 from typing import Any
 
 __all__ = [
-    "Source", "UserError", "audit", "claims", "compare", "compare_scores", "datasets", "design", "explain", "figure",
+    "Source", "UserError", "audit", "claims", "compare", "compare_scores", "datasets", "explain", "figure",
     "findings", "load", "models", "plan", "runs", "scores", "sensitivity", "table",
 ]  # fmt: skip
 

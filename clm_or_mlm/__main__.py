@@ -61,7 +61,7 @@ GROUPS: Mapping[str, Mapping[str, Verb]] = {
         "fetch": Verb("benchmarks.commands.datasets:fetch", "Download datasets"),
         "benchmarks run": Verb("benchmarks.commands.grid:run", "Fine-tune a model on the datasets"),
         "benchmarks status": Verb("benchmarks.commands.grid:status", "Show which runs a store has"),
-        "datasets": Verb("benchmarks.commands.datasets:datasets", "List, show or verify datasets"),
+        "datasets": Verb("benchmarks.commands.datasets:datasets", "List or verify datasets"),
         "import": Verb("benchmarks.commands.datasets:import_", "Convert a dataset's original files"),
         "synthetic": Verb("benchmarks.commands.datasets:synthetic", "Write small made-up datasets"),
     },
@@ -70,15 +70,11 @@ GROUPS: Mapping[str, Mapping[str, Verb]] = {
         "compare": Verb("analysis.commands.comparisons:compare", "Compare two models, or many with the best of them"),
         "ingest": Verb("analysis.commands.store:ingest", "Convert a run store to a runs table"),
         "sensitivity": Verb("analysis.commands.findings:sensitivity", "Print what would overturn each verdict"),
-        "certify": Verb("analysis.commands.comparisons:certify", "Print whether runs replicate a reference"),
-        "design": Verb("analysis.commands.comparisons:design", "Print how many runs a difference needs"),
-        "analysis export": Verb("analysis.commands.scores:export", "Write scores for model cards"),
     },
     "Study, clusters and images": {
         "workflow": Verb("workflow.commands:study", "Run a study as jobs, here or on Slurm"),
         "workflow status": Verb("workflow.commands:status", "Show a study's progress"),
         "cancel": Verb("workflow.commands:cancel", "Stop a study and its jobs"),
-        "archive": Verb("workflow.commands:archive", "Describe a finished study as an RO-Crate"),
         "doctor": Verb("workflow.commands:doctor", "Find what a machine or cluster lacks"),
         "build": Verb("container.commands:build", "Build an image"),
         "test": Verb("container.commands:test", "Run an image's own tests"),
@@ -212,8 +208,6 @@ def _meant_by(word: str) -> str:
         return f"claims {finding}"
     if found := re.fullmatch(r"(figure|table)\s*0*(\d+)", name):
         return f"{found[1]} {found[2]}"
-    if name in {"coverage", *(f"forest-{one.lower()}" for one in TITLES)}:
-        return f"figure {name}"
     return f"plan {name}" if find_model(name) else ""
 
 

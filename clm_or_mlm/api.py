@@ -12,7 +12,6 @@ Every function takes a source as `load` does, by its name, path or frame, or ope
 from __future__ import annotations
 
 import fnmatch
-import math
 import tempfile
 from collections.abc import Iterable, Sequence
 from dataclasses import asdict
@@ -29,8 +28,7 @@ from analysis.claims.pages.finding_records import as_record
 from analysis.comparisons.comparison import compare as compare_models
 from analysis.comparisons.comparison_report import records_of
 from analysis.comparisons.seeds import compare_scores
-from analysis.evidence.evidence import Settings
-from analysis.precision.design import PlannedStudy, design_document
+from analysis.evidence.settings import Settings
 from analysis.sensitivity.sensitivity_page import sensitivity_of
 from analysis.sources import Source, open_source
 from analysis.store.runs_table import read_runs
@@ -47,7 +45,7 @@ if TYPE_CHECKING:
     from matplotlib.figure import Figure
 
 __all__ = [
-    "Source", "UserError", "audit", "claims", "compare", "compare_scores", "datasets", "design", "explain", "figure",
+    "Source", "UserError", "audit", "claims", "compare", "compare_scores", "datasets", "explain", "figure",
     "findings", "load", "models", "plan", "runs", "scores", "sensitivity", "table",
 ]  # fmt: skip
 
@@ -107,7 +105,7 @@ def scores(
         source: as in `load`.
         models: names or shell patterns, such as `610m-*-42k`; by default all.
         interval: `pooled`, `t`, `bootstrap`, `crossed` or `paper`; by default pooled for runs, t for printed cells.
-        selection: what a learning rate is chosen for: `seed`, `mean` (model and dataset) or `pooled` (model and task).
+        selection: what a learning rate is chosen for: `seed`, or `mean` (model and dataset).
 
     Raises:
         UserError: a name or pattern that no model of the source has.
@@ -184,7 +182,9 @@ def claims(
     return frame if full else frame[short]
 
 
-def findings(finding: str, source: SourceLike = "published", *, interval: str = "") -> pd.DataFrame:
+def findings(
+    finding: str, source: SourceLike = "published", *, interval: str = "", by_dataset: bool = False
+) -> pd.DataFrame:
     """Return the parts of a finding (`F8`), one row for each statement and comparison in it and for their mean.
 
     Columns: role (`finding`, `verdict`, `reported` outside the verdict, `mean`), label, claimed, task, dataset, first,
@@ -195,6 +195,7 @@ def findings(finding: str, source: SourceLike = "published", *, interval: str = 
         finding: as `claims` lists them.
         source: as in `load`.
         interval: as in `scores`.
+        by_dataset: with a part for each dataset in place of a part for a task.
 
     Raises:
         UserError: there is no such finding.
@@ -204,8 +205,9 @@ def findings(finding: str, source: SourceLike = "published", *, interval: str = 
         "p_for_holm", "p_against", "p_against_holm", "outcome", "counted",
     ]  # fmt: skip
     name, opened = _known_finding(finding), load(source)
-    rows = of_finding(assess(opened, _settings(opened, interval, "seed")).frame, name)
-    return rows[columns].reset_index(drop=True)
+    assessment = assess(opened, _settings(opened, interval, "seed"))
+    frame = assessment.frame_by_dataset if by_dataset else assessment.frame
+    return of_finding(frame, name)[columns].reset_index(drop=True)
 
 
 def explain(finding: str, source: SourceLike = "published", *, interval: str = "") -> str:
@@ -262,32 +264,17 @@ def compare(
 
 
 def sensitivity(source: SourceLike = "published", *, interval: str = "") -> pd.DataFrame:
-    """Return every verdict under every selection rule, interval and adjustment, one row per finding and analysis.
+    """Return the spread between pretrainings that would overturn each verdict, one row per finding and sharing.
+
+    Columns: id, verdict, p_holm, sharing (which scores a pretraining moves together: those of a model, of a trunk, of a
+    trunk on all tasks), pretraining_sd (points; nan where no spread overturns the verdict, or there is none).
 
     Args:
         source: as in `load`.
         interval: as in `scores`.
     """
     opened = load(source)
-    return sensitivity_of(opened, _settings(opened, interval, "seed")).multiverse.analyses.copy()
-
-
-def design(effect: float, source: SourceLike = "published", **study: Any) -> pd.DataFrame:
-    """Return how many seeds or pretrainings it takes to detect a difference, one row per dataset and task average.
-
-    Args:
-        effect: the difference, in points.
-        source: as in `load`: the spread between seeds is that of its median cell.
-        study: `seeds`, `pretrainings`, `pretraining_sd` (points), `tests`, `power`, as `clm-or-mlm design` has them.
-
-    Raises:
-        UserError: no such effect, or a study that cannot be.
-    """
-    if not 0 < effect < math.inf:
-        raise UserError(f"an effect is a difference in points above 0, such as 0.5, not {effect:g}")
-    records = design_document(load(source), PlannedStudy(effect=effect, **study)).records
-    assert records is not None
-    return records
+    return sensitivity_of(opened, _settings(opened, interval, "seed")).table
 
 
 def plan(*names: str, study: str | Path | None = None, device: str = "H100") -> pd.DataFrame:

@@ -16,37 +16,23 @@ from typing import Annotated, Any
 
 from cyclopts import Parameter
 
-from analysis.store.ingest import RefusedStoreError, ingest
-from analysis.store.scan import scan_store
 from benchmarks.own_datasets.definitions import known_datasets, stored_definitions
 from benchmarks.runs import store_of
-from benchmarks.sweep.kept import written
-from benchmarks.sweep.status import state_of
 from common.errors import UserError, path_hint
-from common.manifest import (
-    CRATE,
-    FILES,
-    MANIFEST,
-    check_crate,
-    check_files,
-    first_of,
-    read_manifest,
-    strangers,
-)
+from common.manifest import FILES, MANIFEST, check_files, first_of, read_manifest, strangers
 from pretraining.data import shard_manifest
 from pretraining.training.log import LOG, read_log
 
 Verdict = tuple[str, object, str]
 """`whole`, `damaged` or `missing`; what is; a sentence, with the remedy."""
-_SWEEP = "sweep.json"
-_TRAINED = ("stages", "models", _SWEEP)
+_TRAINED = ("stages", "models")
 _KEPT = "description_sha256"
 _TRAIN_AGAIN = "run the same train or adapt command again"
 _KEEP_AGAIN = "`clm-or-mlm benchmarks run` with --keep best makes it again"
 
 
 def check(folder: Annotated[Path, Parameter(metavar="FOLDER")], /) -> int:
-    """Check what is in a folder: an encoder, shards, a run store, a training's output, or an archived study.
+    """Check what is in a folder: an encoder, shards, a run store, or a training's output.
 
     Every file is compared with its hash. Of an encoder, also that it sees both sides in plain transformers, and its
     stored vector. Each line says what is whole, damaged or missing; the exit code is 1 if anything is damaged.
@@ -57,7 +43,7 @@ def check(folder: Annotated[Path, Parameter(metavar="FOLDER")], /) -> int:
       clm-or-mlm check results/
 
     Args:
-        folder: an encoder, shards, a run store, what --out of train and adapt named, or an archived study
+        folder: an encoder, shards, a run store, or what --out of train and adapt named
     """
     damaged = False
     is_known = False
@@ -73,8 +59,8 @@ def check(folder: Annotated[Path, Parameter(metavar="FOLDER")], /) -> int:
             )
             raise UserError(
                 f"{folder} {what}; give an encoder (config.json), shards (train or validation), a run store (results), "
-                f"the --out of train or adapt (stages or models), or an archived study ({CRATE}); of datasets "
-                "`clm-or-mlm datasets verify` is the check"
+                "or the --out of train or adapt (stages or models); "
+                "of datasets `clm-or-mlm datasets verify` is the check"
             )
         from pretraining.model.encoder_folder import checked_encoder
 
@@ -84,8 +70,6 @@ def check(folder: Annotated[Path, Parameter(metavar="FOLDER")], /) -> int:
 
 def _parts(folder: Path) -> Iterator[Iterator[Verdict]]:
     """Yield the verdicts on each kind of thing that a folder holds; none of an encoder's, or of what is unknown."""
-    if (folder / CRATE).is_file():
-        yield _check_one(folder, lambda: f"{check_crate(folder):,} files match {CRATE}")
     if any((folder / name).is_dir() for name in (*shard_manifest.SHARD_SPLITS, shard_manifest.UNFINISHED)):
         yield _shards(folder)
     if any((folder / name).exists() for name in _TRAINED):
@@ -114,17 +98,12 @@ def _shards(folder: Path) -> Iterator[Verdict]:
 
 
 def _training(out: Path) -> Iterator[Verdict]:
-    """Yield what is wrong or right with the stages, models and starts of a training, and with its sweep."""
+    """Yield what is wrong or right with the stages, models and starts of a training."""
     for stage in sorted((out / "stages").glob("[!.]*")):
         yield from _stage(stage)
     for part in ("models", "starts"):
         for model in sorted((out / part).glob("[!.]*")):
             yield from _check_one(model, partial(_check_model, model))
-    if (out / _SWEEP).exists():
-        remedy = f"remove it and {_TRAIN_AGAIN}"
-        yield from _check_one(
-            out / _SWEEP, lambda: f"{len(read_manifest(out / _SWEEP, remedy)['losses'])} rates were tried"
-        )
 
 
 def _stage(folder: Path) -> Iterator[Verdict]:
@@ -193,6 +172,10 @@ def _check_model(folder: Path) -> str:
 
 def _store(store: Path) -> Iterator[Verdict]:
     """Yield what is wrong with the runs of a store, and with the encoders that it keeps."""
+    from analysis.store.ingest import RefusedStoreError, ingest
+    from analysis.store.scan import scan_store
+    from benchmarks.sweep.status import state_of
+
     datasets = known_datasets(stored_definitions(store))
     scan = scan_store(store, ["*"], datasets=datasets)
     with TemporaryDirectory() as folder:
@@ -230,6 +213,8 @@ def _is_kept(folder: Path) -> bool:
 
 def _check_kept(folder: Path) -> str:
     """Return what holds of the encoder that is kept of a run."""
+    from benchmarks.sweep.kept import written
+
     try:
         files = read_manifest(folder / MANIFEST, f"move it elsewhere, and {_KEEP_AGAIN}")[FILES]
     except FileNotFoundError:

@@ -8,7 +8,7 @@ from typing import Annotated
 
 from cyclopts import Parameter
 
-from analysis.evidence.evidence import Settings
+from analysis.evidence.settings import Settings
 from analysis.options import SelectionRule, SourceOptions
 from common.files import sha256_bytes, write_text
 from common.manifest import write_manifest

@@ -99,9 +99,9 @@ def plan(
     if budget.start and budget.tokens is not None and budget.hours is None and budget.out is None:
         # pandas and transformers, which a plan need not have
         from pretraining.adapt import Adaptation
-        from pretraining.starts import start_of
+        from pretraining.starts import start_to_plan
 
-        made = Adaptation(start=start_of(budget.start), tokens=budget.tokens).plan_on(device.gpu)
+        made = Adaptation(start=start_to_plan(budget.start), tokens=budget.tokens).plan_on(device.gpu)
         write(plan_document(made, device=device.gpu, price=device.price), format, None)
         return
     if budget.hours is not None or budget.tokens is not None:

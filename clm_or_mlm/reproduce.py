@@ -9,11 +9,12 @@ from pathlib import Path
 
 from analysis.claims.catalogue import SHOWN
 from analysis.claims.pages.explain import verdicts_document
-from analysis.evidence.evidence import Settings
+from analysis.evidence.settings import Settings
 from analysis.sources import Source
+from analysis.tables import TABLE_FORMATS
 from analysis.tables.audit import AUDIT_FORMATS, audit, audit_document
 from analysis.tables.build import build_table, models_of_tables
-from analysis.tables.render import TABLE_FORMATS, scores_document, table_document
+from analysis.tables.render import scores_document, table_document
 from clm_or_mlm.report.content import gather
 from clm_or_mlm.report.html_page import render_page
 from common.errors import NotApplicableError, UserError

@@ -22,6 +22,9 @@ from common.files import is_alive
 
 logger = logging.getLogger(__name__)
 
+_LATELY = 120.0
+"""Seconds since the last touch of a lease in which its holder on another machine counts: twice those of `try_lease`."""
+
 
 @contextlib.contextmanager
 def try_lock(path: Path) -> Iterator[bool]:
@@ -103,7 +106,7 @@ def _take(lease: SoftFileLease, seconds: float) -> None:
         lease.acquire(timeout=1.25 * seconds, poll_interval=min(1.0, seconds / 10))
 
 
-def holder_of(path: Path, *, seconds: float = 60.0) -> str | None:
+def holder_of(path: Path) -> str | None:
     """Return who holds a lease, `process 12 on host x`; None where nobody does. Nothing on disk changes.
 
     A process of this machine is looked for; one of another counts while it touched the lease lately.
@@ -118,7 +121,7 @@ def holder_of(path: Path, *, seconds: float = 60.0) -> str | None:
     now = time.time()
     with contextlib.suppress(OSError), tempfile.NamedTemporaryFile(dir=path.parent) as file:
         now = os.fstat(file.fileno()).st_mtime  # by the clock of the file system, as the touch is
-    return _words(lease) if now - touched < 2 * seconds else None
+    return _words(lease) if now - touched < _LATELY else None
 
 
 def _words(lease: SoftFileLease) -> str:

@@ -112,22 +112,19 @@ def another_shape(path: Path, remedy: str) -> Iterator[None]:
         raise DamagedError(f"{path} is not in the form that this version writes ({what}); {remedy}") from None
 
 
-def check_files(folder: Path, files: Mapping[str, str], remedy: str, *, label: str = "") -> None:
+def check_files(folder: Path, files: Mapping[str, str], remedy: str) -> None:
     """Compare files with their hashes: each is read once in this process as long as it does not change.
 
     Args:
         folder: where they are.
         files: the SHA-256 of each, by its path below the folder.
         remedy: what the user can do about a damaged one, for the message.
-        label: what a progress bar says, for many files; none when left out.
 
     Raises:
         DamagedError: files are missing or changed; the sentence names the first ones and ends with the remedy.
     """
-    from common.progress import progress  # not for those who read one manifest
-
     problems = []
-    for name, sha256 in progress(files.items(), label, unit="file") if label else files.items():
+    for name, sha256 in files.items():
         try:
             check_file(inside(folder, name), sha256)
         except FileNotFoundError:
@@ -266,45 +263,3 @@ def _state(descriptor: int) -> tuple[int, ...]:
     """Return an open file's device, inode, size and time of its last change."""
     status = os.fstat(descriptor)
     return status.st_dev, status.st_ino, status.st_size, status.st_mtime_ns
-
-
-CRATE = "ro-crate-metadata.json"
-"""The file that makes a folder an RO-Crate; its name is the standard's."""
-
-_CRATE_REMEDY = (
-    "get a fresh copy of the archive or, if it was changed on purpose, archive it again (clm-or-mlm archive) "
-    f"or delete its {CRATE}"
-)
-
-
-def check_crate(folder: Path) -> int:
-    """Compare a study's crate with its files and return how many they are; 0 where the folder is no crate.
-
-    Raises:
-        UserError: a file is changed or missing, one below `results` is not listed, or the metadata cannot be read.
-    """
-    if not (folder / CRATE).is_file():
-        return 0
-    listed = _crate_files(folder / CRATE)
-    check_files(folder, listed, _CRATE_REMEDY, label=f"checking {CRATE}")
-    found = (path for path in (folder / "results").rglob("[!.]*") if path.is_file())
-    names = sorted(path.relative_to(folder).as_posix() for path in found)
-    if extra := [name for name in names if name not in listed]:
-        raise UserError(f"{folder}: its {CRATE} does not list {', '.join(extra[:_SHOWN])}; {_CRATE_REMEDY}")
-    return len(listed)
-
-
-def _crate_files(path: Path) -> dict[str, str]:
-    """Return the SHA-256 of each file for which a crate's metadata give one, by name."""
-    try:
-        rows: Any = strict_json(read_bounded(path))["@graph"]
-        # A kind is one word or a list of them.
-        return {
-            str(row["@id"]).removeprefix("./"): str(row["sha256"])
-            for row in rows
-            if "sha256" in row and "File" in (row["@type"], *row["@type"])
-        }
-    except (BadJsonError, KeyError, TypeError, AttributeError) as error:
-        raise UserError(
-            f"{path} is not valid RO-Crate metadata ({error}); get a fresh copy of the archive"
-        ) from None

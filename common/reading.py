@@ -19,8 +19,7 @@ from common.errors import UserError
 from common.plain_text import name_fault
 
 MOST_BYTES = 2**28
-"""Bytes of the largest file that is read as a whole: a hundred times the release's largest, half a million files of a
-crate, a million rows of a log."""
+"""Bytes of the largest file that is read as a whole: a hundred times the release's largest, a million rows of a log."""
 MOST_LARGE = 2**30
 """The same for runs tables and for indexes of shards."""
 

@@ -221,13 +221,12 @@ FORMATS: Registry[TableFormat] = Registry(
             name="markdown", ending="md", write=lambda document: _lines(document, markdown_table, "## ")
         ),
         TableFormat(name="latex", ending="tex", write=_latex),
-        TableFormat(name="html", ending="html", write=lambda document: document.pages["html"]()),
         TableFormat(name="csv", ending="csv", write=_csv),
         TableFormat(name="json", ending="json", write=_json),
         TableFormat(name="parquet", ending="parquet", write=_parquet, is_text=False),
     ],
 )
-"""Every way to write a document; HTML only where the document has a page of its own."""
+"""Every way to write a document."""
 
 PRINTED = ("text", "markdown", "csv", "json")
 """The formats of most commands."""

@@ -9,7 +9,6 @@ from typing import Annotated
 from cyclopts import Parameter
 from cyclopts.validators import Number
 
-from miniature.data import get_data_source
 from miniature.forms import FORMS, PREFIX, RANDOM
 
 
@@ -40,6 +39,8 @@ def run(
         workers: number of jobs to run at once
         show: only analyse the runs that have finished so far
     """
+    from miniature.data import get_data_source
+
     chosen = FORMS[form].divided(divide)
     source = get_data_source(data, chosen)
     from miniature.pipeline import make_miniature

@@ -9,13 +9,19 @@ from typing import TYPE_CHECKING, Annotated
 
 from cyclopts import Parameter
 
-from analysis.evidence.evidence import Settings
+from analysis.evidence.settings import Settings
 from analysis.options import SourceOptions
 from common.cli import offered
 from common.errors import UserError
 from common.plain_text import counted
-from paper_figures.figure import FIGURES, FigureInputs, figures_named, names_in_words
-from paper_figures.save import FORMATS, draw_figures, formats_named
+from paper_figures.figure import (
+    FIGURES,
+    FORMATS,
+    FigureInputs,
+    figures_named,
+    formats_named,
+    names_in_words,
+)
 
 _WRITTEN = "what is written"
 _FORMATS = ",".join(FORMATS)
@@ -44,7 +50,7 @@ def draw(
       clm-or-mlm figure 3
       clm-or-mlm figure all --source runs.parquet --interval t
       clm-or-mlm figure 12 --logs build/pretraining
-      clm-or-mlm figure answer claims coverage      (not in the paper)
+      clm-or-mlm figure answer claims      (not in the paper)
 
     Args:
         logs: folder with the training logs, for Figure 12
@@ -53,6 +59,8 @@ def draw(
     """
     chosen = [figure.load() for figure in figures_named(figures)]
     forms = formats_named(name for name in formats.lower().split(",") if name)
+    from paper_figures.save import draw_figures
+
     every = "all" in map(str.lower, figures)
     supplementary = any(figure.supplementary for figure in chosen)
     models = dict.fromkeys(name for figure in chosen for name in figure.models)

@@ -1,8 +1,7 @@
 """What a figure is (data collected from a source, a picture drawn from it, words), and all figures by name.
 
 The paper's (`3`) and the supplementary ones (`claims`) are imported when they are drawn. A figure of this package is a
-module with `FIGURES` and a line of `_MODULES` here; a user's own registers itself (docs/extend.md). Every finding has a
-forest.
+module with `FIGURES` and a line of `_MODULES` here; a user's own registers itself (docs/extend.md).
 """
 
 from __future__ import annotations
@@ -18,21 +17,20 @@ from functools import cached_property
 from pathlib import Path
 from typing import TYPE_CHECKING, Any
 
-import pandas as pd
-
-from analysis.claims.titles import TITLES
-from analysis.evidence.evidence import Evidence, Settings, scores_of
-from analysis.sources import PUBLISHED, Source
+from analysis.evidence.settings import Settings
 from benchmarks.protocol import TASKS
 from common.errors import UserError, nearest
 from common.registry import Registry
 from pretraining.models import MODELS
 
 if TYPE_CHECKING:
+    import pandas as pd
     from matplotlib.axes import Axes
     from matplotlib.figure import Figure
 
     from analysis.claims.assessment import Assessment
+    from analysis.evidence.evidence import Evidence
+    from analysis.sources import Source
 
 COLUMNS = ["panel", "series", "model", "x", "mean", "low", "high", "n_seeds", "interval", "source"]
 """Of the data of a figure of the paper, which are its CSV and all that its drawing reads.
@@ -109,6 +107,9 @@ class FigureInputs:
     @cached_property
     def averages(self) -> pd.DataFrame:
         """The task averages of the source's scores; with `own_models` the printed ones of models without runs too."""
+        from analysis.evidence.evidence import scores_of
+        from analysis.sources import PUBLISHED
+
         scores = scores_of(self.evidence, source=self.source.name, averages_only=True)
         if self.own_models and self.source.runs is not None:
             printed = ~scores["model"].isin(self.source.runs["model"].unique())
@@ -135,8 +136,6 @@ class FigureSpec(ABC):
     """The paper's tables that hold its cells, such as `Tables 2-5`."""
     supplementary: bool = False
     """Whether it is not like the paper's: it reads the whole source, and `all` leaves it out."""
-    simulated: bool = False
-    """Whether its numbers are those of a simulation, whatever the source."""
     averaged: bool = True
     """Whether it shows means over seeds with an interval."""
     selected: bool = True
@@ -230,10 +229,8 @@ _MODULES = {
     "figures.figures2_11": ("2", "3", "4", "6", "8", "9", "10", "11"),
     "figures.figures5_7": ("5", "7"),
     "figures.figure12": ("12",),
-    "supplementary.forests": tuple(f"forest-{result.lower()}" for result in TITLES),
     "supplementary.answer_figure": ("answer",),
     "supplementary.findings_figure": ("claims",),
-    "supplementary.coverage_figure": ("coverage",),
 }
 
 FIGURES: Registry[LazyFigure] = Registry(
@@ -246,11 +243,14 @@ FIGURES: Registry[LazyFigure] = Registry(
 """All figures in the order in which they are drawn."""
 
 
+FORMATS = ("pdf", "png", "svg")
+"""Formats of a picture, the endings of its files, in the order in which they are written."""
+
+
 def names_in_words() -> str:
-    """Return the names of all figures, runs of them by their first and last."""
-    *_, last = TITLES
-    own = [name for name in FIGURES if not name.isdecimal() and not name.startswith("forest-")]
-    return f"1 to 12, all (of these), {', '.join(own)}, forest-f1 to forest-{last.lower()}"
+    """Return the names of all figures, the paper's by their first and last."""
+    own = [name for name in FIGURES if not name.isdecimal()]
+    return f"1 to 12, all (of these), {', '.join(own)}"
 
 
 def figures_named(words: Iterable[str]) -> list[LazyFigure]:
@@ -266,9 +266,16 @@ def figures_named(words: Iterable[str]) -> list[LazyFigure]:
         elif (name := word.removeprefix("figure").lstrip("0")) in FIGURES:
             names.add(name)
         else:
-            raise UserError(
-                f"unknown figure {word!r}; use one of {names_in_words()} (docs/figures.md){nearest(word, FIGURES)}"
-            )
+            raise UserError(f"unknown figure {word!r}; use one of {names_in_words()}{nearest(word, FIGURES)}")
     if not names:
         raise UserError(f"name the figures to draw: {names_in_words()}")
     return [figure for name, figure in FIGURES.items() if name in names]
+
+
+def formats_named(names: Iterable[str]) -> tuple[str, ...]:
+    """Return the formats of those names in the order of `FORMATS`; `UserError` for an unknown one."""
+    chosen = set(names)
+    if unknown := sorted(chosen - set(FORMATS)):
+        known = f"{', '.join(FORMATS)}{nearest(unknown[0], FORMATS)}"
+        raise UserError(f"unknown format {unknown[0]!r}; use one of {known}")
+    return tuple(name for name in FORMATS if name in chosen)

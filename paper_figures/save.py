@@ -18,14 +18,14 @@ from typing import TYPE_CHECKING
 import pandas as pd
 
 from analysis.sources import Source
-from common.errors import UserError, nearest
+from common.errors import UserError
 from common.files import sha256_bytes, write_together
 from common.manifest import FILES, manifest_text
 from common.plain_text import redacted
 from common.progress import progress
 from common.provenance import provenance, provenance_path
 from paper_figures import words
-from paper_figures.figure import CLEAR, GAPS, FigureInputs, FigureSpec, file_stem
+from paper_figures.figure import CLEAR, FORMATS, GAPS, FigureInputs, FigureSpec, file_stem
 
 if TYPE_CHECKING:
     from matplotlib.figure import Figure
@@ -46,18 +46,6 @@ _LAYOUT = ("GDEF", "GPOS", "GSUB", "MATH")
 """Tables of a font."""
 _DESCRIPTION = {"pdf": "Subject", "png": "Description"}
 """What a format calls the description where matplotlib writes one."""
-
-FORMATS = tuple(_LEFT_OUT)
-"""Formats of a picture, the endings of its files, in the order in which they are written."""
-
-
-def formats_named(names: Iterable[str]) -> tuple[str, ...]:
-    """Return the formats of those names in the order of `FORMATS`; `UserError` for an unknown one."""
-    chosen = set(names)
-    if unknown := sorted(chosen - set(FORMATS)):
-        known = f"{', '.join(FORMATS)}{nearest(unknown[0], FORMATS)}"
-        raise UserError(f"unknown format {unknown[0]!r}; use one of {known}")
-    return tuple(name for name in FORMATS if name in chosen)
 
 
 def picture(figure: Figure, form: str, *, title: str, description: str) -> bytes:

@@ -19,7 +19,7 @@ from pretraining.models import MODELS, arm_of
 def title(figure: FigureSpec, data: pd.DataFrame, inputs: FigureInputs) -> str:
     """Return what stands above the picture: first that the source is not of the paper's kind, then what it shows."""
     said = figure.finding(data, inputs) if figure.supplementary else ""
-    if inputs.source.comparable or figure.simulated:
+    if inputs.source.comparable:
         return said or figure.heading
     return f"{inputs.source.title}. {said or _own_sizes(figure.heading, inputs)}"
 
@@ -29,8 +29,6 @@ def caption(figure: FigureSpec, data: pd.DataFrame, inputs: FigureInputs) -> str
 
     Interval, coverage and the missing models by name are in the alt text.
     """
-    if figure.simulated:
-        return figure.note
     words = inputs.source.own_words.removeprefix(f"{inputs.source.title}: ").partition(". ")[0].rstrip(".")
     whose = words and f"{words[0].upper()}{words[1:]}."
     name = inputs.source.name.removeprefix(inputs.source.title).lstrip()
@@ -53,8 +51,6 @@ def caption(figure: FigureSpec, data: pd.DataFrame, inputs: FigureInputs) -> str
 
 def alt_text(figure: FigureSpec, data: pd.DataFrame, inputs: FigureInputs) -> str:
     """Return the alt text: what the picture is, what is seen in each panel with its numbers, intervals, the source."""
-    if figure.simulated:
-        return figure.describe(data)
     if figure.supplementary:
         details = figure.details(inputs)
         return _joined(inputs.source.own_words, figure.describe(data), figure.note, details)

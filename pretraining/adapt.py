@@ -1,26 +1,18 @@
 """The defaults of `adapt`, by the start's size, each with its reason; and what one adaptation trains.
 
-What published recipes agree on, and where they do not, is in docs/build-an-encoder.md. torch is imported only
-where rates are tried.
+What published recipes agree on, and where they do not, is in docs/build-an-encoder.md. Imports no torch.
 """
 
 from __future__ import annotations
 
-import json
-import logging
 import math
 import re
-import shutil
 from collections.abc import Sequence
-from dataclasses import dataclass, field, replace
+from dataclasses import dataclass, replace
 from functools import cached_property
-from pathlib import Path
-from typing import Any
 
 from common.errors import UserError
-from common.manifest import read_manifest, write_manifest
-from common.settings import FileSettings, assignments, read_settings, values_of
-from pretraining.model.configuration import is_our_class
+from common.settings import assignments, read_settings, values_of
 from pretraining.models import (
     OBJECTIVES,
     Design,
@@ -30,12 +22,10 @@ from pretraining.models import (
     make_stages,
     parse_objective,
 )
-from pretraining.plan.config import RESULTS, TrainingConfig
+from pretraining.plan.config import TrainingConfig
 from pretraining.plan.devices import Device, largest_microbatch
 from pretraining.plan.study_plan import Plan, Study, Targets, targets_of
 from pretraining.starts import Start
-
-log = logging.getLogger(__name__)
 
 _RATES = ((100e6, 5e-4), (300e6, 2e-4), (2e9, 1e-4), (math.inf, 2e-5))
 """Peak learning rates, each up to a number of parameters."""
@@ -50,8 +40,6 @@ _MOST_STEPS = 99_999_999  # eight digits name a checkpoint
 _WARMUP, _DECAY = 0.03, 0.2
 _LAST_RATIO = 15
 """Masking ratio of the decay, in percent."""
-_FACTORS, _SHARE, _FEWEST = (1 / 3, 1, 3), 0.02, 10
-"""Rates to try, as parts of the chosen one, on this share of the steps, but not on fewer."""
 
 
 @dataclass(frozen=True, kw_only=True)
@@ -166,7 +154,7 @@ class Adaptation:
         usual = "as most published encoders"
         return (
             ("peak_lr", rate / 2 if few else rate, f"for {words} parameters {rate:g}{because * few}; "
-             "recipes differ, so --sweep tries a third and three times of it"),
+             "recipes differ, so a third and three times of it are worth a try"),
             ("warmup_steps", round(_WARMUP * steps), "3 % of the steps: the optimizer's moments begin anew"),
             ("decay", self._decay, "1-sqrt towards zero over the last 20 % of the steps, with "
              f"{self._stages[-1].objective}"),
@@ -182,7 +170,7 @@ class Adaptation:
             ("eval_every", max(1, steps // 10), "ten times"),
             ("save_every", max(1, min(1000, steps // 10)), "so much is lost at most by a kill"),
             ("tensorboard", False, "the log has the losses"),
-            *([] if is_our_class(self.start) else [("compile", "off", "transformers' classes stay as they are")]),
+            *([] if self.start.is_our_class else [("compile", "off", "transformers' classes stay as they are")]),
         )  # fmt: skip
 
     @cached_property
@@ -221,81 +209,6 @@ class Adaptation:
             name="adapt", design=design, shapes={size: start.shape}, models={name: model}, config=self.config
         )
         return replace(targets_of(name, study), start=start)
-
-
-@dataclass(frozen=True, kw_only=True)
-class _Tried(FileSettings):
-    """What `sweep.json` says: what the losses depend on, and the validation loss of each rate."""
-
-    tried_with: dict[str, Any] = field(default_factory=dict)
-    losses: dict[str, float] = field(default_factory=dict)
-
-
-def at_best_rate(
-    made: Adaptation, *, data: str, out: Path, stop_file: Path | None = None
-) -> Adaptation | None:
-    """Return an adaptation at that of three learning rates with the lowest validation loss after 2 % of the steps.
-
-    What was tried is in `out/sweep.json`, and is not tried again.
-
-    Args:
-        made: what is to be trained, at the middle one of the rates.
-        data: shards.
-        out: folder of what is trained.
-        stop_file: save and end once this file exists.
-
-    Returns:
-        The adaptation; None when a stop was requested; the same call resumes.
-
-    Raises:
-        UserError: as `train`, there is no validation, or the loss is not finite at any of the rates.
-    """
-    from pretraining.data.remote_shards import find_shards
-    from pretraining.data.shard_manifest import load_manifest
-    from pretraining.training.log import LOG, read_log
-    from pretraining.training.stage import DivergedError
-    from pretraining.training.train import train
-
-    if not made.config.record.eval_sequences:
-        raise UserError("--sweep chooses a rate by its validation loss; leave out --set eval_sequences=0")
-    peak = made.config.optimizer.peak_lr
-    steps = max(_FEWEST, round(_SHARE * made.updates))
-    shards, _remote = find_shards(data)  # a copy lives as long as what brought it
-    settings = {**made.config.recipe(), "eval_sequences": made.config.record.eval_sequences}
-    tried_with = json.loads(json.dumps({
-        "results": RESULTS, "start": made.start.identity, "data": load_manifest(shards)["sha256"],
-        "objective": made.objective, "steps": [steps, made.updates], "settings": settings,
-    }))  # fmt: skip
-    path, folder = out / "sweep.json", out / "sweep"
-    found = read_manifest(path, "remove it") if path.is_file() else {}
-    record = read_settings(_Tried, found, str(path), remedy="remove it")
-    losses = record.losses if found.get("tried_with") == tried_with else {}
-    for factor in () if losses else _FACTORS:
-        rate = f"{peak * factor:.2g}"
-        tried = replace(made, steps=steps, tokens=None, changes=(*made.changes, f"peak_lr={rate}"))
-        last = tried.targets.stages[-1][0]
-        try:
-            if not train(
-                replace(tried.targets, is_model=False), data=data, out=folder / rate, config=tried.config,
-                stop_file=stop_file,
-            ):  # fmt: skip
-                return None
-            rows = list(read_log(folder / rate / "stages" / last.name / LOG))
-            loss = next(row["loss"] for row in reversed(rows) if row["split"] == "validation")
-            losses |= {rate: loss} if math.isfinite(loss) else {}
-        except DivergedError as error:
-            log.warning("peak_lr = %s: %s", rate, error)
-    if not losses:
-        raise UserError(
-            f"no rate from {peak * min(_FACTORS):.2g} on can be trained at; give --set peak_lr=RATE"
-        )
-    best = min(losses, key=lambda rate: losses[rate])
-    write_manifest(path, {"tried_with": tried_with, "losses": losses})
-    for checkpoint in folder.glob("*/stages/*/step-*"):  # other processes may still read the logs
-        shutil.rmtree(checkpoint, ignore_errors=True)
-    said = ", ".join(f"{rate}: {loss:.3f}" for rate, loss in losses.items())
-    log.info("peak_lr = %s: the lowest validation loss after %d steps (%s)", best, steps, said)
-    return replace(made, changes=(*made.changes, f"peak_lr={float(best)}"))
 
 
 def _changed(chosen: dict[str, object], changes: Sequence[str]) -> TrainingConfig:

@@ -316,7 +316,6 @@ def adapt(
     objective: str = "mlm30",
     steps: int | None = None,
     tokens: float | None = None,
-    sweep: bool = False,
     merge: float | None = None,
     repeat_text: bool = False,
     revision: str | None = None,
@@ -342,7 +341,6 @@ def adapt(
         objective: mlm or mntp (predicts from the token before), with a masking ratio in percent
         steps: optimiser steps (give these or --tokens)
         tokens: tokens to train on
-        sweep: first try three learning rates on 2 % of the steps, and train at the best by validation loss
         merge: also write the average of start and encoder, with this share of the start (0 to 1)
         repeat_text: train on the text more than 20 times over, where steps or tokens say so
         revision: branch, tag or commit of a Hugging Face id
@@ -354,7 +352,7 @@ def adapt(
         raise UserError(f"--merge must be between 0 and 1, not {merge}")
     _check_shards(data, f" --source TEXTS --tokenizer {start}")
     opened = _open_start(start, data, out, revision)
-    from pretraining.adapt import Adaptation, at_best_rate
+    from pretraining.adapt import Adaptation
     from pretraining.data.remote_shards import find_shards
     from pretraining.data.shard_manifest import load_manifest
 
@@ -370,11 +368,6 @@ def adapt(
         from pretraining.training import train as training
     finally:
         gc.enable()
-    if sweep:
-        best = at_best_rate(adaptation, data=data, out=out, stop_file=stop_file)
-        if best is None:
-            return AGAIN
-        adaptation = best
     model, costs = adaptation.targets.model, adaptation.targets.plan.costs()
     own_gpu = device_of(torch.cuda.get_device_name()) if torch.cuda.is_available() else None
     gpus = filter(None, (own_gpu, H100))

@@ -39,6 +39,23 @@ _PARTS = {
 }
 """Fields of a configuration that no start can have, and why."""
 _CHECKPOINT = re.compile(r"step-\d{8}")
+OUR_CLASS: Mapping[str, object] = {
+    "hidden_act": "silu",
+    "attention_bias": False,
+    "mlp_bias": False,
+    "attention_dropout": 0.0,
+    "hidden_dropout": 0.0,
+    "tie_word_embeddings": False,
+}
+"""Fields of `config.json` in which architectures differ, and the value that our own class computes."""
+_ROPE = ("rope_parameters", "rope_scaling")
+_KNOWN: Mapping[str, Mapping[str, Any]] = {
+    "HuggingFaceTB/SmolLM2-135M": {
+        "model_type": "llama", "hidden_size": 576, "num_hidden_layers": 30, "num_attention_heads": 9,
+        "num_key_value_heads": 3, "intermediate_size": 1536, "vocab_size": 49_152, "max_position_embeddings": 8_192,
+    },
+}  # fmt: skip
+"""Configurations by hub id that plans are made with, so that a ready study is planned before anything is fetched."""
 
 
 @dataclass(frozen=True, kw_only=True)
@@ -76,6 +93,20 @@ class Start:
     def is_own(self) -> bool:
         """Whether it is a `eurobert` or one of the authors' models, which are exported as `eurobert`."""
         return self.kind in OWN_TYPES
+
+    @property
+    def is_our_class(self) -> bool:
+        """Whether it is trained in our own class, whose blocks are compiled and whose memory is counted: so are Llamas
+        without biases, scaled rotary positions and another width of heads."""
+        if self.kind != "llama":
+            return self.is_own
+        kept = {
+            name: self.config[name]
+            for name in (*_ROPE, "hidden_act", "attention_bias", "mlp_bias")
+            if self.config.get(name) is not None
+        }
+        width = self.config.get("head_dim")
+        return not other_architecture(kept) and width in (None, self.shape.head_dim)
 
     @property
     def is_encoder(self) -> bool:
@@ -143,18 +174,46 @@ class Start:
         )
 
 
+def other_architecture(config: Mapping[str, Any]) -> str:
+    """Return a sentence on what our own class does not compute of a `config.json`; empty where it computes all."""
+    for name in _ROPE:
+        rope = config.get(name)
+        if isinstance(rope, dict) and rope.get("rope_type", rope.get("type", "default")) != "default":
+            return f"this encoder supports only the default rotary embedding, not {rope}"
+    for name, only in OUR_CLASS.items():
+        value = config.get(name, only)
+        if value != only:
+            return f"config: {name} is {value!r}; this encoder supports only {only!r}"
+    return ""
+
+
 def is_checkpoint(text: str) -> bool:
     """Return whether a text is the folder of a stage's checkpoint, which is written as a model before it is a start."""
     path = Path(text).expanduser()
     return bool(_CHECKPOINT.fullmatch(path.name)) and (path / "state.json").is_file()
 
 
-def start_of(text: str, *, revision: str | None = None) -> Start:
+def start_to_plan(text: str) -> Start:
+    """Return a start whose size and class alone are asked, without a look at its weights.
+
+    Raises:
+        UserError: as `start_of`.
+    """
+    if text not in _KNOWN:
+        return start_of(text, is_planned=True)
+    config = _KNOWN[text]
+    mask = MaskToken(token="", id=0, origin="new")
+    tokenizer = TokenizerFiles(content={}, mask=mask, special={}, rows=config["vocab_size"])
+    return Start(text=text, folder=Path(), config=config, tokenizer=tokenizer)
+
+
+def start_of(text: str, *, revision: str | None = None, is_planned: bool = False) -> Start:
     """Return the start that a folder or hub id is.
 
     Args:
         text: a folder with `config.json`, safetensors and `tokenizer.json`, or a hub id OWNER/NAME.
         revision: branch, tag or commit of a hub id.
+        is_planned: only plan with it, which needs no library that reads weights.
 
     Raises:
         UserError: it is none, or one of its files is damaged: which, and why, in one sentence.
@@ -181,11 +240,17 @@ def start_of(text: str, *, revision: str | None = None) -> Start:
             f"{folder} has no safetensors; pickled weights (*.bin) are not opened: save the model with transformers' "
             "save_pretrained"
         )
-    for name, kind in weight_types(folder).items():
-        if "weight" in name and kind not in _FLOATS:
-            raise UserError(f"{folder} cannot be a start: {_QUANTISED} ({name}: {kind})")
+    if not is_planned:
+        _refuse_quantised(folder)
     notices = {name: read_bounded(folder / name) for name in _NOTICES if is_its_own(folder / name)}
     return Start(
         text=text, folder=folder, config=config, tokenizer=read_tokenizer(folder), licence=licence_of(folder),
         notices=notices,
     )  # fmt: skip
+
+
+def _refuse_quantised(folder: Path) -> None:
+    """Refuse weights that are no floating-point numbers, and files of weights that are damaged."""
+    for name, kind in weight_types(folder).items():
+        if "weight" in name and kind not in _FLOATS:
+            raise UserError(f"{folder} cannot be a start: {_QUANTISED} ({name}: {kind})")

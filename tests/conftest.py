@@ -58,7 +58,7 @@ def oracle() -> Oracle:
 
 @pytest.fixture(scope="session")
 def validators() -> Oracle:
-    """Validators of RO-Crates and of SBOMs, as `tests.oracle` installs and runs them."""
+    """The validator of SBOMs, as `tests.oracle` installs and runs them."""
     try:
         return install(lock=VALIDATORS)
     except CannotInstall as error:

@@ -21,7 +21,7 @@ from common.provenance import ROOT
 
 LOCK = ROOT / "requirements" / "oracle.txt"
 VALIDATORS = ROOT / "requirements" / "validators.txt"
-"""Validators of RO-Crates and SBOMs, which are not ours and clash with the full environment."""
+"""The validator of SBOMs, which is not ours and clashes with the full environment."""
 
 _START = """
 import json, pathlib

@@ -16,13 +16,11 @@ from typing import Annotated
 from cyclopts import Parameter
 
 from common.errors import UserError
-from common.manifest import CRATE
 from common.settings import describe_settings
 from container.check_lines import report
 from container.image import IMAGES, Image
 from workflow import engine
-from workflow.crate import write_crate
-from workflow.doctor import examine, try_steps
+from workflow.doctor import examine
 from workflow.engine import Profile, run_workflow
 from workflow.jobs import JOB_KINDS, Job
 from workflow.slurm_jobs import allocation_seconds
@@ -219,35 +217,9 @@ def cancel(*, dir_: Annotated[Path, Parameter(name="--dir")] = Path("build/study
     sys.stdout.write(f"{len(numbers)} jobs ended{': ' if numbers else ''}{' '.join(numbers)}\n")
 
 
-def archive(
-    *,
-    dir_: Annotated[Path, Parameter(name="--dir")] = Path("build/study"),
-    agent: str = "unknown",
-    licence: Annotated[str, Parameter(metavar="URL")] = "https://spdx.org/licenses/CC-BY-4.0",
-    mixed: bool = False,
-) -> None:
-    """Turn a finished study into an RO-Crate, which lists every file with its hash and origin.
-
-    The command writes ro-crate-metadata.json (Process Run Crate profile); `audit` checks the files against its hashes
-    before it reads the study.
-
-    example: clm-or-mlm archive --dir /scratch/me/study --agent https://orcid.org/0000-0002-1825-0097
-
-    Args:
-        dir_: the study's folder
-        agent: who ran the study: a name or an ORCID (https://orcid.org/...)
-        licence: licence of the archived files
-        mixed: archive the study even if its jobs used several commits or images
-    """
-    folder = dir_.resolve()
-    count = write_crate(folder, agent=agent, licence=licence, mixed=mixed)
-    sys.stdout.write(f"{folder / CRATE}: {count:,} files\n")
-
-
 def doctor(
     *,
     study: Annotated[Path, Parameter(metavar="DIR")] = Path(),
-    rehearse: bool = False,
     settings: Annotated[Path | None, Parameter(metavar="FILE")] = None,
     profile: Profile = "local",
     image_file: Annotated[Path | None, Parameter(name="--image", metavar="FILE")] = None,
@@ -256,14 +228,13 @@ def doctor(
 
     examples:
       clm-or-mlm doctor --study /scratch/me/study
-      clm-or-mlm doctor --rehearse --study /scratch/me/study --settings mine.toml --profile slurm --image build/full.sif
+      clm-or-mlm doctor --study /scratch/me/study --settings mine.toml --profile slurm --image build/full.sif
 
     Args:
         study: folder of the planned study
-        rehearse: train the largest model for a few steps: speed, memory and network
         settings: the study's settings (TOML): what its start would refuse is listed too
-        profile: with --settings or --rehearse, where jobs run
-        image_file: with --settings or --rehearse, the image that jobs run in (default: this environment)
+        profile: with --settings, where jobs run
+        image_file: with --settings, the image that jobs run in (default: this environment)
     """
     images = [one.path for one in IMAGES if one.path.is_file()]
     values, folder, lines = load_settings(settings), study.resolve(), examine(study, images)
@@ -275,9 +246,4 @@ def doctor(
         lines += check_start(planned, workflow, folder, profile, dry_run=True)[1]
     text, code = report(lines)
     sys.stdout.write(text)
-    if rehearse:
-        steps = try_steps(values, folder / "rehearsal", profile=profile, image=image)
-        text, failed = report(list(steps))
-        sys.stdout.write(text)
-        code = max(code, failed)
     return code

@@ -1,38 +1,20 @@
 """`clm-or-mlm doctor`: wrong site settings, found before a job is submitted.
 
 Each check looks at one thing and returns a line: ok, warn (it works, but you should know) or fail (jobs will
-fail), with what was seen and what to do. The rehearsal takes a few steps of a study's largest model on the nodes that
-its jobs will have, in jobs like the study's own: the same image, site, launcher and settings, on made-up text.
+fail), with what was seen and what to do.
 """
 
 from __future__ import annotations
 
-import json
-import re
 import resource
-import shutil
 from collections.abc import Iterable, Iterator
-from dataclasses import asdict, replace
 from pathlib import Path
 
 from common.errors import UserError
-from common.files import write_text
 from container.check_lines import CheckLine, fail, ok, warn
 from container.machine import Machine
 from container.runtime import identity_of, version_of
 from container.start import COMPAT, MINIMUM_DRIVER, SCRATCH, driver_problem, scratch_of
-from pretraining.plan.study_text import study_text
-from workflow.engine import Profile, run_workflow
-from workflow.jobs import Workflow
-from workflow.slurm_request import check_requests, with_account
-from workflow.study import study_of, workflow_of
-from workflow.study_checks import check_image
-from workflow.study_settings import StudySettings
-from workflow.tiny import make_text
-
-_STEPS, _DECAY, _DOCUMENTS = 6, 2, 20_000
-_MODEL = f"rehearsal-largest-mlm40-{_STEPS}"
-_NETWORK = re.compile(r"NCCL INFO (?:Using network (.+)|.*\b(NET/\w+))")
 
 
 def _inside(machine: Machine) -> bool:
@@ -131,7 +113,7 @@ def fabric(machine: Machine) -> CheckLine:
     if limit != resource.RLIM_INFINITY:
         seen = f"{', '.join(names)}, and locked memory is limited to {limit} bytes"
         return warn("fabric", f"{seen}; RDMA needs `ulimit -l unlimited` in jobs: ask the site")
-    return ok("fabric", f"{', '.join(names)}; doctor --rehearse shows whether it is used")
+    return ok("fabric", f"{', '.join(names)}; with NCCL_DEBUG=INFO a job's log says whether it is used")
 
 
 def slurm(machine: Machine) -> CheckLine:
@@ -148,86 +130,7 @@ def slurm(machine: Machine) -> CheckLine:
     return ok("Slurm", "; ".join(text.replace("(null)", "no GPU").splitlines()[:6]))
 
 
-def examine(
-    study: Path = Path(), images: Iterable[Path] = (), machine: Machine | None = None
-) -> list[CheckLine]:
+def examine(study: Path, images: Iterable[Path]) -> list[CheckLine]:
     """Return the answers of all checks for this machine, and for images that are to start on it."""
-    here = machine or Machine()
+    here = Machine()
     return [*runtimes(here, images), *folders(here, study), driver(here), fabric(here), slurm(here)]
-
-
-def rehearsal_of(settings: StudySettings, folder: Path, image: str = "") -> Workflow:
-    """Write text and a study, a few steps of the largest model, into a folder; return its data and pretraining jobs."""
-    study = study_of(settings)
-    # The shape of a model with a start is in `shapes` only once it is asked for.
-    sizes = {*study.shapes, *(model.size for model in study.models.values())}
-    largest = max((study.shapes[size] for size in sorted(sizes)), key=lambda shape: shape.trained_parameters)
-    changed = study.config.changes() | {
-        "log_every": 1, "eval_sequences": 0, "warmup_steps": 1, "rewarm_steps": 0,
-    }  # fmt: skip
-    content = {
-        "prefix": "rehearsal-", "decay_steps": _DECAY, "models": [_MODEL],
-        "sizes": {"largest": asdict(largest)}, "settings": changed,
-    }  # fmt: skip
-    write_text(folder / "study.toml", study_text(content))
-    write_text(folder / "text.jsonl", "".join(f'{{"text": "{text}"}}\n' for text in make_text(_DOCUMENTS)))
-    rehearsal = replace(
-        settings,
-        study=str(folder / "study.toml"),
-        text=(str(folder / "text.jsonl"),),
-        tokenizer="",
-        train_tokenizer=384,
-        shard_options=(),
-    )
-    workflow = workflow_of(_MODEL, rehearsal, image)
-    jobs = {marker: job for marker, job in workflow.jobs.items() if job.kind.part in ("data", "pretraining")}
-    # NCCL then names its network in the logs (`network_of`).
-    return replace(workflow, jobs=jobs, environ=workflow.environ | {"NCCL_DEBUG": "INFO"})
-
-
-def try_steps(
-    settings: StudySettings, folder: Path, *, profile: Profile, image: str = ""
-) -> Iterator[CheckLine]:
-    """Train the study's largest model for a few steps, in jobs like the study's, and yield what was seen.
-
-    Nothing is trained where the image cannot be used or Slurm would not take the jobs.
-
-    Raises:
-        UserError: they did not run; the jobs' logs are below the folder.
-    """
-    workflow, lines = check_image(rehearsal_of(settings, folder, image), folder, key=settings.image_key)
-    if profile == "slurm":
-        workflow = with_account(workflow)
-        lines += check_requests(workflow)
-    yield from lines
-    if any(line.status == "fail" for line in lines):
-        return
-    if not run_workflow(workflow, folder, profile=profile):
-        raise UserError(f"the rehearsal did not finish; its logs are in {folder / 'logs'}")
-    stages = sorted((folder / "pretraining/stages").glob("*/timings.jsonl"))
-    rows = [json.loads(line) for path in stages for line in path.read_text("utf-8").splitlines()]
-    best = max((row for row in rows if "tokens_per_second" in row), key=lambda row: row["tokens_per_second"])
-    share = f", MFU {best['mfu']:.1%}" if "mfu" in best else ""
-    yield ok(
-        "speed",
-        f"{best['tokens_per_second']:,.0f} tokens/s on {best['processes']} x {best['device']}{share}",
-    )
-    yield ok(
-        "memory",
-        f"{max(row['memory_gb'] for row in rows if 'memory_gb' in row):.1f} GB at most per process",
-    )
-    logs = "".join(path.read_text("utf-8", errors="replace") for path in (folder / "logs").glob("*/*.log"))
-    yield ok("network", network_of(logs, best["processes"], best["device"]))
-    # Checkpoints of the largest model take gigabytes.
-    for name in ("pretraining", "shards"):
-        shutil.rmtree(folder / name)
-
-
-def network_of(logs: str, processes: int, device: str) -> str:
-    """Return what processes talked by, from the lines that NCCL and RCCL print with NCCL_DEBUG=INFO."""
-    if processes == 1:
-        return "one process, so no communication"
-    if device == "cpu":
-        return "gloo, as always on CPUs"
-    networks = dict.fromkeys(first or second for first, second in _NETWORK.findall(logs))
-    return ", ".join(networks) if networks else "NCCL names none: the GPUs of one node communicate directly"

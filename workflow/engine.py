@@ -297,13 +297,14 @@ def _watching(
         thread.join()
 
 
-def cancel(folder: Path, seconds: float = 120.0) -> list[str]:
+def cancel(folder: Path) -> list[str]:
     """End the call that works in a folder, on whatever node, then its Slurm jobs; return their numbers.
 
     Raises:
-        UserError: the call has not ended after so many seconds, or Slurm does not answer.
+        UserError: the call has not ended after two minutes, or Slurm does not answer.
     """
-    request, deadline = folder / CANCEL, time.monotonic() + seconds
+    request = folder / CANCEL
+    deadline = time.monotonic() + 120
     try:
         while holder := holder_of(folder / LEASE):
             # It would submit them again.

@@ -114,7 +114,7 @@ def _without(request: Request, resource: str) -> Request:
     return {key: value for key, value in request.items() if key not in gone}
 
 
-def with_account(workflow: Workflow, machine: Machine | None = None) -> Workflow:
+def with_account(workflow: Workflow) -> Workflow:
     """Return a workflow whose jobs without an account have the user's default one, which Slurm would take.
 
     Snakemake's executor would guess it from the user's last jobs, and say so. Where Slurm has no accounting, nothing
@@ -122,7 +122,7 @@ def with_account(workflow: Workflow, machine: Machine | None = None) -> Workflow
     """
     if all("account" in workflow.queues.get(name, {}) for name in QUEUES):
         return workflow  # Slurm's controller need not be asked
-    rows = _accounting(machine or Machine(), "user", getpass.getuser(), "format=DefaultAccount")
+    rows = _accounting(Machine(), "user", getpass.getuser(), "format=DefaultAccount")
     own = {"account": rows[0][0]} if rows and rows[0][0] else {}
     return replace(workflow, queues={name: own | workflow.queues.get(name, {}) for name in QUEUES})
 
@@ -232,17 +232,14 @@ def _excluded(partition: str, account: str, machine: Machine) -> str | None:
     return f"partition {partition} takes no jobs of account {account}" if account and refused else None
 
 
-def limit_jobs(
-    workflow: Workflow, own: int, machine: Machine | None = None
-) -> tuple[Workflow, list[CheckLine]]:
+def limit_jobs(workflow: Workflow, own: int) -> tuple[Workflow, list[CheckLine]]:
     """Return the workflow with no more jobs at a time than the site takes of a user, and a line where it has a limit.
 
     Args:
         workflow: the jobs.
         own: Slurm jobs that run the study itself, which count as well.
-        machine: this one.
     """
-    here = machine or Machine()
+    here = Machine()
     queues = {job.queue: workflow.queue(job) for job in workflow.jobs.values()}
     limits = [_submit_limit(queue, here) for queue in queues.values()]
     # Of queues with different limits the largest counts, since submissions to the others wait.

@@ -30,7 +30,7 @@ _SHARD_BYTES = 33.5e6
 _CHECKPOINT_FILES = 12
 """Files of a checkpoint, or of an exported model with its log, on the high side."""
 _TOKENS_PER_CORE_HOUR = 1.5e9
-"""Tokens that one core of the shard writer turns out in an hour, on the low side (docs/performance.md)."""
+"""Tokens that one core of the shard writer turns out in an hour, on the low side."""
 
 
 def models_of(target: str, study: Study) -> tuple[Model, ...]:

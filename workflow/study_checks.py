@@ -1,6 +1,6 @@
 """What is looked at before a study starts: its settings, its image, what Slurm would say; a line for each problem.
 
-The start refuses the first that fails, the dry run lists all of them, and a rehearsal shows those of image and Slurm.
+The start refuses the first that fails, the dry run lists all of them.
 """
 
 from __future__ import annotations
@@ -269,20 +269,18 @@ def _resources(settings: StudySettings, workflow: Workflow) -> Iterator[CheckLin
             yield warn("binds", f"{fault}; where a node lacks it too, it is left out")
 
 
-def check_image(
-    workflow: Workflow, folder: Path, *, key: str = "", machine: Machine | None = None
-) -> tuple[Workflow, list[CheckLine]]:
+def check_image(workflow: Workflow, folder: Path, *, key: str = "") -> tuple[Workflow, list[CheckLine]]:
     """Start the image that jobs run in; return the workflow with its hash and commit, and what was seen.
 
     Args:
         workflow: the jobs; without an image nothing is done.
         folder: where they will work.
         key: public key that the image must be signed with; empty: any image will do.
-        machine: this one.
     """
     if not workflow.image:
         return workflow, []
-    here, image = machine or Machine(), Path(workflow.image)
+    here = Machine()
+    image = Path(workflow.image)
     try:
         workflow = replace(workflow, image_sha256=_image_hash(image, key), image_written=written(image))
         if program_of(here) is None:

@@ -8,12 +8,14 @@ from __future__ import annotations
 
 import math
 from bisect import bisect_left
+from collections.abc import Mapping, Sequence
 from dataclasses import dataclass
+from typing import NamedTuple
 
+import numpy as np
 import pandas as pd
 
 from analysis.claims.assessment import SPLIT, Assessment
-from analysis.claims.by_dataset import RandomEffects, random_effects
 from analysis.claims.catalogue import ANSWERS, FAMILIES, FINDINGS
 from analysis.claims.frame import FindingRow, judge, known_of, main_of, mean_of, of_finding, rows
 from analysis.claims.pretraining_spread import SHARED_LUCK, measured_spreads, with_pretraining_spread
@@ -21,6 +23,7 @@ from analysis.claims.statements import shared_trunks, typical_contrast
 from analysis.claims.titles import ANSWER
 from analysis.claims.verdicts import HOLDS
 from analysis.claims.wording import counted, format_effect
+from analysis.evidence.contrasts import Result
 from analysis.statistics.inference import ALPHA, holm
 from pretraining.models import find_model, format_steps
 
@@ -249,19 +252,47 @@ def _among(frame: pd.DataFrame) -> list[str]:
     return [f"Comparisons shown at {SPLIT} %, by what the correction covers: {'; '.join(said)}."]
 
 
-def _over_places(found: pd.DataFrame, assessment: Assessment) -> RandomEffects:
+class SampleMean(NamedTuple):
+    """The mean effect over tasks or datasets like those at hand, with its 95 % interval."""
+
+    mean: float
+    low: float
+    high: float
+
+
+def random_effects(results: Sequence[Result]) -> SampleMean | None:
+    """Return the random-effects meta-analysis of effects with known errors; None for fewer than two of them.
+
+    The variance between effects is Paule and Mandel's, the interval Hartung and Knapp's (Student's t, one df fewer than
+    effects).
+    """
+    if len(results) < 2 or not all(result.error > 0 for result in results):
+        return None
+    from scipy import special  # not for those who read the findings alone
+    from statsmodels.stats.meta_analysis import combine_effects
+
+    effects, errors = np.array([(result.effect, result.error) for result in results]).T
+    combined = combine_effects(effects, errors**2)
+    # Not below the error of the errors alone, where the effects happen to agree.
+    error = combined.sd_eff_w_re * math.sqrt(max(1.0, combined.scale_hksj_re))
+    half = float(special.stdtrit(combined.df, 0.975)) * error
+    mean = float(combined.mean_effect_re)
+    return SampleMean(mean, float(mean - half), float(mean + half))
+
+
+def _over_places(found: pd.DataFrame, assessment: Assessment) -> SampleMean | None:
     """Return the mean of a finding, with the tasks or datasets that it is about as a sample of such."""
     places = known_of(found).groupby(["task", "dataset"], sort=False)["comparison"]
     means = [mean for _, asked in places if (mean := typical_contrast(asked)) is not None]
     return random_effects([assessment.result_of(mean) for mean in means])
 
 
-def _as_samples(means: dict[str, RandomEffects]) -> list[str]:
+def _as_samples(means: Mapping[str, SampleMean | None]) -> list[str]:
     """Return a sentence: the mean if the tasks, or the datasets, are a sample of such; nothing where none is known."""
     said = [
         f"{one.mean:+.1f} [{one.low:+.1f}, {one.high:+.1f}] if the {kind} are"
         for kind, one in means.items()
-        if math.isfinite(one.mean)
+        if one is not None
     ]
     said[:1] = [f"{one} treated as a random sample" for one in said[:1]]
     return [f"The mean at {SPLIT} % is {', and '.join(said)}."] if said else []

@@ -13,7 +13,7 @@ from analysis.claims.catalogue import FINDINGS, STATEMENTS
 from analysis.claims.frame import judge, known_of, rows
 from analysis.claims.verdicts import ResultOf
 from analysis.claims.wording import how_tested
-from analysis.evidence.evidence import Settings
+from analysis.evidence.settings import Settings
 from analysis.sources import Source
 
 SPLIT = 25

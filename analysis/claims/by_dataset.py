@@ -1,4 +1,4 @@
-"""Findings read for each dataset instead of task averages: which hold where, how much datasets differ, what one makes.
+"""Findings read for each dataset instead of task averages: which hold where, and what one dataset makes.
 
 A part of a finding about one task becomes a part for each of its datasets. A contrast across tasks (F2) becomes one for
 every pair of their datasets, a mean over tasks (F9) one for each dataset; a search over sizes and tasks (F5a) searches
@@ -9,10 +9,9 @@ from __future__ import annotations
 
 import itertools
 import math
-from collections.abc import Callable, Iterable, Iterator, Mapping, Sequence
-from dataclasses import dataclass, replace
+from collections.abc import Callable, Iterable, Iterator, Mapping
+from dataclasses import replace
 
-import numpy as np
 import pandas as pd
 
 from analysis.claims.frame import FindingRow, frame_of, result_row
@@ -22,50 +21,8 @@ from analysis.evidence.contrasts import AnyContrast, Contrast, Result, Spread, T
 from analysis.statistics.inference import ALPHA
 from benchmarks.protocol import AVERAGE, DATASETS, datasets_of
 
-SPREAD = (
-    "q", "q_p", "i_squared", "mean_over_datasets", "low_over_datasets", "high_over_datasets", "makes_the_result",
-)  # fmt: skip
-"""Columns on how much the datasets of a comparison differ: Cochran's Q, its p, I2, the mean over datasets like them
-with its 95 % interval (`RandomEffects`); and of a dataset, whether the comparison holds with it alone."""
-
 Datasets = Callable[[str], tuple[str, ...]]
 """From a task to its datasets."""
-
-
-@dataclass(frozen=True, kw_only=True)
-class RandomEffects:
-    """Effects on several datasets or tasks taken as a sample of such; nan where there are fewer than two."""
-
-    mean: float = math.nan
-    """The mean effect over datasets or tasks like these."""
-    low: float = math.nan
-    """The lower end of the mean's 95 % interval (Hartung and Knapp; Student's t, one df fewer than effects)."""
-    high: float = math.nan
-    q: float = math.nan
-    """Cochran's Q: weighted squared deviations of the effects from their weighted mean."""
-    p: float = math.nan
-    """The p of Q (chi-squared); errors are taken as known, so with five seeds it is a little too small."""
-    i_squared: float = math.nan
-    """Share of the variation between the effects that is more than their errors: (Q - df) / Q, at least 0."""
-
-
-def random_effects(results: Sequence[Result]) -> RandomEffects:
-    """Return the random-effects meta-analysis of effects with known errors (Paule and Mandel's variance between)."""
-    if len(results) < 2 or not all(result.error > 0 for result in results):
-        return RandomEffects()
-    from scipy import special  # not for those who read the findings alone
-    from statsmodels.stats.meta_analysis import combine_effects
-
-    effects, errors = np.array([(result.effect, result.error) for result in results]).T
-    found = combine_effects(effects, errors**2)
-    # Hartung and Knapp's error, not below that of errors alone where the effects happen to agree.
-    error = found.sd_eff_w_re * math.sqrt(max(1.0, found.scale_hksj_re))
-    half = float(special.stdtrit(found.df, 0.975)) * error
-    return RandomEffects(
-        mean=float(found.mean_effect_re), low=float(found.mean_effect_re - half),
-        high=float(found.mean_effect_re + half), q=float(found.q), p=float(special.chdtrc(found.df, found.q)),
-        i_squared=max(0.0, float(found.i2)),
-    )  # fmt: skip
 
 
 def finding_by_dataset(finding: Finding, datasets: Datasets = datasets_of) -> Finding:
@@ -80,20 +37,21 @@ def effects_by_dataset(
     """Return each comparison of a finding that is on one task, on every dataset of it.
 
     Returns:
-        The columns of the frame of findings and `SPREAD`. Of each comparison a row for each dataset that is known (role
-        `dataset`), one for the task's average (`average`), and, if all are known, one for each dataset with the mean of
-        the others (`without`); none where no dataset is known.
+        The columns of the frame of findings, and of a dataset whether the comparison holds with it alone
+        (`makes_the_result`). Of each comparison a row for each dataset that is known (role `dataset`), one for the
+        task's average (`average`), and, if all are known, one for each dataset with the mean of the others (`without`);
+        none where no dataset is known.
     """
     contrasts = dict.fromkeys(leaf for leaf in comparisons(finding.body) if isinstance(leaf, Contrast))
     pairs = [pair for contrast in contrasts for pair in _effects(finding, contrast, result_of, datasets)]
-    spread = pd.DataFrame([spread_of_row for _, spread_of_row in pairs], columns=list(SPREAD))
-    return pd.concat([frame_of([row for row, _ in pairs]), spread.astype({"makes_the_result": bool})], axis=1)
+    makes = pd.Series([makes_it for _, makes_it in pairs], dtype=bool)
+    return frame_of([row for row, _ in pairs]).assign(makes_the_result=makes)
 
 
 def _effects(
     finding: Finding, contrast: Contrast, result_of: ResultOf, datasets: Datasets
-) -> Iterator[tuple[FindingRow, tuple[object, ...]]]:
-    """Yield the rows of a comparison, each with its columns of `SPREAD`."""
+) -> Iterator[tuple[FindingRow, bool]]:
+    """Yield the rows of a comparison, each with whether its dataset makes the result."""
     tasks = contrast.tasks
     if len(tasks) != 1 or any(term.dataset != AVERAGE for term in contrast.terms):
         return
@@ -106,13 +64,11 @@ def _effects(
     without: dict[str, Result] = {}  # by dataset the mean of the others
     if len(known) == len(names) > 1:
         without = {name: result_of(_mean_of(contrast, [n for n in names if n != name])) for name in names}
-    between = random_effects(list(known.values()))
-    spread = (between.q, between.p, between.i_squared, between.mean, between.low, between.high)
     for role, results in (("dataset", known), ("average", {AVERAGE: average}), ("without", without)):
         for name, result in results.items():
             row = result_row(result, finding.id, finding.family, role)
             makes = role == "dataset" and name in without and makes_the_result(average, without[name])
-            yield row._replace(label=contrast.label, dataset=name), (*spread, makes)
+            yield row._replace(label=contrast.label, dataset=name), makes
 
 
 def makes_the_result(average: Result, rest: Result) -> bool:

@@ -6,7 +6,7 @@
 from __future__ import annotations
 
 import math
-from collections.abc import Callable, Container, Iterable, Iterator, Sequence
+from collections.abc import Container, Iterable, Iterator, Sequence
 from functools import cache
 from typing import NamedTuple, get_type_hints
 
@@ -191,7 +191,6 @@ def judged_rows(
     findings: Iterable[Finding],
     result_of: ResultOf,
     *,
-    family_of: Callable[[Finding], str] = lambda finding: finding.family,
     roles: Container[str] = ROLES,
 ) -> list[FindingRow]:
     """Return the rows of the frame, for those who judge hundreds of times.
@@ -201,8 +200,6 @@ def judged_rows(
     Args:
         findings: in the order of the rows.
         result_of: what the source says about a comparison.
-        family_of: Holm's adjustment is over the findings for which it is the same; those that the source says nothing
-            about do not count.
         roles: the rows that are wanted.
     """
     result_of = cache(result_of)
@@ -210,7 +207,7 @@ def judged_rows(
     families: dict[str, list[tuple[Finding, Branch]]] = {}
     for finding, tree in trees:
         if tree.known:
-            families.setdefault(family_of(finding), []).append((finding, tree))
+            families.setdefault(finding.family, []).append((finding, tree))
     adjusted = {
         finding.id: ps
         for members in families.values()
@@ -218,7 +215,7 @@ def judged_rows(
     }
     all_rows: list[FindingRow] = []
     for finding, tree in trees:
-        members = families[family_of(finding)] if tree.known else []
+        members = families[finding.family] if tree.known else []
         # Parts of a statement that was chosen among several are counted with the parts of all of them.
         rivals = [rival for node in finding.rivals if (rival := evaluate(node, result_of)).known]
         parts = _holm_of([unit for statement in (tree, *rivals) for unit in statement.units])

@@ -12,16 +12,11 @@ from collections.abc import Callable, Hashable
 from dataclasses import dataclass, replace
 from importlib import resources
 
-import pandas as pd
-
 from analysis.claims.catalogue import FINDINGS
 from analysis.claims.statements import trunk_of
 from analysis.claims.verdicts import ResultOf
 from analysis.evidence.contrasts import AnyContrast, Result, Spread, Term, contrast_result
-from analysis.precision.components import PRETRAINING
-from analysis.sources import Source
 from analysis.statistics.estimates import Student
-from benchmarks.protocol import AVERAGE, TASKS
 
 
 @dataclass(frozen=True, kw_only=True)
@@ -104,15 +99,13 @@ class MeasuredSpread:
     """In points."""
     network: str
     parameters: float
-    """In millions; nan where not known."""
+    """In millions."""
     pretrainings: int
     score: str
     varies: str
     """What differs between the scores: pretraining alone, or fine-tuning too."""
     where: str
     """The source, and the table or file in it."""
-    interval: tuple[float, float] | None = None
-    """95 %, where the scores are here."""
 
 
 def measured_spreads() -> list[MeasuredSpread]:
@@ -127,18 +120,3 @@ def measured_spreads() -> list[MeasuredSpread]:
             )
             for row in csv.DictReader(file)
         ]  # fmt: skip
-
-
-def spreads_of(source: Source, components: pd.DataFrame) -> list[MeasuredSpread]:
-    """Return what the source's own pretrainings measured, by task, of its `components_table`."""
-    if components.empty:
-        return []
-    averages = {task: names[0] if len(names := source.datasets_of(task)) == 1 else AVERAGE for task in TASKS}
-    return [
-        MeasuredSpread(
-            sd=row["sd"], network=row["models"], parameters=math.nan, pretrainings=row["pretrainings"],
-            score=row["task"], varies="pretraining", where=source.label, interval=(row["low"], row["high"]),
-        )
-        for row in components[components["component"] == PRETRAINING].to_dict("records")
-        if row["dataset"] == averages[row["task"]]
-    ]  # fmt: skip

@@ -2,7 +2,7 @@
 
 A new finding begins with a line here; what has to hold goes to a module of `analysis.claims.catalogue`.
 
-It imports nothing, so that commands can offer the findings and their figures without loading the catalogue.
+It imports nothing, so that commands can offer the findings without loading the catalogue.
 """
 
 ANSWER, ANSWER_TITLE = "answer", "CLM then MLM beats MLM alone in half or more"

@@ -23,8 +23,6 @@ class Outcome:
     """One of the four things that evidence can say of a statement."""
 
     name: str
-    symbol: str
-    """One character for grids."""
     counted: tuple[str, str]
     """What one finding of this outcome does, and what several do."""
     sided: int = 0
@@ -34,11 +32,10 @@ class Outcome:
 OUTCOMES: Registry[Outcome] = Registry(
     "outcome",
     (
-        Outcome(name="holds", symbol="+", counted=("holds", "hold"), sided=1),
-        Outcome(name="fails", symbol="x", counted=("fails", "fail"), sided=-1),
-        Outcome(name="holds in k of n", symbol="/", counted=("holds in some of its parts",
-                                                             "hold in some of their parts")),
-        Outcome(name="open", symbol="o", counted=("is open", "are open")),
+        Outcome(name="holds", counted=("holds", "hold"), sided=1),
+        Outcome(name="fails", counted=("fails", "fail"), sided=-1),
+        Outcome(name="holds in k of n", counted=("holds in some of its parts", "hold in some of their parts")),
+        Outcome(name="open", counted=("is open", "are open")),
     ),
 )  # fmt: skip
 """In the order in which they are tried: the first that fits is given."""

@@ -1,4 +1,4 @@
-"""`clm-or-mlm compare`, `certify`, `design`: models against each other, runs against a reference, studies to come."""
+"""`clm-or-mlm compare`: models against each other."""
 
 from __future__ import annotations
 
@@ -7,15 +7,8 @@ from typing import Annotated
 
 from cyclopts import Parameter
 
-from analysis.comparisons.comparison import compare as compared
-from analysis.comparisons.comparison_report import comparison_document
-from analysis.comparisons.replication import replication_document, replication_of
-from analysis.comparisons.scores_table import scores_by_seed, scores_table_in
-from analysis.comparisons.seeds import differences, scores_document, two_models
-from analysis.evidence.evidence import Settings
+from analysis.evidence.settings import Settings
 from analysis.options import OutFile, SourceOptions
-from analysis.precision.design import PlannedStudy, design_document
-from analysis.sources import NAMES, open_source
 from common.errors import UserError
 from common.tables import PRINTED, write
 from pretraining.models import MODELS
@@ -43,8 +36,9 @@ def compare(
     of seeds needed to detect the difference, too. More models are printed in the order of their mean over all tasks,
     each with the difference between the first and it. For a model without runs in the source, the paper's printed
     cells are used. With --replicates, an arm's spread is that between pretrainings, each averaged over its
-    fine-tuning seeds. Intervals and p-values come from the pooled bootstrap t for runs and from Welch's t for printed
-    cells, unless --interval names another method (crossed covers seeds and test instances).
+    fine-tuning seeds; two columns show how far pretrainings differ, and the seeds of one. Intervals and p-values come
+    from the pooled bootstrap t for runs and from Welch's t for printed cells, unless --interval names another method
+    (crossed covers seeds and test instances).
 
     A table with columns model, dataset, seed and score, or a column for each seed, is compared in its own unit.
 
@@ -64,6 +58,12 @@ def compare(
     """
     if margin is not None and not margin > 0:
         raise UserError(f"--margin {margin:g}: a region of practical equivalence must be wider than 0")
+    from analysis.comparisons.comparison import compare as compared
+    from analysis.comparisons.comparison_report import comparison_document
+    from analysis.comparisons.scores_table import scores_by_seed, scores_table_in
+    from analysis.comparisons.seeds import differences, scores_document, two_models
+    from analysis.sources import NAMES
+
     if source.source not in NAMES and (table := scores_table_in(Path(source.source))) is not None:
         if replicates:
             raise UserError("--replicates is for runs; in a table of scores a pretraining can be a seed")
@@ -82,63 +82,3 @@ def compare(
     settings = opened.with_interval(score)
     result = compared(opened, models, settings, replicates=replicates, margin=margin)
     write(comparison_document(result, full=full), format, out)
-
-
-def certify(
-    *,
-    source: SourceOptions = SourceOptions(),
-    reference: Annotated[str, Parameter(metavar="NAME|PATH")] = "released",
-    pretrained: bool = False,
-    logs: Annotated[Path | None, Parameter(metavar="DIR")] = None,
-    format: Annotated[str, Parameter(choices=PRINTED)] = "text",
-    out: OutFile = None,
-) -> int:
-    """Print whether a source's runs replicate a reference; exit code 1 if they do not.
-
-    At every learning rate, the mean of each cell must be in the prediction interval computed from the reference's
-    seeds (with --pretrained, from its pretrainings). With --logs, each validation loss must be in the interval from
-    the reference's pretrainings. With Holm's adjustment, at most one genuine replication in twenty fails by chance
-    where seeds are about normal.
-
-    examples:
-      clm-or-mlm certify --source results/ --reference released
-      clm-or-mlm certify --source mini/store --reference miniature --pretrained --logs mini/pretrained
-
-    Args:
-        reference: released, miniature, curves, a run store or a runs table
-        pretrained: compare pretrainings: the models were pretrained again, not downloaded
-        logs: training logs of the models (default: losses are not compared)
-        format: output format
-    """
-    judged, known = source.open(), open_source(reference)
-    known_logs = None if known.stand_ins is None else known.stand_ins.logs
-    if logs is not None and known_logs is None:
-        raise UserError(
-            f"--logs {logs}: {known.label} has no training logs to compare with; leave --logs out"
-        )
-    folders = [logs, known_logs] if logs is not None and known_logs is not None else []
-    replication = replication_of(judged, known, pretrained=pretrained, logs=folders)
-    write(replication_document(replication, judged, known), format, out)
-    return int(bool(replication.faults))
-
-
-def design(
-    *,
-    study: PlannedStudy,
-    source: SourceOptions = SourceOptions(),
-    format: Annotated[str, Parameter(choices=PRINTED)] = "text",
-    out: OutFile = None,
-) -> None:
-    """Print how many seeds or pretrainings it takes to detect a difference.
-
-    The numbers are for the test that `compare` will run on your results, and assume the spreads of the source's cells.
-    The command also prints the power of the study that the options describe. docs/how-sure.md has an example.
-
-    examples:
-      clm-or-mlm design --effect 0.5
-      clm-or-mlm design --effect 0.5 --pretrainings 3 --pretraining-sd 0.2 --tests 12
-
-    Args:
-        format: output format
-    """
-    write(design_document(source.open(), study), format, out)

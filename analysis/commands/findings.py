@@ -7,23 +7,19 @@ from typing import TYPE_CHECKING, Annotated
 
 from cyclopts import Parameter
 
-from analysis.claims.assessment import assess
-from analysis.claims.catalogue import SHOWN
-from analysis.claims.pages.dataset_tables import datasets_document
-from analysis.claims.pages.explain import verdicts_document
-from analysis.comparisons.comparison import source_of_arms
-from analysis.evidence.evidence import Settings
+from analysis.claims.titles import ANSWER, TITLES
+from analysis.evidence.settings import Settings
 from analysis.options import OutFile, SourceOptions
-from analysis.sensitivity.sensitivity_page import sensitivity_document, sensitivity_of
 from common.cli import offered
 from common.errors import UserError, nearest
 from common.tables import PRINTED, write
 
+_NAMES = [ANSWER, *TITLES]
 _SHOWN = "what to show"
 if TYPE_CHECKING:
     FindingName = str
 else:
-    FindingName = offered(SHOWN)
+    FindingName = offered(_NAMES)
 
 
 def claims(
@@ -34,7 +30,6 @@ def claims(
     score: Settings = Settings(),
     replicates: bool = False,
     explain: Annotated[bool, Parameter(group=_SHOWN)] = False,
-    datasets: Annotated[bool, Parameter(group=_SHOWN)] = False,
     format: Annotated[str, Parameter(choices=PRINTED, group=_SHOWN)] = "text",
     out: Annotated[OutFile, Parameter(group=_SHOWN)] = None,
 ) -> None:
@@ -54,20 +49,19 @@ def claims(
         findings: show only these; F5 means F5a to F5e
         replicates: test over pretrainings, of the models that were pretrained several times (NAME, NAME-s1, NAME-s2)
         explain: show the contrasts, the numbers used and the reasoning
-        datasets: show each contrast by dataset, and which depend on a single dataset
         format: output format; with --explain, csv has one row per contrast
     """
     wanted = choose(findings)
-    if datasets and explain:
-        raise UserError("--datasets cannot be combined with --explain; use one of them")
+    from analysis.claims.assessment import assess
+    from analysis.claims.pages.explain import verdicts_document
+
     opened = source.open(need_instances=score.method.needs_instances)
-    opened = source_of_arms(opened, score.selection) if replicates else opened
+    if replicates:
+        from analysis.comparisons.comparison import source_of_arms
+
+        opened = source_of_arms(opened, score.selection)
     assessment = assess(opened, opened.with_interval(score))
-    if datasets:
-        document = datasets_document(assessment, wanted)
-    else:
-        document = verdicts_document(assessment, wanted, explain=explain)
-    write(document, format, out)
+    write(verdicts_document(assessment, wanted, explain=explain), format, out)
 
 
 def choose(ids: Sequence[str] | None) -> list[str]:
@@ -76,19 +70,18 @@ def choose(ids: Sequence[str] | None) -> list[str]:
     Raises:
         UserError: no such finding.
     """
-    names = [*SHOWN]
     if not ids:
-        return names
+        return _NAMES
     wanted: list[str] = []
     for word in ids:
         lower = word.strip().lower()
-        group = [name for name in names if lower in (name.lower(), name.lower().rstrip("abcde"))]
+        group = [name for name in _NAMES if lower in (name.lower(), name.lower().rstrip("abcde"))]
         if not group:
             raise UserError(
-                f"unknown finding {word!r}; the findings are {', '.join(names)}{nearest(word.upper(), names)}"
+                f"unknown finding {word!r}; the findings are {', '.join(_NAMES)}{nearest(word.upper(), _NAMES)}"
             )
         wanted += group
-    return [name for name in names if name in wanted]
+    return [name for name in _NAMES if name in wanted]
 
 
 def sensitivity(
@@ -101,18 +94,17 @@ def sensitivity(
     """Print what would overturn each verdict on the paper's findings.
 
     It prints how far another pretraining would have to move scores to overturn a verdict, for models with and without a
-    shared trunk, and the spread between pretrainings that others measured. It shows each verdict under every protocol,
-    selection rule and interval that the source has, and lists the single choices that change one. It starts from the
-    verdicts of `claims`, which use the pooled interval for runs and t for the published cells, unless --interval names
-    another. For runs of models that
-    were pretrained more than once (NAME, NAME-s1, NAME-s2), it also prints how much a score varies with the
-    pretraining, fine-tuning seed, test set and dataset, and what more pretrainings or seeds would buy.
+    shared trunk, next to the spread between pretrainings that others measured. It starts from the verdicts of `claims`,
+    which use the pooled interval for runs and t for the published cells, unless --interval names another. The spread
+    of your own pretrainings is in `compare --replicates`.
 
     example: clm-or-mlm sensitivity --format markdown --out sensitivity.md
 
     Args:
-        format: output format; csv has one row per finding and analysis
+        format: output format; csv has one row per finding and way of sharing
     """
-    opened = source.open(need_instances=True)  # one of the intervals is over them
+    from analysis.sensitivity.sensitivity_page import sensitivity_document, sensitivity_of
+
+    opened = source.open(need_instances=score.method.needs_instances)
     result = sensitivity_of(opened, opened.with_interval(score))
     write(sensitivity_document(result), format, out)

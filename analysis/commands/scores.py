@@ -1,4 +1,4 @@
-"""`clm-or-mlm scores`, `table`, `audit` and `export`: what a source of scores gives."""
+"""`clm-or-mlm scores`, `table` and `audit`: what a source of scores gives."""
 
 from __future__ import annotations
 
@@ -9,25 +9,21 @@ from typing import TYPE_CHECKING, Annotated, Literal
 
 from cyclopts import Parameter
 
-from analysis.evidence.evidence import Settings
+from analysis.evidence.settings import Settings
 from analysis.options import OutFile, SelectionRule, SourceOptions
-from analysis.sources import PUBLISHED
-from analysis.tables.build import build_table, models_of_tables
-from analysis.tables.render import TABLE_FORMATS, scores_document, table_document
+from analysis.tables import TABLE_FORMATS
 from benchmarks.commands import DatasetName
 from benchmarks.protocol import AVERAGE, TASKS
 from common.cli import MANY, offered
 from common.errors import UserError, nearest
-from common.files import write_text
-from common.plain_text import counted
-from common.reading import inside
 from common.tables import FORMATS, default_format, write
+from pretraining.models import TABLES
 from pretraining.names import ModelNames
 
 if TYPE_CHECKING:
     TableNumber = str
 else:
-    TableNumber = offered([*models_of_tables(), "all"])
+    TableNumber = offered([*TABLES, "all"])
 
 
 def scores(
@@ -53,6 +49,8 @@ def scores(
     format = format or default_format("csv", out)
     if out is None and not FORMATS[format].is_text:
         raise UserError(f"--format {format} is binary: write it to a file with --out scores.{format}")
+    from analysis.tables.render import scores_document
+
     opened = source.open(need_instances=score.method.needs_instances)
     for name in dataset:
         if name not in (AVERAGE, *TASKS):
@@ -68,28 +66,6 @@ def scores(
     if dataset:
         frame = frame[frame["dataset"].isin(dataset) | frame["task"].isin(dataset)]
     write(scores_document(frame, opened), format, out)
-
-
-def export(
-    *,
-    source: SourceOptions = SourceOptions(),
-    score: Settings = Settings(),
-    out: Annotated[Path, Parameter(metavar="DIR")],
-) -> None:
-    """Write scores and their runs as Hugging Face model cards (docs/run-store.md).
-
-    example: clm-or-mlm analysis export --source results/ --out build/cards
-
-    Args:
-        out: output folder, with one subfolder per model
-    """
-    from analysis.model_cards import model_cards
-
-    opened = source.open(need_instances=score.method.needs_instances)
-    files = model_cards(opened, opened.with_interval(score))
-    for name, text in files.items():
-        write_text(inside(out, name), text)
-    sys.stdout.write(f"{out}: {counted(len(files), 'file')} of Hugging Face model cards\n")
 
 
 def table(
@@ -115,6 +91,10 @@ def table(
         format: output format (default: markdown; on a terminal, text)
         out: write table01.md, ... to this folder instead of printing
     """
+    from analysis.sources import PUBLISHED
+    from analysis.tables.build import build_table, models_of_tables
+    from analysis.tables.render import table_document
+
     format = format or default_format("markdown", out)
     models_by_table = models_of_tables()
     for word in number if number != ("all",) else ():
@@ -147,8 +127,8 @@ def audit(
 ) -> int:
     """Compare all 800 published cells with scores recomputed from a source's runs, and redo the paper's own arithmetic.
 
-    Of a run store, the audit also compares the code, versions, data and settings that its runs were made with, lists
-    failed runs with the last lines of their logs, and checks an archive's files (docs/run-store.md).
+    Of a run store, the audit also compares the code, versions, data and settings that its runs were made with, and
+    lists failed runs with the last lines of their logs (docs/run-store.md).
 
     Exit code: 0 if no cell and no run's making differs, 1 if any does, 2 for an error.
 

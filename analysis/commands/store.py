@@ -12,14 +12,13 @@ from typing import TYPE_CHECKING, Annotated, Literal
 from cyclopts import Parameter
 
 from analysis.store import release
-from analysis.store.ingest import RefusedStoreError
-from analysis.store.ingest import ingest as read_store
-from analysis.store.runs_table import log_doubts
-from analysis.store.scan import Problem, summary
 from common.cli import MANY, offered
 from common.errors import UserError, nearest
 from common.plain_text import counted
 from pretraining.models import FIGURE_MODELS, MODELS, TABLES
+
+if TYPE_CHECKING:
+    from analysis.store.scan import Problem
 
 logger = logging.getLogger(__name__)
 
@@ -49,6 +48,11 @@ def ingest(
         add_model: also accept models of this name, even outside the paper's scheme (name or pattern; may be repeated)
         protocol: metrics: the paper's, or the field's (standard)
     """
+    from analysis.store.ingest import RefusedStoreError
+    from analysis.store.ingest import ingest as read_store
+    from analysis.store.runs_table import log_doubts
+    from analysis.store.scan import summary
+
     try:
         read = read_store(store, out, instances=instances, add_models=add_model, protocol=protocol)
     except RefusedStoreError as refused:

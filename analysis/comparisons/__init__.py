@@ -1,1 +1,1 @@
-"""Any two models, or many, held against each other: differences, replication."""
+"""Any two models, or many, held against each other."""

@@ -3,11 +3,12 @@
 from __future__ import annotations
 
 import fnmatch
-from collections.abc import Iterator, Sequence
+from collections.abc import Iterator, Mapping, Sequence
 from dataclasses import dataclass, replace
 
 import pandas as pd
 
+from analysis.comparisons.arm_spreads import ArmScores
 from analysis.comparisons.contestants import (
     OVERALL,
     Contestants,
@@ -17,8 +18,7 @@ from analysis.comparisons.contestants import (
     widest,
 )
 from analysis.comparisons.differences import Difference, against, compare_pair
-from analysis.evidence.evidence import Settings
-from analysis.precision.components import arms_of
+from analysis.evidence.settings import Settings
 from analysis.records import records
 from analysis.sources import Source
 from analysis.statistics.crossed import MEMBERS, run_key
@@ -79,9 +79,13 @@ def compare(
         UserError: an unknown model, fewer than two, nothing in common, or no test for the interval.
     """
     words = source.words  # arms have fewer rows than the source has runs
+    by_pretraining: ArmScores | None = None
     if replicates:
-        runs = with_arms(source.need_runs("--replicates"), replicates, settings.selection)
-        source, names = replace(source, runs=runs), [*names, *replicates]
+        runs = source.need_runs("--replicates")
+        arms = arms_in(runs, replicates)
+        by_pretraining = ArmScores.of(runs, arms, settings.selection)
+        source = replace(source, runs=with_arms(runs, arms, settings.selection))
+        names = [*names, *replicates]
     contestants = contestants_of(source, names, settings)
     over = widest(contestants.shared())
     if len(contestants.models) == 2:
@@ -94,6 +98,14 @@ def compare(
             ordered = sorted(contestants.models, key=lambda model: -contestants.mean(model, over))
             contestants = replace(contestants, models=tuple(ordered))
         differences = against(contestants, contestants.models[0], margin=margin)
+    if by_pretraining is not None:
+        differences = [
+            replace(
+                one,
+                spreads=by_pretraining.spreads((one.first, one.second), one.place, contestants.tasks),
+            )
+            for one in differences
+        ]
     every_place = (place for held in contestants.places.values() for place in held)
     datasets = {place.dataset for place in every_place if place.is_dataset}
     return Comparison(
@@ -104,29 +116,27 @@ def compare(
     )  # fmt: skip
 
 
-def with_arms(runs: pd.DataFrame, patterns: Sequence[str], selection: str) -> pd.DataFrame:
-    """Return the runs with an arm for each pattern, named by it, in place of the models that match.
+def arms_of(runs: pd.DataFrame) -> dict[str, list[str]]:
+    """Return the models that were pretrained more than once, each with the names of its pretrainings."""
+    arms: dict[str, list[str]] = {}
+    for name in dict.fromkeys(runs["model"]):
+        arms.setdefault(arm_of(name)[0], []).append(name)
+    return {arm: names for arm, names in arms.items() if len(names) > 1}
 
-    An arm's pretrainings are what its scores vary over: each counts once, by the mean over its fine-tuning seeds at the
-    chosen learning rates. So the standard error holds what pretrainings differ by and what their seeds leave, with one
-    degree of freedom fewer than there are pretrainings, however many seeds each has. Two arms have no seeds in common.
+
+def arms_in(runs: pd.DataFrame, patterns: Sequence[str]) -> dict[str, list[str]]:
+    """Return for each pattern the models of a runs table that are its pretrainings.
 
     Args:
         runs: a runs table.
         patterns: models, each with its other pretrainings (`NAME` with `NAME-s1`, `NAME-s2`), or shell patterns.
-        selection: rule that chooses learning rates; one of `learning_rate_selection.SELECTIONS`.
-
-    Returns:
-        A runs table; the column `MEMBERS` says of which runs a pretraining's row is the mean.
 
     Raises:
         UserError: fewer than two models match, or a model is in two arms.
     """
-    chosen = select_runs(runs, selection)
     names = list(dict.fromkeys(runs["model"]))
-    kept = runs
-    parts = []
-    first_seed = int(runs["seed"].max()) + 1
+    arms: dict[str, list[str]] = {}
+    in_an_arm: set[str] = set()
     for pattern in patterns:
         members = [name for name in names if pattern == arm_of(name)[0] or fnmatch.fnmatchcase(name, pattern)]
         if len(members) < 2:
@@ -135,9 +145,34 @@ def with_arms(runs: pd.DataFrame, patterns: Sequence[str], selection: str) -> pd
                 "pretrainings; give a name without its ending (NAME stands for NAME, NAME-s1 and NAME-s2) or a pattern "
                 "such as 'mine-s*' (names outside the released scheme also need --add-model)"
             )
-        taken = [name for name in members if name not in set(kept["model"])]
+        taken = [name for name in members if name in in_an_arm]
         if taken:
             raise UserError(f"--replicates {pattern}: already in another arm: {', '.join(taken)}")
+        arms[pattern] = members
+        in_an_arm.update(members)
+    return arms
+
+
+def with_arms(runs: pd.DataFrame, arms: Mapping[str, Sequence[str]], selection: str) -> pd.DataFrame:
+    """Return the runs with each arm under its name in place of its pretrainings.
+
+    An arm's pretrainings are what its scores vary over: each counts once, by the mean over its fine-tuning seeds at the
+    chosen learning rates. So the standard error holds what pretrainings differ by and what their seeds leave, with one
+    degree of freedom fewer than there are pretrainings, however many seeds each has. Two arms have no seeds in common.
+
+    Args:
+        runs: a runs table.
+        arms: by name the models that are its pretrainings, in no other arm.
+        selection: rule that chooses learning rates; one of `learning_rate_selection.SELECTIONS`.
+
+    Returns:
+        A runs table; the column `MEMBERS` says of which runs a pretraining's row is the mean.
+    """
+    chosen = select_runs(runs, selection)
+    kept = runs
+    parts = []
+    first_seed = int(runs["seed"].max()) + 1
+    for arm_name, members in arms.items():
         kept = kept[~kept["model"].isin(members)]
         # Each pretraining is a seed that no other row has, so that nothing is paired with it.
         seed_of = {name: first_seed + place for place, name in enumerate(members)}
@@ -152,7 +187,7 @@ def with_arms(runs: pd.DataFrame, patterns: Sequence[str], selection: str) -> pd
         # The columns that are not averaged, such as `n_test`, are those of any of a cell's runs.
         one_run_each = rows.drop_duplicates(CELL)
         arm = one_run_each.drop(columns=["validation_score", "test_score"]).merge(means)
-        parts.append(arm.assign(seed=arm["model"].map(seed_of), model=pattern))
+        parts.append(arm.assign(seed=arm["model"].map(seed_of), model=arm_name))
     return pd.concat([kept, *parts], ignore_index=True)
 
 
@@ -169,7 +204,7 @@ def source_of_arms(source: Source, selection: str) -> Source:
             f"--replicates: no model of {source.label} was pretrained twice (NAME, NAME-s1, NAME-s2)"
         )
     kept = runs[runs["model"].isin([name for names in arms.values() for name in names])]
-    return replace(source, runs=with_arms(kept, list(arms), selection))
+    return replace(source, runs=with_arms(kept, arms, selection))
 
 
 def _notes(

@@ -15,10 +15,16 @@ from analysis.comparisons.contestants import Place, places_in_order
 from analysis.comparisons.differences import AHEAD, BEHIND, EQUAL, OPEN, UNKNOWN, Difference
 from analysis.evidence.intervals import INTERVALS, POOLED, caption_of
 from analysis.palette import SIGN
+from analysis.statistics.nested_spreads import NestedSpreads, SpreadEstimate
 from common.tables import Grid, TableDocument, signed
 
 _MORE = frozenset({"p", "margin", "seeds", "needed"})
 """Columns that only `--full` shows, so that a table fits a terminal of 80 columns."""
+
+_SPREADS = ("sd pretraining", "sd fine-tuning")
+"""Columns of arms."""
+
+_UNKNOWN = SpreadEstimate(sd=math.nan, low=math.nan, high=math.nan)
 
 _COLOURS = {"A ahead": SIGN["+"], "B ahead": SIGN["-"]}
 
@@ -70,10 +76,31 @@ def records_of(comparison: Comparison) -> list[dict[str, Any]]:
             "p": found.p_zero, "p_holm": one.p_holm, "margin": one.margin,
             "p_equal": found.p_for if found.known else math.nan, "outcome": one.outcome, "test": found.test,
             "interval": found.interval, "seeds": "/".join(map(str, found.seeds)),
-            **{name: getattr(one, name) for name in of_pairs}, "missing": found.missing,
+            **{name: getattr(one, name) for name in of_pairs},
+            **(_spread_columns(one.spreads) if comparison.replicates else {}), "missing": found.missing,
         }
         for one in comparison.differences for found in [one.result]
     ]  # fmt: skip
+
+
+def _spread_columns(spreads: NestedSpreads | None) -> dict[str, float]:
+    """Return both standard deviations and the ends of their intervals, with the names of columns."""
+    if spreads is None:
+        spreads = NestedSpreads(pretrainings=_UNKNOWN, seeds=_UNKNOWN)
+    columns: dict[str, float] = {}
+    for name, spread in (("pretraining", spreads.pretrainings), ("fine_tuning", spreads.seeds)):
+        columns |= {f"sd_{name}": spread.sd, f"sd_{name}_low": spread.low, f"sd_{name}_high": spread.high}
+    return columns
+
+
+def _spread_cells(comparison: Comparison, one: Difference) -> list[str]:
+    """Return the cells under `_SPREADS`; none without arms."""
+    if not comparison.replicates:
+        return []
+    if one.spreads is None:
+        return ["-", "-"]
+    both = (one.spreads.pretrainings, one.spreads.seeds)
+    return [f"{spread.sd:.2f} [{spread.low:.2f}, {spread.high:.2f}]" for spread in both]
 
 
 def _outcome(one: Difference) -> str:
@@ -148,9 +175,10 @@ def _pair_rows(comparison: Comparison) -> list[list[str]]:
     """Return the table of two models, its head first: a row for each dataset and mean."""
     contestants = comparison.contestants
     first, second = contestants.models
-    rows = [
-        ["", "A", "B", "A - B", "95 % interval", "p", "p (Holm)", "margin", "outcome", "seeds", "needed"]
-    ]  # fmt: skip
+    head = ["", "A", "B", "A - B", "95 % interval", "p", "p (Holm)", "margin", "outcome", "seeds", "needed"]
+    if comparison.replicates:
+        head += _SPREADS
+    rows = [head]
     for one in comparison.differences:
         found = one.result
         needed = "-" if one.seeds_to_find is None else f"{one.seeds_to_find:,}"
@@ -159,7 +187,7 @@ def _pair_rows(comparison: Comparison) -> list[list[str]]:
                 one.place.title, *(f"{contestants.mean(model, one.place):.2f}" for model in (first, second)),
                 signed(found.effect), _interval(found.low, found.high), format_p(found.p_zero), format_p(one.p_holm),
                 f"±{one.margin:.3g}", _outcome(one),
-                "/".join(map(str, found.seeds)), needed,
+                "/".join(map(str, found.seeds)), needed, *_spread_cells(comparison, one),
             ]
         )  # fmt: skip
     return rows
@@ -168,10 +196,10 @@ def _pair_rows(comparison: Comparison) -> list[list[str]]:
 def _against(comparison: Comparison, place: Place) -> list[list[str]]:
     """Return the table of the first model against each other one on one dataset or mean, its head first."""
     mean, first = comparison.contestants.mean, comparison.contestants.models[0]
-    rows = [
-        ["", "mean", "A - B", "95 % interval", "p", "p (Holm)", "outcome"],
-        [first, f"{mean(first, place):.2f}", *[""] * 5],
-    ]
+    head = ["", "mean", "A - B", "95 % interval", "p", "p (Holm)", "outcome"]
+    if comparison.replicates:
+        head += _SPREADS
+    rows = [head, [first, f"{mean(first, place):.2f}", *[""] * (len(head) - 2)]]
     for one in comparison.differences:
         if one.place == place:
             found = one.result
@@ -179,6 +207,7 @@ def _against(comparison: Comparison, place: Place) -> list[list[str]]:
                 [
                     one.second, f"{mean(one.second, place):.2f}", signed(found.effect),
                     _interval(found.low, found.high), format_p(found.p_zero), format_p(one.p_holm), _outcome(one),
+                    *_spread_cells(comparison, one),
                 ]
             )  # fmt: skip
     return rows
@@ -210,6 +239,10 @@ def footer(comparison: Comparison, *, full: bool = True) -> list[str]:
         lines.append(
             f"{', '.join(comparison.replicates)}: several pretrainings as one arm. Its seeds are pretrainings, each "
             "the mean of its fine-tuning seeds, and its spread is over pretrainings."
+        )
+        lines.append(
+            f"{', '.join(_SPREADS)}: standard deviations between pretrainings, and between the fine-tuning seeds of "
+            "one, with 95 % intervals, pooled over the arms in a row."
         )
     if once:
         which = "Each model" if not comparison.replicates else "Each of " * (len(once) > 1) + ", ".join(once)

@@ -11,7 +11,8 @@ from collections.abc import Iterable, Mapping, Sequence
 from dataclasses import dataclass, field
 
 from analysis.evidence.contrasts import Contrast, Term
-from analysis.evidence.evidence import Evidence, Settings
+from analysis.evidence.evidence import Evidence
+from analysis.evidence.settings import Settings
 from analysis.published_cells import published_values
 from analysis.sources import Source
 from analysis.statistics.estimates import LIMITS

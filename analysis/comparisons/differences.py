@@ -12,6 +12,7 @@ from analysis.comparisons.contestants import ALL, Contestants, Place
 from analysis.evidence.contrasts import Contrast, Result
 from analysis.precision.design import seeds_needed
 from analysis.statistics.inference import ALPHA, holm
+from analysis.statistics.nested_spreads import NestedSpreads
 
 AHEAD, BEHIND, EQUAL, OPEN, UNKNOWN = "ahead", "behind", "equal", "open", "unknown"
 """What is said of the first model: better, worse, practically equal, not decided, no test possible."""
@@ -33,6 +34,8 @@ class Difference:
     """Standard deviation of a score over seeds, in points: the root of the mean of both models' variances."""
     at_limit: bool = False
     """Whether a score is within the margin of a limit: 0 or 100 %, or its floor."""
+    spreads: NestedSpreads | None = None
+    """Between the pretrainings of those that are arms, and between the seeds of one; None: not computed, or too few."""
     seeds_to_find: int | None = None
     """Seeds a model with which 80 of 100 comparisons find a difference as large; None: not computed, or never."""
 

@@ -14,9 +14,9 @@ import pandas as pd
 from analysis.claims.wording import format_p
 from analysis.comparisons.differences import AHEAD, BEHIND, EQUAL, OPEN, UNKNOWN
 from analysis.comparisons.scores_table import scores_by_seed
-from analysis.evidence.evidence import Settings
 from analysis.evidence.intervals import POOLED, T, caption_of
 from analysis.evidence.pooled import ResidualPools
+from analysis.evidence.settings import Settings
 from analysis.precision.design import seeds_needed
 from analysis.records import records
 from analysis.statistics.estimates import Student, Studentised, is_flat, welch_estimate

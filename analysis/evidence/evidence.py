@@ -11,12 +11,9 @@ from __future__ import annotations
 
 import math
 from collections.abc import Sequence
-from dataclasses import dataclass, fields
 from pathlib import Path
-from typing import Annotated
 
 import pandas as pd
-from cyclopts import Parameter
 
 from analysis.evidence.cells import Cells
 from analysis.evidence.contrasts import (
@@ -28,57 +25,15 @@ from analysis.evidence.contrasts import (
     contrast_result,
     spread_result,
 )
-from analysis.evidence.intervals import DEFAULT_OF_RUNS, INTERVALS, PAPER_INTERVAL, Estimated, Interval, T
+from analysis.evidence.intervals import PAPER_INTERVAL, Estimated, T
+from analysis.evidence.settings import Settings
 from analysis.published_cells import NORMAL_QUANTILE
 from analysis.statistics.estimates import LIMITS, Student
-from analysis.statistics.learning_rate_selection import SELECTIONS, Selection
 from benchmarks.protocol import AVERAGE, TASKS, in_order
-from common.cli import shared_options
-from common.errors import UserError
 from pretraining.models import MODELS
 
 COLUMNS = ["model", "task", "dataset", "mean", "low", "high", "n_seeds", "interval", "source"]
 """The columns of the table of scores that everything downstream reads."""
-RESAMPLES = 10_000
-DEFAULT_SEED = 20250701
-"""Seed of the resampling when none is given; the paper's first day on arXiv."""
-
-
-@shared_options("from runs to scores")
-@dataclass(frozen=True, kw_only=True)
-class Settings:
-    """How runs become scores: what the options of the command line are called, too."""
-
-    selection: Annotated[str, Parameter(choices=tuple(SELECTIONS))] = "seed"
-    """how runs choose a learning rate (`help sources`)"""
-    interval: Annotated[str, Parameter(choices=tuple(INTERVALS), show_default=False)] = ""
-    """kind of 95 % interval (`help sources`)"""
-    resamples: int = RESAMPLES
-    """number of bootstrap resamples"""
-    seed: int = DEFAULT_SEED
-    """random seed of the bootstrap"""
-
-    def __post_init__(self) -> None:
-        _ = SELECTIONS[self.selection], self.method  # refuses unknown names
-        if self.resamples < 100:
-            raise UserError(f"{self.resamples} resamples are too few for a 95 % interval; use at least 100")
-        if self.seed < 0:
-            raise UserError(f"--seed {self.seed}: the seed must be 0 or a positive whole number")
-
-    @property
-    def rule(self) -> Selection:
-        """The selection rule."""
-        return SELECTIONS[self.selection]
-
-    @property
-    def method(self) -> Interval:
-        """The interval, or the default of runs where none is named."""
-        return INTERVALS[self.interval] if self.interval else DEFAULT_OF_RUNS
-
-    def options(self, usual: Settings) -> list[str]:
-        """Return the command-line options that turn the usual settings into these."""
-        names = (one.name for one in fields(self) if getattr(self, one.name) != getattr(usual, one.name))
-        return [word for name in names for word in (f"--{name}", str(getattr(self, name)))]
 
 
 class Evidence(Cells):

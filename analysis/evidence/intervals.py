@@ -1,8 +1,10 @@
 """The kinds of 95 % interval, each with the test of contrasts that goes with it, and what each really covers.
 
 A kind is added by registering an `Interval` here: scores, captions, findings, comparisons and sensitivity take it from
-the registry. Which to use, and what each one's true coverage is: docs/intervals.md. Captions say the coverage of
-`analysis/data/interval_coverage.csv`, which a simulation wrote (docs/intervals.md).
+the registry. Which to use, and what each one's true coverage is: docs/claims.md. Captions say the coverage of
+`analysis/data/interval_coverage.csv`, which a simulation wrote (docs/claims.md).
+
+Every help lists the kinds, so NumPy and SciPy are imported by the functions that compute with them.
 """
 
 from __future__ import annotations
@@ -14,32 +16,22 @@ from dataclasses import dataclass, replace
 from functools import cache
 from importlib import resources
 from pathlib import Path
+from typing import TYPE_CHECKING
 
-import numpy as np
-
-from analysis.evidence.cells import Cells
-from analysis.evidence.contrasts import Term, weights_of
-from analysis.evidence.pooled import FEWEST_CELLS, FEWEST_SEEDS
-from analysis.statistics.estimates import (
-    LIMITS,
-    Estimate,
-    Student,
-    apart_bootstrap,
-    is_flat,
-    seed_bootstrap,
-    student_estimate,
-)
 from benchmarks.protocol import is_paired
 from common.errors import UserError
 from common.registry import Registry
+
+if TYPE_CHECKING:
+    from analysis.evidence.cells import Cells
+    from analysis.evidence.contrasts import Term
+    from analysis.statistics.estimates import Estimate, Student
 
 COVERAGE_FILE = "interval_coverage.csv"
 SHOWN_SHAPES = {"normal": "of the time", "collapse": "if one seed in ten collapses"}
 """The shapes whose coverage captions say, and how."""
 SOURCE_CELLS = 46
 """Simulated cells that are one source, as many as the released runs have of a dataset."""
-ENOUGH = 0.94
-"""Coverage with normal seeds below which a nominal 95 % interval is known to be too narrow."""
 
 
 @dataclass(frozen=True, kw_only=True)
@@ -104,6 +96,8 @@ class Interval:
 
 def _t(cells: Cells, terms: Sequence[Term]) -> Estimated | None:
     """Return Student's t of one cell, Welch's of several, each from its own seeds."""
+    from analysis.evidence.contrasts import weights_of
+
     # Where all terms cancel (a model against itself), `paired` gives the least error that could be seen, that of one
     # test instance; Welch's would be 0.
     welch = cells.welch(terms) if weights_of(terms) else cells.paired(terms)
@@ -116,11 +110,15 @@ def _t(cells: Cells, terms: Sequence[Term]) -> Estimated | None:
 
 def _normal(estimate: Student) -> Student:
     """Return the estimate with the normal distribution in place of Student's."""
+    from analysis.statistics.estimates import Student
+
     return Student(effect=estimate.effect, error=estimate.error, df=math.inf)
 
 
 def _paper(cells: Cells, terms: Sequence[Term]) -> Estimated | None:
     """Return the normal approximation from standard errors over seeds, as the paper prints it."""
+    from analysis.statistics.estimates import student_estimate
+
     welch = cells.welch(terms)
     if welch is None:
         return None
@@ -132,6 +130,10 @@ def _paper(cells: Cells, terms: Sequence[Term]) -> Estimated | None:
 
 def _pooled(cells: Cells, terms: Sequence[Term]) -> Estimated | None:
     """Return the pooled bootstrap t (`analysis.evidence.pooled`), or `_t` where there is no pool."""
+    import numpy as np
+
+    from analysis.evidence.contrasts import weights_of
+
     weights = weights_of(terms)
     used = sorted(weights)  # in one order, so that A - B mirrors B - A
     if not used:
@@ -146,6 +148,10 @@ def _pooled(cells: Cells, terms: Sequence[Term]) -> Estimated | None:
 
 def _bootstrap(cells: Cells, terms: Sequence[Term]) -> Estimated | None:
     """Return the percentile bootstrap over each cell's seeds, or `_t` where they are too few or all equal."""
+    from analysis.evidence.contrasts import weights_of
+    from analysis.evidence.pooled import FEWEST_SEEDS
+    from analysis.statistics.estimates import apart_bootstrap, is_flat, seed_bootstrap
+
     weights = weights_of(terms)
     rows = [cells.values_of(cell) for cell in weights]
     # Two or three seeds have 3 or 10 distinct resamples: too few for a tail of 2.5 %.
@@ -163,7 +169,8 @@ def _bootstrap(cells: Cells, terms: Sequence[Term]) -> Estimated | None:
 
 def _crossed(cells: Cells, terms: Sequence[Term]) -> Estimated | None:
     """Return Student's t within the shared seeds, with the error over test instances; else `_crossed_apart`."""
-    from analysis.statistics.crossed import crossed_estimate  # not for those who hold instances fixed
+    from analysis.statistics.crossed import crossed_estimate
+    from analysis.statistics.estimates import LIMITS
 
     values = cells.within_seeds(terms)
     # A cell has seeds that others lack: the contrast within shared seeds would drop them.
@@ -187,6 +194,8 @@ def _crossed(cells: Cells, terms: Sequence[Term]) -> Estimated | None:
 
 def _crossed_apart(cells: Cells, terms: Sequence[Term]) -> Estimated | None:
     """Return the estimate of cells with seeds of their own: Welch's, with what they share through the instances."""
+    from analysis.statistics.estimates import Student
+
     student, welch = _t(cells, terms), cells.welch(terms)
     shared = None if cells.covariances is None else cells.covariances.between_cells(cells.weighted(terms))
     if shared is None or welch is None or welch.error == 0:
@@ -246,7 +255,7 @@ INTERVALS: Registry[Interval] = Registry("interval", (PAPER_INTERVAL, T, POOLED,
 
 DEFAULT_OF_RUNS = POOLED
 """The interval of runs unless another is named: it covers in every shape of the seeds that was simulated, and is as
-narrow as a test needs (docs/intervals.md)."""
+narrow as a test needs (docs/claims.md)."""
 DEFAULT_OF_CELLS = T
 """The interval of published cells unless another is named: the printed one with Student's quantile in place of 1.96."""
 
@@ -300,12 +309,6 @@ def measured_coverage(
     return _coverages()[interval, shape, seeds, cells], seeds, cells
 
 
-def too_narrow(interval: str, n_seeds: int) -> str:
-    """Return `covers 84 %` of an interval that holds the mean of so many normal seeds too seldom, else nothing."""
-    known = measured_coverage(interval, "normal", n_seeds)
-    return f"covers {100 * known[0]:.0f} %" if known is not None and known[0] < ENOUGH else ""
-
-
 def coverage_words(interval: str, n_seeds: int, n_cells: int | None = None) -> str:
     """Return `covers the true mean 95 % of the time in simulations (...)`, or nothing if not known.
 
@@ -314,6 +317,8 @@ def coverage_words(interval: str, n_seeds: int, n_cells: int | None = None) -> s
         n_seeds: of the score with the fewest.
         n_cells: of the smallest pool; None: not known, so that the range over what was simulated is said.
     """
+    from analysis.evidence.pooled import FEWEST_CELLS
+
     pool_sizes = [FEWEST_CELLS, SOURCE_CELLS] if n_cells is None else [n_cells]
     by_shape: dict[str, list[tuple[float, int, int]]] = {}  # coverage, seeds and cells (`measured_coverage`)
     for shape, words in SHOWN_SHAPES.items():

@@ -1,4 +1,4 @@
-"""How many seeds and pretrainings a difference needs, for the test that `compare` will run.
+"""What a study can show, and how many seeds a difference needs, for the test that `compare` will run.
 
 The difference between two arms has the squared error
 
@@ -13,27 +13,23 @@ from __future__ import annotations
 import math
 from bisect import bisect_left
 from collections.abc import Callable, Iterator
-from dataclasses import dataclass, replace
+from dataclasses import dataclass
 from functools import cache
-from typing import Annotated, NamedTuple, cast
+from typing import NamedTuple, cast
 
 import numpy as np
 import numpy.typing as npt
 import pandas as pd
-from cyclopts import Parameter
-from cyclopts.validators import Number
 from scipy import special
 
 from analysis.evidence.contrasts import Term
-from analysis.evidence.evidence import Evidence, Settings
+from analysis.evidence.evidence import Evidence
 from analysis.evidence.intervals import POOLED, SOURCE_CELLS
 from analysis.evidence.pooled import FEWEST_CELLS, FEWEST_SEEDS
+from analysis.evidence.settings import Settings
 from analysis.published_cells import N_SEEDS, NORMAL_QUANTILE, published_values
 from analysis.sources import Source
 from analysis.statistics.inference import ALPHA
-from benchmarks.protocol import AVERAGE, TASKS, title_of
-from common.errors import UserError
-from common.tables import Grid, TableDocument
 
 MOST_SEEDS = 100_000
 """More of anything are not said to be enough."""
@@ -47,26 +43,20 @@ _WIDENING = (
 """`simulated_widening` of all cells of a source at a level of 0.05, from `FEWEST_SEEDS` seeds on; 1 after the last."""
 POWER = 0.8
 """The wanted chance to find a difference."""
-_COUNT = Parameter(validator=Number(gte=1, lte=MOST_SEEDS))
 
 
-@Parameter(name="*")
 @dataclass(frozen=True, kw_only=True)
 class PlannedStudy:
-    """Two arms that are compared: what is looked for, and how much of everything there is; `design`'s options, too."""
+    """Two arms that are compared, and how much of everything there is."""
 
-    effect: Annotated[float, Parameter(metavar="POINTS", validator=Number(gt=0, lt=math.inf))]
-    """the difference to detect, in points"""
-    seeds: Annotated[int, _COUNT] = N_SEEDS
-    """fine-tuning seeds per pretraining"""
-    pretrainings: Annotated[int, _COUNT] = 1
-    """pretrainings per arm; if several, they are the units of the test"""
-    pretraining_sd: Annotated[float, Parameter(metavar="POINTS", validator=Number(gte=0, lt=math.inf))] = 0.0
-    """spread (sd) between pretrainings, in points; 0: these alone"""
-    tests: Annotated[int, _COUNT] = 1
-    """number of tests that Holm's adjustment covers"""
-    power: Annotated[float, Parameter(validator=Number(gt=0.05, lt=1))] = POWER
-    """target power"""
+    seeds: int = N_SEEDS
+    """Fine-tuning seeds of each pretraining."""
+    pretrainings: int = 1
+    """Of each arm; if several, they are the units of the test."""
+    pretraining_sd: float = 0.0
+    """Spread between pretrainings, in points; 0: the study is about these alone."""
+    tests: int = 1
+    """Tests that Holm's adjustment covers."""
 
 
 @dataclass(frozen=True, kw_only=True)
@@ -220,53 +210,6 @@ def simulated_widening(seeds: int, cells: int, alpha: float) -> float:
     return float(np.mean(limits)) / welch.limit
 
 
-def design_table(source: Source, study: PlannedStudy) -> pd.DataFrame:
-    """Return what a study needs, each number alone and the other as given, by dataset and task average.
-
-    Returns:
-        Columns `task, dataset, n_cells, sd` (of the score over seeds, points), `test`; how many `seeds` and
-        `pretrainings` are needed, nan where no number is enough; the `power` of the study as it is, and the difference
-        that it can `find` (points).
-
-    Raises:
-        UserError: no spread to plan with.
-    """
-    if study.seeds == study.pretrainings == 1:
-        raise UserError("--seeds 1: a single run has no spread; give more seeds, or --pretrainings 2")
-    spreads = dict(seed_spreads(source))
-    if not spreads:
-        raise UserError(
-            f"{source.label}: no model was fine-tuned with two seeds on any dataset, so no variance can be estimated"
-        )
-    places = [(one.task, one.name) for one in source.datasets.values()] + [(task, AVERAGE) for task in TASKS]
-    rows = [
-        {"task": task, "dataset": dataset, **_row(study, spreads[task, dataset])}
-        for task, dataset in places
-        if (task, dataset) in spreads
-    ]
-    return pd.DataFrame(rows)
-
-
-def _row(study: PlannedStudy, spread: AssumedSpread) -> dict[str, object]:
-    """Return the columns of `design_table` of a dataset or a task average."""
-
-    def needed(field: str, least: int) -> float:
-        """Return how much of a field of the study (`seeds` or `pretrainings`) is enough; nan: no number is."""
-
-        def power_at(count: int) -> float:
-            return planned_test(replace(study, **{field: count}), spread).power(study.effect)
-
-        return fewest(power_at, study.power, least) or math.nan
-
-    test = planned_test(study, spread)
-    return {
-        "n_cells": spread.cells, "sd": spread.sd, "test": test.name,
-        "seeds": needed("seeds", 1 if study.pretrainings > 1 else 2),
-        "pretrainings": needed("pretrainings", 1 if study.seeds > 1 else 2),
-        "power": test.power(study.effect), "find": test.detectable(study.power),
-    }  # fmt: skip
-
-
 def seed_spreads(source: Source) -> Iterator[tuple[tuple[str, str], AssumedSpread]]:
     """Yield task and dataset, or `average`, with their spread, wherever a cell has two seeds."""
     if source.is_published:
@@ -279,24 +222,3 @@ def seed_spreads(source: Source) -> Iterator[tuple[tuple[str, str], AssumedSprea
         # A cell whose seeds all agree lends the pooled bootstrap nothing; of printed cells all count.
         varying = spreads.size if source.is_published else int((spreads > 0).sum())
         yield (task, name), AssumedSpread(sd=float(spreads.median()), cells=varying)
-
-
-def design_document(source: Source, study: PlannedStudy) -> TableDocument:
-    """Return `design_table` under what it is about."""
-    table = design_table(source, study)
-    rows = [["dataset", "sd", "test", "seeds", "pretrainings", "power", "finds"]]
-    for row in table.to_dict("records"):
-        name = row["dataset"] if row["dataset"] != AVERAGE else f"{row['task']} average"
-        needed = ("-" if math.isnan(row[what]) else f"{row[what]:,.0f}" for what in ("seeds", "pretrainings"))
-        rows.append([
-            title_of(name, source.datasets), f"{row['sd']:.2f}", row["test"], *needed, f"{row['power']:.0%}",
-            f"{row['find']:.2f}",
-        ])  # fmt: skip
-    holm = f" after Holm's adjustment over {study.tests} tests" if study.tests > 1 else ""
-    words = f"""\
-Seeds or pretrainings needed to detect a difference of {study.effect:g} points with {study.power:.0%} power
-at the 0.05 level{holm}, if the other stays as given. -: no number is enough.
-Given: seeds {study.seeds}, pretrainings {study.pretrainings} (sd {study.pretraining_sd:g} points).
-sd: standard deviation over seeds, in points, in the source's median cell ({source.label}). power: of the study as
-given. finds: the smallest difference that the study as given detects with {study.power:.0%} power."""
-    return TableDocument(body=[words, "", Grid(rows)], records=table, digits="%.6g")

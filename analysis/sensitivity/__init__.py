@@ -1,1 +1,1 @@
-"""What it would take to overturn a verdict: other pretraining seeds, correlated seeds, other analyses."""
+"""What it would take to overturn a verdict: other pretrainings."""

@@ -15,8 +15,8 @@ from analysis.claims.pretraining_spread import SHARED_LUCK, with_pretraining_spr
 from analysis.claims.statements import comparisons
 from analysis.claims.verdicts import OUTCOMES, ResultOf
 from analysis.evidence.contrasts import Contrast
-from analysis.evidence.evidence import Settings
 from analysis.evidence.intervals import T
+from analysis.evidence.settings import Settings
 from analysis.sources import Source
 
 SPREADS = tuple(float(f"{0.01 * 1.05**step:.3g}") for step in range(165))

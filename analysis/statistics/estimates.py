@@ -23,6 +23,8 @@ import numpy as np
 import numpy.typing as npt
 from scipy import special
 
+import analysis.statistics.deferred_stats  # noqa: F401  (before statsmodels)
+
 Array = npt.NDArray[np.float64]
 
 LEVEL = 0.95

@@ -1,20 +1,21 @@
 """Which learning rate counts: from a cell's 30 runs to one run for each seed.
 
 `seed`, the published rule: for each seed the rate with that seed's best validation score on the dataset itself
-(for the retrieval datasets too). Recomputed from released runs it gives the published digits; the two others
-do not, and are here to show how much the rule matters:
-`mean`: one rate a cell, by the mean validation score over seeds;
-`pooled`: one rate a model and task, by the mean validation score over the task's datasets and seeds.
+(for the retrieval datasets too). Recomputed from released runs it gives the published digits; the other does not, and
+shows how much the rule matters:
+`mean`: one rate a cell, by the mean validation score over seeds.
 """
 
 from __future__ import annotations
 
 from collections.abc import Callable
 from dataclasses import dataclass
-
-import pandas as pd
+from typing import TYPE_CHECKING
 
 from common.registry import Registry
+
+if TYPE_CHECKING:
+    import pandas as pd
 
 CELL = ["model", "task", "dataset"]
 """The columns of a runs table that say which cell a run is of."""
@@ -34,8 +35,8 @@ class Selection:
 def select_runs(runs: pd.DataFrame, selection: str = "seed") -> pd.DataFrame:
     """Return the runs whose learning rate is chosen, at most one for each (model, dataset, seed).
 
-    Ties go to the smallest rate. `mean` and `pooled` compare only rates that have as many runs as the rate with
-    the most, so that a rate with one lucky seed cannot win; a seed without a run at the chosen rate is absent.
+    Ties go to the smallest rate. `mean` compares only rates that have as many runs as the rate with the most, so
+    that a rate with one lucky seed cannot win; a seed without a run at the chosen rate is absent.
 
     Args:
         runs: a runs table (see `analysis.store.runs_table`).
@@ -56,12 +57,12 @@ def _best(rows: pd.DataFrame, by: list[str], score: str) -> pd.DataFrame:
     return ordered.drop_duplicates(by)
 
 
-def _at_best_rate(runs: pd.DataFrame, by: list[str]) -> pd.DataFrame:
-    """Return the runs at the rate with the best mean validation score over all runs that agree in `by`."""
-    rates = runs.groupby([*by, "lr"], as_index=False)["validation_score"].agg(["mean", "count"])
-    most = rates.groupby(by)["count"].transform("max")
-    best = _best(rates[rates["count"] == most], by, "mean")[[*by, "lr"]]
-    return runs.merge(best, on=[*by, "lr"])
+def _at_best_rate(runs: pd.DataFrame) -> pd.DataFrame:
+    """Return the runs at the rate with the best mean validation score over all runs of a cell."""
+    rates = runs.groupby([*CELL, "lr"], as_index=False)["validation_score"].agg(["mean", "count"])
+    most = rates.groupby(CELL)["count"].transform("max")
+    best = _best(rates[rates["count"] == most], CELL, "mean")[[*CELL, "lr"]]
+    return runs.merge(best, on=[*CELL, "lr"])
 
 
 SEED = Selection(
@@ -76,12 +77,7 @@ SELECTIONS: Registry[Selection] = Registry(
         Selection(
             name="mean",
             words="one learning rate for a model and dataset, by the mean validation score",
-            choose=lambda runs: _at_best_rate(runs, CELL),
-        ),
-        Selection(
-            name="pooled",
-            words="one learning rate for a model and task, by the mean validation score",
-            choose=lambda runs: _at_best_rate(runs, CELL[:2]),
+            choose=_at_best_rate,
         ),
     ),
 )

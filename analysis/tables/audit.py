@@ -6,7 +6,7 @@ from collections import Counter
 from dataclasses import asdict, dataclass
 from math import nan
 
-from analysis.evidence.evidence import Settings
+from analysis.evidence.settings import Settings
 from analysis.published_cells import published_cells
 from analysis.records import records
 from analysis.sources import RELEASED, Source

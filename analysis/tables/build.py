@@ -2,7 +2,7 @@
 
 A family of tasks that the paper does not have has four tables of its own, one a layout, from 18 on.
 
-A table is data; `analysis.tables.render` prints it as Markdown, LaTeX, CSV or HTML.
+A table is data; `analysis.tables.render` prints it as Markdown, LaTeX or CSV.
 """
 
 from __future__ import annotations

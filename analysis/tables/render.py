@@ -6,8 +6,6 @@ its interval in brackets and the number of seeds when it is not five.
 
 from __future__ import annotations
 
-import html
-
 import pandas as pd
 
 from analysis.evidence.intervals import PAPER_INTERVAL, caption_of
@@ -18,15 +16,11 @@ from analysis.tables.build import Table, TableEntry
 from benchmarks.protocol import AVERAGE
 from common.tables import Grid, TableDocument
 
-TABLE_FORMATS = ("text", "markdown", "latex", "csv", "html")
-"""How the paper's tables are printed."""
-
 
 def table_document(table: Table) -> TableDocument:
     """Return a table under its caption; as data one row a model, published and recomputed numbers apart.
 
-    One without rows is its caption. As HTML it is a `<table>` element with caption, header cells and scopes, and no
-    styles of its own.
+    One without rows is its caption.
     """
     stubs, head = len(table.stubs), [*table.stubs, *table.columns]
     texts = table.texts or tuple(tuple("\n".join(_lines(cell)) for cell in cells) for cells in table.cells)
@@ -45,38 +39,11 @@ def table_document(table: Table) -> TableDocument:
         body=[line, "", grid] if rows else [line],
         pages={
             **({} if rows else {"latex": lambda: f"% {line}\n".replace("**", "")}),
-            "html": lambda: _html(table, note),
             "csv": lambda: (_data_frame(table) if table.cells else pd.DataFrame(rows, columns=head)).to_csv(
                 index=False
             ),
         },
     )
-
-
-def _html(table: Table, note: str) -> str:
-    """Return the table as an element; its entries are texts or cells, never both."""
-    head = [html.escape(name) for name in (*table.stubs, *table.columns)]
-    rows = [[html.escape(text) for text in texts] for texts in table.texts]
-    rows += [["<br>".join(_spans(cell)) for cell in cells] for cells in table.cells]
-    caption = f"<b>Table {table.number}.</b> {html.escape(table.caption)} {html.escape(note)}"
-    lines = [f'<table class="paper-table" id="table-{table.number}">', f"<caption>{caption}</caption>"]
-    lines += [
-        "<thead><tr>" + "".join(f'<th scope="col">{name}</th>' for name in head) + "</tr></thead>",
-        "<tbody>",
-    ]
-    for names, entries in zip(table.labels, rows, strict=True):
-        label = "".join(f'<th scope="row">{html.escape(name)}</th>' for name in names)
-        lines.append(f"<tr>{label}{''.join(f'<td>{entry}</td>' for entry in entries)}</tr>")
-    return "\n".join([*lines, "</tbody>", "</table>", ""])
-
-
-def _spans(cell: TableEntry) -> list[str]:
-    """Return the lines of a cell, each in an element that says whether it is published or recomputed."""
-    kinds = ("recomputed",) if cell.alone else ("published", "recomputed")
-    return [
-        f'<span class="{kind}">{text.replace("±", "&plusmn;")}</span>'
-        for kind, text in zip(kinds, _lines(cell), strict=False)
-    ]
 
 
 def scores_document(scores: pd.DataFrame, source: Source) -> TableDocument:

@@ -18,7 +18,6 @@ from benchmarks.protocol import TASKS
 from benchmarks.run_fields import RUN_FIELDS
 from benchmarks.runs import RESULTS, key_of, read_run, store_of
 from common.errors import UserError
-from common.manifest import check_crate
 from common.progress import progress
 
 _AUDITED = [field for field in RUN_FIELDS if field.is_audited]
@@ -74,12 +73,10 @@ def audit_provenance(store: Path) -> Provenance:
         store: a run store, or its `results` folder; the workflow's logs are in `logs` next to it.
 
     Raises:
-        UserError: no run is there, a record is damaged, the definition of a dataset is damaged, or the store is an
-            RO-Crate and not what that says.
+        UserError: no run is there, a record is damaged, or the definition of a dataset is damaged.
     """
     results = results_folder(store)
     root = store_of(store)
-    check_crate(root)
     datasets = known_datasets(stored_definitions(root))
     logs = root / "logs" / "cell"
     # By task, field and the table in which the runs would stand together: what each run says.

@@ -5,18 +5,11 @@ from __future__ import annotations
 import sys
 from inspect import cleandoc
 from pathlib import Path
-from typing import Annotated, Literal
+from typing import TYPE_CHECKING, Annotated, Literal
 
 from cyclopts import Parameter
-from cyclopts.validators import Number
 
 from benchmarks.commands import DATA, DatasetName, Definitions
-from benchmarks.datasets import import_files
-from benchmarks.datasets.fetch import fetch_all
-from benchmarks.datasets.listing import dataset_table, show_text
-from benchmarks.datasets.local_dataset import verify
-from benchmarks.datasets.schema import Manifest
-from benchmarks.datasets.synthetic import make_synthetic
 from benchmarks.own_datasets.definition_file import read_definitions, ready_text
 from benchmarks.own_datasets.definitions import known_datasets
 from benchmarks.protocol import DATASETS, Dataset
@@ -25,6 +18,9 @@ from common.errors import UserError
 from common.manifest import MANIFEST
 from common.progress import progress
 from common.tables import TableDocument, write
+
+if TYPE_CHECKING:
+    from benchmarks.datasets.schema import Manifest
 
 PARTIAL = 1
 """Exit code when some datasets could not be fetched and others could."""
@@ -50,6 +46,9 @@ def fetch(
         replace: fetch datasets again even if they are already there
         definitions: files that define your own datasets and say where they are on a hub, or names of ready-made ones
     """
+    from benchmarks.datasets import import_files
+    from benchmarks.datasets.fetch import fetch_all
+
     defined = _read(definitions)
     known = known_datasets(defined)
     wanted = (part for definition in defined for part in (definition.trained_on, definition.name))
@@ -95,6 +94,8 @@ def import_(
         out: folder of the datasets
         replace: replace an existing, different version of the dataset
     """
+    from benchmarks.datasets import import_files
+
     entry = known_datasets(_read(datasets))[dataset]
     given = {"train": train, "validation": validation, "test": test, "queries": queries, "corpus": corpus}
     roles = {role: paths for role, paths in given.items() if paths} or entry.files.paths
@@ -124,6 +125,8 @@ def synthetic(
         evaluation: number of validation examples, and also of test examples
         replace: replace existing, different versions of these datasets
     """
+    from benchmarks.datasets.synthetic import make_synthetic
+
     for name in datasets or DATASETS:
         manifest = make_synthetic(out, name, train=train, evaluation=evaluation, replace=replace)
         counts = ", ".join(f"{count:,} {split}" for split, count in manifest.counts.items())
@@ -131,49 +134,44 @@ def synthetic(
 
 
 def datasets(
-    action: Literal["list", "ready", "show", "verify"] = "list",
+    action: Literal["list", "ready", "verify"] = "list",
     /,
     *names: Annotated[DatasetName, Parameter(metavar="DATASET")],
     data: Path = DATA,
-    split: Literal["train", "validation", "test"] = "validation",
-    examples: Annotated[int, Parameter(validator=Number(gte=0))] = 3,
     datasets: Definitions = (),
 ) -> int:
-    """List, show or verify the datasets in data/.
+    """List or verify the datasets in data/.
 
     `list` prints the twelve datasets with their sizes and licences. `ready` prints the ready-made datasets that
-    --datasets accepts by name: GLUE's other tasks, XNLI and the sets of BEIR. `show` prints a dataset's
-    counts, labels, source, and examples as the model sees them. `verify` checks every file against the manifest's
-    hashes and exits with code 1 if one is damaged.
+    --datasets accepts by name: GLUE's other tasks, XNLI and the sets of BEIR. `verify` checks every file against the
+    manifest's hashes and exits with code 1 if one is damaged.
 
     examples:
       clm-or-mlm datasets list
-      clm-or-mlm datasets show sst2 --split test --examples 5
       clm-or-mlm datasets verify sst2 squad --data data/
 
     Args:
         action: what to do
-        names: datasets to show (default: the twelve) or verify (default: all in the folder)
+        names: datasets to verify (default: all in the folder)
         data: folder of the datasets
-        split: split to show examples from
-        examples: number of examples to show
         datasets: files that define your own datasets, or names of ready-made ones
     """
     known = known_datasets(_read(datasets))
     faulty = False
     if action == "list":
+        from benchmarks.datasets.listing import dataset_table
+
         write(TableDocument(body=[dataset_table(data, known)]), "text", None)
     elif action == "ready":
         sys.stdout.write(ready_text() + "\n")
-    elif action == "show":
-        for name in names or DATASETS:
-            sys.stdout.write(show_text(data, known[name], split=split, count=examples) + "\n")
     else:
         there = names or [name for name in known if (data / name / MANIFEST).is_file()]
         if not there:
             raise UserError(
                 f"{data} contains no datasets; add some with `clm-or-mlm fetch`, `import` or `synthetic`"
             )
+        from benchmarks.datasets.local_dataset import verify
+
         for name in progress(there, "verifying", unit="dataset"):
             faults = verify(data, known[name])
             faulty |= bool(faults)

@@ -27,7 +27,6 @@ from benchmarks.sweep.request import (
     model_name,
     seeds_of,
 )
-from benchmarks.sweep.status import cell_status, models_of, status_code, status_table, touched
 from common.cli import MANY, shared_options
 from common.model_files import resolve
 from common.registry import Registry
@@ -145,6 +144,7 @@ def run(
         sys.stdout.writelines(f"{line}\n" for line in validate(request))
         return 0
     from benchmarks.sweep.queue import run_grid
+    from benchmarks.sweep.status import status_code
 
     cells = run_grid(request)
     for cell in cells:
@@ -178,6 +178,8 @@ def status(
         model: models to show (default: all in the store)
         json: print the cells as a JSON list
     """
+    from benchmarks.sweep.status import cell_status, models_of, status_code, status_table, touched
+
     known, datasets, lrs, seeds = grid.grid()
     store, others = store_of(grid.out), not (grid.lr or grid.seed)
     if not (grid.dataset or grid.datasets):

@@ -16,11 +16,11 @@ from analysis.claims.answer import Answer, answer
 from analysis.claims.assessment import Assessment
 from analysis.claims.catalogue import FAMILIES, SHOWN, STATEMENTS
 from analysis.claims.frame import FindingRow, comparisons_of, decisive_of, main_of, mean_of, of_finding, rows
-from analysis.claims.pages.dataset_tables import dataset_sentences
+from analysis.claims.pages.dataset_sentences import dataset_sentences
 from analysis.claims.statements import Finding
 from analysis.claims.titles import ANSWER
 from analysis.claims.verdicts import OUTCOMES, Outcome
-from analysis.evidence.evidence import Settings
+from analysis.evidence.settings import Settings
 from analysis.sources import PUBLISHED, Source
 from analysis.tables.audit import Audit, AuditedCell, audit
 from analysis.tables.build import Table, TableEntry, build_table, models_of_tables
@@ -70,8 +70,6 @@ class FindingEntry:
     comparisons: tuple[FindingRow, ...]
     datasets: tuple[str, ...]
     """Sentences about single datasets."""
-    by_dataset: Picture | None
-    """Each comparison on each dataset."""
 
     @property
     def id(self) -> str:
@@ -171,15 +169,13 @@ def gather(inputs: FigureInputs, figures: Iterable[DrawnFigure]) -> PageContent:
     audited = audit(source, selection=settings.selection) if source.comparable else audit(PUBLISHED)
     scores = None if source.is_published else source.scores(settings)
     cells = {(cell.table, cell.model, cell.dataset): cell for cell in audited.cells}
-    findings = tuple(_entry(name, assessment, pictures) for name in SHOWN)
-    forests = {entry.by_dataset.name for entry in findings if entry.by_dataset is not None}
     return PageContent(
         source=source,
         settings=settings,
         answer=answer(assessment),
-        findings=findings,
+        findings=tuple(_entry(name, assessment) for name in SHOWN),
         tests=assessment.tests,
-        pictures=tuple(one for name, one in pictures.items() if name not in forests),
+        pictures=tuple(pictures.values()),
         missing_pictures=tuple(
             stem
             for name, figure in FIGURES.items()
@@ -192,8 +188,8 @@ def gather(inputs: FigureInputs, figures: Iterable[DrawnFigure]) -> PageContent:
     )
 
 
-def _entry(name: str, assessment: Assessment, pictures: Mapping[str, Picture]) -> FindingEntry:
-    """Return a finding's entry; its forest, where that could be drawn, is among the pictures."""
+def _entry(name: str, assessment: Assessment) -> FindingEntry:
+    """Return a finding's entry."""
     found = of_finding(assessment.frame, name)
     return FindingEntry(
         finding=STATEMENTS[name],
@@ -203,7 +199,6 @@ def _entry(name: str, assessment: Assessment, pictures: Mapping[str, Picture]) -
         decisive=decisive_of(found),
         comparisons=tuple(rows(comparisons_of(found))),
         datasets=tuple(dataset_sentences(assessment, name)),
-        by_dataset=pictures.get(f"forest-{name.lower()}"),
     )
 
 

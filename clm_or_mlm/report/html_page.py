@@ -16,8 +16,8 @@ from analysis.claims.pages.explain import comparison_lines, mean_words
 from analysis.claims.titles import ANSWER
 from analysis.claims.verdicts import FAILS, HOLDS, IN_PART, OPEN
 from analysis.claims.wording import counted_verdict, format_effect, p_texts, sentence
-from analysis.evidence.evidence import Settings
 from analysis.evidence.intervals import INTERVALS
+from analysis.evidence.settings import Settings
 from analysis.palette import OBJECTIVE, SIGN, VERDICT
 from analysis.published_cells import N_SEEDS
 from analysis.tables.audit import STATUSES

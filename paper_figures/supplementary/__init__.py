@@ -1,1 +1,1 @@
-"""Figures that the paper does not have: the findings, a finding by dataset, the coverage of intervals."""
+"""Figures that the paper does not have: the answer to its question, the findings."""

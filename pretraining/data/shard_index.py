@@ -13,9 +13,6 @@ from dataclasses import dataclass, replace
 from pathlib import Path
 from typing import Any
 
-import numpy as np
-import numpy.typing as npt
-
 from common.cli import shared_options
 from common.errors import UserError
 from common.files import write_text
@@ -25,8 +22,6 @@ INDEX = "index.json"
 """Name of a split's index."""
 RECORD = 4096
 """Tokens of one record; the last of a split may be shorter."""
-Tokens = npt.NDArray[np.int32]
-"""Ids of tokens, 1-D."""
 MDS_COLUMNS = {"tokens": "ndarray:int32"}
 """The one column of a record and how MDS encodes it."""
 

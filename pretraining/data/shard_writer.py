@@ -24,8 +24,9 @@ from common.manifest import DamagedError, another_shape
 from common.reading import MOST_LARGE, open_plain
 from pretraining.data.corpus import Document
 from pretraining.data.seen_texts import SeenTexts, packed
-from pretraining.data.shard_index import COMPRESSION, MDS_COLUMNS, RECORD, Shard, Tokens
+from pretraining.data.shard_index import COMPRESSION, MDS_COLUMNS, RECORD, Shard
 from pretraining.data.shard_manifest import SHARD_SPLITS, UNFINISHED, check_request
+from pretraining.data.token_stream import Tokens
 
 _LOG, _CONTENT = "log.jsonl", "content.bin"
 

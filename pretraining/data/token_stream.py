@@ -24,18 +24,22 @@ from threading import Lock
 from typing import TYPE_CHECKING
 
 import numpy as np
+import numpy.typing as npt
 
 from common.errors import UserError
 from common.files import mark_cache, private_folder, scratch_folder, temporary_folder
 from common.manifest import DamagedError, VerifiedFile
 from common.packed import unzstd
-from pretraining.data.shard_index import RECORD, Shard, Tokens, read_index
+from pretraining.data.shard_index import RECORD, Shard, read_index
 
 if TYPE_CHECKING:
     from streaming.base.format.mds.reader import MDSReader
 
 
 logger = logging.getLogger(__name__)
+
+Tokens = npt.NDArray[np.int32]
+"""Ids of tokens, 1-D."""
 
 Fetch = Callable[[str, Path, Callable[[], object]], None]
 """Brings a file of a split, by its name, to a path, and again until what checks it does not complain."""

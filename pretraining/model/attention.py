@@ -5,7 +5,6 @@
 | `flash2` | FlashAttention 2, which torch contains (on AMD: torch's own kernel there) | GPU, bf16 and fp16 |
 | `flash3` | FlashAttention 3, from the package flash-attn-3 | Hopper, bf16 and fp16 |
 | `flash4` | FlashAttention 4, from the package flash-attn-4 | Hopper and Blackwell, bf16 and fp16 |
-| `cudnn` | cuDNN, which builds a plan for each new shape: passes are padded to a few (`fixed_shapes`) | as `flash3` |
 | `sdpa` | the reference: one sequence after the other | everything |
 
 All but the reference are torch's operator `varlen_attn`, which has a gradient and no graph break. torch can replace
@@ -69,8 +68,6 @@ class AttentionBackend:
     """NVIDIA's generations that it is made for; if empty, 8 and all later ones, and AMD's."""
     module: str = ""
     """Module of the package flash-attn-N that contains its kernels; they replace torch's own."""
-    fixed_shapes: bool = False
-    """Whether a new total of tokens or number of sequences is expensive, so that passes are padded to a few shapes."""
     reads_lengths: bool = False
     """Whether it reads the lengths on the host, which a GPU has to be waited for."""
 
@@ -92,8 +89,6 @@ class AttentionBackend:
         if major not in (self.capabilities or range(8, 100)):
             made_for = " or ".join(map(str, self.capabilities)) or "8 or more"
             return f"needs a GPU of compute capability {made_for}, not {major}"
-        if self.name == "cudnn":
-            return _cudnn_problem()
         # Older torch has no such list.
         implementations: list[str] = getattr(torch_attention, "list_flash_attention_impls", list)()
         if self.implementation not in (None, *implementations):
@@ -215,13 +210,11 @@ def varlen(
         scale: factor of the scores; 1 / sqrt(head_dim) when left out.
         window: tokens that each sees to its left and right, -1 for all; as the layout says when left out.
     """
-    # The same tensor twice: cuDNN takes causal attention only where queries and keys share their offsets.
     bounds, longest = (layout.cu_seqlens,) * 2, (layout.max_length,) * 2
     grouped = {"enable_gqa": True} if _ASKS_FOR_GROUPS and q.shape[1] != k.shape[1] else {}
     call: Any = varlen_attn
-    # cuDNN has no other windows; with them, FlashAttention takes its place.
-    is_cudnn = layout.backend is CUDNN and (window is None or window in ((-1, -1), (-1, 0)))
-    with sdpa_kernel(SDPBackend.CUDNN_ATTENTION if is_cudnn else SDPBackend.FLASH_ATTENTION):
+    # Left to itself, torch takes cuDNN on Hopper, which plans anew for each shape; version 9.19 gave wrong sums.
+    with sdpa_kernel(SDPBackend.FLASH_ATTENTION):
         out: Tensor = call(
             q, k, v, *bounds, *longest, scale=scale,
             window_size=window or (-1, 0 if layout.is_causal else -1), **grouped,
@@ -242,30 +235,19 @@ def _import_problem(module: str, package: str) -> str:
     return ""
 
 
-def _cudnn_problem() -> str:
-    try:
-        version = torch.backends.cudnn.version() or 0  # type: ignore[no-untyped-call]
-    except RuntimeError as error:  # another version than torch was built with
-        return f"needs torch's own cuDNN ({first_line(error)})"
-    if torch.__version__ < "2.15" or version < 92400:
-        return f"needs torch 2.15 and cuDNN 9.24 or newer, not {torch.__version__} and {version}"
-    return ""
-
-
 FLASH2 = AttentionBackend(name="flash2", attend=varlen)
 FLASH3 = AttentionBackend(name="flash3", attend=varlen, capabilities=(9,), module="flash_attn_interface")
 FLASH4 = AttentionBackend(
     name="flash4", attend=varlen, capabilities=(9, 10), module="flash_attn.cute.interface"
 )
-CUDNN = AttentionBackend(name="cudnn", attend=varlen, capabilities=(9,), fixed_shapes=True)
 SDPA = AttentionBackend(name="sdpa", attend=_sdpa, reads_lengths=True)
-BACKENDS = Registry("attention backend", [FLASH2, FLASH3, FLASH4, CUDNN, SDPA])
+BACKENDS = Registry("attention backend", [FLASH2, FLASH3, FLASH4, SDPA])
 """The kernels, by the value of the setting `backend`."""
 AUTO = "auto"
 """Value of the setting `backend` (`pretraining.plan.config`) for the first of `_ORDER` that can run."""
 _ORDER = {9: (FLASH3, FLASH4, FLASH2), 10: (FLASH4, FLASH2)}
 """What `auto` tries by compute capability, the fastest first as measured on Hopper at 610M (docs/performance.md); on
-Blackwell by its authors' speeds. cuDNN is not among them until it was timed."""
+Blackwell by its authors' speeds."""
 ROUNDING = 0.03
 """Largest difference of a kernel's results and gradients from the reference, relative to their norm: rounding of
 bfloat16."""

@@ -10,7 +10,7 @@ from transformers import EuroBertConfig
 
 from common.errors import UserError
 from pretraining.paper_settings import SPECIAL_TOKENS, Shape
-from pretraining.starts import Start
+from pretraining.starts import OUR_CLASS, Start, other_architecture
 
 _OF_SHAPE = {
     "vocab_size": "vocab",
@@ -25,17 +25,6 @@ _OF_SHAPE = {
     "initializer_range": "init_std",
 }
 """The fields that a shape fixes, and their names in `Shape`."""
-_ONLY: dict[str, object] = {
-    "hidden_act": "silu",
-    "attention_bias": False,
-    "mlp_bias": False,
-    "attention_dropout": 0.0,
-    "hidden_dropout": 0.0,
-    "tie_word_embeddings": False,
-}
-"""The fields in which other architectures differ, and the value that this one has."""
-
-
 _OTHERS = (
     "model_type", "head_dim", "bos_token_id", "eos_token_id", "pad_token_id", "mask_token", "mask_token_id",
     "classifier_pooling", "is_causal",
@@ -72,14 +61,12 @@ class EncoderConfig(EuroBertConfig):  # type: ignore[misc]  # transformers is un
         Raises:
             UserError: a value that this architecture does not have.
         """
-        rope, scaling = fields.pop("rope_parameters", None), fields.pop("rope_scaling", None)
-        for field in (rope, scaling):
-            if isinstance(field, dict) and field.get("rope_type", field.get("type", "default")) != "default":
-                raise UserError(f"this encoder supports only the default rotary embedding, not {field}")
+        if problem := other_architecture(fields):
+            raise UserError(problem)
+        fields = {**OUR_CLASS, **fields}
+        rope = fields.pop("rope_parameters", None)
+        fields.pop("rope_scaling", None)
         theta = float(rope.get("rope_theta", rope_theta) if isinstance(rope, dict) else rope_theta)
-        for name, only in _ONLY.items():
-            if (value := fields.setdefault(name, only)) != only:
-                raise UserError(f"config: {name} is {value!r}; this encoder supports only {only!r}")
         if not isinstance(is_causal, bool):
             raise UserError(f"config: is_causal must be true or false, not {is_causal!r}")
         for name in ("bos_token_id", "eos_token_id", "pad_token_id", "mask_token_id"):
@@ -112,31 +99,18 @@ def config_of(shape: Shape, tokenizer: Mapping[str, Any], *, is_causal: bool = F
     )
 
 
-def is_our_class(start: Start) -> bool:
-    """Return whether a start is trained in our own class, whose blocks are compiled and whose memory is counted."""
-    return start.is_own or config_of_llama(start.config, start.shape) is not None
-
-
-def config_of_llama(fields: Mapping[str, Any], shape: Shape) -> EncoderConfig | None:
-    """Return the configuration of this package's class for a Llama; None for other models, and where this class lacks
-    what the Llama has.
-
-    Args:
-        fields: the model's `config.json`.
-        shape: its size.
-    """
-    if fields.get("model_type") != "llama":
+def config_of_llama(start: Start) -> EncoderConfig | None:
+    """Return the configuration of this package's class for a Llama that it computes; None for other models."""
+    if start.is_own or not start.is_our_class:
         return None
+    fields = start.config
     others = ("rope_parameters", "rope_scaling", "hidden_act", "attention_bias", "mlp_bias", "head_dim")
-    names = (*shape_fields(shape), *others)
+    names = (*shape_fields(start.shape), *others)
     kept = {name: fields[name] for name in names if fields.get(name) is not None}
     kept.setdefault("rms_norm_eps", 1e-6)  # Llama's default, which is not ours
     # Padding has no row of its own here; which tokens are special, the shards say.
     kept |= dict.fromkeys(("bos_token_id", "eos_token_id", "pad_token_id", "mask_token_id"), 0)
-    try:
-        return EncoderConfig(**kept)
-    except UserError:
-        return None  # biases, scaled rotary positions, another width of heads: transformers' class takes it
+    return EncoderConfig(**kept)
 
 
 def shape_fields(shape: Shape) -> dict[str, Any]:
@@ -157,7 +131,7 @@ def native_config(config: EncoderConfig, *, dtype: str, head: bool = True) -> di
         dtype: type of the weights, such as `float32`.
         head: whether the language-model head is among the weights.
     """
-    return {name: getattr(config, name) for name in (*_OF_SHAPE, *_ONLY, *_OTHERS)} | {
+    return {name: getattr(config, name) for name in (*_OF_SHAPE, *OUR_CLASS, *_OTHERS)} | {
         "architectures": ["EuroBertForMaskedLM" if head else "EuroBertModel"],
         "rope_parameters": {"rope_type": "default", "rope_theta": config.rope_theta},
         "torch_dtype": dtype,

@@ -12,7 +12,6 @@ from typing import TypeVar
 import numpy as np
 import numpy.typing as npt
 import torch
-import torch.nn.functional as F
 from torch import Tensor
 
 Batch = TypeVar("Batch")
@@ -81,20 +80,6 @@ class PackedBatch:
     def num_tokens(self) -> int:
         """T, the number of tokens."""
         return int(self.tokens.shape[0])
-
-    def padded(self, tokens: int, sequences: int) -> PackedBatch:
-        """Return the batch with its tokens, and its number of sequences, rounded up to multiples of these.
-
-        The tokens added are zeros, one sequence of their own; the sequences added after it are empty. `sample_ids`
-        remain those of the real ones.
-        """
-        total = self.num_tokens + -self.num_tokens % tokens
-        more = sequences - len(self.cu_seqlens[1:]) % sequences
-        return replace(
-            self,
-            tokens=F.pad(self.tokens, (0, total - self.num_tokens)),
-            cu_seqlens=F.pad(self.cu_seqlens, (0, more), value=total),
-        )
 
     def to(self, device: torch.device | str, *, non_blocking: bool = False) -> PackedBatch:
         """Return the batch with its tensors on `device`."""

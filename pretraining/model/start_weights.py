@@ -87,7 +87,7 @@ def load_start(start: Start, seed: int) -> Trained:
     """
     if start.is_own:
         return _load_own(start, seed)
-    if (config := config_of_llama(start.config, start.shape)) is not None:
+    if (config := config_of_llama(start)) is not None:
         return _load_llama(start, config)
     inner = _load_inner(start, seed)
     _grow(inner, start)
@@ -137,7 +137,7 @@ def network_of(start: Start, config: EncoderConfig) -> Trained:
     """
     if start.is_own:
         return EuroBertForMaskedLM(config)
-    if (llama := config_of_llama(start.config, start.shape)) is not None:
+    if (llama := config_of_llama(start)) is not None:
         return _own_class(start, llama)
     return AdaptedModel(_untrained(start))
 

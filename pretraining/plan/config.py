@@ -14,14 +14,16 @@ from __future__ import annotations
 from collections.abc import Iterable
 from dataclasses import dataclass, field
 from itertools import pairwise
-from typing import Annotated, Literal
+from typing import TYPE_CHECKING, Annotated, Literal
 
 from annotated_types import Ge, Gt, Interval
 
 from common.errors import UserError
 from common.settings import FileSettings, Group, keys_of, values_of
-from pretraining.data.sampler import Cut
 from pretraining.paper_settings import TRAINING
+
+if TYPE_CHECKING:
+    from pretraining.data.sampler import Cut
 
 OPTIMIZER_BYTES = 8
 """Bytes of the optimizer's state for each parameter: AdamW's two moments in float32."""
@@ -120,12 +122,6 @@ class Batches(Group):
         return (self.microbatch or TRAINING.device_batch) * self.max_length
 
     @property
-    def pass_multiples(self) -> tuple[int, int]:
-        """What a pass's tokens and number of sequences are rounded up to where its shapes must be few: 256 and 36."""
-        tokens = max(256, self.pass_tokens // 64 // 256 * 256)
-        return min(tokens, self.max_length), 3 * self.pass_tokens // self.max_length
-
-    @property
     def skips(self) -> tuple[tuple[int, int], ...]:
         """Steps and the number of batches left out there, as `skip` gives them.
 
@@ -166,7 +162,7 @@ class MachineSettings(Group):
 
     precision: Literal["auto", "fp32", "bf16"] = field(default="auto", metadata=_MAY_CHANGE)
     """`bf16` is autocast over fp32 weights, `auto` is bf16 on a GPU and fp32 on a CPU."""
-    backend: Literal["auto", "flash2", "flash3", "flash4", "cudnn", "sdpa"] = field(
+    backend: Literal["auto", "flash2", "flash3", "flash4", "sdpa"] = field(
         default="auto", metadata=_MAY_CHANGE
     )
     """Attention kernel; `auto` uses what docs/performance.md found best for this GPU, sdpa on a CPU."""
@@ -242,6 +238,8 @@ class TrainingConfig(FileSettings):
     @property
     def sequences(self) -> Cut:
         """How the token stream is cut into sequences."""
+        from pretraining.data.sampler import Cut  # NumPy, which no help needs
+
         cut = self.batches
         return Cut(mode=cut.cut, shortest=cut.min_length, longest=cut.max_length, seed=self.seed)
 

@@ -256,9 +256,9 @@ class Shapes(dict[str, Shape]):
 
 
 def _shape_of_start(text: str) -> Shape:
-    from pretraining.starts import is_checkpoint, start_of
+    from pretraining.starts import is_checkpoint, start_to_plan
 
     if is_checkpoint(text):
         state = read_json(Path(text).expanduser() / "state.json", "give another start")
         return read_settings(Shape, state["shape"], text)
-    return start_of(text).shape
+    return start_to_plan(text).shape

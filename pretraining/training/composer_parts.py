@@ -13,10 +13,10 @@ import logging
 import pkgutil
 import sys
 import warnings
-from collections.abc import Callable, Iterable, Iterator, Sequence
+from collections.abc import Callable, Iterable, Iterator
 from contextlib import contextmanager
 from pathlib import Path
-from typing import Any
+from typing import Any, NamedTuple
 
 import torch
 from composer import Trainer
@@ -64,6 +64,23 @@ class PretrainingModel(ComposerModel):  # type: ignore[misc]  # composer is unty
         return outputs.total
 
 
+class StepSums(NamedTuple):
+    """What all ranks know of a step once it is over."""
+
+    predicted: int
+    """Predicted tokens."""
+    fingerprint: int
+    """`StepBatch.fingerprint` of all shares."""
+    stop: bool
+    """Whether any rank is asked to stop."""
+    save: bool
+    """Whether any rank is asked for a checkpoint."""
+
+
+def _not_asked() -> bool:
+    return False
+
+
 class StepData(DataSpec):  # type: ignore[misc]  # composer is untyped
     """A stage's steps as Composer reads them; one sum over the ranks gives each predicted token its weight.
 
@@ -76,7 +93,8 @@ class StepData(DataSpec):  # type: ignore[misc]  # composer is untyped
         ranks: Ranks,
         *,
         weighting: str = "equal",
-        requests: Sequence[Callable[[], bool]] = (),
+        stop: Callable[[], bool] = _not_asked,
+        save: Callable[[], bool] = _not_asked,
     ) -> None:
         """Give Composer this rank's shares.
 
@@ -84,7 +102,8 @@ class StepData(DataSpec):  # type: ignore[misc]  # composer is untyped
             batches: one share an update.
             ranks: this process's place.
             weighting: `equal` or `token` (`group_weights`).
-            requests: asked once a step what this rank wants, such as to stop.
+            stop: called once a step: whether this rank is asked to stop.
+            save: likewise for a checkpoint.
         """
         super().__init__(
             batches,
@@ -95,23 +114,28 @@ class StepData(DataSpec):  # type: ignore[misc]  # composer is untyped
             get_num_samples_in_batch=_sequences,
             get_num_tokens_in_batch=_tokens,
         )
-        self._ranks, self._weighting, self._requests = ranks, weighting, requests
+        self._ranks, self._weighting = ranks, weighting
+        self._stop, self._save = stop, save
         self._counts = self._rest = torch.zeros(0)  # of the last step: `rest` is fingerprint and requests
 
     def _weighed(self, batch: StepBatch) -> StepBatch:
         # Halves of so few bits that doubles hold their sums exactly.
         high, low = divmod(batch.fingerprint, 2**32)
-        wanted = [wants() for wants in self._requests]
-        rest = torch.tensor([high, low, *wanted], dtype=torch.float64)
+        rest = torch.tensor([high, low, self._stop(), self._save()], dtype=torch.float64)
         total = self._ranks.sum(torch.cat([batch.counts, rest]))
         self._counts, self._rest = total[: len(batch.counts)], total[len(batch.counts) :]
         # Composer takes the mean over all ranks' passes; the step's loss is their sum.
         return batch.weighed(group_weights(self._counts, self._weighting) * batch.passes)
 
-    def sums(self) -> tuple[int, int, list[bool]]:
-        """Return the step's predicted tokens, its fingerprint, and what any rank wants, by request."""
-        high, low, *wanted = map(int, self._rest.tolist())
-        return int(self._counts.sum()), ((high << 32) + low) % 2**64, [count > 0 for count in wanted]
+    def sums(self) -> StepSums:
+        """Return what the ranks' sum of the last step says."""
+        high, low, stop, save = map(int, self._rest.tolist())
+        return StepSums(
+            predicted=int(self._counts.sum()),
+            fingerprint=((high << 32) + low) % 2**64,
+            stop=stop > 0,
+            save=save > 0,
+        )
 
 
 def _sequences(batch: StepBatch | ObjectiveBatch) -> int:

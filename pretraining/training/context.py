@@ -16,7 +16,7 @@ from common.description import difference
 from common.errors import UserError
 from pretraining.data.remote_shards import find_shards
 from pretraining.data.shard_manifest import load_manifest
-from pretraining.model.configuration import config_of, is_our_class
+from pretraining.model.configuration import config_of
 from pretraining.model.start_weights import data_config
 from pretraining.paper_settings import TRAINING
 from pretraining.plan.config import RESULTS, TrainingConfig
@@ -89,7 +89,7 @@ class TrainingContext:
         if not self.bf16 or (config.machine.compile == "off" and start is None):
             return TRAINING.device_batch
         free = torch.cuda.mem_get_info(ranks.device)[0] / 1e9
-        if start is None or (is_our_class(start) and config.machine.compile != "off"):
+        if start is None or (start.is_our_class and config.machine.compile != "off"):
             fits = largest_microbatch(self.shape, free, length, several=several)
         else:
             fixed_gb, each_gb = measured_gb(start, self.model_config, config, ranks.device, several=several)

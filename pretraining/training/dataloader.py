@@ -257,7 +257,7 @@ class Data:
 
 
 class StageBatches:
-    """The batches of one stage for this rank, in shapes that the attention kernel takes."""
+    """The batches of one stage for this rank."""
 
     def __init__(
         self,
@@ -267,7 +267,6 @@ class StageBatches:
         ranks: Ranks,
         *,
         spans: Sequence[tuple[int, int]],
-        is_padded: bool,
     ) -> None:
         """Take a stage's batches from its data.
 
@@ -277,10 +276,9 @@ class StageBatches:
             config: its settings.
             ranks: this process's place.
             spans: the steps [first, end) up to its end that are trained on the same data.
-            is_padded: bring passes to few shapes.
         """
         self._data, self._stage, self._config, self._ranks = data, stage, config.batches, ranks
-        self._spans, self._is_padded = spans, is_padded
+        self._spans = spans
         # The processes that see one cache open its shards together: all, or those of this machine.
         on_machine = ranks.local_rank, ranks.local_world
         self._opener = (ranks.rank, ranks.world) if ranks.share(data.cache) else on_machine
@@ -292,15 +290,12 @@ class StageBatches:
         data.open_ahead(number, *self._opener)
         ratio = stage.ratio_at(step)
         batch = data.step(number, stage.objective, ratio, rank=ranks.rank, world=ranks.world)
-        return replace(batch, step=step, microbatches=[self._shaped(part) for part in batch.microbatches])
+        return replace(batch, step=step)
 
     def validation(self) -> Iterator[ObjectiveBatch]:
         """Yield this rank's share of the validation passes, whose masks never change."""
         stage, ranks = self._stage, self._ranks
-        passes = self._data.validation(
-            stage.objective, stage.lasting_ratio, rank=ranks.rank, world=ranks.world
-        )
-        return map(self._shaped, passes)
+        return self._data.validation(stage.objective, stage.lasting_ratio, rank=ranks.rank, world=ranks.world)
 
     def announce_epochs(self, first: int, end: int) -> None:
         """Say at which of the steps [first, end) the next epoch begins, and in which they end."""
@@ -312,9 +307,6 @@ class StageBatches:
                 "%s: the shards last for %s steps; at step %d epoch %d begins, and the stage ends in epoch %d",
                 self._stage.name, f"{length:,}", *later[0], epochs[-1],
             )  # fmt: skip
-
-    def _shaped(self, part: ObjectiveBatch) -> ObjectiveBatch:
-        return part.padded(*self._config.pass_multiples) if self._is_padded else part
 
 
 def prefetched(load: Callable[[int], StepBatch], start: int, end: int) -> Generator[StepBatch, None, None]:

@@ -15,9 +15,6 @@ is trained again:
 
     {"step": 1200, "stage": "610m-mlm40", "tokens_per_second": 2.1e6, "mfu": 0.41, "memory_gb": 61.2,
      "device": "NVIDIA H100", "processes": 8}
-
-Every half minute of several processes, `seconds_by_rank` has the mean seconds that each computed for itself, and
-`waits_by_rank` those that it waited for its batch.
 """
 
 from __future__ import annotations
@@ -47,8 +44,6 @@ MEASURED = (
     "memory_gb",
     "device",
     "processes",
-    "seconds_by_rank",
-    "waits_by_rank",
 )
 """Fields that differ from run to run; logs of earlier versions hold the first three."""
 _LONGEST = 2**16

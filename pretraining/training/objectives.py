@@ -18,7 +18,6 @@ from collections.abc import Callable
 from dataclasses import dataclass, replace
 
 import torch
-import torch.nn.functional as F
 from torch import Tensor
 
 from pretraining.model.adapted import AdaptedModel
@@ -51,15 +50,6 @@ class ObjectiveBatch:
     def to(self, device: torch.device | str, *, non_blocking: bool = False) -> ObjectiveBatch:
         """Return the batch with its tensors on `device`."""
         return on_device(self, device, non_blocking=non_blocking)
-
-    def padded(self, tokens: int, sequences: int) -> ObjectiveBatch:
-        """Return the batch in one of a few shapes (`PackedBatch.padded`); what is added predicts nothing."""
-        inputs = self.inputs.padded(tokens, sequences)
-        if self.positions is not None:
-            return replace(self, inputs=inputs)
-        spare = (0, inputs.num_tokens - self.inputs.num_tokens)
-        groups = None if self.groups is None else F.pad(self.groups, spare)
-        return replace(self, inputs=inputs, labels=F.pad(self.labels, spare, value=IGNORE), groups=groups)
 
     def grouped(self, groups: Tensor) -> ObjectiveBatch:
         """Return the batch with the group of each of its S sequences, given as (S,), int64."""

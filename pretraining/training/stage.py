@@ -33,7 +33,7 @@ from common.errors import UserError, first_line
 from common.processes import AGAIN, on_first_interrupt, on_stop_signal
 from common.progress import Meter
 from pretraining.model.adapted import AdaptedModel
-from pretraining.model.attention import BACKENDS, resolve_backend
+from pretraining.model.attention import resolve_backend
 from pretraining.model.modeling import EuroBertForMaskedLM, initialise
 from pretraining.model.start_weights import Trained, load_start, network_of
 from pretraining.plan.devices import mfu
@@ -53,21 +53,17 @@ from pretraining.training.dataloader import StageBatches, prefetched
 from pretraining.training.log import LOG, LogWriter
 from pretraining.training.objectives import ObjectiveBatch, loss_sum
 from pretraining.training.optimizer import build_optimizer, gather_state, rates_by_step, stage_schedule
-from pretraining.training.watchdog import OwnTime, Speed, Watchdog
+from pretraining.training.watchdog import Speed, Watchdog
 
 logger = logging.getLogger(__name__)
 
-LogRow = dict[str, float | int | str | list[float]]
+LogRow = dict[str, float | int | str]
 """A row of the log, with what was measured on the clock."""
 _FIRST_STEPS = 3
 EARLIER = "earlier_precision"
 """Key of a checkpoint and a model: the other precision in which it was trained up to a step, by that step."""
 _LOST = ("gloo/transport", "remote process exited")
 """What gloo and NCCL say where the other end of a connection is gone."""
-
-
-class DivergedError(UserError):
-    """A loss or a gradient is not finite."""
 
 
 @dataclass(kw_only=True)
@@ -154,10 +150,8 @@ class StageTraining(Callback):  # type: ignore[misc]  # composer is untyped
         self.earlier = {} if start is None else dict(state.get(EARLIER, {}))
         if start is not None and state["precision"] != self.computed["precision"]:
             self.earlier[str(start.step)] = state["precision"]
-        self.batches = StageBatches(
-            context.data_of(stage), stage, config, ranks,
-            spans=context.plan.steps_on_its_data(stage), is_padded=BACKENDS[attention].fixed_shapes,
-        )  # fmt: skip
+        spans = context.plan.steps_on_its_data(stage)
+        self.batches = StageBatches(context.data_of(stage), stage, config, ranks, spans=spans)
         self.log: LogWriter | None = None
         self.writer: checkpoints.CheckpointWriter | None = None
         # The first rank alone writes, looks for the stop file and keeps time; the others hear of it (`StepData.sums`).
@@ -177,7 +171,6 @@ class StageTraining(Callback):  # type: ignore[misc]  # composer is untyped
                 self.folder, self.log.sync, background=ranks.device.type == "cuda"
             )
         self.watchdog = Watchdog(ranks, f"{stage.name}@{self.done.step}", 60 * config.machine.timeout_minutes)
-        self.own_time = OwnTime(ranks)
         self.first, self.began = self.done.step, 0.0
         self.meter = Meter(stage.name, target, done=self.done.step, unit="step")
 
@@ -208,8 +201,8 @@ class StageTraining(Callback):  # type: ignore[misc]  # composer is untyped
                 if first == self.stage.start and self._starts_with_validation():
                     self._validate()
                 self.data = StepData(
-                    self.own_time.reading(batches), self.context.ranks, weighting=config.batches.weighting,
-                    requests=(self.requests.stop, self.requests.save, self.own_time.is_due),
+                    batches, self.context.ranks, weighting=config.batches.weighting,
+                    stop=self.requests.stop, save=self.requests.save,
                 )  # fmt: skip
                 with self.requests.taken():
                     self._fit()
@@ -295,13 +288,11 @@ class StageTraining(Callback):  # type: ignore[misc]  # composer is untyped
         assert state.batch.step == self.done.step
         self.done.rate = state.optimizers[0].param_groups[0]["lr"]
         self.watchdog.mark(self.done.step, 1)
-        self.own_time.begin()
 
     def before_backward(self, state: State, logger: Logger) -> None:
         """Note how far this process came by itself: the last backward pass waits for the others."""
         del state, logger
         self.watchdog.mark(self.done.step, 2)
-        self.own_time.backward()
 
     def after_train_batch(self, state: State, logger: Logger) -> None:
         """Clip the whole gradient; Composer's own clipping does not report its norm."""
@@ -317,7 +308,7 @@ class StageTraining(Callback):  # type: ignore[misc]  # composer is untyped
         done.step = int(state.timestamp.batch)
         loss, norm = float(state.total_loss_dict["loss/train/total"]), float(done.norm)
         if not (math.isfinite(loss) and math.isfinite(norm)):
-            raise DivergedError(
+            raise UserError(
                 f"the loss at step {done.step} is {loss} and the gradient norm is {norm}; "
                 + (
                     "at the first step, the weights to start from are not finite or the rate is far too high"
@@ -327,16 +318,16 @@ class StageTraining(Callback):  # type: ignore[misc]  # composer is untyped
                 )
             )
         self.watchdog.mark(done.step, 0)
-        self.own_time.count()
         self.speed.count(done.tokens - tokens_before)
         if self.context.start is not None and done.step == self.first + _FIRST_STEPS:
             self._say_how_long()
-        predicted, fingerprint, (_, _, comparing) = self.data.sums()  # the requests as `run` lists them
+        sums = self.data.sums()
         row: LogRow = {
-            "loss": loss, "lr": done.rate, "grad_norm": norm, "predicted": predicted, "batch": f"{fingerprint:016x}",
+            "loss": loss, "lr": done.rate, "grad_norm": norm,
+            "predicted": sums.predicted, "batch": f"{sums.fingerprint:016x}",
         }  # fmt: skip
         if done.step % config.log_every == 0 or done.step == self.target:
-            row |= self._measured(comparing)
+            row |= self._measured()
             self._write("train", row)
         if self.context.ranks.rank == 0:
             speed = f", {row['tokens_per_second']:,.0f} tokens/s" if "tokens_per_second" in row else ""
@@ -360,11 +351,12 @@ class StageTraining(Callback):  # type: ignore[misc]  # composer is untyped
         """Save when it is time or somebody asks to stop, and then stop."""
         del logger
         step = self.done.step
-        _, _, (stopping, saving, _) = self.data.sums()
+        sums = self.data.sums()
+        stopping = sums.stop
         if self.context.ranks.world == 1:
             # Nobody else has to agree, so a signal that came meanwhile counts.
             stopping = stopping or self.requests.stop()
-        if stopping or saving or step % self.context.config.record.save_every == 0 or self._lasting():
+        if stopping or sums.save or step % self.context.config.record.save_every == 0 or self._lasting():
             with self.speed.paused():
                 self._save()
             self.watchdog.mark(step, 0)
@@ -386,8 +378,8 @@ class StageTraining(Callback):  # type: ignore[misc]  # composer is untyped
         # The rows after an older checkpoint belong to the newer ones, which stay.
         return saved[-1].step if saved[-1] == start else None
 
-    def _measured(self, comparing: bool) -> LogRow:
-        """Return what was measured on the clock since the last time, of all ranks, and of each when comparing them."""
+    def _measured(self) -> LogRow:
+        """Return what was measured on the clock since the last time, of all ranks together."""
         ranks, speed = self.context.ranks, self.speed.tokens_per_second()
         flops = model_flops_per_token(
             self.context.shape,
@@ -401,9 +393,6 @@ class StageTraining(Callback):  # type: ignore[misc]  # composer is untyped
             "device": ranks.device_name,
             "processes": ranks.world,
         }
-        if comparing:
-            seconds, waits = self.own_time.by_rank(self.stage.name, self.done.step)
-            measured |= {"seconds_by_rank": seconds, "waits_by_rank": waits}
         return measured if utilisation is None else measured | {"mfu": utilisation}
 
     def _save(self) -> None:

@@ -1,4 +1,4 @@
-"""How the processes of a job move: a warning where one is slow, and the job's end where one hangs.
+"""How fast the processes of a job move, and the job's end where one of them hangs.
 
 torch ends a process that waits for another only after its own time-out, with pages of text from each process, and on
 a GPU by an abort. The watchdog is earlier: one process says in one sentence which rank has stopped, and where.
@@ -10,15 +10,12 @@ import json
 import logging
 import os
 import platform
-import statistics
 import threading
 import time
-from collections.abc import Iterable, Iterator
+from collections.abc import Iterator
 from contextlib import AbstractContextManager, contextmanager
 from datetime import timedelta
-from typing import Any, TypeVar
 
-import torch
 from torch.distributed import distributed_c10d
 
 from common.processes import AGAIN
@@ -26,12 +23,6 @@ from pretraining.training.ranks import Ranks
 
 logger = logging.getLogger(__name__)
 
-SLOW = 1.5
-"""A rank is slow whose own part of a step takes this many times the median of the others'."""
-LATE = 0.2
-"""A rank is late with its data that waits this share of a step longer for it than the others."""
-_COMPARED_SECONDS = 30.0
-_Batch = TypeVar("_Batch")
 _MOST_BEAT = 5.0
 _LOOKS = 4
 
@@ -160,74 +151,3 @@ class Speed:
         speed = self._tokens / (now - self._began)
         self._began, self._tokens = now, 0
         return speed
-
-
-class OwnTime:
-    """Seconds of a step that this process computes for itself: until its last backward pass, which waits for others."""
-
-    def __init__(self, ranks: Ranks) -> None:
-        """Measure on the rank's device."""
-        self._ranks = ranks
-        self._begin = self._end = self._now()
-        self._total, self._waited, self.steps, self._since = 0.0, 0.0, 0, time.monotonic()
-
-    def is_due(self) -> bool:
-        """Return whether it is time to compare several ranks, by the first one's clock."""
-        late = time.monotonic() > self._since + _COMPARED_SECONDS
-        return self._ranks.rank == 0 and self._ranks.world > 1 and late
-
-    def reading(self, batches: Iterable[_Batch]) -> Iterator[_Batch]:
-        """Yield batches; the time that this process waits for one counts, but for the first."""
-        self._since, begin, first = time.monotonic(), time.perf_counter(), True
-        for batch in batches:
-            self._waited += 0.0 if first else time.perf_counter() - begin
-            yield batch
-            begin, first = time.perf_counter(), False
-
-    def _now(self) -> Any:
-        if self._ranks.device.type != "cuda":
-            return time.perf_counter()
-        event: Any = torch.cuda.Event(enable_timing=True)  # type: ignore[no-untyped-call]
-        event.record()
-        return event
-
-    def begin(self) -> None:
-        """Note that a step begins."""
-        self._begin = self._end = self._now()
-
-    def backward(self) -> None:
-        """Note that a backward pass begins; the last of a step counts."""
-        self._end = self._now()
-
-    def count(self) -> None:
-        """Add a step, whose loss has been read."""
-        if isinstance(self._begin, float):
-            self._total += self._end - self._begin
-        else:
-            self._total += self._begin.elapsed_time(self._end) / 1000
-        self.steps += 1
-
-    def by_rank(self, stage: str, step: int) -> tuple[list[float], list[float]]:
-        """Return the mean seconds a step of every rank since the last call, its own part and its wait for the batch.
-
-        A rank that is slow, or that waits for its disk, is warned of.
-        """
-        seconds, steps = self._ranks.each(self._total / self.steps), self.steps
-        waits = self._ranks.each(self._waited / steps)
-        self._total, self._waited, self.steps, self._since = 0.0, 0.0, 0, time.monotonic()
-        rank = self._ranks.rank
-        others_wait = statistics.median(waits[:rank] + waits[rank + 1 :])
-        if waits[rank] - others_wait > LATE * statistics.median(seconds):
-            logger.warning(
-                "%s: rank %d, on %s, waits for its data, and all others wait for it: %.3g s a step, they %.3g s (steps "
-                "%d to %d); look at the disk or file system of its shards and of its cache (--set cache=DIR)",
-                stage, rank, platform.node(), waits[rank], others_wait, step - steps + 1, step,
-            )  # fmt: skip
-        others_seconds = statistics.median(seconds[:rank] + seconds[rank + 1 :])
-        if seconds[rank] > SLOW * others_seconds:
-            logger.warning(
-                "%s: rank %d, on %s, is slow, and all others wait for it: its own part of a step took %.3g s, theirs "
-                "%.3g s (steps %d to %d); look at that machine, or leave it out",
-                stage, rank, platform.node(), seconds[rank], others_seconds, step - steps + 1, step,
-            )  # fmt: skip
-        return seconds, waits

@@ -3,8 +3,8 @@
     python -m tests.analysis.independent_checks [--pairs 1500]
 
 prints a row for each check: how much was compared, and the largest difference or what was found; the exit code is 1 if
-any is off. The last six rows simulate whether `design` promises what `compare` reaches (`tests.speed.design_power`,
-`--pairs` pairs of models each, about 20 s of CPU time for 1,500).
+any is off. The last six rows simulate whether `compare` reaches the power that was planned
+(`tests.analysis.precision.planned_power`; `--pairs` pairs of models each, about 20 s of CPU time for 1,500).
 """
 
 import argparse
@@ -26,15 +26,14 @@ from scipy import stats
 from analysis.claims.catalogue import FINDINGS
 from analysis.claims.statements import AtLeast, Node
 from analysis.comparisons.comparison import compare
-from analysis.comparisons.replication import replication_of
 from analysis.evidence.contrasts import Contrast, Spread
-from analysis.evidence.evidence import Settings
+from analysis.evidence.settings import Settings
 from analysis.sources import Source
 from clm_or_mlm.__main__ import main as command
 from common.provenance import ROOT
 from tests.analysis.adjusted import multipletests
-from tests.analysis.comparisons.given import best_runs, drawn, share_refused
-from tests.speed.design_power import LAYOUTS, promised_and_reached
+from tests.analysis.comparisons.given import best_runs, drawn
+from tests.analysis.precision.planned_power import LAYOUTS, promised_and_reached
 
 Cells = dict[tuple[str, str, str], tuple[float, float]]
 """Mean and half-width by (model, task, dataset)."""
@@ -518,35 +517,9 @@ def two_models() -> Check:
                  agrees=kinds == {"Welch"} and worst < 1e-10)  # fmt: skip
 
 
-def negative_scores() -> Check:
-    """`certify` refuses correlations 58 points apart, one of them below 0, and passes their reruns."""
-    refused = passed = 0
-    for seed in range(24):
-        rng = np.random.default_rng(seed)
-
-        def runs(level: float, rng: np.random.Generator = rng) -> Source:
-            scores = {"mine": {name: list(level + rng.normal(0, 0.5, 5)) for name in TASKS["SC"]}}
-            return Source(label="x", runs=best_runs(scores), added_models=("mine",))
-
-        reference = runs(-3.0)
-        refused += bool(replication_of(runs(55.0), reference).faults)
-        passed += not replication_of(runs(-3.0), reference).faults
-    return Check(compared="24 certificates of 55 against -3", found=f"{refused} refused; of 24 reruns {passed} passed",
-                 agrees=refused == 24 and passed >= 21)  # fmt: skip
-
-
-def certificates() -> Check:
-    """Of 4,000 genuine replications at most 6 % are refused, whatever the number of cells (`given.certificate_p`)."""
-    shares = [share_refused(models, datasets, 4_000) for models in (1, 2, 6) for datasets in (1, 4, 12)]
-    off = [share_refused(models, 4, 4_000, off=4) for models in (6, 20)]
-    return Check(compared="9 x 4,000 certificates of 1, 2, 6 models; one cell off",
-                 found=f"at most {max(shares):.1%} refused; off {off[0]:.0%}, {off[1]:.0%}",
-                 agrees=max(shares) <= 0.06 and off[0] >= 0.87 and off[1] >= 0.6)  # fmt: skip
-
-
 CHECKS: tuple[Callable[[], Check], ...] = (
     all_cells, all_verdicts, mean_readings, mirror, error_shares, old_words, all_contrasts, seven_pairs, f8_counts,
-    f8_spreads, unequal_seeds, two_models, negative_scores, certificates,
+    f8_spreads, unequal_seeds, two_models,
 )  # fmt: skip
 
 

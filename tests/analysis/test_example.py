@@ -1,26 +1,18 @@
-"""The package's example, the miniature: every table has its interval, test instances travel, honest reruns pass."""
+"""The package's example, the miniature: every table has its interval, test instances travel with their runs."""
 
-from collections.abc import Iterator
 from dataclasses import replace
-from itertools import combinations
-from pathlib import Path
-from shutil import copytree
 
-import numpy as np
-import pandas as pd
 import pytest
 
-from analysis.comparisons.replication import replication_of
-from analysis.evidence.evidence import Settings
-from analysis.precision.components import arms_of, components_table
+from analysis.evidence.settings import Settings
 from analysis.sources import EXAMPLES, PUBLISHED, Source, open_source
 from analysis.store.instances import read_clusters, read_instances
+from analysis.tables import TABLE_FORMATS
 from analysis.tables.build import build_table
-from analysis.tables.render import TABLE_FORMATS, table_document
+from analysis.tables.render import table_document
 from clm_or_mlm.__main__ import main
-from common.provenance import ROOT
 from common.tables import show
-from pretraining.models import TABLES, arm_of
+from pretraining.models import TABLES
 
 MEBIBYTE = 2**20
 
@@ -90,47 +82,3 @@ def test_a_table_of_a_family_without_runs_is_a_sentence() -> None:
             if form != "csv":
                 assert ("curves has no scores for this table." in shown) == empty
         assert (len(document.body) == 1) == empty
-
-
-def _apart(runs: pd.DataFrame, own: pd.Series) -> tuple[Source, Source]:
-    return Source(label="mine", runs=runs[own]), Source(label="theirs", runs=runs[~own])
-
-
-def _honest(example: Source, folder: Path) -> Iterator[bool]:
-    """Yield whether honest reruns pass: each pretraining among the others, and all choices of two seeds of five."""
-    runs = example.need_runs("certify")
-    assert example.stand_ins is not None and example.stand_ins.logs is not None
-    for arm, names in arms_of(runs).items():
-        for name in names:
-            of_arm = runs[runs["model"].isin(names)]
-            mine, theirs = _apart(of_arm, of_arm["model"] == name)
-            own = [own for own, paper in example.stand_ins.models.items() if paper == name]
-            logs = [folder / name / "own", folder / name / "others"]
-            for stage in example.stand_ins.logs.iterdir():
-                copytree(stage, logs[stage.name not in own] / stage.name)
-            assert arm == arm_of(name)[0]
-            yield not replication_of(mine, theirs, pretrained=True, logs=logs).faults
-    for seeds in combinations(range(5), 2):
-        yield not replication_of(*_apart(runs, runs["seed"].isin(seeds))).faults
-
-
-def test_nineteen_of_twenty_honest_reruns_pass(example: Source, tmp_path: Path) -> None:
-    passed = list(_honest(example, tmp_path))
-    assert len(passed) == 25 and sum(passed) / len(passed) >= 0.95
-
-
-def test_another_model_under_the_name_of_one_is_no_replication(example: Source) -> None:
-    runs = example.need_runs("certify")
-    swap = {"610m-clm-42k": "610m-mlm40-42k", "610m-mlm40-42k": "610m-clm-42k"}
-    wrong = replace(example, runs=runs.assign(model=runs["model"].replace(swap)))
-    assert replication_of(wrong, example).faults
-
-
-def test_the_page_says_by_how_much_another_pretraining_widens_an_interval(example: Source) -> None:
-    table = components_table(example)
-    sds = table.pivot(index="dataset", columns="component", values="sd")
-    seeds = sds["fine-tuning seed"] / 5**0.5
-    wider = np.hypot(seeds, sds["pretraining"]) / seeds
-    page = " ".join((ROOT / "docs" / "how-sure.md").read_text("utf-8").split())
-    assert f"would have to be {wider.min():.1f} to {wider.max():.1f} times as wide" in page
-    assert set(table["pretrainings"]) == {5}

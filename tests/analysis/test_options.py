@@ -6,8 +6,8 @@ from pathlib import Path
 
 import pytest
 
-from analysis.evidence.evidence import Settings
 from analysis.evidence.intervals import INTERVALS
+from analysis.evidence.settings import Settings
 from analysis.options import SourceOptions
 from analysis.sources import PUBLISHED
 from analysis.store.runs_table import write_runs

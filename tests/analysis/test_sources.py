@@ -8,7 +8,7 @@ import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
-from analysis.sources import NAMES, PUBLISHED, Source, open_source, standard_of
+from analysis.sources import NAMES, PUBLISHED, Source, open_source
 from analysis.store.runs_table import write_runs
 from common.errors import UserError
 from tests.analysis.made_up import made_up_runs, random_runs
@@ -47,7 +47,6 @@ def test_a_table_is_opened_by_its_path_with_its_neighbouring_instances(table: Pa
     assert (alone.label, alone.instances, alone.store) == (str(table), None, None)
     (neighbour := table.with_name("instances.parquet")).mkdir()
     assert open_source(str(table)).instances == neighbour
-    assert standard_of(alone) is None
     mine = open_source(str(table), add_models=["mine", "x*"])
     assert mine.options == ("--source", str(table), "--add-model", "mine", "--add-model", "x*")
 

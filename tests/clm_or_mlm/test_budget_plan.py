@@ -15,7 +15,7 @@ from scipy.stats import ttest_ind
 
 from analysis.comparisons.comparison import compare
 from analysis.comparisons.differences import AHEAD
-from analysis.evidence.evidence import Settings
+from analysis.evidence.settings import Settings
 from analysis.precision.design import seed_spreads
 from analysis.sources import PUBLISHED, Source
 from analysis.statistics.inference import ALPHA

@@ -1,4 +1,4 @@
-"""`check` of a run store, of what it keeps, and of an archived study: without torch."""
+"""`check` of a run store and of what it keeps: without torch."""
 
 import shutil
 from collections.abc import Callable

@@ -53,18 +53,14 @@ def test_the_report_names_the_default_and_its_coverage(kind: str, sources: dict[
 
 
 SEVERAL = {
-    "coverage": "shows every interval",
-    "sensitivity": "judges by every interval",
     "audit": "recomputes the printed interval, the paper's",
 }
 """Commands and figures that are about several intervals, which they name one by one."""
 ELSEWHERE = {
     "report": "test_the_report_names_the_default_and_its_coverage",
     "reproduce": "writes what the other commands print",
-    "export": "writes scores as model cards",
-    "certify": "prints prediction intervals",
 }
-WORDS = {"compare": MODELS[2:4], "design": ["--effect", "5"], "table": ["3"]}
+WORDS = {"compare": MODELS[2:4], "table": ["3"]}
 """What a command needs besides its source."""
 
 

@@ -21,7 +21,7 @@ def test_makes_everything_from_the_published_cells_in_a_relative_folder(
     tmp_path: Path, monkeypatch: pytest.MonkeyPatch, capsys: pytest.CaptureFixture[str]
 ) -> None:
     monkeypatch.chdir(tmp_path)
-    draw_only(monkeypatch, "3", "5", "7", "12", "claims", "forest-f3")
+    draw_only(monkeypatch, "3", "5", "7", "12", "claims")
     assert main(["reproduce", "--out", "my results/\u00e9"]) == 0
     answer = capsys.readouterr()
     out = tmp_path / "my results" / "\u00e9"
@@ -34,7 +34,7 @@ def test_makes_everything_from_the_published_cells_in_a_relative_folder(
     assert '<pre tabindex="0">make reproduce</pre>' in page
     assert all((out / path).is_file() for path in listed)
     assert {"scores.csv", "audit.json", "claims.md", "tables/table17.tex", "figures/figure3.pdf",
-            "figures/claims.svg", "figures/forest-f3.svg"} <= set(listed)  # fmt: skip
+            "figures/claims.svg"} <= set(listed)  # fmt: skip
     for number in (5, 7, 12):
         assert f"Figure {number} " in missing
     assert record["source"] == "published" and not record["missing"]

@@ -100,8 +100,8 @@ def test_json_holds_null_for_what_is_no_finite_number() -> None:
 
 
 def test_a_page_of_its_own_goes_before_what_any_document_is() -> None:
-    document = TableDocument(body=["x"], pages={"html": lambda: "<p>", "markdown": lambda: "y"})
-    assert [show(document, form) for form in ("text", "markdown", "html")] == ["x\n", "y", "<p>"]
+    document = TableDocument(body=["x"], pages={"markdown": lambda: "y"})
+    assert [show(document, form) for form in ("text", "markdown")] == ["x\n", "y"]
 
 
 def test_a_document_is_printed_or_written_alike(tmp_path: Path, capsys: pytest.CaptureFixture[str]) -> None:

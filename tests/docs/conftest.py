@@ -4,7 +4,7 @@ import pytest
 
 from analysis.claims.answer import Answer, answer
 from analysis.claims.assessment import assess
-from analysis.evidence.evidence import Settings
+from analysis.evidence.settings import Settings
 from analysis.sources import PUBLISHED
 
 

@@ -9,8 +9,10 @@ from typing import Any
 import pandas as pd
 import pytest
 
-from analysis.evidence.evidence import Evidence, Settings, scores_of
+from analysis.evidence.evidence import Evidence, scores_of
+from analysis.evidence.settings import Settings
 from benchmarks.datasets.local_dataset import load, verify
+from benchmarks.finetuning.tokenization import texts_of
 from benchmarks.own_datasets.definition_file import read_definitions
 from clm_or_mlm.__main__ import main
 from tests.benchmarks.tiny import make_tokenizer, save_model
@@ -105,8 +107,8 @@ def test_from_the_file_to_a_row_of_scores(
     assert load(data, own["reviews"]).manifest.counts == {"train": 57, "validation": 3, "test": 12}
     assert load(data, own["paraphrases"]).manifest.counts == {"train": 60, "validation": 8, "test": 8}
     assert load(data, own["manuals"]).manifest.counts == {"train": 60, "validation": 6, "test": 6}
-    assert not main(["datasets", "show", "reviews", "--datasets", str(my_toml), "--data", str(data)])
-    assert "| Review: the " in capsys.readouterr().out
+    [first, *_] = load(data, own["reviews"]).tables["train"].to_pylist()
+    assert texts_of(own["reviews"], first)[0].startswith("Review: the ")
     model = save_model(tmp_path / "tiny", make_tokenizer([text for _, text in things(0, 80)]))
     options = ["--datasets", str(my_toml), "--data", str(data), "--out", str(out), "--dataset", *NAMES]
     options += ["--lr", "1e-3", "--seed", "0", "--steps", "2", "--model", str(model)]

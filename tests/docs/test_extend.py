@@ -23,7 +23,8 @@ import benchmarks.metrics.standard as standard_metrics
 from analysis.claims.statements import difference
 from analysis.evidence import intervals
 from analysis.evidence.cells import seed_scores
-from analysis.evidence.evidence import Evidence, Settings, scores_of
+from analysis.evidence.evidence import Evidence, scores_of
+from analysis.evidence.settings import Settings
 from analysis.statistics import learning_rate_selection
 from benchmarks.datasets.local_dataset import load
 from benchmarks.datasets.synthetic import make_synthetic
@@ -39,7 +40,6 @@ from pretraining import models
 from pretraining.model.masking import MaskRule
 from pretraining.model.packed_batch import PackedBatch
 from pretraining.models import parse
-from pretraining.plan.study_plan import load_study
 from pretraining.training import objectives
 from pretraining.training.log import read_log
 from tests.analysis.made_up import made_up_runs
@@ -174,16 +174,16 @@ def test_a_selection_rule_selects() -> None:
     assert float(printed.splitlines()[1].split(",")[3]) == pytest.approx(expected)
 
 
-def test_a_finding_is_judged_and_has_its_forest(tmp_path: Path) -> None:
-    explain, figure = commands("A finding")
-    drawn = [*figure, "--format", "svg", "--out", str(tmp_path)]
+def test_a_finding_is_judged_and_drawn(tmp_path: Path) -> None:
+    explain, *_ = commands("A finding")
+    drawn = ["figure", "claims", "--format", "svg", "--out", str(tmp_path)]
     printed, everything, _ = outputs(
         "A finding",
         "analysis.claims.catalogue.ratio",
         entry="FINDINGS+_F18",
         words=[explain, explain[:1], drawn],
     )
-    assert "TC prefers 20 % to 50 %" in (tmp_path / "forest-f18.svg").read_text()
+    assert "TC prefers 20 % to 50 %" in (tmp_path / "claims.svg").read_text()
     assert "Masking 20 % beats masking 50 % on token classification at every size." in printed
     assert re.search(r"^  verdict +(holds|fails|open)", printed, re.MULTILINE)
     assert [f"20 % - 50 % on TC, {size}" in printed for size in ("210m", "610m", "1b")] == [True] * 3
@@ -208,24 +208,6 @@ def test_a_figure_is_drawn_and_is_in_all(tmp_path: Path, monkeypatch: pytest.Mon
     assert set(data["series"]) == {"20 %", "30 %", "40 %", "50 %"}
     assert set(data["x"]) == {210, 610, 1000}
     assert len(data) == 48
-
-
-def test_a_study_file_has_another_ratio_and_size(
-    tmp_path: Path, monkeypatch: pytest.MonkeyPatch, capsys: pytest.CaptureFixture[str]
-) -> None:
-    section = "A masking ratio or a model size"
-    own, of_the_paper = commands(section)
-    (tmp_path / "build").mkdir()
-    (tmp_path / own[-1]).write_text(blocks(section, "toml")[0])
-    monkeypatch.chdir(tmp_path)
-    models = load_study(Path(own[-1])).models
-    assert [model.ratio for model in models.values()] == [40, 60, None, 60]
-    assert load_study(Path(own[-1])).shapes["2b"].encoder_parameters == pytest.approx(2e9, rel=0.15)
-    assert not main(own)
-    printed = capsys.readouterr().out
-    assert all(name in printed for name in models)
-    assert not main(of_the_paper)
-    assert "610m-mlm60-42k" in capsys.readouterr().out
 
 
 def test_an_objective_is_trained(

@@ -1,9 +1,18 @@
 """The numbers of docs/one-gpu.md are those that the commands print."""
 
 import math
+from functools import partial
 
-from analysis.precision.design import PlannedStudy, design_table
+from analysis.precision.design import (
+    POWER,
+    AssumedSpread,
+    PlannedStudy,
+    fewest,
+    planned_test,
+    seed_spreads,
+)
 from analysis.sources import PUBLISHED
+from benchmarks.protocol import DATASETS
 from clm_or_mlm.budget_plan import Choice, choices_of
 from common.provenance import ROOT
 from miniature.forms import FORMS
@@ -43,21 +52,21 @@ def test_speeds_and_hours() -> None:
 
 
 def test_designs() -> None:
-    def table(**study: float) -> dict[str, dict[str, float]]:
-        found = design_table(PUBLISHED, PlannedStudy(**study)).set_index("dataset")  # type: ignore[arg-type]
-        return {name: found.loc[name].to_dict() for name in TUNED}
+    spreads = dict(seed_spreads(PUBLISHED))
+    sds = {name: spreads[DATASETS[name].task, name] for name in TUNED}
 
-    needed = [
-        row["pretrainings"]
-        for row in table(effect=0.5, pretraining_sd=0.416, pretrainings=5, seeds=3).values()
-    ]
-    assert f"needs {min(needed):.0f} to {max(needed):.0f} pretrainings" in WORDS
-    finds = table(effect=1, pretraining_sd=0.57, pretrainings=5)
-    low, high = (
-        min(finds, key=lambda name: finds[name]["find"]),
-        max(finds, key=lambda name: finds[name]["find"]),
-    )
-    assert (low, high) == ("uner_en", "nq")
-    assert f"{finds[low]['find']:.1f} (UNER) to {finds[high]['find']:.1f} points (NQ)" in WORDS
-    least = min(row["find"] for row in table(effect=1, pretraining_sd=0.57).values())
+    def finds(pretrainings: int) -> dict[str, float]:
+        study = PlannedStudy(pretraining_sd=0.57, pretrainings=pretrainings)
+        return {name: planned_test(study, spread).detectable() for name, spread in sds.items()}
+
+    def power(spread: AssumedSpread, pretrainings: int) -> float:
+        study = PlannedStudy(pretraining_sd=0.416, pretrainings=pretrainings, seeds=3)
+        return planned_test(study, spread).power(0.5)
+
+    needed = [fewest(partial(power, spread), POWER, least=1) for spread in sds.values()]
+    assert f"needs {min(needed)} to {max(needed)} pretrainings" in WORDS  # type: ignore[type-var]
+    found = finds(5)
+    assert (min(found, key=found.__getitem__), max(found, key=found.__getitem__)) == ("uner_en", "nq")
+    assert f"{found['uner_en']:.1f} (UNER) to {found['nq']:.1f} points (NQ)" in WORDS
+    least = min(finds(1).values())
     assert f"above {math.floor(10 * least) / 10} points at a spread of 0.57" in WORDS

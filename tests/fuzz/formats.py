@@ -286,7 +286,7 @@ FORMATS = [
     ),
     FileFormat(
         "table of a dataset", make_data("train.parquet"), dataset_of,
-        "datasets show uner_en --data {at}",
+        "datasets verify uner_en --data {at}",
     ),
     FileFormat("log.jsonl", make_log, losses, "figure 12 --logs {at} --out {at}/out", sealed=False),
     FileFormat(

@@ -7,14 +7,16 @@ python -m tests.miniature.questions --source build/miniature/curves-real/store \
 
 import argparse
 from collections.abc import Iterator, Sequence
-from dataclasses import replace
+from dataclasses import asdict
 from pathlib import Path
 
 import numpy as np
 import pandas as pd
 
 from analysis.claims.wording import format_p
-from analysis.precision.components import PRETRAINING, SEED, components_table
+from analysis.comparisons.arm_spreads import ArmScores
+from analysis.comparisons.comparison import arms_of
+from analysis.comparisons.contestants import Place
 from analysis.sources import Source, open_source
 from analysis.statistics.estimates import difference_estimate, student_estimate
 from analysis.statistics.inference import ALPHA, holm
@@ -35,6 +37,7 @@ ARMS = {
     BOTH: ("mini-m-clm-200-mlm40-840", "mini-m-clm-600-mlm40-2520", "mini-m-clm-1200-mlm40-5040"),
 }
 """The models of each arm, by length."""
+PRETRAINING, SEED = "pretraining", "fine-tuning seed"
 CONTINUED = ("mini-m-clm-dec840-mlm40-1280", "mini-m-mlm40-dec840-mlm40-1280")
 SCORES = {"loss": "loss of MLM (nats)", "nq": "NQ (NDCG@10)", "sst2": "SST-2 (accuracy)"}
 QUESTIONS = {
@@ -169,20 +172,25 @@ def spreads(source: Source) -> pd.DataFrame:
     Returns:
         Columns `question, score, steps, component, sd, low, high` (points, 95 %).
     """
-    runs, parts = (
-        _under_own_names(source),
-        [pd.DataFrame(columns=["dataset", "component", "sd", "low", "high"])],
-    )
+    runs = _under_own_names(source)
+    task_of = dict(zip(runs["dataset"], runs["task"], strict=True))
+    rows = []
     for steps, arms in (
         *zip(map(str, LENGTHS), zip(*ARMS.values(), strict=True), strict=True),
         ("1280", CONTINUED),
     ):
-        own = runs[[arm_of(name)[0] in arms for name in runs["model"]]]
-        found = components_table(replace(source, runs=own))
-        parts += [found.assign(steps=steps)] if len(found) else []
-    table = pd.concat(parts, ignore_index=True).rename(columns={"dataset": "score"})
-    kept = table[table["component"].isin([PRETRAINING, SEED])]
-    return kept.assign(question=4).sort_values("score", kind="stable")
+        own = {arm: names for arm, names in arms_of(runs).items() if arm in arms}
+        if not own:
+            continue
+        scores = ArmScores.of(runs, own, "seed")
+        for dataset, task in task_of.items():
+            found = scores.spreads(arms, Place(task, dataset), ())
+            if found is not None:
+                head = {"question": 4, "score": dataset, "steps": steps}
+                rows.append({**head, "component": PRETRAINING, **asdict(found.pretrainings)})
+                rows.append({**head, "component": SEED, **asdict(found.seeds)})
+    columns = ["question", "score", "steps", "component", "sd", "low", "high"]
+    return pd.DataFrame(rows, columns=columns).sort_values("score", kind="stable")
 
 
 if __name__ == "__main__":

@@ -5,7 +5,7 @@ from pathlib import Path
 
 import pandas as pd
 
-from analysis.evidence.evidence import Settings
+from analysis.evidence.settings import Settings
 from analysis.sources import Source
 from paper_figures.figure import FIGURES, FigureInputs, FigureSpec
 from pretraining.models import FIGURE_MODELS, MODELS

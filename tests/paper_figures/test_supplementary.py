@@ -1,4 +1,4 @@
-"""The findings as a forest plot, the coverage of intervals as dots."""
+"""The findings as a forest plot, the answer by task and budget."""
 
 import json
 from pathlib import Path
@@ -9,7 +9,6 @@ import pytest
 from analysis.claims.catalogue import FINDINGS
 from analysis.claims.frame import mean_of, of_finding
 from analysis.claims.wording import format_effect
-from analysis.evidence.intervals import measured_coverage
 from clm_or_mlm.__main__ import main
 from tests.paper_figures.drawn import PUBLISHED, files, picture
 
@@ -51,14 +50,3 @@ def test_the_data_of_the_answer_have_the_comparisons_that_its_title_counts() -> 
     assert counts == [9, 6] and "fails" not in set(data["says_holm"])
     assert list(data["says_holm"] == "holds") == list(data["p_holm"] <= 0.05)
     assert f"in {counts[1]} of {len(data)} comparisons" in files("answer")["json"].read_text()
-
-
-def test_the_coverage_is_that_of_the_shipped_file() -> None:
-    data = pd.read_csv(files("coverage")["csv"])
-    assert set(data["n_seeds"]) == {5, 20} and data["coverage"].between(0, 1).all()
-    for count in (5, 20):
-        known = data[(data["shape"] == "normal") & (data["n_seeds"] == count)]
-        for kind, coverage in zip(known["interval"], known["coverage"], strict=True):
-            found = measured_coverage(kind, "normal", count)
-            assert found is not None and found[0] == pytest.approx(coverage, abs=1e-5)
-    assert "5 seeds: paper 73 to 89 %" in files("coverage")["txt"].read_text()

@@ -15,14 +15,12 @@ from tests.paper_figures.made_up import made_up_runs, write_logs
 
 SOURCES = ("published", "miniature", "stand-in")
 NOT_DRAWN = {
-    *((source, f"forest-{finding}") for source in SOURCES for finding in ("f7", "f10")),
     ("published", "5"),
     ("published", "7"),
     ("published", "11"),
     ("published", "12"),
-    *(("miniature", f"forest-{finding}") for finding in ("f9", "f12", "f13", "f15", "f17")),
 }
-"""Runs, logs or models are needed that are not there; ratios of spreads have no datasets."""
+"""Runs, logs or models are needed that are not there."""
 
 
 @pytest.fixture(scope="module", autouse=True)
@@ -38,7 +36,7 @@ def whole_grid(tmp_path_factory: pytest.TempPathFactory) -> Iterator[None]:
 
 CASES = [(source, name) for source in SOURCES for name in FIGURES]
 QUICK = {
-    *(("published", name) for name in ("1", "claims", "coverage")),
+    *(("published", name) for name in ("1", "claims")),
     *(("miniature", name) for name in ("6", "12")),
     ("stand-in", "5"),
 }

@@ -22,8 +22,9 @@ import pandas as pd
 
 from analysis.comparisons.comparison import compare
 from analysis.comparisons.comparison_report import records_of
-from analysis.evidence.evidence import Settings
-from analysis.sources import Source, open_source
+from analysis.evidence.settings import Settings
+from analysis.precision.design import PlannedStudy, planned_test, seed_spreads
+from analysis.sources import PUBLISHED, Source, open_source
 from benchmarks.datasets.local_dataset import load
 from benchmarks.protocol import PAPER, STANDARD
 from common import cli
@@ -92,7 +93,7 @@ def make(start: Path, text: Sequence[str], data: Path, out: Path, *, steps: int,
         sample(data, small, validation=100, test=1_000)
     random_start(start, out / RANDOM / "random")
     fine_tune(START, start, out, tuning)
-    print(what_seeds_show("with the spread of the decoder's own runs", out / "store"), flush=True)
+    print(what_seeds_show("with the decoder's own spread", opened(out, PAPER)), flush=True)
     for name, begin in ((ADAPTED, start), (RANDOM, out / RANDOM / "random")):
         settings = {
             "peak_lr": PEAKS[name],
@@ -115,12 +116,14 @@ def fine_tune(name: str, folder: Path, out: Path, steps: int) -> None:
         "--out", out / "store")  # fmt: skip
 
 
-def what_seeds_show(title: str, source: Path | str) -> str:
-    """Return what `design` says of five seeds on UNER, with a source's spread."""
-    models = () if source == "published" else ("--add-model", "*")
-    lines = run("design", "--effect", 1, "--seeds", len(SEEDS), "--source", source, *models).splitlines()
-    rows = [line for line in lines if line.startswith(("dataset ", "UNER "))]
-    return "\n".join([f"What {len(SEEDS)} seeds can show, {title}:", *rows])
+def what_seeds_show(title: str, source: Source) -> str:
+    """Return the difference on UNER that five seeds can show, with a source's spread between seeds."""
+    spread = dict(seed_spreads(source))["TC", DATASET]
+    test = planned_test(PlannedStudy(seeds=len(SEEDS)), spread)
+    return (
+        f"{len(SEEDS)} seeds can show {test.detectable():.2f} points, {title} of {spread.sd:.2f} points between seeds "
+        f"({test.power(1):.0%} power for 1 point)."
+    )
 
 
 def opened(out: Path, protocol: str) -> Source:
@@ -178,7 +181,7 @@ def study(
     """
     os.environ.setdefault("HF_HUB_OFFLINE", "1")
     if not show:
-        print(what_seeds_show("with the paper's own spread", "published"), flush=True)
+        print(what_seeds_show("with the paper's spread", PUBLISHED), flush=True)
         make(start, text, data, out, steps=steps, tuning=tuning)
     print(table(out))
 

@@ -129,7 +129,6 @@ def clock(device: torch.device) -> float:
 
 
 # Before 2.15, torch's operator has no gradient by FlashAttention 4: its package is called directly.
-# cuDNN is not: called by torch 2.11's own function, version 9.19 returned wrong sums (docs/performance.md).
 
 
 @torch.compiler.disable  # type: ignore[untyped-decorator]
@@ -168,8 +167,6 @@ def kernels(table: Table) -> None:
         if causal and kind == "short texts":
             continue
         batch = PackedBatch.of([np.zeros(n, np.int64) for n in lengths], max_length=int(max(lengths)))
-        if BACKENDS[name].fixed_shapes:
-            batch = batch.padded(*TrainingConfig().batches.pass_multiples)
         table.measure(
             f"attention, {kind}, {'clm' if causal else 'mlm'}, {name}",
             partial(kernel, table.device, shape, causal, name, batch),
@@ -266,7 +263,7 @@ def made_up(rng: np.random.Generator, length: int, vocab: int) -> np.ndarray[Any
 
 
 def step_parts(
-    config: EncoderConfig, settings: TrainingConfig, steps: int, *, prepare: Prepare, fixed: bool
+    config: EncoderConfig, settings: TrainingConfig, steps: int, *, prepare: Prepare
 ) -> Iterator[list[ObjectiveBatch]]:
     """Yield the passes of each step as the data loader makes them, with the weights of their tokens."""
     rng = np.random.default_rng(0)
@@ -289,19 +286,19 @@ def step_parts(
             part = prepare(PackedBatch.of(texts, ids, max_length=batches.max_length))
             part = part.grouped(torch.from_numpy(ids % len(counts)))
             counts += part.counts(len(counts))
-            made.append(part.padded(*batches.pass_multiples) if fixed else part)
+            made.append(part)
         weights = group_weights(counts, "equal")
         yield [replace(part, weights=weights) for part in made]
 
 
 def train(
     model: Any, config: EncoderConfig, settings: TrainingConfig, device: torch.device, *, steps: int,
-    prepare: Prepare, fixed: bool = False, trace: bool = False,
+    prepare: Prepare, trace: bool = False,
 ) -> Row:  # fmt: skip
     """Return tokens/s, memory and losses of a run; with `trace`, its last step's milliseconds by kind of kernel."""
     optimizer, losses, taken, tokens = adamw(model), list[Tensor](), list[float](), list[int]()
     profiler = None
-    for number, parts in enumerate(step_parts(config, settings, steps, prepare=prepare, fixed=fixed)):
+    for number, parts in enumerate(step_parts(config, settings, steps, prepare=prepare)):
         if trace and device.type == "cuda" and number == steps - 1:
             profiler = torch.profiler.profile(activities=[torch.profiler.ProfilerActivity.CUDA])
             profiler.__enter__()  # type: ignore[no-untyped-call]
@@ -362,8 +359,7 @@ def step_of(table: Table, variant: Variant) -> Row:
     with mock.patch.object(modeling, "resolve_backend", lambda *_: backend):
         steps = 3 if small else STEPS
         row = train(
-            model, config, settings, device, steps=steps, prepare=prepare, fixed=backend.fixed_shapes,
-            trace=not table.counter,
+            model, config, settings, device, steps=steps, prepare=prepare, trace=not table.counter,
         )  # fmt: skip
     if device.type == "cuda":
         length, predicted = settings.sequences.attended_length, 1.0 if variant.is_causal else 0.4
@@ -475,13 +471,6 @@ def finetuning(table: Table) -> None:
     table.measure("fine-tuning", run)
 
 
-def _cudnn_version() -> str:
-    try:
-        return str(torch.backends.cudnn.version())  # type: ignore[no-untyped-call]
-    except RuntimeError:  # a stand-in's
-        return "none"
-
-
 def main() -> None:
     """Ask the four questions."""
     parser = parser_of(__doc__)
@@ -506,15 +495,14 @@ def main() -> None:
     # As training does: a pass of the largest size does not fit into fragments.
     os.environ.setdefault("PYTORCH_ALLOC_CONF", "expandable_segments:True")
     name = torch.cuda.get_device_name() if device.type == "cuda" else machine()
-    cudnn = f", cuDNN {_cudnn_version()}" if device.type == "cuda" else ""
     warning = "; on a stand-in no time, loss or decision means anything" if options.counter else ""
-    print(f"{name}, torch {torch.__version__}{cudnn}{warning}", flush=True)
+    print(f"{name}, torch {torch.__version__}{warning}", flush=True)
     table = Table(
         file=options.out / "h100.json",
         device=device,
         end=time.monotonic() + 60 * options.minutes,
         backends=options.kernels
-        or (("sdpa", "cudnn") if device.type == "cpu" else ("flash2", "cudnn", "flash3", "flash4")),
+        or (("sdpa", "flash2") if device.type == "cpu" else ("flash2", "flash3", "flash4")),
         small=options.small or device.type == "cpu",
         counter=options.counter,
         skip=options.skip,

@@ -31,9 +31,10 @@ from scipy import stats
 
 from analysis.evidence.cells import SMALLEST_HALF_WIDTH
 from analysis.evidence.contrasts import Cell, Term
-from analysis.evidence.evidence import DEFAULT_SEED, Evidence, Settings
+from analysis.evidence.evidence import Evidence
 from analysis.evidence.intervals import INTERVALS, POOLED, SOURCE_CELLS, T
 from analysis.evidence.pooled import FEWEST_CELLS, FEWEST_SEEDS
+from analysis.evidence.settings import DEFAULT_SEED, Settings
 from analysis.published_cells import N_SEEDS, NORMAL_QUANTILE, TEST_INSTANCES, published_values
 from analysis.statistics.crossed import crossed_estimate
 from benchmarks.protocol import AVERAGE, DATASETS, is_paired

@@ -17,7 +17,8 @@ from scipy import stats
 
 from analysis.evidence.cells import seed_scores
 from analysis.evidence.contrasts import Contrast, Term
-from analysis.evidence.evidence import Evidence, Settings
+from analysis.evidence.evidence import Evidence
+from analysis.evidence.settings import Settings
 from analysis.store.runs_table import COLUMNS
 from benchmarks.protocol import AVERAGE, LEARNING_RATES, datasets_of
 

@@ -13,11 +13,11 @@ from tests.speed import budget, h100
 
 def test_rows_go_on_where_they_were_cut_off_and_say_what_falls_away(tmp_path: Path) -> None:
     given = {"file": tmp_path / "h100.json", "device": torch.device("cpu"), "small": True}
-    given["backends"] = ("sdpa", "cudnn")
+    given["backends"] = ("sdpa", "flash2")
     h100.kernels(h100.Table(end=math.inf, **given))  # type: ignore[arg-type]
     rows = json.loads(given["file"].read_text())  # type: ignore[attr-defined]
     key = "attention, pretraining, mlm, "
-    assert rows[key + "sdpa"]["both"] > 0 and "needs a GPU" in rows[key + "cudnn"]["falls away"]
+    assert rows[key + "sdpa"]["both"] > 0 and "needs a GPU" in rows[key + "flash2"]["falls away"]
     h100.kernels(h100.Table(end=0.0, rows=dict(rows), **given))  # type: ignore[arg-type]
     del rows[key + "sdpa"]
     with pytest.raises(h100.OutOfTime):

@@ -16,7 +16,7 @@ from analysis.claims.answer import QUESTION, answer, shown_higher
 from analysis.claims.assessment import Assessment
 from analysis.claims.catalogue import ANSWERS, FAMILIES, SHOWN, STATEMENTS
 from analysis.claims.frame import FindingRow, by_finding, decisive_of, main_of, mean_of, of_finding, rows
-from analysis.claims.pages.dataset_tables import dataset_sentences, short_dataset_sentences
+from analysis.claims.pages.dataset_sentences import dataset_sentences, short_dataset_sentences
 from analysis.claims.pages.finding_records import contrasts_frame, verdicts_data, verdicts_frame
 from analysis.claims.titles import ANSWER
 from analysis.claims.verdicts import OPEN, OUTCOMES

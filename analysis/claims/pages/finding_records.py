@@ -12,7 +12,7 @@ import pandas as pd
 from analysis.claims.assessment import Assessment
 from analysis.claims.catalogue import FAMILIES, MARGINS, STATEMENTS
 from analysis.claims.frame import FindingRow, comparisons_of, decisive_of, main_of, mean_of, of_finding, rows
-from analysis.claims.pages.dataset_tables import dataset_record
+from analysis.claims.pages.dataset_sentences import dataset_record
 from analysis.claims.verdicts import OPEN
 from analysis.claims.wording import seeds_that_decide, sentence
 from analysis.statistics.inference import ALPHA

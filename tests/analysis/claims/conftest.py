@@ -4,7 +4,7 @@ import pandas as pd
 import pytest
 
 from analysis.claims.assessment import Assessment, assess
-from analysis.evidence.evidence import Settings
+from analysis.evidence.settings import Settings
 from analysis.sources import PUBLISHED
 
 

@@ -6,15 +6,15 @@ from collections.abc import Callable
 import pytest
 from scipy import stats
 
-from analysis.claims.answer import answer
+from analysis.claims.answer import answer, random_effects
 from analysis.claims.assessment import SPLIT, Assessment, assess
 from analysis.claims.by_dataset import finding_by_dataset
 from analysis.claims.catalogue import ANSWERS, FINDINGS
 from analysis.claims.frame import known_of, main_of, mean_of, of_finding
-from analysis.claims.statements import AtLeast, comparisons
+from analysis.claims.statements import AtLeast, comparisons, difference
 from analysis.claims.titles import ANSWER
 from analysis.evidence.contrasts import AnyContrast, Contrast, Result
-from analysis.evidence.evidence import Settings
+from analysis.evidence.settings import Settings
 from analysis.published_cells import published_values
 from analysis.sources import PUBLISHED, open_source
 from pretraining.models import BUDGET_SPLITS, parse
@@ -219,6 +219,26 @@ def test_tasks_and_trunks_are_said(assessment: Assessment) -> None:
         low < 0 < high and "if the tasks are treated as a random sample" in cautions
     )  # -0.5 to +3.7, errors aside
     assert "2 trunks (610m-clm, 610m-mlm40)" in cautions
+
+
+def result(effect: float, error: float) -> Result:
+    return Result(comparison=difference("x", "a", "b", "SC"), effect=effect, error=error)
+
+
+def test_random_effects_are_a_t_test_and_never_surer_than_errors() -> None:
+    effects = [0.4, 1.9, 1.1, -0.3]
+    found = random_effects([result(effect, 0.01) for effect in effects])
+    assert found is not None
+    expected = stats.ttest_1samp(effects, 0).confidence_interval(0.95)
+    assert (found.low, found.high) == pytest.approx(tuple(expected), abs=1e-4)
+    alike = random_effects([result(1.0 + 0.001 * place, 0.3) for place in range(4)])
+    assert alike is not None
+    assert alike.high - alike.mean == pytest.approx(stats.t.ppf(0.975, 3) * 0.3 / 2)
+
+
+@pytest.mark.parametrize("errors", [[], [0.1], [0.1, 0.0], [0.1, math.nan]])
+def test_without_two_effects_with_errors_no_mean_of_a_sample(errors: list[float]) -> None:
+    assert random_effects([result(1.0, error) for error in errors]) is None
 
 
 def test_all_findings_are_counted_once(

@@ -17,7 +17,7 @@ from analysis.claims.frame import main_of, mean_of, of_finding
 from analysis.claims.statements import comparisons
 from analysis.claims.titles import ANSWER
 from analysis.evidence.contrasts import Contrast
-from analysis.evidence.evidence import Settings
+from analysis.evidence.settings import Settings
 from analysis.published_cells import published_values
 from analysis.sources import Source
 from benchmarks.protocol import AVERAGE, DATASETS, TASKS, datasets_of

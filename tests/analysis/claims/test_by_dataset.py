@@ -1,24 +1,17 @@
-"""Claims by dataset: the parts, the heterogeneity against closed forms, and where one dataset makes a result."""
-
-import math
+"""Claims by dataset: the parts, and where one dataset makes a result."""
 
 import numpy as np
 import pandas as pd
 import pytest
-from scipy import stats
 
 from analysis.claims.assessment import Assessment, assess
-from analysis.claims.by_dataset import (
-    effects_by_dataset,
-    finding_by_dataset,
-    makes_the_result,
-    random_effects,
-)
+from analysis.claims.by_dataset import effects_by_dataset, finding_by_dataset, makes_the_result
 from analysis.claims.catalogue import FINDINGS
 from analysis.claims.frame import judge, main_of, of_finding
 from analysis.claims.statements import comparisons, difference
 from analysis.evidence.contrasts import Contrast, Result, Spread
-from analysis.evidence.evidence import Evidence, Settings
+from analysis.evidence.evidence import Evidence
+from analysis.evidence.settings import Settings
 from analysis.published_cells import published_values
 from analysis.sources import PUBLISHED, Source
 from benchmarks.protocol import datasets_of
@@ -70,43 +63,6 @@ def test_mnli_makes_the_widening_and_sst2_shows_no_gap_at_any_size(assessment: A
     assert list(sst2["p_for"]) == pytest.approx([0.31, 0.42, 0.17], abs=0.02)
 
 
-def test_heterogeneity_is_cochrans_and_the_mean_over_datasets_has_students_interval(
-    assessment: Assessment,
-) -> None:
-    every = pd.concat([assessment.effects_by_dataset(name) for name in FINDINGS])
-    for _, rows in every[every["role"] == "dataset"].groupby(["id", "label"]):
-        effects, errors, found = rows["effect"].to_numpy(), rows["standard_error"].to_numpy(), rows.iloc[0]
-        weights, left = errors**-2, effects - np.average(effects, weights=errors**-2)
-        q = float(weights @ left**2)
-        assert (found["q"], found["q_p"]) == pytest.approx((q, stats.chi2.sf(q, len(effects) - 1)))
-        assert found["i_squared"] == pytest.approx(max(0.0, 1 - (len(effects) - 1) / q))
-        mean, low, high = found[["mean_over_datasets", "low_over_datasets", "high_over_datasets"]]
-        assert min(effects) <= mean <= max(effects)
-        assert high - mean == pytest.approx(mean - low)
-
-
-def result(effect: float, error: float) -> Result:
-    return Result(comparison=difference("x", "a", "b", "SC"), effect=effect, error=error)
-
-
-def test_of_effects_with_equal_errors_the_random_effects_are_a_t_test_of_them_and_of_alike_ones_never_surer() -> (
-    None
-):
-    effects = [0.4, 1.9, 1.1, -0.3]
-    found = random_effects([result(effect, 0.01) for effect in effects])
-    expected = stats.ttest_1samp(effects, 0).confidence_interval(0.95)
-    assert (found.low, found.high) == pytest.approx(tuple(expected), abs=1e-4)
-    alike = random_effects([result(1.0 + 0.001 * place, 0.3) for place in range(4)])
-    assert alike.high - alike.mean == pytest.approx(stats.t.ppf(0.975, 3) * 0.3 / 2)
-    assert alike.i_squared == 0
-
-
-@pytest.mark.parametrize("errors", [[], [0.1], [0.1, 0.0], [0.1, math.nan]])
-def test_without_two_effects_with_errors_there_is_no_mean_over_datasets(errors: list[float]) -> None:
-    found = random_effects([result(1.0, error) for error in errors])
-    assert all(math.isnan(value) for value in (found.mean, found.low, found.q, found.i_squared))
-
-
 def test_the_average_without_a_dataset_is_that_of_the_others() -> None:
     contrast = difference("MLM - CLM", "1b-mlm40-42k", "1b-clm-42k", "SC")
     effects = effects_by_dataset(finding_of(contrast), FINDING_OF)
@@ -131,7 +87,7 @@ def test_with_runs_of_one_dataset_what_can_be_said_of_it_is_said() -> None:
     main = main_of(of_finding(judge(map(finding_by_dataset, FINDINGS.values()), found.result_of), "F1"))
     assert (main.known, main.holds_in, main.verdict) == (1, 1, "holds in 1 of 18")
     effects = found.effects_by_dataset("F1")
-    assert list(effects["role"]) == ["dataset", "average"] and effects["q"].isna().all()
+    assert list(effects["role"]) == ["dataset", "average"]
     other = main_of(of_finding(found.frame_by_dataset, "F8"))
     assert other.known == 0 and other.verdict == "open"
 

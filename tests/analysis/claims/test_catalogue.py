@@ -6,7 +6,7 @@ import pytest
 from analysis.claims.catalogue import FAMILIES, FINDINGS, MARGINS
 from analysis.claims.statements import AtLeast, comparisons
 from analysis.evidence.contrasts import Contrast, Spread
-from analysis.evidence.evidence import Settings
+from analysis.evidence.settings import Settings
 from analysis.published_cells import published_values
 from analysis.sources import PUBLISHED
 from benchmarks.protocol import TASKS

@@ -12,17 +12,14 @@ from analysis.claims.catalogue import FINDINGS
 from analysis.claims.pretraining_spread import (
     SHARED_LUCK,
     measured_spreads,
-    spreads_of,
     trunks,
     with_pretraining_spread,
 )
 from analysis.claims.statements import comparisons, difference, trunk_of, weighted
-from analysis.evidence.evidence import Settings
-from analysis.precision.components import components_table
+from analysis.evidence.settings import Settings
 from analysis.sources import PUBLISHED, Source
 from pretraining.models import MODELS
 from tests.analysis.comparisons.given import MADE_UP, REAL, best_runs, drawn
-from tests.analysis.made_up import made_up_runs
 
 FOUND = PUBLISHED.evidence(Settings(interval="t")).result
 MODELS_APART = SHARED_LUCK["models"]
@@ -87,22 +84,3 @@ def test_every_measured_spread_says_where_it_was_measured() -> None:
     spreads = measured_spreads()
     assert len(spreads) == 5 and all(0 < one.sd < 5 and one.pretrainings >= 10 for one in spreads)
     assert all("able" in one.where or "ipynb" in one.where for one in spreads)
-
-
-def test_a_sources_own_pretrainings_are_measured() -> None:
-    """Eight pretrainings of one model that differ by known levels; others are no replicates."""
-    rng = np.random.default_rng(3)
-    names = ["mine", *(f"mine-s{place}" for place in range(1, 8))]
-    levels = dict(zip(names, rng.normal(0, 0.01, len(names)), strict=True))
-    runs = made_up_runs(rng, models=[*names, REAL], shift=levels, sd=0.002)
-    source = Source(label="mine", runs=runs)
-    found = spreads_of(source, components_table(source))
-    assert [(one.network, one.score, one.pretrainings) for one in found] == [
-        ("mine", task, 8) for task in ("SC", "TC", "QA", "IR")
-    ]
-    truth = 100 * np.std(list(levels.values()), ddof=1)
-    for one in found:
-        assert one.sd == pytest.approx(truth, rel=0.2)
-        assert one.interval is not None and one.interval[0] < truth < one.interval[1]
-    once = Source(label="x", runs=runs[runs["model"].isin([REAL, "mine-s1"])])
-    assert spreads_of(once, components_table(once)) == []

@@ -16,7 +16,7 @@ from analysis.claims.statements import (
     weighted,
 )
 from analysis.evidence.contrasts import AnyContrast, Spread
-from analysis.evidence.evidence import Settings
+from analysis.evidence.settings import Settings
 from analysis.sources import PUBLISHED
 from tests.analysis.claims.given import part
 

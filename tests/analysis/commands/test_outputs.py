@@ -11,7 +11,6 @@ COMMANDS = {
     "scores": ("markdown", "csv"),
     "claims F8 --explain": PRINTED,
     "compare 610m-mlm40-42k 610m-clm-42k": (*PRINTED, "latex"),
-    "design --effect 0.5": PRINTED,
     "audit": ("markdown", "json"),
 }
 CASES = [(words, form) for words, forms in COMMANDS.items() for form in forms]

@@ -4,7 +4,7 @@ from pathlib import Path
 
 import pytest
 
-from analysis.tables.render import TABLE_FORMATS
+from analysis.tables import TABLE_FORMATS
 from clm_or_mlm.__main__ import main
 from common.tables import FORMATS
 

@@ -3,9 +3,7 @@
 from collections.abc import Mapping
 
 import numpy as np
-import numpy.typing as npt
 import pandas as pd
-from scipy import stats
 
 from analysis.sources import Source
 from analysis.store.runs_table import COLUMNS, read_runs
@@ -42,34 +40,3 @@ def real_and_made_up() -> Source:
     rng = np.random.default_rng(5)
     other = best_runs({MADE_UP: {"sst2": list(91 + rng.normal(0, 0.4, 5))}})
     return Source(label="mixed.parquet", runs=pd.concat([read_runs(RELEASED), other], ignore_index=True))
-
-
-def certificate_p(
-    reference: npt.NDArray[np.float64], again: npt.NDArray[np.float64]
-) -> npt.NDArray[np.float64]:
-    """Return what `certify` should find of many studies: t with the cell's squares and at most 4 df of the others'.
-
-    Args:
-        reference, again: (studies, models, datasets, seeds) angles.
-
-    Returns:
-        (studies, models, datasets) p-values before Holm's adjustment.
-    """
-    models, seeds = reference.shape[1], reference.shape[-1]
-    own = ((reference - reference.mean(-1, keepdims=True)) ** 2).sum(-1)
-    freedom = (models - 1) * (seeds - 1)
-    prior = min(4, freedom)
-    others = (own.sum(1, keepdims=True) - own) / max(1, freedom)
-    df = prior + seeds - 1
-    error = np.sqrt((prior * others + own) / df * (1 / seeds + 1 / again.shape[-1]))
-    p: npt.NDArray[np.float64] = 2 * stats.t.sf(np.abs(again.mean(-1) - reference.mean(-1)) / error, df)
-    return p
-
-
-def share_refused(models: int, datasets: int, studies: int, *, off: float = 0.0) -> float:
-    """Return the share of normal studies of five seeds that `certify` should refuse, one cell `off` by so many sd."""
-    rng = np.random.default_rng([models, datasets])
-    reference, again = rng.normal(size=(2, studies, models, datasets, 5))
-    again[:, 0, 0] += off
-    least = certificate_p(reference, again).min((1, 2))
-    return float((least * models * datasets < 0.05).mean())  # Holm's first step

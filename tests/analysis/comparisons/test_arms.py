@@ -10,14 +10,14 @@ import pytest
 from scipy import stats
 
 from analysis.comparisons.comparison import compare
-from analysis.comparisons.comparison_report import footer
+from analysis.comparisons.comparison_report import comparison_document, footer, records_of
 from analysis.comparisons.contestants import Place
-from analysis.evidence.evidence import Settings
-from analysis.precision.components import components_table
-from analysis.records import records
-from analysis.sources import PUBLISHED, Source, open_source
+from analysis.evidence.settings import Settings
+from analysis.sources import PUBLISHED, Source
 from analysis.store.instances import RunScores, read_instances
+from benchmarks.protocol import AVERAGE, DATASETS, TASKS, datasets_of
 from common.errors import UserError
+from common.tables import show
 from tests.analysis.comparisons.given import REAL, best_runs
 from tests.analysis.made_up import write_instances
 
@@ -88,6 +88,57 @@ def test_a_models_name_takes_its_other_pretrainings_with_it() -> None:
     assert [one.result.effect for one in result.differences] == [
         one.result.effect for one in by_pattern.differences
     ]
+
+
+def test_spreads_are_those_of_both_arms_scores() -> None:
+    """Scipy's F of each arm; the pretraining with the fewest seeds says how many count."""
+    first, second = pretrained(5, 1, 0.4, 0), pretrained(3, 0, 0.4, 1, seeds=3)
+    result = compare(source_of(first, second), [], Settings(), replicates=["mine1-s*", "mine0-s*"])
+    [one] = [row for row in result.differences if row.place == SST2]
+    scores = [np.array([row["sst2"][:3] for row in arm.values()]) for arm in (first, second)]
+    within = np.mean([row.var(ddof=1) for arm in scores for row in arm])
+    between = 3 * (4 * scores[0].mean(axis=1).var(ddof=1) + 2 * scores[1].mean(axis=1).var(ddof=1)) / 6
+    assert one.spreads is not None
+    assert one.spreads.seeds.sd == pytest.approx(np.sqrt(within))
+    assert one.spreads.pretrainings.sd == pytest.approx(np.sqrt((between - within) / 3))
+
+
+def test_spreads_of_averages_are_those_of_each_seeds_means() -> None:
+    rng = np.random.default_rng(7)
+    scores = {
+        f"{arm}-s{place}": {name: list(80 + rng.normal(0, 1) + rng.normal(0, 0.5, 4)) for name in DATASETS}
+        for arm in ("a", "b")
+        for place in range(3)
+    }
+    result = compare(source_of(scores), [], Settings(interval="t"), replicates=["a-s*", "b-s*"])
+    expected = {}
+    for task, names in {**{task: datasets_of(task) for task in TASKS}, "all": tuple(DATASETS)}.items():
+        means = [
+            np.array(
+                [np.mean([scores[f"{arm}-s{place}"][name] for name in names], axis=0) for place in range(3)]
+            )
+            for arm in ("a", "b")
+        ]
+        expected[task] = np.sqrt(np.mean([row.var(ddof=1) for arm in means for row in arm]))
+    found = {row.place.task: row.spreads for row in result.differences if row.place.dataset == AVERAGE}
+    assert {task: one.seeds.sd for task, one in found.items() if one} == pytest.approx(expected)
+
+
+def test_spreads_are_columns_of_every_format() -> None:
+    arms = source_of(
+        pretrained(4, 0, 0.4, 4), pretrained(4, 1, 0.4, 5, seeds=1), {REAL: {"sst2": [81.0, 81.2]}}
+    )
+    result = compare(arms, [REAL], Settings(), replicates=["mine0-s*"])
+    [row] = records_of(result)
+    shown = f"{row['sd_pretraining']:.2f} [{row['sd_pretraining_low']:.2f}, {row['sd_pretraining_high']:.2f}]"
+    text = show(comparison_document(result), "text")
+    assert "sd pretraining" in text and "sd fine-tuning" in text and shown in text
+    once = compare(arms, [REAL, "mine0-s1"], Settings())
+    assert "sd_pretraining" not in records_of(once)[0]
+    assert "sd pretraining" not in show(comparison_document(once), "text")
+    of_one_seed = compare(arms, [], Settings(), replicates=["mine0-s*", "mine1-s*"])
+    assert of_one_seed.differences[0].spreads is None
+    assert np.isnan(records_of(of_one_seed)[0]["sd_pretraining"])
 
 
 @pytest.mark.parametrize(
@@ -169,11 +220,14 @@ def test_an_arm_over_instances_too_is_the_multi_bootstrap_of_three_levels(tmp_pa
     ) and one.result.high - one.result.low > 1.5 * (plain.result.high - plain.result.low)
 
 
-def measured(dataset: str, count: int) -> dict[str, float]:
-    """Return the spreads that the miniature measured on a dataset with so many instances, as `LEVELS`."""
-    table = components_table(open_source("miniature", need_instances=True))
-    sds = dict(records(table[table["dataset"] == dataset], "component", "sd"))
-    return {name: sds[name] / 100 * (count**0.5 if "test set" in name else 1) for name in LEVELS}
+MEASURED = {"sst2": (1.08, 1.91, 1.24, 0.46, 0.50), "uner_en": (0.12, 0.51, 1.30, 0.17, 0.13)}
+"""By dataset what the miniature's arms vary by, as `LEVELS`, in points; of the test set what 600 instances leave."""
+
+
+def measured(dataset: str) -> dict[str, float]:
+    """Return `MEASURED` as `LEVELS`."""
+    sds = dict(zip(LEVELS, MEASURED[dataset], strict=True))
+    return {name: sd / 100 * (600**0.5 if "test set" in name else 1) for name, sd in sds.items()}
 
 
 @pytest.mark.slow
@@ -182,7 +236,7 @@ def test_three_levels_cover(dataset: str | None, tmp_path: Path) -> None:
     """Five pretrainings of each arm, five seeds, 300 or the miniature's instances: the truth is no difference."""
     rng, held, trials = np.random.default_rng(2), 0, 400
     count = 600 if dataset else 300
-    levels = measured(dataset, count) if dataset else LEVELS
+    levels = measured(dataset) if dataset else LEVELS
     for trial in range(trials):
         source = with_instances(tmp_path / f"{trial}", rng, count=count, levels=levels)
         [one] = compare(source, [], Settings(interval="crossed"), replicates=["first", "second"]).differences[

@@ -2,7 +2,7 @@ import numpy as np
 import pytest
 
 from analysis.comparisons.comparison import compare
-from analysis.evidence.evidence import Settings
+from analysis.evidence.settings import Settings
 from analysis.sources import Source
 from common.errors import UserError
 from tests.analysis.comparisons.given import MADE_UP, REAL, best_runs, drawn, real_and_made_up

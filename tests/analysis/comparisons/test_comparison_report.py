@@ -17,7 +17,7 @@ from analysis.comparisons.comparison_report import (
 from analysis.comparisons.contestants import OVERALL, Place
 from analysis.comparisons.differences import AHEAD, BEHIND, EQUAL, OPEN, UNKNOWN, Difference
 from analysis.evidence.contrasts import Contrast, Result
-from analysis.evidence.evidence import Settings
+from analysis.evidence.settings import Settings
 from analysis.sources import PUBLISHED, Source
 from benchmarks.protocol import AVERAGE, PAPER, STANDARD, Dataset, DatasetFiles
 from common.tables import PRINTED, show, signed

@@ -2,7 +2,7 @@ import numpy as np
 import pytest
 
 from analysis.comparisons.contestants import OVERALL, Place, contestants_of
-from analysis.evidence.evidence import Settings
+from analysis.evidence.settings import Settings
 from analysis.sources import PUBLISHED, Source
 from benchmarks.protocol import AVERAGE
 from common.errors import UserError

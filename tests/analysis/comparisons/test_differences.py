@@ -9,7 +9,7 @@ from statsmodels.stats.weightstats import ttost_ind
 from analysis.claims.catalogue.terms import MARGINS
 from analysis.comparisons.contestants import OVERALL, Place, contestants_of
 from analysis.comparisons.differences import against, compare_pair, margin_of
-from analysis.evidence.evidence import Settings
+from analysis.evidence.settings import Settings
 from analysis.sources import Source
 from benchmarks.protocol import AVERAGE, datasets_of
 from tests.analysis.adjusted import multipletests

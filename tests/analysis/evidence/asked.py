@@ -7,7 +7,8 @@ import pandas as pd
 
 from analysis.evidence.cells import seed_scores
 from analysis.evidence.contrasts import Cell, Contrast, Term
-from analysis.evidence.evidence import Evidence, Settings
+from analysis.evidence.evidence import Evidence
+from analysis.evidence.settings import Settings
 from benchmarks.protocol import DATASETS
 
 MLM, CLM = "610m-mlm40-42k", "610m-clm-42k"

@@ -9,7 +9,8 @@ from scipy import stats
 
 from analysis.evidence.cells import SMALLEST_HALF_WIDTH
 from analysis.evidence.contrasts import Term
-from analysis.evidence.evidence import Evidence, Settings
+from analysis.evidence.evidence import Evidence
+from analysis.evidence.settings import Settings
 from tests.analysis.made_up import made_up_runs
 
 CLM, MLM = "610m-clm-42k", "610m-mlm40-42k"

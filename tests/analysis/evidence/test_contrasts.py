@@ -14,7 +14,8 @@ from analysis.claims.catalogue import FINDINGS
 from analysis.claims.frame import main_of, of_finding
 from analysis.claims.statements import comparisons
 from analysis.evidence.contrasts import Contrast, Result, Spread, Term, contrast_result
-from analysis.evidence.evidence import Evidence, Settings
+from analysis.evidence.evidence import Evidence
+from analysis.evidence.settings import Settings
 from analysis.sources import PUBLISHED, Source
 from analysis.statistics.estimates import Resampled, Student
 from tests.analysis.made_up import made_up_runs

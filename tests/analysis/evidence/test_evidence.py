@@ -11,7 +11,8 @@ from analysis.claims.catalogue import FINDINGS
 from analysis.claims.statements import comparisons, difference, weighted
 from analysis.evidence.cells import seed_scores
 from analysis.evidence.contrasts import Spread
-from analysis.evidence.evidence import Evidence, Settings
+from analysis.evidence.evidence import Evidence
+from analysis.evidence.settings import Settings
 from analysis.published_cells import published_values
 from common.errors import UserError
 from tests.analysis.evidence.asked import CLM, MLM, evidence, level_of, on_dataset, seeds_of

@@ -9,7 +9,8 @@ import pandas as pd
 import pytest
 from scipy import stats
 
-from analysis.evidence.evidence import Evidence, Settings
+from analysis.evidence.evidence import Evidence
+from analysis.evidence.settings import Settings
 from analysis.statistics.crossed import crossed_estimate
 from analysis.store.instances import read_instances
 from tests.analysis.evidence.asked import CLM, MLM, evidence, level_of, on_dataset, seeds_of

@@ -10,7 +10,8 @@ from hypothesis import strategies as st
 from scipy import stats
 
 from analysis.evidence.cells import seed_scores
-from analysis.evidence.evidence import COLUMNS, Evidence, Settings, scores_of
+from analysis.evidence.evidence import COLUMNS, Evidence, scores_of
+from analysis.evidence.settings import Settings
 from analysis.sources import open_source
 from benchmarks.protocol import TASKS, datasets_of
 from common.errors import UserError

@@ -1,12 +1,10 @@
-"""What a study needs: closed forms, statsmodels' power calculations, the power that the engine reaches."""
+"""What a study can show: closed forms, statsmodels' power calculations, the power that the engine reaches."""
 
 import math
 from dataclasses import replace
 
 import numpy as np
 import pytest
-from hypothesis import given, settings
-from hypothesis import strategies as st
 from scipy import stats
 from statsmodels.stats.power import TTestIndPower, TTestPower
 
@@ -14,15 +12,14 @@ from analysis.precision.design import (
     AssumedSpread,
     PlannedStudy,
     PlannedTest,
-    design_table,
     planned_test,
+    seed_spreads,
     seeds_needed,
     simulated_widening,
 )
-from analysis.sources import PUBLISHED, Source
-from common.errors import UserError
+from analysis.sources import Source
 from tests.analysis.made_up import made_up_runs
-from tests.speed.design_power import LAYOUTS, Layout, promised_and_reached
+from tests.analysis.precision.planned_power import LAYOUTS, Layout, promised_and_reached
 
 MODELS = ("610m-clm-42k", "610m-mlm40-42k", "610m-mlm20-42k", "1b-clm-42k", "1b-mlm40-42k")
 ONE = AssumedSpread(sd=0.5)
@@ -30,13 +27,13 @@ ONE = AssumedSpread(sd=0.5)
 
 @pytest.mark.parametrize("pretrainings", [1, 3])
 def test_the_error_is_the_formula(pretrainings: int):
-    study = PlannedStudy(effect=1, seeds=5, pretrainings=pretrainings, pretraining_sd=0.3)
+    study = PlannedStudy(seeds=5, pretrainings=pretrainings, pretraining_sd=0.3)
     variance = 2 * (0.3**2 / pretrainings + 0.5**2 / (pretrainings * 5))
     assert planned_test(study, ONE).error == pytest.approx(math.sqrt(variance))
 
 
 def test_units_are_pretrainings_if_there_are_several_else_seeds():
-    study = PlannedStudy(effect=1, pretraining_sd=0.3)
+    study = PlannedStudy(pretraining_sd=0.3)
     for name, one, spread, freedom in (
         ("pooled", study, ONE, [4, math.inf]),
         ("over pretrainings", replace(study, pretrainings=3), ONE, [2]),
@@ -47,67 +44,25 @@ def test_units_are_pretrainings_if_there_are_several_else_seeds():
         assert test.name == name and test.parts[:, 1].tolist() == freedom
 
 
-@settings(max_examples=4, deadline=None)
-@given(
-    effect=st.floats(0.2, 3), tests=st.sampled_from([1, 12]), pretraining_sd=st.sampled_from([0.0, 0.2]),
-    pretrainings=st.integers(1, 4),
-)  # fmt: skip
-def test_what_is_needed_is_just_enough(effect: float, tests: int, pretraining_sd: float, pretrainings: int):
-    study = PlannedStudy(effect=effect, tests=tests, pretraining_sd=pretraining_sd, pretrainings=pretrainings)
-    row = design_table(PUBLISHED, study).set_index("dataset").loc["sst2"]
-    spread = AssumedSpread(sd=row["sd"], cells=int(row["n_cells"]))
-    assert planned_test(study, spread).power(effect) == pytest.approx(row["power"])
-    assert planned_test(study, spread).power(row["find"]) == pytest.approx(0.8)
-    for what, least in (("seeds", 2), ("pretrainings", 2)):
-        if row[what] > least:
-            enough, fewer = (
-                planned_test(replace(study, **{what: int(row[what]) - less}), spread).power(effect)
-                for less in (0, 1)
-            )
-            assert fewer < 0.8 <= enough
-
-
-def test_printed_cells_say_what_half_a_point_needs():
-    tables = [design_table(PUBLISHED, PlannedStudy(effect=effect)) for effect in (0.5, 1.0)]
-    table, more = (one.set_index(["task", "dataset"]) for one in tables)
-    assert len(table) == 16
-    assert table.loc[("TC", "average"), "seeds"] <= 5 < table.loc[("IR", "msmarco"), "seeds"]
-    assert (more["seeds"] <= table["seeds"]).all() and (more["power"] >= table["power"]).all()
-
-
 def test_who_else_is_in_the_source_changes_the_plan_by_little():
-    study = PlannedStudy(effect=1.0)
-    few, many = (planned_test(study, AssumedSpread(sd=0.5, cells=cells)) for cells in (2, 46))
+    few, many = (planned_test(PlannedStudy(), AssumedSpread(sd=0.5, cells=cells)) for cells in (2, 46))
     assert (few.name, many.name) == ("Welch", "pooled")
     assert few.power(1.0) == pytest.approx(many.power(1.0), abs=0.04)
 
 
 @pytest.mark.parametrize("seeds", [5, 26])
 def test_the_table_has_what_the_bootstrap_gives(seeds: int):
-    tabulated = planned_test(PlannedStudy(effect=1.0, seeds=seeds), ONE).wider
+    tabulated = planned_test(PlannedStudy(seeds=seeds), ONE).wider
     assert tabulated == pytest.approx(simulated_widening(seeds, ONE.cells, 0.05), abs=1e-8)
-    assert planned_test(PlannedStudy(effect=1.0, seeds=27), ONE).wider == 1
+    assert planned_test(PlannedStudy(seeds=27), ONE).wider == 1
 
 
 def test_an_average_has_the_spread_of_its_own_seeds():
     runs = made_up_runs(np.random.default_rng(1), models=MODELS, sd=0.01, rates=[1e-4])
-    table = design_table(Source(label="x", runs=runs), PlannedStudy(effect=0.5))
+    spread = dict(seed_spreads(Source(label="x", runs=runs)))["SC", "average"]
     own = runs[runs["task"] == "SC"].groupby(["model", "seed"])["test_score"].mean() * 100
-    average = table.set_index(["task", "dataset"]).loc[("SC", "average")]
-    assert average["sd"] == pytest.approx(own.groupby("model").std().median())
-    assert average["test"] == "pooled" and average["n_cells"] == len(MODELS)
-
-
-def test_one_run_or_none_with_a_spread_is_refused():
-    with pytest.raises(UserError, match="--seeds 1"):
-        design_table(PUBLISHED, PlannedStudy(effect=1, seeds=1))
-    assert (
-        design_table(PUBLISHED, PlannedStudy(effect=1, seeds=1, pretrainings=2))["test"]
-        == "over pretrainings"
-    ).all()
-    runs = made_up_runs(np.random.default_rng(2), models=MODELS[:1], seeds=(0,))
-    with pytest.raises(UserError, match="no variance can be estimated"):
-        design_table(Source(label="x", runs=runs), PlannedStudy(effect=1))
+    assert spread.sd == pytest.approx(own.groupby("model").std().median())
+    assert spread.cells == len(MODELS)
 
 
 def of_seeds(sd: float, seeds: int, arms: int, alpha: float = 0.05) -> PlannedTest:

@@ -2,9 +2,7 @@
 
 from functools import cache
 
-import pandas as pd
-
-from analysis.evidence.evidence import Settings
+from analysis.evidence.settings import Settings
 from analysis.sensitivity.overturning import Overturned
 from analysis.sensitivity.sensitivity_page import Sensitivity, sensitivity_of
 from analysis.sources import PUBLISHED
@@ -20,8 +18,3 @@ def published() -> Sensitivity:
 def overturned() -> dict[str, Overturned]:
     """What overturns each verdict, by claim."""
     return {one.main.id: one for one in published().overturned}
-
-
-def analyses() -> pd.DataFrame:
-    """Every verdict in every analysis."""
-    return published().multiverse.analyses

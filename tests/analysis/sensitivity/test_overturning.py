@@ -3,7 +3,7 @@ import pytest
 from analysis.claims.catalogue import FINDINGS
 from analysis.claims.frame import judge, main_of, of_finding
 from analysis.claims.pretraining_spread import SHARED_LUCK, with_pretraining_spread
-from analysis.evidence.evidence import Settings
+from analysis.evidence.settings import Settings
 from analysis.sensitivity.overturning import MOVED, SPREADS
 from analysis.sources import PUBLISHED
 from tests.analysis.sensitivity.found import overturned

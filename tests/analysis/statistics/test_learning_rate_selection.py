@@ -6,7 +6,8 @@ import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
-from analysis.evidence.evidence import Evidence, Settings, scores_of
+from analysis.evidence.evidence import Evidence, scores_of
+from analysis.evidence.settings import Settings
 from analysis.statistics.learning_rate_selection import SELECTIONS, Selection, select_runs
 from analysis.store.runs_table import COLUMNS, read_runs
 from common.errors import UserError
@@ -52,7 +53,7 @@ def test_seed_rule_equals_brute_force(validation: list[list[float]]) -> None:
     assert chosen["lr"].tolist() == expected
 
 
-@given(st.integers(0, 2**32 - 1), st.sampled_from(["seed", "mean", "pooled"]))
+@given(st.integers(0, 2**32 - 1), st.sampled_from(["seed", "mean"]))
 def test_order_of_rows_changes_nothing(seed: int, selection: str) -> None:
     rng = np.random.default_rng(seed)
     runs = pd.concat([grid(rng.random((6, 5)), d) for d in ("sst2", "qqp", "mnli_m")], ignore_index=True)
@@ -72,14 +73,6 @@ def test_mean_rule_ignores_a_rate_with_missing_seeds() -> None:
     runs = grid(validation)
     complete = runs[~((runs["lr"] == 5e-4) & (runs["seed"] > 0))]
     assert set(select_runs(complete, "mean")["lr"]) == {5e-5}
-
-
-def test_pooled_rule_takes_one_rate_for_a_task() -> None:
-    rng = np.random.default_rng(0)
-    cells = {name: rng.random((6, 5)) for name in ("nq", "msmarco", "mldr_en")}
-    runs = pd.concat([grid(cell, name, "IR") for name, cell in cells.items()])
-    best = RATES[int(np.argmax(sum(cell.mean(axis=1) for cell in cells.values())))]
-    assert set(select_runs(runs, "pooled")["lr"]) == {best}
 
 
 def test_a_new_rule_is_used_under_its_own_name_and_words() -> None:
@@ -103,17 +96,5 @@ def test_a_new_rule_is_used_under_its_own_name_and_words() -> None:
 @given(st.text(max_size=9).filter(lambda name: name not in SELECTIONS))
 def test_an_unknown_rule_is_refused_at_every_entry(name: str) -> None:
     for entry in (lambda: select_runs(pd.DataFrame(), name), lambda: Settings(selection=name)):
-        with pytest.raises(UserError, match=r"unknown selection rule .*; use one of seed, mean, pooled"):
+        with pytest.raises(UserError, match=r"unknown selection rule .*; use one of seed, mean"):
             entry()
-
-
-def test_pooled_shares_a_rate_within_a_task_and_no_further() -> None:
-    """SC is best at the first rate, TC at the last; averaged over both a rate between them would win."""
-    falling, rising = np.linspace(0.9, 0.1, 6)[:, None], np.linspace(0.1, 0.9, 6)[:, None]
-    middle = np.array([0.5, 0.5, 0.58, 0.5, 0.5, 0.5])[:, None]
-    runs = pd.concat([
-        grid((falling + middle) / 2 * np.ones((6, 5))),
-        grid((rising + middle) / 2 * np.ones((6, 5)), dataset="uner_en", task="TC"),
-    ])  # fmt: skip
-    chosen = select_runs(runs, "pooled").groupby("task")["lr"].unique().map(list).to_dict()
-    assert chosen == {"SC": [1e-5], "TC": [5e-4]}

@@ -1,5 +1,6 @@
 """One model has one set of weights, and compared models one protocol: honest mistakes are noticed, nothing else is."""
 
+import json
 import shutil
 from collections.abc import Callable
 from pathlib import Path
@@ -8,6 +9,8 @@ from typing import Any
 import pytest
 
 from analysis.sources import EXAMPLES, open_source
+from analysis.store.agreement import other_weights
+from analysis.store.cell import Run
 from analysis.store.ingest import ingest
 from analysis.store.runs_table import read_runs
 from benchmarks.runs import RESULTS, RUN, cell_keys
@@ -88,6 +91,21 @@ def test_without_a_majority_all_of_the_models_runs_are_left_out(made: Made, tmp_
     found = ingest(made(say), tmp_path / "runs.parquet")
     assert set(found.runs["model"]) == {MODELS[1]} and found.status == 1
     assert {one.kind for one in found.problems if not one.harmless} == {"weights"}
+
+
+@pytest.mark.parametrize(("first", "others"), [(1, 1), (2, 2), (2, 1), (3, 2)])
+def test_half_of_the_runs_are_no_majority(first: int, others: int) -> None:
+    runs = [
+        Run(
+            model="mine", task="SC", dataset="sst2", lr=1e-4, seed=seed, validation_score=0.5, test_score=0.5,
+            n_validation=100, n_test=100, path=f"run-{seed}",
+            made=json.dumps({"weights": "a" if seed < first else "b"}),
+        )
+        for seed in range(first + others)
+    ]  # fmt: skip
+    in_the_minority = range(first, first + others)
+    named = range(first + others) if first == others else in_the_minority
+    assert set(other_weights(runs)) == {f"run-{seed}" for seed in named}
 
 
 def test_a_second_name_of_the_same_weights_is_named_and_costs_no_run(

@@ -11,12 +11,13 @@ from analysis.claims.assessment import assess
 from analysis.claims.catalogue import SHOWN
 from analysis.claims.pages.explain import verdicts_document
 from analysis.evidence.cells import seed_scores
-from analysis.evidence.evidence import Settings
+from analysis.evidence.settings import Settings
 from analysis.sources import open_source
 from analysis.store.runs_table import write_runs
 from analysis.store.stand_ins import STAND_INS
+from analysis.tables import TABLE_FORMATS
 from analysis.tables.build import build_table
-from analysis.tables.render import TABLE_FORMATS, table_document
+from analysis.tables.render import table_document
 from clm_or_mlm.__main__ import main
 from common.errors import UserError
 from common.tables import show

@@ -1,6 +1,5 @@
 """The standard protocol's scores: read from run.json, recorded, and kept apart from the paper's."""
 
-import html
 import json
 import shutil
 from itertools import product
@@ -11,12 +10,12 @@ import numpy as np
 import pytest
 from scipy import stats
 
-from analysis.evidence.evidence import Settings
+from analysis.evidence.settings import Settings
 from analysis.published_cells import published_values
-from analysis.sources import open_source, standard_of
+from analysis.sources import open_source
 from analysis.store.ingest import RefusedStoreError, ingest
 from analysis.store.runs_table import read_runs, read_table
-from analysis.tables.render import TABLE_FORMATS
+from analysis.tables import TABLE_FORMATS
 from benchmarks.protocol import TASKS
 from benchmarks.runs import DETAILS, RESULTS, RUN, RunKey, cell_keys, results_text
 from clm_or_mlm.__main__ import main
@@ -187,7 +186,7 @@ def test_tables_by_the_standard_metrics_cannot_be_taken_for_the_papers(
     assert main([*words, str(both[0])]) == 0
     paper = capsys.readouterr().out
     assert main([*words, f"standard:{both[0]}"]) == 0
-    standard = html.unescape(capsys.readouterr().out)
+    standard = capsys.readouterr().out
     cells = published_values().set_index(["model", "task", "dataset"])
     printed = f"{cells.loc[(MODELS[0], 'TC', 'uner_en'), 'mean']:.2f}"
     assert printed in paper and printed not in standard
@@ -219,29 +218,6 @@ def test_what_has_no_standard_metrics_says_where_they_are(
 ) -> None:
     with pytest.raises(UserError, match="neither confirm nor contradict"):
         main(["audit", "--source", f"standard:{both[0]}"])
-
-
-@pytest.mark.slow
-def test_the_multiverse_uses_both_protocols_of_a_store(
-    both: tuple[Path, list[RunKey]],
-    tmp_path: Path,
-    monkeypatch: pytest.MonkeyPatch,
-    capsys: pytest.CaptureFixture[str],
-) -> None:
-    monkeypatch.setenv("CLM_OR_MLM_CACHE", str(tmp_path / "cache"))
-    source = open_source(str(both[0]))
-    assert (found := standard_of(source)) is not None and found.label.endswith("(standard protocol)")
-    assert standard_of(found) is not None and standard_of(open_source("published")) is None
-    words = ["sensitivity", "--source", str(both[0]), "--resamples", "100"]
-    assert main([*words, "--format", "csv"]) == 0
-    rows = capsys.readouterr().out.splitlines()[1:]
-    assert {row.split(",")[1] for row in rows} == {"paper", "standard"}
-
-
-def test_a_store_of_the_release_has_one_protocol(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
-    monkeypatch.setenv("CLM_OR_MLM_CACHE", str(tmp_path / "cache"))
-    fill(tmp_path / "store", MODELS[:1], ("sst2",))
-    assert standard_of(open_source(str(tmp_path / "store"))) is None
 
 
 def own_runs(store: Path, task: str, definition: str, metric: str, value: float | None = None) -> list[Any]:

@@ -3,7 +3,8 @@
 import pandas as pd
 import pytest
 
-from analysis.evidence.evidence import Evidence, Settings, scores_of
+from analysis.evidence.evidence import Evidence, scores_of
+from analysis.evidence.settings import Settings
 from analysis.published_cells import published_cells
 from analysis.sources import PUBLISHED
 from analysis.tables.build import _Layout, build_table

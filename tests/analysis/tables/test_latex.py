@@ -9,7 +9,8 @@ import pytest
 
 from analysis.comparisons.comparison import compare
 from analysis.comparisons.comparison_report import comparison_document
-from analysis.evidence.evidence import Evidence, Settings, scores_of
+from analysis.evidence.evidence import Evidence, scores_of
+from analysis.evidence.settings import Settings
 from analysis.sources import PUBLISHED
 from analysis.tables.build import build_table
 from analysis.tables.render import table_document

@@ -6,7 +6,7 @@ from typing import Any
 
 import pytest
 
-from analysis.evidence.evidence import Settings
+from analysis.evidence.settings import Settings
 from analysis.sources import PUBLISHED, Source
 from clm_or_mlm.report.content import PageContent
 from clm_or_mlm.report.html_page import render_page
@@ -21,7 +21,7 @@ ARGUMENTS = [
 ]  # fmt: skip
 
 
-FEW = ("3", "5", "6", "8", "forest-f1", "forest-f8")
+FEW = ("3", "5", "6", "8")
 """Figures of each kind; Figure 5 needs runs."""
 
 

@@ -3,7 +3,7 @@
 from dataclasses import replace
 
 from analysis.claims.catalogue import FINDINGS
-from analysis.evidence.evidence import Settings
+from analysis.evidence.settings import Settings
 from analysis.sources import Source
 from clm_or_mlm.report.content import PageContent
 from clm_or_mlm.report.html_page import render_page
@@ -35,8 +35,7 @@ def test_findings_have_forests_and_comparisons_where_the_source_has_them(
     entries = {entry.id: entry for entry in published_content.findings}
     forest = SmallForest.of(entries["F8"].comparisons)
     assert forest is not None and len(forest.marks) == 12
-    assert entries["F8"].by_dataset is not None and entries["F8"].by_dataset.name == "forest-f8"
-    assert SmallForest.of(entries["F7"].comparisons) is None and entries["F7"].by_dataset is None
+    assert SmallForest.of(entries["F7"].comparisons) is None
 
 
 def test_a_picture_is_the_drawing_without_heading_and_caption(published_content: PageContent) -> None:

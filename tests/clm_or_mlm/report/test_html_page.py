@@ -7,8 +7,8 @@ from pathlib import Path
 
 import pytest
 
-from analysis.evidence.evidence import Settings
 from analysis.evidence.intervals import INTERVALS
+from analysis.evidence.settings import Settings
 from analysis.published_cells import published_cells
 from analysis.sources import PUBLISHED, Source
 from analysis.tables.paper_arithmetic import Reference, check_arithmetic

@@ -8,8 +8,8 @@ import zstandard
 
 from common.files import sha256_file
 from common.provenance import PROVENANCE
-from pretraining.data.shard_index import INDEX, ShardSettings, Tokens
-from pretraining.data.token_stream import TokenStream
+from pretraining.data.shard_index import INDEX, ShardSettings
+from pretraining.data.token_stream import Tokens, TokenStream
 from tests.pretraining.documents import make_documents
 
 SETTINGS = ShardSettings(shard_records=2, validation_share=0.05)

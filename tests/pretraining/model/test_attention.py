@@ -124,10 +124,8 @@ def test_kernels_are_called_as_they_ask(
         assert given["max_q"] == given["max_k"] == 2048
         assert given["scale"] is given["return_aux"] is given["seqused_k"] is given["block_table"] is None
         assert given["enable_gqa"] == (q.shape[1] != k.shape[1])
-        # cuDNN asks for the same tensor, not an equal one.
         assert bounds is given["cu_seq_k"] and bounds.dtype == torch.int32 and bounds.is_contiguous()
-        assert torch.backends.cuda.cudnn_sdp_enabled() == (name == "cudnn")
-        assert torch.backends.cuda.flash_sdp_enabled() == (name != "cudnn")
+        assert torch.backends.cuda.flash_sdp_enabled() and not torch.backends.cuda.cudnn_sdp_enabled()
         causal = {(-1, -1): False, (-1, 0): True}[given["window_size"]]
         return naive(q, k, given["value"], tuple(bounds.diff().tolist()), causal).to(q.dtype)
 
@@ -162,14 +160,12 @@ def test_kernels_have_gradients_and_compile_without_a_graph_break(
     with FakeTensorMode():
         assert attention(*inputs("cuda")).shape == (512, 18, 64)
     # No backward pass runs on tensors of a GPU that is not there.
-    monkeypatch.setattr(torch_varlen, "_cudnn_rejection_reasons", lambda *args: [])
     *qkv, layout = inputs("meta")
     for call in (attention, torch.compile(attention, backend="aot_eager", fullgraph=True)):
         out = call(*qkv, layout)
         grads = torch.autograd.grad(out, qkv, torch.empty_like(out))
         assert [grad.shape for grad in grads] == [x.shape for x in qkv]
-    wanted = "CUDNN_ATTENTION" if name == "cudnn" else "FLASH_ATTENTION"
-    assert set(chosen) == {getattr(torch.nn.attention.SDPBackend, wanted).value}
+    assert set(chosen) == {torch.nn.attention.SDPBackend.FLASH_ATTENTION.value}
 
 
 # --- where they can run ---
@@ -186,7 +182,7 @@ def gpu(monkeypatch: pytest.MonkeyPatch, major: int, *, amd: bool = False) -> No
 
 CAN = {
     "A100": (8, False, ["flash2", "sdpa"], "flash2"),
-    "H100": (9, False, ["flash2", "flash3", "flash4", "cudnn", "sdpa"], "flash3"),
+    "H100": (9, False, ["flash2", "flash3", "flash4", "sdpa"], "flash3"),
     "B200": (10, False, ["flash2", "flash4", "sdpa"], "flash4"),
     "RTX 5090": (12, False, ["flash2", "sdpa"], "flash2"),
     "T4": (7, False, ["sdpa"], "sdpa"),
@@ -267,11 +263,7 @@ def test_what_no_kernel_can_do(monkeypatch: pytest.MonkeyPatch) -> None:
         assert f"multiple of 8 and at most {widest}, not 100" in BACKENDS[name].problem(
             CUDA, torch.bfloat16, 100
         )
-    monkeypatch.setattr(torch.backends.cudnn, "version", lambda: 91900)
-    assert "cuDNN 9.24 or newer" in BACKENDS["cudnn"].problem(CUDA, torch.bfloat16, 64)
-    gpu(monkeypatch, 9)
     monkeypatch.setattr(torch, "__version__", torch.torch_version.TorchVersion("2.11.0+cu130"))
-    assert "torch 2.15" in BACKENDS["cudnn"].problem(CUDA, torch.bfloat16, 64)
     monkeypatch.setattr(attention_module.torch_attention, "list_flash_attention_impls", lambda: ["FA4"])
     assert "needs a newer torch than 2.11" in BACKENDS["flash3"].problem(CUDA, torch.bfloat16, 64)
 

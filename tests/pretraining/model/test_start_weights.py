@@ -2,6 +2,7 @@
 
 import json
 import math
+from dataclasses import replace
 from pathlib import Path
 from typing import Any
 
@@ -21,7 +22,7 @@ from pretraining.model.model_folder import export
 from pretraining.model.modeling import EuroBertForMaskedLM, initialise
 from pretraining.model.packed_batch import PackedBatch
 from pretraining.model.start_folder import export_llama, export_trained
-from pretraining.model.start_weights import LM_HEAD, data_config, load_start
+from pretraining.model.start_weights import LM_HEAD, data_config, load_start, network_of
 from pretraining.starts import start_of
 from tests.pretraining.documents import make_documents
 from tests.pretraining.families import DECODERS, FAMILIES, save_start
@@ -123,6 +124,27 @@ def test_a_llama_runs_in_our_own_class_without_any_difference(tmp_path: Path) ->
             ours = model.lm_head(model.model.encode(batch, is_causal=causal))
             theirs = plain.plain(ids, is_causal=causal, attention="sdpa")[0]
             torch.testing.assert_close(ours, theirs, rtol=1e-6, atol=1e-6)
+
+
+SCALED = {"rope_type": "linear", "factor": 2.0, "rope_theta": 1e4}
+LLAMAS: dict[str, tuple[dict[str, object], bool]] = {
+    "as it is": ({}, True),
+    "width of heads": ({"head_dim": 8}, True),
+    "another width of heads": ({"head_dim": 16}, False),
+    "biases of attention": ({"attention_bias": True}, False),
+    "biases of the MLP": ({"mlp_bias": True}, False),
+    "scaled positions": ({"rope_parameters": SCALED}, False),
+    "another activation": ({"hidden_act": "gelu"}, False),
+}
+
+
+@pytest.mark.parametrize("name", LLAMAS)
+def test_llamas_that_our_class_lacks_keep_transformers(name: str, tmp_path: Path) -> None:
+    changes, is_ours = LLAMAS[name]
+    start = start_of(str(save_start(tmp_path / "llama", "llama")))
+    start = replace(start, config={**start.config, **changes})
+    model = network_of(start, config_for("tiny"))
+    assert isinstance(model, EuroBertForMaskedLM) == start.is_our_class == is_ours
 
 
 @pytest.mark.parametrize("family", ["llama", "bert", "gpt2", "qwen2"])

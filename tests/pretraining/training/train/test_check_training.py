@@ -36,7 +36,6 @@ DONE: dict[str, tuple[Callable[[Path], object], str, tuple[str, ...]]] = {
     "a loss": (lambda out: change_a_loss(out / LOG), "damaged", (LOG, "have changed")),
     "model": (lambda out: flip(out / "models" / MODEL / "config.json"), "damaged", (MODEL, "remove it and run")),
     "model's log": (lambda out: (out / "models" / MODEL / "log.jsonl").unlink(), "damaged", (MODEL, "log.jsonl")),
-    "sweep": (lambda out: (out / "sweep.json").write_text("{}"), "damaged", ("sweep.json", "remove it and run")),
 }  # fmt: skip
 
 

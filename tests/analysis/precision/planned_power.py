@@ -1,10 +1,8 @@
-"""Whether `design` promises what `compare` then finds: simulated sources, whose pairs of models `compare` is given.
+"""Whether `compare` finds what was planned: simulated sources, whose pairs of models `compare` is given.
 
 Models 0 and 1, 2 and 3, ... differ by the effect that a study of that layout is to find in the share given; where
 twelve tests are made the models differ on one dataset alone, so that Holm's adjustment is at its hardest. Spreads are
 those of the printed cells' medians.
-
-    python -m tests.speed.design_power [--pairs 4000]
 """
 
 from collections.abc import Iterator
@@ -15,13 +13,13 @@ import numpy as np
 import pandas as pd
 
 from analysis.comparisons.comparison import compare
-from analysis.evidence.evidence import Evidence, Settings
+from analysis.evidence.evidence import Evidence
+from analysis.evidence.settings import Settings
 from analysis.precision.design import PlannedStudy, planned_test, seed_spreads
 from analysis.sources import PUBLISHED, Source
 from analysis.statistics.inference import ALPHA
 from analysis.store.runs_table import COLUMNS
 from benchmarks.protocol import AVERAGE, DATASETS, datasets_of
-from tests.speed.timing import parser_of
 
 RESAMPLES = 10_000
 PRINTED = dict(seed_spreads(PUBLISHED))
@@ -122,23 +120,7 @@ def found(layout: Layout, effect: float, pairs: int, seed: int) -> Iterator[bool
 def promised_and_reached(layout: Layout, pairs: int, seed: int = 0) -> tuple[float, float]:
     """Return the power that is promised, and the share of differences that `compare` finds at 0.05."""
     spread = type(PRINTED["SC", "sst2"])(sd=layout.sd, cells=layout.models)
-    study = PlannedStudy(effect=1.0, seeds=layout.seeds, tests=layout.tests)
+    study = PlannedStudy(seeds=layout.seeds, tests=layout.tests)
     test = planned_test(study, spread)
     effect = test.detectable(layout.wanted)
     return test.power(effect), float(np.mean(list(found(layout, effect, pairs, seed))))
-
-
-def main() -> None:
-    """Print both powers of every layout, with the standard error of the second."""
-    parser = parser_of(__doc__)
-    parser.add_argument("--pairs", type=int, default=4_000)
-    pairs = parser.parse_args().pairs
-    print("layout                                   promised  reached")
-    for place, layout in enumerate(LAYOUTS):
-        promised, reached = promised_and_reached(layout, pairs, place)
-        error = (reached * (1 - reached) / pairs) ** 0.5
-        print(f"{layout!s:41}{promised:8.1%}{reached:9.1%} +- {error:.1%}", flush=True)
-
-
-if __name__ == "__main__":
-    main()

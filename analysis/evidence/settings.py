@@ -1,0 +1,54 @@
+"""How runs become scores, as options of the command line and in Python; imports no NumPy, so that help is quick."""
+
+from __future__ import annotations
+
+from dataclasses import dataclass, fields
+from typing import Annotated
+
+from cyclopts import Parameter
+
+from analysis.evidence.intervals import DEFAULT_OF_RUNS, INTERVALS, Interval
+from analysis.statistics.learning_rate_selection import SELECTIONS, Selection
+from common.cli import shared_options
+from common.errors import UserError
+
+RESAMPLES = 10_000
+DEFAULT_SEED = 20250701
+"""Seed of the resampling when none is given; the paper's first day on arXiv."""
+
+
+@shared_options("from runs to scores")
+@dataclass(frozen=True, kw_only=True)
+class Settings:
+    """How runs become scores: what the options of the command line are called, too."""
+
+    selection: Annotated[str, Parameter(choices=tuple(SELECTIONS))] = "seed"
+    """how runs choose a learning rate (`help sources`)"""
+    interval: Annotated[str, Parameter(choices=tuple(INTERVALS), show_default=False)] = ""
+    """kind of 95 % interval (`help sources`)"""
+    resamples: int = RESAMPLES
+    """number of bootstrap resamples"""
+    seed: int = DEFAULT_SEED
+    """random seed of the bootstrap"""
+
+    def __post_init__(self) -> None:
+        _ = SELECTIONS[self.selection], self.method  # refuses unknown names
+        if self.resamples < 100:
+            raise UserError(f"{self.resamples} resamples are too few for a 95 % interval; use at least 100")
+        if self.seed < 0:
+            raise UserError(f"--seed {self.seed}: the seed must be 0 or a positive whole number")
+
+    @property
+    def rule(self) -> Selection:
+        """The selection rule."""
+        return SELECTIONS[self.selection]
+
+    @property
+    def method(self) -> Interval:
+        """The interval, or the default of runs where none is named."""
+        return INTERVALS[self.interval] if self.interval else DEFAULT_OF_RUNS
+
+    def options(self, usual: Settings) -> list[str]:
+        """Return the command-line options that turn the usual settings into these."""
+        names = (one.name for one in fields(self) if getattr(self, one.name) != getattr(usual, one.name))
+        return [word for name in names for word in (f"--{name}", str(getattr(self, name)))]

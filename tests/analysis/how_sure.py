@@ -1,0 +1,191 @@
+"""The numbers of docs/how-sure.md, worded as the page words them.
+
+    python -m tests.analysis.how_sure
+
+prints a line for each sentence and table row; `tests/analysis/test_how_sure.py` looks them up in the page.
+"""
+
+import math
+from collections.abc import Iterable, Iterator, Mapping
+from dataclasses import replace
+from functools import partial
+
+from analysis.claims.assessment import assess
+from analysis.claims.catalogue import FINDINGS
+from analysis.claims.frame import judged_rows
+from analysis.claims.pretraining_spread import SHARED_LUCK, measured_spreads, trunks, with_pretraining_spread
+from analysis.claims.statements import Finding
+from analysis.claims.verdicts import ResultOf
+from analysis.comparisons.arm_spreads import ArmScores
+from analysis.comparisons.comparison import arms_of, compare
+from analysis.comparisons.contestants import ALL, Place
+from analysis.evidence.intervals import measured_coverage
+from analysis.evidence.settings import Settings
+from analysis.precision.design import POWER, AssumedSpread, PlannedStudy, fewest, planned_test, seed_spreads
+from analysis.sensitivity.overturning import Overturned, overturn
+from analysis.sources import PUBLISHED, open_source
+from benchmarks.protocol import AVERAGE, TASKS
+from tests.miniature.questions import LENGTHS, PRETRAINING, spreads
+
+CLM, MLM, BOTH = "610m-clm-42k", "610m-mlm40-42k", "610m-clm-10k-mlm40-42k"
+"""The miniature's models that were pretrained five times, by the names that stand for them."""
+
+
+def shown(value: float) -> str:
+    """Return a spread with two digits."""
+    return f"{value:.2f}" if value < 1 else f"{value:.1f}"
+
+
+def clear_with_spread(result_of: ResultOf) -> Iterator[str]:
+    """Yield how many of F8's comparisons are clear if pretraining again moves scores by so much."""
+    alike = [one.sd for one in measured_spreads() if one.parameters >= 200]
+
+    def clear(sd: float) -> int:
+        moved = with_pretraining_spread(result_of, sd, SHARED_LUCK["models"])
+        return judged_rows([FINDINGS["F8"]], moved, roles=("finding",))[0].holds_in
+
+    low, high = f"{min(alike) + 1e-9:.2f}", f"{max(alike):.2f}"
+    yield f"others measured {low} to {high} points"
+    yield (
+        f"At 0.2 points, {clear(0.2)} of F8's 12 comparisons would still be clear, instead of {clear(0)}; at {low} to "
+        f"{high} points, {clear(max(alike))} to {clear(min(alike))}; at 0.5 points, {clear(0.5)}."
+    )
+
+
+def overturning(found: Mapping[str, Overturned]) -> Iterator[str]:
+    """Yield the table of spreads from which a verdict falls, among those that others measured, and F8's means."""
+    counts = {trunk: len(models) for trunk, models in trunks().items()}
+    yield f"{counts['610m-clm']} models branch from the 610M CLM trunk, {counts['610m-mlm40']} from the MLM trunk"
+    rows = [
+        (one.sd, f"*{one.network}, {one.score}: {one.pretrainings} pretrainings ({one.where.split(',')[0]})*")
+        for one in measured_spreads()
+    ]
+    rows += [
+        (min(sd for sd in one.spread.values() if sd is not None), f"{name}, {FINDINGS[name].short}")
+        for name, one in found.items()
+        if one.decided
+    ]
+    for sd, words in sorted(rows):
+        yield f"| {shown(sd + 1e-9)} | {words} |"
+    means = {key: mean for key, (_, mean) in found["F8"].moved.items() if mean is not None}
+    without, alone, trunk, tasks = (
+        f"[{mean.low:+.2f}, {mean.high:+.2f}]"
+        for mean in (means["models", 0.0], *(means[sharing, 0.5] for sharing in SHARED_LUCK))
+    )
+    yield (
+        f"The mean of F8's comparisons, {without} without this noise, becomes {alone} at 0.5 points if each model "
+        f"moves alone, {trunk} if those of a trunk move together, and {tasks} if all tasks do, too."
+    )
+
+
+def at_toy_scale() -> Iterator[str]:
+    """Yield what moves the miniature's scores, and what its pretrainings say of the arms."""
+    source = open_source("miniature")
+    runs = source.need_runs("this page")
+    arms = arms_of(runs)
+    scores = ArmScores.of(runs, arms, "seed")
+    rows: dict[str, list[str]] = {}
+    wider = []
+    for task in TASKS:
+        [dataset] = source.datasets_of(task)
+        found = scores.spreads(arms, Place(task, dataset), ())
+        assert found is not None
+        for name, one in (("pretraining seed", found.pretrainings), ("fine-tuning seed", found.seeds)):
+            rows.setdefault(name, []).append(f"{one.sd:.2f} [{one.low:.2f}, {one.high:.2f}]")
+        again, tuned = found.pretrainings.sd, found.seeds.sd
+        for name, pretrainings, seeds in (
+            ("error of a difference, 1 pretraining x 5 seeds", 1, 5),
+            ("1 pretraining x 10 seeds", 1, 10),
+            ("2 pretrainings x 5 seeds", 2, 5),
+        ):
+            error = math.sqrt(2 * (again**2 / pretrainings + tuned**2 / (pretrainings * seeds)))
+            rows.setdefault(name, []).append(f"{error:.2f}")
+        wider.append(math.hypot(again, tuned / math.sqrt(5)) / (tuned / math.sqrt(5)))
+    for name, cells in rows.items():
+        yield f"| {name} | {' | '.join(cells)} |"
+    yield f"an interval from five seeds would have to be {min(wider):.1f} to {max(wider):.1f} times as wide"
+    how = source.with_interval(Settings())
+
+    def differences(first: str, second: str) -> dict[str, str]:
+        """Return by dataset, and over `all` tasks, by how much the first arm is better."""
+        found = compare(source, [], how, replicates=[first, second]).differences
+        return {
+            one.place.dataset if one.place.is_dataset else one.place.task: (
+                f"{one.result.effect:.1f} points [{one.result.low:.1f}, {one.result.high:.1f}]"
+            )
+            for one in found
+        }
+
+    on = differences(BOTH, MLM)
+    yield f"on SST-2 by {on['sst2']}, on UNER by {on['uner_en']}, on NQ by {on['nq']}"
+    yield f"by {differences(CLM, BOTH)[ALL]} over all tasks"
+    table = spreads(open_source("curves"))
+    table = table[table["component"] == PRETRAINING].set_index(["score", "steps"])["sd"]
+    nq, sst2 = ([f"{table[name, str(steps)]:.1f}" for steps in LENGTHS] for name in ("nq", "sst2"))
+    yield (
+        f"{nq[0]}, {nq[1]} and {nq[2]} points between pretrainings on NQ after 840, 2,520 and 5,040 steps, {sst2[0]}, "
+        f"{sst2[1]} and {sst2[2]} on SST-2"
+    )
+
+
+def plans() -> Iterator[str]:
+    """Yield how many seeds and pretrainings show half a point on the task averages, and what five seeds show."""
+    spreads_of_cells = dict(seed_spreads(PUBLISHED))
+    of_tasks = [spreads_of_cells[task, AVERAGE] for task in TASKS]
+
+    def by_seeds(spread: AssumedSpread, seeds: int) -> float:
+        return planned_test(PlannedStudy(seeds=seeds), spread).power(0.5)
+
+    def by_pretrainings(spread: AssumedSpread, pretrainings: int) -> float:
+        study = PlannedStudy(pretrainings=pretrainings, pretraining_sd=0.2, tests=12)
+        return planned_test(study, spread).power(0.5)
+
+    seeds = [fewest(partial(by_seeds, spread), POWER, least=2) for spread in of_tasks]
+    pretrainings = [fewest(partial(by_pretrainings, spread), POWER, least=2) for spread in of_tasks]
+    finds = [f"{planned_test(PlannedStudy(), spread).detectable():.2f}" for spread in of_tasks]
+    yield f"takes {seeds[0]} seeds for the average of SC, {seeds[1]} for TC, {seeds[2]} for QA and {seeds[3]} for IR"
+    yield f"Five seeds show {finds[0]}, {finds[1]}, {finds[2]} and {finds[3]} points"
+    yield (
+        f"it takes {pretrainings[0]}, {pretrainings[1]}, {pretrainings[2]} and {pretrainings[3]} pretrainings of five "
+        "seeds"
+    )
+
+
+def other_choices(result_of: ResultOf) -> Iterator[str]:
+    """Yield the verdicts that another interval or another adjustment alters."""
+
+    def outcomes(findings: Iterable[Finding], by: ResultOf = result_of) -> dict[str, str]:
+        return {row.id: row.outcome for row in judged_rows(findings, by, roles=("finding",))}
+
+    found = outcomes(FINDINGS.values())
+
+    def altered(others: Mapping[str, str], outcome: str) -> str:
+        return " and ".join(name for name in others if others[name] == outcome != found[name])
+
+    together = outcomes(replace(one, family="all") for one in FINDINGS.values())
+    if together == found:
+        yield "Holm's adjustment over all findings alters no verdict"
+    # A finding that is judged by itself is adjusted for no other.
+    alone = {name: outcome for one in FINDINGS.values() for name, outcome in outcomes([one]).items()}
+    yield f"Without any, {altered(alone, 'holds')} would hold and {altered(alone, 'fails')} fail"
+    narrow = outcomes(FINDINGS.values(), assess(PUBLISHED, Settings(interval="paper")).result_of)
+    coverage = measured_coverage("paper", "normal", 5)
+    assert coverage is not None
+    yield (
+        f"by the paper's interval, which covers {100 * coverage[0]:.0f} %, {altered(narrow, 'holds')} would hold and "
+        f"{altered(narrow, 'fails')} fail"
+    )
+
+
+def lines() -> Iterator[str]:
+    """Yield all of them, in the order of the page."""
+    result_of = assess(PUBLISHED, Settings(interval="t")).result_of
+    yield from clear_with_spread(result_of)
+    yield from overturning({one.main.id: one for one in overturn(result_of)})
+    yield from at_toy_scale()
+    yield from plans()
+    yield from other_choices(result_of)
+
+
+if __name__ == "__main__":
+    print(*lines(), sep="\n")
