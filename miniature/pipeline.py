@@ -9,13 +9,14 @@ from pathlib import Path
 
 import pandas as pd
 
+from analysis.store.instances import join_cells
 from analysis.store.runs_table import manifest_path, read_runs
 from analysis.store.stand_ins import STAND_INS
 from benchmarks.datasets.local_dataset import load
 from benchmarks.metrics.floor import floor_of
 from benchmarks.protocol import DATASETS
 from common.errors import UserError
-from common.files import atomic_folder, write_text
+from common.files import write_text
 from common.manifest import MANIFEST
 from common.tables import markdown_table
 from miniature.checks import Check, checks, final_losses, mean_scores
@@ -140,21 +141,21 @@ def write_example(miniature: Miniature, example: Path) -> None:
     for path in (miniature.root / TABLE, manifest_path(miniature.root / TABLE)):
         shutil.copyfile(path, example / path.name)
     if form.whole_example:
-        with atomic_folder(example / "instances") as folder:
-            shutil.copytree(miniature.root / INSTANCES, folder, dirs_exist_ok=True)
+        join_cells(miniature.root / INSTANCES, example / "instances.parquet")
     columns = ("step", "split", "objective", "ratio", "stage", "lr", "predicted")
     # Every step of the curves that Figure 12 draws; of the others those with a validation loss.
     continued = [model for model in form.models.values() if form.whole_example and model.kind == "continued"]
     stages_kept_whole = {stage.name for model in continued for stage in model.stages}
+    kept = list[dict[str, object]]()
     for log in sorted((miniature.root / PRETRAINED / "stages").glob(f"*/{LOG}")):
         rows = read_log(log)
         validated = {row["step"] for row in rows if row["split"] == "validation"}
-        kept = [
+        kept += [
             {**{key: row[key] for key in columns if key in row}, "loss": round(row["loss"], 5)}
             for row in rows
             if row["step"] in validated or log.parent.name in stages_kept_whole
         ]
-        write_log(example / "logs" / log.parent.name / LOG, kept)
+    write_log(example / "logs" / LOG, kept)
 
 
 def _stand_ins_text(miniature: Miniature, **more: object) -> str:

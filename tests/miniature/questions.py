@@ -98,10 +98,14 @@ def values_of(source: Source, logs: Path | None = None) -> pd.DataFrame:
         raise UserError(
             f"{source.label} has no training logs; give the folder of its models' logs with --logs"
         )
+    rows = [row for path in sorted(logs.rglob(LOG)) for row in read_log(path)]
     losses = {}
     for name, model in FORMS["curves"].models.items():
-        rows = read_log(logs / name / LOG) if (logs / name / LOG).is_file() else ()
-        ends = [row["loss"] for row in rows if row["split"] == "validation" and row["step"] == model.steps]
+        ends = [
+            row["loss"]
+            for row in rows
+            if (row["stage"], row["split"], row["step"]) == (name, "validation", model.steps)
+        ]
         losses[name] = ends[-1] if ends else np.nan
     chosen = select_runs(_under_own_names(source))
     scores = 100 * chosen.pivot_table(index="model", columns="dataset", values="test_score")
