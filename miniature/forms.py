@@ -221,7 +221,7 @@ FORMS: Registry[Form] = Registry(
         ),
         Form(
             name="curves",
-            study_file=_STUDIES / "curves.toml",
+            study_file=Path(__file__).with_name("curves") / "study.toml",
             about="whether CLM first still helps after six times the steps: three lengths, five pretrainings each",
             tokens=20_000_000,
             tokenizer_documents=100,

@@ -12,7 +12,9 @@ from pathlib import Path
 
 from common.files import write_text
 
-_FILES = {path.name: path.read_text("utf-8") for path in (Path(__file__).parent / "studies").iterdir()}
+_NAMES = {"settings.toml": "workflow.toml", "study.toml": "study.toml", "stand_ins.json": "stand_ins.json"}
+_SMALLEST = Path(__file__).parents[1] / "miniature" / "smallest"
+_FILES = {name: (_SMALLEST / own).read_text("utf-8") for own, name in _NAMES.items()}
 
 MODELS: tuple[str, ...] = tuple(tomllib.loads(_FILES["study.toml"])["models"])
 """Its models; each is shown in the place of one of the paper's, as `stand_ins.json` says."""
