@@ -8,6 +8,7 @@ its jobs will have, in jobs like the study's own: the same image, site, launcher
 from __future__ import annotations
 
 import json
+import random
 import re
 import resource
 import shutil
@@ -28,11 +29,16 @@ from workflow.slurm_request import check_requests, with_account
 from workflow.study import study_of, workflow_of
 from workflow.study_checks import check_image
 from workflow.study_settings import StudySettings
-from workflow.tiny import make_text
 
 _STEPS, _DECAY, _DOCUMENTS = 6, 2, 20_000
 _MODEL = f"rehearsal-largest-mlm40-{_STEPS}"
 _NETWORK = re.compile(r"NCCL INFO (?:Using network (.+)|.*\b(NET/\w+))")
+
+_WORDS = (
+    "harbour", "teacher", "river", "engine", "garden", "farmer", "bridge", "song", "letter", "window", "kitchen",
+    "museum", "watches", "carries", "remembers", "repairs", "follows", "hides", "paints", "builds", "forgets", "slowly",
+    "night", "valley", "spring", "island", "again", "care", "mountains", "market", "without", "every",
+)  # fmt: skip
 
 
 def _inside(machine: Machine) -> bool:
@@ -170,7 +176,7 @@ def rehearsal_of(settings: StudySettings, folder: Path, image: str = "") -> Work
         "sizes": {"largest": asdict(largest)}, "settings": changed,
     }  # fmt: skip
     write_text(folder / "study.toml", study_text(content))
-    write_text(folder / "text.jsonl", "".join(f'{{"text": "{text}"}}\n' for text in make_text(_DOCUMENTS)))
+    write_text(folder / "text.jsonl", "".join(f'{{"text": "{text}"}}\n' for text in _make_text(_DOCUMENTS)))
     rehearsal = replace(
         settings,
         study=str(folder / "study.toml"),
@@ -183,6 +189,15 @@ def rehearsal_of(settings: StudySettings, folder: Path, image: str = "") -> Work
     jobs = {marker: job for marker, job in workflow.jobs.items() if job.kind.part in ("data", "pretraining")}
     # NCCL then names its network in the logs (`network_of`).
     return replace(workflow, jobs=jobs, environ=workflow.environ | {"NCCL_DEBUG": "INFO"})
+
+
+def _make_text(documents: int) -> Iterator[str]:
+    """Yield documents of made-up sentences, the same every time; each keeps to its few words."""
+    draw = random.Random(0)
+    for _ in range(documents):
+        few = draw.choices(_WORDS, k=8)
+        sentences = (draw.choices(few, k=6) for _ in range(draw.randrange(4, 12)))
+        yield " ".join(f"{' '.join(words)}.".capitalize() for words in sentences)
 
 
 def try_steps(

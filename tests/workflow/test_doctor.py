@@ -11,10 +11,10 @@ from container.check_lines import CheckLine, ok, report
 from container.machine import Machine
 from pretraining.plan.study_plan import PAPER_STUDY, load_study
 from tests.commands import program
+from tests.workflow import smallest
 from workflow import doctor
 from workflow.doctor import network_of, rehearsal_of, try_steps
 from workflow.study_settings import StudySettings
-from workflow.tiny import write_tiny_study
 
 Answers = dict[str, tuple[int, str]]
 
@@ -213,9 +213,8 @@ def test_nothing_is_rehearsed_in_an_image_that_cannot_be_used(
 
 @pytest.mark.slow
 def test_two_processes_on_this_machine_say_how_fast_they_were_and_leave_nothing_large(tmp_path: Path) -> None:
-    write_tiny_study(tmp_path)
     settings = StudySettings(
-        study=str(tmp_path / "study.toml"), gpus_per_node=2, runtime="none", cpus=1, memory_gb=2.0
+        study=str(smallest.FOLDER / "study.toml"), gpus_per_node=2, runtime="none", cpus=1, memory_gb=2.0
     )
     found = {
         line.what: line.sentence for line in try_steps(settings, tmp_path / "rehearsal", profile="local")
