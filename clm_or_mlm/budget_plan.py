@@ -32,7 +32,7 @@ from pretraining.models import arm_of, format_steps
 from pretraining.paper_settings import TRAINING, Shape
 from pretraining.plan.devices import Device, largest_microbatch, training_gb
 from pretraining.plan.study_plan import Study, plan_of, read_study
-from pretraining.plan.study_text import divided_study, study_text
+from pretraining.plan.study_text import study_text
 from pretraining.starts import Start, start_of
 from workflow.study_checks import sample_of
 
@@ -50,7 +50,7 @@ _START = Start(
 )  # fmt: skip
 """A small decoder whose licence allows everything; its tokenizer serves networks from random weights, too."""
 _TUNED = ("sst2", "uner_en", "squad", "nq")
-"""One dataset of each family, the miniature's."""
+"""One dataset of each family."""
 _RATES, _SEEDS, _MOST_TUNING = (5e-5, 1e-4, 2e-4), (0, 1, 2), 0.4
 """The middle of the paper's six rates; fewer of its seeds, since the same hours are worth more as pretrainings, and
 fewer still, down to one, where fine-tuning took more than this share of the hours."""
@@ -482,14 +482,9 @@ def _short(tokens: float) -> str:
     return f"{tokens / 1e9:,.1f} B" if tokens >= 1e9 else f"{tokens / 1e6:,.0f} M"
 
 
-def chosen_study(choice: Choice, divide: int) -> str:
-    """Return the text of a choice's study file, with the commands that run it.
-
-    Args:
-        choice: the study.
-        divide: sizes and steps are divided by this, to try the commands on a CPU.
-    """
-    content = divided_study(choice.content, divide)
+def chosen_study(choice: Choice) -> str:
+    """Return the text of a choice's study file, with the commands that run it."""
+    content = choice.content
     arms = tuple(dict.fromkeys(arm_of(name)[0] for name in content["models"]))
     start = choice.start or _START
     sample = sample_of(choice.tokens)

@@ -65,8 +65,6 @@ class BudgetOptions:
     """the study that --out writes"""
     out: Annotated[Path | None, Parameter(metavar="FILE")] = None
     """write the study file, with the commands that run it"""
-    divide: Annotated[int, Parameter(metavar="N", validator=Number(gte=1, lt=2**31))] = 1
-    """divide sizes and steps in the written study, to try the commands on a CPU"""
 
 
 def plan(
@@ -135,7 +133,7 @@ def _print_studies_of_budget(options: BudgetOptions, device: DeviceOptions, form
     out, choice = options.out, choices[options.choose - 1]
     text = ""
     if out is not None and not isinstance(choice, str):
-        text = chosen_study(choice, options.divide)
+        text = chosen_study(choice)
         if out.is_file() and read_bounded(out) != text.encode():
             raise UserError(
                 f"{out} is there and is another study, or was edited; give another --out, or remove it"

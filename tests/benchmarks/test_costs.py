@@ -45,7 +45,7 @@ def test_every_command_says_the_same_hours_of_the_same_model_length_and_pass(
     monkeypatch.setenv("PATH", "/nowhere")  # no Slurm of this machine's is asked
     choice = choices_of(H100, tokens=10e9, start=str(smollm2))[2]
     assert isinstance(choice, Choice) and choice.microbatch == 48
-    text, file = chosen_study(choice, 1), tmp_path / "study.toml"
+    text, file = chosen_study(choice), tmp_path / "study.toml"
     file.write_text(text)
 
     def planned(*names: str) -> float:

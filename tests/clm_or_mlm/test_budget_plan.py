@@ -30,9 +30,7 @@ from pretraining.plan.devices import DEVICES, H100, Device
 from pretraining.plan.study_plan import load_study, plan_of
 from pretraining.starts import start_of
 from tests.analysis.stores import age
-from tests.pretraining.documents import make_documents
 from tests.pretraining.families import save_start
-from tests.pretraining.small_study import QUIET
 from tests.results import write_results
 
 SPREADS = dict(seed_spreads(PUBLISHED))
@@ -189,34 +187,6 @@ def test_welch_and_holm_find_it_in_two_thousand_studies(which: int, device: str,
     steps = np.maximum.accumulate(np.sort(p) * [4, 3, 2, 1], axis=-1) <= ALPHA
     ahead = np.take_along_axis(steps, p.argsort(axis=-1).argsort(axis=-1), axis=-1).mean(axis=0)
     assert all(0.77 < ahead[TUNED.index(dataset)] < 0.83 for dataset in effects)
-
-
-@QUIET
-@pytest.mark.parametrize("choose", [1, 3])
-def test_the_written_study_runs_with_sizes_and_steps_divided(
-    choose: int, tmp_path: Path, monkeypatch: pytest.MonkeyPatch, capsys: pytest.CaptureFixture[str]
-) -> None:
-    """Its first commands, as the file's own lines give them: shards, and the training of two models."""
-    monkeypatch.chdir(tmp_path)
-    save_start(tmp_path / "start", "qwen2")
-    (tmp_path / "texts.txt").write_text("\n\n".join(make_documents(60)))
-    words = ["plan", "--hours", "24", "--choose", str(choose), "--start", "start", "--out", "study.toml"]
-    assert not main([*words, "--divide", "2000"])
-    lines = Path("study.toml").read_text("utf-8").splitlines()
-    [shards] = [line for line in lines if line.startswith("# clm-or-mlm shards")]
-    made = shards.split()[2:]
-    made[made.index("--source") + 1], made[made.index("--tokenizer") + 1] = "texts.txt", "start"
-    main([*made, "--validation-share", "0.05", "--workers", "0"])
-    [names] = [
-        line.split(" in ")[1].rstrip("; do").split() for line in lines if line.startswith("# for model")
-    ]
-    [train] = [line.split()[2:] for line in lines if line.startswith("# clm-or-mlm train")]
-    for name in (names[1], names[-1]):
-        small = ["max_length=32", "min_length=4", "global_batch=4", "callbacks="]
-        settings = [word for one in small for word in ("--set", one)]
-        main([*(name if word == "$model" else word for word in train), *settings])
-        assert (tmp_path / "pretrained/models" / name / "model.safetensors").is_file()
-    capsys.readouterr()
 
 
 def commands_of(text: str) -> list[list[str]]:
