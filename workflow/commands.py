@@ -2,12 +2,9 @@
 
 from __future__ import annotations
 
-import atexit
 import contextlib
 import os
-import shutil
 import sys
-import tempfile
 from collections.abc import Iterator
 from dataclasses import replace
 from pathlib import Path
@@ -34,7 +31,6 @@ _SOON_MINUTES = 15
 """To the end of a Slurm job of the user's own: more than what a stage leaves for saving."""
 _SHOWN = 5
 """Failures before a command's last line; `status` shows all."""
-_OFTEN = ("--slurm-init-seconds-before-status-checks", "5", "--seconds-between-status-checks", "5")
 
 
 def study(
@@ -58,14 +54,14 @@ def study(
       clm-or-mlm workflow figure3 --dry-run
       clm-or-mlm workflow figure3 --profile slurm --dir /scratch/me/study --settings mine.toml
       clm-or-mlm workflow figure3 --profile slurm --dir /scratch/me/study --detach
-      clm-or-mlm workflow tiny --profile slurm        a made-up study that takes minutes
+      clm-or-mlm workflow all --settings miniature/smallest/settings.toml        a made-up study that takes minutes
       clm-or-mlm workflow settings                    every setting, its default and its meaning
       clm-or-mlm workflow status --dir /scratch/me/study
 
     Options after -- are passed to snakemake.
 
     Args:
-        target: what to make: figureN, tableN, all, a model or tiny; `settings` lists the settings instead
+        target: what to make: figureN, tableN, all or a model; `settings` lists the settings instead
         profile: where jobs run
         dir_: the study's folder
         settings: settings file (TOML; default: the paper's settings)
@@ -85,13 +81,8 @@ def study(
     folder = dir_.resolve()
     if detach and profile != "slurm":
         raise UserError("--detach needs --profile slurm; on this machine, use nohup or tmux instead")
-    settings_folder = folder
-    if target == "tiny" and dry_run and not (folder / "workflow.toml").is_file():
-        settings_folder = Path(tempfile.mkdtemp())  # a dry run writes nothing into the study's folder
-        atexit.register(shutil.rmtree, settings_folder)
-    values = _settings(target, settings, settings_folder, site)
-    whole = "all" if target == "tiny" else target
-    workflow = workflow_of(whole, values, _image(values, image))
+    values = load_settings(settings, site)
+    workflow = workflow_of(target, values, _image(values, image))
     workflow, lines = check_start(values, workflow, folder, profile, dry_run=dry_run, detach=detach)
     warned = [
         f"warning: {line.sentence} (the start refuses this)\n" for line in lines if line.status == "fail"
@@ -111,9 +102,6 @@ def study(
         again = [target, *options, "--", *words]
         sys.stdout.write(f"{engine.detach(again, folder, workflow, _controller(values))}\n")
         return 0
-    if target == "tiny" and profile == "slurm":
-        # Its jobs last seconds: their state is asked for as often.
-        words = (*_OFTEN, *words)
 
     def announce(todo: list[Job]) -> None:
         progress = StudyProgress(workflow=workflow, folder=folder, todo=tuple(todo))
@@ -121,7 +109,7 @@ def study(
         sys.stdout.flush()
 
     if not dry_run:
-        place_stand_ins(folder, whole)
+        place_stand_ins(values, folder, target)
     done = run_workflow(
         workflow, folder, profile=profile, words=words, announce=announce, dry_run=dry_run,
         retry_failed=retry_failed,
@@ -174,17 +162,6 @@ def _controller(values: StudySettings) -> Job:
     hours, memory = values.hours("cpu"), min(2.0, values.memory_gb)
     kind = JOB_KINDS["analysis"]
     return Job(kind=kind, name="controller", limit_hours=hours, gpu_hours=hours, memory_gb=memory)
-
-
-def _settings(target: str, path: Path | None, folder: Path, site: str) -> StudySettings:
-    """Return the settings of a target; those of the tiny study are first written, with its text, into a folder."""
-    if target != "tiny":
-        return load_settings(path, site)
-    if path is not None:
-        raise UserError("the tiny study has its own settings; leave --settings out")
-    from workflow.tiny import write_tiny_study
-
-    return load_settings(write_tiny_study(folder), site)
 
 
 def status(*, dir_: Annotated[Path, Parameter(name="--dir")] = Path("build/study")) -> int:

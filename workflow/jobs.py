@@ -2,7 +2,7 @@
 
 A job's kind says what it may end with and when it is complete; each kind is one rule of Snakemake.
 
-`workflow.study` plans those of a study, `miniature.toy_study` those of the miniature. Standard library only.
+`workflow.study` plans those of a study. Standard library only.
 """
 
 from __future__ import annotations
@@ -216,7 +216,7 @@ class Workflow:
     """Jobs that wait for each other, and where they run."""
 
     target: str
-    """What is made: `figure3`, `all`, a model, `miniature`."""
+    """What is made: `figure3`, `all`, a model."""
     jobs: dict[str, Job]
     """All jobs by marker, those that others wait for first."""
     image: str = ""

@@ -12,10 +12,7 @@ from tests.messages import refused
 MISTAKES = {
     "build analisys": 'Invalid value "analisys" for IMAGE. Choose from: "analysis", "full". Did you mean "analysis"?',
     "container run": "container run needs IMAGE (see",
-    "workflow tiny --settings x.toml": "the tiny study has its own settings",
-    "miniature run --workers 0": "for --workers. Must be >= 1",
-    "miniature run --data absent": "has no folder text",
-    "miniature sample --form quick": "miniature sample needs --data",
+    "workflow tiny": "unknown target 'tiny'",
     "figure 5": "Figure 5 needs individual runs",
     "figure 12": "Figure 12 needs training logs",
     "figure": "name the figures to draw: 1 to 12, all (of these), answer",

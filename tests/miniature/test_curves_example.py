@@ -1,4 +1,4 @@
-"""The packaged run of the form `curves`: small, as the other example after as many steps; what the page says of it."""
+"""The packaged toy study `curves`: small, as the other example after as many steps; what the page says of it."""
 
 import io
 from itertools import combinations, product
@@ -44,7 +44,7 @@ def test_both_examples_begin_from_the_same_losses() -> None:
 def test_after_as_many_steps_it_agrees_with_the_other_example(curves: pd.DataFrame) -> None:
     """In scores, and in the losses' differences between arms.
 
-    Each loss is higher: the held-out text is of two novels, which are much more of the other form's text.
+    Each loss is higher: the held-out text is of two novels, which are much more of the other study's text.
     """
     other, ps = values_of(open_source("miniature")), []
     for arm, score in product(ARMS, ("nq", "sst2")):

@@ -11,8 +11,8 @@ import pytest
 from clm_or_mlm.__main__ import main
 from common.errors import UserError
 from tests.commands import program
+from tests.workflow import smallest
 from workflow import commands
-from workflow.tiny import MODELS
 
 
 @pytest.fixture
@@ -32,17 +32,17 @@ def test_words_after_two_dashes_go_to_snakemake_as_they_are(
     calls: list[dict[str, Any]], tmp_path: Path
 ) -> None:
     words = ["--until", "shards", "--", "-h", "--dry-run"]
-    assert main(["workflow", "tiny", "--dir", str(tmp_path), "--", *words]) == 0
+    assert main([*smallest.WORDS, "--dir", str(tmp_path), "--", *words]) == 0
     assert calls[0]["words"] == tuple(words)
     assert (calls[0]["folder"], calls[0]["profile"], calls[0]["dry_run"]) == (tmp_path, "local", False)
-    assert {job.name for job in calls[0]["workflow"].of_kind("model")} == set(MODELS)
+    assert {job.name for job in calls[0]["workflow"].of_kind("model")} == set(smallest.MODELS)
 
 
 def test_work_that_is_left_is_exit_code_3(
     calls: list[dict[str, Any]], tmp_path: Path, capsys: pytest.CaptureFixture[str]
 ) -> None:
-    assert main(["workflow", "tiny", "--dir", str(tmp_path), "--retry-failed"]) == 0
-    assert main(["workflow", "tiny", "--dir", str(tmp_path)]) == 3
+    assert main([*smallest.WORDS, "--dir", str(tmp_path), "--retry-failed"]) == 0
+    assert main([*smallest.WORDS, "--dir", str(tmp_path)]) == 3
     assert [call["retry_failed"] for call in calls] == [True, False]
     assert "some jobs are not done; logs are in" in capsys.readouterr().err
 
@@ -63,15 +63,15 @@ def test_a_slurm_job_of_one_core_runs_the_study_and_comes_back(
     site.write_text('[jobs.cpu]\npartition = "long"\nhours = 5\n')
     words = [
         "workflow",
-        "tiny",
+        "all",
         "--profile",
         "slurm",
         "--dir",
         str(folder),
-        "--site",
-        str(site),
-        "--retry-failed",
+        "--settings",
+        str(smallest.SETTINGS),
     ]
+    words += ["--site", str(site), "--retry-failed"]
     assert main([*words, "--detach", "--", "--until", "shards"]) == 0
     assert "Slurm job 77 runs the study" in capsys.readouterr().out
     asked, script = queue.read_text(), Path(f"{queue}.sh").read_text()

@@ -9,20 +9,20 @@ from pretraining.plan.study_plan import plan_of
 from tests.commands import python
 from tests.results import write_results
 from tests.sealed import seal
+from tests.workflow import smallest
 from workflow import engine
 from workflow.engine import reconcile
 from workflow.jobs import Job, Workflow, write_marker
 from workflow.study import cell_runs, study_of, workflow_of
 from workflow.study_settings import StudySettings, load_settings
-from workflow.tiny import write_tiny_study
 
 Made = tuple[Workflow, StudySettings, Path]
 
 
 @pytest.fixture
 def made(tmp_path: Path) -> Made:
-    """A tiny study whose every artefact is there, as empty files."""
-    settings = load_settings(write_tiny_study(tmp_path))
+    """A toy study whose every artefact is there, as empty files."""
+    settings = load_settings(smallest.SETTINGS)
     workflow = workflow_of("all", settings)
     for name in settings.needed_datasets:
         _touch(tmp_path / "data" / name / "manifest.json")
@@ -60,7 +60,7 @@ def test_what_is_there_is_not_done_again(made: Made) -> None:
 
 
 def test_an_empty_folder_needs_everything(tmp_path: Path) -> None:
-    settings = load_settings(write_tiny_study(tmp_path))
+    settings = load_settings(smallest.SETTINGS)
     workflow = workflow_of("all", settings)
     assert [job.marker for job in reconcile(workflow, tmp_path)] == list(workflow.jobs)
 
@@ -141,8 +141,8 @@ def test_a_note_of_an_interrupted_job_that_is_complete_hides_no_other(made: Made
     for job in (stage, *others):
         note = folder / ".snakemake" / "incomplete" / base64.b64encode(job.marker.encode()).decode()
         write_text(note, '{"external_jobid": null}')
-    words = ("tiny", "--dir", str(folder), "--", "--dry-run", "--quiet", "rules")
-    said = python("-m", "clm_or_mlm", "workflow", *words, code=0).stdout
+    words = ("--dir", str(folder), "--", "--dry-run", "--quiet", "rules")
+    said = python("-m", "clm_or_mlm", *smallest.WORDS, *words, code=0).stdout
     counts = dict(line.split() for line in said.splitlines() if len(line.split()) == 2)
     found = [int(counts[kind]) for kind in ("stage", "model", "cell", "analysis")]
     assert found == [len(others), 2, 8, 1]
