@@ -49,7 +49,9 @@ class Attempt:
     """The image's; empty without one."""
 
 
-def run_attempt(job: Job, workflow: Workflow, folder: Path, work: Callable[[], int]) -> int:
+def run_attempt(
+    job: Job, workflow: Workflow, folder: Path, work: Callable[[], int]
+) -> int:
     """Call `work`, append a line about it, and return its exit code; an error of it counts as a user's mistake, 2."""
     code = 2
     start, began, cpu_before = _now(), time.monotonic(), _cpu_seconds()
@@ -98,4 +100,6 @@ def attempts_in(path: Path) -> Iterator[Attempt]:
     for line in lines:
         with contextlib.suppress(AttributeError, TypeError, ValueError, OverflowError):
             row = strict_json(line)
-            yield Attempt(**{name: kind(row[name]) for name, kind in kinds.items() if name in row})
+            yield Attempt(
+                **{name: kind(row[name]) for name, kind in kinds.items() if name in row}
+            )

@@ -80,12 +80,18 @@ def study(
         return 0
     folder = dir_.resolve()
     if detach and profile != "slurm":
-        raise UserError("--detach needs --profile slurm; on this machine, use nohup or tmux instead")
+        raise UserError(
+            "--detach needs --profile slurm; on this machine, use nohup or tmux instead"
+        )
     values = load_settings(settings, site)
     workflow = workflow_of(target, values, _image(values, image))
-    workflow, lines = check_start(values, workflow, folder, profile, dry_run=dry_run, detach=detach)
+    workflow, lines = check_start(
+        values, workflow, folder, profile, dry_run=dry_run, detach=detach
+    )
     warned = [
-        f"warning: {line.sentence} (the start refuses this)\n" for line in lines if line.status == "fail"
+        f"warning: {line.sentence} (the start refuses this)\n"
+        for line in lines
+        if line.status == "fail"
     ]
     warned += [f"warning: {line.sentence}\n" for line in lines if line.status == "warn"]
     if detach and not dry_run:
@@ -97,31 +103,54 @@ def study(
             "--site": site,
             "--image": image,
         }
-        options = [str(word) for option, value in arguments.items() if value for word in (option, value)]
+        options = [
+            str(word)
+            for option, value in arguments.items()
+            if value
+            for word in (option, value)
+        ]
         options += ["--retry-failed"] if retry_failed else []
         again = [target, *options, "--", *words]
-        sys.stdout.write(f"{engine.detach(again, folder, workflow, _controller(values))}\n")
+        sys.stdout.write(
+            f"{engine.detach(again, folder, workflow, _controller(values))}\n"
+        )
         return 0
 
     def announce(todo: list[Job]) -> None:
         progress = StudyProgress(workflow=workflow, folder=folder, todo=tuple(todo))
-        sys.stdout.writelines([progress.text(), *_about_the_site(values, progress), *warned])
+        sys.stdout.writelines(
+            [progress.text(), *_about_the_site(values, progress), *warned]
+        )
         sys.stdout.flush()
 
     if not dry_run:
         place_stand_ins(values, folder, target)
     done = run_workflow(
-        workflow, folder, profile=profile, words=words, announce=announce, dry_run=dry_run,
+        workflow,
+        folder,
+        profile=profile,
+        words=words,
+        announce=announce,
+        dry_run=dry_run,
         retry_failed=retry_failed,
-    )  # fmt: skip
+    )
     if not done:
-        left, remedy = allocation_seconds(os.environ)[0] / 60, "rerun the command to finish"
+        left, remedy = (
+            allocation_seconds(os.environ)[0] / 60,
+            "rerun the command to finish",
+        )
         if profile == "local" and left < _SOON_MINUTES:
             job = os.environ.get("SLURM_JOB_ID")
-            remedy += f"; Slurm job {job} ends in {left:.0f} min, so submit it again (sbatch)"
+            remedy += (
+                f"; Slurm job {job} ends in {left:.0f} min, so submit it again (sbatch)"
+            )
         with contextlib.suppress(UserError):  # Slurm does not answer
-            sys.stderr.writelines(f"{line}\n" for line in progress_of(folder).failures()[:_SHOWN])
-        sys.stderr.write(f"error: some jobs are not done; logs are in {folder / 'logs'}; {remedy}\n")
+            sys.stderr.writelines(
+                f"{line}\n" for line in progress_of(folder).failures()[:_SHOWN]
+            )
+        sys.stderr.write(
+            f"error: some jobs are not done; logs are in {folder / 'logs'}; {remedy}\n"
+        )
         return _NOT_ALL_DONE
     if not dry_run:
         sys.stdout.write(f"all done; tables and figures are in {folder / 'analysis'}\n")
@@ -133,8 +162,14 @@ def _about_the_site(values: StudySettings, progress: StudyProgress) -> Iterator[
     if values.title:
         yield f"site: {values.title} ({values.checked or 'not checked'})\n"
     if values.gpus_per_node:
-        without = values.nodes > 1 and not values.network_gb and values.device != "MI250X"
-        left_out = " without the time in which nodes sum gradients (network_gb)" if without else ""
+        without = (
+            values.nodes > 1 and not values.network_gb and values.device != "MI250X"
+        )
+        left_out = (
+            " without the time in which nodes sum gradients (network_gb)"
+            if without
+            else ""
+        )
         yield (
             f"hours are estimates for stages on {values.nodes} x {values.gpus_per_node} {values.device}{left_out}; "
             "describe your own site in --settings FILE\n"
@@ -161,10 +196,18 @@ def _controller(values: StudySettings) -> Job:
     """Return what a job takes that runs the study: one core, for as long as the site allows."""
     hours, memory = values.hours("cpu"), min(2.0, values.memory_gb)
     kind = JOB_KINDS["analysis"]
-    return Job(kind=kind, name="controller", limit_hours=hours, gpu_hours=hours, memory_gb=memory)
+    return Job(
+        kind=kind,
+        name="controller",
+        limit_hours=hours,
+        gpu_hours=hours,
+        memory_gb=memory,
+    )
 
 
-def status(*, dir_: Annotated[Path, Parameter(name="--dir")] = Path("build/study")) -> int:
+def status(
+    *, dir_: Annotated[Path, Parameter(name="--dir")] = Path("build/study")
+) -> int:
     """Show a study's progress: jobs done, running, queued and failed, hours used, and hours left.
 
     exit code: 0 all jobs are done; 3 some jobs failed and no process is running the study; 4 otherwise
@@ -175,14 +218,20 @@ def status(*, dir_: Annotated[Path, Parameter(name="--dir")] = Path("build/study
         dir_: the study's folder
     """
     progress = progress_of(dir_.resolve())
-    resume = "no process is running it; rerun the command to resume\n" if progress.code else ""
+    resume = (
+        "no process is running it; rerun the command to resume\n"
+        if progress.code
+        else ""
+    )
     runs = "will run it" if progress.caller.endswith("(pending)") else "is running it"
     caller = f"{progress.caller} {runs}\n" if progress.caller else resume
     sys.stdout.write(progress.text() + caller)
     return progress.code
 
 
-def cancel(*, dir_: Annotated[Path, Parameter(name="--dir")] = Path("build/study")) -> None:
+def cancel(
+    *, dir_: Annotated[Path, Parameter(name="--dir")] = Path("build/study")
+) -> None:
     """Stop a study: end its Slurm jobs and the process that runs it; saved files are kept.
 
     example: clm-or-mlm cancel --dir /scratch/me/study
@@ -191,7 +240,9 @@ def cancel(*, dir_: Annotated[Path, Parameter(name="--dir")] = Path("build/study
         dir_: the study's folder
     """
     numbers = engine.cancel(dir_.resolve())
-    sys.stdout.write(f"{len(numbers)} jobs ended{': ' if numbers else ''}{' '.join(numbers)}\n")
+    sys.stdout.write(
+        f"{len(numbers)} jobs ended{': ' if numbers else ''}{' '.join(numbers)}\n"
+    )
 
 
 def doctor(
@@ -199,7 +250,9 @@ def doctor(
     study: Annotated[Path, Parameter(metavar="DIR")] = Path(),
     settings: Annotated[Path | None, Parameter(metavar="FILE")] = None,
     profile: Profile = "local",
-    image_file: Annotated[Path | None, Parameter(name="--image", metavar="FILE")] = None,
+    image_file: Annotated[
+        Path | None, Parameter(name="--image", metavar="FILE")
+    ] = None,
 ) -> int:
     """Find problems with a machine or site before you submit jobs; exit code 1 if jobs would fail.
 
@@ -214,7 +267,11 @@ def doctor(
         image_file: with --settings, the image that jobs run in (default: this environment)
     """
     images = [one.path for one in IMAGES if one.path.is_file()]
-    values, folder, lines = load_settings(settings), study.resolve(), examine(study, images)
+    values, folder, lines = (
+        load_settings(settings),
+        study.resolve(),
+        examine(study, images),
+    )
     image = _image(values, image_file)
     if settings is not None and study_of(values).models:
         # How much text it takes follows from what is made of it, which the dry run knows.

@@ -42,7 +42,7 @@ from workflow.slurm_jobs import (
     queued_jobs,
     settle,
     write_live,
-)  # fmt: skip
+)
 from workflow.slurm_request import SUBMIT_LIMIT, request_of, sbatch_options
 
 log = logging.getLogger(__name__)
@@ -108,7 +108,9 @@ def run_workflow(
             if first:
                 refuse_other_settings(workflow, folder, live)
                 announce(reconcile(workflow, folder, retry_failed=retry_failed))
-                for job in (job for marker, job in workflow.jobs.items() if marker not in live):
+                for job in (
+                    job for marker, job in workflow.jobs.items() if marker not in live
+                ):
                     # A new call tries again what a user's mistake ended.
                     (folder / job.refused).unlink(missing_ok=True)
                 save(workflow, folder)
@@ -133,13 +135,19 @@ def run_workflow(
             if code == 0 or (code > 0 and not live and not gained):
                 break
             rounds += not gained
-            log.warning("snakemake exited with code %d; checking for remaining jobs", code)
+            log.warning(
+                "snakemake exited with code %d; checking for remaining jobs", code
+            )
         return code == 0
 
 
 def _saved(workflow: Workflow, folder: Path) -> set[Path]:
     """Return the checkpoints of the jobs that are not done."""
-    todo = (job for job in workflow.jobs.values() if job.checkpoints and not job.is_complete(folder))
+    todo = (
+        job
+        for job in workflow.jobs.values()
+        if job.checkpoints and not job.is_complete(folder)
+    )
     return {path for job in todo for path in folder.glob(job.checkpoints)}
 
 
@@ -152,15 +160,21 @@ def reconcile(
     already: deleting old trunks to save space must not train them again. Without `change` the markers stay as they are.
     With `retry_failed` runs that are recorded as failed count as missing; their records are removed.
     """
-    failures = {marker: job.failures(folder) if retry_failed else [] for marker, job in workflow.jobs.items()}
+    failures = {
+        marker: job.failures(folder) if retry_failed else []
+        for marker, job in workflow.jobs.items()
+    }
     for path in itertools.chain(*failures.values() if change else ()):
         path.unlink()
     complete = {
-        marker: not failures[marker] and job.is_complete(folder) for marker, job in workflow.jobs.items()
+        marker: not failures[marker] and job.is_complete(folder)
+        for marker, job in workflow.jobs.items()
     }
     for marker, job in workflow.jobs.items():
         # Tables follow from cells: those made before one of them was lost are made again.
-        complete[marker] &= not job.kind.follows or all(complete[need] for need in job.needs)
+        complete[marker] &= not job.kind.follows or all(
+            complete[need] for need in job.needs
+        )
     wanted = _wanted(workflow, complete)
     todo: list[Job] = []
     for marker, job in workflow.jobs.items():
@@ -172,7 +186,11 @@ def reconcile(
                 write_marker(job, folder)
             continue
         if change and path.is_file():
-            log.info("%s %s: its output is missing or it failed; running it again", job.kind.name, job.name)
+            log.info(
+                "%s %s: its output is missing or it failed; running it again",
+                job.kind.name,
+                job.name,
+            )
             path.unlink()
         if marker in wanted:
             todo.append(job)
@@ -182,7 +200,9 @@ def reconcile(
 def _wanted(workflow: Workflow, complete: Mapping[str, bool]) -> set[str]:
     """Return the markers of the jobs that a study is for, and of all that one of them waits for."""
     wanted = {marker for marker, job in workflow.jobs.items() if job.kind.goal}
-    for marker, job in reversed(workflow.jobs.items()):  # a job stands after those that it needs
+    for marker, job in reversed(
+        workflow.jobs.items()
+    ):  # a job stands after those that it needs
         if marker in wanted and (job.kind.follows or not complete[marker]):
             # Tables follow from the cells whether or not they were made before.
             wanted.update(job.needs)
@@ -205,8 +225,19 @@ def _snakemake(
         UserError: another process has taken over the folder, or `cancel` was called.
     """
     code_folder = ROOT / "workflow"
-    command = [sys.executable, "-m", "snakemake", "--snakefile", str(code_folder / "Snakefile")]
-    command += ["--workflow-profile", str(code_folder / "profiles" / profile), "--directory", str(folder)]
+    command = [
+        sys.executable,
+        "-m",
+        "snakemake",
+        "--snakefile",
+        str(code_folder / "Snakefile"),
+    ]
+    command += [
+        "--workflow-profile",
+        str(code_folder / "profiles" / profile),
+        "--directory",
+        str(folder),
+    ]
     # For what a site or a network does. What a user's mistake ended is tried again as often, and ends at once.
     command += ["--retries", str(workflow.restarts)]
     slurm = profile == "slurm"
@@ -214,31 +245,52 @@ def _snakemake(
         command += ["--jobs", str(workflow.max_jobs)]
         command += ["--max-jobs-per-timespan", f"{workflow.jobs_per_minute}/1m"]
         # An earlier call's jobs are waited for by processes here that sleep, one core each.
-        command += ["--slurm-jobname-prefix", prefix_of(folder), "--local-cores", str(len(workflow.jobs))]
+        command += [
+            "--slurm-jobname-prefix",
+            prefix_of(folder),
+            "--local-cores",
+            str(len(workflow.jobs)),
+        ]
     elif gpus := max((job.gpus for job in workflow.jobs.values()), default=0):
         command += ["--resources", f"gpus_here={gpus}"]
-    environ = dict(os.environ) | {"PYTHONPATH": str(ROOT), "PYTHONNOUSERSITE": "1", PROFILE: profile}
+    environ = dict(os.environ) | {
+        "PYTHONPATH": str(ROOT),
+        "PYTHONNOUSERSITE": "1",
+        PROFILE: profile,
+    }
     if slurm:
         # Our `sbatch`, which waits where Slurm takes no more jobs, calls the site's.
         ours = code_folder / "profiles" / "slurm" / "bin"
-        environ |= {"CLM_OR_MLM_SBATCH": shutil.which("sbatch") or "", "PATH": f"{ours}:{environ['PATH']}"}
+        environ |= {
+            "CLM_OR_MLM_SBATCH": shutil.which("sbatch") or "",
+            "PATH": f"{ours}:{environ['PATH']}",
+        }
     # Snakemake keeps copies of rule files there; a home that cannot be written must not stop a study.
     environ.setdefault("XDG_CACHE_HOME", str(folder / ".snakemake" / "cache"))
     # Killed, this process leaves nothing behind that the next call would meet. On Slurm Snakemake is in a session of
     # its own: a Ctrl-C that reached it would cancel every job.
     with_us = functools.partial(end_with_parent, os.getpid())
     process = subprocess.Popen(
-        [*command, *words], env=environ, cwd=folder, preexec_fn=with_us, start_new_session=slurm
+        [*command, *words],
+        env=environ,
+        cwd=folder,
+        preexec_fn=with_us,
+        start_new_session=slurm,
     )
     ask = functools.partial(settle, workflow.jobs, folder, ended)
-    with _ending(process, slurm), _watching(folder, process, lost, ask if slurm else None):
+    with (
+        _ending(process, slurm),
+        _watching(folder, process, lost, ask if slurm else None),
+    ):
         code = process.wait()
     if lost.is_set():
         raise UserError(
             f"another process took over {folder} while this one was not responding, so this one is stopping"
         )
     if (folder / CANCEL).exists():
-        raise UserError(f"`clm-or-mlm cancel` stopped the process that was using {folder}")
+        raise UserError(
+            f"`clm-or-mlm cancel` stopped the process that was using {folder}"
+        )
     return code
 
 
@@ -262,7 +314,10 @@ def _ending(process: subprocess.Popen[bytes], slurm: bool) -> Iterator[None]:
             process.terminate()
         sys.exit(128 + number)
 
-    before = {number: signal.signal(number, end) for number in (signal.SIGTERM, signal.SIGHUP, signal.SIGINT)}
+    before = {
+        number: signal.signal(number, end)
+        for number in (signal.SIGTERM, signal.SIGHUP, signal.SIGINT)
+    }
     try:
         yield
     finally:
@@ -273,7 +328,10 @@ def _ending(process: subprocess.Popen[bytes], slurm: bool) -> Iterator[None]:
 
 @contextlib.contextmanager
 def _watching(
-    folder: Path, process: subprocess.Popen[bytes], lost: threading.Event, ask: Callable[[], None] | None
+    folder: Path,
+    process: subprocess.Popen[bytes],
+    lost: threading.Event,
+    ask: Callable[[], None] | None,
 ) -> Iterator[None]:
     """Ask Slurm now and then, and end the process when this call has to, while the block runs."""
     done = threading.Event()
@@ -310,11 +368,15 @@ def cancel(folder: Path) -> list[str]:
             # It would submit them again.
             request.touch()
             if time.monotonic() > deadline:
-                raise UserError(f"the process using {folder} ({holder}) has not stopped; end it first")
+                raise UserError(
+                    f"the process using {folder} ({holder}) has not stopped; end it first"
+                )
             time.sleep(0.5)
     finally:
         request.unlink(missing_ok=True)
-    numbers = [job.number for job in queued_jobs(folder)] if shutil.which("squeue") else []
+    numbers = (
+        [job.number for job in queued_jobs(folder)] if shutil.which("squeue") else []
+    )
     numbers += [number for number, _ in controller_of(folder)]
     if numbers:
         subprocess.run(["scancel", *numbers], check=True)
@@ -351,15 +413,29 @@ def detach(words: Sequence[str], folder: Path, workflow: Workflow, job: Job) -> 
     folder.mkdir(parents=True, exist_ok=True)
     output = folder / "controller.log"
     command = [sys.executable, "-m", "clm_or_mlm", "workflow", *words]
-    escaped = str(output).replace("%", "%%")  # Slurm puts numbers in the place of %j and others
+    escaped = str(output).replace(
+        "%", "%%"
+    )  # Slurm puts numbers in the place of %j and others
     sbatch = ["sbatch", "--parsable", "--open-mode=append", f"--output={escaped}"]
-    sbatch += [f"--job-name={controller_name(folder)}", f"--signal=B:USR1@{job.margin_seconds}"]
+    sbatch += [
+        f"--job-name={controller_name(folder)}",
+        f"--signal=B:USR1@{job.margin_seconds}",
+    ]
     sbatch += sbatch_options(request_of(workflow, job))
-    script, environ = _CONTROLLER % shlex.join(command), os.environ | {"PYTHONPATH": str(ROOT)}
-    done = subprocess.run(sbatch, input=script, env=environ, capture_output=True, text=True)
+    script, environ = (
+        _CONTROLLER % shlex.join(command),
+        os.environ | {"PYTHONPATH": str(ROOT)},
+    )
+    done = subprocess.run(
+        sbatch, input=script, env=environ, capture_output=True, text=True
+    )
     if done.returncode:
         full = (
-            "; leave --detach out: the command waits for its turn" if SUBMIT_LIMIT.search(done.stderr) else ""
+            "; leave --detach out: the command waits for its turn"
+            if SUBMIT_LIMIT.search(done.stderr)
+            else ""
         )
-        raise UserError(f"Slurm does not take the job that would run the study: {done.stderr.strip()}{full}")
+        raise UserError(
+            f"Slurm does not take the job that would run the study: {done.stderr.strip()}{full}"
+        )
     return f"Slurm job {done.stdout.strip()} runs the study, again after its time limit; output: {output}"

@@ -29,9 +29,19 @@ PROFILE = "CLM_OR_MLM_PROFILE"
 
 _LIVE = "live"
 _ENDED = {
-    "BOOT_FAIL", "CANCELLED", "COMPLETED", "DEADLINE", "FAILED", "LAUNCH_FAILED", "NODE_FAIL", "OUT_OF_MEMORY",
-    "PREEMPTED", "RECONFIG_FAIL", "REVOKED", "TIMEOUT",
-}  # fmt: skip
+    "BOOT_FAIL",
+    "CANCELLED",
+    "COMPLETED",
+    "DEADLINE",
+    "FAILED",
+    "LAUNCH_FAILED",
+    "NODE_FAIL",
+    "OUT_OF_MEMORY",
+    "PREEMPTED",
+    "RECONFIG_FAIL",
+    "REVOKED",
+    "TIMEOUT",
+}
 
 
 class LiveJob(NamedTuple):
@@ -63,7 +73,13 @@ def _slurm_jobs(folder: Path) -> list[LiveJob]:
     Raises:
         UserError: Slurm does not answer.
     """
-    command = ["squeue", "--me", "--noheader", "--states=all", "--format=%i|%T|%r|%M|%j|%k"]
+    command = [
+        "squeue",
+        "--me",
+        "--noheader",
+        "--states=all",
+        "--format=%i|%T|%r|%M|%j|%k",
+    ]
     code, text = Machine().output(command)
     if code:
         last = text.splitlines()[-1:] or ["no message"]
@@ -73,7 +89,12 @@ def _slurm_jobs(folder: Path) -> list[LiveJob]:
     rows = [line.split("|", 5) for line in text.splitlines() if line.count("|") >= 5]
     return [
         LiveJob(
-            number=number, state=state, reason=reason, minutes=minutes_of(used), comment=comment, name=name
+            number=number,
+            state=state,
+            reason=reason,
+            minutes=minutes_of(used),
+            comment=comment,
+            name=name,
         )
         for number, state, reason, used, name, comment in rows
         if name.startswith(prefix_of(folder))
@@ -92,7 +113,13 @@ def controller_name(folder: Path) -> str:
 
 def controller_of(folder: Path) -> list[tuple[str, str]]:
     """Return the number and the state of the Slurm job that runs a folder's study; none where there is none."""
-    words = ["squeue", "--me", "--noheader", "--format=%i %T", f"--name={controller_name(folder)}"]
+    words = [
+        "squeue",
+        "--me",
+        "--noheader",
+        "--format=%i %T",
+        f"--name={controller_name(folder)}",
+    ]
     code, text = Machine().output(words) if shutil.which("squeue") else (1, "")
     rows = [line.split() for line in text.splitlines()] if code == 0 else []
     return [(number, state) for number, state in rows]
@@ -100,14 +127,20 @@ def controller_of(folder: Path) -> list[tuple[str, str]]:
 
 def allocation_seconds(environ: Mapping[str, str]) -> tuple[float, float]:
     """Return the seconds left of the Slurm job that this runs in and its time limit; infinity where nobody says it."""
-    start, end = (environ.get(f"SLURM_JOB_{name}_TIME", "") for name in ("START", "END"))
+    start, end = (
+        environ.get(f"SLURM_JOB_{name}_TIME", "") for name in ("START", "END")
+    )
     now = time.time()
     # An end that has passed is that of a job before its limit was raised.
     if end.isdecimal() and int(end) > now:
         return int(end) - now, int(end) - int(start) if start.isdecimal() else math.inf
     if number := environ.get("SLURM_JOB_ID"):  # Slurm 22 sets no such variables
-        code, text = Machine().output(["squeue", "--noheader", f"--jobs={number}", "--format=%L %l"])
-        times = re.fullmatch(r"([\d:-]+) ([\d:-]+)", text.strip())  # words where there is no limit
+        code, text = Machine().output(
+            ["squeue", "--noheader", f"--jobs={number}", "--format=%L %l"]
+        )
+        times = re.fullmatch(
+            r"([\d:-]+) ([\d:-]+)", text.strip()
+        )  # words where there is no limit
         if not code and times:
             return 60 * minutes_of(times[1]), 60 * minutes_of(times[2])
     return math.inf, math.inf
@@ -132,31 +165,57 @@ def died_early(jobs: Collection[Job], folder: Path) -> dict[str, str]:
     ended = {job.comment: job for job in slurm_jobs if job.state in _ENDED}
     reasons = {}
     for job in jobs:
-        logs = folder / "logs/slurm" / f"rule_{job.kind.name}" / job.name.replace("/", "_")
+        logs = (
+            folder / "logs/slurm" / f"rule_{job.kind.name}" / job.name.replace("/", "_")
+        )
         # The executor removes those of jobs that ended well.
         numbers = {path.stem for path in logs.glob("*.log")}
         last = ended.get(comment_of(job))
-        numbers |= {last.number} if last and last.state not in ("COMPLETED", "CANCELLED") else set()
-        number = max(numbers, key=lambda text: text.isdecimal() and int(text), default="")
+        numbers |= (
+            {last.number}
+            if last and last.state not in ("COMPLETED", "CANCELLED")
+            else set()
+        )
+        number = max(
+            numbers, key=lambda text: text.isdecimal() and int(text), default=""
+        )
         # One that is among the attempts has come to its commands.
-        if number and number not in {attempt.slurm for attempt in attempts_in(folder / job.attempts)}:
+        if number and number not in {
+            attempt.slurm for attempt in attempts_in(folder / job.attempts)
+        }:
             path = logs / f"{number}.log"
             words = _last_words(path) if path.is_file() else ""
             state = (
-                f"Slurm says {last.state}, {last.reason}" if last and last.number == number else "no message"
+                f"Slurm says {last.state}, {last.reason}"
+                if last and last.number == number
+                else "no message"
             )
-            reasons[job.marker] = f"Slurm job {number}: {f'{words} ({path})' if words else state}"
+            reasons[job.marker] = (
+                f"Slurm job {number}: {f'{words} ({path})' if words else state}"
+            )
     return reasons
 
 
 def _last_words(path: Path) -> str:
     """Return what a job printed last, from its Slurm log: between what Snakemake writes at its start and its end."""
     text = read_bounded(path).decode(errors="replace")
-    before = re.split(r"^(?:\w*(?:Exception|Error)|Error in .*):$", text, maxsplit=1, flags=re.MULTILINE)[0]
+    before = re.split(
+        r"^(?:\w*(?:Exception|Error)|Error in .*):$",
+        text,
+        maxsplit=1,
+        flags=re.MULTILINE,
+    )[0]
     own = before.rpartition("\nReason: ")[2].partition("\n")[2]
-    lines = [line.strip() for line in (own.strip() or text).splitlines() if line.strip()][-3:]
+    lines = [
+        line.strip() for line in (own.strip() or text).splitlines() if line.strip()
+    ][-3:]
     return " | ".join(
-        [*lines, *re.findall(r"^slurmstepd: error: .*", text[len(before) :], re.MULTILINE)[-1:]]
+        [
+            *lines,
+            *re.findall(r"^slurmstepd: error: .*", text[len(before) :], re.MULTILINE)[
+                -1:
+            ],
+        ]
     )
 
 
@@ -172,7 +231,9 @@ def live_jobs(jobs: Mapping[str, Job], folder: Path) -> dict[str, LiveJob]:
     """
     by_comment = {comment_of(job): marker for marker, job in jobs.items()}
     queued = queued_jobs(folder)
-    if strange := " ".join(job.number for job in queued if job.comment not in by_comment):
+    if strange := " ".join(
+        job.number for job in queued if job.comment not in by_comment
+    ):
         raise UserError(
             f"jobs of another target in {folder} are still queued or running ({strange}); wait for them, or cancel "
             f"them: scancel {strange}"
@@ -208,12 +269,22 @@ def settle(jobs: Mapping[str, Job], folder: Path, before: Collection[str] = ()) 
     Raises:
         UserError: Slurm does not answer.
     """
-    by_comment, slurm_jobs = {comment_of(job): job for job in jobs.values()}, _slurm_jobs(folder)
+    by_comment, slurm_jobs = (
+        {comment_of(job): job for job in jobs.values()},
+        _slurm_jobs(folder),
+    )
     for slurm_job in slurm_jobs:
         job, number = by_comment.get(slurm_job.comment), slurm_job.number
-        if job and slurm_job.state == "CANCELLED" and number not in before and not job.is_complete(folder):
+        if (
+            job
+            and slurm_job.state == "CANCELLED"
+            and number not in before
+            and not job.is_complete(folder)
+        ):
             write_text(folder / job.refused, f"{_sentence(number, job)}\n")
-    numbers = {slurm_job.number for slurm_job in slurm_jobs if slurm_job.state not in _ENDED}
+    numbers = {
+        slurm_job.number for slurm_job in slurm_jobs if slurm_job.state not in _ENDED
+    }
     for path in (folder / _LIVE).glob("*"):
         if path.name not in numbers:
             path.unlink(missing_ok=True)
@@ -225,11 +296,16 @@ def refuse_cancelled(job: Job, folder: Path, number: str) -> None:
         slurm_jobs = _slurm_jobs(folder)
     except UserError:  # nodes that may not ask
         return
-    name = next((slurm_job.name for slurm_job in slurm_jobs if slurm_job.number == number), "")
+    name = next(
+        (slurm_job.name for slurm_job in slurm_jobs if slurm_job.number == number), ""
+    )
     cancelled = (name, comment_of(job), "CANCELLED")
     for other in slurm_jobs:
         # Put back into the queue, a job keeps its number; submitted again, it has another, and the same name.
-        if other.number != number and (other.name, other.comment, other.state) == cancelled:
+        if (
+            other.number != number
+            and (other.name, other.comment, other.state) == cancelled
+        ):
             raise UserError(_sentence(other.number, job))
 
 

@@ -23,9 +23,11 @@ Request = dict[str, str | int]
 """What Slurm is asked for, by the names of the executor's resources."""
 
 _RESOURCES = {
-    "partition": "slurm_partition", "account": "slurm_account", "memory_gb_per_gpu": "slurm_extra",
+    "partition": "slurm_partition",
+    "account": "slurm_account",
+    "memory_gb_per_gpu": "slurm_extra",
     "memory_gb_per_core": "mem_mb_per_cpu",
-}  # fmt: skip
+}
 """The resource of the executor that a setting of [jobs] goes to; the others have one name."""
 
 SUBMIT_LIMIT = re.compile(r"\w*Submit\w*Limit")
@@ -37,12 +39,17 @@ def request_of(workflow: Workflow, job: Job) -> Request:
     queue = workflow.queue(job)
     request: Request = {_RESOURCES.get(key, key): value for key, value in queue.items()}
     per_gpu, per_core = (
-        round(1000 * float(queue.get(f"memory_gb_per_{what}", 0))) for what in ("gpu", "core")
+        round(1000 * float(queue.get(f"memory_gb_per_{what}", 0)))
+        for what in ("gpu", "core")
     )
     mem_per_gpu = f"--mem-per-gpu={per_gpu}M" if per_gpu and job.gpus else ""
     # Asked of Slurm by itself, since its limit counts from its own start of the job. Not with an image: every process
     # of the job gets it, and the one that mounts the image dies of it. The job's clock asks then.
-    warning = f"--signal=USR1@{job.margin_seconds}" if job.checkpoints and not workflow.image else ""
+    warning = (
+        f"--signal=USR1@{job.margin_seconds}"
+        if job.checkpoints and not workflow.image
+        else ""
+    )
     request |= {
         "nodes": job.nodes,
         # 0 is not asked for; without it Snakemake would ask for its own default.
@@ -52,7 +59,9 @@ def request_of(workflow: Workflow, job: Job) -> Request:
         "gres": f"{workflow.gres}:{job.gpus}" if job.gpus else "",
         "tasks_per_gpu": 0,
         "gpus_here": job.gpus,
-        "slurm_extra": " ".join(filter(None, (warning, mem_per_gpu, queue.get("slurm_extra", "")))),
+        "slurm_extra": " ".join(
+            filter(None, (warning, mem_per_gpu, queue.get("slurm_extra", "")))
+        ),
     }
     request |= {"mem_mb_per_cpu": per_core} if per_core else {}
     # On several nodes the job starts a process on each itself; else Snakemake starts the one.
@@ -77,34 +86,54 @@ def sbatch_options(request: Request) -> list[str]:
         f"{option} {shlex.quote(str(request[key]))}" if key in request else ""
         for option, key in (("-A", "slurm_account"), ("-p", "slurm_partition"))
     )
-    names = dict.fromkeys(("run_uuid", "slurm_logfile", "workdir"), "") | {"comment_str": "NAMED"}
-    settings = SimpleNamespace(requeue=True, qos="", reservation="")  # as workflow/profiles/slurm has it
+    names = dict.fromkeys(("run_uuid", "slurm_logfile", "workdir"), "") | {
+        "comment_str": "NAMED"
+    }
+    settings = SimpleNamespace(
+        requeue=True, qos="", reservation=""
+    )  # as workflow/profiles/slurm has it
     try:
         gres = set_gres_string(job)
     except WorkflowError as error:
-        raise UserError(f"gres: {first_line(error)}; correct it in the site's file or the settings") from None
-    call = get_submit_command(job, {**names, "account": account, "partition": partition}, settings)
+        raise UserError(
+            f"gres: {first_line(error)}; correct it in the site's file or the settings"
+        ) from None
+    call = get_submit_command(
+        job, {**names, "account": account, "partition": partition}, settings
+    )
     words = shlex.split(call + gres)
     return words[words.index("NAMED") + 1 :]
 
 
-def _setting_of_resource(workflow: Workflow, job: Job, machine: Machine) -> dict[str, str]:
+def _setting_of_resource(
+    workflow: Workflow, job: Job, machine: Machine
+) -> dict[str, str]:
     """Return by resource of a request the setting that it comes from, as a sentence names it."""
     of_queue = {}
     for key, value in workflow.queue(job).items():
         variable = f"SBATCH_{key.upper()}"
-        shell = f" (or {variable} in your shell)" if machine.environ.get(variable) == value else ""
+        shell = (
+            f" (or {variable} in your shell)"
+            if machine.environ.get(variable) == value
+            else ""
+        )
         where = "" if key == "account" else f" of [jobs.{job.queue}]"
         of_queue[_RESOURCES.get(key, key)] = f"{key}{where}{shell}"
     return of_queue | {
-        "runtime": f"limit_hours, or hours of [jobs.{job.queue}]", "nodes": "nodes",
-        "mem_mb": "memory_gb", "cpus_per_task": "cpus", "gres": "gpus_per_node, or gres",
-    }  # fmt: skip
+        "runtime": f"limit_hours, or hours of [jobs.{job.queue}]",
+        "nodes": "nodes",
+        "mem_mb": "memory_gb",
+        "cpus_per_task": "cpus",
+        "gres": "gpus_per_node, or gres",
+    }
 
 
 def _without_variables(machine: Machine, *names: str) -> Machine:
     return replace(
-        machine, environ={key: value for key, value in machine.environ.items() if key not in names}
+        machine,
+        environ={
+            key: value for key, value in machine.environ.items() if key not in names
+        },
     )
 
 
@@ -124,17 +153,24 @@ def with_account(workflow: Workflow) -> Workflow:
         return workflow  # Slurm's controller need not be asked
     rows = _accounting(Machine(), "user", getpass.getuser(), "format=DefaultAccount")
     own = {"account": rows[0][0]} if rows and rows[0][0] else {}
-    return replace(workflow, queues={name: own | workflow.queues.get(name, {}) for name in QUEUES})
+    return replace(
+        workflow, queues={name: own | workflow.queues.get(name, {}) for name in QUEUES}
+    )
 
 
-def check_requests(workflow: Workflow, machine: Machine | None = None) -> Iterator[CheckLine]:
+def check_requests(
+    workflow: Workflow, machine: Machine | None = None
+) -> Iterator[CheckLine]:
     """Ask Slurm about the longest job of every kind to the site, before anything is submitted; yield its answers."""
     here = machine or Machine()
     if missing := [name for name in ("sbatch", "squeue") if here.which(name) is None]:
         said = f"{missing[0]} is not on PATH, so this is not a Slurm login node; use --profile local"
         yield fail("Slurm", said)
         return
-    longest = {job.queue: job for job in sorted(workflow.jobs.values(), key=lambda job: job.minutes)}
+    longest = {
+        job.queue: job
+        for job in sorted(workflow.jobs.values(), key=lambda job: job.minutes)
+    }
     for name, job in longest.items():
         try:
             yield _answer(workflow, job, here)
@@ -166,17 +202,27 @@ def _answer(workflow: Workflow, job: Job, machine: Machine) -> CheckLine:
             return warn(what, f"{fault}: {limit}; set hours of [jobs.{job.queue}]")
         return ok(what, f"Slurm takes {asked}")
     limit = why.partition(";")[0]
-    full = warn(what, f"Slurm takes no more {what} of yours now ({limit}); the study waits until it does")
+    full = warn(
+        what,
+        f"Slurm takes no more {what} of yours now ({limit}); the study waits until it does",
+    )
     if SUBMIT_LIMIT.search(why):
         return full
     without = {key: _without(request, key) for key in settings}
-    changed = {key: smaller for key, smaller in without.items() if sbatch_options(smaller) != options}
+    changed = {
+        key: smaller
+        for key, smaller in without.items()
+        if sbatch_options(smaller) != options
+    }
     wrong = [key for key, smaller in changed.items() if not _refusal(smaller, machine)]
     # Where Slurm does not say which limit it is: that of submitted jobs, unless a smaller job would be taken.
     if not wrong and "job submit limit" in why and "Limit" not in why:
         return full
     if set(wrong) <= {"nodes"} and (down := _down(workflow.queue(job), machine)):
-        return warn(what, f"Slurm would not take {what} now ({why}), while {', '.join(down)} are down")
+        return warn(
+            what,
+            f"Slurm would not take {what} now ({why}), while {', '.join(down)} are down",
+        )
     variables = [
         name
         for name in sorted(machine.environ)
@@ -184,10 +230,17 @@ def _answer(workflow: Workflow, job: Job, machine: Machine) -> CheckLine:
         and name.startswith("SBATCH_")
         and not _refusal(request, _without_variables(machine, name))
     ]
-    correct = " or ".join(settings[key] for key in wrong) or f"[jobs.{job.queue}], nodes and cpus"
+    correct = (
+        " or ".join(settings[key] for key in wrong)
+        or f"[jobs.{job.queue}], nodes and cpus"
+    )
     if job.gpus > 1 and not wrong:  # cores and memory are asked for each GPU
-        of_one_gpu = replace(job, gpus=1, cpus=job.cpus // job.gpus, memory_gb=job.memory_gb / job.gpus)
-        same_queue = replace(workflow, queues=dict.fromkeys(QUEUES, workflow.queue(job)))
+        of_one_gpu = replace(
+            job, gpus=1, cpus=job.cpus // job.gpus, memory_gb=job.memory_gb / job.gpus
+        )
+        same_queue = replace(
+            workflow, queues=dict.fromkeys(QUEUES, workflow.queue(job))
+        )
         if not _refusal(request_of(same_queue, of_one_gpu), machine):
             correct = "gpus_per_node"
     correct = f"{correct} in the site's file or the settings (docs/hpc.md)"
@@ -200,13 +253,21 @@ def _answer(workflow: Workflow, job: Job, machine: Machine) -> CheckLine:
 
 def _refusal(request: Request, machine: Machine) -> str | None:
     """Return why a job would not be taken, or would never start, or None; nothing is submitted."""
-    code, text = machine.output(["sbatch", "--test-only", *sbatch_options(request), "--wrap=true"])
+    code, text = machine.output(
+        ["sbatch", "--test-only", *sbatch_options(request), "--wrap=true"]
+    )
     if code:
-        lines = [line.removeprefix("sbatch: ").removeprefix("error: ") for line in text.splitlines()]
+        lines = [
+            line.removeprefix("sbatch: ").removeprefix("error: ")
+            for line in text.splitlines()
+        ]
         said = [line for line in lines if line.strip() and not line.startswith("Try ")]
         return "; ".join(said) or f"sbatch exits with {code}"
     # What no partition takes for its length or its account is accepted, and waits for ever.
-    partition, minutes = str(request.get("slurm_partition", "")), int(request.get("runtime", 0))
+    partition, minutes = (
+        str(request.get("slurm_partition", "")),
+        int(request.get("runtime", 0)),
+    )
     account = str(request.get("slurm_account", ""))
     _, text = machine.output(["sinfo", "--noheader", "--format=%R|%P|%l"])
     rows = [line.split("|") for line in text.splitlines() if line.count("|") == 2]
@@ -228,8 +289,14 @@ def _excluded(partition: str, account: str, machine: Machine) -> str | None:
     allowed, denied = words.get("AllowAccounts", "ALL"), words.get("DenyAccounts", "")
     if allowed == "ALL" and not denied:
         return None
-    refused = account in denied.split(",") if denied else account not in allowed.split(",")
-    return f"partition {partition} takes no jobs of account {account}" if account and refused else None
+    refused = (
+        account in denied.split(",") if denied else account not in allowed.split(",")
+    )
+    return (
+        f"partition {partition} takes no jobs of account {account}"
+        if account and refused
+        else None
+    )
 
 
 def limit_jobs(workflow: Workflow, own: int) -> tuple[Workflow, list[CheckLine]]:
@@ -260,7 +327,9 @@ def _submit_limit(queue: Mapping[str, str], machine: Machine) -> float:
     return min(map(int, filter(str.isdecimal, found)), default=math.inf)
 
 
-def _limits(queue: Mapping[str, str], machine: Machine, own: str, shared: str) -> list[str]:
+def _limits(
+    queue: Mapping[str, str], machine: Machine, own: str, shared: str
+) -> list[str]:
     """Return limits on a user's jobs in a queue, by columns of the account (`own`) and of the quality of service."""
     columns = f"format=DefaultAccount,Account,DefaultQOS,{own}"
     rows = _accounting(machine, "user", getpass.getuser(), "withassoc", columns)
@@ -274,7 +343,9 @@ def _limits(queue: Mapping[str, str], machine: Machine, own: str, shared: str) -
 
 def _accounting(machine: Machine, *words: str) -> list[list[str]]:
     """Return rows of what `sacctmgr show` prints; none where there is no accounting."""
-    code, text = machine.output(["sacctmgr", "--noheader", "--parsable2", "show", *words])
+    code, text = machine.output(
+        ["sacctmgr", "--noheader", "--parsable2", "show", *words]
+    )
     columns = words[-1].count(",") + 1
     rows = [] if code else [line.split("|") for line in text.splitlines()]
     return [row for row in rows if len(row) == columns]
@@ -284,5 +355,7 @@ def _down(queue: Mapping[str, str], machine: Machine) -> list[str]:
     """Return the nodes that are down or drained in a queue's partition, or in all where it names none."""
     where = ["--partition", queue["partition"]] if queue.get("partition") else []
     states = "--states=down,drain,fail,maint"
-    code, text = machine.output(["sinfo", "-N", "--noheader", states, "--format=%N", *where])
+    code, text = machine.output(
+        ["sinfo", "-N", "--noheader", states, "--format=%N", *where]
+    )
     return [] if code else sorted(set(text.split()))

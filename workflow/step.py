@@ -48,7 +48,11 @@ _NEAR = 90.0
 """Seconds from the end of a job's time at which a stop was for the time limit, not somebody's wish: Slurm's own
 warning comes up to a minute early."""
 
-_ENDED = tuple(code for number in (signal.SIGTERM, signal.SIGINT) for code in (-number, 128 + number))
+_ENDED = tuple(
+    code
+    for number in (signal.SIGTERM, signal.SIGINT)
+    for code in (-number, 128 + number)
+)
 """Exit codes of a command that was ended from outside: a job that somebody cancels must not come back."""
 
 _HUNG = re.compile(rb"(?m)^ *exitcode +: %d " % AGAIN)
@@ -68,19 +72,37 @@ def site_environment(workflow: Workflow, environ: Mapping[str, str]) -> dict[str
         try:
             expanded[key] = Template(value).substitute(environ)
         except (KeyError, ValueError) as error:
-            wrong = f"{error} is not set on this node" if isinstance(error, KeyError) else f"{error}".lower()
+            wrong = (
+                f"{error} is not set on this node"
+                if isinstance(error, KeyError)
+                else f"{error}".lower()
+            )
             raise UserError(
                 f"the site sets {key} to {value!r}, but {wrong}; correct the site's file"
             ) from None
     return expanded
 
 
-def start_words(workflow: Workflow, folder: Path, environ: Mapping[str, str] | None = None) -> list[str]:
+def start_words(
+    workflow: Workflow, folder: Path, environ: Mapping[str, str] | None = None
+) -> list[str]:
     """Return the words before a command of `clm-or-mlm`: the image's command line, or this Python."""
     if not workflow.image:
         return [sys.executable, "-m", "container.start"]
-    binds = [word for place in workflow.places(folder, environ or {}) for word in ("--bind", place)]
-    return [sys.executable, "-m", "clm_or_mlm", "container", "run", *binds, workflow.image]
+    binds = [
+        word
+        for place in workflow.places(folder, environ or {})
+        for word in ("--bind", place)
+    ]
+    return [
+        sys.executable,
+        "-m",
+        "clm_or_mlm",
+        "container",
+        "run",
+        *binds,
+        workflow.image,
+    ]
 
 
 def launcher_of(
@@ -108,7 +130,9 @@ def launcher_of(
     if job.nodes == 1:
         return [], [*torchrun, "--standalone", "-m", "clm_or_mlm"]
     if "SLURM_JOB_ID" not in environ:
-        raise UserError(f"{job.name} needs {job.nodes} nodes, which only Slurm provides; set nodes = 1")
+        raise UserError(
+            f"{job.name} needs {job.nodes} nodes, which only Slurm provides; set nodes = 1"
+        )
     number = int(environ["SLURM_JOB_ID"])
     # Below the range of ports that Linux hands out to others (32768 and up); two jobs on a node never meet.
     # Snakemake's job step drops the list of nodes; this runs on the first of them.
@@ -117,8 +141,17 @@ def launcher_of(
     torchrun += [f"--rdzv-endpoint={meet}", f"--rdzv-id={number}"]
     # Nodes that read an image and import torch from a cold file system differ by minutes; torchrun's default is one.
     torchrun += ["--rdzv-conf=timeout=900,read_timeout=600"]
-    words = ["srun", f"--nodes={job.nodes}", f"--ntasks={job.nodes}", "--ntasks-per-node=1"]
-    words += [f"--cpus-per-task={job.cpus}", f"--gres={gres}:{job.gpus}", "--kill-on-bad-exit=1"]
+    words = [
+        "srun",
+        f"--nodes={job.nodes}",
+        f"--ntasks={job.nodes}",
+        "--ntasks-per-node=1",
+    ]
+    words += [
+        f"--cpus-per-task={job.cpus}",
+        f"--gres={gres}:{job.gpus}",
+        "--kill-on-bad-exit=1",
+    ]
     return words, [*torchrun, "-m", "clm_or_mlm"]
 
 
@@ -147,15 +180,28 @@ def run_until(
     with log_file.open("ab") as sink, on_stop_signal(received.append):
         with_us = functools.partial(_in_the_child, os.getpid())
         process = subprocess.Popen(
-            command, stdout=sink, stderr=sink, env=dict(environ), start_new_session=True, preexec_fn=with_us
+            command,
+            stdout=sink,
+            stderr=sink,
+            env=dict(environ),
+            start_new_session=True,
+            preexec_fn=with_us,
         )
         try:
             while process.poll() is None:
                 if not asked and (received or time.monotonic() > deadline):
-                    who = f"{received[0].name} from the scheduler" if received else "by the clock"
-                    log.info("the time limit is near (%s): asking the command to save", who)
+                    who = (
+                        f"{received[0].name} from the scheduler"
+                        if received
+                        else "by the clock"
+                    )
+                    log.info(
+                        "the time limit is near (%s): asking the command to save", who
+                    )
                     asked = True
-                    stop.touch() if isinstance(stop, Path) else _signal(process.pid, stop)
+                    stop.touch() if isinstance(stop, Path) else _signal(
+                        process.pid, stop
+                    )
                 with contextlib.suppress(subprocess.TimeoutExpired):
                     process.wait(timeout=0.2)
             while asked and _signal(process.pid, 0):
@@ -211,7 +257,9 @@ def do(job: Job, workflow: Workflow, folder: Path) -> int:
     log_file = folder / job.log
     what = f"{job.kind.name} {job.name}"
     environ = dict(os.environ) | {"PYTHONPATH": str(ROOT), "PYTHONSAFEPATH": "1"}
-    environ |= site_environment(workflow, environ) | {IMAGE_SHA256: workflow.image_sha256}
+    environ |= site_environment(workflow, environ) | {
+        IMAGE_SHA256: workflow.image_sha256
+    }
     if not job.network:
         environ.setdefault("HF_HUB_OFFLINE", "1")
     if job.gpus:
@@ -223,28 +271,48 @@ def do(job: Job, workflow: Workflow, folder: Path) -> int:
     started, saved_before = time.monotonic(), _checkpoints(job, folder)
     for words in job.commands:
         nodes, ranks = (
-            launcher_of(job, environ, workflow.gres, workflow.numa_binding) if job.checkpoints else ([], [])
+            launcher_of(job, environ, workflow.gres, workflow.numa_binding)
+            if job.checkpoints
+            else ([], [])
         )
         stop = folder / job.stop if job.checkpoints else signal.SIGINT
         command = [*nodes, *start_words(workflow, folder, environ), *ranks, *words]
-        log_start = log_file.stat().st_size if log_file.is_file() else 0  # this command's part of it
-        code = run_until(command, log_file, seconds_left(job, started, environ), environ, stop)
+        log_start = (
+            log_file.stat().st_size if log_file.is_file() else 0
+        )  # this command's part of it
+        code = run_until(
+            command, log_file, seconds_left(job, started, environ), environ, stop
+        )
         if ranks and code and _HUNG.search(log_file.read_bytes()[log_start:]):
             code = AGAIN
         if code == AGAIN:
             gained = _checkpoints(job, folder) != saved_before
             repeats = "nothing was saved since it started, so the next job repeats it"
-            log.info("%s: stopped; %s", what, "the next job resumes it" if gained else repeats)
-            return RESUME if gained and seconds_left(job, started, os.environ) < _NEAR else AGAIN
+            log.info(
+                "%s: stopped; %s",
+                what,
+                "the next job resumes it" if gained else repeats,
+            )
+            return (
+                RESUME
+                if gained and seconds_left(job, started, os.environ) < _NEAR
+                else AGAIN
+            )
         if code not in job.kind.accepted:
-            sys.stderr.write(f"{what} exited with code {code}; last lines of {log_file}:\n")
+            sys.stderr.write(
+                f"{what} exited with code {code}; last lines of {log_file}:\n"
+            )
             tail = log_file.read_text("utf-8", errors="replace").splitlines()[-15:]
             sys.stderr.write("".join(f"    {line}\n" for line in tail))
             if code == MISTAKE:
-                write_text(folder / job.refused, "".join(f"{line}\n" for line in tail[-1:]))
+                write_text(
+                    folder / job.refused, "".join(f"{line}\n" for line in tail[-1:])
+                )
             return code
     if not job.is_complete(folder):
-        raise UserError(f"{what}: the commands succeeded, but some of their output is missing")
+        raise UserError(
+            f"{what}: the commands succeeded, but some of their output is missing"
+        )
     if short := job.shortage(folder):
         raise UserError(short)
     write_marker(job, folder)
@@ -254,12 +322,18 @@ def do(job: Job, workflow: Workflow, folder: Path) -> int:
 def _checkpoints(job: Job, folder: Path) -> set[Path]:
     """Return what shows how far a job is: its checkpoints, or what it makes."""
     made = (folder / path for path in job.makes)
-    return set(folder.glob(job.checkpoints)) if job.checkpoints else {path for path in made if path.is_file()}
+    return (
+        set(folder.glob(job.checkpoints))
+        if job.checkpoints
+        else {path for path in made if path.is_file()}
+    )
 
 
 def _requeue() -> None:
     """Put this Slurm job back into the queue, and wait until Slurm ends it, where that is allowed."""
-    code, text = Machine().output(["scontrol", "requeue", os.environ["SLURM_JOB_ID"]], seconds=300)
+    code, text = Machine().output(
+        ["scontrol", "requeue", os.environ["SLURM_JOB_ID"]], seconds=300
+    )
     if code:
         log.warning("the job cannot be requeued: %s", text)
     else:
@@ -270,10 +344,14 @@ def main(argv: Sequence[str]) -> int:
     """Do the job of the current folder's workflow that has the marker `argv[-1]`; after `--finished` only write it."""
     *finished, marker = argv or [""]
     if finished not in ([], ["--finished"]):
-        raise UserError(f"{' '.join(finished)!r}: before the job's marker comes nothing, or --finished")
+        raise UserError(
+            f"{' '.join(finished)!r}: before the job's marker comes nothing, or --finished"
+        )
     folder = Path.cwd()
     # Only a job that the study submitted to Slurm is put back; in the user's own allocation it starts again in place.
-    number = os.environ.get("SLURM_JOB_ID", "") if os.environ.get(PROFILE) == "slurm" else ""
+    number = (
+        os.environ.get("SLURM_JOB_ID", "") if os.environ.get(PROFILE) == "slurm" else ""
+    )
     if not number:
         # Slurm ends what a killed job of ours started; here nobody else does.
         end_with_parent()
@@ -285,7 +363,12 @@ def main(argv: Sequence[str]) -> int:
         return _finished(job, folder)
     if (folder / job.refused).is_file():
         why = (folder / job.refused).read_text("utf-8", errors="replace").strip()
-        log.error("%s %s: not retried, because it would fail again: %s", job.kind.name, job.name, why)
+        log.error(
+            "%s %s: not retried, because it would fail again: %s",
+            job.kind.name,
+            job.name,
+            why,
+        )
         return MISTAKE
     try:
         _refuse_what_cannot_start(job, workflow, folder, number)
@@ -297,19 +380,31 @@ def main(argv: Sequence[str]) -> int:
                 _requeue()
                 return AGAIN
             log.info("%s %s: restarting", job.kind.name, job.name)
-        log.warning("%s %s: not started, because the Slurm job ends soon", job.kind.name, job.name)
+        log.warning(
+            "%s %s: not started, because the Slurm job ends soon",
+            job.kind.name,
+            job.name,
+        )
         return AGAIN
     except UserError as error:
         write_text(folder / job.refused, f"{error}\n")
         raise
 
 
-def _refuse_what_cannot_start(job: Job, workflow: Workflow, folder: Path, number: str) -> None:
+def _refuse_what_cannot_start(
+    job: Job, workflow: Workflow, folder: Path, number: str
+) -> None:
     """Raise a `UserError` where the image is another one now, or where somebody has ended this job by scancel."""
     image = Path(workflow.image)
-    changed = workflow.image_sha256 and image.is_file() and written(image) != workflow.image_written
+    changed = (
+        workflow.image_sha256
+        and image.is_file()
+        and written(image) != workflow.image_written
+    )
     if changed and sha256_file(image) != workflow.image_sha256:
-        raise UserError(f"{image} has changed since this study was started; rerun the study's command")
+        raise UserError(
+            f"{image} has changed since this study was started; rerun the study's command"
+        )
     if number:
         refuse_cancelled(job, folder, number)
 

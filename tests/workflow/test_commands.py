@@ -34,8 +34,14 @@ def test_words_after_two_dashes_go_to_snakemake_as_they_are(
     words = ["--until", "shards", "--", "-h", "--dry-run"]
     assert main([*smallest.WORDS, "--dir", str(tmp_path), "--", *words]) == 0
     assert calls[0]["words"] == tuple(words)
-    assert (calls[0]["folder"], calls[0]["profile"], calls[0]["dry_run"]) == (tmp_path, "local", False)
-    assert {job.name for job in calls[0]["workflow"].of_kind("model")} == set(smallest.MODELS)
+    assert (calls[0]["folder"], calls[0]["profile"], calls[0]["dry_run"]) == (
+        tmp_path,
+        "local",
+        False,
+    )
+    assert {job.name for job in calls[0]["workflow"].of_kind("model")} == set(
+        smallest.MODELS
+    )
 
 
 def test_work_that_is_left_is_exit_code_3(
@@ -55,11 +61,17 @@ def test_a_slurm_job_of_one_core_runs_the_study_and_comes_back(
         bin_ / "sbatch",
         f'case "$*" in *test-only*) ;; *) echo "$@" > {queue}; cat > {queue}.sh; echo 77;; esac',
     )
-    program(bin_ / "squeue", f'case "$*" in *--name=controller*) [ ! -e {queue} ] || echo 77 PENDING;; esac')
+    program(
+        bin_ / "squeue",
+        f'case "$*" in *--name=controller*) [ ! -e {queue} ] || echo 77 PENDING;; esac',
+    )
     program(bin_ / "sinfo", "")
     program(bin_ / "scancel", f'echo "$@" > {queue}.ended')
     monkeypatch.setenv("PATH", f"{bin_}:{os.environ['PATH']}")
-    site, folder = tmp_path / "site.toml", tmp_path / "50%j"  # which Slurm would take for the job's number
+    site, folder = (
+        tmp_path / "site.toml",
+        tmp_path / "50%j",
+    )  # which Slurm would take for the job's number
     site.write_text('[jobs.cpu]\npartition = "long"\nhours = 5\n')
     words = [
         "workflow",
@@ -84,7 +96,10 @@ def test_a_slurm_job_of_one_core_runs_the_study_and_comes_back(
         "--cpus-per-task=1",
     ):
         assert word in asked
-    assert shlex.join([*words[1:], "--", "--until", "shards"]) in script and "--detach" not in script
+    assert (
+        shlex.join([*words[1:], "--", "--until", "shards"]) in script
+        and "--detach" not in script
+    )
     subprocess.run(["bash", "-n", f"{queue}.sh"], check=True)
     with pytest.raises(UserError, match="Slurm job 77"):
         main([*words, "--detach"])

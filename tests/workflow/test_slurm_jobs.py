@@ -23,7 +23,7 @@ from workflow.slurm_jobs import (
     settle,
     wait_command,
     write_live,
-)  # fmt: skip
+)
 
 CELL = Job(kind=JOB_KINDS["shards"], name="m/sst2", makes=("made.txt",))
 STAGE = Job(kind=JOB_KINDS["stage"], name="trunk", makes=("trunk",))
@@ -49,10 +49,18 @@ def test_jobs_are_known_by_their_comments(squeue: Path, tmp_path: Path) -> None:
     squeue.write_text(rows)
     assert [job.number for job in queued_jobs(tmp_path)] == ["11", "12"]
     found = live_jobs(JOBS, tmp_path)
-    assert {marker: job.number for marker, job in found.items()} == {CELL.marker: "11", STAGE.marker: "12"}
-    assert found[CELL.marker].minutes == 26 * 60 + 3 and found[STAGE.marker].reason == "Priority"
+    assert {marker: job.number for marker, job in found.items()} == {
+        CELL.marker: "11",
+        STAGE.marker: "12",
+    }
+    assert (
+        found[CELL.marker].minutes == 26 * 60 + 3
+        and found[STAGE.marker].reason == "Priority"
+    )
     squeue.write_text(rows + f"15|PENDING|Priority|0:00|{mine}_uuid|\n")
-    with pytest.raises(UserError, match=r"of another target in .* still queued or running \(15\)"):
+    with pytest.raises(
+        UserError, match=r"of another target in .* still queued or running \(15\)"
+    ):
         live_jobs(JOBS, tmp_path)
 
 
@@ -81,15 +89,30 @@ BROKEN = "ImportError: libstdc++.so.6: version `GLIBCXX_3.4.30' not found\n"
         ),
         (f"Traceback:\n{BROKEN}", "", "", "GLIBCXX_3.4.30' not found ("),
         (EARLY, "", '{"slurm": "15"}\n', None),
-        (None, "FAILED|JobLaunchFailure", "", "job 16: Slurm says FAILED, JobLaunchFailure"),
-        (EARLY, "FAILED|JobLaunchFailure", "", "job 16: Slurm says FAILED, JobLaunchFailure"),
+        (
+            None,
+            "FAILED|JobLaunchFailure",
+            "",
+            "job 16: Slurm says FAILED, JobLaunchFailure",
+        ),
+        (
+            EARLY,
+            "FAILED|JobLaunchFailure",
+            "",
+            "job 16: Slurm says FAILED, JobLaunchFailure",
+        ),
         (None, "COMPLETED|None", "", None),
         (None, "CANCELLED|PartitionDown", "", None),
         (None, "", "", None),
     ],
 )
 def test_what_died_before_its_commands_is_said(
-    squeue: Path, tmp_path: Path, text: str | None, rows: str, attempt: str, said: str | None
+    squeue: Path,
+    tmp_path: Path,
+    text: str | None,
+    rows: str,
+    attempt: str,
+    said: str | None,
 ) -> None:
     if text is not None:
         log = tmp_path / "logs/slurm/rule_shards/m_sst2/15.log"
@@ -97,20 +120,34 @@ def test_what_died_before_its_commands_is_said(
         log.write_text(text)
     (tmp_path / CELL.attempts).parent.mkdir(parents=True, exist_ok=True)
     (tmp_path / CELL.attempts).write_text(attempt)
-    row = f"16|{rows}|0:00|{prefix_of(tmp_path)}_uuid|rule_shards_wildcards_m_sst2\n" if rows else ""
+    row = (
+        f"16|{rows}|0:00|{prefix_of(tmp_path)}_uuid|rule_shards_wildcards_m_sst2\n"
+        if rows
+        else ""
+    )
     squeue.write_text(row)
     found = died_early([CELL, STAGE], tmp_path)
-    assert found.keys() == ({CELL.marker} if said else set()) and (said or "") in found.get(CELL.marker, "")
+    assert found.keys() == ({CELL.marker} if said else set()) and (
+        said or ""
+    ) in found.get(CELL.marker, "")
 
 
-def test_a_slurm_that_does_not_answer_stops_the_call(squeue: Path, tmp_path: Path) -> None:
+def test_a_slurm_that_does_not_answer_stops_the_call(
+    squeue: Path, tmp_path: Path
+) -> None:
     with pytest.raises(UserError, match="squeue does not answer"):
         live_jobs(JOBS, tmp_path)
 
 
 @pytest.mark.parametrize(
     ("text", "minutes"),
-    [("0:30", 0.5), ("10:00", 10), ("2:00:00", 120), ("1-00:00:00", 1440), ("INVALID", 0)],
+    [
+        ("0:30", 0.5),
+        ("10:00", 10),
+        ("2:00:00", 120),
+        ("1-00:00:00", 1440),
+        ("INVALID", 0),
+    ],
 )
 def test_slurms_durations(text: str, minutes: float) -> None:
     assert minutes_of(text) == minutes
@@ -125,7 +162,9 @@ def test_comments_are_those_of_snakemakes_executor() -> None:
     assert comment_of(CELL) == f"rule_shards_wildcards_{wildcards}"
 
 
-def test_waiting_ends_with_the_job_and_succeeds_when_its_work_is_there(squeue: Path, tmp_path: Path) -> None:
+def test_waiting_ends_with_the_job_and_succeeds_when_its_work_is_there(
+    squeue: Path, tmp_path: Path
+) -> None:
     running = f"11|RUNNING|None|0:10|{prefix_of(tmp_path)}_uuid|rule_shards_wildcards_m_sst2\n"
     squeue.write_text(running)
     found = live_jobs(JOBS, tmp_path)
@@ -164,7 +203,10 @@ def test_a_job_that_somebody_cancelled_is_refused_and_one_cancelled_before_the_c
     assert cancelled_numbers(tmp_path) == {"7", "9"}
     settle(JOBS, tmp_path, before={"7"})
     assert not (tmp_path / CELL.refused).exists()
-    assert "Slurm job 9 was cancelled; the next run starts" in (tmp_path / STAGE.refused).read_text()
+    assert (
+        "Slurm job 9 was cancelled; the next run starts"
+        in (tmp_path / STAGE.refused).read_text()
+    )
     refuse_cancelled(CELL, tmp_path, "11")
     with pytest.raises(UserError, match="Slurm job 9 was cancelled"):
         refuse_cancelled(STAGE, tmp_path, "10")

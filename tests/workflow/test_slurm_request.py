@@ -19,7 +19,9 @@ from workflow.slurm_request import check_requests, limit_jobs, with_account
 from workflow.study_settings import Queue
 
 BIG = Job(kind=JOB_KINDS["model"], name="m", nodes=2, gpus=4, cpus=16, memory_gb=100.0)
-CLUSTER = Workflow(target="all", jobs=by_marker([BIG]), queues={"gpus": {"partition": "gpu"}})
+CLUSTER = Workflow(
+    target="all", jobs=by_marker([BIG]), queues={"gpus": {"partition": "gpu"}}
+)
 
 
 GENERIC = "Job violates accounting/QOS policy (job submit limit, user's size and/or time limits)"
@@ -35,7 +37,10 @@ def _cluster(
     """A Slurm that refuses what holds a pattern, and lists the nodes that are down."""
     monkeypatch.setenv("PATH", f"{folder / 'bin'}:/usr/bin:/bin")
     said = "\n".join(f"sbatch: error: {line}" for line in said.splitlines())
-    program(folder / "bin/sbatch", f'case "$*" in {refused}) echo "{said}" >&2; exit 1;; esac')
+    program(
+        folder / "bin/sbatch",
+        f'case "$*" in {refused}) echo "{said}" >&2; exit 1;; esac',
+    )
     program(folder / "bin/squeue", "")
     program(folder / "bin/sinfo", f"case \"$*\" in *-N*) printf '{down}';; esac")
 
@@ -59,7 +64,12 @@ SETTINGS = [
 
 @pytest.mark.parametrize(("refused", "down", "status", "said"), SETTINGS)
 def test_the_setting_that_is_wrong_is_named(
-    tmp_path: Path, monkeypatch: pytest.MonkeyPatch, refused: str, down: str, status: str, said: str
+    tmp_path: Path,
+    monkeypatch: pytest.MonkeyPatch,
+    refused: str,
+    down: str,
+    status: str,
+    said: str,
 ) -> None:
     _cluster(tmp_path, monkeypatch, refused, down)
     (line,) = check_requests(CLUSTER)
@@ -70,12 +80,32 @@ def test_the_setting_that_is_wrong_is_named(
     ("refused", "said", "queue", "words"),
     [
         ('*"-A other"*', "Invalid account", {"account": "other"}, "correct account in"),
-        ("*--qos=dev*", "Invalid qos specification", {"qos": "dev"}, "correct qos of [jobs.gpus]"),
-        ('*"-t 30"*', f"QOSMaxWallDurationPerJobLimit\n{GENERIC}", {}, "correct limit_hours, or hours of [jobs.gpus]"),
-        ("*-C*a100*", "Invalid feature specification", {"constraint": "a100"}, "correct constraint of [jobs.gpus]"),
-        ("*--reserv*", "Requested reservation is invalid", {"slurm_extra": "--reservation=x"}, "correct slurm_extra"),
+        (
+            "*--qos=dev*",
+            "Invalid qos specification",
+            {"qos": "dev"},
+            "correct qos of [jobs.gpus]",
+        ),
+        (
+            '*"-t 30"*',
+            f"QOSMaxWallDurationPerJobLimit\n{GENERIC}",
+            {},
+            "correct limit_hours, or hours of [jobs.gpus]",
+        ),
+        (
+            "*-C*a100*",
+            "Invalid feature specification",
+            {"constraint": "a100"},
+            "correct constraint of [jobs.gpus]",
+        ),
+        (
+            "*--reserv*",
+            "Requested reservation is invalid",
+            {"slurm_extra": "--reservation=x"},
+            "correct slurm_extra",
+        ),
     ],
-)  # fmt: skip
+)
 def test_the_wrong_key_of_a_queue_is_named(
     tmp_path: Path,
     monkeypatch: pytest.MonkeyPatch,
@@ -93,7 +123,13 @@ def test_the_wrong_key_of_a_queue_is_named(
 def test_a_gpu_by_a_name_that_the_site_lacks(
     tmp_path: Path, monkeypatch: pytest.MonkeyPatch, gres: str
 ) -> None:
-    _cluster(tmp_path, monkeypatch, f"*--gres={gres}:4*", "", "Invalid generic resource (gres) specification")
+    _cluster(
+        tmp_path,
+        monkeypatch,
+        f"*--gres={gres}:4*",
+        "",
+        "Invalid generic resource (gres) specification",
+    )
     (line,) = check_requests(replace(CLUSTER, gres=gres))
     assert "correct gpus_per_node, or gres in" in line.sentence
 
@@ -101,19 +137,36 @@ def test_a_gpu_by_a_name_that_the_site_lacks(
 @pytest.mark.parametrize(
     ("refused", "said", "status", "words"),
     [
-        ("*", f"QOSMaxSubmitJobPerUserLimit\n{GENERIC}", "warn", "no more gpus jobs of yours now"),
+        (
+            "*",
+            f"QOSMaxSubmitJobPerUserLimit\n{GENERIC}",
+            "warn",
+            "no more gpus jobs of yours now",
+        ),
         ("*", f"AssocGrpSubmitJobsLimit\n{GENERIC}", "warn", "waits until it does"),
         ("*", GENERIC, "warn", "waits until it does"),
         ("*--nodes=2*", GENERIC, "fail", "correct nodes in"),
-        ("*--nodes=2*", f"QOSMaxNodePerUserLimit\n{GENERIC}", "fail", "correct nodes in"),
+        (
+            "*--nodes=2*",
+            f"QOSMaxNodePerUserLimit\n{GENERIC}",
+            "fail",
+            "correct nodes in",
+        ),
     ],
 )
 def test_a_full_queue_is_no_wrong_setting(
-    tmp_path: Path, monkeypatch: pytest.MonkeyPatch, refused: str, said: str, status: str, words: str
+    tmp_path: Path,
+    monkeypatch: pytest.MonkeyPatch,
+    refused: str,
+    said: str,
+    status: str,
+    words: str,
 ) -> None:
     _cluster(tmp_path, monkeypatch, refused, "", said)
     (line,) = check_requests(CLUSTER)
-    assert line.status == status and words in line.sentence and "\n" not in line.sentence
+    assert (
+        line.status == status and words in line.sentence and "\n" not in line.sentence
+    )
 
 
 @pytest.mark.parametrize(
@@ -128,13 +181,20 @@ def test_a_full_queue_is_no_wrong_setting(
     ],
 )
 def test_a_study_submits_no_more_jobs_than_the_site_takes(
-    tmp_path: Path, monkeypatch: pytest.MonkeyPatch, user: str, qos: str, own: int, most: int | None
+    tmp_path: Path,
+    monkeypatch: pytest.MonkeyPatch,
+    user: str,
+    qos: str,
+    own: int,
+    most: int | None,
 ) -> None:
     monkeypatch.setenv("PATH", f"{tmp_path / 'bin'}:/usr/bin:/bin")
     rows = f"case \"$*\" in *withassoc*) echo '{user}';; *) echo '{qos}';; esac"
     program(tmp_path / "bin/sacctmgr", rows if user else "exit 1")
     workflow, lines = limit_jobs(CLUSTER, own)
-    assert [line.status for line in lines] == (["warn"] if most and most < 200 else [] if most else ["fail"])
+    assert [line.status for line in lines] == (
+        ["warn"] if most and most < 200 else [] if most else ["fail"]
+    )
     assert workflow.max_jobs == (most or 200)
 
 
@@ -143,7 +203,11 @@ def test_a_study_submits_no_more_jobs_than_the_site_takes(
     [
         (f"QOSMaxSubmitJobPerUserLimit\nsbatch: error: {GENERIC}", 2, 0),
         (f"Batch job submission failed: {GENERIC}", 2, 0),
-        (f"QOSMaxCpuPerUserLimit\nsbatch: error: Batch job submission failed: {GENERIC}", 1, 1),
+        (
+            f"QOSMaxCpuPerUserLimit\nsbatch: error: Batch job submission failed: {GENERIC}",
+            1,
+            1,
+        ),
         ("Invalid account", 1, 1),
     ],
 )
@@ -158,9 +222,13 @@ def test_a_submission_waits_for_room_in_the_queue_alone(
     )
     ours = ROOT / "workflow/profiles/slurm/bin/sbatch"
     done = subprocess.run(
-        [ours, "--wrap", "two words"], cwd=tmp_path, env=os.environ | {"CLM_OR_MLM_SBATCH": str(slurms)},
-        capture_output=True, text=True, start_new_session=True,
-    )  # fmt: skip
+        [ours, "--wrap", "two words"],
+        cwd=tmp_path,
+        env=os.environ | {"CLM_OR_MLM_SBATCH": str(slurms)},
+        capture_output=True,
+        text=True,
+        start_new_session=True,
+    )
     assert (done.returncode, done.stdout) == (code, "" if code else "42\n")
     assert done.stderr.startswith(f"sbatch: error: {said}") == bool(code)
     assert (tmp_path / "calls").read_text() == "--wrap two words\n" * calls
@@ -176,14 +244,18 @@ def test_what_snakemakes_executor_does_not_take_is_said_before_slurm_is_asked(
 
 
 @pytest.mark.parametrize(
-    ("limits", "status"), [("0:10 2:00:00", "ok"), ("0:10 infinite", "ok"), ("0:10 0:20", "fail")]
+    ("limits", "status"),
+    [("0:10 2:00:00", "ok"), ("0:10 infinite", "ok"), ("0:10 0:20", "fail")],
 )
 def test_of_several_partitions_one_that_is_long_enough_suffices(
     tmp_path: Path, monkeypatch: pytest.MonkeyPatch, limits: str, status: str
 ) -> None:
     _cluster(tmp_path, monkeypatch, "none", "")
     rows = zip("ab", limits.split(), strict=True)
-    program(tmp_path / "bin/sinfo", "\n".join(f"echo '{name}|{name}|{limit}'" for name, limit in rows))
+    program(
+        tmp_path / "bin/sinfo",
+        "\n".join(f"echo '{name}|{name}|{limit}'" for name, limit in rows),
+    )
     (line,) = check_requests(replace(CLUSTER, queues={"gpus": {"partition": "a,b"}}))
     assert line.status == status
 
@@ -200,16 +272,26 @@ def test_of_several_partitions_one_that_is_long_enough_suffices(
     ],
 )
 def test_accounts_that_a_partition_takes_are_read(
-    tmp_path: Path, monkeypatch: pytest.MonkeyPatch, partitions: str, account: str, said: str
+    tmp_path: Path,
+    monkeypatch: pytest.MonkeyPatch,
+    partitions: str,
+    account: str,
+    said: str,
 ) -> None:
     _cluster(tmp_path, monkeypatch, "none", "")
-    program(tmp_path / "bin/sinfo", "printf 'a|a|infinite\nb|b|infinite\nc|c|infinite\n'")
+    program(
+        tmp_path / "bin/sinfo", "printf 'a|a|infinite\nb|b|infinite\nc|c|infinite\n'"
+    )
     allowed = "*a) echo AllowAccounts=staff,x;; *b) echo AllowAccounts=ALL;; *) echo AllowAccounts=ALL DenyAccounts=abc"
     program(tmp_path / "bin/scontrol", f'case "$*" in {allowed};; esac')
     program(tmp_path / "bin/sacctmgr", "echo mine")
     queue = {"partition": partitions} | ({"account": account} if account else {})
     workflow = with_account(replace(CLUSTER, queues={"gpus": queue}))
-    assert [asked["account"] for asked in workflow.queues.values()] == ["mine", "mine", account or "mine"]
+    assert [asked["account"] for asked in workflow.queues.values()] == [
+        "mine",
+        "mine",
+        account or "mine",
+    ]
     (line,) = check_requests(workflow)
     assert line.status == ("fail" if said else "ok") and said in line.sentence
 
@@ -252,14 +334,25 @@ def test_variables_of_sbatch_are_used_as_they_are_checked(
         f'[ -z "$SBATCH_ACCOUNT$SBATCH_PARTITION" ] || exit 1; [ -z "$SBATCH_QOS" ] || {{ {said}; }}',
     )
     (line,) = check_requests(replace(CLUSTER, queues={"gpus": own}))
-    assert "(Invalid qos)" in line.sentence and "correct SBATCH_QOS in your shell; " in line.sentence
+    assert (
+        "(Invalid qos)" in line.sentence
+        and "correct SBATCH_QOS in your shell; " in line.sentence
+    )
 
 
 @pytest.mark.parametrize(
     ("queue", "word", "label"),
     [
-        (Queue(memory_gb_per_gpu=40.0), "--mem-per-gpu=40000M", "memory_gb_per_gpu of [jobs.gpus]"),
-        (Queue(memory_gb_per_core=3.5), "--mem-per-cpu 3500", "memory_gb_per_core of [jobs.gpus]"),
+        (
+            Queue(memory_gb_per_gpu=40.0),
+            "--mem-per-gpu=40000M",
+            "memory_gb_per_gpu of [jobs.gpus]",
+        ),
+        (
+            Queue(memory_gb_per_core=3.5),
+            "--mem-per-cpu 3500",
+            "memory_gb_per_core of [jobs.gpus]",
+        ),
         (Queue(), "--mem 100000", "memory_gb in"),
     ],
 )
@@ -271,22 +364,34 @@ def test_memory_is_asked_for_by_node_gpu_or_core(
     assert f"correct {label}" in line.sentence and line.sentence.count("--mem") == 1
 
 
-def test_a_machine_without_slurm_is_no_login_node(monkeypatch: pytest.MonkeyPatch) -> None:
+def test_a_machine_without_slurm_is_no_login_node(
+    monkeypatch: pytest.MonkeyPatch,
+) -> None:
     monkeypatch.setenv("PATH", "/no/such/folder")
     (line,) = check_requests(CLUSTER)
     assert line.status == "fail" and "sbatch is not on PATH" in line.sentence
 
 
 QUEUE = {
-    "partition": "gpu", "account": "abc@h100", "qos": "long", "constraint": "h100&big",
+    "partition": "gpu",
+    "account": "abc@h100",
+    "qos": "long",
+    "constraint": "h100&big",
     "slurm_extra": "--exclusive '--reservation=of me'",
     # No setting has it: a field of this name would be asked for at once.
     "clusters": "alps",
-}  # fmt: skip
+}
 TRAINED = Job(
-    kind=JOB_KINDS["model"], name="m", nodes=2, gpus=4, cpus=16, memory_gb=0.5, makes=("m",),
-    checkpoints="stages/m/step-*", commands=(("train", "m"),),
-)  # fmt: skip
+    kind=JOB_KINDS["model"],
+    name="m",
+    nodes=2,
+    gpus=4,
+    cpus=16,
+    memory_gb=0.5,
+    makes=("m",),
+    checkpoints="stages/m/step-*",
+    commands=(("train", "m"),),
+)
 TUNED = Job(
     kind=JOB_KINDS["model"],
     name="n",
@@ -324,25 +429,38 @@ def test_what_is_checked_is_what_is_submitted_and_what_the_studys_own_job_asks_f
         "cpu": {"partition": "c"},
     }
     workflow = with_account(
-        Workflow(target="all", jobs=by_marker([TRAINED, TUNED, TABLES]), queues=queues, gres="gpu:h100")
+        Workflow(
+            target="all",
+            jobs=by_marker([TRAINED, TUNED, TABLES]),
+            queues=queues,
+            gres="gpu:h100",
+        )
     )
     assert {line.status for line in check_requests(workflow)} == {"ok"}
-    checked = [call[1:-1] for call in _calls(tmp_path / "checked")]  # but --test-only and --wrap
+    checked = [
+        call[1:-1] for call in _calls(tmp_path / "checked")
+    ]  # but --test-only and --wrap
 
     def end() -> None:
         while not noted.is_file() or len(_calls(noted)) < 3:
             time.sleep(0.1)
-        os.kill(os.getpid(), signal.SIGTERM)  # else Snakemake would wait 40 seconds for what nobody has taken
+        os.kill(
+            os.getpid(), signal.SIGTERM
+        )  # else Snakemake would wait 40 seconds for what nobody has taken
 
     noted = tmp_path / "submitted"
     threading.Thread(target=end, daemon=True).start()
     with pytest.raises(SystemExit):
         run_workflow(replace(workflow, restarts=0), tmp_path / "study", profile="slurm")
-    assert "guess" not in capfd.readouterr().err, "the executor has an account for every job"
+    assert "guess" not in capfd.readouterr().err, (
+        "the executor has an account for every job"
+    )
     submitted = []
     for call in _calls(noted):
         place = call.index("-D")
-        submitted.append([*call[call.index("--comment") + 2 : place], *call[place + 2 : -1]])
+        submitted.append(
+            [*call[call.index("--comment") + 2 : place], *call[place + 2 : -1]]
+        )
     assert len(checked) == 3 and sorted(submitted) == sorted(checked)
     gpus = next(call for call in checked if "--nodes=2" in call)
     for word in (

@@ -14,11 +14,20 @@ from workflow.study_progress import StudyProgress, progress_of, warnings
 from workflow.study_settings import StudySettings
 
 DONE, HALF, BROKEN = (
-    Job(kind=JOB_KINDS["cell"], name=f"m/{name}", makes=(f"{name}1", f"{name}2"), gpus=2, gpu_hours=4.0)
+    Job(
+        kind=JOB_KINDS["cell"],
+        name=f"m/{name}",
+        makes=(f"{name}1", f"{name}2"),
+        gpus=2,
+        gpu_hours=4.0,
+    )
     for name in "abc"
 )
 TABLES = Job(
-    kind=JOB_KINDS["analysis"], name="all", makes=("x",), needs=tuple(j.marker for j in (DONE, HALF, BROKEN))
+    kind=JOB_KINDS["analysis"],
+    name="all",
+    makes=("x",),
+    needs=tuple(j.marker for j in (DONE, HALF, BROKEN)),
 )
 JOBS = by_marker([DONE, HALF, BROKEN, TABLES])
 
@@ -42,10 +51,14 @@ def study(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> Path:
 def _row(progress: StudyProgress, title: str) -> list[str]:
     """Return a row's jobs, done, running, queued, failed, left, GPU hours, node hours, disk, files."""
     lines = progress.text().splitlines()[2:]
-    return next(line for line in lines if line.startswith(f"{title} "))[len(title) :].split()
+    return next(line for line in lines if line.startswith(f"{title} "))[
+        len(title) :
+    ].split()
 
 
-def test_what_is_done_left_and_failed_is_counted_and_nothing_is_changed(study: Path) -> None:
+def test_what_is_done_left_and_failed_is_counted_and_nothing_is_changed(
+    study: Path,
+) -> None:
     before = sorted(path.name for path in study.rglob("*"))
     found = progress_of(study)
     assert _row(found, "all")[:6] == ["4", "1", "0", "0", "1", "2"]
@@ -60,10 +73,16 @@ def test_what_is_done_left_and_failed_is_counted_and_nothing_is_changed(study: P
 
 def test_jobs_in_the_queue_are_shown_with_why_they_wait(study: Path) -> None:
     live = {
-        HALF.marker: LiveJob(number="7", state="RUNNING", reason="None", comment="", minutes=3.0),
-        BROKEN.marker: LiveJob(number="8", state="PENDING", reason="Priority", comment="", minutes=0.0),
+        HALF.marker: LiveJob(
+            number="7", state="RUNNING", reason="None", comment="", minutes=3.0
+        ),
+        BROKEN.marker: LiveJob(
+            number="8", state="PENDING", reason="Priority", comment="", minutes=0.0
+        ),
     }
-    found = replace(progress_of(study), live=live, failed={}, caller="process 1 on host x")
+    found = replace(
+        progress_of(study), live=live, failed={}, caller="process 1 on host x"
+    )
     assert "running           7  cell m/b for 3 min of" in found.text()
     assert "pending           8  cell m/c, Priority" in found.text()
     assert _row(found, "all")[:6] == ["4", "1", "1", "1", "0", "1"]
@@ -71,7 +90,11 @@ def test_jobs_in_the_queue_are_shown_with_why_they_wait(study: Path) -> None:
 
 
 def test_a_running_job_shows_when_it_last_wrote(study: Path) -> None:
-    live = {HALF.marker: LiveJob(number="7", state="RUNNING", reason="None", comment="", minutes=30.0)}
+    live = {
+        HALF.marker: LiveJob(
+            number="7", state="RUNNING", reason="None", comment="", minutes=30.0
+        )
+    }
     found = replace(progress_of(study), live=live)
     assert "wrote" not in found.text()
     log = study / HALF.log
@@ -83,9 +106,13 @@ def test_a_running_job_shows_when_it_last_wrote(study: Path) -> None:
     )
 
 
-def _planned(folder: Path, *todo: Job, settings: StudySettings | None = None) -> StudyProgress:
+def _planned(
+    folder: Path, *todo: Job, settings: StudySettings | None = None
+) -> StudyProgress:
     return StudyProgress(
-        workflow=workflow_of("210m-clm-42k", settings or StudySettings()), folder=folder, todo=todo
+        workflow=workflow_of("210m-clm-42k", settings or StudySettings()),
+        folder=folder,
+        todo=todo,
     )
 
 
@@ -100,14 +127,23 @@ def test_before_it_starts_jobs_are_counted_by_kind_and_in_all() -> None:
     assert _row(found, "all")[6] == _row(found, "fine-tuning cells")[6] == hours
 
 
-def test_finished_runs_are_subtracted_and_what_does_not_suffice_is_said(tmp_path: Path) -> None:
+def test_finished_runs_are_subtracted_and_what_does_not_suffice_is_said(
+    tmp_path: Path,
+) -> None:
     for path in CELL.makes[: len(CELL.makes) // 2]:
         (tmp_path / path).parent.mkdir(parents=True)
         (tmp_path / path).touch()
     assert _row(_planned(tmp_path, CELL), "all")[6] == f"{CELL.gpu_hours / 2:.1f}"
     found = warnings(_planned(tmp_path, replace(CELL, disk_bytes=1e18, files=10**15)))
     assert any("GB free, but the study needs 500,000,000 GB" in line for line in found)
-    assert any("more files, but the study writes 1,000,000,000,000,000" in line for line in found)
+    assert any(
+        "more files, but the study writes 1,000,000,000,000,000" in line
+        for line in found
+    )
     (shards,) = workflow_of("210m-clm-42k", StudySettings()).of_kind("shards")
-    (line,) = warnings(_planned(tmp_path, replace(shards, gpu_hours=50.0, disk_bytes=0.0, files=0)))
-    assert line.startswith("shards shards takes about 50.0 h and cannot resume, but the limit is 20 h")
+    (line,) = warnings(
+        _planned(tmp_path, replace(shards, gpu_hours=50.0, disk_bytes=0.0, files=0))
+    )
+    assert line.startswith(
+        "shards shards takes about 50.0 h and cannot resume, but the limit is 20 h"
+    )

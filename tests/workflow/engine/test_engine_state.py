@@ -27,9 +27,18 @@ def made(tmp_path: Path) -> Made:
     for name in settings.needed_datasets:
         _touch(tmp_path / "data" / name / "manifest.json")
     _touch(tmp_path / "shards" / "manifest.json")
-    for item in plan_of(tuple(study_of(settings).models.values()), study_of(settings)).stages:
+    for item in plan_of(
+        tuple(study_of(settings).models.values()), study_of(settings)
+    ).stages:
         for step in item.keep:
-            _touch(tmp_path / "pretraining" / "stages" / item.name / f"step-{step:08}" / "state.json")
+            _touch(
+                tmp_path
+                / "pretraining"
+                / "stages"
+                / item.name
+                / f"step-{step:08}"
+                / "state.json"
+            )
     for job in workflow.of_kind("model"):
         for name in ("manifest.json", "config.json", "model.safetensors"):
             _touch(tmp_path / "pretraining" / "models" / job.name / name)
@@ -99,17 +108,30 @@ def test_failed_runs_are_tried_again_where_that_is_asked_for_also_after_a_kill(
     started: list[list[str]] = []
 
     def killed_once(workflow: Workflow, folder: Path, *_: object) -> int:
-        started.append([marker for marker in workflow.jobs if not (folder / marker).is_file()])
-        write_marker(_fail(made, 0 if len(started) == 1 else 3), folder)  # it failed again
+        started.append(
+            [marker for marker in workflow.jobs if not (folder / marker).is_file()]
+        )
+        write_marker(
+            _fail(made, 0 if len(started) == 1 else 3), folder
+        )  # it failed again
         return -9 if len(started) == 1 else 0
 
     monkeypatch.setattr(engine, "_snakemake", killed_once)
     announced: list[list[Job]] = []
     for dry_run in (True, False):
-        engine.run_workflow(made[0], made[2], announce=announced.append, dry_run=dry_run, retry_failed=True)
+        engine.run_workflow(
+            made[0],
+            made[2],
+            announce=announced.append,
+            dry_run=dry_run,
+            retry_failed=True,
+        )
     tables = made[0].of_kind("analysis")
     assert announced == [[*jobs, *tables]] * 2
-    assert started == [[job.marker for job in (*jobs, *tables)], [jobs[1].marker, tables[0].marker]]
+    assert started == [
+        [job.marker for job in (*jobs, *tables)],
+        [jobs[1].marker, tables[0].marker],
+    ]
     engine.run_workflow(made[0], made[2], announce=announced.append, dry_run=True)
     assert announced[-1] == []
 
@@ -117,7 +139,11 @@ def test_failed_runs_are_tried_again_where_that_is_asked_for_also_after_a_kill(
 def test_old_trunks_may_be_deleted(made: Made) -> None:
     shutil.rmtree(made[2] / "pretraining" / "stages")
     assert _todo(made) == []
-    missing = {job.kind.name for marker, job in made[0].jobs.items() if not (made[2] / marker).is_file()}
+    missing = {
+        job.kind.name
+        for marker, job in made[0].jobs.items()
+        if not (made[2] / marker).is_file()
+    }
     assert missing == {"stage", "analysis"}, "tables have none until they are made"
 
 
@@ -129,7 +155,9 @@ def test_a_deleted_model_brings_back_what_it_needs(made: Made) -> None:
     assert _todo(made) == [f"done/stage/{_trunk(made[0])}.json", model.marker]
 
 
-def test_a_note_of_an_interrupted_job_that_is_complete_hides_no_other(made: Made) -> None:
+def test_a_note_of_an_interrupted_job_that_is_complete_hides_no_other(
+    made: Made,
+) -> None:
     """As after a kill -9 between the end of training and its marker: Snakemake's note is there, and what it made."""
     workflow, _, folder = made
     for name in ("results", "analysis", "pretraining/models"):
@@ -139,7 +167,12 @@ def test_a_note_of_an_interrupted_job_that_is_complete_hides_no_other(made: Made
         shutil.rmtree(folder / "pretraining" / "stages" / other.name)
     write_marker(stage, folder)
     for job in (stage, *others):
-        note = folder / ".snakemake" / "incomplete" / base64.b64encode(job.marker.encode()).decode()
+        note = (
+            folder
+            / ".snakemake"
+            / "incomplete"
+            / base64.b64encode(job.marker.encode()).decode()
+        )
         write_text(note, '{"external_jobid": null}')
     words = ("--dir", str(folder), "--", "--dry-run", "--quiet", "rules")
     said = python("-m", "clm_or_mlm", *smallest.WORDS, *words, code=0).stdout

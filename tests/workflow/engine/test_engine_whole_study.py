@@ -27,13 +27,20 @@ def _runs(folder: Path) -> dict[str, int]:
     }
 
 
-def test_killed_in_the_middle_it_is_finished_and_repaired_by_the_same_call(tmp_path: Path) -> None:
+def test_killed_in_the_middle_it_is_finished_and_repaired_by_the_same_call(
+    tmp_path: Path,
+) -> None:
     """In the end everything is there; a call more does nothing; a deleted run comes back and no other is touched."""
     words = (*WORDS, tmp_path)
     process = subprocess.Popen(
-        [sys.executable, *map(str, words)], stdout=subprocess.PIPE, stderr=subprocess.STDOUT, text=True,
-        env=os.environ | ENVIRON, cwd=ROOT, start_new_session=True,
-    )  # fmt: skip
+        [sys.executable, *map(str, words)],
+        stdout=subprocess.PIPE,
+        stderr=subprocess.STDOUT,
+        text=True,
+        env=os.environ | ENVIRON,
+        cwd=ROOT,
+        start_new_session=True,
+    )
     limit = time.monotonic() + 600
     while not list(tmp_path.glob("pretraining/stages/*/step-*/state.json")):
         assert process.poll() is None, process.communicate()[0]

@@ -25,20 +25,26 @@ pytestmark = NEEDS_SLURM
 def small(tmp_path_factory: pytest.TempPathFactory) -> Iterator[Path]:
     """A scratch of four megabytes, there before Slurm's nodes are, which see no later mounts."""
     folder = tmp_path_factory.mktemp("small")
-    subprocess.run(["mount", "-t", "tmpfs", "-o", "size=4m", "small", str(folder)], check=True)
+    subprocess.run(
+        ["mount", "-t", "tmpfs", "-o", "size=4m", "small", str(folder)], check=True
+    )
     yield folder
     subprocess.run(["umount", "--lazy", str(folder)], check=True)
 
 
 @pytest.fixture(scope="module")
-def slurm(small: Path, tmp_path_factory: pytest.TempPathFactory) -> Iterator[PrivateSlurm]:
+def slurm(
+    small: Path, tmp_path_factory: pytest.TempPathFactory
+) -> Iterator[PrivateSlurm]:
     with private_slurm(tmp_path_factory.mktemp("slurm") / "cluster") as made:
         yield made
 
 
 def _controller(process: subprocess.Popen[bytes]) -> int | None:
     """Return the number of the Snakemake that a call has started."""
-    children = Path(f"/proc/{process.pid}/task/{process.pid}/children").read_text().split()
+    children = (
+        Path(f"/proc/{process.pid}/task/{process.pid}/children").read_text().split()
+    )
     for child in map(int, children):
         if b"snakemake" in Path(f"/proc/{child}/cmdline").read_bytes():
             return child
@@ -52,7 +58,9 @@ def _gone(number: int) -> bool:
         return True
 
 
-def test_left_alone_every_job_is_submitted_once(slurm: PrivateSlurm, tmp_path: Path) -> None:
+def test_left_alone_every_job_is_submitted_once(
+    slurm: PrivateSlurm, tmp_path: Path
+) -> None:
     study = Study(slurm, tmp_path)
     study.finish(study.start())
     assert study.submitted() == ONCE
@@ -73,7 +81,9 @@ def test_jobs_outlive_the_call_and_the_next_waits_for_them(
     # A second call meanwhile is refused, and changes nothing.
     second = study.start()
     assert second.wait(60) == 1 and f"(process {first.pid} on host" in study.text()
-    number = {"kill the call": signal.SIGKILL, "end the call": signal.SIGTERM}.get(how, signal.SIGINT)
+    number = {"kill the call": signal.SIGKILL, "end the call": signal.SIGTERM}.get(
+        how, signal.SIGINT
+    )
     first.send_signal(number)
     assert first.wait(30) == (-number if number == signal.SIGKILL else 128 + number)
     study.wait_until(lambda: _gone(controller))
@@ -92,7 +102,15 @@ def test_a_full_submit_limit_is_waited_for_and_no_job_is_lost(
     slurm: PrivateSlurm, tmp_path: Path, most: int
 ) -> None:
     def limit(number: int) -> None:
-        slurm.output("sacctmgr", "-i", "modify", "qos", "normal", "set", f"MaxSubmitJobsPerUser={number}")
+        slurm.output(
+            "sacctmgr",
+            "-i",
+            "modify",
+            "qos",
+            "normal",
+            "set",
+            f"MaxSubmitJobsPerUser={number}",
+        )
 
     study = Study(slurm, tmp_path)
     limit(most)
@@ -109,7 +127,9 @@ def test_a_full_submit_limit_is_waited_for_and_no_job_is_lost(
     assert study.repeated() == (0, 0)
 
 
-def test_a_killed_controller_is_started_again_by_its_call(slurm: PrivateSlurm, tmp_path: Path) -> None:
+def test_a_killed_controller_is_started_again_by_its_call(
+    slurm: PrivateSlurm, tmp_path: Path
+) -> None:
     study = Study(slurm, tmp_path)
     call = study.start()
     study.wait_until(lambda: study.events("begin"), call)
@@ -122,7 +142,9 @@ def test_a_killed_controller_is_started_again_by_its_call(slurm: PrivateSlurm, t
     assert study.repeated() == (0, 0)
 
 
-def test_put_back_drained_and_cancelled_jobs_lose_a_run_a_gpu(slurm: PrivateSlurm, tmp_path: Path) -> None:
+def test_put_back_drained_and_cancelled_jobs_lose_a_run_a_gpu(
+    slurm: PrivateSlurm, tmp_path: Path
+) -> None:
     study = Study(slurm, tmp_path)
     study.environ["STAND_IN_SECONDS"] = "3"
     call = study.start()
@@ -134,7 +156,11 @@ def test_put_back_drained_and_cancelled_jobs_lose_a_run_a_gpu(slurm: PrivateSlur
 
         def look() -> bool:
             text = slurm.output("squeue", "-h", "-t", "R", "-o", "%i|%k")
-            rows = [line.split("|rule_cell_wildcards_") for line in text.splitlines() if "_cell_" in line]
+            rows = [
+                line.split("|rule_cell_wildcards_")
+                for line in text.splitlines()
+                if "_cell_" in line
+            ]
             begun = {row[1][0] for row in study.events("finish")}
             found[:] = [row for row in rows if row[1] in begun and row[1] not in used]
             return bool(found)
@@ -167,13 +193,16 @@ def test_put_back_drained_and_cancelled_jobs_lose_a_run_a_gpu(slurm: PrivateSlur
 def test_a_time_limit_is_met_and_no_step_that_was_saved_is_repeated(
     slurm: PrivateSlurm, tmp_path: Path
 ) -> None:
-    study = Study(slurm, tmp_path, limit=0.0051)  # a minute, of which six seconds are for saving
+    study = Study(
+        slurm, tmp_path, limit=0.0051
+    )  # a minute, of which six seconds are for saving
     study.environ["STAND_IN_STEPS"] = "90"
     study.finish(study.start())
     (stage,) = (
         row
         for row in slurm.jobs()
-        if row["Comment"] == "rule_stage_wildcards_s" and row["WorkDir"] == str(tmp_path)
+        if row["Comment"] == "rule_stage_wildcards_s"
+        and row["WorkDir"] == str(tmp_path)
     )
     steps = [int(row[2]) for row in study.events("step")]
     resumed = [int(row[2]) for row in study.events("resume")]
@@ -202,4 +231,6 @@ def test_a_full_scratch_stops_the_study_and_the_same_call_finishes_it(
     # Each job that was stopped loses at most a run a stand-in.
     stopped = sum(study.submitted().values()) - 6 + len(study.restarted())
     assert finished == 0 and begun <= 2 * max(stopped, 3)
-    assert {path.read_text() for path in (study.folder / "results").glob("*/[0-9]")} == {CONTENT}
+    assert {
+        path.read_text() for path in (study.folder / "results").glob("*/[0-9]")
+    } == {CONTENT}

@@ -31,7 +31,11 @@ SITES = {
         "gpu": "main abc@h100 h100 qos_gpu_h100-t3",
         "gpus": "main abc@h100 h100 qos_gpu_h100-t3",
     },
-    "lumi": {"cpu": "small abc", "gpu": "small-g abc", "gpus": "standard-g abc exclusive"},
+    "lumi": {
+        "cpu": "small abc",
+        "gpu": "small-g abc",
+        "gpus": "standard-g abc exclusive",
+    },
     "adastra": {
         "cpu": "main abc GENOA",
         "gpu": "main abc MI250 exclusive",
@@ -42,7 +46,9 @@ SITES = {
 
 
 @pytest.mark.parametrize("name", SITES)
-def test_the_study_with_each_sites_profile(slurm: PrivateSlurm, tmp_path: Path, name: str) -> None:
+def test_the_study_with_each_sites_profile(
+    slurm: PrivateSlurm, tmp_path: Path, name: str
+) -> None:
     """What differs from the site: jobs are small, folders are here, and `module` only writes down what is loaded."""
     account = "abc" if "abc" in str(SITES[name]) else "abc@h100"
     (tmp_path / "site.toml").write_text(
@@ -61,7 +67,10 @@ def test_the_study_with_each_sites_profile(slurm: PrivateSlurm, tmp_path: Path, 
     study.finish(study.start())
     assert study.submitted() == ONCE
     assert study.repeated() == (0, 0)
-    rows = {row["Comment"].removeprefix("rule_"): row for row in slurm.jobs()[study.before :]}
+    rows = {
+        row["Comment"].removeprefix("rule_"): row
+        for row in slurm.jobs()[study.before :]
+    }
     for marker, kind in (
         ("shards_wildcards_shards", "cpu"),
         ("stage_wildcards_s", "gpu"),
@@ -72,14 +81,20 @@ def test_the_study_with_each_sites_profile(slurm: PrivateSlurm, tmp_path: Path, 
         found += ["exclusive"] if row["OverSubscribe"] == "NO" else []
         partition, *more = SITES[name][kind].split()
         assert row["Partition"] == partition
-        assert set(more) - {"exclusive"} <= set(found) and ("exclusive" in more) == ("exclusive" in found), (
-            row
-        )
+        assert set(more) - {"exclusive"} <= set(found) and ("exclusive" in more) == (
+            "exclusive" in found
+        ), row
         gpus = {"cpu": "", "gpu": "1", "gpus": "2"}[kind]
         gres = "gres:gpu:h100" if name == "gres-by-name" else "gres:gpu"
         assert row.get("TresPerNode", "") == (f"{gres}:{gpus}" if gpus else "")
-    loaded = (tmp_path / "modules").read_text().splitlines() if (tmp_path / "modules").is_file() else []
-    assert set(loaded) == ({"load arch/h100 singularity"} if name == "jean-zay" else set())
+    loaded = (
+        (tmp_path / "modules").read_text().splitlines()
+        if (tmp_path / "modules").is_file()
+        else []
+    )
+    assert set(loaded) == (
+        {"load arch/h100 singularity"} if name == "jean-zay" else set()
+    )
 
 
 SITE = """
@@ -116,10 +131,16 @@ slurm_extra = "--exclusive --nice=9"
         ('[jobs.cpu]\npartition = "gppu"', "Invalid partition name specified"),
         ('[jobs.gpus]\nconstraint = "a100"', "Invalid feature specification"),
         ('[jobs.gpus]\nqos = "dev"', "Invalid qos specification"),
-        ('[jobs.cpu]\naccount = "other"', "Invalid account or account/partition combination"),
+        (
+            '[jobs.cpu]\naccount = "other"',
+            "Invalid account or account/partition combination",
+        ),
         ('gres = "gpu:h200"', "Requested node configuration is not available"),
         ("gpus_per_node = 3", "Requested node configuration is not available"),
-        ("[jobs.gpus]\nhours = 30.0", "partition gpu allows no jobs longer than 10:00:00"),
+        (
+            "[jobs.gpus]\nhours = 30.0",
+            "partition gpu allows no jobs longer than 10:00:00",
+        ),
     ],
 )
 def test_what_slurm_would_refuse_is_refused_at_once_and_a_profile_that_fits_is_taken(
@@ -134,4 +155,6 @@ def test_what_slurm_would_refuse_is_refused_at_once_and_a_profile_that_fits_is_t
     lines = {line.what: line for line in check_requests(workflow, site)}
     assert lines.keys() == {"cpu jobs", "gpu jobs", "gpus jobs"}
     failed = [line.sentence for line in lines.values() if line.status != "ok"]
-    assert (not message and not failed) or any(message in sentence for sentence in failed), failed
+    assert (not message and not failed) or any(
+        message in sentence for sentence in failed
+    ), failed

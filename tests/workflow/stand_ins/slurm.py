@@ -17,7 +17,14 @@ from pathlib import Path
 
 import pytest
 
-PROGRAMS = ("slurmctld", "slurmd", "slurmdbd", "mariadbd", "mariadb-install-db", "munged")
+PROGRAMS = (
+    "slurmctld",
+    "slurmd",
+    "slurmdbd",
+    "mariadbd",
+    "mariadb-install-db",
+    "munged",
+)
 NODES = ("east", "west")
 
 
@@ -28,7 +35,11 @@ def why_not() -> str | None:
     if os.geteuid():
         return "starting a Slurm of one's own takes root"
     # The socket alone may be that of a munged that was killed.
-    return "munged does not run" if subprocess.run(["munge", "-n"], capture_output=True).returncode else None
+    return (
+        "munged does not run"
+        if subprocess.run(["munge", "-n"], capture_output=True).returncode
+        else None
+    )
 
 
 NEEDS_SLURM = [
@@ -61,7 +72,9 @@ class PrivateSlurm:
 
     def output(self, *command: str) -> str:
         """Return what a command prints."""
-        answer = subprocess.run(command, env=self.environ, capture_output=True, text=True)
+        answer = subprocess.run(
+            command, env=self.environ, capture_output=True, text=True
+        )
         assert answer.returncode == 0, f"{command}: {answer.stdout}{answer.stderr}"
         return answer.stdout
 
@@ -146,15 +159,24 @@ def private_slurm(folder: Path, *, networks: bool = False) -> Iterator[PrivateSl
     """
     ports = {name: _port() for name in ("controller", "accounting", "database", *NODES)}
     addresses = _ADDRESSES if networks else dict.fromkeys(_ADDRESSES, "127.0.0.1")
-    values = {"folder": folder, "host": socket.gethostname().split(".")[0], **ports, **addresses}
+    values = {
+        "folder": folder,
+        "host": socket.gethostname().split(".")[0],
+        **ports,
+        **addresses,
+    }
     (folder / "state").mkdir(parents=True)
     (folder / "etc").mkdir()
     (folder / "etc" / "slurm.conf").write_text(_CONF.format(**values))
-    (folder / "etc" / "gres.conf").write_text("AutoDetect=off\nName=gpu Type=h100 File=/dev/tty[1-2]\n")
+    (folder / "etc" / "gres.conf").write_text(
+        "AutoDetect=off\nName=gpu Type=h100 File=/dev/tty[1-2]\n"
+    )
     (folder / "etc" / "slurmdbd.conf").write_text(_ACCOUNTING.format(**values))
     (folder / "etc" / "slurmdbd.conf").chmod(0o600)
     names = "".join(f"{addresses[f'{node}_address']} {node}\n" for node in NODES)
-    (folder / "hosts").write_text(Path("/etc/hosts").read_text() + (names if networks else ""))
+    (folder / "hosts").write_text(
+        Path("/etc/hosts").read_text() + (names if networks else "")
+    )
     slurm = PrivateSlurm(folder)
     with contextlib.ExitStack() as stack:
         if networks:
@@ -168,7 +190,11 @@ def private_slurm(folder: Path, *, networks: bool = False) -> Iterator[PrivateSl
             slurm.output(*manage, "add", "qos", name)
         for name in ("abc@cpu", "abc@h100", "abc"):
             slurm.output(*manage, "add", "account", name)
-            words = (f"account={name}", "qos=normal,short,long,qos_gpu_h100-t3", "defaultqos=normal")
+            words = (
+                f"account={name}",
+                "qos=normal,short,long,qos_gpu_h100-t3",
+                "defaultqos=normal",
+            )
             slurm.output(*manage, "add", "user", getpass.getuser(), *words)
         _start(stack, slurm, "slurmctld", "-D")
         for node in NODES:
@@ -177,17 +203,40 @@ def private_slurm(folder: Path, *, networks: bool = False) -> Iterator[PrivateSl
             ready = f"mount --bind {folder}/etc /etc/slurm && mount --bind {folder}/hosts /etc/hosts"
             if networks:
                 # torchrun's processes find the one that the others meet at by its name.
-                inside = ["nsenter", f"--net=/run/netns/{_PREFIX}{node}", *inside, "--uts"]
+                inside = [
+                    "nsenter",
+                    f"--net=/run/netns/{_PREFIX}{node}",
+                    *inside,
+                    "--uts",
+                ]
                 ready += f" && hostname {node}"
-            _start(stack, slurm, *inside, "sh", "-c", f"{ready} && exec slurmd -D -N {node}")
-        _until(lambda: slurm.output("sinfo", "-h", "-t", "idle", "-p", "main", "-o", "%D").strip() == "2")
+            _start(
+                stack,
+                slurm,
+                *inside,
+                "sh",
+                "-c",
+                f"{ready} && exec slurmd -D -N {node}",
+            )
+        _until(
+            lambda: (
+                slurm.output(
+                    "sinfo", "-h", "-t", "idle", "-p", "main", "-o", "%D"
+                ).strip()
+                == "2"
+            )
+        )
         yield slurm
         slurm.output("scancel", "--user", getpass.getuser())
         _until(lambda: not slurm.output("squeue", "-h").strip())
 
 
 _PREFIX = "clm-"
-_ADDRESSES = {"address": "10.213.7.254", "east_address": "10.213.7.1", "west_address": "10.213.7.2"}
+_ADDRESSES = {
+    "address": "10.213.7.254",
+    "east_address": "10.213.7.1",
+    "west_address": "10.213.7.2",
+}
 """Of the controller, and of the nodes, where each has a network of its own."""
 
 
@@ -211,7 +260,15 @@ def _networks(stack: contextlib.ExitStack) -> None:
         stack.callback(undo, "netns", "del", name)
         ip("link", "add", name, "type", "veth", "peer", "name", "eth0", "netns", name)
         ip("link", "set", name, "master", bridge, "up")
-        ip("-n", name, "addr", "add", f"{_ADDRESSES[f'{node}_address']}/24", "dev", "eth0")
+        ip(
+            "-n",
+            name,
+            "addr",
+            "add",
+            f"{_ADDRESSES[f'{node}_address']}/24",
+            "dev",
+            "eth0",
+        )
         for device in ("eth0", "lo"):
             ip("-n", name, "link", "set", device, "up")
 
@@ -231,7 +288,9 @@ def _until(done: object, seconds: float = 60) -> None:
 
 
 def _start(stack: contextlib.ExitStack, slurm: PrivateSlurm, *command: str) -> None:
-    sink = (slurm.folder / f"{command[0]}-{len(list(slurm.folder.iterdir()))}.out").open("wb")
+    sink = (
+        slurm.folder / f"{command[0]}-{len(list(slurm.folder.iterdir()))}.out"
+    ).open("wb")
     process = subprocess.Popen(command, env=slurm.environ, stdout=sink, stderr=sink)
     sink.close()
     stack.callback(_end, process)
@@ -250,13 +309,25 @@ def _database(stack: contextlib.ExitStack, folder: Path, port: int) -> None:
     data, socket_file = folder / "database", folder / "database.sock"
     words = ["--no-defaults", f"--datadir={data}"]
     answer = subprocess.run(
-        ["mariadb-install-db", *words, "--skip-test-db", "--auth-root-authentication-method=normal"],
+        [
+            "mariadb-install-db",
+            *words,
+            "--skip-test-db",
+            "--auth-root-authentication-method=normal",
+        ],
         capture_output=True,
         text=True,
     )
     assert answer.returncode == 0, answer.stdout + answer.stderr
-    words += ["--user=root", f"--socket={socket_file}", "--bind-address=127.0.0.1", f"--port={port}"]
-    process = subprocess.Popen(["mariadbd", *words], stdout=subprocess.DEVNULL, stderr=subprocess.DEVNULL)
+    words += [
+        "--user=root",
+        f"--socket={socket_file}",
+        "--bind-address=127.0.0.1",
+        f"--port={port}",
+    ]
+    process = subprocess.Popen(
+        ["mariadbd", *words], stdout=subprocess.DEVNULL, stderr=subprocess.DEVNULL
+    )
     stack.callback(_end, process)
     _until(socket_file.exists)
     sql = (
@@ -265,5 +336,13 @@ def _database(stack: contextlib.ExitStack, folder: Path, port: int) -> None:
         "CREATE USER 'slurm'@'localhost' IDENTIFIED BY 'slurm'; "
         "GRANT ALL ON slurm_acct_db.* TO 'slurm'@'localhost';"
     )
-    command = ["mariadb", "--no-defaults", f"--socket={socket_file}", "-u", "root", "-e", sql]
+    command = [
+        "mariadb",
+        "--no-defaults",
+        f"--socket={socket_file}",
+        "-u",
+        "root",
+        "-e",
+        sql,
+    ]
     subprocess.run(command, check=True, capture_output=True)

@@ -68,11 +68,18 @@ class Study:
         settings: str = "",
         notes: Path | None = None,
     ) -> None:
-        self.slurm, self.folder, self.limit, self.settings = slurm, folder, limit, settings
+        self.slurm, self.folder, self.limit, self.settings = (
+            slurm,
+            folder,
+            limit,
+            settings,
+        )
         self.notes = notes or folder
         self.before = len(slurm.jobs())
         stand_in = Path(__file__).with_name("apptainer.py")
-        made = program(folder / "bin" / "apptainer", f'exec "{sys.executable}" "{stand_in}" "$@"')
+        made = program(
+            folder / "bin" / "apptainer", f'exec "{sys.executable}" "{stand_in}" "$@"'
+        )
         (folder / "x.sif").touch()
         self.environ = slurm.environ | {
             "PYTHONPATH": str(ROOT),
@@ -82,23 +89,40 @@ class Study:
         }
 
     def start(self) -> subprocess.Popen[bytes]:
-        command = [sys.executable, "-c", STUDY, str(self.folder), str(self.limit), self.settings]
+        command = [
+            sys.executable,
+            "-c",
+            STUDY,
+            str(self.folder),
+            str(self.limit),
+            self.settings,
+        ]
         with (self.notes / "out").open("ab") as sink:
-            return subprocess.Popen(command, env=self.environ, cwd=ROOT, stdout=sink, stderr=sink)
+            return subprocess.Popen(
+                command, env=self.environ, cwd=ROOT, stdout=sink, stderr=sink
+            )
 
     def text(self) -> str:
         return (self.notes / "out").read_text()
 
     def logs(self) -> str:
         """Return what Slurm's jobs printed."""
-        return "\n".join(path.read_text() for path in self.folder.glob("logs/slurm/**/*.log"))
+        return "\n".join(
+            path.read_text() for path in self.folder.glob("logs/slurm/**/*.log")
+        )
 
     def events(self, *what: str) -> list[list[str]]:
         path = self.notes / "events"
-        rows = [line.split() for line in path.read_text().splitlines()] if path.is_file() else []
+        rows = (
+            [line.split() for line in path.read_text().splitlines()]
+            if path.is_file()
+            else []
+        )
         return [row for row in rows if row[0] in what]
 
-    def wait_until(self, done: Callable[[], object], process: subprocess.Popen[bytes] | None = None) -> None:
+    def wait_until(
+        self, done: Callable[[], object], process: subprocess.Popen[bytes] | None = None
+    ) -> None:
         end = time.monotonic() + 240
         while not done():
             assert process is None or process.poll() is None, self.text()[-5000:]
@@ -111,24 +135,33 @@ class Study:
 
     def submitted(self) -> dict[str, int]:
         """Return how many Slurm jobs there were of each of the study's."""
-        comments = [row["Comment"].removeprefix("rule_") for row in self.slurm.jobs()[self.before :]]
+        comments = [
+            row["Comment"].removeprefix("rule_")
+            for row in self.slurm.jobs()[self.before :]
+        ]
         return dict(collections.Counter(comments))
 
     def restarted(self) -> list[str]:
         """Return what Slurm has put back into its queue, once for each time."""
         return [
-            row["Comment"] for row in self.slurm.jobs()[self.before :] for _ in range(int(row["Restarts"]))
+            row["Comment"]
+            for row in self.slurm.jobs()[self.before :]
+            for _ in range(int(row["Restarts"]))
         ]
 
     def repeated(self) -> tuple[int, int]:
         """Return how many runs were begun again, and how many that were finished were."""
         begun = collections.Counter(row[1] for row in self.events("begin"))
         finished = collections.Counter(row[1] for row in self.events("finish"))
-        assert set(finished) == {f"{name}/{number}" for name in "abc" for number in range(8)}
+        assert set(finished) == {
+            f"{name}/{number}" for name in "abc" for number in range(8)
+        }
         return sum(begun.values()) - 24, sum(finished.values()) - 24
 
 
 ONCE = {
-    "shards_wildcards_shards": 1, "stage_wildcards_s": 1, "analysis_wildcards_all": 1,
+    "shards_wildcards_shards": 1,
+    "stage_wildcards_s": 1,
+    "analysis_wildcards_all": 1,
     **{f"cell_wildcards_{name}": 1 for name in "abc"},
-}  # fmt: skip
+}
