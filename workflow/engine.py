@@ -200,9 +200,8 @@ def reconcile(
 def _wanted(workflow: Workflow, complete: Mapping[str, bool]) -> set[str]:
     """Return the markers of the jobs that a study is for, and of all that one of them waits for."""
     wanted = {marker for marker, job in workflow.jobs.items() if job.kind.goal}
-    for marker, job in reversed(
-        workflow.jobs.items()
-    ):  # a job stands after those that it needs
+    # A job stands after those that it needs
+    for marker, job in reversed(workflow.jobs.items()):
         if marker in wanted and (job.kind.follows or not complete[marker]):
             # Tables follow from the cells whether or not they were made before.
             wanted.update(job.needs)
@@ -413,9 +412,8 @@ def detach(words: Sequence[str], folder: Path, workflow: Workflow, job: Job) -> 
     folder.mkdir(parents=True, exist_ok=True)
     output = folder / "controller.log"
     command = [sys.executable, "-m", "clm_or_mlm", "workflow", *words]
-    escaped = str(output).replace(
-        "%", "%%"
-    )  # Slurm puts numbers in the place of %j and others
+    # Slurm puts numbers in the place of %j and others
+    escaped = str(output).replace("%", "%%")
     sbatch = ["sbatch", "--parsable", "--open-mode=append", f"--output={escaped}"]
     sbatch += [
         f"--job-name={controller_name(folder)}",

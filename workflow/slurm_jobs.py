@@ -138,9 +138,8 @@ def allocation_seconds(environ: Mapping[str, str]) -> tuple[float, float]:
         code, text = Machine().output(
             ["squeue", "--noheader", f"--jobs={number}", "--format=%L %l"]
         )
-        times = re.fullmatch(
-            r"([\d:-]+) ([\d:-]+)", text.strip()
-        )  # words where there is no limit
+        # Words where there is no limit
+        times = re.fullmatch(r"([\d:-]+) ([\d:-]+)", text.strip())
         if not code and times:
             return 60 * minutes_of(times[1]), 60 * minutes_of(times[2])
     return math.inf, math.inf

@@ -89,9 +89,8 @@ def sbatch_options(request: Request) -> list[str]:
     names = dict.fromkeys(("run_uuid", "slurm_logfile", "workdir"), "") | {
         "comment_str": "NAMED"
     }
-    settings = SimpleNamespace(
-        requeue=True, qos="", reservation=""
-    )  # as workflow/profiles/slurm has it
+    # As workflow/profiles/slurm has it
+    settings = SimpleNamespace(requeue=True, qos="", reservation="")
     try:
         gres = set_gres_string(job)
     except WorkflowError as error:

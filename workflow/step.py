@@ -277,9 +277,8 @@ def do(job: Job, workflow: Workflow, folder: Path) -> int:
         )
         stop = folder / job.stop if job.checkpoints else signal.SIGINT
         command = [*nodes, *start_words(workflow, folder, environ), *ranks, *words]
-        log_start = (
-            log_file.stat().st_size if log_file.is_file() else 0
-        )  # this command's part of it
+        # This command's part of it
+        log_start = log_file.stat().st_size if log_file.is_file() else 0
         code = run_until(
             command, log_file, seconds_left(job, started, environ), environ, stop
         )

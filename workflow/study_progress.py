@@ -115,9 +115,8 @@ class StudyProgress:
                 f"{live.state.lower():10} {live.number:>8}  {job.kind.name} {job.name}{why}"
             )
         waiting = self.folder / "logs/slurm/waiting"
-        if (
-            self.caller and waiting.is_file()
-        ):  # workflow/profiles/slurm/bin/sbatch writes it
+        # Workflow/profiles/slurm/bin/sbatch writes it
+        if self.caller and waiting.is_file():
             why = read_bounded(waiting).decode(errors="replace").partition("\n")[0]
             lines.append(f"waiting     Slurm takes no more jobs now: {why}")
         lines += self.failures()

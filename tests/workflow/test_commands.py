@@ -68,10 +68,8 @@ def test_a_slurm_job_of_one_core_runs_the_study_and_comes_back(
     program(bin_ / "sinfo", "")
     program(bin_ / "scancel", f'echo "$@" > {queue}.ended')
     monkeypatch.setenv("PATH", f"{bin_}:{os.environ['PATH']}")
-    site, folder = (
-        tmp_path / "site.toml",
-        tmp_path / "50%j",
-    )  # which Slurm would take for the job's number
+    # Which Slurm would take for the job's number
+    site, folder = (tmp_path / "site.toml", tmp_path / "50%j")
     site.write_text('[jobs.cpu]\npartition = "long"\nhours = 5\n')
     words = [
         "workflow",

@@ -437,16 +437,14 @@ def test_what_is_checked_is_what_is_submitted_and_what_the_studys_own_job_asks_f
         )
     )
     assert {line.status for line in check_requests(workflow)} == {"ok"}
-    checked = [
-        call[1:-1] for call in _calls(tmp_path / "checked")
-    ]  # but --test-only and --wrap
+    # But --test-only and --wrap
+    checked = [call[1:-1] for call in _calls(tmp_path / "checked")]
 
     def end() -> None:
         while not noted.is_file() or len(_calls(noted)) < 3:
             time.sleep(0.1)
-        os.kill(
-            os.getpid(), signal.SIGTERM
-        )  # else Snakemake would wait 40 seconds for what nobody has taken
+        # Else Snakemake would wait 40 seconds for what nobody has taken
+        os.kill(os.getpid(), signal.SIGTERM)
 
     noted = tmp_path / "submitted"
     threading.Thread(target=end, daemon=True).start()

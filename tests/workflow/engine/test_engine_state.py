@@ -111,9 +111,8 @@ def test_failed_runs_are_tried_again_where_that_is_asked_for_also_after_a_kill(
         started.append(
             [marker for marker in workflow.jobs if not (folder / marker).is_file()]
         )
-        write_marker(
-            _fail(made, 0 if len(started) == 1 else 3), folder
-        )  # it failed again
+        # It failed again
+        write_marker(_fail(made, 0 if len(started) == 1 else 3), folder)
         return -9 if len(started) == 1 else 0
 
     monkeypatch.setattr(engine, "_snakemake", killed_once)

@@ -193,9 +193,8 @@ def test_put_back_drained_and_cancelled_jobs_lose_a_run_a_gpu(
 def test_a_time_limit_is_met_and_no_step_that_was_saved_is_repeated(
     slurm: PrivateSlurm, tmp_path: Path
 ) -> None:
-    study = Study(
-        slurm, tmp_path, limit=0.0051
-    )  # a minute, of which six seconds are for saving
+    # A minute, of which six seconds are for saving
+    study = Study(slurm, tmp_path, limit=0.0051)
     study.environ["STAND_IN_STEPS"] = "90"
     study.finish(study.start())
     (stage,) = (
