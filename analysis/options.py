@@ -103,4 +103,7 @@ class SourceOptions:
             models=models,
             protocol=self.metric or (STANDARD if is_standard else None),
         )
-        return replace(opened, study_models=own) if own else opened
+        # What the study adds is added again by its file.
+        return replace(
+            opened, study=self.study, study_models=own, added_models=self.add_model
+        )

@@ -59,7 +59,9 @@ class Source:
     datasets: Mapping[str, Dataset] = field(default_factory=lambda: DATASETS)
     """Known datasets by name: the paper's, and after them those that the source defines."""
     added_models: tuple[str, ...] = ()
-    """Names or patterns of the models outside the released naming scheme that were read."""
+    """Names or patterns of the models outside the released naming scheme that were read, those of `study` aside."""
+    study: Path | None = None
+    """The study file that names its models, if one does."""
     study_models: Mapping[str, Model] = field(default_factory=dict)
     """The models of a study file whose names say nothing, by name (`pretraining.models.find_model`)."""
     stand_ins: StandIns | None = None
@@ -177,10 +179,12 @@ class Source:
         metric = (
             () if self.protocol in (PAPER, STANDARD) else ("--metric", self.protocol)
         )
+        study = () if self.study is None else ("--study", str(self.study))
         return (
             "--source",
             source,
             *metric,
+            *study,
             *(word for model in self.added_models for word in ("--add-model", model)),
         )
 

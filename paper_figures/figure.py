@@ -231,7 +231,11 @@ class LazyFigure:
         return self.module.startswith("supplementary.")
 
     def load(self) -> FigureSpec:
-        """Import the module and return its figure."""
+        """Import the module and return its figure.
+
+        Raises:
+            LookupError: the module has no figure of this name.
+        """
         # A backend that is not installed would stop the import of matplotlib; its font search fills the log.
         os.environ.pop("MPLBACKEND", None)
         for name in ("matplotlib", "fontTools"):
@@ -239,7 +243,13 @@ class LazyFigure:
         figures: tuple[FigureSpec, ...] = importlib.import_module(
             f"paper_figures.{self.module}"
         ).FIGURES
-        return next(figure for figure in figures if figure.name == self.name)
+        for figure in figures:
+            if figure.name == self.name:
+                return figure
+        raise LookupError(
+            f"figure {self.name!r} is registered in paper_figures/figure.py, but paper_figures.{self.module}.FIGURES "
+            "has none of that name; add it there"
+        )
 
 
 _MODULES = {

@@ -7,6 +7,7 @@ from __future__ import annotations
 
 import fnmatch
 import math
+import shlex
 from collections.abc import Iterable, Mapping, Sequence
 from dataclasses import dataclass, field
 
@@ -260,7 +261,8 @@ def _chosen(
             )
             hint = nearest(name_or_pattern, [*with_runs, *printed, *stand_ins])
             if not hint:
-                hint = f"; `{' '.join(('clm-or-mlm scores', *source.options))}` lists the models"
+                command = shlex.join(("clm-or-mlm", "scores", *source.options))
+                hint = f"; `{command}` lists the models"
                 if source.runs is None:
                     hint += "; --source takes runs of your own"
                 elif source.store is None:

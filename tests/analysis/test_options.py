@@ -6,6 +6,7 @@ from pathlib import Path
 
 import pytest
 
+from analysis.comparisons.contestants import contestants_of
 from analysis.evidence.intervals import INTERVALS
 from analysis.evidence.settings import Settings
 from analysis.options import SourceOptions
@@ -15,6 +16,7 @@ from analysis.tables.build import build_table
 from clm_or_mlm.__main__ import main
 from common.errors import UserError
 from tests.analysis.stores import RELEASED
+from tests.messages import refused
 from tests.paper_figures.made_up import made_up_runs
 
 STUDY = """
@@ -78,6 +80,28 @@ def test_two_sources_of_one_process_have_each_their_own_studys_models(
         ("42K", "10K+32K (CLM + MLM 20 %)"),
         ("mine", ""),
     ]
+
+
+def test_the_options_of_a_source_name_its_study(tmp_path: Path) -> None:
+    write_runs(tmp_path / "runs.parquet", made_up_runs(["mine", "other"]))
+    (tmp_path / "one.toml").write_text(STUDY.format(stages=["mlm40:42k"]))
+    source = SourceOptions(
+        source=str(tmp_path / "runs.parquet"),
+        study=tmp_path / "one.toml",
+        add_model=("oth*",),
+    )
+    opened = source.open()
+    words = opened.options
+    given = dict(zip(words[::2], words[1::2], strict=True))
+    again = SourceOptions(
+        source=given["--source"],
+        study=Path(given["--study"]),
+        add_model=(given["--add-model"],),
+    )
+    assert len(words) == 6 and again.open().study_models == opened.study_models
+    # What is printed to be copied must survive a shell that expands stars.
+    with refused("--study", "'oth*'"):
+        contestants_of(opened, ["absent", "other"], Settings())
 
 
 def test_instances_are_read_where_the_interval_needs_them() -> None:

@@ -2,7 +2,7 @@
 
 import pytest
 
-from paper_figures.figure import FIGURES, figures_named
+from paper_figures.figure import FIGURES, LazyFigure, figures_named
 from pretraining.models import FIGURE_MODELS
 from tests.commands import python
 from tests.messages import refused
@@ -50,3 +50,9 @@ def test_a_figure_is_drawn_without_importing_the_others() -> None:
         "paper_figures.figures.figures2_11",
         "paper_figures.figures.task_figures",
     ]
+
+
+def test_registered_figure_that_its_module_lacks_is_named() -> None:
+    figure = LazyFigure(name="13", module="figures.figure1")
+    with pytest.raises(LookupError, match=r"'13'.*figures\.figure1\.FIGURES"):
+        figure.load()
