@@ -6,7 +6,6 @@ import contextlib
 import functools
 import hashlib
 import os
-import platform
 import re
 import secrets
 import shutil
@@ -178,7 +177,10 @@ def sync_folder(folder: Path) -> None:
 
 @functools.cache
 def _machine() -> str:
-    return hashlib.sha256(platform.node().encode()).hexdigest()[:6]
+    # With the namespace of process ids: two containers of one host name have each a process 12.
+    from filelock._identity import host_name
+
+    return hashlib.sha256(host_name().encode()).hexdigest()[:6]
 
 
 def is_alive(pid: int) -> bool:

@@ -16,7 +16,7 @@ from dataclasses import dataclass
 from pathlib import Path
 from typing import Any
 
-from common.locks import wait_for_lock
+from common.locks import wait_for_lease
 from common.provenance import ROOT
 
 LOCK = ROOT / "requirements" / "oracle.txt"
@@ -122,7 +122,7 @@ def install(build: Path = ROOT / "build", lock: Path | None = None) -> Oracle:
     site = build / name
     if site.is_dir():
         return Oracle(site)
-    with wait_for_lock(
+    with wait_for_lease(
         build / ".oracle.lock",
         f"another process installs requirements/{lock.name}; waiting",
     ):

@@ -33,7 +33,7 @@ from benchmarks.protocol import LEARNING_RATES, PAPER, SEEDS, Dataset, format_lr
 from benchmarks.runs import store_of
 from common.errors import UserError
 from common.files import cache_folder, mark_cache
-from common.locks import wait_for_lock
+from common.locks import wait_for_lease
 from common.plain_text import counted
 from common.processes import cores, worker_pool
 from common.progress import progress
@@ -163,7 +163,7 @@ def open_store(
             folder = _make_cached_folder(store, add_models, models or ())
             target = folder / "instances.parquet"
             stack.enter_context(
-                wait_for_lock(
+                wait_for_lease(
                     folder / "lock",
                     f"another process is reading {store}; waiting for it",
                 )

@@ -17,7 +17,7 @@ from pathlib import Path
 
 from common.errors import UserError, nearest
 from common.files import cache_folder, mark_cache
-from common.locks import wait_for_lock
+from common.locks import wait_for_lease
 from common.plain_text import redacted
 from common.progress import progress
 
@@ -175,7 +175,7 @@ class _Clone:
                 f"{self.folder} cannot be created ({error.strerror}); set CLM_OR_MLM_CACHE to another folder"
             ) from None
         path = self.folder.with_name(f"{self.folder.name}.lock")
-        return wait_for_lock(
+        return wait_for_lease(
             path, f"another process is fetching into {self.folder}; waiting for it"
         )
 

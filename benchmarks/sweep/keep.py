@@ -55,7 +55,7 @@ from benchmarks.tasks.families import new_model
 from common.description import description_hash
 from common.errors import UserError
 from common.files import atomic_folder, remove_leftovers, sha256_file, temporary_folder
-from common.locks import wait_for_lock
+from common.locks import wait_for_lease
 from common.manifest import (
     MANIFEST,
     first_of,
@@ -97,7 +97,7 @@ class Keeper:
         """
         store, dataset = self.request.store, self.request.known[key.dataset]
         lock = store / "locks" / f"{key.model}__{key.dataset}__keep.lock"
-        with wait_for_lock(
+        with wait_for_lease(
             lock,
             f"another process is keeping the best run of {key.model} on {key.dataset}",
         ):

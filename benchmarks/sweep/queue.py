@@ -46,7 +46,7 @@ from benchmarks.sweep.status import CellStatus, cell_status, claim_path, note_re
 from benchmarks.sweep.work import ResettableModel, prepare
 from benchmarks.tasks.base import Setting
 from common.errors import UserError
-from common.locks import try_lock
+from common.locks import try_lease
 from common.processes import become_worker, cores
 from common.progress import progress
 
@@ -238,12 +238,10 @@ def _left(jobs: Sequence[RunJob]) -> int:
 def _claim(job: RunJob, runs: Sequence[RunKey]) -> Iterator[bool]:
     """Hold a fine-tuning; yield False when another process has it."""
     path = claim_path(job.request.store, runs[0], job.request.known[runs[0].dataset])
-    with try_lock(path) as mine:
-        if not mine:
-            log.debug("%s %s: another worker is doing it", job, runs[0].folder.name)
-        yield mine
-        if mine:
-            path.unlink(missing_ok=True)
+    with try_lease(path) as holder:
+        if holder is not None:
+            log.debug("%s %s: %s is doing it", job, runs[0].folder.name, holder)
+        yield holder is None
 
 
 def duration(seconds: float) -> str:

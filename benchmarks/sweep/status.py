@@ -31,7 +31,7 @@ from benchmarks.runs import (
 from benchmarks.sweep.request import RunRequest
 from common.errors import UserError, nearest
 from common.files import write_text
-from common.locks import is_locked
+from common.locks import holder_of
 from common.manifest import FILES, check_files
 from common.reading import read_bounded, strict_json
 from common.tables import plain_table
@@ -195,7 +195,7 @@ def cell_status(
         done=sum(state.done for state in states.values()),
         failed=failed,
         running=any(
-            is_locked(claim_path(store, key, dataset))
+            holder_of(claim_path(store, key, dataset)) is not None
             for key in keys
             if not states[key].done
         ),

@@ -25,6 +25,7 @@ from __future__ import annotations
 
 import gc
 import logging
+import os
 from collections.abc import Iterator, Mapping
 from contextlib import ExitStack, contextmanager
 from dataclasses import replace
@@ -35,8 +36,9 @@ import torch
 
 from common.errors import UserError
 from common.files import sha256_bytes, sha256_file, write_text
-from common.locks import try_lock, wait_for_lock
+from common.locks import try_lease, wait_for_lease
 from common.manifest import MANIFEST
+from common.processes import AGAIN
 from common.provenance import provenance
 from common.settings import read_settings
 from pretraining.data.remote_shards import find_shards
@@ -241,7 +243,7 @@ def checkpoint_as_model(text: str, data: Path | str, out: Path) -> Path:
     """
     checkpoint = Path(text).expanduser().absolute()
     folder = out / "starts" / f"{checkpoint.parent.name}-{checkpoint.name}"
-    with wait_for_lock(
+    with wait_for_lease(
         out / "starts" / ".lock", f"another process is writing {folder}"
     ):
         export_checkpoint(checkpoint, data, folder)
@@ -406,11 +408,25 @@ def _log_rows(
 @contextmanager
 def _only_process(folder: Path, name: str, ranks: Ranks) -> Iterator[None]:
     """Hold the stage's folder, so that two jobs never train the same trunk at once."""
+    path = folder / ".lock"
+
+    def end() -> None:
+        # Whoever took the lease trains on from the last checkpoint: not one more file may be written here.
+        logger.error(
+            "%s: another process took over the training of %s; this one ends",
+            path,
+            name,
+        )
+        os._exit(AGAIN)
+
     with ExitStack() as stack:
-        # All processes of the job end where the first one finds the lock taken: they would wait for it without end.
-        held = ranks.rank > 0 or stack.enter_context(try_lock(folder / ".lock"))
-        if ranks.total(not held)[0]:
+        holder = None
+        if ranks.rank == 0:
+            holder = stack.enter_context(try_lease(path, end))
+        # All processes of the job end where the first one finds it taken: they would wait for it without end.
+        if ranks.total(holder is not None)[0]:
             raise UserError(
-                f"{folder}: another process is training {name}; wait for it, then run the same command to resume"
+                f"{folder}: {holder or 'another process'} is training {name}; wait for it, then run the same command "
+                "to resume"
             )
         yield

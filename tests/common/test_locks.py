@@ -13,110 +13,27 @@ from pathlib import Path
 
 import pytest
 
-from common.locks import holder_of, is_locked, try_lease, try_lock, wait_for_lock
+from common.locks import holder_of, try_lease, wait_for_lease
 from common.provenance import ROOT
-from tests.commands import python
 
 HOLDER = """
 import sys, time
 from pathlib import Path
-from common.locks import try_lease, try_lock
-path = Path(sys.argv[1])
-with try_lease(path, lambda: None, seconds=float(sys.argv[2])) if sys.argv[2:] else try_lock(path) as held:
-    print(held, flush=True)
+from common.locks import try_lease
+with try_lease(Path(sys.argv[1])) as other:
+    print(other, flush=True)
     time.sleep(60)
 """
 
-
-@contextlib.contextmanager
-def holder(
-    path: Path, *seconds: float, before: str = ""
-) -> Iterator[subprocess.Popen[str]]:
-    """Hold a lock or, with seconds, a lease in another process, which is killed at the end of the block."""
-    words = [sys.executable, "-c", before + HOLDER, str(path), *map(str, seconds)]
-    with subprocess.Popen(
-        words, stdout=subprocess.PIPE, text=True, cwd=ROOT
-    ) as process:
-        assert process.stdout is not None and process.stdout.readline() == (
-            "None\n" if seconds else "True\n"
-        )
-        yield process
-        process.kill()
-
-
-def test_another_process_is_seen_and_its_lock_ends_with_it(tmp_path: Path) -> None:
-    path = tmp_path / "deep" / "lock"
-    assert not is_locked(path)
-    with holder(path):
-        assert is_locked(path)
-        with try_lock(path) as held:
-            assert not held
-    assert not is_locked(path)
-    with try_lock(path) as held:
-        assert held
-    assert path.read_bytes() == b""
-
-
-def test_a_lock_is_free_again_although_a_forked_process_has_its_file_open(
-    tmp_path: Path,
-) -> None:
-    path = tmp_path / "lock"
-    with try_lock(path) as held:
-        assert held
-        child = os.fork()
-        if child == 0:
-            time.sleep(60)
-            os._exit(0)
-    try:
-        assert not is_locked(path)
-        with try_lock(path) as held:
-            assert held
-    finally:
-        os.kill(child, signal.SIGKILL)
-        os.waitpid(child, 0)
-
-
-def test_waiting_says_so_and_gets_the_lock(
-    tmp_path: Path, caplog: pytest.LogCaptureFixture
-) -> None:
-    path = tmp_path / "lock"
-    with holder(path) as process:
-        threading.Timer(0.5, process.kill).start()
-        with (
-            caplog.at_level(logging.INFO),
-            wait_for_lock(path, "another process reads; waiting"),
-        ):
-            assert process.wait() == -signal.SIGKILL
-            assert is_locked(path)
-    assert "another process reads; waiting" in caplog.text
-
-
+# As on Lustre mounted without flock.
 NO_FLOCK = """
-import fcntl, os, errno, sys, time
+import fcntl, os, errno
 def refuse(*_):
     raise OSError(errno.ENOSYS, os.strerror(errno.ENOSYS))
-fcntl.flock = refuse
+fcntl.flock = fcntl.lockf = refuse
 """
 
-
-def test_where_flock_is_not_implemented_a_file_keeps_the_second_process_out(
-    tmp_path: Path,
-) -> None:
-    """As on Lustre mounted without flock; a killed holder's file is taken over."""
-    path = tmp_path / "lock"
-    ask = (
-        NO_FLOCK
-        + "from pathlib import Path\nfrom common.locks import is_locked, try_lock\n"
-    )
-    ask += "p = Path(sys.argv[1])\nprint(is_locked(p))\nwith try_lock(p) as held:\n    print(held)\n"
-    with holder(path, before=NO_FLOCK):
-        assert python("-c", ask, path, code=0).stdout.split() == ["True", "False"]
-    assert python("-c", ask, path, code=0).stdout.split() == ["False", "True"]
-
-
 ELSEWHERE = """
-import socket
-socket.gethostname = lambda: "elsewhere"
 import filelock._identity, filelock._marker, filelock._soft
 for module in (filelock._identity, filelock._marker, filelock._soft):
     if hasattr(module, "host_name"):
@@ -124,44 +41,144 @@ for module in (filelock._identity, filelock._marker, filelock._soft):
 """
 
 
-def test_a_lease_keeps_another_host_out_while_it_is_touched_and_is_free_when_its_host_is_gone(
-    tmp_path: Path,
+@contextlib.contextmanager
+def holder(path: Path, before: str = "") -> Iterator[subprocess.Popen[str]]:
+    """Hold a lease in another process, which is killed at the end of the block."""
+    words = [sys.executable, "-c", before + HOLDER, str(path)]
+    with subprocess.Popen(
+        words, stdout=subprocess.PIPE, text=True, cwd=ROOT
+    ) as process:
+        assert process.stdout is not None and process.stdout.readline() == "None\n"
+        yield process
+        process.kill()
+
+
+@pytest.fixture
+def nobody_sleeps(monkeypatch: pytest.MonkeyPatch) -> None:
+    """A call that may not wait: whoever asks for a lease is answered at once."""
+
+    def refuse(seconds: float) -> None:
+        raise AssertionError(f"it slept {seconds} s")
+
+    monkeypatch.setattr(time, "sleep", refuse)
+
+
+def touched_seconds_ago(path: Path, seconds: float) -> None:
+    then = path.stat().st_mtime - seconds
+    os.utime(path, (then, then))
+
+
+@pytest.mark.usefixtures("nobody_sleeps")
+@pytest.mark.parametrize("before", ["", NO_FLOCK], ids=["flock", "no flock"])
+def test_a_killed_holder_of_this_machine_loses_its_lease(
+    tmp_path: Path, before: str
 ) -> None:
+    path = tmp_path / "deep" / "lease"
+    assert holder_of(path) is None
+    with holder(path, before) as process:
+        words = f"process {process.pid} on host {os.uname().nodename}"
+        assert str(holder_of(path)).startswith(words)
+        with try_lease(path) as other:
+            assert str(other).startswith(words)
+    assert holder_of(path) is None
+    with try_lease(path) as other:
+        assert other is None
+    assert not path.exists()
+
+
+@pytest.mark.usefixtures("nobody_sleeps")
+@pytest.mark.parametrize("before", ["", NO_FLOCK], ids=["flock", "no flock"])
+def test_a_holder_elsewhere_counts_for_two_minutes(tmp_path: Path, before: str) -> None:
     path = tmp_path / "lease"
-    with holder(path, 2.0, before=ELSEWHERE) as far:
-        assert "host=elsewhere" in path.read_text()
-        with try_lease(path, lambda: None, seconds=2.0) as who:
-            assert who == f"process {far.pid} on host elsewhere"
-    started = time.monotonic()
-    with try_lease(path, lambda: None, seconds=2.0) as who:
-        assert who is None
-    # Nobody here can see whether a process of another host lives: its lease is waited for.
-    assert time.monotonic() - started > 1.5
+    with holder(path, before + ELSEWHERE) as far:
+        words = f"process {far.pid} on host elsewhere"
+    # It was killed, which nobody here can see but by the age of its last touch.
+    for age, expected in ((0, words), (110, words), (20, None)):
+        touched_seconds_ago(path, age)
+        assert holder_of(path) == expected
+        with try_lease(path) as other:
+            assert other == expected
     assert not path.exists()
 
 
 @pytest.mark.parametrize("ahead", [-3600, 0, 3600])
-def test_a_lease_of_another_host_is_seen_by_a_clock_that_is_wrong(
+def test_the_clock_that_counts_is_the_file_systems(
     tmp_path: Path, monkeypatch: pytest.MonkeyPatch, ahead: float
 ) -> None:
-    with try_lease(tmp_path / "lease", lambda: None):
-        monkeypatch.setattr("socket.gethostname", lambda: "elsewhere")
-        real = time.time
+    path = tmp_path / "lease"
+    real = time.time
+    with holder(path, ELSEWHERE):
         monkeypatch.setattr(time, "time", lambda: real() + ahead)
-        assert holder_of(tmp_path / "lease") is not None
-        os.utime(tmp_path / "lease", (real() - 600, real() - 600))
-        assert holder_of(tmp_path / "lease") is None
+        with try_lease(path) as other:
+            assert other is not None and holder_of(path) == other
+        touched_seconds_ago(path, 600)
+        assert holder_of(path) is None
         assert len(list(tmp_path.iterdir())) == 1
+        with try_lease(path) as other:
+            assert other is None
 
 
-def test_a_lease_of_a_killed_process_of_this_host_is_free_at_once(
-    tmp_path: Path,
+def test_the_lease_is_free_although_a_fork_has_its_file_open(tmp_path: Path) -> None:
+    path = tmp_path / "lease"
+    with try_lease(path) as other:
+        assert other is None
+        child = os.fork()
+        if child == 0:
+            time.sleep(60)
+            os._exit(0)
+    try:
+        assert holder_of(path) is None
+        with try_lease(path) as other:
+            assert other is None
+    finally:
+        os.kill(child, signal.SIGKILL)
+        os.waitpid(child, 0)
+
+
+def test_waiting_says_so_and_gets_the_lease(
+    tmp_path: Path, caplog: pytest.LogCaptureFixture
 ) -> None:
     path = tmp_path / "lease"
-    with holder(path, 60.0) as process:
-        started = time.monotonic()
-        with try_lease(path, lambda: None, seconds=60.0) as who:
-            assert who == f"process {process.pid} on host {os.uname().nodename}"
-    with try_lease(path, lambda: None, seconds=60.0) as who:
-        assert who is None
-    assert time.monotonic() - started < 20
+    with holder(path) as process:
+
+        def end() -> None:
+            process.kill()
+            process.wait()
+
+        threading.Timer(0.5, end).start()
+        with (
+            caplog.at_level(logging.INFO),
+            wait_for_lease(path, "another process reads; waiting"),
+        ):
+            assert process.returncode == -signal.SIGKILL
+            assert f"process {os.getpid()}" in str(holder_of(path))
+    assert "another process reads; waiting" in caplog.text
+
+
+def test_of_processes_that_find_an_old_lease_one_takes_it(tmp_path: Path) -> None:
+    path = tmp_path / "lease"
+    with holder(path, ELSEWHERE):
+        pass
+    touched_seconds_ago(path, 600)
+    ask = """
+import sys, time
+from pathlib import Path
+from common.locks import try_lease
+with try_lease(Path(sys.argv[1])) as other:
+    print(other is None, flush=True)
+    sys.stdin.read()
+"""
+    asking = [
+        subprocess.Popen(
+            [sys.executable, "-c", ask, str(path)],
+            stdin=subprocess.PIPE,
+            stdout=subprocess.PIPE,
+            text=True,
+            cwd=ROOT,
+        )
+        for _ in range(4)
+    ]
+    answers = [process.stdout.readline() for process in asking if process.stdout]
+    for process in asking:
+        process.communicate("")
+    assert sorted(answers) == ["False\n"] * 3 + ["True\n"]

@@ -27,7 +27,7 @@ from benchmarks.sweep.run_jobs import compared_jobs, forget_failed
 from benchmarks.sweep.status import BUSY, COMPLETE, FAILED, claim_path, status_code
 from clm_or_mlm.__main__ import main
 from common.errors import UserError
-from common.locks import try_lock
+from common.locks import try_lease
 from common.processes import cores
 from common.provenance import ROOT
 from tests.benchmarks.datasets.test_import_files import CASES, REAL
@@ -130,8 +130,8 @@ def test_a_fine_tuning_that_another_process_holds_is_left_to_it(
         RunKey(model="tiny", dataset="uner_en", lr=1e-3, seed=0),
         DATASETS["uner_en"],
     )
-    with try_lock(held) as mine:
-        assert mine
+    with try_lease(held) as holder:
+        assert holder is None
         assert run([*arguments, *grid]) == BUSY
         assert set(results(tmp_path)) == {"tiny/TC/uner_en/lr1e-03_sd1"}
         status(["--out", str(tmp_path), *grid])

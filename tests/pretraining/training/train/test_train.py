@@ -1,5 +1,6 @@
 import gc
 import json
+import os
 import shutil
 import time
 from collections.abc import Callable
@@ -11,13 +12,17 @@ from safetensors.torch import load_file
 
 from clm_or_mlm.__main__ import main
 from common.errors import UserError
+from common.locks import try_lease
 from common.manifest import read_manifest, write_manifest
+from common.processes import AGAIN
 from pretraining.data.shard_manifest import load_manifest
 from pretraining.model.modeling import EuroBertForMaskedLM
 from pretraining.plan.study_plan import Study
 from pretraining.training import checkpoints
+from pretraining.training import train as train_module
 from pretraining.training.log import LogWriter, read_log
 from pretraining.training.stage import StageTraining
+from tests.messages import refused
 from tests.pretraining.small_study import (
     MODEL,
     QUIET,
@@ -377,11 +382,34 @@ def test_a_checkpoint_is_exported(done: Path, data: Path, tmp_path: Path) -> Non
 
 
 def test_two_jobs_never_train_one_trunk(run: Run, tmp_path: Path) -> None:
-    import fcntl
+    with (
+        try_lease(tmp_path / "stages/mini-s-clm/.lock"),
+        refused(
+            "stages/mini-s-clm", f"process {os.getpid()}", "is training mini-s-clm"
+        ),
+    ):
+        run(MODEL, tmp_path)
 
-    folder = tmp_path / "stages/mini-s-clm"
-    folder.mkdir(parents=True)
-    with (folder / ".lock").open("w") as file:
-        fcntl.flock(file, fcntl.LOCK_EX)
-        with pytest.raises(UserError, match="another process is training mini-s-clm"):
-            run(MODEL, tmp_path)
+
+def test_a_training_that_lost_its_lease_writes_no_more(
+    run: Run,
+    tmp_path: Path,
+    monkeypatch: pytest.MonkeyPatch,
+    caplog: pytest.LogCaptureFixture,
+) -> None:
+    """Another process took it over, as after a machine that was suspended; it ends with the code of `run again`."""
+
+    def lost_at_once(path: Path, lost: Callable[[], None]) -> object:
+        lost()
+        return try_lease(path, lost)
+
+    def end(code: int) -> None:
+        raise SystemExit(code)
+
+    monkeypatch.setattr(train_module, "try_lease", lost_at_once)
+    monkeypatch.setattr(os, "_exit", end)
+    with pytest.raises(SystemExit) as ended:
+        run(MODEL, tmp_path)
+    assert ended.value.code == AGAIN
+    assert "another process took over the training of mini-s-clm" in caplog.text
+    assert not list(tmp_path.rglob("*.safetensors"))
