@@ -17,8 +17,7 @@ import pandas as pd
 from analysis.evidence.evidence import Evidence, scores_of
 from analysis.evidence.intervals import DEFAULT_OF_CELLS, DEFAULT_OF_RUNS
 from analysis.evidence.settings import Settings
-from analysis.statistics.crossed import MEMBERS
-from analysis.statistics.learning_rate_selection import SEED
+from analysis.statistics.learning_rate_selection import MEMBERS, SEED
 from analysis.store.runs_table import (
     fingerprint,
     log_doubts,

@@ -8,6 +8,7 @@ from dataclasses import dataclass, replace
 
 import pandas as pd
 
+from analysis.claims.statements import trunk_of
 from analysis.comparisons.arm_spreads import ArmScores
 from analysis.comparisons.contestants import (
     OVERALL,
@@ -21,8 +22,8 @@ from analysis.comparisons.differences import Difference, against, compare_pair
 from analysis.evidence.settings import Settings
 from analysis.records import records
 from analysis.sources import Source
-from analysis.statistics.crossed import MEMBERS, run_key
-from analysis.statistics.learning_rate_selection import CELL, select_runs
+from analysis.statistics.crossed import run_key
+from analysis.statistics.learning_rate_selection import CELL, MEMBERS, select_runs
 from benchmarks.protocol import AVERAGE, DATASETS, in_order
 from common.errors import UserError
 from pretraining.models import arm_of
@@ -160,6 +161,15 @@ def arms_in(runs: pd.DataFrame, patterns: Sequence[str]) -> dict[str, list[str]]
                 "pretrainings; give a name without its ending (NAME stands for NAME, NAME-s1 and NAME-s2) or a pattern "
                 "such as 'mine-s*' (names outside the released scheme also need --add-model)"
             )
+        trunks = [trunk_of(name) for name in members]
+        if twice := [
+            name
+            for name, trunk in zip(members, trunks, strict=True)
+            if trunks.count(trunk) > 1
+        ]:
+            raise UserError(
+                f"--replicates {pattern}: {', '.join(twice):.200} come from one pretraining; an arm takes one model of each"
+            )
         taken = [name for name in members if name in in_an_arm]
         if taken:
             raise UserError(
@@ -177,7 +187,9 @@ def with_arms(
 
     An arm's pretrainings are what its scores vary over: each counts once, by the mean over its fine-tuning seeds at the
     chosen learning rates. So the standard error holds what pretrainings differ by and what their seeds leave, with one
-    degree of freedom fewer than there are pretrainings, however many seeds each has. Two arms have no seeds in common.
+    degree of freedom fewer than there are pretrainings, however many seeds each has. A pretraining has one seed on all
+    tasks, and so do models that are cut from one trunk of it, as far as names say so: `Evidence` takes what shares a
+    pretraining within it.
 
     Args:
         runs: a runs table.
@@ -191,11 +203,13 @@ def with_arms(
     kept = runs
     parts = []
     first_seed = int(runs["seed"].max()) + 1
+    trunks = dict.fromkeys(
+        trunk_of(name) for members in arms.values() for name in members
+    )
+    number_of = {trunk: first_seed + place for place, trunk in enumerate(trunks)}
     for arm_name, members in arms.items():
         kept = kept[~kept["model"].isin(members)]
-        # Each pretraining is a seed that no other row has, so that nothing is paired with it.
-        seed_of = {name: first_seed + place for place, name in enumerate(members)}
-        first_seed += len(members)
+        seed_of = {name: number_of[trunk_of(name)] for name in members}
         rows = chosen[chosen["model"].isin(members)]
         cells = rows.groupby(CELL, as_index=False, observed=True)
         means = cells[["validation_score", "test_score"]].mean()

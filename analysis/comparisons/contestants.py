@@ -102,13 +102,10 @@ class Contestants:
 
     def spread(self, model: str, place: Place) -> float:
         """Return the standard deviation of the score over seeds, in points; nan of one seed."""
-        parts = (
-            (term.weight, *self.evidence.summary(term.cell))
-            for term in self._terms(1.0, model, place)
-        )
+        parts = self.evidence.parts(self._terms(1.0, model, place))
         # A standard error times the root of the number of seeds is a standard deviation.
         return math.hypot(
-            *(weight * error * math.sqrt(seeds) for weight, _, error, seeds in parts)
+            *(one.weight * one.error * math.sqrt(one.count) for one in parts)
         )
 
     def at_limit(

@@ -4,11 +4,11 @@ from __future__ import annotations
 
 import math
 import operator
-from collections.abc import Iterator, Sequence
+from collections.abc import Hashable, Iterable, Iterator, Sequence
 from dataclasses import replace
 from functools import cache, cached_property, reduce
 from pathlib import Path
-from typing import TYPE_CHECKING
+from typing import TYPE_CHECKING, NamedTuple
 
 import numpy as np
 import numpy.typing as npt
@@ -26,7 +26,7 @@ from analysis.statistics.estimates import (
     student_estimate,
     welch_estimate,
 )
-from analysis.statistics.learning_rate_selection import CELL, select_runs
+from analysis.statistics.learning_rate_selection import CELL, MEMBERS, select_runs
 from analysis.store.stand_ins import averaged_datasets
 from benchmarks.protocol import AVERAGE, TASKS
 
@@ -39,6 +39,17 @@ SMALLEST_HALF_WIDTH = 0.005
 """A printed interval of 0.00 stands for anything below this; the largest of it is taken."""
 
 
+class Part(NamedTuple):
+    """A part of a weighted sum that varies independently of the others."""
+
+    weight: float
+    mean: float
+    error: float
+    """Standard error; nan of one seed."""
+    count: int
+    """Seeds, or pretrainings."""
+
+
 class Cells:
     """Runs, printed cells or both, by (model, task, dataset)."""
 
@@ -48,6 +59,7 @@ class Cells:
         values: pd.DataFrame | None,
         instances: Path | None,
         *,
+        arms: Iterable[str],
         printed: bool,
         selection: str,
         resamples: int,
@@ -72,6 +84,10 @@ class Cells:
         self._rows: dict[Cell, int] = {
             key: row for row, key in enumerate(self.values.index)
         }
+        if runs is not None and MEMBERS in runs:
+            arms = runs.loc[runs[MEMBERS].notna(), "model"].unique()
+        self._pretrainings = {arm: self._seeds_of(arm) for arm in arms}
+        """Of each model whose seeds are pretrainings, which these are: models of one trunk have the same."""
         self.summary = cache(self._summary)
         """From a cell to its mean, standard error (nan for one seed) and number of seeds."""
         self.printed: dict[Cell, tuple[float, float]] = {}
@@ -122,6 +138,40 @@ class Cells:
             student.error or self.least_error(cell, len(scores)),
             len(scores),
         )
+
+    def _seeds_of(self, model: str) -> Hashable:
+        """Return the seeds that a model has on any dataset."""
+        rows = [row for cell, row in self._rows.items() if cell[0] == model]
+        return tuple(np.flatnonzero(np.isfinite(self._matrix[rows]).any(axis=0)))
+
+    def joint(self, terms: Sequence[Term]) -> list[list[Term]]:
+        """Return the cells that count, together what varies together: cells of the same pretrainings.
+
+        One pretraining gives the scores of all tasks, and of all models of its trunk. Seeds of a cell are its own.
+        """
+        groups: dict[Hashable, list[Term]] = {}
+        for cell, weight in weights_of(terms).items():
+            model, task, dataset = cell
+            term = Term(weight=weight, model=model, task=task, dataset=dataset)
+            groups.setdefault(self._pretrainings.get(model, cell), []).append(term)
+        return list(groups.values())
+
+    def parts(self, terms: Sequence[Term]) -> list[Part]:
+        """Return the independent parts of a weighted sum; cells of the same pretrainings are summed within each."""
+        parts = []
+        for group in self.joint(terms):
+            if len(group) == 1:
+                parts.append(Part(group[0].weight, *self.summary(group[0].cell)))
+            elif (within := self.paired(group)) is not None:
+                parts.append(
+                    Part(1.0, within.effect, within.error, round(within.df) + 1)
+                )
+            else:
+                effect = math.fsum(
+                    term.weight * self.summary(term.cell)[0] for term in group
+                )
+                parts.append(Part(1.0, effect, math.nan, 1))
+        return parts
 
     def words(self, cell: Cell) -> str:
         """Return the cell's numbers for a list of what enters a contrast."""
@@ -188,13 +238,13 @@ class Cells:
         return replace(student, error=math.hypot(*least))
 
     def welch(self, terms: Sequence[Term]) -> Student | None:
-        """Return Welch's estimate from each cell's own seeds, which may be printed; None where a cell has one seed."""
-        weights = weights_of(terms) or {terms[0].cell: 0.0}  # all terms may cancel
+        """Return Welch's estimate from each part's own seeds, which may be printed; None where a part has one seed."""
+        weights = weights_of(terms)
+        # All terms may cancel
+        parts = self.parts(terms) or [Part(0.0, *self.summary(terms[0].cell))]
         # The difference of two cells of runs: their scores themselves are known.
-        if (
-            sorted(weights.values()) == [-1, 1]
-            and not self.printed.keys() & weights.keys()
-        ):
+        is_difference = len(parts) == 2 and sorted(weights.values()) == [-1, 1]
+        if is_difference and not self.printed.keys() & weights.keys():
             second, first = (
                 self.values_of(cell)
                 for cell in sorted(weights, key=weights.__getitem__)
@@ -203,13 +253,9 @@ class Cells:
                 is_flat(first) or is_flat(second)
             ):
                 return difference_estimate(first, second)
-        means, errors, counts = np.array(
-            [self.summary(cell) for cell in weights], dtype=np.float64
-        ).T
+        factors, means, errors, counts = np.array(parts, dtype=np.float64).T
         return (
-            None
-            if counts.min() < 2
-            else welch_estimate(means, errors, counts, np.array([*weights.values()]))
+            None if counts.min() < 2 else welch_estimate(means, errors, counts, factors)
         )
 
     def seed_resamples(self, count: int) -> Resamples:

@@ -10,7 +10,7 @@ runs and cells      Welch, each from its own seeds
 from __future__ import annotations
 
 import math
-from collections.abc import Sequence
+from collections.abc import Iterable, Sequence
 from pathlib import Path
 
 import pandas as pd
@@ -55,6 +55,7 @@ class Evidence(Cells):
         *,
         runs: pd.DataFrame | None = None,
         values: pd.DataFrame | None = None,
+        arms: Iterable[str] = (),
         instances: Path | None = None,
         printed: bool = False,
     ) -> None:
@@ -64,6 +65,7 @@ class Evidence(Cells):
             settings: selection rule, interval and resamples.
             runs: a runs table.
             values: scores by seed in place of those of `runs`, as `seed_scores` returns them; a simulation has no runs.
+            arms: the models of `values` whose seeds are pretrainings; those of runs are known.
             instances: the per-instance Parquet; read when the interval needs it.
             printed: whether the paper's printed cells stand in for models that have no runs.
 
@@ -79,6 +81,7 @@ class Evidence(Cells):
             runs,
             values,
             instances if settings.method.needs_instances else None,
+            arms=arms,
             printed=printed,
             selection=settings.selection,
             resamples=settings.resamples,

@@ -107,11 +107,12 @@ def _t(cells: Cells, terms: Sequence[Term]) -> Estimated | None:
     welch = cells.welch(terms) if weights_of(terms) else cells.paired(terms)
     if welch is None:
         return None
-    return Estimated(
-        estimate=welch,
-        interval="t",
-        test="Student's t" if len(weights_of(terms)) == 1 else "Welch",
-    )
+    groups = cells.joint(terms)
+    if len(groups) != 1:
+        return Estimated(estimate=welch, interval="t", test="Welch")
+    is_within = len(groups[0]) > 1
+    seeds = (round(welch.df) + 1,) if is_within else ()
+    return Estimated(estimate=welch, interval="t", test="Student's t", seeds=seeds)
 
 
 def _normal(estimate: Student) -> Student:
@@ -144,7 +145,8 @@ def _pooled(cells: Cells, terms: Sequence[Term]) -> Estimated | None:
 
     weights = weights_of(terms)
     used = sorted(weights)  # in one order, so that A - B mirrors B - A
-    if not used:
+    # None, or cells of one pretraining, which have no pool together
+    if len(cells.joint(terms)) < max(1, len(used)):
         return _t(cells, terms)
     means, errors, counts = np.array(
         [cells.summary(cell) for cell in used], dtype=np.float64
@@ -167,7 +169,13 @@ def _bootstrap(cells: Cells, terms: Sequence[Term]) -> Estimated | None:
     weights = weights_of(terms)
     rows = [cells.values_of(cell) for cell in weights]
     # Two or three seeds have 3 or 10 distinct resamples: too few for a tail of 2.5 %.
-    if not rows or min(map(len, rows)) < FEWEST_SEEDS or all(map(is_flat, rows)):
+    is_joint = len(cells.joint(terms)) < len(rows)
+    if (
+        not rows
+        or is_joint
+        or min(map(len, rows)) < FEWEST_SEEDS
+        or all(map(is_flat, rows))
+    ):
         return _t(cells, terms)
     if len(rows) == 1:
         [weight] = weights.values()

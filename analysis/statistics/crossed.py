@@ -21,6 +21,7 @@ from scipy import special
 
 from analysis.records import records
 from analysis.statistics.estimates import LEVEL, Student
+from analysis.statistics.learning_rate_selection import MEMBERS
 from analysis.store.instances import read_clusters, read_instances
 from analysis.store.stand_ins import RECORDED_AS
 from benchmarks.protocol import DATASETS, in_order, is_paired
@@ -33,8 +34,6 @@ Clusters = npt.NDArray[np.int64]
 """The cluster of each instance, as a number."""
 Weighted = tuple[float, str, str]
 """A weight, a model and a dataset."""
-MEMBERS = "members"
-"""Column of a runs table: `run_key` of the runs whose mean a row is; missing where it is a run."""
 
 _ADDED = 2
 """Clusters added at either limit where the data reach it: half the square of 1.96, as Agresti and Coull (1998) add."""

@@ -19,6 +19,9 @@ if TYPE_CHECKING:
 
 CELL = ["model", "task", "dataset"]
 """The columns of a runs table that say which cell a run is of."""
+MEMBERS = "members"
+"""Column of a runs table: the runs whose mean a row is (`analysis.statistics.crossed.run_key`); missing where it is a
+run."""
 
 
 @dataclass(frozen=True, kw_only=True)
