@@ -26,8 +26,7 @@ from analysis.claims.frame import of_finding
 from analysis.claims.pages.explain import explanations
 from analysis.claims.pages.finding_records import as_record
 from analysis.comparisons.comparison import compare as compare_models
-from analysis.comparisons.comparison_report import records_of
-from analysis.comparisons.seeds import compare_scores
+from analysis.comparisons.comparison_report import compare_scores, records_of
 from analysis.evidence.settings import Settings
 from analysis.sensitivity.sensitivity_page import sensitivity_of
 from analysis.sources import Source, open_source

@@ -63,9 +63,9 @@ def compare(
             f"--margin {margin:g}: a region of practical equivalence must be wider than 0"
         )
     from analysis.comparisons.comparison import compare as compared
+    from analysis.comparisons.comparison import compare_table
     from analysis.comparisons.comparison_report import comparison_document
     from analysis.comparisons.scores_table import scores_by_seed, scores_table_in
-    from analysis.comparisons.seeds import differences, scores_document, two_models
     from analysis.sources import NAMES
 
     if (
@@ -81,16 +81,8 @@ def compare(
                 "--study is for runs; a table of scores may have any models"
             )
         rows = scores_by_seed(table, selection=score.selection, metric=source.metric)
-        pair = two_models(rows, models)
-        equivalence_margin = margin or 0.0
-        found = differences(rows, pair, margin=equivalence_margin, settings=score)
-        write(
-            scores_document(
-                found, pair, source.source, margin=equivalence_margin, full=full
-            ),
-            format,
-            out,
-        )
+        found = compare_table(rows, models, score, label=source.source, margin=margin)
+        write(comparison_document(found, full=full), format, out)
         return
     # Exact names of the paper's models are fetched if need be; with patterns or other names, only what is there is
     # compared.

@@ -15,13 +15,14 @@ from analysis.comparisons.contestants import (
     Contestants,
     Place,
     contestants_of,
+    contestants_of_table,
     places_in_order,
     widest,
 )
 from analysis.comparisons.differences import Difference, against, compare_pair
 from analysis.evidence.settings import Settings
 from analysis.records import records
-from analysis.sources import Source
+from analysis.sources import PUBLISHED, Source
 from analysis.statistics.crossed import run_key
 from analysis.statistics.learning_rate_selection import CELL, MEMBERS, select_runs
 from benchmarks.protocol import AVERAGE, DATASETS, in_order
@@ -43,11 +44,11 @@ class Comparison:
     """Of two models on every scope that both have; of many, those of the first and each other one."""
     notes: tuple[str, ...]
     """What limits the comparison, a sentence each."""
-    floors: str
-    """What is scored without a look at the input, in a sentence."""
-    metrics: str
-    """Those of datasets of one's own, in a sentence; empty where there are none."""
     settings: Settings
+    floors: str = ""
+    """What is scored without a look at the input, in a sentence."""
+    metrics: str = ""
+    """Those of datasets of one's own, in a sentence; empty where there are none."""
     replicates: tuple[str, ...] = ()
     """The models that are arms of several pretrainings."""
 
@@ -88,12 +89,63 @@ def compare(
         source = replace(source, runs=with_arms(runs, arms, settings.selection))
         names = [*names, *replicates]
     contestants = contestants_of(source, names, settings)
+    found = _compared(contestants, settings, margin=margin, label=source.label)
+    if by_pretraining is not None:
+        spread = [
+            replace(
+                one,
+                spreads=by_pretraining.spreads(
+                    (one.first, one.second), one.place, contestants.tasks
+                ),
+            )
+            for one in found.differences
+        ]
+        found = replace(found, differences=tuple(spread), replicates=tuple(replicates))
+    every_place = (place for held in contestants.places.values() for place in held)
+    datasets = in_order({place.dataset for place in every_place if place.is_dataset})
+    floors, metrics = source.floors_in_words(datasets), source.own_metrics(datasets)
+    return replace(found, source=words, floors=floors, metrics=metrics)
+
+
+def compare_table(
+    rows: pd.DataFrame,
+    names: Sequence[str],
+    settings: Settings,
+    *,
+    label: str,
+    margin: float | None = None,
+) -> Comparison:
+    """Compare two models of a table of scores, in its own unit.
+
+    Args:
+        rows: as `analysis.comparisons.scores_table.scores_by_seed` returns them.
+        names: two models, or shell patterns; none: the only two.
+        settings: interval, resamples and seed.
+        label: where the table is from.
+        margin: of practical equivalence in the scores' unit; None: the findings' where task and unit are known, else
+            none.
+
+    Raises:
+        UserError: not two models, nothing in common, or an interval that needs more than scores.
+    """
+    contestants = contestants_of_table(rows, names, settings)
+    found = _compared(contestants, settings, margin=margin, label=label)
+    known = in_order(
+        one.place.dataset for one in found.differences if contestants.point(one.place)
+    )
+    return replace(found, floors=PUBLISHED.floors_in_words(known))
+
+
+def _compared(
+    contestants: Contestants, settings: Settings, *, margin: float | None, label: str
+) -> Comparison:
+    """Return the comparison without what only its source can say."""
     over = widest(contestants.shared())
     if len(contestants.models) == 2:
         first, second = contestants.models
         if over is None:
             raise UserError(
-                f"{first} and {second} have no dataset in common in {source.label}"
+                f"{first} and {second} have no dataset in common in {label}"
             )
         differences = compare_pair(contestants, first, second, margin=margin)
     else:
@@ -103,28 +155,14 @@ def compare(
             )
             contestants = replace(contestants, models=tuple(ordered))
         differences = against(contestants, contestants.models[0], margin=margin)
-    if by_pretraining is not None:
-        differences = [
-            replace(
-                one,
-                spreads=by_pretraining.spreads(
-                    (one.first, one.second), one.place, contestants.tasks
-                ),
-            )
-            for one in differences
-        ]
-    every_place = (place for held in contestants.places.values() for place in held)
-    datasets = {place.dataset for place in every_place if place.is_dataset}
+    notes = tuple(_notes(label, contestants, differences, settings))
     return Comparison(
-        source=words,
+        source=label,
         contestants=contestants,
         over=over,
         differences=tuple(differences),
-        notes=tuple(_notes(source, contestants, differences, settings)),
+        notes=notes,
         settings=settings,
-        replicates=tuple(replicates),
-        floors=source.floors_in_words(in_order(datasets)),
-        metrics=source.own_metrics(in_order(datasets)),
     )
 
 
@@ -168,7 +206,8 @@ def arms_in(runs: pd.DataFrame, patterns: Sequence[str]) -> dict[str, list[str]]
             if trunks.count(trunk) > 1
         ]:
             raise UserError(
-                f"--replicates {pattern}: {', '.join(twice):.200} come from one pretraining; an arm takes one model of each"
+                f"--replicates {pattern}: {', '.join(twice):.200} come from one pretraining, of which an "
+                "arm takes one model"
             )
         taken = [name for name in members if name in in_an_arm]
         if taken:
@@ -245,7 +284,7 @@ def source_of_arms(source: Source, selection: str) -> Source:
 
 
 def _notes(
-    source: Source,
+    label: str,
     contestants: Contestants,
     differences: Sequence[Difference],
     settings: Settings,
@@ -254,7 +293,7 @@ def _notes(
     printed = [name for name in contestants.models if name in contestants.printed]
     if printed and len(printed) < len(contestants.models):
         yield (
-            f"{', '.join(printed)}: no runs in {source.label}, so the paper's printed cells are used, and differences "
+            f"{', '.join(printed)}: no runs in {label}, so the paper's printed cells are used, and differences "
             "are tested by Welch's t test."
         )
     everywhere = places_in_order(
@@ -270,9 +309,9 @@ def _notes(
             yield (
                 f"{model} has no score on {', '.join(absent)}, so it is not compared there or on their averages."
             )
-    if OVERALL not in contestants.shared() and any(
-        place.dataset in DATASETS for place in everywhere
-    ):
+    is_table = contestants.points is not None  # which has no averages
+    of_paper = not is_table and any(place.dataset in DATASETS for place in everywhere)
+    if of_paper and OVERALL not in contestants.shared():
         yield "No difference over all tasks: it needs two tasks for which every model has all datasets."
     yield from _seed_notes(contestants, everywhere)
     if at_limit := [one for one in differences if one.at_limit]:

@@ -3,14 +3,15 @@
 from __future__ import annotations
 
 import math
-from collections.abc import Iterator
+from collections import Counter
+from collections.abc import Iterator, Mapping, Sequence
 from dataclasses import asdict
 from typing import Any
 
 import pandas as pd
 
 from analysis.claims.wording import format_p
-from analysis.comparisons.comparison import Comparison
+from analysis.comparisons.comparison import Comparison, compare_table
 from analysis.comparisons.contestants import Place, places_in_order
 from analysis.comparisons.differences import (
     AHEAD,
@@ -20,9 +21,13 @@ from analysis.comparisons.differences import (
     UNKNOWN,
     Difference,
 )
+from analysis.comparisons.scores_table import scores_by_seed
 from analysis.evidence.intervals import INTERVALS, POOLED, caption_of
+from analysis.evidence.settings import Settings
 from analysis.palette import SIGN
 from analysis.statistics.nested_spreads import NestedSpreads, SpreadEstimate
+from analysis.store.text_table import text_table_of
+from common.errors import UserError
 from common.tables import Grid, TableDocument, signed
 
 _MORE = frozenset({"p", "margin", "seeds", "needed"})
@@ -32,6 +37,9 @@ _SPREADS = ("sd pretraining", "sd fine-tuning")
 """Columns of arms."""
 
 _UNKNOWN = SpreadEstimate(sd=math.nan, low=math.nan, high=math.nan)
+
+_MOST_NAMED = 4
+"""Datasets that a sentence names; of more it says on how many."""
 
 _COLOURS = {"A ahead": SIGN["+"], "B ahead": SIGN["-"]}
 
@@ -86,7 +94,10 @@ def comparison_document(comparison: Comparison, *, full: bool = False) -> TableD
 
 def records_of(comparison: Comparison) -> list[dict[str, Any]]:
     """Return a row for each difference, with the names of columns."""
-    of_pairs = ("seeds_to_find", "seeds_still") if comparison.is_pair else ()
+    of_pairs = (
+        ("seeds_to_find", "seeds_still", "p_exceeds") if comparison.is_pair else ()
+    )
+    mean = comparison.contestants.mean
     return [
         {
             "first": one.first,
@@ -106,6 +117,8 @@ def records_of(comparison: Comparison) -> list[dict[str, Any]]:
             "interval": found.interval,
             "seeds": "/".join(map(str, found.seeds)),
             **{name: getattr(one, name) for name in of_pairs},
+            "mean_first": mean(one.first, one.place),
+            "mean_second": mean(one.second, one.place),
             **(_spread_columns(one.spreads) if comparison.replicates else {}),
             "missing": found.missing,
         }
@@ -156,7 +169,12 @@ def about(comparison: Comparison) -> str:
     """Return what is compared, in a sentence."""
     if comparison.is_pair:
         first, second = comparison.contestants.models
-        said = f"A: {first}. B: {second}. Points; above 0, A is better."
+        unit = (
+            "Points"
+            if comparison.contestants.in_points
+            else "In the unit of the scores"
+        )
+        said = f"A: {first}. B: {second}. {unit}; above 0, A is better."
     else:
         order = (
             ""
@@ -176,6 +194,8 @@ def in_a_sentence(comparison: Comparison) -> str:
     dataset takes its place.
     """
     [whole] = [one for one in comparison.differences if one.place == comparison.over]
+    if whole.place.is_dataset and len(comparison.differences) > _MOST_NAMED:
+        return _counts(comparison)
     found, lead, other, clear, behind = (
         whole.result,
         whole.first,
@@ -187,8 +207,9 @@ def in_a_sentence(comparison: Comparison) -> str:
     if effect < 0:  # the sentence is about the model with the higher score
         lead, other, clear, behind = other, lead, BEHIND, AHEAD
         effect, low, high = -effect, -high, -low
-    ends = "" if math.isnan(low) else f" {_interval(low, high)}"
-    by, on = f"{signed(effect)}{ends} points", f"over {whole.place.title}"
+    ends = "" if math.isnan(low) else f" {_interval(comparison, low, high)}"
+    unit = " points" if comparison.contestants.in_points else ""
+    by, on = f"{_signed(comparison, effect)}{ends}{unit}", f"over {whole.place.title}"
     words_unless_ahead = {
         EQUAL: "Practically equal",
         OPEN: "Open",
@@ -219,8 +240,40 @@ def in_a_sentence(comparison: Comparison) -> str:
     return f"{'; '.join(said)}."
 
 
-def _interval(low: float, high: float) -> str:
-    return "-" if math.isnan(low) else f"[{signed(low)}, {signed(high)}]"
+def _counts(comparison: Comparison) -> str:
+    """Return on how many datasets which model is ahead, in a sentence."""
+    first, second = comparison.contestants.models
+    counts = Counter(one.outcome for one in comparison.differences)
+    words = {
+        AHEAD: f"{first} is ahead",
+        BEHIND: f"{second} is ahead",
+        EQUAL: "practically equal",
+        OPEN: "open",
+        UNKNOWN: "not tested",
+    }
+    listed = "; ".join(
+        f"{word} on {counts[outcome]}"
+        for outcome, word in words.items()
+        if counts[outcome]
+    )
+    return f"Of {len(comparison.differences)} datasets: {listed}."
+
+
+def _signed(comparison: Comparison, value: float) -> str:
+    """Return a difference with its sign: in points with two decimals, else with four digits."""
+    return signed(value) if comparison.contestants.in_points else f"{value:+#.4g}"
+
+
+def _mean(comparison: Comparison, model: str, place: Place) -> str:
+    """Return a mean, in percent with two decimals, else with five digits."""
+    mean = comparison.contestants.mean(model, place)
+    return f"{mean:.2f}" if comparison.contestants.in_points else f"{mean:#.5g}"
+
+
+def _interval(comparison: Comparison, low: float, high: float) -> str:
+    if math.isnan(low):
+        return "-"
+    return f"[{_signed(comparison, low)}, {_signed(comparison, high)}]"
 
 
 def difference_tables(
@@ -248,7 +301,6 @@ def difference_tables(
 def _pair_rows(comparison: Comparison) -> list[list[str]]:
     """Return the table of two models, its head first: a row for each dataset and mean."""
     contestants = comparison.contestants
-    first, second = contestants.models
     head = [
         "",
         "A",
@@ -271,12 +323,9 @@ def _pair_rows(comparison: Comparison) -> list[list[str]]:
         rows.append(
             [
                 one.place.title,
-                *(
-                    f"{contestants.mean(model, one.place):.2f}"
-                    for model in (first, second)
-                ),
-                signed(found.effect),
-                _interval(found.low, found.high),
+                *(_mean(comparison, model, one.place) for model in contestants.models),
+                _signed(comparison, found.effect),
+                _interval(comparison, found.low, found.high),
                 format_p(found.p_zero),
                 format_p(one.p_holm),
                 f"±{one.margin:.3g}",
@@ -291,20 +340,20 @@ def _pair_rows(comparison: Comparison) -> list[list[str]]:
 
 def _against(comparison: Comparison, place: Place) -> list[list[str]]:
     """Return the table of the first model against each other one on one dataset or mean, its head first."""
-    mean, first = comparison.contestants.mean, comparison.contestants.models[0]
+    first = comparison.contestants.models[0]
     head = ["", "mean", "A - B", "95 % interval", "p", "p (Holm)", "outcome"]
     if comparison.replicates:
         head += _SPREADS
-    rows = [head, [first, f"{mean(first, place):.2f}", *[""] * (len(head) - 2)]]
+    rows = [head, [first, _mean(comparison, first, place), *[""] * (len(head) - 2)]]
     for one in comparison.differences:
         if one.place == place:
             found = one.result
             rows.append(
                 [
                     one.second,
-                    f"{mean(one.second, place):.2f}",
-                    signed(found.effect),
-                    _interval(found.low, found.high),
+                    _mean(comparison, one.second, place),
+                    _signed(comparison, found.effect),
+                    _interval(comparison, found.low, found.high),
                     format_p(found.p_zero),
                     format_p(one.p_holm),
                     _outcome(one),
@@ -342,6 +391,8 @@ def footer(comparison: Comparison, *, full: bool = True) -> list[str]:
         for name in comparison.contestants.models
         if name not in comparison.replicates
     ]
+    if comparison.contestants.points is not None:  # a table's seeds may be pretrainings
+        once = []
     if comparison.replicates:
         lines.append(
             f"{', '.join(comparison.replicates)}: several pretrainings as one arm. Its seeds are pretrainings, each "
@@ -365,3 +416,80 @@ def footer(comparison: Comparison, *, full: bool = True) -> list[str]:
             "The intervals take the test instances as given; another sample of them moves scores as well."
         )
     return [*lines, *comparison.notes, *filter(None, [comparison.floors])]
+
+
+Seeds = Sequence[float] | Mapping[str, Sequence[float]]
+"""Scores by seed, or by dataset the scores by seed."""
+
+
+def compare_scores(
+    mine: Seeds | pd.DataFrame,
+    baseline: Seeds | None = None,
+    *,
+    models: Sequence[str] = (),
+    margin: float | None = None,
+    metric: str = "",
+) -> pd.DataFrame:
+    """Return the differences of two models' seeds, a row for each dataset; seeds are not paired.
+
+    Columns: those of `compare` with `full`, in the scores' unit. `p_equal` is that of two one-sided tests against the
+    margin, `p_exceeds` the probability that the difference exceeds it (t, flat prior), `interval` is `pooled` (the
+    bootstrap t, whose pool is a dataset's models, where at least five of them have four seeds or more, and these two
+    have) or `t` (Welch's), `seeds_to_find` the seeds of each model that find this effect with a power of 0.8.
+
+    Args:
+        mine: one sequence of scores, or a mapping of datasets to sequences; or both models' scores as a frame with
+            columns model, dataset, seed, score (and task, metric, lr, validation_score if there), or with a column for
+            each seed. One seed gives the effect alone.
+        baseline: the same of the model that it is held against; none of a frame.
+        models: of a frame, the two that are compared; by default the only two.
+        margin: models that differ by less are practically equal, in the scores' unit; None: the findings' on the
+            paper's datasets and metrics, else none are called so.
+        metric: of a frame with several of a dataset, the one to compare.
+
+    Raises:
+        UserError: different datasets, no scores, a score that is not a finite number, or a margin below 0.
+    """
+    if margin is not None and not 0 <= margin < math.inf:
+        raise UserError(f"margin {margin:g}: give a finite number from 0 on")
+    if isinstance(mine, pd.DataFrame):
+        if baseline is not None:
+            raise UserError(
+                "a frame holds both models: give it alone, their names as models=(mine, baseline)"
+            )
+        frame = mine
+    else:
+        ours, theirs = _rows(mine, "mine"), _rows(baseline, "baseline")
+        if apart := sorted({row[1] for row in ours} ^ {row[1] for row in theirs}):
+            raise UserError(
+                f"only one of mine and baseline has {', '.join(map(repr, apart))}; give both the same datasets"
+            )
+        models = ("mine", "baseline")
+        frame = pd.DataFrame(
+            ours + theirs, columns=["model", "dataset", "seed", "score"]
+        )
+    rows = scores_by_seed(text_table_of(frame), metric=metric)
+    found = compare_table(rows, models, Settings(), label="scores", margin=margin)
+    return pd.DataFrame(records_of(found)).set_index("dataset")
+
+
+def _rows(given: Seeds | None, name: str) -> list[tuple[str, str, int, float]]:
+    """Return the scores of the model `name` as rows (model, dataset, seed, score)."""
+    by_dataset = (
+        given
+        if isinstance(given, Mapping)
+        else {"scores": () if given is None else given}
+    )
+    try:
+        rows = [
+            (name, str(dataset), seed, float(score))
+            for dataset, scores in by_dataset.items()
+            for seed, score in enumerate(scores)
+        ]
+    except (TypeError, ValueError):
+        raise UserError(
+            f"{name}: give a sequence of numbers, a score for each seed"
+        ) from None
+    if not rows:
+        raise UserError(f"{name} is empty; give a score for each seed")
+    return rows

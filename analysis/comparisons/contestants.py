@@ -11,12 +11,16 @@ import shlex
 from collections.abc import Iterable, Mapping, Sequence
 from dataclasses import dataclass, field
 
+import pandas as pd
+
 from analysis.evidence.contrasts import Contrast, Term
 from analysis.evidence.evidence import Evidence
 from analysis.evidence.settings import Settings
 from analysis.published_cells import published_values
-from analysis.sources import Source
+from analysis.records import records
+from analysis.sources import PUBLISHED, Source
 from analysis.statistics.estimates import LIMITS
+from analysis.statistics.learning_rate_selection import CELL
 from benchmarks.protocol import AVERAGE, DATASETS, PAPER, TASKS, in_order, title_of
 from common.errors import UserError, nearest
 from pretraining.models import MODELS
@@ -52,7 +56,7 @@ OVERALL = Place(ALL, AVERAGE)
 def places_in_order(places: Iterable[Place]) -> list[Place]:
     """Return scopes, each once, by task: its datasets, its average; all tasks last."""
     distinct = set(places)
-    tasks = [*TASKS, ALL]
+    tasks = [*TASKS, *sorted({one.task for one in distinct} - {*TASKS, ALL}), ALL]
     names = [*in_order(one.dataset for one in distinct if one.is_dataset), AVERAGE]
     return sorted(
         distinct, key=lambda one: (tasks.index(one.task), names.index(one.dataset))
@@ -80,6 +84,19 @@ class Contestants:
     """The tasks of which every model has all datasets: those that the mean over all tasks is over."""
     floors: Mapping[str, float] = field(default_factory=dict)
     """By dataset, where it is known, the percent that a model gets that reads no input."""
+    points: Mapping[str, float] | None = None
+    """By dataset what a point is in a table's own unit, where that is known; None: all scores are in percent."""
+
+    def point(self, place: Place) -> float | None:
+        """Return what a point is in the unit of a score: 1 in percent; None where nobody knows the unit."""
+        return 1.0 if self.points is None else self.points.get(place.dataset)
+
+    @property
+    def in_points(self) -> bool:
+        """Whether all scores are in percent, so that differences are in points."""
+        return all(
+            self.point(place) == 1 for held in self.places.values() for place in held
+        )
 
     def shared(self, *models: str) -> list[Place]:
         """Return the scopes that some models, or all, have."""
@@ -105,7 +122,7 @@ class Contestants:
         parts = self.evidence.parts(self._terms(1.0, model, place))
         # A standard error times the root of the number of seeds is a standard deviation.
         return math.hypot(
-            *(one.weight * one.error * math.sqrt(one.count) for one in parts)
+            *(one.weight * one.error * math.sqrt(one.seeds) for one in parts)
         )
 
     def at_limit(
@@ -113,7 +130,7 @@ class Contestants:
     ) -> bool:
         """Return whether a score's interval comes within a margin of its floor, of 0 or of 100.
 
-        Where there is no interval it may: True.
+        Where there is no interval it may: True. In an unknown unit there is no limit.
 
         Args:
             model: its name.
@@ -121,6 +138,9 @@ class Contestants:
             parts: the datasets of the place.
             margin: in points.
         """
+        point = self.point(place)
+        if point is None:
+            return False
         score = self.evidence.estimate(self._terms(1.0, model, place))
         if score is None:
             return True
@@ -128,7 +148,7 @@ class Contestants:
         floor = sum(self.floors.get(one.dataset, 0.0) for one in parts) / max(
             1, len(parts)
         )
-        return low <= floor + margin or high >= LIMITS[1] - margin
+        return low <= floor * point + margin or high >= LIMITS[1] * point - margin
 
     def seeds(self, model: str, place: Place) -> int:
         """Return the number of seeds behind a score."""
@@ -217,6 +237,86 @@ def contestants_of(
         tasks=tasks,
         floors=_floors(source),
     )
+
+
+def contestants_of_table(
+    rows: pd.DataFrame, names: Sequence[str], settings: Settings
+) -> Contestants:
+    """Return two models of a table of scores (`analysis.comparisons.scores_table.scores_by_seed`), in its own unit.
+
+    All models of the table lend each other the shape of their errors, those that are compared and the others.
+
+    Args:
+        rows: a row for each model, dataset and seed.
+        names: two names or shell patterns; none: the only two models.
+        settings: interval, resamples and seed.
+
+    Raises:
+        UserError: not two models, or an interval that needs more than scores.
+    """
+    models = _two_models(rows, names)
+    wide = rows.pivot(index=CELL, columns="seed", values="test_score")
+    in_order_of_number = sorted(wide.columns, key=lambda seed: (len(seed), seed))
+    points = _points_of(rows)
+    evidence = Evidence(settings, values=wide[in_order_of_number], points=points)
+    held = rows[rows["model"].isin(models)].groupby("model")
+    places = {
+        str(model): tuple(
+            places_in_order(Place(*place) for place in records(one, "task", "dataset"))
+        )
+        for model, one in held
+    }
+    return Contestants(
+        models=models,
+        printed=frozenset(),
+        evidence=evidence,
+        places=places,
+        tasks=(),
+        floors=_floors(PUBLISHED),
+        points=points,
+    )
+
+
+def _points_of(rows: pd.DataFrame) -> dict[str, float]:
+    """Return by dataset of the paper with its metric what a point is in the scores: 1, or 0.01 where none is above 1.
+
+    Empty where scores are below 0 or above 100. A table that names no metric has the paper's.
+    """
+    known = rows[rows["dataset"].isin(list(DATASETS))]
+    metrics = [TASKS[task].metric.lower() for task in known["task"]]
+    is_papers = [
+        metric.startswith(given.lower())
+        for metric, given in zip(metrics, known["metric"], strict=True)
+    ]
+    scores = known["test_score"][is_papers]
+    if not 0 <= scores.min() <= scores.max() <= LIMITS[1]:
+        return {}
+    return dict.fromkeys(
+        known["dataset"][is_papers], 1.0 if scores.max() > 1 else 1 / LIMITS[1]
+    )
+
+
+def _two_models(rows: pd.DataFrame, wanted: Sequence[str]) -> tuple[str, str]:
+    """Return the two models that names or shell patterns mean; all of a table of two where none are wanted."""
+    known = [*dict.fromkeys(rows["model"])]
+    found: list[str] = []
+    for name in wanted or ["*"]:
+        matching = [name] if name in known else fnmatch.filter(known, name)
+        if not matching:
+            raise UserError(
+                f"there are no scores of {name!r}; the models are {_listed(known)}{nearest(name, known)}"
+            )
+        found += [one for one in matching if one not in found]
+    if len(found) != 2:
+        raise UserError(
+            f"two models are compared, not {len(found)}; name two of {_listed(known)}"
+        )
+    return found[0], found[1]
+
+
+def _listed(names: Sequence[str]) -> str:
+    more = f" and {len(names) - 8} more" if len(names) > 8 else ""
+    return ", ".join(names[:8]) + more
 
 
 def _floors(source: Source) -> dict[str, float]:

@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 import math
-from collections.abc import Iterable, Iterator, Mapping, Sequence
+from collections.abc import Iterator, Mapping, Sequence
 from dataclasses import dataclass, replace
 from typing import Any
 
@@ -11,6 +11,7 @@ from analysis.claims.catalogue.terms import MARGINS
 from analysis.comparisons.contestants import ALL, Contestants, Place
 from analysis.evidence.contrasts import Contrast, Result
 from analysis.precision.design import seeds_needed
+from analysis.statistics.estimates import Student
 from analysis.statistics.inference import ALPHA, holm
 from analysis.statistics.nested_spreads import NestedSpreads
 
@@ -61,19 +62,32 @@ class Difference:
         return EQUAL if self.result.p_for <= ALPHA and not self.at_limit else OPEN
 
     @property
+    def p_exceeds(self) -> float:
+        """The probability that the difference is above the margin (t, flat prior); nan where there is no error."""
+        student = Student(
+            effect=self.result.effect, error=self.result.error, df=self.result.df
+        )
+        return student.p_below(self.margin)
+
+    @property
     def standardised(self) -> float:
         """The difference in units of the spread over seeds; nan where there is none."""
         return self.result.effect / self.spread if self.spread > 0 else math.nan
 
 
-def margin_of(place: Place, tasks: Iterable[str], given: float | None = None) -> float:
-    """Return the half-width of the region of practical equivalence: the findings' of the task, or the one given."""
+def margin_of(
+    contestants: Contestants, place: Place, given: float | None = None
+) -> float:
+    """Return the half-width of the region of practical equivalence: the one given, or the findings' of the task.
+
+    Where the unit is not known, or the task is none of the paper's, there is no such region: 0.
+    """
     if given is not None:
         return given
     if place.task == ALL:
-        margins = [MARGINS[task] for task in tasks]
+        margins = [MARGINS[task] for task in contestants.tasks]
         return sum(margins) / len(margins)
-    return MARGINS[place.task]
+    return MARGINS.get(place.task, 0.0) * (contestants.point(place) or 0.0)
 
 
 def compare_pair(
@@ -105,7 +119,7 @@ def _differences(
     """Yield the differences on every scope that both have, with p's that are not adjusted."""
     places = contestants.shared(first, second)
     for place in places:
-        half = margin_of(place, contestants.tasks, margin)
+        half = margin_of(contestants, place, margin)
         contrast = replace(
             contestants.difference(first, second, place), low=-half, high=half
         )
@@ -183,12 +197,13 @@ def _result(
     """Return the contrast's result with the seeds of each model, and its effect even where there is no test."""
     result = contestants.evidence.result(contrast)
     seeds = (contestants.seeds(first, place), contestants.seeds(second, place))
-    if not result.known:  # of places that both have, for want of seeds alone
+    if not result.known:  # of places that both have, for want of seeds or of a spread
         which = first if seeds[0] < 2 else second
-        effect = contestants.mean(first, place) - contestants.mean(second, place)
-        return replace(
-            result, effect=effect, seeds=seeds, missing=f"only one seed of {which}"
+        missing = (
+            f"only one seed of {which}" if min(seeds) < 2 else "seeds do not differ"
         )
+        effect = contestants.mean(first, place) - contestants.mean(second, place)
+        return replace(result, effect=effect, seeds=seeds, missing=missing)
     # A result within seeds has the seeds that both models share.
     return result if result.within_seeds else replace(result, seeds=seeds)
 

@@ -19,6 +19,7 @@ import pyarrow.parquet as pq
 
 from analysis.statistics.learning_rate_selection import CELL, select_runs
 from analysis.store.text_table import ENDINGS, TextTable, read_text_table, text_table_of
+from benchmarks.protocol import DATASETS
 from common.errors import UserError, nearest
 from common.reading import MOST_LARGE, PARQUET, read_bounded
 
@@ -83,7 +84,8 @@ def scores_by_seed(
         metric: the one of the column `metric`, where a dataset has several.
 
     Returns:
-        Columns `model, task, dataset, lr, seed, validation_score, test_score`, the scores as they are in the table.
+        Columns `model, task, dataset, metric, lr, seed, validation_score, test_score`, the scores as they are in the
+        table; a dataset of the paper has its task there.
 
     Raises:
         UserError: it is no such table, a seed is there twice or has no score, or there is a choice to make.
@@ -157,6 +159,9 @@ def scores_by_seed(
         rows.groupby("dataset")["task"].nunique() > 1
     ).any():  # one name in two tasks is two datasets
         rows = rows.assign(dataset=rows["task"] + " " + rows["dataset"])
+    of_paper = rows["dataset"].isin(list(DATASETS))
+    tasks = [DATASETS[name].task for name in rows["dataset"][of_paper]]
+    rows.loc[of_paper, "task"] = tasks
     return select_runs(rows, selection) if tuned.any() else rows
 
 

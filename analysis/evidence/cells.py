@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import math
 import operator
-from collections.abc import Hashable, Iterable, Iterator, Sequence
+from collections.abc import Hashable, Iterable, Iterator, Mapping, Sequence
 from dataclasses import replace
 from functools import cache, cached_property, reduce
 from pathlib import Path
@@ -46,8 +46,8 @@ class Part(NamedTuple):
     mean: float
     error: float
     """Standard error; nan of one seed."""
-    count: int
-    """Seeds, or pretrainings."""
+    seeds: int
+    """Seeds, or pretrainings: what is independent."""
 
 
 class Cells:
@@ -60,6 +60,7 @@ class Cells:
         instances: Path | None,
         *,
         arms: Iterable[str],
+        points: Mapping[str, float] | None,
         printed: bool,
         selection: str,
         resamples: int,
@@ -72,7 +73,7 @@ class Cells:
             resamples,
             seed,
         )
-        self._instances = instances
+        self._instances, self.points = instances, points
         if values is None and runs is not None:
             values = seed_scores(runs, selection)
         self.values = (
@@ -191,8 +192,10 @@ class Cells:
         model, task, dataset = cell
         names = averaged_datasets(self.runs, task, dataset)
         errors = [self._instance.get((model, name), 0.0) / count for name in names]
+        point = 1.0 if self.points is None else self.points.get(dataset, 0.0)
         return max(
-            math.hypot(*errors) / len(names), SMALLEST_HALF_WIDTH / NORMAL_QUANTILE
+            math.hypot(*errors) / len(names),
+            SMALLEST_HALF_WIDTH / NORMAL_QUANTILE * point,
         )
 
     @cached_property

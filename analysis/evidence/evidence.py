@@ -10,7 +10,7 @@ runs and cells      Welch, each from its own seeds
 from __future__ import annotations
 
 import math
-from collections.abc import Iterable, Sequence
+from collections.abc import Iterable, Mapping, Sequence
 from pathlib import Path
 
 import pandas as pd
@@ -56,6 +56,7 @@ class Evidence(Cells):
         runs: pd.DataFrame | None = None,
         values: pd.DataFrame | None = None,
         arms: Iterable[str] = (),
+        points: Mapping[str, float] | None = None,
         instances: Path | None = None,
         printed: bool = False,
     ) -> None:
@@ -66,6 +67,7 @@ class Evidence(Cells):
             runs: a runs table.
             values: scores by seed in place of those of `runs`, as `seed_scores` returns them; a simulation has no runs.
             arms: the models of `values` whose seeds are pretrainings; those of runs are known.
+            points: by dataset what a point is in the unit of `values`, where it is known; None: all are in percent.
             instances: the per-instance Parquet; read when the interval needs it.
             printed: whether the paper's printed cells stand in for models that have no runs.
 
@@ -82,6 +84,7 @@ class Evidence(Cells):
             values,
             instances if settings.method.needs_instances else None,
             arms=arms,
+            points=points,
             printed=printed,
             selection=settings.selection,
             resamples=settings.resamples,
@@ -130,7 +133,14 @@ class Evidence(Cells):
         """
         method = self.settings.method
         if not any(term.cell in self.printed for term in terms):
-            return method.of_runs(self, terms)
+            found = method.of_runs(self, terms)
+            # In an unknown unit nobody knows the least error that seeds can have that all agree.
+            return (
+                None
+                if found is None
+                or (found.estimate.error == 0 and self.points is not None)
+                else found
+            )
         if method.of_cells is None:
             method = T
         welch = self.welch(terms)

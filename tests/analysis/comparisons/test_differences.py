@@ -1,5 +1,7 @@
 """Differences against scipy and statsmodels."""
 
+from dataclasses import replace
+
 import numpy as np
 import pytest
 from scipy import stats
@@ -157,9 +159,15 @@ def test_one_seed_gives_a_difference_without_a_test():
 
 
 def test_margins_are_the_claims_by_task_and_their_mean_over_all():
-    assert margin_of(SST2, ["SC", "QA"]) == 0.5
-    assert margin_of(OVERALL, ["SC", "QA"]) == 0.75
-    assert margin_of(OVERALL, ["SC"], 0.1) == 0.1
+    scores = drawn({REAL: 0, MADE_UP: 0})
+    contestants = contestants_of(
+        Source(label="x", runs=best_runs(scores)), [REAL, MADE_UP], SETTINGS
+    )
+    contestants = replace(contestants, tasks=("SC", "QA"))
+    assert margin_of(contestants, SST2) == 0.5
+    assert margin_of(contestants, OVERALL) == 0.75
+    assert margin_of(contestants, OVERALL, 0.1) == 0.1
+    assert margin_of(contestants, Place("", "own")) == 0
 
 
 @pytest.mark.parametrize("level", [0.4, 50.2, 99.7])

@@ -13,9 +13,17 @@ import pytest
 from scipy import stats
 
 import clm_or_mlm as cm
+from analysis.comparisons.comparison import compare
+from analysis.comparisons.comparison_report import records_of
+from analysis.evidence.cells import seed_scores
+from analysis.evidence.settings import Settings
+from analysis.sources import EXAMPLES, Source
+from analysis.store.runs_table import read_runs
+from benchmarks.protocol import AVERAGE
 from clm_or_mlm.__main__ import main
 from common.errors import UserError
 from common.provenance import ROOT
+from tests.analysis.comparisons.given import best_runs
 from tests.commands import python
 from tests.test_imports import HEAVY
 
@@ -70,7 +78,7 @@ def compared(
     assert not main(
         ["compare", *words, "--source", str(folder / "scores.csv"), "--format", "json"]
     )
-    return pd.DataFrame(json.loads(capsys.readouterr().out))
+    return pd.DataFrame(json.loads(capsys.readouterr().out)["differences"])
 
 
 @pytest.mark.parametrize("name", RIGHT)
@@ -169,7 +177,10 @@ def test_two_hundred_datasets_and_one_seed(
     one = compared(
         many[many["seed"] == 0].to_csv(index=False), tmp_path, capsys, "A", "B"
     )
-    assert set(one["outcome"]) == {"unknown"} and one["effect"].iloc[199] > 0.1
+    assert (
+        set(one["outcome"]) == {"unknown"}
+        and one.set_index("dataset").at["d 199", "effect"] > 0.1
+    )
     assert not main(
         [
             "compare",
@@ -183,6 +194,7 @@ def test_two_hundred_datasets_and_one_seed(
         ]
     )
     assert capsys.readouterr().out.startswith("Of 200 datasets: not tested on 200.\n")
+    assert set(one["missing"]) == {"only one seed of A"}
 
 
 def test_a_frame_is_read_as_its_file_is(
@@ -214,9 +226,8 @@ def test_a_frame_is_read_as_its_file_is(
                 "json",
             ]
         )
-        assert pd.DataFrame(json.loads(capsys.readouterr().out))["p"].item() == round(
-            found["p"].item(), 6
-        )
+        [row] = json.loads(capsys.readouterr().out)["differences"]
+        assert row["p"] == pytest.approx(found["p"].item(), rel=1e-9)
     by_t = compared(
         frame.to_csv(index=False), tmp_path, capsys, "m4", "m0", "--interval", "t"
     )
@@ -293,9 +304,8 @@ def test_the_pages_lines_read_what_other_tools_write(
     assert not main(
         ["compare", "mine", "baseline", "--source", "scores.csv", "--format", "json"]
     )
-    found = pd.DataFrame(json.loads(capsys.readouterr().out)).set_index("dataset")[
-        "effect"
-    ]
+    differences = json.loads(capsys.readouterr().out)["differences"]
+    found = pd.DataFrame(differences).set_index("dataset")["effect"]
     names = ["arc_easy", "Banking77Classification default", "sst2", "ner"]
     expected = np.diff(
         [
@@ -309,6 +319,56 @@ def test_the_pages_lines_read_what_other_tools_write(
     )
 
 
+def in_both_forms(
+    runs: pd.DataFrame, pair: tuple[str, str]
+) -> tuple[pd.DataFrame, pd.DataFrame]:
+    """Return a pair's differences on datasets, from a runs table and from a table of the same scores in percent."""
+    source = Source(label="runs", runs=runs)
+    scores = (
+        seed_scores(runs)
+        .rename_axis(columns="seed")
+        .stack()
+        .rename("score")
+        .reset_index()
+    )
+    table = scores[scores["dataset"] != AVERAGE]
+    found = pd.DataFrame(records_of(compare(source, pair, Settings())))
+    of_runs = found[found["dataset"] != AVERAGE].set_index("dataset").sort_index()
+    of_table = cm.compare_scores(table.drop(columns="task"), models=pair).sort_index()
+    return of_runs, of_table
+
+
+def test_curves_are_compared_alike_as_runs_and_as_scores() -> None:
+    """Every length and way of pretraining against one; all models pool their errors."""
+    runs = read_runs(EXAMPLES["curves"], add_models=["*"])
+    first, *others = sorted(name for name in set(runs["model"]) if name[-3:-1] != "-s")
+    for other in others:
+        of_runs, of_table = in_both_forms(runs, (first, other))
+        pd.testing.assert_frame_equal(of_runs, of_table, check_exact=True)
+    assert set(of_table["interval"]) == {"pooled"}
+
+
+@pytest.mark.parametrize("form", ["runs", "percent", "fractions"])
+def test_scores_at_the_floor_are_not_equal(form: str) -> None:
+    """Ten scores of what a model gets on SST-2 that reads no input."""
+    scores = {
+        model: {"sst2": [50.90 + 0.01 * seed for seed in range(5)]}
+        for model in ("A", "B")
+    }
+    runs = best_runs(scores)
+    if form == "runs":
+        [row] = records_of(
+            compare(Source(label="runs", runs=runs), ["A", "B"], Settings())
+        )
+    else:
+        scale = 1 if form == "fractions" else 100
+        frame = runs[["model", "dataset", "seed"]].assign(
+            score=runs["test_score"] * scale
+        )
+        [row] = cm.compare_scores(frame).to_dict("records")
+    assert row["p_equal"] < 0.05 and row["outcome"] == "open"
+
+
 def test_a_table_needs_no_heavy_package(tmp_path: Path) -> None:
     """A plain installation compares a table, and frames in Python."""
     (tmp_path / "scores.csv").write_text(TEXT)
@@ -319,5 +379,5 @@ def test_a_table_needs_no_heavy_package(tmp_path: Path) -> None:
     )
     done = python("-c", code, cwd=tmp_path, PYTHONPATH=str(ROOT), code=0)
     said, loaded = done.stdout.split("LOADED")
-    assert said.startswith("Of 1 dataset: A ahead on 1.\n")
+    assert said.startswith("A is ahead by +1.22 [")
     assert not {*loaded.split()} & {*HEAVY, "matplotlib.pyplot"}
