@@ -11,6 +11,7 @@ import pandas as pd
 from analysis.claims.statements import trunk_of
 from analysis.comparisons.arm_spreads import ArmScores
 from analysis.comparisons.contestants import (
+    ALL,
     OVERALL,
     Contestants,
     Place,
@@ -24,6 +25,7 @@ from analysis.evidence.settings import Settings
 from analysis.records import records
 from analysis.sources import PUBLISHED, Source
 from analysis.statistics.crossed import run_key
+from analysis.statistics.estimates import few_against_many
 from analysis.statistics.learning_rate_selection import CELL, MEMBERS, select_runs
 from benchmarks.protocol import AVERAGE, DATASETS, in_order
 from common.errors import UserError
@@ -314,6 +316,16 @@ def _notes(
     if of_paper and OVERALL not in contestants.shared():
         yield "No difference over all tasks: it needs two tasks for which every model has all datasets."
     yield from _seed_notes(contestants, everywhere)
+    if uneven := [
+        one
+        for one in differences
+        if few_against_many(one.result.seeds) and one.place.task != ALL
+    ]:
+        where = ", ".join(dict.fromkeys(one.place.title for one in uneven))
+        yield (
+            f"On {where}, two or three seeds are held against many, where Welch's t leads falsely too often: its "
+            "degrees of freedom are those of the smaller sample."
+        )
     if at_limit := [one for one in differences if one.at_limit]:
         where = ", ".join(dict.fromkeys(one.place.title for one in at_limit))
         yield (

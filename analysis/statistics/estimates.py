@@ -199,11 +199,24 @@ def difference_estimate(first: Array, second: Array) -> Student:
     from statsmodels.stats.weightstats import CompareMeans, DescrStatsW
 
     pair = CompareMeans(DescrStatsW(first), DescrStatsW(second))
+    seeds = (len(first), len(second))
     return Student(
         effect=float(pair.d1.mean - pair.d2.mean),
         error=float(pair.std_meandiff_separatevar),
-        df=float(pair.dof_satt()),
+        df=float(min(seeds) - 1 if few_against_many(seeds) else pair.dof_satt()),
     )
+
+
+def few_against_many(seeds: Sequence[float]) -> bool:
+    """Whether the smaller of two samples is so small that its degrees of freedom stand in for Welch's.
+
+    With equal spreads Welch's t leads falsely in 6.3 % (2 seeds against 5, 3 against 10) to 12.5 % of cases (2 against
+    30), where 5 % are meant; of other sizes in at most 6.3 %.
+    """
+    if len(seeds) != 2:
+        return False
+    fewer, more = sorted(seeds)
+    return (fewer == 2 and more >= 5) or (fewer == 3 and more >= 10)
 
 
 def welch_estimate(
@@ -224,6 +237,8 @@ def welch_estimate(
     if variance == 0:
         return Student(effect=effect, error=0.0, df=float(counts.min() - 1))
     df = variance**2 / math.fsum(parts**2 / (counts - 1))
+    if few_against_many(counts):
+        df = float(counts.min() - 1)
     return Student(effect=effect, error=math.sqrt(variance), df=df)
 
 

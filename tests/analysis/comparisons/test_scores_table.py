@@ -13,12 +13,14 @@ import pytest
 from scipy import stats
 
 import clm_or_mlm as cm
-from analysis.comparisons.comparison import compare
+from analysis.comparisons.comparison import compare, compare_table
 from analysis.comparisons.comparison_report import records_of
+from analysis.comparisons.scores_table import scores_by_seed
 from analysis.evidence.cells import seed_scores
 from analysis.evidence.settings import Settings
 from analysis.sources import EXAMPLES, Source
 from analysis.store.runs_table import read_runs
+from analysis.store.text_table import text_table_of
 from benchmarks.protocol import AVERAGE
 from clm_or_mlm.__main__ import main
 from common.errors import UserError
@@ -316,6 +318,20 @@ def test_the_pages_lines_read_what_other_tools_write(
     )[0]
     assert found.to_dict() == pytest.approx(
         dict(zip(names, expected, strict=True)), abs=1e-6
+    )
+
+
+def test_few_seeds_against_many_are_said() -> None:
+    rows = [("A", seed, 80 + seed / 7) for seed in range(2)] + [
+        ("B", seed, 79 + seed / 9) for seed in range(5)
+    ]
+    frame = pd.DataFrame(rows, columns=["model", "seed", "score"]).assign(dataset="d")
+    found = compare_table(
+        scores_by_seed(text_table_of(frame)), (), Settings(), label="x"
+    )
+    assert found.differences[0].result.df == 1
+    assert any(
+        "On d, two or three seeds are held against many" in note for note in found.notes
     )
 
 

@@ -67,7 +67,7 @@ def test_an_effect_without_error_is_certain_of_all_but_its_own_value(
 
 def test_welch_and_paired_are_scipys():
     rng = np.random.default_rng(0)
-    for counts in ((5, 5), (3, 5), (2, 9)):
+    for counts in ((5, 5), (3, 9), (2, 4)):
         first, second = rng.normal(1, 1, counts[0]), rng.normal(0, 3, counts[1])
         by_scipy = stats.ttest_ind(first, second, equal_var=False)
         pairs = [
@@ -87,12 +87,32 @@ def test_welch_and_paired_are_scipys():
                 assert ours.interval(level) == pytest.approx(ends, rel=1e-12)
 
 
+@pytest.mark.parametrize(("few", "many"), [(2, 5), (2, 30), (3, 10)])
+def test_few_seeds_against_many_have_their_own_df(few: int, many: int) -> None:
+    rng = np.random.default_rng(few)
+    first, second = rng.normal(1, 1, few), rng.normal(0, 3, many)
+    ratio = stats.ttest_ind(first, second, equal_var=False).statistic
+    for ours in (welch_of(first, second), difference_estimate(first, second)):
+        assert two_sided(ours) == pytest.approx(2 * stats.t.sf(abs(ratio), few - 1))
+
+
+@pytest.mark.slow
+@pytest.mark.parametrize(
+    ("few", "many"), [(2, 4), (2, 5), (2, 30), (3, 9), (3, 10), (4, 30)]
+)
+def test_samples_of_any_two_sizes_seldom_differ(few: int, many: int) -> None:
+    rng = np.random.default_rng([few, many])
+    pairs = ((rng.normal(size=few), rng.normal(size=many)) for _ in range(4_000))
+    leads = [two_sided(difference_estimate(*pair)) <= 0.05 for pair in pairs]
+    assert np.mean(leads) <= 0.07
+
+
 @pytest.mark.parametrize("seed", range(60))
 def test_welchs_formula_is_statsmodels(seed):
     """Means and errors of small and large samples alike, with spreads from a hundredth to a hundred of each other's."""
     rng = np.random.default_rng([7, seed])
     samples = [
-        rng.normal(rng.uniform(0, 100), 10 ** rng.uniform(-1, 1), rng.integers(2, 12))
+        rng.normal(rng.uniform(0, 100), 10 ** rng.uniform(-1, 1), rng.integers(4, 12))
         for _ in range(2)
     ]
     ours, pair = welch_of(*samples), CompareMeans(*map(DescrStatsW, samples))
