@@ -133,7 +133,11 @@ class Evidence(Cells):
         """
         method = self.settings.method
         if not any(term.cell in self.printed for term in terms):
-            found = method.of_runs(self, terms)
+            # What shares a pretraining is summed within it, and such sums have no pool.
+            is_joint = any(len(group) > 1 for group in self.joint(terms))
+            found = (T if is_joint and method.is_resampled else method).of_runs(
+                self, terms
+            )
             # In an unknown unit nobody knows the least error that seeds can have that all agree.
             return (
                 None

@@ -145,8 +145,7 @@ def _pooled(cells: Cells, terms: Sequence[Term]) -> Estimated | None:
 
     weights = weights_of(terms)
     used = sorted(weights)  # in one order, so that A - B mirrors B - A
-    # None, or cells of one pretraining, which have no pool together
-    if len(cells.joint(terms)) < max(1, len(used)):
+    if not used:
         return _t(cells, terms)
     means, errors, counts = np.array(
         [cells.summary(cell) for cell in used], dtype=np.float64
@@ -169,13 +168,7 @@ def _bootstrap(cells: Cells, terms: Sequence[Term]) -> Estimated | None:
     weights = weights_of(terms)
     rows = [cells.values_of(cell) for cell in weights]
     # Two or three seeds have 3 or 10 distinct resamples: too few for a tail of 2.5 %.
-    is_joint = len(cells.joint(terms)) < len(rows)
-    if (
-        not rows
-        or is_joint
-        or min(map(len, rows)) < FEWEST_SEEDS
-        or all(map(is_flat, rows))
-    ):
+    if not rows or min(map(len, rows)) < FEWEST_SEEDS or all(map(is_flat, rows)):
         return _t(cells, terms)
     if len(rows) == 1:
         [weight] = weights.values()

@@ -5,7 +5,7 @@ residuals of all of a source's cells of a dataset are one pool; t* is what Welch
 every cell's seeds were drawn from the pool of its dataset, scaled by the cell's own spread. The averages of a task,
 taken within each seed, have a pool of their own. No shape is assumed but that the cells of a pool share theirs. Cells
 are taken as independent: fine-tuning seeds of two models have nothing in common (docs/claims.md), nor have queries
-of NQ.
+of NQ. Scores of one pretraining are not, and get Welch's t (`analysis.evidence.cells.Cells.parts`).
 """
 
 from __future__ import annotations

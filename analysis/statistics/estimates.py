@@ -237,7 +237,7 @@ def welch_estimate(
     if variance == 0:
         return Student(effect=effect, error=0.0, df=float(counts.min() - 1))
     df = variance**2 / math.fsum(parts**2 / (counts - 1))
-    if few_against_many(counts):
+    if few_against_many(counts.tolist()):
         df = float(counts.min() - 1)
     return Student(effect=effect, error=math.sqrt(variance), df=df)
 
