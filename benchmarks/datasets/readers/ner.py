@@ -15,7 +15,6 @@ from typing import Any
 from benchmarks.datasets.local_dataset import DatasetContent
 from benchmarks.datasets.readers.original_files import (
     BadRowError,
-    class_names,
     document_of,
     is_text,
     lines,
@@ -200,10 +199,10 @@ def tag_rows(path: Path, inputs: ReaderInputs) -> list[Row]:
             if not all(isinstance(word, str) for word in words):
                 raise BadRowError("a word is not text")
             if declared is None:
-                declared = class_names(
-                    path,
-                    next(name for name in columns["tags"] if row.get(name) is not None),
+                column = next(
+                    name for name in columns["tags"] if row.get(name) is not None
                 )
+                declared = inputs.declared_names(path, column)
             if None in written:
                 raise BadRowError("a tag is missing")
             names = declared or labels
@@ -231,11 +230,13 @@ def tag_rows(path: Path, inputs: ReaderInputs) -> list[Row]:
             (where, {**row, "tags": tags})
             for (where, row), tags in zip(rows, turned, strict=True)
         ]
-    if numbered and not _plausible([row["tags"] for _, row in rows]):
-        raise UserError(
-            f"{path} numbers its tags without naming them; read as {', '.join(labels)}, they are not valid IOB2; "
-            "import a file with tag names"
-        )
+    if numbered:
+        inputs.numbered.append(path)
+        if not _plausible([row["tags"] for _, row in rows]):
+            raise UserError(
+                f"{path} numbers its tags without naming them; read as {', '.join(labels)}, they are not valid IOB2; "
+                "import a file with tag names"
+            )
     for where, row in rows:
         with row_at(where):
             row["tags"] = _ids(row["tags"], labels)

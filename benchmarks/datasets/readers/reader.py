@@ -13,6 +13,7 @@ import pyarrow as pa
 from numpy.typing import NDArray
 
 from benchmarks.datasets.local_dataset import DatasetContent, table
+from benchmarks.datasets.readers.original_files import class_names
 from benchmarks.datasets.schema import SPLIT_TABLES, Row
 from benchmarks.protocol import Dataset
 from common.errors import UserError
@@ -58,6 +59,28 @@ class ReaderInputs:
         """Keep a sentence for the manifest, once."""
         self.notes[sentence] = None
 
+    declared: dict[Path, tuple[str, ...]] = field(default_factory=dict)
+    """The names that files give the numbers of their labels."""
+    numbered: list[Path] = field(default_factory=list)
+    """The files that have numbers in place of labels, and no names for them."""
+
+    def declared_names(self, path: Path, column: str) -> tuple[str, ...]:
+        """Return the names that a file gives the numbers of a column, none where it gives none, and keep them."""
+        names = class_names(path, column)
+        if names:
+            self.declared[path] = names
+        return names
+
+    def check_numbers(self) -> None:
+        """Refuse numbers without names next to a file that names its numbers in another order."""
+        labels = self.dataset.label_names
+        others = [path for path, names in self.declared.items() if names != labels]
+        if others and self.numbered:
+            raise UserError(
+                f"{self.numbered[0]} has numbers as labels, by `labels` in the order {', '.join(labels):.60}, but "
+                f"{others[0].name} has them in the order {', '.join(self.declared[others[0]]):.60}; write the names"
+            )
+
     def of(self, role: str) -> tuple[Path, ...]:
         """Return the files of a role, none when it was not given."""
         return self.files.get(role, ())
@@ -101,6 +124,7 @@ def with_splits(
                 {"id": f"{role}-{number}", **row} for number, row in enumerate(read)
             )
             tables[role] = table(dataset.form, role, numbered)
+    inputs.check_numbers()
     if len(tables) == 3:
         splits = (
             "as published" if dataset.files.as_published else "as given: three files"

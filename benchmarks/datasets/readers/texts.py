@@ -6,7 +6,7 @@ GLUE's are read from the hub's Parquet, the official TSV, or `{index: {text_a, t
 from __future__ import annotations
 
 import re
-from collections.abc import Callable, Sequence
+from collections.abc import Callable, Mapping, Sequence
 from dataclasses import dataclass, field
 from pathlib import Path
 from typing import Any
@@ -15,7 +15,6 @@ from benchmarks.datasets.local_dataset import DatasetContent
 from benchmarks.datasets.readers.original_files import (
     BadRowError,
     MissingValueError,
-    class_names,
     document_of,
     is_missing,
     pick,
@@ -36,10 +35,12 @@ class Labels:
 
     names: Sequence[str]
     """The dataset's labels by id."""
-    declared: Sequence[str] = ()
+    declared: Mapping[str, str] = field(default_factory=dict)
     """The names that the file itself gives its numbers."""
     kinds: set[str] = field(default_factory=set)
     """Which of `names` and `numbers` the values were that have been read."""
+    has_numbers: bool = False
+    """Whether a value was a number that the file does not name."""
     seen: set[int] = field(default_factory=set)
     """Ids that have been read."""
 
@@ -54,10 +55,14 @@ class Labels:
         """
         kind = "names"
         text = str(value).strip()
-        text = text if text in self.names else _whole(text)
-        if self.declared and isinstance(value, int) and not isinstance(value, bool):
-            text = self.declared[value] if 0 <= value < len(self.declared) else text
-        elif text.isdecimal() and not any(name.isdecimal() for name in self.names):
+        if text not in self.names:
+            # True and False are how Python and pandas write the truth values of JSON.
+            text = text.lower() if text in ("True", "False") else _whole(text)
+        is_number = text.isdecimal() and not self.declared
+        self.has_numbers |= is_number
+        if text in self.declared:
+            value = text = self.declared[text]
+        elif is_number and not any(name.isdecimal() for name in self.names):
             kind = "numbers"
             # "01" is no number of a label; and Python refuses to convert thousands of digits.
             if text == str(int(text[:9])) and int(text) < len(self.names):
@@ -68,6 +73,8 @@ class Labels:
                 if kind == "numbers"
                 else nearest(text, self.names)
             )
+            if text in ("true", "false"):
+                hint = '; set labels = ["false", "true"]'
             raise BadRowError(
                 f"{value!r} is not in the label set {', '.join(self.names)}{hint}"
             )
@@ -143,8 +150,10 @@ def text_rows(
     name, value_of = _TARGETS[dataset.form]
     # A value may be of one text, though its columns always name a second.
     may_lack_second = "second" not in columns or dataset.form == "SC-value"
+    declared = inputs.declared_names(path, columns[name][0])
     labels = Labels(
-        names=dataset.label_names, declared=class_names(path, columns[name][0])
+        names=dataset.label_names,
+        declared={str(number): label for number, label in enumerate(declared)},
     )
     rows, unlabelled = [], list[str]()
     for where, row in records(path, dataset.files, inputs.note):
@@ -162,6 +171,8 @@ def text_rows(
             document = document_of(row, columns.get(DOCUMENT, ()))
             rows.append({"first": first, "second": second, name: value, **document})
     labels_of_files.append(labels)
+    if labels.has_numbers:
+        inputs.numbered.append(path)
     if unlabelled:
         inputs.note(
             f"{path.name}: rows without a label left out: {len(unlabelled):,} (first: {unlabelled[0]})"

@@ -83,7 +83,9 @@ def test_index_json(put: Put) -> None:
 
 @pytest.mark.parametrize("number", [-1, 2])
 def test_a_number_beyond_the_names_that_the_file_gives_is_no_label(number: int) -> None:
-    labels = Labels(names=["negative", "positive"], declared=["positive", "negative"])
+    labels = Labels(
+        names=["negative", "positive"], declared={"0": "positive", "1": "negative"}
+    )
     assert [labels.id_of(0), labels.id_of(1)] == [1, 0]
     with pytest.raises(
         BadRowError, match=r"-1 is not in the label set|2 is not in the label set"
