@@ -8,6 +8,11 @@ from collections.abc import Iterable, Mapping, Sequence
 OUTSIDE = "O"
 _SCHEMES = ("BI", "IE", "BIES", "BILU", "BMES", "BMEW")
 _TAG = re.compile(r"([BIELMSUW])(?:-(.+))?")
+_LETTER = "([BIOESLUMW]|begin|inside|end)"
+_OTHER_SPELLING = re.compile(
+    rf"{_LETTER}[\W_]+(.+)|(.+?)[\W_]+{_LETTER}\W?", re.IGNORECASE
+)
+"""A tag whose letter is written another way: B_LOC, LOC-B, b-loc, begin-LOC."""
 _ALONE, _LAST = "SUW", "ELSUW"
 """Letters of an entity's only word, and of the last one."""
 
@@ -19,7 +24,8 @@ def tag_parts(names: Iterable[str]) -> Parts:
     """Return the parts of tags other than O. Plain labels are types, whose neighbouring words are one entity.
 
     Raises:
-        ValueError: some tags are of a scheme and others of none, or of another one; the sentence names one of them.
+        ValueError: some tags are of a scheme and others of none, or of another one, or plain labels differ only in what
+            looks like the letter of a scheme; the sentence names two of them.
     """
     tags = [name for name in dict.fromkeys(names) if name != OUTSIDE]
     parts = {
@@ -33,8 +39,18 @@ def tag_parts(names: Iterable[str]) -> Parts:
     if typed := [tag for tag, (_, kind) in parts.items() if kind]:
         other = next((tag for tag in tags if tag not in parts), typed[-1])
         raise ValueError(
-            f"{typed[0]} and {other} are of no one scheme of tags (IOB, IOE, IOBES, BILOU, plain)"
+            f"{typed[0]} and {other} are of no one scheme of tags (IOB, IOE, IOBES, BILOU, plain); write all in one"
         )
+    first_of_type: dict[str, tuple[str, str]] = {}
+    for tag in tags:
+        if spelt := _OTHER_SPELLING.fullmatch(tag):
+            letter, kind = spelt[1] or spelt[4], spelt[2] or spelt[3]
+            meant = f"{letter[0].upper()}-{kind}"
+            other, other_meant = first_of_type.setdefault(kind.casefold(), (tag, meant))
+            if other != tag:
+                raise ValueError(
+                    f"{other} and {tag} are not read as tags of one type; write {other_meant} and {meant}"
+                )
     return {tag: ("I", tag) for tag in tags}
 
 

@@ -278,7 +278,7 @@ def _faults(
         try:
             tag_parts(labels)
         except ValueError as error:
-            yield f"`labels` mixes schemes: {error}; write all of them in one"
+            yield f"`labels`: {error}"
     if metric not in kind.metrics:
         known = ", ".join(kind.metrics)
         yield f"{metric!r} is not a metric of {kind.name!r}; use one of {known}{nearest(metric, kind.metrics)}"

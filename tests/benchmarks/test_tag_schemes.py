@@ -1,5 +1,6 @@
 """Entities are the same in every scheme of tags; seqeval is the oracle where it knows the scheme."""
 
+import re
 from pathlib import Path
 
 import numpy as np
@@ -13,6 +14,7 @@ from benchmarks.datasets.readers.ner import tag_rows
 from benchmarks.metrics.metric import METRICS, TagPredictions
 from benchmarks.ragged import Ragged
 from benchmarks.tag_schemes import tag_parts, to_iob2
+from common.errors import UserError
 from tests.benchmarks.datasets.readers.originals import defined, inputs_of, putter
 
 KINDS = ("A", "B-x", "\u00e9")
@@ -138,3 +140,34 @@ def test_tags_by_hand(tags: list[str], iob2: list[str]) -> None:
 def test_two_schemes_are_refused(tags: list[str]) -> None:
     with pytest.raises(ValueError, match="of no one scheme"):
         tag_parts(tags)
+
+
+@pytest.mark.parametrize(
+    ("first", "second", "meant"),
+    [
+        ("B_LOC", "I_LOC", "B-LOC and I-LOC"),
+        ("LOC-B", "LOC-I", "B-LOC and I-LOC"),
+        ("LOC_B", "LOC_I", "B-LOC and I-LOC"),
+        ("b-loc", "i-loc", "B-loc and I-loc"),
+        ("B:LOC", "I:LOC", "B-LOC and I-LOC"),
+        ("B LOC", "I LOC", "B-LOC and I-LOC"),
+        ("Begin-LOC", "Inside-LOC", "B-LOC and I-LOC"),
+        ("LOC.begin", "LOC.end", "B-LOC and E-LOC"),
+        ("S_LOC", "E_LOC", "S-LOC and E-LOC"),
+        ("LOC(B)", "LOC(I)", "B-LOC and I-LOC"),
+    ],
+)
+def test_another_spelling_of_a_scheme_is_refused(
+    first: str, second: str, meant: str
+) -> None:
+    with pytest.raises(ValueError, match=re.escape(f"write {meant}")):
+        tag_parts(["O", first, second, "PER"])
+    with pytest.raises(UserError, match=re.escape(f"write {meant}")):
+        defined("tags", labels=["O", first, second])
+
+
+@pytest.mark.parametrize(
+    "names", [("PER", "LOC"), ("part_B", "PER"), ("NP.SBJ", "NP.OBJ"), ("x-1", "x-2")]
+)
+def test_plain_labels_with_pieces_stay_plain(names: tuple[str, ...]) -> None:
+    assert tag_parts(["O", *names]) == {name: ("I", name) for name in names}

@@ -47,7 +47,7 @@ COMMIT = "0" * 40
         ('[mine]\nkind = "tags"\nlabels = ["B-X", "I-X"]\n', "`labels` lacks O"),
         (
             '[mine]\nkind = "tags"\nlabels = ["O", "B-X", "Y"]\n',
-            "mixes schemes: B-X and Y are of no one scheme",
+            "`labels`: B-X and Y are of no one scheme",
         ),
         ('[mine]\nkind = "value"\n', "`range` must give the smallest and the largest"),
         (
