@@ -78,6 +78,8 @@ class DatasetFiles:
     """A key of `datasets.import_files.READERS`; the dataset's form where it is not named."""
     columns: Mapping[str, tuple[str, ...]] = field(default_factory=dict)
     """Names of the columns by field; the reader's own where they are not named."""
+    ignore: tuple[str, ...] = ()
+    """Columns of pairs of which nothing is read."""
     header: tuple[str, ...] = ()
     """Names of the columns of tables of text without a header."""
     quotes: bool | None = None

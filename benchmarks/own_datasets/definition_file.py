@@ -87,7 +87,10 @@ DATASET_KINDS: Registry[DatasetKind] = Registry(
                     columns={"words": ("words", "tokens"), "tags": ("tags", "ner_tags", "ner")}),
         DatasetKind(name="answers", form="QA", columns=_ANSWERS, metrics=("f1", "exact_match"), optional=()),
         DatasetKind(name="answers or none", form="QA", columns=_ANSWERS, metrics=("f1", "exact_match"), optional=()),
-        DatasetKind(name="retrieval", form="IR", columns={}, optional=("query", "positive", "negatives"),
+        DatasetKind(name="retrieval", form="IR", optional=("negatives",),
+                    columns={"query": ("query", "anchor", "question", "sentence1"),
+                             "positive": ("positive", "positives", "pos", "document", "passage", "answer",
+                                          "sentence2")},
                     synonyms={"anchor": "query", "negative": "negatives"},
                     metrics=("ndcg_at_10", "recall_at_10", "recall_at_100"),
                     roles=("train", "validation", "test", "queries", "corpus")),
@@ -176,7 +179,8 @@ class _Table(FileSettings):
     labels: tuple[str | int, ...] = ()
     metric: str = ""
     prompt: str = ""
-    columns: dict[str, str] = field(default_factory=dict)
+    columns: dict[str, str | int] = field(default_factory=dict)
+    ignore: tuple[str, ...] = ()
     header: tuple[str, ...] = ()
     quotes: bool | None = None
     ids: str = ""
@@ -221,7 +225,8 @@ def definition_of(name: str, table: Any, where: str, folder: Path) -> Dataset:
     for sentence in _faults(name, entry, kind, labels, metric):
         raise UserError(f"{where}: {sentence}")
     own_columns = {
-        kind.synonyms.get(key, key): (column,) for key, column in entry.columns.items()
+        kind.synonyms.get(key, key): (str(column),)
+        for key, column in entry.columns.items()
     }
     columns = {**kind.columns, **own_columns}
     in_words = ", ".join(" or ".join(names) for names in columns.values())
@@ -241,6 +246,7 @@ def definition_of(name: str, table: Any, where: str, folder: Path) -> Dataset:
         floor=entry.floor,
         files=DatasetFiles(
             columns=columns,
+            ignore=entry.ignore,
             header=entry.header,
             quotes=entry.quotes,
             ids=entry.ids,
@@ -310,6 +316,9 @@ def _faults(
     for synonym, column in kind.synonyms.items():
         if {synonym, column} <= entry.columns.keys():
             yield f"columns: {synonym} is another word for {column}; give one of them"
+    numbers = [column for column in entry.columns.values() if isinstance(column, int)]
+    if numbers and (kind.task != "TC" or 0 in numbers):
+        yield "columns: only those of words and tags can be numbers, which count from 1"
     if entry.files and entry.hub:
         yield "give `files` or `hub`, not both"
     # Of each table inside the dataset's: its name, the keys that it can have, and those that it has.

@@ -9,6 +9,7 @@ from __future__ import annotations
 import random
 import re
 from collections.abc import Iterator, Mapping, Sequence
+from dataclasses import replace
 from pathlib import Path
 from typing import Any
 
@@ -43,20 +44,11 @@ _QUERY_ID, _DOC_ID = (
     ("query-id", "query_id", "qid"),
     ("corpus-id", "corpus_id", "doc_id", "docid", "pid"),
 )
+_TEXT = ("text", "query")
 _RELEVANCE = ("score", "relevance", "label")
 _HELD_OUT, _MOST_HELD_OUT, _FEWEST = 0.1, 2_000, 20
 """Share and largest number of the queries that are held out of pairs alone, and how many there must be."""
 _NO_NEGATIVES = "the negatives of the training file are left out"
-_QUERY = ("query", "anchor", "question", "sentence1")
-_POSITIVE = (
-    "positive",
-    "positives",
-    "pos",
-    "document",
-    "passage",
-    "answer",
-    "sentence2",
-)
 _NEGATIVE = re.compile(r"(hard_?)?neg(ative)?s?([_-]?\d+)?")
 _NEGATIVES = ("negative", "negatives", "hard_negative", "hard_negatives")
 """Names of the columns of pairs and triplets, as sentence-transformers, FlagEmbedding and others have them."""
@@ -152,25 +144,29 @@ def wanted_texts(
     """
     if plain_suffix(path) == ".parquet":
         yield from _wanted_rows(path, wanted)
-    elif is_text(path):
+    elif is_text(path) and not (files.content and _names_texts(path)):
         for number, line in progress(lines(path), path.name, unit="line"):
-            identity, tab, text = line.partition("\t")
-            if not tab:
+            fields = line.split("\t", -1 if files.content else 1)
+            if len(fields) != 2:
                 raise UserError(
-                    f"{path}:{number}: the line is not an id, a tab and a text"
+                    f"{path}:{number}: the line is not an id, a tab and a text; further columns need their names in "
+                    "the first line, such as id, title and text"
                 )
-            if (identity := identity.strip()) in wanted:
-                yield f"{path}:{number}", identity, None, text.strip()
+            identity, text = (part.strip() for part in fields)
+            if identity in wanted:
+                yield f"{path}:{number}", identity, None, text
     else:
+        files = replace(files, header=())  # that of the pairs
         for where, row in progress(records(path, files), path.name, unit="line"):
             with row_at(where):
                 if (identity := str(pick(row, _ID))) in wanted:
-                    yield (
-                        where,
-                        identity,
-                        row.get("title"),
-                        str(pick(row, ("text", "query"))),
-                    )
+                    yield where, identity, row.get("title"), str(pick(row, _TEXT))
+
+
+def _names_texts(path: Path) -> bool:
+    """Return whether a first line names the columns of ids and of texts."""
+    first = next((line for _, line in lines(path)), "").split("\t")
+    return not (set(first).isdisjoint(_ID) or set(first).isdisjoint(_TEXT))
 
 
 def _wanted_rows(path: Path, wanted: Mapping[str, object]) -> Iterator[Text]:
@@ -178,7 +174,7 @@ def _wanted_rows(path: Path, wanted: Mapping[str, object]) -> Iterator[Text]:
     with parquet_file(path) as file:
         names = file.schema_arrow.names
         key = next((name for name in _ID if name in names), None)
-        text = next((name for name in ("text", "query") if name in names), None)
+        text = next((name for name in _TEXT if name in names), None)
         if key is None or text is None:
             raise UserError(
                 f"{path} has the columns {', '.join(names)}, but needs an id and a text column"
@@ -240,82 +236,71 @@ def pairs(paths: Sequence[Path], inputs: ReaderInputs) -> pa.Table:
 
 def _is_header(fields: Sequence[str], files: DatasetFiles) -> bool:
     """Return whether a first line names the columns: a query's and a positive's; or the definition does."""
-    columns = (
-        files.columns.get("query", _QUERY),
-        files.columns.get("positive", _POSITIVE),
-    )
+    columns = (files.columns["query"], files.columns["positive"])
     return bool(files.header) or all(
         not set(fields).isdisjoint(names) for names in columns
     )
 
 
 def _pair_rows(path: Path, inputs: ReaderInputs) -> Iterator[Row]:
-    """Yield the pairs of rows, one for each positive; a column may have one text or a list of them."""
-    columns = inputs.dataset.files.columns
-    query_columns, positive_columns = (
-        columns.get("query", _QUERY),
-        columns.get("positive", _POSITIVE),
-    )
-    named_negatives = columns.get("negatives", ())
+    """Yield the pairs of rows, one for each positive; a column may have one text or a list of them.
+
+    Of one's own files every column is read, or the definition says that it is not; and a label of 0 is refused.
+    """
+    files = inputs.dataset.files
+    named_negatives = files.columns.get("negatives", ())
     is_negatives_column: dict[str, bool] = {}  # of every column that a row had so far
-    for where, row in records(path, inputs.dataset.files):
+    for where, row in records(path, files):
         with row_at(where):
-            query = pick_text(row, query_columns)
-            positives = _texts("positive", pick(row, positive_columns))
-            if row.keys() - is_negatives_column.keys():
-                is_negatives_column |= {
-                    name: bool(
-                        name in named_negatives
-                        if named_negatives
-                        else _NEGATIVE.fullmatch(name)
-                    )
-                    for name in row
-                }
+            query = pick_text(row, files.columns["query"])
+            positives = _texts("positive", pick(row, files.columns["positive"]))
+            if not positives:
+                raise BadRowError("the row has no positive")
+            new = [name for name in row if name not in is_negatives_column]
+            for name in new:
+                is_negatives_column[name] = bool(
+                    name in named_negatives
+                    if named_negatives
+                    else _NEGATIVE.fullmatch(name)
+                )
+            if inputs.dataset.is_own:
+                _check_columns(
+                    row, [name for name in new if not is_negatives_column[name]], files
+                )
             negatives = [
                 text
                 for name, value in row.items()
                 if value is not None and is_negatives_column[name]
                 for text in _texts(name, value)
             ]
-            if not positives:
-                raise BadRowError("the row has no positive")
             yield from (
                 {"query": query, "positive": text, "negatives": negatives}
                 for text in positives
             )
-    if inputs.dataset.is_own:
-        _check_unread_columns(
-            path, inputs, is_negatives_column, read=(*query_columns, *positive_columns)
+    if named_negatives and not any(is_negatives_column.values()):
+        there = ", ".join(map(repr, is_negatives_column))
+        raise UserError(
+            f"{path}: there is no column {named_negatives[0]}; the columns are {there}"
         )
 
 
-def _check_unread_columns(
-    path: Path,
-    inputs: ReaderInputs,
-    is_negatives_column: Mapping[str, bool],
-    read: Sequence[str],
-) -> None:
-    """Note the columns that are neither `read` nor negatives; refuse a file without those negatives that were meant.
-
-    Negatives were meant where the dataset's file names their column, or an unread one is nearly called so.
-    """
-    named_negatives = inputs.dataset.files.columns.get("negatives", ())
-    unread = [
-        name
-        for name, is_negatives in is_negatives_column.items()
-        if not is_negatives and name not in read
-    ]
-    if not any(is_negatives_column.values()):
-        if named_negatives:
-            there = ", ".join(map(repr, is_negatives_column))
-            raise UserError(
-                f"{path}: there is no column {named_negatives[0]}; the columns are {there}"
+def _check_columns(row: Row, others: Sequence[str], files: DatasetFiles) -> None:
+    """Refuse a row of a pair that is none, and columns, next to the negatives', that are neither read nor ignored."""
+    for name in _RELEVANCE:
+        if str(row.get(name)).lower() in ("0", "0.0", "-1", "-1.0", "false"):
+            raise BadRowError(
+                f"{name} is {row[name]}, so that the texts are no pair; leave out such rows"
             )
-        for name in unread:
-            if slip := nearest(name, _NEGATIVES, at_least=0.8):
-                raise UserError(f"{path}: nothing is read of the column {name!r}{slip}")
-    if unread:
-        inputs.note(f"columns that are not read: {', '.join(map(repr, unread))}")
+    read = [
+        next(name for name in files.columns[field] if name in row)
+        for field in ("query", "positive")
+    ]
+    for name in others:
+        if name not in (*read, *files.ignore):
+            raise BadRowError(
+                f"nothing is read of the column {name!r:.40}{nearest(name, _NEGATIVES, at_least=0.8)}; rename it, or "
+                f"set ignore = [{name!r:.40}] in {files.where}"
+            )
 
 
 def _texts(name: str, value: Any) -> list[str]:
@@ -339,7 +324,8 @@ def _pair_lines(path: Path, inputs: ReaderInputs) -> Iterator[Row]:
     """Yield the pairs of a file of lines: a query, a passage and perhaps a negative, with tabs between."""
     for number, line in lines(path):
         query, *passages = line.split("\t")
-        if len(passages) not in (1, 2):
+        is_own = inputs.dataset.is_own
+        if len(passages) not in (1, 2) or (is_own and passages[-1].strip().isdecimal()):
             hint = (
                 "; judgements have TREC's four columns, Q0 or 0 second, or BEIR's header"
                 if not passages

@@ -8,6 +8,7 @@ from __future__ import annotations
 
 import re
 from collections.abc import Callable, Iterable, Iterator, Sequence
+from functools import partial
 from itertools import chain, pairwise
 from pathlib import Path
 from typing import Any
@@ -24,6 +25,7 @@ from benchmarks.datasets.readers.original_files import (
 )
 from benchmarks.datasets.readers.reader import ReaderInputs, with_splits
 from benchmarks.datasets.schema import DOCUMENT, Row
+from benchmarks.protocol import DatasetFiles
 from benchmarks.tag_schemes import OUTSIDE, is_iob, tag_parts, to_iob2
 from common.errors import UserError, nearest
 
@@ -47,12 +49,15 @@ ColumnLayout = Callable[[str], tuple[str, str] | None]
 """Returns (word, tag) of a line, empty when they are missing, or None for a line that holds no word."""
 
 
-def sentences(path: Path, labels: Sequence[str] = ()) -> Iterator[tuple[str, Row]]:
+def sentences(
+    path: Path, labels: Sequence[str] = (), own: DatasetFiles | None = None
+) -> Iterator[tuple[str, Row]]:
     """Yield (where it starts, row) of the sentences of a file with one word a line: words, and tags as written.
 
     A row names its document, or where that starts, if the file names any. Comments and the ranges of multi-word tokens
     are passed over. Where a sentence may begin, a line with `#` is a comment unless it has a tag, one of `labels` or of
-    a scheme, and as many columns as the file's first word.
+    a scheme, and as many columns as the file's first word. Files of one's `own` dataset have two columns, or its
+    definition says by number which ones are read.
 
     Raises:
         UserError: a line lacks a word or a tag.
@@ -67,6 +72,8 @@ def sentences(path: Path, labels: Sequence[str] = ()) -> Iterator[tuple[str, Row
         "",
     )
     layout = _layout(first)
+    if own and own.content and layout is not _conll_2012:
+        layout = _own_layout(own)
     # The last sentence of a file may lack its empty line.
     for number, line in chain(lines(path), [(0, "")]):
         if not line.strip():
@@ -79,7 +86,12 @@ def sentences(path: Path, labels: Sequence[str] = ()) -> Iterator[tuple[str, Row
             words, tags = [], []
             continue
         pair = layout(line)
-        if pair and layout is _columns and not words and line.startswith("#"):
+        if (
+            pair
+            and layout not in (_uner, _conll_2012)
+            and not words
+            and line.startswith("#")
+        ):
             has_tag = pair[1] in labels or _TAGGED.fullmatch(pair[1])
             is_word = len(_cut(line)) == len(_cut(first)) and has_tag
             pair = pair if is_word else None
@@ -88,19 +100,40 @@ def sentences(path: Path, labels: Sequence[str] = ()) -> Iterator[tuple[str, Row
                 document = marked["uner"] or marked["conll"] or f"{path.name}:{number}"
             continue
         if not all(pair):
-            raise UserError(f"{path}:{number}: the line does not have a word and a tag")
+            size = len(_cut(line))
+            hint = (
+                f", but {size} columns; set columns = {{words = 1, tags = {size}}}, by number"
+                if size > 2
+                else ""
+            )
+            raise UserError(
+                f"{path}:{number}: the line does not have a word and a tag{hint}"
+            )
         if not words:
             start, sentence_document = number, document
         words.append(pair[0])
         tags.append(pair[1])
 
 
-def _columns(line: str) -> tuple[str, str] | None:
-    """Read a word first and a tag last, separated by blanks or tabs."""
+def _columns(
+    line: str, word: int = 0, tag: int = -1, count: int = 0
+) -> tuple[str, str] | None:
+    """Read a word first and a tag last, or where they are, separated by blanks or tabs; of `count` columns, if any."""
     parts = _cut(line)
     if parts[0].startswith("-DOCSTART-"):
         return None
-    return parts[0].strip(" "), parts[-1].strip() if len(parts) > 1 else ""
+    if len(parts) < 2 or max(word, tag) >= len(parts) or count not in (0, len(parts)):
+        return "", ""
+    return parts[word].strip(" "), parts[tag].strip()
+
+
+def _own_layout(files: DatasetFiles) -> ColumnLayout:
+    """Return how lines of one's own files are read: two columns, or those whose numbers the definition gives."""
+    numbers = [files.columns[field][0] for field in ("words", "tags")]
+    if "0" in numbers or not all(map(str.isdecimal, numbers)):
+        return partial(_columns, count=2)
+    word, tag = (int(number) - 1 for number in numbers)
+    return partial(_columns, word=word, tag=tag)
 
 
 def _cut(line: str) -> list[str]:
@@ -178,7 +211,7 @@ def tag_rows(path: Path, inputs: ReaderInputs) -> list[Row]:
     """
     labels, columns = inputs.dataset.label_names, _COLUMNS
     if is_text(path):
-        read_rows = sentences(path, labels)
+        read_rows = sentences(path, labels, inputs.dataset.files)
     else:
         columns = {**_COLUMNS, **inputs.dataset.files.columns}
         read_rows = records(path, inputs.dataset.files, inputs.note)

@@ -62,7 +62,10 @@ COMMIT = "0" * 40
             GOOD + 'columns = {txt = "body"}\n',
             "columns: unknown key 'txt'; it can have .*; did you mean 'text'",
         ),
-        (GOOD + "columns = {text = 3}\n", r"\[columns\]: text takes text, not 3"),
+        (
+            GOOD + "columns = {text = 3}\n",
+            "columns: only those of words and tags can be numbers",
+        ),
         (
             '[mine]\nkind = "retrieval"\ncolumns = {query = "q", anchor = "a"}\n',
             "columns: anchor is another word for query; give one of them",

@@ -316,7 +316,7 @@ ASKED = {"query": "ask", "positive": "yes", "negatives": ["no"]}
                     "query": "ask",
                     "pos": ["yes", "ja"],
                     "neg": ["no", "ja", "no", " "],
-                    "neg_scores": [1],
+                    "id": 1,
                 }
             ],
             [ASKED, {**ASKED, "positive": "ja"}],
@@ -344,7 +344,9 @@ def test_triplets_of_ones_own_keep_their_negatives(
         put("q.tsv", "1\task\n2\twhy\n"),
         put("c.tsv", "10\tyes\n11\tno\n12\tso\n"),
     )
-    inputs = inputs_of(defined("retrieval"), queries=queries, corpus=corpus)
+    inputs = inputs_of(
+        defined("retrieval", ignore=["id"]), queries=queries, corpus=corpus
+    )
     assert pairs([put(name, content)], inputs).to_pylist() == expected
 
 
@@ -356,12 +358,9 @@ def test_columns_of_triplets_have_the_names_that_a_definition_gives(
 ) -> None:
     columns = {query: "Frage", "positive": "Antwort", negatives: "falsch"}
     path = put("x.tsv", "Frage\tAntwort\tfalsch\tnegative\nask\tyes\tno\tunread\n")
-    inputs = inputs_of(defined("retrieval", columns=columns))
+    inputs = inputs_of(defined("retrieval", columns=columns, ignore=["negative"]))
     assert pairs([path], inputs).to_pylist() == [ASKED]
-    assert list(inputs.notes) == [
-        "columns that are not read: 'negative'",
-        "hard negatives: 1 of 1 pairs",
-    ]
+    assert list(inputs.notes) == ["hard negatives: 1 of 1 pairs"]
     with pytest.raises(
         UserError,
         match=r"x\.csv: there is no column falsch; the columns are 'Frage', 'Antwort'",
@@ -417,7 +416,7 @@ def test_held_out_triplets_are_asked_of_their_negatives_too(put: Put) -> None:
         *(
             (
                 [{"query": "a", "positive": "b", slip: "c"}],
-                f": nothing is read of the column {slip!r}; did you mean",
+                f":1: nothing is read of the column {slip!r}; did you mean",
             )
             for slip in (
                 "negativ",
@@ -548,3 +547,47 @@ def test_a_document_with_two_texts_is_refused(put: Put) -> None:
         UserError, match=r"c\.jsonl:3: the document d 0 has a different text further up"
     ):
         read(defined("retrieval", trained_on="msmarco"), **files)
+
+
+@pytest.mark.parametrize("zero", [0, 0.0, "0", False, -1])
+@pytest.mark.parametrize("column", ["label", "score"])
+def test_a_pair_with_a_label_of_0_is_refused(
+    put: Put, column: str, zero: object
+) -> None:
+    every = [{"sentence1": "a", "sentence2": "b", column: value} for value in (1, zero)]
+    path = put("x.jsonl", every)
+    unread = f"x.jsonl:1: nothing is read of the column {column!r}"
+    with pytest.raises(UserError, match=re.escape(unread)):
+        pairs([path], inputs_of(defined("retrieval")))
+    ignored = inputs_of(defined("retrieval", ignore=[column]))
+    with pytest.raises(
+        UserError, match=rf"x\.jsonl:2: {column} is .*, so that the texts are no pair"
+    ):
+        pairs([path], ignored)
+    assert pairs([put("y.jsonl", every[:1])], ignored).num_rows == 1
+
+
+def test_a_second_column_of_the_same_kind_is_refused(put: Put) -> None:
+    path = put("x.jsonl", [{"query": "a", "positive": "b", "answer": "c"}])
+    with pytest.raises(UserError, match="nothing is read of the column 'answer'"):
+        pairs([path], inputs_of(defined("retrieval")))
+
+
+def test_a_number_is_no_negative(put: Put) -> None:
+    path = put("x.tsv", "ask\tyes\t1\nwhy\tno\t0\n")
+    with pytest.raises(
+        UserError, match=r"x\.tsv:1: .*need their names in the first line"
+    ):
+        pairs([path], inputs_of(defined("retrieval")))
+
+
+def test_texts_between_tabs_have_two_columns_or_a_header(put: Put) -> None:
+    files = defined("retrieval").files
+    named = put("x.tsv", "text\ttitle\tid\none\tI\ta\n")
+    assert list(wanted_texts(named, {"a": 1}, files)) == [
+        (f"{named}:2", "a", "I", "one")
+    ]
+    with pytest.raises(
+        UserError, match=r"y\.tsv:1: the line is not an id, a tab and a text"
+    ):
+        list(wanted_texts(put("y.tsv", "a\tI\tone\n"), {"a": 1}, files))

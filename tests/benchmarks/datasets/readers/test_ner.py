@@ -11,6 +11,7 @@ from benchmarks.datasets.readers.ner import sentences, tag_rows
 from benchmarks.protocol import get_dataset
 from tests.benchmarks.datasets.readers.originals import (
     Put,
+    defined,
     inputs_of,
     read,
     refused,
@@ -214,3 +215,25 @@ def test_unnamed_ids_may_have_one_stray_in_fifty_tags_inside_entities(
         assert "numbers its tags without naming them" in refused(
             lambda: tag_rows(path, inputs_of("uner_en"))
         )
+
+
+TWO_LAYERS = "1\tAda\tB-A\tO\n2\twon\tO\tB-A\n"
+
+
+def test_own_words_have_two_columns_or_numbers_say_which(put: Put) -> None:
+    labels = ["O", "B-A", "I-A"]
+    path = put("x.tsv", TWO_LAYERS)
+    files = {"train": path, "validation": path, "test": path}
+    said = refused(lambda: read(defined("tags", labels=labels), **files))
+    assert (
+        "x.tsv:1: the line does not have a word and a tag, but 4 columns; set columns"
+        in said
+    )
+    for tag, expected in ((3, [1, 0]), (4, [0, 1])):
+        dataset = defined("tags", labels=labels, columns={"words": 2, "tags": tag})
+        row = rows(read(dataset, **files), "test")[0]
+        assert (row["words"], row["tags"]) == (["Ada", "won"], expected)
+    said = refused(
+        lambda: defined("tags", labels=labels, columns={"words": 1, "tags": 0})
+    )
+    assert "columns: only those of words and tags can be numbers" in said
