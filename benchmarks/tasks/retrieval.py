@@ -6,9 +6,10 @@ batch. Shape suffixes: B pairs, D documents of a batch, L padded length, H hidde
 
 from __future__ import annotations
 
-from collections.abc import Iterator, Sequence
+from collections.abc import Iterator, Mapping, Sequence
 from dataclasses import dataclass
 from functools import partial
+from types import MappingProxyType
 
 import numpy as np
 import torch
@@ -318,26 +319,56 @@ class RetrievalEvaluator:
             }
         evaluations = {}
         for split in SCORED_SPLITS:
+            own = self.own_documents(split)
             # Of equally similar documents the paper's code keeps those of NumPy's argsort.
             paper_similarities, paper_documents = rank(
-                paper[split], paper[_DOCUMENTS], self.cutoff, as_numpy=True
+                paper[split],
+                paper[_DOCUMENTS],
+                self.cutoff,
+                as_numpy=True,
+                excluded=own,
             )
             similarities, documents = rank(
-                standard[split], standard[_DOCUMENTS], _DEPTH
+                standard[split], standard[_DOCUMENTS], _DEPTH, excluded=own
             )
             predictions = RankingPredictions(
                 query_ids=list(self.qrels[split]),
                 qrels=self.qrels[split],
                 paper_similarities=paper_similarities,
-                paper_documents=self._ids(paper_documents),
+                paper_documents=self._ids(paper_documents, own),
                 similarities=similarities,
-                documents=self._ids(documents),
+                documents=self._ids(documents, own),
             )
             evaluations[split] = evaluate(self.dataset, predictions)
         return evaluations
 
-    def _ids(self, ranked: NDArray[np.int64]) -> list[list[str]]:
-        return [[self.document_ids[document] for document in row] for row in ranked]
+    def own_documents(self, split: str) -> dict[int, int]:
+        """Return by a query's number that of the document with its id, which BEIR does not count as retrieved.
+
+        Empty for the paper's datasets, whose queries and documents are numbered apart.
+        """
+        if not self.dataset.is_own:
+            return {}
+        numbers = {
+            identity: number for number, identity in enumerate(self.document_ids)
+        }
+        return {
+            row: numbers[query]
+            for row, query in enumerate(self.qrels[split])
+            if query in numbers
+        }
+
+    def _ids(
+        self, ranked: NDArray[np.int64], own: Mapping[int, int]
+    ) -> list[list[str]]:
+        """Return the ids of ranked documents; of a query's own one, which is last if at all, one that nobody judged."""
+        return [
+            [
+                "" if document == own.get(row) else self.document_ids[document]
+                for document in documents
+            ]
+            for row, documents in enumerate(ranked)
+        ]
 
     @torch.inference_mode()
     def vectors(
@@ -356,17 +387,25 @@ class RetrievalEvaluator:
 
 
 def rank(
-    queries: Tensor, documents: Tensor, depth: int, *, as_numpy: bool = False
+    queries: Tensor,
+    documents: Tensor,
+    depth: int,
+    *,
+    as_numpy: bool = False,
+    excluded: Mapping[int, int] = MappingProxyType({}),
 ) -> tuple[NDArray[np.float64], NDArray[np.int64]]:
     """Return cosine similarities and numbers of each query's nearest documents, best first.
 
     Which of equally similar documents are in the ranking is left to torch, or `as_numpy` to NumPy's `argsort`, which
-    the paper's code calls.
+    the paper's code calls. The document that is `excluded` for a query comes last.
     """
     number, depth = len(documents), min(depth, len(documents))
     similarities, ranked = [], []
-    for part in torch.split(queries, 1_024):
+    for start in range(0, len(queries), 1_024):
+        part = queries[start : start + 1_024]
         all_similarities = part @ documents.T
+        for row in excluded.keys() & range(start, start + len(part)):
+            all_similarities[row - start, excluded[row]] = -2.0  # less than any cosine
         best = torch.topk(all_similarities, min(depth + 1, number), dim=1)
         nearest = best.indices[:, :depth].cpu().numpy()
         # Where the last document is as similar as the first that is left out, which of them is in is a choice.

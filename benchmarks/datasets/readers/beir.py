@@ -210,14 +210,19 @@ def pairs(paths: Sequence[Path], inputs: ReaderInputs) -> pa.Table:
         full = [
             row for row in found if row["query"].strip() and row["positive"].strip()
         ]
-        if len(full) < len(found):
-            inputs.note(
-                f"pairs left out because their query or positive is empty: {len(found) - len(full):,}"
-            )
-        found = full
+        unlike = [row for row in full if row["query"] != row["positive"]]
+        for what, before, after in (
+            ("query or positive is empty", found, full),
+            ("texts are equal", full, unlike),
+        ):
+            if len(after) < len(before):
+                inputs.note(
+                    f"pairs left out because their {what}: {len(before) - len(after):,}"
+                )
+        found = unlike
     positives: dict[str, set[str]] = {}
     for row in found:
-        positives.setdefault(row["query"], set()).add(row["positive"])
+        positives.setdefault(row["query"], {row["query"]}).add(row["positive"])
     left_out = 0
     for row in found:
         negatives = [text for text in dict.fromkeys(row["negatives"]) if text.strip()]
@@ -229,7 +234,7 @@ def pairs(paths: Sequence[Path], inputs: ReaderInputs) -> pa.Table:
         inputs.note(f"hard negatives: {kept:,} of {len(found):,} pairs")
     if left_out:
         inputs.note(
-            f"negatives left out because they are positives of their query: {left_out:,}"
+            f"negatives left out because they are their query or its positives: {left_out:,}"
         )
     return table("IR", "pairs", found)
 
@@ -511,7 +516,8 @@ def _of_pairs(inputs: ReaderInputs) -> DatasetContent:
                 "validation" if row["query"] in for_validation else "test"
             ]
             for number, text in enumerate([row["positive"], *row.get(NEGATIVES, ())]):
-                doc = docs.setdefault(text, f"d{len(docs)}")
+                # A document with a query's text has its id, so that it is not the query's answer.
+                doc = docs.setdefault(text, queries.get(text, f"d{len(docs)}"))
                 judgements[queries[row["query"]], doc, int(number == 0)] = None
     tables = retrieval(
         {split: list(judgements) for split, judgements in splits.items()},

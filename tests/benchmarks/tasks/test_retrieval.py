@@ -10,8 +10,9 @@ from typing import Any
 
 import numpy as np
 import pytest
+import pytrec_eval
 import torch
-from torch import Tensor
+from torch import Tensor, nn
 
 from benchmarks.datasets.local_dataset import load as load_data
 from benchmarks.datasets.local_dataset import table
@@ -22,7 +23,14 @@ from benchmarks.protocol import FINE_TUNING, get_dataset
 from benchmarks.tasks.base import Setting
 from benchmarks.tasks.classification import CLASSES
 from benchmarks.tasks.families import objective_of
-from benchmarks.tasks.retrieval import ContrastiveObjective, Retrieval, info_nce, rank
+from benchmarks.tasks.retrieval import (
+    ContrastiveObjective,
+    Retrieval,
+    RetrievalEvaluator,
+    info_nce,
+    rank,
+)
+from tests.benchmarks.datasets.readers.originals import defined
 from tests.benchmarks.finetuning.test_trainer import gradients
 from tests.benchmarks.tiny import CPU, resettable_of
 
@@ -183,3 +191,55 @@ def test_documents_that_tie_at_the_last_rank_are_chosen_as_numpy_does() -> None:
         expected = np.argsort(whole)[-10:]
         assert set(ranked[row]) == set(expected.tolist())
         np.testing.assert_allclose(similarities[row], np.sort(whole)[::-1][:10])
+
+
+@pytest.mark.parametrize("name", ["mine", "msmarco"])
+@pytest.mark.parametrize("size", [6, 140])
+def test_a_query_does_not_find_itself_in_an_own_set(
+    name: str, size: int, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    """BEIR's rule: what has the query's id is taken out of the ranking, not out of the judgements."""
+    dataset = get_dataset("msmarco") if name == "msmarco" else defined("retrieval")
+    generator = torch.Generator().manual_seed(size)
+    documents = torch.nn.functional.normalize(
+        torch.randn(size, 8, generator=generator), dim=1
+    )
+    queries = documents[:5] + 0.1 * torch.randn(5, 8, generator=generator)
+    vectors = {"validation": queries, "test": queries, "documents": documents}
+    monkeypatch.setattr(
+        RetrievalEvaluator, "vectors", lambda self, model, texts, device: texts
+    )
+    ids = [f"d{number}" for number in range(size)]
+    asked = ["d0", "d1", "d2", "q3", "d4"]
+    judged = {query: {"d0": 1, "d1": 2, "d5": 1, "gone": 1} for query in asked}
+    evaluator = RetrievalEvaluator(
+        dataset=dataset,
+        document_ids=ids,
+        qrels={"validation": judged, "test": judged},
+        paper=vectors,  # type: ignore[arg-type]
+        standard=vectors,  # type: ignore[arg-type]
+        pooling=Setting.pooling,
+        cutoff=10,
+    )
+    found = evaluator(nn.Identity(), CPU)["test"].standard  # type: ignore[arg-type]
+    scores = (queries @ documents.T).tolist()
+    run = {
+        query: dict(zip(ids, row, strict=True))
+        for query, row in zip(asked, scores, strict=True)
+    }
+    if dataset.is_own:
+        run = {
+            query: {doc: score for doc, score in ranked.items() if doc != query}
+            for query, ranked in run.items()
+        }
+    oracle = pytrec_eval.RelevanceEvaluator(
+        judged, {"ndcg_cut_10", "recall_100"}
+    ).evaluate(run)
+    for key, measure in (
+        ("ndcg_at_10", "ndcg_cut_10"),
+        ("recall_at_100", "recall_100"),
+    ):
+        if key in found:
+            expected = sum(values[measure] for values in oracle.values()) / len(oracle)
+            assert found[key] == pytest.approx(expected)
+    assert "ndcg_at_10" in found

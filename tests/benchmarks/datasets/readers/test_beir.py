@@ -591,3 +591,23 @@ def test_texts_between_tabs_have_two_columns_or_a_header(put: Put) -> None:
         UserError, match=r"y\.tsv:1: the line is not an id, a tab and a text"
     ):
         list(wanted_texts(put("y.tsv", "a\tI\tone\n"), {"a": 1}, files))
+
+
+def test_a_querys_own_text_is_not_its_answer(put: Put) -> None:
+    """Questions that are all each other's duplicates: those asked for are documents as well, with their ids."""
+    questions = [f"a{i}" for i in range(40)]
+    every = [{"query": text, "positive": questions} for text in questions]
+    content = read(defined("retrieval"), train=put("x.jsonl", every))
+    assert "pairs left out because their texts are equal: 40" in content.notes
+    asked, docs = (
+        {row["id"]: row["text"] for row in rows(content, name)}
+        for name in ("queries", "corpus")
+    )
+    shared = set(asked.values()) & set(docs.values())
+    assert (
+        shared
+        and {asked[identity] for identity in asked.keys() & docs.keys()} == shared
+    )
+    assert all(
+        asked[row["query_id"]] != docs[row["doc_id"]] for row in rows(content, "qrels")
+    )
