@@ -2,6 +2,8 @@
 
 from __future__ import annotations
 
+import glob
+import re
 from collections.abc import Callable, Iterator, Mapping, Sequence
 from dataclasses import replace as replace_fields
 from itertools import chain, combinations
@@ -13,12 +15,17 @@ import pyarrow.compute as pc
 
 from benchmarks.datasets.local_dataset import DatasetContent, check_place, write
 from benchmarks.datasets.readers import beir, ner, squad, texts
+from benchmarks.datasets.readers.original_files import is_data
 from benchmarks.datasets.readers.reader import ReaderInputs
 from benchmarks.datasets.schema import FORMS, SPLIT_TABLES, Manifest
 from benchmarks.finetuning.tokenization import texts_of
 from benchmarks.protocol import Dataset
 from common.errors import UserError
 from common.files import sha256_file
+from common.manifest import first_of
+
+_NUMBERS = re.compile(r"[-_.]?\d+(-of-\d+)?")
+"""What numbers a part of a file."""
 
 READERS: dict[str, Callable[[ReaderInputs], DatasetContent]] = {
     "SC": texts.read,
@@ -79,12 +86,32 @@ def import_dataset(
 
 
 def _parts(path: Path) -> list[Path]:
-    """Return the file itself, or those of a folder."""
-    if not path.exists():
-        raise UserError(f"there is no file {path}")
-    parts = sorted(path.rglob("*_gold_conll")) if path.is_dir() else [path]
-    if not parts:
-        raise UserError(f"{path} is a folder without *_gold_conll files; give a file")
+    """Return the file itself, those that fit a pattern, or those of a folder: of CoNLL-2012, or parts of one file.
+
+    Raises:
+        UserError: there is none, or a folder's files are not numbered parts of one.
+    """
+    if path.is_file():
+        return [path]
+    if not path.is_dir():
+        parts = sorted(map(Path, glob.glob(str(path), recursive=True)))  # noqa: PTH207  (in any part)
+        if not parts:
+            raise UserError(f"there is no file {path}")
+        return parts
+    parts = sorted(path.rglob("*_gold_conll")) or sorted(
+        part for part in path.iterdir() if is_data(part)
+    )
+    wholes = {
+        _NUMBERS.sub("", part.name)
+        for part in parts
+        if not part.name.endswith("_gold_conll")
+    }
+    if not parts or len(wholes) > 1:
+        there = first_of(sorted(part.name for part in path.iterdir())) or "nothing"
+        raise UserError(
+            f"{path} is a folder without *_gold_conll files or numbered parts of one data file (it has {there}); "
+            "give a file, or a pattern such as 'train-*.parquet'"
+        )
     return parts
 
 

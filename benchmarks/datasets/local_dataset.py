@@ -30,7 +30,7 @@ from benchmarks.datasets.schema import (
 )
 from benchmarks.protocol import Dataset, get_dataset
 from benchmarks.runs import SCORED_SPLITS
-from common.errors import UserError, first_line, path_hint
+from common.errors import UserError, path_hint
 from common.files import atomic_folder, sha256_file
 from common.manifest import (
     MANIFEST,
@@ -130,9 +130,10 @@ def table(task: str, name: str, rows: Iterable[Mapping[str, Any]]) -> pa.Table:
             )
     try:
         return pa.Table.from_pylist(rows, schema=schema)
-    except (pa.ArrowException, UnicodeEncodeError) as error:
+    except (pa.ArrowException, UnicodeEncodeError):
         raise UserError(
-            f"the rows of the table {name} do not fit its columns: {first_line(error)}"
+            f"the values of a row of the table {name} do not fit its columns {', '.join(schema.names)}: one is of "
+            "another kind, or not valid Unicode; correct the file"
         ) from None
 
 

@@ -20,14 +20,17 @@ import pyarrow.parquet as pq
 from benchmarks.datasets.local_dataset import DatasetContent, table
 from benchmarks.datasets.readers.original_files import (
     BadRowError,
+    has_json_lines,
+    is_missing,
     is_text,
     json_of,
     lines,
-    parquet_file,
     pick,
     pick_text,
     records,
     row_at,
+    typed_file,
+    words_of,
 )
 from benchmarks.datasets.readers.reader import HALVES_SEED, ReaderInputs, halve
 from benchmarks.datasets.schema import NEGATIVES, Row
@@ -80,9 +83,16 @@ def _judged_pairs(
     path: Path, files: DatasetFiles
 ) -> Iterator[tuple[str, str, str, Any]]:
     """Yield (where, query id, document id, relevance as written)."""
-    if plain_suffix(path) == ".json":
-        with row_at(str(path)):
-            for query, docs in json_of(path).items():
+    content = None
+    if plain_suffix(path) == ".json" and not has_json_lines(path):
+        content = json_of(path)
+    if isinstance(content, dict):
+        for query, docs in content.items():
+            with row_at(f"{path}: {query}"):
+                if not isinstance(docs, dict):
+                    raise BadRowError(
+                        'the judgements have no relevances; write {"query": {"document": 1}}'
+                    )
                 yield from (
                     (f"{path}: {query}", query, doc, value)
                     for doc, value in docs.items()
@@ -160,7 +170,12 @@ def wanted_texts(
         for where, row in progress(records(path, files), path.name, unit="line"):
             with row_at(where):
                 if (identity := str(pick(row, _ID))) in wanted:
-                    yield where, identity, row.get("title"), str(pick(row, _TEXT))
+                    yield where, identity, _title(row), words_of(row, _TEXT)
+
+
+def _title(row: Row) -> str | None:
+    """Return a document's title; None where it has none, for which pandas writes NaN."""
+    return None if is_missing(row.get("title")) else words_of(row, ["title"])
 
 
 def _names_texts(path: Path) -> bool:
@@ -171,8 +186,8 @@ def _names_texts(path: Path) -> bool:
 
 def _wanted_rows(path: Path, wanted: Mapping[str, object]) -> Iterator[Text]:
     """Yield the wanted rows of a Parquet file, which alone are read."""
-    with parquet_file(path) as file:
-        names = file.schema_arrow.names
+    with typed_file(path) as (schema, _):
+        names = schema.names
         key = next((name for name in _ID if name in names), None)
         text = next((name for name in _TEXT if name in names), None)
         if key is None or text is None:
@@ -185,7 +200,7 @@ def _wanted_rows(path: Path, wanted: Mapping[str, object]) -> Iterator[Text]:
         )
         for row in pq.read_table(path, columns=columns, filters=chosen).to_pylist():
             with row_at(where := f"{path}: row {row[key]}"):
-                yield where, str(row[key]), row.get("title"), pick(row, [text])
+                yield where, str(row[key]), _title(row), words_of(row, [text])
 
 
 def pairs(paths: Sequence[Path], inputs: ReaderInputs) -> pa.Table:

@@ -313,7 +313,7 @@ def _ids(tags: Sequence[str], labels: tuple[str, ...]) -> list[int]:
         if name not in labels:
             known = ", ".join(labels)
             raise BadRowError(
-                f"the tag {name!r} is not in the tag set {known}{nearest(name, labels)}"
+                f"the tag {name!r:.40} is not in the tag set {known:.120}{nearest(name, labels)}"
             )
     return [labels.index(name) for name in tags]
 

@@ -9,7 +9,7 @@ import contextlib
 import csv
 import functools
 import json
-from collections.abc import Callable, Iterator, Sequence
+from collections.abc import Callable, Iterable, Iterator, Sequence
 from pathlib import Path
 from typing import Any
 
@@ -56,10 +56,12 @@ def row_at(where: str) -> Iterator[None]:
         OverflowError,
     ) as error:
         what = (
-            f"{error} is missing" if isinstance(error, KeyError) else first_line(error)
+            f"{error} is missing"
+            if isinstance(error, KeyError)
+            else "a value is of another kind"
         )
         raise UserError(
-            f"{where}: the row does not have the expected form: {what}"
+            f"{where}: the row does not have the expected form: {what}; see docs/add-a-dataset.md"
         ) from None
 
 
@@ -83,7 +85,7 @@ def pick(row: Row, names: Sequence[str]) -> Any:
         )
     columns = ", ".join(repr(name[:40]) for name in row)
     raise BadRowError(
-        f"there is no column {' or '.join(names)}; the columns are {columns}"
+        f"there is no column {' or '.join(names)}; the columns are {columns:.120}"
     )
 
 
@@ -93,6 +95,14 @@ def pick_text(row: Row, names: Sequence[str]) -> str:
     if not isinstance(value, str):
         raise BadRowError(f"{names[0]} is not text: {value!r:.80}")
     return value
+
+
+def words_of(row: Row, names: Sequence[str]) -> str:
+    """Return a text, or a number as one, as `pick` finds it; a list or an object is no text."""
+    value = pick(row, names)
+    if isinstance(value, bool | list | dict | bytes):
+        raise BadRowError(f"{names[0]} is not text: {value!r:.80}")
+    return str(value)
 
 
 def document_of(row: Row, names: Sequence[str]) -> Row:
@@ -150,6 +160,15 @@ def is_text(path: Path) -> bool:
     return plain_suffix(path) not in (*_ROWS, ".csv")
 
 
+def is_data(path: Path) -> bool:
+    """Return whether a file of a folder has rows; those in which `datasets` describes a folder have none."""
+    described = (
+        path.name in ("state.json", "dataset_info.json", "dataset_dict.json")
+        or path.name[:6] == "cache-"
+    )
+    return not described and plain_suffix(path) in (*_ROWS, ".csv", ".tsv")
+
+
 Note = Callable[[str], None]
 """Keeps a sentence for the manifest."""
 
@@ -173,11 +192,11 @@ def records(
 
 
 def class_names(path: Path, column: str) -> tuple[str, ...]:
-    """Return the class names that a hub's Parquet file declares for `column`; none where it declares none."""
-    if plain_suffix(path) != ".parquet":
+    """Return the class names that a Parquet or Arrow file declares for `column`; none where it declares none."""
+    if _ROWS.get(plain_suffix(path)) is not _typed_rows:
         return ()
-    with parquet_file(path) as file:
-        metadata = (file.schema_arrow.metadata or {}).get(b"huggingface")
+    with typed_file(path) as (schema, _):
+        metadata = (schema.metadata or {}).get(b"huggingface")
     feature = (
         orjson.loads(metadata)["info"]["features"].get(column) if metadata else None
     )
@@ -190,18 +209,27 @@ def class_names(path: Path, column: str) -> tuple[str, ...]:
 
 
 @contextlib.contextmanager
-def parquet_file(path: Path) -> Iterator[pq.ParquetFile]:
-    """Open a Parquet file; `UserError` when it is absent, or turns out damaged while it is read."""
+def typed_file(path: Path) -> Iterator[tuple[pa.Schema, Iterable[pa.RecordBatch]]]:
+    """Open a Parquet file, or an Arrow file as `datasets` saves it: its schema and its batches.
+
+    Raises:
+        UserError: it is absent, or turns out damaged while it is read.
+    """
     try:
-        with pq.ParquetFile(path) as file:
-            yield file
+        if plain_suffix(path) == ".arrow":
+            with pa.memory_map(str(path)) as raw:
+                reader = pa.ipc.open_stream(raw)
+                yield reader.schema, reader
+        else:
+            with pq.ParquetFile(path) as file:
+                yield file.schema_arrow, file.iter_batches(_BATCH)
     except FileNotFoundError:
         raise UserError(f"there is no file {path}") from None
     except UserError:
         raise
-    except (pa.ArrowException, OSError, ValueError, MemoryError) as error:
+    except (pa.ArrowException, OSError, ValueError, MemoryError):
         raise UserError(
-            f"{path} cannot be read as Parquet: {first_line(error)}"
+            f"{path} cannot be read as {path.suffix[1:].capitalize()}; write or copy it again"
         ) from None
 
 
@@ -238,32 +266,39 @@ def _json_line_rows(path: Path) -> Iterator[tuple[str, Row]]:
             yield f"{path}:{number}", row
 
 
+def has_json_lines(path: Path) -> bool:
+    """Return whether a file called `.json` has an object a line, as `datasets` writes it."""
+    first = [line for (_, line), _ in zip(lines(path), range(2), strict=False)]
+    return len(first) == 2 and isinstance(_parsed(first[0]), dict)
+
+
 def _json_rows(path: Path) -> Iterator[tuple[str, Row]]:
     """Yield the rows of a JSON array or object, or of JSON lines, which the name `.json` may hide."""
-    first = [line for (_, line), _ in zip(lines(path), range(2), strict=False)]
-    if len(first) == 2 and isinstance(_parsed(first[0]), dict):
+    if has_json_lines(path):
         yield from _json_line_rows(path)
         return
     content = json_of(path)
+    if isinstance(content, dict) and isinstance(content.get("data"), list):
+        content = content["data"]  # next to a version
     if not isinstance(content, dict | list):
         raise UserError(f"{path} contains neither a list nor an object of rows")
     for key, row in (
         content.items() if isinstance(content, dict) else enumerate(content)
     ):
-        if not isinstance(row, dict):
-            raise UserError(f"{path}: entry {key}: the entry is not a JSON object")
+        if not isinstance(row, dict) or (row and all(map(str.isdecimal, row))):
+            raise UserError(
+                f"{path}: entry {key}: the entry is not a JSON object of a row; if the file has its values by column, "
+                "write rows, in pandas with to_json(orient='records')"
+            )
         yield f"{path}: entry {key}", row
 
 
-def _parquet_rows(path: Path) -> Iterator[tuple[str, Row]]:
+def _typed_rows(path: Path) -> Iterator[tuple[str, Row]]:
     number = 0
-    with parquet_file(path) as file:
+    with typed_file(path) as (schema, batches):
         with row_at(str(path)):
-            _check_unique(file.schema_arrow.names)
-        total = -(-file.metadata.num_rows // _BATCH)
-        for batch in progress(
-            file.iter_batches(_BATCH), path.name, total=total, unit="batch"
-        ):
+            _check_unique(schema.names)
+        for batch in progress(batches, path.name, unit="batch"):
             for row in batch.to_pylist():
                 yield f"{path}: row {number}", row
                 number += 1
@@ -355,7 +390,8 @@ def _quoted(path: Path, mark: str) -> Iterator[tuple[int, list[str]]]:
 
 
 _ROWS: dict[str, Callable[[Path], Iterator[tuple[str, Row]]]] = {
-    ".parquet": _parquet_rows,
+    ".parquet": _typed_rows,
+    ".arrow": _typed_rows,
     ".jsonl": _json_line_rows,
     ".json": _json_rows,
 }

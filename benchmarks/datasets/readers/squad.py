@@ -17,6 +17,7 @@ from typing import Any
 from benchmarks.datasets.local_dataset import DatasetContent
 from benchmarks.datasets.readers.original_files import (
     BadRowError,
+    has_json_lines,
     is_missing,
     json_of,
     pick_text,
@@ -229,7 +230,15 @@ def _folded(text: str) -> str:
 
 def _questions_in(path: Path, inputs: ReaderInputs) -> Iterator[tuple[str, Row]]:
     """Yield (where, row) of each question, with its context, from a file in any of the known forms."""
-    if plain_suffix(path) != ".json":
+    articles: Any = []
+    if plain_suffix(path) == ".json" and not has_json_lines(path):
+        content = json_of(path)
+        articles = content.get("data") if isinstance(content, dict) else content
+    if (
+        isinstance(articles, list)
+        and all(articles)
+        and not any("paragraphs" in article for article in articles)
+    ):
         for where, row in records(path, inputs.dataset.files, inputs.note):
             if "qas" not in row:
                 yield where, row
@@ -242,11 +251,10 @@ def _questions_in(path: Path, inputs: ReaderInputs) -> Iterator[tuple[str, Row]]
                 for query in row["qas"]:
                     yield where, {**query, "context": row["passage"]["text"]}
         return
-    content = json_of(path)
-    if not isinstance(content, dict) or not isinstance(content.get("data"), list):
+    if not isinstance(articles, list):
         raise UserError(f"{path} is not a SQuAD file: it has no list `data`")
     count = 0
-    for number, article in enumerate(content["data"]):
+    for number, article in enumerate(articles):
         with row_at(f"{path}: article {number}"):
             for paragraph in article["paragraphs"]:
                 for question in paragraph["qas"]:

@@ -20,6 +20,7 @@ from benchmarks.datasets.readers.original_files import (
     pick,
     records,
     row_at,
+    words_of,
 )
 from benchmarks.datasets.readers.reader import ReaderInputs, with_splits
 from benchmarks.datasets.schema import DOCUMENT, Row
@@ -76,7 +77,7 @@ class Labels:
             if text in ("true", "false"):
                 hint = '; set labels = ["false", "true"]'
             raise BadRowError(
-                f"{value!r} is not in the label set {', '.join(self.names)}{hint}"
+                f"{value!r:.80} is not in the label set {', '.join(self.names):.100}{hint}"
             )
         if self.kinds - {kind}:
             other_kind = min(self.kinds)
@@ -158,12 +159,12 @@ def text_rows(
     rows, unlabelled = [], list[str]()
     for where, row in records(path, dataset.files, inputs.note):
         with row_at(where):
-            first = _text(row, columns["text"])
+            first = words_of(row, columns["text"])
             second = None
             if not may_lack_second or any(
                 not is_missing(row.get(column)) for column in columns.get("second", ())
             ):
-                second = _text(row, columns["second"])
+                second = words_of(row, columns["second"])
             if (label := _label(row, columns[name], dataset)) is None:
                 unlabelled.append(where)
                 continue
@@ -215,14 +216,6 @@ def _label(row: Row, names: Sequence[str], dataset: Dataset) -> Any:
         )
         raise BadRowError(f"the example has no label, {what}; {remedy}")
     return value
-
-
-def _text(row: Row, names: Sequence[str]) -> str:
-    """Return a text, or a number as one; a list or an object is no text."""
-    value = pick(row, names)
-    if isinstance(value, bool | list | dict | bytes):
-        raise BadRowError(f"{names[0]} is not text: {value!r:.80}")
-    return str(value)
 
 
 def _labels(dataset: Dataset, value: Any, labels: Labels) -> list[int]:

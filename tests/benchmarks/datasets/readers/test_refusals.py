@@ -55,6 +55,8 @@ CASES: dict[str, list[tuple[str, str | list[Any], str, str]]] = {
         ("x.jsonl", "[1]\n", ":1", "the line is not a JSON object"),
         ("x.json", '[{"sentence": "a", "label": 1}, 2]', ": entry 1", "the entry is not a JSON object"),
         ("x.json", '{"p": [1]}', ": entry p", "the entry is not a JSON object"),
+        ("x.json", '{"sentence": {"0": "a"}, "label": {"0": 1}}', ": entry sentence", "to_json(orient='records')"),
+        ("x.json", '{"sentence": ["a"], "label": [1]}', ": entry sentence", "to_json(orient='records')"),
         ("x.json", "5", "", "contains neither a list nor an object of rows"),
         ("x.json", '[1,\n2,\n{"x" 3}]', ":3", "not valid JSON"),
         ("x.json", "", ":1", "not valid JSON"),
@@ -133,7 +135,27 @@ def test_a_bad_file_of_the_papers_datasets(
                 "query-id corpus-id score",
             )
         ),
-        ("test", "x.json", "[]", "", "the row does not have the expected form"),
+        (
+            "test",
+            "x.json",
+            '{"q": ["d"]}',
+            ": q",
+            "the judgements have no relevances; write",
+        ),
+        (
+            "test",
+            "x.json",
+            '[{"qid": "q", "pid": "d"}]',
+            ": entry 0",
+            "there is no column score",
+        ),
+        (
+            "corpus",
+            "x.jsonl",
+            [{"_id": "9", "title": ["a"], "text": "b"}],
+            ":1",
+            "title is not text: ['a']",
+        ),
         (
             "test",
             "x.tsv",
@@ -256,7 +278,7 @@ OUTSIDE = (
     ("dataset", "value", "what"),
     [
         *(
-            (TEXT, value, f"{value!r} is not in the label set x, y")
+            (TEXT, value, f"{value!r:.80} is not in the label set x, y")
             for value in OUTSIDE
         ),
         *(
