@@ -22,8 +22,9 @@ from container.image import IMAGES, Image
 from workflow import engine
 from workflow.doctor import examine
 from workflow.engine import Profile, run_workflow
-from workflow.jobs import JOB_KINDS, Job
-from workflow.slurm_jobs import allocation_seconds
+from workflow.jobs import Job
+from workflow.slurm_queue import ENDS, Queue, allocation_seconds
+from workflow.slurm_submit import Submission
 from workflow.study import place_stand_ins, study_of, workflow_of
 from workflow.study_checks import check_start, sample_of
 from workflow.study_progress import StudyProgress, progress_of
@@ -34,13 +35,11 @@ _SOON_MINUTES = 15
 """To the end of a Slurm job of the user's own: more than what a stage leaves for saving."""
 _SHOWN = 5
 """Failures before a command's last line; `status` shows all."""
-_OFTEN = ("--slurm-init-seconds-before-status-checks", "5", "--seconds-between-status-checks", "5")
 
 
 def study(
     target: str,
     /,
-    *words: Annotated[str, Parameter(show=False)],
     profile: Profile = "local",
     dir_: Annotated[Path, Parameter(name="--dir")] = Path("build/study"),
     settings: Annotated[Path | None, Parameter(metavar="FILE")] = None,
@@ -48,21 +47,20 @@ def study(
     image: Annotated[Path | None, Parameter(metavar="FILE")] = None,
     dry_run: bool = False,
     retry_failed: bool = False,
-    detach: bool = False,
 ) -> int:
     """Run a study as jobs: shards, pretraining, fine-tuning, tables and figures.
 
-    Rerun the same command to resume a study; finished jobs are not repeated.
+    Rerun the same command to resume a study; finished jobs are not repeated. With --profile slurm the jobs are
+    submitted, each to start after those that it needs, and the command ends.
 
     examples:
       clm-or-mlm workflow figure3 --dry-run
       clm-or-mlm workflow figure3 --profile slurm --dir /scratch/me/study --settings mine.toml
-      clm-or-mlm workflow figure3 --profile slurm --dir /scratch/me/study --detach
       clm-or-mlm workflow tiny --profile slurm        a made-up study that takes minutes
       clm-or-mlm workflow settings                    every setting, its default and its meaning
       clm-or-mlm workflow status --dir /scratch/me/study
 
-    Options after -- are passed to snakemake.
+    exit code: 0 all jobs are done, or submitted; 3 some jobs are not done
 
     Args:
         target: what to make: figureN, tableN, all, a model or tiny; `settings` lists the settings instead
@@ -73,18 +71,11 @@ def study(
         image: image for the jobs (default: this environment, or build/full.sif if the site limits the number of files)
         dry_run: print jobs, GPU hours and disk space, ask Slurm if it would accept the jobs, and stop
         retry_failed: repeat runs that are recorded as failed
-        detach: run in a Slurm job of one core, which resumes after its time limit
     """
-    if words and not words[0].startswith("-"):  # those after `--` begin with dashes
-        raise UserError(
-            f"unexpected {words[0]!r}; give one target, its options, then -- and snakemake's options"
-        )
     if target == "settings":
         sys.stdout.write(describe_settings(StudySettings()))
         return 0
     folder = dir_.resolve()
-    if detach and profile != "slurm":
-        raise UserError("--detach needs --profile slurm; on this machine, use nohup or tmux instead")
     settings_folder = folder
     if target == "tiny" and dry_run and not (folder / "workflow.toml").is_file():
         settings_folder = Path(tempfile.mkdtemp())  # a dry run writes nothing into the study's folder
@@ -92,46 +83,41 @@ def study(
     values = _settings(target, settings, settings_folder, site)
     whole = "all" if target == "tiny" else target
     workflow = workflow_of(whole, values, _image(values, image))
-    workflow, lines = check_start(values, workflow, folder, profile, dry_run=dry_run, detach=detach)
+    workflow, lines = check_start(values, workflow, folder, profile, dry_run=dry_run)
     warned = [
         f"warning: {line.sentence} (the start refuses this)\n" for line in lines if line.status == "fail"
     ]
     warned += [f"warning: {line.sentence}\n" for line in lines if line.status == "warn"]
-    if detach and not dry_run:
-        sys.stdout.writelines(warned)
-        arguments = {
-            "--profile": profile,
-            "--dir": folder,
-            "--settings": settings,
-            "--site": site,
-            "--image": image,
-        }
-        options = [str(word) for option, value in arguments.items() if value for word in (option, value)]
-        options += ["--retry-failed"] if retry_failed else []
-        again = [target, *options, "--", *words]
-        sys.stdout.write(f"{engine.detach(again, folder, workflow, _controller(values))}\n")
-        return 0
-    if target == "tiny" and profile == "slurm":
-        # Its jobs last seconds: their state is asked for as often.
-        words = (*_OFTEN, *words)
-
-    def announce(todo: list[Job]) -> None:
-        progress = StudyProgress(workflow=workflow, folder=folder, todo=tuple(todo))
+    def announce(todo: list[Job], queue: Queue) -> None:
+        progress = StudyProgress(workflow=workflow, folder=folder, todo=tuple(todo), live=queue.live)
         sys.stdout.writelines([progress.text(), *_about_the_site(values, progress), *warned])
         sys.stdout.flush()
 
     if not dry_run:
         place_stand_ins(folder, whole)
     done = run_workflow(
-        workflow, folder, profile=profile, words=words, announce=announce, dry_run=dry_run,
+        workflow,
+        folder,
+        profile=profile,
+        announce=announce,
+        dry_run=dry_run,
         retry_failed=retry_failed,
-    )  # fmt: skip
+    )
+    if isinstance(done, Submission):
+        more = f", {len(done.left)} wait for a place in Slurm's queue" if done.left else ""
+        sys.stdout.write(
+            f"{len(done.numbers)} jobs submitted{more}; clm-or-mlm workflow status --dir {folder} shows them, "
+            f"clm-or-mlm cancel --dir {folder} ends them\n"
+        )
+        return 0
     if not done:
         left, remedy = allocation_seconds(os.environ)[0] / 60, "rerun the command to finish"
-        if profile == "local" and left < _SOON_MINUTES:
+        if left < _SOON_MINUTES:
             job = os.environ.get("SLURM_JOB_ID")
-            remedy += f"; Slurm job {job} ends in {left:.0f} min, so submit it again (sbatch)"
-        with contextlib.suppress(UserError):  # Slurm does not answer
+            what = f"Slurm job {job}" if job else f"this job (${ENDS})"
+            again = " (sbatch)" if job else ""
+            remedy += f"; {what} ends in {left:.0f} min, so submit it again{again}"
+        with contextlib.suppress(UserError):
             sys.stderr.writelines(f"{line}\n" for line in progress_of(folder).failures()[:_SHOWN])
         sys.stderr.write(f"error: some jobs are not done; logs are in {folder / 'logs'}; {remedy}\n")
         return _NOT_ALL_DONE
@@ -169,13 +155,6 @@ def _image(values: StudySettings, given: Path | None) -> str:
     return "" if used is None else str(used.resolve())
 
 
-def _controller(values: StudySettings) -> Job:
-    """Return what a job takes that runs the study: one core, for as long as the site allows."""
-    hours, memory = values.hours("cpu"), min(2.0, values.memory_gb)
-    kind = JOB_KINDS["analysis"]
-    return Job(kind=kind, name="controller", limit_hours=hours, gpu_hours=hours, memory_gb=memory)
-
-
 def _settings(target: str, path: Path | None, folder: Path, site: str) -> StudySettings:
     """Return the settings of a target; those of the tiny study are first written, with its text, into a folder."""
     if target != "tiny":
@@ -198,9 +177,12 @@ def status(*, dir_: Annotated[Path, Parameter(name="--dir")] = Path("build/study
         dir_: the study's folder
     """
     progress = progress_of(dir_.resolve())
-    resume = "no process is running it; rerun the command to resume\n" if progress.code else ""
-    runs = "will run it" if progress.caller.endswith("(pending)") else "is running it"
-    caller = f"{progress.caller} {runs}\n" if progress.caller else resume
+    if progress.caller:
+        caller = f"{progress.caller} is running it\n"
+    elif progress.live or progress.unseen or not progress.code:
+        caller = ""
+    else:
+        caller = "nothing is running it; rerun the command to resume\n"
     sys.stdout.write(progress.text() + caller)
     return progress.code
 

@@ -52,7 +52,7 @@ def test_killed_in_the_middle_it_is_finished_and_repaired_by_the_same_call(tmp_p
     assert table.count("n=2") == 4
     assert "TINY STUDY" in (made / "figures" / "figure3.txt").read_text()
     again = python(*words, code=0, **ENVIRON)
-    assert "Nothing to be done" in again.stdout + again.stderr
+    assert "all done" in again.stdout and "1 of " not in again.stderr
     assert _runs(tmp_path) == runs
     lost = sorted(runs)[3]
     shutil.rmtree((tmp_path / lost).parent)
