@@ -78,12 +78,17 @@ docs: $(SMALL)/.installed $(DOCS)/.installed ## these pages as a site with searc
 	@NO_MKDOCS_2_WARNING=1 $(DOCS)/bin/python -m mkdocs build
 	@echo build/docs/index.html
 
-## A study in miniature (docs/miniature.md)
+## A toy study (docs/miniature.md)
 .PHONY: miniature
-FORM ?= cpu
 DATA ?=
-miniature: $(FULL)/.installed ## pretrain, fine-tune, analyse, draw at toy scale (FORM=quick|cpu|long|curves|gpu DATA=folder)
-	@$(FULL)/bin/python -m clm_or_mlm miniature run --form $(FORM) $(if $(DATA),--data "$(DATA)") --out $(OUT)/miniature $(ARGS)
+STUDY_ENV := $(if $(filter slurm,$(PROFILE)),$(CLUSTER),$(FULL))
+TOY := $(OUT)/miniature/$(if $(DATA),curves,smallest)
+TOY_SETTINGS := $(if $(DATA),$(TOY),miniature/smallest)/settings.toml
+miniature: ## every step of a study, in minutes, on made-up data (DATA=folder: hours, on yours; PROFILE=slurm: there, in the full image)
+	@$(MAKE) --silent $(STUDY_ENV)/.installed $(if $(DATA),$(FULL)/.installed)
+	@$(if $(DATA),$(FULL)/bin/python -m miniature.data "$(DATA)" "$(TOY)")
+	@$(STUDY_ENV)/bin/python -m clm_or_mlm workflow all --settings "$(TOY_SETTINGS)" --dir "$(TOY)" \
+	--profile $(PROFILE) $(if $(filter slurm,$(PROFILE)),--image $(OUT)/full.sif) $(ARGS)
 
 .PHONY: gpu-check
 GPU_PYTHON ?= $(FULL)/bin/python
@@ -92,7 +97,7 @@ gpu-check: ## the tests that need a GPU, two minutes (GPU_PYTHON=python on a mac
 	@$(GPU_PYTHON) -m tests.speed.gpu_check $(if $(ARGS),$(ARGS),--device cuda)
 
 ## Images and clusters (docs/hpc.md)
-.PHONY: image image-full image-test doctor study study-status study-detached study-tiny audit
+.PHONY: image image-full image-test doctor study study-status study-detached audit
 image: $(CLUSTER)/.installed ## build/analysis.sif, the small Apptainer image
 	@$(CLUSTER)/bin/python -m clm_or_mlm build analysis $(ARGS)
 
@@ -103,7 +108,6 @@ image-test: $(CLUSTER)/.installed ## run the image's own tests and compare it wi
 	@$(CLUSTER)/bin/python -m clm_or_mlm test $(IMAGE)
 	@$(CLUSTER)/bin/python -m clm_or_mlm container verify $(IMAGE) $(ARGS)
 
-STUDY_ENV := $(if $(filter slurm,$(PROFILE)),$(CLUSTER),$(FULL))
 study: ## run a study's jobs here or on a cluster (TARGET=figure3|table10|all, PROFILE=local|slurm, ARGS=--dry-run)
 	@$(MAKE) --silent $(STUDY_ENV)/.installed
 	@$(STUDY_ENV)/bin/python -m clm_or_mlm workflow $(TARGET) --profile $(PROFILE) $(ARGS)
@@ -114,9 +118,6 @@ study-status: $(CLUSTER)/.installed ## jobs done, running, queued and failed, an
 
 study-detached: $(CLUSTER)/.installed ## run a study from a Slurm job, which continues after you log out (TARGET=figure3 DIR=folder ARGS=options)
 	@$(CLUSTER)/bin/python -m clm_or_mlm workflow $(TARGET) --detach --dir "$(DIR)" --profile slurm $(ARGS)
-
-study-tiny: $(CLUSTER)/.installed ## a made-up study through Slurm and the full image, in minutes
-	@$(CLUSTER)/bin/python -m clm_or_mlm workflow tiny --profile slurm --image $(OUT)/full.sif --dir $(OUT)/study-tiny $(ARGS)
 
 audit: $(SMALL)/.installed ## check a finished study: coverage, published scores against yours, provenance, failures (STORE=DIR)
 	@test -n "$(STORE)" || { echo "error: name the store: make audit STORE=DIR" >&2; exit 2; }

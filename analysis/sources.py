@@ -97,7 +97,7 @@ class Source:
         return self.runs is not None and MEMBERS in self.runs
 
     def with_interval(self, settings: Settings) -> Settings:
-        """Return the settings with the usual interval of this source where they name none (docs/intervals.md).
+        """Return the settings with the usual interval of this source where they name none (docs/claims.md).
 
         Raises:
             UserError: a rule that chooses learning rates where these were chosen already.

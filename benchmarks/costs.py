@@ -1,7 +1,7 @@
 """Hours of fine-tuning and its evaluations on a GPU; those of pretraining are `Plan.costs`, where stages are planned.
 
 Both follow from one speed, `Device.tokens_per_second`. What commands say that something takes is a sum of these two:
-`plan`, `plan --hours`, `adapt`, a study's jobs and its status.
+`plan`, `adapt`, a study's jobs and its status.
 """
 
 from __future__ import annotations
@@ -20,7 +20,7 @@ TOKENS = {
 """Mean tokens of an instance, in retrieval of a query and its share of the documents: by Llama 3's tokenizer on
 thousands of instances (ReCoRD 32, MS MARCO 200); OntoNotes and CoNLL by their words, MLDR by the longest input."""
 
-# What an H100 was measured at (docs/performance.md); other devices are slower or faster by their makers' rates.
+# What an H100 was measured at (docs/maintainers.md); other devices are slower or faster by their makers' rates.
 _STEP_SECONDS = {4: 0.043, 2: 0.051, 1: 0.100}
 """Of a step of 610M on short texts on an H100, by the number of runs that share it."""
 _BUSY_SECONDS = 0.027

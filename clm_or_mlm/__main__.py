@@ -80,7 +80,6 @@ GROUPS: Mapping[str, Mapping[str, Verb]] = {
         "test": Verb("container.commands:test", "Run an image's own tests"),
         "container run": Verb("container.commands:run", "Run a command in an image"),
         "container verify": Verb("container.commands:verify", "Compare an image with its record and the locks"),
-        "miniature run": Verb("miniature.commands:run", "Run the whole study at toy scale"),
     },
 }  # fmt: skip
 """Every command by its words; two rooms that share a verb have their name before it."""
@@ -93,12 +92,6 @@ DAILY = {
 
 COMMANDS = {words: command for group in GROUPS.values() for words, command in group.items()}
 """The same without the groups."""
-
-STEPS = {
-    "miniature random": Verb("miniature.commands:random", "Write an untrained model"),
-    "miniature sample": Verb("miniature.commands:sample", "Sample from each dataset"),
-}
-"""Steps of jobs, which no list names."""
 
 _SMALL = ("analysis", "paper_figures", "clm_or_mlm.commands")
 """Rooms whose commands need the small environment only."""
@@ -159,7 +152,7 @@ def app_of(words: Sequence[str] = (), prefix: str = "clm-or-mlm") -> App:
         if room in COMMANDS and words[:1] == [room]:  # a command itself, whose words may be those of a verb
             module, _, function = COMMANDS[room].function.partition(":")
             room_app.default(getattr(importlib.import_module(module), function))
-        for verb, command in _verbs_of(room, COMMANDS | STEPS).items():
+        for verb, command in _verbs_of(room, COMMANDS).items():
             is_called = words[1:2] == [verb]  # its help is its docstring then, not its line of the list
             room_app.command(command.function, name=verb, help=None if is_called else command.line)
         app.command(room_app, name=room)
@@ -198,7 +191,7 @@ def _refuse_other_names(words: Sequence[str], prefix: str) -> None:
 
 def _meant_by(word: str) -> str:
     """Return the command about a finding, a figure, a table or a model that is typed as one; empty for other words."""
-    if word in {words.partition(" ")[0] for words in (*COMMANDS, *STEPS)}:
+    if word in {words.partition(" ")[0] for words in COMMANDS}:
         return ""
     from analysis.claims.titles import ANSWER, TITLES  # no command needs them to be started
     from pretraining.models import find_model

@@ -180,7 +180,7 @@ def _in_a_sentence(app: App) -> Iterator[None]:
 
 
 def _not_a_number(error: CoercionError) -> str:
-    """Return `--hours takes a number (HOURS) such as 24, not '24h'`."""
+    """Return `--tokens takes a number such as 1e9, not '1Bn'`."""
     assert error.token is not None and error.argument is not None
     word, kind = error.token.value, "a whole number" if error.target_type is int else "a number"
     example = ""

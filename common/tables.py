@@ -56,18 +56,11 @@ class Grid:
     """Of a terminal's cells, by the words that they begin with."""
 
 
-@dataclass(frozen=True)
-class Heading:
-    """A title within a document: of second order in Markdown, a line in a text."""
-
-    text: str
-
-
 @dataclass(frozen=True, kw_only=True)
 class TableDocument:
     """What a command shows."""
 
-    body: Sequence[str | Grid | Heading] = ()
+    body: Sequence[str | Grid] = ()
     """For people: lines, and tables among them."""
     records: pd.DataFrame | None = None
     """For programs: CSV and Parquet, and JSON when there is no `data`."""
@@ -118,14 +111,14 @@ def signed(value: float) -> str:
     return text[1:] if float(text) == 0 else text
 
 
-def _lines(document: TableDocument, table: Callable[[Rows, Container[int]], list[str]], heading: str) -> str:
-    """Return the document line by line, its tables drawn by `table` and `heading` before its titles."""
+def _lines(document: TableDocument, table: Callable[[Rows, Container[int]], list[str]]) -> str:
+    """Return the document line by line, its tables drawn by `table`."""
     lines: list[str] = []
     for part in document.body:
         if isinstance(part, Grid):
             lines += table(part.rows, part.numbers)
         else:
-            lines.append(part if isinstance(part, str) else f"{heading}{part.text}")
+            lines.append(part)
     return "".join(f"{line}\n" for line in lines)
 
 
@@ -216,10 +209,8 @@ class TableFormat:
 FORMATS: Registry[TableFormat] = Registry(
     "format",
     [
-        TableFormat(name="text", ending="txt", write=lambda document: _lines(document, plain_table, "")),
-        TableFormat(
-            name="markdown", ending="md", write=lambda document: _lines(document, markdown_table, "## ")
-        ),
+        TableFormat(name="text", ending="txt", write=lambda document: _lines(document, plain_table)),
+        TableFormat(name="markdown", ending="md", write=lambda document: _lines(document, markdown_table)),
         TableFormat(name="latex", ending="tex", write=_latex),
         TableFormat(name="csv", ending="csv", write=_csv),
         TableFormat(name="json", ending="json", write=_json),
@@ -253,7 +244,7 @@ def _print_document(document: TableDocument) -> None:
         if isinstance(part, Grid):
             console.print(_terminal_table(part, console))
         else:
-            text = visible(part if isinstance(part, str) else part.text).replace("**", "")
+            text = visible(part).replace("**", "")
             print("\n".join(textwrap.wrap(text, console.width, break_on_hyphens=False)) or text)
 
 

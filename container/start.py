@@ -53,7 +53,7 @@ print(seen, torch.__version__, torch.version.cuda or "", torch.version.hip or ""
 print(" ".join(" ".join(why[-1:]).split())[:300])
 """
 
-_WRITE_HERE = ("figure", "miniature", "report", "reproduce", "workflow")
+_WRITE_HERE = ("figure", "report", "reproduce", "workflow")
 """Commands that write below the current folder unless they are given another."""
 
 _NEED_MB = 64

@@ -1,4 +1,4 @@
-"""The whole study at toy scale: the same commands as the real one, only the plan is small.
+"""The study at toy scale: an example of `clm-or-mlm workflow`, not a library; nothing imports it.
 
-A plan and a page; its jobs are the workflow's. Nothing but the top room imports it, and it imports the rooms below.
+`smallest` is made up and takes minutes; `curves` is made of your own text and datasets (docs/miniature.md).
 """

@@ -2,12 +2,9 @@
 
 from __future__ import annotations
 
-import atexit
 import contextlib
 import os
-import shutil
 import sys
-import tempfile
 from collections.abc import Iterator
 from dataclasses import replace
 from pathlib import Path
@@ -56,14 +53,14 @@ def study(
     examples:
       clm-or-mlm workflow figure3 --dry-run
       clm-or-mlm workflow figure3 --profile slurm --dir /scratch/me/study --settings mine.toml
-      clm-or-mlm workflow tiny --profile slurm        a made-up study that takes minutes
+      clm-or-mlm workflow all --settings miniature/smallest/settings.toml        a made-up study that takes minutes
       clm-or-mlm workflow settings                    every setting, its default and its meaning
       clm-or-mlm workflow status --dir /scratch/me/study
 
     exit code: 0 all jobs are done, or submitted; 3 some jobs are not done
 
     Args:
-        target: what to make: figureN, tableN, all, a model or tiny; `settings` lists the settings instead
+        target: what to make: figureN, tableN, all or a model; `settings` lists the settings instead
         profile: where jobs run
         dir_: the study's folder
         settings: settings file (TOML; default: the paper's settings)
@@ -76,13 +73,8 @@ def study(
         sys.stdout.write(describe_settings(StudySettings()))
         return 0
     folder = dir_.resolve()
-    settings_folder = folder
-    if target == "tiny" and dry_run and not (folder / "workflow.toml").is_file():
-        settings_folder = Path(tempfile.mkdtemp())  # a dry run writes nothing into the study's folder
-        atexit.register(shutil.rmtree, settings_folder)
-    values = _settings(target, settings, settings_folder, site)
-    whole = "all" if target == "tiny" else target
-    workflow = workflow_of(whole, values, _image(values, image))
+    values = load_settings(settings, site)
+    workflow = workflow_of(target, values, _image(values, image))
     workflow, lines = check_start(values, workflow, folder, profile, dry_run=dry_run)
     warned = [
         f"warning: {line.sentence} (the start refuses this)\n" for line in lines if line.status == "fail"
@@ -94,7 +86,7 @@ def study(
         sys.stdout.flush()
 
     if not dry_run:
-        place_stand_ins(folder, whole)
+        place_stand_ins(values, folder, target)
     done = run_workflow(
         workflow,
         folder,
@@ -155,15 +147,6 @@ def _image(values: StudySettings, given: Path | None) -> str:
     return "" if used is None else str(used.resolve())
 
 
-def _settings(target: str, path: Path | None, folder: Path, site: str) -> StudySettings:
-    """Return the settings of a target; those of the tiny study are first written, with its text, into a folder."""
-    if target != "tiny":
-        return load_settings(path, site)
-    if path is not None:
-        raise UserError("the tiny study has its own settings; leave --settings out")
-    from workflow.tiny import write_tiny_study
-
-    return load_settings(write_tiny_study(folder), site)
 
 
 def status(*, dir_: Annotated[Path, Parameter(name="--dir")] = Path("build/study")) -> int:

@@ -221,7 +221,7 @@ class Workflow:
     """Jobs that wait for each other, and where they run."""
 
     target: str
-    """What is made: `figure3`, `all`, a model, `miniature`."""
+    """What is made: `figure3`, `all`, a model."""
     jobs: dict[str, Job]
     """All jobs by marker, those that others wait for first."""
     image: str = ""

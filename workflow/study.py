@@ -30,7 +30,7 @@ _SHARD_BYTES = 33.5e6
 _CHECKPOINT_FILES = 12
 """Files of a checkpoint, or of an exported model with its log, on the high side."""
 _TOKENS_PER_CORE_HOUR = 1.5e9
-"""Tokens that one core of the shard writer turns out in an hour, on the low side (docs/performance.md)."""
+"""Tokens that one core of the shard writer turns out in an hour, on the low side."""
 
 
 def models_of(target: str, study: Study) -> tuple[Model, ...]:
@@ -57,7 +57,7 @@ def models_of(target: str, study: Study) -> tuple[Model, ...]:
         near = nearest(target, (*paper, "all", *study.models))
         raise UserError(
             f"unknown target {target!r}; targets are figure1 to figure{max(FIGURE_MODELS)}, "
-            f"table2 to table{max(TABLES)}, all, tiny and names of models{near}"
+            f"table2 to table{max(TABLES)}, all and names of models{near}"
         ) from None
 
 
@@ -69,12 +69,13 @@ def study_of(settings: StudySettings) -> Study:
     return replace(study, config=config)
 
 
-def place_stand_ins(folder: Path, target: str) -> None:
-    """Copy `stand_ins.json` to where the runs table will be: tables and figures look for it there."""
+def place_stand_ins(settings: StudySettings, folder: Path, target: str) -> None:
+    """Copy the `stand_ins.json` beside the study's file to where the runs table will be, where tables look for it."""
     # Its module's home, analysis, brings pandas, which a login node need not have.
     name = "stand_ins.json"
-    if (folder / name).is_file():
-        write_text(folder / "analysis" / target / name, (folder / name).read_text("utf-8"))
+    beside = Path(settings.study).parent / name
+    if settings.study and beside.is_file():
+        write_text(folder / "analysis" / target / name, beside.read_text("utf-8"))
 
 
 def cell_runs(name: str, settings: StudySettings) -> list[RunKey]:

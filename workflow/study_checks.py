@@ -44,7 +44,7 @@ _FEW_IDS = 0.75
 """A tokenizer with fewer than this share of a size's rows is hardly the one that the size was made for."""
 
 _START_MINUTES = 15
-"""Shorter jobs than those of the tiny study mostly start and save."""
+"""Shorter jobs than those of the smallest toy study mostly start and save."""
 
 
 def check_start(

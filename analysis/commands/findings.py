@@ -101,7 +101,7 @@ def sensitivity(
     example: clm-or-mlm sensitivity --format markdown --out sensitivity.md
 
     Args:
-        format: output format; csv has one row per finding and way of sharing
+        format: output format; csv has one row per finding and sharing
     """
     from analysis.sensitivity.sensitivity_page import sensitivity_document, sensitivity_of
 

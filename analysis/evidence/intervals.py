@@ -1,8 +1,8 @@
 """The kinds of 95 % interval, each with the test of contrasts that goes with it, and what each really covers.
 
 A kind is added by registering an `Interval` here: scores, captions, findings, comparisons and sensitivity take it from
-the registry. Which to use, and what each one's true coverage is: docs/intervals.md. Captions say the coverage of
-`analysis/data/interval_coverage.csv`, which a simulation wrote (docs/intervals.md).
+the registry. Which to use, and what each one's true coverage is: docs/claims.md. Captions say the coverage of
+`analysis/data/interval_coverage.csv`, which a simulation wrote (docs/claims.md).
 
 Every help lists the kinds, so NumPy and SciPy are imported by the functions that compute with them.
 """
@@ -255,7 +255,7 @@ INTERVALS: Registry[Interval] = Registry("interval", (PAPER_INTERVAL, T, POOLED,
 
 DEFAULT_OF_RUNS = POOLED
 """The interval of runs unless another is named: it covers in every shape of the seeds that was simulated, and is as
-narrow as a test needs (docs/intervals.md)."""
+narrow as a test needs (docs/claims.md)."""
 DEFAULT_OF_CELLS = T
 """The interval of published cells unless another is named: the printed one with Student's quantile in place of 1.96."""
 

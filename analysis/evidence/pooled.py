@@ -4,7 +4,7 @@ Five seeds say little about the tails of their own distribution, 46 cells of fiv
 residuals of all of a source's cells of a dataset are one pool; t* is what Welch's statistic of a contrast would be if
 every cell's seeds were drawn from the pool of its dataset, scaled by the cell's own spread. The averages of a task,
 taken within each seed, have a pool of their own. No shape is assumed but that the cells of a pool share theirs. Cells
-are taken as independent: fine-tuning seeds of two models have nothing in common (docs/intervals.md), nor have queries
+are taken as independent: fine-tuning seeds of two models have nothing in common (docs/claims.md), nor have queries
 of NQ.
 """
 

@@ -221,7 +221,7 @@ def note_single_instances(datasets: Iterable[str]) -> None:
     if names := [name for name in datasets if name not in DATASETS or DATASETS[name].cluster]:
         logger.warning(
             "%s: the runs do not record which test instances share a passage, premise or document, so instances are "
-            "treated as independent; if some are related, intervals over instances are too narrow (docs/intervals.md)",
+            "treated as independent; if some are related, intervals over instances are too narrow (docs/claims.md)",
             ", ".join(names),
         )
 

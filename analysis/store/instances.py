@@ -9,7 +9,8 @@ One row a run, sorted by learning rate and seed:
     validation_clusters,     which cluster each of them is in, numbered from 0 (list<int32>); null where the run does
     test_clusters            not say
 
-Any Parquet reader opens the folder as one data set; `_manifest.json` in it has the hash of each file. It can hold
+Any Parquet reader opens the folder as one data set; `_manifest.json` in it has the hash of each file. All cells may
+also be in one such file (`join_cells`), with the manifest next to it. It can hold
 runs that the runs table leaves out because the rest of their dataset has another number of instances; rows of the
 runs table say which to read.
 """
@@ -28,12 +29,12 @@ import numpy.typing as npt
 import pyarrow as pa
 import pyarrow.parquet as pq
 
-from analysis.store.runs_table import RUN_COLUMNS
+from analysis.store.runs_table import RUN_COLUMNS, manifest_path
 from analysis.store.stand_ins import RECORDED_AS
 from benchmarks.protocol import DATASETS, Dataset
 from benchmarks.runs import SCORED_SPLITS
 from common.errors import UserError, first_line
-from common.files import atomic_folder, sha256_bytes
+from common.files import atomic_folder, atomic_path, sha256_bytes, sha256_file
 from common.manifest import FILES, DamagedError, check_file, check_files, read_manifest, write_manifest
 from common.processes import cores
 
@@ -50,6 +51,7 @@ _SCHEMA = pa.schema(
         *((name, pa.list_(pa.int32())) for name in _CLUSTERS.values()),
     ]
 )
+_NAMES = ["model", "task", "dataset"]
 _AGAIN = "read the store again with clm-or-mlm ingest STORE --instances {}"
 _AGREEMENT = 1e-6
 """Largest distance between a run's score and the mean of its instances (cf. `results_json.MEAN_TOLERANCE`)."""
@@ -77,7 +79,7 @@ def read_instances(
     """Return the scores of some runs of one dataset on every instance.
 
     Args:
-        path: the instances folder that `ingest --instances` wrote.
+        path: the instances folder that `ingest --instances` wrote, or the file of `join_cells`.
         dataset: its name.
         runs: rows of the runs table, with `model`, `lr`, `seed`; rows of other datasets are refused. Where the
             split's score column is there too, it must be the mean of the instances.
@@ -162,7 +164,7 @@ def write_cell(folder: Path, model: str, dataset: Dataset, runs: Sequence[RunSco
     pq.write_table(
         pa.Table.from_pylist(rows, schema=_SCHEMA),
         sink,
-        use_dictionary=["model", "task", "dataset"],
+        use_dictionary=_NAMES,
         compression="lz4",  # a third of the time of zstd, which packs zeros and ones tighter
         write_statistics=False,
     )
@@ -171,6 +173,23 @@ def write_cell(folder: Path, model: str, dataset: Dataset, runs: Sequence[RunSco
     path.parent.mkdir(parents=True, exist_ok=True)
     path.write_bytes(content)
     return sha256_bytes(content)
+
+
+def join_cells(folder: Path, path: Path) -> None:
+    """Write the cells of an instances folder as one file, with a manifest; equal cells give equal bytes."""
+    with (
+        atomic_path(path) as temporary,
+        pq.ParquetWriter(
+            temporary,
+            _SCHEMA,
+            use_dictionary=_NAMES,
+            compression="zstd",
+            write_statistics=_NAMES,  # by which a reader finds a cell
+        ) as writer,
+    ):
+        for cell in sorted(folder.glob("*/*.parquet")):
+            writer.write_table(pq.read_table(cell, partitioning=None))
+    write_manifest(manifest_path(path), {"format": 3}, {path.name: sha256_file(path)})
 
 
 class _UnchangedError(Exception):
@@ -216,12 +235,19 @@ def _by_model(
     name_column = RECORDED_AS if RECORDED_AS in runs else "model"
     groups = runs.reset_index(drop=True).groupby(name_column, sort=False).groups.items()
     hashes: Mapping[str, str] = {}
+    is_joined = path.is_file()
+    again = _AGAIN.format(path)
     with contextlib.suppress(FileNotFoundError):
-        hashes = read_manifest(path / _MANIFEST, _AGAIN.format(path)).get(FILES, {})
+        manifest = manifest_path(path) if is_joined else path / _MANIFEST
+        hashes = read_manifest(manifest, again).get(FILES, {})
 
     def rows_of_model(model: str, places: Iterable[int]) -> list[Any]:
         name = instances_name(model, dataset)
-        return _chosen_rows(path / name, hashes.get(name), column, [keys[place] for place in places])
+        file, wanted = path / name, None
+        if is_joined:
+            name, file = path.name, path
+            wanted = [("model", "==", model), ("dataset", "==", dataset)]
+        return _chosen_rows(file, hashes.get(name), column, [keys[place] for place in places], again, wanted)
 
     # Reading, decompressing and hashing leave Python's lock, so threads are enough.
     with ThreadPoolExecutor(cores()) as pool:
@@ -230,14 +256,30 @@ def _by_model(
             yield str(model), np.asarray(places), rows
 
 
-def _chosen_rows(path: Path, sha256: str | None, column: str, keys: Sequence[tuple[float, int]]) -> list[Any]:
-    """Return copies of what a column holds for some runs, so that the rest of the cell need not stay in memory."""
-    again = _AGAIN.format(path.parent.parent)
+def _chosen_rows(
+    path: Path,
+    sha256: str | None,
+    column: str,
+    keys: Sequence[tuple[float, int]],
+    again: str,
+    wanted: list[tuple[str, str, str]] | None,
+) -> list[Any]:
+    """Return copies of what a column holds for some runs, so that the rest of the cell need not stay in memory.
+
+    Args:
+        path: the file of the cell, or of all cells.
+        sha256: of its content; None where none is known.
+        column: which.
+        keys: learning rate and seed of each run.
+        again: what to do about a damaged file, for the message.
+        wanted: which rows of a file of all cells are the cell's.
+    """
     try:
         if sha256 is None:
             raise FileNotFoundError
         check_file(path, sha256)
-        table = pq.read_table(path, columns=["lr", "seed", column], use_threads=False, partitioning=None)
+        columns = ["lr", "seed", column]
+        table = pq.read_table(path, columns=columns, filters=wanted, use_threads=False, partitioning=None)
     except FileNotFoundError:
         raise UserError(f"{path}: this file of per-instance scores is missing; {again}") from None
     except (DamagedError, pa.ArrowException, OSError) as error:

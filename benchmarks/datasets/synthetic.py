@@ -1,4 +1,4 @@
-"""Small made-up datasets of all four families in the local form: for tests, a miniature and cluster smoke tests.
+"""Small made-up datasets of all four families in the local form: for tests, and for the smallest toy study.
 
 Sentences come from small seeded grammars, so that a tiny model can learn them in a minute and nothing has to be
 downloaded. Their scores show that everything runs, and say nothing about a model.
@@ -76,7 +76,7 @@ def make_synthetic(data: Path, dataset: Dataset | str, *, train: int = 512, eval
     )
 
 
-def pick_word(rng: np.random.Generator, words: Sequence[str]) -> str:
+def _pick_word(rng: np.random.Generator, words: Sequence[str]) -> str:
     """Return one of the words, each as likely as the others."""
     return words[int(rng.integers(len(words)))]
 
@@ -89,12 +89,12 @@ def _two(rng: np.random.Generator, words: Sequence[str]) -> tuple[str, str]:
 def _classified(dataset: Dataset, labels: tuple[str, ...], rng: np.random.Generator) -> Row:
     label = int(rng.integers(len(labels)))
     thing, other = _two(rng, _THINGS)
-    name, colour = pick_word(rng, _NAMES), pick_word(rng, _COLOURS)
+    name, colour = _pick_word(rng, _NAMES), _pick_word(rng, _COLOURS)
     if dataset.name == "mnli_m":
         first = f"{name} bought the {colour} {thing}."
         second = (
             f"{name} owns a {thing} now.",
-            f"{name} bought it in {pick_word(rng, _CITIES)}.",
+            f"{name} bought it in {_pick_word(rng, _CITIES)}.",
             f"Nobody bought a {thing}.",
         )
         return {"first": first, "second": second[label], "label": label}
@@ -106,8 +106,8 @@ def _classified(dataset: Dataset, labels: tuple[str, ...], rng: np.random.Genera
             "label": label,
         }
     words = (_BAD + _GOOD)[label :: len(labels)] if len(labels) > 2 else (_BAD, _GOOD)[label]
-    judged = f"the {thing} was {pick_word(rng, words)}"
-    parts = [judged, f"said {name}", pick_word(rng, _FILLERS)]
+    judged = f"the {thing} was {_pick_word(rng, words)}"
+    parts = [judged, f"said {name}", _pick_word(rng, _FILLERS)]
     return {"first": " ".join(parts), "second": None, "label": label}
 
 
@@ -116,7 +116,7 @@ def _tagged(dataset: Dataset, labels: tuple[str, ...], rng: np.random.Generator)
     words: list[str] = []
     tags: list[str] = []
     for kind in rng.choice(kinds, size=int(rng.integers(0, 4))):
-        for word in (*pick_word(rng, _FILLERS).split(), "about", "the", pick_word(rng, _THINGS), "of"):
+        for word in (*_pick_word(rng, _FILLERS).split(), "about", "the", _pick_word(rng, _THINGS), "of"):
             words.append(word)
             tags.append("O")
         for position in range(int(rng.integers(1, 3))):
@@ -160,11 +160,11 @@ def _topics(rng: np.random.Generator) -> Iterator[tuple[str, str, str]]:
 
 def _document(topic: tuple[str, str, str], long: bool, rng: np.random.Generator) -> str:
     colour, thing, city = topic
-    core = f"{pick_word(rng, _NAMES)} found the {colour} {thing} in {city}."
+    core = f"{_pick_word(rng, _NAMES)} found the {colour} {thing} in {city}."
     if not long:
         return core
     around = [
-        f"{pick_word(rng, _NAMES)} was {pick_word(rng, _GOOD + _BAD)} {pick_word(rng, _FILLERS)}."
+        f"{_pick_word(rng, _NAMES)} was {_pick_word(rng, _GOOD + _BAD)} {_pick_word(rng, _FILLERS)}."
         for _ in range(60)
     ]
     around.insert(int(rng.integers(len(around))), core)

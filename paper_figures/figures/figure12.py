@@ -191,7 +191,8 @@ def training_losses(folder: Path, models: Mapping[str, Collection[str]]) -> pd.D
     """Return the training losses of the stages that lead to `models`, as far as there are logs of them.
 
     Args:
-        folder: searched with all its folders for logs in folders named after a stage or a model.
+        folder: searched for a log of any stages in itself, and in all its folders for logs in folders named after a
+            stage or a model.
         models: for each model the stages that lead to it.
 
     Returns:
@@ -208,6 +209,7 @@ def training_losses(folder: Path, models: Mapping[str, Collection[str]]) -> pd.D
     wanted = {stage for stages in models.values() for stage in stages}
     # A model's log repeats those of its stages: it is read only where one of them is absent.
     names = wanted | {name for name, stages in models.items() if not set(stages) <= paths.keys()}
+    names.add(folder.name)  # a log in the folder itself may be of any stages
     rows: dict[tuple[str, int, str], tuple[float, Path]] = {}
     for path in (path for name in sorted(names) for path in paths.get(name, [])):
         for row in read_log(path):

@@ -32,6 +32,9 @@ BLANK, LINE, FILE = "blank", "line", "file"
 """What ends a document in a text file: a blank line, every line, the file alone."""
 _SAVED = ("dataset_info.json", "dataset_dict.json")
 """Files that `datasets` writes, whose JSON is no text."""
+MOST_TEXT = 8_000_000
+"""Bytes of a document at most, in UTF-8: tokenizers need a hundred times that of memory, in each thread."""
+_SPLIT = "split it, or write it to a .txt, which --document-separator splits"
 _SEPARATE = "give --document-separator, the line that stands between documents, or `line`"
 _NOT_TEXTS = re.compile(
     r"[._].*|(README|LICENSE)(\..*)?|.*\.(csv|tsv|crc|md5|sha\d+|ya?ml|toml)(\.\w+)?", re.IGNORECASE
@@ -286,17 +289,12 @@ def _parquet_texts(source: TextSource, name: str, raw: IO[bytes], start: int) ->
         if last > start:
             column = table.read_row_group(group, columns=[field]).column(0)
             for number in range(max(start, first), last):
-                where = f"{name}: row {number + 1}"
-                text = _text(column[number - first].as_py(), where, field)
-                # Encoded only where it may be too large: a letter has at most four bytes.
-                if len(text) > MOST_BYTES // 4 and len(text.encode()) > MOST_BYTES:
-                    raise _too_large(where, "split it")
-                yield text
+                yield _text(column[number - first].as_py(), f"{name}: row {number + 1}", field)
         first = last
 
 
 def _json_texts(source: TextSource, name: str, raw: IO[bytes], start: int) -> Iterator[str]:
-    for number, line in enumerate(_bounded(name, unpacked(name, raw), "split it"), 1):
+    for number, line in enumerate(_bounded(name, unpacked(name, raw), MOST_BYTES, _SPLIT), 1):
         if number > start:
             yield _from_json(name, number, line, source.text_field) if line.strip() else ""
 
@@ -324,7 +322,11 @@ def _from_json(name: str, number: int, line: bytes, field: str) -> str:
 def _text(value: object, where: str, field: str) -> str:
     if not isinstance(value, str | None):
         raise UserError(f"{where} has a {type(value).__name__} in {field!r}, not text; change --text-field")
-    return value or ""
+    text = value or ""
+    # Encoded only where it may be too large: a letter has at most four bytes.
+    if len(text) > MOST_TEXT // 4 and len(text.encode("utf-8", "surrogatepass")) > MOST_TEXT:
+        raise _too_large(where, MOST_TEXT, _SPLIT)
+    return text
 
 
 def _plain_texts(source: TextSource, name: str, raw: IO[bytes], start: int) -> Iterator[str]:
@@ -333,27 +335,27 @@ def _plain_texts(source: TextSource, name: str, raw: IO[bytes], start: int) -> I
     yield from itertools.islice(texts, start, None)
 
 
-def _bounded(name: str, lines: IO[bytes], remedy: str) -> Iterator[bytes]:
+def _bounded(name: str, lines: IO[bytes], most: int, remedy: str) -> Iterator[bytes]:
     """Yield a file's lines.
 
     Raises:
-        UserError: one is larger than a document may be.
+        UserError: one has more than `most` bytes.
     """
     for number in itertools.count(1):
-        line = lines.readline(MOST_BYTES + 1)
-        if len(line) > MOST_BYTES:
-            raise _too_large(f"{name}: line {number}", remedy)
+        line = lines.readline(most + 1)
+        if len(line) > most:
+            raise _too_large(f"{name}: line {number}", most, remedy)
         if not line:
             return
         yield line
 
 
-def _too_large(where: str, remedy: str) -> UserError:
-    return UserError(f"{where}: the document is larger than {MOST_BYTES / 2**20:,.0f} MB; {remedy}")
+def _too_large(where: str, most: int, remedy: str) -> UserError:
+    return UserError(f"{where}: the document is larger than {most / 1e6:,.0f} MB; {remedy}")
 
 
 def _lines(name: str, lines: IO[bytes]) -> Iterator[str]:
-    for number, line in enumerate(_bounded(name, lines, _SEPARATE), 1):
+    for number, line in enumerate(_bounded(name, lines, MOST_TEXT, _SEPARATE), 1):
         yield _decoded(name, number, line)
 
 
@@ -389,8 +391,8 @@ def _between(name: str, lines: Iterable[str], separator: str) -> Iterator[str]:
             length = len(line.encode())
             first, size = (first, size + length) if held else (number, length)
             held.append(line)
-        if size > MOST_BYTES:
-            raise _too_large(f"{name}: line {first}", _SEPARATE)
+        if size > MOST_TEXT:
+            raise _too_large(f"{name}: line {first}", MOST_TEXT, _SEPARATE)
         if is_end or separator == LINE:
             yield "".join(held).strip("\ufeff\r\n")
             held.clear()

@@ -19,7 +19,7 @@ import io
 import json
 import logging
 from collections import deque
-from collections.abc import Callable, Iterable, Iterator, Mapping, Sequence
+from collections.abc import Iterable, Iterator, Mapping, Sequence
 from concurrent.futures import Future, ThreadPoolExecutor
 from dataclasses import dataclass, field, replace
 from functools import cached_property
@@ -37,7 +37,6 @@ from common.errors import UserError, first_line
 from common.files import sha256_bytes
 from common.packed import unzstd
 from common.reading import MOST_BYTES, read_bounded
-from pretraining.data.pieces import PIECE, pieces_of
 from pretraining.data.tokenizer_files import (
     COMPANIONS,
     TOKENIZER,
@@ -134,18 +133,8 @@ class TextTokenizer:
         ]
 
     def _encode_slowly(self, texts: Sequence[str]) -> list[Ids]:
-        if any(len(text) > PIECE for text in texts):
-            return [self._closed(np.concatenate([*map(self._ids, self._pieces(text))])) for text in texts]
         encodings = self.inner.encode_batch_fast(list(texts), add_special_tokens=False)
         return [self._closed(encoding.ids) for encoding in encodings]
-
-    def _ids(self, piece: str) -> npt.NDArray[np.uint32]:
-        (encoding,) = self.inner.encode_batch_fast([piece], add_special_tokens=False)
-        return np.array(encoding.ids, np.uint32)
-
-    @cached_property
-    def _pieces(self) -> Callable[[str], Iterator[str]]:
-        return pieces_of(self.inner)
 
     def _closed(self, ids: npt.NDArray[np.uint32] | list[int]) -> Ids:
         closed = np.empty(len(self.first) + len(ids) + 1, np.int32)

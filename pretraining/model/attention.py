@@ -246,7 +246,7 @@ BACKENDS = Registry("attention backend", [FLASH2, FLASH3, FLASH4, SDPA])
 AUTO = "auto"
 """Value of the setting `backend` (`pretraining.plan.config`) for the first of `_ORDER` that can run."""
 _ORDER = {9: (FLASH3, FLASH4, FLASH2), 10: (FLASH4, FLASH2)}
-"""What `auto` tries by compute capability, the fastest first as measured on Hopper at 610M (docs/performance.md); on
+"""What `auto` tries by compute capability, the fastest first as measured on Hopper at 610M (docs/maintainers.md); on
 Blackwell by its authors' speeds."""
 ROUNDING = 0.03
 """Largest difference of a kernel's results and gradients from the reference, relative to their norm: rounding of

@@ -165,7 +165,7 @@ class MachineSettings(Group):
     backend: Literal["auto", "flash2", "flash3", "flash4", "sdpa"] = field(
         default="auto", metadata=_MAY_CHANGE
     )
-    """Attention kernel; `auto` uses what docs/performance.md found best for this GPU, sdpa on a CPU."""
+    """Attention kernel; `auto` uses what docs/maintainers.md found best for this GPU, sdpa on a CPU."""
     residual: Literal["fp32", "bf16"] = field(default="fp32", metadata=_MAY_CHANGE)
     """Type of what blocks add to, under `precision=bf16`; `bf16` moves less memory, and adapted models ignore it."""
     compile: Literal["auto", "on", "tuned", "off"] = field(default="auto", metadata=_MAY_CHANGE)
@@ -247,11 +247,6 @@ class TrainingConfig(FileSettings):
     def tokens_per_step(self) -> float:
         """Expected tokens of one step: 2,373,120 with the paper's settings."""
         return self.batches.global_batch * self.sequences.mean_length
-
-    def changes(self) -> dict[str, object]:
-        """Return the settings that are not the paper's, as a study file has them."""
-        paper = values_of(TrainingConfig())
-        return {key: value for key, value in values_of(self).items() if value != paper[key]}
 
     def science(self) -> dict[str, object]:
         """Return the settings that a run must keep when it resumes: all but those of logging, storage and speed, and

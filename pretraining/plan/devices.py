@@ -1,7 +1,7 @@
 """GPUs by name: what their makers publish, how fast each trains a model, and what fits in its memory.
 
 A step's time is the sum of three parts, each at a share of the device's published rate that a trace of 610M on an H100
-showed (docs/performance.md): matrix products, attention, and what is read and written in memory. What measured sizes
+showed (docs/maintainers.md): matrix products, attention, and what is read and written in memory. What measured sizes
 reached of that sum is what others are taken to reach: left out of it, each of the three sizes is met within 5 %.
 
 Standard library only.
@@ -18,18 +18,18 @@ from pretraining.paper_settings import GPU_HOURS, SHAPES, TRAINING, Shape, effec
 from pretraining.plan.flops import model_flops_per_token
 
 MEASURED = {"210m": 308_000.0, "610m": 105_500.0, "1b": 60_000.0}
-"""Tokens/s of one H100 with MLM at 40 % and the default settings, by size (docs/performance.md)."""
+"""Tokens/s of one H100 with MLM at 40 % and the default settings, by size (docs/maintainers.md)."""
 
 _PRODUCTS, _ATTENTION, _MEMORY = 753 / 989.4, 175 / 989.4, 2.1 / 3.35
 """Shares of the peak rate, and of the bandwidth, that a trace of 610M showed."""
 _HOST_SECONDS = 0.002
-"""Of a layer in one pass: what Python and the driver take to launch it, rehearsed (docs/performance.md)."""
+"""Of a layer in one pass: what Python and the driver take to launch it, rehearsed on a stand-in."""
 _PLAIN_MOVED, _PLAIN_HOST_SECONDS = 5.5, 0.005
 """Of blocks that are not compiled, as transformers' own classes: how many times the bytes, and the host's seconds. Fits
-a Llama of 135M on an H100 in passes of 6,144, 16,384 and 32,768 tokens within 10 % (docs/performance.md)."""
+a Llama of 135M on an H100 in passes of 6,144, 16,384 and 32,768 tokens within 10 % (docs/maintainers.md)."""
 _PASS_TOKENS, _FULL = TRAINING.device_batch * TRAINING.max_length, 0.95
 """Most tokens of the measured passes, and how full passes are."""
-# Fits the three sizes of docs/performance.md, on one and two GPUs, within 5 %: bf16, compiled blocks, MLM at 40 %.
+# Fits the three sizes of docs/maintainers.md, on one and two GPUs, within 5 %: bf16, compiled blocks, MLM at 40 %.
 _PARAMETER_BYTES, _REDUCED_BYTES, _BLOCK_BYTES, _LOGIT_BYTES = 16, 6, 36, 1.6
 _FILLED = 0.9
 """Share of a GPU's free memory that training may take: the allocator cannot fill the rest."""

@@ -5,6 +5,7 @@ The paper's study is built in, others are TOML files:
     prefix = "mini-"                 # before every name, so that no model can be taken for one of the paper's
     decay_steps = 20
     models = ["mini-s-clm-200", "mini-s-clm-50-mlm40-200"]
+    pretrainings = 5                 # of each model, with other seeds: mini-s-clm-200-s1 and so on; left out: 1
 
     [sizes.s]                        # fields of pretraining.paper_settings.Shape
     hidden = 64
@@ -100,6 +101,8 @@ class _File(FileSettings):
     """Length of the decay that closes every budget."""
     models: Any = ()
     """Names of the study's models, or a table for each."""
+    pretrainings: Annotated[int, Interval(ge=1, le=1000)] = 1
+    """How often each model is pretrained, NAME, NAME-s1, NAME-s2 ..., with seeds of their own."""
     sizes: dict[str, Shape] = field(default_factory=dict)
     """A table for each size."""
     settings: dict[str, Any] = field(default_factory=dict)
@@ -144,12 +147,30 @@ def read_study(content: Mapping[str, Any], path: Path) -> Study:
     shapes = {f"{file.prefix}{size}": shape for size, shape in file.sizes.items()}
     design = Design(sizes=tuple(file.sizes), prefix=file.prefix, decay_steps=file.decay_steps)
     models = models_of_tables(design, tables, path)
+    if file.pretrainings > 1:
+        models = _repeated(models, file.pretrainings, path)
     settings = file.settings
     refuse_code(settings, f"{path} [settings]")
     if settings.get("microbatch"):  # before there were groups, it decided the gradient, too
         settings = {"loss_group": settings["microbatch"], **settings}
     config = read_settings(TrainingConfig, settings, f"{path} [settings]")
     return Study(name=path.stem, design=design, shapes=Shapes(shapes, models), models=models, config=config)
+
+
+def _repeated(models: Mapping[str, Model], pretrainings: int, path: Path) -> dict[str, Model]:
+    """Return each model followed by its other pretrainings."""
+    repeated: dict[str, Model] = {}
+    for name, model in models.items():
+        arm, seed = arm_of(name)
+        if seed:
+            raise UserError(
+                f"{path}: pretrainings = {pretrainings} repeats each model; list {arm} alone, not {name}"
+            )
+        repeated[name] = model
+        for seed in range(1, pretrainings):
+            again = model.again(seed)
+            repeated[again.name] = again
+    return repeated
 
 
 @dataclass(frozen=True, kw_only=True)

@@ -4,20 +4,17 @@ import itertools
 import re
 import shlex
 import subprocess
+from dataclasses import replace
 from pathlib import Path
 
 import pytest
 
 from clm_or_mlm import __version__
-from clm_or_mlm.__main__ import COMMANDS, GROUPS, STEPS, app_of, main
+from clm_or_mlm.__main__ import COMMANDS, GROUPS, app_of, main
 from common.provenance import ROOT
-from miniature.data import MADE_UP, DataSource
-from miniature.forms import FORMS
-from miniature.toy_study import Miniature
 from tests.commands import python
 from workflow.study import workflow_of
 from workflow.study_settings import load_settings
-from workflow.tiny import write_tiny_study
 
 USED = rf"clm-or-mlm ({'|'.join(sorted(COMMANDS, key=len, reverse=True))})(?![a-z-])"
 """A command as the pages have it."""
@@ -56,7 +53,6 @@ def test_help_lists_the_daily_commands_by_group_and_all_the_rest(
 def test_a_room_lists_the_commands_that_need_its_name(capsys: pytest.CaptureFixture[str]) -> None:
     for words in (["benchmarks"], ["benchmarks", "--help"]):
         assert list(listed(words, capsys)[1].values()) == [["run", "status"]]
-    assert list(listed(["miniature"], capsys)[1].values()) == [["run"]]  # steps of jobs are in no list
 
 
 @pytest.mark.parametrize("name", COMMANDS)
@@ -72,7 +68,7 @@ def test_no_option_is_explained_in_more_than_two_lines(
 
 
 @pytest.mark.parametrize("started", ["clm-or-mlm", "python -m clm_or_mlm"])
-@pytest.mark.parametrize("name", [*COMMANDS, *STEPS])
+@pytest.mark.parametrize("name", COMMANDS)
 def test_every_command_helps_with_examples_that_it_takes(
     name: str, started: str, capsys: pytest.CaptureFixture[str]
 ) -> None:
@@ -89,27 +85,21 @@ def test_every_command_helps_with_examples_that_it_takes(
         app.parse_args(shlex.split(re.split(r"\s{3,}", example)[0]), print_error=False, exit_on_error=False)
 
 
-def test_jobs_are_given_words_that_their_commands_take(
-    tmp_path: Path, monkeypatch: pytest.MonkeyPatch
-) -> None:
-    """Of every form of the miniature and of a study; what a job may not be asked is seen here, not after hours."""
-    monkeypatch.setattr("miniature.data.jsonl", lambda documents: "")  # no command reads the text here
-    study = workflow_of("all", load_settings(write_tiny_study(tmp_path)))
-    jobs = list(study.jobs.values())
-    for form in FORMS.values():
-        for source in (MADE_UP, DataSource(place=tmp_path)):
-            mini = Miniature(form=form, source=source, root=tmp_path / f"{form.name}-{source.folder}")
-            jobs += [*mini.jobs(), mini.analysis_job((), report=True)]
+@pytest.mark.parametrize("toy", ["smallest", "curves"])
+def test_jobs_are_given_words_that_their_commands_take(toy: str) -> None:
+    """What a job may not be asked is seen here, not after hours."""
+    settings = load_settings(ROOT / "miniature" / toy / "settings.toml")
+    study = workflow_of("all", replace(settings, text=("text.jsonl",)))
     # One of each command and its options; the thousands of others differ in names.
     shapes = {
         (
             *(word for word in words[:3] if word.isidentifier()),
             *(w for w in words if w.startswith("--")),
         ): words
-        for job in jobs
+        for job in study.jobs.values()
         for words in job.commands
     }
-    assert len(shapes) > 20
+    assert len(shapes) >= 5
     for words in shapes.values():
         app_of(words).parse_args(words, print_error=False, exit_on_error=False)
 
@@ -122,7 +112,7 @@ WRONG: list[tuple[list[str], list[str]]] = [
     (["benchmark", "run"], ["benchmark", "'benchmarks'"]),
     (
         ["run"],
-        ["`clm-or-mlm benchmarks run`", "`clm-or-mlm container run`", "`clm-or-mlm miniature run`"],
+        ["`clm-or-mlm benchmarks run`", "`clm-or-mlm container run`"],
     ),
     (["analysis", "table", "10"], ["analysis table", "`clm-or-mlm table`"]),
     (["benchmarks", "run", "--modle", "x"], ["--model", "(see clm-or-mlm benchmarks run --help)"]),

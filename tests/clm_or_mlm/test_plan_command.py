@@ -5,8 +5,13 @@ import pytest
 
 from clm_or_mlm.__main__ import main
 from common.errors import UserError
+from pretraining.adapt import Adaptation
 from pretraining.plan.devices import DEVICES
+from pretraining.starts import start_of
+from tests.commands import python
 from tests.pretraining.families import save_start
+from tests.ready_studies import READY, file_of
+from tests.test_imports import HEAVY
 
 
 def test_json_is_complete(capsys: pytest.CaptureFixture[str]) -> None:
@@ -76,8 +81,46 @@ def test_memory_that_is_not_there_is_said_with_what_fits(capsys: pytest.CaptureF
 def test_hours_say_what_they_come_from(
     device: list[str], words: str, capsys: pytest.CaptureFixture[str]
 ) -> None:
-    for asked in (["610m-mlm40-42k"], ["--hours", "24"]):
+    study = ["--study", f"{file_of('objectives')}"]
+    for asked in (["610m-mlm40-42k"], study):
         assert not main(["plan", *asked, "--device", *device])
         text = capsys.readouterr().out
         assert words in text and ("measured on this" in text) == ("measured on this" in words)
-        assert ("give" in text and "as --mfu" in text) == (asked[0] == "--hours" and "estimated" in words)
+        assert ("give" in text and "as --mfu" in text) == (asked == study and "estimated" in words)
+
+
+def test_one_adaptation_has_hours_money_and_memory(
+    tmp_path: Path, capsys: pytest.CaptureFixture[str]
+) -> None:
+    """Those that `adapt` counts, in the largest passes that fit the device."""
+    start = save_start(tmp_path / "start", "llama")
+    words = ["plan", "--start", str(start), "--tokens", "2e7", "--device", "RTX 4090", "--price", "0.6"]
+    assert not main([*words, "--format", "json"])
+    said = json.loads(capsys.readouterr().out)
+    gpu = DEVICES["RTX 4090"]
+    costs = Adaptation(start=start_of(str(start)), tokens=2e7).plan_on(gpu).costs(device=gpu)
+    assert costs.gpu_hours > 0 and costs.memory_gb < 24 and costs.tokens == pytest.approx(2e7, rel=0.02)
+    assert said["costs"]["gpu_hours"] == pytest.approx(costs.gpu_hours)
+    main(words)
+    out = capsys.readouterr().out
+    assert all(word in out for word in ("RTX 4090 hours", "money", "memory", "sequences in a pass"))
+    assert "compiled blocks" not in out
+    words[2] = str(save_start(tmp_path / "other", "qwen3"))
+    main(words)
+    assert "counted for compiled blocks" in capsys.readouterr().out
+
+
+def test_starts_and_studies_are_planned_without_heavy_libraries(tmp_path: Path) -> None:
+    start = save_start(tmp_path / "start", "llama")
+    commands = [
+        ["plan", "--start", f"{start}", "--tokens", "2e7"],
+        ["plan", "--start", "HuggingFaceTB/SmolLM2-135M", "--tokens", "2e9"],
+        *(["plan", "--study", f"{file_of(name)}"] for name in READY),
+    ]
+    code = (
+        "import sys\nfrom clm_or_mlm.__main__ import main\n"
+        f"for name in {sorted(HEAVY | {'huggingface_hub', 'safetensors'})!r}:\n    sys.modules[name] = None\n"
+        f"for words in {commands!r}:\n    assert not main(words), words"
+    )
+    out = python("-c", code, code=0).stdout
+    assert out.count("H100 hours") >= 5 and out.count("Smallest difference") == 3

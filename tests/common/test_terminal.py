@@ -16,7 +16,7 @@ from hypothesis import given
 from hypothesis import strategies as st
 
 from clm_or_mlm.__main__ import main
-from common.tables import Grid, Heading, TableDocument, write
+from common.tables import Grid, TableDocument, write
 
 PAIR = ("610m-clm-10k-mlm40-42k", "610m-mlm40-42k")
 
@@ -98,7 +98,7 @@ class Terminal(io.StringIO):
 def test_any_table_fits_and_every_letter_is_printed(
     rows: list[tuple[str, ...]], sentence: str, columns: int
 ) -> None:
-    body: list[Heading | Grid] = [Heading(sentence), Grid(rows, numbers={0}, colours={rows[1][0]: "green"})]
+    body: list[str | Grid] = [sentence, Grid(rows, numbers={0}, colours={rows[1][0]: "green"})]
     terminal = Terminal()
     with pytest.MonkeyPatch.context() as patch:
         patch.setenv("COLUMNS", str(columns))

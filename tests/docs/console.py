@@ -1,6 +1,6 @@
 """Runs the console blocks of a page in what looks like a clean clone, and compares what they print.
 
-    python -m tests.docs.console docs/tutorials/reader.md        # each command with what it prints now
+    python -m tests.docs.console docs/tutorials/reviewer.md      # each command with what it prints now
 
 A block is fenced as `console`; a line that begins with `$ ` is a command, what follows it is its whole output on
 both streams. `...` stands for anything within a line, and alone on a line for any lines.

@@ -1,4 +1,4 @@
-"""Draws the three lengths of the form `curves`: python -m tests.docs.lengths writes docs/images/lengths.png."""
+"""Draws the three lengths of the toy study `curves`: python -m tests.docs.lengths writes docs/images/lengths.png."""
 
 from collections.abc import Iterator
 

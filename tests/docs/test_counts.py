@@ -41,7 +41,7 @@ def counts_of(text: str, of: int) -> set[int]:
 
 def pages() -> dict[str, str]:
     """Return all that counts the comparisons of a quarter of CLM with MLM alone."""
-    paths = ("README.md", "docs/build-an-encoder.md", "docs/tutorials/reader.md", "docs/claims.md")
+    paths = ("README.md", "docs/build-an-encoder.md", "docs/claims.md")
     return {
         **{path: (ROOT / path).read_text(encoding="utf-8") for path in paths},
         "headline": answer(ASSESSMENT).headline,

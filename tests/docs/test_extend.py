@@ -40,7 +40,6 @@ from pretraining import models
 from pretraining.model.masking import MaskRule
 from pretraining.model.packed_batch import PackedBatch
 from pretraining.models import parse
-from pretraining.plan.study_plan import load_study
 from pretraining.training import objectives
 from pretraining.training.log import read_log
 from tests.analysis.made_up import made_up_runs
@@ -209,24 +208,6 @@ def test_a_figure_is_drawn_and_is_in_all(tmp_path: Path, monkeypatch: pytest.Mon
     assert set(data["series"]) == {"20 %", "30 %", "40 %", "50 %"}
     assert set(data["x"]) == {210, 610, 1000}
     assert len(data) == 48
-
-
-def test_a_study_file_has_another_ratio_and_size(
-    tmp_path: Path, monkeypatch: pytest.MonkeyPatch, capsys: pytest.CaptureFixture[str]
-) -> None:
-    section = "A masking ratio or a model size"
-    own, of_the_paper = commands(section)
-    (tmp_path / "build").mkdir()
-    (tmp_path / own[-1]).write_text(blocks(section, "toml")[0])
-    monkeypatch.chdir(tmp_path)
-    models = load_study(Path(own[-1])).models
-    assert [model.ratio for model in models.values()] == [40, 60, None, 60]
-    assert load_study(Path(own[-1])).shapes["2b"].encoder_parameters == pytest.approx(2e9, rel=0.15)
-    assert not main(own)
-    printed = capsys.readouterr().out
-    assert all(name in printed for name in models)
-    assert not main(of_the_paper)
-    assert "610m-mlm60-42k" in capsys.readouterr().out
 
 
 def test_an_objective_is_trained(

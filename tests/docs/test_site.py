@@ -56,7 +56,7 @@ def test_it_asks_no_other_host_and_has_the_reference(site: Path) -> None:
 @pytest.mark.slow
 @pytest.mark.parametrize(
     ("words", "page"),
-    [("masking ratio", "build-an-encoder"), ("resume", "pretraining"), ("interval", "intervals")],
+    [("masking ratio", "build-an-encoder"), ("resume", "pretraining"), ("interval", "claims")],
 )
 def test_its_search_finds_words_where_the_page_is_opened_as_a_file(
     site: Path,

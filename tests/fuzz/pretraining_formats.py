@@ -177,7 +177,7 @@ FORMATS = [
     *(
         FileFormat(
             f"start's {file}", lambda at, file=file: save_start(at / "start", "qwen2") / file, opened,
-            "plan --hours 24 --start {at}/start", sealed=False, share=0.5,
+            "plan --start {at}/start --tokens 1e9", sealed=False, share=0.5,
         )
         for file in ("tokenizer.json", "tokenizer_config.json")
     ),

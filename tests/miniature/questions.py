@@ -1,8 +1,8 @@
-"""Answers the questions that the form `curves` was run for, by the tests that its study file states.
+"""Answers the questions that the toy study `curves` was run for, by the tests that its study file states.
 
 python -m tests.miniature.questions                     # the packaged runs
-python -m tests.miniature.questions --source build/miniature/curves-real/store \\
-    --logs build/miniature/curves-real/pretrained/models --format csv
+python -m tests.miniature.questions --source build/miniature/curves/analysis/all/runs.parquet \\
+    --logs build/miniature/curves/pretraining/models --format csv
 """
 
 import argparse
@@ -24,10 +24,12 @@ from analysis.statistics.learning_rate_selection import select_runs
 from analysis.store.stand_ins import RECORDED_AS
 from common.errors import UserError
 from common.tables import PRINTED, Grid, TableDocument, signed, write
-from miniature.forms import FORMS
+from miniature.data import CURVES
 from pretraining.models import arm_of
+from pretraining.plan.study_plan import load_study
 from pretraining.training.log import LOG, read_log
 
+MODELS = load_study(CURVES / "study.toml").models
 LENGTHS = (840, 2520, 5040)
 """Steps."""
 MLM, CLM, BOTH = "MLM alone", "CLM alone", "CLM, then MLM"
@@ -75,12 +77,12 @@ def document(source: str = "curves", logs: Path | None = None) -> TableDocument:
         Grid(rows, numbers={3}),
         "",
     ]
-    body += [f"Tests: miniature/studies/curves.toml. Source: {opened.words}."]
+    body += [f"Tests: miniature/curves/study.toml. Source: {opened.words}."]
     return TableDocument(body=body, records=pd.concat([found, spread], ignore_index=True))
 
 
 def _under_own_names(source: Source) -> pd.DataFrame:
-    runs = source.need_runs("the form curves")
+    runs = source.need_runs("the study curves")
     return runs.assign(model=runs[RECORDED_AS]) if RECORDED_AS in runs else runs
 
 
@@ -98,10 +100,14 @@ def values_of(source: Source, logs: Path | None = None) -> pd.DataFrame:
         raise UserError(
             f"{source.label} has no training logs; give the folder of its models' logs with --logs"
         )
+    rows = [row for path in sorted(logs.rglob(LOG)) for row in read_log(path)]
     losses = {}
-    for name, model in FORMS["curves"].models.items():
-        rows = read_log(logs / name / LOG) if (logs / name / LOG).is_file() else ()
-        ends = [row["loss"] for row in rows if row["split"] == "validation" and row["step"] == model.steps]
+    for name, model in MODELS.items():
+        ends = [
+            row["loss"]
+            for row in rows
+            if (row["stage"], row["split"], row["step"]) == (name, "validation", model.steps)
+        ]
         losses[name] = ends[-1] if ends else np.nan
     chosen = select_runs(_under_own_names(source))
     scores = 100 * chosen.pivot_table(index="model", columns="dataset", values="test_score")
@@ -193,7 +199,7 @@ if __name__ == "__main__":
     parser = argparse.ArgumentParser(
         description=__doc__, formatter_class=argparse.RawDescriptionHelpFormatter
     )
-    parser.add_argument("--source", default="curves", help="curves, or the runs of a run of this form")
+    parser.add_argument("--source", default="curves", help="curves, or the runs table of one that you made")
     parser.add_argument(
         "--logs", type=Path, help="folder with the logs of its models (default: the source's)"
     )

@@ -1,4 +1,4 @@
-"""The tests of the form `curves`: those of scipy, over pretrainings, Holm over a question's."""
+"""The tests of the toy study `curves`: those of scipy, over pretrainings, Holm over a question's."""
 
 from pathlib import Path
 
@@ -9,21 +9,29 @@ from scipy import stats
 
 from analysis.sources import Source
 from common.errors import UserError
-from miniature.forms import FORMS
 from pretraining.models import arm_of
 from pretraining.training.log import LOG, write_log
-from tests.miniature.questions import ARMS, BOTH, CONTINUED, LENGTHS, MLM, answers, of_arm, spreads, values_of
-
-NAMES = [name for name in FORMS["curves"].models if name != "mini-m-mlm40-640"]
+from tests.miniature.questions import (
+    ARMS,
+    BOTH,
+    CONTINUED,
+    LENGTHS,
+    MLM,
+    MODELS,
+    answers,
+    of_arm,
+    spreads,
+    values_of,
+)
 
 
 def runs(seed: int, between: float) -> pd.DataFrame:
     """Return a runs table of all models, five fine-tunings each, whose pretrainings spread by `between` points."""
     rng = np.random.default_rng(seed)
-    own = {name: rng.normal(0, between) for name in NAMES}
+    own = {name: rng.normal(0, between) for name in MODELS}
     rows = [
         (name, task, dataset, 1e-3, tuned, 0.5, 0.6 + (own[name] + rng.normal(0, 1)) / 100, 100, 100)
-        for name in NAMES for task, dataset in (("SC", "sst2"), ("IR", "nq")) for tuned in range(5)
+        for name in MODELS for task, dataset in (("SC", "sst2"), ("IR", "nq")) for tuned in range(5)
     ]  # fmt: skip
     columns = "model task dataset lr seed validation_score test_score n_validation n_test"
     return pd.DataFrame(rows, columns=columns.split())
@@ -31,8 +39,8 @@ def runs(seed: int, between: float) -> pd.DataFrame:
 
 @pytest.fixture
 def logs(tmp_path: Path) -> Path:
-    for place, name in enumerate(NAMES):
-        end, loss = FORMS["curves"].models[name].steps, 5 + (place * 7 % 11) / 10
+    for place, name in enumerate(MODELS):
+        end, loss = MODELS[name].steps, 5 + (place * 7 % 11) / 10
         row = {"split": "validation", "objective": "mlm", "ratio": 40, "stage": name}
         write_log(
             tmp_path / name / LOG, [{**row, "step": 10, "loss": 9.0}, {**row, "step": end, "loss": loss}]
@@ -40,10 +48,10 @@ def logs(tmp_path: Path) -> Path:
     return tmp_path
 
 
-def test_the_form_has_five_pretrainings_of_every_model_that_a_question_names() -> None:
+def test_every_model_of_a_question_has_five_pretrainings() -> None:
     arms = [*(name for names in ARMS.values() for name in names), *CONTINUED]
-    assert sorted(arm_of(name)[0] for name in NAMES) == sorted(arms * 5)
-    steps = {arm: [FORMS["curves"].models[name].steps for name in names] for arm, names in ARMS.items()}
+    assert sorted(arm_of(name)[0] for name in MODELS) == sorted(arms * 5)
+    steps = {arm: [MODELS[name].steps for name in names] for arm, names in ARMS.items()}
     assert all(tuple(of_one) == LENGTHS for of_one in steps.values())
 
 
@@ -67,9 +75,9 @@ def test_two_arms_are_compared_by_welch_and_lengths_by_pairs(logs: Path) -> None
 
 def test_a_test_that_is_not_run_is_shown_and_counted(logs: Path) -> None:
     values = values_of(Source(label="x", runs=runs(1, 1.0)), logs)
-    lost = [name for name in NAMES if arm_of(name)[0] == ARMS[MLM][0] and arm_of(name)[1] > 0]
+    lost = [name for name in MODELS if arm_of(name)[0] == ARMS[MLM][0] and arm_of(name)[1] > 0]
     values.loc[lost, "nq"] = np.nan
-    values.loc[[name for name in NAMES if arm_of(name)[0] == ARMS[MLM][2]], "sst2"] += 20
+    values.loc[[name for name in MODELS if arm_of(name)[0] == ARMS[MLM][2]], "sst2"] += 20
     found = answers(values).query("question == 2").set_index(["score", "steps"])
     absent = found.loc[[("nq", "840"), ("nq", "840 to 5040")]]
     assert np.isnan(absent["effect"]).all() and (absent["p_holm"] == 1).all()

@@ -269,7 +269,7 @@ _COMMANDS = {
     "adapt {start} --data {place}/shards --steps 4 --out {out}": _ALL,
     "train mine --study {study} --data {place}/shards --out {out}": _ALL,
     "plan --study {study}": _ALL,
-    "plan --hours 24 --start {start}": _ALL,
+    "plan --start {start} --tokens 1e9": _ALL,
     "check {start}": _ALL,
     "pretraining export {checkpoint} --data {place}/shards --start {start} --out {out}": _ALL,
 }

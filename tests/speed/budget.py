@@ -1,30 +1,20 @@
-"""The budget of a pretraining step on an H100: counted work over measured rates gives tokens/s and MFU of each variant.
-
-    python -m tests.speed.budget             # the table of docs/performance.md
-    python -m tests.speed.budget --rows      # and what one step of each size is made of
+"""The budget of a pretraining step on an H100: counted work over measured rates gives tokens/s.
 
 Work is counted from shapes, for one step of 288 sequences (MLM at 40 %). The rates of `MEASURED` are those of a trace
-of 610M on one H100 with torch 2.11 and FlashAttention 2; the first row of the table is therefore a check of the count
-against three measured sizes. Every further row changes one thing and is a prediction. Speeds of other attention kernels
-are those of 20 steps of 610M with them, so for 1B, whose heads are wider, they are a guess.
+of 610M on one H100 with torch 2.11 and FlashAttention 2.
 """
 
 from dataclasses import dataclass, replace
 
-from pretraining.paper_settings import SHAPES, Shape, effective_length
-from pretraining.plan.devices import H100
-from pretraining.plan.flops import model_flops_per_token
-from tests.speed.timing import parser_of
+from pretraining.paper_settings import Shape, effective_length
 
 SEQUENCES, LENGTH, PREDICTED = 288, 1_030, 0.4
 """Of the step that was traced: its sequences, their mean tokens, the share that is predicted."""
-SEEN = {"210m": 308_000, "610m": 105_500, "1b": 60_000}
-"""Tokens/s that one H100 was measured at (docs/performance.md)."""
 
 
 @dataclass(frozen=True, kw_only=True)
 class Rates:
-    """What a GPU reaches, and what a variant leaves to do."""
+    """What a GPU reaches, and what a step leaves to do."""
 
     products: float = 753e12
     """FLOP/s of the matrix products of blocks and head."""
@@ -41,17 +31,6 @@ class Rates:
 
 
 MEASURED = Rates()
-VARIANTS = (
-    ("FlashAttention 2, as measured", {}),
-    ("FlashAttention 4", {"forward": 311e12, "backward": 352e12}),
-    ("FlashAttention 3", {"forward": 337e12, "backward": 325e12}),
-    ("+ residual=bf16", {"residual": 2}),
-    ("+ passes of twice the tokens", {"passes": 6.3}),
-    ("limit: 796 TFLOP/s, 3.02 TB/s, no idle", {
-        "products": 796e12, "forward": 460e12, "backward": 422e12, "memory": 3.02e12,
-    }),
-)  # fmt: skip
-"""Label and what changes; each row keeps the changes of those before it."""
 
 
 def step_seconds(shape: Shape, rates: Rates, *, sequences: float = SEQUENCES) -> dict[str, float]:
@@ -92,38 +71,6 @@ def moved_bytes(shape: Shape, rates: Rates, *, tokens: float, passes: float) -> 
     )
 
 
-def speed(shape: Shape, rates: Rates, *, sequences: float = SEQUENCES) -> tuple[float, float]:
-    """Return tokens/s and MFU."""
-    found = sequences * LENGTH / sum(step_seconds(shape, rates, sequences=sequences).values())
-    peak = H100.peak
-    return found, found * model_flops_per_token(shape, predicted=PREDICTED) / peak
-
-
-def variants() -> list[tuple[str, Rates]]:
-    """Return each row's label and rates."""
-    rows, rates = [], MEASURED
-    for label, change in VARIANTS:
-        rates = replace(rates, **change)
-        rows.append((label, rates))
-    return rows
-
-
-def main() -> None:
-    """Print the table."""
-    parser = parser_of(__doc__)
-    parser.add_argument("--rows", action="store_true", help="print the parts of a step, too")
-    options = parser.parse_args()
-    print(f"{'tokens/s and MFU, predicted':42}" + "".join(f"{size:>20}" for size in SHAPES))
-    for label, rates in variants():
-        cells = (speed(shape, rates) for shape in SHAPES.values())
-        print(f"{label:42}" + "".join(f"{found:12,.0f} {share:7.1%}" for found, share in cells))
-    print(f"{'measured':42}" + "".join(f"{SEEN[size]:12,}{'':8}" for size in SHAPES))
-    for label, rates in variants()[:1] if options.rows else ():
-        parts = {size: step_seconds(shape, rates) for size, shape in SHAPES.items()}
-        print(f"\nseconds of a step, {label}")
-        for part in parts["610m"]:
-            print(f"{part:42}" + "".join(f"{parts[size][part]:20.3f}" for size in SHAPES))
-
-
-if __name__ == "__main__":
-    main()
+def speed(shape: Shape, rates: Rates, *, sequences: float = SEQUENCES) -> float:
+    """Return tokens/s."""
+    return sequences * LENGTH / sum(step_seconds(shape, rates, sequences=sequences).values())

@@ -10,13 +10,12 @@ and msmarco there. SC are short texts of two classes, TC and QA
 short and long ones with a class a token, IR pairs of a query and a document, with InfoNCE in the Trainer, too; a step
 is 32 examples, of which the Trainer takes 4 at a time, or all (pairs: all). `compiled` is ours with
 compiled blocks, which round at other places. Host is the CPU time of the process.
-`--trace` adds the share of the time in which the GPU computes, by torch's profiler. `--counter` names the counters of a
-stand-in of the CUDA driver (`gpu_rehearsal`): launches and synchronisations; there only the host's time means anything.
+`--trace` adds the share of the time in which the GPU computes, by torch's profiler.
 """
 
 import tempfile
 import time
-from collections.abc import Callable, Iterator
+from collections.abc import Iterator
 from dataclasses import dataclass
 from functools import partial
 from pathlib import Path
@@ -54,7 +53,6 @@ from pretraining.model.configuration import EncoderConfig, config_of
 from pretraining.model.modeling import EuroBertModel
 from pretraining.paper_settings import SHAPES, Shape
 from tests.pretraining.sizes import TINY
-from tests.speed.gpu_rehearsal import counters, without_numbers
 from tests.speed.timing import machine, parser_of
 from tests.speed.trainer import FIELDS, padded, trainer_of
 
@@ -86,24 +84,23 @@ class Given:
     """Of retrieval, whose documents are `ids`."""
     device: RunDevice
     steps: int
-    read: Callable[[], dict[str, int]]
     trace: bool
 
 
 @dataclass(kw_only=True)
 class Clock:
-    """Seconds, host seconds and counts of the steps behind the first few, which compile and fill caches."""
+    """Seconds and host seconds of the steps behind the first few, which compile and fill caches."""
 
     given: Given
     skip: int
     profiler: Any = None
-    began: tuple[float, float, dict[str, int]] | None = None
+    began: tuple[float, float] | None = None
 
-    def now(self) -> tuple[float, float, dict[str, int]]:
+    def now(self) -> tuple[float, float]:
         """Return the time once the device is done."""
         if self.given.device.kind.gpu:
             torch.cuda.synchronize()
-        return time.perf_counter(), time.process_time(), self.given.read()
+        return time.perf_counter(), time.process_time()
 
     def start(self) -> None:
         """Begin to measure."""
@@ -128,11 +125,7 @@ class Clock:
         assert self.began is not None
         after = self.now()
         seconds, host = after[0] - self.began[0], after[1] - self.began[1]
-        counts = {name: after[2][name] - self.began[2][name] for name in after[2]}
         words = [f"{label:26}{1e3 * seconds / done:10.2f} ms {1e3 * host / done:10.2f} ms of host a {unit}"]
-        if any(counts.values()):
-            names = ("launches", "synchronisations", "to_device", "to_host")
-            words.append(", ".join(f"{name} {counts[name] / done:,.1f}" for name in names))
         if self.profiler is not None:
             self.profiler.__exit__(None, None, None)
             # Without the calls that launch them, which take no time of the device.
@@ -305,10 +298,7 @@ def main() -> None:
     parser.add_argument("--data", type=Path, help="folder of datasets, in place of drawn tokens")
     parser.add_argument("--tokenizer", type=Path, help="folder of a tokenizer, for --data")
     parser.add_argument("--trace", action="store_true")
-    parser.add_argument("--counter", default="", help="C function of a stand-in's counters")
     options = parser.parse_args()
-    if options.counter:
-        without_numbers()
     torch.set_num_threads(options.threads)
     print(f"{machine()}, torch {torch.__version__}", flush=True)
     shape = SHAPES_HERE[options.size]
@@ -325,7 +315,6 @@ def main() -> None:
             queries=queries,
             device=choose_device(options.device, options.precision),
             steps=options.steps,
-            read=counters(options.counter),
             trace=options.trace,
         )
         title = f"{name}: {options.size}, {given.device.title}, {given.device.precision.name}"

@@ -15,8 +15,6 @@ It needs torch 2.11 or newer, transformers 5, NumPy, accelerate, annotated-types
 own: the product's model, objective, order, passes, weights and AdamW, on made-up text. A row that the machine's torch
 or packages cannot do falls away and says why. Rows are written to `--out` as they come; the same command measures those
 that are missing.
-
-On a stand-in of the CUDA driver (`gpu_rehearsal`), with `--counter FUNCTION`, all of it runs and no time has a meaning.
 """
 
 import importlib
@@ -66,7 +64,7 @@ SEQUENCES, STEPS, WARM = 96, 20, 8
 SHORT = (8, 60)
 """Tokens of the shortest and the longest of fine-tuning's 32 texts."""
 RESIDUAL_WITHIN = 0.0008
-"""Nats by which losses of two equal runs differed within 30 steps (docs/performance.md)."""
+"""Nats by which losses of two equal runs differed within 30 steps (docs/maintainers.md)."""
 GAIN = 1.03
 """How much faster a whole step must be for another default."""
 
@@ -85,8 +83,6 @@ class Table:
     backends: Sequence[str] = ()
     """Kernels to time."""
     small: bool = False
-    counter: str = ""
-    """C function of a stand-in's counters, which no profiler can read."""
     skip: Sequence[str] = ()
     """Words; a row whose key holds one of them is left out."""
     rows: dict[str, Row] = field(default_factory=dict)
@@ -358,9 +354,7 @@ def step_of(table: Table, variant: Variant) -> Row:
     # The model's own name for its backend would be refused by an older torch.
     with mock.patch.object(modeling, "resolve_backend", lambda *_: backend):
         steps = 3 if small else STEPS
-        row = train(
-            model, config, settings, device, steps=steps, prepare=prepare, trace=not table.counter,
-        )  # fmt: skip
+        row = train(model, config, settings, device, steps=steps, prepare=prepare, trace=True)
     if device.type == "cuda":
         length, predicted = settings.sequences.attended_length, 1.0 if variant.is_causal else 0.4
         flops = model_flops_per_token(shape, length=length, predicted=predicted)
@@ -386,7 +380,7 @@ def steps(table: Table) -> None:
     if "tokens/s" not in first:
         return
     if not table.small:
-        counted = speed(SHAPES["610m"], MEASURED, sequences=SEQUENCES)[0]
+        counted = speed(SHAPES["610m"], MEASURED, sequences=SEQUENCES)
         print(f"decision: the budget counts {counted:,.0f} tokens/s for the first row of 610m")
     rates = {base: first["tokens/s"]}
     for name in table.backends[1:]:
@@ -458,7 +452,7 @@ def finetuning(table: Table) -> None:
     """Time fine-tuning's steps, ours and the Trainer's, in a process of its own."""
     command = [sys.executable, "-m", "tests.speed.finetuning", "--kinds", "SC", "--steps", "20"]
     command += ["--size", "tiny" if table.small else "610m", "--device", table.device.type, "--trainer", "32"]
-    command += ["--variants", "now", *(["--counter", table.counter] if table.counter else [])]
+    command += ["--variants", "now"]
 
     def run() -> Row:
         left = max(60.0, table.end - time.monotonic() + 60)
@@ -484,9 +478,6 @@ def main() -> None:
     parser.add_argument(
         "--skip", nargs="+", default=(), metavar="WORD", help="leave out rows whose name holds one of these"
     )
-    parser.add_argument(
-        "--counter", default="", help="C function of a stand-in's counters: there losses mean nothing"
-    )
     options = parser.parse_args()
     if options.device == "cuda" and not torch.cuda.is_available():
         parser.error("no GPU is at hand; --device cpu walks through the same with a tiny model")
@@ -495,8 +486,7 @@ def main() -> None:
     # As training does: a pass of the largest size does not fit into fragments.
     os.environ.setdefault("PYTORCH_ALLOC_CONF", "expandable_segments:True")
     name = torch.cuda.get_device_name() if device.type == "cuda" else machine()
-    warning = "; on a stand-in no time, loss or decision means anything" if options.counter else ""
-    print(f"{name}, torch {torch.__version__}{warning}", flush=True)
+    print(f"{name}, torch {torch.__version__}", flush=True)
     table = Table(
         file=options.out / "h100.json",
         device=device,
@@ -504,7 +494,6 @@ def main() -> None:
         backends=options.kernels
         or (("sdpa", "flash2") if device.type == "cpu" else ("flash2", "flash3", "flash4")),
         small=options.small or device.type == "cpu",
-        counter=options.counter,
         skip=options.skip,
     )
     if table.file.is_file():

@@ -1,4 +1,4 @@
-"""What the scripts that measure pretraining share: models, batches, the optimizer, one step of ours."""
+"""What the scripts that measure pretraining share: models, batches, the optimizer."""
 
 import numpy as np
 import torch
@@ -9,9 +9,7 @@ from pretraining.model.masking import MaskRule
 from pretraining.model.modeling import EuroBertForMaskedLM, initialise
 from pretraining.model.packed_batch import PackedBatch
 from pretraining.paper_settings import TRAINING
-from pretraining.training.objectives import ObjectiveBatch, clm, loss_sum, mlm
-
-OBJECTIVES = ("mlm40", "clm")
+from pretraining.training.objectives import ObjectiveBatch, clm, mlm
 
 
 def ours(config: EncoderConfig) -> EuroBertForMaskedLM:
@@ -44,15 +42,3 @@ def adamw(model: nn.Module) -> torch.optim.Optimizer:
         weight_decay=TRAINING.weight_decay,
         fused=True,
     )
-
-
-def step(
-    model: EuroBertForMaskedLM, optimizer: torch.optim.Optimizer, batch: ObjectiveBatch, *, bf16: bool
-) -> None:
-    """Take one step: forward, backward, clipping, AdamW."""
-    with torch.autocast(batch.inputs.tokens.device.type, torch.bfloat16, enabled=bf16):
-        loss = loss_sum(model, batch).mean
-    loss.backward()
-    nn.utils.clip_grad_norm_(model.parameters(), TRAINING.clip_norm)
-    optimizer.step()
-    optimizer.zero_grad(set_to_none=True)

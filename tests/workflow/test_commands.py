@@ -6,9 +6,9 @@ from typing import Any
 import pytest
 
 from clm_or_mlm.__main__ import main
+from tests.workflow import smallest
 from workflow import commands
 from workflow.slurm_submit import Submission
-from workflow.tiny import MODELS
 
 
 @pytest.fixture
@@ -29,11 +29,11 @@ def calls(monkeypatch: pytest.MonkeyPatch) -> list[dict[str, Any]]:
 def test_work_that_is_left_is_exit_code_3(
     calls: list[dict[str, Any]], tmp_path: Path, capsys: pytest.CaptureFixture[str]
 ) -> None:
-    assert main(["workflow", "tiny", "--dir", str(tmp_path), "--retry-failed"]) == 0
-    assert main(["workflow", "tiny", "--dir", str(tmp_path)]) == 3
+    assert main([*smallest.WORDS, "--dir", str(tmp_path), "--retry-failed"]) == 0
+    assert main([*smallest.WORDS, "--dir", str(tmp_path)]) == 3
     assert [call["retry_failed"] for call in calls] == [True, False]
     assert (calls[0]["folder"], calls[0]["profile"], calls[0]["dry_run"]) == (tmp_path, "local", False)
-    assert {job.name for job in calls[0]["workflow"].of_kind("model")} == set(MODELS)
+    assert {job.name for job in calls[0]["workflow"].of_kind("model")} == set(smallest.MODELS)
     assert "some jobs are not done; logs are in" in capsys.readouterr().err
 
 
@@ -44,7 +44,7 @@ def test_what_was_submitted_is_said(
     capsys: pytest.CaptureFixture[str],
 ) -> None:
     monkeypatch.setattr(commands, "check_start", lambda _, workflow, *__, **___: (workflow, []))
-    assert main(["workflow", "tiny", "--dir", str(tmp_path), "--profile", "slurm"]) == 0
+    assert main([*smallest.WORDS, "--dir", str(tmp_path), "--profile", "slurm"]) == 0
     said = capsys.readouterr().out
     assert "1 jobs submitted, 2 wait for a place in Slurm's queue" in said
     assert f"clm-or-mlm cancel --dir {tmp_path}" in said

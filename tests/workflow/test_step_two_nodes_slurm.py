@@ -1,4 +1,4 @@
-"""The tiny study on two nodes with a network each: torchrun in one container a node, and in the full image if built."""
+"""The smallest study on two nodes with a network each: torchrun in a container a node, in the full image if built."""
 
 import json
 import shutil
@@ -9,8 +9,8 @@ from pathlib import Path
 import pytest
 
 from common.provenance import PROVENANCE, ROOT, git_commit
+from tests.workflow import smallest
 from tests.workflow.stand_ins.slurm import NEEDS_SLURM, private_slurm
-from workflow.tiny import DATASETS, MODELS, write_tiny_study
 
 pytestmark = [
     pytest.mark.timeout(2400),
@@ -18,7 +18,7 @@ pytestmark = [
     pytest.mark.skipif(shutil.which("ip") is None, reason="ip (iproute2) is not installed"),
 ]
 
-MODEL = MODELS[1]
+MODEL = smallest.MODELS[1]
 """One that leaves a trunk half-way: two jobs on two nodes, one after the other."""
 IMAGE = ROOT / "build" / "full.sif"
 
@@ -32,11 +32,12 @@ GLOO_SOCKET_IFNAME = "eth0"
 
 def test_two_nodes_train_tune_and_analyse(tmp_path: Path) -> None:
     folder = tmp_path / "study"
-    settings = write_tiny_study(tmp_path).read_text()
+    shutil.copytree(smallest.FOLDER, tmp_path, dirs_exist_ok=True)
+    settings = (tmp_path / smallest.SETTINGS.name).read_text()
     study = (tmp_path / "study.toml").read_text()
-    (tmp_path / "study.toml").write_text(study.replace(str(list(MODELS)), str([MODEL])))
+    (tmp_path / "study.toml").write_text(study.replace(str(list(smallest.MODELS)), str([MODEL])))
     for old, new in (
-        (str(list(DATASETS)), "['sst2', 'msmarco']"),
+        (str(list(smallest.DATASETS)), "['sst2', 'msmarco']"),
         ("[1e-4, 5e-4]", "[5e-4]"),
         ("[0, 1]", "[0]"),
     ):
@@ -51,8 +52,6 @@ def test_two_nodes_train_tune_and_analyse(tmp_path: Path) -> None:
     words = ["all", "--profile", "slurm", "--dir", str(folder), "--settings", str(tmp_path / "two.toml")]
     words += ["--image", str(IMAGE)] if IMAGE.is_file() else []
     words += ["--", "--slurm-init-seconds-before-status-checks", "5", "--seconds-between-status-checks", "5"]
-    folder.mkdir()
-    shutil.copyfile(tmp_path / "stand_ins.json", folder / "stand_ins.json")
     with private_slurm(tmp_path / "cluster", networks=True) as slurm:
         environ = slurm.environ | {"PYTHONPATH": str(ROOT), "OMP_NUM_THREADS": "1"}
         command = [sys.executable, "-m", "clm_or_mlm", "workflow", *words]

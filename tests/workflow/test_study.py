@@ -7,11 +7,10 @@ from pretraining.models import MODELS
 from pretraining.plan.devices import DEVICES
 from pretraining.plan.study_plan import plan_of
 from tests.pretraining.families import save_start
+from tests.workflow import smallest
 from workflow.study import cell_runs, place_stand_ins, workflow_of
 from workflow.study_progress import StudyProgress
 from workflow.study_settings import StudySettings, load_settings
-from workflow.tiny import MODELS as TINY
-from workflow.tiny import make_text, write_tiny_study
 
 
 def test_every_job_waits_only_for_jobs_before_it() -> None:
@@ -61,17 +60,16 @@ def test_a_stage_longer_than_the_limit_is_several_jobs() -> None:
     assert "jobs exceed the limit of 20 h and resume in the next" in text
 
 
-def test_commands_name_every_setting(tmp_path: Path) -> None:
-    settings = load_settings(write_tiny_study(tmp_path))
-    workflow = workflow_of("all", settings)
+def test_commands_name_every_setting() -> None:
+    workflow = workflow_of("all", load_settings(smallest.SETTINGS))
     cell = next(job for job in workflow.of_kind("cell") if job.name.endswith("/msmarco"))
     (words,) = cell.commands
-    assert words[:4] == ("benchmarks", "run", "--model", f"pretraining/models/{TINY[0]}")
+    assert words[:4] == ("benchmarks", "run", "--model", f"pretraining/models/{smallest.MODELS[0]}")
     assert words[words.index("--lr") + 1 :][:2] == ("1e-04", "5e-04")
     assert cell.kind.accepted == (0, 3)
     tokenizer, shards = workflow.of_kind("shards")[0].commands
-    assert str(tmp_path / "text.jsonl") in tokenizer
-    assert str(tmp_path / "text.jsonl") in shards
+    for words in (tokenizer, shards):
+        assert str(smallest.FOLDER / "text.jsonl") in words
 
 
 def test_retrieval_datasets_are_one_job_of_three() -> None:
@@ -103,11 +101,14 @@ def test_only_shards_of_a_hub_may_use_the_network() -> None:
 
 
 def test_stand_ins_are_placed_where_the_runs_table_will_be(tmp_path: Path) -> None:
-    place_stand_ins(tmp_path, "all")
-    assert not list(tmp_path.iterdir())
-    (tmp_path / "stand_ins.json").write_text("{}")
-    place_stand_ins(tmp_path, "all")
-    assert (tmp_path / "analysis/all/stand_ins.json").read_text() == "{}"
+    study = tmp_path / "mine" / "study.toml"
+    study.parent.mkdir()
+    for settings in (StudySettings(), StudySettings(study=str(study))):
+        place_stand_ins(settings, tmp_path / "folder", "all")
+    assert not (tmp_path / "folder").exists()
+    study.with_name("stand_ins.json").write_text("{}")
+    place_stand_ins(settings, tmp_path / "folder", "all")
+    assert (tmp_path / "folder/analysis/all/stand_ins.json").read_text() == "{}"
 
 
 def test_the_papers_hours_are_above_the_estimate_on_its_device() -> None:
@@ -126,9 +127,3 @@ def test_memory_and_cores_say_how_many_share_a_gpu_and_the_user_has_the_last_wor
     assert workers(device="H200", cpus=1) == [] and workers(gpus_per_node=0) == []
     assert workers(gpus_per_node=4, tuning_gpus=4) == ["8"]
     assert workers(tuning_options=("--workers", "1")) == ["1"]
-
-
-def test_made_up_text_is_the_same_every_time() -> None:
-    first = list(make_text(50))
-    assert first == list(make_text(50))
-    assert len(set(first)) == 50

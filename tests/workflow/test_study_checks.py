@@ -11,6 +11,7 @@ from common.errors import UserError
 from common.manifest import write_manifest
 from common.provenance import git_commit
 from tests.commands import program
+from tests.workflow import smallest
 from workflow.jobs import Workflow
 from workflow.study import workflow_of
 from workflow.study_checks import check_image, check_settings, sample_of
@@ -134,14 +135,14 @@ def test_hub_text_without_a_network_needs_no_site(tmp_path: Path) -> None:
 def test_a_dry_run_leaves_no_files_and_an_address_is_no_image(
     tmp_path: Path, capsys: pytest.CaptureFixture[str]
 ) -> None:
-    assert main(["workflow", "tiny", "--dir", str(tmp_path / "study"), "--dry-run"]) == 0
+    assert main([*smallest.WORDS, "--dir", str(tmp_path / "study"), "--dry-run"]) == 0
     assert not (tmp_path / "study").exists()
     assert (
         f"all in {tmp_path / 'study'}" in (said := capsys.readouterr().out)
         and "(the start refuses" not in said
     )
     with pytest.raises(UserError, match=r"--image docker://foo/bar is an address"):
-        main(["workflow", "tiny", "--dir", str(tmp_path), "--dry-run", "--image", "docker://foo/bar"])
+        main([*smallest.WORDS, "--dir", str(tmp_path), "--dry-run", "--image", "docker://foo/bar"])
 
 
 def test_the_dry_run_lists_them_all(tmp_path: Path, capsys: pytest.CaptureFixture[str]) -> None:

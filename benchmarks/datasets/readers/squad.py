@@ -2,7 +2,7 @@
 functions.
 
 The paper's code asks its copy of ReCoRD for question, context and answers and shows no conversion, so how placeholder
-queries became questions is unknown (docs/datasets.md). Here the question is the query with its `@placeholder`,
+queries became questions is unknown (docs/add-a-dataset.md). Here the question is the query with its `@placeholder`,
 the context is the passage as it is, and the answers are all mentions of the missing entity.
 """
 

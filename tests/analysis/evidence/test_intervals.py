@@ -145,7 +145,7 @@ def test_a_new_interval_is_used_under_its_own_name() -> None:
 
 
 def test_the_documentation_has_every_interval_and_no_other() -> None:
-    rows = re.findall(r"^\| (`.*?) \|.*\| ([^|]*) \|$", (ROOT / "docs" / "intervals.md").read_text(), re.M)
+    rows = re.findall(r"^\| (`.*?) \|.*\| ([^|]*) \|$", (ROOT / "docs" / "claims.md").read_text(), re.M)
     needs = {name: needed for names, needed in rows for name in re.findall("`(.*?)`", names)}
     assert set(needs) == set(INTERVALS)
     for name, needed in needs.items():

@@ -310,7 +310,7 @@ def test_resamples_of_one_value_alone_are_left_out() -> None:
     estimate = evidence(frame_of(cells)).estimate(LEVEL.terms).estimate
     assert isinstance(estimate, Studentised)
     assert np.isfinite(estimate.ratios).all() and 0.8 * 2_000 < len(estimate.ratios) < 0.95 * 2_000
-    assert (FEWEST_CELLS, FEWEST_SEEDS) == (5, 4)  # docs/intervals.md
+    assert (FEWEST_CELLS, FEWEST_SEEDS) == (5, 4)  # docs/claims.md
 
 
 def test_levels_have_equal_tails_from_ten_cells_on() -> None:

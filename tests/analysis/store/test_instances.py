@@ -6,7 +6,7 @@ from pathlib import Path
 import pyarrow.dataset as ds
 import pytest
 
-from analysis.store.instances import read_instances
+from analysis.store.instances import join_cells, read_clusters, read_instances
 from common.errors import UserError
 from tests.analysis.stores import MODELS, SIZES, read
 
@@ -33,11 +33,41 @@ def test_reading_instances_names_what_is_missing(store: Path, tmp_path: Path) ->
     assert read_instances(folder, "sst2", rows.iloc[:0]).shape == (0, 0)
 
 
-def test_no_flipped_bit_of_instances_passes(store: Path, tmp_path: Path) -> None:
+def test_one_file_of_all_cells_gives_the_same(store: Path, tmp_path: Path) -> None:
+    runs = read(store, tmp_path).runs
+    folder, file = tmp_path / "instances", tmp_path / "one" / "all.parquet"
+    join_cells(folder, file)
+    join_cells(folder, tmp_path / "again" / "all.parquet")
+    for name in ("all.parquet", "all.parquet.manifest.json"):
+        assert (file.parent / name).read_bytes() == (tmp_path / "again" / name).read_bytes()
+    for dataset, rows in runs.groupby("dataset"):
+        for split in ("validation", "test"):
+            both = [read_instances(path, str(dataset), rows, split) for path in (folder, file)]
+            assert both[0].size and (both[0] == both[1]).all()
+        clusters = [read_clusters(path, str(dataset), rows) for path in (folder, file)]
+        assert str(clusters[0]) == str(clusters[1])
+    rows = runs[runs["dataset"] == "sst2"]
+    with pytest.raises(UserError, match=r"all\.parquet has no run with lr .*; read the store again"):
+        read_instances(file, "sst2", rows.assign(model="610m-clm-22k"))
+    file.unlink()
+    with pytest.raises(UserError, match=r"all\.parquet"):
+        read_instances(file, "sst2", rows)
+
+
+@pytest.mark.parametrize("joined", [False, True])
+def test_no_flipped_bit_of_instances_passes(store: Path, tmp_path: Path, joined: bool) -> None:
     runs = read(store, tmp_path).runs
     rows = runs[(runs["dataset"] == "nq") & (runs["model"] == MODELS[0])]
-    for name in (f"{MODELS[0]}/nq.parquet", "_manifest.json"):
-        file, draw = tmp_path / "instances" / name, random.Random(0)
+    instances, names = (
+        tmp_path / "instances",
+        (f"instances/{MODELS[0]}/nq.parquet", "instances/_manifest.json"),
+    )
+    if joined:
+        instances = tmp_path / "instances.parquet"
+        names = (instances.name, f"{instances.name}.manifest.json")
+        join_cells(tmp_path / "instances", instances)
+    for name in names:
+        file, draw = tmp_path / name, random.Random(0)
         content = file.read_bytes()
         for _ in range(50):
             bit = draw.randrange(8 * len(content))
@@ -45,6 +75,6 @@ def test_no_flipped_bit_of_instances_passes(store: Path, tmp_path: Path) -> None
             flipped[bit // 8] ^= 1 << bit % 8
             file.write_bytes(flipped)
             with pytest.raises(UserError, match="instances"):
-                read_instances(tmp_path / "instances", "nq", rows)
+                read_instances(instances, "nq", rows)
         file.write_bytes(content)
-    read_instances(tmp_path / "instances", "nq", rows)
+    read_instances(instances, "nq", rows)

@@ -132,6 +132,13 @@ def test_the_log_of_a_finished_model_is_enough_and_may_repeat_those_of_its_stage
     assert training_losses(tmp_path, TRUNK).equals(alone)
 
 
+def test_a_log_of_several_trainings_in_the_folder_itself_is_read(tmp_path: Path) -> None:
+    log(tmp_path, row(10), row(20, stage="610m-clm-42k"), row(5, stage="210m-clm"), name="logs")
+    losses = training_losses(tmp_path / "logs", TRUNK)
+    assert losses["stage"].tolist() == ["610m-clm", "610m-clm-42k"]
+    assert training_losses(tmp_path, TRUNK).empty
+
+
 def test_two_trainings_of_one_stage_are_not_mixed(tmp_path: Path) -> None:
     log(tmp_path, row(10, 3.0), name="a/610m-clm")
     second = log(tmp_path, row(10, 3.5), name="b/610m-clm")

@@ -191,16 +191,23 @@ def test_damaged_files_are_reported(tmp_path: Path, name: str, content: bytes, m
         (
             "a.jsonl",
             json.dumps({"text": "one"}) + "\n" + json.dumps({"text": "two " * 20}),
+            "line 2: .*split it, .*--document-separator",
+        ),
+        (
+            "a.jsonl",
+            json.dumps({"text": "one"}) + "\n" + json.dumps({"text": "two", "id": "1" * 99}),
             "line 2: .*split it",
         ),
-        ("a.parquet", ["one", "two " * 20], "row 2: .*split it"),
+        ("a.parquet", ["one", "two " * 20], "row 2: .*split it, .*--document-separator"),
+        ("a.parquet", ["one", "\u00e9" * 33], "row 2: .*split it"),
     ],
 )
-def test_a_document_that_no_memory_holds_is_refused(
+def test_a_document_that_is_too_large_is_refused(
     tmp_path: Path, name: str, content: str | list[str], place: str, monkeypatch: pytest.MonkeyPatch
 ) -> None:
     """Many lines of one document, and one line."""
-    monkeypatch.setattr("pretraining.data.corpus.MOST_BYTES", 64)
+    monkeypatch.setattr("pretraining.data.corpus.MOST_TEXT", 64)
+    monkeypatch.setattr("pretraining.data.corpus.MOST_BYTES", 110)
     path = tmp_path / name
     if isinstance(content, list):
         pyarrow.parquet.write_table(pyarrow.table({"text": content}), path)
@@ -210,6 +217,20 @@ def test_a_document_that_no_memory_holds_is_refused(
     assert next(documents).text == "one"
     with pytest.raises(UserError, match=rf"{name}: {place}"):
         list(documents)
+
+
+@pytest.mark.parametrize("kind", ["txt", "jsonl"])
+def test_a_document_of_8_mb_is_read_and_no_larger_one(tmp_path: Path, kind: str) -> None:
+    path = tmp_path / f"a.{kind}"
+    text = "\u00e9" * 4_000_000
+
+    def documents(text: str) -> list[str]:
+        path.write_text(json.dumps({"text": text}) if kind == "jsonl" else text)
+        return [document.text for document in open_source([str(path)]).documents()]
+
+    assert documents(text) == [text]
+    with pytest.raises(UserError, match=r"line 1: the document is larger than 8 MB; .*--document-separator"):
+        documents(f"{text}a")
 
 
 def test_mistakes_are_reported(tmp_path: Path) -> None:

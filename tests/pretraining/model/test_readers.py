@@ -1,7 +1,6 @@
 """Other programs read exports: ONNX, and llama.cpp, if LLAMA_CPP_CONVERTER names its convert_hf_to_gguf.py."""
 
 import os
-import re
 import subprocess
 import sys
 from pathlib import Path
@@ -75,13 +74,6 @@ def test_llama_cpp_converts_an_export(kind: str, tmp_path: Path) -> None:
     assert done.stdout.splitlines()[-1] == f"causal: {[] if kind == 'gemma3' else [False]}"
 
 
-_BLOCK = re.search(
-    r"```python\n(# ONNX.*?)```",
-    (Path(__file__).parents[3] / "docs/build-an-encoder.md").read_text("utf-8"),
-    re.DOTALL,
-)
-
-
 @pytest.mark.slow
 @pytest.mark.filterwarnings("ignore")  # of these libraries
 @pytest.mark.parametrize("kind", ["llama", "gemma3", "gpt2", "bert"])
@@ -90,22 +82,23 @@ def test_onnxruntime_gives_the_states_of_an_export(
 ) -> None:
     pytest.importorskip("onnxscript")
     onnxruntime = pytest.importorskip("onnxruntime")
-    assert _BLOCK is not None
-    block = _BLOCK[1].replace(", use_cache=False", "") if kind in ENCODERS else _BLOCK[1]
-    names = {
-        "torch": torch,
-        "AutoModel": hf.AutoModel,
-        "folder": exported(kind, tmp_path),
-        "ids": torch.arange(9)[None],
-    }
+    no_cache = {} if kind in ENCODERS else {"use_cache": False}
+    model = hf.AutoModel.from_pretrained(exported(kind, tmp_path), attn_implementation="eager", **no_cache)
+    model.eval()
+    # Two texts: a size of 1 would be taken as fixed.
+    ids = torch.arange(9).repeat(2, 1)
+    inputs = {"input_ids": ids, "attention_mask": torch.ones_like(ids)}
+    sizes = {0: torch.export.Dim.DYNAMIC, 1: torch.export.Dim.DYNAMIC}
     monkeypatch.chdir(tmp_path)
-    exec(block, names)
+    torch.onnx.export(
+        model, kwargs=inputs, f="encoder.onnx", dynamo=True, dynamic_shapes=dict.fromkeys(inputs, sizes)
+    )
     session = onnxruntime.InferenceSession("encoder.onnx")
     ids = torch.randint(3, 290, (3, 23), generator=torch.Generator().manual_seed(0))
     mask = torch.ones_like(ids)
     mask[0, 11:] = 0
     (states, *_) = session.run(None, {"input_ids": ids.numpy(), "attention_mask": mask.numpy()})
     with torch.no_grad():
-        wanted = names["model"](input_ids=ids, attention_mask=mask).last_hidden_state
+        wanted = model(input_ids=ids, attention_mask=mask).last_hidden_state
     kept = mask.bool()
     torch.testing.assert_close(torch.from_numpy(states)[kept], wanted[kept], rtol=1e-5, atol=1e-5)

@@ -28,6 +28,21 @@ def test_a_study_that_sets_microbatch_means_its_groups_too(tmp_path: Path) -> No
         assert load_study(path).config.batches.loss_group == expected
 
 
+def test_each_model_is_pretrained_as_often_as_the_file_says(tmp_path: Path) -> None:
+    path = tmp_path / "mini.toml"
+    names = ["mini-s-mlm40-24", "mini-s-clm-24"]
+    again = [f"{name}{end}" for name in names for end in ("", "-s1", "-s2")]
+    path.write_text(STUDY.replace(MODELS, f"models = {names}\npretrainings = 3\n"))
+    study = load_study(path)
+    assert [*study.models] == again and [model.seed for model in study.models.values()] == [0, 1, 2] * 2
+    assert study.models == {name: study.model(name) for name in again}
+    plan = plan_of(tuple(study.models.values()), study)
+    assert plan.costs().steps == 3 * (24 + 24)
+    path.write_text(STUDY.replace(MODELS, f"models = {again}\npretrainings = 3\n"))
+    with pytest.raises(UserError, match="list mini-s-mlm40-24 alone, not mini-s-mlm40-24-s1"):
+        load_study(path)
+
+
 @pytest.mark.parametrize(
     ("old", "new", "message"),
     [
@@ -58,6 +73,7 @@ def test_a_study_that_sets_microbatch_means_its_groups_too(tmp_path: Path) -> No
         ('"mini-"', '"/tmp/"', "prefix must be"),
         ("[sizes.s]", '[sizes."../s"]', "invalid size name '../s'"),
         (MODELS, "models = 0\n", "models takes a list, not 0"),
+        (MODELS, "pretrainings = 0\n", "pretrainings must be at least 1"),
         ("models = [", "models = [3, ", "models takes a list; each text, not 3"),
         ("mini-s-clm-24", "mini-s-clm-1" + "2" * 5000, "a model's name has at most 120 characters"),
     ],

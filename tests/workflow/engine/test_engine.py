@@ -18,6 +18,7 @@ from common.manifest import write_manifest
 from common.provenance import ROOT
 from tests.commands import program, python
 from tests.common.test_locks import holder
+from tests.workflow import smallest
 from workflow import step
 from workflow.engine import cancel, run_workflow
 from workflow.jobs import JOB_KINDS, LEASE, Job, Workflow, by_marker
@@ -223,7 +224,7 @@ def test_a_job_that_is_killed_is_started_again(tmp_path: Path) -> None:
 
 def test_cancel_ends_a_call_from_another_process(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
     folder, output = tmp_path / "study", tmp_path / "output"
-    command = [sys.executable, "-m", "clm_or_mlm", "workflow", "tiny", "--dir", str(folder)]
+    command = [sys.executable, "-m", "clm_or_mlm", *smallest.WORDS, "--dir", str(folder)]
     with output.open("wb") as sink:
         call = subprocess.Popen(command, cwd=ROOT, stdout=sink, stderr=sink)
     while not holder_of(folder / LEASE):

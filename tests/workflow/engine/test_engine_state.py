@@ -7,11 +7,11 @@ import pytest
 from pretraining.plan.study_plan import plan_of
 from tests.results import write_results
 from tests.sealed import seal
+from tests.workflow import smallest
 from workflow.engine import reconcile
 from workflow.jobs import Job, Workflow
 from workflow.study import cell_runs, study_of, workflow_of
 from workflow.study_settings import StudySettings, load_settings
-from workflow.tiny import write_tiny_study
 
 TABLES = "done/analysis/all.json"
 
@@ -20,8 +20,8 @@ Made = tuple[Workflow, StudySettings, Path]
 
 @pytest.fixture
 def made(tmp_path: Path) -> Made:
-    """A tiny study whose every artefact is there, as empty files."""
-    settings = load_settings(write_tiny_study(tmp_path))
+    """A toy study whose every artefact is there, as empty files."""
+    settings = load_settings(smallest.SETTINGS)
     workflow = workflow_of("all", settings)
     for name in settings.needed_datasets:
         _touch(tmp_path / "data" / name / "manifest.json")
@@ -78,7 +78,7 @@ def test_tables_older_than_a_cell_are_made_again(made: Made) -> None:
 
 
 def test_an_empty_folder_needs_everything(tmp_path: Path) -> None:
-    settings = load_settings(write_tiny_study(tmp_path))
+    settings = load_settings(smallest.SETTINGS)
     workflow = workflow_of("all", settings)
     assert [job.marker for job in reconcile(workflow, tmp_path)] == list(workflow.jobs)
 

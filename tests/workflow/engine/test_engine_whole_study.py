@@ -1,4 +1,4 @@
-"""The tiny study from text to tables, killed and repaired; on Slurm see `tests/workflow/slurm`."""
+"""The smallest toy study from text to tables, killed and repaired; on Slurm see `tests/workflow/slurm`."""
 
 import os
 import shutil
@@ -12,10 +12,11 @@ import pytest
 
 from common.provenance import ROOT
 from tests.commands import python
+from tests.workflow import smallest
 
 pytestmark = [pytest.mark.slow, pytest.mark.timeout(2400)]
 
-WORDS = ("-m", "clm_or_mlm", "workflow", "tiny", "--dir")
+WORDS = ("-m", "clm_or_mlm", *smallest.WORDS, "--dir")
 ENVIRON = {"OMP_NUM_THREADS": "1"}
 
 

@@ -1,0 +1,208 @@
+"""What comparing the arms of a study takes, and the smallest difference that it can show.
+
+An arm is a model with its repeated pretrainings: NAME, NAME-s1, NAME-s2. Hours are planned without scipy, which is
+imported only where a difference is counted.
+"""
+
+from __future__ import annotations
+
+from collections import Counter
+from dataclasses import asdict, dataclass, replace
+from importlib.util import find_spec
+from typing import TYPE_CHECKING, Annotated, Any
+
+from cyclopts import Parameter
+from cyclopts.validators import Number
+
+from benchmarks.costs import runs_at_a_time, tuning_hours
+from benchmarks.protocol import DATASETS, LEARNING_RATES, SEEDS
+from common.cli import MANY, shared_options
+from common.plain_text import counted
+from common.tables import TableDocument, plain_table
+from pretraining.models import arm_of
+from pretraining.plan.devices import Device
+from pretraining.plan.plan_report import plan_document
+from pretraining.plan.study_plan import Plan
+
+if TYPE_CHECKING:
+    from analysis.claims.pretraining_spread import MeasuredSpread
+
+_CORES = 8
+"""CPU cores next to each GPU; every fine-tuning keeps one busy."""
+_SPARE = 0.05
+"""Share of the hours for starts, compilation and validation."""
+_ESTIMATED = "Once you have trained 20 steps there, give the MFU that `train` logs as --mfu."
+_NO_SCIPY = "The smallest difference is counted with scipy, which is not installed here."
+_ONE_EACH = (
+    "Each arm is pretrained once, so no difference between arms can be told from one between pretrainings; with "
+    "`pretrainings = 5` the study file repeats them."
+)
+_ADAPTED = "Pretrainings from one start should differ less; nobody measured it."
+_COUNT = Parameter(validator=Number(gte=1, lte=1000))
+
+
+@shared_options("what the models of --study can show")
+@dataclass(frozen=True, kw_only=True)
+class Comparison:
+    """How the models of a study are going to be compared; `plan`'s options, too."""
+
+    seeds: Annotated[int, _COUNT] = len(SEEDS)
+    """fine-tuning seeds of each model"""
+    rates: Annotated[int, _COUNT] = len(LEARNING_RATES)
+    """learning rates that fine-tuning tries"""
+    datasets: Annotated[
+        tuple[str, ...], MANY, Parameter(metavar="NAME", choices=tuple(DATASETS), show_choices=False)
+    ] = ("sst2", "uner_en", "squad", "nq")
+    """what they are compared on (default: one dataset of each family)"""
+    pretraining_sd: Annotated[float | None, Parameter(metavar="POINTS", validator=Number(gte=0, lt=100))] = (
+        None
+    )
+    """spread (sd) between pretrainings (default: what others measured at the nearest scale)"""
+
+    @property
+    def unique_datasets(self) -> tuple[str, ...]:
+        """Its datasets, each once."""
+        return tuple(dict.fromkeys(self.datasets))
+
+
+@dataclass(frozen=True, kw_only=True)
+class Smallest:
+    """The smallest differences that `compare` calls ahead in 80 of 100 studies."""
+
+    points: dict[str, float]
+    """By dataset."""
+    pretraining_sd: float
+    """Assumed spread between pretrainings, in points."""
+    measured_on: str
+    """Where that was seen."""
+
+
+def study_document(
+    plan: Plan, comparison: Comparison, *, device: Device, price: float | None = None
+) -> TableDocument:
+    """Return the plan of a study; of one with several arms, also what comparing them takes and can show.
+
+    Args:
+        plan: the work of its models.
+        comparison: how they are compared.
+        device: the device that hours are of.
+        price: of an hour of it; None: no money is counted.
+    """
+    document = plan_document(plan, device=device, price=price)
+    pretrainings = Counter(arm_of(model.name)[0] for model in plan.models)
+    if len(pretrainings) < 2:
+        return document
+    fewest = min(pretrainings.values())
+    tuning = hours_of_tuning(plan, comparison, device)
+    total = (plan.costs(device=device).gpu_hours + tuning) / (1 - _SPARE)
+    smallest = None
+    if fewest > 1 and find_spec("scipy"):
+        smallest = smallest_differences(plan, comparison, fewest)
+    data: dict[str, Any] = {
+        **asdict(comparison), "arms": [*pretrainings], "pretrainings": fewest,
+        "tuning_hours": tuning, "total_hours": total,
+    }  # fmt: skip
+    money = ""
+    if price is not None:
+        data["money"] = price * total
+        money = f", money {price * total:,.2f}"
+    grid = ", ".join(
+        (
+            counted(len(comparison.unique_datasets), "dataset"),
+            counted(comparison.rates, "rate"),
+            counted(comparison.seeds, "seed"),
+        )
+    )
+    lines = [
+        f"fine-tuning    {tuning:,.1f} {device.name} hours of {len(plan.models)} models on {grid}",
+        f"in all         {total:,.1f} {device.name} hours with {_SPARE:.0%} in reserve{money}",
+    ]
+    if "estimated" in device.basis:
+        lines.append(_ESTIMATED)
+    lines.append("")
+    if smallest is not None:
+        data["smallest"] = asdict(smallest)
+        lines += _lines(smallest, fewest)
+        if any(model.start for model in plan.models):
+            lines.append(_ADAPTED)
+    else:
+        lines.append(_ONE_EACH if fewest == 1 else _NO_SCIPY)
+    assert isinstance(document.data, dict)
+    tree = document.pages["tree"]
+    return replace(
+        document,
+        data={**document.data, "comparison": data},
+        pages={"tree": lambda: tree() + "".join(f"{line}\n" for line in lines)},
+    )
+
+
+def hours_of_tuning(plan: Plan, comparison: Comparison, device: Device) -> float:
+    """Return the hours of all fine-tunings; a model that others start from is one of those compared."""
+    number = Counter(model.size for model in plan.models)
+    number.update({model.size for model in plan.models if model.start})
+    hours = 0.0
+    for size, models in number.items():
+        shape = plan.study.shapes[size]
+        shared = runs_at_a_time(shape, device, _CORES)
+        hours += models * tuning_hours(shape, comparison.unique_datasets, device, shared)
+    return comparison.rates * comparison.seeds * hours
+
+
+def smallest_differences(plan: Plan, comparison: Comparison, pretrainings: int) -> Smallest:
+    """Return by how much two arms must differ on a dataset, after Holm's adjustment over the datasets.
+
+    Args:
+        plan: the study; its networks say which measured spread is the nearest.
+        comparison: how its models are compared.
+        pretrainings: of each arm, at least 2: the units of the test.
+    """
+    from analysis.precision.design import PlannedStudy, planned_test, seed_spreads
+    from analysis.sources import PUBLISHED
+
+    names = comparison.unique_datasets
+    sd = comparison.pretraining_sd
+    measured_on = "--pretraining-sd"
+    if sd is None:
+        shapes = [plan.study.shapes[size] for size in sorted({model.size for model in plan.models})]
+        nearest = [nearest_spread(shape.encoder_parameters) for shape in shapes]
+        spread = max(nearest, key=lambda one: one.sd)
+        sd = spread.sd
+        measured_on = f"{spread.network}, {spread.score}, {spread.pretrainings} pretrainings, {spread.where}"
+    study = PlannedStudy(
+        seeds=comparison.seeds, pretrainings=pretrainings, pretraining_sd=sd, tests=len(names)
+    )
+    of_seeds = dict(seed_spreads(PUBLISHED))
+    points = {name: planned_test(study, of_seeds[DATASETS[name].task, name]).detectable() for name in names}
+    return Smallest(points=points, pretraining_sd=sd, measured_on=measured_on)
+
+
+def nearest_spread(parameters: float) -> MeasuredSpread:
+    """Return the largest spread between pretrainings of those measured at the scale nearest to a network's.
+
+    Args:
+        parameters: of the network.
+    """
+    from analysis.claims.pretraining_spread import measured_spreads
+
+    # Coreference on a few hundred sentences is no task like those here.
+    spreads = [one for one in measured_spreads() if "coreference" not in one.score]
+
+    def ratio(one: MeasuredSpread) -> float:
+        """Return how many times larger the larger of the two networks is."""
+        return max(one.parameters * 1e6 / parameters, parameters / (one.parameters * 1e6))
+
+    least = min(map(ratio, spreads))
+    return max((one for one in spreads if ratio(one) == least), key=lambda one: one.sd)
+
+
+def _lines(smallest: Smallest, pretrainings: int) -> list[str]:
+    """Return the smallest differences as a table, between what they are and what they assume."""
+    names = [DATASETS[name].title for name in smallest.points]
+    points = [f"{value:.2f}" for value in smallest.points.values()]
+    return [
+        f"Smallest difference, in points, of two arms of {pretrainings} pretrainings that `compare --replicates` calls",
+        f"ahead in about 80 of 100 studies, after Holm's adjustment over {counted(len(names), 'dataset')}:",
+        *plain_table([names, points], range(len(names))),
+        f"at the paper's spread of fine-tunings and {smallest.pretraining_sd:g} points between pretrainings",
+        f"({smallest.measured_on}).",
+    ]
