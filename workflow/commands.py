@@ -37,6 +37,7 @@ _SHOWN = 5
 def study(
     target: str,
     /,
+    *,
     profile: Profile = "local",
     dir_: Annotated[Path, Parameter(name="--dir")] = Path("build/study"),
     settings: Annotated[Path | None, Parameter(metavar="FILE")] = None,

@@ -238,7 +238,7 @@ def _why_failed(job: Job, folder: Path) -> str:
     lines = (
         read_bounded(log).decode(errors="replace").split("\n") if log.is_file() else []
     )
-    last_words = ([line.strip() for line in lines if line.strip()] or [""])[-1]
+    last_words = " | ".join([line.strip() for line in lines if line.strip()][-2:])
     attempts = attempts_in(folder / job.attempts)
     if not attempts:  # it ended before its commands began, if it ever began
         return last_words

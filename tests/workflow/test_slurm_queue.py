@@ -58,8 +58,14 @@ def test_jobs_are_known_by_their_comments(squeue: Path, tmp_path: Path) -> None:
         f"15|PENDING|Dependency|0:00|{ME}|submits\n"
     )
     queue = read_queue(JOBS, tmp_path)
-    assert {marker: job.number for marker, job in queue.live.items()} == {CELL.marker: "11", STAGE.marker: "12"}
-    assert queue.live[CELL.marker].minutes == 26 * 60 + 3 and queue.live[STAGE.marker].reason == "Priority"
+    assert {marker: job.number for marker, job in queue.live.items()} == {
+        CELL.marker: "11",
+        STAGE.marker: "12",
+    }
+    assert (
+        queue.live[CELL.marker].minutes == 26 * 60 + 3
+        and queue.live[STAGE.marker].reason == "Priority"
+    )
     assert queue.submitter and queue.submitter.number == "15" and queue.ended == {"14"}
     refuse_start(JOBS, tmp_path, queue)
 
@@ -67,12 +73,17 @@ def test_jobs_are_known_by_their_comments(squeue: Path, tmp_path: Path) -> None:
 @pytest.mark.parametrize(
     ("row", "said"),
     [
-        (f"15|PENDING|Priority|0:00|{ME}|done/cell/x.json\n", r"of another target in .* \(15\)"),
+        (
+            f"15|PENDING|Priority|0:00|{ME}|done/cell/x.json\n",
+            r"of another target in .* \(15\)",
+        ),
         (f"16|RUNNING|None|0:10|bob|{CELL.marker}\n", r"jobs of bob work in .* \(16\)"),
         ("17|PENDING|Priority|0:00|bob|submits\n", r"jobs of bob work in .* \(17\)"),
     ],
 )
-def test_jobs_of_others_refuse_a_start(squeue: Path, tmp_path: Path, row: str, said: str) -> None:
+def test_jobs_of_others_refuse_a_start(
+    squeue: Path, tmp_path: Path, row: str, said: str
+) -> None:
     squeue.write_text(row)
     with pytest.raises(UserError, match=said):
         refuse_start(JOBS, tmp_path, read_queue(JOBS, tmp_path))
@@ -88,7 +99,9 @@ def test_without_a_submission_slurm_is_not_asked(
         read_queue(JOBS, tmp_path)
 
 
-def test_a_slurm_that_does_not_answer_stops_the_call(squeue: Path, tmp_path: Path) -> None:
+def test_a_slurm_that_does_not_answer_stops_the_call(
+    squeue: Path, tmp_path: Path
+) -> None:
     with pytest.raises(UserError, match="squeue does not answer"):
         read_queue(JOBS, tmp_path)
 
@@ -129,13 +142,22 @@ def test_a_job_without_an_end_is_lost_only_if_slurm_says_so(
 
 @pytest.mark.parametrize(
     ("text", "minutes"),
-    [("0:30", 0.5), ("10:00", 10), ("2:00:00", 120), ("1-00:00:00", 1440), ("INVALID", 0)],
+    [
+        ("0:30", 0.5),
+        ("10:00", 10),
+        ("2:00:00", 120),
+        ("1-00:00:00", 1440),
+        ("INVALID", 0),
+    ],
 )
 def test_slurms_durations(text: str, minutes: float) -> None:
     assert minutes_of(text) == minutes
 
 
 def test_an_allocations_end_is_said_by_a_variable() -> None:
-    environ = {"CLM_OR_MLM_ENDS": str(round(time.time()) + 600), "SLURM_JOB_END_TIME": "9999999999"}
+    environ = {
+        "CLM_OR_MLM_ENDS": str(round(time.time()) + 600),
+        "SLURM_JOB_END_TIME": "9999999999",
+    }
     left, length = allocation_seconds(environ)
     assert left == pytest.approx(600, abs=5) and length == float("inf")

@@ -13,7 +13,9 @@ from workflow.slurm_submit import submit
 from workflow.study_settings import Queue
 
 BIG = Job(kind=JOB_KINDS["model"], name="m", nodes=2, gpus=4, cpus=16, memory_gb=100.0)
-CLUSTER = Workflow(target="all", jobs=by_marker([BIG]), queues={"gpus": {"partition": "gpu"}})
+CLUSTER = Workflow(
+    target="all", jobs=by_marker([BIG]), queues={"gpus": {"partition": "gpu"}}
+)
 
 
 GENERIC = "Job violates accounting/QOS policy (job submit limit, user's size and/or time limits)"
@@ -29,7 +31,10 @@ def _cluster(
     """A Slurm that refuses what holds a pattern, and lists the nodes that are down."""
     monkeypatch.setenv("PATH", f"{folder / 'bin'}:/usr/bin:/bin")
     said = "\n".join(f"sbatch: error: {line}" for line in said.splitlines())
-    program(folder / "bin/sbatch", f'case "$*" in {refused}) echo "{said}" >&2; exit 1;; esac')
+    program(
+        folder / "bin/sbatch",
+        f'case "$*" in {refused}) echo "{said}" >&2; exit 1;; esac',
+    )
     program(folder / "bin/squeue", "")
     program(folder / "bin/sinfo", f"case \"$*\" in *-N*) printf '{down}';; esac")
 
@@ -53,7 +58,12 @@ SETTINGS = [
 
 @pytest.mark.parametrize(("refused", "down", "status", "said"), SETTINGS)
 def test_the_setting_that_is_wrong_is_named(
-    tmp_path: Path, monkeypatch: pytest.MonkeyPatch, refused: str, down: str, status: str, said: str
+    tmp_path: Path,
+    monkeypatch: pytest.MonkeyPatch,
+    refused: str,
+    down: str,
+    status: str,
+    said: str,
 ) -> None:
     _cluster(tmp_path, monkeypatch, refused, down)
     (line,) = check_requests(CLUSTER)
@@ -87,7 +97,13 @@ def test_the_wrong_key_of_a_queue_is_named(
 def test_a_gpu_by_a_name_that_the_site_lacks(
     tmp_path: Path, monkeypatch: pytest.MonkeyPatch, gres: str
 ) -> None:
-    _cluster(tmp_path, monkeypatch, f"*--gres={gres}:4*", "", "Invalid generic resource (gres) specification")
+    _cluster(
+        tmp_path,
+        monkeypatch,
+        f"*--gres={gres}:4*",
+        "",
+        "Invalid generic resource (gres) specification",
+    )
     (line,) = check_requests(replace(CLUSTER, gres=gres))
     assert "correct gpus_per_node, or gres in" in line.sentence
 
@@ -95,19 +111,36 @@ def test_a_gpu_by_a_name_that_the_site_lacks(
 @pytest.mark.parametrize(
     ("refused", "said", "status", "words"),
     [
-        ("*", f"QOSMaxSubmitJobPerUserLimit\n{GENERIC}", "warn", "no more gpus jobs of yours now"),
+        (
+            "*",
+            f"QOSMaxSubmitJobPerUserLimit\n{GENERIC}",
+            "warn",
+            "no more gpus jobs of yours now",
+        ),
         ("*", f"AssocGrpSubmitJobsLimit\n{GENERIC}", "warn", "waits until it does"),
         ("*", GENERIC, "warn", "waits until it does"),
         ("*--nodes=2*", GENERIC, "fail", "correct nodes in"),
-        ("*--nodes=2*", f"QOSMaxNodePerUserLimit\n{GENERIC}", "fail", "correct nodes in"),
+        (
+            "*--nodes=2*",
+            f"QOSMaxNodePerUserLimit\n{GENERIC}",
+            "fail",
+            "correct nodes in",
+        ),
     ],
 )
 def test_a_full_queue_is_no_wrong_setting(
-    tmp_path: Path, monkeypatch: pytest.MonkeyPatch, refused: str, said: str, status: str, words: str
+    tmp_path: Path,
+    monkeypatch: pytest.MonkeyPatch,
+    refused: str,
+    said: str,
+    status: str,
+    words: str,
 ) -> None:
     _cluster(tmp_path, monkeypatch, refused, "", said)
     (line,) = check_requests(CLUSTER)
-    assert line.status == status and words in line.sentence and "\n" not in line.sentence
+    assert (
+        line.status == status and words in line.sentence and "\n" not in line.sentence
+    )
 
 
 @pytest.mark.parametrize(
@@ -115,7 +148,10 @@ def test_a_full_queue_is_no_wrong_setting(
     [
         (f"QOSMaxSubmitJobPerUserLimit\nsbatch: error: {GENERIC}", True),
         (f"Batch job submission failed: {GENERIC}", True),
-        (f"QOSMaxCpuPerUserLimit\nsbatch: error: Batch job submission failed: {GENERIC}", False),
+        (
+            f"QOSMaxCpuPerUserLimit\nsbatch: error: Batch job submission failed: {GENERIC}",
+            False,
+        ),
         ("Invalid account", False),
     ],
 )
@@ -124,14 +160,18 @@ def test_only_a_full_queue_is_waited_for(said: str, full: bool) -> None:
 
 
 @pytest.mark.parametrize(
-    ("limits", "status"), [("0:10 2:00:00", "ok"), ("0:10 infinite", "ok"), ("0:10 0:20", "fail")]
+    ("limits", "status"),
+    [("0:10 2:00:00", "ok"), ("0:10 infinite", "ok"), ("0:10 0:20", "fail")],
 )
 def test_of_several_partitions_one_that_is_long_enough_suffices(
     tmp_path: Path, monkeypatch: pytest.MonkeyPatch, limits: str, status: str
 ) -> None:
     _cluster(tmp_path, monkeypatch, "none", "")
     rows = zip("ab", limits.split(), strict=True)
-    program(tmp_path / "bin/sinfo", "\n".join(f"echo '{name}|{name}|{limit}'" for name, limit in rows))
+    program(
+        tmp_path / "bin/sinfo",
+        "\n".join(f"echo '{name}|{name}|{limit}'" for name, limit in rows),
+    )
     (line,) = check_requests(replace(CLUSTER, queues={"gpus": {"partition": "a,b"}}))
     assert line.status == status
 
@@ -148,10 +188,16 @@ def test_of_several_partitions_one_that_is_long_enough_suffices(
     ],
 )
 def test_accounts_that_a_partition_takes_are_read(
-    tmp_path: Path, monkeypatch: pytest.MonkeyPatch, partitions: str, account: str, said: str
+    tmp_path: Path,
+    monkeypatch: pytest.MonkeyPatch,
+    partitions: str,
+    account: str,
+    said: str,
 ) -> None:
     _cluster(tmp_path, monkeypatch, "none", "")
-    program(tmp_path / "bin/sinfo", "printf 'a|a|infinite\nb|b|infinite\nc|c|infinite\n'")
+    program(
+        tmp_path / "bin/sinfo", "printf 'a|a|infinite\nb|b|infinite\nc|c|infinite\n'"
+    )
     allowed = "*a) echo AllowAccounts=staff,x;; *b) echo AllowAccounts=ALL;; *) echo AllowAccounts=ALL DenyAccounts=abc"
     program(tmp_path / "bin/scontrol", f'case "$*" in {allowed};; esac')
     program(tmp_path / "bin/sacctmgr", "echo mine")
@@ -198,14 +244,25 @@ def test_variables_of_sbatch_are_used_as_they_are_checked(
         f'[ -z "$SBATCH_ACCOUNT$SBATCH_PARTITION" ] || exit 1; [ -z "$SBATCH_QOS" ] || {{ {said}; }}',
     )
     (line,) = check_requests(replace(CLUSTER, queues={"gpus": own}))
-    assert "(Invalid qos)" in line.sentence and "correct SBATCH_QOS in your shell; " in line.sentence
+    assert (
+        "(Invalid qos)" in line.sentence
+        and "correct SBATCH_QOS in your shell; " in line.sentence
+    )
 
 
 @pytest.mark.parametrize(
     ("queue", "word", "label"),
     [
-        (Queue(memory_gb_per_gpu=40.0), "--mem-per-gpu=40000M", "memory_gb_per_gpu of [jobs.gpus]"),
-        (Queue(memory_gb_per_core=3.5), "--mem-per-cpu=3500M", "memory_gb_per_core of [jobs.gpus]"),
+        (
+            Queue(memory_gb_per_gpu=40.0),
+            "--mem-per-gpu=40000M",
+            "memory_gb_per_gpu of [jobs.gpus]",
+        ),
+        (
+            Queue(memory_gb_per_core=3.5),
+            "--mem-per-cpu=3500M",
+            "memory_gb_per_core of [jobs.gpus]",
+        ),
         (Queue(), "--mem=100000M", "memory_gb in"),
     ],
 )
@@ -217,7 +274,9 @@ def test_memory_is_asked_for_by_node_gpu_or_core(
     assert f"correct {label}" in line.sentence and line.sentence.count("--mem") == 1
 
 
-def test_a_machine_without_slurm_is_no_login_node(monkeypatch: pytest.MonkeyPatch) -> None:
+def test_a_machine_without_slurm_is_no_login_node(
+    monkeypatch: pytest.MonkeyPatch,
+) -> None:
     monkeypatch.setenv("PATH", "/no/such/folder")
     (line,) = check_requests(CLUSTER)
     assert line.status == "fail" and "sbatch is not on PATH" in line.sentence
@@ -267,14 +326,24 @@ def test_what_is_checked_is_what_is_submitted(
         "cpu": {"partition": "c"},
     }
     workflow = Workflow(
-        target="all", jobs=by_marker([TRAINED, TUNED, TABLES]), queues=queues, gres="gpu:h100"
+        target="all",
+        jobs=by_marker([TRAINED, TUNED, TABLES]),
+        queues=queues,
+        gres="gpu:h100",
     )
     assert {line.status for line in check_requests(workflow)} == {"ok"}
-    checked = [call[1:-1] for call in _calls(tmp_path / "checked")]  # but --test-only and --wrap
+    checked = [
+        call[1:-1] for call in _calls(tmp_path / "checked")
+    ]  # but --test-only and --wrap
     submit(workflow, tmp_path, list(workflow.jobs), SlurmQueue())
     submitted = [call[call.index("--nodes=2" if "--nodes=2" in call else "--nodes=1") :]
                  for call in _calls(tmp_path / "submitted")]  # fmt: skip
     assert sorted(submitted) == sorted(checked)
     gpus = next(call for call in checked if "--nodes=2" in call)
-    for word in ("--ntasks-per-node=1", "--reservation=of me", "--gres=gpu:h100:4", "--constraint=h100&big"):
+    for word in (
+        "--ntasks-per-node=1",
+        "--reservation=of me",
+        "--gres=gpu:h100:4",
+        "--constraint=h100&big",
+    ):
         assert word in gpus

@@ -12,7 +12,9 @@ from workflow.slurm_submit import read_left, submit
 
 SHARDS = Job(kind=JOB_KINDS["shards"], name="shards", makes=("shards",))
 STAGE = Job(kind=JOB_KINDS["stage"], name="s", makes=("s",), needs=(SHARDS.marker,))
-MODEL = Job(kind=JOB_KINDS["model"], name="m", makes=("m",), needs=(SHARDS.marker, STAGE.marker))
+MODEL = Job(
+    kind=JOB_KINDS["model"], name="m", makes=("m",), needs=(SHARDS.marker, STAGE.marker)
+)
 WORKFLOW = Workflow(target="m", jobs=by_marker([SHARDS, STAGE, MODEL]))
 TODO = list(WORKFLOW.jobs)
 
@@ -21,7 +23,10 @@ TODO = list(WORKFLOW.jobs)
 def calls(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> Path:
     """An sbatch that notes its words, a call a line, and counts from 1."""
     note = f'echo "$@" >> {tmp_path}/calls; cat > {tmp_path}/script'
-    program(tmp_path / "bin/sbatch", f'{note}; [ ! -e {tmp_path}/say ] || . {tmp_path}/say; wc -l < {tmp_path}/calls')
+    program(
+        tmp_path / "bin/sbatch",
+        f"{note}; [ ! -e {tmp_path}/say ] || . {tmp_path}/say; wc -l < {tmp_path}/calls",
+    )
     program(tmp_path / "bin/scancel", f'echo "cancel $@" >> {tmp_path}/calls')
     monkeypatch.setenv("PATH", f"{tmp_path}/bin:/usr/bin:/bin")
     monkeypatch.setattr("workflow.slurm_submit.time.sleep", lambda _: None)
@@ -53,7 +58,10 @@ def test_each_job_starts_after_those_that_it_needs(calls: Path, tmp_path: Path) 
     ):
         assert word in rows[2]
     script = (tmp_path / "script").read_text()
-    assert script.startswith("#!/bin/bash\n") and f"-m workflow.step {MODEL.marker}\n" in script
+    assert (
+        script.startswith("#!/bin/bash\n")
+        and f"-m workflow.step {MODEL.marker}\n" in script
+    )
 
 
 def test_what_is_live_or_complete_is_not_submitted(calls: Path, tmp_path: Path) -> None:
@@ -78,15 +86,21 @@ def test_what_needs_a_lost_job_is_not_submitted(calls: Path, tmp_path: Path) -> 
         ("echo project 5; echo 78; echo; exit", "78"),
     ],
 )
-def test_the_number_among_a_sites_own_lines(calls: Path, tmp_path: Path, said: str, number: str) -> None:
+def test_the_number_among_a_sites_own_lines(
+    calls: Path, tmp_path: Path, said: str, number: str
+) -> None:
     (tmp_path / "say").write_text(said)
-    assert submit(WORKFLOW, tmp_path, [SHARDS.marker], Queue()).numbers == {SHARDS.marker: number}
+    assert submit(WORKFLOW, tmp_path, [SHARDS.marker], Queue()).numbers == {
+        SHARDS.marker: number
+    }
 
 
 FULL = "echo sbatch: error: QOSMaxSubmitJobPerUserLimit >&2; exit 1"
 
 
-def test_the_last_place_goes_to_the_job_that_submits_the_rest(calls: Path, tmp_path: Path) -> None:
+def test_the_last_place_goes_to_the_job_that_submits_the_rest(
+    calls: Path, tmp_path: Path
+) -> None:
     """A limit of two: the second job, which has not started, gives way."""
     full = f"case $(wc -l < {calls}) in 3|4) {FULL};; esac"
     (tmp_path / "say").write_text(full)
@@ -108,7 +122,8 @@ def test_while_one_submits_the_rest_no_other_does(calls: Path, tmp_path: Path) -
 
 
 @pytest.mark.parametrize(
-    ("room", "said"), [(1, "takes one job of yours at a time"), (0, "takes no more jobs of yours now")]
+    ("room", "said"),
+    [(1, "takes one job of yours at a time"), (0, "takes no more jobs of yours now")],
 )
 def test_no_place_for_one_that_submits_the_rest_is_said(
     calls: Path, tmp_path: Path, room: int, said: str
@@ -119,7 +134,11 @@ def test_no_place_for_one_that_submits_the_rest_is_said(
     assert not read_left(tmp_path) and not any("cancel" in row for row in _words(calls))
 
 
-def test_another_refusal_is_said_with_what_slurm_says(calls: Path, tmp_path: Path) -> None:
+def test_another_refusal_is_said_with_what_slurm_says(
+    calls: Path, tmp_path: Path
+) -> None:
     (tmp_path / "say").write_text("echo sbatch: error: Invalid account >&2; exit 1")
-    with pytest.raises(UserError, match=r"does not take done/shards/shards.json: .*Invalid account"):
+    with pytest.raises(
+        UserError, match=r"does not take done/shards/shards.json: .*Invalid account"
+    ):
         submit(WORKFLOW, tmp_path, TODO, Queue())

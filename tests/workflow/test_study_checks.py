@@ -15,7 +15,7 @@ from tests.workflow import smallest
 from workflow.jobs import Workflow
 from workflow.study import workflow_of
 from workflow.study_checks import check_image, check_settings, sample_of
-from workflow.study_settings import StudySettings, load_settings
+from workflow.study_settings import StudySettings
 
 READY = StudySettings(
     text=(__file__,),
@@ -104,12 +104,11 @@ def _cautions(settings: StudySettings) -> str:
 
 
 def test_memory_limits_and_folders_are_warned_of(tmp_path: Path) -> None:
-    (tmp_path / "s.toml").write_text('account = "abc"\n')
-    lumi = load_settings(tmp_path / "s.toml", "lumi")
-    fixed = _cautions(replace(lumi, pretraining_settings=("microbatch=12",)))
+    amd = StudySettings(device="MI250X")
+    fixed = _cautions(replace(amd, pretraining_settings=("microbatch=12",)))
     assert "MI250X has 64" in fixed and "microbatch" in fixed
-    assert "1b" not in _cautions(lumi), "the pass is made to fit"
-    assert "1b" not in _cautions(replace(lumi, pretraining_settings=("microbatch=8",)))
+    assert "1b" not in _cautions(amd), "the pass is made to fit"
+    assert "1b" not in _cautions(replace(amd, pretraining_settings=("microbatch=8",)))
     assert _cautions(StudySettings()) == ""
     assert "microbatch=1024" in _cautions(StudySettings(pretraining_settings=("microbatch=1024",)))
     assert "limit_hours" in _cautions(StudySettings(limit_hours=0.05))

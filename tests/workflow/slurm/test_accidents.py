@@ -19,7 +19,12 @@ import pytest
 
 from tests.commands import program
 from tests.workflow.stand_ins.apptainer import CONTENT
-from tests.workflow.stand_ins.slurm import NEEDS_SLURM, PrivateSlurm, private_slurm
+from tests.workflow.stand_ins.slurm import (
+    NEEDS_SLURM,
+    NODES,
+    PrivateSlurm,
+    private_slurm,
+)
 from tests.workflow.stand_ins.study import ONCE, Study
 from workflow.engine import cancel
 
@@ -85,6 +90,10 @@ def test_other_paths_of_the_folder_are_the_same_study(
     slurm: PrivateSlurm, tmp_path: Path
 ) -> None:
     study = Study(slurm, tmp_path / "study", notes=tmp_path)
+    nodes = ("scontrol", "update", f"NodeName={','.join(NODES)}")
+    slurm.output(
+        *nodes, "State=DRAIN", "Reason=test"
+    )  # a job that starts would miss its folder
     study.submit()
     alias, renamed = tmp_path / "alias", tmp_path / "renamed"
     alias.mkdir()
@@ -96,6 +105,7 @@ def test_other_paths_of_the_folder_are_the_same_study(
     study.folder.rename(renamed)
     assert study.start(by=renamed).wait(60) == 0
     renamed.rename(study.folder)
+    slurm.output(*nodes, "State=RESUME")
     assert study.text().count("submitted 0, left 0") == 2
     study.finish()
     _once(study)

@@ -9,6 +9,7 @@ from container.machine import Machine
 from tests.commands import program
 from tests.workflow.stand_ins.slurm import NEEDS_SLURM, PrivateSlurm, private_slurm
 from tests.workflow.stand_ins.study import ONCE, Study
+from tests.workflow.test_study_settings import example_site
 from workflow.slurm_request import check_requests
 from workflow.study import workflow_of
 from workflow.study_settings import load_settings
@@ -26,28 +27,25 @@ SITES = {
     "generic": {"cpu": "main", "gpu": "main", "gpus": "main"},
     "whole-node": {"cpu": "main", "gpu": "main exclusive", "gpus": "main exclusive"},
     "gres-by-name": {"cpu": "main", "gpu": "main", "gpus": "main"},
-    "jean-zay": {
+    "mine-site.toml": {
         "cpu": "cpu_p1 abc@cpu",
         "gpu": "main abc@h100 h100 qos_gpu_h100-t3",
         "gpus": "main abc@h100 h100 qos_gpu_h100-t3",
-    },
-    "lumi": {"cpu": "small abc", "gpu": "small-g abc", "gpus": "standard-g abc exclusive"},
-    "adastra": {
-        "cpu": "main abc GENOA",
-        "gpu": "main abc MI250 exclusive",
-        "gpus": "main abc MI250 exclusive",
     },
 }
 """What a site's profile asks for, by kind of job: partition, then account, feature, quality and whole nodes."""
 
 
 @pytest.mark.parametrize("name", SITES)
-def test_the_study_with_each_sites_profile(slurm: PrivateSlurm, tmp_path: Path, name: str) -> None:
+def test_the_study_with_each_sites_profile(
+    slurm: PrivateSlurm, tmp_path: Path, name: str
+) -> None:
     """What differs from the site: jobs are small, folders are here, and `module` only writes down what is loaded."""
     account = "abc" if "abc" in str(SITES[name]) else "abc@h100"
+    (tmp_path / "mine-site.toml").write_text(example_site())
     (tmp_path / "site.toml").write_text(
         f'site = "{name}"\ngpus_per_node = 2\ntuning_gpus = 2\ncpus = 1\nmemory_gb = 0.5\n'
-        '[environment]\nCLM_OR_MLM_SCRATCH = "$STAND_IN_SCRATCH"\n'
+        '[environment]\nCLM_OR_MLM_SCRATCH = "$STAND_IN_SCRATCH"\nTMPDIR = "/tmp"\n'
     )
     settings = tmp_path / "w.toml"
     settings.write_text(f'site = "site.toml"\naccount = "{account}"\n')
@@ -56,30 +54,37 @@ def test_the_study_with_each_sites_profile(slurm: PrivateSlurm, tmp_path: Path, 
     scratch = tmp_path / "scratch"
     scratch.mkdir()
     study.environ |= dict.fromkeys(
-        ("STAND_IN_SCRATCH", "SCRATCH", "WORK", "SCRATCHDIR", "WORKDIR"), str(scratch)
+        ("STAND_IN_SCRATCH", "SCRATCH", "WORK", "JOBSCRATCH"), str(scratch)
     )
-    study.finish(study.start())
+    study.submit()
+    study.finish()
     assert study.submitted() == ONCE
     assert study.repeated() == (0, 0)
-    rows = {row["Comment"].removeprefix("rule_"): row for row in slurm.jobs()[study.before :]}
+    rows = {row["Comment"]: row for row in slurm.jobs()[study.before :]}
     for marker, kind in (
-        ("shards_wildcards_shards", "cpu"),
-        ("stage_wildcards_s", "gpu"),
-        ("cell_wildcards_a", "gpus"),
+        ("done/shards/shards.json", "cpu"),
+        ("done/stage/s.json", "gpu"),
+        ("done/cell/a.json", "gpus"),
     ):
         row = rows[marker]
         found = [row["Partition"], row["Account"], row["Features"], row["QOS"]]
         found += ["exclusive"] if row["OverSubscribe"] == "NO" else []
         partition, *more = SITES[name][kind].split()
         assert row["Partition"] == partition
-        assert set(more) - {"exclusive"} <= set(found) and ("exclusive" in more) == ("exclusive" in found), (
-            row
-        )
+        assert set(more) - {"exclusive"} <= set(found) and ("exclusive" in more) == (
+            "exclusive" in found
+        ), row
         gpus = {"cpu": "", "gpu": "1", "gpus": "2"}[kind]
         gres = "gres:gpu:h100" if name == "gres-by-name" else "gres:gpu"
         assert row.get("TresPerNode", "") == (f"{gres}:{gpus}" if gpus else "")
-    loaded = (tmp_path / "modules").read_text().splitlines() if (tmp_path / "modules").is_file() else []
-    assert set(loaded) == ({"load arch/h100 singularity"} if name == "jean-zay" else set())
+    loaded = (
+        (tmp_path / "modules").read_text().splitlines()
+        if (tmp_path / "modules").is_file()
+        else []
+    )
+    assert set(loaded) == (
+        {"load arch/h100 singularity"} if name == "mine-site.toml" else set()
+    )
 
 
 SITE = """
@@ -116,10 +121,16 @@ slurm_extra = "--exclusive --nice=9"
         ('[jobs.cpu]\npartition = "gppu"', "Invalid partition name specified"),
         ('[jobs.gpus]\nconstraint = "a100"', "Invalid feature specification"),
         ('[jobs.gpus]\nqos = "dev"', "Invalid qos specification"),
-        ('[jobs.cpu]\naccount = "other"', "Invalid account or account/partition combination"),
+        (
+            '[jobs.cpu]\naccount = "other"',
+            "Invalid account or account/partition combination",
+        ),
         ('gres = "gpu:h200"', "Requested node configuration is not available"),
         ("gpus_per_node = 3", "Requested node configuration is not available"),
-        ("[jobs.gpus]\nhours = 30.0", "partition gpu allows no jobs longer than 10:00:00"),
+        (
+            "[jobs.gpus]\nhours = 30.0",
+            "partition gpu allows no jobs longer than 10:00:00",
+        ),
     ],
 )
 def test_what_slurm_would_refuse_is_refused_at_once_and_a_profile_that_fits_is_taken(
@@ -134,4 +145,6 @@ def test_what_slurm_would_refuse_is_refused_at_once_and_a_profile_that_fits_is_t
     lines = {line.what: line for line in check_requests(workflow, site)}
     assert lines.keys() == {"cpu jobs", "gpu jobs", "gpus jobs"}
     failed = [line.sentence for line in lines.values() if line.status != "ok"]
-    assert (not message and not failed) or any(message in sentence for sentence in failed), failed
+    assert (not message and not failed) or any(
+        message in sentence for sentence in failed
+    ), failed

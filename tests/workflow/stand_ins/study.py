@@ -47,7 +47,7 @@ last = Job(
 asked = {} if site is None else {
     name: getattr(site, name) for name in ("queues", "gres", "modules", "environ", "binds")
 }
-workflow = Workflow(target="all", jobs=by_marker([first, stage, *packs, last]), image=str(folder / "x.sif"),
+workflow = Workflow(target="all", jobs=by_marker([first, stage, *packs, last]), image=os.environ["STAND_IN_IMAGE"],
     max_jobs=int(os.environ.get("STAND_IN_MAX_JOBS", "200")), **asked)
 try:
     done = run_workflow(workflow, folder, profile="slurm")
@@ -81,12 +81,13 @@ class Study:
         made = program(
             folder / "bin" / "apptainer", f'exec "{sys.executable}" "{stand_in}" "$@"'
         )
-        (folder / "x.sif").touch()
+        (self.notes / "x.sif").touch()
         self.environ = slurm.environ | {
             "CLM_OR_MLM_SUBMIT_SECONDS": "2",
             "PYTHONPATH": str(ROOT),
             "PATH": f"{made.parent}:{os.environ['PATH']}",
             "CLM_OR_MLM_SCRATCH": str(self.notes),
+            "STAND_IN_IMAGE": str(self.notes / "x.sif"),
             "STAND_IN_EVENTS": str(self.notes / "events"),
         }
 
