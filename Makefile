@@ -150,6 +150,8 @@ UV := $(FULL)/bin/python -m uv pip compile --quiet --python-version 3.11 --unive
 lock: ## regenerate the hash-locked requirements from pyproject.toml and the .in files
 	@$(UV) --override requirements/overrides.txt --excludes requirements/excludes.txt --extra full --extra test \
 	pyproject.toml requirements/composer.in -o requirements/full.txt
+	@$(UV) --override requirements/overrides.txt --excludes requirements/excludes.txt -c requirements/full.txt --extra full \
+	pyproject.toml requirements/composer.in -o requirements/full-image.txt
 	@$(UV) -c requirements/full.txt pyproject.toml -o requirements/analysis.txt
 	@$(UV) -c requirements/full.txt requirements/cluster.in -o requirements/cluster.txt
 	@$(UV) --excludes requirements/oracle-borrowed.txt requirements/oracle.in -o requirements/oracle.txt

@@ -183,8 +183,8 @@ def test_another_lock_is_named_and_a_newer_commit_is_a_warning(
     monkeypatch.setattr(Image, "requirements", FULL.requirements)
     monkeypatch.setattr("container.image.git_commit", lambda: "abc")
     assert _problems(built) == {
-        "requirements/full.txt": "the image was built from a different version: "
-        f"git diff {there} -- requirements/full.txt; build the image again"
+        "requirements/full-image.txt": "the image was built from a different version: "
+        f"git diff {there} -- requirements/full-image.txt; build the image again"
     }
     assert verify(ANALYSIS, built)[-1].status == "warn"
     assert next(line.what for line in verify(FULL, built) if line.status == "fail") == "image"
@@ -263,3 +263,15 @@ def test_of_the_users_environment_only_the_scratch_comes_in(
     command = ["apptainer", "run", "--no-home", str(moved), "scores", "--help"]
     answer = subprocess.run(command, cwd=tmp_path, env=os.environ | variables, capture_output=True, text=True)
     assert answer.returncode == code and said in answer.stderr, answer.stderr
+
+
+def test_the_image_holds_what_the_full_environment_has_without_tests() -> None:
+    def versions(path: Path) -> dict[str, str]:
+        lines = path.read_text().splitlines()
+        rows = (line.split()[0].split("==") for line in lines if "==" in line and line[0].isalnum())
+        return dict(rows)
+
+    image, full = versions(FULL.requirements), versions(ROOT / "requirements/full.txt")
+    assert image.items() < full.items()
+    assert {"torch", "transformers", "mosaicml"} <= image.keys()
+    assert not {"pytest", "mypy", "ruff", "playwright", "moto", "ipython"} & image.keys()

@@ -1,8 +1,10 @@
 """Every wrong site setting is found by `doctor`; each test makes one."""
 
+import os
 from collections.abc import Callable, Sequence
 from dataclasses import dataclass, field
 from pathlib import Path
+from types import SimpleNamespace
 
 import pytest
 
@@ -64,6 +66,28 @@ def test_a_healthy_machine_has_no_fail(machine: Maker) -> None:
     assert "0 fail" in text and code == 0
 
 
+DEBOOTSTRAP: Answers = {"debootstrap": (0, "")}
+
+
+def test_what_building_and_starting_images_takes_is_named(tmp_path: Path) -> None:
+    spaces = tmp_path / "proc/sys/user/max_user_namespaces"
+    spaces.parent.mkdir(parents=True)
+    spaces.write_text("0\n")
+    answers = {"apptainer --version": (0, "1.4.5")}
+    lines = doctor.runtimes(FakeMachine(environ={}, root=tmp_path, answers=answers))
+    found = {line.what: line for line in lines}
+    assert found["debootstrap"].status == "warn" and "make image" in found["debootstrap"].sentence
+    assert found["namespaces"].status == "fail"
+
+
+def test_a_scratch_without_programs_is_named(machine: Maker, monkeypatch: pytest.MonkeyPatch) -> None:
+    site = machine()
+    assert _folders(site)["scratch"].status != "fail"
+    mounted = SimpleNamespace(f_flag=os.ST_NOEXEC, f_bavail=10**9, f_frsize=4096)
+    monkeypatch.setattr("workflow.doctor.os.statvfs", lambda _: mounted)
+    assert "mounted noexec" in _folders(site)["scratch"].sentence
+
+
 @pytest.mark.parametrize(
     ("answers", "status", "seen"),
     [
@@ -74,7 +98,7 @@ def test_a_healthy_machine_has_no_fail(machine: Maker) -> None:
     ],
 )  # fmt: skip
 def test_runtimes_are_asked_and_not_read(answers: Answers, status: str, seen: str) -> None:
-    (line,) = doctor.runtimes(FakeMachine(environ={}, answers=answers))
+    (line,) = doctor.runtimes(FakeMachine(environ={}, root=Path("/none"), answers=answers | DEBOOTSTRAP))
     assert (line.status, "; " in line.sentence) == (status, status != "ok") and seen in line.sentence
 
 
