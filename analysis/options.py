@@ -47,7 +47,7 @@ How runs become scores:
                    cells); bootstrap: percentile; crossed: seeds and test
                    instances; paper: the paper's 1.96 sd / sqrt(n)
 
-More: docs/run-store.md, docs/intervals.md."""
+More: docs/run-store.md, docs/claims.md."""
 """What `clm-or-mlm help sources` prints."""
 
 _RULE = "what the learning rate is chosen for"

@@ -72,7 +72,7 @@ def prepare(data: Path, study: Path, sizes: Mapping[str, tuple[int, int]] = SIZE
     documents = islice(open_source([str(text)]).documents(), _TOKENIZER_DOCUMENTS)
     train_tokenizer((document.text for document in documents), _VOCAB).save(study / "tokenizer")
     stand_ins = read_json(EXAMPLES["curves"].parent / STAND_INS, "restore it")
-    del stand_ins["logs"]
+    stand_ins.pop("logs", None)
     stand_ins["floors"] = {name: round(floor_of(load(study / "data", name)), 2) for name in TUNED}
     write_text(study / STAND_INS, json.dumps(stand_ins, indent=1) + "\n")
     write_text(study / "study.toml", (CURVES / "study.toml").read_text("utf-8"))

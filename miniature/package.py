@@ -26,7 +26,7 @@ def package(study: Path, example: Path) -> None:
 
     Args:
         study: the study's folder.
-        example: gets `runs.parquet` with its manifest, `stand_ins.json` and `logs`: a folder for each stage, with the
+        example: gets `runs.parquet` with its manifest, `stand_ins.json` and `logs/log.jsonl`: of every stage the
             steps that have a validation loss.
 
     Raises:
@@ -40,15 +40,15 @@ def package(study: Path, example: Path) -> None:
         shutil.copyfile(path, example / path.name)
     stand_ins = read_json(study / STAND_INS, "prepare the study again")
     write_text(example / STAND_INS, json.dumps({**stand_ins, "logs": "logs"}, indent=1) + "\n")
+    kept = []
     for log in sorted((study / "pretraining" / "stages").glob(f"*/{LOG}")):
         rows = read_log(log)
         validated = {row["step"] for row in rows if row["split"] == "validation"}
-        kept = []
         for row in rows:
             if row["step"] in validated:
                 columns = {key: row[key] for key in _COLUMNS if key in row}
                 kept.append({**columns, "loss": round(row["loss"], 5)})
-        write_log(example / "logs" / log.parent.name / LOG, kept)
+    write_log(example / "logs" / LOG, kept)
 
 
 def main(argv: Sequence[str]) -> None:

@@ -80,7 +80,7 @@ def table(
     """Print the paper's tables.
 
     Each cell shows the published value as the paper prints it. If the source has runs, the cell also shows the
-    recomputed value with its interval (docs/intervals.md).
+    recomputed value with its interval (docs/claims.md).
 
     examples:
       clm-or-mlm table 10 11 --source released --format latex

@@ -115,5 +115,5 @@ def test_what_a_test_detects_is_found_with_that_power(power: float, alpha: float
 def test_compare_reaches_what_is_promised(layout: Layout):
     pairs = 1_000
     promised, reached = promised_and_reached(layout, pairs)
-    # Two points (docs/intervals.md has more pairs), and two standard errors of the simulation.
+    # Two points (docs/claims.md has more pairs), and two standard errors of the simulation.
     assert reached == pytest.approx(promised, abs=0.02 + 2 * math.sqrt(0.25 / pairs))

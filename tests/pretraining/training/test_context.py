@@ -140,7 +140,7 @@ def test_a_checkpoint_of_another_stage_step_or_seed_is_never_taken(
     assert weights_hash(out) == weights_hash(done)
 
 
-QWEN = SimpleNamespace(is_own=False, config={"model_type": "qwen2"}, shape=SHAPES["610m"])
+QWEN = SimpleNamespace(is_our_class=False)
 
 
 @pytest.mark.parametrize(
@@ -149,7 +149,7 @@ QWEN = SimpleNamespace(is_own=False, config={"model_type": "qwen2"}, shape=SHAPE
         ({}, 24),
         ({"bf16": False}, 12),
         ({"config": TrainingConfig(machine=MachineSettings(compile="off"))}, 12),
-        ({"start": SimpleNamespace(is_own=True)}, 24),
+        ({"start": SimpleNamespace(is_our_class=True)}, 24),
         ({"start": QWEN}, 16),
         ({"start": QWEN, "bf16": False}, 12),
     ],
