@@ -55,7 +55,8 @@ SelectionRule = Annotated[str, Parameter(choices=tuple(SELECTIONS), help=_RULE)]
 """A rule for the learning rate."""
 
 OutFile = Annotated[
-    Path | None, Parameter(metavar="FILE", help="write to this file instead of standard output")
+    Path | None,
+    Parameter(metavar="FILE", help="write to this file instead of standard output"),
 ]
 """Where a command writes instead of to standard output."""
 
@@ -74,7 +75,9 @@ class SourceOptions:
     metric: Annotated[str, Parameter(metavar="NAME", show_default=False)] = ""
     """another metric of run.json, such as your own (default: the source's)"""
 
-    def open(self, models: Sequence[str] | None = None, *, need_instances: bool = False) -> Source:
+    def open(
+        self, models: Sequence[str] | None = None, *, need_instances: bool = False
+    ) -> Source:
         """Return the source; `models` and `need_instances` as in `analysis.sources.open_source`."""
         from analysis.sources import open_source
         from analysis.store.runs_table import model_error
@@ -82,7 +85,9 @@ class SourceOptions:
         is_standard = self.source.startswith(prefix := f"{STANDARD}:")
         study: Mapping[str, Model] = {}
         if self.study is not None:
-            from pretraining.plan.study_plan import load_study  # not for those without a study of their own
+            from pretraining.plan.study_plan import (
+                load_study,
+            )  # not for those without a study of their own
 
             study = load_study(self.study).models
         own = {name: model for name, model in study.items() if find_model(name) is None}
@@ -91,7 +96,11 @@ class SourceOptions:
         opened = open_source(
             self.source.removeprefix(prefix),
             need_instances=need_instances,
-            add_models=(*self.add_model, *added, *(f"{name}-s[1-9]*" for name in added)),
+            add_models=(
+                *self.add_model,
+                *added,
+                *(f"{name}-s[1-9]*" for name in added),
+            ),
             models=models,
             protocol=self.metric or (STANDARD if is_standard else None),
         )

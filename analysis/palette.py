@@ -9,7 +9,12 @@ from __future__ import annotations
 OBJECTIVE = {"MLM": "#15508f", "CLM": "#d9523d", "CLM then MLM": "#7c4aa9"}
 """What a model was pretrained on; MLM is blue and CLM red, as in the paper."""
 
-VERDICT = {"holds": "#1f7a5c", "fails": "#8c1d40", "holds in k of n": "#8a6200", "open": "#5c5f66"}
+VERDICT = {
+    "holds": "#1f7a5c",
+    "fails": "#8c1d40",
+    "holds in k of n": "#8a6200",
+    "open": "#5c5f66",
+}
 """What evidence says of a statement (`analysis.claims.verdicts`)."""
 
 SIGN = {"+": "#00707f", "-": "#b0437f"}

@@ -16,9 +16,19 @@ NORMAL_QUANTILE = 1.96
 """The factor of the published intervals: 1.96 sd / sqrt(5), with the sample standard deviation."""
 
 TEST_INSTANCES = {
-    "sst2": 872, "qqp": 40_430, "mnli_m": 9_815, "ontonotes": 8_262, "conll2003_en": 3_453, "uner_en": 2_077,
-    "squad": 10_570, "squad_v2": 11_873, "record": 10_000, "nq": 1_726, "msmarco": 43, "mldr_en": 800,
-}  # fmt: skip
+    "sst2": 872,
+    "qqp": 40_430,
+    "mnli_m": 9_815,
+    "ontonotes": 8_262,
+    "conll2003_en": 3_453,
+    "uner_en": 2_077,
+    "squad": 10_570,
+    "squad_v2": 11_873,
+    "record": 10_000,
+    "nq": 1_726,
+    "msmarco": 43,
+    "mldr_en": 800,
+}
 """Test instances behind every published score of a dataset."""
 
 
@@ -39,9 +49,15 @@ def published_values() -> pd.DataFrame:
 
 @cache
 def _cells() -> pd.DataFrame:
-    with (resources.files("analysis") / "data" / "published_scores.csv").open(encoding="utf-8") as file:
+    with (resources.files("analysis") / "data" / "published_scores.csv").open(
+        encoding="utf-8"
+    ) as file:
         cells = pd.read_csv(file)
-    order = {(table, model): row for table, names in TABLES.items() for row, model in enumerate(names)}
+    order = {
+        (table, model): row
+        for table, names in TABLES.items()
+        for row, model in enumerate(names)
+    }
     assert all(key in order for key in zip(cells["table"], cells["model"], strict=True))
     return cells
 

@@ -33,7 +33,8 @@ from common.plain_text import counted
 from pretraining.models import Model
 
 EXAMPLES = {
-    name: Path(__file__).parent / "examples" / name / "runs.parquet" for name in ("miniature", "curves")
+    name: Path(__file__).parent / "examples" / name / "runs.parquet"
+    for name in ("miniature", "curves")
 }
 """The runs at toy scale that come with the package, by name (docs/miniature.md)."""
 
@@ -76,7 +77,9 @@ class Source:
 
     def _repr_html_(self) -> str:
         """Return the same for a notebook."""
-        return "<br>".join(map(html.escape, filter(None, (self.label, self._holds, self.own_words))))
+        return "<br>".join(
+            map(html.escape, filter(None, (self.label, self._holds, self.own_words)))
+        )
 
     @property
     def _holds(self) -> str:
@@ -133,7 +136,10 @@ class Source:
         """
         settings = self.with_interval(settings)
         return Evidence(
-            settings, runs=self.runs, instances=self.instances, printed=printed or self.is_published
+            settings,
+            runs=self.runs,
+            instances=self.instances,
+            printed=printed or self.is_published,
         )
 
     @property
@@ -141,7 +147,9 @@ class Source:
         """What every heading begins with where the numbers are not of the paper's kind; else empty."""
         if self.stand_ins is not None:
             return self.stand_ins.title
-        return {PAPER: "", STANDARD: "STANDARD PROTOCOL"}.get(self.protocol, f"METRIC {self.protocol}")
+        return {PAPER: "", STANDARD: "STANDARD PROTOCOL"}.get(
+            self.protocol, f"METRIC {self.protocol}"
+        )
 
     @property
     def comparable(self) -> bool:
@@ -152,9 +160,7 @@ class Source:
     def own_words(self) -> str:
         """What a caption has to say first: whose models or metrics these are; empty for the paper's own."""
         if self.stand_ins is not None:
-            return (
-                f"{self.title}: {self.stand_ins.note} Steps and FLOPs shown are those of the paper's models."
-            )
+            return f"{self.title}: {self.stand_ins.note} Steps and FLOPs shown are those of the paper's models."
         note = (
             _STANDARD_NOTE
             if self.protocol == STANDARD
@@ -168,7 +174,9 @@ class Source:
         # The label is the name, then " (... protocol)" or " (... metric)" where that is not the paper's.
         name = self.label.removesuffix(_label("", self.protocol))
         source = f"{STANDARD}:{name}" if self.protocol == STANDARD else name
-        metric = () if self.protocol in (PAPER, STANDARD) else ("--metric", self.protocol)
+        metric = (
+            () if self.protocol in (PAPER, STANDARD) else ("--metric", self.protocol)
+        )
         return (
             "--source",
             source,
@@ -179,8 +187,14 @@ class Source:
     def metric_of(self, task: str, dataset: str) -> str:
         """Return the name of the metric of a dataset's scores, or of a task's average."""
         definition = self.datasets.get(dataset)
-        if definition is not None and definition.is_own and self.protocol in (PAPER, STANDARD):
-            return definition.headline  # of a dataset of one's own the paper says no metric
+        if (
+            definition is not None
+            and definition.is_own
+            and self.protocol in (PAPER, STANDARD)
+        ):
+            return (
+                definition.headline
+            )  # of a dataset of one's own the paper says no metric
         return {PAPER: TASKS[task].metric, STANDARD: TASKS[task].standard_metric}.get(
             self.protocol, self.protocol
         )
@@ -192,7 +206,9 @@ class Source:
             if dataset.is_own:
                 metric = self.metric_of(dataset.task, dataset.name)
                 titles_of.setdefault(metric, []).append(dataset.title)
-        listed = "; ".join(f"{metric} of {', '.join(titles)}" for metric, titles in titles_of.items())
+        listed = "; ".join(
+            f"{metric} of {', '.join(titles)}" for metric, titles in titles_of.items()
+        )
         return f"Metric ({STANDARD} protocol): {listed}." if listed else ""
 
     def datasets_of(self, task: str) -> tuple[str, ...]:
@@ -218,26 +234,41 @@ class Source:
             percent = "not known" if floor is None else f"{floor:.2f}"
             if rule := TASKS[dataset.task].floor:
                 by_rule.setdefault(rule, []).append(f"{dataset.title} {percent}")
-        listed = "; ".join(f"{rule}: {', '.join(floor_texts)}" for rule, floor_texts in by_rule.items())
-        return f"Scores without a look at the input ({listed})." if listed and self.protocol == PAPER else ""
+        listed = "; ".join(
+            f"{rule}: {', '.join(floor_texts)}" for rule, floor_texts in by_rule.items()
+        )
+        return (
+            f"Scores without a look at the input ({listed})."
+            if listed and self.protocol == PAPER
+            else ""
+        )
 
     @property
     def average_needs(self) -> str:
         """The datasets of each task average, for the sentence about a source that has none."""
         if self.stand_ins is None:
             return "all three datasets of a task"
-        return "; ".join(f"{task}: {', '.join(names)}" for task, names in self.stand_ins.families.items())
+        return "; ".join(
+            f"{task}: {', '.join(names)}"
+            for task, names in self.stand_ins.families.items()
+        )
 
     @property
     def long_label(self) -> str:
         """The label for documents, which says of how many runs no change of the scores would be noticed."""
-        unsealed = "" if self.runs is None else unsealed_words(self.unsealed, len(self.runs))
+        unsealed = (
+            "" if self.runs is None else unsealed_words(self.unsealed, len(self.runs))
+        )
         return f"{self.label} ({unsealed})" if unsealed else self.label
 
     @property
     def words(self) -> str:
         """`long_label`, and `own_words` where there are any."""
-        return f"{self.long_label} ({self.own_words.rstrip('.')})" if self.own_words else self.long_label
+        return (
+            f"{self.long_label} ({self.own_words.rstrip('.')})"
+            if self.own_words
+            else self.long_label
+        )
 
     def need_runs(self, what: str) -> pd.DataFrame:
         """Return the runs table; without one, raise a `UserError` that says how to get the runs that `what` needs."""
@@ -308,10 +339,15 @@ def open_source(
         opened = _open_table(source, path, accepted, protocol)
     runs = opened.runs
     assert runs is not None
-    log_doubts(source, len(runs), 0 if stand_ins else opened.unsealed, opened.differences)
+    log_doubts(
+        source, len(runs), 0 if stand_ins else opened.unsealed, opened.differences
+    )
     if stand_ins is not None:
         return replace(
-            opened, runs=stand_ins.in_place(runs), stand_ins=stand_ins, added_models=tuple(add_models)
+            opened,
+            runs=stand_ins.in_place(runs),
+            stand_ins=stand_ins,
+            added_models=tuple(add_models),
         )
     warn_of_other_sizes(source, runs)
     return opened
@@ -326,7 +362,9 @@ def _need_paper_protocol(what: str, protocol: str | None) -> None:
         )
 
 
-def _open_released(models: Sequence[str] | None, need_instances: bool, cache: Path | None = None) -> Source:
+def _open_released(
+    models: Sequence[str] | None, need_instances: bool, cache: Path | None = None
+) -> Source:
     """Open the authors' released runs: of the models wanted, fetched if need be, or of those in the cache."""
     from analysis.store.ingest import open_store
     from analysis.store.release import cached_release, released_store
@@ -338,38 +376,70 @@ def _open_released(models: Sequence[str] | None, need_instances: bool, cache: Pa
             "of, say, Table 10 with `clm-or-mlm fetch-released table10`), or use --source published"
         )
     opened, instances = open_store(
-        released_store(wanted, cache=cache), instances=need_instances, models=wanted, verified=True
+        released_store(wanted, cache=cache),
+        instances=need_instances,
+        models=wanted,
+        verified=True,
     )
     return Source(label=RELEASED, runs=opened.runs, instances=instances)
 
 
 def _open_store(
-    source: str, path: Path, add_models: tuple[str, ...], protocol: str, need_instances: bool = False
+    source: str,
+    path: Path,
+    add_models: tuple[str, ...],
+    protocol: str,
+    need_instances: bool = False,
 ) -> Source:
     """Open the run store at `path`, which the label calls `source`."""
     from analysis.store.ingest import open_store  # not for those who open a table
 
     wanted = need_instances and protocol == PAPER  # the instances are the paper's
-    opened, instances = open_store(path, instances=wanted, add_models=add_models, protocol=protocol)
+    opened, instances = open_store(
+        path, instances=wanted, add_models=add_models, protocol=protocol
+    )
     return Source(
-        label=_label(source, protocol), runs=opened.runs, store=path, added_models=add_models, protocol=protocol,
-        instances=instances, datasets=opened.datasets, unsealed=opened.unsealed, differences=opened.differences,
-    )  # fmt: skip
+        label=_label(source, protocol),
+        runs=opened.runs,
+        store=path,
+        added_models=add_models,
+        protocol=protocol,
+        instances=instances,
+        datasets=opened.datasets,
+        unsealed=opened.unsealed,
+        differences=opened.differences,
+    )
 
 
-def _open_table(source: str, path: Path, add_models: tuple[str, ...], protocol: str | None) -> Source:
+def _open_table(
+    source: str, path: Path, add_models: tuple[str, ...], protocol: str | None
+) -> Source:
     """Open the runs table at `path`; the protocol is the one that the table names, or else the one asked for."""
     opened = read_table(path, add_models=add_models)
     recorded = opened.protocol or protocol or PAPER
     if protocol not in (None, recorded):
-        raise UserError(f"{source} has scores of the {recorded} protocol, not the {protocol} protocol")
+        raise UserError(
+            f"{source} has scores of the {recorded} protocol, not the {protocol} protocol"
+        )
     has_instances = recorded == PAPER and path.suffix == ".parquet"
-    candidates = [path.with_name(name) for name in ("instances", "instances.parquet") if has_instances]
-    instances = next((candidate for candidate in candidates if candidate.exists()), None)
+    candidates = [
+        path.with_name(name)
+        for name in ("instances", "instances.parquet")
+        if has_instances
+    ]
+    instances = next(
+        (candidate for candidate in candidates if candidate.exists()), None
+    )
     return Source(
-        label=_label(source, recorded), runs=opened.runs, added_models=add_models, protocol=recorded,
-        instances=instances, datasets=opened.datasets, unsealed=opened.unsealed, differences=opened.differences,
-    )  # fmt: skip
+        label=_label(source, recorded),
+        runs=opened.runs,
+        added_models=add_models,
+        protocol=recorded,
+        instances=instances,
+        datasets=opened.datasets,
+        unsealed=opened.unsealed,
+        differences=opened.differences,
+    )
 
 
 def _label(source: str, protocol: str) -> str:

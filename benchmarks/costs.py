@@ -14,9 +14,19 @@ from pretraining.plan.devices import H100, Device
 from pretraining.plan.flops import model_flops_per_token
 
 TOKENS = {
-    "sst2": 25, "qqp": 36, "mnli_m": 45, "ontonotes": 22, "conll2003_en": 20, "uner_en": 19,
-    "squad": 183, "squad_v2": 191, "record": 256, "nq": 150, "msmarco": 180, "mldr_en": 2_060,
-}  # fmt: skip
+    "sst2": 25,
+    "qqp": 36,
+    "mnli_m": 45,
+    "ontonotes": 22,
+    "conll2003_en": 20,
+    "uner_en": 19,
+    "squad": 183,
+    "squad_v2": 191,
+    "record": 256,
+    "nq": 150,
+    "msmarco": 180,
+    "mldr_en": 2_060,
+}
 """Mean tokens of an instance, in retrieval of a query and its share of the documents: by Llama 3's tokenizer on
 thousands of instances (ReCoRD 32, MS MARCO 200); OntoNotes and CoNLL by their words, MLDR by the longest input."""
 
@@ -43,12 +53,17 @@ def runs_at_a_time(shape: Shape, device: Device, cores: int) -> int:
         cores: CPU cores for each GPU; every run keeps one busy.
     """
     parameters = shape.body_parameters + shape.embedding_parameters
-    run_bytes = _PARAMETER_BYTES * parameters + _ACTIVATION_BYTES * _POSITIONS * shape.layers * shape.hidden
+    run_bytes = (
+        _PARAMETER_BYTES * parameters
+        + _ACTIVATION_BYTES * _POSITIONS * shape.layers * shape.hidden
+    )
     most = min(cores, int(0.95e9 * (device.memory_gb or 1e3) / run_bytes))
     return next((runs for runs in _STEP_SECONDS if runs <= most), 1)
 
 
-def tuning_hours(shape: Shape, datasets: Iterable[str], device: Device, runs: int) -> float:
+def tuning_hours(
+    shape: Shape, datasets: Iterable[str], device: Device, runs: int
+) -> float:
     """Return the hours of a GPU that one rate and seed take on some datasets, on the high side.
 
     Args:
@@ -60,10 +75,15 @@ def tuning_hours(shape: Shape, datasets: Iterable[str], device: Device, runs: in
     measured: dict[str, list[str]] = {}
     for name in datasets:
         measured.setdefault(DATASETS[name].trained_on, []).append(name)
-    return sum(_run_hours(shape, source, names, device, runs) for source, names in measured.items())
+    return sum(
+        _run_hours(shape, source, names, device, runs)
+        for source, names in measured.items()
+    )
 
 
-def _run_hours(shape: Shape, source: str, measured: list[str], device: Device, runs: int) -> float:
+def _run_hours(
+    shape: Shape, source: str, measured: list[str], device: Device, runs: int
+) -> float:
     """Return the hours of one fine-tuning on a dataset and of its evaluations on others."""
     trained_on = DATASETS[source]
     steps = FINE_TUNING.steps
@@ -71,15 +91,28 @@ def _run_hours(shape: Shape, source: str, measured: list[str], device: Device, r
         steps = trained_on.epochs * trained_on.counts["train"] // FINE_TUNING.batch
 
     def flops(name: str, rows: int) -> float:
-        return rows * TOKENS[name] * model_flops_per_token(shape, length=TOKENS[name], predicted=0.0)
+        return (
+            rows
+            * TOKENS[name]
+            * model_flops_per_token(shape, length=TOKENS[name], predicted=0.0)
+        )
 
     # A forward pass is a third of a training step.
     evaluated = sum(
-        flops(name, DATASETS[name].counts["validation"] + DATASETS[name].counts["test"]) for name in measured
+        flops(name, DATASETS[name].counts["validation"] + DATASETS[name].counts["test"])
+        for name in measured
     )
     computed = flops(source, steps * FINE_TUNING.batch) + evaluated / 3
     usual = SHAPES["610m"]
-    busy = _BUSY_SECONDS * H100.peak / device.peak * shape.body_parameters / usual.body_parameters
+    busy = (
+        _BUSY_SECONDS
+        * H100.peak
+        / device.peak
+        * shape.body_parameters
+        / usual.body_parameters
+    )
     waited = steps * max(_STEP_SECONDS[runs] * shape.layers / usual.layers, busy)
-    reached = device.tokens_per_second(shape, predicted=0.4) * model_flops_per_token(shape, predicted=0.4)
+    reached = device.tokens_per_second(shape, predicted=0.4) * model_flops_per_token(
+        shape, predicted=0.4
+    )
     return (_RUN_SECONDS + waited + computed / (reached * _OF_PRETRAINING)) / 3_600

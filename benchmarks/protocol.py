@@ -156,7 +156,9 @@ class Dataset:
         object.__setattr__(self, "form", self.form or self.task)
         object.__setattr__(self, "headline", self.headline or TASKS[self.task].headline)
         named = "document" if "document" in self.files.columns else ""
-        object.__setattr__(self, "cluster", self.cluster or _CLUSTERS.get(self.form, named))
+        object.__setattr__(
+            self, "cluster", self.cluster or _CLUSTERS.get(self.form, named)
+        )
 
     @property
     def run_prefix(self) -> str:
@@ -171,7 +173,13 @@ class Dataset:
 
 CONVERTED = "refs/convert/parquet"
 """The hub's own conversion of a repository to Parquet."""
-_PLACES = ("{0}*.parquet", "*/{0}*.parquet", CONVERTED + ":*/{0}*/*.parquet", "{0}*.json*", "*/{0}*.json*")
+_PLACES = (
+    "{0}*.parquet",
+    "*/{0}*.parquet",
+    CONVERTED + ":*/{0}*/*.parquet",
+    "{0}*.json*",
+    "*/{0}*.json*",
+)
 """Where a split is in an authors' copy of unknown layout: the usual places, then the hub's conversion."""
 OUTPUTS = {"QA": 2, "IR": None}
 """The outputs of the head, where they are not one a label."""
@@ -179,22 +187,39 @@ OUTPUTS = {"QA": 2, "IR": None}
 
 def _pins(hubs: Iterable[dict[str, Any]]) -> Iterator[Pin]:
     for hub in hubs:
-        repo, commit, hashes = hub.pop("repo"), hub.pop("revision", None), hub.pop("sha256", {})
+        repo, commit, hashes = (
+            hub.pop("repo"),
+            hub.pop("revision", None),
+            hub.pop("sha256", {}),
+        )
         for role, given in hub.items():
             names = [given] if isinstance(given, str) else given
-            files = names if commit else [place.format(name) for place in _PLACES for name in names]
-            yield Pin(role=role, repo=repo, commit=commit, files=tuple(files), sha256=hashes)
+            files = (
+                names
+                if commit
+                else [place.format(name) for place in _PLACES for name in names]
+            )
+            yield Pin(
+                role=role, repo=repo, commit=commit, files=tuple(files), sha256=hashes
+            )
 
 
 def _dataset(name: str, table: Mapping[str, Any]) -> Dataset:
     given: dict[str, Any] = {
-        key: tuple(value) if isinstance(value, list) else value for key, value in table.items()
+        key: tuple(value) if isinstance(value, list) else value
+        for key, value in table.items()
     }
     labels: tuple[str, ...] = given.pop("labels", ())
     given["pins"] = tuple(_pins(given.pop("hub", ())))
-    given["columns"] = {field: tuple(names) for field, names in given.get("columns", {}).items()}
+    given["columns"] = {
+        field: tuple(names) for field, names in given.get("columns", {}).items()
+    }
     files = DatasetFiles(
-        **{part.name: given.pop(part.name) for part in fields(DatasetFiles) if part.name in given}
+        **{
+            part.name: given.pop(part.name)
+            for part in fields(DatasetFiles)
+            if part.name in given
+        }
     )
     given.setdefault("trained_on", name)
     outputs = OUTPUTS.get(given["task"], len(labels))
@@ -204,7 +229,11 @@ def _dataset(name: str, table: Mapping[str, Any]) -> Dataset:
 _FILE = Path(__file__).with_name("paper_datasets.toml")
 
 DATASETS: Registry[Dataset] = Registry(
-    "dataset", [_dataset(*item) for item in tomllib.loads(_FILE.read_text(encoding="utf-8")).items()]
+    "dataset",
+    [
+        _dataset(*item)
+        for item in tomllib.loads(_FILE.read_text(encoding="utf-8")).items()
+    ],
 )
 """The paper's twelve by name, in the order of the columns of its tables. Those of one's own are handed on with them in
 registries of their own (`benchmarks.own_datasets.definitions.known_datasets`); nothing is added here.
@@ -272,13 +301,20 @@ def get_dataset(given: Dataset | str) -> Dataset:
 
 def datasets_of(task: str) -> tuple[str, ...]:
     """Return the names of a task's three datasets in the paper, in the order of its columns."""
-    return tuple(dataset.name for dataset in DATASETS.values() if dataset.task == TASKS[task].name)
+    return tuple(
+        dataset.name
+        for dataset in DATASETS.values()
+        if dataset.task == TASKS[task].name
+    )
 
 
 def in_order(names: Iterable[str]) -> list[str]:
     """Return names of datasets, each once: the paper's in its order, then others by name."""
     given = set(names)
-    return [*(name for name in DATASETS if name in given), *sorted(given - DATASETS.keys())]
+    return [
+        *(name for name in DATASETS if name in given),
+        *sorted(given - DATASETS.keys()),
+    ]
 
 
 def is_paired(name: str) -> bool:

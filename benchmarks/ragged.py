@@ -20,7 +20,11 @@ class Ragged:
     """Where each row starts, and where the last one ends; one longer than there are rows."""
 
     @classmethod
-    def of(cls, rows: Iterable[Sequence[int] | NDArray[Any]], dtype: type[np.generic] = np.int32) -> Ragged:
+    def of(
+        cls,
+        rows: Iterable[Sequence[int] | NDArray[Any]],
+        dtype: type[np.generic] = np.int32,
+    ) -> Ragged:
         """Return `rows` as one flat array of `dtype`."""
         arrays = [np.asarray(row, dtype=dtype) for row in rows]
         lengths = np.array([len(array) for array in arrays], dtype=np.int64)
@@ -38,7 +42,9 @@ class Ragged:
 
     def equals(self, other: Ragged) -> bool:
         """Return whether the other has the same rows."""
-        return np.array_equal(self.offsets, other.offsets) and np.array_equal(self.values, other.values)
+        return np.array_equal(self.offsets, other.offsets) and np.array_equal(
+            self.values, other.values
+        )
 
     def __len__(self) -> int:
         return len(self.offsets) - 1
@@ -56,7 +62,9 @@ class Ragged:
         """For each value, the number of its row."""
         return np.repeat(np.arange(len(self)), self.lengths)
 
-    def padded(self, rows: Sequence[int] | NDArray[np.int64], fill: float, width: int = 0) -> NDArray[Any]:
+    def padded(
+        self, rows: Sequence[int] | NDArray[np.int64], fill: float, width: int = 0
+    ) -> NDArray[Any]:
         """Return the chosen rows side by side, filled up on the right.
 
         Args:
@@ -76,7 +84,9 @@ class Ragged:
         return out
 
 
-def padded_batches(widths: NDArray[np.int64], budget: int, overhead: int = 0) -> list[NDArray[np.int64]]:
+def padded_batches(
+    widths: NDArray[np.int64], budget: int, overhead: int = 0
+) -> list[NDArray[np.int64]]:
     """Sort items by width and cut them into batches of at most `budget` padded positions, widest first.
 
     The widest batch comes first so that too little memory shows at once. An item wider than `budget` is a
@@ -93,7 +103,11 @@ def padded_batches(widths: NDArray[np.int64], budget: int, overhead: int = 0) ->
     """
     order = np.argsort(-widths, kind="stable")
     sorted_widths = widths[order]
-    starts = _cheapest(sorted_widths, budget, overhead) if overhead else _fewest(sorted_widths, budget)
+    starts = (
+        _cheapest(sorted_widths, budget, overhead)
+        if overhead
+        else _fewest(sorted_widths, budget)
+    )
     return np.split(order, starts[1:]) if len(starts) else []
 
 
@@ -122,7 +136,9 @@ def packed_batches(widths: NDArray[np.int64], budget: int) -> list[NDArray[np.in
     ends = np.cumsum(widths[order])
     number = -(-int(ends[-1]) // budget) if len(ends) else 0
     shares = [ends[-1] * part / number for part in range(1, number)]
-    return [part for part in np.split(order, np.searchsorted(ends, shares)) if len(part)]
+    return [
+        part for part in np.split(order, np.searchsorted(ends, shares)) if len(part)
+    ]
 
 
 def _fewest(widths: NDArray[np.int64], budget: int) -> list[int]:

@@ -17,7 +17,13 @@ import orjson
 from benchmarks.protocol import PAPER, STANDARD, Dataset
 from benchmarks.runs import AGAIN, RUN, SCORED_SPLITS
 from common.files import sha256_bytes
-from common.reading import BadJsonError, ChangingError, UnreadableError, read_bounded, strict_json
+from common.reading import (
+    BadJsonError,
+    ChangingError,
+    UnreadableError,
+    read_bounded,
+    strict_json,
+)
 
 MEAN_TOLERANCE = 1e-6
 """Largest accepted distance between `score` and the mean of `scores_i`: room for a mean taken in float32, a
@@ -67,19 +73,31 @@ def read_results(path: Path, sha256: str | None = None) -> tuple[Split, Split]:
                 "unreadable",
                 f"is a link to {path.readlink()}, which is missing; bring that back and ingest again",
             ) from None
-        raise ResultsError("unfinished", f"vanished while the store was being read; {_LATER}") from None
+        raise ResultsError(
+            "unfinished", f"vanished while the store was being read; {_LATER}"
+        ) from None
     except ChangingError:
-        raise ResultsError("unfinished", f"changed while it was being read; {_LATER}") from None
+        raise ResultsError(
+            "unfinished", f"changed while it was being read; {_LATER}"
+        ) from None
     except UnreadableError as error:
-        raise ResultsError("unreadable", f"{error.reason}; make it readable and ingest again") from None
+        raise ResultsError(
+            "unreadable", f"{error.reason}; make it readable and ingest again"
+        ) from None
     if sha256 is not None and sha256_bytes(content) != sha256:
         _ = parse_results(content)  # a cut or broken file says so itself
-        raise ResultsError("changed", f"is not what its run wrote: its hash differs from {RUN}'s; {AGAIN}")
+        raise ResultsError(
+            "changed",
+            f"is not what its run wrote: its hash differs from {RUN}'s; {AGAIN}",
+        )
     return parse_results(content)
 
 
 def counted_scores(
-    record: Mapping[str, Any], dataset: Dataset, protocol: str, results: tuple[float, float]
+    record: Mapping[str, Any],
+    dataset: Dataset,
+    protocol: str,
+    results: tuple[float, float],
 ) -> tuple[float, float]:
     """Return the validation and the test score by which a run counts.
 
@@ -97,7 +115,8 @@ def counted_scores(
         return results
     if not record:
         raise ResultsError(
-            "standard", f"has no {RUN}, so its standard metrics are unknown; evaluate the run again"
+            "standard",
+            f"has no {RUN}, so its standard metrics are unknown; evaluate the run again",
         )
     metric = dataset.headline if protocol in (PAPER, STANDARD) else protocol
     # A correlation, which the paper's datasets have only by a metric of one's own, can be negative.
@@ -109,10 +128,17 @@ def counted_scores(
         except (KeyError, TypeError, ValueError):
             if metric == protocol:
                 held = ", ".join(dict(record.get(STANDARD, {})).get(split, ()))
-                raise ResultsError("left out", f"has no metric {metric!r}, only {held or 'none'}") from None
-            raise ResultsError("standard", f"has a {RUN} without {where}; evaluate the run again") from None
+                raise ResultsError(
+                    "left out", f"has no metric {metric!r}, only {held or 'none'}"
+                ) from None
+            raise ResultsError(
+                "standard", f"has a {RUN} without {where}; evaluate the run again"
+            ) from None
         if not least <= found[-1] <= 1:
-            raise ResultsError("value", f"has a {RUN} with {where} = {found[-1]:g}, outside [{least}, 1]")
+            raise ResultsError(
+                "value",
+                f"has a {RUN} with {where} = {found[-1]:g}, outside [{least}, 1]",
+            )
     return found[0], found[1]
 
 
@@ -131,9 +157,15 @@ def parse_results(content: bytes) -> tuple[Split, Split]:
         try:
             strict_json(content)
         except BadJsonError as error:
-            raise ResultsError("broken", f"is not a valid result ({error}); {AGAIN}") from None
-    may_hold_bools = b"u" in content or b"f" in content  # true and false hold one; no name or number does
-    validation, test = (_split(document, name, may_hold_bools) for name in SCORED_SPLITS)
+            raise ResultsError(
+                "broken", f"is not a valid result ({error}); {AGAIN}"
+            ) from None
+    may_hold_bools = (
+        b"u" in content or b"f" in content
+    )  # true and false hold one; no name or number does
+    validation, test = (
+        _split(document, name, may_hold_bools) for name in SCORED_SPLITS
+    )
     return validation, test
 
 
@@ -141,18 +173,27 @@ def _split(document: Any, name: str, may_hold_bools: bool) -> Split:
     try:
         score, entries = document[name]["score"], document[name]["scores_i"]
     except (KeyError, TypeError, IndexError):
-        raise ResultsError("incomplete", f"lacks {name!r} with score and scores_i; {AGAIN}") from None
+        raise ResultsError(
+            "incomplete", f"lacks {name!r} with score and scores_i; {AGAIN}"
+        ) from None
     if not isinstance(entries, list):
-        raise ResultsError("value", f"has {name}.scores_i = {reprlib.repr(entries)}, which is not a list")
+        raise ResultsError(
+            "value",
+            f"has {name}.scores_i = {reprlib.repr(entries)}, which is not a list",
+        )
     if not entries:
         raise ResultsError("incomplete", f"has an empty {name}.scores_i; {AGAIN}")
     values = _floats(entries, name, may_hold_bools)
     low, high = float(values.min()), float(values.max())
     if low < -_RANGE_TOLERANCE or high > 1 + _RANGE_TOLERANCE:
         place = int(values.argmin() if low < -_RANGE_TOLERANCE else values.argmax())
-        raise ResultsError("value", f"has {name}.scores_i[{place}] = {values[place]:g}, outside [0, 1]")
+        raise ResultsError(
+            "value", f"has {name}.scores_i[{place}] = {values[place]:g}, outside [0, 1]"
+        )
     if isinstance(score, bool) or not isinstance(score, int | float):
-        raise ResultsError("value", f"has {name}.score = {reprlib.repr(score)}, which is not a number")
+        raise ResultsError(
+            "value", f"has {name}.score = {reprlib.repr(score)}, which is not a number"
+        )
     mean = float(values.sum()) / len(values)
     if not abs(score - mean) <= MEAN_TOLERANCE:
         raise ResultsError(
@@ -163,7 +204,9 @@ def _split(document: Any, name: str, may_hold_bools: bool) -> Split:
     return Split(score=min(max(float(score), 0.0), 1.0), scores=values)
 
 
-def _floats(entries: list[Any], name: str, may_hold_bools: bool) -> npt.NDArray[np.float64]:
+def _floats(
+    entries: list[Any], name: str, may_hold_bools: bool
+) -> npt.NDArray[np.float64]:
     """Return the scores of a split's instances; true and false, which count as numbers in Python, are none."""
     if not (may_hold_bools and any(isinstance(entry, bool) for entry in entries)):
         with contextlib.suppress(TypeError, ValueError):  # accuracies: 0 and 1 only
@@ -176,7 +219,8 @@ def _floats(entries: list[Any], name: str, may_hold_bools: bool) -> npt.NDArray[
         if isinstance(entry, bool) or not isinstance(entry, int | float)
     )
     raise ResultsError(
-        "value", f"has {name}.scores_i[{place}] = {reprlib.repr(wrong)}, which is not a number"
+        "value",
+        f"has {name}.scores_i[{place}] = {reprlib.repr(wrong)}, which is not a number",
     )
 
 

@@ -52,35 +52,96 @@ class RunField:
         return value if isinstance(value, str) else json.dumps(value, sort_keys=True)
 
 
-# fmt: off
 RUN_FIELDS = (
-    RunField("commit", "commit of the code", "provenance.commit", "may matter", is_audited=True),
-    RunField("lock", "lock file", "provenance.lock.sha256", "may matter", is_audited=True),
+    RunField(
+        "commit",
+        "commit of the code",
+        "provenance.commit",
+        "may matter",
+        is_audited=True,
+    ),
+    RunField(
+        "lock", "lock file", "provenance.lock.sha256", "may matter", is_audited=True
+    ),
     RunField("python", "Python", "provenance.python", "may matter", is_audited=True),
-    RunField("versions", "package versions", "provenance.versions", "may matter", is_audited=True),
+    RunField(
+        "versions",
+        "package versions",
+        "provenance.versions",
+        "may matter",
+        is_audited=True,
+    ),
     RunField("protocol", "protocol", "protocol", "alike", is_audited=True),
-    RunField("protocol_version", "version of the protocol", "description.protocol_version", "alike",
-             is_audited=True),
-    RunField("results_version", "version of the scores", "description.results_version", "alike",
-             is_audited=True),
+    RunField(
+        "protocol_version",
+        "version of the protocol",
+        "description.protocol_version",
+        "alike",
+        is_audited=True,
+    ),
+    RunField(
+        "results_version",
+        "version of the scores",
+        "description.results_version",
+        "alike",
+        is_audited=True,
+    ),
     RunField("weights", "weights", "description.weights", "of the model"),
     RunField("tokenizer", "tokenizer", "description.tokenizer", "of the model"),
     # Written for decoders of other classes alone.
-    RunField("direction", "direction of attention", "description.direction", "within a model"),
-    RunField("tuning", "fine-tuning settings", "description.tuning", "alike", is_audited=True),
-    RunField("epochs", "epochs", "description.epochs", "alike", of_dataset=True, is_audited=True),
+    RunField(
+        "direction", "direction of attention", "description.direction", "within a model"
+    ),
+    RunField(
+        "tuning", "fine-tuning settings", "description.tuning", "alike", is_audited=True
+    ),
+    RunField(
+        "epochs",
+        "epochs",
+        "description.epochs",
+        "alike",
+        of_dataset=True,
+        is_audited=True,
+    ),
     RunField("pooling", "pooling", "description.pooling", "by choice", is_audited=True),
     RunField("head", "head", "description.head", "alike", is_audited=True),
-    RunField("prompt", "prompt", "description.prompt", "by choice", of_dataset=True, is_audited=True),
-    RunField("metric", "metric", "description.metric", "alike", of_dataset=True, is_audited=True),
-    RunField("precision", "precision", "description.precision", "by choice", is_audited=True),
+    RunField(
+        "prompt",
+        "prompt",
+        "description.prompt",
+        "by choice",
+        of_dataset=True,
+        is_audited=True,
+    ),
+    RunField(
+        "metric",
+        "metric",
+        "description.metric",
+        "alike",
+        of_dataset=True,
+        is_audited=True,
+    ),
+    RunField(
+        "precision", "precision", "description.precision", "by choice", is_audited=True
+    ),
     RunField("device", "hardware", "machine.device", "may matter", is_audited=True),
-    RunField("training_data", "training data", "description.training_data", "alike", of_dataset=True,
-             is_audited=True),
-    RunField("evaluation_data", "evaluation data", "description.evaluation_data", "alike", of_dataset=True,
-             is_audited=True),
+    RunField(
+        "training_data",
+        "training data",
+        "description.training_data",
+        "alike",
+        of_dataset=True,
+        is_audited=True,
+    ),
+    RunField(
+        "evaluation_data",
+        "evaluation data",
+        "description.evaluation_data",
+        "alike",
+        of_dataset=True,
+        is_audited=True,
+    ),
 )
-# fmt: on
 """All of them, in the order in which the audit names them."""
 
 

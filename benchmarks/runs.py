@@ -18,7 +18,14 @@ from dataclasses import dataclass
 from pathlib import Path
 from typing import Any
 
-from benchmarks.protocol import LEARNING_RATES, SEEDS, TASKS, Dataset, format_lr, get_dataset
+from benchmarks.protocol import (
+    LEARNING_RATES,
+    SEEDS,
+    TASKS,
+    Dataset,
+    format_lr,
+    get_dataset,
+)
 from common.errors import UserError
 from common.files import sha256_bytes
 from common.manifest import DamagedError, parse_manifest
@@ -40,7 +47,9 @@ RESULTS_VERSION = 2
 """Version of the code that decides a run's scores. Raise it with every change that gives a model other scores on the
 same data under the same settings, and make tests/golden/benchmarks.json again, which carries it."""
 
-_RUN_FOLDER = re.compile(r"lr(?P<lr>\d{1,20}(?:\.\d{1,20})?(?:e-?\d{1,3})?)_sd(?P<seed>\d{1,9})", re.ASCII)
+_RUN_FOLDER = re.compile(
+    r"lr(?P<lr>\d{1,20}(?:\.\d{1,20})?(?:e-?\d{1,3})?)_sd(?P<seed>\d{1,9})", re.ASCII
+)
 
 
 @dataclass(frozen=True, kw_only=True, order=True, slots=True)
@@ -99,9 +108,19 @@ def key_of(folder: str, model: str, dataset: Dataset) -> RunKey | None:
     Other spellings of a rate than the release's `1e-04` are understood too: `1e-4`, `0.0001`.
     """
     match = _RUN_FOLDER.fullmatch(folder.removeprefix(dataset.run_prefix))
-    if match is None or not folder.startswith(dataset.run_prefix) or not 0 < (lr := float(match["lr"])) < 1:
+    if (
+        match is None
+        or not folder.startswith(dataset.run_prefix)
+        or not 0 < (lr := float(match["lr"])) < 1
+    ):
         return None
-    return RunKey(model=model, dataset=dataset.name, lr=lr, seed=int(match["seed"]), task=dataset.task)
+    return RunKey(
+        model=model,
+        dataset=dataset.name,
+        lr=lr,
+        seed=int(match["seed"]),
+        task=dataset.task,
+    )
 
 
 def results_text(scores: Mapping[str, Sequence[float]]) -> str:
@@ -111,7 +130,10 @@ def results_text(scores: Mapping[str, Sequence[float]]) -> str:
         scores: for `validation` and `test`, one score in [0, 1] an instance, in dataset order.
     """
     content = {
-        split: {"score": float(sum(scores[split]) / len(scores[split])), "scores_i": list(scores[split])}
+        split: {
+            "score": float(sum(scores[split]) / len(scores[split])),
+            "scores_i": list(scores[split]),
+        }
         for split in SCORED_SPLITS
     }
     return json.dumps(content, indent=4)
@@ -142,15 +164,21 @@ def read_run(folder: Path) -> dict[str, Any]:
     try:
         record = parse_manifest(read_bounded(folder / RUN))
     except FileNotFoundError:
-        if (folder / DETAILS).exists() and (folder / RESULTS).exists():  # else it is being written
+        if (folder / DETAILS).exists() and (
+            folder / RESULTS
+        ).exists():  # else it is being written
             raise NotItselfError(
                 folder, f"lacks the {RUN} that was written with its {DETAILS}; {AGAIN}"
             ) from None
         return {}
     except UnreadableError as error:
-        raise NotItselfError(folder, f"has a {RUN} that {error.reason}; {AGAIN}") from None
+        raise NotItselfError(
+            folder, f"has a {RUN} that {error.reason}; {AGAIN}"
+        ) from None
     except DamagedError as error:
-        raise NotItselfError(folder, f"has a {RUN} that was changed or damaged ({error}); {AGAIN}") from None
+        raise NotItselfError(
+            folder, f"has a {RUN} that was changed or damaged ({error}); {AGAIN}"
+        ) from None
     for name, expected in _named(folder).items():
         if (recorded := record.get(name)) != expected:
             raise NotItselfError(
@@ -165,7 +193,9 @@ def _named(folder: Path) -> dict[str, Any]:
     """Return what the path of a run's folder says of it; nothing where it is no such path."""
     *_, model, task, dataset, name = ("", "", "", *folder.parts)
     prefix = TASKS[task].run_prefix if task in TASKS else ""
-    if (match := _RUN_FOLDER.fullmatch(name.removeprefix(prefix))) is None or task not in TASKS:
+    if (
+        match := _RUN_FOLDER.fullmatch(name.removeprefix(prefix))
+    ) is None or task not in TASKS:
         return {}
     said = {"model": model, "task": task, "dataset": dataset}
     return {**said, "lr": float(match["lr"]), "seed": int(match["seed"])}

@@ -22,7 +22,11 @@ def tag_parts(names: Iterable[str]) -> Parts:
         ValueError: some tags are of a scheme and others of none, or of another one; the sentence names one of them.
     """
     tags = [name for name in dict.fromkeys(names) if name != OUTSIDE]
-    parts = {tag: (match[1], match[2] or "") for tag in tags if (match := _TAG.fullmatch(tag))}
+    parts = {
+        tag: (match[1], match[2] or "")
+        for tag in tags
+        if (match := _TAG.fullmatch(tag))
+    }
     letters = {letter for letter, _ in parts.values()}
     if len(parts) == len(tags) and any(letters <= set(scheme) for scheme in _SCHEMES):
         return parts
@@ -36,7 +40,9 @@ def tag_parts(names: Iterable[str]) -> Parts:
 
 def is_iob(parts: Parts) -> bool:
     """Return whether no tags are plain labels or of another scheme than IOB1 and IOB2."""
-    return all(letter in "BI" and tag[:1] == letter for tag, (letter, _) in parts.items())
+    return all(
+        letter in "BI" and tag[:1] == letter for tag, (letter, _) in parts.items()
+    )
 
 
 def to_iob2(tags: Sequence[str], parts: Parts) -> list[str]:
@@ -48,7 +54,12 @@ def to_iob2(tags: Sequence[str], parts: Parts) -> list[str]:
     last_letter, last_kind = "", ""
     for tag in tags:
         letter, kind = parts.get(tag, ("", ""))
-        starts = not last_letter or kind != last_kind or letter in f"B{_ALONE}" or last_letter in _LAST
+        starts = (
+            not last_letter
+            or kind != last_kind
+            or letter in f"B{_ALONE}"
+            or last_letter in _LAST
+        )
         name = f"{'B' if starts else 'I'}-{kind}".removesuffix("-")
         iob2.append(name if letter else OUTSIDE)
         last_letter, last_kind = letter, kind

@@ -24,9 +24,24 @@ import importlib
 from typing import Any
 
 __all__ = [
-    "Source", "UserError", "audit", "claims", "compare", "compare_scores", "datasets", "explain", "figure",
-    "findings", "load", "models", "plan", "runs", "scores", "sensitivity", "table",
-]  # fmt: skip
+    "Source",
+    "UserError",
+    "audit",
+    "claims",
+    "compare",
+    "compare_scores",
+    "datasets",
+    "explain",
+    "figure",
+    "findings",
+    "load",
+    "models",
+    "plan",
+    "runs",
+    "scores",
+    "sensitivity",
+    "table",
+]
 
 __version__ = "0.2.0"
 """The package's version, the one place where it is written."""

@@ -85,12 +85,31 @@ GROUPS: Mapping[str, Mapping[str, Verb]] = {
 """Every command by its words; two rooms that share a verb have their name before it."""
 
 DAILY = {
-    "figure", "table", "claims", "audit", "report", "reproduce", "fetch-released", "models", "plan", "shards", "train",
-    "adapt", "check", "fetch", "benchmarks run", "scores", "compare", "workflow", "doctor",
-}  # fmt: skip
+    "figure",
+    "table",
+    "claims",
+    "audit",
+    "report",
+    "reproduce",
+    "fetch-released",
+    "models",
+    "plan",
+    "shards",
+    "train",
+    "adapt",
+    "check",
+    "fetch",
+    "benchmarks run",
+    "scores",
+    "compare",
+    "workflow",
+    "doctor",
+}
 """What is listed without `--all`, too."""
 
-COMMANDS = {words: command for group in GROUPS.values() for words, command in group.items()}
+COMMANDS = {
+    words: command for group in GROUPS.values() for words, command in group.items()
+}
 """The same without the groups."""
 
 _SMALL = ("analysis", "paper_figures", "clm_or_mlm.commands")
@@ -120,9 +139,15 @@ def main(argv: Sequence[str], prefix: str = "python -m clm_or_mlm") -> int:
     if not wanted:
         return call(_list(prefix, GROUPS, every="--all" in words), ["--help"])
     _refuse_other_names(words, prefix)
-    if len(wanted) == 1 and wanted[0] not in COMMANDS and (verbs := _verbs_of(wanted[0], COMMANDS)):
+    if (
+        len(wanted) == 1
+        and wanted[0] not in COMMANDS
+        and (verbs := _verbs_of(wanted[0], COMMANDS))
+    ):
         title = f"Commands of {wanted[0]}"
-        return call(_list(f"{prefix} {wanted[0]}", {title: verbs}, every=True), ["--help"])
+        return call(
+            _list(f"{prefix} {wanted[0]}", {title: verbs}, every=True), ["--help"]
+        )
     if (command := COMMANDS.get(words[0])) and command.function.startswith(_SMALL):
         # What is imported and drawn stays: looking through it for garbage would be a tenth of the time.
         gc.set_threshold(1_000_000)
@@ -142,26 +167,38 @@ def app_of(words: Sequence[str] = (), prefix: str = "clm-or-mlm") -> App:
         prefix: how it is started.
     """
     app = program(prefix)
-    app.register_install_completion_command(help="install this shell's completion of commands and options")
+    app.register_install_completion_command(
+        help="install this shell's completion of commands and options"
+    )
     rooms = dict.fromkeys(name.partition(" ")[0] for name in COMMANDS if " " in name)
     for name, command in COMMANDS.items():
         if " " not in name and name not in rooms:
             app.command(command.function, name=name)
     for room in rooms:
         room_app = program(room)
-        if room in COMMANDS and words[:1] == [room]:  # a command itself, whose words may be those of a verb
+        if room in COMMANDS and words[:1] == [
+            room
+        ]:  # a command itself, whose words may be those of a verb
             module, _, function = COMMANDS[room].function.partition(":")
             room_app.default(getattr(importlib.import_module(module), function))
         for verb, command in _verbs_of(room, COMMANDS).items():
-            is_called = words[1:2] == [verb]  # its help is its docstring then, not its line of the list
-            room_app.command(command.function, name=verb, help=None if is_called else command.line)
+            is_called = words[1:2] == [
+                verb
+            ]  # its help is its docstring then, not its line of the list
+            room_app.command(
+                command.function, name=verb, help=None if is_called else command.line
+            )
         app.command(room_app, name=room)
     return app
 
 
 def _verbs_of(room: str, commands: Mapping[str, Verb]) -> dict[str, Verb]:
     """Return the commands that need a room's name before them, by their verbs."""
-    return {name.partition(" ")[2]: commands[name] for name in commands if name.startswith(f"{room} ")}
+    return {
+        name.partition(" ")[2]: commands[name]
+        for name in commands
+        if name.startswith(f"{room} ")
+    }
 
 
 def _list(prefix: str, groups: Mapping[str, Mapping[str, Verb]], *, every: bool) -> App:
@@ -174,26 +211,43 @@ def _list(prefix: str, groups: Mapping[str, Mapping[str, Verb]], *, every: bool)
         group = Group(title, sort_key=order)
         for number, (words, command) in enumerate(commands.items()):
             if every or words in DAILY:
-                app.command(command.function, name=words, help=command.line, group=group, sort_key=number)
+                app.command(
+                    command.function,
+                    name=words,
+                    help=command.line,
+                    group=group,
+                    sort_key=number,
+                )
     return app
 
 
 def _refuse_other_names(words: Sequence[str], prefix: str) -> None:
     """Raise a `UserError` for a verb without the room that it needs, or with one that it does not."""
-    if ways := [f"`{prefix} {name}`" for name in COMMANDS if name.endswith(f" {words[0]}")]:
-        raise UserError(f"several parts have a command {words[0]}: use {' or '.join(ways)}")
+    if ways := [
+        f"`{prefix} {name}`" for name in COMMANDS if name.endswith(f" {words[0]}")
+    ]:
+        raise UserError(
+            f"several parts have a command {words[0]}: use {' or '.join(ways)}"
+        )
     if wanted := _meant_by(words[0]):
         raise UserError(f"unknown command {words[0]!r}; use `{prefix} {wanted}`")
-    rooms = {command.function.partition(".")[0] for command in COMMANDS.values()} - {*COMMANDS}
+    rooms = {command.function.partition(".")[0] for command in COMMANDS.values()} - {
+        *COMMANDS
+    }
     if words[0] in rooms and words[1:] and words[1] in COMMANDS:
-        raise UserError(f"unknown command {' '.join(words[:2])!r}; use `{prefix} {words[1]}`")
+        raise UserError(
+            f"unknown command {' '.join(words[:2])!r}; use `{prefix} {words[1]}`"
+        )
 
 
 def _meant_by(word: str) -> str:
     """Return the command about a finding, a figure, a table or a model that is typed as one; empty for other words."""
     if word in {words.partition(" ")[0] for words in COMMANDS}:
         return ""
-    from analysis.claims.titles import ANSWER, TITLES  # no command needs them to be started
+    from analysis.claims.titles import (
+        ANSWER,
+        TITLES,
+    )  # no command needs them to be started
     from pretraining.models import find_model
 
     name = word.lower()
@@ -209,7 +263,11 @@ def _lacks_package(words: Sequence[str], error: ImportError) -> UserError | None
     # The library that imports a command's module says that it cannot, and names the cause.
     missing = error.__cause__ or error
     package = (getattr(missing, "name", None) or "").partition(".")[0]
-    if not isinstance(missing, ModuleNotFoundError) or not package or find_spec(package):
+    if (
+        not isinstance(missing, ModuleNotFoundError)
+        or not package
+        or find_spec(package)
+    ):
         return None
     command = COMMANDS.get(words[0]) or COMMANDS.get(" ".join(words[:2]))
     small = command is None or command.function.startswith(_SMALL)

@@ -45,15 +45,32 @@ if TYPE_CHECKING:
     from matplotlib.figure import Figure
 
 __all__ = [
-    "Source", "UserError", "audit", "claims", "compare", "compare_scores", "datasets", "explain", "figure",
-    "findings", "load", "models", "plan", "runs", "scores", "sensitivity", "table",
-]  # fmt: skip
+    "Source",
+    "UserError",
+    "audit",
+    "claims",
+    "compare",
+    "compare_scores",
+    "datasets",
+    "explain",
+    "figure",
+    "findings",
+    "load",
+    "models",
+    "plan",
+    "runs",
+    "scores",
+    "sensitivity",
+    "table",
+]
 
 SourceLike = str | Path | pd.DataFrame | Source
 """What every function takes for a source."""
 
 
-def load(source: SourceLike = "published", *, add_models: Sequence[str] = (), **options: Any) -> Source:
+def load(
+    source: SourceLike = "published", *, add_models: Sequence[str] = (), **options: Any
+) -> Source:
     """Open a source of scores.
 
     Args:
@@ -67,7 +84,9 @@ def load(source: SourceLike = "published", *, add_models: Sequence[str] = (), **
         UserError: there is no such source, a row of it cannot be used, or options that it does not take.
     """
     if isinstance(source, Source):
-        _refuse_options("a source that is open", [*options, *(["add_models"] if add_models else [])])
+        _refuse_options(
+            "a source that is open", [*options, *(["add_models"] if add_models else [])]
+        )
         return source
     if not isinstance(source, pd.DataFrame):
         return open_source(str(source), add_models=add_models, **options)
@@ -77,7 +96,9 @@ def load(source: SourceLike = "published", *, add_models: Sequence[str] = (), **
         path = Path(folder) / "frame.parquet"
         source.to_parquet(path, index=False)
         return Source(
-            label="frame", runs=read_runs(path, add_models=add_models), added_models=tuple(add_models)
+            label="frame",
+            runs=read_runs(path, add_models=add_models),
+            added_models=tuple(add_models),
         )
 
 
@@ -116,12 +137,18 @@ def scores(
     scored = list(frame["model"].unique())
     for pattern in patterns:
         if not fnmatch.filter(scored, pattern):
-            raise UserError(f"{opened.label} has no scores of {pattern!r}{nearest(pattern, scored)}")
+            raise UserError(
+                f"{opened.label} has no scores of {pattern!r}{nearest(pattern, scored)}"
+            )
     shown = {name for pattern in patterns for name in fnmatch.filter(scored, pattern)}
-    return frame[frame["model"].isin(shown)].reset_index(drop=True) if patterns else frame
+    return (
+        frame[frame["model"].isin(shown)].reset_index(drop=True) if patterns else frame
+    )
 
 
-def table(number: int | str, source: SourceLike = "published", *, interval: str = "") -> pd.DataFrame:
+def table(
+    number: int | str, source: SourceLike = "published", *, interval: str = ""
+) -> pd.DataFrame:
     """Return one of the paper's Tables 2 to 17: one row per cell, with the published score and, if the source has runs,
     the recomputed one.
 
@@ -137,7 +164,9 @@ def table(number: int | str, source: SourceLike = "published", *, interval: str 
     recomputed = None if opened.is_published else scores(opened, interval=interval)
     built = build_table(number, recomputed, source=opened)
     if not built.cells:
-        raise UserError(f"Table {number} has no scores; `clm-or-mlm table {number}` prints it")
+        raise UserError(
+            f"Table {number} has no scores; `clm-or-mlm table {number}` prints it"
+        )
     nothing = (float("nan"),) * 3
     rows = [
         (
@@ -151,12 +180,26 @@ def table(number: int | str, source: SourceLike = "published", *, interval: str 
         for cell in row
     ]
     return pd.DataFrame(
-        rows, columns=["model", "dataset", "published", "ci95", "mean", "low", "high", "n_seeds"]
+        rows,
+        columns=[
+            "model",
+            "dataset",
+            "published",
+            "ci95",
+            "mean",
+            "low",
+            "high",
+            "n_seeds",
+        ],
     )
 
 
 def claims(
-    source: SourceLike = "published", *, interval: str = "", selection: str = "seed", full: bool = False
+    source: SourceLike = "published",
+    *,
+    interval: str = "",
+    selection: str = "seed",
+    full: bool = False,
 ) -> pd.DataFrame:
     """Return the verdict on each finding of the paper, one row per finding, indexed by its id (`F8`).
 
@@ -178,12 +221,23 @@ def claims(
     assessment = assess(opened, _settings(opened, interval, selection))
     records = [as_record(of_finding(assessment.frame, name)) for name in SHOWN]
     frame = pd.DataFrame(records).set_index("id")
-    short = ["short", "verdict", "typical_effect", "typical_low", "typical_high", "p_holm"]
+    short = [
+        "short",
+        "verdict",
+        "typical_effect",
+        "typical_low",
+        "typical_high",
+        "p_holm",
+    ]
     return frame if full else frame[short]
 
 
 def findings(
-    finding: str, source: SourceLike = "published", *, interval: str = "", by_dataset: bool = False
+    finding: str,
+    source: SourceLike = "published",
+    *,
+    interval: str = "",
+    by_dataset: bool = False,
 ) -> pd.DataFrame:
     """Return the parts of a finding (`F8`), one row for each statement and comparison in it and for their mean.
 
@@ -201,16 +255,33 @@ def findings(
         UserError: there is no such finding.
     """
     columns = [
-        "role", "label", "claimed", "task", "dataset", "first", "second", "effect", "low", "high", "unit", "p_for",
-        "p_for_holm", "p_against", "p_against_holm", "outcome", "counted",
-    ]  # fmt: skip
+        "role",
+        "label",
+        "claimed",
+        "task",
+        "dataset",
+        "first",
+        "second",
+        "effect",
+        "low",
+        "high",
+        "unit",
+        "p_for",
+        "p_for_holm",
+        "p_against",
+        "p_against_holm",
+        "outcome",
+        "counted",
+    ]
     name, opened = _known_finding(finding), load(source)
     assessment = assess(opened, _settings(opened, interval, "seed"))
     frame = assessment.frame_by_dataset if by_dataset else assessment.frame
     return of_finding(frame, name)[columns].reset_index(drop=True)
 
 
-def explain(finding: str, source: SourceLike = "published", *, interval: str = "") -> str:
+def explain(
+    finding: str, source: SourceLike = "published", *, interval: str = ""
+) -> str:
     """Return every number behind the verdict on a finding (`F8`), as text.
 
     Raises:
@@ -226,7 +297,9 @@ def audit(source: SourceLike = "published", *, selection: str = "seed") -> pd.Da
     Raises:
         UserError: the source's networks or metrics are not the paper's.
     """
-    return pd.DataFrame([asdict(cell) for cell in audit_source(load(source), selection=selection).cells])
+    return pd.DataFrame(
+        [asdict(cell) for cell in audit_source(load(source), selection=selection).cells]
+    )
 
 
 def compare(
@@ -255,15 +328,33 @@ def compare(
         UserError: an unknown model, fewer than two, or nothing in common.
     """
     opened = load(source)
-    result = compare_models(opened, names, _settings(opened, interval, "seed"), margin=margin)
+    result = compare_models(
+        opened, names, _settings(opened, interval, "seed"), margin=margin
+    )
     frame = pd.DataFrame(records_of(result))
-    short = ["first", "second", "task", "dataset", "effect", "low", "high", "p_holm", "outcome"]
+    short = [
+        "first",
+        "second",
+        "task",
+        "dataset",
+        "effect",
+        "low",
+        "high",
+        "p_holm",
+        "outcome",
+    ]
     shown = frame if full else frame[short]
-    shown.attrs = {"source": result.source, "interval": result.settings.interval, "correction": "Holm"}
+    shown.attrs = {
+        "source": result.source,
+        "interval": result.settings.interval,
+        "correction": "Holm",
+    }
     return shown
 
 
-def sensitivity(source: SourceLike = "published", *, interval: str = "") -> pd.DataFrame:
+def sensitivity(
+    source: SourceLike = "published", *, interval: str = ""
+) -> pd.DataFrame:
     """Return the spread between pretrainings that would overturn each verdict, one row per finding and sharing.
 
     Columns: id, verdict, p_holm, sharing (which scores a pretraining moves together: those of a model, of a trunk, of a
@@ -277,7 +368,9 @@ def sensitivity(source: SourceLike = "published", *, interval: str = "") -> pd.D
     return sensitivity_of(opened, _settings(opened, interval, "seed")).table
 
 
-def plan(*names: str, study: str | Path | None = None, device: str = "H100") -> pd.DataFrame:
+def plan(
+    *names: str, study: str | Path | None = None, device: str = "H100"
+) -> pd.DataFrame:
     """Return the stages that train the models, each once, one row per stage, indexed by its name.
 
     Columns: objective, start and end (optimiser steps), tokens, gpu_hours (of `device`).
@@ -291,13 +384,22 @@ def plan(*names: str, study: str | Path | None = None, device: str = "H100") -> 
         UserError: an unknown model or device, or a study file that cannot be read.
     """
     opened = load_study(None if study is None else Path(study))
-    planned = plan_of([opened.model(name) for name in names] or [*opened.models.values()], opened)
+    planned = plan_of(
+        [opened.model(name) for name in names] or [*opened.models.values()], opened
+    )
     gpu = find_device(device)
     rows = []
     for stage in planned.stages:
         costs = planned.costs([stage], device=gpu)
         rows.append(
-            (stage.name, stage.trained_on.label(), stage.start, stage.end, costs.tokens, costs.gpu_hours)
+            (
+                stage.name,
+                stage.trained_on.label(),
+                stage.start,
+                stage.end,
+                costs.tokens,
+                costs.gpu_hours,
+            )
         )
     columns = ["stage", "objective", "start", "end", "tokens", "gpu_hours"]
     return pd.DataFrame(rows, columns=columns).set_index("stage")
@@ -356,14 +458,22 @@ def models() -> pd.DataFrame:
     begins) and steps (in total).
     """
     columns = ["size", "kind", "objective", "ratio", "switch", "steps"]
-    rows = [[name, *(getattr(model, column) for column in columns)] for name, model in MODELS.items()]
+    rows = [
+        [name, *(getattr(model, column) for column in columns)]
+        for name, model in MODELS.items()
+    ]
     return pd.DataFrame(rows, columns=["model", *columns]).set_index("model")
 
 
 def datasets() -> pd.DataFrame:
     """Return the paper's twelve datasets, one row each, indexed by name: title, task, the task's metric."""
     rows = [
-        {"dataset": item.name, "title": item.title, "task": item.task, "metric": TASKS[item.task].metric}
+        {
+            "dataset": item.name,
+            "title": item.title,
+            "task": item.task,
+            "metric": TASKS[item.task].metric,
+        }
         for item in DATASETS.values()
     ]
     return pd.DataFrame(rows).set_index("dataset")
@@ -387,7 +497,9 @@ def _refuse_options(what: str, options: Iterable[str]) -> None:
     """Raise a `UserError` if there are any options: `what` takes none."""
     names = ", ".join(options)
     if names:
-        raise UserError(f"{what} takes no {names}: pass them to load() with the name or path of a source")
+        raise UserError(
+            f"{what} takes no {names}: pass them to load() with the name or path of a source"
+        )
 
 
 def _settings(source: Source, interval: str, selection: str) -> Settings:

@@ -19,7 +19,14 @@ from cyclopts import Parameter
 from benchmarks.own_datasets.definitions import known_datasets, stored_definitions
 from benchmarks.runs import store_of
 from common.errors import UserError, path_hint
-from common.manifest import FILES, MANIFEST, check_files, first_of, read_manifest, strangers
+from common.manifest import (
+    FILES,
+    MANIFEST,
+    check_files,
+    first_of,
+    read_manifest,
+    strangers,
+)
 from pretraining.data import shard_manifest
 from pretraining.training.log import LOG, read_log
 
@@ -55,7 +62,9 @@ def check(folder: Annotated[Path, Parameter(metavar="FOLDER")], /) -> int:
     if not is_known:
         if not (folder / "config.json").is_file():
             what = (
-                "has nothing that is checked" if folder.exists() else f"is not there{path_hint(folder, '*')}"
+                "has nothing that is checked"
+                if folder.exists()
+                else f"is not there{path_hint(folder, '*')}"
             )
             raise UserError(
                 f"{folder} {what}; give an encoder (config.json), shards (train or validation), a run store (results), "
@@ -70,7 +79,10 @@ def check(folder: Annotated[Path, Parameter(metavar="FOLDER")], /) -> int:
 
 def _parts(folder: Path) -> Iterator[Iterator[Verdict]]:
     """Yield the verdicts on each kind of thing that a folder holds; none of an encoder's, or of what is unknown."""
-    if any((folder / name).is_dir() for name in (*shard_manifest.SHARD_SPLITS, shard_manifest.UNFINISHED)):
+    if any(
+        (folder / name).is_dir()
+        for name in (*shard_manifest.SHARD_SPLITS, shard_manifest.UNFINISHED)
+    ):
         yield _shards(folder)
     if any((folder / name).exists() for name in _TRAINED):
         yield _training(folder)
@@ -85,7 +97,11 @@ def _check_one(what: object, check_it: Callable[[], str]) -> Iterator[Verdict]:
     try:
         yield "whole", what, check_it()
     except UserError as error:
-        yield "damaged", what, str(error).removeprefix(f"{what}: ").removeprefix(f"{what} ")
+        yield (
+            "damaged",
+            what,
+            str(error).removeprefix(f"{what}: ").removeprefix(f"{what} "),
+        )
 
 
 def _shards(folder: Path) -> Iterator[Verdict]:
@@ -116,11 +132,17 @@ def _stage(folder: Path) -> Iterator[Verdict]:
         try:
             state = checkpoints.load_state(item)
             checkpoints.check(item)
-            yield "whole", item.path, f"weights, optimizer and state of step {item.step:,}"
+            yield (
+                "whole",
+                item.path,
+                f"weights, optimizer and state of step {item.step:,}",
+            )
         except UserError as error:
             yield "damaged", item.path, str(error)
     complete_paths = {item.path for item in complete}
-    unfinished = [path for path in sorted(folder.glob("step-*")) if path not in complete_paths]
+    unfinished = [
+        path for path in sorted(folder.glob("step-*")) if path not in complete_paths
+    ]
     for path in unfinished:
         yield "damaged", path, f"it has no state.json; remove it and {_TRAIN_AGAIN}"
     if complete:
@@ -129,12 +151,16 @@ def _stage(folder: Path) -> Iterator[Verdict]:
         yield "missing", folder, f"no checkpoint; {_TRAIN_AGAIN}"
 
 
-def _stage_log(folder: Path, state: Mapping[str, Any], last_step: int) -> Iterator[Verdict]:
+def _stage_log(
+    folder: Path, state: Mapping[str, Any], last_step: int
+) -> Iterator[Verdict]:
     """Yield what is wrong or right with the log of a stage up to its last checkpoint; no state: it is damaged."""
     from pretraining.training import checkpoints
 
     faults: list[str] = []
-    rows = [row["step"] for row in read_log(folder / LOG, faults) if row["split"] == "train"]
+    rows = [
+        row["step"] for row in read_log(folder / LOG, faults) if row["split"] == "train"
+    ]
     for fault in faults[:1]:
         kind = "damaged" if (folder / LOG).exists() else "missing"
         yield kind, folder / LOG, f"{fault}; a model is exported with what is there"
@@ -142,19 +168,33 @@ def _stage_log(folder: Path, state: Mapping[str, Any], last_step: int) -> Iterat
     lacking = _steps_without_row(sorted(set(rows)), first, last_step)
     if lacking and not faults:
         which = f"{len(lacking)} rows of the steps {lacking[0]} to {lacking[-1]}"
-        yield "missing", folder / LOG, f"{which}; the manifest of a model that is exported names them"
+        yield (
+            "missing",
+            folder / LOG,
+            f"{which}; the manifest of a model that is exported names them",
+        )
     elif not faults and checkpoints.is_log_changed(folder, last_step):
-        yield "damaged", folder / LOG, "rows have changed since they were written; a model's manifest says so"
+        yield (
+            "damaged",
+            folder / LOG,
+            "rows have changed since they were written; a model's manifest says so",
+        )
     elif not faults:
         yield "whole", folder / LOG, f"{len(rows):,} rows of training"
 
 
 def _steps_without_row(steps: Sequence[int], start: int, end: int) -> list[int]:
     """Return the steps up to a checkpoint that have no row, by the distance of most rows."""
-    distances = Counter(later - earlier for earlier, later in pairwise(steps)).most_common(1)
+    distances = Counter(
+        later - earlier for earlier, later in pairwise(steps)
+    ).most_common(1)
     every = distances[0][0] if distances else end + 1
     with_row = set(steps)
-    return [step for step in range(every * (start // every + 1), end + 1, every) if step not in with_row]
+    return [
+        step
+        for step in range(every * (start // every + 1), end + 1, every)
+        if step not in with_row
+    ]
 
 
 def _check_model(folder: Path) -> str:
@@ -164,7 +204,9 @@ def _check_model(folder: Path) -> str:
     manifest = check_model(folder, f"remove it and {_TRAIN_AGAIN}")
     if manifest is None:
         raise UserError(f"it has no {MANIFEST}; remove it and {_TRAIN_AGAIN}")
-    check_files(folder, manifest.get("records", {}), f"remove that file and {_TRAIN_AGAIN}")
+    check_files(
+        folder, manifest.get("records", {}), f"remove that file and {_TRAIN_AGAIN}"
+    )
     if (folder / SELF_TEST).is_file():
         return "; ".join(checked_encoder(folder))
     return f"{len(manifest[FILES])} files match the manifest"
@@ -186,14 +228,19 @@ def _store(store: Path) -> Iterator[Verdict]:
             problems, runs = tuple(error.problems), 0
     reported = {problem.path.removesuffix("/") for problem in problems}
     for problem in problems:
-        yield "missing" if problem.harmless else "damaged", problem.path, problem.sentence
+        yield (
+            "missing" if problem.harmless else "damaged",
+            problem.path,
+            problem.sentence,
+        )
     for cell in scan.cells:
         for key in cell.runs.values():
             path = scan.results / key.folder
             fault = state_of(store, key).fault
             # A problem of the run's file, or of a folder around it, says it already.
             if fault and not any(
-                str(path).startswith(name) or name.startswith(str(path)) for name in reported
+                str(path).startswith(name) or name.startswith(str(path))
+                for name in reported
             ):
                 yield "damaged", path, fault
     if runs:
@@ -216,7 +263,9 @@ def _check_kept(folder: Path) -> str:
     from benchmarks.sweep.kept import written
 
     try:
-        files = read_manifest(folder / MANIFEST, f"move it elsewhere, and {_KEEP_AGAIN}")[FILES]
+        files = read_manifest(
+            folder / MANIFEST, f"move it elsewhere, and {_KEEP_AGAIN}"
+        )[FILES]
     except FileNotFoundError:
         raise UserError(f"it has no {MANIFEST}; {_KEEP_AGAIN}") from None
     check_files(folder, files, _KEEP_AGAIN)

@@ -43,12 +43,16 @@ def report(
 
     opened = source.open(need_instances=True)
     inputs = FigureInputs(source=opened, settings=scores, logs=logs)
-    content = gather(inputs, draw_figures([figure.load() for figure in FIGURES.values()], inputs, []))
+    content = gather(
+        inputs, draw_figures([figure.load() for figure in FIGURES.values()], inputs, [])
+    )
     around = {"source": redacted(opened.long_label)} | provenance("analysis", PACKAGES)
     page = render_page(content, around)
     write_text(out, page)
     if out.is_file() and not out.is_symlink():
-        write_manifest(provenance_path(out), around, {out.name: sha256_bytes(page.encode())})
+        write_manifest(
+            provenance_path(out), around, {out.name: sha256_bytes(page.encode())}
+        )
     sys.stdout.write(f"{out}\n")
 
 

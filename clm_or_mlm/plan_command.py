@@ -90,14 +90,18 @@ def plan(
             raise UserError(
                 "--start and --tokens plan one adaptation; leave out models, --figure and --study"
             )
-        document = plan_document(_adaptation(adaptation, device.gpu), device=device.gpu, price=device.price)
+        document = plan_document(
+            _adaptation(adaptation, device.gpu), device=device.gpu, price=device.price
+        )
     else:
         chosen = load_study(study.study)
         made = plan_of(_models(chosen, model, figure), chosen)
         if study.study is None:
             document = plan_document(made, device=device.gpu, price=device.price)
         else:
-            document = study_document(made, comparison, device=device.gpu, price=device.price)
+            document = study_document(
+                made, comparison, device=device.gpu, price=device.price
+            )
     write(document, format, None)
 
 
@@ -110,13 +114,17 @@ def _adaptation(options: AdaptationOptions, gpu: Device) -> Plan:
         raise UserError("give --start, the model to adapt, with --tokens")
     if options.tokens is None:
         raise UserError("give --tokens with --start: how long the model is adapted")
-    return Adaptation(start=start_to_plan(options.start), tokens=options.tokens).plan_on(gpu)
+    return Adaptation(
+        start=start_to_plan(options.start), tokens=options.tokens
+    ).plan_on(gpu)
 
 
 def _models(study: Study, names: tuple[str, ...], figure: int | None) -> list[Model]:
     if figure is not None:
         if figure not in FIGURE_MODELS:
-            raise UserError(f"the paper has no figure {figure}; its figures are 1 to {max(FIGURE_MODELS)}")
+            raise UserError(
+                f"the paper has no figure {figure}; its figures are 1 to {max(FIGURE_MODELS)}"
+            )
         return [study.model(name) for name in FIGURE_MODELS[figure]]
     if names:
         models = [study.model(name) for name in names]

@@ -47,14 +47,25 @@ class Reproduction:
 
     def leave_out(self, what: str, problem: UserError) -> None:
         """Note that something was not made."""
-        where = self.not_applicable if isinstance(problem, NotApplicableError) else self.missing
+        where = (
+            self.not_applicable
+            if isinstance(problem, NotApplicableError)
+            else self.missing
+        )
         where.append((what, str(problem)))
 
     def text(self, out: Path) -> str:
         """Return the closing lines."""
         lines = [f"{out / INDEX} ({counted(len(self.made), 'file')})"]
-        for title, left_out in (("not applicable", self.not_applicable), ("missing", self.missing)):
-            lines += [f"{title}:", *(f"  {what}: {why}" for what, why in left_out)] if left_out else []
+        for title, left_out in (
+            ("not applicable", self.not_applicable),
+            ("missing", self.missing),
+        ):
+            lines += (
+                [f"{title}:", *(f"  {what}: {why}" for what, why in left_out)]
+                if left_out
+                else []
+            )
         return "\n".join(lines) + "\n"
 
 
@@ -76,7 +87,9 @@ def reproduce(
     Raises:
         UserError: a selection rule that the source cannot give.
     """
-    inputs = FigureInputs(source=source, settings=Settings(selection=selection), logs=logs)
+    inputs = FigureInputs(
+        source=source, settings=Settings(selection=selection), logs=logs
+    )
     outcome = Reproduction()
     for what, documents in progress(_DOCUMENTS.items(), "reproduce", unit="step"):
         try:
@@ -91,8 +104,13 @@ def reproduce(
 
     def saved_figures() -> Iterator[DrawnFigure]:
         """Yield each figure once its files are written."""
-        for figure in draw_figures([figure.load() for figure in FIGURES.values()], inputs, problems):
-            outcome.made += [path.relative_to(out).as_posix() for path in figure.save(out / "figures")]
+        for figure in draw_figures(
+            [figure.load() for figure in FIGURES.values()], inputs, problems
+        ):
+            outcome.made += [
+                path.relative_to(out).as_posix()
+                for path in figure.save(out / "figures")
+            ]
             yield figure
 
     content = gather(inputs, saved_figures())
@@ -126,7 +144,11 @@ Documents = Iterator[tuple[str, TableDocument, Sequence[str]]]
 
 
 def _scores(inputs: FigureInputs) -> Documents:
-    yield "scores", scores_document(inputs.source.scores(inputs.settings), inputs.source), ("csv",)
+    yield (
+        "scores",
+        scores_document(inputs.source.scores(inputs.settings), inputs.source),
+        ("csv",),
+    )
 
 
 def _tables(inputs: FigureInputs) -> Documents:
@@ -139,7 +161,11 @@ def _tables(inputs: FigureInputs) -> Documents:
 
 
 def _audit(inputs: FigureInputs) -> Documents:
-    yield "audit", audit_document(audit(inputs.source, selection=inputs.settings.selection)), AUDIT_FORMATS
+    yield (
+        "audit",
+        audit_document(audit(inputs.source, selection=inputs.settings.selection)),
+        AUDIT_FORMATS,
+    )
 
 
 def _findings(inputs: FigureInputs) -> Documents:
@@ -148,6 +174,9 @@ def _findings(inputs: FigureInputs) -> Documents:
 
 
 _DOCUMENTS: dict[str, Callable[[FigureInputs], Documents]] = {
-    "scores": _scores, "tables": _tables, "audit": _audit, "claims": _findings,
-}  # fmt: skip
+    "scores": _scores,
+    "tables": _tables,
+    "audit": _audit,
+    "claims": _findings,
+}
 """The documents of a source, besides figures."""

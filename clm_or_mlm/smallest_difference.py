@@ -31,8 +31,12 @@ _CORES = 8
 """CPU cores next to each GPU; every fine-tuning keeps one busy."""
 _SPARE = 0.05
 """Share of the hours for starts, compilation and validation."""
-_ESTIMATED = "Once you have trained 20 steps there, give the MFU that `train` logs as --mfu."
-_NO_SCIPY = "The smallest difference is counted with scipy, which is not installed here."
+_ESTIMATED = (
+    "Once you have trained 20 steps there, give the MFU that `train` logs as --mfu."
+)
+_NO_SCIPY = (
+    "The smallest difference is counted with scipy, which is not installed here."
+)
 _ONE_EACH = (
     "Each arm is pretrained once, so no difference between arms can be told from one between pretrainings; with "
     "`pretrainings = 5` the study file repeats them."
@@ -51,12 +55,14 @@ class Comparison:
     rates: Annotated[int, _COUNT] = len(LEARNING_RATES)
     """learning rates that fine-tuning tries"""
     datasets: Annotated[
-        tuple[str, ...], MANY, Parameter(metavar="NAME", choices=tuple(DATASETS), show_choices=False)
+        tuple[str, ...],
+        MANY,
+        Parameter(metavar="NAME", choices=tuple(DATASETS), show_choices=False),
     ] = ("sst2", "uner_en", "squad", "nq")
     """what they are compared on (default: one dataset of each family)"""
-    pretraining_sd: Annotated[float | None, Parameter(metavar="POINTS", validator=Number(gte=0, lt=100))] = (
-        None
-    )
+    pretraining_sd: Annotated[
+        float | None, Parameter(metavar="POINTS", validator=Number(gte=0, lt=100))
+    ] = None
     """spread (sd) between pretrainings (default: what others measured at the nearest scale)"""
 
     @property
@@ -99,9 +105,12 @@ def study_document(
     if fewest > 1 and find_spec("scipy"):
         smallest = smallest_differences(plan, comparison, fewest)
     data: dict[str, Any] = {
-        **asdict(comparison), "arms": [*pretrainings], "pretrainings": fewest,
-        "tuning_hours": tuning, "total_hours": total,
-    }  # fmt: skip
+        **asdict(comparison),
+        "arms": [*pretrainings],
+        "pretrainings": fewest,
+        "tuning_hours": tuning,
+        "total_hours": total,
+    }
     money = ""
     if price is not None:
         data["money"] = price * total
@@ -144,11 +153,15 @@ def hours_of_tuning(plan: Plan, comparison: Comparison, device: Device) -> float
     for size, models in number.items():
         shape = plan.study.shapes[size]
         shared = runs_at_a_time(shape, device, _CORES)
-        hours += models * tuning_hours(shape, comparison.unique_datasets, device, shared)
+        hours += models * tuning_hours(
+            shape, comparison.unique_datasets, device, shared
+        )
     return comparison.rates * comparison.seeds * hours
 
 
-def smallest_differences(plan: Plan, comparison: Comparison, pretrainings: int) -> Smallest:
+def smallest_differences(
+    plan: Plan, comparison: Comparison, pretrainings: int
+) -> Smallest:
     """Return by how much two arms must differ on a dataset, after Holm's adjustment over the datasets.
 
     Args:
@@ -163,16 +176,25 @@ def smallest_differences(plan: Plan, comparison: Comparison, pretrainings: int) 
     sd = comparison.pretraining_sd
     measured_on = "--pretraining-sd"
     if sd is None:
-        shapes = [plan.study.shapes[size] for size in sorted({model.size for model in plan.models})]
+        shapes = [
+            plan.study.shapes[size]
+            for size in sorted({model.size for model in plan.models})
+        ]
         nearest = [nearest_spread(shape.encoder_parameters) for shape in shapes]
         spread = max(nearest, key=lambda one: one.sd)
         sd = spread.sd
         measured_on = f"{spread.network}, {spread.score}, {spread.pretrainings} pretrainings, {spread.where}"
     study = PlannedStudy(
-        seeds=comparison.seeds, pretrainings=pretrainings, pretraining_sd=sd, tests=len(names)
+        seeds=comparison.seeds,
+        pretrainings=pretrainings,
+        pretraining_sd=sd,
+        tests=len(names),
     )
     of_seeds = dict(seed_spreads(PUBLISHED))
-    points = {name: planned_test(study, of_seeds[DATASETS[name].task, name]).detectable() for name in names}
+    points = {
+        name: planned_test(study, of_seeds[DATASETS[name].task, name]).detectable()
+        for name in names
+    }
     return Smallest(points=points, pretraining_sd=sd, measured_on=measured_on)
 
 
@@ -189,7 +211,9 @@ def nearest_spread(parameters: float) -> MeasuredSpread:
 
     def ratio(one: MeasuredSpread) -> float:
         """Return how many times larger the larger of the two networks is."""
-        return max(one.parameters * 1e6 / parameters, parameters / (one.parameters * 1e6))
+        return max(
+            one.parameters * 1e6 / parameters, parameters / (one.parameters * 1e6)
+        )
 
     least = min(map(ratio, spreads))
     return max((one for one in spreads if ratio(one) == least), key=lambda one: one.sd)

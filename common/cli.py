@@ -42,7 +42,9 @@ if sys.version_info < (3, 11) or find_spec("cyclopts") is None:
 _usual = sys.excepthook
 
 
-def _hook(kind: type[BaseException], error: BaseException, trace: TracebackType | None) -> None:
+def _hook(
+    kind: type[BaseException], error: BaseException, trace: TracebackType | None
+) -> None:
     """Answer Ctrl-C while modules are imported, before `run` does."""
     if not issubclass(kind, KeyboardInterrupt):
         _usual(kind, error, trace)
@@ -54,7 +56,12 @@ def _hook(kind: type[BaseException], error: BaseException, trace: TracebackType 
 sys.excepthook = _hook
 
 # isort: split
-from typing import Annotated, Any, Literal, NoReturn  # not all of them are in an old Python
+from typing import (
+    Annotated,
+    Any,
+    Literal,
+    NoReturn,
+)  # not all of them are in an old Python
 
 import attrs
 from cyclopts import (
@@ -78,7 +85,14 @@ if TYPE_CHECKING:
 MANY = Parameter(consume_multiple=(1, None), show_default=False)
 """An option that takes several values: `--model A B` and `--model A --model B` are the same."""
 
-_MISTAKES = (errno.EBADF, errno.EFAULT, errno.EINVAL, errno.ENOTTY, errno.ESPIPE, errno.ECHILD)
+_MISTAKES = (
+    errno.EBADF,
+    errno.EFAULT,
+    errno.EINVAL,
+    errno.ENOTTY,
+    errno.ESPIPE,
+    errno.ECHILD,
+)
 """What the system says to a program that is wrong, unless it names a file."""
 _OTHER_WORDS = {"findings": "claims", "resume": "train"}
 """Commands by what pages call what they show or do."""
@@ -107,7 +121,9 @@ def shared_options(title: str) -> Parameter:
 
 def offered(names: Iterable[object]) -> Any:
     """Return the type of an argument that may be any text, of which the shell's completion offers `names`."""
-    return Annotated[Literal[tuple(map(str, names))] | str, Parameter(show_choices=False)]
+    return Annotated[
+        Literal[tuple(map(str, names))] | str, Parameter(show_choices=False)
+    ]
 
 
 def program(name: str, description: str | None = None) -> App:
@@ -123,7 +139,9 @@ def program(name: str, description: str | None = None) -> App:
         help_format="plaintext",
         help_formatter=_Help(),
         version_flags=[],
-        default_parameter=Parameter(negative=(), allow_repeating=True),  # the last one counts
+        default_parameter=Parameter(
+            negative=(), allow_repeating=True
+        ),  # the last one counts
         config=(_check_whole_numbers, _check_paths),
         exit_on_error=False,
         print_error=False,
@@ -144,7 +162,9 @@ def call(app: App, argv: Sequence[str]) -> int:
         return app(list(argv)) or 0
 
 
-def check_words(command: Callable[..., object], words: Sequence[str], name: str) -> None:
+def check_words(
+    command: Callable[..., object], words: Sequence[str], name: str
+) -> None:
     """Raise a `UserError` where a command would not understand its words; it is not called."""
     app = program(name)
     app.default(command)
@@ -161,37 +181,56 @@ def _in_a_sentence(app: App) -> Iterator[None]:
         if isinstance(error.__cause__, UserError):  # of a converter
             raise error.__cause__ from None
         chain = error.command_chain or ()
-        if isinstance(error, UnknownCommandError):  # the library would import all commands to list them
+        if isinstance(
+            error, UnknownCommandError
+        ):  # the library would import all commands to list them
             word = (error.unused_tokens or [""])[0]
-            sentence = (
-                f"Unknown command {word!r}{nearest(_OTHER_WORDS.get(word, word), list(error.app or ()))}"
-            )
-        elif isinstance(error, CoercionError) and error.token and error.target_type in (int, float):
+            sentence = f"Unknown command {word!r}{nearest(_OTHER_WORDS.get(word, word), list(error.app or ()))}"
+        elif (
+            isinstance(error, CoercionError)
+            and error.token
+            and error.target_type in (int, float)
+        ):
             sentence = _not_a_number(error)
         elif isinstance(error, UnusedCliTokensError):
             sentence = f"Unexpected argument {(error.unused_tokens or [''])[0]!r}"
         else:
             sentence = " ".join(str(error).split()).rstrip(".")
-            if isinstance(error, MissingArgumentError) and not error.keyword:  # not given at all
+            if (
+                isinstance(error, MissingArgumentError) and not error.keyword
+            ):  # not given at all
                 sentence = re.sub(
-                    r'^Command "(.+)" parameter (.+) requires an argument', r"\1 needs \2", sentence
+                    r'^Command "(.+)" parameter (.+) requires an argument',
+                    r"\1 needs \2",
+                    sentence,
                 )
-        raise UserError(f"{sentence} (see {' '.join([app.name[0], *chain])} --help)") from None
+        raise UserError(
+            f"{sentence} (see {' '.join([app.name[0], *chain])} --help)"
+        ) from None
 
 
 def _not_a_number(error: CoercionError) -> str:
     """Return `--tokens takes a number such as 1e9, not '1Bn'`."""
     assert error.token is not None and error.argument is not None
-    word, kind = error.token.value, "a whole number" if error.target_type is int else "a number"
+    word, kind = (
+        error.token.value,
+        "a whole number" if error.target_type is int else "a number",
+    )
     example = ""
     if match := re.fullmatch(r"([-+]?\d+(?:\.\d+)?)\s*([a-z]*)", word, re.IGNORECASE):
         number = float(match[1]) * _SUFFIXES.get(match[2].lower(), 1)
-        example = f" such as {int(number) if error.target_type is int else number:g}".replace("e+0", "e")
+        example = (
+            f" such as {int(number) if error.target_type is int else number:g}".replace(
+                "e+0", "e"
+            )
+        )
     unit = error.argument.parameter.metavar
     return f"{error.argument.name} takes {kind}{f' ({unit})' if unit else ''}{example}, not {word!r}"
 
 
-def run(main: Callable[[Sequence[str]], int | None], argv: Sequence[str] | None = None) -> NoReturn:
+def run(
+    main: Callable[[Sequence[str]], int | None], argv: Sequence[str] | None = None
+) -> NoReturn:
     """Call `main(argv)` and exit: its return value (None is 0), 2 after a `UserError`, 130 after Ctrl-C.
 
     What the system refuses (a full disk, a missing permission, a name that is too long) is reported in one sentence
@@ -225,9 +264,13 @@ def run(main: Callable[[Sequence[str]], int | None], argv: Sequence[str] | None 
         found = _LIBRARY.search("".join(traceback.format_exception(error)))
         if found is None or os.environ.get("CLM_OR_MLM_TRACEBACK"):
             raise
-        sys.stderr.write(f"error: a library cannot be loaded ({visible(found[0])}); {_library_remedy()}\n")
+        sys.stderr.write(
+            f"error: a library cannot be loaded ({visible(found[0])}); {_library_remedy()}\n"
+        )
         code = 2
-    if "torch" not in sys.modules:  # whose workers and shared memory may end only when they are collected
+    if (
+        "torch" not in sys.modules
+    ):  # whose workers and shared memory may end only when they are collected
         # Python looks through everything for garbage once more: a tenth of the time of a table or a figure.
         gc.freeze()
     sys.exit(code)
@@ -243,7 +286,9 @@ class _OneLine(logging.Formatter):
 class _Help:
     """The library's help, but the lines that a text has in the source are one paragraph, unless they are indented."""
 
-    def __call__(self, console: Console, options: ConsoleOptions, panel: HelpPanel) -> None:
+    def __call__(
+        self, console: Console, options: ConsoleOptions, panel: HelpPanel
+    ) -> None:
         for number, entry in enumerate(panel.entries):
             text = getattr(entry.description, "primary_renderable", None)
             if text is not None:
@@ -252,10 +297,14 @@ class _Help:
                 panel.entries[number] = attrs.evolve(entry, default=None)
         _default_help()(console, options, panel)
 
-    def render_usage(self, console: Console, options: ConsoleOptions, usage: object) -> None:
+    def render_usage(
+        self, console: Console, options: ConsoleOptions, usage: object
+    ) -> None:
         _default_help().render_usage(console, options, usage)
 
-    def render_description(self, console: Console, options: ConsoleOptions, description: object) -> None:
+    def render_description(
+        self, console: Console, options: ConsoleOptions, description: object
+    ) -> None:
         text = getattr(description, "primary_renderable", None)
         if text is not None:
             text.plain = re.sub(r"(?m)^(\S.*)\n(?=\S)", r"\1 ", text.plain)
@@ -263,22 +312,32 @@ class _Help:
 
 
 def _default_help() -> DefaultFormatter:
-    from cyclopts.help import DefaultFormatter  # it imports `rich`, which only the help needs
+    from cyclopts.help import (
+        DefaultFormatter,
+    )  # it imports `rich`, which only the help needs
 
     return DefaultFormatter()
 
 
-def _check_whole_numbers(app: App, commands: tuple[str, ...], arguments: ArgumentCollection) -> None:
+def _check_whole_numbers(
+    app: App, commands: tuple[str, ...], arguments: ArgumentCollection
+) -> None:
     """Refuse 2.6 for a whole number, which the library would round; a hook of `App(config=...)`."""
     del app, commands
     for argument in arguments:
         kinds = {argument.hint, *typing.get_args(argument.hint)}
         for token in argument.tokens:
-            if int in kinds and not kinds & {float, str} and not token.value.lstrip("+-").isdecimal():
+            if (
+                int in kinds
+                and not kinds & {float, str}
+                and not token.value.lstrip("+-").isdecimal()
+            ):
                 raise CoercionError(token=token, target_type=int, argument=argument)
 
 
-def _check_paths(app: App, commands: tuple[str, ...], arguments: ArgumentCollection) -> None:
+def _check_paths(
+    app: App, commands: tuple[str, ...], arguments: ArgumentCollection
+) -> None:
     """Refuse, before anything is computed, an --out that cannot be written or is a file that is read, and empty paths.
 
     A hook of `App(config=...)`.
@@ -292,7 +351,9 @@ def _check_paths(app: App, commands: tuple[str, ...], arguments: ArgumentCollect
     }
     for name, values in paths.items():
         if "" in values:
-            raise UserError(f"{name} is empty; give a path (is a variable of the shell not set?)")
+            raise UserError(
+                f"{name} is empty; give a path (is a variable of the shell not set?)"
+            )
     for argument in arguments:
         if argument.name == "--out" and argument.tokens:
             wanted = "file" if argument.parameter.metavar == "FILE" else "folder"
@@ -300,8 +361,12 @@ def _check_paths(app: App, commands: tuple[str, ...], arguments: ArgumentCollect
             if fault := _out_fault(Path(out), wanted):
                 raise UserError(f"--out {out} {fault}; choose another {wanted}")
             for name, values in paths.items() if Path(out).is_file() else ():
-                if name != "--out" and any(Path(one).exists() and Path(one).samefile(out) for one in values):
-                    raise UserError(f"--out {out} is the file that {name} reads; choose another file")
+                if name != "--out" and any(
+                    Path(one).exists() and Path(one).samefile(out) for one in values
+                ):
+                    raise UserError(
+                        f"--out {out} is the file that {name} reads; choose another file"
+                    )
 
 
 def _out_fault(path: Path, wanted: str) -> str | None:
@@ -334,6 +399,8 @@ def _users_sentence(error: UserError | OSError) -> str:
     if error.errno is None or (error.filename is None and error.errno in _MISTAKES):
         raise error
     where = (
-        f"{os.fsdecode(error.filename)}: " if isinstance(error.filename, str | bytes | os.PathLike) else ""
+        f"{os.fsdecode(error.filename)}: "
+        if isinstance(error.filename, str | bytes | os.PathLike)
+        else ""
     )
     return f"{where}{os.strerror(error.errno)}{_HINTS.get(error.errno, '')}"

@@ -14,10 +14,16 @@ from common.files import sha256_bytes
 
 def description_hash(record: Mapping[str, Any]) -> str:
     """Return the SHA-256 of a description: the same for the same names and values, in whatever order they stand."""
-    return sha256_bytes(json.dumps(record, sort_keys=True, separators=(",", ":"), allow_nan=False).encode())
+    return sha256_bytes(
+        json.dumps(
+            record, sort_keys=True, separators=(",", ":"), allow_nan=False
+        ).encode()
+    )
 
 
-def difference(before: Mapping[str, Any], now: Mapping[str, Any]) -> tuple[str, Any, Any] | None:
+def difference(
+    before: Mapping[str, Any], now: Mapping[str, Any]
+) -> tuple[str, Any, Any] | None:
     """Return the first thing in which two descriptions differ, in the order of `now`; None for equal ones.
 
     Tuples are equal to lists, which they become in a file.
@@ -42,4 +48,6 @@ def difference(before: Mapping[str, Any], now: Mapping[str, Any]) -> tuple[str, 
 def _plain(value: Any) -> Any:
     if isinstance(value, Mapping):
         return {name: _plain(item) for name, item in value.items()}
-    return [_plain(item) for item in value] if isinstance(value, list | tuple) else value
+    return (
+        [_plain(item) for item in value] if isinstance(value, list | tuple) else value
+    )

@@ -34,10 +34,18 @@ def nearest(word: str, known: Iterable[str], *, at_least: float = 0.62) -> str:
     names = {name.casefold(): name for name in known}
     word = word.casefold()
     if len(word) < _SHORT and not word.isalpha():
-        names = {folded: name for folded, name in names.items() if folded.startswith(word)}
-    close = difflib.get_close_matches(word, names, n=5, cutoff=at_least)  # the closest first
+        names = {
+            folded: name for folded, name in names.items() if folded.startswith(word)
+        }
+    close = difflib.get_close_matches(
+        word, names, n=5, cutoff=at_least
+    )  # the closest first
     ratios = [difflib.SequenceMatcher(None, folded, word).ratio() for folded in close]
-    best = [folded for folded, ratio in zip(close, ratios, strict=True) if ratio == ratios[0]]
+    best = [
+        folded
+        for folded, ratio in zip(close, ratios, strict=True)
+        if ratio == ratios[0]
+    ]
     if not best or len(best) > 4:
         return ""
     *others, last = sorted(repr(names[folded]) for folded in best)
@@ -59,11 +67,17 @@ def path_hint(path: Path, holds: str) -> str:
     folder = missing.parent
     pattern = holds if missing == path else "*"
     try:
-        names = sorted(entry.name for entry in folder.iterdir() if any(entry.glob(pattern)))
+        names = sorted(
+            entry.name for entry in folder.iterdir() if any(entry.glob(pattern))
+        )
     except OSError:  # it may not be read
         return ""
     more = f" and {len(names) - _FEW} more" if len(names) > _FEW else ""
-    there = f"; in {folder}: {', '.join(names[:_FEW])}{more}" if names and missing == path else ""
+    there = (
+        f"; in {folder}: {', '.join(names[:_FEW])}{more}"
+        if names and missing == path
+        else ""
+    )
     return nearest(missing.name, names) or there
 
 

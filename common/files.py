@@ -114,10 +114,14 @@ def remove_folder(path: Path) -> None:
 def temporary_name(name: str, suffix: str = "") -> str:
     """Return a name next to `name`, short enough wherever that is, that says which process of which machine uses it."""
     kind = suffix if len(suffix) < 20 else ""
-    return f".{_short(name)}.{_machine()}-{os.getpid()}-{secrets.token_hex(4)}.tmp{kind}"
+    return (
+        f".{_short(name)}.{_machine()}-{os.getpid()}-{secrets.token_hex(4)}.tmp{kind}"
+    )
 
 
-_TEMPORARY = re.compile(r"\.(.+)\.([0-9a-f]{6})-(\d+)-[0-9a-f]{8}\.tmp(\..*)?", re.DOTALL)
+_TEMPORARY = re.compile(
+    r"\.(.+)\.([0-9a-f]{6})-(\d+)-[0-9a-f]{8}\.tmp(\..*)?", re.DOTALL
+)
 _DAY = 86_400.0
 
 
@@ -146,7 +150,9 @@ def remove_leftovers(folder: Path, name: str | None = None) -> None:
             if path.is_dir() and not path.is_symlink():
                 target = folder / (name or short)
                 if path.name.endswith(_OLD) and not target.exists():
-                    path.rename(target)  # it was to be replaced, and the new one never came
+                    path.rename(
+                        target
+                    )  # it was to be replaced, and the new one never came
                 shutil.rmtree(path, ignore_errors=True)
             else:
                 path.unlink(missing_ok=True)
@@ -264,7 +270,9 @@ def cache_folder() -> Path:
     if folder := os.environ.get("CLM_OR_MLM_CACHE"):
         return Path(folder).expanduser() / "clm-or-mlm"
     xdg = os.environ.get("XDG_CACHE_HOME")
-    return (Path(xdg) if xdg and Path(xdg).is_absolute() else Path.home() / ".cache") / "clm-or-mlm"
+    return (
+        Path(xdg) if xdg and Path(xdg).is_absolute() else Path.home() / ".cache"
+    ) / "clm-or-mlm"
 
 
 _TAG = "CACHEDIR.TAG"
@@ -293,8 +301,14 @@ def scratch_folder(place: str = "") -> Path:
         place: the user's choice; without one $CLM_OR_MLM_SCRATCH, then $SLURM_TMPDIR, both of which users may share,
             so that the folder is `clm-or-mlm-<user id>` in them; then the user's own cache folder.
     """
-    shared = place or os.environ.get("CLM_OR_MLM_SCRATCH") or os.environ.get("SLURM_TMPDIR")
-    return Path(shared).expanduser() / f"clm-or-mlm-{os.getuid()}" if shared else cache_folder()
+    shared = (
+        place or os.environ.get("CLM_OR_MLM_SCRATCH") or os.environ.get("SLURM_TMPDIR")
+    )
+    return (
+        Path(shared).expanduser() / f"clm-or-mlm-{os.getuid()}"
+        if shared
+        else cache_folder()
+    )
 
 
 def private_folder(path: Path) -> Path:

@@ -66,7 +66,9 @@ def is_locked(path: Path) -> bool:
 
 
 @contextlib.contextmanager
-def try_lease(path: Path, lost: Callable[[], None], *, seconds: float = 60.0) -> Iterator[str | None]:
+def try_lease(
+    path: Path, lost: Callable[[], None], *, seconds: float = 60.0
+) -> Iterator[str | None]:
     """Hold the lease `path`, touched while the block runs; yield None, or who holds it: `process 12 on host x`.
 
     A lease of a process of this machine that has ended is taken at once, one of another machine when it was not
@@ -78,7 +80,9 @@ def try_lease(path: Path, lost: Callable[[], None], *, seconds: float = 60.0) ->
         seconds: without a touch for so long, the holder counts as dead.
     """
     path.parent.mkdir(parents=True, exist_ok=True)
-    lease = SoftFileLease(path, timeout=0, lease_duration=seconds, on_compromise=lambda _: lost())
+    lease = SoftFileLease(
+        path, timeout=0, lease_duration=seconds, on_compromise=lambda _: lost()
+    )
     try:
         _take(lease, seconds)
     except Timeout:
@@ -119,11 +123,20 @@ def holder_of(path: Path) -> str | None:
     except FileNotFoundError:
         return None
     now = time.time()
-    with contextlib.suppress(OSError), tempfile.NamedTemporaryFile(dir=path.parent) as file:
-        now = os.fstat(file.fileno()).st_mtime  # by the clock of the file system, as the touch is
+    with (
+        contextlib.suppress(OSError),
+        tempfile.NamedTemporaryFile(dir=path.parent) as file,
+    ):
+        now = os.fstat(
+            file.fileno()
+        ).st_mtime  # by the clock of the file system, as the touch is
     return _words(lease) if now - touched < _LATELY else None
 
 
 def _words(lease: SoftFileLease) -> str:
     owner = lease.owner
-    return "another process" if owner is None else f"process {owner.pid} on host {owner.hostname}"
+    return (
+        "another process"
+        if owner is None
+        else f"process {owner.pid} on host {owner.hostname}"
+    )

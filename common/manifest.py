@@ -15,7 +15,13 @@ from pathlib import Path
 from typing import Any
 
 from common.errors import UserError, first_line
-from common.files import is_temporary, remove_folder, sha256_bytes, sha256_open, write_text
+from common.files import (
+    is_temporary,
+    remove_folder,
+    sha256_bytes,
+    sha256_open,
+    write_text,
+)
 from common.reading import BadJsonError, inside, open_plain, read_bounded, strict_json
 
 MANIFEST = "manifest.json"
@@ -40,7 +46,9 @@ def manifest_text(record: Mapping[str, Any]) -> str:
     return json.dumps(sealed, indent=2, sort_keys=True, allow_nan=False) + "\n"
 
 
-def write_manifest(path: Path, record: Mapping[str, Any], files: Mapping[str, str] | None = None) -> None:
+def write_manifest(
+    path: Path, record: Mapping[str, Any], files: Mapping[str, str] | None = None
+) -> None:
     """Write a manifest, atomically.
 
     Args:
@@ -48,7 +56,9 @@ def write_manifest(path: Path, record: Mapping[str, Any], files: Mapping[str, st
         record: how what it describes was made.
         files: the SHA-256 of each file, by its path below the manifest's folder.
     """
-    write_text(path, manifest_text(record if files is None else {**record, FILES: dict(files)}))
+    write_text(
+        path, manifest_text(record if files is None else {**record, FILES: dict(files)})
+    )
 
 
 def read_manifest(path: Path, remedy: str) -> dict[str, Any]:
@@ -65,7 +75,9 @@ def read_manifest(path: Path, remedy: str) -> dict[str, Any]:
     try:
         return parse_manifest(read_bounded(path))
     except DamagedError as error:
-        raise DamagedError(f"{path} is damaged or from an earlier version ({error}); {remedy}") from None
+        raise DamagedError(
+            f"{path} is damaged or from an earlier version ({error}); {remedy}"
+        ) from None
 
 
 def parse_manifest(content: bytes) -> dict[str, Any]:
@@ -85,9 +97,13 @@ def parse_manifest(content: bytes) -> dict[str, Any]:
     except RecursionError:
         raise DamagedError("it is nested too deeply") from None
     if not same:
-        raise DamagedError("it has been changed since it was written: its seal does not match its content")
+        raise DamagedError(
+            "it has been changed since it was written: its seal does not match its content"
+        )
     files = record.get(FILES, {})
-    if not isinstance(files, dict) or not all(isinstance(sha256, str) for sha256 in files.values()):
+    if not isinstance(files, dict) or not all(
+        isinstance(sha256, str) for sha256 in files.values()
+    ):
         raise DamagedError(f"{FILES!r} is not a table of hashes")
     return record
 
@@ -109,7 +125,9 @@ def another_shape(path: Path, remedy: str) -> Iterator[None]:
         raise
     except (KeyError, TypeError, ValueError, AttributeError, IndexError) as error:
         what = f"no {error}" if isinstance(error, KeyError) else first_line(error)
-        raise DamagedError(f"{path} is not in the form that this version writes ({what}); {remedy}") from None
+        raise DamagedError(
+            f"{path} is not in the form that this version writes ({what}); {remedy}"
+        ) from None
 
 
 def check_files(folder: Path, files: Mapping[str, str], remedy: str) -> None:
@@ -135,7 +153,9 @@ def check_files(folder: Path, files: Mapping[str, str], remedy: str) -> None:
         raise DamagedError(f"{folder} is damaged: {first_of(problems, '; ')}; {remedy}")
 
 
-def strangers(folder: Path, ours: Mapping[str, str], among: Iterable[str] = ()) -> list[str]:
+def strangers(
+    folder: Path, ours: Mapping[str, str], among: Iterable[str] = ()
+) -> list[str]:
     """Return what is in a folder that this package did not write there, or that was changed since, by path below it.
 
     Whatever removes or replaces something in a folder that a user named asks this first. What a killed process left of

@@ -12,9 +12,17 @@ from common.files import sha256_bytes, sha256_file
 from common.reading import inside, read_bounded, read_json, refuse_pointer
 
 _TOKENIZER = (
-    "tokenizer.json", "tokenizer_config.json", "special_tokens_map.json", "added_tokens.json", "vocab.json",
-    "vocab.txt", "merges.txt", "tokenizer.model", "spiece.model", "sentencepiece.bpe.model",
-)  # fmt: skip
+    "tokenizer.json",
+    "tokenizer_config.json",
+    "special_tokens_map.json",
+    "added_tokens.json",
+    "vocab.json",
+    "vocab.txt",
+    "merges.txt",
+    "tokenizer.model",
+    "spiece.model",
+    "sentencepiece.bpe.model",
+)
 """What a tokenizer is made of, whatever its class."""
 _MODULES = "modules.json"
 """What sentence-transformers lists the parts of a model in."""
@@ -25,7 +33,14 @@ _MOST = {
     **dict.fromkeys(("hidden_size", "n_embd", "dim", "d_model"), 2**17),
     **dict.fromkeys(("intermediate_size", "n_inner", "hidden_dim", "ffn_dim"), 2**20),
     **dict.fromkeys(
-        ("num_attention_heads", "n_head", "n_heads", "num_key_value_heads", "num_local_experts"), 2**12
+        (
+            "num_attention_heads",
+            "n_head",
+            "n_heads",
+            "num_key_value_heads",
+            "num_local_experts",
+        ),
+        2**12,
     ),
     "vocab_size": 2**24,
 }
@@ -44,19 +59,34 @@ def resolve(model: str, *, revision: str | None = None, code: bool = False) -> P
     path = Path(model).expanduser()
     if path.is_dir():
         if revision:
-            raise UserError(f"{model} is a local folder, which has no revision {revision}; leave that out")
+            raise UserError(
+                f"{model} is a local folder, which has no revision {revision}; leave that out"
+            )
         return _transformer_of(path)
     if path.exists():
         raise UserError(f"{model} is a file; give the folder that it is in")
-    if model.startswith((".", "/", "~")) or model.endswith("/") or model.count("/") != 1:
+    if (
+        model.startswith((".", "/", "~"))
+        or model.endswith("/")
+        or model.count("/") != 1
+    ):
         raise UserError(
             f"there is no model folder {model} (a hub id has the form OWNER/NAME){path_hint(path, _CONFIG)}"
         )
     from huggingface_hub import snapshot_download  # not for a help or a folder
 
-    wanted = ["*.json", "*.safetensors", "*.txt", "*.model", *_CARDS, *(["*.py"] if code else [])]
+    wanted = [
+        "*.json",
+        "*.safetensors",
+        "*.txt",
+        "*.model",
+        *_CARDS,
+        *(["*.py"] if code else []),
+    ]
     try:
-        fetched = Path(snapshot_download(model, revision=revision, allow_patterns=wanted))
+        fetched = Path(
+            snapshot_download(model, revision=revision, allow_patterns=wanted)
+        )
     except Exception as error:
         raise UserError(
             f"{model} is not a local folder, and could not be fetched from the hub ({first_line(error)}); fetch it on "
@@ -77,12 +107,23 @@ def _transformer_of(folder: Path) -> Path:
         try:
             first = inside(folder, read_json(folder / _MODULES, _REMEDY)[0]["path"])
         except (KeyError, TypeError, IndexError, AttributeError) as error:
-            raise UserError(f"{folder / _MODULES} is not a list of modules ({first_line(error)})") from None
+            raise UserError(
+                f"{folder / _MODULES} is not a list of modules ({first_line(error)})"
+            ) from None
         if (first / _CONFIG).is_file():
             return first
     # The models of the first level below on which there are any.
-    below = next(filter(None, (sorted(folder.glob("*/" * deep + _CONFIG)) for deep in range(1, 5))), [])
-    hint = f"; it holds {', '.join(str(path.parent) for path in below[:6])}" if below else ""
+    below = next(
+        filter(
+            None, (sorted(folder.glob("*/" * deep + _CONFIG)) for deep in range(1, 5))
+        ),
+        [],
+    )
+    hint = (
+        f"; it holds {', '.join(str(path.parent) for path in below[:6])}"
+        if below
+        else ""
+    )
     raise UserError(f"{folder} has no model config.json; {_REMEDY}{hint}")
 
 
@@ -106,16 +147,30 @@ def read_object(path: Path) -> dict[str, Any]:
     if not isinstance(content, dict):
         raise UserError(f"{path} is not a JSON object; {_AGAIN}")
     for name in _MOST.keys() & content.keys():
-        if isinstance(number := content[name], int | float) and not abs(number) <= _MOST[name]:
-            raise UserError(f"{path}: {name} is {str(number)[:20]}, more than any model's; {_AGAIN}")
+        if (
+            isinstance(number := content[name], int | float)
+            and not abs(number) <= _MOST[name]
+        ):
+            raise UserError(
+                f"{path}: {name} is {str(number)[:20]}, more than any model's; {_AGAIN}"
+            )
     return content
 
 
 def is_its_own(path: Path) -> bool:
     """Return whether a file of a model's folder is there and no link out of it, but to the hub's cache around it."""
     folder = path.parent.resolve()
-    around = [folder, *(above.parent / "blobs" for above in folder.parents if above.name == "snapshots")]
-    return path.is_file() and any(path.resolve().is_relative_to(place) for place in around)
+    around = [
+        folder,
+        *(
+            above.parent / "blobs"
+            for above in folder.parents
+            if above.name == "snapshots"
+        ),
+    ]
+    return path.is_file() and any(
+        path.resolve().is_relative_to(place) for place in around
+    )
 
 
 def licence_of(folder: Path) -> str:
@@ -152,9 +207,12 @@ def weight_types(folder: Path) -> dict[str, str]:
             refuse_pointer(path, raw.read(64))
         try:
             with safe_open(path, framework="numpy") as file:
-                types |= {name: file.get_slice(name).get_dtype() for name in file.keys()}  # noqa: SIM118  # no mapping
+                for name in file.keys():  # noqa: SIM118  # not a mapping
+                    types[name] = file.get_slice(name).get_dtype()
         except SafetensorError as error:
-            raise UserError(f"{path} is no safetensors file, or not whole ({error}); {_AGAIN}") from None
+            raise UserError(
+                f"{path} is no safetensors file, or not whole ({error}); {_AGAIN}"
+            ) from None
     return types
 
 
@@ -165,8 +223,17 @@ def weights_hash(folder: Path, *, code: bool = False) -> str:
         folder: a Hugging Face folder.
         code: take the code in the folder in, where it may run.
     """
-    patterns = ["*.safetensors", "*.safetensors.index.json", *(["*.py"] if code else [])]
-    return _hash([folder / _CONFIG, *(path for pattern in patterns for path in folder.glob(pattern))])
+    patterns = [
+        "*.safetensors",
+        "*.safetensors.index.json",
+        *(["*.py"] if code else []),
+    ]
+    return _hash(
+        [
+            folder / _CONFIG,
+            *(path for pattern in patterns for path in folder.glob(pattern)),
+        ]
+    )
 
 
 def tokenizer_hash(folder: Path) -> str:

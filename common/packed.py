@@ -48,4 +48,6 @@ def unpacked(name: str | Path, raw: IO[bytes]) -> IO[bytes]:
 def plain_suffix(name: str | Path) -> str:
     """Return a file's suffix without that of packing, in lower case."""
     path = Path(name)
-    return (path.with_suffix("") if path.suffix.lower() in ARCHIVES else path).suffix.lower()
+    return (
+        path.with_suffix("") if path.suffix.lower() in ARCHIVES else path
+    ).suffix.lower()

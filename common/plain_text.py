@@ -24,8 +24,12 @@ _IN_TEXT = re.compile(
 )
 """In JSON, YAML or a sentence: "token": "..." or token: ..., unless a short word or a number follows, as in a sentence
 on tokens of text; and a command that takes it."""
-_BEARER = re.compile(r"(?P<name>\b(?:authorization:\s*\w+|bearer)\s+)[^\s'\",;]{8,}", re.IGNORECASE)
-_USER_OF_URL = re.compile(r"(?P<scheme>\b[a-z][a-z0-9+.-]*://)[^/\s'\"@]+@", re.IGNORECASE)
+_BEARER = re.compile(
+    r"(?P<name>\b(?:authorization:\s*\w+|bearer)\s+)[^\s'\",;]{8,}", re.IGNORECASE
+)
+_USER_OF_URL = re.compile(
+    r"(?P<scheme>\b[a-z][a-z0-9+.-]*://)[^/\s'\"@]+@", re.IGNORECASE
+)
 _SECRET_FIELD = re.compile(
     rf"(?P<name>(?<![a-z0-9_-])(?:x-(?:amz|goog)-(?:security-)?|aws_session_)?(?:{_SECRETS}|accountkey|sharedaccesskey|signature|sig)=)[^&\s'\"]+",
     re.IGNORECASE,

@@ -29,7 +29,11 @@ _PR_SET_PDEATHSIG = 1
 
 def cores() -> int:
     """Return the number of cores that this process may use."""
-    return len(os.sched_getaffinity(0)) if hasattr(os, "sched_getaffinity") else os.cpu_count() or 1
+    return (
+        len(os.sched_getaffinity(0))
+        if hasattr(os, "sched_getaffinity")
+        else os.cpu_count() or 1
+    )
 
 
 def end_with_parent(parent: int | None = None) -> None:
@@ -46,7 +50,9 @@ def end_with_parent(parent: int | None = None) -> None:
         if parent is not None and os.getppid() != parent:
             os._exit(1)
     elif (process := multiprocessing.parent_process()) is not None:
-        threading.Thread(target=_exit_after, args=(process.sentinel,), daemon=True).start()
+        threading.Thread(
+            target=_exit_after, args=(process.sentinel,), daemon=True
+        ).start()
 
 
 def _exit_after(sentinel: int) -> None:
@@ -94,7 +100,9 @@ def worker_pool(
 
 def _begin(parent: int) -> None:
     become_worker(parent)
-    logging.basicConfig(level=logging.INFO, format="%(levelname)s: %(message)s", stream=sys.stderr)
+    logging.basicConfig(
+        level=logging.INFO, format="%(levelname)s: %(message)s", stream=sys.stderr
+    )
 
 
 @contextlib.contextmanager
@@ -133,7 +141,9 @@ def on_first_interrupt(call: Callable[[signal.Signals], None]) -> Iterator[None]
 def on_stop_signal(call: Callable[[signal.Signals], None]) -> Iterator[None]:
     """Call `call` for every stop signal while the block runs."""
     before = {
-        number: signal.signal(number, lambda received, _: call(signal.Signals(received)))
+        number: signal.signal(
+            number, lambda received, _: call(signal.Signals(received))
+        )
         for number in STOP_SIGNALS
     }
     try:

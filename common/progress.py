@@ -21,7 +21,9 @@ _WITHOUT_ETA = "{l_bar}{bar}| {n_fmt}/{total_fmt} [{elapsed}{postfix}]"
 _BAR = functools.partial(tqdm, delay=2.0, disable=None, leave=False)
 
 
-def progress(items: Iterable[T], what: str, total: int | None = None, unit: str = "it") -> Iterator[T]:
+def progress(
+    items: Iterable[T], what: str, total: int | None = None, unit: str = "it"
+) -> Iterator[T]:
     """Yield `items` under a progress bar with an ETA on stderr; silent when stderr is no terminal.
 
     The bar appears only for work that lasts longer than two seconds.
@@ -36,14 +38,26 @@ class Meter(contextlib.AbstractContextManager["Meter"]):
     then ever more rarely, down to one a minute. The last note stays in both.
     """
 
-    def __init__(self, what: str, total: float, *, done: float = 0.0, unit: str = "it") -> None:
+    def __init__(
+        self, what: str, total: float, *, done: float = 0.0, unit: str = "it"
+    ) -> None:
         """Start at `done` of `total`; the ETA is taken from what this process has done."""
-        self._what, self._total, self._note, self._wait = what, total, "", _FIRST_SECONDS
+        self._what, self._total, self._note, self._wait = (
+            what,
+            total,
+            "",
+            _FIRST_SECONDS,
+        )
         self._first = self._done = done
         self._began = self._reported = time.monotonic()
         self._steps = 0
         self._bar = _BAR(
-            desc=what, total=total, initial=done, unit=unit, unit_scale=True, bar_format=_WITHOUT_ETA
+            desc=what,
+            total=total,
+            initial=done,
+            unit=unit,
+            unit_scale=True,
+            bar_format=_WITHOUT_ETA,
         )
 
     def update(self, done: float, note: str = "") -> None:
@@ -57,9 +71,23 @@ class Meter(contextlib.AbstractContextManager["Meter"]):
         now = time.monotonic()
         if self._bar.disable and now - self._reported >= self._wait:
             self._reported, self._wait = now, min(2 * self._wait, _LINE_SECONDS)
-            rate = (done - self._first) / (now - self._began) if self._steps >= _STEPS else 0
-            eta = f"{tqdm.format_interval((self._total - done) / rate)} to go" if rate > 0 else "no ETA yet"
-            logger.info("%s: %.1f %%, %s, %s", self._what, 100 * done / max(self._total, 1e-9), eta, note)
+            rate = (
+                (done - self._first) / (now - self._began)
+                if self._steps >= _STEPS
+                else 0
+            )
+            eta = (
+                f"{tqdm.format_interval((self._total - done) / rate)} to go"
+                if rate > 0
+                else "no ETA yet"
+            )
+            logger.info(
+                "%s: %.1f %%, %s, %s",
+                self._what,
+                100 * done / max(self._total, 1e-9),
+                eta,
+                note,
+            )
 
     def __exit__(self, *error: object) -> None:
         """Remove the bar and log the last note."""

@@ -38,9 +38,20 @@ def git_commit() -> str:
     """
     if given := os.environ.get("CLM_OR_MLM_COMMIT"):
         return given
-    command = ["git", "-C", str(ROOT), "describe", "--always", "--dirty", "--abbrev=40", "--exclude=*"]
+    command = [
+        "git",
+        "-C",
+        str(ROOT),
+        "describe",
+        "--always",
+        "--dirty",
+        "--abbrev=40",
+        "--exclude=*",
+    ]
     try:
-        answer = subprocess.run(command, capture_output=True, text=True, timeout=20, check=True)
+        answer = subprocess.run(
+            command, capture_output=True, text=True, timeout=20, check=True
+        )
     except (OSError, subprocess.SubprocessError):
         return "unknown"
     return answer.stdout.strip() or "unknown"
@@ -52,7 +63,11 @@ def provenance(environment: str, packages: Iterable[str]) -> dict[str, object]:
     The lock is `requirements/<environment>.txt` (`analysis` or `full`). A workflow's job adds its image's hash.
     """
     path = Path(sys.argv[0])
-    program = ["python", "-m", path.parent.name] if path.name == "__main__.py" else [path.name]
+    program = (
+        ["python", "-m", path.parent.name]
+        if path.name == "__main__.py"
+        else [path.name]
+    )
     lock = ROOT / "requirements" / f"{environment}.txt"
     image = os.environ.get(IMAGE_SHA256)
     return {
@@ -64,7 +79,11 @@ def provenance(environment: str, packages: Iterable[str]) -> dict[str, object]:
         },
         "python": platform.python_version(),
         "platform": f"{platform.system()} {platform.machine()}",
-        "versions": {name: version for name in packages if (version := _version(name)) is not None},
+        "versions": {
+            name: version
+            for name in packages
+            if (version := _version(name)) is not None
+        },
         "command": [*program, *map(redacted, sys.argv[1:])],
     }
 
@@ -83,4 +102,8 @@ def provenance_path(artefact: Path, *, folder: bool = False) -> Path:
 
     Files that differ in their ending alone, such as the pictures of a figure, share one.
     """
-    return artefact / PROVENANCE if folder else artefact.with_name(f"{artefact.stem}.{PROVENANCE}")
+    return (
+        artefact / PROVENANCE
+        if folder
+        else artefact.with_name(f"{artefact.stem}.{PROVENANCE}")
+    )

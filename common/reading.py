@@ -25,12 +25,20 @@ MOST_LARGE = 2**30
 
 
 _MARKS = {
-    codecs.BOM_UTF32_LE: "utf-32", codecs.BOM_UTF32_BE: "utf-32", codecs.BOM_UTF16_LE: "utf-16",
+    codecs.BOM_UTF32_LE: "utf-32",
+    codecs.BOM_UTF32_BE: "utf-32",
+    codecs.BOM_UTF16_LE: "utf-16",
     codecs.BOM_UTF16_BE: "utf-16",
-}  # fmt: skip
+}
 _OFFICE = {
-    **dict.fromkeys((".xlsx", ".xlsm", ".xls", ".ods"), "a spreadsheet; save its rows as {rows} in UTF-8"),
-    **dict.fromkeys((".docx", ".doc", ".odt"), "a document with layout; save its text as .txt in UTF-8"),
+    **dict.fromkeys(
+        (".xlsx", ".xlsm", ".xls", ".ods"),
+        "a spreadsheet; save its rows as {rows} in UTF-8",
+    ),
+    **dict.fromkeys(
+        (".docx", ".doc", ".odt"),
+        "a document with layout; save its text as .txt in UTF-8",
+    ),
 }
 """What such a file is, and what to do, by the end of its name."""
 _SOME_OFFICE = "an Office file, such as .xlsx or .docx; save its rows as {rows} or its text as .txt, in UTF-8"
@@ -47,9 +55,11 @@ _BINARY = {
 }
 """What a file is, and what to do, by how it begins."""
 _PACKED = {
-    rb"\x1f\x8b": ("gzip", ".gz"), rb"\xfd7zXZ\x00": ("xz", ".xz"), rb"\x28\xb5\x2f\xfd": ("Zstandard", ".zst"),
+    rb"\x1f\x8b": ("gzip", ".gz"),
+    rb"\xfd7zXZ\x00": ("xz", ".xz"),
+    rb"\x28\xb5\x2f\xfd": ("Zstandard", ".zst"),
     rb"BZh\d1AY&SY": ("bzip2", ""),
-}  # fmt: skip
+}
 """What has packed a file, and the end of its name by which it would be unpacked here, by how it begins."""
 
 
@@ -76,10 +86,14 @@ def refuse_pointer(path: Path, start: bytes) -> None:
         UnreadableError: it is such a pointer.
     """
     if start.startswith(b"version https://git-lfs"):
-        raise UnreadableError(path, "is a Git LFS pointer, not the file; fetch it with `git lfs pull`")
+        raise UnreadableError(
+            path, "is a Git LFS pointer, not the file; fetch it with `git lfs pull`"
+        )
 
 
-def refuse_binary(name: str | Path, start: bytes, *, rows: str = "CSV", packed: bool = False) -> None:
+def refuse_binary(
+    name: str | Path, start: bytes, *, rows: str = "CSV", packed: bool = False
+) -> None:
     """Refuse a file of another program or a packed one where a text or a table should be, by its first bytes.
 
     Args:
@@ -94,7 +108,11 @@ def refuse_binary(name: str | Path, start: bytes, *, rows: str = "CSV", packed: 
     for pattern, known in _BINARY.items():
         if re.match(pattern, start, re.DOTALL):
             may_be_office = start.startswith((b"PK", b"\xd0"))
-            what = _OFFICE.get(Path(name).suffix.lower(), known) if may_be_office else known
+            what = (
+                _OFFICE.get(Path(name).suffix.lower(), known)
+                if may_be_office
+                else known
+            )
             raise UserError(f"{name} is {what.format(rows=rows)}")
     for pattern, (program, suffix) in _PACKED.items():
         if re.match(pattern, start):
@@ -104,12 +122,19 @@ def refuse_binary(name: str | Path, start: bytes, *, rows: str = "CSV", packed: 
 
 def encoding_of(start: bytes) -> str:
     """Return a text's encoding by its mark, or by which of a Latin letter's two bytes is 0; else UTF-8."""
-    marked = next((encoding for mark, encoding in _MARKS.items() if start.startswith(mark)), None)
+    marked = next(
+        (encoding for mark, encoding in _MARKS.items() if start.startswith(mark)), None
+    )
     return marked or ("utf-8-sig", "utf-16-be", "utf-16-le")[start[:2].find(0) + 1]
 
 
 def text_of(
-    name: str | Path, content: bytes, line: int = 1, *, rows: str = "CSV", packed: bool = False
+    name: str | Path,
+    content: bytes,
+    line: int = 1,
+    *,
+    rows: str = "CSV",
+    packed: bool = False,
 ) -> str:
     """Return a text in UTF-8, without a mark at its beginning.
 
@@ -158,10 +183,14 @@ def open_plain(path: Path, most: int | None = None) -> int:
     mode, size = status.st_mode, status.st_size
     if not stat.S_ISREG(mode):
         os.close(descriptor)
-        raise UnreadableError(path, f"is {'a folder' if stat.S_ISDIR(mode) else 'not a regular file'}")
+        raise UnreadableError(
+            path, f"is {'a folder' if stat.S_ISDIR(mode) else 'not a regular file'}"
+        )
     if most is not None and size > most:
         os.close(descriptor)
-        raise UnreadableError(path, f"has {size:,} bytes, more than the limit of {most:,}")
+        raise UnreadableError(
+            path, f"has {size:,} bytes, more than the limit of {most:,}"
+        )
     return descriptor
 
 
@@ -247,8 +276,13 @@ def read_toml(path: Path) -> dict[str, Any]:
     """
     content = read_bounded(path)
     try:
-        return tomllib.loads(content.decode("utf-8-sig"))  # Windows' editors begin a file with a mark
-    except (ValueError, RecursionError) as error:  # a number of thousands of digits is a plain ValueError
+        return tomllib.loads(
+            content.decode("utf-8-sig")
+        )  # Windows' editors begin a file with a mark
+    except (
+        ValueError,
+        RecursionError,
+    ) as error:  # a number of thousands of digits is a plain ValueError
         reason = " ".join(str(error).split()) or "nested too deep"
         raise UserError(f"{path}: not a TOML file: {reason}") from None
 
@@ -282,5 +316,7 @@ def _no_number(word: str) -> NoReturn:
 
 def _finite(digits: str) -> float:
     if not math.isfinite(number := float(digits)):
-        raise BadJsonError(f"it contains the number {digits[:20]}, which is out of range")
+        raise BadJsonError(
+            f"it contains the number {digits[:20]}, which is out of range"
+        )
     return number

@@ -41,4 +41,6 @@ class Registry(dict[str, T]):
         return item
 
     def __missing__(self, name: str) -> NoReturn:
-        raise UserError(f"unknown {self.kind} {name!r}; use one of {', '.join(self)}{nearest(name, self)}")
+        raise UserError(
+            f"unknown {self.kind} {name!r}; use one of {', '.join(self)}{nearest(name, self)}"
+        )

@@ -23,8 +23,12 @@ if TYPE_CHECKING:
 S = TypeVar("S")
 
 _WANTED = {
-    "int": "a whole number", "float": "a number", "bool": "true or false", "string": "text", "tuple": "a list",
-}  # fmt: skip
+    "int": "a whole number",
+    "float": "a number",
+    "bool": "true or false",
+    "string": "text",
+    "tuple": "a list",
+}
 """What the library's kinds of errors begin with, and what a message calls what was wanted."""
 _BOUNDS = {"ge": "at least", "gt": "above", "le": "at most", "lt": "below"}
 """What the library calls the bounds of a number, and what a message does."""
@@ -40,7 +44,9 @@ class FileSettings:
     `__post_init__` refuses with a `UserError`.
     """
 
-    __pydantic_config__ = MappingProxyType({"strict": True, "extra": "forbid", "allow_inf_nan": False})
+    __pydantic_config__ = MappingProxyType(
+        {"strict": True, "extra": "forbid", "allow_inf_nan": False}
+    )
 
     @classmethod
     def __get_pydantic_core_schema__(
@@ -90,7 +96,10 @@ def _keys_of(kind: type) -> dict[str, Key]:
     for item in fields(kind):
         hint = hints[item.name]
         if _is(hint, Group):
-            keys |= {key: inner._replace(group=item.name) for key, inner in keys_of(hint).items()}
+            keys |= {
+                key: inner._replace(group=item.name)
+                for key, inner in keys_of(hint).items()
+            }
         else:
             keys[item.name] = Key("", hint, item)
     return keys
@@ -131,7 +140,9 @@ def read_settings(
 
     prefix, suffix = f"{where}: " if where else "", f"; {remedy}" if remedy else ""
     if not isinstance(values, Mapping):
-        raise UserError(f"{prefix}there must be a table of keys and values, not {values!r:.60}{suffix}")
+        raise UserError(
+            f"{prefix}there must be a table of keys and values, not {values!r:.60}{suffix}"
+        )
     keys = keys_of(kind)
     flat = {} if base is None else values_of(base)
     for key, value in values.items():
@@ -142,10 +153,18 @@ def read_settings(
     for key, value in flat.items():
         (table[keys[key].group] if keys[key].group else table)[key] = value
     try:
-        return cast(S, _adapter(cast(Any, kind)).validate_python(table, strict=None if typed else False))
+        return cast(
+            S,
+            _adapter(cast(Any, kind)).validate_python(
+                table, strict=None if typed else False
+            ),
+        )
     except ValidationError as error:
         # A misspelt key comes before what is missing because of it.
-        first = min(error.errors(), key=lambda fault: fault["type"] != "unexpected_keyword_argument")
+        first = min(
+            error.errors(),
+            key=lambda fault: fault["type"] != "unexpected_keyword_argument",
+        )
         raise UserError(f"{prefix}{_refusal(kind, first)}{suffix}") from None
 
 
@@ -188,7 +207,10 @@ def _refusal(kind: type, error: ErrorDetails) -> str:
             continue
         if not _is(hint, Group):
             tables, key = f"{tables}.{key}".strip("."), part
-    place, path = f"[{tables}]: " if tables else "", f"[{tables}.{key}]".replace("[.", "[")
+    place, path = (
+        f"[{tables}]: " if tables else "",
+        f"[{tables}.{key}]".replace("[.", "["),
+    )
     value, context = error["input"], error.get("ctx", {})
     if error["type"] == "value_error":
         return f"{path}: {context['error']}".removeprefix("[]: ")
@@ -215,7 +237,9 @@ def _refusal(kind: type, error: ErrorDetails) -> str:
 def _unknown(key: str, kind: type) -> str:
     """Return that a class has no such key, with what another library calls so, or else the nearest."""
     names = (name for name, text in _texts(kind).items() if f"`{key}`" in text)
-    hint = next((f"; did you mean {name!r}?" for name in names), "") or nearest(key, keys_of(kind))
+    hint = next((f"; did you mean {name!r}?" for name in names), "") or nearest(
+        key, keys_of(kind)
+    )
     return f"unknown key {key!r:.80}{hint}"
 
 
@@ -267,17 +291,28 @@ def describe_settings(settings: object, words: Iterable[str] = ()) -> str:
     for name, text in _texts(type(settings)).items():
         if all(word.casefold() in f"{name} {text}".casefold() for word in words):
             lines.append(f"{name} = {values[name]!r}")
-            lines += textwrap.wrap(text, 96, initial_indent="    ", subsequent_indent="    ")
+            lines += textwrap.wrap(
+                text, 96, initial_indent="    ", subsequent_indent="    "
+            )
     return "".join(f"{line}\n" for line in lines)
 
 
 def _texts(kind: type) -> dict[str, str]:
     """Return the docstring under each field by its key, inherited ones and those of groups included."""
-    from docstring_parser import parse_from_object  # for a description or a mistake alone
+    from docstring_parser import (
+        parse_from_object,
+    )  # for a description or a mistake alone
 
     groups = [hint for hint in _hints(kind).values() if _is(hint, Group)]
-    types = [base for top in (kind, *groups) for base in reversed(top.__mro__) if is_dataclass(base)]
+    types = [
+        base
+        for top in (kind, *groups)
+        for base in reversed(top.__mro__)
+        if is_dataclass(base)
+    ]
     texts = {
-        item.arg_name: item.description or "" for base in types for item in parse_from_object(base).params
+        item.arg_name: item.description or ""
+        for base in types
+        for item in parse_from_object(base).params
     }
     return {key: " ".join(texts.get(key, "").split()) for key in keys_of(kind)}

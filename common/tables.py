@@ -25,9 +25,27 @@ if TYPE_CHECKING:
     from rich.console import Console
     from rich.table import Table
 
-_TEX = str.maketrans({"\\": "\\textbackslash{}", "%": "\\%", "_": "\\_", "&": "\\&", "#": "\\#", "$": "\\$",
-        "{": "\\{", "}": "\\}", "~": "\\textasciitilde{}", "^": "\\textasciicircum{}", "±": "$\\pm$", "<": "$<$",
-        ">": "$>$", "\u221a": "$\\surd$", "\u2212": "$-$", "\u03c3": "$\\sigma$", "\u00d7": "$\\times$"})  # fmt: skip
+_TEX = str.maketrans(
+    {
+        "\\": "\\textbackslash{}",
+        "%": "\\%",
+        "_": "\\_",
+        "&": "\\&",
+        "#": "\\#",
+        "$": "\\$",
+        "{": "\\{",
+        "}": "\\}",
+        "~": "\\textasciitilde{}",
+        "^": "\\textasciicircum{}",
+        "±": "$\\pm$",
+        "<": "$<$",
+        ">": "$>$",
+        "\u221a": "$\\surd$",
+        "\u2212": "$-$",
+        "\u03c3": "$\\sigma$",
+        "\u00d7": "$\\times$",
+    }
+)
 
 _LONG = 24
 """Characters beyond which a terminal may wrap a cell: intervals stay on a line, names and sentences do not."""
@@ -91,7 +109,11 @@ def markdown_table(rows: Rows, numbers: Container[int] = ()) -> list[str]:
     """Return the lines of a Markdown table, the first row its head; no cell is obeyed by a reader of Markdown."""
     head, *body = ([_markdown_cell(text) for text in row] for row in rows)
     rules = ("---:" if column in numbers else "---" for column in range(len(head)))
-    return [f"| {' | '.join(head)} |", f"|{'|'.join(rules)}|", *(f"| {' | '.join(row)} |" for row in body)]
+    return [
+        f"| {' | '.join(head)} |",
+        f"|{'|'.join(rules)}|",
+        *(f"| {' | '.join(row)} |" for row in body),
+    ]
 
 
 def _markdown_cell(text: str) -> str:
@@ -111,7 +133,9 @@ def signed(value: float) -> str:
     return text[1:] if float(text) == 0 else text
 
 
-def _lines(document: TableDocument, table: Callable[[Rows, Container[int]], list[str]]) -> str:
+def _lines(
+    document: TableDocument, table: Callable[[Rows, Container[int]], list[str]]
+) -> str:
     """Return the document line by line, its tables drawn by `table`."""
     lines: list[str] = []
     for part in document.body:
@@ -124,7 +148,9 @@ def _lines(document: TableDocument, table: Callable[[Rows, Container[int]], list
 
 def _latex(document: TableDocument) -> str:
     """Return the tables; they need booktabs and graphicx, and shrink to the width of the text."""
-    return "\n".join(_latex_table(part) for part in document.body if isinstance(part, Grid))
+    return "\n".join(
+        _latex_table(part) for part in document.body if isinstance(part, Grid)
+    )
 
 
 def _latex_table(grid: Grid) -> str:
@@ -139,7 +165,9 @@ def _latex_table(grid: Grid) -> str:
                 body.append("\\midrule")
         lines_of_cells = [cell.split("\n") for cell in row]
         for level in range(max(map(len, lines_of_cells))):
-            cells = (cell[level] if level < len(cell) else "" for cell in lines_of_cells)
+            cells = (
+                cell[level] if level < len(cell) else "" for cell in lines_of_cells
+            )
             body.append(f"{' & '.join(_tex(cells))} \\\\")
     columns = "l" * grid.stubs + "r" * (len(head) - grid.stubs)
     lines = [
@@ -172,7 +200,10 @@ def _json(document: TableDocument) -> str:
     if document.data is None:
         assert document.records is not None
         return document.records.round(6).to_json(orient="records", indent=2) + "\n"
-    return json.dumps(_finite(document.data), indent=document.indent, allow_nan=False) + "\n"
+    return (
+        json.dumps(_finite(document.data), indent=document.indent, allow_nan=False)
+        + "\n"
+    )
 
 
 def _finite(value: object) -> object:
@@ -209,8 +240,16 @@ class TableFormat:
 FORMATS: Registry[TableFormat] = Registry(
     "format",
     [
-        TableFormat(name="text", ending="txt", write=lambda document: _lines(document, plain_table)),
-        TableFormat(name="markdown", ending="md", write=lambda document: _lines(document, markdown_table)),
+        TableFormat(
+            name="text",
+            ending="txt",
+            write=lambda document: _lines(document, plain_table),
+        ),
+        TableFormat(
+            name="markdown",
+            ending="md",
+            write=lambda document: _lines(document, markdown_table),
+        ),
         TableFormat(name="latex", ending="tex", write=_latex),
         TableFormat(name="csv", ending="csv", write=_csv),
         TableFormat(name="json", ending="json", write=_json),
@@ -245,7 +284,10 @@ def _print_document(document: TableDocument) -> None:
             console.print(_terminal_table(part, console))
         else:
             text = visible(part).replace("**", "")
-            print("\n".join(textwrap.wrap(text, console.width, break_on_hyphens=False)) or text)
+            print(
+                "\n".join(textwrap.wrap(text, console.width, break_on_hyphens=False))
+                or text
+            )
 
 
 def _terminal_table(grid: Grid, console: Console) -> Table:

@@ -39,10 +39,21 @@ def report(lines: list[CheckLine]) -> tuple[str, int]:
     width = max(len(line.what) for line in lines) + 2
     rows = []
     for line in lines:
-        seen, _, advice = (line.sentence, "", "") if line.status == "ok" else line.sentence.partition("; ")
+        seen, _, advice = (
+            (line.sentence, "", "")
+            if line.status == "ok"
+            else line.sentence.partition("; ")
+        )
         rows.append(f"{line.status:6}{line.what:{width}}{seen}\n")
         if advice:
             rows.append(f"{'':6}{'':{width}}-> {advice}\n")
-    counts = {status: sum(line.status == status for line in lines) for status in ("ok", "warn", "fail")}
-    text = "".join(rows) + ", ".join(f"{number} {status}" for status, number in counts.items()) + "\n"
+    counts = {
+        status: sum(line.status == status for line in lines)
+        for status in ("ok", "warn", "fail")
+    }
+    text = (
+        "".join(rows)
+        + ", ".join(f"{number} {status}" for status, number in counts.items())
+        + "\n"
+    )
     return text, int(counts["fail"] > 0)

@@ -11,7 +11,9 @@ import os
 import sys
 
 
-def main(question: str, image: str = "", command: str = "[]", options: str = "[]") -> int:
+def main(
+    question: str, image: str = "", command: str = "[]", options: str = "[]"
+) -> int:
     """Print the answer and return 0; `command` and `options` are JSON lists."""
     from spython.main import Client  # not installed in every environment
 
@@ -22,11 +24,17 @@ def main(question: str, image: str = "", command: str = "[]", options: str = "[]
     if question == "version":
         answer = version
     else:
-        words = {"command": json.loads(command), "options": json.loads(options), "environ": dict(os.environ)}
+        words = {
+            "command": json.loads(command),
+            "options": json.loads(options),
+            "environ": dict(os.environ),
+        }
         done = Client.execute(image, return_result=True, **words)
         if done["return_code"]:
             return 1
-        answer = "".join(done["message"])  # one text, or standard output and standard error
+        answer = "".join(
+            done["message"]
+        )  # one text, or standard output and standard error
     sys.stdout.write(answer)
     return 0
 

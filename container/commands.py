@@ -70,12 +70,19 @@ def test(image: ImageName, /) -> None:
     """
     path = Image(name=image).path
     if not path.is_file():
-        raise UserError(f"{path} does not exist; build it with `clm-or-mlm build {image}`")
+        raise UserError(
+            f"{path} does not exist; build it with `clm-or-mlm build {image}`"
+        )
     for line in stream(["test", "--no-home", "--cleanenv", str(path)]):
         sys.stdout.write(line)
 
 
-def verify(image: ImageName, /, *, file: Annotated[Path | None, Parameter(metavar="FILE")] = None) -> int:
+def verify(
+    image: ImageName,
+    /,
+    *,
+    file: Annotated[Path | None, Parameter(metavar="FILE")] = None,
+) -> int:
     """Compare an image with its build record, the locks and the commit; exit code 1 if they differ.
 
     example: clm-or-mlm container verify analysis --file elsewhere/analysis.sif

@@ -65,7 +65,9 @@ class Image:
     @property
     def debian_lock(self) -> Path:
         """Debian packages it holds, with versions and hashes; those of another machine than x86-64 are other files."""
-        other = {"x86_64": "", "aarch64": "-arm64"}.get(platform.machine(), f"-{platform.machine()}")
+        other = {"x86_64": "", "aarch64": "-arm64"}.get(
+            platform.machine(), f"-{platform.machine()}"
+        )
         return ROOT / "container" / f"debian-{self.name}{other}.lock"
 
     @property
@@ -116,18 +118,32 @@ def dated_mirror(mirror: str, snapshot: str, seconds: float = 10.0) -> str:
     if "{snapshot}" in mirror:
         return mirror
     host = mirror.rstrip("/").removesuffix("/debian")
-    for candidate in (f"{host}/archive/debian/{{snapshot}}", f"{mirror.rstrip('/')}/{{snapshot}}"):
-        release_file = f"{candidate.replace('{snapshot}', snapshot)}/dists/bookworm/Release"
-        with contextlib.suppress(OSError, ValueError), urllib.request.urlopen(release_file, timeout=seconds):
+    for candidate in (
+        f"{host}/archive/debian/{{snapshot}}",
+        f"{mirror.rstrip('/')}/{{snapshot}}",
+    ):
+        release_file = (
+            f"{candidate.replace('{snapshot}', snapshot)}/dists/bookworm/Release"
+        )
+        with (
+            contextlib.suppress(OSError, ValueError),
+            urllib.request.urlopen(release_file, timeout=seconds),
+        ):
             return candidate
     return mirror
 
 
 def snapshot_of(lock: Path) -> str:
     """Return the date in a Debian lock's first line, such as 20261121T000000Z."""
-    match = re.match(r"# bookworm (\d{8}T\d{6}Z)", lock.read_text("utf-8")) if lock.is_file() else None
+    match = (
+        re.match(r"# bookworm (\d{8}T\d{6}Z)", lock.read_text("utf-8"))
+        if lock.is_file()
+        else None
+    )
     if match is None:
-        raise UserError(f"{lock}: no snapshot date in its first line; record it with --relock")
+        raise UserError(
+            f"{lock}: no snapshot date in its first line; record it with --relock"
+        )
     return match[1]
 
 
@@ -144,16 +160,24 @@ def build(image: Image, *, mirror: str | None = None, relock: bool = False) -> P
     """
     commit = git_commit()
     if commit == "unknown":
-        raise UserError(f"{ROOT} is not a git checkout; an image contains a commit, so build it from a clone")
+        raise UserError(
+            f"{ROOT} is not a git checkout; an image contains a commit, so build it from a clone"
+        )
     if commit.endswith("-dirty"):
-        log.warning("the image will contain the last commit, without uncommitted changes")
+        log.warning(
+            "the image will contain the last commit, without uncommitted changes"
+        )
         commit = commit.removesuffix("-dirty")
     if Machine().which("debootstrap") is None:
         raise UserError(
             "images are built by debootstrap, which is not on PATH; "
             "install it, or build elsewhere and copy the image"
         )
-    snapshot = f"{datetime.now(UTC):%Y%m%d}T000000Z" if relock else snapshot_of(image.debian_lock)
+    snapshot = (
+        f"{datetime.now(UTC):%Y%m%d}T000000Z"
+        if relock
+        else snapshot_of(image.debian_lock)
+    )
     todays_mirror = mirror or mirror_of(os.environ)
     # A new lock is made of today's packages; an old one needs the mirror as of its date, for today's may be newer.
     address = todays_mirror if relock else dated_mirror(todays_mirror, snapshot)
@@ -179,7 +203,9 @@ def build(image: Image, *, mirror: str | None = None, relock: bool = False) -> P
     for key, value in arguments.items():
         words += ["--build-arg", f"{key}={value}"]
     with atomic_path(target) as unfinished:
-        _apptainer_build([*words, str(unfinished), str(image.definition)], target.with_suffix(".log"))
+        _apptainer_build(
+            [*words, str(unfinished), str(image.definition)], target.with_suffix(".log")
+        )
         # Written there by container/post.sh.
         shutil.copyfile(context / "sbom.json", bom)
         if relock:
@@ -202,7 +228,11 @@ def build(image: Image, *, mirror: str | None = None, relock: bool = False) -> P
             "debootstrap": _first_line("debootstrap", "--version"),
         },
     }
-    write_manifest(record_of(target), record, {path.name: sha256_file(path) for path in (target, bom)})
+    write_manifest(
+        record_of(target),
+        record,
+        {path.name: sha256_file(path) for path in (target, bom)},
+    )
     return target
 
 
@@ -213,27 +243,45 @@ def _first_line(*command: str) -> str:
 
 
 def _git(*words: str) -> str:
-    return subprocess.run(["git", "-C", str(ROOT), *words], capture_output=True, text=True, check=True).stdout
+    return subprocess.run(
+        ["git", "-C", str(ROOT), *words], capture_output=True, text=True, check=True
+    ).stdout
 
 
 def _context(image: Image, relock: bool, commit_time: int) -> Path:
     """Return the folder that the build reads: wheels, source, Debian lock."""
     if sys.version_info[:2] != (3, 11) or sys.platform != "linux":
-        raise UserError("images must be built on Linux with Python 3.11, for which the locks were made")
+        raise UserError(
+            "images must be built on Linux with Python 3.11, for which the locks were made"
+        )
     context = BUILD / "container" / image.name
     shutil.rmtree(context, ignore_errors=True)
     context.mkdir(parents=True)
     log.info("downloading the packages of %s", image.requirements.relative_to(ROOT))
     # pip checks the hash of each download, and builds the wheels of packages that exist as source only, by the
     # setuptools and setuptools-scm of this environment: in isolation it would download the newest, without a hash.
-    pip = [sys.executable, "-m", "pip", "wheel", "--quiet", "--no-deps", "--require-hashes"]
+    pip = [
+        sys.executable,
+        "-m",
+        "pip",
+        "wheel",
+        "--quiet",
+        "--no-deps",
+        "--require-hashes",
+    ]
     words = ["--no-build-isolation", "--wheel-dir", str(context / "wheels")]
     words += ["--requirement", str(image.requirements)]
     environ = os.environ | {"SOURCE_DATE_EPOCH": str(commit_time)}
-    answer = subprocess.run([*pip, *words], stderr=subprocess.PIPE, text=True, env=environ)
+    answer = subprocess.run(
+        [*pip, *words], stderr=subprocess.PIPE, text=True, env=environ
+    )
     if answer.returncode:
-        errors = [line for line in answer.stderr.splitlines() if line.startswith("ERROR")]
-        raise UserError(f"the packages could not be downloaded: {(errors or ['pip failed'])[-1]}")
+        errors = [
+            line for line in answer.stderr.splitlines() if line.startswith("ERROR")
+        ]
+        raise UserError(
+            f"the packages could not be downloaded: {(errors or ['pip failed'])[-1]}"
+        )
     if not relock:
         shutil.copyfile(image.debian_lock, context / "debian.lock")
     _git("archive", "--format=tar", "-o", str(context / "source.tar"), "HEAD")
@@ -273,7 +321,9 @@ def verify(image: Image, path: Path | None = None) -> list[CheckLine]:
     """
     path = path or image.path
     if not path.is_file():
-        raise UserError(f"{path} does not exist; build it: clm-or-mlm build {image.name}")
+        raise UserError(
+            f"{path} does not exist; build it: clm-or-mlm build {image.name}"
+        )
     try:
         record = read_manifest(record_of(path), _REMEDY)
         if path.name not in record[FILES]:
@@ -285,12 +335,19 @@ def verify(image: Image, path: Path | None = None) -> list[CheckLine]:
         return [fail("file", str(error))]
     lines = [ok("file", f"sha256 {record[FILES][path.name]}")]
     if record["image"] != image.name:
-        lines.append(fail("image", f"found {record['image']}, expected {image.name}; {_REMEDY}"))
+        lines.append(
+            fail("image", f"found {record['image']}, expected {image.name}; {_REMEDY}")
+        )
     checkout, built = git_commit(), record["commit"]
-    for lock, digest in ((image.requirements, record["lock"]), (image.debian_lock, record["debian"]["lock"])):
+    for lock, digest in (
+        (image.requirements, record["lock"]),
+        (image.debian_lock, record["debian"]["lock"]),
+    ):
         name = str(lock.relative_to(ROOT))
         changed = f"the image was built from a different version: git diff {built} -- {name}; {_REMEDY}"
-        lines.append(ok(name, "as built") if sha256_file(lock) == digest else fail(name, changed))
+        lines.append(
+            ok(name, "as built") if sha256_file(lock) == digest else fail(name, changed)
+        )
     if checkout == built:
         return [*lines, ok("commit", checkout)]
     return [*lines, warn("commit", f"image: {built}, this checkout: {checkout}")]

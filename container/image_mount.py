@@ -29,7 +29,10 @@ def path_with_lasting_mount(machine: Machine, scratch: Path) -> dict[str, str]:
         if (program := machine.which(name)) is None or Path(program).parent == folder:
             continue
         # Apptainer starts it without PATH.
-        write_text(folder / name, f"#!/bin/sh\ntrap '' TERM USR1\nexec {shlex.quote(program)} \"$@\"\n")
+        write_text(
+            folder / name,
+            f"#!/bin/sh\ntrap '' TERM USR1\nexec {shlex.quote(program)} \"$@\"\n",
+        )
         (folder / name).chmod(0o700)
         if not os.access(folder / name, os.X_OK):
             return {}

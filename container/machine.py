@@ -29,7 +29,9 @@ class Machine:
 
     def which(self, *programs: str) -> str | None:
         """Return the path of the first of some programs that is there, or None."""
-        found = (shutil.which(program, path=self.environ.get("PATH")) for program in programs)
+        found = (
+            shutil.which(program, path=self.environ.get("PATH")) for program in programs
+        )
         return next(filter(None, found), None)
 
     def output(self, command: Sequence[str], seconds: float = 30) -> tuple[int, str]:
@@ -51,9 +53,13 @@ class Machine:
     def gpus(self) -> int:
         """Return how many GPUs this machine shows, by their devices or by what nvidia-smi lists."""
         devices = list(self.path("/dev").glob("nvidia[0-9]*"))
-        if self.path("/dev/kfd").exists():  # AMD's; a console's graphics chip has such a device, too
+        if self.path(
+            "/dev/kfd"
+        ).exists():  # AMD's; a console's graphics chip has such a device, too
             devices += self.path("/dev/dri").glob("renderD*")
-        listed = self.output(["nvidia-smi", "-L"])[1] if self.which("nvidia-smi") else ""
+        listed = (
+            self.output(["nvidia-smi", "-L"])[1] if self.which("nvidia-smi") else ""
+        )
         return max(len(devices), listed.count("GPU "))
 
     def free_gb(self, folder: Path) -> float:

@@ -41,11 +41,21 @@ def debian_packages(archives: Path = Path("/var/cache/archives")) -> list[Packag
     """Return the Debian packages that are installed, by name."""
     command = ["dpkg-query", "-W", "-f", "${Package} ${Version} ${db:Status-Abbrev}\n"]
     text = subprocess.run(command, capture_output=True, text=True, check=True).stdout
-    hashes = {path.name.split("_")[0]: sha256_file(path) for path in archives.glob("*.deb")}
-    rows = sorted(line.split()[:2] for line in text.splitlines() if line.split()[2].startswith("i"))
+    hashes = {
+        path.name.split("_")[0]: sha256_file(path) for path in archives.glob("*.deb")
+    }
+    rows = sorted(
+        line.split()[:2]
+        for line in text.splitlines()
+        if line.split()[2].startswith("i")
+    )
     return [
         Package(
-            "deb/debian", name, version, f"see /usr/share/doc/{name}/copyright", hashes.get(name, "unknown")
+            "deb/debian",
+            name,
+            version,
+            f"see /usr/share/doc/{name}/copyright",
+            hashes.get(name, "unknown"),
         )
         for name, version in rows
     ]
@@ -53,10 +63,21 @@ def debian_packages(archives: Path = Path("/var/cache/archives")) -> list[Packag
 
 def python_packages(wheels: Path) -> list[Package]:
     """Return the Python packages of this environment, by name."""
-    hashes = {_canonical(path.name.split("-")[0]): sha256_file(path) for path in wheels.glob("*.whl")}
-    distributions = {_canonical(package.name): package for package in metadata.distributions()}
+    hashes = {
+        _canonical(path.name.split("-")[0]): sha256_file(path)
+        for path in wheels.glob("*.whl")
+    }
+    distributions = {
+        _canonical(package.name): package for package in metadata.distributions()
+    }
     return [
-        Package("pypi", name, package.version, _licence(package), hashes.get(name, "unknown"))
+        Package(
+            "pypi",
+            name,
+            package.version,
+            _licence(package),
+            hashes.get(name, "unknown"),
+        )
         for name, package in sorted(distributions.items())
     ]
 
@@ -68,7 +89,11 @@ def _canonical(name: str) -> str:
 def _licence(package: metadata.Distribution) -> str:
     """Return a package's SPDX expression, else its classifiers, else its own first words."""
     fields = package.metadata.json
-    lines = [line for line in fields.get("classifier") or [] if line.startswith("License :: ")]
+    lines = [
+        line
+        for line in fields.get("classifier") or []
+        if line.startswith("License :: ")
+    ]
     classifiers = " AND ".join(line.rpartition(" :: ")[2] for line in lines)
     first_words = str(fields.get("license") or "").strip().partition("\n")[0][:120]
     named = fields.get("license_expression") or classifiers or first_words
@@ -81,12 +106,19 @@ def sbom(packages: Iterable[Package], about: Mapping[str, str]) -> dict[str, Any
     for kind, name, version, licence, sha256 in packages:
         purl = f"pkg:{kind}/{name}@{version}"
         row: dict[str, Any] = {"type": "library", "bom-ref": purl, "name": name}
-        row |= {"version": version, "purl": purl, "licenses": [{"license": {"name": licence}}]}
+        row |= {
+            "version": version,
+            "purl": purl,
+            "licenses": [{"license": {"name": licence}}],
+        }
         if sha256 != "unknown":
             row["hashes"] = [{"alg": "SHA-256", "content": sha256}]
         components.append(row)
     properties = [{"name": key, "value": value} for key, value in sorted(about.items())]
-    subject = {"component": {"type": "container", "name": "clm-or-mlm"}, "properties": properties}
+    subject = {
+        "component": {"type": "container", "name": "clm-or-mlm"},
+        "properties": properties,
+    }
     head = {"bomFormat": "CycloneDX", "specVersion": "1.5", "version": 1}
     return head | {"metadata": subject, "components": components}
 
@@ -94,14 +126,27 @@ def sbom(packages: Iterable[Package], about: Mapping[str, str]) -> dict[str, Any
 def main(argv: Sequence[str]) -> None:
     """Write the SBOM of the image that is being built, if its Debian packages are those of the lock."""
     debian = debian_packages()
-    installed = [f"{package.name} {package.version} {package.sha256}" for package in debian]
+    installed = [
+        f"{package.name} {package.version} {package.sha256}" for package in debian
+    ]
     if (lock := CONTEXT / "debian.lock").is_file():
-        wanted = [line for line in lock.read_text("utf-8").splitlines() if not line.startswith("#")]
-        missing, others = sorted(set(wanted) - set(installed)), sorted(set(installed) - set(wanted))
+        wanted = [
+            line
+            for line in lock.read_text("utf-8").splitlines()
+            if not line.startswith("#")
+        ]
+        missing, others = (
+            sorted(set(wanted) - set(installed)),
+            sorted(set(installed) - set(wanted)),
+        )
         if missing or others:
-            old, new = (dict(line.split(" ", 1) for line in lines) for lines in (missing, others))
+            old, new = (
+                dict(line.split(" ", 1) for line in lines)
+                for lines in (missing, others)
+            )
             moved = [
-                f"{name} {old.get(name, 'none')} -> {new.get(name, 'none')}" for name in sorted(old | new)
+                f"{name} {old.get(name, 'none')} -> {new.get(name, 'none')}"
+                for name in sorted(old | new)
             ]
             raise UserError(
                 f"the mirror does not have the packages in {lock.name}: {'; '.join(moved)}; use a mirror of the "
@@ -109,7 +154,10 @@ def main(argv: Sequence[str]) -> None:
             )
     write_text(CONTEXT / LOCK, "".join(f"{line}\n" for line in installed))
     packages = [*debian, *python_packages(CONTEXT / "wheels")]
-    text = json.dumps(sbom(packages, dict(word.split("=", 1) for word in argv)), indent=1) + "\n"
+    text = (
+        json.dumps(sbom(packages, dict(word.split("=", 1) for word in argv)), indent=1)
+        + "\n"
+    )
     for folder in (CONTEXT, Path("/opt/clm-or-mlm")):
         write_text(folder / "sbom.json", text)
 

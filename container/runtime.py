@@ -28,7 +28,9 @@ wrapper around it may wait for ever; and a wrapper may set itself up at its firs
 def check_name(image: Path) -> None:
     """Raise a `UserError` where a file is not named like an image."""
     if image.suffix != ".sif":
-        raise UserError(f"{image} is not named like an image file; such names end in .sif")
+        raise UserError(
+            f"{image} is not named like an image file; such names end in .sif"
+        )
 
 
 def program_of(machine: Machine) -> str | None:
@@ -36,7 +38,9 @@ def program_of(machine: Machine) -> str | None:
     return machine.which("apptainer", "singularity")
 
 
-def _by_spython(machine: Machine, seconds: float, *question: str) -> tuple[int, str] | None:
+def _by_spython(
+    machine: Machine, seconds: float, *question: str
+) -> tuple[int, str] | None:
     """Return the exit code and the answer of `container.client`; None where Apptainer itself is to be asked."""
     if machine.which("singularity") is None:
         return None
@@ -57,7 +61,9 @@ def version_of(machine: Machine, seconds: float = SECONDS) -> tuple[str, str]:
             "apptainer is not on PATH; load your site's module (often `module load apptainer`; for jobs, add it to "
             "`modules` in the site's file) or install it"
         )
-    code, text = _by_spython(machine, seconds, "version") or machine.output([program, "--version"], seconds)
+    code, text = _by_spython(machine, seconds, "version") or machine.output(
+        [program, "--version"], seconds
+    )
     if code:
         last = (text or "no message").splitlines()[-1]
         raise UserError(
@@ -121,9 +127,14 @@ def command_in(
     gpu = machine.environ.get("CLM_OR_MLM_GPU", "auto")
     if gpu == "auto":
         devices = {"/dev/nvidiactl": "nvidia", "/dev/kfd": "rocm"}
-        gpu = next((name for path, name in devices.items() if machine.path(path).exists()), "none")
+        gpu = next(
+            (name for path, name in devices.items() if machine.path(path).exists()),
+            "none",
+        )
     if gpu not in ("nvidia", "rocm", "none"):
-        raise UserError(f"CLM_OR_MLM_GPU must be auto, nvidia, rocm or none, not {gpu!r}")
+        raise UserError(
+            f"CLM_OR_MLM_GPU must be auto, nvidia, rocm or none, not {gpu!r}"
+        )
     here, scratch = str(Path.cwd()), str(scratch_of(machine.environ).parent)
     compat = compat_folder(machine.environ) if gpu == "nvidia" else None
     places = dict.fromkeys([here, scratch, *([str(compat)] if compat else []), *binds])
@@ -135,8 +146,12 @@ def command_in(
     }
     environ[SCRATCH] = scratch
     # Certificates of a proxy that looks into connections, as a file of the cluster's.
-    certificates = {environ.get(name, "") for name in ("REQUESTS_CA_BUNDLE", "SSL_CERT_FILE")}
-    places |= dict.fromkeys(sorted(path for path in certificates if Path(path).is_file()))
+    certificates = {
+        environ.get(name, "") for name in ("REQUESTS_CA_BUNDLE", "SSL_CERT_FILE")
+    }
+    places |= dict.fromkeys(
+        sorted(path for path in certificates if Path(path).is_file())
+    )
     driver = {"nvidia": ["--nv"], "rocm": ["--rocm"], "none": []}[gpu]
     line = ["run", "--no-home", "--cleanenv", "--pwd", here, *driver]
     line += [word for place in places for word in ("--bind", place)]
@@ -153,7 +168,9 @@ def command_in(
 def _runtime_for(image: Path, machine: Machine) -> str:
     """Return the path of the program that runs an image."""
     if not image.is_file():
-        raise UserError(f"{image} does not exist; build it first: clm-or-mlm build {image.stem}")
+        raise UserError(
+            f"{image} does not exist; build it first: clm-or-mlm build {image.stem}"
+        )
     check_name(image)
     return version_of(machine)[0]
 
@@ -171,7 +188,9 @@ def launch(image: Path, words: Sequence[str], binds: Sequence[str] = ()) -> None
     os.execve(program, [program, *line], {**machine.environ, **variables, **lasting})
 
 
-def identity_of(image: Path, binds: Sequence[str] = (), machine: Machine | None = None) -> tuple[str, str]:
+def identity_of(
+    image: Path, binds: Sequence[str] = (), machine: Machine | None = None
+) -> tuple[str, str]:
     """Start an image and return what it says of itself: its name, `full` or `analysis`, and its code's commit.
 
     Args:
@@ -188,7 +207,14 @@ def identity_of(image: Path, binds: Sequence[str] = (), machine: Machine | None 
     here = replace(here, environ={**here.environ, **variables})
     # line is ["run", *options, image, IDENTITY].
     command, options = ["python", "-m", "container.start", IDENTITY], line[1:-2]
-    asked = _by_spython(here, 2 * SECONDS, "execute", str(image), json.dumps(command), json.dumps(options))
+    asked = _by_spython(
+        here,
+        2 * SECONDS,
+        "execute",
+        str(image),
+        json.dumps(command),
+        json.dumps(options),
+    )
     code, text = asked or here.output([program, *line], 2 * SECONDS)
     said = re.search(r"^(analysis|full) (\S+)$", text, re.MULTILINE)
     if code or said is None:

@@ -20,17 +20,33 @@ from common.files import write_text
 
 _BUILD_DATE = "org.label-schema.build-date"
 _EMPTIED = {
-    "var/log": "0755", "var/cache/apt": "0755", "var/lib/systemd": "0755", "tmp": "1777", "var/tmp": "1777",
-    "root": "0700", "context": "0755",
-}  # fmt: skip
+    "var/log": "0755",
+    "var/cache/apt": "0755",
+    "var/lib/systemd": "0755",
+    "tmp": "1777",
+    "var/tmp": "1777",
+    "root": "0700",
+    "context": "0755",
+}
 """Folders that are packed empty, with their modes."""
 
 _HIDDEN = (
-    "etc/machine-id", "etc/passwd-", "etc/group-", "etc/shadow-", "etc/gshadow-", "etc/subuid-", "etc/subgid-",
-    "etc/.pwd.lock", "var/cache/ldconfig/aux-cache", "var/cache/debconf/config.dat-old",
-    "var/cache/debconf/templates.dat-old", "var/cache/debconf/passwords.dat-old", "var/lib/dpkg/status-old",
-    "var/lib/dpkg/diversions-old", "var/lib/dpkg/statoverride-old",
-)  # fmt: skip
+    "etc/machine-id",
+    "etc/passwd-",
+    "etc/group-",
+    "etc/shadow-",
+    "etc/gshadow-",
+    "etc/subuid-",
+    "etc/subgid-",
+    "etc/.pwd.lock",
+    "var/cache/ldconfig/aux-cache",
+    "var/cache/debconf/config.dat-old",
+    "var/cache/debconf/templates.dat-old",
+    "var/cache/debconf/passwords.dat-old",
+    "var/lib/dpkg/status-old",
+    "var/lib/dpkg/diversions-old",
+    "var/lib/dpkg/statoverride-old",
+)
 """Files that differ from build to build or machine to machine, and that nothing in an image reads."""
 
 
@@ -50,7 +66,9 @@ def mksquashfs_words(context: Path, labels: Mapping[str, str], seconds: int) -> 
         "etc/hostname": "localhost\n",
         "etc/resolv.conf": "",
     }
-    pseudo_files = [f"/{path} d {mode} 0 0" for path, mode in _EMPTIED.items()]  # as mksquashfs calls them
+    pseudo_files = [
+        f"/{path} d {mode} 0 0" for path, mode in _EMPTIED.items()
+    ]  # as mksquashfs calls them
     for path, text in contents.items():
         source = context / Path(path).name
         write_text(source, text)
@@ -62,13 +80,17 @@ def mksquashfs_words(context: Path, labels: Mapping[str, str], seconds: int) -> 
     return f"{words} -ef {context / 'hidden'} -pf {context / 'made'}"
 
 
-def labels_of(definition: str, arguments: Mapping[str, str], seconds: int) -> dict[str, str]:
+def labels_of(
+    definition: str, arguments: Mapping[str, str], seconds: int
+) -> dict[str, str]:
     """Return an image's labels: those of its definition, filled, and the usual ones with the commit's time."""
     section = definition.partition("\n%labels\n")[2].partition("\n%")[0]
     labels = {"org.label-schema.schema-version": "1.0", _BUILD_DATE: _stamp(seconds)}
     for line in filter(None, map(str.strip, section.splitlines())):
         key, _, value = line.partition(" ")
-        labels[key] = re.sub(r"\{\{ (\w+) \}\}", lambda match: arguments[match[1]], value.strip())
+        labels[key] = re.sub(
+            r"\{\{ (\w+) \}\}", lambda match: arguments[match[1]], value.strip()
+        )
     return labels
 
 
@@ -97,10 +119,19 @@ def normalise(image: Path, seconds: int) -> None:
         launch, magic, version, machine, _, _, _, *places = _HEADER.unpack(head)
         _, total, table, _, data, _ = places
         file.seek(table)
-        is_used, offset, size, padded_size = 1, 5, 6, 7  # fields of a descriptor; 0 is its kind
-        rows = [list(_DESCRIPTOR.unpack(file.read(_DESCRIPTOR.size))) for _ in range(total)]
+        is_used, offset, size, padded_size = (
+            1,
+            5,
+            6,
+            7,
+        )  # fields of a descriptor; 0 is its kind
+        rows = [
+            list(_DESCRIPTOR.unpack(file.read(_DESCRIPTOR.size))) for _ in range(total)
+        ]
         if any(kind == _SIGNATURE and used for kind, used, *_ in rows):
-            raise UserError(f"{image} is already signed; sign it after this step, not before")
+            raise UserError(
+                f"{image} is already signed; sign it after this step, not before"
+            )
         starts = sorted(row[offset] for row in rows if row[is_used])
         for row in filter(lambda row: row[is_used], rows):
             if row[0] == _JSON:
@@ -108,10 +139,14 @@ def normalise(image: Path, seconds: int) -> None:
                 room = min(next_starts, default=row[offset] + row[size]) - row[offset]
                 file.seek(row[offset])
                 content = _dated(json.loads(file.read(row[size])), _stamp(seconds))
-                text = json.dumps(content, separators=(",", ":"), sort_keys=True).encode()
+                text = json.dumps(
+                    content, separators=(",", ":"), sort_keys=True
+                ).encode()
                 # Dates differ by a few letters; the next object begins at a multiple of 4,096 bytes.
                 if len(text) > room:
-                    raise UserError(f"{image}: there is no room for its metadata; build the image again")
+                    raise UserError(
+                        f"{image}: there is no room for its metadata; build the image again"
+                    )
                 file.seek(row[offset])
                 file.write(text.ljust(room, b"\0"))
                 row[size] = len(text)
@@ -120,7 +155,11 @@ def normalise(image: Path, seconds: int) -> None:
             row[padded_size], data = end - data, end
             row[8:12] = seconds, seconds, 0, 0
         file.seek(0)
-        file.write(_HEADER.pack(launch, magic, version, machine, bytes(16), seconds, seconds, *places))
+        file.write(
+            _HEADER.pack(
+                launch, magic, version, machine, bytes(16), seconds, seconds, *places
+            )
+        )
         file.seek(table)
         file.write(b"".join(_DESCRIPTOR.pack(*row) for row in rows))
 
@@ -133,4 +172,7 @@ def _dated(content: Any, date: str) -> Any:
     """Return an image's metadata with another date of its build."""
     if not isinstance(content, dict):
         return content
-    return {key: date if key == _BUILD_DATE else _dated(value, date) for key, value in content.items()}
+    return {
+        key: date if key == _BUILD_DATE else _dated(value, date)
+        for key, value in content.items()
+    }

@@ -77,7 +77,11 @@ def scratch_of(environ: Mapping[str, str]) -> Path:
         UserError: none can be written or has 64 MB free; the sentence names each and why.
     """
     usual = [environ.get("SLURM_TMPDIR"), environ.get("TMPDIR"), "/tmp"]
-    places = [place for place in ([environ[SCRATCH]] if environ.get(SCRATCH) else usual) if place]
+    places = [
+        place
+        for place in ([environ[SCRATCH]] if environ.get(SCRATCH) else usual)
+        if place
+    ]
     problems = []
     for place in dict.fromkeys(places):
         folder = Path(place) / f"clm-or-mlm-{os.getuid()}"
@@ -102,7 +106,9 @@ def _problem(folder: Path) -> str | None:
     except OSError as error:
         return os.strerror(error.errno or 0).lower()
     free = 1000 * Machine().free_gb(folder)
-    return Machine().write_problem(folder) or (f"{free:.0f} MB free" if free < _NEED_MB else None)
+    return Machine().write_problem(folder) or (
+        f"{free:.0f} MB free" if free < _NEED_MB else None
+    )
 
 
 def cache_environment(scratch: Path, environ: Mapping[str, str]) -> dict[str, str]:
@@ -111,7 +117,11 @@ def cache_environment(scratch: Path, environ: Mapping[str, str]) -> dict[str, st
     HOME is changed, to a folder made here, only when it cannot be written, as in an image that is run without a home.
     Packages of the user's own home are never imported, whatever was set.
     """
-    chosen = {key: str(scratch / name) for key, name in _CACHES.items() if not environ.get(key)}
+    chosen = {
+        key: str(scratch / name)
+        for key, name in _CACHES.items()
+        if not environ.get(key)
+    }
     home = environ.get("HOME")
     if not home or not os.access(home, os.W_OK):
         chosen["HOME"] = str(scratch / "home")
@@ -126,11 +136,21 @@ def command_of(words: Sequence[str]) -> list[str]:
     if words[:1] == ["torch.distributed.run"]:
         return list(words)
     if words[:1] == ["reproduce-figure3"]:
-        words = ["figure", "3", "--source", "published", "--out", "build/figures", *words[1:]]
+        words = [
+            "figure",
+            "3",
+            "--source",
+            "published",
+            "--out",
+            "build/figures",
+            *words[1:],
+        ]
     return ["clm_or_mlm", *words]
 
 
-def driver_problem(environ: Mapping[str, str], devices: Path = Path("/dev/nvidiactl")) -> str | None:
+def driver_problem(
+    environ: Mapping[str, str], devices: Path = Path("/dev/nvidiactl")
+) -> str | None:
     """Return a sentence when there is an NVIDIA device but the image was started without its driver."""
     if environ.get("CLM_OR_MLM_IMAGE") != "full" or not devices.exists():
         return None
@@ -146,7 +166,9 @@ def lost_output(words: Sequence[str], environ: Mapping[str, str]) -> str | None:
     if not environ.get("CLM_OR_MLM_IMAGE") or "--help" in words:
         return None
     outputs = [word.partition("=")[2] for word in words if word.startswith("--out=")]
-    outputs += [after for word, after in itertools.pairwise(words) if word in ("--out", "--dir")]
+    outputs += [
+        after for word, after in itertools.pairwise(words) if word in ("--out", "--dir")
+    ]
     # words is ["clm_or_mlm", COMMAND, ...]; these commands write below the current folder unless told otherwise.
     outputs += ["."] if not outputs and words[1:2] and words[1] in _WRITE_HERE else []
     for folder in (Path(word).absolute() for word in outputs):
@@ -157,7 +179,9 @@ def lost_output(words: Sequence[str], environ: Mapping[str, str]) -> str | None:
     return None
 
 
-def refuse_fewer_gpus(wanted: int, environ: Mapping[str, str], host: Path = Path("/")) -> None:
+def refuse_fewer_gpus(
+    wanted: int, environ: Mapping[str, str], host: Path = Path("/")
+) -> None:
     """Refuse to go on where torch cannot compute on as many GPUs as a job was given: it would take the CPU.
 
     Args:
@@ -168,24 +192,34 @@ def refuse_fewer_gpus(wanted: int, environ: Mapping[str, str], host: Path = Path
     Raises:
         UserError: the sentence names driver, libraries and count, and what to do.
     """
-    done = subprocess.run([sys.executable, "-c", _COUNT], env=dict(environ), capture_output=True, text=True)
+    done = subprocess.run(
+        [sys.executable, "-c", _COUNT],
+        env=dict(environ),
+        capture_output=True,
+        text=True,
+    )
     if done.returncode:
         last = (done.stderr.strip() or f"exit code {done.returncode}").splitlines()[-1]
-        raise UserError(f"this job was given {wanted} GPU(s), but torch cannot be asked for them: {last}")
+        raise UserError(
+            f"this job was given {wanted} GPU(s), but torch cannot be asked for them: {last}"
+        )
     count, torch, cuda, hip, why = done.stdout.split("\n")[:5]
     why = why.partition(" Please ")[0].rstrip(".")
     if int(count) >= wanted:
         return
     kernel = host / "proc/driver/nvidia/version"
-    module = re.search(r"Module.*?\s(\d+)(\.[\d.]+)", kernel.read_text("utf-8") if kernel.is_file() else "")
-    driver = f"NVIDIA driver {module[1]}{module[2]}" if module else "no NVIDIA driver on this node"
-    advice = (
-        "check the node with nvidia-smi, and the number of GPUs that the job asks for (gpus_per_node, gres)"
+    module = re.search(
+        r"Module.*?\s(\d+)(\.[\d.]+)",
+        kernel.read_text("utf-8") if kernel.is_file() else "",
     )
+    driver = (
+        f"NVIDIA driver {module[1]}{module[2]}"
+        if module
+        else "no NVIDIA driver on this node"
+    )
+    advice = "check the node with nvidia-smi, and the number of GPUs that the job asks for (gpus_per_node, gres)"
     if module and cuda.startswith("13.") and int(module[1]) < MINIMUM_DRIVER:
-        advice = (
-            f"CUDA {cuda} needs driver {MINIMUM_DRIVER}; use newer nodes, or set cuda_compat (docs/hpc.md)"
-        )
+        advice = f"CUDA {cuda} needs driver {MINIMUM_DRIVER}; use newer nodes, or set cuda_compat (docs/hpc.md)"
     libraries = f"torch {torch}, built for {f'CUDA {cuda}' if cuda else f'ROCm {hip}' if hip else 'CPUs'}"
     raise UserError(
         f"this job was given {wanted} GPU(s), but {libraries}, can compute on {count} here ({driver}"
@@ -227,9 +261,13 @@ def main(argv: Sequence[str]) -> None:
     if problem := lost_output(words, os.environ):
         raise UserError(problem)
     environ = os.environ | cache_environment(scratch_of(os.environ), os.environ)
-    inside = os.environ.get("CLM_OR_MLM_IMAGE")  # where it was checked outside, and root has another number
+    inside = os.environ.get(
+        "CLM_OR_MLM_IMAGE"
+    )  # where it was checked outside, and root has another number
     if compat := os.environ.get(COMPAT) if inside else compat_folder(os.environ):
-        environ["LD_LIBRARY_PATH"] = ":".join(filter(None, [str(compat), environ.get("LD_LIBRARY_PATH")]))
+        environ["LD_LIBRARY_PATH"] = ":".join(
+            filter(None, [str(compat), environ.get("LD_LIBRARY_PATH")])
+        )
     if wanted := int(os.environ.get(GPU_COUNT) or 0):
         refuse_fewer_gpus(wanted, environ)
     os.execve(sys.executable, [sys.executable, "-m", *words], environ)

@@ -45,7 +45,9 @@ _VOCAB = 2_048
 _TOKENIZER_DOCUMENTS = 100
 
 
-def prepare(data: Path, study: Path, sizes: Mapping[str, tuple[int, int]] = SIZES) -> None:
+def prepare(
+    data: Path, study: Path, sizes: Mapping[str, tuple[int, int]] = SIZES
+) -> None:
     """Write what `clm-or-mlm workflow` needs to make `curves`; a folder that is prepared stays as it is.
 
     Args:
@@ -57,11 +59,15 @@ def prepare(data: Path, study: Path, sizes: Mapping[str, tuple[int, int]] = SIZE
         UserError: `data` lacks a part, or `study` was prepared from something else.
     """
     text = data.resolve() / "text"
-    settings = f"text = [{json.dumps(str(text))}]\n" + (CURVES / SETTINGS).read_text("utf-8")
+    settings = f"text = [{json.dumps(str(text))}]\n" + (CURVES / SETTINGS).read_text(
+        "utf-8"
+    )
     written = study / SETTINGS
     if written.is_file():
         if written.read_text("utf-8") != settings:
-            raise UserError(f"{study} was prepared from something else; remove it or choose another folder")
+            raise UserError(
+                f"{study} was prepared from something else; remove it or choose another folder"
+            )
         return
     datasets = (*TUNED, "msmarco")
     for part in ("text", *datasets):
@@ -70,17 +76,23 @@ def prepare(data: Path, study: Path, sizes: Mapping[str, tuple[int, int]] = SIZE
     for name in datasets:
         _write_sample(load(data, name), sizes, study / "data")
     documents = islice(open_source([str(text)]).documents(), _TOKENIZER_DOCUMENTS)
-    train_tokenizer((document.text for document in documents), _VOCAB).save(study / "tokenizer")
+    train_tokenizer((document.text for document in documents), _VOCAB).save(
+        study / "tokenizer"
+    )
     stand_ins = read_json(EXAMPLES["curves"].parent / STAND_INS, "restore it")
     stand_ins.pop("logs", None)
-    stand_ins["floors"] = {name: round(floor_of(load(study / "data", name)), 2) for name in TUNED}
+    stand_ins["floors"] = {
+        name: round(floor_of(load(study / "data", name)), 2) for name in TUNED
+    }
     write_text(study / STAND_INS, json.dumps(stand_ins, indent=1) + "\n")
     write_text(study / "study.toml", (CURVES / "study.toml").read_text("utf-8"))
     # Last: it says that all is there.
     write_text(written, settings)
 
 
-def _write_sample(whole: LocalDataset, sizes: Mapping[str, tuple[int, int]], out: Path) -> None:
+def _write_sample(
+    whole: LocalDataset, sizes: Mapping[str, tuple[int, int]], out: Path
+) -> None:
     """Write as many rows of a dataset as `sizes` allows."""
     task = whole.dataset.task
     train, rest = sizes[task]
@@ -88,20 +100,37 @@ def _write_sample(whole: LocalDataset, sizes: Mapping[str, tuple[int, int]], out
         tables = _retrieval(whole, train, rest)
     else:
         counts = {"train": train, "validation": rest, "test": rest}
-        tables = {split: _rows(whole.tables[split], count) for split, count in counts.items()}
-    choice = f"at most {train:,} rows of train and {rest:,} of the others, at even distances"
+        tables = {
+            split: _rows(whole.tables[split], count) for split, count in counts.items()
+        }
+    choice = (
+        f"at most {train:,} rows of train and {rest:,} of the others, at even distances"
+    )
     write_sample(whole, tables, choice, out)
 
 
-def write_sample(whole: LocalDataset, tables: Mapping[str, pa.Table], choice: str, out: Path) -> None:
+def write_sample(
+    whole: LocalDataset, tables: Mapping[str, pa.Table], choice: str, out: Path
+) -> None:
     """Write some rows of a dataset as one of the same name; `choice` says in words which they are."""
     manifest = whole.manifest
-    files = replace(whole.dataset.files, licence=manifest.licence, citation=manifest.citation)
+    files = replace(
+        whole.dataset.files, licence=manifest.licence, citation=manifest.citation
+    )
     write(
         out,
         replace(whole.dataset, files=files),
-        DatasetContent(tables=tables, splits=f"{choice}, of: {manifest.splits}", notes=manifest.notes),
-        source={"kind": "sample", "files": [], "content": manifest.content, "of": dict(manifest.source)},
+        DatasetContent(
+            tables=tables,
+            splits=f"{choice}, of: {manifest.splits}",
+            notes=manifest.notes,
+        ),
+        source={
+            "kind": "sample",
+            "files": [],
+            "content": manifest.content,
+            "of": dict(manifest.source),
+        },
     )
 
 
@@ -116,7 +145,11 @@ def _retrieval(whole: LocalDataset, train: int, rest: int) -> dict[str, pa.Table
         of_split = pc.field("split") == split
         asked = _rows(whole.tables["queries"].filter(of_split), rest)
         queries.append(asked)
-        judged.append(whole.tables["qrels"].filter(of_split & pc.field("query_id").isin(asked["id"])))
+        judged.append(
+            whole.tables["qrels"].filter(
+                of_split & pc.field("query_id").isin(asked["id"])
+            )
+        )
     qrels = pa.concat_tables(judged)
     corpus = whole.corpus.filter(pc.field("id").isin(qrels["doc_id"]))
     tables = {"queries": pa.concat_tables(queries), "qrels": qrels, "corpus": corpus}
@@ -127,13 +160,19 @@ def _retrieval(whole: LocalDataset, train: int, rest: int) -> dict[str, pa.Table
 
 def spread(rows: Sequence[Item], count: int) -> list[Item]:
     """Return rows at even distances, at most `count`: such files go from source to source and topic to topic."""
-    return [rows[number * len(rows) // count] for number in range(count)] if count < len(rows) else list(rows)
+    return (
+        [rows[number * len(rows) // count] for number in range(count)]
+        if count < len(rows)
+        else list(rows)
+    )
 
 
 def main(argv: Sequence[str]) -> None:
     """Prepare the study `argv[1]` from the folder `argv[0]`."""
     if len(argv) != 2:
-        raise UserError("give two folders: your text and datasets, then the study's (docs/miniature.md)")
+        raise UserError(
+            "give two folders: your text and datasets, then the study's (docs/miniature.md)"
+        )
     data, study = map(Path, argv)
     prepare(data, study)
 

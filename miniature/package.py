@@ -39,7 +39,9 @@ def package(study: Path, example: Path) -> None:
     for path in (table, manifest_path(table)):
         shutil.copyfile(path, example / path.name)
     stand_ins = read_json(study / STAND_INS, "prepare the study again")
-    write_text(example / STAND_INS, json.dumps({**stand_ins, "logs": "logs"}, indent=1) + "\n")
+    write_text(
+        example / STAND_INS, json.dumps({**stand_ins, "logs": "logs"}, indent=1) + "\n"
+    )
     kept = []
     for log in sorted((study / "pretraining" / "stages").glob(f"*/{LOG}")):
         rows = read_log(log)

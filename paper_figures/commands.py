@@ -36,8 +36,12 @@ def draw(
     source: SourceOptions = SourceOptions(),
     scores: Settings = Settings(),
     logs: Annotated[Path | None, Parameter(metavar="DIR", group=_WRITTEN)] = None,
-    out: Annotated[Path, Parameter(metavar="DIR", group=_WRITTEN)] = Path("build/figures"),
-    formats: Annotated[str, Parameter(name="--format", metavar=_FORMATS, group=_WRITTEN)] = _FORMATS,
+    out: Annotated[Path, Parameter(metavar="DIR", group=_WRITTEN)] = Path(
+        "build/figures"
+    ),
+    formats: Annotated[
+        str, Parameter(name="--format", metavar=_FORMATS, group=_WRITTEN)
+    ] = _FORMATS,
 ) -> int:
     """Draw the paper's figures as PDF, PNG and SVG, each with its data and alt text.
 
@@ -70,7 +74,11 @@ def draw(
     )
     inputs = FigureInputs(source=opened, settings=scores, logs=logs)
     problems: list[UserError] = []
-    made = [path for figure in draw_figures(chosen, inputs, problems) for path in figure.save(out, forms)]
+    made = [
+        path
+        for figure in draw_figures(chosen, inputs, problems)
+        for path in figure.save(out, forms)
+    ]
     if problems and len(chosen) == 1:
         raise problems[0]
     for name, files in groupby(made, lambda path: path.name.partition(".")[0]):

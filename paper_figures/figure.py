@@ -32,7 +32,18 @@ if TYPE_CHECKING:
     from analysis.evidence.evidence import Evidence
     from analysis.sources import Source
 
-COLUMNS = ["panel", "series", "model", "x", "mean", "low", "high", "n_seeds", "interval", "source"]
+COLUMNS = [
+    "panel",
+    "series",
+    "model",
+    "x",
+    "mean",
+    "low",
+    "high",
+    "n_seeds",
+    "interval",
+    "source",
+]
 """Of the data of a figure of the paper, which are its CSV and all that its drawing reads.
 
 panel, series     where the point is drawn; a panel is a task (SC, TC, QA, IR) unless the figure says otherwise
@@ -79,13 +90,17 @@ class FigureInputs:
 
     def __post_init__(self) -> None:
         if self.logs is not None and not self.logs.is_dir():
-            raise UserError(f"{self.logs}: no such folder; give --logs the output folder of clm-or-mlm train")
+            raise UserError(
+                f"{self.logs}: no such folder; give --logs the output folder of clm-or-mlm train"
+            )
         object.__setattr__(self, "settings", self.source.with_interval(self.settings))
 
     @cached_property
     def assessment(self) -> Assessment:
         """The findings judged against the source."""
-        from analysis.claims.assessment import assess  # statistics that most figures do not need
+        from analysis.claims.assessment import (
+            assess,
+        )  # statistics that most figures do not need
 
         return assess(self.source, self.settings)
 
@@ -113,7 +128,9 @@ class FigureInputs:
         scores = scores_of(self.evidence, source=self.source.name, averages_only=True)
         if self.own_models and self.source.runs is not None:
             printed = ~scores["model"].isin(self.source.runs["model"].unique())
-            scores = scores.assign(source=scores["source"].mask(printed, PUBLISHED.label))
+            scores = scores.assign(
+                source=scores["source"].mask(printed, PUBLISHED.label)
+            )
         return scores
 
 
@@ -220,7 +237,9 @@ class LazyFigure:
         os.environ.pop("MPLBACKEND", None)
         for name in ("matplotlib", "fontTools"):
             logging.getLogger(name).setLevel(logging.ERROR)
-        figures: tuple[FigureSpec, ...] = importlib.import_module(f"paper_figures.{self.module}").FIGURES
+        figures: tuple[FigureSpec, ...] = importlib.import_module(
+            f"paper_figures.{self.module}"
+        ).FIGURES
         return next(figure for figure in figures if figure.name == self.name)
 
 
@@ -236,7 +255,11 @@ _MODULES = {
 FIGURES: Registry[LazyFigure] = Registry(
     "figure",
     sorted(
-        (LazyFigure(name=name, module=module) for module, names in _MODULES.items() for name in names),
+        (
+            LazyFigure(name=name, module=module)
+            for module, names in _MODULES.items()
+            for name in names
+        ),
         key=lambda figure: int(figure.name) if figure.name.isdecimal() else math.inf,
     ),
 )
@@ -262,11 +285,15 @@ def figures_named(words: Iterable[str]) -> list[LazyFigure]:
     names: set[str] = set()
     for word in map(str.lower, words):
         if word == "all":
-            names |= {name for name, figure in FIGURES.items() if not figure.supplementary}
+            names |= {
+                name for name, figure in FIGURES.items() if not figure.supplementary
+            }
         elif (name := word.removeprefix("figure").lstrip("0")) in FIGURES:
             names.add(name)
         else:
-            raise UserError(f"unknown figure {word!r}; use one of {names_in_words()}{nearest(word, FIGURES)}")
+            raise UserError(
+                f"unknown figure {word!r}; use one of {names_in_words()}{nearest(word, FIGURES)}"
+            )
     if not names:
         raise UserError(f"name the figures to draw: {names_in_words()}")
     return [figure for name, figure in FIGURES.items() if name in names]

@@ -25,12 +25,27 @@ from common.plain_text import redacted
 from common.progress import progress
 from common.provenance import provenance, provenance_path
 from paper_figures import words
-from paper_figures.figure import CLEAR, FORMATS, GAPS, FigureInputs, FigureSpec, file_stem
+from paper_figures.figure import (
+    CLEAR,
+    FORMATS,
+    GAPS,
+    FigureInputs,
+    FigureSpec,
+    file_stem,
+)
 
 if TYPE_CHECKING:
     from matplotlib.figure import Figure
 
-_PACKAGES = ("matplotlib", "numpy", "scipy", "pandas", "statsmodels", "pillow", "fonttools")
+_PACKAGES = (
+    "matplotlib",
+    "numpy",
+    "scipy",
+    "pandas",
+    "statsmodels",
+    "pillow",
+    "fonttools",
+)
 _PERCENTAGES = ("mean", "low", "high", "effect", "region_low", "region_high")
 """Columns in percent or in points of percent."""
 _DIGITS = 6
@@ -61,12 +76,16 @@ def picture(figure: Figure, form: str, *, title: str, description: str) -> bytes
         from fontTools.subset import Options
 
         # To cut the tables by which text is laid out takes longer than all else; a PDF's text is laid out.
-        Options._drop_tables_default = sorted({*getattr(Options, "_drop_tables_default", ()), *_LAYOUT})
+        Options._drop_tables_default = sorted(
+            {*getattr(Options, "_drop_tables_default", ()), *_LAYOUT}
+        )
     figure.savefig(buffer, format=form, metadata=metadata)
     if form in _DESCRIPTION:
         return buffer.getvalue()
     # The two elements of an SVG that screen readers and browsers' tooltips read.
-    about = f"<title>{escape(title)}</title>\n <desc>{escape(description)}</desc>\n <defs>"
+    about = (
+        f"<title>{escape(title)}</title>\n <desc>{escape(description)}</desc>\n <defs>"
+    )
     text = buffer.getvalue().decode("utf-8").replace("<defs>", about, 1)
     return text.replace("<svg ", '<svg role="img" ', 1).encode("utf-8")
 
@@ -88,15 +107,21 @@ class DrawnFigure:
         """Collect a figure's data and find its words; `UserError` where the inputs do not allow the figure."""
         data = spec.collect(inputs)
         return cls(
-            spec=spec, inputs=inputs, data=data, title=words.title(spec, data, inputs),
-            caption=words.caption(spec, data, inputs), alt=words.alt_text(spec, data, inputs),
-        )  # fmt: skip
+            spec=spec,
+            inputs=inputs,
+            data=data,
+            title=words.title(spec, data, inputs),
+            caption=words.caption(spec, data, inputs),
+            alt=words.alt_text(spec, data, inputs),
+        )
 
     @cached_property
     def csv(self) -> str:
         """Its numbers."""
         listed = self.data.drop(columns=[*GAPS, CLEAR], errors="ignore")
-        return rounded(listed, self.inputs.source).to_csv(index=False, float_format="%.12g")
+        return rounded(listed, self.inputs.source).to_csv(
+            index=False, float_format="%.12g"
+        )
 
     @cached_property
     def drawing(self) -> Figure:
@@ -109,10 +134,14 @@ class DrawnFigure:
     def record(self) -> str:
         """Return what a machine may want to know of it, as JSON."""
         record = {
-            "figure": int(self.spec.name) if self.spec.name.isdecimal() else self.spec.name,
+            "figure": int(self.spec.name)
+            if self.spec.name.isdecimal()
+            else self.spec.name,
             "title": self.title,
             "caption": self.caption,
-            "source": {"name": "logs" if self.spec.from_logs else self.inputs.source.name},
+            "source": {
+                "name": "logs" if self.spec.from_logs else self.inputs.source.name
+            },
             "settings": asdict(self.inputs.settings),
             "points": len(self.data),
             "x_axis": self.spec.x_axis,
@@ -134,17 +163,26 @@ class DrawnFigure:
         contents: dict[str, bytes] = {}
         with paper_style():
             for form in formats:
-                contents[form] = picture(self.drawing, form, title=self.title, description=self.alt)
+                contents[form] = picture(
+                    self.drawing, form, title=self.title, description=self.alt
+                )
         texts = {"csv": self.csv, "txt": self.alt + "\n", "json": self.record()}
         contents |= {ending: text.encode("utf-8") for ending, text in texts.items()}
         stem = file_stem(self.spec.name)
-        paths = {folder / f"{stem}.{ending}": content for ending, content in contents.items()}
+        paths = {
+            folder / f"{stem}.{ending}": content for ending, content in contents.items()
+        }
         logs = self.inputs.logs if self.spec.from_logs else None
         read_from = self.inputs.source.long_label if logs is None else str(logs)
         provenance_file = provenance_path(folder / f"{stem}.csv")
         made_from = {"source": redacted(read_from), **provenance("analysis", _PACKAGES)}
         hashes = {path.name: sha256_bytes(content) for path, content in paths.items()}
-        write_together({**paths, provenance_file: manifest_text({**made_from, FILES: hashes}).encode()})
+        write_together(
+            {
+                **paths,
+                provenance_file: manifest_text({**made_from, FILES: hashes}).encode(),
+            }
+        )
         return [*paths, provenance_file]
 
 
@@ -176,12 +214,21 @@ def rounded(table: pd.DataFrame, source: Source) -> pd.DataFrame:
     """
     shown = table.copy()
     decimals = 2 if source.is_published else 4
-    are_losses = "range" in set(table.get("interval", ()))  # the interval of Figure 12 alone
+    are_losses = "range" in set(
+        table.get("interval", ())
+    )  # the interval of Figure 12 alone
     for name in table.columns:
-        if pd.api.types.is_float_dtype(table[name]) and name in _PERCENTAGES and not are_losses:
+        if (
+            pd.api.types.is_float_dtype(table[name])
+            and name in _PERCENTAGES
+            and not are_losses
+        ):
             shown[name] = table[name].round(decimals) + 0.0  # no -0
-        elif pd.api.types.is_float_dtype(table[name]) or pd.api.types.is_object_dtype(table[name]):
+        elif pd.api.types.is_float_dtype(table[name]) or pd.api.types.is_object_dtype(
+            table[name]
+        ):
             shown[name] = [
-                float(f"{value:.{_DIGITS}g}") if isinstance(value, float) else value for value in table[name]
+                float(f"{value:.{_DIGITS}g}") if isinstance(value, float) else value
+                for value in table[name]
             ]
     return shown

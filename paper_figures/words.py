@@ -29,23 +29,45 @@ def caption(figure: FigureSpec, data: pd.DataFrame, inputs: FigureInputs) -> str
 
     Interval, coverage and the missing models by name are in the alt text.
     """
-    words = inputs.source.own_words.removeprefix(f"{inputs.source.title}: ").partition(". ")[0].rstrip(".")
+    words = (
+        inputs.source.own_words.removeprefix(f"{inputs.source.title}: ")
+        .partition(". ")[0]
+        .rstrip(".")
+    )
     whose = words and f"{words[0].upper()}{words[1:]}."
     name = inputs.source.name.removeprefix(inputs.source.title).lstrip()
     where = "tables of arXiv 2507.00994v4" if inputs.source.is_published else name
     if figure.supplementary:
-        return _joined(whose, _own_sizes(figure.note, inputs), f"Source: {where}.").replace(" %", "\u00a0%")
+        return _joined(
+            whose, _own_sizes(figure.note, inputs), f"Source: {where}."
+        ).replace(" %", "\u00a0%")
     said, gaps = figure.finding(data, inputs), missing(figure, data)
-    lacking = f"{len(gaps)} of {len(figure.models)} models" if len(gaps) > 1 else "".join(gaps)
+    lacking = (
+        f"{len(gaps)} of {len(figure.models)} models"
+        if len(gaps) > 1
+        else "".join(gaps)
+    )
     some = f"Without {lacking}{' (crosses)' * figure.crosses}." if gaps else ""
-    added = "Arrows: intervals beyond the axis." if inputs.own_models & set(data["model"]) else ""
+    added = (
+        "Arrows: intervals beyond the axis."
+        if inputs.own_models & set(data["model"])
+        else ""
+    )
     bars = _bars(data) if figure.averaged and not figure.from_logs else ""
     if figure.from_logs:
         where = "training logs"
     elif inputs.source.is_published:
         where = f"{figure.tables} of arXiv 2507.00994v4"
     own = _own_sentences(data, inputs) if inputs.own_models & set(data["model"]) else ""
-    rest = _joined(whose, _own_sizes(figure.note, inputs), bars, some, own, added, f"Source: {where}.")
+    rest = _joined(
+        whose,
+        _own_sizes(figure.note, inputs),
+        bars,
+        some,
+        own,
+        added,
+        f"Source: {where}.",
+    )
     return (f"{said}.\n{rest}" if said else rest).replace(" %", "\u00a0%")
 
 
@@ -53,14 +75,24 @@ def alt_text(figure: FigureSpec, data: pd.DataFrame, inputs: FigureInputs) -> st
     """Return the alt text: what the picture is, what is seen in each panel with its numbers, intervals, the source."""
     if figure.supplementary:
         details = figure.details(inputs)
-        return _joined(inputs.source.own_words, figure.describe(data), figure.note, details)
-    reason = "not in any published table" if inputs.source.is_published else "not in this source"
+        return _joined(
+            inputs.source.own_words, figure.describe(data), figure.note, details
+        )
+    reason = (
+        "not in any published table"
+        if inputs.source.is_published
+        else "not in this source"
+    )
     reason = "for lack of a training log" if figure.from_logs else reason
     return _joined(
-        f"{figure.heading}.", inputs.source.own_words, figure.describe(data), figure.note,
-        _own_sentences(data, inputs), source_sentence(figure, data, inputs),
+        f"{figure.heading}.",
+        inputs.source.own_words,
+        figure.describe(data),
+        figure.note,
+        _own_sentences(data, inputs),
+        source_sentence(figure, data, inputs),
         missing_sentence(missing(figure, data), reason),
-    )  # fmt: skip
+    )
 
 
 def _bars(data: pd.DataFrame) -> str:
@@ -81,7 +113,9 @@ def _own_sizes(text: str, inputs: FigureInputs) -> str:
     return text
 
 
-def source_sentence(figure: FigureSpec, data: pd.DataFrame, inputs: FigureInputs) -> str:
+def source_sentence(
+    figure: FigureSpec, data: pd.DataFrame, inputs: FigureInputs
+) -> str:
     """Return where the numbers come from and what the interval is."""
     if figure.from_logs:
         return "Source: training logs."
@@ -92,16 +126,28 @@ def source_sentence(figure: FigureSpec, data: pd.DataFrame, inputs: FigureInputs
         drawn = {name for names in of_source["model"] for name in names.split()}
         size = f"{runs['model'].isin(drawn).sum():,} runs of {counted(len(drawn), 'model')}"
         others = f"; the other points are {where}" if len(of_source) < len(data) else ""
-        name = "the authors' released runs" if inputs.source.name == "released" else inputs.source.name
+        name = (
+            "the authors' released runs"
+            if inputs.source.name == "released"
+            else inputs.source.name
+        )
         where = f"{name} ({size}){others}"
-    chosen = "" if runs is None or not figure.selected else f", {inputs.settings.rule.words}"
+    chosen = (
+        "" if runs is None or not figure.selected else f", {inputs.settings.rule.words}"
+    )
     if not figure.averaged:
         return f"Source: {where}{chosen}."
     low, high = int(data["n_seeds"].min()), int(data["n_seeds"].max())
     seeds = f"{low}" if low == high else f"{low} to {high}"
-    mean = f"Task averages, means over {seeds} {'seed' if high == 1 else 'seeds'}{chosen}"
+    mean = (
+        f"Task averages, means over {seeds} {'seed' if high == 1 else 'seeds'}{chosen}"
+    )
     is_own = data["source"] == inputs.source.name
-    parts = (records(part, "n_seeds", "interval") for part in (data[is_own], data[~is_own]) if len(part))
+    parts = (
+        records(part, "n_seeds", "interval")
+        for part in (data[is_own], data[~is_own])
+        if len(part)
+    )
     bars = "; for the other points, ".join(dict.fromkeys(map(caption_of, parts)))
     return f"Source: {where}. {mean}; bars: {bars}."
 
@@ -118,7 +164,9 @@ def _own_sentences(data: pd.DataFrame, inputs: FigureInputs) -> str:
         said.append(f"Added models, not in the paper: {', '.join(names)}.")
         said.append("Their steps and masking ratios are those in their names.")
         if other_sizes(runs[runs["model"].isin(names)]):
-            said.append("Their test sets differ in size from the paper's, so scores are not comparable.")
+            said.append(
+                "Their test sets differ in size from the paper's, so scores are not comparable."
+            )
     if any(seed and arm in drawn for arm, seed in map(arm_of, runs["model"].unique())):
         said.append("If a model was pretrained several times, the first is drawn.")
     return " ".join(said)
@@ -136,7 +184,10 @@ def missing(figure: FigureSpec, data: pd.DataFrame) -> dict[str, tuple[str, ...]
     of_tasks = set(panels) <= set(TASKS)
     wanted = list(TASKS) if of_tasks else panels
     have = set(records(data, "model", "panel"))
-    gaps = {name: tuple(panel for panel in wanted if (name, panel) not in have) for name in figure.models}
+    gaps = {
+        name: tuple(panel for panel in wanted if (name, panel) not in have)
+        for name in figure.models
+    }
     return {
         name: without
         for name, without in gaps.items()
@@ -149,11 +200,17 @@ def missing_sentence(gaps: Mapping[str, Sequence[str]], why: str) -> str:
     if not gaps:
         return ""
     names = [
-        f"{model} ({', '.join(panels)})" if len(panels) < len(TASKS) and set(panels) <= set(TASKS) else model
+        f"{model} ({', '.join(panels)})"
+        if len(panels) < len(TASKS) and set(panels) <= set(TASKS)
+        else model
         for model, panels in gaps.items()
     ]
     *rest, last = names
-    return f"Not drawn: {', '.join(rest)} and {last}, {why}." if rest else f"Not drawn: {last}, {why}."
+    return (
+        f"Not drawn: {', '.join(rest)} and {last}, {why}."
+        if rest
+        else f"Not drawn: {last}, {why}."
+    )
 
 
 def _joined(*parts: str) -> str:

@@ -65,7 +65,9 @@ class Adaptation:
         """Refuse at once what cannot be trained."""
         if (self.steps is None) == (self.tokens is None):
             what = "leave one of them out" if self.steps else "give one of them"
-            raise UserError(f"either --steps or --tokens says how long to train: {what}")
+            raise UserError(
+                f"either --steps or --tokens says how long to train: {what}"
+            )
         if OBJECTIVES[parse_objective(self.objective).name].is_causal:
             raise UserError(
                 f"--objective {self.objective} looks back only, and makes no encoder; give mlm30 or another ratio"
@@ -73,7 +75,9 @@ class Adaptation:
         if self.tokens is not None and not math.isfinite(self.tokens):
             raise UserError(f"--tokens must be a number, not {self.tokens}")
         if self.updates > _MOST_STEPS:
-            raise UserError(f"give at most {_MOST_STEPS:,} steps, not {str(self.updates)[:20]}")
+            raise UserError(
+                f"give at most {_MOST_STEPS:,} steps, not {str(self.updates)[:20]}"
+            )
         if self.updates < 2:
             raise UserError(
                 f"give at least 2 steps, not {self.updates}: one takes {self._batches.tokens_per_step:,.0f} tokens"
@@ -90,7 +94,12 @@ class Adaptation:
     def _batches(self) -> TrainingConfig:
         """Settings that say what a step is."""
         length, batch = self._usual
-        chosen = {"max_length": length, "min_length": 1, "cut": "fixed", "global_batch": batch}
+        chosen = {
+            "max_length": length,
+            "min_length": 1,
+            "cut": "fixed",
+            "global_batch": batch,
+        }
         return _changed(chosen, self.changes)
 
     @property
@@ -111,7 +120,10 @@ class Adaptation:
         Raises:
             UserError: so many passes.
         """
-        step_tokens, length = self._batches.tokens_per_step, self._batches.batches.max_length
+        step_tokens, length = (
+            self._batches.tokens_per_step,
+            self._batches.batches.max_length,
+        )
         if length <= held < step_tokens:
             fewer = min(_FEW_SEQUENCES, held // length)
             fits = _PASSES * held // (fewer * length) * fewer * length
@@ -119,7 +131,10 @@ class Adaptation:
                 f"{where}: its text has {held:,} training tokens, and one step takes {step_tokens:,.0f}; give "
                 f"--set global_batch={fewer} with --tokens {fits} ({_PASSES} passes) or fewer, or more text"
             )
-        if held >= step_tokens and (passes := self.updates * step_tokens / held) > _PASSES:
+        if (
+            held >= step_tokens
+            and (passes := self.updates * step_tokens / held) > _PASSES
+        ):
             fits = int(_PASSES * held // step_tokens * step_tokens)
             raise UserError(
                 f"{where}: its text has {held:,} training tokens, and {self.updates:,} steps of {step_tokens:,.0f} are "
@@ -135,9 +150,15 @@ class Adaptation:
     def _stages(self) -> list[StageSpec]:
         """One stage, or two where the masking ratio falls in the decay."""
         first = parse_objective(self.objective)
-        falls = first.ratio is not None and first.last_ratio is None and first.ratio > _LAST_RATIO
+        falls = (
+            first.ratio is not None
+            and first.last_ratio is None
+            and first.ratio > _LAST_RATIO
+        )
         last = first._replace(ratio=_LAST_RATIO) if falls else first
-        decayed = StageSpec(objective=last, end=self.updates, decay_steps=self._decay, curve="sqrt")
+        decayed = StageSpec(
+            objective=last, end=self.updates, decay_steps=self._decay, curve="sqrt"
+        )
         before = StageSpec(objective=first, end=self.updates - self._decay)
         return [before, decayed] if falls else [decayed]
 
@@ -153,11 +174,23 @@ class Adaptation:
         because = f", halved because {total:,.0f} tokens are less than 1 B for a start that has decayed"
         usual = "as most published encoders"
         return (
-            ("peak_lr", rate / 2 if few else rate, f"for {words} parameters {rate:g}{because * few}; "
-             "recipes differ, so a third and three times of it are worth a try"),
-            ("warmup_steps", round(_WARMUP * steps), "3 % of the steps: the optimizer's moments begin anew"),
-            ("decay", self._decay, "1-sqrt towards zero over the last 20 % of the steps, with "
-             f"{self._stages[-1].objective}"),
+            (
+                "peak_lr",
+                rate / 2 if few else rate,
+                f"for {words} parameters {rate:g}{because * few}; "
+                "recipes differ, so a third and three times of it are worth a try",
+            ),
+            (
+                "warmup_steps",
+                round(_WARMUP * steps),
+                "3 % of the steps: the optimizer's moments begin anew",
+            ),
+            (
+                "decay",
+                self._decay,
+                "1-sqrt towards zero over the last 20 % of the steps, with "
+                f"{self._stages[-1].objective}",
+            ),
             ("max_length", length, "documents end to end, up to the start's positions"),
             ("cut", "fixed", "every sequence is full"),
             ("attention", "document", "no token sees another document"),
@@ -166,17 +199,31 @@ class Adaptation:
             ("beta2", 0.98, usual),
             ("eps", 1e-8, usual),
             ("weight_decay", 0.01, f"{usual}; the start was decayed before"),
-            ("eval_sequences", min(512, 2 * batch), "validation at masks that never change"),
+            (
+                "eval_sequences",
+                min(512, 2 * batch),
+                "validation at masks that never change",
+            ),
             ("eval_every", max(1, steps // 10), "ten times"),
-            ("save_every", max(1, min(1000, steps // 10)), "so much is lost at most by a kill"),
+            (
+                "save_every",
+                max(1, min(1000, steps // 10)),
+                "so much is lost at most by a kill",
+            ),
             ("tensorboard", False, "the log has the losses"),
-            *([] if self.start.is_our_class else [("compile", "off", "transformers' classes stay as they are")]),
-        )  # fmt: skip
+            *(
+                []
+                if self.start.is_our_class
+                else [("compile", "off", "transformers' classes stay as they are")]
+            ),
+        )
 
     @cached_property
     def config(self) -> TrainingConfig:
         """Its settings."""
-        chosen = {setting: value for setting, value, _ in self._choices if setting != "decay"}
+        chosen = {
+            setting: value for setting, value, _ in self._choices if setting != "decay"
+        }
         return _changed({**chosen, "min_length": 1}, self.changes)
 
     @property
@@ -192,9 +239,14 @@ class Adaptation:
     def plan_on(self, device: Device) -> Plan:
         """Return what it takes on a device, in the largest passes that fit there."""
         plan, batches = self.targets.plan, self.config.batches
-        fits = largest_microbatch(self.start.shape, device.memory_gb or math.inf, batches.max_length)
+        fits = largest_microbatch(
+            self.start.shape, device.memory_gb or math.inf, batches.max_length
+        )
         batches = replace(batches, microbatch=batches.microbatch or max(1, fits))
-        return replace(plan, study=replace(plan.study, config=replace(self.config, batches=batches)))
+        return replace(
+            plan,
+            study=replace(plan.study, config=replace(self.config, batches=batches)),
+        )
 
     @cached_property
     def targets(self) -> Targets:
@@ -206,11 +258,17 @@ class Adaptation:
         model = Model(name=name, size=size, stages=stages, start=start.text)
         design = Design(sizes=(size,), decay_steps=self._decay)
         study = Study(
-            name="adapt", design=design, shapes={size: start.shape}, models={name: model}, config=self.config
+            name="adapt",
+            design=design,
+            shapes={size: start.shape},
+            models={name: model},
+            config=self.config,
         )
         return replace(targets_of(name, study), start=start)
 
 
 def _changed(chosen: dict[str, object], changes: Sequence[str]) -> TrainingConfig:
     base = read_settings(TrainingConfig, chosen)
-    return read_settings(TrainingConfig, assignments(changes), "--set", base=base, typed=False)
+    return read_settings(
+        TrainingConfig, assignments(changes), "--set", base=base, typed=False
+    )

@@ -51,12 +51,20 @@ class StudyOptions:
 class ConfigOptions(StudyOptions):
     """The study, and settings of its own for one command."""
 
-    set_: Annotated[tuple[str, ...], MANY, Parameter(name="--set", metavar="KEY=VALUE")] = ()
+    set_: Annotated[
+        tuple[str, ...], MANY, Parameter(name="--set", metavar="KEY=VALUE")
+    ] = ()
     """change a setting, such as seed=1 (may be repeated); `clm-or-mlm settings` lists all"""
 
     def config(self, study: Study) -> TrainingConfig:
         """Return the study's settings with those of `--set` in their place."""
-        return read_settings(TrainingConfig, assignments(self.set_), "--set", base=study.config, typed=False)
+        return read_settings(
+            TrainingConfig,
+            assignments(self.set_),
+            "--set",
+            base=study.config,
+            typed=False,
+        )
 
 
 def models(
@@ -77,11 +85,22 @@ def models(
 
     chosen = load_study(study.study)
     head = ["model", "size", "trained_on", "steps", "kind"]
-    rows = [(item.name, item.size, item.label(), item.steps, item.kind) for item in chosen.models.values()]
-    texts = [(name, size, label, f"{steps:,}", kind) for name, size, label, steps, kind in rows]
+    rows = [
+        (item.name, item.size, item.label(), item.steps, item.kind)
+        for item in chosen.models.values()
+    ]
+    texts = [
+        (name, size, label, f"{steps:,}", kind)
+        for name, size, label, steps, kind in rows
+    ]
     write(
         TableDocument(
-            body=[Grid([("model", "size", "trained on", "steps", "kind"), *texts], numbers={3})],
+            body=[
+                Grid(
+                    [("model", "size", "trained on", "steps", "kind"), *texts],
+                    numbers={3},
+                )
+            ],
             records=pd.DataFrame(rows, columns=head),
         ),
         format,
@@ -94,7 +113,12 @@ def warn_of_a_slip(study: Study, model: Model) -> None:
     if study.models and arm_of(model.name)[0] not in study.models:
         # Any name is a model's; only a letter or two of difference look like a slip.
         slip = nearest(model.name, study.models, at_least=0.9)
-        log.warning("%s is not listed in the study %r; going by its name%s", model.name, study.name, slip)
+        log.warning(
+            "%s is not listed in the study %r; going by its name%s",
+            model.name,
+            study.name,
+            slip,
+        )
 
 
 def settings(*words: str, study: ConfigOptions = ConfigOptions()) -> None:
@@ -147,9 +171,16 @@ def shards(
     from pretraining.data.build_shards import build
 
     build(
-        source, tokenizer, out, settings,
-        begin=begin_of_text, end=end_of_text, kind=kind, workers=workers, part=part,
-    )  # fmt: skip
+        source,
+        tokenizer,
+        out,
+        settings,
+        begin=begin_of_text,
+        end=end_of_text,
+        kind=kind,
+        workers=workers,
+        part=part,
+    )
 
 
 def tokenizer(
@@ -225,7 +256,9 @@ def train(
     """
     chosen = load_study(study.study)
     config = study.config(chosen)
-    record = replace(config.record, callbacks=",".join([config.record.callbacks, *callback]))
+    record = replace(
+        config.record, callbacks=",".join([config.record.callbacks, *callback])
+    )
     targets = targets_of(model, chosen)
     if targets.is_model:
         warn_of_a_slip(chosen, targets.model)
@@ -239,7 +272,11 @@ def train(
     finally:
         gc.enable()
     done = training.train(
-        targets, data=data, out=out, config=replace(config, record=record), stop_file=stop_file
+        targets,
+        data=data,
+        out=out,
+        config=replace(config, record=record),
+        stop_file=stop_file,
     )
     return None if done else AGAIN
 
@@ -304,7 +341,9 @@ def export(
     from pretraining.starts import start_of
     from pretraining.training.train import export_checkpoint
 
-    export_checkpoint(checkpoint, data, out, start=None if start is None else start_of(start))
+    export_checkpoint(
+        checkpoint, data, out, start=None if start is None else start_of(start)
+    )
 
 
 def adapt(
@@ -320,7 +359,9 @@ def adapt(
     repeat_text: bool = False,
     revision: str | None = None,
     stop_file: Annotated[Path | None, Parameter(metavar="FILE")] = None,
-    set_: Annotated[tuple[str, ...], MANY, Parameter(name="--set", metavar="KEY=VALUE")] = (),
+    set_: Annotated[
+        tuple[str, ...], MANY, Parameter(name="--set", metavar="KEY=VALUE")
+    ] = (),
 ) -> int | None:
     """Make an encoder of an existing model: continue its pretraining, in both directions, and export it.
 
@@ -356,10 +397,14 @@ def adapt(
     from pretraining.data.remote_shards import find_shards
     from pretraining.data.shard_manifest import load_manifest
 
-    adaptation = Adaptation(start=opened, objective=objective, steps=steps, tokens=tokens, changes=set_)
+    adaptation = Adaptation(
+        start=opened, objective=objective, steps=steps, tokens=tokens, changes=set_
+    )
     if not repeat_text:
         folder, _address = find_shards(data)
-        adaptation.check_passes(load_manifest(folder)["splits"]["train"]["tokens"], data)
+        adaptation.check_passes(
+            load_manifest(folder)["splits"]["train"]["tokens"], data
+        )
     gc.disable()
     try:
         import torch
@@ -369,21 +414,39 @@ def adapt(
     finally:
         gc.enable()
     model, costs = adaptation.targets.model, adaptation.targets.plan.costs()
-    own_gpu = device_of(torch.cuda.get_device_name()) if torch.cuda.is_available() else None
+    own_gpu = (
+        device_of(torch.cuda.get_device_name()) if torch.cuda.is_available() else None
+    )
     gpus = filter(None, (own_gpu, H100))
-    hours = {gpu.name: adaptation.plan_on(gpu).costs(device=gpu).gpu_hours for gpu in gpus}
+    hours = {
+        gpu.name: adaptation.plan_on(gpu).costs(device=gpu).gpu_hours for gpu in gpus
+    }
     log.info(
-        "%s: %s steps, %s tokens, %.2g FLOPs, %s", model.name, f"{costs.steps:,}", f"{costs.tokens:,.0f}",
-        costs.flops["model"], ", ".join(f"{time:.2g} hours of one {name}" for name, time in hours.items()),
-    )  # fmt: skip
+        "%s: %s steps, %s tokens, %.2g FLOPs, %s",
+        model.name,
+        f"{costs.steps:,}",
+        f"{costs.tokens:,.0f}",
+        costs.flops["model"],
+        ", ".join(f"{time:.2g} hours of one {name}" for name, time in hours.items()),
+    )
     mask, licence = adaptation.start.mask, adaptation.start.licence
-    log.info("mask token %s, id %d, %s; licence of the start: %s", mask.token, mask.id,
-             {"own": "its own", "new": "a new row at the mean of the others"}.get(mask.origin, mask.origin),
-             licence or "unknown")  # fmt: skip
+    log.info(
+        "mask token %s, id %d, %s; licence of the start: %s",
+        mask.token,
+        mask.id,
+        {"own": "its own", "new": "a new row at the mean of the others"}.get(
+            mask.origin, mask.origin
+        ),
+        licence or "unknown",
+    )
     for reason in adaptation.advice.values():
         log.info("%s", reason)
     if not training.train(
-        adaptation.targets, data=data, out=out, config=adaptation.config, stop_file=stop_file
+        adaptation.targets,
+        data=data,
+        out=out,
+        config=adaptation.config,
+        stop_file=stop_file,
     ):
         return AGAIN
     finished = out / "models" / model.name

@@ -51,9 +51,18 @@ class Objective:
 OBJECTIVES = Registry(
     "objective",
     [
-        Objective(name="clm", is_causal=True, prepare="pretraining.training.objectives:clm"),
-        Objective(name="mlm", has_ratio=True, prepare="pretraining.training.objectives:mlm"),
-        Objective(name="mntp", has_ratio=True, shift=1, prepare="pretraining.training.objectives:mntp"),
+        Objective(
+            name="clm", is_causal=True, prepare="pretraining.training.objectives:clm"
+        ),
+        Objective(
+            name="mlm", has_ratio=True, prepare="pretraining.training.objectives:mlm"
+        ),
+        Objective(
+            name="mntp",
+            has_ratio=True,
+            shift=1,
+            prepare="pretraining.training.objectives:mntp",
+        ),
     ],
 )
 """The objectives that names are made of and stages are trained on."""
@@ -72,7 +81,9 @@ class StageObjective(NamedTuple):
     """Masking ratio of the stage's last step, where it changes linearly from `ratio` to it."""
 
     def __str__(self) -> str:
-        return f"{self.name}{self.ratio or ''}" + (f"to{self.last_ratio}" if self.last_ratio else "")
+        return f"{self.name}{self.ratio or ''}" + (
+            f"to{self.last_ratio}" if self.last_ratio else ""
+        )
 
     def label(self) -> str:
         """Return how tables and figures write it: `CLM`, `MLM 40 %`, `MLM 40 to 15 %`."""
@@ -112,7 +123,9 @@ _AGAIN = re.compile(r"(?P<arm>.+)-s(?P<seed>[1-9]\d{0,3})")
 def _objectives() -> str:
     """Return the regular expression of an objective's word, its ratios included: `clm`, `mlm40`, `mlm40to15`."""
     ratios = r"[1-9]\d?(?:to[1-9]\d?)?"
-    return "|".join(f"{item.name}{ratios if item.has_ratio else ''}" for item in OBJECTIVES.values())
+    return "|".join(
+        f"{item.name}{ratios if item.has_ratio else ''}" for item in OBJECTIVES.values()
+    )
 
 
 def parse_objective(word: str) -> StageObjective:
@@ -123,7 +136,10 @@ def parse_objective(word: str) -> StageObjective:
     """
     plain = re.sub(r"(\d)-(?=\d)", r"\1to", word)
     if not re.fullmatch(_objectives(), plain):
-        known = [f"{item.name}40" if item.has_ratio else item.name for item in OBJECTIVES.values()]
+        known = [
+            f"{item.name}40" if item.has_ratio else item.name
+            for item in OBJECTIVES.values()
+        ]
         raise UserError(
             f"unknown objective {word!r:.60}; use one of {', '.join(known)}, with a masking ratio from 1 to 99, or two "
             f"such as mlm40-15 for a ratio that falls{nearest(word, known)}"
@@ -132,8 +148,12 @@ def parse_objective(word: str) -> StageObjective:
     assert parts is not None, "names of objectives are lowercase letters"
     name, ratio, last = parts.groups()
     if last and last == ratio:
-        raise UserError(f"the masking ratio of {word!r} does not change; write {name}{ratio}")
-    return StageObjective(name, int(ratio) if ratio else None, int(last) if last else None)
+        raise UserError(
+            f"the masking ratio of {word!r} does not change; write {name}{ratio}"
+        )
+    return StageObjective(
+        name, int(ratio) if ratio else None, int(last) if last else None
+    )
 
 
 @dataclass(frozen=True, kw_only=True)
@@ -187,7 +207,9 @@ class Stage:
         if self.ratio is None or self.last_ratio is None or self.ratio_steps is None:
             return self.ratio
         first, end = self.ratio_steps
-        return self.ratio + (self.last_ratio - self.ratio) * (step - first) / max(1, end - 1 - first)
+        return self.ratio + (self.last_ratio - self.ratio) * (step - first) / max(
+            1, end - 1 - first
+        )
 
     @property
     def predicted_share(self) -> float:
@@ -197,7 +219,9 @@ class Stage:
 
     def extras(self) -> dict[str, object]:
         """Return what no stage of the paper has: fields that are not at their defaults."""
-        optional = {name: getattr(self, name) for name in ("last_ratio", "ratio_steps", "data")}
+        optional = {
+            name: getattr(self, name) for name in ("last_ratio", "ratio_steps", "data")
+        }
         curve = {"curve": self.curve} if self.curve != LINEAR else {}
         return {name: value for name, value in optional.items() if value} | curve
 
@@ -236,7 +260,9 @@ def make_stages(
     stages: list[Stage] = []
     parent_name, start = root, 0
 
-    def add(name: str, spec: StageSpec, ratio_span: tuple[int, int], end: int, phase: str) -> None:
+    def add(
+        name: str, spec: StageSpec, ratio_span: tuple[int, int], end: int, phase: str
+    ) -> None:
         begin = stages[-1].end if stages else 0
         if end <= begin:  # a switch where the decay begins leaves no stable steps
             return
@@ -260,23 +286,45 @@ def make_stages(
 
     for spec in specs:
         last_step, ratio_span = format_steps(spec.end), (start, spec.end)
-        prefix = f"{parent_name}-{spec.objective}" + (f".on.{short_name(spec.data)}" if spec.data else "")
+        prefix = f"{parent_name}-{spec.objective}" + (
+            f".on.{short_name(spec.data)}" if spec.data else ""
+        )
         # Where the ratio changes, another end is other work from the first step on.
         trunk = f"{prefix}.by.{last_step}" if spec.objective.last_ratio else prefix
         add(trunk, spec, ratio_span, spec.cut or spec.end - spec.decay_steps, "stable")
         is_usual_decay = (spec.decay_steps, spec.curve) == (usual_decay, LINEAR)
-        decay_suffix = "" if is_usual_decay or not spec.decay_steps else f".{spec.curve}{spec.decay_steps}"
-        if spec.cut is None:  # a checkpoint that is cut out of the stable steps has no decay
-            add(f"{prefix}-{last_step}{decay_suffix}", spec, ratio_span, spec.end, "decay")
-        parent_name = f"{prefix}-{'dec' if spec.decay_steps else ''}{last_step}{decay_suffix}"
+        decay_suffix = (
+            ""
+            if is_usual_decay or not spec.decay_steps
+            else f".{spec.curve}{spec.decay_steps}"
+        )
+        if (
+            spec.cut is None
+        ):  # a checkpoint that is cut out of the stable steps has no decay
+            add(
+                f"{prefix}-{last_step}{decay_suffix}",
+                spec,
+                ratio_span,
+                spec.end,
+                "decay",
+            )
+        parent_name = (
+            f"{prefix}-{'dec' if spec.decay_steps else ''}{last_step}{decay_suffix}"
+        )
         start = spec.end
     return tuple(stages)
 
 
 def short_name(text: str) -> str:
     """Return a folder or address as a part of a name, without hyphens: `news`, and for all but a word a hash, too."""
-    words = re.sub(r"[^A-Za-z0-9]+", "_", text.rstrip("/").rpartition("/")[2]).strip("_")[:40]
-    return words if words == text else f"{words}.{hashlib.sha256(text.encode()).hexdigest()[:8]}".lstrip(".")
+    words = re.sub(r"[^A-Za-z0-9]+", "_", text.rstrip("/").rpartition("/")[2]).strip(
+        "_"
+    )[:40]
+    return (
+        words
+        if words == text
+        else f"{words}.{hashlib.sha256(text.encode()).hexdigest()[:8]}".lstrip(".")
+    )
 
 
 @dataclass(frozen=True, kw_only=True)
@@ -297,7 +345,11 @@ class Model:
     def again(self, seed: int) -> Model:
         """Return the model pretrained again with another seed, its stages under names of their own."""
         stages = tuple(
-            replace(stage, name=f"{stage.name}-s{seed}", parent=stage.parent and f"{stage.parent}-s{seed}")
+            replace(
+                stage,
+                name=f"{stage.name}-s{seed}",
+                parent=stage.parent and f"{stage.parent}-s{seed}",
+            )
             for stage in self.stages
         )
         return replace(self, name=f"{self.name}-s{seed}", stages=stages, seed=seed)
@@ -335,7 +387,8 @@ class Model:
         new = [
             after
             for before, after in pairwise(self.stages)
-            if before.phase == "decay" or (before.trained_on, before.data) != (after.trained_on, after.data)
+            if before.phase == "decay"
+            or (before.trained_on, before.data) != (after.trained_on, after.data)
         ]
         return (self.stages[0], *new)
 
@@ -380,7 +433,9 @@ class Model:
     @property
     def figures(self) -> tuple[int, ...]:
         """Numbers of the paper's figures that show this model."""
-        return tuple(number for number, names in FIGURE_MODELS.items() if self.name in names)
+        return tuple(
+            number for number, names in FIGURE_MODELS.items() if self.name in names
+        )
 
 
 @dataclass(frozen=True, kw_only=True)
@@ -405,7 +460,9 @@ class Design:
                 f"a model's name has at most {_LONGEST} characters, not {len(name)}: {name[:40]!r}..."
             )
         if not self.sizes:
-            raise UserError(f"unknown model {name!r}; the study has no sizes, so that names say nothing")
+            raise UserError(
+                f"unknown model {name!r}; the study has no sizes, so that names say nothing"
+            )
         arm, seed = arm_of(name)
         objective = _objectives()
         grammar = (
@@ -413,8 +470,16 @@ class Design:
             rf"(?P<stages>(?:-(?:{objective})-(?:dec)?{_STEPS})*-(?:{objective})-{_STEPS})(?:-(?P<cut>\d+))?"
         )
         match = re.fullmatch(grammar, arm)
-        words = [] if match is None else re.findall(rf"-({objective})-(dec)?({_STEPS})", match["stages"])
-        if match is None or match["size"] not in self.sizes or (match["cut"] and len(words) > 1):
+        words = (
+            []
+            if match is None
+            else re.findall(rf"-({objective})-(dec)?({_STEPS})", match["stages"])
+        )
+        if (
+            match is None
+            or match["size"] not in self.sizes
+            or (match["cut"] and len(words) > 1)
+        ):
             known = tuple(MODELS) if self is PAPER_DESIGN else ()
             raise UserError(
                 f"unknown model {name!r}; a name reads SIZE-OBJECTIVE-STEPS such as "
@@ -432,12 +497,18 @@ class Design:
             else:
                 what = "last step" if number == len(words) else "switch"
                 self._check(name, what, end, begin + (decay or 1))
-            specs.append(StageSpec(objective=parse_objective(word), end=end, decay_steps=decay, cut=cut))
+            specs.append(
+                StageSpec(
+                    objective=parse_objective(word), end=end, decay_steps=decay, cut=cut
+                )
+            )
         size = f"{self.prefix}{match['size']}"
         stages = make_stages(size, specs, usual_decay=self.decay_steps, seed=seed)
         return Model(name=name, size=size, stages=stages, seed=seed)
 
-    def _check(self, name: str, what: str, step: int, least: int, most: int | None = None) -> None:
+    def _check(
+        self, name: str, what: str, step: int, least: int, most: int | None = None
+    ) -> None:
         """Refuse a name whose `what`, a step, is below `least` or above `most`."""
         if step < least or (most is not None and step > most):
             limit = f"at least {least}" if step < least else f"at most {most}"
@@ -472,7 +543,9 @@ BUDGET_SPLITS = {12: (3, 6, 9), 22: (5, 11, 17), 42: (10, 21, 32)}
 """Budgets in thousands of steps, and the CLM steps of their 25-75, 50-50 and 75-25 splits."""
 CPT_TOTALS = (44, 54, 64)
 
-_SIZES_AND_RATIOS = tuple(f"{s}-{o}-42k" for s in SHAPES for o in (*(f"mlm{r}" for r in RATIOS), "clm"))
+_SIZES_AND_RATIOS = tuple(
+    f"{s}-{o}-42k" for s in SHAPES for o in (*(f"mlm{r}" for r in RATIOS), "clm")
+)
 _TRUNK_STEPS = tuple(f"610m-{o}-42k-{step}" for o in ("mlm40", "clm") for step in STEPS)
 _BY_BUDGET = {
     budget: (
@@ -485,7 +558,8 @@ _BY_BUDGET = {
 _BUDGETS = tuple(name for names in _BY_BUDGET.values() for name in names)
 _STARTS = ("610m-mlm40-42k", "610m-clm-42k")
 _CPT_BY_START = tuple(
-    tuple(f"610m-{o}-dec42k-mlm40-{total}k" for total in CPT_TOTALS) for o in ("mlm40", "clm")
+    tuple(f"610m-{o}-dec42k-mlm40-{total}k" for total in CPT_TOTALS)
+    for o in ("mlm40", "clm")
 )
 _CONTINUED = tuple(name for names in _CPT_BY_START for name in names)
 _LATE_SWITCH = tuple(f"610m-clm-40k-mlm{r}-42k" for r in RATIOS)
@@ -513,13 +587,24 @@ TABLES: dict[int, tuple[str, ...]] = {
     **dict.fromkeys(range(10, 14), _BUDGETS),
     **dict.fromkeys(
         range(14, 18),
-        tuple(n for start, later in zip(_STARTS, _CPT_BY_START, strict=True) for n in (start, *later)),
+        tuple(
+            n
+            for start, later in zip(_STARTS, _CPT_BY_START, strict=True)
+            for n in (start, *later)
+        ),
     ),
 }
 """The models whose scores each table of the paper holds, in the order of its rows (Table 1 holds settings)."""
 
 _NAMES = dict.fromkeys(
-    (*_SIZES_AND_RATIOS, *_BUDGETS, *_LATE_SWITCH, *_CONTINUED, *_TRUNK_STEPS, *FIGURE_MODELS[11])
+    (
+        *_SIZES_AND_RATIOS,
+        *_BUDGETS,
+        *_LATE_SWITCH,
+        *_CONTINUED,
+        *_TRUNK_STEPS,
+        *FIGURE_MODELS[11],
+    )
 )
 
 MODELS: dict[str, Model] = {name: PAPER_DESIGN.parse(name) for name in _NAMES}
@@ -537,7 +622,9 @@ def own_model(name: str, study: Mapping[str, Model]) -> Model | None:
     return model.again(seed) if model is not None and model.name != name else model
 
 
-def find_model(name: str, study: Mapping[str, Model] = MappingProxyType({})) -> Model | None:
+def find_model(
+    name: str, study: Mapping[str, Model] = MappingProxyType({})
+) -> Model | None:
     """Return the model of a name: of the scheme, in any study and size such as `toy-s` or `2b`, or a study's own.
 
     Args:
@@ -549,11 +636,15 @@ def find_model(name: str, study: Mapping[str, Model] = MappingProxyType({})) -> 
     """
     if (known := MODELS.get(name) or own_model(name, study)) is not None:
         return known
-    match = re.match(rf"(?P<prefix>(?:[^-]+-)*?)(?P<size>[^-]+)-(?:{_objectives()})-", name)
+    match = re.match(
+        rf"(?P<prefix>(?:[^-]+-)*?)(?P<size>[^-]+)-(?:{_objectives()})-", name
+    )
     if match is None:
         return None
     try:
         # The name does not tell the decay's length, which a design must have: a decay of one step fits every name.
-        return Design(prefix=match["prefix"], sizes=(match["size"],), decay_steps=1).parse(name)
+        return Design(
+            prefix=match["prefix"], sizes=(match["size"],), decay_steps=1
+        ).parse(name)
     except UserError:
         return None

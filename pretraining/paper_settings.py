@@ -44,7 +44,9 @@ class Shape(FileSettings):
         """
         for name, most in _MOST.items():
             if not 1 <= getattr(self, name) <= most:
-                raise UserError(f"{name} must be from 1 to {most:,}, not {getattr(self, name)}")
+                raise UserError(
+                    f"{name} must be from 1 to {most:,}, not {getattr(self, name)}"
+                )
         for whole, part in (("hidden", "heads"), ("heads", "kv_heads")):
             if getattr(self, whole) % getattr(self, part):
                 raise UserError(
@@ -54,9 +56,15 @@ class Shape(FileSettings):
             raise UserError(
                 f"hidden / heads must be even for the rotary embedding, not {self.hidden} / {self.heads}"
             )
-        for name, largest in (("rope_theta", 1e12), ("norm_eps", 1.0), ("init_std", 1e3)):
+        for name, largest in (
+            ("rope_theta", 1e12),
+            ("norm_eps", 1.0),
+            ("init_std", 1e3),
+        ):
             if not 0 < getattr(self, name) <= largest:
-                raise UserError(f"{name} must be above 0 and at most {largest:g}, not {getattr(self, name)}")
+                raise UserError(
+                    f"{name} must be above 0 and at most {largest:g}, not {getattr(self, name)}"
+                )
 
     @property
     def head_dim(self) -> int:
@@ -141,11 +149,18 @@ class TrainingSettings:
 TRAINING = TrainingSettings()
 """The paper's settings."""
 
-GPU_HOURS = {"base models": 81_000, "two-stage": 16_000, "continued": 4_000, "fine-tuning": 9_000}
+GPU_HOURS = {
+    "base models": 81_000,
+    "two-stage": 16_000,
+    "continued": 4_000,
+    "fine-tuning": 9_000,
+}
 """MI250X hours that the paper states; they sum to its 110k."""
 
 
-def effective_length(shortest: int = TRAINING.min_length, longest: int = TRAINING.max_length) -> float:
+def effective_length(
+    shortest: int = TRAINING.min_length, longest: int = TRAINING.max_length
+) -> float:
     """Return the length whose FLOPs per token are the expectation over uniform lengths [shortest, longest].
 
     Attention costs a token as much as its sequence is long, so that tokens meet a mean length of E[L^2] / E[L]:

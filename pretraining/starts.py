@@ -25,7 +25,12 @@ from common.model_files import (
     weights_hash,
 )
 from common.reading import read_bounded
-from pretraining.data.tokenizer_files import TOKENIZER, MaskToken, TokenizerFiles, read_tokenizer
+from pretraining.data.tokenizer_files import (
+    TOKENIZER,
+    MaskToken,
+    TokenizerFiles,
+    read_tokenizer,
+)
 from pretraining.paper_settings import OWN_TYPES, Shape
 
 _NOTICES = ("LICENSE", "LICENSE.txt", "LICENSE.md", "NOTICE")
@@ -35,7 +40,9 @@ _QUANTISED = "its weights are quantised; give the original model, in bf16 or fp3
 _PARTS = {
     "vision_config": "it has a part for images; give a model of text alone",
     "audio_config": "it has a part for sound; give a model of text alone",
-    **dict.fromkeys(("quantization_config", "quantization", "compression_config"), _QUANTISED),
+    **dict.fromkeys(
+        ("quantization_config", "quantization", "compression_config"), _QUANTISED
+    ),
 }
 """Fields of a configuration that no start can have, and why."""
 _CHECKPOINT = re.compile(r"step-\d{8}")
@@ -51,10 +58,16 @@ OUR_CLASS: Mapping[str, object] = {
 _ROPE = ("rope_parameters", "rope_scaling")
 _KNOWN: Mapping[str, Mapping[str, Any]] = {
     "HuggingFaceTB/SmolLM2-135M": {
-        "model_type": "llama", "hidden_size": 576, "num_hidden_layers": 30, "num_attention_heads": 9,
-        "num_key_value_heads": 3, "intermediate_size": 1536, "vocab_size": 49_152, "max_position_embeddings": 8_192,
+        "model_type": "llama",
+        "hidden_size": 576,
+        "num_hidden_layers": 30,
+        "num_attention_heads": 9,
+        "num_key_value_heads": 3,
+        "intermediate_size": 1536,
+        "vocab_size": 49_152,
+        "max_position_embeddings": 8_192,
     },
-}  # fmt: skip
+}
 """Configurations by hub id that plans are made with, so that a ready study is planned before anything is fetched."""
 
 
@@ -111,7 +124,9 @@ class Start:
     @property
     def is_encoder(self) -> bool:
         """Whether its family has a head for masked tokens; where not, it is a decoder."""
-        from transformers.models.auto.modeling_auto import MODEL_FOR_MASKED_LM_MAPPING_NAMES
+        from transformers.models.auto.modeling_auto import (
+            MODEL_FOR_MASKED_LM_MAPPING_NAMES,
+        )
 
         return self.is_own or self.kind in MODEL_FOR_MASKED_LM_MAPPING_NAMES
 
@@ -123,7 +138,10 @@ class Start:
     @cached_property
     def identity(self) -> dict[str, str]:
         """What makes two starts the same: the hashes of weights with configuration, and of the tokenizer."""
-        return {"weights": weights_hash(self.folder), "tokenizer": tokenizer_hash(self.folder)}
+        return {
+            "weights": weights_hash(self.folder),
+            "tokenizer": tokenizer_hash(self.folder),
+        }
 
     @property
     def longest(self) -> int:
@@ -143,14 +161,21 @@ class Start:
         config, where = self.config, self.folder / "config.json"
 
         def number(*names: str, default: int = 0) -> int:
-            value = next((config[name] for name in names if isinstance(config.get(name), int)), default)
+            value = next(
+                (config[name] for name in names if isinstance(config.get(name), int)),
+                default,
+            )
             if not value:
-                raise UserError(f"{where} has no {names[0]}; give the folder of a language model")
+                raise UserError(
+                    f"{where} has no {names[0]}; give the folder of a language model"
+                )
             return int(value)
 
         rope = config.get("rope_parameters")
         numbers = {
-            "rope_theta": (rope if isinstance(rope, dict) else config).get("rope_theta"),
+            "rope_theta": (rope if isinstance(rope, dict) else config).get(
+                "rope_theta"
+            ),
             "norm_eps": config.get("rms_norm_eps"),
             "init_std": config.get("initializer_range"),
         }
@@ -167,7 +192,13 @@ class Start:
             layers=number("num_hidden_layers", "n_layer", "n_layers"),
             heads=heads,
             kv_heads=number("num_key_value_heads", default=heads),
-            mlp=number("intermediate_size", "n_inner", "hidden_dim", "ffn_dim", default=4 * hidden),
+            mlp=number(
+                "intermediate_size",
+                "n_inner",
+                "hidden_dim",
+                "ffn_dim",
+                default=4 * hidden,
+            ),
             vocab=number("vocab_size"),
             max_length=number("max_position_embeddings", "n_positions", default=2048),
             **kept,
@@ -178,8 +209,13 @@ def other_architecture(config: Mapping[str, Any]) -> str:
     """Return a sentence on what our own class does not compute of a `config.json`; empty where it computes all."""
     for name in _ROPE:
         rope = config.get(name)
-        if isinstance(rope, dict) and rope.get("rope_type", rope.get("type", "default")) != "default":
-            return f"this encoder supports only the default rotary embedding, not {rope}"
+        if (
+            isinstance(rope, dict)
+            and rope.get("rope_type", rope.get("type", "default")) != "default"
+        ):
+            return (
+                f"this encoder supports only the default rotary embedding, not {rope}"
+            )
     for name, only in OUR_CLASS.items():
         value = config.get(name, only)
         if value != only:
@@ -203,11 +239,15 @@ def start_to_plan(text: str) -> Start:
         return start_of(text, is_planned=True)
     config = _KNOWN[text]
     mask = MaskToken(token="", id=0, origin="new")
-    tokenizer = TokenizerFiles(content={}, mask=mask, special={}, rows=config["vocab_size"])
+    tokenizer = TokenizerFiles(
+        content={}, mask=mask, special={}, rows=config["vocab_size"]
+    )
     return Start(text=text, folder=Path(), config=config, tokenizer=tokenizer)
 
 
-def start_of(text: str, *, revision: str | None = None, is_planned: bool = False) -> Start:
+def start_of(
+    text: str, *, revision: str | None = None, is_planned: bool = False
+) -> Start:
     """Return the start that a folder or hub id is.
 
     Args:
@@ -229,7 +269,9 @@ def start_of(text: str, *, revision: str | None = None, is_planned: bool = False
         if config.get(name):
             raise UserError(f"{folder} cannot be a start: {why}")
     if config.get("is_encoder_decoder"):
-        raise UserError(f"{folder} cannot be a start: it is an encoder-decoder; give a decoder or an encoder")
+        raise UserError(
+            f"{folder} cannot be a start: it is an encoder-decoder; give a decoder or an encoder"
+        )
     if not (folder / TOKENIZER).is_file():
         raise UserError(
             f"{folder} has no tokenizer.json; load its tokenizer with transformers' AutoTokenizer and save it there "
@@ -242,15 +284,25 @@ def start_of(text: str, *, revision: str | None = None, is_planned: bool = False
         )
     if not is_planned:
         _refuse_quantised(folder)
-    notices = {name: read_bounded(folder / name) for name in _NOTICES if is_its_own(folder / name)}
+    notices = {
+        name: read_bounded(folder / name)
+        for name in _NOTICES
+        if is_its_own(folder / name)
+    }
     return Start(
-        text=text, folder=folder, config=config, tokenizer=read_tokenizer(folder), licence=licence_of(folder),
+        text=text,
+        folder=folder,
+        config=config,
+        tokenizer=read_tokenizer(folder),
+        licence=licence_of(folder),
         notices=notices,
-    )  # fmt: skip
+    )
 
 
 def _refuse_quantised(folder: Path) -> None:
     """Refuse weights that are no floating-point numbers, and files of weights that are damaged."""
     for name, kind in weight_types(folder).items():
         if "weight" in name and kind not in _FLOATS:
-            raise UserError(f"{folder} cannot be a start: {_QUANTISED} ({name}: {kind})")
+            raise UserError(
+                f"{folder} cannot be a start: {_QUANTISED} ({name}: {kind})"
+            )

@@ -25,9 +25,13 @@ def python(
         environment: variables beyond this process's.
     """
     done = subprocess.run(
-        [sys.executable, *map(str, words)], cwd=cwd, env=os.environ | {"PYTHONPATH": str(ROOT)} | environment,
-        capture_output=True, text=True, check=False,
-    )  # fmt: skip
+        [sys.executable, *map(str, words)],
+        cwd=cwd,
+        env=os.environ | {"PYTHONPATH": str(ROOT)} | environment,
+        capture_output=True,
+        text=True,
+        check=False,
+    )
     assert code in (None, done.returncode), done.stdout[-6000:] + done.stderr[-6000:]
     return done
 
@@ -36,7 +40,9 @@ def started(call: Callable[..., Any], *args: Any) -> BaseProcess:
     """A process that makes a call, forked as a worker is, so that it need not import everything again."""
     process = multiprocessing.get_context("fork").Process(target=call, args=args)
     with warnings.catch_warnings():
-        warnings.filterwarnings("ignore", ".*use of fork", DeprecationWarning)  # from Python 3.12 on
+        warnings.filterwarnings(
+            "ignore", ".*use of fork", DeprecationWarning
+        )  # from Python 3.12 on
         process.start()
     return process
 

@@ -16,7 +16,9 @@ from tests.oracle import VALIDATORS, CannotInstall, Oracle, install
 # The same examples every time, and no limit of time: a loaded machine is no failure. A mutant that fails is killed,
 # whatever its smallest example is.
 PHASES = [
-    one for one in Phase if "MUTATION_TESTING" not in os.environ or one not in (Phase.shrink, Phase.explain)
+    one
+    for one in Phase
+    if "MUTATION_TESTING" not in os.environ or one not in (Phase.shrink, Phase.explain)
 ]
 settings.register_profile("tests", derandomize=True, deadline=None, phases=PHASES)
 settings.load_profile("tests")
@@ -32,7 +34,9 @@ def pytest_collection() -> Generator[None, object, object]:
     finally:
         gc.freeze()
         gc.enable()
-        atexit.register(gc.unfreeze)  # else triton takes what is frozen for a leak, and lists it
+        atexit.register(
+            gc.unfreeze
+        )  # else triton takes what is frozen for a leak, and lists it
 
 
 @pytest.fixture(scope="session")

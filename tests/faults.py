@@ -12,7 +12,13 @@ from common.errors import UserError
 from pretraining.training.log import TIMINGS
 from tests.kills import tree
 
-PLACES = ((os, "fsync"), (os, "rename"), (os, "replace"), (Path, "write_bytes"), (Path, "mkdir"))
+PLACES = (
+    (os, "fsync"),
+    (os, "rename"),
+    (os, "replace"),
+    (Path, "write_bytes"),
+    (Path, "mkdir"),
+)
 
 
 @contextmanager
@@ -25,7 +31,9 @@ def failing(number: int) -> Iterator[list[str]]:
             calls.append(name)
             if len(calls) == number:
                 raise OSError(errno.ENOSPC, os.strerror(errno.ENOSPC))
-            return None if name == "fsync" else of(*words, **more)  # a disk's time, which tells nothing here
+            return (
+                None if name == "fsync" else of(*words, **more)
+            )  # a disk's time, which tells nothing here
 
         return call
 
@@ -35,7 +43,9 @@ def failing(number: int) -> Iterator[list[str]]:
         yield calls
 
 
-def survives_failures(call: Callable[[Path], object], tmp_path: Path, *, few: bool) -> int:
+def survives_failures(
+    call: Callable[[Path], object], tmp_path: Path, *, few: bool
+) -> int:
     """Do a call once whole, then with each of its writes failing and once more, and compare; return how many failed.
 
     Args:
@@ -57,12 +67,23 @@ def survives_failures(call: Callable[[Path], object], tmp_path: Path, *, few: bo
                 reported += 1
         call(folder)
         after = _tree(folder)
-        assert set(after) == set(whole), (number, calls[number - 1], set(after) ^ set(whole))
-        assert not (differ := [name for name in whole if whole[name] != after[name]]), (number, differ)
+        assert set(after) == set(whole), (
+            number,
+            calls[number - 1],
+            set(after) ^ set(whole),
+        )
+        assert not (differ := [name for name in whole if whole[name] != after[name]]), (
+            number,
+            differ,
+        )
     assert reported
     print(f"{len(calls)} writes, {reported} of those tried were reported")
     return reported
 
 
 def _tree(folder: Path) -> dict[str, bytes]:
-    return {name: content for name, content in tree(folder).items() if not name.endswith(TIMINGS)}
+    return {
+        name: content
+        for name, content in tree(folder).items()
+        if not name.endswith(TIMINGS)
+    }

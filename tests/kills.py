@@ -17,13 +17,20 @@ _OF_A_CALL = ("provenance.json", "run.json", ".ingest.json", ".lock")
 """How files end that say when and how a call was made, or which times an ingest remembers."""
 
 
-def _call(words: Sequence[str], folder: Path, **environment: str) -> subprocess.Popen[bytes]:
+def _call(
+    words: Sequence[str], folder: Path, **environment: str
+) -> subprocess.Popen[bytes]:
     folder.mkdir(exist_ok=True)
     return subprocess.Popen(
-        [sys.executable, *words], cwd=folder, stdout=subprocess.DEVNULL, stderr=subprocess.PIPE,
+        [sys.executable, *words],
+        cwd=folder,
+        stdout=subprocess.DEVNULL,
+        stderr=subprocess.PIPE,
         start_new_session=True,
-        env=os.environ | {"PYTHONPATH": str(ROOT), "CLM_OR_MLM_CACHE": str(folder.parent / "cache")} | environment,
-    )  # fmt: skip
+        env=os.environ
+        | {"PYTHONPATH": str(ROOT), "CLM_OR_MLM_CACHE": str(folder.parent / "cache")}
+        | environment,
+    )
 
 
 def finished(words: Sequence[str], folder: Path, **environment: str) -> None:

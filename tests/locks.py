@@ -14,5 +14,7 @@ def read_requirements(path: Path) -> dict[str, str]:
             one = Requirement(line.rstrip("\\ "))
             assert "==" in line, line
             if one.marker is None or one.marker.evaluate():
-                pins[canonicalize_name(one.name)] = str(one.specifier).removeprefix("==")
+                pins[canonicalize_name(one.name)] = str(one.specifier).removeprefix(
+                    "=="
+                )
     return pins

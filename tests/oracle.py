@@ -77,7 +77,9 @@ class Oracle:
             "HF_HOME": str(scratch / "huggingface"),
         }
 
-    def run(self, script: str, *, folder: Path, timeout: float = 600, **given: Any) -> Any:
+    def run(
+        self, script: str, *, folder: Path, timeout: float = 600, **given: Any
+    ) -> Any:
         """Run a script in a process of its own and return the `answer` that it sets.
 
         The script finds the keywords in the dictionary `given`; both ways they pass through JSON, which keeps the
@@ -90,7 +92,9 @@ class Oracle:
             given: what JSON can hold, and paths.
         """
         folder.mkdir(parents=True, exist_ok=True)
-        (folder / "given.json").write_text(json.dumps(given, default=os.fspath), encoding="utf-8")
+        (folder / "given.json").write_text(
+            json.dumps(given, default=os.fspath), encoding="utf-8"
+        )
         (folder / "script.py").write_text(textwrap.dedent(script), encoding="utf-8")
         done = subprocess.run(
             [sys.executable, "-P", "-c", _START],
@@ -101,7 +105,9 @@ class Oracle:
             check=False,
             timeout=timeout,
         )
-        assert done.returncode == 0, f"the oracle's script failed:\n{done.stderr[-4000:]}"
+        assert done.returncode == 0, (
+            f"the oracle's script failed:\n{done.stderr[-4000:]}"
+        )
         return json.loads((folder / "answer.json").read_text(encoding="utf-8"))
 
 
@@ -116,18 +122,42 @@ def install(build: Path = ROOT / "build", lock: Path | None = None) -> Oracle:
     site = build / name
     if site.is_dir():
         return Oracle(site)
-    with wait_for_lock(build / ".oracle.lock", f"another process installs requirements/{lock.name}; waiting"):
+    with wait_for_lock(
+        build / ".oracle.lock",
+        f"another process installs requirements/{lock.name}; waiting",
+    ):
         if site.is_dir():
             return Oracle(site)
         making = build / f".{name}"
         shutil.rmtree(making, ignore_errors=True)  # of a killed process
-        pip = [sys.executable, "-m", "pip", "install", "--quiet", "--no-input", "--disable-pip-version-check"]
-        locked = ["--no-deps", "--require-hashes", "--target", str(making), "-r", str(lock)]
-        done = subprocess.run([*pip, *locked], capture_output=True, text=True, check=False)
+        pip = [
+            sys.executable,
+            "-m",
+            "pip",
+            "install",
+            "--quiet",
+            "--no-input",
+            "--disable-pip-version-check",
+        ]
+        locked = [
+            "--no-deps",
+            "--require-hashes",
+            "--target",
+            str(making),
+            "-r",
+            str(lock),
+        ]
+        done = subprocess.run(
+            [*pip, *locked], capture_output=True, text=True, check=False
+        )
         if done.returncode:
             shutil.rmtree(making, ignore_errors=True)
-            errors = [line for line in done.stderr.splitlines() if line.startswith("ERROR")]
-            raise CannotInstall((errors or done.stderr.splitlines() or ["no reason given"])[-1].strip())
+            errors = [
+                line for line in done.stderr.splitlines() if line.startswith("ERROR")
+            ]
+            raise CannotInstall(
+                (errors or done.stderr.splitlines() or ["no reason given"])[-1].strip()
+            )
         making.rename(site)
     return Oracle(site)
 

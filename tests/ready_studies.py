@@ -31,7 +31,9 @@ def text_of(name: str, gpu: str) -> tuple[str, str]:
     changes = re.findall(r"(\w+) = (\[.*?\]|[\w.-]+)", smaller)
     assert changes
     for key, value in changes:
-        text, count = re.subn(rf"^{key} = [^#\n]*", f"{key} = {value} ", text, flags=re.MULTILINE)
+        text, count = re.subn(
+            rf"^{key} = [^#\n]*", f"{key} = {value} ", text, flags=re.MULTILINE
+        )
         assert count, f"{name}: {key} is not in the file"
     return text, seeds[-1]
 
@@ -44,7 +46,17 @@ def planned(
     file = folder / "study.toml"
     file.write_text(text, "utf-8")
     capsys.readouterr()
-    words = ["plan", "--study", f"{file}", "--device", gpu, "--rates", "3", "--seeds", seeds]
+    words = [
+        "plan",
+        "--study",
+        f"{file}",
+        "--device",
+        gpu,
+        "--rates",
+        "3",
+        "--seeds",
+        seeds,
+    ]
     assert not main([*words, "--format", "json", *more])
     content: dict[str, Any] = json.loads(capsys.readouterr().out)
     return content

@@ -7,7 +7,9 @@ from benchmarks.runs import RESULTS, RunKey, results_text
 from common.files import write_text
 
 
-def write_results(store: Path, key: RunKey, scores: Mapping[str, Sequence[float]]) -> Path:
+def write_results(
+    store: Path, key: RunKey, scores: Mapping[str, Sequence[float]]
+) -> Path:
     path = store / "results" / key.folder / RESULTS
     write_text(path, results_text(scores))
     return path

@@ -46,12 +46,16 @@ def pytest_configure_node(node: Any) -> None:
 
 def pytest_configure(config: pytest.Config) -> None:
     if hasattr(config, "workerinput"):
-        atexit.register(_leave, os.getpid())  # the first that is registered is the last that is called
+        atexit.register(
+            _leave, os.getpid()
+        )  # the first that is registered is the last that is called
 
 
 def _leave(worker: int) -> None:
     """End a worker without taking apart all that it has imported, which takes seconds; nobody reads its exit code."""
-    if os.getpid() == worker and "coverage" not in sys.modules:  # which may write what it has seen only later
+    if (
+        os.getpid() == worker and "coverage" not in sys.modules
+    ):  # which may write what it has seen only later
         sys.stdout.flush()
         sys.stderr.flush()
         os._exit(0)
@@ -65,8 +69,14 @@ def pytest_ignore_collect(collection_path: Path, config: pytest.Config) -> bool 
     if path == "./":
         return None
     owner = next(
-        (n for n, names in enumerate(SHARES) if path.startswith(tuple(f"{one}/" for one in names))),
+        (
+            n
+            for n, names in enumerate(SHARES)
+            if path.startswith(tuple(f"{one}/" for one in names))
+        ),
         WORKERS - 1,
     )
-    leads_there = any(name.startswith(path) for names in SHARES[share : share + 1] for name in names)
+    leads_there = any(
+        name.startswith(path) for names in SHARES[share : share + 1] for name in names
+    )
     return (share != owner and not leads_there) or None

@@ -8,19 +8,36 @@ from pathlib import Path
 from common.provenance import ROOT
 from tests.commands import python
 
-HEAVY = {"torch", "transformers", "composer", "streaming", "tokenizers", "datasets", "sentence_transformers"}
+HEAVY = {
+    "torch",
+    "transformers",
+    "composer",
+    "streaming",
+    "tokenizers",
+    "datasets",
+    "sentence_transformers",
+}
 """What the small environment does not hold."""
 
 LIGHT_MODULES = {
-    "benchmarks.own_datasets.definition_file", "benchmarks.own_datasets.definitions",
-    "benchmarks.protocol", "benchmarks.run_fields", "benchmarks.runs",
-    "pretraining.models", "pretraining.paper_settings", "pretraining.plan.flops", "pretraining.training.log",
-}  # fmt: skip
+    "benchmarks.own_datasets.definition_file",
+    "benchmarks.own_datasets.definitions",
+    "benchmarks.protocol",
+    "benchmarks.run_fields",
+    "benchmarks.runs",
+    "pretraining.models",
+    "pretraining.paper_settings",
+    "pretraining.plan.flops",
+    "pretraining.training.log",
+}
 """What `analysis` and `paper_figures` may import from the rooms above them."""
 
 SHARED_READERS = {
-    "benchmarks.commands", "benchmarks.results_json", "pretraining.names", "pretraining.plan.study_plan",
-}  # fmt: skip
+    "benchmarks.commands",
+    "benchmarks.results_json",
+    "pretraining.names",
+    "pretraining.plan.study_plan",
+}
 """The same for what two rooms read, a format or names; these need what the small environment holds."""
 
 ALLOWED = {
@@ -30,12 +47,26 @@ ALLOWED = {
     "analysis": {"common", "benchmarks", "pretraining"},
     "paper_figures": {"common", "analysis", "benchmarks", "pretraining"},
     "container": {"common"},
-    "workflow": {"common", "analysis", "benchmarks", "container", "paper_figures", "pretraining"},
+    "workflow": {
+        "common",
+        "analysis",
+        "benchmarks",
+        "container",
+        "paper_figures",
+        "pretraining",
+    },
     "miniature": {"common", "analysis", "benchmarks", "pretraining", "workflow"},
     "clm_or_mlm": {
-        "common", "analysis", "benchmarks", "container", "miniature", "paper_figures", "pretraining", "workflow",
+        "common",
+        "analysis",
+        "benchmarks",
+        "container",
+        "miniature",
+        "paper_figures",
+        "pretraining",
+        "workflow",
     },
-}  # fmt: skip
+}
 """For each room the others it may import from; data flows the other way."""
 
 FILES = [path for room in ALLOWED for path in sorted((ROOT / room).rglob("*.py"))]
@@ -53,7 +84,10 @@ def imported(path: Path) -> set[str]:
             found |= {alias.name for alias in node.names}
         elif isinstance(node, ast.ImportFrom):
             assert node.level == 0, f"{path}: relative import"
-            found |= {f"{node.module}", *(f"{node.module}.{alias.name}" for alias in node.names)}
+            found |= {
+                f"{node.module}",
+                *(f"{node.module}.{alias.name}" for alias in node.names),
+            }
     return found
 
 
@@ -66,11 +100,17 @@ def wrong_imports(path: Path) -> set[str]:
     """Return what a file imports against the direction of the rooms."""
     room = path.relative_to(ROOT).parts[0]
     names = imported(path)
-    others = {name for name in names if is_module(name) and name.split(".")[0] in ALLOWED.keys() - {room}}
+    others = {
+        name
+        for name in names
+        if is_module(name) and name.split(".")[0] in ALLOWED.keys() - {room}
+    }
     wrong = {name for name in others if name.split(".")[0] not in ALLOWED[room]}
     if room in ("analysis", "paper_figures"):
         above = {
-            name for name in others if name.split(".")[0] in ("benchmarks", "pretraining") and "." in name
+            name
+            for name in others
+            if name.split(".")[0] in ("benchmarks", "pretraining") and "." in name
         }
         wrong |= above - LIGHT_MODULES - SHARED_READERS
         wrong |= {name for name in names if name.split(".")[0] in HEAVY}
@@ -83,16 +123,20 @@ def test_imports_run_one_way() -> None:
 
 
 def test_no_module_is_longer_than_a_reader_can_hold() -> None:
-    lines = {str(path.relative_to(ROOT)): len(path.read_text("utf-8").splitlines()) for path in FILES}
+    lines = {
+        str(path.relative_to(ROOT)): len(path.read_text("utf-8").splitlines())
+        for path in FILES
+    }
     assert {path: count for path, count in lines.items() if count > MOST_LINES} == {}
 
 
 def test_no_module_of_analysis_or_figures_loads_a_heavy_package() -> None:
     names = [
         ".".join(path.relative_to(ROOT).with_suffix("").parts)
-        for room in ("analysis", "paper_figures") for path in sorted((ROOT / room).rglob("*.py"))
+        for room in ("analysis", "paper_figures")
+        for path in sorted((ROOT / room).rglob("*.py"))
         if path.stem not in ("__main__", "__init__")
-    ]  # fmt: skip
+    ]
     code = f"import importlib, sys\nfor name in {names!r}:\n    importlib.import_module(name)\nprint(*sys.modules)"
     loaded = set(python("-c", code, code=0).stdout.splitlines()[-1].split())
     assert "matplotlib" in loaded
@@ -102,28 +146,43 @@ def test_no_module_of_analysis_or_figures_loads_a_heavy_package() -> None:
 LIGHT_STEPS = {
     "import clm_or_mlm": {"pandas"},
     "from clm_or_mlm.__main__ import main\nfor words in (['--all'], ['benchmarks']):\n    main(words)": {
-        "pandas", "numpy", "pydantic",
+        "pandas",
+        "numpy",
+        "pydantic",
     },
-    f"import {', '.join(sorted(LIGHT_MODULES))}": {"numpy", "pandas", "scipy", "matplotlib"},
+    f"import {', '.join(sorted(LIGHT_MODULES))}": {
+        "numpy",
+        "pandas",
+        "scipy",
+        "matplotlib",
+    },
     # What a login node runs needs its own lock only.
     "import container.commands, workflow.commands": {
-        "orjson", "pyarrow", "scipy", "statsmodels", "matplotlib",
+        "orjson",
+        "pyarrow",
+        "scipy",
+        "statsmodels",
+        "matplotlib",
     },
     "import pretraining.commands": set(),
     # A figure's caption needs scipy's distributions; only one that counts needs Holm's adjustment too.
     "import tempfile\nwith tempfile.TemporaryDirectory() as out:\n"
     "    assert main(['figure', '8', '--out', out]) == 0": {
-        "matplotlib.pyplot", "statsmodels", "pyarrow.dataset",
+        "matplotlib.pyplot",
+        "statsmodels",
+        "pyarrow.dataset",
     },
     "with tempfile.TemporaryDirectory() as out:\n    assert main(['figure', '3', '--out', out]) == 0": {
         "scipy.stats._stats_py",
     },
-}  # fmt: skip
+}
 """What one process does after another, and what it does not load by then; the lightest comes first."""
 
 
 def test_nothing_heavy_is_loaded_before_it_is_needed() -> None:
-    code = "import sys\n" + "".join(f"{step}\nprint('LOADED', *sys.modules)\n" for step in LIGHT_STEPS)
+    code = "import sys\n" + "".join(
+        f"{step}\nprint('LOADED', *sys.modules)\n" for step in LIGHT_STEPS
+    )
     lines = python("-c", code, code=0).stdout.splitlines()
     loaded = [set(line.split()[1:]) for line in lines if line.startswith("LOADED ")]
     found = {
@@ -148,7 +207,11 @@ def test_no_import_runs_back() -> None:
                 continue
             own = name(".".join(path.relative_to(ROOT).with_suffix("").parts))
             used = {
-                module for module in imported(path) if (ROOT / f"{module.replace('.', '/')}.py").is_file()
+                module
+                for module in imported(path)
+                if (ROOT / f"{module.replace('.', '/')}.py").is_file()
             }
-            graph.setdefault(own, set()).update({name(module) for module in used} - {own})
+            graph.setdefault(own, set()).update(
+                {name(module) for module in used} - {own}
+            )
         TopologicalSorter(graph).prepare()  # raises CycleError, which names the circle

@@ -20,7 +20,9 @@ answer["given"] = given
 
 
 @pytest.mark.slow
-def test_it_holds_the_papers_versions_and_borrows_torch(oracle: Oracle, tmp_path: Path) -> None:
+def test_it_holds_the_papers_versions_and_borrows_torch(
+    oracle: Oracle, tmp_path: Path
+) -> None:
     import torch
 
     found = oracle.run(VERSIONS, folder=tmp_path / "run", number=0.1, path=tmp_path)
@@ -41,10 +43,14 @@ def test_it_holds_the_papers_versions_and_borrows_torch(oracle: Oracle, tmp_path
 def test_nothing_of_it_asks_for_other_versions(oracle: Oracle, tmp_path: Path) -> None:
     """What is borrowed suits it: pip finds no conflict of a package of the oracle."""
     done = python("-P", "-m", "pip", "check", **oracle.environment(tmp_path))
-    lines = [line for line in done.stdout.splitlines() if line != "No broken requirements found."]
-    assert {canonicalize_name(line.split()[0]) for line in lines}.isdisjoint(read_requirements(LOCK)), (
-        done.stdout
-    )
+    lines = [
+        line
+        for line in done.stdout.splitlines()
+        if line != "No broken requirements found."
+    ]
+    assert {canonicalize_name(line.split()[0]) for line in lines}.isdisjoint(
+        read_requirements(LOCK)
+    ), done.stdout
 
 
 def test_what_is_borrowed_is_not_in_its_lock() -> None:

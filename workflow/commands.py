@@ -78,12 +78,19 @@ def study(
     workflow = workflow_of(target, values, _image(values, image))
     workflow, lines = check_start(values, workflow, folder, profile, dry_run=dry_run)
     warned = [
-        f"warning: {line.sentence} (the start refuses this)\n" for line in lines if line.status == "fail"
+        f"warning: {line.sentence} (the start refuses this)\n"
+        for line in lines
+        if line.status == "fail"
     ]
     warned += [f"warning: {line.sentence}\n" for line in lines if line.status == "warn"]
+
     def announce(todo: list[Job], queue: Queue) -> None:
-        progress = StudyProgress(workflow=workflow, folder=folder, todo=tuple(todo), live=queue.live)
-        sys.stdout.writelines([progress.text(), *_about_the_site(values, progress), *warned])
+        progress = StudyProgress(
+            workflow=workflow, folder=folder, todo=tuple(todo), live=queue.live
+        )
+        sys.stdout.writelines(
+            [progress.text(), *_about_the_site(values, progress), *warned]
+        )
         sys.stdout.flush()
 
     if not dry_run:
@@ -97,22 +104,31 @@ def study(
         retry_failed=retry_failed,
     )
     if isinstance(done, Submission):
-        more = f", {len(done.left)} wait for a place in Slurm's queue" if done.left else ""
+        more = (
+            f", {len(done.left)} wait for a place in Slurm's queue" if done.left else ""
+        )
         sys.stdout.write(
             f"{len(done.numbers)} jobs submitted{more}; clm-or-mlm workflow status --dir {folder} shows them, "
             f"clm-or-mlm cancel --dir {folder} ends them\n"
         )
         return 0
     if not done:
-        left, remedy = allocation_seconds(os.environ)[0] / 60, "rerun the command to finish"
+        left, remedy = (
+            allocation_seconds(os.environ)[0] / 60,
+            "rerun the command to finish",
+        )
         if left < _SOON_MINUTES:
             job = os.environ.get("SLURM_JOB_ID")
             what = f"Slurm job {job}" if job else f"this job (${ENDS})"
             again = " (sbatch)" if job else ""
             remedy += f"; {what} ends in {left:.0f} min, so submit it again{again}"
         with contextlib.suppress(UserError):
-            sys.stderr.writelines(f"{line}\n" for line in progress_of(folder).failures()[:_SHOWN])
-        sys.stderr.write(f"error: some jobs are not done; logs are in {folder / 'logs'}; {remedy}\n")
+            sys.stderr.writelines(
+                f"{line}\n" for line in progress_of(folder).failures()[:_SHOWN]
+            )
+        sys.stderr.write(
+            f"error: some jobs are not done; logs are in {folder / 'logs'}; {remedy}\n"
+        )
         return _NOT_ALL_DONE
     if not dry_run:
         sys.stdout.write(f"all done; tables and figures are in {folder / 'analysis'}\n")
@@ -124,8 +140,14 @@ def _about_the_site(values: StudySettings, progress: StudyProgress) -> Iterator[
     if values.title:
         yield f"site: {values.title} ({values.checked or 'not checked'})\n"
     if values.gpus_per_node:
-        without = values.nodes > 1 and not values.network_gb and values.device != "MI250X"
-        left_out = " without the time in which nodes sum gradients (network_gb)" if without else ""
+        without = (
+            values.nodes > 1 and not values.network_gb and values.device != "MI250X"
+        )
+        left_out = (
+            " without the time in which nodes sum gradients (network_gb)"
+            if without
+            else ""
+        )
         yield (
             f"hours are estimates for stages on {values.nodes} x {values.gpus_per_node} {values.device}{left_out}; "
             "describe your own site in --settings FILE\n"
@@ -148,9 +170,9 @@ def _image(values: StudySettings, given: Path | None) -> str:
     return "" if used is None else str(used.resolve())
 
 
-
-
-def status(*, dir_: Annotated[Path, Parameter(name="--dir")] = Path("build/study")) -> int:
+def status(
+    *, dir_: Annotated[Path, Parameter(name="--dir")] = Path("build/study")
+) -> int:
     """Show a study's progress: jobs done, running, queued and failed, hours used, and hours left.
 
     exit code: 0 all jobs are done; 3 some jobs failed and no process is running the study; 4 otherwise
@@ -171,7 +193,9 @@ def status(*, dir_: Annotated[Path, Parameter(name="--dir")] = Path("build/study
     return progress.code
 
 
-def cancel(*, dir_: Annotated[Path, Parameter(name="--dir")] = Path("build/study")) -> None:
+def cancel(
+    *, dir_: Annotated[Path, Parameter(name="--dir")] = Path("build/study")
+) -> None:
     """Stop a study: end its Slurm jobs and the process that runs it; saved files are kept.
 
     example: clm-or-mlm cancel --dir /scratch/me/study
@@ -180,7 +204,9 @@ def cancel(*, dir_: Annotated[Path, Parameter(name="--dir")] = Path("build/study
         dir_: the study's folder
     """
     numbers = engine.cancel(dir_.resolve())
-    sys.stdout.write(f"{len(numbers)} jobs ended{': ' if numbers else ''}{' '.join(numbers)}\n")
+    sys.stdout.write(
+        f"{len(numbers)} jobs ended{': ' if numbers else ''}{' '.join(numbers)}\n"
+    )
 
 
 def doctor(
@@ -188,7 +214,9 @@ def doctor(
     study: Annotated[Path, Parameter(metavar="DIR")] = Path(),
     settings: Annotated[Path | None, Parameter(metavar="FILE")] = None,
     profile: Profile = "local",
-    image_file: Annotated[Path | None, Parameter(name="--image", metavar="FILE")] = None,
+    image_file: Annotated[
+        Path | None, Parameter(name="--image", metavar="FILE")
+    ] = None,
 ) -> int:
     """Find problems with a machine or site before you submit jobs; exit code 1 if jobs would fail.
 
@@ -203,7 +231,11 @@ def doctor(
         image_file: with --settings, the image that jobs run in (default: this environment)
     """
     images = [one.path for one in IMAGES if one.path.is_file()]
-    values, folder, lines = load_settings(settings), study.resolve(), examine(study, images)
+    values, folder, lines = (
+        load_settings(settings),
+        study.resolve(),
+        examine(study, images),
+    )
     image = _image(values, image_file)
     if settings is not None and study_of(values).models:
         # How much text it takes follows from what is made of it, which the dry run knows.

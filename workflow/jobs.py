@@ -29,7 +29,9 @@ WORKFLOW = "workflow.json"
 LEASE = ".lease"
 """File there that names the call that works in it."""
 
-_REMEDY = "delete it and rerun the study, which then keeps the existing files as they are"
+_REMEDY = (
+    "delete it and rerun the study, which then keeps the existing files as they are"
+)
 
 QUEUES = ("cpu", "gpu", "gpus")
 """Kinds of jobs to a site: without a GPU, with one, with more."""
@@ -177,19 +179,25 @@ class Job:
 
     def made_from(self) -> dict[str, Any]:
         """Return its description: what it made is reused only where this is the same."""
-        return self.description or {"commands": [list(words) for words in self.commands]}
+        return self.description or {
+            "commands": [list(words) for words in self.commands]
+        }
 
     def is_complete(self, folder: Path) -> bool:
         """Return whether what it makes is all there."""
         paths = [folder / path for path in self.makes]
-        return all(path.is_file() or (self.kind.may_fail and _failed(path)) for path in paths)
+        return all(
+            path.is_file() or (self.kind.may_fail and _failed(path)) for path in paths
+        )
 
     def shortage(self, folder: Path) -> str | None:
         """Return a sentence where the shards that it made have fewer tokens than the study needs."""
         path = folder / "shards/manifest.json"
         if not self.tokens or not path.is_file():
             return None
-        remedy = f"remove {path.parent} and rerun the study, which makes the shards again"
+        remedy = (
+            f"remove {path.parent} and rerun the study, which makes the shards again"
+        )
         record = read_manifest(path, remedy)
         with another_shape(path, remedy):
             tokens = float(record["splits"]["train"]["tokens"])
@@ -284,12 +292,17 @@ def by_marker(jobs: Iterable[Job]) -> dict[str, Job]:
 
 def write_marker(job: Job, folder: Path) -> None:
     """Write a job's marker."""
-    write_text(folder / job.marker, json.dumps({"kind": job.kind.name, "name": job.name}) + "\n")
+    write_text(
+        folder / job.marker,
+        json.dumps({"kind": job.kind.name, "name": job.name}) + "\n",
+    )
 
 
 def save(workflow: Workflow, folder: Path) -> None:
     """Write what `load` reads, unless it is there already."""
-    values = {item.name: getattr(workflow, item.name) for item in dataclasses.fields(Workflow)}
+    values = {
+        item.name: getattr(workflow, item.name) for item in dataclasses.fields(Workflow)
+    }
     jobs = [_fields(job) for job in workflow.jobs.values()]
     text = manifest_text(values | {"jobs": jobs})
     path = folder / WORKFLOW
@@ -306,13 +319,23 @@ def load(folder: Path) -> Workflow:
     try:
         values = read_manifest(folder / WORKFLOW, _REMEDY)
     except FileNotFoundError:
-        raise UserError(f"there is no study in {folder}; give the study's folder with --dir DIR") from None
+        raise UserError(
+            f"there is no study in {folder}; give the study's folder with --dir DIR"
+        ) from None
     with another_shape(folder / WORKFLOW, _REMEDY):
-        jobs = [Job(**{**job, "kind": JOB_KINDS[job["kind"]]}) for job in _tuples(values.pop("jobs"))]
-        return Workflow(**{key: _tuples(value) for key, value in values.items()}, jobs=by_marker(jobs))
+        jobs = [
+            Job(**{**job, "kind": JOB_KINDS[job["kind"]]})
+            for job in _tuples(values.pop("jobs"))
+        ]
+        return Workflow(
+            **{key: _tuples(value) for key, value in values.items()},
+            jobs=by_marker(jobs),
+        )
 
 
-def refuse_other_settings(workflow: Workflow, folder: Path, live: Collection[str] = ()) -> None:
+def refuse_other_settings(
+    workflow: Workflow, folder: Path, live: Collection[str] = ()
+) -> None:
     """Refuse a workflow that would reuse what the folder's earlier one made from other things.
 
     Args:
@@ -330,7 +353,9 @@ def refuse_other_settings(workflow: Workflow, folder: Path, live: Collection[str
         if job.kind.follows or not (marker in live or job.is_complete(folder)):
             continue
         # By what is made, since packed cells are other jobs than single ones.
-        for before in {made[path].marker: made[path] for path in job.makes if path in made}.values():
+        for before in {
+            made[path].marker: made[path] for path in job.makes if path in made
+        }.values():
             if changed := difference(before.made_from(), job.made_from()):
                 name, old, new = changed
                 raise UserError(
@@ -346,12 +371,20 @@ def _short(value: object) -> str:
 def _fields(job: Job) -> dict[str, Any]:
     """Return what of a job differs from the defaults."""
     values = {item.name: getattr(job, item.name) for item in dataclasses.fields(Job)}
-    defaults = {item.name: item.default for item in dataclasses.fields(Job)} | {"description": {}}
-    return {key: value for key, value in values.items() if value != defaults[key]} | {"kind": job.kind.name}
+    defaults = {item.name: item.default for item in dataclasses.fields(Job)} | {
+        "description": {}
+    }
+    return {key: value for key, value in values.items() if value != defaults[key]} | {
+        "kind": job.kind.name
+    }
 
 
 def _tuples(value: Any) -> Any:
     """Return JSON's lists as tuples."""
     if isinstance(value, list):
         return tuple(_tuples(item) for item in value)
-    return {key: _tuples(item) for key, item in value.items()} if isinstance(value, dict) else value
+    return (
+        {key: _tuples(item) for key, item in value.items()}
+        if isinstance(value, dict)
+        else value
+    )

@@ -21,7 +21,16 @@ from pretraining.models import FIGURE_MODELS, MODELS, TABLES, Model
 from pretraining.plan.config import TrainingConfig
 from pretraining.plan.devices import DEVICES
 from pretraining.plan.study_plan import Plan, PlannedStage, Study, load_study, plan_of
-from workflow.jobs import JOB_KINDS, Command, Job, JobKind, Workflow, by_marker, marker, queue_name
+from workflow.jobs import (
+    JOB_KINDS,
+    Command,
+    Job,
+    JobKind,
+    Workflow,
+    by_marker,
+    marker,
+    queue_name,
+)
 from workflow.study_settings import StudySettings
 
 _ROW_BYTES = 200_000
@@ -41,15 +50,21 @@ def models_of(target: str, study: Study) -> tuple[Model, ...]:
     """
     if target == "all":
         if not study.models:
-            raise UserError(f"the study {study.name!r} lists no models; add `models = [...]` to its file")
+            raise UserError(
+                f"the study {study.name!r} lists no models; add `models = [...]` to its file"
+            )
         return tuple(study.models.values())
     paper = {f"figure{number}": names for number, names in FIGURE_MODELS.items()}
     paper |= {f"table{number}": names for number, names in TABLES.items()}
     if target in paper:
         if not paper[target]:
-            raise UserError(f"{target} shows no models; choose another figure or table of the paper")
+            raise UserError(
+                f"{target} shows no models; choose another figure or table of the paper"
+            )
         if study.models is not MODELS:
-            raise UserError(f"{target} is the paper's, but the study is {study.name!r}; use `all` or a model")
+            raise UserError(
+                f"{target} is the paper's, but the study is {study.name!r}; use `all` or a model"
+            )
         return tuple(study.model(name) for name in paper[target])
     try:
         return (study.model(target),)
@@ -65,7 +80,9 @@ def study_of(settings: StudySettings) -> Study:
     """Return the study that the settings name, trained as they say; `UserError` for a setting that is none."""
     study = load_study(Path(settings.study) if settings.study else None)
     changes = assignments(settings.pretraining_settings)
-    config = read_settings(TrainingConfig, changes, "pretraining_settings", base=study.config, typed=False)
+    config = read_settings(
+        TrainingConfig, changes, "pretraining_settings", base=study.config, typed=False
+    )
     return replace(study, config=config)
 
 
@@ -107,7 +124,9 @@ def workflow_of(target: str, settings: StudySettings, image: str = "") -> Workfl
     study = study_of(settings)
     models = models_of(target, study)
     # Ends of shared trunks are the whole study's, since `train TRUNK` trains as far as any model needs it.
-    plan = plan_of(tuple({m.name: m for m in (*study.models.values(), *models)}.values()), study)
+    plan = plan_of(
+        tuple({m.name: m for m in (*study.models.values(), *models)}.values()), study
+    )
     jobs = [_data(settings)] if settings.make_datasets else []
     datasets = tuple(job.marker for job in jobs)
     jobs.append(_shards(plan_of(models, study), settings))
@@ -115,8 +134,16 @@ def workflow_of(target: str, settings: StudySettings, image: str = "") -> Workfl
         jobs += _pretraining(model, plan, study, settings)
     # Cells that share fine-tunings are one job; with several GPUs all of a model's are.
     sources = dict.fromkeys(DATASETS[name].trained_on for name in settings.datasets)
-    packs = [tuple(sources)] if settings.tuning_gpus > 1 else [(source,) for source in sources]
-    jobs += [_cells(model, pack, datasets, study, settings) for model in models for pack in packs]
+    packs = (
+        [tuple(sources)]
+        if settings.tuning_gpus > 1
+        else [(source,) for source in sources]
+    )
+    jobs += [
+        _cells(model, pack, datasets, study, settings)
+        for model in models
+        for pack in packs
+    ]
     cells = [job for job in jobs if job.kind.part == "fine-tuning"]
     return Workflow(
         target=target,
@@ -137,9 +164,21 @@ def workflow_of(target: str, settings: StudySettings, image: str = "") -> Workfl
 def _outside(settings: StudySettings, models: Iterable[Model]) -> tuple[str, ...]:
     """Return the folders of files that settings and models name; of a pattern the folder before its first star."""
     words = [settings.study, settings.data, settings.tokenizer, *settings.text]
-    words += [word for model in models for word in (model.start, *(stage.data for stage in model.stages))]
+    words += [
+        word
+        for model in models
+        for word in (model.start, *(stage.data for stage in model.stages))
+    ]
     # Other words are names on a hub, addresses, or below the study's folder, which an image shows.
-    return tuple(sorted({word.split("*")[0].rpartition("/")[0] or "/" for word in words if word[:1] == "/"}))
+    return tuple(
+        sorted(
+            {
+                word.split("*")[0].rpartition("/")[0] or "/"
+                for word in words
+                if word[:1] == "/"
+            }
+        )
+    )
 
 
 def _takes(settings: StudySettings, nodes: int = 1, gpus: int = 0) -> dict[str, Any]:
@@ -154,8 +193,12 @@ def _takes(settings: StudySettings, nodes: int = 1, gpus: int = 0) -> dict[str, 
 
 
 _FREE = (
-    "--device", "--exact-micro-batches", "--positions", "--retry-failed", "--workers",
-)  # fmt: skip
+    "--device",
+    "--exact-micro-batches",
+    "--positions",
+    "--retry-failed",
+    "--workers",
+)
 """Options that decide no result: the runs' own records leave them out too (`benchmarks.sweep.run_jobs`)."""
 
 
@@ -164,15 +207,25 @@ def _deciding(words: Iterable[str]) -> dict[str, list[str]]:
     values_of: dict[str, list[str]] = {}
     option = ""
     for word in words:
-        name, equals, value = word.partition("=") if word.startswith("--") else ("", "=", word)
+        name, equals, value = (
+            word.partition("=") if word.startswith("--") else ("", "=", word)
+        )
         option = name or option
         values_of.setdefault(option, []).extend([value] if equals else [])
-    return {option: values for option, values in values_of.items() if option not in _FREE}
+    return {
+        option: values for option, values in values_of.items() if option not in _FREE
+    }
 
 
 def _data(settings: StudySettings) -> Job:
     """Return the job that makes datasets up, for trials."""
-    words = ("synthetic", *settings.needed_datasets, "--out", "data", *settings.make_datasets)
+    words = (
+        "synthetic",
+        *settings.needed_datasets,
+        "--out",
+        "data",
+        *settings.make_datasets,
+    )
     return Job(
         kind=JOB_KINDS["data"],
         name="datasets",
@@ -192,7 +245,15 @@ def _shards(plan: Plan, settings: StudySettings) -> Job:
         tokenizer = "tokenizer"
         words = ("tokenizer", "--train", *settings.text, "--out", tokenizer)
         commands.append((*words, "--vocab", str(settings.train_tokenizer)))
-    words = ("shards", "--source", *settings.text, "--tokenizer", tokenizer, "--out", "shards")
+    words = (
+        "shards",
+        "--source",
+        *settings.text,
+        "--tokenizer",
+        tokenizer,
+        "--out",
+        "shards",
+    )
     return Job(
         kind=JOB_KINDS["shards"],
         name="shards",
@@ -212,16 +273,32 @@ def _shards(plan: Plan, settings: StudySettings) -> Job:
     )
 
 
-def _pretraining(model: Model, plan: Plan, study: Study, settings: StudySettings) -> Iterator[Job]:
+def _pretraining(
+    model: Model, plan: Plan, study: Study, settings: StudySettings
+) -> Iterator[Job]:
     """Yield the jobs of a model's stages and its own, which trains the last stage and exports."""
     by_name = {item.name: item for item in plan.stages}
     for stage in model.stages:
         if stage.name not in (model.name, *study.models):
-            yield _training(JOB_KINDS["stage"], stage.name, by_name[stage.name], plan, study, settings)
+            yield _training(
+                JOB_KINDS["stage"],
+                stage.name,
+                by_name[stage.name],
+                plan,
+                study,
+                settings,
+            )
         elif stage.name != model.name:
             # A decayed model that another continues: its own job trains it.
             yield from _pretraining(study.models[stage.name], plan, study, settings)
-    yield _training(JOB_KINDS["model"], model.name, by_name[model.stages[-1].name], plan, study, settings)
+    yield _training(
+        JOB_KINDS["model"],
+        model.name,
+        by_name[model.stages[-1].name],
+        plan,
+        study,
+        settings,
+    )
 
 
 def stage_files(out: str, stage: str, steps: Iterable[int]) -> tuple[str, ...]:
@@ -232,7 +309,8 @@ def stage_files(out: str, stage: str, steps: Iterable[int]) -> tuple[str, ...]:
 def model_files(out: str, model: str) -> tuple[str, ...]:
     """Return the files of an exported model below `out`."""
     return tuple(
-        f"{out}/models/{model}/{file}" for file in ("manifest.json", "config.json", "model.safetensors")
+        f"{out}/models/{model}/{file}"
+        for file in ("manifest.json", "config.json", "model.safetensors")
     )
 
 
@@ -243,7 +321,12 @@ def train_command(kind: JobKind, name: str, *options: str) -> Command:
 
 
 def _training(
-    kind: JobKind, name: str, item: PlannedStage, plan: Plan, study: Study, settings: StudySettings
+    kind: JobKind,
+    name: str,
+    item: PlannedStage,
+    plan: Plan,
+    study: Study,
+    settings: StudySettings,
 ) -> Job:
     """Return the job that trains stage `item`, or that of model `name`, which exports the model's last stage, `item`.
 
@@ -251,8 +334,14 @@ def _training(
     this one only exports.
     """
     trains_item = item.name == name
-    makes = model_files("pretraining", name) if kind.goal else stage_files("pretraining", name, item.keep)
-    counts_network = settings.nodes > 1 and settings.network_gb > 0 and settings.gpus_per_node > 0
+    makes = (
+        model_files("pretraining", name)
+        if kind.goal
+        else stage_files("pretraining", name, item.keep)
+    )
+    counts_network = (
+        settings.nodes > 1 and settings.network_gb > 0 and settings.gpus_per_node > 0
+    )
     costs = plan.costs(
         [item],
         device=DEVICES[settings.device],
@@ -268,12 +357,19 @@ def _training(
     for assignment in settings.pretraining_settings:
         words += ("--set", assignment)
     # Only settings that results depend on describe the job; a resumed training may change all others.
-    changes, science = assignments(settings.pretraining_settings), study.config.science()
+    changes, science = (
+        assignments(settings.pretraining_settings),
+        study.config.science(),
+    )
     deciding = {key: value for key, value in changes.items() if key in science}
-    exported = study.shapes[item.size].trained_parameters * 4 if kind.goal else 0.0  # float32
+    exported = (
+        study.shapes[item.size].trained_parameters * 4 if kind.goal else 0.0
+    )  # float32
     # An export alone needs no second node, and one GPU.
     nodes, gpus = (
-        (settings.nodes, settings.gpus_per_node) if trains_item else (1, min(1, settings.gpus_per_node))
+        (settings.nodes, settings.gpus_per_node)
+        if trains_item
+        else (1, min(1, settings.gpus_per_node))
     )
     return Job(
         kind=kind,
@@ -291,18 +387,36 @@ def _training(
 
 
 def _cells(
-    model: Model, sources: tuple[str, ...], datasets: tuple[str, ...], study: Study, settings: StudySettings
+    model: Model,
+    sources: tuple[str, ...],
+    datasets: tuple[str, ...],
+    study: Study,
+    settings: StudySettings,
 ) -> Job:
     """Return the job of a cell, or of all cells of a model, which keep its GPUs busy, several runs on each."""
     packed = settings.tuning_gpus > 1
     name = model.name if packed else f"{model.name}/{sources[0]}"
     keys = cell_runs(name, settings)
-    gpus, shape = min(settings.tuning_gpus, settings.gpus_per_node), study.shapes[model.size]
+    gpus, shape = (
+        min(settings.tuning_gpus, settings.gpus_per_node),
+        study.shapes[model.size],
+    )
     device = DEVICES[settings.device]
     runs_per_gpu = runs_at_a_time(shape, device, settings.cpus) if gpus else 1
-    workers = () if "--workers" in settings.tuning_options else ("--workers", str(gpus * runs_per_gpu))
+    workers = (
+        ()
+        if "--workers" in settings.tuning_options
+        else ("--workers", str(gpus * runs_per_gpu))
+    )
     words = (
-        *("benchmarks", "run", "--model", f"pretraining/models/{model.name}", "--name", model.name),
+        *(
+            "benchmarks",
+            "run",
+            "--model",
+            f"pretraining/models/{model.name}",
+            "--name",
+            model.name,
+        ),
         *("--dataset", *dict.fromkeys(key.dataset for key in keys)),
         *("--lr", *(format_lr(lr) for lr in settings.learning_rates)),
         *("--seed", *(str(seed) for seed in settings.seeds)),
@@ -318,7 +432,10 @@ def _cells(
         commands=(words,),
         makes=tuple(f"results/{key.folder}/{RESULTS}" for key in keys),
         needs=(marker("model", model.name), *datasets),
-        description={"data": settings.data, "options": _deciding(settings.tuning_options)},
+        description={
+            "data": settings.data,
+            "options": _deciding(settings.tuning_options),
+        },
         gpu_hours=hours * len(settings.learning_rates) * len(settings.seeds),
         disk_bytes=len(keys) * _ROW_BYTES,
         # results.json, details.json, run.json and their folder; a folder of the cell.

@@ -85,7 +85,10 @@ def check_settings(
         yield from _text(settings, profile)
         yield from _tokenizer(settings, workflow)
     if settings.image_key and not Path(settings.image_key).exists():
-        yield fail("image", f"{settings.image_key} does not exist; correct `image_key` in the settings")
+        yield fail(
+            "image",
+            f"{settings.image_key} does not exist; correct `image_key` in the settings",
+        )
     if not workflow.image and find_spec("torch") is None:
         yield fail(
             "torch",
@@ -94,20 +97,31 @@ def check_settings(
         )
     yield from _datasets(settings)
     if settings.modules:  # as jobs load them
-        code, text = Machine().output(["bash", "-c", f"module load {shlex.join(settings.modules)}"])
+        code, text = Machine().output(
+            ["bash", "-c", f"module load {shlex.join(settings.modules)}"]
+        )
         if code:
             why = text.splitlines()[-1] if text else f"exit code {code}"
             yield fail(
-                "modules", f"module load {shlex.join(settings.modules)} fails here ({why}); correct `modules`"
+                "modules",
+                f"module load {shlex.join(settings.modules)} fails here ({why}); correct `modules`",
             )
-    there = Machine().gpus() if profile == "local" and settings.runtime != "none" else settings.gpus_per_node
+    there = (
+        Machine().gpus()
+        if profile == "local" and settings.runtime != "none"
+        else settings.gpus_per_node
+    )
     if there < settings.gpus_per_node:
         yield fail(
             "GPUs",
             f"the study asks for {settings.gpus_per_node} GPUs, but this machine has {there}, and with --profile local "
             "jobs run here; use --profile slurm, or set gpus_per_node (0: compute on CPUs)",
         )
-    for job in {job.kind.name: job for job in workflow.jobs.values()}.values() if settings.text else ():
+    for job in (
+        {job.kind.name: job for job in workflow.jobs.values()}.values()
+        if settings.text
+        else ()
+    ):
         yield from filter(None, map(_misunderstood, job.commands))
     for job in workflow.of_kind("shards"):
         if short := job.shortage(folder) if sharded else _short_files(job, settings):
@@ -118,11 +132,16 @@ def check_settings(
 def _text(settings: StudySettings, profile: Profile) -> Iterator[CheckLine]:
     """Yield what is wrong with the names of the text."""
     if not settings.text:
-        yield fail("text", "no text to pretrain on; set text = [...] in the settings (docs/hpc.md)")
+        yield fail(
+            "text",
+            "no text to pretrain on; set text = [...] in the settings (docs/hpc.md)",
+        )
     for word in settings.text:
         if not word.startswith("hf:"):
             if not _files(word):
-                yield fail("text", f"{word} matches no file; correct `text` in the settings")
+                yield fail(
+                    "text", f"{word} matches no file; correct `text` in the settings"
+                )
         elif os.environ.get("HF_HUB_OFFLINE"):
             said = f"{word} needs network access, but HF_HUB_OFFLINE is set; list files on disk in `text`"
             yield fail("text", said)
@@ -137,17 +156,26 @@ def _text(settings: StudySettings, profile: Profile) -> Iterator[CheckLine]:
 def _files(word: str) -> list[Path]:
     """Return what a path or pattern names: files, those in a folder as well."""
     matches = list(Path(Path(word).anchor).glob(word.removeprefix(Path(word).anchor)))
-    return [path for match in matches for path in (match.rglob("*") if match.is_dir() else [match])]
+    return [
+        path
+        for match in matches
+        for path in (match.rglob("*") if match.is_dir() else [match])
+    ]
 
 
 def _tokenizer(settings: StudySettings, workflow: Workflow) -> Iterator[CheckLine]:
     """Yield what is wrong with the tokenizer: none, two, not there, or not of the size's number of rows."""
     if bool(settings.tokenizer) == bool(settings.train_tokenizer):
-        found = "two tokenizers; set either" if settings.tokenizer else "no tokenizer; set"
+        found = (
+            "two tokenizers; set either" if settings.tokenizer else "no tokenizer; set"
+        )
         said = f"{found} tokenizer = ... or train_tokenizer = ... in the settings (docs/hpc.md)"
         yield fail("tokenizer", said)
     if settings.tokenizer and not Path(settings.tokenizer).exists():
-        yield fail("tokenizer", f"{settings.tokenizer} does not exist; correct `tokenizer` in the settings")
+        yield fail(
+            "tokenizer",
+            f"{settings.tokenizer} does not exist; correct `tokenizer` in the settings",
+        )
         return
     try:
         ids = _ids(settings)
@@ -166,14 +194,18 @@ def _tokenizer(settings: StudySettings, workflow: Workflow) -> Iterator[CheckLin
 
 
 def _sizes(settings: StudySettings, workflow: Workflow) -> dict[str, None]:
-    return dict.fromkeys(model.size for model in models_of(workflow.target, study_of(settings)))
+    return dict.fromkeys(
+        model.size for model in models_of(workflow.target, study_of(settings))
+    )
 
 
 def _ids(settings: StudySettings) -> int:
     """Return how many ids the study's tokenizer has; 0 where that cannot be seen; a `UserError` where it is none."""
     if settings.train_tokenizer or not settings.tokenizer:
         return settings.train_tokenizer
-    with contextlib.suppress(ImportError):  # a login node's environment need not have the library
+    with contextlib.suppress(
+        ImportError
+    ):  # a login node's environment need not have the library
         from pretraining.data.tokenizer import load_tokenizer
 
         return load_tokenizer(settings.tokenizer).vocab_size
@@ -184,9 +216,19 @@ def _datasets(settings: StudySettings) -> Iterator[CheckLine]:
     """Yield which datasets are not there."""
     place = Path(settings.data) if settings.data else None
     wanted = () if settings.make_datasets else settings.needed_datasets
-    if lacks := [name for name in wanted if not (place and (place / name / "manifest.json").is_file())]:
-        where = f"{place} lacks" if place else "the settings name no folder (data = ...) with"
-        yield fail("datasets", f"{where} {', '.join(lacks)}; download them: clm-or-mlm fetch")
+    if lacks := [
+        name
+        for name in wanted
+        if not (place and (place / name / "manifest.json").is_file())
+    ]:
+        where = (
+            f"{place} lacks"
+            if place
+            else "the settings name no folder (data = ...) with"
+        )
+        yield fail(
+            "datasets", f"{where} {', '.join(lacks)}; download them: clm-or-mlm fetch"
+        )
 
 
 def _misunderstood(words: Command) -> CheckLine | None:
@@ -212,7 +254,10 @@ def _short_files(job: Job, settings: StudySettings) -> str | None:
     if not job.tokens or any(word.startswith("hf:") for word in settings.text):
         return None
     files = [path for word in settings.text for path in _files(word) if path.is_file()]
-    text = sum(path.stat().st_size * (_EXPANDS if path.suffix in _PACKED else 1.0) for path in files)
+    text = sum(
+        path.stat().st_size * (_EXPANDS if path.suffix in _PACKED else 1.0)
+        for path in files
+    )
     most = text / (1.0 if settings.train_tokenizer else _TOKEN_BYTES)
     if not files or most >= job.tokens:
         return None
@@ -224,7 +269,10 @@ def _short_files(job: Job, settings: StudySettings) -> str | None:
 
 def sample_of(tokens: float) -> str:
     """Return the smallest sample of FineWeb-Edu that has so many tokens, with some to spare."""
-    return next((name for name, size in _SAMPLES.items() if size >= _SPARE * tokens), "the whole of it")
+    return next(
+        (name for name, size in _SAMPLES.items() if size >= _SPARE * tokens),
+        "the whole of it",
+    )
 
 
 def _resources(settings: StudySettings, workflow: Workflow) -> Iterator[CheckLine]:
@@ -237,22 +285,39 @@ def _resources(settings: StudySettings, workflow: Workflow) -> Iterator[CheckLin
     study = study_of(settings)
     memory_gb = DEVICES[settings.device].memory_gb
     several = settings.nodes * settings.gpus_per_node > 1
-    microbatch = study.config.batches.microbatch or 1  # where it is not set, training makes the pass fit
-    for size in _sizes(settings, workflow) if settings.gpus_per_node and memory_gb else ():
-        needs = training_gb(study.shapes[size], microbatch * study.config.batches.max_length, several=several)
+    microbatch = (
+        study.config.batches.microbatch or 1
+    )  # where it is not set, training makes the pass fit
+    for size in (
+        _sizes(settings, workflow) if settings.gpus_per_node and memory_gb else ()
+    ):
+        needs = training_gb(
+            study.shapes[size],
+            microbatch * study.config.batches.max_length,
+            several=several,
+        )
         if needs > (memory_gb or 0):
             yield warn(
                 "memory",
                 f"{size} takes about {needs:.0f} GB of each GPU at microbatch={microbatch}, but {settings.device} has "
                 f"{memory_gb}; remove microbatch from pretraining_settings, or choose a smaller size or a larger GPU",
             )
-    too_short = {job.queue: job for job in workflow.jobs.values() if job.minutes < _START_MINUTES}
+    too_short = {
+        job.queue: job for job in workflow.jobs.values() if job.minutes < _START_MINUTES
+    }
     for queue, job in too_short.items():
         fault = f"{queue} jobs end after {job.minutes} min, about as long as they take to start and save"
         yield warn("time", f"{fault}; raise limit_hours or [jobs.{queue}] hours")
     for key, value in settings.environment.items():
-        names = {match["named"] or match["braced"] for match in Template.pattern.finditer(value)}
-        unset = [name for name in names if name and not name.startswith("SLURM_") and name not in os.environ]
+        names = {
+            match["named"] or match["braced"]
+            for match in Template.pattern.finditer(value)
+        }
+        unset = [
+            name
+            for name in names
+            if name and not name.startswith("SLURM_") and name not in os.environ
+        ]
         for name in unset:
             fault = f"[environment] {key} is {value}, but {name} is not set here"
             yield warn("environment", f"{fault}; where a node lacks it too, jobs end")
@@ -263,7 +328,9 @@ def _resources(settings: StudySettings, workflow: Workflow) -> Iterator[CheckLin
             yield warn("binds", f"{fault}; where a node lacks it too, it is left out")
 
 
-def check_image(workflow: Workflow, folder: Path, *, key: str = "") -> tuple[Workflow, list[CheckLine]]:
+def check_image(
+    workflow: Workflow, folder: Path, *, key: str = ""
+) -> tuple[Workflow, list[CheckLine]]:
     """Start the image that jobs run in; return the workflow with its hash and commit, and what was seen.
 
     Args:
@@ -276,27 +343,38 @@ def check_image(workflow: Workflow, folder: Path, *, key: str = "") -> tuple[Wor
     here = Machine()
     image = Path(workflow.image)
     try:
-        workflow = replace(workflow, image_sha256=_image_hash(image, key), image_written=written(image))
+        workflow = replace(
+            workflow, image_sha256=_image_hash(image, key), image_written=written(image)
+        )
         if program_of(here) is None:
             said = f"apptainer is not on PATH here, so {image} was not tried; the first job will try it"
             return workflow, [warn("image", said)]
         # A job works in the study's folder and so sees it; this call is made from elsewhere.
         own = [str(folder.resolve())] if folder.is_dir() else []
-        name, commit = identity_of(image, [*own, *workflow.places(folder, here.environ)], here)
+        name, commit = identity_of(
+            image, [*own, *workflow.places(folder, here.environ)], here
+        )
         if name != "full":
-            raise UserError(f"{image} is the {name} image; jobs need the full one: make image-full")
+            raise UserError(
+                f"{image} is the {name} image; jobs need the full one: make image-full"
+            )
     except UserError as error:
         return workflow, [fail("image", str(error))]
     line = ok("image", f"{image} starts here; commit {commit[:12]}")
     if commit != (checkout := git_commit()):
-        line = warn("image", f"jobs run the image's commit {commit}, not this checkout's {checkout}")
+        line = warn(
+            "image",
+            f"jobs run the image's commit {commit}, not this checkout's {checkout}",
+        )
     return replace(workflow, image_commit=commit), [line]
 
 
 def _image_hash(image: Path, key: str) -> str:
     """Return the SHA-256 of an image file that is one by its first bytes and, with a key, by its signature."""
     if not image.is_file():
-        raise UserError(f"{image} does not exist; build it (make image-full) or leave --image out")
+        raise UserError(
+            f"{image} does not exist; build it (make image-full) or leave --image out"
+        )
     check_name(image)
     with image.open("rb") as file:
         if file.read(41)[32:] != b"SIF_MAGIC":

@@ -28,7 +28,14 @@ from benchmarks.protocol import DATASETS, LEARNING_RATES, SEEDS, get_dataset
 from benchmarks.sweep.request import learning_rates, seeds_of
 from common.errors import UserError, first_line, nearest
 from common.reading import read_toml
-from common.settings import FileSettings, assignments, keys_of, read_settings, refuse_code, values_of
+from common.settings import (
+    FileSettings,
+    assignments,
+    keys_of,
+    read_settings,
+    refuse_code,
+    values_of,
+)
 from container.start import COMPAT
 from pretraining.plan.devices import DEVICES
 from workflow.jobs import QUEUES
@@ -67,8 +74,15 @@ class Queue(FileSettings):
     def options(self) -> dict[str, str]:
         """Return what of it is set, but for the time limit, which follows from each job's estimate as well."""
         # What is checked and said is what sbatch would take from its variables.
-        options = {name: os.environ.get(f"SBATCH_{name.upper()}", "") for name in ("partition", "account")}
-        options |= {name: str(value) for name, value in vars(self).items() if value and name != "hours"}
+        options = {
+            name: os.environ.get(f"SBATCH_{name.upper()}", "")
+            for name in ("partition", "account")
+        }
+        options |= {
+            name: str(value)
+            for name, value in vars(self).items()
+            if value and name != "hours"
+        }
         return {name: value for name, value in options.items() if value}
 
     def __post_init__(self) -> None:
@@ -80,7 +94,9 @@ class Queue(FileSettings):
                 f"slurm_extra {self.slurm_extra!r}: {first_line(error).lower()}; correct its quotes or backslashes"
             ) from None
         if self.memory_gb_per_gpu and self.memory_gb_per_core:
-            raise UserError("memory_gb_per_gpu and memory_gb_per_core exclude each other; set one of them")
+            raise UserError(
+                "memory_gb_per_gpu and memory_gb_per_core exclude each other; set one of them"
+            )
 
 
 @dataclass(frozen=True, kw_only=True)
@@ -147,7 +163,11 @@ class Site(FileSettings):
                 f"unknown device {self.device!r}; devices are {', '.join(DEVICES)}"
                 f"{nearest(self.device, DEVICES)}"
             )
-        if wrong := [place for place in self.binds if ":" in place or not place.startswith(("/", "$"))]:
+        if wrong := [
+            place
+            for place in self.binds
+            if ":" in place or not place.startswith(("/", "$"))
+        ]:
             raise UserError(
                 f"binds: {wrong[0]!r} is not one folder; give its full path, or one that begins with $NAME"
             )
@@ -159,12 +179,16 @@ class Site(FileSettings):
 
     def hours(self, queue: str) -> float:
         """Return the longest job of one of `workflow.jobs.QUEUES`."""
-        return (self.jobs[queue].hours if queue in self.jobs else 0.0) or self.limit_hours
+        return (
+            self.jobs[queue].hours if queue in self.jobs else 0.0
+        ) or self.limit_hours
 
     def variables(self) -> dict[str, str]:
         """Return the variables of every job, with those that follow from other fields."""
         derived = {"CLM_OR_MLM_GPU": self.runtime, COMPAT: self.cuda_compat}
-        return {key: value for key, value in derived.items() if value} | self.environment
+        return {
+            key: value for key, value in derived.items() if value
+        } | self.environment
 
 
 @dataclass(frozen=True, kw_only=True)
@@ -211,17 +235,31 @@ class StudySettings(Site):
         for name in self.datasets:
             get_dataset(name)
         if not (self.datasets and self.learning_rates and self.seeds):
-            raise UserError("datasets, learning_rates and seeds need at least one entry each")
-        checked = (self.datasets, learning_rates(self.learning_rates), seeds_of(self.seeds))
-        for key, once in zip(("datasets", "learning_rates", "seeds"), checked, strict=True):
+            raise UserError(
+                "datasets, learning_rates and seeds need at least one entry each"
+            )
+        checked = (
+            self.datasets,
+            learning_rates(self.learning_rates),
+            seeds_of(self.seeds),
+        )
+        for key, once in zip(
+            ("datasets", "learning_rates", "seeds"), checked, strict=True
+        ):
             listed = getattr(self, key)
-            if twice := [value for value in dict.fromkeys(once) if listed.count(value) > 1]:
+            if twice := [
+                value for value in dict.fromkeys(once) if listed.count(value) > 1
+            ]:
                 raise UserError(f"{key} lists {twice[0]} more than once; list it once")
 
     @property
     def needed_datasets(self) -> tuple[str, ...]:
         """The datasets and those they are trained on, each once."""
-        return tuple(dict.fromkeys(n for name in self.datasets for n in (DATASETS[name].trained_on, name)))
+        return tuple(
+            dict.fromkeys(
+                n for name in self.datasets for n in (DATASETS[name].trained_on, name)
+            )
+        )
 
 
 @dataclass(frozen=True, kw_only=True)
@@ -248,33 +286,48 @@ def load_settings(path: Path | None, site: str = "") -> StudySettings:
     def fill(text: str) -> str:
         if "{account}" in text and not settings.account:
             name = Path(settings.site).stem
-            raise UserError(f"the site {name} needs the project's account: set account = ... in the settings")
+            raise UserError(
+                f"the site {name} needs the project's account: set account = ... in the settings"
+            )
         return text.replace("{account}", settings.account)
 
     jobs: dict[str, Any] = tables["jobs"]
     kinds = {name: table for name, table in jobs.items() if isinstance(table, dict)}
     if unknown := [name for name in kinds if name not in QUEUES]:
-        raise UserError(f"unknown kind of job {unknown[0]!r}; kinds are {', '.join(QUEUES)}")
-    shared = {"account": settings.account} | {key: jobs[key] for key in jobs if key not in kinds}
+        raise UserError(
+            f"unknown kind of job {unknown[0]!r}; kinds are {', '.join(QUEUES)}"
+        )
+    shared = {"account": settings.account} | {
+        key: jobs[key] for key in jobs if key not in kinds
+    }
     queues = {}
     for name in QUEUES:
         queue = read_settings(Queue, shared | kinds.get(name, {}), f"jobs.{name}")
         queues[name] = replace(queue, account=fill(queue.account))
-    environment = {key: fill(str(value)) for key, value in tables["environment"].items()}
+    environment = {
+        key: fill(str(value)) for key, value in tables["environment"].items()
+    }
     return replace(settings, jobs=queues, environment=environment)
 
 
 def _read(
-    path: Path | None, site: str, before: tuple[Path, ...], kind: type[Site] = StudySettings
+    path: Path | None,
+    site: str,
+    before: tuple[Path, ...],
+    kind: type[Site] = StudySettings,
 ) -> tuple[StudySettings, dict[str, dict[str, Any]]]:
     """Return a file's settings and its tables, over those of the files that it starts from."""
     if path in before:
-        raise UserError(f"{path} names itself as its site, through {', '.join(map(str, before))}")
+        raise UserError(
+            f"{path} names itself as its site, through {', '.join(map(str, before))}"
+        )
     folder = Path() if path is None else path.parent.resolve()
     values = {} if path is None else read_toml(path)
     own_tables = {key: values.pop(key) for key in keys_of(_Tables) if key in values}
     tables = values_of(read_settings(_Tables, own_tables, str(path)))
-    if wrong := sorted(values.keys() & (keys_of(StudySettings).keys() - keys_of(kind).keys())):
+    if wrong := sorted(
+        values.keys() & (keys_of(StudySettings).keys() - keys_of(kind).keys())
+    ):
         raise UserError(
             f"{path}: a site's file cannot set {wrong[0]!r}; set it in the study's own file (--settings)"
         )
@@ -282,10 +335,18 @@ def _read(
     if site_name:
         site_file = _site_file(str(site_name), Path() if site else folder)
         values["site"] = str(site_name) if site_file.parent == SITES else str(site_file)
-        settings, site_tables = _read(site_file, "", (*before, *([path] if path else [])), Site)
-        tables = {key: _merged(site_tables[key], table) for key, table in tables.items()}
+        settings, site_tables = _read(
+            site_file, "", (*before, *([path] if path else [])), Site
+        )
+        tables = {
+            key: _merged(site_tables[key], table) for key, table in tables.items()
+        }
     settings = read_settings(StudySettings, values, str(path or ""), base=settings)
-    paths = {key: _absolute(folder, getattr(settings, key)) for key in _PATHS if values.get(key)}
+    paths = {
+        key: _absolute(folder, getattr(settings, key))
+        for key in _PATHS
+        if values.get(key)
+    }
     return replace(settings, **paths), tables
 
 
@@ -295,19 +356,30 @@ def _site_file(site: str, folder: Path) -> Path:
     if site.endswith(".toml"):
         path = folder / Path(os.path.expandvars(site)).expanduser()
         if not path.is_file():
-            raise UserError(f"{path} does not exist; a site is a TOML file or one of {', '.join(known)}")
+            raise UserError(
+                f"{path} does not exist; a site is a TOML file or one of {', '.join(known)}"
+            )
         return path
     if site not in known:
-        raise UserError(f"unknown site {site!r}; sites are {', '.join(known)}{nearest(site, known)}")
+        raise UserError(
+            f"unknown site {site!r}; sites are {', '.join(known)}{nearest(site, known)}"
+        )
     return SITES / f"{site}.toml"
 
 
 def _merged(old: dict[str, Any], new: dict[str, Any]) -> dict[str, Any]:
-    both = {key: _merged(old[key], new[key]) for key in new if isinstance(old.get(key), dict)}
+    both = {
+        key: _merged(old[key], new[key])
+        for key in new
+        if isinstance(old.get(key), dict)
+    }
     return old | new | both
 
 
 def _absolute(folder: Path, value: Any) -> Any:
     if isinstance(value, tuple):
-        return tuple(word if word.startswith("hf:") else _absolute(folder, word) for word in value)
+        return tuple(
+            word if word.startswith("hf:") else _absolute(folder, word)
+            for word in value
+        )
     return str(folder / Path(os.path.expandvars(value)).expanduser())

@@ -17,8 +17,20 @@ import pandas as pd
 
 from analysis.claims.assessment import SPLIT, Assessment
 from analysis.claims.catalogue import ANSWERS, FAMILIES, FINDINGS
-from analysis.claims.frame import FindingRow, judge, known_of, main_of, mean_of, of_finding, rows
-from analysis.claims.pretraining_spread import SHARED_LUCK, measured_spreads, with_pretraining_spread
+from analysis.claims.frame import (
+    FindingRow,
+    judge,
+    known_of,
+    main_of,
+    mean_of,
+    of_finding,
+    rows,
+)
+from analysis.claims.pretraining_spread import (
+    SHARED_LUCK,
+    measured_spreads,
+    with_pretraining_spread,
+)
 from analysis.claims.statements import shared_trunks, typical_contrast
 from analysis.claims.titles import ANSWER
 from analysis.claims.verdicts import HOLDS
@@ -55,7 +67,10 @@ class Answer:
 def answer(assessment: Assessment) -> Answer:
     """Return the answer that an assessment gives."""
     frame, by_dataset = assessment.frame, assessment.frame_by_dataset
-    found, stand_ins = of_finding(frame, ANSWER), assessment.source.stand_ins is not None
+    found, stand_ins = (
+        of_finding(frame, ANSWER),
+        assessment.source.stand_ins is not None,
+    )
     main = main_of(found)
     cautions: tuple[str, ...] = ()
     if main.known:
@@ -68,7 +83,11 @@ def answer(assessment: Assessment) -> Answer:
             cautions = (*cautions, f"{shared[0].upper()}{shared[1:]}.")
     again = None if stand_ins else _pretrained_again(found, assessment)
     return Answer(
-        headline=_headline(found, stand_ins=stand_ins, survives_pretraining=again is not None and again[1]),
+        headline=_headline(
+            found,
+            stand_ins=stand_ins,
+            survives_pretraining=again is not None and again[1],
+        ),
         pretraining="" if again is None else again[0],
         splits=tuple(
             f"{share} % CLM against MLM alone: shown to be {_better_and_worse(main_of(split))}; the mean difference is "
@@ -82,7 +101,9 @@ def answer(assessment: Assessment) -> Answer:
     )
 
 
-def _headline(found: pd.DataFrame, *, stand_ins: bool, survives_pretraining: bool) -> str:
+def _headline(
+    found: pd.DataFrame, *, stand_ins: bool, survives_pretraining: bool
+) -> str:
     """Return the headline: whether CLM first beats MLM alone, and in how many comparisons.
 
     With `survives_pretraining` (adding the spread between pretrainings leaves the answer) it begins with "Yes",
@@ -97,7 +118,9 @@ def _headline(found: pd.DataFrame, *, stand_ins: bool, survives_pretraining: boo
         return f"Open: this source does not say whether {pair} beats MLM alone: {main.missing}."
     comparisons = f"{main.parts} comparisons"
     if main.known < main.parts:
-        comparisons = f"the {main.known} comparisons (of {main.parts}) that this source allows"
+        comparisons = (
+            f"the {main.known} comparisons (of {main.parts}) that this source allows"
+        )
     mean_difference = ""
     if mean is not None and not mean.missing:
         mean_difference = (
@@ -110,7 +133,9 @@ def _headline(found: pd.DataFrame, *, stand_ins: bool, survives_pretraining: boo
             f"{lead}: {where}, none of {comparisons} shows {pair} better or worse than MLM alone {level}."
             f"{mean_difference}"
         )
-    higher, lower = (f"{count}" if count else "none" for count in (main.holds_in, main.fails_in))
+    higher, lower = (
+        f"{count}" if count else "none" for count in (main.holds_in, main.fails_in)
+    )
     return (
         f"{lead}: {where}, {pair} is shown to score higher than MLM alone in {higher} of {comparisons} and lower "
         f"in {lower} {level}.{_higher_where(found)}{mean_difference}"
@@ -134,11 +159,19 @@ def _higher_where(found: pd.DataFrame) -> str:
     main, higher = main_of(found), shown_higher(found)
     if not higher or main.holds_in == main.parts:
         return ""
-    known = [(model.steps, row) for row in rows(known_of(found)) if (model := find_model(row.first))]
+    known = [
+        (model.steps, row)
+        for row in rows(known_of(found))
+        if (model := find_model(row.first))
+    ]
     longest = max(steps for steps, _ in known)
-    last = [row for steps, row in known if steps == longest and row.counted == HOLDS.name]
+    last = [
+        row for steps, row in known if steps == longest and row.counted == HOLDS.name
+    ]
     gains = ", ".join(f"{row.effect:+.2f} on {row.task}" for row in last)
-    return f" Higher: {higher}" + (f"; at {format_steps(longest).upper()} by {gains}." if gains else ".")
+    return f" Higher: {higher}" + (
+        f"; at {format_steps(longest).upper()} by {gains}." if gains else "."
+    )
 
 
 def _lead(main: FindingRow, *, survives_pretraining: bool) -> str:
@@ -147,7 +180,11 @@ def _lead(main: FindingRow, *, survives_pretraining: bool) -> str:
         return "It depends"
     sure = "Yes" if survives_pretraining else "Probably"
     if main.holds_in:
-        return f"{sure}, but start with CLM" if main.outcome == HOLDS.name else "Sometimes, starting with CLM"
+        return (
+            f"{sure}, but start with CLM"
+            if main.outcome == HOLDS.name
+            else "Sometimes, starting with CLM"
+        )
     if _half_fail(main):
         return f"{sure}, and without CLM first"
     return "Sometimes, starting with MLM" if main.fails_in else "Open"
@@ -158,7 +195,9 @@ def _half_fail(main: FindingRow) -> bool:
     return 2 * main.fails_in >= main.parts
 
 
-def _pretrained_again(found: pd.DataFrame, assessment: Assessment) -> tuple[str, bool] | None:
+def _pretrained_again(
+    found: pd.DataFrame, assessment: Assessment
+) -> tuple[str, bool] | None:
     """Return what the spread between pretrainings that others measured leaves, and whether the answer survives it."""
     main, mean = main_of(found), mean_of(found)
     if not main.holds_in and not main.fails_in:
@@ -166,7 +205,9 @@ def _pretrained_again(found: pd.DataFrame, assessment: Assessment) -> tuple[str,
     alike = [one for one in measured_spreads() if one.parameters >= _ALIKE]
     spreads = sorted(one.sd for one in alike)
     millions = _range(sorted({round(one.parameters) for one in alike}))
-    count_column, direction = ("holds_in", "higher") if main.holds_in else ("fails_in", "lower")
+    count_column, direction = (
+        ("holds_in", "higher") if main.holds_in else ("fails_in", "lower")
+    )
     moved = pd.concat([_moved(assessment, sd) for sd in (spreads[0], spreads[-1])])
     left = moved[moved["role"] == "finding"]
     # The statement alone, not among the splits that were tried.
@@ -181,7 +222,9 @@ def _pretrained_again(found: pd.DataFrame, assessment: Assessment) -> tuple[str,
     if limit := _mean_up_to(mean, assessment):
         side_of_0 = "above" if mean is not None and mean.effect > 0 else "below"
         words += f"; the mean would stay {side_of_0} 0 up to {limit:.2f} points if all tasks moved alike"
-    survives = bool(((left["outcome"] == main.outcome) & (left[count_column] > 0)).all())
+    survives = bool(
+        ((left["outcome"] == main.outcome) & (left[count_column] > 0)).all()
+    )
     if not main.holds_in:
         survives = all(map(_half_fail, rows(left)))
     return f"{words}.", survives
@@ -200,7 +243,9 @@ def _mean_up_to(mean: FindingRow | None, assessment: Assessment) -> float:
     asked = mean.comparison
 
     def differs(sd: float) -> bool:
-        found = with_pretraining_spread(assessment.result_of, sd, SHARED_LUCK["trunks and tasks"])(asked)
+        found = with_pretraining_spread(
+            assessment.result_of, sd, SHARED_LUCK["trunks and tasks"]
+        )(asked)
         return found.low > 0 or found.high < 0
 
     steps = range(1, round(100 * _MOST_SPREAD) + 1)
@@ -231,25 +276,35 @@ def _among(frame: pd.DataFrame) -> list[str]:
     """Return how many of the answer's parts hold when fewer or more statements are tested at the same time."""
     known = frame.loc[(frame["role"] == "finding") & (frame["known"] > 0), "id"]
     # F8 is about the same comparisons.
-    parts = frame[(frame["counted"] != "") & frame["id"].isin(known) & (frame["id"] != "F8")]
+    parts = frame[
+        (frame["counted"] != "") & frame["id"].isin(known) & (frame["id"] != "F8")
+    ]
     answer_parts, others = parts[parts["id"] == ANSWER], parts[parts["id"] != ANSWER]
     # What is tested together with the parts of the answer.
     tested = {
         "at this split alone": others[:0],
         f"of the {_number(len(ANSWERS))} splits": others[others["family"] == ANSWER],
-        f"of the findings on {FAMILIES['two-stage']}": others[others["family"] == "two-stage"],
+        f"of the findings on {FAMILIES['two-stage']}": others[
+            others["family"] == "two-stage"
+        ],
         "of all findings": others[others["family"] != ANSWER],
     }
     shown = {
-        words: sum(p <= ALPHA for p in holm([*answer_parts["p_for"], *more["p_for"]])[: len(answer_parts)])
+        words: sum(
+            p <= ALPHA
+            for p in holm([*answer_parts["p_for"], *more["p_for"]])[: len(answer_parts)]
+        )
         for words, more in tested.items()
     }
     if not shown["at this split alone"]:
         return []
     said = [
-        f"{shown[words]} for the {len(answer_parts) + len(more)} {words}" for words, more in tested.items()
+        f"{shown[words]} for the {len(answer_parts) + len(more)} {words}"
+        for words, more in tested.items()
     ]
-    return [f"Comparisons shown at {SPLIT} %, by what the correction covers: {'; '.join(said)}."]
+    return [
+        f"Comparisons shown at {SPLIT} %, by what the correction covers: {'; '.join(said)}."
+    ]
 
 
 class SampleMean(NamedTuple):
@@ -283,7 +338,9 @@ def random_effects(results: Sequence[Result]) -> SampleMean | None:
 def _over_places(found: pd.DataFrame, assessment: Assessment) -> SampleMean | None:
     """Return the mean of a finding, with the tasks or datasets that it is about as a sample of such."""
     places = known_of(found).groupby(["task", "dataset"], sort=False)["comparison"]
-    means = [mean for _, asked in places if (mean := typical_contrast(asked)) is not None]
+    means = [
+        mean for _, asked in places if (mean := typical_contrast(asked)) is not None
+    ]
     return random_effects([assessment.result_of(mean) for mean in means])
 
 

@@ -37,21 +37,30 @@ class Assessment:
     @cached_property
     def frame_by_dataset(self) -> pd.DataFrame:
         """The same with a part for each dataset that the source has, in place of a part for a task."""
-        placed = [finding_by_dataset(one, self.source.datasets_of) for one in STATEMENTS.values()]
+        placed = [
+            finding_by_dataset(one, self.source.datasets_of)
+            for one in STATEMENTS.values()
+        ]
         return judge(placed, self.result_of)
 
     @cached_property
     def effects_by_dataset(self) -> Callable[[str], pd.DataFrame]:
         """From a finding's id to its comparisons on each dataset (`analysis.claims.by_dataset.effects_by_dataset`)."""
         datasets = self.source.datasets_of
-        return cache(lambda finding: effects_by_dataset(STATEMENTS[finding], self.result_of, datasets))
+        return cache(
+            lambda finding: effects_by_dataset(
+                STATEMENTS[finding], self.result_of, datasets
+            )
+        )
 
     @property
     def tests(self) -> tuple[str, str, str]:
         """How it was tested: the test with the interval's measured coverage, what it is about, multiplicity."""
         tested = known_of(self.frame[self.frame["id"].isin(FINDINGS)])
         published, arms = self.source.is_published, self.source.has_arms
-        return how_tested(self.settings.interval, rows(tested), published=published, arms=arms)
+        return how_tested(
+            self.settings.interval, rows(tested), published=published, arms=arms
+        )
 
 
 def assess(source: Source, settings: Settings) -> Assessment:
@@ -65,4 +74,8 @@ def assess(source: Source, settings: Settings) -> Assessment:
         UserError: a selection rule or interval that the source cannot give.
     """
     settings = source.with_interval(settings)
-    return Assessment(source=source, settings=settings, result_of=cache(source.evidence(settings).result))
+    return Assessment(
+        source=source,
+        settings=settings,
+        result_of=cache(source.evidence(settings).result),
+    )

@@ -28,7 +28,9 @@ Datasets = Callable[[str], tuple[str, ...]]
 def finding_by_dataset(finding: Finding, datasets: Datasets = datasets_of) -> Finding:
     """Return the finding with a part for each dataset in place of a part for a task."""
     rivals = tuple(_by_dataset(node, datasets) for node in finding.rivals)
-    return replace(finding, body=_by_dataset(finding.body, datasets), rivals=rivals, reported=())
+    return replace(
+        finding, body=_by_dataset(finding.body, datasets), rivals=rivals, reported=()
+    )
 
 
 def effects_by_dataset(
@@ -42,8 +44,14 @@ def effects_by_dataset(
         task's average (`average`), and, if all are known, one for each dataset with the mean of the others (`without`);
         none where no dataset is known.
     """
-    contrasts = dict.fromkeys(leaf for leaf in comparisons(finding.body) if isinstance(leaf, Contrast))
-    pairs = [pair for contrast in contrasts for pair in _effects(finding, contrast, result_of, datasets)]
+    contrasts = dict.fromkeys(
+        leaf for leaf in comparisons(finding.body) if isinstance(leaf, Contrast)
+    )
+    pairs = [
+        pair
+        for contrast in contrasts
+        for pair in _effects(finding, contrast, result_of, datasets)
+    ]
     makes = pd.Series([makes_it for _, makes_it in pairs], dtype=bool)
     return frame_of([row for row, _ in pairs]).assign(makes_the_result=makes)
 
@@ -63,11 +71,22 @@ def _effects(
     average = result_of(contrast)
     without: dict[str, Result] = {}  # by dataset the mean of the others
     if len(known) == len(names) > 1:
-        without = {name: result_of(_mean_of(contrast, [n for n in names if n != name])) for name in names}
-    for role, results in (("dataset", known), ("average", {AVERAGE: average}), ("without", without)):
+        without = {
+            name: result_of(_mean_of(contrast, [n for n in names if n != name]))
+            for name in names
+        }
+    for role, results in (
+        ("dataset", known),
+        ("average", {AVERAGE: average}),
+        ("without", without),
+    ):
         for name, result in results.items():
             row = result_row(result, finding.id, finding.family, role)
-            makes = role == "dataset" and name in without and makes_the_result(average, without[name])
+            makes = (
+                role == "dataset"
+                and name in without
+                and makes_the_result(average, without[name])
+            )
             yield row._replace(label=contrast.label, dataset=name), makes
 
 
@@ -97,22 +116,38 @@ def _by_dataset(node: Node, datasets: Datasets) -> Node:
     if isinstance(node, AtLeast):
         if len(tasks) == 1:
             # The rule is about one task: it holds where it does on every dataset of it.
-            copies = tuple(_placed(node, {tasks[0]: name}) for name in datasets(tasks[0])) or (node,)
+            copies = tuple(
+                _placed(node, {tasks[0]: name}) for name in datasets(tasks[0])
+            ) or (node,)
             return AtLeast(label=node.label, count=len(copies), parts=copies)
         # Parts of several tasks: "k of n" and searches take a part for each dataset; k grows with n.
         parts = _parts_by_dataset(node, datasets)
-        count = node.count if node.count == 1 else math.ceil(node.count / len(node.parts) * len(parts))
+        count = (
+            node.count
+            if node.count == 1
+            else math.ceil(node.count / len(node.parts) * len(parts))
+        )
         return AtLeast(label=node.label, count=count, parts=parts)
     if isinstance(node, Contrast) and len(tasks) > 2:  # a mean over tasks
         single = tuple(
-            _on(_of_task(node, task, len(tasks)), {task: name}) for task in tasks for name in datasets(task)
+            _on(_of_task(node, task, len(tasks)), {task: name})
+            for task in tasks
+            for name in datasets(task)
         )
-        return AtLeast(label=node.label, count=len(single), parts=single) if single else node
+        return (
+            AtLeast(label=node.label, count=len(single), parts=single)
+            if single
+            else node
+        )
     copies = tuple(
         _placed(node, dict(zip(tasks, names, strict=True)))
         for names in itertools.product(*(datasets(task) for task in tasks))
     ) or (node,)  # a task of which the source has no dataset: unknown, as its average
-    return copies[0] if len(copies) == 1 else AtLeast(label=node.label, count=len(copies), parts=copies)
+    return (
+        copies[0]
+        if len(copies) == 1
+        else AtLeast(label=node.label, count=len(copies), parts=copies)
+    )
 
 
 def _parts_by_dataset(node: AtLeast, datasets: Datasets) -> tuple[Node, ...]:
@@ -149,7 +184,11 @@ def _on(comparison: AnyContrast, names: Mapping[str, str]) -> AnyContrast:
 
 def _of_task(mean: Contrast, task: str, tasks: int) -> Contrast:
     """Return what a mean over tasks is the mean of, on one of them."""
-    terms = (replace(term, weight=term.weight * tasks) for term in mean.terms if term.task == task)
+    terms = (
+        replace(term, weight=term.weight * tasks)
+        for term in mean.terms
+        if term.task == task
+    )
     return replace(mean, terms=tuple(terms))
 
 
@@ -160,7 +199,12 @@ def _label(label: str, names: Iterable[str]) -> str:
 def _mean_of(contrast: Contrast, names: list[str]) -> Contrast:
     """Return the contrast of the means over these datasets."""
     terms = tuple(
-        Term(weight=term.weight / len(names), model=term.model, task=term.task, dataset=name)
+        Term(
+            weight=term.weight / len(names),
+            model=term.model,
+            task=term.task,
+            dataset=name,
+        )
         for name in names
         for term in contrast.terms
     )

@@ -13,7 +13,16 @@ from typing import NamedTuple, get_type_hints
 import pandas as pd
 
 from analysis.claims.statements import Finding, typical_contrast
-from analysis.claims.verdicts import FAILS, HOLDS, IN_PART, OPEN, Branch, ResultOf, evaluate, outcome_of
+from analysis.claims.verdicts import (
+    FAILS,
+    HOLDS,
+    IN_PART,
+    OPEN,
+    Branch,
+    ResultOf,
+    evaluate,
+    outcome_of,
+)
 from analysis.evidence.contrasts import AnyContrast, Contrast, Result
 from analysis.statistics.inference import ALPHA, holm
 
@@ -132,19 +141,31 @@ class FindingRow(NamedTuple):
         return self.region_low < effect < self.region_high
 
 
-_NUMBERS = {name: kind for name, kind in get_type_hints(FindingRow).items() if kind in (int, float, bool)}
+_NUMBERS = {
+    name: kind
+    for name, kind in get_type_hints(FindingRow).items()
+    if kind in (int, float, bool)
+}
 
 
 def frame_of(made: Iterable[FindingRow]) -> pd.DataFrame:
     """Return rows as a frame."""
     # Texts stay objects, and alike columns one block: to filter a frame of text columns takes four times as long.
-    return pd.DataFrame(made, columns=FindingRow._fields, dtype=object).astype(_NUMBERS).copy()
+    return (
+        pd.DataFrame(made, columns=FindingRow._fields, dtype=object)
+        .astype(_NUMBERS)
+        .copy()
+    )
 
 
 def rows(frame: pd.DataFrame) -> list[FindingRow]:
     """Return the rows of a frame of findings, typed; further columns follow those of `FindingRow`."""
     # As one array of objects: a list of each of the columns takes ten times as long.
-    return list(map(FindingRow._make, frame.to_numpy(dtype=object)[:, : len(FindingRow._fields)]))
+    return list(
+        map(
+            FindingRow._make, frame.to_numpy(dtype=object)[:, : len(FindingRow._fields)]
+        )
+    )
 
 
 def by_finding(frame: pd.DataFrame) -> dict[str, FindingRow]:
@@ -174,7 +195,9 @@ def comparisons_of(found: pd.DataFrame, role: str = "verdict") -> pd.DataFrame:
 
 def known_of(found: pd.DataFrame) -> pd.DataFrame:
     """Return the comparisons of the verdict that the source decides."""
-    return found[(found["role"] == "verdict") & (found["rule"] == "") & (found["missing"] == "")]
+    return found[
+        (found["role"] == "verdict") & (found["rule"] == "") & (found["missing"] == "")
+    ]
 
 
 def decisive_of(found: pd.DataFrame) -> FindingRow:
@@ -211,27 +234,50 @@ def judged_rows(
     adjusted = {
         finding.id: ps
         for members in families.values()
-        for (finding, _), ps in zip(members, _holm_of([tree for _, tree in members]), strict=True)
+        for (finding, _), ps in zip(
+            members, _holm_of([tree for _, tree in members]), strict=True
+        )
     }
     all_rows: list[FindingRow] = []
     for finding, tree in trees:
         members = families[finding.family] if tree.known else []
         # Parts of a statement that was chosen among several are counted with the parts of all of them.
-        rivals = [rival for node in finding.rivals if (rival := evaluate(node, result_of)).known]
-        parts = _holm_of([unit for statement in (tree, *rivals) for unit in statement.units])
+        rivals = [
+            rival
+            for node in finding.rivals
+            if (rival := evaluate(node, result_of)).known
+        ]
+        parts = _holm_of(
+            [unit for statement in (tree, *rivals) for unit in statement.units]
+        )
         p_for, p_against = adjusted.get(finding.id, (tree.p_for, tree.p_against))
         main = FindingRow(
-            id=finding.id, family=finding.family, role="finding", label=finding.statement, p_for=tree.p_for,
-            p_against=tree.p_against, p_for_holm=p_for, p_against_holm=p_against, holm_over=len(members),
-            missing=next((result.missing for result in tree.results if not result.known), ""), seeds=_seeds(tree),
-        )  # fmt: skip
+            id=finding.id,
+            family=finding.family,
+            role="finding",
+            label=finding.statement,
+            p_for=tree.p_for,
+            p_against=tree.p_against,
+            p_for_holm=p_for,
+            p_against_holm=p_against,
+            holm_over=len(members),
+            missing=next(
+                (result.missing for result in tree.results if not result.known), ""
+            ),
+            seeds=_seeds(tree),
+        )
         main = _with_outcome(main, tree, p_for, p_against, parts[: len(tree.units)])
         all_rows.append(main)
         if "verdict" in roles:
             all_rows += _verdict_rows(main, tree, parts)
         if "reported" in roles:
             for node in finding.reported:
-                all_rows += (row for _, row in _branch_rows(main, evaluate(node, result_of), "reported"))
+                all_rows += (
+                    row
+                    for _, row in _branch_rows(
+                        main, evaluate(node, result_of), "reported"
+                    )
+                )
         if "mean" in roles and (mean := _mean(tree)) is not None:
             all_rows.append(result_row(result_of(mean), main.id, main.family, "mean"))
     return [row for row in all_rows if row.role in roles]
@@ -247,21 +293,49 @@ def result_row(result: Result, finding: str, family: str, role: str) -> FindingR
         ahead, behind = dict.fromkeys(asked.narrow), dict.fromkeys(asked.wide)
     outcome = _alone(result.p_for, result.p_against)
     return FindingRow(
-        id=finding, family=family, role=role, label=asked.label, claimed=asked.region,
-        region_low=asked.low, region_high=asked.high, unit=asked.unit, task=", ".join(asked.tasks),
-        dataset=", ".join(dict.fromkeys(dataset for _, dataset in asked.places)), first=", ".join(ahead),
-        second=", ".join(behind), comparison=asked, effect=result.effect, low=result.low, high=result.high,
-        low90=result.inner_low, high90=result.inner_high, standard_error=result.error, df=result.df,
-        p_zero=result.p_zero, seeds=result.seeds, test=result.test, interval=result.interval,
-        instance_share=result.instance_share, inputs=result.inputs, missing=result.missing, p_for=result.p_for,
-        p_against=result.p_against, known=int(result.known), holds_in=int(outcome == HOLDS.name),
-        fails_in=int(outcome == FAILS.name), outcome=outcome, verdict=outcome,
-    )  # fmt: skip
+        id=finding,
+        family=family,
+        role=role,
+        label=asked.label,
+        claimed=asked.region,
+        region_low=asked.low,
+        region_high=asked.high,
+        unit=asked.unit,
+        task=", ".join(asked.tasks),
+        dataset=", ".join(dict.fromkeys(dataset for _, dataset in asked.places)),
+        first=", ".join(ahead),
+        second=", ".join(behind),
+        comparison=asked,
+        effect=result.effect,
+        low=result.low,
+        high=result.high,
+        low90=result.inner_low,
+        high90=result.inner_high,
+        standard_error=result.error,
+        df=result.df,
+        p_zero=result.p_zero,
+        seeds=result.seeds,
+        test=result.test,
+        interval=result.interval,
+        instance_share=result.instance_share,
+        inputs=result.inputs,
+        missing=result.missing,
+        p_for=result.p_for,
+        p_against=result.p_against,
+        known=int(result.known),
+        holds_in=int(outcome == HOLDS.name),
+        fails_in=int(outcome == FAILS.name),
+        outcome=outcome,
+        verdict=outcome,
+    )
 
 
 def _holm_of(branches: Sequence[Branch]) -> list[tuple[float, float]]:
     """Return the p's for and against each statement, adjusted over all of them."""
-    p_for, p_against = holm([one.p_for for one in branches]), holm([one.p_against for one in branches])
+    p_for, p_against = (
+        holm([one.p_for for one in branches]),
+        holm([one.p_against for one in branches]),
+    )
     return list(zip(p_for, p_against, strict=True))
 
 
@@ -271,15 +345,24 @@ def _alone(p_for: float, p_against: float) -> str:
 
 
 def _with_outcome(
-    row: FindingRow, branch: Branch, p_for: float, p_against: float, parts: Sequence[tuple[float, float]]
+    row: FindingRow,
+    branch: Branch,
+    p_for: float,
+    p_against: float,
+    parts: Sequence[tuple[float, float]],
 ) -> FindingRow:
     """Return the row of a whole statement with what it is, from its adjusted p's and those of its parts."""
-    holds_in, fails_in = (sum(p <= ALPHA for p in side) for side in zip(*parts, strict=True))
+    holds_in, fails_in = (
+        sum(p <= ALPHA for p in side) for side in zip(*parts, strict=True)
+    )
     outcome = outcome_of(p_for, p_against, holds_in=holds_in)
     row = row._replace(
-        parts=len(parts), known=sum(unit.known for unit in branch.units), holds_in=holds_in, fails_in=fails_in,
+        parts=len(parts),
+        known=sum(unit.known for unit in branch.units),
+        holds_in=holds_in,
+        fails_in=fails_in,
         outcome=outcome.name,
-    )  # fmt: skip
+    )
     return row._replace(verdict=short_verdict(row, len(parts)))
 
 
@@ -289,7 +372,11 @@ def short_verdict(row: FindingRow, of: int) -> str:
     if row.outcome == IN_PART.name:
         every = ", uncorrected" if row.holds_in == row.parts else fails
         return f"holds in {row.holds_in} of {of}{every}"
-    return f"{row.outcome}{fails} of {of}" if row.outcome == OPEN.name and fails else row.outcome
+    return (
+        f"{row.outcome}{fails} of {of}"
+        if row.outcome == OPEN.name and fails
+        else row.outcome
+    )
 
 
 def _branch_rows(
@@ -297,16 +384,30 @@ def _branch_rows(
 ) -> Iterator[tuple[Branch, FindingRow]]:
     """Yield the rows of a statement and of all below it, each with what it stands for."""
     if branch.result is not None:
-        row = result_row(branch.result, main.id, main.family, role)._replace(depth=depth)
+        row = result_row(branch.result, main.id, main.family, role)._replace(
+            depth=depth
+        )
     else:
         outcome = _alone(branch.p_for, branch.p_against)
         row = FindingRow(
-            id=main.id, family=main.family, role=role, label=branch.node.label, depth=depth, rule=branch.rule,
-            p_for=branch.p_for, p_against=branch.p_against, known=int(branch.known),
-            holds_in=int(outcome == HOLDS.name), fails_in=int(outcome == FAILS.name), outcome=outcome, verdict=outcome,
-        )  # fmt: skip
+            id=main.id,
+            family=main.family,
+            role=role,
+            label=branch.node.label,
+            depth=depth,
+            rule=branch.rule,
+            p_for=branch.p_for,
+            p_against=branch.p_against,
+            known=int(branch.known),
+            holds_in=int(outcome == HOLDS.name),
+            fails_in=int(outcome == FAILS.name),
+            outcome=outcome,
+            verdict=outcome,
+        )
         if not depth:
-            row = _with_outcome(row, branch, branch.p_for, branch.p_against, _holm_of(branch.units))
+            row = _with_outcome(
+                row, branch, branch.p_for, branch.p_against, _holm_of(branch.units)
+            )
     yield branch, row
     for part in branch.parts:
         yield from _branch_rows(main, part, role, depth + 1)
@@ -319,7 +420,9 @@ def _verdict_rows(
     decisive = _decisive(main, tree)
     # Both by identity: equal comparisons may stand in several parts.
     p_of_part = dict(zip(map(id, tree.units), adjusted, strict=False))
-    mark_of_comparison: dict[int, str] = {}  # of those that decide a part: how it counts
+    mark_of_comparison: dict[
+        int, str
+    ] = {}  # of those that decide a part: how it counts
     for unit in tree.units:
         outcome = _alone(*p_of_part[id(unit)])
         deciding = unit.decides_against if outcome == FAILS.name else unit.decides_for
@@ -328,21 +431,30 @@ def _verdict_rows(
         is_part = id(branch) in p_of_part
         p_for, p_against = p_of_part.get(id(branch), (math.nan, math.nan))
         yield row._replace(
-            decisive=branch.result is decisive, p_for_holm=p_for, p_against_holm=p_against,
+            decisive=branch.result is decisive,
+            p_for_holm=p_for,
+            p_against_holm=p_against,
             counted=_alone(p_for, p_against) if is_part else "",
-            mark="" if branch.result is None else mark_of_comparison.get(id(branch.result), OPEN.name),
+            mark=""
+            if branch.result is None
+            else mark_of_comparison.get(id(branch.result), OPEN.name),
             holm_over=len(adjusted) if is_part else 0,
-        )  # fmt: skip
+        )
 
 
 def _decisive(main: FindingRow, tree: Branch) -> Result:
     """Return the most adverse comparison: the weakest link of what is supported, else the strongest counter-example."""
     against = main.outcome == FAILS.name or (
-        main.outcome != HOLDS.name and (main.fails_in > 0 or main.direction == "against")
+        main.outcome != HOLDS.name
+        and (main.fails_in > 0 or main.direction == "against")
     )
     decides = tree.decides_against if against else tree.decides_for
-    if not decides.known and main.known:  # what the source lacks has a p of 1, the largest
-        return max((one for one in tree.results if one.known), key=lambda result: result.p_for)
+    if (
+        not decides.known and main.known
+    ):  # what the source lacks has a p of 1, the largest
+        return max(
+            (one for one in tree.results if one.known), key=lambda result: result.p_for
+        )
     return decides
 
 
@@ -354,5 +466,7 @@ def _mean(tree: Branch) -> Contrast | None:
 
 def _seeds(tree: Branch) -> tuple[int, ...]:
     """Return the fewest and the most seeds behind a comparison, once where all have the same."""
-    counts = [count for result in tree.results if result.known for count in result.seeds]
+    counts = [
+        count for result in tree.results if result.known for count in result.seeds
+    ]
     return tuple(dict.fromkeys((min(counts), max(counts)))) if counts else ()

@@ -15,7 +15,13 @@ from importlib import resources
 from analysis.claims.catalogue import FINDINGS
 from analysis.claims.statements import trunk_of
 from analysis.claims.verdicts import ResultOf
-from analysis.evidence.contrasts import AnyContrast, Result, Spread, Term, contrast_result
+from analysis.evidence.contrasts import (
+    AnyContrast,
+    Result,
+    Spread,
+    Term,
+    contrast_result,
+)
 from analysis.statistics.estimates import Student
 
 
@@ -33,32 +39,39 @@ SHARED_LUCK = {
     one.name: one
     for one in (
         SharedLuck(
-            name="models", words="every model and task varies independently",
+            name="models",
+            words="every model and task varies independently",
             unit=lambda term: (term.model, term.task),
         ),
         SharedLuck(
-            name="trunks", words="models of one trunk vary together, but tasks vary independently",
+            name="trunks",
+            words="models of one trunk vary together, but tasks vary independently",
             unit=lambda term: (trunk_of(term.model), term.task),
         ),
         SharedLuck(
-            name="trunks and tasks", words="models of one trunk vary together, and so do all tasks",
+            name="trunks and tasks",
+            words="models of one trunk vary together, and so do all tasks",
             unit=lambda term: trunk_of(term.model),
         ),
     )
-}  # fmt: skip
+}
 """How much of a pretraining's luck scores share, by name: the ends, and what is between."""
 
 
 def trunks() -> dict[str, list[str]]:
     """Return the models that findings compare, by trunk, where a trunk has two or more."""
-    names = dict.fromkeys(name for finding in FINDINGS.values() for name in finding.models)
+    names = dict.fromkeys(
+        name for finding in FINDINGS.values() for name in finding.models
+    )
     found: dict[str, list[str]] = {}
     for name in names:
         found.setdefault(trunk_of(name), []).append(name)
     return {trunk: models for trunk, models in found.items() if len(models) > 1}
 
 
-def with_pretraining_spread(result_of: ResultOf, sd: float, sharing: SharedLuck) -> ResultOf:
+def with_pretraining_spread(
+    result_of: ResultOf, sd: float, sharing: SharedLuck
+) -> ResultOf:
     """Return the results if pretraining again moved each task score of a unit by `sd` points.
 
     A contrast's variance grows by sd^2 times the squared weight of every unit, which is 0 for two models of a trunk
@@ -73,7 +86,9 @@ def with_pretraining_spread(result_of: ResultOf, sd: float, sharing: SharedLuck)
             return base
         weights: dict[Hashable, float] = {}
         for term in comparison.terms:
-            weights[sharing.unit(term)] = weights.get(sharing.unit(term), 0.0) + term.weight
+            weights[sharing.unit(term)] = (
+                weights.get(sharing.unit(term), 0.0) + term.weight
+            )
         variance = base.error**2
         added = sd**2 * math.fsum(weight**2 for weight in weights.values())
         if added < 1e-12:
@@ -81,12 +96,17 @@ def with_pretraining_spread(result_of: ResultOf, sd: float, sharing: SharedLuck)
         normal = variance == 0 or not math.isfinite(base.df)
         df = math.inf if normal else (variance + added) ** 2 / (variance**2 / base.df)
         student = Student(effect=base.effect, error=math.sqrt(variance + added), df=df)
-        wider = contrast_result(comparison, student, test=base.test, inputs=base.inputs, seeds=base.seeds)
+        wider = contrast_result(
+            comparison, student, test=base.test, inputs=base.inputs, seeds=base.seeds
+        )
         return replace(
-            wider, instance_share=base.instance_share,
-            p_for=max(base.p_for, wider.p_for), p_against=max(base.p_against, wider.p_against),
-            low=min(base.low, wider.low), high=max(base.high, wider.high),
-        )  # fmt: skip
+            wider,
+            instance_share=base.instance_share,
+            p_for=max(base.p_for, wider.p_for),
+            p_against=max(base.p_against, wider.p_against),
+            low=min(base.low, wider.low),
+            high=max(base.high, wider.high),
+        )
 
     return result
 
@@ -110,13 +130,18 @@ class MeasuredSpread:
 
 def measured_spreads() -> list[MeasuredSpread]:
     """Return the spreads that others measured (`analysis/data/pretraining_spreads.csv`)."""
-    with (resources.files("analysis") / "data" / "pretraining_spreads.csv").open(encoding="utf-8") as file:
+    with (resources.files("analysis") / "data" / "pretraining_spreads.csv").open(
+        encoding="utf-8"
+    ) as file:
         return [
             MeasuredSpread(
-                sd=float(row["sd"]), network=f"{row['network']} ({row['parameters']})",
+                sd=float(row["sd"]),
+                network=f"{row['network']} ({row['parameters']})",
                 parameters=float(row["parameters"].removesuffix("M")),
-                pretrainings=int(row["pretrainings"]), score=row["score"], varies=row["varies"],
+                pretrainings=int(row["pretrainings"]),
+                score=row["score"],
+                varies=row["varies"],
                 where=f"{row['source']}, {row['where']}",
             )
             for row in csv.DictReader(file)
-        ]  # fmt: skip
+        ]

@@ -42,7 +42,11 @@ class AtLeast:
             return "one part"
         if self.count == total:
             return f"all {total} parts"
-        return f"one of {total} parts" if self.count == 1 else f"at least {self.count} of {total} parts"
+        return (
+            f"one of {total} parts"
+            if self.count == 1
+            else f"at least {self.count} of {total} parts"
+        )
 
 
 Node = AnyContrast | AtLeast
@@ -50,7 +54,9 @@ Node = AnyContrast | AtLeast
 
 def joins(node: Node) -> bool:
     """Return whether a statement is an "all of" whose parts are counted with those around it."""
-    return isinstance(node, AtLeast) and node.count == len(node.parts) and not node.whole
+    return (
+        isinstance(node, AtLeast) and node.count == len(node.parts) and not node.whole
+    )
 
 
 @dataclass(frozen=True, kw_only=True)
@@ -86,7 +92,11 @@ class Finding:
     @property
     def models(self) -> tuple[str, ...]:
         """Every model that it compares, once."""
-        named = (model for comparison in comparisons(self.body) for model in comparison.models)
+        named = (
+            model
+            for comparison in comparisons(self.body)
+            for model in comparison.models
+        )
         return tuple(dict.fromkeys(named))
 
 
@@ -119,22 +129,36 @@ def weighted(
     for weight, model, task in weights:
         merged[model, task] = merged.get((model, task), 0.0) + weight
     terms = tuple(
-        Term(weight=weight, model=model, task=task) for (model, task), weight in merged.items() if weight
+        Term(weight=weight, model=model, task=task)
+        for (model, task), weight in merged.items()
+        if weight
     )
     return Contrast(label=label, terms=terms, low=low, high=high, unit=unit)
 
 
 def difference(
-    label: str, better: str, worse: str, task: str, *, low: float = 0.0, high: float = math.inf
+    label: str,
+    better: str,
+    worse: str,
+    task: str,
+    *,
+    low: float = 0.0,
+    high: float = math.inf,
 ) -> Contrast:
     """Return the contrast S(better, task) - S(worse, task)."""
-    return weighted(label, [(1.0, better, task), (-1.0, worse, task)], low=low, high=high)
+    return weighted(
+        label, [(1.0, better, task), (-1.0, worse, task)], low=low, high=high
+    )
 
 
 def mean_of(label: str, contrasts: Iterable[Contrast]) -> Contrast:
     """Return the mean of contrasts of one unit as a contrast that claims to be above 0."""
     averaged = tuple(contrasts)
-    weights = [(term.weight / len(averaged), term.model, term.task) for one in averaged for term in one.terms]
+    weights = [
+        (term.weight / len(averaged), term.model, term.task)
+        for one in averaged
+        for term in one.terms
+    ]
     return weighted(label, weights, unit=averaged[0].unit)
 
 
@@ -191,14 +215,14 @@ def shared_trunks(compared: Iterable[AnyContrast]) -> str:
     A trunk starts from random weights. Models of one trunk were not pretrained independently of each other: what luck
     the trunk had is in all of them, and their mean does not average it out.
     """
-    models = dict.fromkeys(model for comparison in compared for model in comparison.models)
+    models = dict.fromkeys(
+        model for comparison in compared for model in comparison.models
+    )
     trunks = dict.fromkeys(trunk_of(model) for model in models)
     if len(trunks) == len(models):
         return ""
     named = f" ({', '.join(trunks)})" if len(trunks) <= _MOST_NAMED else ""
-    return (
-        f"the {len(models)} models compared branch from {len(trunks)} trunk{'s' * (len(trunks) > 1)}{named}"
-    )
+    return f"the {len(models)} models compared branch from {len(trunks)} trunk{'s' * (len(trunks) > 1)}{named}"
 
 
 @cache

@@ -34,10 +34,13 @@ OUTCOMES: Registry[Outcome] = Registry(
     (
         Outcome(name="holds", counted=("holds", "hold"), sided=1),
         Outcome(name="fails", counted=("fails", "fail"), sided=-1),
-        Outcome(name="holds in k of n", counted=("holds in some of its parts", "hold in some of their parts")),
+        Outcome(
+            name="holds in k of n",
+            counted=("holds in some of its parts", "hold in some of their parts"),
+        ),
         Outcome(name="open", counted=("is open", "are open")),
     ),
-)  # fmt: skip
+)
 """In the order in which they are tried: the first that fits is given."""
 
 HOLDS, FAILS, IN_PART, OPEN = OUTCOMES.values()
@@ -105,14 +108,22 @@ def evaluate(node: Node, result_of: ResultOf) -> Branch:
     if not isinstance(node, AtLeast):
         result = result_of(node)
         return Branch(
-            node=node, p_for=result.p_for, p_against=result.p_against, decides_for=result,
-            decides_against=result, result=result,
-        )  # fmt: skip
+            node=node,
+            p_for=result.p_for,
+            p_against=result.p_against,
+            decides_for=result,
+            decides_against=result,
+            result=result,
+        )
     parts = tuple(evaluate(part, result_of) for part in node.parts)
     joined, count = parts, node.count
     if count == len(parts):
         # Nested "all of"s are one: how they are bracketed is wording, and must not move a p.
-        joined = tuple(unit for part in parts for unit in (part.units if joins(part.node) else (part,)))
+        joined = tuple(
+            unit
+            for part in parts
+            for unit in (part.units if joins(part.node) else (part,))
+        )
         count = len(joined)
     p_for, place_for = partial_conjunction([part.p_for for part in joined], count)
     # "At least k of n hold" fails when at least n - k + 1 of them do not.
@@ -120,6 +131,11 @@ def evaluate(node: Node, result_of: ResultOf) -> Branch:
         [part.p_against for part in joined], len(joined) - count + 1
     )
     return Branch(
-        node=node, p_for=p_for, p_against=p_against, decides_for=joined[place_for].decides_for,
-        decides_against=joined[place_against].decides_against, parts=parts, counted=() if node.whole else joined,
-    )  # fmt: skip
+        node=node,
+        p_for=p_for,
+        p_against=p_against,
+        decides_for=joined[place_for].decides_for,
+        decides_against=joined[place_against].decides_against,
+        parts=parts,
+        counted=() if node.whole else joined,
+    )

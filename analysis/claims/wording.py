@@ -83,7 +83,11 @@ def how_tested(
     else:
         tests = (INTERVALS[name].tests for name in used)
         test = f"{', or '.join(tests)} (Welch's t with fewer than five models)"
-        over = "fine-tuning seeds and test instances" if INTERVALS[interval].needs_instances else over
+        over = (
+            "fine-tuning seeds and test instances"
+            if INTERVALS[interval].needs_instances
+            else over
+        )
     coverage = "".join(
         f"; the {name} interval of a single mean {words}"
         for name, count in used.items()
@@ -100,7 +104,11 @@ def counted(frame: pd.DataFrame) -> str:
     """Return how many findings hold, fail, hold in some of their parts and are open, in a sentence."""
     findings = frame[frame["role"] == "finding"]
     counts = Counter(findings["outcome"])
-    parts = [f"{n} {one.counted[n != 1]}" for one in OUTCOMES.values() if (n := counts[one.name])]
+    parts = [
+        f"{n} {one.counted[n != 1]}"
+        for one in OUTCOMES.values()
+        if (n := counts[one.name])
+    ]
     unknown = ((findings["outcome"] == OPEN.name) & (findings["missing"] != "")).sum()
     if unknown:
         parts[-1] += f" ({unknown} for lack of scores in this source)"
@@ -110,7 +118,9 @@ def counted(frame: pd.DataFrame) -> str:
 
 def not_run(main: FindingRow) -> str:
     """Return ` (8 not run)` where the source lacks some of a finding's parts."""
-    return f" ({main.parts - main.known} not run)" if 0 < main.known < main.parts else ""
+    return (
+        f" ({main.parts - main.known} not run)" if 0 < main.known < main.parts else ""
+    )
 
 
 def counted_verdict(main: FindingRow) -> str:
@@ -124,14 +134,18 @@ def counted_verdict(main: FindingRow) -> str:
 def verdict_in_words(main: FindingRow) -> str:
     """Return the verdict in full: `all 3 parts hold, not after correction (0.078)`."""
     if main.outcome == IN_PART.name and main.holds_in == main.parts:
-        held = "the only part holds" if main.parts == 1 else f"all {main.parts} parts hold"
+        held = (
+            "the only part holds" if main.parts == 1 else f"all {main.parts} parts hold"
+        )
         return f"{held}, not after correction ({format_p(main.p_for_holm)})"
     if main.outcome not in (IN_PART.name, OPEN.name) or not main.fails_in:
         return main.verdict
     failing = f"{main.fails_in} of {main.parts} parts fail{'s' * (main.fails_in == 1)}"
     if main.p_against <= ALPHA:
         failing += f", not after correction ({format_p(main.p_against_holm)})"
-    holds_in = f" in {main.holds_in} of {main.parts}" if main.outcome == IN_PART.name else ""
+    holds_in = (
+        f" in {main.holds_in} of {main.parts}" if main.outcome == IN_PART.name else ""
+    )
     return f"{main.outcome.split()[0]}{holds_in}: {failing}"
 
 
@@ -145,7 +159,9 @@ def readout(found: pd.DataFrame) -> str:
     holds = f"none of {main.parts} shown to hold"
     if main.holds_in:
         holds = f"holds in at least {main.holds_in} of {main.parts}"
-    fails = f"fails in at least {main.fails_in}" if main.fails_in else "none shown to fail"
+    fails = (
+        f"fails in at least {main.fails_in}" if main.fails_in else "none shown to fail"
+    )
     return f"{holds}, {fails} (simultaneous 95 %{remark})"
 
 
@@ -165,7 +181,11 @@ def seeds_that_decide(row: FindingRow) -> int | None:
     region, else against it; the error shrinks with the root of the number of seeds.
     """
     distance = min(
-        (abs(row.effect - end) for end in (row.region_low, row.region_high) if math.isfinite(end)),
+        (
+            abs(row.effect - end)
+            for end in (row.region_low, row.region_high)
+            if math.isfinite(end)
+        ),
         default=0.0,
     )
     if not (_has_error(row) and distance > 0):
@@ -175,7 +195,9 @@ def seeds_that_decide(row: FindingRow) -> int | None:
     seeds = min(row.seeds)
     # That an effect is inside a range is shown by two one-sided tests.
     alpha = 2 * ALPHA if row.is_range and row.claims(row.effect) else ALPHA
-    return seeds_needed(distance, row.standard_error, seeds, paired=row.df <= seeds - 1, alpha=alpha)
+    return seeds_needed(
+        distance, row.standard_error, seeds, paired=row.df <= seeds - 1, alpha=alpha
+    )
 
 
 def seeds_in_words(row: FindingRow, comparison: str) -> str:
@@ -188,7 +210,11 @@ def seeds_in_words(row: FindingRow, comparison: str) -> str:
     from analysis.precision.design import MOST_SEEDS
 
     seeds = seeds_that_decide(row)
-    number = f"No number of seeds up to {MOST_SEEDS:,}" if seeds is None else f"About {seeds:,} seeds"
+    number = (
+        f"No number of seeds up to {MOST_SEEDS:,}"
+        if seeds is None
+        else f"About {seeds:,} seeds"
+    )
     return f"{number} would decide {comparison}"
 
 
@@ -210,8 +236,12 @@ def sentence(found: pd.DataFrame) -> str:
         else f"{verdict}: {held}."
     ]
     if main.missing:
-        computed, planned = (part["label"].nunique() for part in (known_of(found), comparisons_of(found)))
-        parts.append(f"{computed} of {planned} comparisons can be computed; {main.missing}.")
+        computed, planned = (
+            part["label"].nunique() for part in (known_of(found), comparisons_of(found))
+        )
+        parts.append(
+            f"{computed} of {planned} comparisons can be computed; {main.missing}."
+        )
     if main.p_raw <= ALPHA < main.p_holm:
         way = "fails" if main.direction == "against" else "holds"
         parts.append(
@@ -219,7 +249,9 @@ def sentence(found: pd.DataFrame) -> str:
             f"{main.holm_over} findings of its family ({format_p(main.p_holm)})."
         )
     parts.append(_effects(found))
-    if main.outcome == OPEN.name and (words := seeds_in_words(decisive_of(found), "that comparison")):
+    if main.outcome == OPEN.name and (
+        words := seeds_in_words(decisive_of(found), "that comparison")
+    ):
         parts.append(f"{words} if its effect is as large as observed (power 80 %).")
     return " ".join(filter(None, parts))
 
@@ -234,7 +266,11 @@ def three_lines(found: pd.DataFrame, once: str = ONCE) -> tuple[str, str, str]:
     p, adjusted = p_texts(main)
     held = readout(found)
     certainty = f"{held[0].upper()}{held[1:]}; p {main.direction} the whole statement {p} (Holm {adjusted})"
-    return head, _effects(found), " ".join(filter(None, (f"{certainty}.", finding.remark, once)))
+    return (
+        head,
+        _effects(found),
+        " ".join(filter(None, (f"{certainty}.", finding.remark, once))),
+    )
 
 
 def _effects(found: pd.DataFrame) -> str:
@@ -242,7 +278,9 @@ def _effects(found: pd.DataFrame) -> str:
     parts, decisive, mean = [], decisive_of(found), mean_of(found)
     if mean is not None and not mean.missing:
         shared = shared_trunks(known_of(found)["comparison"])
-        parts.append(f"Mean: {format_effect(mean)} {mean.unit} ({mean.label}{shared and f'; {shared}'}).")
+        parts.append(
+            f"Mean: {format_effect(mean)} {mean.unit} ({mean.label}{shared and f'; {shared}'})."
+        )
     parts.append(
         f"Most adverse: {decisive.label}, {format_effect(decisive)} {decisive.unit} (claimed: {decisive.claimed})."
     )
@@ -252,6 +290,8 @@ def _effects(found: pd.DataFrame) -> str:
 def outside_in_words(found: pd.DataFrame) -> str:
     """Return that every estimate lies outside the range that is claimed for it; empty where some does not."""
     known = rows(known_of(found))
-    if len(known) < 2 or any(not row.is_range or row.claims(row.effect) for row in known):
+    if len(known) < 2 or any(
+        not row.is_range or row.claims(row.effect) for row in known
+    ):
         return ""
     return f"All {len(known)} estimates lie outside the claimed range."

@@ -23,7 +23,9 @@ def compare(
     *,
     source: SourceOptions = SourceOptions(),
     score: Settings = Settings(),
-    replicates: Annotated[tuple[str, ...], Parameter(metavar="PATTERN", group=_HOW, show_default=False)] = (),
+    replicates: Annotated[
+        tuple[str, ...], Parameter(metavar="PATTERN", group=_HOW, show_default=False)
+    ] = (),
     margin: Annotated[float | None, Parameter(metavar="POINTS", group=_HOW)] = None,
     full: bool = False,
     format: Annotated[str, Parameter(choices=(*PRINTED, "latex"))] = "text",
@@ -57,28 +59,46 @@ def compare(
         format: output format
     """
     if margin is not None and not margin > 0:
-        raise UserError(f"--margin {margin:g}: a region of practical equivalence must be wider than 0")
+        raise UserError(
+            f"--margin {margin:g}: a region of practical equivalence must be wider than 0"
+        )
     from analysis.comparisons.comparison import compare as compared
     from analysis.comparisons.comparison_report import comparison_document
     from analysis.comparisons.scores_table import scores_by_seed, scores_table_in
     from analysis.comparisons.seeds import differences, scores_document, two_models
     from analysis.sources import NAMES
 
-    if source.source not in NAMES and (table := scores_table_in(Path(source.source))) is not None:
+    if (
+        source.source not in NAMES
+        and (table := scores_table_in(Path(source.source))) is not None
+    ):
         if replicates:
-            raise UserError("--replicates is for runs; in a table of scores a pretraining can be a seed")
+            raise UserError(
+                "--replicates is for runs; in a table of scores a pretraining can be a seed"
+            )
         if source.study is not None:
-            raise UserError("--study is for runs; a table of scores may have any models")
+            raise UserError(
+                "--study is for runs; a table of scores may have any models"
+            )
         rows = scores_by_seed(table, selection=score.selection, metric=source.metric)
         pair = two_models(rows, models)
         equivalence_margin = margin or 0.0
         found = differences(rows, pair, margin=equivalence_margin, settings=score)
-        write(scores_document(found, pair, source.source, margin=equivalence_margin, full=full), format, out)
+        write(
+            scores_document(
+                found, pair, source.source, margin=equivalence_margin, full=full
+            ),
+            format,
+            out,
+        )
         return
     # Exact names of the paper's models are fetched if need be; with patterns or other names, only what is there is
     # compared.
     only_paper_models = set(models) <= set(MODELS) and not replicates
-    opened = source.open(models if only_paper_models else None, need_instances=score.method.needs_instances)
+    opened = source.open(
+        models if only_paper_models else None,
+        need_instances=score.method.needs_instances,
+    )
     settings = opened.with_interval(score)
     result = compared(opened, models, settings, replicates=replicates, margin=margin)
     write(comparison_document(result, full=full), format, out)

@@ -23,7 +23,9 @@ else:
 
 
 def claims(
-    findings: Annotated[tuple[FindingName, ...], Parameter(show_choices=False, show_default=False)] = (),
+    findings: Annotated[
+        tuple[FindingName, ...], Parameter(show_choices=False, show_default=False)
+    ] = (),
     /,
     *,
     source: SourceOptions = SourceOptions(),
@@ -75,7 +77,11 @@ def choose(ids: Sequence[str] | None) -> list[str]:
     wanted: list[str] = []
     for word in ids:
         lower = word.strip().lower()
-        group = [name for name in _NAMES if lower in (name.lower(), name.lower().rstrip("abcde"))]
+        group = [
+            name
+            for name in _NAMES
+            if lower in (name.lower(), name.lower().rstrip("abcde"))
+        ]
         if not group:
             raise UserError(
                 f"unknown finding {word!r}; the findings are {', '.join(_NAMES)}{nearest(word.upper(), _NAMES)}"
@@ -103,7 +109,10 @@ def sensitivity(
     Args:
         format: output format; csv has one row per finding and sharing
     """
-    from analysis.sensitivity.sensitivity_page import sensitivity_document, sensitivity_of
+    from analysis.sensitivity.sensitivity_page import (
+        sensitivity_document,
+        sensitivity_of,
+    )
 
     opened = source.open(need_instances=score.method.needs_instances)
     result = sensitivity_of(opened, opened.with_interval(score))

@@ -31,9 +31,12 @@ def scores(
     source: SourceOptions = SourceOptions(),
     score: Settings = Settings(),
     model: Annotated[ModelNames, Parameter(metavar="NAME")] = (),
-    dataset: Annotated[tuple[DatasetName, ...], MANY, Parameter(metavar="NAME", show_choices=False)] = (),
+    dataset: Annotated[
+        tuple[DatasetName, ...], MANY, Parameter(metavar="NAME", show_choices=False)
+    ] = (),
     format: Annotated[
-        str, Parameter(choices=("text", "csv", "markdown", "parquet"), show_default=False)
+        str,
+        Parameter(choices=("text", "csv", "markdown", "parquet"), show_default=False),
     ] = "",
     out: OutFile = None,
 ) -> None:
@@ -48,7 +51,9 @@ def scores(
     """
     format = format or default_format("csv", out)
     if out is None and not FORMATS[format].is_text:
-        raise UserError(f"--format {format} is binary: write it to a file with --out scores.{format}")
+        raise UserError(
+            f"--format {format} is binary: write it to a file with --out scores.{format}"
+        )
     from analysis.tables.render import scores_document
 
     opened = source.open(need_instances=score.method.needs_instances)
@@ -102,11 +107,19 @@ def table(
             raise UserError(
                 f"there is no table {word!r}; give numbers from 1 to {max(models_by_table)}, or all"
             )
-    numbers = list(models_by_table) if number == ("all",) else [int(word) for word in number]
+    numbers = (
+        list(models_by_table) if number == ("all",) else [int(word) for word in number]
+    )
     models = [name for one in numbers for name in models_by_table.get(one, ())]
-    opened = source.open(models, need_instances=score.method.needs_instances) if models else PUBLISHED
+    opened = (
+        source.open(models, need_instances=score.method.needs_instances)
+        if models
+        else PUBLISHED
+    )
     settings = opened.with_interval(score) if models else None
-    scores = None if settings is None or opened.is_published else opened.scores(settings)
+    scores = (
+        None if settings is None or opened.is_published else opened.scores(settings)
+    )
     for one in numbers:
         document = table_document(build_table(one, scores, source=opened))
         if out is None:
@@ -138,7 +151,9 @@ def audit(
     from analysis.tables.audit import audit_document, runs_of_stand_ins, verdict
     from analysis.tables.run_provenance import audit_provenance, provenance_lines
 
-    opened = replace(source, add_model=("*",)).open()  # of the others, how they were made is audited
+    opened = replace(
+        source, add_model=("*",)
+    ).open()  # of the others, how they were made is audited
     provenance = None if opened.store is None else audit_provenance(opened.store)
     mixed = provenance is not None and bool(provenance.mismatches)
     if opened.stand_ins is not None:

@@ -54,7 +54,9 @@ def ingest(
     from analysis.store.scan import summary
 
     try:
-        read = read_store(store, out, instances=instances, add_models=add_model, protocol=protocol)
+        read = read_store(
+            store, out, instances=instances, add_models=add_model, protocol=protocol
+        )
     except RefusedStoreError as refused:
         _log_problems(refused.problems)
         raise
@@ -75,7 +77,9 @@ def ingest(
 
 def _log_problems(problems: Sequence[Problem]) -> None:
     """Log the problems by kind, the harmless ones first and only some of many of these."""
-    ordered = sorted(problems, key=lambda problem: (not problem.harmless, problem.kind, problem))
+    ordered = sorted(
+        problems, key=lambda problem: (not problem.harmless, problem.kind, problem)
+    )
     for _, of_kind in groupby(ordered, key=lambda problem: problem.kind):
         same = list(of_kind)
         if not same[0].harmless:  # nor is any other of its kind
@@ -105,7 +109,11 @@ else:
 def models_for(what: str) -> tuple[str, ...]:
     """Return the models that `figure3`, `table10`, `all` or a model's name needs; `UserError` for anything else."""
     if what not in _MODELS_FOR:
-        hint = "; Table 1 has settings, not scores" if what == "table1" else nearest(what, _MODELS_FOR)
+        hint = (
+            "; Table 1 has settings, not scores"
+            if what == "table1"
+            else nearest(what, _MODELS_FOR)
+        )
         raise UserError(
             f"no figure, table or model {what!r}; give figure1 to figure12, table2 to table17, a model, or all{hint}"
         )
@@ -113,7 +121,8 @@ def models_for(what: str) -> tuple[str, ...]:
 
 
 def fetch_released(
-    *what: Annotated[ReleasedName, Parameter(metavar="FIGURE|TABLE|MODEL")], url: str = release.URL
+    *what: Annotated[ReleasedName, Parameter(metavar="FIGURE|TABLE|MODEL")],
+    url: str = release.URL,
 ) -> int:
     """Download the authors' result files at the pinned commit into the cache, with git.
 
@@ -128,6 +137,10 @@ def fetch_released(
     """
     wanted = [name for one in what or ["all"] for name in models_for(one)]
     store = release.released_store(wanted, url=url, commit=release.COMMIT)
-    logger.info("%d released models are in %s", len(release.cached_release(commit=release.COMMIT)), store)
+    logger.info(
+        "%d released models are in %s",
+        len(release.cached_release(commit=release.COMMIT)),
+        store,
+    )
     sys.stdout.write(f"{store}\n")
     return 0

@@ -24,14 +24,18 @@ class ArmScores:
     """By pretraining, task and dataset or `average` the (n_seeds,) scores in percent, nan where a seed has none."""
 
     @classmethod
-    def of(cls, runs: pd.DataFrame, members: Mapping[str, Sequence[str]], selection: str) -> ArmScores:
+    def of(
+        cls, runs: pd.DataFrame, members: Mapping[str, Sequence[str]], selection: str
+    ) -> ArmScores:
         """Return the scores of a runs table's arms at the learning rates that the rule `selection` chooses."""
         names = [name for arm in members.values() for name in arm]
         table = seed_scores(runs[runs["model"].isin(names)], selection)
         scores = dict(zip(table.index, table.to_numpy(), strict=True))
         return cls(members=members, scores=scores)
 
-    def spreads(self, models: Iterable[str], place: Place, tasks: Sequence[str]) -> NestedSpreads | None:
+    def spreads(
+        self, models: Iterable[str], place: Place, tasks: Sequence[str]
+    ) -> NestedSpreads | None:
         """Return what the arms among some models vary by on one scope, pooled over these arms.
 
         As many seeds of each pretraining count as the one with the fewest has. None: no arm has two pretrainings there,
@@ -42,13 +46,23 @@ class ArmScores:
             place: what a score is over.
             tasks: those that the mean over all tasks is over.
         """
-        parts = [(task, AVERAGE) for task in tasks] if place.task == ALL else [(place.task, place.dataset)]
-        arms = [list(self._by_seed(model, parts)) for model in models if model in self.members]
+        parts = (
+            [(task, AVERAGE) for task in tasks]
+            if place.task == ALL
+            else [(place.task, place.dataset)]
+        )
+        arms = [
+            list(self._by_seed(model, parts))
+            for model in models
+            if model in self.members
+        ]
         arms = [arm for arm in arms if len(arm) > 1]
         n_seeds = min((len(scores) for arm in arms for scores in arm), default=0)
         if n_seeds < 2:
             return None
-        return nested_spreads([np.array([scores[:n_seeds] for scores in arm]) for arm in arms])
+        return nested_spreads(
+            [np.array([scores[:n_seeds] for scores in arm]) for arm in arms]
+        )
 
     def _by_seed(self, model: str, parts: Sequence[tuple[str, str]]) -> Iterator[Array]:
         """Yield for each pretraining of an arm the mean over the parts, one for each of its seeds that has all."""

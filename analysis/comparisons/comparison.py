@@ -91,29 +91,40 @@ def compare(
     if len(contestants.models) == 2:
         first, second = contestants.models
         if over is None:
-            raise UserError(f"{first} and {second} have no dataset in common in {source.label}")
+            raise UserError(
+                f"{first} and {second} have no dataset in common in {source.label}"
+            )
         differences = compare_pair(contestants, first, second, margin=margin)
     else:
         if over is not None:
-            ordered = sorted(contestants.models, key=lambda model: -contestants.mean(model, over))
+            ordered = sorted(
+                contestants.models, key=lambda model: -contestants.mean(model, over)
+            )
             contestants = replace(contestants, models=tuple(ordered))
         differences = against(contestants, contestants.models[0], margin=margin)
     if by_pretraining is not None:
         differences = [
             replace(
                 one,
-                spreads=by_pretraining.spreads((one.first, one.second), one.place, contestants.tasks),
+                spreads=by_pretraining.spreads(
+                    (one.first, one.second), one.place, contestants.tasks
+                ),
             )
             for one in differences
         ]
     every_place = (place for held in contestants.places.values() for place in held)
     datasets = {place.dataset for place in every_place if place.is_dataset}
     return Comparison(
-        source=words, contestants=contestants, over=over, differences=tuple(differences),
+        source=words,
+        contestants=contestants,
+        over=over,
+        differences=tuple(differences),
         notes=tuple(_notes(source, contestants, differences, settings)),
-        settings=settings, replicates=tuple(replicates),
-        floors=source.floors_in_words(in_order(datasets)), metrics=source.own_metrics(in_order(datasets)),
-    )  # fmt: skip
+        settings=settings,
+        replicates=tuple(replicates),
+        floors=source.floors_in_words(in_order(datasets)),
+        metrics=source.own_metrics(in_order(datasets)),
+    )
 
 
 def arms_of(runs: pd.DataFrame) -> dict[str, list[str]]:
@@ -138,7 +149,11 @@ def arms_in(runs: pd.DataFrame, patterns: Sequence[str]) -> dict[str, list[str]]
     arms: dict[str, list[str]] = {}
     in_an_arm: set[str] = set()
     for pattern in patterns:
-        members = [name for name in names if pattern == arm_of(name)[0] or fnmatch.fnmatchcase(name, pattern)]
+        members = [
+            name
+            for name in names
+            if pattern == arm_of(name)[0] or fnmatch.fnmatchcase(name, pattern)
+        ]
         if len(members) < 2:
             raise UserError(
                 f"--replicates {pattern} matches {', '.join(members) or 'no model'}, but an arm needs at least two "
@@ -147,13 +162,17 @@ def arms_in(runs: pd.DataFrame, patterns: Sequence[str]) -> dict[str, list[str]]
             )
         taken = [name for name in members if name in in_an_arm]
         if taken:
-            raise UserError(f"--replicates {pattern}: already in another arm: {', '.join(taken)}")
+            raise UserError(
+                f"--replicates {pattern}: already in another arm: {', '.join(taken)}"
+            )
         arms[pattern] = members
         in_an_arm.update(members)
     return arms
 
 
-def with_arms(runs: pd.DataFrame, arms: Mapping[str, Sequence[str]], selection: str) -> pd.DataFrame:
+def with_arms(
+    runs: pd.DataFrame, arms: Mapping[str, Sequence[str]], selection: str
+) -> pd.DataFrame:
     """Return the runs with each arm under its name in place of its pretrainings.
 
     An arm's pretrainings are what its scores vary over: each counts once, by the mean over its fine-tuning seeds at the
@@ -181,9 +200,13 @@ def with_arms(runs: pd.DataFrame, arms: Mapping[str, Sequence[str]], selection: 
         cells = rows.groupby(CELL, as_index=False, observed=True)
         means = cells[["validation_score", "test_score"]].mean()
         runs_of: dict[tuple[str, ...], list[tuple[object, ...]]] = {}
-        for cell, run in zip(records(rows, *CELL), records(rows, *run_key(rows)), strict=True):
+        for cell, run in zip(
+            records(rows, *CELL), records(rows, *run_key(rows)), strict=True
+        ):
             runs_of.setdefault(cell, []).append(run)
-        means[MEMBERS] = pd.Series([runs_of[cell] for cell in records(means, *CELL)], dtype=object)
+        means[MEMBERS] = pd.Series(
+            [runs_of[cell] for cell in records(means, *CELL)], dtype=object
+        )
         # The columns that are not averaged, such as `n_test`, are those of any of a cell's runs.
         one_run_each = rows.drop_duplicates(CELL)
         arm = one_run_each.drop(columns=["validation_score", "test_score"]).merge(means)
@@ -208,7 +231,10 @@ def source_of_arms(source: Source, selection: str) -> Source:
 
 
 def _notes(
-    source: Source, contestants: Contestants, differences: Sequence[Difference], settings: Settings
+    source: Source,
+    contestants: Contestants,
+    differences: Sequence[Difference],
+    settings: Settings,
 ) -> Iterator[str]:
     """Yield what limits the comparison, a sentence each."""
     printed = [name for name in contestants.models if name in contestants.printed]
@@ -217,14 +243,22 @@ def _notes(
             f"{', '.join(printed)}: no runs in {source.label}, so the paper's printed cells are used, and differences "
             "are tested by Welch's t test."
         )
-    everywhere = places_in_order(place for held in contestants.places.values() for place in held)
+    everywhere = places_in_order(
+        place for held in contestants.places.values() for place in held
+    )
     for model, held in contestants.places.items():
-        absent = [place.title for place in everywhere if place.is_dataset and place not in held]
+        absent = [
+            place.title
+            for place in everywhere
+            if place.is_dataset and place not in held
+        ]
         if absent:
             yield (
                 f"{model} has no score on {', '.join(absent)}, so it is not compared there or on their averages."
             )
-    if OVERALL not in contestants.shared() and any(place.dataset in DATASETS for place in everywhere):
+    if OVERALL not in contestants.shared() and any(
+        place.dataset in DATASETS for place in everywhere
+    ):
         yield "No difference over all tasks: it needs two tasks for which every model has all datasets."
     yield from _seed_notes(contestants, everywhere)
     if at_limit := [one for one in differences if one.at_limit]:
@@ -257,8 +291,12 @@ def _seed_notes(contestants: Contestants, places: Sequence[Place]) -> Iterator[s
         counts = {name: count for name, count in held.items() if count > 1}
         if len(set(counts.values())) > 1:
             usual = max(counts.values())
-            fewer = ", ".join(f"{name} {count}" for name, count in counts.items() if count < usual)
-            unequal.setdefault(f"fewer seeds than the others' {usual}: {fewer}", []).append(place.title)
+            fewer = ", ".join(
+                f"{name} {count}" for name, count in counts.items() if count < usual
+            )
+            unequal.setdefault(
+                f"fewer seeds than the others' {usual}: {fewer}", []
+            ).append(place.title)
     for name, where in single.items():
         yield f"{name} has one seed on {', '.join(where)}, so the difference has no interval or p."
     for words, where in unequal.items():

@@ -12,7 +12,14 @@ import pandas as pd
 from analysis.claims.wording import format_p
 from analysis.comparisons.comparison import Comparison
 from analysis.comparisons.contestants import Place, places_in_order
-from analysis.comparisons.differences import AHEAD, BEHIND, EQUAL, OPEN, UNKNOWN, Difference
+from analysis.comparisons.differences import (
+    AHEAD,
+    BEHIND,
+    EQUAL,
+    OPEN,
+    UNKNOWN,
+    Difference,
+)
 from analysis.evidence.intervals import INTERVALS, POOLED, caption_of
 from analysis.palette import SIGN
 from analysis.statistics.nested_spreads import NestedSpreads, SpreadEstimate
@@ -34,22 +41,33 @@ def comparison_document(comparison: Comparison, *, full: bool = False) -> TableD
 
     Without `full`, tables have the columns that an answer needs, and the table of many models is over all tasks.
     """
-    body: list[str | Grid] = [*([in_a_sentence(comparison), ""] if comparison.is_pair else [])]
+    body: list[str | Grid] = [
+        *([in_a_sentence(comparison), ""] if comparison.is_pair else [])
+    ]
     body += [about(comparison), ""]
     for number, (title, rows) in enumerate(difference_tables(comparison, full=full)):
-        caption = " ".join([about(comparison), title, *footer(comparison)] if number == 0 else [title])
-        columns = [column for column, head in enumerate(rows[0]) if full or head not in _MORE]
+        caption = " ".join(
+            [about(comparison), title, *footer(comparison)] if number == 0 else [title]
+        )
+        columns = [
+            column for column, head in enumerate(rows[0]) if full or head not in _MORE
+        ]
         shown = [[row[column] for column in columns] for row in rows]
-        grid = Grid(shown, caption=caption, label=f"compare{number or ''}", colours=_COLOURS)
+        grid = Grid(
+            shown, caption=caption, label=f"compare{number or ''}", colours=_COLOURS
+        )
         body += [*([title, ""] if title else []), grid, ""]
     records, contestants = records_of(comparison), comparison.contestants
     models = [
         {
-            "name": name, "from": "published cells" if name in contestants.printed else "runs",
-            "mean": None if comparison.over is None else contestants.mean(name, comparison.over),
+            "name": name,
+            "from": "published cells" if name in contestants.printed else "runs",
+            "mean": None
+            if comparison.over is None
+            else contestants.mean(name, comparison.over),
         }
         for name in contestants.models
-    ]  # fmt: skip
+    ]
     return TableDocument(
         body=[*body, *footer(comparison, full=full)],
         records=pd.DataFrame(records),
@@ -71,16 +89,29 @@ def records_of(comparison: Comparison) -> list[dict[str, Any]]:
     of_pairs = ("seeds_to_find", "seeds_still") if comparison.is_pair else ()
     return [
         {
-            "first": one.first, "second": one.second, "task": one.place.task, "dataset": one.place.dataset,
-            "effect": found.effect, "effect_in_sd": one.standardised, "low": found.low, "high": found.high,
-            "p": found.p_zero, "p_holm": one.p_holm, "margin": one.margin,
-            "p_equal": found.p_for if found.known else math.nan, "outcome": one.outcome, "test": found.test,
-            "interval": found.interval, "seeds": "/".join(map(str, found.seeds)),
+            "first": one.first,
+            "second": one.second,
+            "task": one.place.task,
+            "dataset": one.place.dataset,
+            "effect": found.effect,
+            "effect_in_sd": one.standardised,
+            "low": found.low,
+            "high": found.high,
+            "p": found.p_zero,
+            "p_holm": one.p_holm,
+            "margin": one.margin,
+            "p_equal": found.p_for if found.known else math.nan,
+            "outcome": one.outcome,
+            "test": found.test,
+            "interval": found.interval,
+            "seeds": "/".join(map(str, found.seeds)),
             **{name: getattr(one, name) for name in of_pairs},
-            **(_spread_columns(one.spreads) if comparison.replicates else {}), "missing": found.missing,
+            **(_spread_columns(one.spreads) if comparison.replicates else {}),
+            "missing": found.missing,
         }
-        for one in comparison.differences for found in [one.result]
-    ]  # fmt: skip
+        for one in comparison.differences
+        for found in [one.result]
+    ]
 
 
 def _spread_columns(spreads: NestedSpreads | None) -> dict[str, float]:
@@ -88,8 +119,15 @@ def _spread_columns(spreads: NestedSpreads | None) -> dict[str, float]:
     if spreads is None:
         spreads = NestedSpreads(pretrainings=_UNKNOWN, seeds=_UNKNOWN)
     columns: dict[str, float] = {}
-    for name, spread in (("pretraining", spreads.pretrainings), ("fine_tuning", spreads.seeds)):
-        columns |= {f"sd_{name}": spread.sd, f"sd_{name}_low": spread.low, f"sd_{name}_high": spread.high}
+    for name, spread in (
+        ("pretraining", spreads.pretrainings),
+        ("fine_tuning", spreads.seeds),
+    ):
+        columns |= {
+            f"sd_{name}": spread.sd,
+            f"sd_{name}_low": spread.low,
+            f"sd_{name}_high": spread.high,
+        }
     return columns
 
 
@@ -105,7 +143,12 @@ def _spread_cells(comparison: Comparison, one: Difference) -> list[str]:
 
 def _outcome(one: Difference) -> str:
     """Return what can be said: which model is ahead, that they are practically equal, or that it is open."""
-    words = {AHEAD: "A ahead", BEHIND: "B ahead", EQUAL: "practically equal", UNKNOWN: one.result.missing}
+    words = {
+        AHEAD: "A ahead",
+        BEHIND: "B ahead",
+        EQUAL: "practically equal",
+        UNKNOWN: one.result.missing,
+    }
     return words.get(one.outcome, one.outcome)
 
 
@@ -115,9 +158,15 @@ def about(comparison: Comparison) -> str:
         first, second = comparison.contestants.models
         said = f"A: {first}. B: {second}. Points; above 0, A is better."
     else:
-        order = "" if comparison.over is None else f", highest mean over {comparison.over.title} first"
+        order = (
+            ""
+            if comparison.over is None
+            else f", highest mean over {comparison.over.title} first"
+        )
         said = f"{len(comparison.contestants.models)} models{order}."
-    return " ".join(filter(None, [said, comparison.metrics, f"Source: {comparison.source}."]))
+    return " ".join(
+        filter(None, [said, comparison.metrics, f"Source: {comparison.source}."])
+    )
 
 
 def in_a_sentence(comparison: Comparison) -> str:
@@ -127,24 +176,45 @@ def in_a_sentence(comparison: Comparison) -> str:
     dataset takes its place.
     """
     [whole] = [one for one in comparison.differences if one.place == comparison.over]
-    found, lead, other, clear, behind = whole.result, whole.first, whole.second, AHEAD, BEHIND
+    found, lead, other, clear, behind = (
+        whole.result,
+        whole.first,
+        whole.second,
+        AHEAD,
+        BEHIND,
+    )
     effect, low, high = found.effect, found.low, found.high
     if effect < 0:  # the sentence is about the model with the higher score
         lead, other, clear, behind = other, lead, BEHIND, AHEAD
         effect, low, high = -effect, -high, -low
     ends = "" if math.isnan(low) else f" {_interval(low, high)}"
     by, on = f"{signed(effect)}{ends} points", f"over {whole.place.title}"
-    words_unless_ahead = {EQUAL: "Practically equal", OPEN: "Open", UNKNOWN: f"Not tested ({found.missing})"}
+    words_unless_ahead = {
+        EQUAL: "Practically equal",
+        OPEN: "Open",
+        UNKNOWN: f"Not tested ({found.missing})",
+    }
     unsure = words_unless_ahead.get(whole.outcome)
-    said = [f"{unsure} {on}: {lead} minus {other} is {by}" if unsure else f"{lead} is ahead by {by} {on}"]
+    said = [
+        f"{unsure} {on}: {lead} minus {other} is {by}"
+        if unsure
+        else f"{lead} is ahead by {by} {on}"
+    ]
     averages = [one for one in comparison.differences if not one.place.is_dataset]
     parts = [one for one in averages or comparison.differences if one is not whole]
     words = {
-        clear: f"{lead} is ahead" if unsure else "ahead", behind: f"{other} is ahead" if unsure else "behind",
-        EQUAL: "practically equal", OPEN: "open", UNKNOWN: "not tested",
-    }  # fmt: skip
+        clear: f"{lead} is ahead" if unsure else "ahead",
+        behind: f"{other} is ahead" if unsure else "behind",
+        EQUAL: "practically equal",
+        OPEN: "open",
+        UNKNOWN: "not tested",
+    }
     for outcome, word in words.items():
-        if where := [one.place.title.removesuffix(" average") for one in parts if one.outcome == outcome]:
+        if where := [
+            one.place.title.removesuffix(" average")
+            for one in parts
+            if one.outcome == outcome
+        ]:
             said.append(f"{word} on {', '.join(where)}")
     return f"{'; '.join(said)}."
 
@@ -153,7 +223,9 @@ def _interval(low: float, high: float) -> str:
     return "-" if math.isnan(low) else f"[{signed(low)}, {signed(high)}]"
 
 
-def difference_tables(comparison: Comparison, *, full: bool = True) -> Iterator[tuple[str, list[list[str]]]]:
+def difference_tables(
+    comparison: Comparison, *, full: bool = True
+) -> Iterator[tuple[str, list[list[str]]]]:
     """Yield each table of differences under its title: one of two models; of many the widest, or each average's."""
     if comparison.is_pair:
         yield "", _pair_rows(comparison)
@@ -162,12 +234,14 @@ def difference_tables(comparison: Comparison, *, full: bool = True) -> Iterator[
     over = [] if comparison.over is None else [comparison.over]
     # A study with one dataset of a task has no averages: its datasets are the answer.
     by_dataset = any(place.is_dataset for place in over)
-    shown = [one.place for one in comparison.differences if by_dataset or not one.place.is_dataset]
+    shown = [
+        one.place
+        for one in comparison.differences
+        if by_dataset or not one.place.is_dataset
+    ]
     places = places_in_order([*shown, *over])
     for place in places if full or by_dataset else over or places[-1:]:
-        words = (
-            f"{first} (A) minus each of the other models (B), {place.title}; Holm over all pairs of models:"
-        )
+        words = f"{first} (A) minus each of the other models (B), {place.title}; Holm over all pairs of models:"
         yield words, _against(comparison, place)
 
 
@@ -175,7 +249,19 @@ def _pair_rows(comparison: Comparison) -> list[list[str]]:
     """Return the table of two models, its head first: a row for each dataset and mean."""
     contestants = comparison.contestants
     first, second = contestants.models
-    head = ["", "A", "B", "A - B", "95 % interval", "p", "p (Holm)", "margin", "outcome", "seeds", "needed"]
+    head = [
+        "",
+        "A",
+        "B",
+        "A - B",
+        "95 % interval",
+        "p",
+        "p (Holm)",
+        "margin",
+        "outcome",
+        "seeds",
+        "needed",
+    ]
     if comparison.replicates:
         head += _SPREADS
     rows = [head]
@@ -184,12 +270,22 @@ def _pair_rows(comparison: Comparison) -> list[list[str]]:
         needed = "-" if one.seeds_to_find is None else f"{one.seeds_to_find:,}"
         rows.append(
             [
-                one.place.title, *(f"{contestants.mean(model, one.place):.2f}" for model in (first, second)),
-                signed(found.effect), _interval(found.low, found.high), format_p(found.p_zero), format_p(one.p_holm),
-                f"±{one.margin:.3g}", _outcome(one),
-                "/".join(map(str, found.seeds)), needed, *_spread_cells(comparison, one),
+                one.place.title,
+                *(
+                    f"{contestants.mean(model, one.place):.2f}"
+                    for model in (first, second)
+                ),
+                signed(found.effect),
+                _interval(found.low, found.high),
+                format_p(found.p_zero),
+                format_p(one.p_holm),
+                f"±{one.margin:.3g}",
+                _outcome(one),
+                "/".join(map(str, found.seeds)),
+                needed,
+                *_spread_cells(comparison, one),
             ]
-        )  # fmt: skip
+        )
     return rows
 
 
@@ -205,11 +301,16 @@ def _against(comparison: Comparison, place: Place) -> list[list[str]]:
             found = one.result
             rows.append(
                 [
-                    one.second, f"{mean(one.second, place):.2f}", signed(found.effect),
-                    _interval(found.low, found.high), format_p(found.p_zero), format_p(one.p_holm), _outcome(one),
+                    one.second,
+                    f"{mean(one.second, place):.2f}",
+                    signed(found.effect),
+                    _interval(found.low, found.high),
+                    format_p(found.p_zero),
+                    format_p(one.p_holm),
+                    _outcome(one),
                     *_spread_cells(comparison, one),
                 ]
-            )  # fmt: skip
+            )
     return rows
 
 
@@ -217,7 +318,9 @@ def footer(comparison: Comparison, *, full: bool = True) -> list[str]:
     """Return how it was done and what limits it, a line each; without `full` of the columns that are shown then."""
     known = [one for one in comparison.differences if one.result.known]
     seen = {(min(one.result.seeds), one.result.interval) for one in known}
-    cells = comparison.contestants.cells(one.place for one in known if one.result.interval == POOLED.name)
+    cells = comparison.contestants.cells(
+        one.place for one in known if one.result.interval == POOLED.name
+    )
     names = ", ".join(name for name in INTERVALS if name in {name for _, name in seen})
     lines = []
     if seen:
@@ -234,7 +337,11 @@ def footer(comparison: Comparison, *, full: bool = True) -> list[str]:
                 "Needed: seeds per model to detect a difference this large, or as large as the margin if that is "
                 "larger, in 80 of 100 studies."
             )
-    once = [name for name in comparison.contestants.models if name not in comparison.replicates]
+    once = [
+        name
+        for name in comparison.contestants.models
+        if name not in comparison.replicates
+    ]
     if comparison.replicates:
         lines.append(
             f"{', '.join(comparison.replicates)}: several pretrainings as one arm. Its seeds are pretrainings, each "
@@ -245,8 +352,14 @@ def footer(comparison: Comparison, *, full: bool = True) -> list[str]:
             "one, with 95 % intervals, pooled over the arms in a row."
         )
     if once:
-        which = "Each model" if not comparison.replicates else "Each of " * (len(once) > 1) + ", ".join(once)
-        lines.append(f"{which} was pretrained once, so the results do not generalise to other pretrainings.")
+        which = (
+            "Each model"
+            if not comparison.replicates
+            else "Each of " * (len(once) > 1) + ", ".join(once)
+        )
+        lines.append(
+            f"{which} was pretrained once, so the results do not generalise to other pretrainings."
+        )
     if any(not INTERVALS[name].needs_instances for _, name in seen):
         lines.append(
             "The intervals take the test instances as given; another sample of them moves scores as well."

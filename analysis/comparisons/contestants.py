@@ -53,12 +53,16 @@ def places_in_order(places: Iterable[Place]) -> list[Place]:
     distinct = set(places)
     tasks = [*TASKS, ALL]
     names = [*in_order(one.dataset for one in distinct if one.is_dataset), AVERAGE]
-    return sorted(distinct, key=lambda one: (tasks.index(one.task), names.index(one.dataset)))
+    return sorted(
+        distinct, key=lambda one: (tasks.index(one.task), names.index(one.dataset))
+    )
 
 
 def widest(places: Iterable[Place]) -> Place | None:
     """Return the first of the widest scopes: all tasks, else a task's average, else a dataset; None of no scopes."""
-    return max(places, key=lambda one: (one == OVERALL, not one.is_dataset), default=None)
+    return max(
+        places, key=lambda one: (one == OVERALL, not one.is_dataset), default=None
+    )
 
 
 @dataclass(frozen=True, kw_only=True)
@@ -78,7 +82,9 @@ class Contestants:
 
     def shared(self, *models: str) -> list[Place]:
         """Return the scopes that some models, or all, have."""
-        common = set.intersection(*(set(self.places[name]) for name in models or self.models))
+        common = set.intersection(
+            *(set(self.places[name]) for name in models or self.models)
+        )
         return places_in_order(common)
 
     def difference(self, first: str, second: str, place: Place) -> Contrast:
@@ -89,15 +95,24 @@ class Contestants:
     def mean(self, model: str, place: Place) -> float:
         """Return the score in percent."""
         terms = self._terms(1.0, model, place)
-        return math.fsum(term.weight * self.evidence.summary(term.cell)[0] for term in terms)
+        return math.fsum(
+            term.weight * self.evidence.summary(term.cell)[0] for term in terms
+        )
 
     def spread(self, model: str, place: Place) -> float:
         """Return the standard deviation of the score over seeds, in points; nan of one seed."""
-        parts = ((term.weight, *self.evidence.summary(term.cell)) for term in self._terms(1.0, model, place))
+        parts = (
+            (term.weight, *self.evidence.summary(term.cell))
+            for term in self._terms(1.0, model, place)
+        )
         # A standard error times the root of the number of seeds is a standard deviation.
-        return math.hypot(*(weight * error * math.sqrt(seeds) for weight, _, error, seeds in parts))
+        return math.hypot(
+            *(weight * error * math.sqrt(seeds) for weight, _, error, seeds in parts)
+        )
 
-    def at_limit(self, model: str, place: Place, parts: Sequence[Place], margin: float) -> bool:
+    def at_limit(
+        self, model: str, place: Place, parts: Sequence[Place], margin: float
+    ) -> bool:
         """Return whether a score's interval comes within a margin of its floor, of 0 or of 100.
 
         Where there is no interval it may: True.
@@ -112,16 +127,23 @@ class Contestants:
         if score is None:
             return True
         low, high = score.estimate.interval()
-        floor = sum(self.floors.get(one.dataset, 0.0) for one in parts) / max(1, len(parts))
+        floor = sum(self.floors.get(one.dataset, 0.0) for one in parts) / max(
+            1, len(parts)
+        )
         return low <= floor + margin or high >= LIMITS[1] - margin
 
     def seeds(self, model: str, place: Place) -> int:
         """Return the number of seeds behind a score."""
-        return min(self.evidence.summary(term.cell)[2] for term in self._terms(1.0, model, place))
+        return min(
+            self.evidence.summary(term.cell)[2]
+            for term in self._terms(1.0, model, place)
+        )
 
     def cells(self, places: Iterable[Place]) -> int | None:
         """Return how many models the smallest pool of errors has on some places, for a caption."""
-        terms = [term for place in places for term in self._terms(1.0, self.models[0], place)]
+        terms = [
+            term for place in places for term in self._terms(1.0, self.models[0], place)
+        ]
         return self.evidence.pools.cells(terms) or None if terms else None
 
     def datasets(self, place: Place, places: Sequence[Place]) -> list[Place]:
@@ -129,16 +151,27 @@ class Contestants:
         if place.is_dataset:
             return [place]
         tasks = self.tasks if place.task == ALL else (place.task,)
-        return [one for one in places if one.is_dataset and one.task in tasks and one.dataset in DATASETS]
+        return [
+            one
+            for one in places
+            if one.is_dataset and one.task in tasks and one.dataset in DATASETS
+        ]
 
     def _terms(self, weight: float, model: str, place: Place) -> list[Term]:
         """Return a model's score as terms whose weights add up to `weight`; over all tasks one for each task."""
         if place.task != ALL:
-            return [Term(weight=weight, model=model, task=place.task, dataset=place.dataset)]
-        return [Term(weight=weight / len(self.tasks), model=model, task=task) for task in self.tasks]
+            return [
+                Term(weight=weight, model=model, task=place.task, dataset=place.dataset)
+            ]
+        return [
+            Term(weight=weight / len(self.tasks), model=model, task=task)
+            for task in self.tasks
+        ]
 
 
-def contestants_of(source: Source, names: Sequence[str], settings: Settings) -> Contestants:
+def contestants_of(
+    source: Source, names: Sequence[str], settings: Settings
+) -> Contestants:
     """Return the models named, each from the source's runs or, where it has none of it, from the paper's cells.
 
     Args:
@@ -150,7 +183,9 @@ def contestants_of(source: Source, names: Sequence[str], settings: Settings) -> 
         UserError: fewer than two models, one that has scores nowhere, or an interval that the source cannot give.
     """
     with_runs = [] if source.runs is None else list(dict.fromkeys(source.runs["model"]))
-    printed = list(dict.fromkeys(published_values()["model"])) if source.comparable else []
+    printed = (
+        list(dict.fromkeys(published_values()["model"])) if source.comparable else []
+    )
     models = _chosen(source, names, with_runs, printed)
     if len(models) < 2:
         chosen = f"only {models[0]}" if models else "no model"
@@ -162,26 +197,44 @@ def contestants_of(source: Source, names: Sequence[str], settings: Settings) -> 
     for model, task, dataset in evidence:
         if model in held:
             has_title = dataset != AVERAGE and dataset in source.datasets
-            held[model].append(Place(task, dataset, source.datasets[dataset].title if has_title else ""))
-    tasks = tuple(task for task in TASKS if all(Place(task, AVERAGE) in held[name] for name in models))
+            held[model].append(
+                Place(
+                    task, dataset, source.datasets[dataset].title if has_title else ""
+                )
+            )
+    tasks = tuple(
+        task
+        for task in TASKS
+        if all(Place(task, AVERAGE) in held[name] for name in models)
+    )
     places = {
         name: tuple(places_in_order([*scopes, *([OVERALL] if len(tasks) > 1 else [])]))
         for name, scopes in held.items()
     }
     return Contestants(
-        models=tuple(models), printed=frozenset(set(models) - set(with_runs)), evidence=evidence, places=places,
-        tasks=tasks, floors=_floors(source),
-    )  # fmt: skip
+        models=tuple(models),
+        printed=frozenset(set(models) - set(with_runs)),
+        evidence=evidence,
+        places=places,
+        tasks=tasks,
+        floors=_floors(source),
+    )
 
 
 def _floors(source: Source) -> dict[str, float]:
     """Return the floors, and of classes whose frequencies are not known what guessing gets."""
-    classes = {name: one.labels or 0 for name, one in source.datasets.items() if one.task == "SC"}
+    classes = {
+        name: one.labels or 0
+        for name, one in source.datasets.items()
+        if one.task == "SC"
+    }
     chance = {name: 100 / count for name, count in classes.items() if count > 1}
     return {**chance, **source.floors} if source.protocol == PAPER else {}
 
 
-def _chosen(source: Source, names: Sequence[str], with_runs: list[str], printed: list[str]) -> list[str]:
+def _chosen(
+    source: Source, names: Sequence[str], with_runs: list[str], printed: list[str]
+) -> list[str]:
     """Return the models named, each once; patterns take those with runs, or, without any, those that are printed.
 
     Raises:
@@ -189,7 +242,9 @@ def _chosen(source: Source, names: Sequence[str], with_runs: list[str], printed:
     """
     stand_ins = {} if source.stand_ins is None else source.stand_ins.models
     chosen: dict[str, None] = {}
-    pool = [name for name in MODELS if name in with_runs] + [name for name in with_runs if name not in MODELS]
+    pool = [name for name in MODELS if name in with_runs] + [
+        name for name in with_runs if name not in MODELS
+    ]
     pool = pool or printed
     for name_or_pattern in names:
         name = stand_ins.get(name_or_pattern, name_or_pattern)
@@ -198,7 +253,11 @@ def _chosen(source: Source, names: Sequence[str], with_runs: list[str], printed:
             continue
         matching = fnmatch.filter(pool, name)
         if not matching:
-            where = f"{source.label} has no runs" if source.runs is not None else "the paper has no cells"
+            where = (
+                f"{source.label} has no runs"
+                if source.runs is not None
+                else "the paper has no cells"
+            )
             hint = nearest(name_or_pattern, [*with_runs, *printed, *stand_ins])
             if not hint:
                 hint = f"; `{' '.join(('clm-or-mlm scores', *source.options))}` lists the models"

@@ -94,7 +94,9 @@ def compare_pair(
         replace(one, seeds_to_find=_seeds_to_find(contestants, one))
         for one in _differences(contestants, first, second, margin)
     ]
-    return _with_holm(rows, [(one.place.is_dataset, one.place.task == ALL) for one in rows])
+    return _with_holm(
+        rows, [(one.place.is_dataset, one.place.task == ALL) for one in rows]
+    )
 
 
 def _differences(
@@ -104,20 +106,33 @@ def _differences(
     places = contestants.shared(first, second)
     for place in places:
         half = margin_of(place, contestants.tasks, margin)
-        contrast = replace(contestants.difference(first, second, place), low=-half, high=half)
+        contrast = replace(
+            contestants.difference(first, second, place), low=-half, high=half
+        )
         result = _result(contestants, first, second, place, contrast)
         parts = contestants.datasets(place, places)
         yield Difference(
-            first=first, second=second, place=place, result=result,
+            first=first,
+            second=second,
+            place=place,
+            result=result,
             # The root mean square of both.
-            spread=math.hypot(*(contestants.spread(model, place) for model in (first, second))) / math.sqrt(2),
+            spread=math.hypot(
+                *(contestants.spread(model, place) for model in (first, second))
+            )
+            / math.sqrt(2),
             # Only "practically equal" asks for it.
             at_limit=result.p_for <= ALPHA
-            and any(contestants.at_limit(model, place, parts, half) for model in (first, second)),
-        )  # fmt: skip
+            and any(
+                contestants.at_limit(model, place, parts, half)
+                for model in (first, second)
+            ),
+        )
 
 
-def against(contestants: Contestants, first: str, *, margin: float | None = None) -> list[Difference]:
+def against(
+    contestants: Contestants, first: str, *, margin: float | None = None
+) -> list[Difference]:
     """Return the differences of a model and each of the others.
 
     The model is usually chosen by its scores, so any pair of models might have been tested: on each place Holm's
@@ -138,7 +153,9 @@ def against(contestants: Contestants, first: str, *, margin: float | None = None
 
 
 def _with_holm(
-    rows: list[Difference], groups: Sequence[object], tests: Mapping[Any, int] | None = None
+    rows: list[Difference],
+    groups: Sequence[object],
+    tests: Mapping[Any, int] | None = None,
 ) -> list[Difference]:
     """Return the rows with Holm's p's within each group of those that have a p, or of more `tests` than these.
 
@@ -160,14 +177,18 @@ def _with_holm(
     return adjusted
 
 
-def _result(contestants: Contestants, first: str, second: str, place: Place, contrast: Contrast) -> Result:
+def _result(
+    contestants: Contestants, first: str, second: str, place: Place, contrast: Contrast
+) -> Result:
     """Return the contrast's result with the seeds of each model, and its effect even where there is no test."""
     result = contestants.evidence.result(contrast)
     seeds = (contestants.seeds(first, place), contestants.seeds(second, place))
     if not result.known:  # of places that both have, for want of seeds alone
         which = first if seeds[0] < 2 else second
         effect = contestants.mean(first, place) - contestants.mean(second, place)
-        return replace(result, effect=effect, seeds=seeds, missing=f"only one seed of {which}")
+        return replace(
+            result, effect=effect, seeds=seeds, missing=f"only one seed of {which}"
+        )
     # A result within seeds has the seeds that both models share.
     return result if result.within_seeds else replace(result, seeds=seeds)
 

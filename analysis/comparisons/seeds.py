@@ -32,9 +32,21 @@ Array = npt.NDArray[np.float64]
 Seeds = Sequence[float] | Mapping[str, Sequence[float]]
 """Scores by seed, or by dataset the scores by seed."""
 _COLUMNS = [
-    "dataset", "mine", "baseline", "effect", "low", "high", "p", "p_holm", "outcome", "p_equal", "p_exceeds",
-    "interval", "seeds", "seeds_to_find",
-]  # fmt: skip
+    "dataset",
+    "mine",
+    "baseline",
+    "effect",
+    "low",
+    "high",
+    "p",
+    "p_holm",
+    "outcome",
+    "p_equal",
+    "p_exceeds",
+    "interval",
+    "seeds",
+    "seeds_to_find",
+]
 _WORDS = {
     AHEAD: "A ahead",
     BEHIND: "B ahead",
@@ -85,14 +97,20 @@ def compare_scores(
                 f"only one of mine and baseline has {', '.join(map(repr, apart))}; give both the same datasets"
             )
         models = ("mine", "baseline")
-        frame = pd.DataFrame(ours + theirs, columns=["model", "dataset", "seed", "score"])
+        frame = pd.DataFrame(
+            ours + theirs, columns=["model", "dataset", "seed", "score"]
+        )
     rows = scores_by_seed(text_table_of(frame), metric=metric)
     return differences(rows, two_models(rows, models), margin=margin)
 
 
 def _rows(given: Seeds | None, name: str) -> list[tuple[str, str, int, float]]:
     """Return the scores of the model `name` as rows (model, dataset, seed, score)."""
-    by_dataset = given if isinstance(given, Mapping) else {"scores": () if given is None else given}
+    by_dataset = (
+        given
+        if isinstance(given, Mapping)
+        else {"scores": () if given is None else given}
+    )
     try:
         rows = [
             (name, str(dataset), seed, float(score))
@@ -100,7 +118,9 @@ def _rows(given: Seeds | None, name: str) -> list[tuple[str, str, int, float]]:
             for seed, score in enumerate(scores)
         ]
     except (TypeError, ValueError):
-        raise UserError(f"{name}: give a sequence of numbers, a score for each seed") from None
+        raise UserError(
+            f"{name}: give a sequence of numbers, a score for each seed"
+        ) from None
     if not rows:
         raise UserError(f"{name} is empty; give a score for each seed")
     return rows
@@ -118,12 +138,18 @@ def two_models(rows: pd.DataFrame, wanted: Sequence[str]) -> tuple[str, str]:
             )
         found += [one for one in matching if one not in found]
     if len(found) != 2:
-        raise UserError(f"two models are compared, not {len(found)}; name two of {_listed(known)}")
+        raise UserError(
+            f"two models are compared, not {len(found)}; name two of {_listed(known)}"
+        )
     return found[0], found[1]
 
 
 def differences(
-    rows: pd.DataFrame, models: tuple[str, str], *, margin: float = 0.0, settings: Settings | None = None
+    rows: pd.DataFrame,
+    models: tuple[str, str],
+    *,
+    margin: float = 0.0,
+    settings: Settings | None = None,
 ) -> pd.DataFrame:
     """Return what `compare_scores` does, of rows as `scores_by_seed` returns them.
 
@@ -133,12 +159,23 @@ def differences(
     if not 0 <= margin < math.inf:
         raise UserError(f"margin {margin:g}: give a finite number from 0 on")
     if settings.interval not in ("", POOLED.name, T.name):
-        raise UserError(f"--interval {settings.interval}: scores by seed have {POOLED.name} or {T.name}")
+        raise UserError(
+            f"--interval {settings.interval}: scores by seed have {POOLED.name} or {T.name}"
+        )
     wide = rows.pivot(index=["model", "dataset"], columns="seed", values="test_score")
-    wide.index = pd.MultiIndex.from_tuples([(model, "", dataset) for model, dataset in wide.index])
-    pools = None if settings.interval == T.name else ResidualPools(wide, settings.resamples, settings.seed)
+    wide.index = pd.MultiIndex.from_tuples(
+        [(model, "", dataset) for model, dataset in wide.index]
+    )
+    pools = (
+        None
+        if settings.interval == T.name
+        else ResidualPools(wide, settings.resamples, settings.seed)
+    )
     scores = {
-        model: {str(name): one.to_numpy() for name, one in group.groupby("dataset", sort=False)["test_score"]}
+        model: {
+            str(name): one.to_numpy()
+            for name, one in group.groupby("dataset", sort=False)["test_score"]
+        }
         for model, group in rows.groupby("model")
         if model in models
     }
@@ -146,26 +183,49 @@ def differences(
     if not (shared := [name for name in first if name in second]):
         raise UserError(f"{models[0]} and {models[1]} have no dataset in common")
     if alone := [*(first.keys() ^ second.keys())]:
-        logger.warning("left out, since only one of the two models has scores: %s", _listed(sorted(alone)))
-    estimates = {name: _estimate(name, (first[name], second[name]), pools) for name in shared}
-    raw = {name: min(1.0, 2 * min(one.p_above(0), one.p_below(0))) for name, one in estimates.items() if one}
+        logger.warning(
+            "left out, since only one of the two models has scores: %s",
+            _listed(sorted(alone)),
+        )
+    estimates = {
+        name: _estimate(name, (first[name], second[name]), pools) for name in shared
+    }
+    raw = {
+        name: min(1.0, 2 * min(one.p_above(0), one.p_below(0)))
+        for name, one in estimates.items()
+        if one
+    }
     adjusted = dict(zip(raw, holm([*raw.values()]), strict=True))
     found = []
     for name, estimate in estimates.items():
         means = [scores[model][name].mean() for model in models]
         counts = [len(scores[model][name]) for model in models]
         effect = means[0] - means[1]
-        row = {"dataset": name, "mine": means[0], "baseline": means[1], "effect": effect}
+        row = {
+            "dataset": name,
+            "mine": means[0],
+            "baseline": means[1],
+            "effect": effect,
+        }
         row |= {"outcome": UNKNOWN, "seeds": "/".join(map(str, counts))}
         if estimate is not None:
             student = Student(effect=effect, error=estimate.error, df=estimate.df)
-            p_equal = max(estimate.p_above(-margin), estimate.p_below(margin)) if margin else math.nan
+            p_equal = (
+                max(estimate.p_above(-margin), estimate.p_below(margin))
+                if margin
+                else math.nan
+            )
             row |= dict(zip(("low", "high"), estimate.interval(), strict=True)) | {
-                "p": raw[name], "p_holm": adjusted[name], "p_equal": p_equal, "p_exceeds": student.p_below(margin),
+                "p": raw[name],
+                "p_holm": adjusted[name],
+                "p_equal": p_equal,
+                "p_exceeds": student.p_below(margin),
                 "outcome": EQUAL if p_equal <= ALPHA else OPEN,
                 "interval": T.name if isinstance(estimate, Student) else POOLED.name,
-                "seeds_to_find": seeds_needed(max(abs(effect), margin), estimate.error, min(counts)),
-            }  # fmt: skip
+                "seeds_to_find": seeds_needed(
+                    max(abs(effect), margin), estimate.error, min(counts)
+                ),
+            }
             if adjusted[name] <= ALPHA:
                 row["outcome"] = AHEAD if effect > 0 else BEHIND
         found.append(row)
@@ -173,33 +233,65 @@ def differences(
 
 
 def scores_document(
-    found: pd.DataFrame, models: tuple[str, str], where: str, *, margin: float = 0.0, full: bool = False
+    found: pd.DataFrame,
+    models: tuple[str, str],
+    where: str,
+    *,
+    margin: float = 0.0,
+    full: bool = False,
 ) -> TableDocument:
     """Return the differences of two models under which is ahead on how many datasets."""
     counts = found["outcome"].value_counts()
-    said = "; ".join(f"{_WORDS[name]} on {counts[name]}" for name in _WORDS if name in counts)
+    said = "; ".join(
+        f"{_WORDS[name]} on {counts[name]}" for name in _WORDS if name in counts
+    )
     titles = ["", "A", "B", "A - B", "95 % interval", "p", "p (Holm)", "outcome"]
     rows = [[*titles, *(["P(A - B > margin)", "seeds", "needed"] if full else [])]]
     for name, row in found.iterrows():
-        ends = "-" if math.isnan(row["low"]) else f"[{row['low']:+#.4g}, {row['high']:+#.4g}]"
-        needed = "-" if pd.isna(row["seeds_to_find"]) else f"{row['seeds_to_find']:,.0f}"
+        ends = (
+            "-"
+            if math.isnan(row["low"])
+            else f"[{row['low']:+#.4g}, {row['high']:+#.4g}]"
+        )
+        needed = (
+            "-" if pd.isna(row["seeds_to_find"]) else f"{row['seeds_to_find']:,.0f}"
+        )
         more = [format_p(row["p_exceeds"]), row["seeds"], needed] if full else []
-        rows.append([
-            str(name), f"{row['mine']:#.5g}", f"{row['baseline']:#.5g}", f"{row['effect']:+#.4g}", ends,
-            format_p(row["p"]), format_p(row["p_holm"]), _WORDS[row["outcome"]], *more,
-        ])  # fmt: skip
+        rows.append(
+            [
+                str(name),
+                f"{row['mine']:#.5g}",
+                f"{row['baseline']:#.5g}",
+                f"{row['effect']:+#.4g}",
+                ends,
+                format_p(row["p"]),
+                format_p(row["p_holm"]),
+                _WORDS[row["outcome"]],
+                *more,
+            ]
+        )
     tested = found[found["outcome"] != UNKNOWN]
-    seen = {(min(map(int, n.split("/"))), name) for n, name in records(tested, "seeds", "interval")}
+    seen = {
+        (min(map(int, n.split("/"))), name)
+        for n, name in records(tested, "seeds", "interval")
+    }
     about = [
         f"Of {counted(len(found), 'dataset')}: {said}.",
         f"A: {models[0]}. B: {models[1]}. In the unit of the scores; above 0, A is better. Source: {where}.",
     ]
-    equal = f" Practically equal: by two one-sided tests, within ±{margin:g}." if margin else ""
+    equal = (
+        f" Practically equal: by two one-sided tests, within ±{margin:g}."
+        if margin
+        else ""
+    )
     body: list[str | Grid] = [
-        *about, "", Grid(rows, caption=" ".join(about), label="compare"), "",
+        *about,
+        "",
+        Grid(rows, caption=" ".join(about), label="compare"),
+        "",
         *([f"Intervals: {caption_of(seen)}."] if seen else []),
         f"p: two-sided, then after Holm's over the datasets; A or B is ahead if that is at most 0.05.{equal}",
-    ]  # fmt: skip
+    ]
     frame = found.reset_index().assign(first=models[0], second=models[1])
     return TableDocument(body=body, records=frame, digits="%.10g")
 
@@ -219,5 +311,9 @@ def _estimate(
     means = np.array([one.mean() for one in pair])
     errors = np.array([one.std(ddof=1) for one in pair]) / np.sqrt(counts)
     weights, places = np.array([1.0, -1.0]), [("", dataset)] * 2
-    pooled = None if pools is None else pools.estimate(places, weights, means, errors, counts)
+    pooled = (
+        None
+        if pools is None
+        else pools.estimate(places, weights, means, errors, counts)
+    )
     return welch_estimate(means, errors, counts, weights) if pooled is None else pooled

@@ -54,15 +54,24 @@ class Cells:
         seed: int,
     ) -> None:
         """Select the runs; the arguments are those of `analysis.evidence.evidence.Evidence` and its settings."""
-        self.runs, self.selection, self.resamples, self.seed = runs, selection, resamples, seed
+        self.runs, self.selection, self.resamples, self.seed = (
+            runs,
+            selection,
+            resamples,
+            seed,
+        )
         self._instances = instances
         if values is None and runs is not None:
             values = seed_scores(runs, selection)
         self.values = (
-            pd.DataFrame(index=pd.MultiIndex.from_arrays([[], [], []])) if values is None else values
+            pd.DataFrame(index=pd.MultiIndex.from_arrays([[], [], []]))
+            if values is None
+            else values
         )
         self._matrix = self.values.to_numpy(dtype=np.float64)
-        self._rows: dict[Cell, int] = {key: row for row, key in enumerate(self.values.index)}
+        self._rows: dict[Cell, int] = {
+            key: row for row, key in enumerate(self.values.index)
+        }
         self.summary = cache(self._summary)
         """From a cell to its mean, standard error (nan for one seed) and number of seeds."""
         self.printed: dict[Cell, tuple[float, float]] = {}
@@ -72,7 +81,9 @@ class Cells:
             columns = ("model", "task", "dataset", "mean", "ci95")
             self.printed = {
                 (model, task, dataset): (mean, half)
-                for model, task, dataset, mean, half in records(published_values(), *columns)
+                for model, task, dataset, mean, half in records(
+                    published_values(), *columns
+                )
                 if model not in with_runs
             }
 
@@ -106,7 +117,11 @@ class Cells:
             return float(scores.mean()), math.nan, len(scores)
         student = student_estimate(scores)
         # Seeds that all agree have an error of 0, which no data can show: the least that could have been seen.
-        return student.effect, student.error or self.least_error(cell, len(scores)), len(scores)
+        return (
+            student.effect,
+            student.error or self.least_error(cell, len(scores)),
+            len(scores),
+        )
 
     def words(self, cell: Cell) -> str:
         """Return the cell's numbers for a list of what enters a contrast."""
@@ -126,16 +141,26 @@ class Cells:
         model, task, dataset = cell
         names = averaged_datasets(self.runs, task, dataset)
         errors = [self._instance.get((model, name), 0.0) / count for name in names]
-        return max(math.hypot(*errors) / len(names), SMALLEST_HALF_WIDTH / NORMAL_QUANTILE)
+        return max(
+            math.hypot(*errors) / len(names), SMALLEST_HALF_WIDTH / NORMAL_QUANTILE
+        )
 
     @cached_property
     def _instance(self) -> dict[tuple[str, str], float]:
         """Return by (model, dataset) the points that one test instance is worth."""
         if self.runs is None or "n_test" not in self.runs:
             return {}
-        sizes = self.runs.groupby(["model", "dataset"], observed=True)["n_test"].median().dropna()
+        sizes = (
+            self.runs.groupby(["model", "dataset"], observed=True)["n_test"]
+            .median()
+            .dropna()
+        )
         keys = [(str(model), str(name)) for model, name in sizes.index]
-        return {key: 100 / size for key, size in zip(keys, sizes.to_numpy(), strict=True) if size > 0}
+        return {
+            key: 100 / size
+            for key, size in zip(keys, sizes.to_numpy(), strict=True)
+            if size > 0
+        }
 
     def within_seeds(self, terms: Sequence[Term]) -> Array | None:
         """Return (n_seeds,) the contrast within each seed that all cells have; None with fewer than two such seeds."""
@@ -157,20 +182,34 @@ class Cells:
         student = student_estimate(values)
         if student.error:
             return student
-        least = (term.weight * self.least_error(term.cell, len(values)) for term in terms)
+        least = (
+            term.weight * self.least_error(term.cell, len(values)) for term in terms
+        )
         return replace(student, error=math.hypot(*least))
 
     def welch(self, terms: Sequence[Term]) -> Student | None:
         """Return Welch's estimate from each cell's own seeds, which may be printed; None where a cell has one seed."""
         weights = weights_of(terms) or {terms[0].cell: 0.0}  # all terms may cancel
         # The difference of two cells of runs: their scores themselves are known.
-        if sorted(weights.values()) == [-1, 1] and not self.printed.keys() & weights.keys():
-            second, first = (self.values_of(cell) for cell in sorted(weights, key=weights.__getitem__))
-            if min(len(first), len(second)) > 1 and not (is_flat(first) or is_flat(second)):
+        if (
+            sorted(weights.values()) == [-1, 1]
+            and not self.printed.keys() & weights.keys()
+        ):
+            second, first = (
+                self.values_of(cell)
+                for cell in sorted(weights, key=weights.__getitem__)
+            )
+            if min(len(first), len(second)) > 1 and not (
+                is_flat(first) or is_flat(second)
+            ):
                 return difference_estimate(first, second)
-        means, errors, counts = np.array([self.summary(cell) for cell in weights], dtype=np.float64).T
+        means, errors, counts = np.array(
+            [self.summary(cell) for cell in weights], dtype=np.float64
+        ).T
         return (
-            None if counts.min() < 2 else welch_estimate(means, errors, counts, np.array([*weights.values()]))
+            None
+            if counts.min() < 2
+            else welch_estimate(means, errors, counts, np.array([*weights.values()]))
         )
 
     def seed_resamples(self, count: int) -> Resamples:
@@ -202,9 +241,13 @@ class Cells:
         """The covariances between runs over test instances, where these are read."""
         if self._instances is None or self.runs is None:
             return None
-        from analysis.statistics.crossed import InstanceCovariance  # not for those who hold instances fixed
+        from analysis.statistics.crossed import (
+            InstanceCovariance,
+        )  # not for those who hold instances fixed
 
-        return InstanceCovariance.of(select_runs(self.runs, self.selection), self._instances)
+        return InstanceCovariance.of(
+            select_runs(self.runs, self.selection), self._instances
+        )
 
     @cached_property
     def pools(self) -> ResidualPools:
@@ -233,10 +276,14 @@ def seed_scores(runs: pd.DataFrame, selection: str = "seed") -> pd.DataFrame:
     for task in TASKS:
         names = averaged_datasets(runs, task)
         for model in wide.index.unique("model") if names else ():
-            parts = [rows[model, task, name] for name in names if (model, task, name) in rows]
+            parts = [
+                rows[model, task, name] for name in names if (model, task, name) in rows
+            ]
             if len(parts) == len(names):
                 rows[model, task, AVERAGE] = reduce(operator.add, parts) / len(parts)
     index = pd.MultiIndex.from_tuples(sorted(rows), names=CELL)
-    scores = np.array([rows[key] for key in index]).reshape(len(index), len(wide.columns))
+    scores = np.array([rows[key] for key in index]).reshape(
+        len(index), len(wide.columns)
+    )
     with_averages = pd.DataFrame(scores, index=index, columns=wide.columns, copy=False)
     return with_averages.loc[with_averages.notna().any(axis=1)]

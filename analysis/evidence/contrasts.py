@@ -203,17 +203,33 @@ def contrast_result(
     low, high = estimate.interval()
     inner_low, inner_high = estimate.interval(0.90)
     return Result(
-        comparison=comparison, effect=estimate.effect, low=low, high=high, inner_low=inner_low, inner_high=inner_high,
-        p_for=p_for, p_against=p_against,
+        comparison=comparison,
+        effect=estimate.effect,
+        low=low,
+        high=high,
+        inner_low=inner_low,
+        inner_high=inner_high,
+        p_for=p_for,
+        p_against=p_against,
         p_zero=min(1.0, 2 * min(estimate.p_above(0.0), estimate.p_below(0.0))),
-        df=estimate.df, error=estimate.error, seeds=seeds if len(set(seeds)) > 1 else seeds[:1], test=test,
-        interval=interval, within_seeds=within_seeds, inputs=inputs,
-        instance_share=estimate.instance_share if isinstance(estimate, Student) else 0.0,
-    )  # fmt: skip
+        df=estimate.df,
+        error=estimate.error,
+        seeds=seeds if len(set(seeds)) > 1 else seeds[:1],
+        test=test,
+        interval=interval,
+        within_seeds=within_seeds,
+        inputs=inputs,
+        instance_share=estimate.instance_share
+        if isinstance(estimate, Student)
+        else 0.0,
+    )
 
 
 def spread_result(
-    comparison: Spread, runs: pd.DataFrame, values: pd.DataFrame, resamples_of: Callable[[int], Resamples]
+    comparison: Spread,
+    runs: pd.DataFrame,
+    values: pd.DataFrame,
+    resamples_of: Callable[[int], Resamples],
 ) -> Result:
     """Return what runs say: Brown and Forsythe's test, and a bootstrap of the ratio over the seeds of both groups.
 
@@ -234,7 +250,10 @@ def spread_result(
     first, second = narrow[seeds].to_numpy(), wide[seeds].to_numpy()
     complete = np.isfinite(first).all(axis=0) & np.isfinite(second).all(axis=0)
     if complete.sum() < 2:
-        return Result(comparison=comparison, missing="fewer than two seeds have runs under every condition")
+        return Result(
+            comparison=comparison,
+            missing="fewer than two seeds have runs under every condition",
+        )
     first, second = first[:, complete], second[:, complete]
     count = int(complete.sum())
     resamples = resamples_of(count)
@@ -252,30 +271,45 @@ def spread_result(
     low, high = np.exp(draws.interval())
     inner_low, inner_high = np.exp(draws.interval(0.90))
     return Result(
-        comparison=comparison, effect=ratio, low=float(low), high=float(high),
-        inner_low=float(inner_low), inner_high=float(inner_high),
+        comparison=comparison,
+        effect=ratio,
+        low=float(low),
+        high=float(high),
+        inner_low=float(inner_low),
+        inner_high=float(inner_high),
         p_for=max(p_equal, boot_for) if ratio < 1 else 1.0,
         p_against=max(p_equal, boot_against) if ratio > 1 else 1.0,
-        p_zero=p_equal, seeds=(count,),
+        p_zero=p_equal,
+        seeds=(count,),
         test="Brown-Forsythe and bootstrap of the ratio over seeds, the larger p of the two",
         inputs=tuple(
             f"{', '.join(models)} {comparison.task} {comparison.dataset}: sd {spread:.4f} over {len(group)} "
             f"conditions x {count} seeds"
             for models, spread, group in zip(
-                (comparison.narrow, comparison.wide), spreads, (first, second), strict=True
+                (comparison.narrow, comparison.wide),
+                spreads,
+                (first, second),
+                strict=True,
             )
         ),
-    )  # fmt: skip
+    )
 
 
 def _conditions(
-    comparison: Spread, models: tuple[str, ...], runs: pd.DataFrame, values: pd.DataFrame
+    comparison: Spread,
+    models: tuple[str, ...],
+    runs: pd.DataFrame,
+    values: pd.DataFrame,
 ) -> pd.DataFrame | str:
     """Return task averages with conditions as rows and seeds as columns, or why there are none."""
     if not comparison.learning_rates:
         keys = [(model, comparison.task, comparison.dataset) for model in models]
         absent = [key[0] for key in keys if key not in values.index]
-        return f"no runs of {', '.join(absent)}" if absent else values.loc[keys].reset_index(drop=True)
+        return (
+            f"no runs of {', '.join(absent)}"
+            if absent
+            else values.loc[keys].reset_index(drop=True)
+        )
     rows = runs[
         runs["model"].isin(models)
         & (runs["task"] == comparison.task)
@@ -284,7 +318,12 @@ def _conditions(
     rates = list(comparison.learning_rates)
     parts = []
     for name in averaged_datasets(runs, comparison.task, comparison.dataset):
-        part = rows[rows["dataset"] == name].pivot(index="lr", columns="seed", values="test_score") * 100
+        part = (
+            rows[rows["dataset"] == name].pivot(
+                index="lr", columns="seed", values="test_score"
+            )
+            * 100
+        )
         if any(rate not in part.index for rate in rates):
             return f"runs of {', '.join(models)} at some learning rate of {name} are missing"
         parts.append(part.loc[rates])

@@ -32,7 +32,17 @@ from analysis.statistics.estimates import LIMITS, Student
 from benchmarks.protocol import AVERAGE, TASKS, in_order
 from pretraining.models import MODELS
 
-COLUMNS = ["model", "task", "dataset", "mean", "low", "high", "n_seeds", "interval", "source"]
+COLUMNS = [
+    "model",
+    "task",
+    "dataset",
+    "mean",
+    "low",
+    "high",
+    "n_seeds",
+    "interval",
+    "source",
+]
 """The columns of the table of scores that everything downstream reads."""
 
 
@@ -66,16 +76,23 @@ class Evidence(Cells):
             settings.method.need_instances(instances)
         self.settings = settings
         super().__init__(
-            runs, values, instances if settings.method.needs_instances else None, printed=printed,
-            selection=settings.selection, resamples=settings.resamples, seed=settings.seed,
-        )  # fmt: skip
+            runs,
+            values,
+            instances if settings.method.needs_instances else None,
+            printed=printed,
+            selection=settings.selection,
+            resamples=settings.resamples,
+            seed=settings.seed,
+        )
 
     def result(self, comparison: AnyContrast) -> Result:
         """Return what the source says, with p's for and against the claimed region."""
         if isinstance(comparison, Spread):
             if self.runs is None:
                 return Result(comparison=comparison, missing="needs individual runs")
-            return spread_result(comparison, self.runs, self.values, self.seed_resamples)
+            return spread_result(
+                comparison, self.runs, self.values, self.seed_resamples
+            )
         absent = [term for term in comparison.terms if term.cell not in self]
         if absent:
             where = "no published cell for" if self.runs is None else "no runs of"
@@ -89,12 +106,19 @@ class Evidence(Cells):
         if found is None:
             fewest = comparison.terms[counts.index(min(counts))]
             return Result(
-                comparison=comparison, missing=f"only one seed of {_names([fewest])}", inputs=inputs
+                comparison=comparison,
+                missing=f"only one seed of {_names([fewest])}",
+                inputs=inputs,
             )
         return contrast_result(
-            comparison, found.estimate, test=found.test, inputs=inputs, seeds=found.seeds or counts,
-            interval=found.interval, within_seeds=bool(found.seeds),
-        )  # fmt: skip
+            comparison,
+            found.estimate,
+            test=found.test,
+            inputs=inputs,
+            seeds=found.seeds or counts,
+            interval=found.interval,
+            within_seeds=bool(found.seeds),
+        )
 
     def estimate(self, terms: Sequence[Term]) -> Estimated | None:
         """Return the estimate of a weighted sum whose cells are all there; None where a cell has one seed alone.
@@ -109,7 +133,11 @@ class Evidence(Cells):
         welch = self.welch(terms)
         if welch is None:
             return None
-        return Estimated(estimate=method.need_cells()(welch), interval=method.name, test=method.test_of_cells)
+        return Estimated(
+            estimate=method.need_cells()(welch),
+            interval=method.name,
+            test=method.test_of_cells,
+        )
 
     def student(self, terms: Sequence[Term]) -> Student | None:
         """Return the estimate with a standard error and degrees of freedom, Student's t where the interval has none."""
@@ -131,12 +159,20 @@ class Evidence(Cells):
         """
         mean, _, count = self.summary(cell)
         model, task, dataset = cell
-        found = self.estimate([Term(weight=1.0, model=model, task=task, dataset=dataset)])
+        found = self.estimate(
+            [Term(weight=1.0, model=model, task=task, dataset=dataset)]
+        )
         if found is None:
             return mean, math.nan, math.nan, count, self.settings.method.name
         low, high = found.estimate.interval()
-        if found.interval == PAPER_INTERVAL.name:  # as the paper has it: its own factor, and nothing cut
-            half = self.printed[cell][1] if cell in self.printed else NORMAL_QUANTILE * found.estimate.error
+        if (
+            found.interval == PAPER_INTERVAL.name
+        ):  # as the paper has it: its own factor, and nothing cut
+            half = (
+                self.printed[cell][1]
+                if cell in self.printed
+                else NORMAL_QUANTILE * found.estimate.error
+            )
             return mean, mean - half, mean + half, count, PAPER_INTERVAL.name
         # Correlations, the metrics of own data sets that can be negative, end at -1.
         least, most = LIMITS
@@ -145,7 +181,9 @@ class Evidence(Cells):
         return mean, max(low, least), min(high, most), count, found.interval
 
 
-def scores_of(evidence: Evidence, *, source: str, averages_only: bool = False) -> pd.DataFrame:
+def scores_of(
+    evidence: Evidence, *, source: str, averages_only: bool = False
+) -> pd.DataFrame:
     """Return the score of every cell with its interval, in percent.
 
     Args:
@@ -161,16 +199,23 @@ def scores_of(evidence: Evidence, *, source: str, averages_only: bool = False) -
     scores = pd.DataFrame(rows, columns=COLUMNS)
     models = {name: rank for rank, name in enumerate(MODELS)}
     datasets = {
-        name: rank for rank, name in enumerate([*in_order({*scores["dataset"]} - {AVERAGE}), AVERAGE])
+        name: rank
+        for rank, name in enumerate(
+            [*in_order({*scores["dataset"]} - {AVERAGE}), AVERAGE]
+        )
     }
     keyed = scores.assign(
         _model=[models.get(name, len(models)) for name in scores["model"]],
         _task=[list(TASKS).index(task) for task in scores["task"]],
         _dataset=[datasets[name] for name in scores["dataset"]],
     )
-    return keyed.sort_values(["_model", "model", "_task", "_dataset"], ignore_index=True)[COLUMNS]
+    return keyed.sort_values(
+        ["_model", "model", "_task", "_dataset"], ignore_index=True
+    )[COLUMNS]
 
 
 def _names(terms: Sequence[Term]) -> str:
     """Return the scores' names for a sentence, each once."""
-    return ", ".join(dict.fromkeys(f"{term.model} on {term.task} {term.dataset}" for term in terms))
+    return ", ".join(
+        dict.fromkeys(f"{term.model} on {term.task} {term.dataset}" for term in terms)
+    )

@@ -70,9 +70,13 @@ class Interval:
     needs_instances: bool = False
     """Whether it needs per-instance scores, so that it is about other test instances too."""
 
-    def caption(self, n_seeds: int, link: str = ", which ", n_cells: int | None = None) -> str:
+    def caption(
+        self, n_seeds: int, link: str = ", which ", n_cells: int | None = None
+    ) -> str:
         """Return the words of a caption: the interval, and its measured coverage with so many seeds, at least 2."""
-        return link.join(filter(None, (self.words, coverage_words(self.name, n_seeds, n_cells))))
+        return link.join(
+            filter(None, (self.words, coverage_words(self.name, n_seeds, n_cells)))
+        )
 
     def need_cells(self) -> Callable[[Student], Student]:
         """Return `of_cells`, or raise a `UserError` that names the intervals that printed cells can give."""
@@ -104,7 +108,9 @@ def _t(cells: Cells, terms: Sequence[Term]) -> Estimated | None:
     if welch is None:
         return None
     return Estimated(
-        estimate=welch, interval="t", test="Student's t" if len(weights_of(terms)) == 1 else "Welch"
+        estimate=welch,
+        interval="t",
+        test="Student's t" if len(weights_of(terms)) == 1 else "Welch",
     )
 
 
@@ -125,7 +131,9 @@ def _paper(cells: Cells, terms: Sequence[Term]) -> Estimated | None:
     if len(terms) == 1 and terms[0].weight == 1:
         # Seeds that agree keep an error of 0, as in the paper.
         welch = student_estimate(cells.values_of(terms[0].cell))
-    return Estimated(estimate=_normal(welch), interval="paper", test="normal approximation")
+    return Estimated(
+        estimate=_normal(welch), interval="paper", test="normal approximation"
+    )
 
 
 def _pooled(cells: Cells, terms: Sequence[Term]) -> Estimated | None:
@@ -138,9 +146,13 @@ def _pooled(cells: Cells, terms: Sequence[Term]) -> Estimated | None:
     used = sorted(weights)  # in one order, so that A - B mirrors B - A
     if not used:
         return _t(cells, terms)
-    means, errors, counts = np.array([cells.summary(cell) for cell in used], dtype=np.float64).T
+    means, errors, counts = np.array(
+        [cells.summary(cell) for cell in used], dtype=np.float64
+    ).T
     places = [(task, dataset) for _, task, dataset in used]
-    estimate = cells.pools.estimate(places, np.array([weights[cell] for cell in used]), means, errors, counts)
+    estimate = cells.pools.estimate(
+        places, np.array([weights[cell] for cell in used]), means, errors, counts
+    )
     if estimate is None:
         return _t(cells, terms)
     return Estimated(estimate=estimate, interval="pooled", test="pooled bootstrap t")
@@ -161,9 +173,13 @@ def _bootstrap(cells: Cells, terms: Sequence[Term]) -> Estimated | None:
         [weight] = weights.values()
         estimate = seed_bootstrap(weight * rows[0], cells.seed_resamples(len(rows[0])))
     else:
-        estimate = apart_bootstrap(rows, [*weights.values()], cells.resamples, cells.seed)
+        estimate = apart_bootstrap(
+            rows, [*weights.values()], cells.resamples, cells.seed
+        )
     return Estimated(
-        estimate=estimate, interval="bootstrap", test="percentile bootstrap over each cell's seeds"
+        estimate=estimate,
+        interval="bootstrap",
+        test="percentile bootstrap over each cell's seeds",
     )
 
 
@@ -174,21 +190,34 @@ def _crossed(cells: Cells, terms: Sequence[Term]) -> Estimated | None:
 
     values = cells.within_seeds(terms)
     # A cell has seeds that others lack: the contrast within shared seeds would drop them.
-    apart = values is None or any(cells.summary(term.cell)[2] > len(values) for term in terms)
-    if len(terms) > 1 and not any(is_paired(name) for _, _, name in cells.weighted(terms)):
+    apart = values is None or any(
+        cells.summary(term.cell)[2] > len(values) for term in terms
+    )
+    if len(terms) > 1 and not any(
+        is_paired(name) for _, _, name in cells.weighted(terms)
+    ):
         apart = True  # no test instance is shared
     if values is None or apart:
         return _crossed_apart(cells, terms)
     covariance = cells.covariance(terms)
     if covariance is None:
         student = _t(cells, terms)
-        return student and replace(student, interval="crossed", test=f"{student.test} (instances missing)")
-    is_level = len(terms) == 1 and terms[0].weight == 1  # a score, which ends where the metric does
-    estimate = crossed_estimate(values, *covariance, limits=LIMITS if is_level else None)
+        return student and replace(
+            student, interval="crossed", test=f"{student.test} (instances missing)"
+        )
+    is_level = (
+        len(terms) == 1 and terms[0].weight == 1
+    )  # a score, which ends where the metric does
+    estimate = crossed_estimate(
+        values, *covariance, limits=LIMITS if is_level else None
+    )
     if estimate.error == 0:
         estimate = cells.paired(terms) or estimate
     return Estimated(
-        estimate=estimate, interval="crossed", test="paired by seed and instance", seeds=(len(values),)
+        estimate=estimate,
+        interval="crossed",
+        test="paired by seed and instance",
+        seeds=(len(values),),
     )
 
 
@@ -197,17 +226,25 @@ def _crossed_apart(cells: Cells, terms: Sequence[Term]) -> Estimated | None:
     from analysis.statistics.estimates import Student
 
     student, welch = _t(cells, terms), cells.welch(terms)
-    shared = None if cells.covariances is None else cells.covariances.between_cells(cells.weighted(terms))
+    shared = (
+        None
+        if cells.covariances is None
+        else cells.covariances.between_cells(cells.weighted(terms))
+    )
     if shared is None or welch is None or welch.error == 0:
         return student
     variance, freedom = shared
     by_seeds = welch.error**2
     total = by_seeds + variance
     estimate = Student(
-        effect=welch.effect, error=math.sqrt(total), instance_share=variance / total,
+        effect=welch.effect,
+        error=math.sqrt(total),
+        instance_share=variance / total,
         df=total**2 / (by_seeds**2 / welch.df + variance**2 / freedom),
-    )  # fmt: skip
-    return Estimated(estimate=estimate, interval="crossed", test="Welch and by instance")
+    )
+    return Estimated(
+        estimate=estimate, interval="crossed", test="Welch and by instance"
+    )
 
 
 PAPER_INTERVAL = Interval(
@@ -250,7 +287,9 @@ CROSSED = Interval(
     needs_instances=True,
 )
 
-INTERVALS: Registry[Interval] = Registry("interval", (PAPER_INTERVAL, T, POOLED, BOOTSTRAP, CROSSED))
+INTERVALS: Registry[Interval] = Registry(
+    "interval", (PAPER_INTERVAL, T, POOLED, BOOTSTRAP, CROSSED)
+)
 """The intervals that users can choose, in the order in which they are listed."""
 
 DEFAULT_OF_RUNS = POOLED
@@ -260,7 +299,9 @@ DEFAULT_OF_CELLS = T
 """The interval of published cells unless another is named: the printed one with Student's quantile in place of 1.96."""
 
 
-def caption_of(seen: Iterable[tuple[int, str]], link: str = ", which ", n_cells: int | None = None) -> str:
+def caption_of(
+    seen: Iterable[tuple[int, str]], link: str = ", which ", n_cells: int | None = None
+) -> str:
     """Return the words of a caption for the intervals seen, with their measured coverages.
 
     Args:
@@ -268,7 +309,9 @@ def caption_of(seen: Iterable[tuple[int, str]], link: str = ", which ", n_cells:
         link: between an interval and its coverage.
         n_cells: cells of the smallest pool, where they are known.
     """
-    fewest: dict[str, int] = {}  # seeds, by interval: from most to fewest the last one stays
+    fewest: dict[
+        str, int
+    ] = {}  # seeds, by interval: from most to fewest the last one stays
     for n_seeds, name in sorted(seen, reverse=True):
         if n_seeds > 1:
             fewest[name] = n_seeds
@@ -276,7 +319,10 @@ def caption_of(seen: Iterable[tuple[int, str]], link: str = ", which ", n_cells:
         return "single seeds, which have no interval"
     (first, seeds), *others = fewest.items()
     words = [INTERVALS[first].caption(seeds, link, n_cells)]
-    words += [f"with {seeds} seeds {INTERVALS[name].caption(seeds, link, n_cells)}" for name, seeds in others]
+    words += [
+        f"with {seeds} seeds {INTERVALS[name].caption(seeds, link, n_cells)}"
+        for name, seeds in others
+    ]
     return "; ".join(words)
 
 
@@ -286,7 +332,12 @@ def _coverages() -> dict[tuple[str, str, int, int], float]:
     path = resources.files("analysis") / "data" / COVERAGE_FILE
     with path.open(encoding="utf-8") as file:
         return {
-            (row["interval"], row["shape"], int(row["n_seeds"]), int(row["n_cells"])): float(row["coverage"])
+            (
+                row["interval"],
+                row["shape"],
+                int(row["n_seeds"]),
+                int(row["n_cells"]),
+            ): float(row["coverage"])
             for row in csv.DictReader(file)
         }
 
@@ -300,7 +351,11 @@ def measured_coverage(
 
     None: nothing was simulated for that interval, or not with so few seeds.
     """
-    simulated = [key for key in _coverages() if key[:2] == (interval, shape) and key[2] <= n_seeds]
+    simulated = [
+        key
+        for key in _coverages()
+        if key[:2] == (interval, shape) and key[2] <= n_seeds
+    ]
     if not simulated:
         return None
     seeds = max(key[2] for key in simulated)
@@ -320,9 +375,13 @@ def coverage_words(interval: str, n_seeds: int, n_cells: int | None = None) -> s
     from analysis.evidence.pooled import FEWEST_CELLS
 
     pool_sizes = [FEWEST_CELLS, SOURCE_CELLS] if n_cells is None else [n_cells]
-    by_shape: dict[str, list[tuple[float, int, int]]] = {}  # coverage, seeds and cells (`measured_coverage`)
+    by_shape: dict[
+        str, list[tuple[float, int, int]]
+    ] = {}  # coverage, seeds and cells (`measured_coverage`)
     for shape, words in SHOWN_SHAPES.items():
-        by_size = [measured_coverage(interval, shape, n_seeds, size) for size in pool_sizes]
+        by_size = [
+            measured_coverage(interval, shape, n_seeds, size) for size in pool_sizes
+        ]
         if measured := [coverage for coverage in by_size if coverage is not None]:
             by_shape[words] = measured
     if not by_shape:
@@ -333,9 +392,15 @@ def coverage_words(interval: str, n_seeds: int, n_cells: int | None = None) -> s
     )
     more = f" ({', '.join(others)})" if others else ""
     of_first = next(iter(by_shape.values()))
-    models = f" and {_range(cells for _, _, cells in of_first)} models" if interval == POOLED.name else ""
+    models = (
+        f" and {_range(cells for _, _, cells in of_first)} models"
+        if interval == POOLED.name
+        else ""
+    )
     _, seeds, _ = of_first[0]
-    return f"covers the true mean {first} in simulations with {seeds} seeds{models}{more}"
+    return (
+        f"covers the true mean {first} in simulations with {seeds} seeds{models}{more}"
+    )
 
 
 def _range(values: Iterable[float]) -> str:
@@ -347,4 +412,6 @@ def _range(values: Iterable[float]) -> str:
 def _refusal(why: str, others: Callable[[Interval], bool]) -> UserError:
     """Return the error that says why, and names the intervals to choose instead."""
     *names, last = (name for name, interval in INTERVALS.items() if others(interval))
-    return UserError(f"{why} choose --interval {', '.join(names)}{' or ' if names else ''}{last}")
+    return UserError(
+        f"{why} choose --interval {', '.join(names)}{' or ' if names else ''}{last}"
+    )

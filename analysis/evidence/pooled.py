@@ -41,24 +41,36 @@ class ResidualPools:
         self._resamples, self._seed = resamples, seed
         self._banks: dict[tuple[tuple[str, str], int, int], tuple[Array, Array]] = {}
         residuals: dict[tuple[str, str], list[Array]] = {}
-        for (_, task, dataset), row in zip(values.index, values.to_numpy(), strict=True):
+        for (_, task, dataset), row in zip(
+            values.index, values.to_numpy(), strict=True
+        ):
             of_place = residuals.setdefault((task, dataset), [])
             scores = row[np.isfinite(row)]
             if len(scores) >= FEWEST_SEEDS and not is_flat(scores):
                 deviations = scores - scores.mean()
                 of_place.append(deviations / np.sqrt((deviations**2).mean()))
         self._pools = {
-            place: (np.sort(np.concatenate(of_place)) if of_place else np.empty(0), len(of_place))
+            place: (
+                np.sort(np.concatenate(of_place)) if of_place else np.empty(0),
+                len(of_place),
+            )
             for place, of_place in residuals.items()
         }
         """By task and dataset the standardised residuals, ascending, and the number of cells with a spread."""
 
     def cells(self, terms: Iterable[Term]) -> int:
         """Return the number of cells in the smallest pool of some scores; 0 of a cell that is printed."""
-        return min(self._pools.get((term.task, term.dataset), (None, 0))[1] for term in terms)
+        return min(
+            self._pools.get((term.task, term.dataset), (None, 0))[1] for term in terms
+        )
 
     def estimate(
-        self, places: Sequence[tuple[str, str]], weights: Array, means: Array, errors: Array, counts: Array
+        self,
+        places: Sequence[tuple[str, str]],
+        weights: Array,
+        means: Array,
+        errors: Array,
+        counts: Array,
     ) -> Student | Studentised | None:
         """Return the weighted sum of the means of some cells.
 
@@ -80,8 +92,12 @@ class ResidualPools:
         errors_drawn, variances_drawn = np.zeros((2, self._resamples))
         # Cells with the same place and count have banks of their own, in their order.
         banks_used: Counter[tuple[tuple[str, str], int]] = Counter()
-        for place, count, weight, error in zip(places, counts, weights, errors, strict=True):
-            drawn, variances = self._bank(place, int(count), banks_used[place, int(count)])
+        for place, count, weight, error in zip(
+            places, counts, weights, errors, strict=True
+        ):
+            drawn, variances = self._bank(
+                place, int(count), banks_used[place, int(count)]
+            )
             banks_used[place, int(count)] += 1
             errors_drawn += weight * error * drawn
             variances_drawn += (weight * error) ** 2 * variances
@@ -89,22 +105,34 @@ class ResidualPools:
         if not sound.any():
             return welch
         return Studentised(
-            effect=welch.effect, error=welch.error, df=welch.df,
+            effect=welch.effect,
+            error=welch.error,
+            df=welch.df,
             ratios=np.sort(errors_drawn[sound] / np.sqrt(variances_drawn[sound])),
-            symmetric=fewest_cells < EQUAL_TAILS_FROM or abs(float(weights.sum())) < 1e-9,
-        )  # fmt: skip
+            symmetric=fewest_cells < EQUAL_TAILS_FROM
+            or abs(float(weights.sum())) < 1e-9,
+        )
 
-    def _bank(self, place: tuple[str, str], count: int, nth: int) -> tuple[Array, Array]:
+    def _bank(
+        self, place: tuple[str, str], count: int, nth: int
+    ) -> tuple[Array, Array]:
         """Return of the `nth` cell there the means, in standard errors, and the variances of every resample."""
         task, _ = place
         datasets = [one for one in self._pools if one[0] == task and one[1] != AVERAGE]
-        place = datasets[0] if len(datasets) == 1 else place  # the average of one dataset is the dataset
+        place = (
+            datasets[0] if len(datasets) == 1 else place
+        )  # the average of one dataset is the dataset
         key = place, count, nth
         if key not in self._banks:
             # A generator of its own for each key: the same draws whatever was asked before.
-            rng = np.random.default_rng([self._seed, zlib.crc32(" ".join(place).encode()), count, nth])
+            rng = np.random.default_rng(
+                [self._seed, zlib.crc32(" ".join(place).encode()), count, nth]
+            )
             pool = self._pools[place][0]
             drawn = pool.take(rng.integers(0, len(pool), (self._resamples, count)))
             means = drawn.mean(axis=1, keepdims=True)
-            self._banks[key] = means[:, 0] * math.sqrt(count), drawn.var(axis=1, ddof=1, mean=means)
+            self._banks[key] = (
+                means[:, 0] * math.sqrt(count),
+                drawn.var(axis=1, ddof=1, mean=means),
+            )
         return self._banks[key]

@@ -24,7 +24,9 @@ class Settings:
 
     selection: Annotated[str, Parameter(choices=tuple(SELECTIONS))] = "seed"
     """how runs choose a learning rate (`help sources`)"""
-    interval: Annotated[str, Parameter(choices=tuple(INTERVALS), show_default=False)] = ""
+    interval: Annotated[
+        str, Parameter(choices=tuple(INTERVALS), show_default=False)
+    ] = ""
     """kind of 95 % interval (`help sources`)"""
     resamples: int = RESAMPLES
     """number of bootstrap resamples"""
@@ -34,9 +36,13 @@ class Settings:
     def __post_init__(self) -> None:
         _ = SELECTIONS[self.selection], self.method  # refuses unknown names
         if self.resamples < 100:
-            raise UserError(f"{self.resamples} resamples are too few for a 95 % interval; use at least 100")
+            raise UserError(
+                f"{self.resamples} resamples are too few for a 95 % interval; use at least 100"
+            )
         if self.seed < 0:
-            raise UserError(f"--seed {self.seed}: the seed must be 0 or a positive whole number")
+            raise UserError(
+                f"--seed {self.seed}: the seed must be 0 or a positive whole number"
+            )
 
     @property
     def rule(self) -> Selection:
@@ -50,5 +56,11 @@ class Settings:
 
     def options(self, usual: Settings) -> list[str]:
         """Return the command-line options that turn the usual settings into these."""
-        names = (one.name for one in fields(self) if getattr(self, one.name) != getattr(usual, one.name))
-        return [word for name in names for word in (f"--{name}", str(getattr(self, name)))]
+        names = (
+            one.name
+            for one in fields(self)
+            if getattr(self, one.name) != getattr(usual, one.name)
+        )
+        return [
+            word for name in names for word in (f"--{name}", str(getattr(self, name)))
+        ]

@@ -36,10 +36,30 @@ MOST_SEEDS = 100_000
 _PAIRS, _PAIRS_OF_SOURCE = 120, 6
 """Pairs of cells that the limit of the pooled bootstrap is simulated with, in all and at most of one source."""
 _WIDENING = (
-    1.08359042, 1.03463420, 1.01577373, 1.01633881, 1.00801528, 1.00846678, 1.00745216, 1.00691622, 1.00578733,
-    1.00531355, 1.00510985, 1.00486909, 1.00591768, 1.00434916, 1.00449517, 1.00161646, 1.00260701, 1.00512000,
-    1.00317715, 1.00274833, 1.00623962, 1.00166978, 1.00354764,
-)  # fmt: skip
+    1.08359042,
+    1.03463420,
+    1.01577373,
+    1.01633881,
+    1.00801528,
+    1.00846678,
+    1.00745216,
+    1.00691622,
+    1.00578733,
+    1.00531355,
+    1.00510985,
+    1.00486909,
+    1.00591768,
+    1.00434916,
+    1.00449517,
+    1.00161646,
+    1.00260701,
+    1.00512000,
+    1.00317715,
+    1.00274833,
+    1.00623962,
+    1.00166978,
+    1.00354764,
+)
 """`simulated_widening` of all cells of a source at a level of 0.05, from `FEWEST_SEEDS` seeds on; 1 after the last."""
 POWER = 0.8
 """The wanted chance to find a difference."""
@@ -96,7 +116,9 @@ class PlannedTest(NamedTuple):
         uncertain = count * variance**2 / freedom
         mean_freedom = math.inf  # as the test estimates it, not the true one
         if uncertain.any():
-            mean_freedom = (self.error**4 + 2 * uncertain.sum()) / (uncertain * (1 + 2 / freedom)).sum()
+            mean_freedom = (self.error**4 + 2 * uncertain.sum()) / (
+                uncertain * (1 + 2 / freedom)
+            ).sum()
         return float(self.wider * special.stdtrit(mean_freedom, 1 - self.alpha / 2))
 
     def power(self, effect: float) -> float:
@@ -111,7 +133,9 @@ class PlannedTest(NamedTuple):
         satterthwaite = self.error**4 / uncertain if uncertain else math.inf
         shift = effect / self.error
         # A far tail on the other side, below 1e-7, is nan now and then.
-        return float(np.nansum(special.nctdtr(satterthwaite, [-shift, shift], -self.limit)))
+        return float(
+            np.nansum(special.nctdtr(satterthwaite, [-shift, shift], -self.limit))
+        )
 
     def detectable(self, power: float = POWER) -> float:
         """Return the difference that it finds with `power`, which is above its level."""
@@ -120,11 +144,20 @@ class PlannedTest(NamedTuple):
         large = self.error
         while self.power(large) < power:
             large *= 2
-        return float(optimize.brentq(lambda effect: self.power(effect) - power, 0, large)) if large else 0.0
+        return (
+            float(optimize.brentq(lambda effect: self.power(effect) - power, 0, large))
+            if large
+            else 0.0
+        )
 
 
 def seeds_needed(
-    effect: float, error: float, seeds: int, *, paired: bool = False, alpha: float = ALPHA
+    effect: float,
+    error: float,
+    seeds: int,
+    *,
+    paired: bool = False,
+    alpha: float = ALPHA,
 ) -> int | None:
     """Return the fewest seeds a model with which a difference is found with a power of 0.8; None above `MOST_SEEDS`.
 
@@ -138,7 +171,11 @@ def seeds_needed(
     arms = 1 if paired else 2
     variance = error**2 * seeds / arms
     return fewest(
-        lambda n: PlannedTest("", np.array([(variance / n, n - 1, arms)]), alpha).power(effect), POWER, 2
+        lambda n: PlannedTest("", np.array([(variance / n, n - 1, arms)]), alpha).power(
+            effect
+        ),
+        POWER,
+        2,
     )
 
 
@@ -166,12 +203,19 @@ def planned_test(study: PlannedStudy, spread: AssumedSpread) -> PlannedTest:
     by_seed = spread.sd**2 / (pretrainings * seeds)
     if pretrainings > 1:
         return PlannedTest(
-            "over pretrainings", np.array([(by_pretraining + by_seed, pretrainings - 1, 2)]), alpha
+            "over pretrainings",
+            np.array([(by_pretraining + by_seed, pretrainings - 1, 2)]),
+            alpha,
         )
     parts = np.array([(by_seed, seeds - 1, 2), (2 * by_pretraining, math.inf, 1)])
     if spread.cells < FEWEST_CELLS or seeds < FEWEST_SEEDS:
         return PlannedTest("Welch", parts, alpha)
-    return PlannedTest(POOLED.name, parts, alpha, _widening(seeds, min(spread.cells, SOURCE_CELLS), alpha))
+    return PlannedTest(
+        POOLED.name,
+        parts,
+        alpha,
+        _widening(seeds, min(spread.cells, SOURCE_CELLS), alpha),
+    )
 
 
 def _widening(seeds: int, cells: int, alpha: float) -> float:
@@ -198,11 +242,19 @@ def simulated_widening(seeds: int, cells: int, alpha: float) -> float:
     # The cells of a source share one pool, whose own error (1.4 % of a limit) only other sources average out.
     pairs = min(cells // 2, _PAIRS_OF_SOURCE)
     for source in range(math.ceil(_PAIRS / pairs)):
-        values = np.random.default_rng([seeds, cells, source]).standard_normal((cells, seeds))
-        evidence = Evidence(Settings(seed=source), values=pd.DataFrame(values, index=index))
-        for one, other in zip(keys[: 2 * pairs : 2], keys[1 : 2 * pairs : 2], strict=True):
+        values = np.random.default_rng([seeds, cells, source]).standard_normal(
+            (cells, seeds)
+        )
+        evidence = Evidence(
+            Settings(seed=source), values=pd.DataFrame(values, index=index)
+        )
+        for one, other in zip(
+            keys[: 2 * pairs : 2], keys[1 : 2 * pairs : 2], strict=True
+        ):
             pair = ((1.0, one), (-1.0, other))
-            found = evidence.estimate([Term(weight=w, model=m, task=t, dataset=d) for w, (m, t, d) in pair])
+            found = evidence.estimate(
+                [Term(weight=w, model=m, task=t, dataset=d) for w, (m, t, d) in pair]
+            )
             assert found is not None
             half = found.estimate.interval(1 - alpha)[1] - found.estimate.effect
             limits.append(half / found.estimate.error)
@@ -213,7 +265,11 @@ def simulated_widening(seeds: int, cells: int, alpha: float) -> float:
 def seed_spreads(source: Source) -> Iterator[tuple[tuple[str, str], AssumedSpread]]:
     """Yield task and dataset, or `average`, with their spread, wherever a cell has two seeds."""
     if source.is_published:
-        sds = published_values().set_index(["task", "dataset"])["ci95"] / NORMAL_QUANTILE * math.sqrt(N_SEEDS)
+        sds = (
+            published_values().set_index(["task", "dataset"])["ci95"]
+            / NORMAL_QUANTILE
+            * math.sqrt(N_SEEDS)
+        )
     else:
         values = source.evidence(Settings()).values
         sds = values[values.notna().sum(axis=1) >= 2].std(axis=1)

@@ -52,9 +52,16 @@ def with_errors(source: Source, settings: Settings) -> tuple[ResultOf, str]:
     """
     result_of = assess(source, settings).result_of
     contrasts = [
-        one for finding in FINDINGS.values() for one in comparisons(finding.body) if isinstance(one, Contrast)
+        one
+        for finding in FINDINGS.values()
+        for one in comparisons(finding.body)
+        if isinstance(one, Contrast)
     ]
-    if all(math.isfinite(result.error) for result in map(result_of, contrasts) if result.known):
+    if all(
+        math.isfinite(result.error)
+        for result in map(result_of, contrasts)
+        if result.known
+    ):
         return result_of, ""
     words = f"{settings.interval} gives no standard errors, so overturning starts from Student's t."
     return assess(source, replace(settings, interval=T.name)).result_of, words
@@ -64,24 +71,33 @@ def overturn(result_of: ResultOf) -> list[Overturned]:
     """Return, for every finding, what overturns its verdict; `result_of` says what a source says about a comparison."""
 
     @cache
-    def moved_rows(family: str, sharing: str, sd: float) -> dict[tuple[str, str], FindingRow]:
+    def moved_rows(
+        family: str, sharing: str, sd: float
+    ) -> dict[tuple[str, str], FindingRow]:
         """Return the rows of a family's findings and means by id and role, with this spread added."""
         results = with_pretraining_spread(result_of, sd, SHARED_LUCK[sharing])
         members = [finding for finding in FINDINGS.values() if finding.family == family]
-        return {(row.id, row.role): row for row in judged_rows(members, results, roles=("finding", "mean"))}
+        return {
+            (row.id, row.role): row
+            for row in judged_rows(members, results, roles=("finding", "mean"))
+        }
 
     def smallest_spread(main: FindingRow, sharing: str) -> float | None:
         """Return the first of `SPREADS` at which the verdict is gone, as it then is at all larger ones."""
 
         def is_gone(number: int) -> bool:
-            moved = moved_rows(main.family, sharing, SPREADS[number])[main.id, "finding"]
+            moved = moved_rows(main.family, sharing, SPREADS[number])[
+                main.id, "finding"
+            ]
             return moved.outcome != main.outcome
 
         if not OUTCOMES[main.outcome].sided or not is_gone(len(SPREADS) - 1):
             return None
         return SPREADS[bisect_left(range(len(SPREADS)), True, key=is_gone)]
 
-    def finding_and_mean(main: FindingRow, sharing: str, sd: float) -> tuple[FindingRow, FindingRow | None]:
+    def finding_and_mean(
+        main: FindingRow, sharing: str, sd: float
+    ) -> tuple[FindingRow, FindingRow | None]:
         moved = moved_rows(main.family, sharing, sd)
         return moved[main.id, "finding"], moved.get((main.id, "mean"))
 
@@ -89,7 +105,11 @@ def overturn(result_of: ResultOf) -> list[Overturned]:
         Overturned(
             main=main,
             spread={sharing: smallest_spread(main, sharing) for sharing in SHARED_LUCK},
-            moved={(sharing, sd): finding_and_mean(main, sharing, sd) for sharing in SHARED_LUCK for sd in MOVED},
+            moved={
+                (sharing, sd): finding_and_mean(main, sharing, sd)
+                for sharing in SHARED_LUCK
+                for sd in MOVED
+            },
         )
         for main in judged_rows(FINDINGS.values(), result_of, roles=("finding",))
-    ]  # fmt: skip
+    ]

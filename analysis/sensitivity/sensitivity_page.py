@@ -13,7 +13,13 @@ from analysis.claims.catalogue import FINDINGS
 from analysis.claims.pretraining_spread import SHARED_LUCK, measured_spreads, trunks
 from analysis.claims.wording import format_p
 from analysis.evidence.settings import Settings
-from analysis.sensitivity.overturning import MOVED, SPREADS, Overturned, overturn, with_errors
+from analysis.sensitivity.overturning import (
+    MOVED,
+    SPREADS,
+    Overturned,
+    overturn,
+    with_errors,
+)
 from analysis.sources import Source
 from common.tables import Grid, Rows, TableDocument
 from pretraining.models import parse
@@ -34,13 +40,19 @@ class Sensitivity:
 
         That spread is in points, and not a number where none does.
         """
-        return pd.DataFrame([
-            {
-                "id": one.main.id, "verdict": one.main.outcome,
-                "p_holm": one.main.p_holm if one.main.known else math.nan, "sharing": sharing, "pretraining_sd": sd,
-            }
-            for one in self.overturned for sharing, sd in one.spread.items()
-        ])  # fmt: skip
+        return pd.DataFrame(
+            [
+                {
+                    "id": one.main.id,
+                    "verdict": one.main.outcome,
+                    "p_holm": one.main.p_holm if one.main.known else math.nan,
+                    "sharing": sharing,
+                    "pretraining_sd": sd,
+                }
+                for one in self.overturned
+                for sharing, sd in one.spread.items()
+            ]
+        )
 
 
 def sensitivity_of(source: Source, settings: Settings) -> Sensitivity:
@@ -80,29 +92,41 @@ def sensitivity_document(sensitivity: Sensitivity) -> TableDocument:
         "",
         *sensitivity.tests,
     ]
-    return TableDocument(body=body, records=sensitivity.table, digits="%.6g", data=_data(sensitivity))
+    return TableDocument(
+        body=body, records=sensitivity.table, digits="%.6g", data=_data(sensitivity)
+    )
 
 
 def _data(sensitivity: Sensitivity) -> dict[str, object]:
     """Return the same as JSON has it."""
     findings = [
         {
-            "id": one.main.id, "verdict": one.main.outcome, "p": one.main.p_holm if one.main.known else None,
+            "id": one.main.id,
+            "verdict": one.main.outcome,
+            "p": one.main.p_holm if one.main.known else None,
             "pretraining_sd": dict(one.spread),
             "moved": [
                 {
-                    "sharing": sharing, "sd": sd, "hold": moved.holds_in, "parts": moved.parts,
-                    "mean": None if mean is None else [mean.effect, mean.low, mean.high],
+                    "sharing": sharing,
+                    "sd": sd,
+                    "hold": moved.holds_in,
+                    "parts": moved.parts,
+                    "mean": None
+                    if mean is None
+                    else [mean.effect, mean.low, mean.high],
                 }
                 for (sharing, sd), (moved, mean) in one.moved.items()
             ],
         }
         for one in sensitivity.overturned
-    ]  # fmt: skip
+    ]
     return {
-        "source": sensitivity.source.words, "tests": list(sensitivity.tests), "trunks": trunks(),
-        "measured": [asdict(one) for one in measured_spreads()], "findings": findings,
-    }  # fmt: skip
+        "source": sensitivity.source.words,
+        "tests": list(sensitivity.tests),
+        "trunks": trunks(),
+        "measured": [asdict(one) for one in measured_spreads()],
+        "findings": findings,
+    }
 
 
 def _trunk_rows() -> Rows:
@@ -110,7 +134,13 @@ def _trunk_rows() -> Rows:
     rows = [["trunk", "models", "of which"]]
     for trunk, names in trunks().items():
         kinds = Counter(parse(name).kind for name in names)
-        rows.append([trunk, str(len(names)), ", ".join(f"{count} {kind}" for kind, count in kinds.items())])
+        rows.append(
+            [
+                trunk,
+                str(len(names)),
+                ", ".join(f"{count} {kind}" for kind, count in kinds.items()),
+            ]
+        )
     return rows
 
 
@@ -120,8 +150,13 @@ def _spread_rows(sensitivity: Sensitivity) -> Rows:
     for one in sensitivity.overturned:
         if one.decided:
             overturning = [math.inf if sd is None else sd for sd in one.spread.values()]
-            shown = [f"> {SPREADS[-1]:.0f}" if math.isinf(sd) else f"{sd:.2g}" for sd in overturning]
-            held = f"up to this spread (Holm's p {format_p(one.main.p_holm)} without it)"
+            shown = [
+                f"> {SPREADS[-1]:.0f}" if math.isinf(sd) else f"{sd:.2g}"
+                for sd in overturning
+            ]
+            held = (
+                f"up to this spread (Holm's p {format_p(one.main.p_holm)} without it)"
+            )
             words = f"{one.main.id}, {FINDINGS[one.main.id].short}: {one.main.outcome} {held}"
             by_spread.append((min(overturning), [*shown, words]))
     for spread in measured_spreads():
@@ -130,7 +165,10 @@ def _spread_rows(sensitivity: Sensitivity) -> Rows:
             f"{spread.where}"
         )
         by_spread.append((spread.sd, [f"measured {spread.sd:.3g}", "", "", words]))
-    return [[*SHARED_LUCK, "what"], *(row for _, row in sorted(by_spread, key=lambda item: item[0]))]
+    return [
+        [*SHARED_LUCK, "what"],
+        *(row for _, row in sorted(by_spread, key=lambda item: item[0])),
+    ]
 
 
 def _moved_rows(sensitivity: Sensitivity) -> Rows:
@@ -147,5 +185,8 @@ def _moved_rows(sensitivity: Sensitivity) -> Rows:
             )
             if cells:
                 by_cells.setdefault(cells, []).append(sharing)
-        rows += [[overturned.main.id, "; ".join(names), *cells] for cells, names in by_cells.items()]
+        rows += [
+            [overturned.main.id, "; ".join(names), *cells]
+            for cells, names in by_cells.items()
+        ]
     return rows

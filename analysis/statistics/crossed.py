@@ -57,7 +57,9 @@ def cluster_sums(values: Array, clusters: Clusters) -> Array:
     return sums
 
 
-def covariance_of_means(scores: Array, clusters: Clusters | None = None, *, paired: bool = True) -> Array:
+def covariance_of_means(
+    scores: Array, clusters: Clusters | None = None, *, paired: bool = True
+) -> Array:
     """Return the covariance of runs' mean scores over samples of test instances.
 
     It is what a bootstrap over clusters would estimate by drawing; for means no drawing is needed. A cluster's sum of
@@ -82,7 +84,9 @@ def covariance_of_means(scores: Array, clusters: Clusters | None = None, *, pair
     sums = sums / (count * np.sqrt(1 - sizes / count))
     if not paired:
         return np.diag((sums**2).sum(axis=1))
-    covariance: Array = np.round(sums @ sums.T, 16)  # so that matrix products of all machines agree
+    covariance: Array = np.round(
+        sums @ sums.T, 16
+    )  # so that matrix products of all machines agree
     return covariance
 
 
@@ -107,10 +111,21 @@ def freedom_of(clusters: Clusters | int) -> float:
     # the trace of its square, without a matrix of all pairs.
     weights, squares = shares**2 / (1 - shares), float((shares**2).sum())
     diagonal = weights * (1 - 2 * shares + squares)
-    first, second, third = (float((weights * shares**power).sum()) for power in range(3))
-    pairs = 2 * third * first + 2 * second**2 + squares**2 * first**2 - 4 * squares * second * first
-    self_pairs = weights * (squares - 2 * shares)  # what `pairs` has of each cluster with itself
-    return float(diagonal.sum()) ** 2 / (float((diagonal**2 - self_pairs**2).sum()) + pairs)
+    first, second, third = (
+        float((weights * shares**power).sum()) for power in range(3)
+    )
+    pairs = (
+        2 * third * first
+        + 2 * second**2
+        + squares**2 * first**2
+        - 4 * squares * second * first
+    )
+    self_pairs = weights * (
+        squares - 2 * shares
+    )  # what `pairs` has of each cluster with itself
+    return float(diagonal.sum()) ** 2 / (
+        float((diagonal**2 - self_pairs**2).sum()) + pairs
+    )
 
 
 def crossed_variance(
@@ -189,17 +204,30 @@ def crossed_estimate(
     over_seeds, over_instances, df = crossed_variance(values, covariance, freedom)
     added: dict[str, float] = {}
     if limits is not None:
-        half = float(special.stdtrit(df, 0.5 + LEVEL / 2)) * math.sqrt(over_seeds + over_instances)
+        half = float(special.stdtrit(df, 0.5 + LEVEL / 2)) * math.sqrt(
+            over_seeds + over_instances
+        )
         if effect - half <= limits[0] or effect + half >= limits[1]:
-            values, covariance, freedom = _with_added(values, covariance, freedom, limits)
-            over_seeds, over_instances, df = crossed_variance(values, covariance, freedom)
+            values, covariance, freedom = _with_added(
+                values, covariance, freedom, limits
+            )
+            over_seeds, over_instances, df = crossed_variance(
+                values, covariance, freedom
+            )
             added = {"centre": float(values.mean())}
     variance = over_seeds + over_instances
     share = over_instances / variance if variance > 0 else 0.0
     if limits is None:
-        return Student(effect=effect, error=math.sqrt(variance), df=df, instance_share=share)
+        return Student(
+            effect=effect, error=math.sqrt(variance), df=df, instance_share=share
+        )
     return BoundedStudent(
-        effect=effect, error=math.sqrt(variance), df=df, instance_share=share, limits=limits, **added
+        effect=effect,
+        error=math.sqrt(variance),
+        df=df,
+        instance_share=share,
+        limits=limits,
+        **added,
     )
 
 
@@ -208,17 +236,25 @@ def _with_added(
 ) -> tuple[Array, Array, float]:
     """Return values, covariance and degrees of freedom with `_ADDED` clusters of mean size at either limit."""
     low, high = limits
-    count = min(freedom, _MANY) + 1  # as many equal clusters as have these degrees of freedom
+    count = (
+        min(freedom, _MANY) + 1
+    )  # as many equal clusters as have these degrees of freedom
     total = count + 2 * _ADDED
     mean = (count * values + _ADDED * (low + high)) / total
-    shift, below, above = (np.outer(gap, gap) for gap in (values - mean, mean - low, high - mean))
-    squares = count * (count - 1) * covariance + count * shift + _ADDED * (below + above)
+    shift, below, above = (
+        np.outer(gap, gap) for gap in (values - mean, mean - low, high - mean)
+    )
+    squares = (
+        count * (count - 1) * covariance + count * shift + _ADDED * (below + above)
+    )
     return mean, squares / (total * (total - 1)), freedom + 2 * _ADDED
 
 
 def note_single_instances(datasets: Iterable[str]) -> None:
     """Say of which datasets, of those whose runs name no clusters, instances may come in clusters all the same."""
-    if names := [name for name in datasets if name not in DATASETS or DATASETS[name].cluster]:
+    if names := [
+        name for name in datasets if name not in DATASETS or DATASETS[name].cluster
+    ]:
         logger.warning(
             "%s: the runs do not record which test instances share a passage, premise or document, so instances are "
             "treated as independent; if some are related, intervals over instances are too narrow (docs/claims.md)",
@@ -242,7 +278,9 @@ class InstanceCovariance:
         """Read the instances of the chosen runs, one dataset after another, and keep only the covariances."""
         matrices, freedoms, row_of = {}, {}, {}
         without_clusters = []
-        for dataset in progress(in_order(chosen["dataset"]), "covariances over instances", unit="dataset"):
+        for dataset in progress(
+            in_order(chosen["dataset"]), "covariances over instances", unit="dataset"
+        ):
             rows = chosen[chosen["dataset"] == dataset]
             # A row may stand for a mean of runs: then each run is read, and weighed.
             runs, weights = _runs_of(rows) if MEMBERS in rows else (rows, None)
@@ -252,14 +290,22 @@ class InstanceCovariance:
             )
             scores = scores if weights is None else weights @ scores
             # In points squared.
-            matrices[dataset] = 1e4 * covariance_of_means(scores, clusters, paired=is_paired(dataset))
+            matrices[dataset] = 1e4 * covariance_of_means(
+                scores, clusters, paired=is_paired(dataset)
+            )
             without_clusters += [dataset] if clusters is None else []
-            freedoms[dataset] = freedom_of(scores.shape[1] if clusters is None else clusters)
-            row_of[dataset] = {key: row for row, key in enumerate(records(rows, "model", "seed"))}
+            freedoms[dataset] = freedom_of(
+                scores.shape[1] if clusters is None else clusters
+            )
+            row_of[dataset] = {
+                key: row for row, key in enumerate(records(rows, "model", "seed"))
+            }
         note_single_instances(without_clusters)
         return cls(_matrices=matrices, _freedoms=freedoms, _row_of=row_of)
 
-    def between_seeds(self, parts: Sequence[Weighted], seeds: Sequence[int]) -> tuple[Array, float] | None:
+    def between_seeds(
+        self, parts: Sequence[Weighted], seeds: Sequence[int]
+    ) -> tuple[Array, float] | None:
         """Return the covariance between seeds of a weighted sum of scores, in squared points.
 
         Args:
@@ -274,7 +320,9 @@ class InstanceCovariance:
         covariance, variances = np.zeros((size, size)), []
         for dataset in dict.fromkeys(name for _, _, name in parts):
             row_of = self._row_of.get(dataset, {})
-            on_dataset = [(weight, model) for weight, model, name in parts if name == dataset]
+            on_dataset = [
+                (weight, model) for weight, model, name in parts if name == dataset
+            ]
             keys = [(model, seed) for _, model in on_dataset for seed in seeds]
             if any(key not in row_of for key in keys):
                 return None
@@ -285,7 +333,12 @@ class InstanceCovariance:
             # Summed over pairs of models (i, j), for every pair of seeds (k, l).
             block = np.einsum("i,ikjl,j->kl", weights, blocks, weights)
             covariance = covariance + block
-            variances.append((max(0.0, float(block.sum() - np.trace(block))), self._freedoms[dataset]))
+            variances.append(
+                (
+                    max(0.0, float(block.sum() - np.trace(block))),
+                    self._freedoms[dataset],
+                )
+            )
         return covariance, _satterthwaite(variances)
 
     def between_cells(self, parts: Sequence[Weighted]) -> tuple[float, float] | None:
@@ -303,7 +356,10 @@ class InstanceCovariance:
         variances = []
         for dataset, of_models in weights.items():
             row_of = self._row_of.get(dataset, {})
-            rows = {name: [row for (model, _), row in row_of.items() if model == name] for name in of_models}
+            rows = {
+                name: [row for (model, _), row in row_of.items() if model == name]
+                for name in of_models
+            }
             if min(map(len, rows.values())) < 2:
                 return None
             total = 0.0
@@ -312,7 +368,12 @@ class InstanceCovariance:
                 same_run, count = 0.0, block.size
                 if first == second:
                     same_run, count = np.trace(block), block.size - len(block)
-                total += of_models[first] * of_models[second] * float(block.sum() - same_run) / count
+                total += (
+                    of_models[first]
+                    * of_models[second]
+                    * float(block.sum() - same_run)
+                    / count
+                )
             variances.append((max(0.0, total), self._freedoms[dataset]))
         return sum(variance for variance, _ in variances), _satterthwaite(variances)
 
@@ -325,7 +386,11 @@ def run_key(runs: pd.DataFrame) -> list[str]:
 def _satterthwaite(variances: Sequence[tuple[float, float]]) -> float:
     """Return the degrees of freedom of a sum of independent variances with their own."""
     squares = sum(variance**2 / freedom for variance, freedom in variances)
-    return sum(variance for variance, _ in variances) ** 2 / squares if squares > 0 else math.inf
+    return (
+        sum(variance for variance, _ in variances) ** 2 / squares
+        if squares > 0
+        else math.inf
+    )
 
 
 def _runs_of(rows: pd.DataFrame) -> tuple[pd.DataFrame, Array]:

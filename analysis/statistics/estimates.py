@@ -62,7 +62,11 @@ class Student:
         if self.error == 0:
             return 0.0 if distance > 0 else 1.0
         ratio = distance / self.error
-        return float(special.ndtr(-ratio) if np.isinf(self.df) else special.stdtr(self.df, -ratio))
+        return float(
+            special.ndtr(-ratio)
+            if np.isinf(self.df)
+            else special.stdtr(self.df, -ratio)
+        )
 
 
 @dataclass(frozen=True, kw_only=True)
@@ -92,7 +96,9 @@ class Resampled:
         """Return the share of the draws below `bound`, ties counted half, and half a draw or more from 0 and 1."""
         count = len(self.drawn)
         rounding = 1e-12 * max(abs(bound), abs(self.effect), 1.0)
-        below = float(np.searchsorted(self.drawn, [bound - rounding, bound + rounding]).mean())
+        below = float(
+            np.searchsorted(self.drawn, [bound - rounding, bound + rounding]).mean()
+        )
         return min(max(below, 0.5), count - 0.5) / count
 
 
@@ -123,10 +129,16 @@ class Studentised:
     def interval(self, level: float = LEVEL) -> tuple[float, float]:
         """Two-sided interval."""
         if self.symmetric:
-            half = max(float(_reaching(self._sizes, level)), _quantile(self.df, level)) * self.error
+            half = (
+                max(float(_reaching(self._sizes, level)), _quantile(self.df, level))
+                * self.error
+            )
             return self.effect - half, self.effect + half
         share = 0.5 + level / 2
-        above, below = float(_reaching(self.ratios, share)), float(_reaching(-self.ratios[::-1], share))
+        above, below = (
+            float(_reaching(self.ratios, share)),
+            float(_reaching(-self.ratios[::-1], share)),
+        )
         return self.effect - above * self.error, self.effect + below * self.error
 
     @cached_property
@@ -141,7 +153,11 @@ class Studentised:
             ordered = self.ratios if sign > 0 else -self.ratios[::-1]
             reached = total - int(np.searchsorted(ordered, ratio - rounding))
             return min(max(reached, 0.5), total - 0.5) / total
-        beyond = (total - int(np.searchsorted(self._sizes, abs(ratio) - rounding))) / total / 2
+        beyond = (
+            (total - int(np.searchsorted(self._sizes, abs(ratio) - rounding)))
+            / total
+            / 2
+        )
         beyond = max(beyond, float(special.stdtr(self.df, -abs(ratio))))
         return beyond if ratio > 0 else 1 - beyond
 
@@ -152,7 +168,9 @@ Estimate = Student | Resampled | Studentised
 
 def is_flat(values: Array) -> bool:
     """Whether all values are alike but for rounding."""
-    return bool(values.max() - values.min() <= 1e-12 * max(abs(float(values.mean())), 1.0))
+    return bool(
+        values.max() - values.min() <= 1e-12 * max(abs(float(values.mean())), 1.0)
+    )
 
 
 def student_estimate(values: Array) -> Student:
@@ -162,11 +180,19 @@ def student_estimate(values: Array) -> Student:
         values: (n_seeds,), two or more. Where all are alike the error is 0.
     """
     if is_flat(values):
-        return Student(effect=float(values.mean()), error=0.0, df=float(len(values) - 1))
-    from statsmodels.stats.weightstats import DescrStatsW  # takes a tenth of a second to import
+        return Student(
+            effect=float(values.mean()), error=0.0, df=float(len(values) - 1)
+        )
+    from statsmodels.stats.weightstats import (
+        DescrStatsW,
+    )  # takes a tenth of a second to import
 
     sample = DescrStatsW(values)
-    return Student(effect=float(sample.mean), error=float(sample.std_mean), df=float(sample.nobs - 1))
+    return Student(
+        effect=float(sample.mean),
+        error=float(sample.std_mean),
+        df=float(sample.nobs - 1),
+    )
 
 
 def difference_estimate(first: Array, second: Array) -> Student:
@@ -181,7 +207,9 @@ def difference_estimate(first: Array, second: Array) -> Student:
     )
 
 
-def welch_estimate(means: Array, errors: Array, counts: Array, weights: Array) -> Student:
+def welch_estimate(
+    means: Array, errors: Array, counts: Array, weights: Array
+) -> Student:
     """Return the weighted sum of independent means with Welch-Satterthwaite degrees of freedom.
 
     Args:
@@ -214,17 +242,24 @@ class Resamples:
         """Return every resample of up to `MOST_ENUMERATED` seeds, else drawn ones; always the same for a count."""
         if count <= MOST_ENUMERATED:
             return every_resample(count)
-        picks = np.random.default_rng([seed, count]).integers(0, count, size=(resamples, count))
+        picks = np.random.default_rng([seed, count]).integers(
+            0, count, size=(resamples, count)
+        )
         return cls(picks=picks, counts=np.ones(len(picks), dtype=np.int64))
 
 
 @cache
 def every_resample(count: int) -> Resamples:
     """Return all resamples of `count` seeds: each multiset once, with the number of its orders."""
-    picks = np.array(list(combinations_with_replacement(range(count), count)), dtype=np.int64)
+    picks = np.array(
+        list(combinations_with_replacement(range(count), count)), dtype=np.int64
+    )
     # How often each seed is in each resample: (n_resamples, n_seeds).
     times = np.stack([(picks == seed).sum(axis=1) for seed in range(count)], axis=1)
-    orders = [math.factorial(count) // math.prod(map(math.factorial, row)) for row in times.tolist()]
+    orders = [
+        math.factorial(count) // math.prod(map(math.factorial, row))
+        for row in times.tolist()
+    ]
     return Resamples(picks=picks, counts=np.array(orders, dtype=np.int64))
 
 
@@ -237,11 +272,15 @@ def seed_bootstrap(values: Array, resamples: Resamples) -> Resampled:
     """
     drawn = values[resamples.picks]
     # Summed in one order, so that every machine rounds alike.
-    means = np.sort(np.repeat(reduce(operator.add, drawn.T) / len(values), resamples.counts))
+    means = np.sort(
+        np.repeat(reduce(operator.add, drawn.T) / len(values), resamples.counts)
+    )
     return Resampled(effect=float(values.mean()), drawn=means)
 
 
-def apart_bootstrap(rows: Sequence[Array], weights: Sequence[float], resamples: int, seed: int) -> Resampled:
+def apart_bootstrap(
+    rows: Sequence[Array], weights: Sequence[float], resamples: int, seed: int
+) -> Resampled:
     """Return the percentile bootstrap of a weighted sum of means, the seeds of each drawn apart.
 
     Args:
@@ -257,14 +296,20 @@ def apart_bootstrap(rows: Sequence[Array], weights: Sequence[float], resamples: 
         scores = row.tobytes()
         rng = np.random.default_rng([seed, zlib.crc32(scores), copies[scores]])
         copies[scores] += 1
-        drawn += weight * row[rng.integers(0, len(row), (resamples, len(row)))].mean(axis=1)
-    effect = math.fsum(weight * row.mean() for row, weight in zip(rows, weights, strict=True))
+        drawn += weight * row[rng.integers(0, len(row), (resamples, len(row)))].mean(
+            axis=1
+        )
+    effect = math.fsum(
+        weight * row.mean() for row, weight in zip(rows, weights, strict=True)
+    )
     return Resampled(effect=effect, drawn=np.sort(drawn))
 
 
 def _reaching(ordered: Array, shares: npt.ArrayLike) -> Array:
     """Return the smallest of ascending values up to which each share of them is."""
-    places = np.ceil(np.asarray(shares) * len(ordered) * (1 - 1e-12)).astype(np.int64) - 1
+    places = (
+        np.ceil(np.asarray(shares) * len(ordered) * (1 - 1e-12)).astype(np.int64) - 1
+    )
     found: Array = ordered[np.clip(places, 0, len(ordered) - 1)]
     return found
 

@@ -51,10 +51,14 @@ def holm(p_values: Sequence[float]) -> list[float]:
     """
     values = np.asarray(p_values, dtype=np.float64)
     if np.isnan(values).any():
-        raise ValueError(f"p {int(np.isnan(values).argmax()) + 1} of {len(values)} is not a number")
+        raise ValueError(
+            f"p {int(np.isnan(values).argmax()) + 1} of {len(values)} is not a number"
+        )
     if not len(values):
         return []
-    from statsmodels.stats.multitest import multipletests  # takes a tenth of a second to import
+    from statsmodels.stats.multitest import (
+        multipletests,
+    )  # takes a tenth of a second to import
 
     # Each call of it collects garbage: 70 ms with the imports of a command, nothing where they are out of its sight.
     gc.freeze()
@@ -86,7 +90,12 @@ def spread_ratios(narrow: Array, wide: Array, picks: npt.NDArray[np.int64]) -> A
     """
     with np.errstate(divide="ignore", invalid="ignore"):
         first, second = (
-            np.log(group[:, picks].transpose(1, 0, 2).reshape(len(picks), -1).std(axis=1, ddof=1))
+            np.log(
+                group[:, picks]
+                .transpose(1, 0, 2)
+                .reshape(len(picks), -1)
+                .std(axis=1, ddof=1)
+            )
             for group in (narrow, wide)
         )
         ratios: Array = first - second

@@ -48,7 +48,11 @@ def select_runs(runs: pd.DataFrame, selection: str = "seed") -> pd.DataFrame:
     Raises:
         UserError: unknown rule.
     """
-    return SELECTIONS[selection].choose(runs).sort_values([*CELL, "seed"], ignore_index=True)
+    return (
+        SELECTIONS[selection]
+        .choose(runs)
+        .sort_values([*CELL, "seed"], ignore_index=True)
+    )
 
 
 def _best(rows: pd.DataFrame, by: list[str], score: str) -> pd.DataFrame:
@@ -59,7 +63,9 @@ def _best(rows: pd.DataFrame, by: list[str], score: str) -> pd.DataFrame:
 
 def _at_best_rate(runs: pd.DataFrame) -> pd.DataFrame:
     """Return the runs at the rate with the best mean validation score over all runs of a cell."""
-    rates = runs.groupby([*CELL, "lr"], as_index=False)["validation_score"].agg(["mean", "count"])
+    rates = runs.groupby([*CELL, "lr"], as_index=False)["validation_score"].agg(
+        ["mean", "count"]
+    )
     most = rates.groupby(CELL)["count"].transform("max")
     best = _best(rates[rates["count"] == most], CELL, "mean")[[*CELL, "lr"]]
     return runs.merge(best, on=[*CELL, "lr"])

@@ -59,7 +59,10 @@ def nested_spreads(arms: Sequence[Array]) -> NestedSpreads:
         ValueError: fewer of either, other numbers of seeds, or a score that is missing.
     """
     n_seeds = arms[0].shape[1] if arms else 0
-    complete = all(len(arm) > 1 and arm.shape[1] == n_seeds and np.isfinite(arm).all() for arm in arms)
+    complete = all(
+        len(arm) > 1 and arm.shape[1] == n_seeds and np.isfinite(arm).all()
+        for arm in arms
+    )
     if n_seeds < 2 or not complete:
         raise ValueError(
             "spreads need two pretrainings or more of each arm, with equally many seeds, two or more"
@@ -67,8 +70,15 @@ def nested_spreads(arms: Sequence[Array]) -> NestedSpreads:
     means = [arm.mean(axis=1) for arm in arms]
     pretraining_df = sum(len(arm) - 1 for arm in arms)
     seed_df = sum(arm.size - len(arm) for arm in arms)
-    between = n_seeds * sum(float(((mean - mean.mean()) ** 2).sum()) for mean in means) / pretraining_df
-    within = sum(float(((arm - arm.mean(axis=1, keepdims=True)) ** 2).sum()) for arm in arms) / seed_df
+    between = (
+        n_seeds
+        * sum(float(((mean - mean.mean()) ** 2).sum()) for mean in means)
+        / pretraining_df
+    )
+    within = (
+        sum(float(((arm - arm.mean(axis=1, keepdims=True)) ** 2).sum()) for arm in arms)
+        / seed_df
+    )
     between_low, between_high = _chi_square_limits(between, pretraining_df)
     within_low, within_high = _chi_square_limits(within, seed_df)
     # The mean square between pretrainings holds n_seeds times their variance and once that of seeds.
@@ -84,7 +94,9 @@ def nested_spreads(arms: Sequence[Array]) -> NestedSpreads:
 def _chi_square_limits(mean_square: float, df: int) -> tuple[float, float]:
     """Return the interval of what a mean square estimates, of normal scores."""
     tail = (1 - LEVEL) / 2
-    return mean_square * df / special.chdtri(df, tail), mean_square * df / special.chdtri(df, 1 - tail)
+    return mean_square * df / special.chdtri(
+        df, tail
+    ), mean_square * df / special.chdtri(df, 1 - tail)
 
 
 def _spread(*variances: float) -> SpreadEstimate:

@@ -30,7 +30,9 @@ def other_weights(runs: Sequence[Run]) -> dict[str, str]:
     by_model: dict[str, dict[str, tuple[str, ...]]] = {}
     for run, made in zip(runs, _records_of(runs), strict=True):
         if any(name in made for name in _OF_MODEL):
-            by_model.setdefault(run.model, {})[run.path] = tuple(str(made.get(name)) for name in _OF_MODEL)
+            by_model.setdefault(run.model, {})[run.path] = tuple(
+                str(made.get(name)) for name in _OF_MODEL
+            )
     sentences: dict[str, str] = {}
     for model, values_by_path in by_model.items():
         (most_common, count), *others = Counter(values_by_path.values()).most_common()
@@ -40,10 +42,14 @@ def other_weights(runs: Sequence[Run]) -> dict[str, str]:
         for path, values in values_by_path.items():
             if values == majority:
                 continue
-            compared = majority or next(other for other in values_by_path.values() if other != values)
+            compared = majority or next(
+                other for other in values_by_path.values() if other != values
+            )
             # The first field that differs.
             name, mine, theirs = next(
-                field for field in zip(_OF_MODEL, values, compared, strict=True) if field[1] != field[2]
+                field
+                for field in zip(_OF_MODEL, values, compared, strict=True)
+                if field[1] != field[2]
             )
             whose = f"most runs of {model}" if majority else f"as many runs of {model}"
             sentences[path] = (
@@ -56,7 +62,11 @@ def other_weights(runs: Sequence[Run]) -> dict[str, str]:
 
 def is_made_alike(one: Run, other: Run) -> bool:
     """Return whether two runs are the same fine-tuning of the same weights under two models' names."""
-    return one.model != other.model and bool(one.made) and _fine_tuning(one) == _fine_tuning(other)
+    return (
+        one.model != other.model
+        and bool(one.made)
+        and _fine_tuning(one) == _fine_tuning(other)
+    )
 
 
 def _fine_tuning(run: Run) -> tuple[str, str, float, int]:
@@ -75,11 +85,15 @@ def differences(runs: Sequence[Run]) -> str:
             by_fine_tuning.setdefault(_fine_tuning(run), []).append(run)
     pairs = [pair for same in by_fine_tuning.values() for pair in combinations(same, 2)]
     # The same fine-tuning with another outcome leaves something to compare.
-    with_other_scores = {(one.model, other.model) for one, other in pairs if one.marks != other.marks}
+    with_other_scores = {
+        (one.model, other.model) for one, other in pairs if one.marks != other.marks
+    }
     same_models = [
         f"{one} and {other} are the same weights, fine-tuned alike, so a comparison of them says nothing; the folder "
         "of one can be removed"
-        for one, other in dict.fromkeys((one.model, other.model) for one, other in pairs)
+        for one, other in dict.fromkeys(
+            (one.model, other.model) for one, other in pairs
+        )
         if (one, other) not in with_other_scores
     ]
     return "; ".join(filter(None, [*same_models, _settings_that_differ(runs)]))
@@ -92,17 +106,26 @@ def _settings_that_differ(runs: Sequence[Run]) -> str:
     run_records = _records_of(runs)
     names = sorted({name for made in run_records for name in made} - {*_OF_MODEL})
     for run, made in zip(runs, run_records, strict=True):
-        for name in names if made else ():  # what a run without a record was made from is unknown
+        for name in (
+            names if made else ()
+        ):  # what a run without a record was made from is unknown
             models_of = values.setdefault((name, run.dataset), {})
-            models_of.setdefault(_short(made.get(name, "not recorded")), {})[run.model] = None
+            models_of.setdefault(_short(made.get(name, "not recorded")), {})[
+                run.model
+            ] = None
     # The same difference on several datasets is one.
     datasets_of: dict[tuple[str, str], list[str]] = {}
     for (name, dataset), models_of in values.items():
         # What decides within a model alone may differ between models, but no model may have two values.
-        a_model_has_two = sum(map(len, models_of.values())) > len(set().union(*models_of.values()))
-        if len(models_of) > 1 and (a_model_has_two or name not in fields_that_decide("within a model")):
+        a_model_has_two = sum(map(len, models_of.values())) > len(
+            set().union(*models_of.values())
+        )
+        if len(models_of) > 1 and (
+            a_model_has_two or name not in fields_that_decide("within a model")
+        ):
             words = " and ".join(
-                f"{value} for {_listed(list(models))}" for value, models in sorted(models_of.items())
+                f"{value} for {_listed(list(models))}"
+                for value, models in sorted(models_of.items())
             )
             datasets_of.setdefault((name, words), []).append(dataset)
     if not datasets_of:
@@ -121,7 +144,9 @@ def _settings_that_differ(runs: Sequence[Run]) -> str:
 
 def _records_of(runs: Sequence[Run]) -> list[dict[str, Any]]:
     """Return what each run was made from, by field (`Run.made`); empty where it has no record."""
-    parsed = {text: orjson.loads(text) if text else {} for text in {run.made for run in runs}}
+    parsed = {
+        text: orjson.loads(text) if text else {} for text in {run.made for run in runs}
+    }
     return [parsed[run.made] for run in runs]
 
 

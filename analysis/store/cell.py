@@ -19,7 +19,12 @@ import orjson
 from analysis.store.instances import RunScores, write_cell
 from analysis.store.scan import CellFolder, Problem
 from benchmarks.protocol import PAPER, STANDARD, Dataset
-from benchmarks.results_json import MEAN_TOLERANCE, ResultsError, counted_scores, read_results
+from benchmarks.results_json import (
+    MEAN_TOLERANCE,
+    ResultsError,
+    counted_scores,
+    read_results,
+)
 from benchmarks.run_fields import RUN_FIELDS
 from benchmarks.runs import (
     AGAIN,
@@ -85,27 +90,46 @@ def read_cell(
     problems: list[Problem] = []
     runs: dict[tuple[float, int], Run] = {}
     scores: list[RunScores] = []
-    clusters: dict[str, ClusterIds] = {"": {}}  # by their hash; a run that does not say has none
+    clusters: dict[str, ClusterIds] = {
+        "": {}
+    }  # by their hash; a run that does not say has none
 
     # Of two spellings of one run that of the release counts: the one that `key.folder` has.
-    for name, key in sorted(cell.runs.items(), key=lambda item: (item[1].folder.name != item[0], item[0])):
+    for name, key in sorted(
+        cell.runs.items(), key=lambda item: (item[1].folder.name != item[0], item[0])
+    ):
         run_path = f"{cell.name}/{name}"
         try:
             wanted_clusters = clusters if instances is not None else None
-            run, run_scores = _read_run(results, run_path, key, cell.dataset, protocol, wanted_clusters)
+            run, run_scores = _read_run(
+                results, run_path, key, cell.dataset, protocol, wanted_clusters
+            )
         except ResultsError as error:
             # These two are about the run's other files.
-            path = run_path if error.kind in ("standard", "changed") else f"{run_path}/{RESULTS}"
-            problems.append(Problem(path=path, kind=error.kind, sentence=error.sentence))
+            path = (
+                run_path
+                if error.kind in ("standard", "changed")
+                else f"{run_path}/{RESULTS}"
+            )
+            problems.append(
+                Problem(path=path, kind=error.kind, sentence=error.sentence)
+            )
             continue
         first = runs.setdefault((run.lr, run.seed), run)
         if first is run:
             scores.append(run_scores)
         else:
-            problems.append(Problem(path=run_path, kind="duplicate", sentence=_repeats(first, run)))
-    if len({run.sealed for run in runs.values()}) > 1:  # `benchmarks run` never leaves one without
+            problems.append(
+                Problem(path=run_path, kind="duplicate", sentence=_repeats(first, run))
+            )
+    if (
+        len({run.sealed for run in runs.values()}) > 1
+    ):  # `benchmarks run` never leaves one without
         bare = {key: run for key, run in runs.items() if not run.sealed}
-        problems += [Problem(path=run.path, kind="changed", sentence=_BARE) for run in bare.values()]
+        problems += [
+            Problem(path=run.path, kind="changed", sentence=_BARE)
+            for run in bare.values()
+        ]
         runs = {key: run for key, run in runs.items() if key not in bare}
         scores = [of_run for of_run in scores if (of_run.lr, of_run.seed) in runs]
     sha256 = ""
@@ -154,14 +178,21 @@ def _read_run(
     ids_of: ClusterIds = {}
     instances = {"validation": validation.scores, "test": test.scores}
     if clusters is not None:
-        if max(abs(scores[0] - validation.score), abs(scores[1] - test.score)) > MEAN_TOLERANCE:
-            instances = _of_own_metric(folder, record, dataset.headline, run) or instances
+        if (
+            max(abs(scores[0] - validation.score), abs(scores[1] - test.score))
+            > MEAN_TOLERANCE
+        ):
+            instances = (
+                _of_own_metric(folder, record, dataset.headline, run) or instances
+            )
         clusters_sha256 = str(record.get(CLUSTERS, ""))
         if clusters_sha256 not in clusters:
             clusters[clusters_sha256] = _clusters(folder, clusters_sha256)
         ids_of = clusters[clusters_sha256]
         counts = dict(zip(SCORED_SPLITS, (run.n_validation, run.n_test), strict=True))
-        if wrong := [split for split, ids in ids_of.items() if len(ids) != counts[split]]:
+        if wrong := [
+            split for split, ids in ids_of.items() if len(ids) != counts[split]
+        ]:
             raise ResultsError(
                 "value",
                 f"has {counts[wrong[0]]:,} {wrong[0]} instances, but clusters for {len(ids_of[wrong[0]]):,}; {AGAIN}",
@@ -210,7 +241,11 @@ def _clusters(folder: Path, sha256: str) -> ClusterIds:
     try:
         clusters = orjson.loads(read_bounded(folder / DETAILS))[CLUSTERS]
         if clusters_hash(clusters) == sha256:
-            return {split: np.array(ids, dtype=np.int32) for split, ids in clusters.items() if ids}
+            return {
+                split: np.array(ids, dtype=np.int32)
+                for split, ids in clusters.items()
+                if ids
+            }
     except (OSError, UnreadableError, ValueError, KeyError, TypeError):
         pass
     raise ResultsError("changed", _OTHER_DETAILS)
@@ -221,7 +256,9 @@ def _repeats(first: Run, run: Run) -> str:
     how = "with the same scores"
     if replace(run, path=first.path) != first:
         how = f"whose test score is {first.test_score:.4f}, not {run.test_score:.4f}"
-    return f"repeats the run in {first.path.rpartition('/')[2]}, {how}; remove one of them"
+    return (
+        f"repeats the run in {first.path.rpartition('/')[2]}, {how}; remove one of them"
+    )
 
 
 def _made_from(record: Mapping[str, Any]) -> str:

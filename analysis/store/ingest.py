@@ -113,7 +113,9 @@ def ingest(
         RefusedStoreError: no usable run.
     """
     if out.is_dir():
-        raise UserError(f"{out} is a folder; --out must be a file such as {out / 'runs.parquet'}")
+        raise UserError(
+            f"{out} is a folder; --out must be a file such as {out / 'runs.parquet'}"
+        )
     if protocol != PAPER and instances is not None:
         raise UserError(
             f"{instances}: per-instance scores exist only for the paper's protocol; leave --instances out "
@@ -121,8 +123,14 @@ def ingest(
         )
     with _reading(store, instances, add_models, protocol, jobs=jobs) as read:
         # Before the instances take their place: a table that cannot be written leaves the old ones.
-        write_runs(out, read.runs, protocol=protocol, datasets=read.datasets, unsealed=read.unsealed,
-                   differences=read.differences)  # fmt: skip
+        write_runs(
+            out,
+            read.runs,
+            protocol=protocol,
+            datasets=read.datasets,
+            unsealed=read.unsealed,
+            differences=read.differences,
+        )
     return read
 
 
@@ -155,10 +163,17 @@ def open_store(
             folder = _make_cached_folder(store, add_models, models or ())
             target = folder / "instances.parquet"
             stack.enter_context(
-                wait_for_lock(folder / "lock", f"another process is reading {store}; waiting for it")
+                wait_for_lock(
+                    folder / "lock",
+                    f"another process is reading {store}; waiting for it",
+                )
             )
-        read = stack.enter_context(_reading(store, target, add_models, protocol, models))
-    hint = f"`clm-or-mlm ingest {shlex.quote(str(store))} --out runs.parquet` lists them"
+        read = stack.enter_context(
+            _reading(store, target, add_models, protocol, models)
+        )
+    hint = (
+        f"`clm-or-mlm ingest {shlex.quote(str(store))} --out runs.parquet` lists them"
+    )
     doubtful = [problem for problem in read.problems if problem.kind in DOUBTFUL]
     if doubtful and not verified:
         raise UserError(
@@ -170,7 +185,9 @@ def open_store(
     return read, target
 
 
-def _make_cached_folder(store: Path, add_models: Iterable[str], models: Iterable[str]) -> Path:
+def _make_cached_folder(
+    store: Path, add_models: Iterable[str], models: Iterable[str]
+) -> Path:
     """Make a folder in the cache for the per-instance scores of a store's models, remove old ones, and return it."""
     identity = "\0".join([str(store.resolve()), *sorted(add_models), *sorted(models)])
     key = hashlib.sha256(identity.encode(errors="surrogateescape")).hexdigest()[:16]
@@ -190,7 +207,10 @@ def _keep_few(opened: Path) -> None:
     """Note that a store's folder in the cache is used now; remove all but the few that were used last."""
     os.utime(opened)
     with contextlib.suppress(FileNotFoundError):  # another process removes them, too
-        ages = sorted((time.time() - folder.stat().st_mtime, folder) for folder in opened.parent.iterdir())
+        ages = sorted(
+            (time.time() - folder.stat().st_mtime, folder)
+            for folder in opened.parent.iterdir()
+        )
         for age, folder in ages[_KEPT:]:
             if age > _DAY:
                 shutil.rmtree(folder, ignore_errors=True)
@@ -220,7 +240,10 @@ def _reading(
             scan.cells, _read_cells(scan, folder, jobs, protocol), strict=True
         ):
             runs += cell_runs
-            problems += [replace(problem, path=f"{scan.results}/{problem.path}") for problem in cell_problems]
+            problems += [
+                replace(problem, path=f"{scan.results}/{problem.path}")
+                for problem in cell_problems
+            ]
             if sha256:
                 hashes[instances_name(cell.model, cell.dataset.name)] = sha256
         table = _table(scan, runs, problems, datasets, protocol)
@@ -258,11 +281,16 @@ def _table(
     """Return the table of the usable runs; copies and runs of other weights or size are problems, and cells' gaps."""
     sizes = Counter((run.dataset, run.n_validation, run.n_test) for run in runs)
     # Of equally frequent sizes the largest; the last entry counts.
-    usual = {name: counts for name, *counts in sorted(sizes, key=lambda size: (sizes[size], size))}
+    usual = {
+        name: counts
+        for name, *counts in sorted(sizes, key=lambda size: (sizes[size], size))
+    }
     copied = copies(runs)
     weights = other_weights(runs)
     used: list[Run] = []
-    present: dict[str, set[tuple[float, int]]] = {cell.name: set() for cell in scan.cells}
+    present: dict[str, set[tuple[float, int]]] = {
+        cell.name: set() for cell in scan.cells
+    }
     for run in runs:
         validation, test = usual[run.dataset]
         if run.path in copied:
@@ -283,9 +311,13 @@ def _table(
             used.append(run)
             present[run.path.rpartition("/")[0]].add((run.lr, run.seed))
             continue
-        problems.append(Problem(path=f"{scan.results}/{run.path}", kind=kind, sentence=sentence))
+        problems.append(
+            Problem(path=f"{scan.results}/{run.path}", kind=kind, sentence=sentence)
+        )
     gaps = _missing_of_grid(scan, present)
-    frame = pd.DataFrame({name: [getattr(run, name) for run in used] for name in COLUMNS})
+    frame = pd.DataFrame(
+        {name: [getattr(run, name) for run in used] for name in COLUMNS}
+    )
     return StoreTable(
         runs=sort_runs(frame.astype({"n_validation": "Int64", "n_test": "Int64"})),
         protocol=protocol,
@@ -298,26 +330,43 @@ def _table(
     )
 
 
-def _missing_of_grid(scan: Scan, present: Mapping[str, set[tuple[float, int]]]) -> list[Problem]:
+def _missing_of_grid(
+    scan: Scan, present: Mapping[str, set[tuple[float, int]]]
+) -> list[Problem]:
     """Return a problem for each cell that lacks runs of the paper's grid; `present`: its rates and seeds."""
     gaps = []
     for name, rates_and_seeds in present.items():
-        lacking = [f"lr{format_lr(lr)}_sd{seed}" for lr, seed in _GRID if (lr, seed) not in rates_and_seeds]
+        lacking = [
+            f"lr{format_lr(lr)}_sd{seed}"
+            for lr, seed in _GRID
+            if (lr, seed) not in rates_and_seeds
+        ]
         if lacking:
-            names = ", ".join(lacking[:6]) + (f" and {len(lacking) - 6} more" if len(lacking) > 6 else "")
+            names = ", ".join(lacking[:6]) + (
+                f" and {len(lacking) - 6} more" if len(lacking) > 6 else ""
+            )
             sentence = f"lacks {len(lacking)} of the {len(_GRID)} runs of the paper's grid: {names}"
-            gaps.append(Problem(path=f"{scan.results}/{name}", kind="missing", sentence=sentence))
+            gaps.append(
+                Problem(
+                    path=f"{scan.results}/{name}", kind="missing", sentence=sentence
+                )
+            )
     return gaps
 
 
-def _nothing_usable(store: Path, scan: Scan, problems: Sequence[Problem]) -> RefusedStoreError:
+def _nothing_usable(
+    store: Path, scan: Scan, problems: Sequence[Problem]
+) -> RefusedStoreError:
     """Return the error for a store without a usable run; it names the first of the problems that cost a run, if any."""
-    wrong = [problem for problem in problems if problem.kind != "missing"] or list(problems)
+    wrong = [problem for problem in problems if problem.kind != "missing"] or list(
+        problems
+    )
     worst = min(wrong, key=lambda problem: problem.harmless, default=None)
     where = f"{scan.results}/<model>/<task>/<dataset>/lr1e-04_sd0/results.json"
     first = f" ({counted(len(wrong), 'problem')}, the first: {worst})" if wrong else ""
     return RefusedStoreError(
-        f"{store}: no usable run found{first}; a run is a file such as {where}", problems
+        f"{store}: no usable run found{first}; a run is a file such as {where}",
+        problems,
     )
 
 
@@ -334,10 +383,19 @@ def copies(runs: Iterable[Run]) -> dict[str, str]:
     first_with: dict[tuple[object, ...], Run] = {}
     copy_of: dict[str, str] = {}
     for run in runs:
-        counts, scores = (run.n_validation, run.n_test), (run.validation_score, run.test_score)
-        keys: list[tuple[object, ...]] = [(run.dataset, run.details)] if run.details else []
-        for split, (n, score, mark) in enumerate(zip(counts, scores, run.marks, strict=True)):
-            if n * min(score, 1 - score) >= _ENOUGH and score > blind_score(run.task, run.dataset, n):
+        counts, scores = (
+            (run.n_validation, run.n_test),
+            (run.validation_score, run.test_score),
+        )
+        keys: list[tuple[object, ...]] = (
+            [(run.dataset, run.details)] if run.details else []
+        )
+        for split, (n, score, mark) in enumerate(
+            zip(counts, scores, run.marks, strict=True)
+        ):
+            if n * min(score, 1 - score) >= _ENOUGH and score > blind_score(
+                run.task, run.dataset, n
+            ):
                 keys.append((run.dataset, split, n, score, mark))
         for key in keys:
             first = first_with.setdefault(key, run)

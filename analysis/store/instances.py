@@ -35,7 +35,14 @@ from benchmarks.protocol import DATASETS, Dataset
 from benchmarks.runs import SCORED_SPLITS
 from common.errors import UserError, first_line
 from common.files import atomic_folder, atomic_path, sha256_bytes, sha256_file
-from common.manifest import FILES, DamagedError, check_file, check_files, read_manifest, write_manifest
+from common.manifest import (
+    FILES,
+    DamagedError,
+    check_file,
+    check_files,
+    read_manifest,
+    write_manifest,
+)
 from common.processes import cores
 
 if TYPE_CHECKING:
@@ -133,7 +140,9 @@ def read_clusters(
     """
     clusters: npt.NDArray[np.int32] | None = None
     first_model = ""
-    for model, _, rows in _by_model(path, dataset, runs, split, _CLUSTERS.get(split, "")):
+    for model, _, rows in _by_model(
+        path, dataset, runs, split, _CLUSTERS.get(split, "")
+    ):
         for row in rows:
             if clusters is None:
                 clusters, first_model = row, model
@@ -150,16 +159,23 @@ def instances_name(model: str, dataset: str) -> str:
     return f"{model}/{dataset}.parquet"
 
 
-def write_cell(folder: Path, model: str, dataset: Dataset, runs: Sequence[RunScores]) -> str:
+def write_cell(
+    folder: Path, model: str, dataset: Dataset, runs: Sequence[RunScores]
+) -> str:
     """Write a cell's runs and return the file's SHA-256; equal runs in any order give equal bytes."""
     rows = [
         {
-            "model": model, "task": dataset.task, "dataset": dataset.name, "lr": run.lr, "seed": run.seed,
-            "validation": run.validation, "test": run.test,
+            "model": model,
+            "task": dataset.task,
+            "dataset": dataset.name,
+            "lr": run.lr,
+            "seed": run.seed,
+            "validation": run.validation,
+            "test": run.test,
             **{_CLUSTERS[split]: run.clusters.get(split) for split in SCORED_SPLITS},
         }
         for run in sorted(runs, key=lambda run: (run.lr, run.seed))
-    ]  # fmt: skip
+    ]
     sink = pa.BufferOutputStream()
     pq.write_table(
         pa.Table.from_pylist(rows, schema=_SCHEMA),
@@ -206,14 +222,20 @@ def instances_folder(path: Path) -> Iterator[tuple[Path, dict[str, str]]]:
         UserError: `path` is a file, or a folder that holds something else.
     """
     if path.exists() and not path.is_dir():
-        raise UserError(f"{path} is a file; --instances must be a new folder, or one from an earlier ingest")
+        raise UserError(
+            f"{path} is a file; --instances must be a new folder, or one from an earlier ingest"
+        )
     if path.is_dir() and not (path / _MANIFEST).is_file() and any(path.iterdir()):
-        raise UserError(f"{path} has files, but not from an earlier ingest; give --instances a new folder")
+        raise UserError(
+            f"{path} has files, but not from an earlier ingest; give --instances a new folder"
+        )
     hashes: dict[str, str] = {}
     with contextlib.suppress(_UnchangedError), atomic_folder(path) as folder:
         yield folder, hashes
         write_manifest(folder / _MANIFEST, {"format": 3}, hashes)
-        with contextlib.suppress(FileNotFoundError, DamagedError):  # then the new folder takes its place
+        with contextlib.suppress(
+            FileNotFoundError, DamagedError
+        ):  # then the new folder takes its place
             if (path / _MANIFEST).read_bytes() == (folder / _MANIFEST).read_bytes():
                 check_files(path, hashes, "")
                 raise _UnchangedError
@@ -228,7 +250,9 @@ def _by_model(
         UserError: an unknown split, or as `read_instances`.
     """
     if split not in SCORED_SPLITS:
-        raise UserError(f"unknown split {split!r}; the splits are {', '.join(SCORED_SPLITS)}")
+        raise UserError(
+            f"unknown split {split!r}; the splits are {', '.join(SCORED_SPLITS)}"
+        )
     if "dataset" in runs and (runs["dataset"] != dataset).any():
         raise ValueError(f"some of the runs are of a dataset other than {dataset}")
     keys = list(zip(runs["lr"].astype(float), runs["seed"].astype(int), strict=True))
@@ -247,7 +271,14 @@ def _by_model(
         if is_joined:
             name, file = path.name, path
             wanted = [("model", "==", model), ("dataset", "==", dataset)]
-        return _chosen_rows(file, hashes.get(name), column, [keys[place] for place in places], again, wanted)
+        return _chosen_rows(
+            file,
+            hashes.get(name),
+            column,
+            [keys[place] for place in places],
+            again,
+            wanted,
+        )
 
     # Reading, decompressing and hashing leave Python's lock, so threads are enough.
     with ThreadPoolExecutor(cores()) as pool:
@@ -279,20 +310,35 @@ def _chosen_rows(
             raise FileNotFoundError
         check_file(path, sha256)
         columns = ["lr", "seed", column]
-        table = pq.read_table(path, columns=columns, filters=wanted, use_threads=False, partitioning=None)
+        table = pq.read_table(
+            path, columns=columns, filters=wanted, use_threads=False, partitioning=None
+        )
     except FileNotFoundError:
-        raise UserError(f"{path}: this file of per-instance scores is missing; {again}") from None
+        raise UserError(
+            f"{path}: this file of per-instance scores is missing; {again}"
+        ) from None
     except (DamagedError, pa.ArrowException, OSError) as error:
         raise DamagedError(f"{path}: {first_line(error)}; {again}") from None
     row_of = {
-        key: row for row, key in enumerate(zip(*table.select([0, 1]).to_pydict().values(), strict=True))
+        key: row
+        for row, key in enumerate(
+            zip(*table.select([0, 1]).to_pydict().values(), strict=True)
+        )
     }
     for lr, seed in keys:
         if (lr, seed) not in row_of:
-            raise UserError(f"{path} has no run with lr {lr:g} and seed {seed}; {again}")
+            raise UserError(
+                f"{path} has no run with lr {lr:g} and seed {seed}; {again}"
+            )
     lists = table[column].combine_chunks()
-    is_given, offsets, values = lists.is_valid(), lists.offsets.to_numpy(), lists.values.to_numpy()
+    is_given, offsets, values = (
+        lists.is_valid(),
+        lists.offsets.to_numpy(),
+        lists.values.to_numpy(),
+    )
     return [
-        values[offsets[row] : offsets[row + 1]].copy() if is_given[row].as_py() else None
+        values[offsets[row] : offsets[row + 1]].copy()
+        if is_given[row].as_py()
+        else None
         for row in (row_of[key] for key in keys)
     ]

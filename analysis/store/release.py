@@ -32,19 +32,36 @@ _OFFLINE = (
     "machine with access and copy its cache"
 )
 _SETTINGS = (
-    "core.hooksPath=/dev/null", "core.symlinks=false", "core.fsmonitor=false", "gc.auto=0", "submodule.recurse=false",
-    "fetch.recurseSubmodules=false", "http.lowSpeedLimit=1000", "http.lowSpeedTime=60",
-)  # fmt: skip
+    "core.hooksPath=/dev/null",
+    "core.symlinks=false",
+    "core.fsmonitor=false",
+    "gc.auto=0",
+    "submodule.recurse=false",
+    "fetch.recurseSubmodules=false",
+    "http.lowSpeedLimit=1000",
+    "http.lowSpeedTime=60",
+)
 _NO_FILTERS = "* -text -eol -ident -filter -working-tree-encoding\n"
 """Attributes that win over those of the clone: file contents are written as they are."""
 _ENVIRONMENT = {
-    "GIT_TERMINAL_PROMPT": "0", "GIT_ASKPASS": "true", "GIT_SSH_COMMAND": "ssh -oBatchMode=yes", "LC_ALL": "C",
-}  # fmt: skip
-_PASSED = ("GIT_SSL_", "GIT_PROXY_", "GIT_CONFIG_GLOBAL", "GIT_CONFIG_SYSTEM", "GIT_CONFIG_NOSYSTEM")
+    "GIT_TERMINAL_PROMPT": "0",
+    "GIT_ASKPASS": "true",
+    "GIT_SSH_COMMAND": "ssh -oBatchMode=yes",
+    "LC_ALL": "C",
+}
+_PASSED = (
+    "GIT_SSL_",
+    "GIT_PROXY_",
+    "GIT_CONFIG_GLOBAL",
+    "GIT_CONFIG_SYSTEM",
+    "GIT_CONFIG_NOSYSTEM",
+)
 """How the user's git reaches the network; every other GIT_ variable would point it at another repository."""
 
 
-def cached_release(cache: Path | None = None, *, commit: str = COMMIT) -> tuple[str, ...]:
+def cached_release(
+    cache: Path | None = None, *, commit: str = COMMIT
+) -> tuple[str, ...]:
     """Return the names of the released models that are complete in the cache."""
     return tuple(_Clone(cache or cache_folder(), URL, commit).complete_models())
 
@@ -56,7 +73,11 @@ def is_release(folder: Path, *, commit: str = COMMIT) -> bool:
 
 
 def released_store(
-    models: Sequence[str], *, cache: Path | None = None, url: str = URL, commit: str = COMMIT
+    models: Sequence[str],
+    *,
+    cache: Path | None = None,
+    url: str = URL,
+    commit: str = COMMIT,
 ) -> Path:
     """Return a run store with the released runs of `models`; those that are not there yet are fetched.
 
@@ -116,15 +137,27 @@ class _Clone:
         if not self.has_commit():
             return []
         folders = self.git("sparse-checkout", "list").split("\n")
-        return sorted(name.removeprefix("results/") for name in folders if name.startswith("results/"))
+        return sorted(
+            name.removeprefix("results/")
+            for name in folders
+            if name.startswith("results/")
+        )
 
     def check(self, models: Sequence[str]) -> None:
         """Compare the models' files with the commit by git's own hashes.
 
         Git hashes only files whose size or times are not those of its checkout.
         """
-        options = ("--porcelain", "-z", "--untracked-files=no", "--no-renames", "--ignore-submodules=all")
-        if changed := self.git("status", *options, "--", *(f"results/{name}" for name in models)):
+        options = (
+            "--porcelain",
+            "-z",
+            "--untracked-files=no",
+            "--no-renames",
+            "--ignore-submodules=all",
+        )
+        if changed := self.git(
+            "status", *options, "--", *(f"results/{name}" for name in models)
+        ):
             first_line = changed.split("\0")[
                 0
             ]  # two letters, a blank, the path; `git` strips what it returns
@@ -143,34 +176,51 @@ class _Clone:
                 f"{self.folder} cannot be created ({error.strerror}); set CLM_OR_MLM_CACHE to another folder"
             ) from None
         path = self.folder.with_name(f"{self.folder.name}.lock")
-        return wait_for_lock(path, f"another process is fetching into {self.folder}; waiting for it")
+        return wait_for_lock(
+            path, f"another process is fetching into {self.folder}; waiting for it"
+        )
 
     def prepare(self) -> None:
         """Make the clone, unless it is there: the pinned commit without file contents."""
-        stale = list((self.folder / ".git").rglob("*.lock"))  # a killed git's; ours keeps others out
+        stale = list(
+            (self.folder / ".git").rglob("*.lock")
+        )  # a killed git's; ours keeps others out
         for path in stale:
             path.unlink()
         if not self.has_commit():
-            self.git("init", "--quiet", "--template=")  # without the user's template, which may hold hooks
+            self.git(
+                "init", "--quiet", "--template="
+            )  # without the user's template, which may hold hooks
             (self.folder / ".git" / "info").mkdir(exist_ok=True)
             (self.folder / ".git" / "info" / "attributes").write_text(_NO_FILTERS)
             self.git("config", "remote.origin.url", self.url)
             without_contents = ("--depth=1", "--filter=blob:none", "--no-tags")
             self.git("fetch", "--quiet", *without_contents, "origin", self.commit)
             self.git("sparse-checkout", "set", "--cone")
-        if stale or not self.has_commit():  # what a killed checkout wrote in part becomes whole
+        if (
+            stale or not self.has_commit()
+        ):  # what a killed checkout wrote in part becomes whole
             self.git("checkout", "--quiet", "--force", "--detach", self.commit)
 
     def fetch(self, models: Sequence[str]) -> None:
         """Bring the contents of those models that the release holds and that are not here, one after the other."""
         complete = self.complete_models()
-        wanted = [name for name in self.released_models() if name in models and name not in complete]
+        wanted = [
+            name
+            for name in self.released_models()
+            if name in models and name not in complete
+        ]
         if wanted:
             logger.info(
-                "fetching %d models of the release from %s into %s", len(wanted), self.url, self.folder
+                "fetching %d models of the release from %s into %s",
+                len(wanted),
+                self.url,
+                self.folder,
             )
         for name in progress(wanted, "fetching", len(wanted), "model"):
-            self.git("sparse-checkout", "add", f"results/{name}")  # is listed when it is complete
+            self.git(
+                "sparse-checkout", "add", f"results/{name}"
+            )  # is listed when it is complete
 
     def git(self, *args: str) -> str:
         """Run git in the clone, unable to ask or to execute anything of it, and return its output.
@@ -187,7 +237,11 @@ class _Clone:
         command = ["git", *settings, "-C", str(self.folder), *args]
         try:
             done = subprocess.run(
-                command, capture_output=True, text=True, env=environment | _ENVIRONMENT, check=False
+                command,
+                capture_output=True,
+                text=True,
+                env=environment | _ENVIRONMENT,
+                check=False,
             )
         except FileNotFoundError:
             raise UserError(
@@ -195,14 +249,22 @@ class _Clone:
             ) from None
         if not done.returncode:
             return done.stdout.strip()
-        if re.search(r"not our ref|couldn't find remote ref|not advertised|unadvertised", done.stderr):
+        if re.search(
+            r"not our ref|couldn't find remote ref|not advertised|unadvertised",
+            done.stderr,
+        ):
             raise UserError(
                 f"{self.url} does not have the pinned commit {self.commit}; give --url the address of a full mirror"
             )
-        message = re.search(r"^(?:fatal|error|remote|git):\s*(.*)", done.stderr, re.MULTILINE)
+        message = re.search(
+            r"^(?:fatal|error|remote|git):\s*(.*)", done.stderr, re.MULTILINE
+        )
         reason = message[1] if message else f"git {args[0]} failed"
         # These bring contents over the network.
-        if args[0] in ("fetch", "checkout", "sparse-checkout") and "No space left" not in done.stderr:
+        if (
+            args[0] in ("fetch", "checkout", "sparse-checkout")
+            and "No space left" not in done.stderr
+        ):
             raise UserError(f"{self.url} cannot be fetched ({reason}); {_OFFLINE}")
         raise UserError(
             f"{self.folder}: git {args[0]} failed ({reason}); fix it or delete the folder, and fetch again"

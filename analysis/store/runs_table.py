@@ -35,12 +35,32 @@ import pyarrow.parquet as pq
 from analysis.published_cells import TEST_INSTANCES
 from analysis.records import records
 from analysis.store.text_table import ENDINGS, TextTable, read_text_table
-from benchmarks.protocol import DATASETS, EXTRA_DATASETS, LEARNING_RATES, PAPER, Dataset, format_lr
+from benchmarks.protocol import (
+    DATASETS,
+    EXTRA_DATASETS,
+    LEARNING_RATES,
+    PAPER,
+    Dataset,
+    format_lr,
+)
 from common.errors import UserError, first_line, nearest
 from common.files import sha256_bytes, write_together
-from common.manifest import FILES, DamagedError, another_shape, manifest_text, read_manifest
+from common.manifest import (
+    FILES,
+    DamagedError,
+    another_shape,
+    manifest_text,
+    read_manifest,
+)
 from common.plain_text import name_fault
-from common.reading import MOST_LARGE, PARQUET, BadJsonError, read_bounded, refuse_binary, strict_json
+from common.reading import (
+    MOST_LARGE,
+    PARQUET,
+    BadJsonError,
+    read_bounded,
+    refuse_binary,
+    strict_json,
+)
 from common.settings import FileSettings, read_settings
 from pretraining.models import MODELS, parse
 
@@ -72,16 +92,19 @@ _OPTIONAL = ("n_validation", "n_test")
 """Columns that may be absent."""
 _ALIASES = {"val_score": "validation_score"}
 """Other names of columns that are read."""
-_TYPES = {name: pa.string() if name in ("model", "task", "dataset") else pa.float64() for name in COLUMNS}
+_TYPES = {
+    name: pa.string() if name in ("model", "task", "dataset") else pa.float64()
+    for name in COLUMNS
+}
 """As what each column is read, whatever its file holds."""
-_RANKS = {"model": {name: i for i, name in enumerate(MODELS)},
-          "dataset": {name: i for i, name in enumerate(DATASETS)}}  # fmt: skip
+_RANKS = {
+    "model": {name: i for i, name in enumerate(MODELS)},
+    "dataset": {name: i for i, name in enumerate(DATASETS)},
+}
 _METADATA = b"clm_or_mlm"
 _UNSEALED, _DIFFERENCES = "unsealed", "differences"
 _AGAIN = "make it again with ingest"
-_SOURCES = (
-    "a source is published, released, miniature, curves, a run store (folder) or a runs table (Parquet, .csv)"
-)
+_SOURCES = "a source is published, released, miniature, curves, a run store (folder) or a runs table (Parquet, .csv)"
 _MOST_SEED = 2**53
 """The largest of the whole numbers that a table's numbers hold exactly."""
 _SHOWN = 3
@@ -139,8 +162,14 @@ def read_table(path: Path, *, add_models: Sequence[str] = ()) -> RunsTable:
             definition is damaged.
     """
     if path.is_dir() or not path.exists():
-        verb = "is a folder; a run store becomes a runs table" if path.is_dir() else "does not exist; make it"
-        raise UserError(f"{path}: {verb} with clm-or-mlm ingest STORE --out runs.parquet")
+        verb = (
+            "is a folder; a run store becomes a runs table"
+            if path.is_dir()
+            else "does not exist; make it"
+        )
+        raise UserError(
+            f"{path}: {verb} with clm-or-mlm ingest STORE --out runs.parquet"
+        )
     content = read_bounded(path, MOST_LARGE)
     manifest = _manifest_of(path, content)
     column: Callable[[str], pd.Series]  # of the name that the file has for it
@@ -156,17 +185,29 @@ def read_table(path: Path, *, add_models: Sequence[str] = ()) -> RunsTable:
     names = [_ALIASES.get(name, name) for name in header]
     _check_header(names, path)
     if not places:
-        raise UserError(f"{path} has a header but no runs; {'a line is a run' if is_text else _AGAIN}")
+        raise UserError(
+            f"{path} has a header but no runs; {'a line is a run' if is_text else _AGAIN}"
+        )
     header_of = dict(zip(names, header, strict=True))  # as the file spells the columns
-    runs = pd.DataFrame({name: column(header_of[name]) if name in header_of else np.nan for name in COLUMNS},
-                        index=range(len(places)))  # fmt: skip
+    runs = pd.DataFrame(
+        {
+            name: column(header_of[name]) if name in header_of else np.nan
+            for name in COLUMNS
+        },
+        index=range(len(places)),
+    )
     runs["model"] = [re.sub(" +", " ", name).strip() for name in runs["model"]]
     datasets: Mapping[str, Dataset] = DATASETS
     if record.datasets:
-        from benchmarks.own_datasets.definitions import known_datasets, recorded_definitions
+        from benchmarks.own_datasets.definitions import (
+            known_datasets,
+            recorded_definitions,
+        )
 
         datasets = known_datasets(recorded_definitions(record.datasets, path))
-    for rate in LEARNING_RATES:  # a detour through float32 or text must not make a seventh rate
+    for rate in (
+        LEARNING_RATES
+    ):  # a detour through float32 or text must not make a seventh rate
         runs.loc[(runs["lr"] - rate).abs() < 1e-6 * rate, "lr"] = rate
     for wrong, why in _row_faults(runs, (*add_models, *record.added_models), datasets):
         if (rows := np.flatnonzero(wrong)).size:
@@ -176,11 +217,14 @@ def read_table(path: Path, *, add_models: Sequence[str] = ()) -> RunsTable:
         logger.warning("%s: %s", path, rates)
     runs = _with_test_scores(runs, str(path))
     return RunsTable(
-        runs=sort_runs(runs.astype({"seed": np.int64, "n_validation": "Int64", "n_test": "Int64"})),
-        protocol=None if is_text else record.protocol, datasets=datasets,
+        runs=sort_runs(
+            runs.astype({"seed": np.int64, "n_validation": "Int64", "n_test": "Int64"})
+        ),
+        protocol=None if is_text else record.protocol,
+        datasets=datasets,
         unsealed=len(runs) if manifest is None else manifest[_UNSEALED],
         differences=str((manifest or {}).get(_DIFFERENCES, "")),
-    )  # fmt: skip
+    )
 
 
 def write_runs(
@@ -210,30 +254,45 @@ def write_runs(
     from benchmarks.own_datasets.definitions import definitions_record
 
     frame = sort_runs(runs)
-    added = sorted(name for name in frame["model"].unique() if model_error(name) is not None)
-    definitions = definitions_record(datasets[name] for name in sorted(frame["dataset"].unique()))
+    added = sorted(
+        name for name in frame["model"].unique() if model_error(name) is not None
+    )
+    definitions = definitions_record(
+        datasets[name] for name in sorted(frame["dataset"].unique())
+    )
     if path.suffix.lower() == ".csv":
         unrecorded = {
             "names of your own models": added,
             "protocol": protocol != PAPER,
             f"definitions of datasets of your own ({', '.join(definitions)})": definitions,
         }
-        if what := next((name for name, would_be_lost in unrecorded.items() if would_be_lost), None):
+        if what := next(
+            (name for name, would_be_lost in unrecorded.items() if would_be_lost), None
+        ):
             raise UserError(
                 f"{path}: a CSV cannot record the {what}; give --out a name that ends in .parquet"
             )
         content = frame.loc[:, list(COLUMNS)].to_csv(index=False).encode()
     else:
-        columns = [pa.array(frame[item.name], type=item.type, from_pandas=True) for item in _SCHEMA]
+        columns = [
+            pa.array(frame[item.name], type=item.type, from_pandas=True)
+            for item in _SCHEMA
+        ]
         record = {"added_models": added, "datasets": definitions, "protocol": protocol}
         schema = _SCHEMA.with_metadata({_METADATA: json.dumps(record).encode()})
         sink = pa.BufferOutputStream()
-        pq.write_table(pa.Table.from_arrays(columns, schema=schema), sink, compression="zstd")
+        pq.write_table(
+            pa.Table.from_arrays(columns, schema=schema), sink, compression="zstd"
+        )
         content = sink.getvalue().to_pybytes()
-    contents = {} if path.is_file() and path.read_bytes() == content else {path: content}
+    contents = (
+        {} if path.is_file() and path.read_bytes() == content else {path: content}
+    )
     if path.is_file() or not path.exists():  # neither a device nor a pipe
         doubts = {
-            name: value for name, value in ((_UNSEALED, unsealed), (_DIFFERENCES, differences)) if value
+            name: value
+            for name, value in ((_UNSEALED, unsealed), (_DIFFERENCES, differences))
+            if value
         }
         sealed = {**doubts, FILES: {path.name: sha256_bytes(content)}}
         # Killed between the two, this leaves a table that is refused, never one without a seal.
@@ -277,22 +336,35 @@ def _read_parquet(path: Path, content: bytes) -> pa.Table:
     try:
         table = pq.ParquetFile(pa.BufferReader(content)).read()
         table.validate(full=True)
-    except (pa.ArrowException, OSError, ValueError, KeyError, MemoryError, OverflowError) as error:
+    except (
+        pa.ArrowException,
+        OSError,
+        ValueError,
+        KeyError,
+        MemoryError,
+        OverflowError,
+    ) as error:
         if not (is_parquet := content.startswith(PARQUET)):
             refuse_binary(path, content)
         remedy = _AGAIN if is_parquet else _SOURCES
-        raise UserError(f"{path} cannot be read as Parquet ({first_line(error)}); {remedy}") from None
+        raise UserError(
+            f"{path} cannot be read as Parquet ({first_line(error)}); {remedy}"
+        ) from None
     return table
 
 
 def _check_header(header: Sequence[str], path: Path) -> None:
     """Raise a `UserError` where a column of the table is there twice, or one that has to be there is not."""
     if twice := [name for name in COLUMNS if header.count(name) > 1]:
-        raise UserError(f"{path}: the header has {twice[0]!r} twice; keep one of these columns")
+        raise UserError(
+            f"{path}: the header has {twice[0]!r} twice; keep one of these columns"
+        )
     needed = [name for name in COLUMNS if name not in _OPTIONAL]
     if missing := [name for name in needed if name not in header]:
         unread = {*header} - {*COLUMNS}
-        lacking = "; ".join(f"{name!r}{nearest(name, unread)}".rstrip("?") for name in missing)
+        lacking = "; ".join(
+            f"{name!r}{nearest(name, unread)}".rstrip("?") for name in missing
+        )
         raise UserError(
             f"{path}: the header lacks {lacking}; a runs table has {','.join(needed)} "
             "(val_score is read as validation_score; n_validation and n_test may be absent)"
@@ -315,7 +387,12 @@ def _record_of(table: pa.Table, path: Path) -> _Record:
     """Return what a Parquet file records; that of another writer records nothing."""
     content = (table.schema.metadata or {}).get(_METADATA, b"{}")
     try:
-        return read_settings(_Record, strict_json(content), f"{path}: its record is damaged", remedy=_AGAIN)
+        return read_settings(
+            _Record,
+            strict_json(content),
+            f"{path}: its record is damaged",
+            remedy=_AGAIN,
+        )
     except BadJsonError as error:
         raise UserError(f"{path}: its record is damaged: {error}; {_AGAIN}") from None
 
@@ -327,8 +404,12 @@ def _column(table: pa.Table, path: Path, name: str) -> pd.Series:
         column = column.cast(kind)
     except pa.ArrowException:
         what = "text" if kind == pa.string() else "numbers"
-        raise UserError(f"{path}: the column {name} contains {column.type}, not {what}") from None
-    return pd.Series((column.fill_null("") if kind == pa.string() else column).to_pandas())
+        raise UserError(
+            f"{path}: the column {name} contains {column.type}, not {what}"
+        ) from None
+    return pd.Series(
+        (column.fill_null("") if kind == pa.string() else column).to_pandas()
+    )
 
 
 def _text_column(text: TextTable, name: str) -> pd.Series:
@@ -350,7 +431,9 @@ def _with_test_scores(runs: pd.DataFrame, where: str) -> pd.DataFrame:
     blank = runs["test_score"].isna()
     if not blank.any():
         return runs
-    ordered = runs.sort_values(["validation_score", "lr"], ascending=[False, True], kind="stable")
+    ordered = runs.sort_values(
+        ["validation_score", "lr"], ascending=[False, True], kind="stable"
+    )
     chosen = ordered.drop_duplicates(["model", "dataset", "seed"])
     if len(unscored := chosen[chosen["test_score"].isna()].sort_index()):
         run = unscored.iloc[0]
@@ -362,8 +445,9 @@ def _with_test_scores(runs: pd.DataFrame, where: str) -> pd.DataFrame:
     count = int(blank.sum())
     logger.warning(
         "%s: left out %s without a test_score, at learning rates that are not chosen for any seed",
-        where, f"{count:,} run{'s' if count > 1 else ''}",
-    )  # fmt: skip
+        where,
+        f"{count:,} run{'s' if count > 1 else ''}",
+    )
     return runs[~blank]
 
 
@@ -384,7 +468,10 @@ def _unequal_rates(runs: pd.DataFrame) -> str:
     unequal = [dataset for dataset, models_of in grids.items() if len(models_of) > 1]
     if not unequal:
         return ""
-    words = [f"{model} has {', '.join(map(format_lr, rates))}" for rates, model in grids[unequal[0]].items()]
+    words = [
+        f"{model} has {', '.join(map(format_lr, rates))}"
+        for rates, model in grids[unequal[0]].items()
+    ]
     more = f" and {len(words) - _SHOWN} more" if len(words) > _SHOWN else ""
     others = f", and on {len(unequal) - 1} more datasets" if len(unequal) > 1 else ""
     return (
@@ -403,7 +490,10 @@ def _row_faults(
     for model in runs["model"].unique():
         if (error := model_error(model, added)) is not None:
             yield runs["model"] == model, lambda _, error=error: f": {error}"  # type: ignore[misc]
-    yield ~runs["dataset"].isin(list(datasets)), lambda row: _unknown_dataset(row["dataset"], datasets)
+    yield (
+        ~runs["dataset"].isin(list(datasets)),
+        lambda row: _unknown_dataset(row["dataset"], datasets),
+    )
     tasks = {name: dataset.task for name, dataset in datasets.items()}
     yield (
         runs["task"] != runs["dataset"].map(tasks),
@@ -426,7 +516,9 @@ def _row_faults(
         counts = runs[name]
         yield (
             counts.notna() & ~(counts.between(1, 1e12) & (counts % 1 == 0)),
-            lambda row, name=name: f" has {name} {row[name]:g}, which is not a whole number from 1 on",  # type: ignore[misc]
+            lambda row, name=name: (
+                f" has {name} {row[name]:g}, which is not a whole number from 1 on"
+            ),  # type: ignore[misc]
         )
 
 
@@ -449,7 +541,9 @@ def model_error(name: str, added: Sequence[str] = ()) -> str | None:
 
 def _unknown_dataset(name: str, datasets: Mapping[str, Dataset]) -> str:
     """Return what is wrong with a row whose dataset is not known, to come after its number."""
-    extra = " is outside the paper's twelve" if name in EXTRA_DATASETS else " is unknown"
+    extra = (
+        " is outside the paper's twelve" if name in EXTRA_DATASETS else " is unknown"
+    )
     return (
         f": dataset {name!r}{extra}; the datasets are {', '.join(datasets)}; your own are known only from "
         f"their run store, or from the Parquet table that ingest makes from it{nearest(name, datasets)}"
@@ -459,9 +553,7 @@ def _unknown_dataset(name: str, datasets: Mapping[str, Dataset]) -> str:
 def _not_a_score(name: str, value: float) -> str:
     """Return what is wrong with a row whose score, in the column `name`, is absent or outside [0, 1]."""
     if math.isnan(value):
-        return (
-            f" has no {name}; a run that diverged scores 0 (its rate is then not chosen), or delete the line"
-        )
+        return f" has no {name}; a run that diverged scores 0 (its rate is then not chosen), or delete the line"
     hint = "; divide percentages by 100" if 1 < value <= 100 else ""
     return f" has {name} {value:g}, which is outside [0, 1]{hint}"
 
@@ -481,8 +573,9 @@ def warn_of_other_sizes(source: str, runs: pd.DataFrame) -> None:
     if other := other_sizes(runs):
         logger.warning(
             "%s: some test sets are not the paper's, so scores on them are not comparable with the paper's numbers: %s",
-            source, ", ".join(other),
-        )  # fmt: skip
+            source,
+            ", ".join(other),
+        )
 
 
 def unsealed_words(unsealed: int, runs: int) -> str:
@@ -507,4 +600,6 @@ def fingerprint(runs: pd.DataFrame) -> str:
     """Return a name of the runs by their content: the same wherever they are."""
     columns = ["model", "dataset", "lr", "seed", "validation_score", "test_score"]
     rows = pd.util.hash_pandas_object(runs[columns], index=False).to_numpy()
-    return f"runs-{hashlib.sha256(np.sort(rows).astype('<u8').tobytes()).hexdigest()[:12]}"
+    return (
+        f"runs-{hashlib.sha256(np.sort(rows).astype('<u8').tobytes()).hexdigest()[:12]}"
+    )

@@ -20,9 +20,23 @@ from common.errors import UserError, nearest
 from common.plain_text import name_fault
 
 PROBLEM_KINDS = (
-    "unreadable", "broken", "incomplete", "value", "mean", "changed", "copied", "weights", "standard", "count",
-    "duplicate", "unknown", "stray", "unfinished", "missing", "left out",
-)  # fmt: skip
+    "unreadable",
+    "broken",
+    "incomplete",
+    "value",
+    "mean",
+    "changed",
+    "copied",
+    "weights",
+    "standard",
+    "count",
+    "duplicate",
+    "unknown",
+    "stray",
+    "unfinished",
+    "missing",
+    "left out",
+)
 """The kinds of problems; docs/run-store.md says what each means and what to do."""
 HARMLESS = frozenset({"unfinished", "missing", "left out"})
 """Kinds that are reported but leave the exit status at 0: every run that is there is used."""
@@ -127,7 +141,11 @@ def scan_store(
     """
     results = results_folder(store)
     scanner = _Scanner(add_models, datasets)
-    folders = [entry for entry in scanner.folders(results) if models is None or entry.name in models]
+    folders = [
+        entry
+        for entry in scanner.folders(results)
+        if models is None or entry.name in models
+    ]
     if any(entry.name in TASKS for entry in folders):
         raise UserError(
             f"{results}: this is one model's folder; give the store above it, "
@@ -142,13 +160,17 @@ def scan_store(
 def _is_sealed(model: os.DirEntry[str]) -> bool:
     """Return whether a run of a model's folder has a manifest that names this model."""
     manifests = Path(model.path).glob(f"*/*/*/{RUN}")
-    return name_fault(model.name) is None and any(record_of(path.parent) for path in manifests)
+    return name_fault(model.name) is None and any(
+        record_of(path.parent) for path in manifests
+    )
 
 
 class _Scanner:
     """Goes through a store and collects its cells and problems."""
 
-    def __init__(self, add_models: Sequence[str], datasets: Mapping[str, Dataset]) -> None:
+    def __init__(
+        self, add_models: Sequence[str], datasets: Mapping[str, Dataset]
+    ) -> None:
         self.add_models = add_models
         self.datasets = datasets
         self.problems: list[Problem] = []
@@ -164,7 +186,11 @@ class _Scanner:
         for task in tasks:
             if task.name not in TASKS:
                 hint = nearest(task.name, TASKS)
-                self.report(task.path, "unknown", f"is not a task{hint}; the tasks are {', '.join(TASKS)}")
+                self.report(
+                    task.path,
+                    "unknown",
+                    f"is not a task{hint}; the tasks are {', '.join(TASKS)}",
+                )
                 continue
             datasets = list(self.folders(task.path))
             for dataset in datasets:
@@ -177,12 +203,22 @@ class _Scanner:
     def scan_dataset(self, model: str, task: str, entry: os.DirEntry[str]) -> None:
         """Collect the cell in a dataset's folder, or report why it is none."""
         if entry.name in EXTRA_DATASETS:
-            self.report(entry.path, "left out", "is not one of the paper's twelve datasets, and is left out")
+            self.report(
+                entry.path,
+                "left out",
+                "is not one of the paper's twelve datasets, and is left out",
+            )
             return
         dataset = self.datasets.get(entry.name)
         if dataset is None or dataset.task != task:
-            names = [other.name for other in self.datasets.values() if other.task == task]
-            hint = nearest(entry.name, names) if dataset is None else f"; it belongs under {dataset.task}"
+            names = [
+                other.name for other in self.datasets.values() if other.task == task
+            ]
+            hint = (
+                nearest(entry.name, names)
+                if dataset is None
+                else f"; it belongs under {dataset.task}"
+            )
             self.report(
                 entry.path,
                 "unknown",
@@ -200,26 +236,34 @@ class _Scanner:
         elif len(self.problems) == before:
             self.report(entry.path, "unfinished", "has no runs")
 
-    def scan_run(self, model: str, dataset: Dataset, folder: os.DirEntry[str]) -> RunKey | None:
+    def scan_run(
+        self, model: str, dataset: Dataset, folder: os.DirEntry[str]
+    ) -> RunKey | None:
         """Return which run a folder holds; None where it holds no finished run, which is reported."""
         key = key_of(folder.name, model, dataset)
         if key is None:
-            sentence = (
-                f"is not a run of {dataset.name}; a run's folder is named {dataset.run_prefix}lr1e-04_sd0"
-            )
+            sentence = f"is not a run of {dataset.name}; a run's folder is named {dataset.run_prefix}lr1e-04_sd0"
             self.report(folder.path, "unknown", sentence)
             return None
         files = set()
         for entry in self.entries(folder.path):
             files.add(entry.name)
             if _TEMPORARY.fullmatch(entry.name):
-                sentence = "is unfinished; delete it unless a process is still writing it"
+                sentence = (
+                    "is unfinished; delete it unless a process is still writing it"
+                )
                 self.report(entry.path, "unfinished", sentence)
-            elif entry.name not in (RESULTS, DETAILS, RUN) and not _OS_LITTER.fullmatch(entry.name):
+            elif entry.name not in (RESULTS, DETAILS, RUN) and not _OS_LITTER.fullmatch(
+                entry.name
+            ):
                 sentence = f"is ignored; a run's folder contains {RESULTS}, {DETAILS} and {RUN}"
                 self.report(entry.path, "stray", sentence)
         if RESULTS not in files:
-            self.report(folder.path, "unfinished", f"has no {RESULTS} yet; the run is unfinished")
+            self.report(
+                folder.path,
+                "unfinished",
+                f"has no {RESULTS} yet; the run is unfinished",
+            )
             return None
         return key
 
@@ -229,7 +273,11 @@ class _Scanner:
             with os.scandir(path) as entries:
                 return sorted(entries, key=lambda entry: entry.name)
         except OSError as error:
-            self.report(path, "unreadable", f"cannot be read ({error.strerror}); its contents are left out")
+            self.report(
+                path,
+                "unreadable",
+                f"cannot be read ({error.strerror}); its contents are left out",
+            )
             return []
 
     def folders(self, path: str | Path) -> Iterator[os.DirEntry[str]]:
@@ -238,7 +286,9 @@ class _Scanner:
             try:
                 is_folder = entry.is_dir()
             except OSError as error:  # a loop of links
-                self.report(entry.path, "unreadable", f"cannot be read ({error.strerror})")
+                self.report(
+                    entry.path, "unreadable", f"cannot be read ({error.strerror})"
+                )
                 continue
             if is_folder:
                 yield entry

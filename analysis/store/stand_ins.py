@@ -62,15 +62,23 @@ class StandIns(FileSettings):
         return renamed.assign(model=names)
 
 
-def averaged_datasets(runs: pd.DataFrame | None, task: str, dataset: str = AVERAGE) -> tuple[str, ...]:
+def averaged_datasets(
+    runs: pd.DataFrame | None, task: str, dataset: str = AVERAGE
+) -> tuple[str, ...]:
     """Return the datasets that a score is over: its own, or of a task's average the paper's three unless the runs are
     stand-ins'."""
     if dataset != AVERAGE:
         return (dataset,)
     if runs is None or _FAMILY not in runs:
         return datasets_of(task)
-    families = runs[_FAMILY].to_numpy()[(runs["task"] == task).to_numpy()]  # all rows of a task have the same
-    return tuple(filter(None, str(families[0]).split(","))) if len(families) else datasets_of(task)
+    families = runs[_FAMILY].to_numpy()[
+        (runs["task"] == task).to_numpy()
+    ]  # all rows of a task have the same
+    return (
+        tuple(filter(None, str(families[0]).split(",")))
+        if len(families)
+        else datasets_of(task)
+    )
 
 
 def read_stand_ins(source: Path) -> StandIns | None:
@@ -84,5 +92,7 @@ def read_stand_ins(source: Path) -> StandIns | None:
         return None
     content = read_json(path, remedy := "make it again or remove it")
     if isinstance(content, dict) and "logs" in content:
-        content["logs"] = inside(path.parent, str(content["logs"])) if content["logs"] else None
+        content["logs"] = (
+            inside(path.parent, str(content["logs"])) if content["logs"] else None
+        )
     return read_settings(StandIns, content, str(path), remedy=remedy)

@@ -60,10 +60,14 @@ class TextTable:
         Raises:
             UserError: a cell is no number, or some have a per cent sign and others none; the sentence names the row.
         """
-        cells = [cell.lower().replace("\N{MINUS SIGN}", "-") for cell in self.texts(name)]
+        cells = [
+            cell.lower().replace("\N{MINUS SIGN}", "-") for cell in self.texts(name)
+        ]
         filled = [row for row, cell in enumerate(cells) if cell not in _MISSING]
         in_percent = [row for row in filled if cells[row].endswith("%")]
-        has_decimal_commas = self.separator != "," and not any("." in cells[row] for row in filled)
+        has_decimal_commas = self.separator != "," and not any(
+            "." in cells[row] for row in filled
+        )
         values = np.full(len(cells), np.nan)
         for row in filled:
             cell = cells[row].removesuffix("%").rstrip()
@@ -71,10 +75,14 @@ class TextTable:
             if not _NUMBER.fullmatch(number):
                 hint = ", nor a seed's score" if "±" in cell else ""
                 if re.fullmatch(r"[+-]?\d+(,\d+)+", cell):
-                    hint = "; write points for decimal commas" + ", or separate columns by semicolons" * (
-                        not has_decimal_commas
+                    hint = (
+                        "; write points for decimal commas"
+                        + ", or separate columns by semicolons"
+                        * (not has_decimal_commas)
                     )
-                raise UserError(f"{self.at(row)}: {name} {self.texts(name)[row]!r:.60} is not a number{hint}")
+                raise UserError(
+                    f"{self.at(row)}: {name} {self.texts(name)[row]!r:.60} is not a number{hint}"
+                )
             values[row] = float(number)
         if in_percent and (odd := sorted({*filled} - {*in_percent})):
             raise UserError(
@@ -83,7 +91,9 @@ class TextTable:
         return values / (100 / whole) if in_percent else values
 
 
-def read_text_table(path: Path, content: bytes, *, header_alone: bool = False) -> TextTable:
+def read_text_table(
+    path: Path, content: bytes, *, header_alone: bool = False
+) -> TextTable:
     """Return the table in a file's content, or its header without rows.
 
     Raises:
@@ -91,7 +101,11 @@ def read_text_table(path: Path, content: bytes, *, header_alone: bool = False) -
     """
     encoding = encoding_of(content)
     try:
-        text = content.decode(encoding) if encoding.startswith("utf-16") else text_of(path, content)
+        text = (
+            content.decode(encoding)
+            if encoding.startswith("utf-16")
+            else text_of(path, content)
+        )
     except UnicodeDecodeError as error:
         line = content[: error.start].count(b"\n") + 1
         raise UserError(
@@ -100,7 +114,10 @@ def read_text_table(path: Path, content: bytes, *, header_alone: bool = False) -
     lines = list(io.StringIO(text, newline=""))  # a separator of Unicode ends no line
     declared = re.fullmatch(r"sep=(.)\s*", lines[0]) if lines else None
     # A comment stays a line, so that the numbers of lines are right.
-    lines = ["\n" if line.startswith("#") or (declared and not n) else line for n, line in enumerate(lines)]
+    lines = [
+        "\n" if line.startswith("#") or (declared and not n) else line
+        for n, line in enumerate(lines)
+    ]
     first = next((line for line in lines if line.strip()), "")
     separator = declared[1] if declared else max(_SEPARATORS, key=first.count)
     reader = csv.reader(lines, delimiter=separator, strict=True, skipinitialspace=True)
@@ -122,16 +139,20 @@ def read_text_table(path: Path, content: bytes, *, header_alone: bool = False) -
     for line, cells in kept[1:]:
         if len(cells) < width or any(cells[width:]):
             by = _SEPARATORS.get(separator, repr(separator))
-            hint = "; numbers with decimal commas need other separators, such as semicolons" * (
-                by == "commas"
+            hint = (
+                "; numbers with decimal commas need other separators, such as semicolons"
+                * (by == "commas")
             )
             raise UserError(
                 f"{path}: line {line} has {len(cells)} columns, the header {width}, separated by {by}{hint}"
             )
     return TextTable(
-        where=str(path), header=tuple(map(_column_name, header)), rows=[cells for _, cells in kept[1:]],
-        places=[f"line {line}" for line, _ in kept[1:]], separator=separator,
-    )  # fmt: skip
+        where=str(path),
+        header=tuple(map(_column_name, header)),
+        rows=[cells for _, cells in kept[1:]],
+        places=[f"line {line}" for line, _ in kept[1:]],
+        separator=separator,
+    )
 
 
 def text_table_of(frame: pd.DataFrame, where: str = "frame") -> TextTable:
@@ -139,13 +160,25 @@ def text_table_of(frame: pd.DataFrame, where: str = "frame") -> TextTable:
     frame = frame.reset_index() if any(frame.index.names) else frame
     blank = frame.isna().to_numpy()
     rows = [
-        ["" if gone else str(cell).strip() for cell, gone in zip(row, missing, strict=True)]
-        for row, missing in zip(frame.itertuples(index=False, name=None), blank, strict=True)
+        [
+            "" if gone else str(cell).strip()
+            for cell, gone in zip(row, missing, strict=True)
+        ]
+        for row, missing in zip(
+            frame.itertuples(index=False, name=None), blank, strict=True
+        )
     ]
     header = tuple(_column_name(str(name)) for name in frame.columns)
-    return TextTable(where=where, header=header, rows=rows, places=[f"row {n + 1}" for n in range(len(rows))])
+    return TextTable(
+        where=where,
+        header=header,
+        rows=rows,
+        places=[f"row {n + 1}" for n in range(len(rows))],
+    )
 
 
 def _column_name(title: str) -> str:
     """Return a column's title as `TextTable.header` has it: `Test score (%)` is `test_score`."""
-    return re.sub(r"[\s-]+", "_", re.sub(r"[(\[][^()\[\]]*[)\]]$", "", title.strip()).strip()).lower()
+    return re.sub(
+        r"[\s-]+", "_", re.sub(r"[(\[][^()\[\]]*[)\]]$", "", title.strip()).strip()
+    ).lower()

@@ -10,7 +10,11 @@ from analysis.evidence.settings import Settings
 from analysis.published_cells import published_cells
 from analysis.records import records
 from analysis.sources import RELEASED, Source
-from analysis.tables.paper_arithmetic import ArithmeticCheck, Reference, check_arithmetic
+from analysis.tables.paper_arithmetic import (
+    ArithmeticCheck,
+    Reference,
+    check_arithmetic,
+)
 from analysis.tables.run_provenance import Provenance, provenance_lines
 from benchmarks.protocol import AVERAGE, DATASETS, LEARNING_RATES, SEEDS, datasets_of
 from common.errors import UserError
@@ -21,7 +25,17 @@ AUDIT_FORMATS = ("markdown", "json")
 """How the audit is printed."""
 
 _SUMMARY = ("table", "cells", *STATUSES)
-_CELLS = ("table", "model", "task", "dataset", "published", "recomputed", "difference", "runs", "status")
+_CELLS = (
+    "table",
+    "model",
+    "task",
+    "dataset",
+    "published",
+    "recomputed",
+    "difference",
+    "runs",
+    "status",
+)
 
 FULL_CELL = len(LEARNING_RATES) * len(SEEDS)
 _NAMED = 5
@@ -75,9 +89,12 @@ class Audit:
     @property
     def distinct(self) -> tuple[AuditedCell, ...]:
         """The cells without the repeats: the 42K rows of Tables 10-17 are those of Tables 2-5, which stay."""
-        return tuple({(cell.model, cell.task, cell.dataset): cell for cell in reversed(self.cells)}.values())[
-            ::-1
-        ]
+        return tuple(
+            {
+                (cell.model, cell.task, cell.dataset): cell
+                for cell in reversed(self.cells)
+            }.values()
+        )[::-1]
 
     @property
     def differing(self) -> list[AuditedCell]:
@@ -110,10 +127,19 @@ class Audit:
         """
         rows: list[dict[str, object]] = []
         tables = sorted({cell.table for cell in self.cells})
-        groups = [(table, [cell for cell in self.cells if cell.table == table]) for table in tables]
-        for table, cells in [*groups, ("all", list(self.cells)), ("distinct", list(self.distinct))]:
+        groups = [
+            (table, [cell for cell in self.cells if cell.table == table])
+            for table in tables
+        ]
+        for table, cells in [
+            *groups,
+            ("all", list(self.cells)),
+            ("distinct", list(self.distinct)),
+        ]:
             counts = Counter(cell.status.split(":")[0] for cell in cells)
-            agreeing = Counter(cell.agreement for cell in cells if cell.status.startswith("incomplete"))
+            agreeing = Counter(
+                cell.agreement for cell in cells if cell.status.startswith("incomplete")
+            )
             rows.append(
                 {"table": table, "cells": len(cells)}
                 | {status: counts[status] for status in STATUSES}
@@ -159,7 +185,9 @@ def audit(source: Source, *, selection: str = "seed") -> Audit:
                 scores, "model", "task", "dataset", "mean", "low", "high", "n_seeds"
             )
         }
-        grid = source.runs[source.runs["lr"].isin(LEARNING_RATES) & source.runs["seed"].isin(SEEDS)]
+        grid = source.runs[
+            source.runs["lr"].isin(LEARNING_RATES) & source.runs["seed"].isin(SEEDS)
+        ]
         run_counts.update(records(grid, "model", "dataset"))
     cells = []
     for table, model, task, dataset, printed, ci95 in records(
@@ -173,26 +201,47 @@ def audit(source: Source, *, selection: str = "seed") -> Audit:
         if n_seeds:
             # All of the authors' own files give what is printed, or they contradict it.
             must_be_exact = source.label == RELEASED and n_runs >= full
-            agreement = _agreement(mean - printed, half - ci95, ci95, must_be_exact=must_be_exact)
+            agreement = _agreement(
+                mean - printed, half - ci95, ci95, must_be_exact=must_be_exact
+            )
         status = agreement if n_runs >= full else None
         cells.append(
             AuditedCell(
-                table=table, model=model, task=task, dataset=dataset, agreement=agreement,
-                status=status or (f"incomplete: {n_runs} of {full}" if n_runs else "no runs"),
-                published_mean=printed, published_ci95=ci95,
-                mean=_rounded(mean), ci95=_rounded(half), n_seeds=n_seeds, n_runs=n_runs,
+                table=table,
+                model=model,
+                task=task,
+                dataset=dataset,
+                agreement=agreement,
+                status=status
+                or (f"incomplete: {n_runs} of {full}" if n_runs else "no runs"),
+                published_mean=printed,
+                published_ci95=ci95,
+                mean=_rounded(mean),
+                ci95=_rounded(half),
+                n_seeds=n_seeds,
+                n_runs=n_runs,
                 difference=_rounded(mean - printed),
             )
-        )  # fmt: skip
-    with_runs: list[str] = [] if source.runs is None else list(source.runs["model"].unique())
-    others = tuple(name for name in with_runs if name not in set(published_cells()["model"]))
+        )
+    with_runs: list[str] = (
+        [] if source.runs is None else list(source.runs["model"].unique())
+    )
+    others = tuple(
+        name for name in with_runs if name not in set(published_cells()["model"])
+    )
     return Audit(
-        source=source.long_label, selection=selection, unsealed=source.unsealed, others=others,
-        cells=tuple(cells), arithmetic=tuple(check_arithmetic()),
-    )  # fmt: skip
+        source=source.long_label,
+        selection=selection,
+        unsealed=source.unsealed,
+        others=others,
+        cells=tuple(cells),
+        arithmetic=tuple(check_arithmetic()),
+    )
 
 
-def _agreement(mean_gap: float, ci95_gap: float, ci95: float, *, must_be_exact: bool) -> str:
+def _agreement(
+    mean_gap: float, ci95_gap: float, ci95: float, *, must_be_exact: bool
+) -> str:
     """Return how recomputed numbers agree with a printed mean ± ci95, by how far they are from both, in points."""
     if abs(mean_gap) <= _HALF_DIGIT and abs(ci95_gap) <= _HALF_DIGIT:
         return "exact"
@@ -212,13 +261,31 @@ def audit_document(result: Audit, made: Provenance | None = None) -> TableDocume
         result: the audit.
         made: how the runs of a store were made.
     """
-    lines = [f"# Audit of arXiv 2507.00994v4 (source: {result.source})", "", verdict(result)]
+    lines = [
+        f"# Audit of arXiv 2507.00994v4 (source: {result.source})",
+        "",
+        verdict(result),
+    ]
     for title, rows in _sections(result):
         head, _, *body = markdown_table(rows)
-        lines += ["", f"## {title}", "", head, f"|{'|'.join([' --- '] * len(rows[0]))}|", *body]
+        lines += [
+            "",
+            f"## {title}",
+            "",
+            head,
+            f"|{'|'.join([' --- '] * len(rows[0]))}|",
+            *body,
+        ]
     data = result.as_dict()
     if made is not None:
-        lines += ["", "## How its runs were made", "", "```text", *provenance_lines(made), "```"]
+        lines += [
+            "",
+            "## How its runs were made",
+            "",
+            "```text",
+            *provenance_lines(made),
+            "```",
+        ]
         data["provenance"] = asdict(made)
     return TableDocument(body=lines, data=data)
 
@@ -244,12 +311,19 @@ def verdict(result: Audit) -> str:
     counts = result.summary()[-1]
     failed = ", ".join(
         f"{sum(check.status == 'differs' for check in checks)} of {len(checks)} against {reference.named}"
-        for reference in Reference if (checks := result.checks(reference))
-    )  # fmt: skip
+        for reference in Reference
+        if (checks := result.checks(reference))
+    )
     statements = f"Statements in the paper that fail a check: {failed}."
     if result.others:
-        more = f" and {len(result.others) - _NAMED} more" if len(result.others) > _NAMED else ""
-        statements += f" No table of the paper has {', '.join(result.others[:_NAMED])}{more}."
+        more = (
+            f" and {len(result.others) - _NAMED} more"
+            if len(result.others) > _NAMED
+            else ""
+        )
+        statements += (
+            f" No table of the paper has {', '.join(result.others[:_NAMED])}{more}."
+        )
     if not result.has_runs:
         what = "runs of the paper's models" if result.others else "runs"
         return f"This source has no {what}, so no cell can be recomputed. {statements}"
@@ -265,7 +339,10 @@ def _sections(result: Audit) -> list[tuple[str, list[list[str]]]]:
             reference.heading,
             [
                 ["stated", "value", "recomputed", "status", "note"],
-                *([c.statement, c.stated, c.recomputed, c.status, c.note] for c in result.checks(reference)),
+                *(
+                    [c.statement, c.stated, c.recomputed, c.status, c.note]
+                    for c in result.checks(reference)
+                ),
             ],
         )
         for reference in Reference
@@ -289,5 +366,7 @@ def _cell_row(cell: AuditedCell) -> list[str]:
         "-" if cell.mean is None else f"{cell.mean:.2f}{half}",
         "" if cell.difference is None else signed(cell.difference),
         str(cell.n_runs),
-        cell.status if cell.agreement in (None, cell.status) else f"{cell.status} ({cell.agreement})",
+        cell.status
+        if cell.agreement in (None, cell.status)
+        else f"{cell.status} ({cell.agreement})",
     ]

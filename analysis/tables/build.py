@@ -19,7 +19,15 @@ from analysis.records import records
 from analysis.sources import PUBLISHED, Source
 from benchmarks.protocol import AVERAGE, DATASETS, TASKS, datasets_of
 from common.errors import UserError
-from pretraining.models import MODELS, TABLES, Model, find_model, format_steps, own_model, parse
+from pretraining.models import (
+    MODELS,
+    TABLES,
+    Model,
+    find_model,
+    format_steps,
+    own_model,
+    parse,
+)
 from pretraining.paper_settings import SHAPES, TRAINING
 
 
@@ -68,7 +76,9 @@ class Table:
     """Whether its models are stand-ins or its metrics not the paper's, so that the paper's numbers are left out."""
 
 
-def build_table(number: int, scores: pd.DataFrame | None = None, *, source: Source = PUBLISHED) -> Table:
+def build_table(
+    number: int, scores: pd.DataFrame | None = None, *, source: Source = PUBLISHED
+) -> Table:
     """Return a table of the paper, or of a family of tasks that it does not have.
 
     Args:
@@ -84,29 +94,58 @@ def build_table(number: int, scores: pd.DataFrame | None = None, *, source: Sour
         return _settings_table()
     contents = _contents()
     if number not in contents:
-        beyond = "" if max(contents) in TABLES else f", other families Tables 18 to {max(contents)}"
-        raise UserError(f"there is no Table {number}; the paper has Tables 1 to {max(TABLES)}{beyond}")
+        beyond = (
+            ""
+            if max(contents) in TABLES
+            else f", other families Tables 18 to {max(contents)}"
+        )
+        raise UserError(
+            f"there is no Table {number}; the paper has Tables 1 to {max(TABLES)}{beyond}"
+        )
     layout, task_name = contents[number]
     task = TASKS[task_name]
     alone = not source.comparable or number not in TABLES
     published: dict[tuple[str, str], tuple[float, float]] = {}
     if not alone:
-        printed = records(published_cells(), "table", "model", "dataset", "mean", "ci95")
+        printed = records(
+            published_cells(), "table", "model", "dataset", "mean", "ci95"
+        )
         published = {
-            (model, name): (mean, half) for table, model, name, mean, half in printed if table == number
+            (model, name): (mean, half)
+            for table, model, name, mean, half in printed
+            if table == number
         }
-    of_runs = pd.DataFrame(columns=COLUMNS) if scores is None else scores.query("source != 'published'")
+    of_runs = (
+        pd.DataFrame(columns=COLUMNS)
+        if scores is None
+        else scores.query("source != 'published'")
+    )
     of_runs = of_runs[of_runs["task"] == task.name]
-    score_rows = list(records(of_runs, "model", "dataset", "mean", "low", "high", "n_seeds"))
-    recomputed = {(model, dataset): (mean, low, high) for model, dataset, mean, low, high, _ in score_rows}
+    score_rows = list(
+        records(of_runs, "model", "dataset", "mean", "low", "high", "n_seeds")
+    )
+    recomputed = {
+        (model, dataset): (mean, low, high)
+        for model, dataset, mean, low, high, _ in score_rows
+    }
     seeds = {(model, dataset): count for model, dataset, *_, count in score_rows}
     papers_models = {name for names in TABLES.values() for name in names}
     stand_ins = source.stand_ins
-    names = datasets_of(task.name) if stand_ins is None else stand_ins.families.get(task.name, ())
+    names = (
+        datasets_of(task.name)
+        if stand_ins is None
+        else stand_ins.families.get(task.name, ())
+    )
     datasets = [*names, AVERAGE]
-    measured = dict.fromkeys(model for model, dataset in recomputed if dataset in datasets)
+    measured = dict.fromkeys(
+        model for model, dataset in recomputed if dataset in datasets
+    )
     models = [name for name in layout.models if name in measured or not alone]
-    models += [name for name in measured if name not in papers_models and layout.has(_model(name, source))]
+    models += [
+        name
+        for name in measured
+        if name not in papers_models and layout.has(_model(name, source))
+    ]
 
     metric = source.metric_of(task.name, AVERAGE)
     remark = source.floors_in_words(names)
@@ -117,7 +156,10 @@ def build_table(number: int, scores: pd.DataFrame | None = None, *, source: Sour
         caption=f"{source.own_words} {task.title} ({metric}, %): {layout.title}. {remark}".strip(),
         stubs=layout.stubs,
         labels=tuple(layout.label_of(name, source) for name in models),
-        columns=tuple(AVERAGE.title() if name == AVERAGE else DATASETS[name].title for name in datasets),
+        columns=tuple(
+            AVERAGE.title() if name == AVERAGE else DATASETS[name].title
+            for name in datasets
+        ),
         cells=tuple(
             tuple(
                 TableEntry(
@@ -134,9 +176,13 @@ def build_table(number: int, scores: pd.DataFrame | None = None, *, source: Sour
         ),
         models=tuple(models),
         alone=alone,
-        source="published" if scores is None or scores.empty else str(scores["source"].iloc[0]),
+        source="published"
+        if scores is None or scores.empty
+        else str(scores["source"].iloc[0]),
         interval=", ".join(dict.fromkeys(of_runs["interval"])),
-        interval_words=caption_of(records(of_runs, "n_seeds", "interval")) if len(of_runs) else "",
+        interval_words=caption_of(records(of_runs, "n_seeds", "interval"))
+        if len(of_runs)
+        else "",
     )
 
 
@@ -163,7 +209,10 @@ class _Layout:
             last = "" if named is None else self.label(named)[-1]
             return (name, *[""] * (len(self.stubs) - 2), last)
         *first, last = self.label(model)
-        return (*first, f"{last}, pretraining seed {model.seed}" if model.seed else last)
+        return (
+            *first,
+            f"{last}, pretraining seed {model.seed}" if model.seed else last,
+        )
 
     def has(self, model: Model | None) -> bool:
         """Whether a model that the paper does not have belongs here."""
@@ -232,13 +281,18 @@ _TASKS = ("SC", "TC", "QA", "IR")
 def _contents() -> dict[int, tuple[_Layout, str]]:
     """Return layout and task of each table from 2 on: the paper's, then one of each layout for every other family."""
     paper = [(layout, task) for layout in _LAYOUTS for task in _TASKS]
-    other = [(layout, task) for task in TASKS if task not in _TASKS for layout in _LAYOUTS]
+    other = [
+        (layout, task) for task in TASKS if task not in _TASKS for layout in _LAYOUTS
+    ]
     return dict(enumerate([*paper, *other], start=2))
 
 
 def models_of_tables() -> dict[int, tuple[str, ...]]:
     """Return by table the paper's models in it: of Tables 1 to 17, and of those of other families of tasks."""
-    return {1: (), **{number: layout.models for number, (layout, _) in _contents().items()}}
+    return {
+        1: (),
+        **{number: layout.models for number, (layout, _) in _contents().items()},
+    }
 
 
 def _settings_table() -> Table:
@@ -246,7 +300,10 @@ def _settings_table() -> Table:
     sizes = tuple(SHAPES.values())
     same = len(sizes)
     rows: list[tuple[str, tuple[str, ...]]] = [
-        ("Parameters (embedding + body)", tuple(f"{s.encoder_parameters / 1e6:,.1f}M" for s in sizes)),
+        (
+            "Parameters (embedding + body)",
+            tuple(f"{s.encoder_parameters / 1e6:,.1f}M" for s in sizes),
+        ),
         (
             "Parameters trained (with the untied head)",
             tuple(f"{s.trained_parameters / 1e6:,.1f}M" for s in sizes),
@@ -260,10 +317,16 @@ def _settings_table() -> Table:
         ("Layer normalisation", ("RMSNorm",) * same),
         ("RMSNorm epsilon", tuple(f"{shape.norm_eps:g}" for shape in sizes)),
         ("Activation function", ("SwiGLU",) * same),
-        ("Positional embedding", tuple(f"RoPE, theta {shape.rope_theta:,.0f}" for shape in sizes)),
+        (
+            "Positional embedding",
+            tuple(f"RoPE, theta {shape.rope_theta:,.0f}" for shape in sizes),
+        ),
         ("Maximum context length", tuple(f"{shape.max_length:,}" for shape in sizes)),
         ("Vocabulary size", tuple(f"{shape.vocab:,}" for shape in sizes)),
-        ("Weight initialisation (standard deviation)", tuple(f"{shape.init_std:g}" for shape in sizes)),
+        (
+            "Weight initialisation (standard deviation)",
+            tuple(f"{shape.init_std:g}" for shape in sizes),
+        ),
         ("Optimiser", ("AdamW",) * same),
         ("Peak learning rate", (f"{TRAINING.peak_lr:g}",) * same),
         ("Betas", (f"{TRAINING.betas[0]:g}, {TRAINING.betas[1]:g}",) * same),
@@ -273,7 +336,13 @@ def _settings_table() -> Table:
         ("Schedule", ("WSD",) * same),
         ("Warm-up steps", (f"{TRAINING.warmup_steps:,}",) * same),
         ("Decay steps", (f"{TRAINING.decay_steps:,}",) * same),
-        ("Steps", tuple("12,000 / 22,000 / 42,000" if size == "610m" else "42,000" for size in SHAPES)),
+        (
+            "Steps",
+            tuple(
+                "12,000 / 22,000 / 42,000" if size == "610m" else "42,000"
+                for size in SHAPES
+            ),
+        ),
         ("Sequences per GPU and step", (str(TRAINING.device_batch),) * same),
         ("GPUs", (str(TRAINING.devices),) * same),
         ("Tokens per step (expected)", (f"{TRAINING.tokens_per_step:,}",) * same),

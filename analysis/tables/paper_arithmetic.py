@@ -79,14 +79,20 @@ def check_arithmetic() -> list[ArithmeticCheck]:
 
 
 def _compare(
-    stated: float, recomputed: float, *, against: Reference = Reference.ITSELF, **texts: str
+    stated: float,
+    recomputed: float,
+    *,
+    against: Reference = Reference.ITSELF,
+    **texts: str,
 ) -> ArithmeticCheck:
     """Return the check of one number; `texts`: id, statement and note."""
     numbers = {
         name: f"{value:,.10g}" if value == int(value) else f"{value:.3g}"
         for name, value in (("stated", stated), ("recomputed", recomputed))
     }
-    status = "agrees" if np.isclose(stated, recomputed, rtol=1e-9, atol=0) else "differs"
+    status = (
+        "agrees" if np.isclose(stated, recomputed, rtol=1e-9, atol=0) else "differs"
+    )
     return ArithmeticCheck(**numbers, **texts, status=status, against=against)
 
 
@@ -102,16 +108,25 @@ def _code() -> Iterator[ArithmeticCheck]:
 
 
 def _steps() -> Iterator[ArithmeticCheck]:
-    base = {name for name, model in MODELS.items() if model.kind == "base" and model.steps == 42_000}
+    base = {
+        name
+        for name, model in MODELS.items()
+        if model.kind == "base" and model.steps == 42_000
+    }
     # The one-stage models at 12K and 22K steps are endpoints of the budgets that two-stage models are compared at.
     further = [
         model
         for model in MODELS.values()
         if model.size == "610m"
-        and (model.kind == "two-stage" or (model.kind == "base" and model.name not in base))
+        and (
+            model.kind == "two-stage"
+            or (model.kind == "base" and model.name not in base)
+        )
     ]
     steps = _shared_steps([model.name for model in further], done=base)
-    endpoints = sum(PAPER_DESIGN.decay_steps for model in further if model.kind == "base")
+    endpoints = sum(
+        PAPER_DESIGN.decay_steps for model in further if model.kind == "base"
+    )
     yield _compare(
         120_000,
         steps,
@@ -181,7 +196,9 @@ def _cells() -> Iterator[ArithmeticCheck]:
     widest = of_datasets["ci95"].sum() / 3
     halves = of_averages["ci95"].loc[widest.index]
     impossible = int((halves > widest + 0.01 + 1e-9).sum())
-    independent = of_datasets["ci95"].agg(lambda half: float(np.sqrt((half**2).sum()))) / 3
+    independent = (
+        of_datasets["ci95"].agg(lambda half: float(np.sqrt((half**2).sum()))) / 3
+    )
     narrower = int((halves < independent - 0.01).sum())
     yield ArithmeticCheck(
         id="average-intervals",
@@ -243,7 +260,8 @@ def _settings() -> Iterator[ArithmeticCheck]:
         sum(GPU_HOURS.values()),
         id="gpu-hours",
         statement="110K GPU hours in all (text)",
-        note=" + ".join(f"{hours // 1000}k {name}" for name, hours in GPU_HOURS.items()) + ".",
+        note=" + ".join(f"{hours // 1000}k {name}" for name, hours in GPU_HOURS.items())
+        + ".",
     )
 
 
@@ -261,7 +279,9 @@ def _references() -> Iterator[ArithmeticCheck]:
 def _shared_steps(names: list[str], done: set[str]) -> int:
     """Return the steps that `names` need when shared stages run once and those of `done` exist."""
     needed_end: dict[tuple[str, str, int], int] = {}
-    existing_end = {_identity(stage): stage.end for name in done for stage in MODELS[name].stages}
+    existing_end = {
+        _identity(stage): stage.end for name in done for stage in MODELS[name].stages
+    }
     for name in names:
         for stage in MODELS[name].stages:
             key = _identity(stage)

@@ -23,8 +23,12 @@ def table_document(table: Table) -> TableDocument:
     One without rows is its caption.
     """
     stubs, head = len(table.stubs), [*table.stubs, *table.columns]
-    texts = table.texts or tuple(tuple("\n".join(_lines(cell)) for cell in cells) for cells in table.cells)
-    rows = [[*label, *entries] for label, entries in zip(table.labels, texts, strict=True)]
+    texts = table.texts or tuple(
+        tuple("\n".join(_lines(cell)) for cell in cells) for cells in table.cells
+    )
+    rows = [
+        [*label, *entries] for label, entries in zip(table.labels, texts, strict=True)
+    ]
     note = _note(table)
     grid = Grid(
         [head, *rows],
@@ -39,9 +43,9 @@ def table_document(table: Table) -> TableDocument:
         body=[line, "", grid] if rows else [line],
         pages={
             **({} if rows else {"latex": lambda: f"% {line}\n".replace("**", "")}),
-            "csv": lambda: (_data_frame(table) if table.cells else pd.DataFrame(rows, columns=head)).to_csv(
-                index=False
-            ),
+            "csv": lambda: (
+                _data_frame(table) if table.cells else pd.DataFrame(rows, columns=head)
+            ).to_csv(index=False),
         },
     )
 
@@ -51,13 +55,17 @@ def scores_document(scores: pd.DataFrame, source: Source) -> TableDocument:
     head = ["model", "dataset", "metric", "mean", "95 % interval", "seeds"]
     rows = [
         [
-            model, f"{task} average" if dataset == AVERAGE else dataset, source.metric_of(task, dataset), f"{mean:.2f}",
-            f"[{low:.2f}, {high:.2f}]" if low == low else "", str(seeds),
+            model,
+            f"{task} average" if dataset == AVERAGE else dataset,
+            source.metric_of(task, dataset),
+            f"{mean:.2f}",
+            f"[{low:.2f}, {high:.2f}]" if low == low else "",
+            str(seeds),
         ]
         for model, task, dataset, mean, low, high, seeds in records(
             scores, "model", "task", "dataset", "mean", "low", "high", "n_seeds"
         )
-    ]  # fmt: skip
+    ]
     words = caption_of(records(scores, "n_seeds", "interval"))
     body: list[str | Grid] = [
         Grid([head, *rows], numbers={3, 5}),
@@ -82,16 +90,28 @@ def _data_frame(table: Table) -> pd.DataFrame:
     parts = ("published_mean", "published_ci95", "mean", "low", "high", "n_seeds")
     names = [f"{cell.dataset}_{part}" for cell in table.cells[0] for part in parts]
     rows = [
-        [model, *label, *(value for cell in cells for value in _numbers(cell)), table.interval, table.source]
-        for model, label, cells in zip(table.models, table.labels, table.cells, strict=True)
+        [
+            model,
+            *label,
+            *(value for cell in cells for value in _numbers(cell)),
+            table.interval,
+            table.source,
+        ]
+        for model, label, cells in zip(
+            table.models, table.labels, table.cells, strict=True
+        )
     ]
-    return pd.DataFrame(rows, columns=["model", *table.stubs, *names, "interval", "source"])
+    return pd.DataFrame(
+        rows, columns=["model", *table.stubs, *names, "interval", "source"]
+    )
 
 
 def _numbers(cell: TableEntry) -> list[str]:
     """Return a cell's numbers as CSV has them, empty where there are none: two published, three recomputed, seeds."""
     published = [f"{value:.2f}" for value in cell.published or ()]
-    recomputed = [f"{value:.6f}" if value == value else "" for value in cell.recomputed or ()]
+    recomputed = [
+        f"{value:.6f}" if value == value else "" for value in cell.recomputed or ()
+    ]
     seeds = str(cell.n_seeds) if recomputed else ""
     return [*(published or [""] * 2), *(recomputed or [""] * 3), seeds]
 
@@ -113,5 +133,7 @@ def _lines(cell: TableEntry) -> list[str]:
     """Return the published text and below it the recomputed one; of a source of its own the recomputed one alone."""
     if cell.alone:
         return [recomputed_text(cell) or "-"]
-    published = f"{cell.published[0]:.2f} (±{cell.published[1]:.2f})" if cell.published else "-"
+    published = (
+        f"{cell.published[0]:.2f} (±{cell.published[1]:.2f})" if cell.published else "-"
+    )
     return [published, *([recomputed_text(cell)] if cell.recomputed else [])]

@@ -83,7 +83,9 @@ def audit_provenance(store: Path) -> Provenance:
     values: dict[tuple[int, int, str], dict[str, str]] = {}
     runs, recorded = 0, 0
     failed = []
-    for folder in progress(sorted(results.glob("*/*/*/*")), "reading run.json", unit="run"):
+    for folder in progress(
+        sorted(results.glob("*/*/*/*")), "reading run.json", unit="run"
+    ):
         dataset = datasets.get(folder.parent.name)
         if dataset is None or key_of(folder.name, "", dataset) is None:
             continue
@@ -94,42 +96,64 @@ def audit_provenance(store: Path) -> Provenance:
         recorded += done and bool(record)
         if record and done:
             for rank, field in enumerate(_AUDITED):
-                table = dataset.name if field.of_dataset or dataset.is_own else dataset.task
+                table = (
+                    dataset.name if field.of_dataset or dataset.is_own else dataset.task
+                )
                 key = (list(TASKS).index(dataset.task), rank, table)
                 values.setdefault(key, {})[name] = field.text(record)
         elif record.get("status") == "failed":
             log = logs / f"{name.split('/')[0]}__{dataset.trained_on}.log"
-            lines = log.read_text("utf-8", errors="replace").splitlines() if log.is_file() else []
+            lines = (
+                log.read_text("utf-8", errors="replace").splitlines()
+                if log.is_file()
+                else []
+            )
             reason = str(record.get("reason", "unknown"))
             failed.append(Failed(run=name, reason=reason, log=tuple(lines[-5:])))
     if not runs and not failed:
         raise UserError(f"{results} has no runs")
     mismatches = tuple(_mismatches(values))
-    return Provenance(runs=runs, recorded=recorded, mismatches=mismatches, failed=tuple(failed))
+    return Provenance(
+        runs=runs, recorded=recorded, mismatches=mismatches, failed=tuple(failed)
+    )
 
 
-def _mismatches(values: Mapping[tuple[int, int, str], Mapping[str, str]]) -> Iterator[Mismatch]:
+def _mismatches(
+    values: Mapping[tuple[int, int, str], Mapping[str, str]],
+) -> Iterator[Mismatch]:
     """Yield the fields of which runs of one table have several values; `values`: by task, field and table of a run."""
-    for (_, rank, table), value_of in sorted(values.items(), key=lambda item: item[0][:2]):
+    for (_, rank, table), value_of in sorted(
+        values.items(), key=lambda item: item[0][:2]
+    ):
         counts = dict(Counter(value_of.values()).most_common())
         usual = next(iter(counts))
         rare = [run for run, value in value_of.items() if value != usual]
         if rare:
             name = _AUDITED[rank].name
-            yield Mismatch(aspect=name, table=table, values=counts, examples=tuple(rare[:5]))
+            yield Mismatch(
+                aspect=name, table=table, values=counts, examples=tuple(rare[:5])
+            )
 
 
 def provenance_lines(result: Provenance) -> list[str]:
     """Return the outcome as lines of text."""
-    lines = [f"{result.runs} runs, {result.recorded} of them with a record of how they were made"]
+    lines = [
+        f"{result.runs} runs, {result.recorded} of them with a record of how they were made"
+    ]
     titles = {field.name: field.title for field in _AUDITED}
     for item in result.mismatches:
         lines.append(f"DIFFERS  {item.table}: {titles[item.aspect]}")
-        lines += [f"    {count:>6} runs  {value[:100]}" for value, count in item.values.items()]
+        lines += [
+            f"    {count:>6} runs  {value[:100]}"
+            for value, count in item.values.items()
+        ]
         lines += [f"            such as {name}" for name in item.examples]
     if result.recorded and not result.mismatches:
         lines.append(f"all agree within each table on {', '.join(titles.values())}")
     for run in result.failed:
         lines.append(f"FAILED   {run.run}: {run.reason}")
         lines += [f"            {line[:160]}" for line in run.log]
-    return [*lines, f"{len(result.mismatches)} mismatches, {len(result.failed)} failed runs"]
+    return [
+        *lines,
+        f"{len(result.mismatches)} mismatches, {len(result.failed)} failed runs",
+    ]

@@ -51,11 +51,17 @@ def fetch(
 
     defined = _read(definitions)
     known = known_datasets(defined)
-    wanted = (part for definition in defined for part in (definition.trained_on, definition.name))
+    wanted = (
+        part
+        for definition in defined
+        for part in (definition.trained_on, definition.name)
+    )
     names = datasets or tuple(dict.fromkeys(wanted)) or tuple(DATASETS)
 
     def done(manifest: Manifest) -> None:
-        sys.stdout.write(import_files.report(known[manifest.dataset], manifest, out) + "\n")
+        sys.stdout.write(
+            import_files.report(known[manifest.dataset], manifest, out) + "\n"
+        )
 
     failed = fetch_all([known[name] for name in names], out, done, replace_old=replace)
     return PARTIAL if failed else 0
@@ -97,13 +103,21 @@ def import_(
     from benchmarks.datasets import import_files
 
     entry = known_datasets(_read(datasets))[dataset]
-    given = {"train": train, "validation": validation, "test": test, "queries": queries, "corpus": corpus}
+    given = {
+        "train": train,
+        "validation": validation,
+        "test": test,
+        "queries": queries,
+        "corpus": corpus,
+    }
     roles = {role: paths for role, paths in given.items() if paths} or entry.files.paths
     text = import_files.import_dataset(entry, roles, out, replace=replace)
     sys.stdout.write(text + "\n")
 
 
-_KNOWN = "\n".join(f"  {name:13}{entry.files.originals}" for name, entry in DATASETS.items())
+_KNOWN = "\n".join(
+    f"  {name:13}{entry.files.originals}" for name, entry in DATASETS.items()
+)
 import_.__doc__ = cleandoc(import_.__doc__ or "").replace(
     "\nArgs:",
     f"\ndatasets and their files:\n{_KNOWN}\n\nexample:\n"
@@ -112,7 +126,11 @@ import_.__doc__ = cleandoc(import_.__doc__ or "").replace(
 
 
 def synthetic(
-    *datasets: str, out: Path, train: int = 512, evaluation: int = 96, replace: bool = False
+    *datasets: str,
+    out: Path,
+    train: int = 512,
+    evaluation: int = 96,
+    replace: bool = False,
 ) -> None:
     """Write small made-up datasets, for smoke tests without data or network.
 
@@ -128,8 +146,12 @@ def synthetic(
     from benchmarks.datasets.synthetic import make_synthetic
 
     for name in datasets or DATASETS:
-        manifest = make_synthetic(out, name, train=train, evaluation=evaluation, replace=replace)
-        counts = ", ".join(f"{count:,} {split}" for split, count in manifest.counts.items())
+        manifest = make_synthetic(
+            out, name, train=train, evaluation=evaluation, replace=replace
+        )
+        counts = ", ".join(
+            f"{count:,} {split}" for split, count in manifest.counts.items()
+        )
         sys.stdout.write(f"{out / name}: {counts}, made up\n")
 
 

@@ -41,7 +41,9 @@ _RUNS = "the runs"
 class GridOptions:
     """Which runs of a store."""
 
-    dataset: Annotated[tuple[DatasetName, ...], MANY, Parameter(metavar="NAME", show_choices=False)] = ()
+    dataset: Annotated[
+        tuple[DatasetName, ...], MANY, Parameter(metavar="NAME", show_choices=False)
+    ] = ()
     """datasets or tasks (default: those of --datasets, else the paper's twelve)"""
     lr: Annotated[tuple[float, ...], MANY] = ()
     """learning rates (default: the paper's six; in `status`, those that `run` was called with)"""
@@ -53,11 +55,21 @@ class GridOptions:
     datasets: Definitions = ()
     """files that define your own datasets, or ready-made ones: xnli, glue-cola"""
 
-    def grid(self) -> tuple[Mapping[str, Dataset], tuple[str, ...], tuple[float, ...], tuple[int, ...]]:
+    def grid(
+        self,
+    ) -> tuple[
+        Mapping[str, Dataset], tuple[str, ...], tuple[float, ...], tuple[int, ...]
+    ]:
         """Return the datasets that are known, the names of those that are meant, learning rates and seeds."""
-        defined = [definition for file in self.datasets for definition in read_definitions(file)]
+        defined = [
+            definition
+            for file in self.datasets
+            for definition in read_definitions(file)
+        ]
         known = known_datasets([*defined, *stored_definitions(store_of(self.out))])
-        names = dataset_names(self.dataset or [definition.name for definition in defined], known)
+        names = dataset_names(
+            self.dataset or [definition.name for definition in defined], known
+        )
         return known, names, learning_rates(self.lr), seeds_of(self.seed)
 
 
@@ -87,12 +99,18 @@ class RunOptions(GridOptions, Computation):
         """
         known, datasets, lrs, seeds = self.grid()
         if self.steps is not None:
-            known = Registry("dataset", (replace(each, epochs=None) for each in known.values()))
+            known = Registry(
+                "dataset", (replace(each, epochs=None) for each in known.values())
+            )
         model, _, revision = (
-            self.model.partition("@") if not Path(self.model).exists() else (self.model, "", "")
+            self.model.partition("@")
+            if not Path(self.model).exists()
+            else (self.model, "", "")
         )
         given = {"steps": self.steps, "max_length": self.max_length}
-        changed: dict[str, Any] = {option: value for option, value in given.items() if value is not None}
+        changed: dict[str, Any] = {
+            option: value for option, value in given.items() if value is not None
+        }
         return RunRequest(
             **{field.name: getattr(self, field.name) for field in fields(Computation)}
             | {"model": model, "revision": revision or None},
@@ -134,7 +152,9 @@ def run(
     request = options.request(retry_failed=retry_failed)
     # Fetches the model if need be, or refuses it, before torch takes seconds to import.
     resolve(request.model, revision=request.revision, code=request.trust_remote_code)
-    from benchmarks.datasets.local_dataset import find_manifest  # pyarrow, which `status` need not have
+    from benchmarks.datasets.local_dataset import (
+        find_manifest,
+    )  # pyarrow, which `status` need not have
 
     for name in request.datasets:
         find_manifest(request.data, request.known[name])
@@ -151,8 +171,13 @@ def run(
         for name, reason in cell.failed.items():
             log.warning("failed: %s %s %s: %s", cell.model, cell.dataset, name, reason)
     total, done = sum(cell.runs for cell in cells), sum(cell.done for cell in cells)
-    failed, left = sum(len(cell.failed) for cell in cells), sum(cell.missing for cell in cells)
-    sys.stdout.write(f"{request.name}: {done} of {total} runs done, {failed} failed, {left} left\n")
+    failed, left = (
+        sum(len(cell.failed) for cell in cells),
+        sum(cell.missing for cell in cells),
+    )
+    sys.stdout.write(
+        f"{request.name}: {done} of {total} runs done, {failed} failed, {left} left\n"
+    )
     return status_code(cells)
 
 
@@ -178,7 +203,13 @@ def status(
         model: models to show (default: all in the store)
         json: print the cells as a JSON list
     """
-    from benchmarks.sweep.status import cell_status, models_of, status_code, status_table, touched
+    from benchmarks.sweep.status import (
+        cell_status,
+        models_of,
+        status_code,
+        status_table,
+        touched,
+    )
 
     known, datasets, lrs, seeds = grid.grid()
     store, others = store_of(grid.out), not (grid.lr or grid.seed)
@@ -191,5 +222,7 @@ def status(
         for dataset in asked
     ]
     rows = [{**asdict(cell), "missing": cell.missing} for cell in cells]
-    sys.stdout.write((dumps(rows, indent=1) if json else status_table(cells, datasets)) + "\n")
+    sys.stdout.write(
+        (dumps(rows, indent=1) if json else status_table(cells, datasets)) + "\n"
+    )
     return status_code(cells)

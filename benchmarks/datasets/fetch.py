@@ -70,14 +70,23 @@ def fetch(dataset: Dataset | str, data: Path, *, replace_old: bool = False) -> M
         raise UserError(
             f"{name} has no known location on a hub; use `clm-or-mlm import {name} --train FILE ...`"
         )
-    recorded: list[_File] = []  # the files that the dataset on disk was made from, if it was fetched
+    recorded: list[
+        _File
+    ] = []  # the files that the dataset on disk was made from, if it was fetched
     if (data / name / MANIFEST).is_file():
-        with contextlib.suppress(UserError) if replace_old else contextlib.nullcontext():
+        with (
+            contextlib.suppress(UserError) if replace_old else contextlib.nullcontext()
+        ):
             manifest = read_manifest(data, dataset)
-            recorded = manifest.source["files"] if manifest.source["kind"] == _KIND else []
+            recorded = (
+                manifest.source["files"] if manifest.source["kind"] == _KIND else []
+            )
         difference = _difference(pins, recorded)
         if not replace_old:
-            if faults := [*verify(data, dataset), *([f"{data / name} {difference}"] if difference else [])]:
+            if faults := [
+                *verify(data, dataset),
+                *([f"{data / name} {difference}"] if difference else []),
+            ]:
                 raise UserError(f"{faults[0]}; fetch it again with --replace")
             log.info("%s is already in %s", name, data)
             return manifest
@@ -119,8 +128,14 @@ def _difference(pins: Sequence[Pin], files: Sequence[_File]) -> str:
             return f"has {file['role']} data from {file['path']} of {file['repo']}, which fetch does not use"
         if pin.commit not in (None, file["revision"]):
             return f"was made from {file['repo']} at {file['revision']}, but this package pins {pin.commit}"
-    lacking = [pin for pin in pins if files and not any(_matches(pin, file) for file in files)]
-    return f"has no {lacking[0].role} data from {lacking[0].repo}, which fetch uses" if lacking else ""
+    lacking = [
+        pin for pin in pins if files and not any(_matches(pin, file) for file in files)
+    ]
+    return (
+        f"has no {lacking[0].role} data from {lacking[0].repo}, which fetch uses"
+        if lacking
+        else ""
+    )
 
 
 def _resolve(pins: Sequence[Pin]) -> list[_File]:
@@ -137,14 +152,18 @@ def _resolve(pins: Sequence[Pin]) -> list[_File]:
     def listing(repo: str, revision: str) -> tuple[str, dict[str, Any]]:
         """Return the commit of a revision, and its files by path."""
         with _hub_errors_as_sentences(repo, revision):
-            info = api.dataset_info(repo, revision=revision, files_metadata=True, timeout=30)
+            info = api.dataset_info(
+                repo, revision=revision, files_metadata=True, timeout=30
+            )
         return str(info.sha), {file.rfilename: file for file in info.siblings or ()}
 
     resolved = []
     for pin in pins:
         commit, paths = "", list[str]()
         repo_files: dict[str, Any] = {}
-        for branch, glob in map(_branch_and_glob, pin.files):  # the first that fits a file counts
+        for branch, glob in map(
+            _branch_and_glob, pin.files
+        ):  # the first that fits a file counts
             try:
                 commit, repo_files = listing(pin.repo, pin.commit or branch)
             except _NoRevisionError:
@@ -155,7 +174,9 @@ def _resolve(pins: Sequence[Pin]) -> list[_File]:
                 break
         folders = sorted({str(PurePosixPath(path).parent) for path in paths})
         if not paths:
-            raise UserError(f"{pin.repo} has no {pin.role} file matching {' or '.join(pin.files)}; {_REMEDY}")
+            raise UserError(
+                f"{pin.repo} has no {pin.role} file matching {' or '.join(pin.files)}; {_REMEDY}"
+            )
         if len(folders) > 1:
             raise UserError(
                 f"{pin.repo} has {pin.role} files in several folders ({', '.join(folders)}), and it is not known which "
@@ -164,7 +185,14 @@ def _resolve(pins: Sequence[Pin]) -> list[_File]:
         origin = {"role": pin.role, "repo": pin.repo, "revision": commit}
         for path in paths:
             size, lfs = repo_files[path].size, repo_files[path].lfs
-            resolved.append({**origin, "path": path, "bytes": size, "sha256": lfs.sha256 if lfs else None})
+            resolved.append(
+                {
+                    **origin,
+                    "path": path,
+                    "bytes": size,
+                    "sha256": lfs.sha256 if lfs else None,
+                }
+            )
     return resolved
 
 
@@ -176,8 +204,14 @@ def _download(files: Sequence[_File], downloads: Path) -> Iterator[tuple[_File, 
     """
     from huggingface_hub import snapshot_download
 
-    for repo, revision in dict.fromkeys((file["repo"], file["revision"]) for file in files):
-        of_repo = [file for file in files if (file["repo"], file["revision"]) == (repo, revision)]
+    for repo, revision in dict.fromkeys(
+        (file["repo"], file["revision"]) for file in files
+    ):
+        of_repo = [
+            file
+            for file in files
+            if (file["repo"], file["revision"]) == (repo, revision)
+        ]
         log.info("%s (%.1f MB)", repo, sum(file["bytes"] for file in of_repo) / 1e6)
         with _hub_errors_as_sentences(repo, revision):
             folder = snapshot_download(
@@ -238,10 +272,16 @@ def _hub_errors_as_sentences(repo: str, revision: str) -> Iterator[None]:
         raise UserError(
             f"{repo} is not on the hub, or you do not have access; log in with `hf auth login`, or {_REMEDY}"
         ) from error
-    except (errors.LocalEntryNotFoundError, errors.OfflineModeIsEnabled, HTTPError) as error:
+    except (
+        errors.LocalEntryNotFoundError,
+        errors.OfflineModeIsEnabled,
+        HTTPError,
+    ) as error:
         status = getattr(getattr(error, "response", None), "status_code", None)
         if status == 404:
-            raise UserError(f"{repo} no longer has a file that it listed: {error}") from error
+            raise UserError(
+                f"{repo} no longer has a file that it listed: {error}"
+            ) from error
         raise UnreachableError(
             f"the hub cannot be reached ({f'HTTP {status}' if status else type(error).__name__}); run fetch on a "
             f"machine with network access and copy data/ here, or make the dataset from its original files with "
@@ -250,7 +290,10 @@ def _hub_errors_as_sentences(repo: str, revision: str) -> Iterator[None]:
 
 
 def fetch_all(
-    datasets: Sequence[Dataset], data: Path, done: Callable[[Manifest], None], **options: Any
+    datasets: Sequence[Dataset],
+    data: Path,
+    done: Callable[[Manifest], None],
+    **options: Any,
 ) -> list[str]:
     """Fetch datasets one after another and return the names of those that could not be fetched.
 
@@ -276,5 +319,10 @@ def fetch_all(
             log.error("%s: %s", dataset.name, error)
             failed.append(dataset.name)
     if failed:
-        log.error("%d of %d datasets could not be fetched: %s", len(failed), len(datasets), ", ".join(failed))
+        log.error(
+            "%d of %d datasets could not be fetched: %s",
+            len(failed),
+            len(datasets),
+            ", ".join(failed),
+        )
     return failed

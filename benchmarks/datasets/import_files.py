@@ -34,7 +34,11 @@ READERS: dict[str, Callable[[ReaderInputs], DatasetContent]] = {
 
 
 def import_dataset(
-    dataset: Dataset, files: Mapping[str, Sequence[Path]], data: Path, *, replace: bool = False
+    dataset: Dataset,
+    files: Mapping[str, Sequence[Path]],
+    data: Path,
+    *,
+    replace: bool = False,
 ) -> str:
     """Make a dataset from original files and return what was made, in a few lines.
 
@@ -49,14 +53,28 @@ def import_dataset(
     """
     if not files:
         raise UserError(f"name the files to import: {dataset.files.originals}")
-    parts = {role: [part for path in paths for part in _parts(path)] for role, paths in files.items()}
+    parts = {
+        role: [part for path in paths for part in _parts(path)]
+        for role, paths in files.items()
+    }
     check_place(data / dataset.name, chain.from_iterable(parts.values()))
     described = [
-        {"role": role, "name": path.name, "bytes": path.stat().st_size, "sha256": sha256_file(path)}
+        {
+            "role": role,
+            "name": path.name,
+            "bytes": path.stat().st_size,
+            "sha256": sha256_file(path),
+        }
         for role, paths in parts.items()
         for path in paths
     ]
-    manifest = make(dataset, parts, data, source={"kind": "import", "files": described}, replace=replace)
+    manifest = make(
+        dataset,
+        parts,
+        data,
+        source={"kind": "import", "files": described},
+        replace=replace,
+    )
     return report(dataset, manifest, data)
 
 
@@ -70,8 +88,14 @@ def _parts(path: Path) -> list[Path]:
     return parts
 
 
-def make(dataset: Dataset, files: Mapping[str, Sequence[Path]], data: Path, *, source: Mapping[str, Any],
-         replace: bool = False) -> Manifest:  # fmt: skip
+def make(
+    dataset: Dataset,
+    files: Mapping[str, Sequence[Path]],
+    data: Path,
+    *,
+    source: Mapping[str, Any],
+    replace: bool = False,
+) -> Manifest:
     """Read original files, write the dataset under `data`, and return its manifest.
 
     Args:
@@ -84,10 +108,22 @@ def make(dataset: Dataset, files: Mapping[str, Sequence[Path]], data: Path, *, s
     Raises:
         UserError: a file is missing or bad, or another content is there already.
     """
-    inputs = ReaderInputs(dataset=dataset, files={role: tuple(paths) for role, paths in files.items()})
+    inputs = ReaderInputs(
+        dataset=dataset, files={role: tuple(paths) for role, paths in files.items()}
+    )
     content = READERS[dataset.files.reader or dataset.form](inputs)
-    notes = (*content.notes, *unused(dataset, content.tables), *overlaps(dataset, content.tables))
-    return write(data, dataset, replace_fields(content, notes=notes), source=source, replace=replace)
+    notes = (
+        *content.notes,
+        *unused(dataset, content.tables),
+        *overlaps(dataset, content.tables),
+    )
+    return write(
+        data,
+        dataset,
+        replace_fields(content, notes=notes),
+        source=source,
+        replace=replace,
+    )
 
 
 def unused(dataset: Dataset, tables: Mapping[str, pa.Table]) -> Iterator[str]:
@@ -95,8 +131,12 @@ def unused(dataset: Dataset, tables: Mapping[str, pa.Table]) -> Iterator[str]:
     if not dataset.is_own or (column := FORMS[dataset.form].label) is None:
         return
     ids = tables["train"][column]
-    present = set((pc.list_flatten(ids) if pa.types.is_list(ids.type) else ids).to_pylist())
-    if lacking := [name for number, name in enumerate(dataset.label_names) if number not in present]:
+    present = set(
+        (pc.list_flatten(ids) if pa.types.is_list(ids.type) else ids).to_pylist()
+    )
+    if lacking := [
+        name for number, name in enumerate(dataset.label_names) if number not in present
+    ]:
         yield f"train has no example of {', '.join(lacking)}"
 
 
@@ -109,7 +149,9 @@ def overlaps(dataset: Dataset, tables: Mapping[str, pa.Table]) -> Iterator[str]:
     for split, row in _inputs(tables):
         texts_in.setdefault(split, []).append(" ".join(texts_of(dataset, row)))
     called = FORMS[dataset.form].called
-    for first, second in combinations([name for name in SPLIT_TABLES if name in texts_in], 2):
+    for first, second in combinations(
+        [name for name in SPLIT_TABLES if name in texts_in], 2
+    ):
         texts_of_first = set(texts_in[first])
         shared = [text for text in texts_in[second] if text in texts_of_first]
         if shared:
@@ -128,7 +170,9 @@ def _inputs(tables: Mapping[str, pa.Table]) -> Iterator[tuple[str, Mapping[str, 
         elif name == "queries":
             yield from ((row["split"], row) for row in rows.to_pylist())
         elif name == "pairs":
-            yield from (("train", {"text": query}) for query in rows["query"].to_pylist())
+            yield from (
+                ("train", {"text": query}) for query in rows["query"].to_pylist()
+            )
 
 
 def report(dataset: Dataset, manifest: Manifest, data: Path) -> str:
@@ -136,7 +180,9 @@ def report(dataset: Dataset, manifest: Manifest, data: Path) -> str:
     counts = ", ".join(f"{count:,} {split}" for split, count in manifest.counts.items())
     official = dataset.counts
     unlike = [
-        f"{official[split]:,} {split}" for split in official if manifest.counts.get(split) != official[split]
+        f"{official[split]:,} {split}"
+        for split in official
+        if manifest.counts.get(split) != official[split]
     ]
     lines = [f"{data / dataset.name}: {counts}", f"  splits: {manifest.splits}"]
     if unlike:

@@ -14,13 +14,21 @@ from common.tables import Grid
 
 def dataset_table(data: Path, datasets: Mapping[str, Dataset] = DATASETS) -> Grid:
     """Return a table of datasets: family, counts of what is in `data`, licence."""
-    rows: list[tuple[str, ...]] = [("dataset", "task", *SPLIT_TABLES, "from", "licence")]
+    rows: list[tuple[str, ...]] = [
+        ("dataset", "task", *SPLIT_TABLES, "from", "licence")
+    ]
     for name, dataset in datasets.items():
         counts: Mapping[str, int] = {}
         source, licence = "absent", dataset.files.licence
         if (data / name / MANIFEST).is_file():
             manifest = read_manifest(data, dataset)
-            counts, source, licence = manifest.counts, str(manifest.source["kind"]), manifest.licence
-        shown = (f"{counts[split]:,}" if split in counts else "-" for split in SPLIT_TABLES)
+            counts, source, licence = (
+                manifest.counts,
+                str(manifest.source["kind"]),
+                manifest.licence,
+            )
+        shown = (
+            f"{counts[split]:,}" if split in counts else "-" for split in SPLIT_TABLES
+        )
         rows.append((name, dataset.task, *shown, source, licence))
     return Grid(rows, range(2, 2 + len(SPLIT_TABLES)))

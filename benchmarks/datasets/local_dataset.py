@@ -32,7 +32,14 @@ from benchmarks.protocol import Dataset, get_dataset
 from benchmarks.runs import SCORED_SPLITS
 from common.errors import UserError, first_line, path_hint
 from common.files import atomic_folder, sha256_file
-from common.manifest import MANIFEST, SEAL, DamagedError, check_files, first_of, strangers
+from common.manifest import (
+    MANIFEST,
+    SEAL,
+    DamagedError,
+    check_files,
+    first_of,
+    strangers,
+)
 from common.manifest import read_manifest as read_manifest_file
 from common.reading import read_bounded
 
@@ -79,7 +86,10 @@ class LocalDataset:
         """Return by name what a model reads in evaluation: two splits, for IR their queries and the documents."""
         if "corpus" not in self.tables:
             return {split: self.tables[split] for split in SCORED_SPLITS}
-        return {**{split: self.queries(split) for split in SCORED_SPLITS}, "corpus": self.corpus}
+        return {
+            **{split: self.queries(split) for split in SCORED_SPLITS},
+            "corpus": self.corpus,
+        }
 
     @property
     def corpus(self) -> pa.Table:
@@ -107,15 +117,23 @@ def table(task: str, name: str, rows: Iterable[Mapping[str, Any]]) -> pa.Table:
         UserError: a value has the wrong type or is no valid Unicode.
     """
     rows = list(rows)
-    schema = schema_of(task, name, lambda column: any(row.get(column) not in (None, []) for row in rows))
+    schema = schema_of(
+        task,
+        name,
+        lambda column: any(row.get(column) not in (None, []) for row in rows),
+    )
     for needed in (column.name for column in schema if not column.nullable):
         empty = next((row for row in rows if row.get(needed) is None), None)
         if empty is not None:
-            raise UserError(f"a row of the table {name} has no {needed}: {empty!r:.120}")
+            raise UserError(
+                f"a row of the table {name} has no {needed}: {empty!r:.120}"
+            )
     try:
         return pa.Table.from_pylist(rows, schema=schema)
     except (pa.ArrowException, UnicodeEncodeError) as error:
-        raise UserError(f"the rows of the table {name} do not fit its columns: {first_line(error)}") from None
+        raise UserError(
+            f"the rows of the table {name} do not fit its columns: {first_line(error)}"
+        ) from None
 
 
 def cluster_ids(dataset: Dataset, rows: pa.Table) -> list[int]:
@@ -127,11 +145,19 @@ def cluster_ids(dataset: Dataset, rows: pa.Table) -> list[int]:
         return []
     numbers: dict[str | int, int] = {}
     names = rows[dataset.cluster].to_pylist()
-    return [numbers.setdefault(row if name is None else name, len(numbers)) for row, name in enumerate(names)]
+    return [
+        numbers.setdefault(row if name is None else name, len(numbers))
+        for row, name in enumerate(names)
+    ]
 
 
 def write(
-    data: Path, dataset: Dataset, content: DatasetContent, *, source: Mapping[str, Any], replace: bool = False
+    data: Path,
+    dataset: Dataset,
+    content: DatasetContent,
+    *,
+    source: Mapping[str, Any],
+    replace: bool = False,
 ) -> Manifest:
     """Write a dataset's folder whole or not at all, and return its manifest.
 
@@ -149,7 +175,10 @@ def write(
     try:
         # An error in the block, `_ThereError` too, drops the temporary folder, and what is there stays.
         with contextlib.suppress(_ThereError), atomic_folder(folder) as temporary:
-            infos = {name: _write_table(temporary, name, content.tables[name]) for name in names}
+            infos = {
+                name: _write_table(temporary, name, content.tables[name])
+                for name in names
+            }
             hashes = {name: infos[name].content for name in sorted(infos)}
             whole = orjson.dumps({"labels": dataset.label_names, "tables": hashes})
             manifest = Manifest(
@@ -194,9 +223,13 @@ def check_place(folder: Path, sources: Iterable[Path] = ()) -> None:
     if not folder.exists():
         return
     others = strangers(folder, dict.fromkeys(_written(folder), ""))
-    others += [path.name for path in sources if path.resolve().is_relative_to(folder.resolve())]
+    others += [
+        path.name for path in sources if path.resolve().is_relative_to(folder.resolve())
+    ]
     if others:
-        raise UserError(f"{folder} holds other files ({first_of(others)}); choose another --out")
+        raise UserError(
+            f"{folder} holds other files ({first_of(others)}); choose another --out"
+        )
 
 
 def _written(folder: Path) -> list[str]:
@@ -225,7 +258,10 @@ def read_manifest(data: Path, dataset: Dataset | str) -> Manifest:
     dataset = get_dataset(dataset)
     path = find_manifest(data, dataset)
     manifest = Manifest.read(path)
-    if (manifest.dataset, tuple(manifest.tables)) != (dataset.name, table_names(dataset)):
+    if (manifest.dataset, tuple(manifest.tables)) != (
+        dataset.name,
+        table_names(dataset),
+    ):
         raise UserError(
             f"{path} describes {manifest.dataset} with the tables {', '.join(manifest.tables)}, not {dataset.name} "
             f"with {', '.join(table_names(dataset))}; fetch or import {dataset.name} again"
@@ -247,7 +283,10 @@ def load(data: Path, dataset: Dataset | str) -> LocalDataset:
     manifest = read_manifest(data, dataset)
     remedy = f"fetch or import {dataset.name} again with --replace"
     check_files(data / dataset.name, _files(manifest), remedy)
-    tables = {name: _read_table(data / dataset.name, dataset, name, remedy) for name in manifest.tables}
+    tables = {
+        name: _read_table(data / dataset.name, dataset, name, remedy)
+        for name in manifest.tables
+    }
     return LocalDataset(dataset=dataset, manifest=manifest, tables=tables)
 
 
@@ -279,7 +318,9 @@ def find_manifest(data: Path, dataset: Dataset) -> Path:
         ways = f"{fetch}, or {convert}"
         if dataset.is_own:
             ways = fetch if dataset.files.pins else convert
-        raise UserError(f"{name} is not in {data}; run {ways}{path_hint(data, f'{name}/{MANIFEST}')}")
+        raise UserError(
+            f"{name} is not in {data}; run {ways}{path_hint(data, f'{name}/{MANIFEST}')}"
+        )
     return path
 
 
@@ -294,7 +335,9 @@ def _read_table(folder: Path, dataset: Dataset, name: str, remedy: str) -> pa.Ta
     rows = pq.read_table(path)
     columns = rows.schema.remove_metadata()
     if columns != schema_of(dataset.form, name, columns.names.__contains__):
-        raise UserError(f"{path} does not have the columns of the local format; {remedy}")
+        raise UserError(
+            f"{path} does not have the columns of the local format; {remedy}"
+        )
     return rows
 
 
@@ -309,14 +352,19 @@ def _same(data: Path, dataset: Dataset, manifest: Manifest) -> bool:
 
 def _without_words(manifest: Manifest) -> str:
     """Return a manifest without its words about the data, which may differ between versions of the package."""
-    return dataclasses.replace(manifest, splits="", licence="", citation="", notes=()).to_json()
+    return dataclasses.replace(
+        manifest, splits="", licence="", citation="", notes=()
+    ).to_json()
 
 
 def _write_table(folder: Path, name: str, rows: pa.Table) -> TableInfo:
     path = folder / f"{name}.parquet"
     pq.write_table(rows, path, compression="zstd", row_group_size=1 << 16)
     return TableInfo(
-        rows=rows.num_rows, bytes=path.stat().st_size, sha256=sha256_file(path), content=_rows_hash(rows)
+        rows=rows.num_rows,
+        bytes=path.stat().st_size,
+        sha256=sha256_file(path),
+        content=_rows_hash(rows),
     )
 
 
@@ -347,12 +395,24 @@ def _check_table(dataset: Dataset, name: str, content: DatasetContent) -> None:
         counts = pc.value_counts(rows["id"])
         twice = counts.filter(pc.greater(counts.field("counts"), 1))
         if len(twice):
-            hint = "; set ids = 'none' to number the questions instead" if dataset.form == "QA" else ""
-            raise UserError(f"the id {twice[0]['values'].as_py()!r} occurs twice in the table {name}{hint}")
+            hint = (
+                "; set ids = 'none' to number the questions instead"
+                if dataset.form == "QA"
+                else ""
+            )
+            raise UserError(
+                f"the id {twice[0]['values'].as_py()!r} occurs twice in the table {name}{hint}"
+            )
     label = FORMS[dataset.form].label
     if label is not None:
-        numbers = pc.list_flatten(rows[label]) if pa.types.is_list(rows[label].type) else rows[label]
-        out_of_range = pc.or_(pc.less(numbers, 0), pc.greater_equal(numbers, len(dataset.label_names)))
+        numbers = (
+            pc.list_flatten(rows[label])
+            if pa.types.is_list(rows[label].type)
+            else rows[label]
+        )
+        out_of_range = pc.or_(
+            pc.less(numbers, 0), pc.greater_equal(numbers, len(dataset.label_names))
+        )
         wrong = numbers.filter(out_of_range)
         if len(wrong):
             raise UserError(

@@ -42,7 +42,9 @@ def _columns(**kinds: pa.DataType | tuple[pa.DataType]) -> pa.Schema:
     """Return columns by name; a type in a tuple may be missing in a row."""
     return pa.schema(
         [
-            pa.field(name, kind[0]) if isinstance(kind, tuple) else pa.field(name, kind, nullable=False)
+            pa.field(name, kind[0])
+            if isinstance(kind, tuple)
+            else pa.field(name, kind, nullable=False)
             for name, kind in kinds.items()
         ]
     )
@@ -65,7 +67,12 @@ class LocalForm:
 
 
 _TEXT, _NUMBER = pa.string(), pa.int32()
-_ANSWER = pa.struct([pa.field("text", _TEXT, nullable=False), pa.field("start", _NUMBER, nullable=False)])
+_ANSWER = pa.struct(
+    [
+        pa.field("text", _TEXT, nullable=False),
+        pa.field("start", _NUMBER, nullable=False),
+    ]
+)
 
 
 def _splits(**kinds: pa.DataType | tuple[pa.DataType]) -> dict[str, pa.Schema]:
@@ -86,11 +93,16 @@ FORMS: Registry[LocalForm] = Registry(
         ),
         _pair(
             name="SC-labels",
-            columns=_splits(first=_TEXT, second=(_TEXT,), labels=pa.list_(_NUMBER), **_DOCUMENT),
+            columns=_splits(
+                first=_TEXT, second=(_TEXT,), labels=pa.list_(_NUMBER), **_DOCUMENT
+            ),
             label="labels",
         ),
         _pair(
-            name="SC-value", columns=_splits(first=_TEXT, second=(_TEXT,), value=pa.float64(), **_DOCUMENT)
+            name="SC-value",
+            columns=_splits(
+                first=_TEXT, second=(_TEXT,), value=pa.float64(), **_DOCUMENT
+            ),
         ),
         LocalForm(
             name="TC",
@@ -106,10 +118,14 @@ FORMS: Registry[LocalForm] = Registry(
         LocalForm(
             name="IR",
             columns={
-                "pairs": _columns(query=_TEXT, positive=_TEXT, negatives=pa.list_(_TEXT)),
+                "pairs": _columns(
+                    query=_TEXT, positive=_TEXT, negatives=pa.list_(_TEXT)
+                ),
                 "queries": _columns(split=_TEXT, id=_TEXT, text=_TEXT),
                 "corpus": _columns(id=_TEXT, title=(_TEXT,), text=_TEXT),
-                "qrels": _columns(split=_TEXT, query_id=_TEXT, doc_id=_TEXT, relevance=_NUMBER),
+                "qrels": _columns(
+                    split=_TEXT, query_id=_TEXT, doc_id=_TEXT, relevance=_NUMBER
+                ),
             },
             train="pairs",
             called="queries",
@@ -140,7 +156,9 @@ def table_names(dataset: Dataset) -> tuple[str, ...]:
 def schema_of(task: str, table: str, there: Callable[[str], bool] = bool) -> pa.Schema:
     """Return the columns of a family's table, see `FORMS`; of those that may be absent, the ones that are `there`."""
     columns: pa.Schema = FORMS[task].columns[table]
-    return pa.schema([one for one in columns if one.name not in _OPTIONAL or there(one.name)])
+    return pa.schema(
+        [one for one in columns if one.name not in _OPTIONAL or there(one.name)]
+    )
 
 
 @dataclass(frozen=True, kw_only=True)
@@ -202,7 +220,14 @@ class Manifest:
             )
         with another_shape(path, remedy):
             tables, counts = content["tables"], content["counts"]
-            content["tables"] = {name: TableInfo(**tables[name]) for name in TABLES if name in tables}
-            content["counts"] = {split: counts[split] for split in SPLIT_TABLES if split in counts}
-            content["labels"], content["notes"] = tuple(content["labels"]), tuple(content["notes"])
+            content["tables"] = {
+                name: TableInfo(**tables[name]) for name in TABLES if name in tables
+            }
+            content["counts"] = {
+                split: counts[split] for split in SPLIT_TABLES if split in counts
+            }
+            content["labels"], content["notes"] = (
+                tuple(content["labels"]),
+                tuple(content["notes"]),
+            )
             return cls(**content)

@@ -20,21 +20,62 @@ from benchmarks.runs import SCORED_SPLITS
 from common.errors import UserError
 
 _NAMES = [
-    "Ada", "Boris", "Clara", "Dmitri", "Elena", "Farid", "Greta", "Hugo", "Ines", "Jonas", "Kira", "Luca",
-]  # fmt: skip
+    "Ada",
+    "Boris",
+    "Clara",
+    "Dmitri",
+    "Elena",
+    "Farid",
+    "Greta",
+    "Hugo",
+    "Ines",
+    "Jonas",
+    "Kira",
+    "Luca",
+]
 _CITIES = [
-    "Lyon", "Porto", "Riga", "Turin", "Ghent", "Basel", "Malmo", "Split", "Oulu", "Graz", "Brno", "Cork",
-]  # fmt: skip
+    "Lyon",
+    "Porto",
+    "Riga",
+    "Turin",
+    "Ghent",
+    "Basel",
+    "Malmo",
+    "Split",
+    "Oulu",
+    "Graz",
+    "Brno",
+    "Cork",
+]
 _THINGS = [
-    "bridge", "engine", "garden", "letter", "mirror", "novel", "organ", "planet", "river", "saddle", "tower",
-]  # fmt: skip
+    "bridge",
+    "engine",
+    "garden",
+    "letter",
+    "mirror",
+    "novel",
+    "organ",
+    "planet",
+    "river",
+    "saddle",
+    "tower",
+]
 _GOOD = ["lovely", "brilliant", "charming", "superb", "moving", "witty"]
 _BAD = ["dreadful", "boring", "clumsy", "awful", "tedious", "dull"]
 _COLOURS = ["red", "green", "white", "black", "silver", "golden", "amber", "violet"]
-_FILLERS = ("as people say", "after all", "on the whole", "for once", "in the end", "this time")
+_FILLERS = (
+    "as people say",
+    "after all",
+    "on the whole",
+    "for once",
+    "in the end",
+    "this time",
+)
 
 
-def synthetic(dataset: Dataset, *, train: int = 512, evaluation: int = 96, seed: int = 0) -> DatasetContent:
+def synthetic(
+    dataset: Dataset, *, train: int = 512, evaluation: int = 96, seed: int = 0
+) -> DatasetContent:
     """Return a made-up dataset with `train` examples to train on and `evaluation` in each of the other splits.
 
     The same arguments give the same rows; splits are drawn independently of each other.
@@ -43,8 +84,14 @@ def synthetic(dataset: Dataset, *, train: int = 512, evaluation: int = 96, seed:
         UserError: a size is too small to be split.
     """
     if train < 1 or evaluation < 2:
-        raise UserError("a synthetic dataset needs at least 1 training and 2 evaluation examples")
-    name_seed = list(DATASETS).index(dataset.name) if dataset.name in DATASETS else len(DATASETS)
+        raise UserError(
+            "a synthetic dataset needs at least 1 training and 2 evaluation examples"
+        )
+    name_seed = (
+        list(DATASETS).index(dataset.name)
+        if dataset.name in DATASETS
+        else len(DATASETS)
+    )
     rng = np.random.default_rng([seed, name_seed])
     labels = dataset.label_names
     if dataset.task == "IR":
@@ -54,24 +101,47 @@ def synthetic(dataset: Dataset, *, train: int = 512, evaluation: int = 96, seed:
             split: table(
                 dataset.task,
                 split,
-                [{"id": f"{split}-{i}", **GRAMMARS[dataset.task](dataset, labels, rng)} for i in range(size)],
+                [
+                    {
+                        "id": f"{split}-{i}",
+                        **GRAMMARS[dataset.task](dataset, labels, rng),
+                    }
+                    for i in range(size)
+                ],
             )
-            for split, size in zip(SPLIT_TABLES, (train, evaluation, evaluation), strict=True)
+            for split, size in zip(
+                SPLIT_TABLES, (train, evaluation, evaluation), strict=True
+            )
         }
     note = "made up by benchmarks.datasets.synthetic: scores on it say nothing about a model"
     return DatasetContent(tables=tables, splits="drawn independently", notes=(note,))
 
 
-def make_synthetic(data: Path, dataset: Dataset | str, *, train: int = 512, evaluation: int = 96, seed: int = 0,
-                   replace: bool = False) -> Manifest:  # fmt: skip
+def make_synthetic(
+    data: Path,
+    dataset: Dataset | str,
+    *,
+    train: int = 512,
+    evaluation: int = 96,
+    seed: int = 0,
+    replace: bool = False,
+) -> Manifest:
     """Write the made-up form of a dataset under `data` and return its manifest."""
     dataset = get_dataset(dataset)
-    files = replace_fields(dataset.files, licence="made up, free to use", citation="none")
+    files = replace_fields(
+        dataset.files, licence="made up, free to use", citation="none"
+    )
     return write(
         data,
         replace_fields(dataset, files=files),
         synthetic(dataset, train=train, evaluation=evaluation, seed=seed),
-        source={"kind": "synthetic", "seed": seed, "train": train, "evaluation": evaluation, "files": []},
+        source={
+            "kind": "synthetic",
+            "seed": seed,
+            "train": train,
+            "evaluation": evaluation,
+            "files": [],
+        },
         replace=replace,
     )
 
@@ -86,7 +156,9 @@ def _two(rng: np.random.Generator, words: Sequence[str]) -> tuple[str, str]:
     return words[first], words[second]
 
 
-def _classified(dataset: Dataset, labels: tuple[str, ...], rng: np.random.Generator) -> Row:
+def _classified(
+    dataset: Dataset, labels: tuple[str, ...], rng: np.random.Generator
+) -> Row:
     label = int(rng.integers(len(labels)))
     thing, other = _two(rng, _THINGS)
     name, colour = _pick_word(rng, _NAMES), _pick_word(rng, _COLOURS)
@@ -105,7 +177,11 @@ def _classified(dataset: Dataset, labels: tuple[str, ...], rng: np.random.Genera
             "second": f"What is the way to paint a {asked}?",
             "label": label,
         }
-    words = (_BAD + _GOOD)[label :: len(labels)] if len(labels) > 2 else (_BAD, _GOOD)[label]
+    words = (
+        (_BAD + _GOOD)[label :: len(labels)]
+        if len(labels) > 2
+        else (_BAD, _GOOD)[label]
+    )
     judged = f"the {thing} was {_pick_word(rng, words)}"
     parts = [judged, f"said {name}", _pick_word(rng, _FILLERS)]
     return {"first": " ".join(parts), "second": None, "label": label}
@@ -116,7 +192,13 @@ def _tagged(dataset: Dataset, labels: tuple[str, ...], rng: np.random.Generator)
     words: list[str] = []
     tags: list[str] = []
     for kind in rng.choice(kinds, size=int(rng.integers(0, 4))):
-        for word in (*_pick_word(rng, _FILLERS).split(), "about", "the", _pick_word(rng, _THINGS), "of"):
+        for word in (
+            *_pick_word(rng, _FILLERS).split(),
+            "about",
+            "the",
+            _pick_word(rng, _THINGS),
+            "of",
+        ):
             words.append(word)
             tags.append("O")
         for position in range(int(rng.integers(1, 3))):
@@ -133,14 +215,23 @@ def _tagged(dataset: Dataset, labels: tuple[str, ...], rng: np.random.Generator)
 def _asked(dataset: Dataset, labels: tuple[str, ...], rng: np.random.Generator) -> Row:
     names = [_NAMES[i] for i in rng.choice(len(_NAMES), size=4, replace=False)]
     cities = [_CITIES[i] for i in rng.choice(len(_CITIES), size=3, replace=False)]
-    facts = [f"{name} lives in {city}." for name, city in zip(names, cities, strict=False)]
+    facts = [
+        f"{name} lives in {city}." for name, city in zip(names, cities, strict=False)
+    ]
     context = " ".join(facts)
     chosen = int(rng.integers(3))
     if dataset.may_abstain and rng.random() < 1 / 3:
-        return {"question": f"Where does {names[3]} live?", "context": context, "answers": []}
+        return {
+            "question": f"Where does {names[3]} live?",
+            "context": context,
+            "answers": [],
+        }
     question, answer = f"Where does {names[chosen]} live?", cities[chosen]
     if dataset.name == "record":
-        question, answer = f"@placeholder is at home in {cities[chosen]}.", names[chosen]
+        question, answer = (
+            f"@placeholder is at home in {cities[chosen]}.",
+            names[chosen],
+        )
     return {
         "question": question,
         "context": context,
@@ -185,17 +276,31 @@ def _retrieval(
             query, doc = f"{split}-q{number}", f"{split}-d{number}"
             queries.append({"split": split, "id": query, "text": _question(topic)})
             corpus.append(
-                {"id": doc, "title": topic[2] if titled else None, "text": _document(topic, long, rng)}
+                {
+                    "id": doc,
+                    "title": topic[2] if titled else None,
+                    "text": _document(topic, long, rng),
+                }
             )
-            qrel = {"split": split, "query_id": query, "doc_id": doc, "relevance": int(rng.integers(1, 4))}
+            qrel = {
+                "split": split,
+                "query_id": query,
+                "doc_id": doc,
+                "relevance": int(rng.integers(1, 4)),
+            }
             qrels.append(qrel)
             if dataset.name == "msmarco" and number:
-                qrels.append({**qrel, "doc_id": f"{split}-d{number - 1}", "relevance": 0})
+                qrels.append(
+                    {**qrel, "doc_id": f"{split}-d{number - 1}", "relevance": 0}
+                )
     found = {"queries": queries, "corpus": corpus, "qrels": qrels}
     tables = {name: table("IR", name, rows) for name, rows in found.items()}
     if dataset.trained_on == dataset.name:
         sampled = [next(topics) for _ in range(train)]
-        rows = [{"query": _question(topic), "positive": _document(topic, long, rng)} for topic in sampled]
+        rows = [
+            {"query": _question(topic), "positive": _document(topic, long, rng)}
+            for topic in sampled
+        ]
         tables["pairs"] = table("IR", "pairs", rows)
     return tables
 

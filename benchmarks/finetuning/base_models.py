@@ -34,7 +34,9 @@ from pretraining.paper_settings import OWN_TYPES
 log = logging.getLogger(__name__)
 
 
-def load_base(folder: Path, *, trust_remote_code: bool) -> tuple[nn.Module, set[str], str]:
+def load_base(
+    folder: Path, *, trust_remote_code: bool
+) -> tuple[nn.Module, set[str], str]:
     """Return a base model, the names of its weights that the folder lacks, and what it is a part of."""
     name = read_config(folder).get("model_type")
     if name in OWN_TYPES and not trust_remote_code:
@@ -45,15 +47,23 @@ def load_base(folder: Path, *, trust_remote_code: bool) -> tuple[nn.Module, set[
     except UserError:
         raise
     except Exception as error:  # safetensors and transformers raise kinds of their own
-        hint = nearest(str(name), [*OWN_TYPES, *CONFIG_MAPPING]) if name not in CONFIG_MAPPING else ""
+        hint = (
+            nearest(str(name), [*OWN_TYPES, *CONFIG_MAPPING])
+            if name not in CONFIG_MAPPING
+            else ""
+        )
         if "trust_remote_code" in str(error):
             hint = "; --trust-remote-code runs the code that comes with it, so read that first"
         if isinstance(error, SafetensorError):
             hint = "; its weights are damaged: fetch the model again"
-        raise UserError(f"{folder} cannot be loaded: {first_line(error)}{hint}") from None
+        raise UserError(
+            f"{folder} cannot be loaded: {first_line(error)}{hint}"
+        ) from None
 
 
-def _load_with_transformers(folder: Path, options: dict[str, Any]) -> tuple[nn.Module, set[str], str]:
+def _load_with_transformers(
+    folder: Path, options: dict[str, Any]
+) -> tuple[nn.Module, set[str], str]:
     """Return what `load_base` does, with the class of transformers that the config names."""
     config = AutoConfig.from_pretrained(folder, **options)
     auto_class: Any = AutoModel
@@ -64,21 +74,40 @@ def _load_with_transformers(folder: Path, options: dict[str, Any]) -> tuple[nn.M
         and type(config) in AutoModelForTextEncoding._model_mapping
         and not hasattr(config, "encoder")
     ):
-        auto_class, takes_encoder = AutoModelForTextEncoding, False  # T5's kind: the encoder alone
+        auto_class, takes_encoder = (
+            AutoModelForTextEncoding,
+            False,
+        )  # T5's kind: the encoder alone
     if hasattr(config, "use_cache"):
         config.use_cache = False
-    options = {**options, "config": config, "dtype": torch.float32, "use_safetensors": True}
+    options = {
+        **options,
+        "config": config,
+        "dtype": torch.float32,
+        "use_safetensors": True,
+    }
     options["output_loading_info"] = True
     with quiet():  # a head's weights are not used, and what lacks is ours to say
         try:
-            base, info = auto_class.from_pretrained(folder, attn_implementation="sdpa", **options)
+            base, info = auto_class.from_pretrained(
+                folder, attn_implementation="sdpa", **options
+            )
         except ValueError as error:
             if "attention" not in str(error):
                 raise
-            log.warning("%s has no scaled-dot-product attention; using its slower eager attention", folder)
-            base, info = auto_class.from_pretrained(folder, attn_implementation="eager", **options)
+            log.warning(
+                "%s has no scaled-dot-product attention; using its slower eager attention",
+                folder,
+            )
+            base, info = auto_class.from_pretrained(
+                folder, attn_implementation="eager", **options
+            )
     part = " of an encoder-decoder" if has_decoder else ""
-    return base.get_encoder() if takes_encoder else base, set(info["missing_keys"]), part
+    return (
+        base.get_encoder() if takes_encoder else base,
+        set(info["missing_keys"]),
+        part,
+    )
 
 
 class NoPooler(nn.Module):
@@ -118,7 +147,9 @@ def load_tokenizer(folder: Path, *, from_config: bool = True) -> Any:
     Raises:
         UserError: no config, no tokenizer, a slow one, or neither an end-of-text nor a separator token.
     """
-    config = read_config(folder)  # refuses what is none, before transformers reads all of it
+    config = read_config(
+        folder
+    )  # refuses what is none, before transformers reads all of it
     try:
         with contextlib.suppress(FileNotFoundError):
             os.close(
@@ -127,7 +158,9 @@ def load_tokenizer(folder: Path, *, from_config: bool = True) -> Any:
         tokenizer = _tokenizer_of_file(folder, AutoTokenizer.from_pretrained(folder))
     except (KeyboardInterrupt, SystemExit):
         raise
-    except BaseException as error:  # where the library's Rust panics, what it raises is no Exception
+    except (
+        BaseException
+    ) as error:  # where the library's Rust panics, what it raises is no Exception
         raise UserError(
             f"the tokenizer of {folder} cannot be loaded ({first_line(error)}); put tokenizer.json and "
             "tokenizer_config.json next to config.json"
@@ -177,7 +210,9 @@ def _copy_special_tokens(tokenizer: Any, config: Mapping[str, Any]) -> None:
     vocabulary = tokenizer.get_vocab()
     for name in ("bos", "eos", "pad", "mask"):
         number, text = config.get(f"{name}_token_id"), config.get(f"{name}_token")
-        if isinstance(number, int) and 0 <= number < len(tokenizer):  # the first Llamas pad with -1
+        if isinstance(number, int) and 0 <= number < len(
+            tokenizer
+        ):  # the first Llamas pad with -1
             text = tokenizer.convert_ids_to_tokens(number)
         if isinstance(text, str) and text in vocabulary:
             setattr(tokenizer, f"{name}_token", text)

@@ -65,8 +65,17 @@ class DeviceKind:
     rarely looked at, padding is computed, and a process has one run at a time instead of several side by side."""
 
 
-GPU = DeviceKind(name="cuda", precision="bf16", positions=16_384, overhead=1_024, graph_factor=1, gpu=True)
-CPU = DeviceKind(name="cpu", precision="fp32", positions=2_048, overhead=384, graph_factor=16)
+GPU = DeviceKind(
+    name="cuda",
+    precision="bf16",
+    positions=16_384,
+    overhead=1_024,
+    graph_factor=1,
+    gpu=True,
+)
+CPU = DeviceKind(
+    name="cpu", precision="fp32", positions=2_048, overhead=384, graph_factor=16
+)
 
 
 @dataclass(frozen=True, kw_only=True)
@@ -111,7 +120,9 @@ class RunDevice:
             return [
                 start + np.sort(part)  # rows in their order, numbered within the step
                 for start, size in zip(starts, groups, strict=True)
-                for part in padded_batches(lengths[start : start + size], self.train_positions)
+                for part in padded_batches(
+                    lengths[start : start + size], self.train_positions
+                )
             ]
         padded = padded_batches(lengths, self.train_positions, self.kind.overhead)
         if not packed:
@@ -122,13 +133,19 @@ class RunDevice:
             for passes in (padded, without_padding)
         )
         # Both in positions; the passes that padding needs in addition cost their overhead.
-        cost_with_padding = padded_positions + (len(padded) - len(without_padding)) * self.kind.overhead
+        cost_with_padding = (
+            padded_positions + (len(padded) - len(without_padding)) * self.kind.overhead
+        )
         cost_without = packed_cost(int(lengths.sum()), attended_positions)
         return without_padding if cost_without < cost_with_padding else padded
 
     def autocast(self) -> torch.autocast:
         """Return a context in which matrix products are computed in bfloat16 where the precision says so."""
-        return torch.autocast(self.torch_device.type, dtype=torch.bfloat16, enabled=self.precision.autocast)
+        return torch.autocast(
+            self.torch_device.type,
+            dtype=torch.bfloat16,
+            enabled=self.precision.autocast,
+        )
 
     def embedding(self) -> torch.autocast:
         """Return a context for vectors in evaluation, in which bfloat16 weights are multiplied as they are.
@@ -136,12 +153,18 @@ class RunDevice:
         The paper's code evaluates retrieval with a model that it loads in bfloat16, outside the Trainer's autocast.
         """
         mixed = self.precision.autocast and self.precision.weights == torch.float32
-        return torch.autocast(self.torch_device.type, dtype=torch.bfloat16, enabled=mixed)
+        return torch.autocast(
+            self.torch_device.type, dtype=torch.bfloat16, enabled=mixed
+        )
 
     def tensor(self, values: NDArray[Any]) -> Tensor:
         """Move an array to the device without waiting for it."""
         tensor = torch.from_numpy(np.ascontiguousarray(values))
-        return tensor.pin_memory().to(self.torch_device, non_blocking=True) if self.kind.gpu else tensor
+        return (
+            tensor.pin_memory().to(self.torch_device, non_blocking=True)
+            if self.kind.gpu
+            else tensor
+        )
 
     def fetch(self, tensor: Tensor) -> Callable[[], NDArray[Any]]:
         """Begin to copy a tensor to the CPU, and return what waits for this copy alone and gives its values."""
@@ -185,17 +208,25 @@ def choose_kind(device: str) -> DeviceKind:
     if device == "auto":
         return GPU if torch.cuda.device_count() else CPU
     if not re.fullmatch(r"(cpu|cuda)(:\d+)?", device):
-        raise UserError(f"unknown device {device!r}; use auto, cpu, cuda or a numbered device such as cuda:1")
+        raise UserError(
+            f"unknown device {device!r}; use auto, cpu, cuda or a numbered device such as cuda:1"
+        )
     return GPU if device.startswith(GPU.name) else CPU
 
 
 def choose_precision(device: str, precision: str) -> Precision:
     """Return the precision that options name; `auto` is `bf16` on a GPU, `fp32` on a CPU."""
-    return PRECISIONS[choose_kind(device).precision if precision == "auto" else precision]
+    return PRECISIONS[
+        choose_kind(device).precision if precision == "auto" else precision
+    ]
 
 
 def choose_device(
-    device: str = "auto", precision: str = "auto", *, positions: int | None = None, exact: bool = False
+    device: str = "auto",
+    precision: str = "auto",
+    *,
+    positions: int | None = None,
+    exact: bool = False,
 ) -> RunDevice:
     """Return the device that options name.
 
@@ -221,6 +252,8 @@ def choose_device(
         torch_device=chosen,
         precision=choose_precision(device, precision),
         train_positions=positions or kind.positions,
-        eval_positions=4 * (positions or kind.positions) if kind.gpu else kind.positions,
+        eval_positions=4 * (positions or kind.positions)
+        if kind.gpu
+        else kind.positions,
         exact_micro_batches=exact,
     )

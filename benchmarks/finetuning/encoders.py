@@ -17,13 +17,28 @@ from typing import Any, cast
 import torch
 from torch import Tensor, nn
 
-from benchmarks.finetuning.base_models import FirstToken, NoPooler, load_base, load_tokenizer
+from benchmarks.finetuning.base_models import (
+    FirstToken,
+    NoPooler,
+    load_base,
+    load_tokenizer,
+)
 from benchmarks.protocol import FINE_TUNING
 from benchmarks.ragged import packed_cost
 from common.errors import UserError
 from common.model_files import resolve, tokenizer_hash, weights_hash
-from pretraining.model.attention import AttentionBackend, AttentionLayout, dense_attention
-from pretraining.model.directions import Trial, is_decoder, is_turned_decoder, try_out, turn
+from pretraining.model.attention import (
+    AttentionBackend,
+    AttentionLayout,
+    dense_attention,
+)
+from pretraining.model.directions import (
+    Trial,
+    is_decoder,
+    is_turned_decoder,
+    try_out,
+    turn,
+)
 from pretraining.model.encoder_folder import check_model
 from pretraining.model.modeling import EuroBertModel, rotary_tables
 
@@ -77,7 +92,11 @@ class Encoder(nn.Module):
     def hidden_size(self) -> int:
         """Width of the hidden states."""
         config = self.base.config
-        size = self.width or getattr(config, "hidden_size", None) or getattr(config, "d_model", None)
+        size = (
+            self.width
+            or getattr(config, "hidden_size", None)
+            or getattr(config, "d_model", None)
+        )
         return int(size)  # type: ignore[arg-type]
 
     @property
@@ -88,7 +107,11 @@ class Encoder(nn.Module):
     @property
     def description(self) -> str:
         """What the model is taken to be, in words."""
-        kind = "decoder, causal mask switched off" if self.is_decoder else f"encoder{self.part}"
+        kind = (
+            "decoder, causal mask switched off"
+            if self.is_decoder
+            else f"encoder{self.part}"
+        )
         words = [kind, "bidirectional"]
         if self.alone:
             words.append("batched by length, because padding would change its outputs")
@@ -99,7 +122,9 @@ class Encoder(nn.Module):
         """Standard deviation of a new head's weights."""
         return float(getattr(self.base.config, "initializer_range", 0.02))
 
-    def forward(self, ids: Tensor, lengths: Tensor, kinds: Tensor | None = None) -> Tensor:
+    def forward(
+        self, ids: Tensor, lengths: Tensor, kinds: Tensor | None = None
+    ) -> Tensor:
         """Return hidden states (B, L, H) of right-padded ids (B, L) whose rows hold `lengths` (B,) tokens.
 
         Token type ids `kinds` (B, L) are left out where the model takes none. While `lengths` are on the CPU, a GPU is
@@ -109,21 +134,33 @@ class Encoder(nn.Module):
             return self._each_length(ids, lengths, kinds)
         lengths_there = lengths.to(ids.device, non_blocking=True)
         mask = torch.arange(ids.shape[1], device=ids.device) < lengths_there[:, None]
-        if self.packs and self.training and packed_cost(int(lengths.sum()), mask.numel()) < mask.numel():
+        if (
+            self.packs
+            and self.training
+            and packed_cost(int(lengths.sum()), mask.numel()) < mask.numel()
+        ):
             return packed_pass(cast(EuroBertModel, self.base), ids, mask)
-        type_ids = {} if kinds is None or not self.takes_kinds else {"token_type_ids": kinds}
+        type_ids = (
+            {} if kinds is None or not self.takes_kinds else {"token_type_ids": kinds}
+        )
         if isinstance(self.base, EuroBertModel):
             # None where nothing is padding: attention is faster without a mask.
-            attention_mask = None if int(lengths.min()) == ids.shape[1] else mask[:, None, None, :]
+            attention_mask = (
+                None if int(lengths.min()) == ids.shape[1] else mask[:, None, None, :]
+            )
             states = self.base(input_ids=ids, attention_mask=attention_mask)
         else:
             states = self.base(input_ids=ids, attention_mask=mask.long(), **type_ids)
         hidden: Tensor | None = getattr(states, "last_hidden_state", None)
         if hidden is None:
-            raise ValueError(f"{type(self.base).__name__} returns no hidden states for tokens")
+            raise ValueError(
+                f"{type(self.base).__name__} returns no hidden states for tokens"
+            )
         return hidden
 
-    def _each_length(self, ids: Tensor, lengths: Tensor, kinds: Tensor | None) -> Tensor:
+    def _each_length(
+        self, ids: Tensor, lengths: Tensor, kinds: Tensor | None
+    ) -> Tensor:
         """Return the hidden states of rows that are computed with those of their length, zeros behind their ends."""
         rows, states = [], []
         for length in sorted(set(lengths.tolist())):
@@ -151,16 +188,24 @@ def packed_pass(base: EuroBertModel, ids: Tensor, mask: Tensor) -> Tensor:
 
     def spread(packed: Tensor) -> Tensor:
         """Return what belongs to real tokens (T, ...) in its rows (B, L, ...), zeros elsewhere."""
-        rows = packed.new_zeros(batch * width, *packed.shape[1:]).index_copy(0, real, packed)
+        rows = packed.new_zeros(batch * width, *packed.shape[1:]).index_copy(
+            0, real, packed
+        )
         return rows.view(batch, width, *packed.shape[1:])
 
     def attend(q: Tensor, k: Tensor, v: Tensor, layout: AttentionLayout) -> Tensor:
         mixed = dense_attention(
-            spread(q), spread(k), spread(v), is_causal=layout.is_causal, mask=attention_mask
+            spread(q),
+            spread(k),
+            spread(v),
+            is_causal=layout.is_causal,
+            mask=attention_mask,
         )
         return mixed.flatten(0, 1).index_select(0, real)
 
-    layout = AttentionLayout(is_causal=False, backend=AttentionBackend(name="rows", attend=attend))
+    layout = AttentionLayout(
+        is_causal=False, backend=AttentionBackend(name="rows", attend=attend)
+    )
     cos, sin = rotary_tables(real % width, base.config.head_dim, base.config.rope_theta)
     hidden: Tensor = base.embed_tokens(ids.flatten()[real])
     for layer in base.layers:
@@ -230,9 +275,15 @@ def load(
     try:
         embedding: Any = base.get_input_embeddings()  # type: ignore[operator]
     except (AttributeError, NotImplementedError):
-        raise UserError(f"{model}: {type(base).__name__} does not expose its token embedding") from None
+        raise UserError(
+            f"{model}: {type(base).__name__} does not expose its token embedding"
+        ) from None
     padding = getattr(base.config, "pad_token_id", None)
-    if embedding.padding_idx is None and padding is not None and 0 <= padding < embedding.num_embeddings:
+    if (
+        embedding.padding_idx is None
+        and padding is not None
+        and 0 <= padding < embedding.num_embeddings
+    ):
         # As transformers' own classes have it: the padding row, which is the end of text in the released
         # checkpoints, takes no gradient in fine-tuning.
         embedding.padding_idx = padding
@@ -240,7 +291,9 @@ def load(
     encoder.part = part
     encoder.fresh_pooler = any(name.startswith("pooler.") for name in missing)
     log.info("%s: %s", model, encoder.description)
-    if (largest := max(tokenizer.get_vocab().values())) >= (rows := embedding.weight.shape[0]):
+    if (largest := max(tokenizer.get_vocab().values())) >= (
+        rows := embedding.weight.shape[0]
+    ):
         raise UserError(
             f"{model}: the tokenizer has the id {largest}, but the embedding has only {rows} rows; they do not match"
         )
@@ -280,7 +333,9 @@ def _make_bidirectional(base: nn.Module, model: str) -> Encoder:
             break
     if trial.both_ways:
         if isinstance(pooler, nn.Linear):
-            activation: Any = getattr(base, "pooler_activation", getattr(base, "activation", None))
+            activation: Any = getattr(
+                base, "pooler_activation", getattr(base, "activation", None)
+            )
             pooler = FirstToken(pooler, activation or nn.Identity())
         encoder = Encoder(base, alone=not trial.padding, pooler=pooler)
         encoder.width = trial.width
@@ -288,8 +343,12 @@ def _make_bidirectional(base: nn.Module, model: str) -> Encoder:
     # Weights that are not finite look like a token that is not seen.
     for name, parameter in base.named_parameters():
         if not bool(torch.isfinite(parameter).all()):
-            raise UserError(f"{model}: the weights {name} contain non-finite values; fetch the model again")
-    raise UserError(f"{model} ({getattr(base.config, 'model_type', 'unknown type')}) {_reason(trial)}")
+            raise UserError(
+                f"{model}: the weights {name} contain non-finite values; fetch the model again"
+            )
+    raise UserError(
+        f"{model} ({getattr(base.config, 'model_type', 'unknown type')}) {_reason(trial)}"
+    )
 
 
 def _reason(trial: Trial) -> str:
@@ -303,16 +362,22 @@ def _reason(trial: Trial) -> str:
     return f"cannot be made bidirectional: {why}"
 
 
-def input_limits(base: nn.Module, tokenizer: Any, max_length: int = FINE_TUNING.max_length) -> Limits:
+def input_limits(
+    base: nn.Module, tokenizer: Any, max_length: int = FINE_TUNING.max_length
+) -> Limits:
     """Return the longest inputs of a base model with this tokenizer; `max_length` limits those of fine-tuning."""
     positions = int(getattr(base.config, "max_position_embeddings", 0) or _POSITIONS)
-    positions = positions if positions > 0 else _POSITIONS  # XLNet's -1: as many as there are
+    positions = (
+        positions if positions > 0 else _POSITIONS
+    )  # XLNet's -1: as many as there are
     # A tokenizer without a limit has one of 10**30.
     tokenizer_limit = int(min(getattr(tokenizer, "model_max_length", positions), 10**9))
     both = min(positions, tokenizer_limit, _POSITIONS)
     usable = positions
     for name, module in base.named_modules():
-        if name.rpartition(".")[2] == "position_embeddings" and isinstance(module, nn.Embedding):
+        if name.rpartition(".")[2] == "position_embeddings" and isinstance(
+            module, nn.Embedding
+        ):
             # RoBERTa's kind count positions from behind that of the padding.
             before = 0 if module.padding_idx is None else module.padding_idx + 1
             usable = min(usable, module.num_embeddings - before)

@@ -16,7 +16,11 @@ from typing import Any
 
 import torch
 from torch import Tensor, nn
-from transformers import AutoModel, AutoModelForSequenceClassification, AutoModelForTokenClassification
+from transformers import (
+    AutoModel,
+    AutoModelForSequenceClassification,
+    AutoModelForTokenClassification,
+)
 from transformers.modeling_outputs import BaseModelOutputWithPooling
 
 from benchmarks.finetuning.encoders import Encoder
@@ -49,7 +53,9 @@ class Pooling:
 
 def _mean(hidden: Tensor, lengths: Tensor) -> Tensor:
     # Summed as sentence-transformers does: in bfloat16 the sum of a mask is rounded like the sum of the states.
-    mask = (torch.arange(hidden.shape[1], device=hidden.device) < lengths[:, None]).to(hidden.dtype)
+    mask = (torch.arange(hidden.shape[1], device=hidden.device) < lengths[:, None]).to(
+        hidden.dtype
+    )
     return (hidden * mask[..., None]).sum(1) / mask[..., None].sum(1)
 
 
@@ -62,20 +68,36 @@ def _last(hidden: Tensor, lengths: Tensor) -> Tensor:
 
 
 MEAN = Pooling(
-    name="mean", pool=_mean, mode="mean", eurobert="mean", code="(hidden * mask).sum(1) / mask.sum(1)"
+    name="mean",
+    pool=_mean,
+    mode="mean",
+    eurobert="mean",
+    code="(hidden * mask).sum(1) / mask.sum(1)",
 )
 
 POOLINGS: Registry[Pooling] = Registry(
     "pooling",
     [
         MEAN,
-        Pooling(name="first", pool=_first, mode="cls", eurobert="bos", code="hidden[:, 0]"),
-        Pooling(name="last", pool=_last, mode="lasttoken",
-                code='hidden[torch.arange(len(hidden)), batch["attention_mask"].sum(1) - 1]'),
-        Pooling(name="late", pool=_mean, of_logits=True, mode="mean", eurobert="late",
-                code="hidden  # the mean is taken of the logits"),
+        Pooling(
+            name="first", pool=_first, mode="cls", eurobert="bos", code="hidden[:, 0]"
+        ),
+        Pooling(
+            name="last",
+            pool=_last,
+            mode="lasttoken",
+            code='hidden[torch.arange(len(hidden)), batch["attention_mask"].sum(1) - 1]',
+        ),
+        Pooling(
+            name="late",
+            pool=_mean,
+            of_logits=True,
+            mode="mean",
+            eurobert="late",
+            code="hidden  # the mean is taken of the logits",
+        ),
     ],
-)  # fmt: skip
+)
 """Mean over the tokens (the paper's), first token, last token, or mean of the tokens' logits."""
 
 
@@ -92,7 +114,11 @@ class Head(nn.Module):
         generator = torch.Generator().manual_seed(seed)
         for module in self.modules():
             if isinstance(module, nn.Linear):
-                module.weight.copy_(torch.empty(module.weight.shape).normal_(0.0, std, generator=generator))
+                module.weight.copy_(
+                    torch.empty(module.weight.shape).normal_(
+                        0.0, std, generator=generator
+                    )
+                )
                 module.bias.zero_()
 
 
@@ -107,7 +133,9 @@ class TokenHead(Head):
     def forward(self, hidden: Tensor, lengths: Tensor) -> Tensor:
         """Return logits (B, L, labels); with a shift, the first tokens have none before them and read themselves."""
         if self.shift:
-            hidden = torch.cat([hidden[:, : self.shift], hidden[:, : -self.shift]], dim=1)
+            hidden = torch.cat(
+                [hidden[:, : self.shift], hidden[:, : -self.shift]], dim=1
+            )
         logits: Tensor = self.out(hidden)
         return logits
 
@@ -123,7 +151,9 @@ class SequenceHead(Head):
 
     def forward(self, hidden: Tensor, lengths: Tensor) -> Tensor:
         """Return logits (B, labels)."""
-        vectors = hidden if self.pooling.of_logits else self.pooling.pool(hidden, lengths)
+        vectors = (
+            hidden if self.pooling.of_logits else self.pooling.pool(hidden, lengths)
+        )
         logits: Tensor = self.out(nn.functional.gelu(self.dense(vectors)))
         return self.pooling.pool(logits, lengths) if self.pooling.of_logits else logits
 
@@ -135,9 +165,13 @@ class _States(nn.Module):
         super().__init__()
         self.pooler = pooler
 
-    def forward(self, *args: Any, inputs_embeds: Tensor, **others: Any) -> BaseModelOutputWithPooling:
+    def forward(
+        self, *args: Any, inputs_embeds: Tensor, **others: Any
+    ) -> BaseModelOutputWithPooling:
         pooled = None if self.pooler is None else self.pooler(inputs_embeds)
-        return BaseModelOutputWithPooling(last_hidden_state=inputs_embeds, pooler_output=pooled)
+        return BaseModelOutputWithPooling(
+            last_hidden_state=inputs_embeds, pooler_output=pooled
+        )
 
 
 class ClassHead(Head):
@@ -160,7 +194,9 @@ class ClassHead(Head):
     def forward(self, hidden: Tensor, lengths: Tensor) -> Tensor:
         """Return logits, (B, K) of sequences or (B, L, K) of tokens."""
         mask = torch.arange(hidden.shape[1], device=hidden.device) < lengths[:, None]
-        logits: Tensor = self.model(inputs_embeds=hidden, attention_mask=mask.long()).logits
+        logits: Tensor = self.model(
+            inputs_embeds=hidden, attention_mask=mask.long()
+        ).logits
         return logits
 
     @torch.no_grad()
@@ -169,7 +205,9 @@ class ClassHead(Head):
         with torch.random.fork_rng(devices=[]):
             torch.manual_seed(seed)
             self.model.apply(
-                lambda module: None if module in self._kept else self.model._init_weights(module)
+                lambda module: (
+                    None if module in self._kept else self.model._init_weights(module)
+                )
             )
 
 
@@ -195,12 +233,21 @@ def _class_head(
         encoder.base, base_class
     )  # no part of an encoder-decoder
     kind = auto._model_mapping.get(type(config), None) if is_whole else None
-    if kind is None or head == "ours" or encoder.is_decoder or config.model_type in OWN_TYPES:
+    if (
+        kind is None
+        or head == "ours"
+        or encoder.is_decoder
+        or config.model_type in OWN_TYPES
+    ):
         return None
     if kind not in encoder.heads:
         encoder.heads[kind] = _fault(encoder, kind, labels, shape)
         if encoder.heads[kind]:
-            log.info("using our head, because the head of %s %s", kind.__name__, encoder.heads[kind])
+            log.info(
+                "using our head, because the head of %s %s",
+                kind.__name__,
+                encoder.heads[kind],
+            )
     return None if encoder.heads[kind] else ClassHead(encoder, kind, labels)
 
 
@@ -212,15 +259,25 @@ def _fault(encoder: Encoder, kind: Any, labels: int, shape: tuple[int, ...]) -> 
         if encoder.pooler is not None:
             states = getattr(head.model, head.model.base_model_prefix)
             states.pooler = copy.deepcopy(encoder.pooler).to("cpu", torch.float32)
-        actual = tuple(head(torch.zeros(2, 6, encoder.hidden_size), torch.tensor([6, 4])).shape)
+        actual = tuple(
+            head(torch.zeros(2, 6, encoder.hidden_size), torch.tensor([6, 4])).shape
+        )
     except Exception as error:  # whatever the code of a class may raise
         return f"needs more than hidden states ({type(error).__name__}: {first_line(error)})"
-    return "" if actual == shape else f"produces logits of shape {actual} for two rows of six tokens"
+    return (
+        ""
+        if actual == shape
+        else f"produces logits of shape {actual} for two rows of six tokens"
+    )
 
 
-def sequence_head(encoder: Encoder, labels: int, pooling: Pooling, head: HeadName) -> Head:
+def sequence_head(
+    encoder: Encoder, labels: int, pooling: Pooling, head: HeadName
+) -> Head:
     """Return the head of a sequence for so many labels."""
-    class_head = _class_head(encoder, AutoModelForSequenceClassification, labels, (2, labels), head)
+    class_head = _class_head(
+        encoder, AutoModelForSequenceClassification, labels, (2, labels), head
+    )
     if class_head is None:
         return SequenceHead(encoder.hidden_size, labels, pooling)
     if pooling is not MEAN:
@@ -235,5 +292,7 @@ def token_head(encoder: Encoder, labels: int, head: HeadName) -> Head:
     """Return the head of each token for so many labels."""
     if shift := int(getattr(encoder.base.config, PREDICTION_SHIFT, 0)):
         return TokenHead(encoder.hidden_size, labels, shift)
-    class_head = _class_head(encoder, AutoModelForTokenClassification, labels, (2, 6, labels), head)
+    class_head = _class_head(
+        encoder, AutoModelForTokenClassification, labels, (2, 6, labels), head
+    )
     return TokenHead(encoder.hidden_size, labels) if class_head is None else class_head

@@ -19,12 +19,22 @@ import transformers
 from safetensors.torch import save_file
 from tokenizers import Tokenizer
 from torch import Tensor, nn
-from transformers import AutoModelForTokenClassification, AutoTokenizer, PreTrainedTokenizerFast
+from transformers import (
+    AutoModelForTokenClassification,
+    AutoTokenizer,
+    PreTrainedTokenizerFast,
+)
 
 from benchmarks.finetuning.base_models import FirstToken
 from benchmarks.finetuning.device import RunDevice
 from benchmarks.finetuning.encoders import Encoder
-from benchmarks.finetuning.heads import ClassHead, Head, Pooling, SequenceHead, TokenHead
+from benchmarks.finetuning.heads import (
+    ClassHead,
+    Head,
+    Pooling,
+    SequenceHead,
+    TokenHead,
+)
 from benchmarks.finetuning.tokenization import document_text, end_of_text, query_text
 from common.errors import UserError
 from common.files import write_text
@@ -38,7 +48,12 @@ HEAD_FILE = "head.safetensors"
 
 
 def write_model(
-    encoder: Encoder, head: Head | None, folder: Path, device: RunDevice, labels: Sequence[str], problem: str
+    encoder: Encoder,
+    head: Head | None,
+    folder: Path,
+    device: RunDevice,
+    labels: Sequence[str],
+    problem: str,
 ) -> str:
     """Write a model's configuration and weights, and return the name of the class that they are of.
 
@@ -88,10 +103,15 @@ def _classes(
     base: Any = encoder.base
     if ours:
         dtype = str(next(base.parameters()).dtype).removeprefix("torch.")
-        config = transformers.EuroBertConfig(**native_config(base.config, dtype=dtype, head=False))
+        config = transformers.EuroBertConfig(
+            **native_config(base.config, dtype=dtype, head=False)
+        )
     else:
         config = copy.deepcopy(base.config)
-    if config.model_type in SERVERS_READ_FLAG and getattr(config, "is_causal", None) is False:
+    if (
+        config.model_type in SERVERS_READ_FLAG
+        and getattr(config, "is_causal", None) is False
+    ):
         setattr(config, FLAG, True)
     config.dtype = next(base.parameters()).dtype
     plain = copy.deepcopy(config)
@@ -103,7 +123,11 @@ def _classes(
     if isinstance(head, ClassHead):
         yield type(head.model), config
     elif isinstance(head, TokenHead):
-        if (kind := AutoModelForTokenClassification._model_mapping.get(type(config), None)) is not None:
+        if (
+            kind := AutoModelForTokenClassification._model_mapping.get(
+                type(config), None
+            )
+        ) is not None:
             yield kind, config
     elif isinstance(head, SequenceHead) and head.pooling.eurobert:
         eurobert = config if ours else _as_eurobert(config)
@@ -120,9 +144,19 @@ def _as_eurobert(config: Any) -> Any | None:
     """
     if config.model_type != "llama" or config.attention_bias or config.mlp_bias:
         return None
-    left_out = ("model_type", "architectures", "transformers_version", FLAG, "is_causal")
-    fields = {name: value for name, value in config.to_dict().items() if name not in left_out}
-    mask = fields.pop("mask_token_id", None) or 0  # a field that must be there; a classifier masks nothing
+    left_out = (
+        "model_type",
+        "architectures",
+        "transformers_version",
+        FLAG,
+        "is_causal",
+    )
+    fields = {
+        name: value for name, value in config.to_dict().items() if name not in left_out
+    }
+    mask = (
+        fields.pop("mask_token_id", None) or 0
+    )  # a field that must be there; a classifier masks nothing
     return transformers.EuroBertConfig(**fields, mask_token_id=mask, is_causal=False)
 
 
@@ -131,20 +165,34 @@ def _has_head(kind: Any) -> bool:
     return "Classification" in kind.__name__
 
 
-def _state(kind: Any, config: Any, encoder: Encoder, head: Head | None) -> dict[str, Tensor] | None:
+def _state(
+    kind: Any, config: Any, encoder: Encoder, head: Head | None
+) -> dict[str, Tensor] | None:
     """Return the weights under a class's names; None where they are not all that it has."""
     prefix = f"{kind.base_model_prefix}." if _has_head(kind) else ""
-    state = {f"{prefix}{name}": tensor for name, tensor in encoder.base.state_dict().items()}
-    pooler: Any = encoder.pooler.layer if isinstance(encoder.pooler, FirstToken) else encoder.pooler
+    state = {
+        f"{prefix}{name}": tensor for name, tensor in encoder.base.state_dict().items()
+    }
+    pooler: Any = (
+        encoder.pooler.layer
+        if isinstance(encoder.pooler, FirstToken)
+        else encoder.pooler
+    )
     if pooler is not None:
-        state |= {f"{prefix}pooler.{name}": tensor for name, tensor in pooler.state_dict().items()}
+        state |= {
+            f"{prefix}pooler.{name}": tensor
+            for name, tensor in pooler.state_dict().items()
+        }
     with torch.device("meta"), torch.random.fork_rng(devices=[]):
         wanted = kind(config).state_dict()
     if prefix and head is not None:
         names_in_head = [name for name in wanted if not name.startswith(prefix)]
         head_state = head.state_dict()
         if isinstance(head, ClassHead):
-            state |= {name.removeprefix("model."): tensor for name, tensor in head_state.items()}
+            state |= {
+                name.removeprefix("model."): tensor
+                for name, tensor in head_state.items()
+            }
         elif isinstance(head, SequenceHead):
             our_layer = {"classifier": "out", "dense": "dense"}
             state |= {
@@ -153,8 +201,13 @@ def _state(kind: Any, config: Any, encoder: Encoder, head: Head | None) -> dict[
                 for part in ("weight", "bias")
             }
         elif len(names_in_head) == 2:  # a linear layer, whatever its name
-            state |= {name: head_state[f"out.{name.rpartition('.')[2]}"] for name in names_in_head}
-    if any(name not in state or state[name].shape != wanted[name].shape for name in wanted):
+            state |= {
+                name: head_state[f"out.{name.rpartition('.')[2]}"]
+                for name in names_in_head
+            }
+    if any(
+        name not in state or state[name].shape != wanted[name].shape for name in wanted
+    ):
         return None
     return _on_cpu({name: state[name] for name in wanted})
 
@@ -174,15 +227,23 @@ def _computes_the_same(
     sees padding, and is not asked for it.
     """
     with quiet():
-        plain = kind.from_pretrained(folder, dtype=next(encoder.parameters()).dtype).eval()
+        plain = kind.from_pretrained(
+            folder, dtype=next(encoder.parameters()).dtype
+        ).eval()
     plain.to(device.torch_device)
     rows = plain.get_input_embeddings().weight.shape[0]
     # From the upper half, where no vocabulary has its padding.
-    ids = torch.randint(rows // 2, rows, (2, 11), generator=torch.Generator().manual_seed(0))
+    ids = torch.randint(
+        rows // 2, rows, (2, 11), generator=torch.Generator().manual_seed(0)
+    )
     modules: list[nn.Module] = [encoder, *([] if head is None else [head])]
     was_training = encoder.training
     full, short = torch.tensor([11, 11]), torch.tensor([6, 6])
-    cases = [(ids, full), (ids[:, :6], short), *([] if encoder.alone else [(ids, torch.tensor([11, 6]))])]
+    cases = [
+        (ids, full),
+        (ids[:, :6], short),
+        *([] if encoder.alone else [(ids, torch.tensor([11, 6]))]),
+    ]
     tolerance = 1e-3 if device.precision.name == "fp32" else 5e-2
     try:
         for module in modules:
@@ -190,7 +251,9 @@ def _computes_the_same(
         for case_ids, lengths in cases:
             read = case_ids.to(device.torch_device)
             lengths_there = lengths.to(device.torch_device)
-            mask = torch.arange(read.shape[1], device=read.device) < lengths_there[:, None]
+            mask = (
+                torch.arange(read.shape[1], device=read.device) < lengths_there[:, None]
+            )
             with device.autocast():
                 hidden = encoder(read, lengths)
                 wanted = hidden if head is None else head(hidden, lengths_there)
@@ -202,7 +265,9 @@ def _computes_the_same(
                 wanted, actual = wanted[mask], actual[mask]
             wanted, actual = wanted.float(), actual.float()
             # A comparison with nan is False, so that one is a difference.
-            if not float((wanted - actual).abs().max()) <= tolerance * float(wanted.abs().max() + 1e-6):
+            if not float((wanted - actual).abs().max()) <= tolerance * float(
+                wanted.abs().max() + 1e-6
+            ):
                 return False
     finally:
         for module in modules:
@@ -211,7 +276,12 @@ def _computes_the_same(
 
 
 def write_tokenizer(
-    tokenizer: Any, folder: Path, *, ends_texts: bool, max_length: int, texts: Sequence[tuple[str, ...]]
+    tokenizer: Any,
+    folder: Path,
+    *,
+    ends_texts: bool,
+    max_length: int,
+    texts: Sequence[tuple[str, ...]],
 ) -> None:
     """Write a tokenizer that reads texts as fine-tuning and evaluation read them.
 
@@ -244,7 +314,11 @@ def write_tokenizer(
     written = AutoTokenizer.from_pretrained(folder)
     for text in texts:
         ended = (*text[:-1], text[-1] + end)
-        wanted = tokenizer(*ended, add_special_tokens=False) if ends_texts else tokenizer(*text)
+        wanted = (
+            tokenizer(*ended, add_special_tokens=False)
+            if ends_texts
+            else tokenizer(*text)
+        )
         if written(*text)["input_ids"] != wanted["input_ids"]:
             raise UserError(
                 f"--keep best cannot keep this model: its tokenizer, written to a folder, reads {text[-1][:40]!r} "
@@ -286,4 +360,7 @@ def write_pooling(folder: Path, width: int, pooling: Pooling, max_length: int) -
         "default_prompt_name": None,
         "similarity_fn_name": "cosine",
     }
-    write_text(folder / "config_sentence_transformers.json", json.dumps(content, indent=2) + "\n")
+    write_text(
+        folder / "config_sentence_transformers.json",
+        json.dumps(content, indent=2) + "\n",
+    )

@@ -79,21 +79,31 @@ def texts_of(dataset: Dataset, row: Mapping[str, Any]) -> list[str]:
     if "query" in row:
         documents = [row["positive"], *row.get("negatives", ())]
         return [query_text(row["query"]), *(document_text(text) for text in documents)]
-    return [document_text(row["text"], row["title"]) if "title" in row else query_text(row["text"])]
+    return [
+        document_text(row["text"], row["title"])
+        if "title" in row
+        else query_text(row["text"])
+    ]
 
 
 def encode_texts(tokenizer: Tokenizer, texts: Sequence[str], max_length: int) -> Ragged:
     """Return token ids of texts with the end of text appended; a text that is too long loses its end."""
     end = end_of_text(tokenizer)
-    return _ids(tokenizer, [text + end for text in texts], max_length, add_special_tokens=False)
+    return _ids(
+        tokenizer, [text + end for text in texts], max_length, add_special_tokens=False
+    )
 
 
-def encode_retrieval_paper(tokenizer: Tokenizer, texts: Sequence[str], max_length: int) -> Ragged:
+def encode_retrieval_paper(
+    tokenizer: Tokenizer, texts: Sequence[str], max_length: int
+) -> Ragged:
     """Return token ids as the paper's retrieval evaluation makes them (D6).
 
     Texts are stripped, get the tokenizer's default special tokens and no end of text.
     """
-    return _ids(tokenizer, [text.strip() for text in texts], max_length, add_special_tokens=True)
+    return _ids(
+        tokenizer, [text.strip() for text in texts], max_length, add_special_tokens=True
+    )
 
 
 def encode_words(
@@ -109,14 +119,26 @@ def encode_words(
     words: list[Ragged] = []
     for block in _blocks(sentences):
         texts = [" ".join(sentence) + end for sentence in block]
-        encoded = _encode(tokenizer, texts, max_length, add_special_tokens=False, return_offsets_mapping=True)
+        encoded = _encode(
+            tokenizer,
+            texts,
+            max_length,
+            add_special_tokens=False,
+            return_offsets_mapping=True,
+        )
         ids.append(Ragged.of(encoded["input_ids"]))
         rows = zip(block, encoded["offset_mapping"], strict=True)
-        words.append(Ragged.of([word_numbers(sentence, _pairs(offsets)) for sentence, offsets in rows]))
+        words.append(
+            Ragged.of(
+                [word_numbers(sentence, _pairs(offsets)) for sentence, offsets in rows]
+            )
+        )
     return Ragged.join(ids), Ragged.join(words)
 
 
-def word_numbers(sentence: Sequence[str], offsets: NDArray[np.int64]) -> NDArray[np.int64]:
+def word_numbers(
+    sentence: Sequence[str], offsets: NDArray[np.int64]
+) -> NDArray[np.int64]:
     """Return for each token the number of its word, -1 for none, by the rule of the paper's code (D17).
 
     A token is of the first word that ends behind the token's first character: a lone space is of the word after it,
@@ -129,7 +151,9 @@ def word_numbers(sentence: Sequence[str], offsets: NDArray[np.int64]) -> NDArray
     ends = np.cumsum(np.array([len(word) + 1 for word in sentence], dtype=np.int64)) - 1
     numbers = np.maximum.accumulate(np.searchsorted(ends, offsets[:, 0], side="right"))
     nowhere = (offsets == 0).all(axis=1)
-    found: NDArray[np.int64] = np.where((numbers >= len(sentence)) | nowhere, -1, numbers)
+    found: NDArray[np.int64] = np.where(
+        (numbers >= len(sentence)) | nowhere, -1, numbers
+    )
     return found
 
 
@@ -153,7 +177,9 @@ class Questions:
     """Which rows lost a part of their context."""
 
 
-def answer_positions(offsets: NDArray[np.int64], context: NDArray[np.bool_], answer: Span) -> range:
+def answer_positions(
+    offsets: NDArray[np.int64], context: NDArray[np.bool_], answer: Span
+) -> range:
     """Return the positions of an answer's tokens by the rule of the paper's code (D17).
 
     From the last token that begins at the answer's first character or before, to the first token that ends at its last
@@ -215,11 +241,21 @@ def encode_questions(
     """
     if stride is not None:
         firsts = [question_text(question) for question in questions]
-        longest = _ids(tokenizer, firsts, max_length, add_special_tokens=False).lengths.max(initial=0)
+        longest = _ids(
+            tokenizer, firsts, max_length, add_special_tokens=False
+        ).lengths.max(initial=0)
         stride = min(stride, max(0, (max_length - int(longest)) // 2))
-    columns = zip(range(len(questions)), questions, contexts, answers or [None] * len(questions), strict=True)
+    columns = zip(
+        range(len(questions)),
+        questions,
+        contexts,
+        answers or [None] * len(questions),
+        strict=True,
+    )
     items = [_Question(*values) for values in columns]
-    parts = [_encode_block(tokenizer, block, max_length, stride) for block in _blocks(items)]
+    parts = [
+        _encode_block(tokenizer, block, max_length, stride) for block in _blocks(items)
+    ]
 
     def join(name: str) -> Ragged:
         return Ragged.join([getattr(part, name) for part in parts])
@@ -230,7 +266,9 @@ def encode_questions(
         starts=join("starts"),
         ends=join("ends"),
         gold=join("gold"),
-        owners=np.array([owner for part in parts for owner in part.owners], dtype=np.int64),
+        owners=np.array(
+            [owner for part in parts for owner in part.owners], dtype=np.int64
+        ),
         cut=np.array([cut for part in parts for cut in part.cut], dtype=bool),
     )
 
@@ -252,7 +290,11 @@ def _encode_block(
             max_length=max_length,
             return_offsets_mapping=True,
             return_attention_mask=False,
-            **({} if stride is None else {"stride": stride, "return_overflowing_tokens": True}),
+            **(
+                {}
+                if stride is None
+                else {"stride": stride, "return_overflowing_tokens": True}
+            ),
         )
     except Exception as error:
         if "too short to respect the provided max_length" not in str(error):
@@ -266,9 +308,13 @@ def _encode_block(
     for row, source in enumerate(sources):
         context, answer = block[source].context, block[source].answer
         offsets = _pairs(encoded["offset_mapping"][row])
-        second = np.array([number == 1 for number in encoded.sequence_ids(row)], dtype=bool)
+        second = np.array(
+            [number == 1 for number in encoded.sequence_ids(row)], dtype=bool
+        )
         # The end of text begins at len(context), and some tokens are empty.
-        inside = second & (offsets[:, 0] < len(context)) & (offsets[:, 1] > offsets[:, 0])
+        inside = (
+            second & (offsets[:, 0] < len(context)) & (offsets[:, 1] > offsets[:, 0])
+        )
         starts.append(np.where(inside, offsets[:, 0], -1))
         ends.append(np.where(inside, np.minimum(offsets[:, 1], len(context)), -1))
         chosen = np.zeros(len(offsets), dtype=bool)
@@ -277,7 +323,9 @@ def _encode_block(
         gold.append(chosen)
     return Questions(
         ids=Ragged.of(encoded["input_ids"]),
-        kinds=Ragged.of(encoded["token_type_ids"]) if "token_type_ids" in encoded else None,
+        kinds=Ragged.of(encoded["token_type_ids"])
+        if "token_type_ids" in encoded
+        else None,
         starts=Ragged.of(starts),
         ends=Ragged.of(ends),
         gold=Ragged.of(gold, dtype=np.bool_),
@@ -291,19 +339,35 @@ def _pairs(offsets: Sequence[tuple[int, int]]) -> NDArray[np.int64]:
     return np.array(offsets, dtype=np.int64).reshape(-1, 2)
 
 
-def _ids(tokenizer: Tokenizer, texts: Sequence[str], max_length: int, *, add_special_tokens: bool) -> Ragged:
+def _ids(
+    tokenizer: Tokenizer,
+    texts: Sequence[str],
+    max_length: int,
+    *,
+    add_special_tokens: bool,
+) -> Ragged:
     options = {"add_special_tokens": add_special_tokens}
-    encoded = (_encode(tokenizer, block, max_length, **options) for block in _blocks(texts))
+    encoded = (
+        _encode(tokenizer, block, max_length, **options) for block in _blocks(texts)
+    )
     return Ragged.join([Ragged.of(each["input_ids"]) for each in encoded])
 
 
-def _encode(tokenizer: Tokenizer, texts: Sequence[str], max_length: int, **options: Any) -> Any:
+def _encode(
+    tokenizer: Tokenizer, texts: Sequence[str], max_length: int, **options: Any
+) -> Any:
     return tokenizer(
-        list(texts), truncation=True, max_length=max_length, return_attention_mask=False, **options
+        list(texts),
+        truncation=True,
+        max_length=max_length,
+        return_attention_mask=False,
+        **options,
     )
 
 
 def _blocks(items: Sequence[Any]) -> Iterator[Sequence[Any]]:
     """Yield `items` in blocks, so that the tokenizer's Python lists never hold a whole dataset."""
-    for start in progress(range(0, len(items), _BLOCK), "tokenising", unit=f"x{_BLOCK}"):
+    for start in progress(
+        range(0, len(items), _BLOCK), "tokenising", unit=f"x{_BLOCK}"
+    ):
         yield items[start : start + _BLOCK]

@@ -57,17 +57,24 @@ class FineTuningLog:
     """Size of forward passes that fitted into memory."""
 
 
-def steps_of(size: int, fine_tuning: FineTuning, epochs: int | None, micro_batch: int) -> int:
+def steps_of(
+    size: int, fine_tuning: FineTuning, epochs: int | None, micro_batch: int
+) -> int:
     """Return the number of optimiser steps: `fine_tuning.steps`, or the whole batches of `epochs` passes.
 
     An epoch's micro-batches that fill no batch are left out, so CoNLL has 438 steps and UNER 392.
     """
     if epochs is None:
         return fine_tuning.steps
-    return max(1, math.ceil(size / micro_batch) // (fine_tuning.batch // micro_batch)) * epochs
+    return (
+        max(1, math.ceil(size / micro_batch) // (fine_tuning.batch // micro_batch))
+        * epochs
+    )
 
 
-def example_order(size: int, seed: int, micro_batch: int, groups: int) -> Iterator[Groups]:
+def example_order(
+    size: int, seed: int, micro_batch: int, groups: int
+) -> Iterator[Groups]:
     """Yield the micro-batches of each step without end, as transformers' Trainer draws them.
 
     Epoch e is the permutation that torch's generator gives for seed + e (its seedable sampler); the last
@@ -77,7 +84,9 @@ def example_order(size: int, seed: int, micro_batch: int, groups: int) -> Iterat
     while True:
         generator = torch.Generator().manual_seed(seed + epoch)
         order = torch.randperm(size, generator=generator).numpy()
-        micro = [order[start : start + micro_batch] for start in range(0, size, micro_batch)]
+        micro = [
+            order[start : start + micro_batch] for start in range(0, size, micro_batch)
+        ]
         for start in range(0, len(micro), groups):
             yield micro[start : start + groups]
         epoch += 1
@@ -116,22 +125,31 @@ def decayed(model: nn.Module) -> list[str]:
     return [
         name
         for name, parameter in model.named_parameters()
-        if parameter.requires_grad and name not in norms and not name.split(".")[-1].startswith("bias")
+        if parameter.requires_grad
+        and name not in norms
+        and not name.split(".")[-1].startswith("bias")
     ]
 
 
-def make_optimiser(model: nn.Module, lr: float, fine_tuning: FineTuning) -> torch.optim.Optimizer:
+def make_optimiser(
+    model: nn.Module, lr: float, fine_tuning: FineTuning
+) -> torch.optim.Optimizer:
     """Return AdamW with weight decay on matrices alone, its state in the type of the weights."""
     with_decay = set(decayed(model))
     parameters = list(model.named_parameters())
     groups = [
-        {"params": [p for name, p in parameters if (name in with_decay) is decays], "weight_decay": decay}
+        {
+            "params": [p for name, p in parameters if (name in with_decay) is decays],
+            "weight_decay": decay,
+        }
         for decays, decay in ((True, fine_tuning.weight_decay), (False, 0.0))
     ]
     # The fused kernel keeps its intermediate results in float32: right for float32 weights, but with bfloat16
     # ones it would not round where the paper's did. None, not False: on a GPU torch then takes all tensors together.
     fused = all(p.dtype == torch.float32 for _, p in parameters) or None
-    return torch.optim.AdamW(groups, lr=lr, betas=fine_tuning.betas, eps=fine_tuning.eps, fused=fused)
+    return torch.optim.AdamW(
+        groups, lr=lr, betas=fine_tuning.betas, eps=fine_tuning.eps, fused=fused
+    )
 
 
 def fine_tune(
@@ -178,7 +196,10 @@ def fine_tune(
         losses.append(loss)
         if (step + 1) % _CHECK_EVERY == 0 or step + 1 == steps or not device.kind.gpu:
             _check_finite(losses)
-    return FineTuningLog(losses=tuple(torch.stack(losses).tolist()), train_positions=device.train_positions)
+    return FineTuningLog(
+        losses=tuple(torch.stack(losses).tolist()),
+        train_positions=device.train_positions,
+    )
 
 
 def _backward(

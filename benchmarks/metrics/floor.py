@@ -36,8 +36,12 @@ def floor_of(found: LocalDataset) -> float:
         return 100 * int(most) / int(rows.num_rows)
     if found.dataset.form == "TC":
         gold = Ragged.of(rows["tags"].to_pylist())
-        return 100 * float(sentence_f1s(Ragged(np.zeros_like(gold.values), gold.offsets), gold).mean())
-    return 100 * float(np.mean([not answers for answers in rows["answers"].to_pylist()]))
+        return 100 * float(
+            sentence_f1s(Ragged(np.zeros_like(gold.values), gold.offsets), gold).mean()
+        )
+    return 100 * float(
+        np.mean([not answers for answers in rows["answers"].to_pylist()])
+    )
 
 
 def with_floor(found: LocalDataset) -> Dataset:

@@ -156,7 +156,9 @@ class RankingPredictions:
         return {
             query: {
                 document: float(similarity)
-                for document, similarity in zip(self.documents[row], self.similarities[row], strict=True)
+                for document, similarity in zip(
+                    self.documents[row], self.similarities[row], strict=True
+                )
             }
             for row, query in enumerate(self.query_ids)
         }
@@ -182,10 +184,16 @@ def metrics_of(dataset: Dataset, protocol: str) -> list[Metric]:
     Raises:
         ValueError: there is not exactly one by the paper's protocol, which has one score a run.
     """
-    metrics = [metric for metric in METRICS.values() if metric.protocol == protocol and metric.is_of(dataset)]
+    metrics = [
+        metric
+        for metric in METRICS.values()
+        if metric.protocol == protocol and metric.is_of(dataset)
+    ]
     if protocol == PAPER and len(metrics) != 1:
         names = ", ".join(metric.name for metric in metrics) or "none"
-        raise ValueError(f"{dataset.name} needs exactly one metric of the {PAPER} protocol but has {names}")
+        raise ValueError(
+            f"{dataset.name} needs exactly one metric of the {PAPER} protocol but has {names}"
+        )
     return metrics
 
 

@@ -52,7 +52,9 @@ def vote_words(predicted: Ints, words: Ints) -> tuple[Ints, Ints]:
     voted = np.zeros(len(numbers), dtype=np.int64)
     voted[pair_word[winners]] = pairs[winners] % tags
     ends = np.append(starts[1:], len(words))
-    for word in np.flatnonzero(np.bincount(pair_word[winners], minlength=len(numbers)) > 1):  # ties
+    for word in np.flatnonzero(
+        np.bincount(pair_word[winners], minlength=len(numbers)) > 1
+    ):  # ties
         votes = predicted[starts[word] : ends[word]].tolist()
         voted[word] = max(set(votes), key=votes.count)
     return numbers, voted
@@ -77,11 +79,15 @@ def sentence_f1s(predicted: Ragged, gold: Ragged) -> Floats:
     gold_key = sentence * tags + gold.values
     size = len(gold) * tags
     hits = np.bincount(gold_key[predicted_key == gold_key], minlength=size)
-    occurrences = np.bincount(gold_key, minlength=size) + np.bincount(predicted_key, minlength=size)
+    occurrences = np.bincount(gold_key, minlength=size) + np.bincount(
+        predicted_key, minlength=size
+    )
     f1 = np.divide(2.0 * hits, occurrences, out=np.zeros(size), where=occurrences > 0)
     present = (occurrences > 0).reshape(len(gold), tags).sum(axis=1)
     total = f1.reshape(len(gold), tags).sum(axis=1)
-    scores: Floats = np.divide(total, present, out=np.ones(len(gold)), where=present > 0)
+    scores: Floats = np.divide(
+        total, present, out=np.ones(len(gold)), where=present > 0
+    )
     return scores
 
 
@@ -122,15 +128,22 @@ def ndcgs(similarities: Floats, relevances: Ints) -> Floats:
     queries, depth = similarities.shape
     discounts = 1.0 / np.log2(np.arange(depth) + 2.0)
     tied = np.concatenate(
-        [np.zeros((queries, 1), dtype=np.int64), np.cumsum(np.diff(similarities, axis=1) != 0, axis=1)],
+        [
+            np.zeros((queries, 1), dtype=np.int64),
+            np.cumsum(np.diff(similarities, axis=1) != 0, axis=1),
+        ],
         axis=1,
     )
     group = np.arange(queries)[:, None] * depth + tied
     size = queries * depth
     members = np.bincount(group.ravel(), minlength=size)
-    gains = np.bincount(group.ravel(), weights=relevances.ravel().astype(np.float64), minlength=size)
+    gains = np.bincount(
+        group.ravel(), weights=relevances.ravel().astype(np.float64), minlength=size
+    )
     weight = np.bincount(
-        group.ravel(), weights=np.broadcast_to(discounts, group.shape).ravel(), minlength=size
+        group.ravel(),
+        weights=np.broadcast_to(discounts, group.shape).ravel(),
+        minlength=size,
     )
     dcg = (gains * weight / np.maximum(members, 1)).reshape(queries, depth).sum(axis=1)
     ideal = -np.sort(-relevances.astype(np.float64), axis=1) @ discounts
@@ -140,7 +153,9 @@ def ndcgs(similarities: Floats, relevances: Ints) -> Floats:
 
 def _accuracy(made: ClassPredictions) -> Score:
     """Score 1 where an example's predicted class is the gold one and 0 elsewhere; QQP's score too."""
-    return Score.mean_of(Metric.SCORES_I, (made.predicted == made.gold).astype(np.int64).tolist())
+    return Score.mean_of(
+        Metric.SCORES_I, (made.predicted == made.gold).astype(np.int64).tolist()
+    )
 
 
 def _sentence_f1(made: TagPredictions) -> Score:
@@ -149,7 +164,9 @@ def _sentence_f1(made: TagPredictions) -> Score:
     per_sentence = np.bincount(made.gold.row_of[words], minlength=len(made.gold))
     offsets = np.concatenate([[0], np.cumsum(per_sentence)])
     gold = Ragged(made.gold.values[words].astype(np.int64), offsets)
-    return Score.mean_of(Metric.SCORES_I, sentence_f1s(Ragged(voted, offsets), gold).tolist())
+    return Score.mean_of(
+        Metric.SCORES_I, sentence_f1s(Ragged(voted, offsets), gold).tolist()
+    )
 
 
 def _position_f1(made: AnswerPredictions) -> Score:

@@ -36,7 +36,9 @@ _ARTICLES = re.compile(r"\b(a|an|the)\b")
 _PUNCTUATION = str.maketrans("", "", string.punctuation)
 
 
-def entity_counts(predicted: Sequence[Sequence[str]], gold: Sequence[Sequence[str]]) -> Ints:
+def entity_counts(
+    predicted: Sequence[Sequence[str]], gold: Sequence[Sequence[str]]
+) -> Ints:
     """Count entities as conlleval and seqeval do: right when type and both ends are.
 
     Args:
@@ -48,8 +50,14 @@ def entity_counts(predicted: Sequence[Sequence[str]], gold: Sequence[Sequence[st
     """
     counts = np.zeros((len(gold), 3), dtype=np.int64)
     for row, (ours, theirs) in enumerate(zip(predicted, gold, strict=True)):
-        found = set(get_entities(list(ours))) if any(tag != "O" for tag in ours) else set()
-        true = set(get_entities(list(theirs))) if any(tag != "O" for tag in theirs) else set()
+        found = (
+            set(get_entities(list(ours))) if any(tag != "O" for tag in ours) else set()
+        )
+        true = (
+            set(get_entities(list(theirs)))
+            if any(tag != "O" for tag in theirs)
+            else set()
+        )
         counts[row] = len(found & true), len(found), len(true)
     return counts
 
@@ -77,7 +85,9 @@ def squad_scores(predicted: str, answers: Sequence[str]) -> tuple[float, float]:
 
 
 def ranking_scores(
-    run: Mapping[str, Mapping[str, float]], qrels: Mapping[str, Mapping[str, int]], measure: str
+    run: Mapping[str, Mapping[str, float]],
+    qrels: Mapping[str, Mapping[str, int]],
+    measure: str,
 ) -> dict[str, float]:
     """Score a ranking against all judged documents with trec_eval's definitions (IR).
 
@@ -93,7 +103,9 @@ def ranking_scores(
     evaluator = pytrec_eval.RelevanceEvaluator(
         {query: dict(judged) for query, judged in qrels.items()}, {f"{name}.{depth}"}
     )
-    scores = evaluator.evaluate({query: dict(ranking) for query, ranking in run.items()})
+    scores = evaluator.evaluate(
+        {query: dict(ranking) for query, ranking in run.items()}
+    )
     return {query: scores.get(query, {}).get(measure, 0.0) for query in qrels}
 
 
@@ -125,16 +137,23 @@ def _entity_f1(made: TagPredictions) -> Score:
     parts = tag_parts(made.names)
 
     def named(tags: Ragged) -> list[list[str]]:
-        return [to_iob2([made.names[int(tag)] for tag in tags[row]], parts) for row in range(len(tags))]
+        return [
+            to_iob2([made.names[int(tag)] for tag in tags[row]], parts)
+            for row in range(len(tags))
+        ]
 
     counts = entity_counts(named(Ragged(tags, made.gold.offsets)), named(made.gold))
     columns = ("entities_right", "entities_predicted", "entities_gold")
-    instances = {name: counts[:, column].tolist() for column, name in enumerate(columns)}
+    instances = {
+        name: counts[:, column].tolist() for column, name in enumerate(columns)
+    }
     return Score(value=f1_of_counts(counts), instances=instances)
 
 
 def _squad(made: AnswerPredictions, side: int) -> list[float]:
-    return [squad_scores(*pair)[side] for pair in zip(made.texts, made.answers, strict=True)]
+    return [
+        squad_scores(*pair)[side] for pair in zip(made.texts, made.answers, strict=True)
+    ]
 
 
 def _exact_match(made: AnswerPredictions) -> Score:
@@ -143,7 +162,9 @@ def _exact_match(made: AnswerPredictions) -> Score:
 
 def _answer_f1(made: AnswerPredictions) -> Score:
     score = Score.mean_of("f1", _squad(made, 1))
-    return Score(value=score.value, instances={**score.instances, "predicted": made.texts})
+    return Score(
+        value=score.value, instances={**score.instances, "predicted": made.texts}
+    )
 
 
 def _trec_eval(key: str, measure: str, made: RankingPredictions) -> Score:
@@ -155,7 +176,9 @@ def f1(average: str, made: ClassPredictions | LabelPredictions) -> float:
     """Return the F1 of all labels (`micro`), of the second (`binary`), or their mean (`macro`); 0 of none."""
     from sklearn.metrics import f1_score
 
-    return float(f1_score(made.gold, made.predicted, average=average, zero_division=0.0))
+    return float(
+        f1_score(made.gold, made.predicted, average=average, zero_division=0.0)
+    )
 
 
 def matthews(made: ClassPredictions) -> float:
@@ -171,7 +194,11 @@ def correlation(kind: str, made: ValuePredictions) -> float:
     from scipy import stats
 
     changes = np.ptp(made.predicted) and np.ptp(made.gold)
-    return float(getattr(stats, kind)(made.predicted, made.gold).statistic) if changes else 0.0
+    return (
+        float(getattr(stats, kind)(made.predicted, made.gold).statistic)
+        if changes
+        else 0.0
+    )
 
 
 def _whole(compute: Any, made: Any) -> Score:
@@ -180,7 +207,10 @@ def _whole(compute: Any, made: Any) -> Score:
 
 def _set_f1s(made: LabelPredictions) -> Score:
     """Score each example's set of labels by its F1; 1 where both sets are empty."""
-    both, size = (made.predicted & made.gold).sum(1), made.predicted.sum(1) + made.gold.sum(1)
+    both, size = (
+        (made.predicted & made.gold).sum(1),
+        made.predicted.sum(1) + made.gold.sum(1),
+    )
     scores = np.divide(2.0 * both, size, out=np.ones(len(size)), where=size > 0)
     return Score.mean_of(Metric.SCORES_I, scores.tolist())
 
@@ -196,7 +226,11 @@ _standard = partial(Metric, protocol=STANDARD)
 _asked = partial(_standard, task="SC", on_request=True)
 _labels = partial(Metric, task="SC", form="SC-labels")
 _value = partial(Metric, task="SC", form="SC-value")
-_ranked = {"ndcg_at_10": "ndcg_cut_10", "recall_at_10": "recall_10", "recall_at_100": "recall_100"}
+_ranked = {
+    "ndcg_at_10": "ndcg_cut_10",
+    "recall_at_10": "recall_10",
+    "recall_at_100": "recall_100",
+}
 
 for _metric in (
     _standard(key="accuracy", task="SC", compute=_accuracy),
@@ -204,14 +238,29 @@ for _metric in (
     _asked(key="macro_f1", compute=partial(_whole, partial(f1, "macro"))),
     _asked(key="mcc", compute=partial(_whole, matthews)),
     _labels(key="set_f1", protocol=PAPER, compute=_set_f1s),
-    _labels(key="micro_f1", protocol=STANDARD, compute=partial(_whole, partial(f1, "micro"))),
-    _labels(key="macro_f1", protocol=STANDARD, compute=partial(_whole, partial(f1, "macro"))),
+    _labels(
+        key="micro_f1", protocol=STANDARD, compute=partial(_whole, partial(f1, "micro"))
+    ),
+    _labels(
+        key="macro_f1", protocol=STANDARD, compute=partial(_whole, partial(f1, "macro"))
+    ),
     _value(key="closeness", protocol=PAPER, compute=_closeness),
-    _value(key="pearson", protocol=STANDARD, compute=partial(_whole, partial(correlation, "pearsonr"))),
-    _value(key="spearman", protocol=STANDARD, compute=partial(_whole, partial(correlation, "spearmanr"))),
+    _value(
+        key="pearson",
+        protocol=STANDARD,
+        compute=partial(_whole, partial(correlation, "pearsonr")),
+    ),
+    _value(
+        key="spearman",
+        protocol=STANDARD,
+        compute=partial(_whole, partial(correlation, "spearmanr")),
+    ),
     _standard(key="entity_f1", task="TC", compute=_entity_f1),
     _standard(key="exact_match", task="QA", compute=_exact_match),
     _standard(key="f1", task="QA", compute=_answer_f1),
-    *(_standard(key=key, task="IR", compute=partial(_trec_eval, key, name)) for key, name in _ranked.items()),
+    *(
+        _standard(key=key, task="IR", compute=partial(_trec_eval, key, name))
+        for key, name in _ranked.items()
+    ),
 ):
     METRICS.register(_metric)

@@ -21,7 +21,10 @@ from common.reading import read_toml
 from common.registry import Registry
 from common.settings import FileSettings, read_settings
 
-READY = {path.stem: path for path in sorted((Path(__file__).resolve().parent / "ready").glob("*.toml"))}
+READY = {
+    path.stem: path
+    for path in sorted((Path(__file__).resolve().parent / "ready").glob("*.toml"))
+}
 """The files that are ready, by what they are called."""
 
 _NAME = re.compile(r"[a-z0-9][a-z0-9_]*")
@@ -60,7 +63,12 @@ class DatasetKind:
 
 _TEXT = ("text", "sentence")
 _SC_METRICS = ("accuracy", "macro_f1", "f1", "mcc")
-_ANSWERS = {"question": ("question",), "context": ("context",), "answers": ("answers",), "id": ("id",)}
+_ANSWERS = {
+    "question": ("question",),
+    "context": ("context",),
+    "answers": ("answers",),
+    "id": ("id",),
+}
 
 DATASET_KINDS: Registry[DatasetKind] = Registry(
     "kind of dataset",
@@ -105,7 +113,9 @@ def read_definitions(path_or_name: Path) -> list[Dataset]:
     wanted = name.replace("-", "_")
     for stem, path in READY.items():
         if wanted.startswith(stem.replace("-", "_")):
-            by_name = {definition.name: definition for definition in _definitions_in(path)}
+            by_name = {
+                definition.name: definition for definition in _definitions_in(path)
+            }
             if wanted in by_name:
                 return [by_name[wanted]]
             raise UserError(
@@ -123,7 +133,9 @@ def ready_text() -> str:
     for stem, path in READY.items():
         for dataset in _definitions_in(path):
             pins = dataset.files.pins
-            origins = dict.fromkeys(f"{pin.repo}@{(pin.commit or _AT_FETCH)[:12]}" for pin in pins)
+            origins = dict.fromkeys(
+                f"{pin.repo}@{(pin.commit or _AT_FETCH)[:12]}" for pin in pins
+            )
             lines.append(
                 f"{stem:11} {dataset.name:22} {dataset.files.content['kind']:10} {dataset.headline:11} "
                 f"{dataset.title:26} {', '.join(origins)}"
@@ -142,8 +154,13 @@ def _definitions_in(path: Path) -> list[Dataset]:
     except FileNotFoundError:
         raise UserError(f"there is no file {path}") from None
     if not tables:
-        raise UserError(f"{path} defines no dataset; give each a table such as [reviews]")
-    return [definition_of(name, table, f"{path}: [{name}]", path.parent) for name, table in tables.items()]
+        raise UserError(
+            f"{path} defines no dataset; give each a table such as [reviews]"
+        )
+    return [
+        definition_of(name, table, f"{path}: [{name}]", path.parent)
+        for name, table in tables.items()
+    ]
 
 
 _Paths = tuple[str, ...] | str
@@ -190,8 +207,12 @@ def definition_of(name: str, table: Any, where: str, folder: Path) -> Dataset:
         raise UserError(
             f"{where} is not a table; put a header with the dataset's name, such as [reviews], above its keys"
         )
-    is_one_hub = isinstance(table.get("hub"), dict)  # else a list: the roles are in several repositories
-    entry = read_settings(_Table, {**table, "hub": [table["hub"]]} if is_one_hub else table, where)
+    is_one_hub = isinstance(
+        table.get("hub"), dict
+    )  # else a list: the roles are in several repositories
+    entry = read_settings(
+        _Table, {**table, "hub": [table["hub"]]} if is_one_hub else table, where
+    )
     try:
         kind = DATASET_KINDS[entry.kind]
     except UserError as error:
@@ -200,7 +221,9 @@ def definition_of(name: str, table: Any, where: str, folder: Path) -> Dataset:
     metric = entry.metric or kind.metrics[0]
     for sentence in _faults(name, entry, kind, labels, metric):
         raise UserError(f"{where}: {sentence}")
-    own_columns = {kind.synonyms.get(key, key): (column,) for key, column in entry.columns.items()}
+    own_columns = {
+        kind.synonyms.get(key, key): (column,) for key, column in entry.columns.items()
+    }
     columns = {**kind.columns, **own_columns}
     in_words = ", ".join(" or ".join(names) for names in columns.values())
     return Dataset(
@@ -223,9 +246,11 @@ def definition_of(name: str, table: Any, where: str, folder: Path) -> Dataset:
             quotes=entry.quotes,
             ids=entry.ids,
             leave_out=tuple(str(value) for value in entry.leave_out),
-            originals=" and ".join(kind.roles) + (f" with the columns {in_words}" if columns else ""),
+            originals=" and ".join(kind.roles)
+            + (f" with the columns {in_words}" if columns else ""),
             paths={
-                role: tuple(folder / path for path in _listed(paths)) for role, paths in entry.files.items()
+                role: tuple(folder / path for path in _listed(paths))
+                for role, paths in entry.files.items()
             },
             pins=tuple(_pins(entry.hub, kind)),
             licence=entry.licence,
@@ -236,7 +261,9 @@ def definition_of(name: str, table: Any, where: str, folder: Path) -> Dataset:
     )
 
 
-def _faults(name: str, entry: _Table, kind: DatasetKind, labels: Sequence[str], metric: str) -> Iterator[str]:
+def _faults(
+    name: str, entry: _Table, kind: DatasetKind, labels: Sequence[str], metric: str
+) -> Iterator[str]:
     """Yield what a kind of dataset cannot be, a sentence each."""
     if not _NAME.fullmatch(name):
         yield "a dataset's name consists of lowercase letters, digits and underscores"
@@ -258,11 +285,15 @@ def _faults(name: str, entry: _Table, kind: DatasetKind, labels: Sequence[str], 
         yield f"{metric!r} is not a metric of {kind.name!r}; use one of {known}{nearest(metric, kind.metrics)}"
     if metric == "f1" and kind.form == "SC" and len(labels) != 2:
         yield f"f1 is that of the second of two labels; with {len(labels)} labels use macro_f1"
-    if entry.trained_on not in ("", name) and (kind.task != "IR" or entry.trained_on != "msmarco"):
+    if entry.trained_on not in ("", name) and (
+        kind.task != "IR" or entry.trained_on != "msmarco"
+    ):
         yield f"trained_on = {entry.trained_on!r}; only retrieval can name another dataset, msmarco"
     if kind.form != "SC-value" and entry.range:
         yield "only the kind 'value' has a `range`; leave the key out"
-    if kind.form == "SC-value" and not (len(entry.range) == 2 and entry.range[0] < entry.range[1]):
+    if kind.form == "SC-value" and not (
+        len(entry.range) == 2 and entry.range[0] < entry.range[1]
+    ):
         yield "`range` must give the smallest and the largest value, such as range = [0, 5]"
     if entry.prompt and kind.task != "SC":
         yield f"the kind {kind.name!r} takes no prompt; leave the key out"
@@ -295,7 +326,9 @@ def _faults(name: str, entry: _Table, kind: DatasetKind, labels: Sequence[str], 
     for hub in entry.hub:
         if not isinstance(repo := hub.get("repo"), str) or repo.count("/") != 1:
             yield "hub.repo must have the form OWNER/NAME"
-        if hub.get("revision") != _AT_FETCH and not _COMMIT.fullmatch(str(hub.get("revision"))):
+        if hub.get("revision") != _AT_FETCH and not _COMMIT.fullmatch(
+            str(hub.get("revision"))
+        ):
             yield (
                 "hub.revision must be a commit of 40 hexadecimal digits, which fixes the version, or "
                 f"{_AT_FETCH!r}, with which the first fetch finds the commit and records it in the manifest"
@@ -313,4 +346,9 @@ def _pins(hubs: Iterable[Mapping[str, _Paths]], kind: DatasetKind) -> Iterator[P
         commit = None if hub["revision"] == _AT_FETCH else str(hub["revision"])
         for role in kind.roles:
             if role in hub:
-                yield Pin(role=role, repo=str(hub["repo"]), commit=commit, files=_listed(hub[role]))
+                yield Pin(
+                    role=role,
+                    repo=str(hub["repo"]),
+                    commit=commit,
+                    files=_listed(hub[role]),
+                )

@@ -55,7 +55,10 @@ def stored_definitions(store: Path) -> list[Dataset]:
     """
     paths = sorted((store / STORED).glob("*.json"))
     remedy = "it is not a dataset definition; copy it from the store again"
-    return [definition_of(path.stem, read_json(path, remedy), str(path), path.parent) for path in paths]
+    return [
+        definition_of(path.stem, read_json(path, remedy), str(path), path.parent)
+        for path in paths
+    ]
 
 
 def recorded_definitions(record: Mapping[str, Any], table: Path) -> list[Dataset]:
@@ -65,7 +68,8 @@ def recorded_definitions(record: Mapping[str, Any], table: Path) -> list[Dataset
         UserError: one is damaged.
     """
     return [
-        definition_of(name, content, f"{table}: [{name}]", table.parent) for name, content in record.items()
+        definition_of(name, content, f"{table}: [{name}]", table.parent)
+        for name, content in record.items()
     ]
 
 
@@ -75,13 +79,20 @@ def store_definitions(store: Path, datasets: Iterable[Dataset]) -> None:
     for dataset in datasets:
         if dataset.is_own:
             floor = floors.get(dataset.name) if dataset.floor is None else dataset.floor
-            content = {**dataset.files.content, **({} if floor is None else {"floor": floor})}
-            text = json.dumps(content, indent=1, ensure_ascii=False, sort_keys=True) + "\n"
+            content = {
+                **dataset.files.content,
+                **({} if floor is None else {"floor": floor}),
+            }
+            text = (
+                json.dumps(content, indent=1, ensure_ascii=False, sort_keys=True) + "\n"
+            )
             write_text(store / STORED / f"{dataset.name}.json", text)
 
 
 def definitions_record(datasets: Iterable[Dataset]) -> dict[str, Any]:
     """Return the definitions of datasets of one's own by name, in JSON's types and one order; others have none."""
-    contents = {dataset.name: dataset.files.content for dataset in datasets if dataset.is_own}
+    contents = {
+        dataset.name: dataset.files.content for dataset in datasets if dataset.is_own
+    }
     record: dict[str, Any] = json.loads(json.dumps(contents, sort_keys=True))
     return record

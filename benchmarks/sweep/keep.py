@@ -25,8 +25,17 @@ from benchmarks.datasets.local_dataset import read_manifest as read_dataset
 from benchmarks.finetuning.device import choose_device, choose_precision
 from benchmarks.finetuning.encoders import LoadedModel
 from benchmarks.finetuning.heads import POOLINGS
-from benchmarks.finetuning.plain_folder import HEAD_FILE, write_model, write_pooling, write_tokenizer
-from benchmarks.finetuning.tokenization import classification_text, question_text, texts_of
+from benchmarks.finetuning.plain_folder import (
+    HEAD_FILE,
+    write_model,
+    write_pooling,
+    write_tokenizer,
+)
+from benchmarks.finetuning.tokenization import (
+    classification_text,
+    question_text,
+    texts_of,
+)
 from benchmarks.protocol import STANDARD, TASKS, Dataset
 from benchmarks.runs import RunKey, found_keys, key_of, record_of
 from benchmarks.sweep.kept import (
@@ -47,7 +56,13 @@ from common.description import description_hash
 from common.errors import UserError
 from common.files import atomic_folder, remove_leftovers, sha256_file, temporary_folder
 from common.locks import wait_for_lock
-from common.manifest import MANIFEST, first_of, read_manifest, remove_ours, write_manifest
+from common.manifest import (
+    MANIFEST,
+    first_of,
+    read_manifest,
+    remove_ours,
+    write_manifest,
+)
 from common.model_files import licence_of, resolve
 from common.reading import read_json
 
@@ -82,7 +97,10 @@ class Keeper:
         """
         store, dataset = self.request.store, self.request.known[key.dataset]
         lock = store / "locks" / f"{key.model}__{key.dataset}__keep.lock"
-        with wait_for_lock(lock, f"another process is keeping the best run of {key.model} on {key.dataset}"):
+        with wait_for_lock(
+            lock,
+            f"another process is keeping the best run of {key.model} on {key.dataset}",
+        ):
             if not is_lost(store, key, dataset):
                 return
             folder = kept_folder(store, key)
@@ -95,10 +113,15 @@ class Keeper:
                         "lr": key.lr,
                         "seed": key.seed,
                         "class": class_name,
-                        "description_sha256": description_hash(state_of(store, key).description or {}),
+                        "description_sha256": description_hash(
+                            state_of(store, key).description or {}
+                        ),
                     }
                     paths = sorted(path for path in making.rglob("*") if path.is_file())
-                    hashes = {path.relative_to(making).as_posix(): sha256_file(path) for path in paths}
+                    hashes = {
+                        path.relative_to(making).as_posix(): sha256_file(path)
+                        for path in paths
+                    }
                     write_manifest(making / MANIFEST, record, hashes)
                     write_card(making / CARD, _card(self.request, key, making))
             except SafetensorError as error:
@@ -109,12 +132,18 @@ class Keeper:
             remove_leftovers(folder.parent)
             # Only then: a killed process leaves two kept runs of a cell, never none.
             for other in folder.parent.iterdir():
-                is_run = key_of(other.name, key.model, dataset) is not None and (other / MANIFEST).is_file()
+                is_run = (
+                    key_of(other.name, key.model, dataset) is not None
+                    and (other / MANIFEST).is_file()
+                )
                 if other == folder or not is_run or other.is_symlink():
                     continue
                 if others := remove_ours(other, written(other)):
-                    log.warning("%s: a better run's encoder replaces the one in it, but it stays, for it holds %s",
-                                other, first_of(others))  # fmt: skip
+                    log.warning(
+                        "%s: a better run's encoder replaces the one in it, but it stays, for it holds %s",
+                        other,
+                        first_of(others),
+                    )
 
     def write(self, name: str, model: TaskModel, folder: Path) -> str:
         """Write a model that was fine-tuned for a dataset into a folder; return the name of its class.
@@ -127,20 +156,37 @@ class Keeper:
         is_retrieval = local.dataset.labels is None
         labels = _OUTPUTS.get(form, local.labels)
         class_name = write_model(
-            model.encoder, model.head, folder, self.setting.device, labels, _PROBLEMS.get(form, "")
+            model.encoder,
+            model.head,
+            folder,
+            self.setting.device,
+            labels,
+            _PROBLEMS.get(form, ""),
         )
-        limit = loaded.limits.paper_retrieval if is_retrieval else loaded.limits.labelled
+        limit = (
+            loaded.limits.paper_retrieval if is_retrieval else loaded.limits.labelled
+        )
         # Texts, or for QA pairs, that the written tokenizer has to read as the run did.
         rows = next(iter(local.evaluated().values())).slice(0, 4).to_pylist()
         examples: list[tuple[str, ...]] = [
             (text.strip(),) for row in rows for text in texts_of(local.dataset, row)
         ]
         if form == "QA":
-            examples = [(question_text(row["question"]), row["context"]) for row in rows]
+            examples = [
+                (question_text(row["question"]), row["context"]) for row in rows
+            ]
         tokenizer = loaded.retrieval_tokenizer if is_retrieval else loaded.tokenizer
-        write_tokenizer(tokenizer, folder, ends_texts=not is_retrieval, max_length=limit, texts=examples)
+        write_tokenizer(
+            tokenizer,
+            folder,
+            ends_texts=not is_retrieval,
+            max_length=limit,
+            texts=examples,
+        )
         if is_retrieval:
-            write_pooling(folder, model.encoder.hidden_size, self.setting.pooling, limit)
+            write_pooling(
+                folder, model.encoder.hidden_size, self.setting.pooling, limit
+            )
         return class_name
 
 
@@ -168,7 +214,11 @@ def check_keeping(request: RunRequest, loaded: LoadedModel) -> None:
             f"encoder{loaded.encoder.part} alone; leave out --keep"
         )
     # The store, or the folder above it in which it will be made.
-    base = next(folder for folder in (request.store, *request.store.absolute().parents) if folder.is_dir())
+    base = next(
+        folder
+        for folder in (request.store, *request.store.absolute().parents)
+        if folder.is_dir()
+    )
     if not os.access(base, os.W_OK):
         raise UserError(
             f"{base} cannot be written, so no encoder can be kept there; choose another store with --out"
@@ -184,15 +234,21 @@ def check_keeping(request: RunRequest, loaded: LoadedModel) -> None:
     keeper = Keeper(request=request, setting=setting, sets=sets)
     one_of_form = {data.dataset.form: name for name, data in sets.items()}
     for name in one_of_form.values():
-        model = new_model(sets[name].dataset, loaded.encoder, setting.pooling, setting.head)
+        model = new_model(
+            sets[name].dataset, loaded.encoder, setting.pooling, setting.head
+        )
         with temporary_folder(base / "keep") as folder:
             keeper.write(name, model, folder)
 
 
 def _check_disk(request: RunRequest, loaded: LoadedModel, folder: Path) -> None:
     """Refuse a folder whose disk lacks room for the weights of all cells, one of them twice while it is replaced."""
-    bytes_per_weight = choose_precision(request.device, request.precision).weights.itemsize
-    size = bytes_per_weight * sum(parameter.numel() for parameter in loaded.encoder.parameters())
+    bytes_per_weight = choose_precision(
+        request.device, request.precision
+    ).weights.itemsize
+    size = bytes_per_weight * sum(
+        parameter.numel() for parameter in loaded.encoder.parameters()
+    )
     lacking = 0
     for name in request.datasets:
         best = best_run(request.store, request.name, request.known[name])
@@ -218,7 +274,8 @@ def write_cards(request: RunRequest) -> list[Path]:
             write_card(folder / CARD, _card(request, key, folder))
         else:
             log.warning(
-                "%s was changed, so it stays; remove it, and this command writes it again", folder / CARD
+                "%s was changed, so it stays; remove it, and this command writes it again",
+                folder / CARD,
             )
         folders.append(folder)
     return folders
@@ -229,7 +286,11 @@ def _card(request: RunRequest, key: RunKey, folder: Path) -> str:
     dataset = request.known[key.dataset]
     record = record_of(folder_of(request.store, key))
     scores = counted_scores_of(request.store, key, dataset) or (math.nan, math.nan)
-    metric = dataset.headline if dataset.is_own else f"{TASKS[dataset.task].metric}, paper protocol"
+    metric = (
+        dataset.headline
+        if dataset.is_own
+        else f"{TASKS[dataset.task].metric}, paper protocol"
+    )
     rows = {
         f"test, this run ({metric})": f"{100 * scores[1]:.2f}",
         "validation, this run": f"{100 * scores[0]:.2f}",
@@ -237,17 +298,28 @@ def _card(request: RunRequest, key: RunKey, folder: Path) -> str:
     }
     standard = record.get(STANDARD, {}).get("test", {}).get(dataset.headline)
     if standard is not None and not dataset.is_own:
-        rows[f"test, this run ({dataset.headline}, standard protocol)"] = f"{100 * standard:.2f}"
+        rows[f"test, this run ({dataset.headline}, standard protocol)"] = (
+            f"{100 * standard:.2f}"
+        )
     rows["learning rate, seed"] = f"{key.lr:g}, {key.seed}"
     for name in dict.fromkeys((dataset.trained_on, dataset.name)):
         manifest = read_dataset(request.data, request.known[name])
         uses = (("trained", dataset.trained_on), ("scored", dataset.name))
         role = " and ".join(verb for verb, used in uses if used == name)
-        rows[f"data ({role})"] = f"{request.known[name].title} (licence: {manifest.licence})"
+        rows[f"data ({role})"] = (
+            f"{request.known[name].title} (licence: {manifest.licence})"
+        )
     source = resolve(request.model, revision=request.revision)
     start = Path(request.model).name if Path(request.model).is_dir() else request.model
-    rows["start"] = f"{start} (licence: {licence_of(source) or 'not stated in its folder'})"
-    template = Path(__file__).with_name("templates").joinpath("kept_card.md").read_text("utf-8")
+    rows["start"] = (
+        f"{start} (licence: {licence_of(source) or 'not stated in its folder'})"
+    )
+    template = (
+        Path(__file__)
+        .with_name("templates")
+        .joinpath("kept_card.md")
+        .read_text("utf-8")
+    )
     return Template(template).substitute(
         library="sentence-transformers" if dataset.labels is None else "transformers",
         start=start,
@@ -257,7 +329,10 @@ def _card(request: RunRequest, key: RunKey, folder: Path) -> str:
         trained_on=request.known[dataset.trained_on].title,
         code=_code(request, dataset, folder),
         reads=_reads(dataset, folder),
-        rows="\n".join(f"| {name} | {value.replace('|', chr(92) + '|')} |" for name, value in rows.items()),
+        rows="\n".join(
+            f"| {name} | {value.replace('|', chr(92) + '|')} |"
+            for name, value in rows.items()
+        ),
     )
 
 
@@ -268,11 +343,17 @@ def _over_seeds(store: Path, model: str, dataset: Dataset) -> dict[str, str]:
         if (scores := counted_scores_of(store, key, dataset)) is not None:
             validation, test = scores
             # Of equal validation scores the smallest rate counts.
-            best[key.seed] = max(best.get(key.seed, (-1.0, 0.0, 0.0)), (validation, -key.lr, test))
+            best[key.seed] = max(
+                best.get(key.seed, (-1.0, 0.0, 0.0)), (validation, -key.lr, test)
+            )
     tests = [100 * test for _, _, test in best.values()]
     if len(tests) < 2:
         return {}
-    half = student.ppf(0.975, len(tests) - 1) * statistics.stdev(tests) / math.sqrt(len(tests))
+    half = (
+        student.ppf(0.975, len(tests) - 1)
+        * statistics.stdev(tests)
+        / math.sqrt(len(tests))
+    )
     words = f"test, mean over {len(tests)} seeds and its 95 % interval (Student's t)"
     return {words: f"{statistics.fmean(tests):.2f} ± {half:.2f}"}
 
@@ -284,7 +365,10 @@ def _code(request: RunRequest, dataset: Dataset, folder: Path) -> str:
     if not (folder / HEAD_FILE).is_file():  # the head is part of the transformers model
         if dataset.task == "QA":
             return _snippet("answer")
-        return _snippet("pipeline", task=f"{'token' if dataset.task == 'TC' else 'text'}-classification")
+        return _snippet(
+            "pipeline",
+            task=f"{'token' if dataset.task == 'TC' else 'text'}-classification",
+        )
     if dataset.task != "SC":
         return f"{_snippet('head_beside', vector='hidden')}\n{_snippet('token_head')}"
     pooling = POOLINGS[request.pooling]
@@ -299,20 +383,26 @@ def _reads(dataset: Dataset, folder: Path) -> str:
     if dataset.task == "IR":
         return "A title goes before the text of its document: `TITLE. TEXT`."
     if dataset.task == "QA":
-        return (
-            "The answer is the run of tokens whose logits of `inside` exceed those of `outside` most in sum."
-        )
+        return "The answer is the run of tokens whose logits of `inside` exceed those of `outside` most in sum."
     if dataset.task == "TC":
         return "Words are joined by one space; each token has its word's tag."
     # There is a pattern to show where a prompt or a name stands in front of the text, or where there are two texts.
-    if dataset.prompt or dataset.files.content.get("kind") == "pair" or "Text 1" not in dataset.segments:
+    if (
+        dataset.prompt
+        or dataset.files.content.get("kind") == "pair"
+        or "Text 1" not in dataset.segments
+    ):
         pattern = classification_text(dataset, "FIRST", "SECOND").replace("\n", "\\n")
         return f"A text, or a pair of texts, is read as `{pattern}`."
-    longest = read_json(folder / "tokenizer_config.json", "run this command again")["model_max_length"]
+    longest = read_json(folder / "tokenizer_config.json", "run this command again")[
+        "model_max_length"
+    ]
     return f"A text is read as it is, up to {longest:,} tokens, with the end of text behind it."
 
 
 def _snippet(name: str, **values: str) -> str:
     """Return Python code for a card: the template of that name with these values in its places."""
-    template = Path(__file__).with_name("templates").joinpath(f"{name}.txt").read_text("utf-8")
+    template = (
+        Path(__file__).with_name("templates").joinpath(f"{name}.txt").read_text("utf-8")
+    )
     return Template(template.rstrip()).substitute(values)

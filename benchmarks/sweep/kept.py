@@ -14,7 +14,14 @@ from benchmarks.sweep.status import counted_scores_of, state_of
 from common.description import description_hash
 from common.errors import UserError
 from common.files import sha256_bytes, write_bytes
-from common.manifest import FILES, MANIFEST, check_files, first_of, read_manifest, strangers
+from common.manifest import (
+    FILES,
+    MANIFEST,
+    check_files,
+    first_of,
+    read_manifest,
+    strangers,
+)
 
 log = logging.getLogger(__name__)
 
@@ -53,7 +60,9 @@ def is_kept(store: Path, key: RunKey) -> bool:
         record = read_manifest(folder / MANIFEST, _REMEDY)
         check_files(folder, record[FILES], _REMEDY)
         state = state_of(store, key)
-        if record.get("description_sha256") == description_hash(state.description or {}):
+        if record.get("description_sha256") == description_hash(
+            state.description or {}
+        ):
             return True
     except FileNotFoundError:
         pass

@@ -41,7 +41,9 @@ def preflight(request: RunRequest) -> tuple[LoadedModel, Precision, list[LocalDa
     loaded = load_model(request)
     check_special_tokens(loaded)
     # Datasets of one form differ in the number of labels alone.
-    for dataset in {sets[name].dataset.form: sets[name] for name in request.datasets}.values():
+    for dataset in {
+        sets[name].dataset.form: sets[name] for name in request.datasets
+    }.values():
         dry_run(dataset, loaded, precision, POOLINGS[request.pooling], request.head)
     for dataset in sets.values():
         family_of(dataset.dataset).check(dataset, loaded)
@@ -81,7 +83,9 @@ def check_special_tokens(loaded: LoadedModel) -> None:
         end = end_of_text(tokenizer)
         ids = tokenizer(f"a{end}", add_special_tokens=False)["input_ids"]
         end_id = tokenizer.convert_tokens_to_ids(end)
-        if ids[-1] != end_id or (end_id == tokenizer.unk_token_id and end != tokenizer.unk_token):
+        if ids[-1] != end_id or (
+            end_id == tokenizer.unk_token_id and end != tokenizer.unk_token
+        ):
             raise UserError(
                 f"{loaded.source}: the end-of-text token {end!r} is not a single token of the vocabulary, so texts "
                 "would end in pieces of it; add it to tokenizer.json as a special token"
@@ -95,7 +99,11 @@ def check_special_tokens(loaded: LoadedModel) -> None:
 
 @torch.no_grad()
 def dry_run(
-    dataset: LocalDataset, loaded: LoadedModel, precision: Precision, pooling: Pooling, head: HeadName
+    dataset: LocalDataset,
+    loaded: LoadedModel,
+    precision: Precision,
+    pooling: Pooling,
+    head: HeadName,
 ) -> int:
     """Put an input of the largest length that a run may have through the model with the dataset's head.
 
@@ -119,11 +127,15 @@ def dry_run(
     text = texts_of(dataset.dataset, table.slice(0, 1).to_pylist()[0])[0]
     limits = loaded.limits
     length = (
-        max(limits.retrieval, limits.paper_retrieval) if dataset.dataset.labels is None else limits.labelled
+        max(limits.retrieval, limits.paper_retrieval)
+        if dataset.dataset.labels is None
+        else limits.labelled
     )
     tokens = loaded.tokenizer(text or "a", add_special_tokens=False)["input_ids"]
     tokens = tokens or [loaded.tokenizer.pad_token_id]
-    ids = torch.from_numpy(np.resize(np.array(tokens, dtype=np.int64), (1, length)))  # repeated
+    ids = torch.from_numpy(
+        np.resize(np.array(tokens, dtype=np.int64), (1, length))
+    )  # repeated
     model = new_model(dataset.dataset, loaded.encoder, pooling, head)
     was_training = model.training
     weights = {name: parameter.data for name, parameter in model.named_parameters()}
@@ -150,14 +162,18 @@ def dry_run(
     return length
 
 
-def run_bytes(encoder: Encoder, precision: Precision, positions: int) -> tuple[int, int]:
+def run_bytes(
+    encoder: Encoder, precision: Precision, positions: int
+) -> tuple[int, int]:
     """Return the bytes that a run keeps for the model, and for the activations of a pass of so many positions.
 
     The model's are its weights, the copy that they are reset from, gradients, and AdamW's two moments. What a position
     keeps for the backward pass is counted in a small pass on the CPU.
     """
     kept: dict[int, int] = {}  # bytes of each storage by its address
-    weights = {parameter.untyped_storage().data_ptr() for parameter in encoder.parameters()}
+    weights = {
+        parameter.untyped_storage().data_ptr() for parameter in encoder.parameters()
+    }
 
     def keep(tensor: Tensor) -> Tensor:
         storage = tensor.untyped_storage()
@@ -171,9 +187,13 @@ def run_bytes(encoder: Encoder, precision: Precision, positions: int) -> tuple[i
         torch.autograd.graph.saved_tensors_hooks(keep, lambda tensor: tensor),
         torch.autocast("cpu", torch.bfloat16, enabled=precision.autocast),
     ):
-        outputs.append(encoder(torch.zeros((1, length), dtype=torch.long), torch.tensor([length])))
+        outputs.append(
+            encoder(torch.zeros((1, length), dtype=torch.long), torch.tensor([length]))
+        )
     parameters = sum(parameter.numel() for parameter in encoder.parameters())
-    return 5 * parameters * precision.weights.itemsize, sum(kept.values()) // length * positions
+    return 5 * parameters * precision.weights.itemsize, sum(
+        kept.values()
+    ) // length * positions
 
 
 def validate(request: RunRequest) -> Iterator[str]:
@@ -187,7 +207,8 @@ def validate(request: RunRequest) -> Iterator[str]:
     positions = request.positions or choose_kind(request.device).positions
     parameters = sum(p.numel() for p in loaded.encoder.parameters())
     model_size, activations_size = (
-        f"{size / 2**30:.2f} GiB" for size in run_bytes(loaded.encoder, precision, positions)
+        f"{size / 2**30:.2f} GiB"
+        for size in run_bytes(loaded.encoder, precision, positions)
     )
     yield (
         f"model {request.name}: {type(loaded.encoder.base).__name__}, {parameters / 1e6:,.1f}M parameters, "

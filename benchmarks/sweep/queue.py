@@ -35,7 +35,13 @@ from benchmarks.runs import RunKey
 from benchmarks.sweep.keep import write_cards
 from benchmarks.sweep.preflight import load_model, preflight, run_bytes
 from benchmarks.sweep.request import RunRequest
-from benchmarks.sweep.run_jobs import RunJob, check_finished, compared_jobs, forget_failed, lost_jobs
+from benchmarks.sweep.run_jobs import (
+    RunJob,
+    check_finished,
+    compared_jobs,
+    forget_failed,
+    lost_jobs,
+)
 from benchmarks.sweep.status import CellStatus, cell_status, claim_path, note_request
 from benchmarks.sweep.work import ResettableModel, prepare
 from benchmarks.tasks.base import Setting
@@ -69,7 +75,9 @@ def run_grid(request: RunRequest) -> list[CellStatus]:
             if _left(jobs):
                 _do_jobs(jobs, request, loaded, precision)
             if keeps and (lost := lost_jobs(jobs)):
-                _say(f"{request.name}: repeating {_left(lost)} best runs whose weights were not kept")
+                _say(
+                    f"{request.name}: repeating {_left(lost)} best runs whose weights were not kept"
+                )
                 _do_jobs(lost, request, loaded, precision)
         finally:
             torch.set_num_threads(threads)
@@ -78,23 +86,39 @@ def run_grid(request: RunRequest) -> list[CellStatus]:
     for folder in write_cards(request) if keeps else ():
         log.info("the best run's encoder is in %s", folder)
     return [
-        cell_status(request.store, request.name, request.known[name], request.lrs, request.seeds)
+        cell_status(
+            request.store, request.name, request.known[name], request.lrs, request.seeds
+        )
         for name in request.datasets
     ]
 
 
-def _do_jobs(jobs: Sequence[RunJob], request: RunRequest, loaded: LoadedModel, precision: Precision) -> None:
+def _do_jobs(
+    jobs: Sequence[RunJob],
+    request: RunRequest,
+    loaded: LoadedModel,
+    precision: Precision,
+) -> None:
     """Do what is left of the jobs here, or side by side in workers: forked ones have the model, fresh ones load it."""
     kind = choose_kind(request.device)
     run_size = (
-        0 if kind.gpu else sum(run_bytes(loaded.encoder, precision, request.positions or kind.positions))
+        0
+        if kind.gpu
+        else sum(
+            run_bytes(loaded.encoder, precision, request.positions or kind.positions)
+        )
     )
-    devices = _devices(request, run_size)[: _left(jobs)]  # no more workers than fine-tunings
+    devices = _devices(request, run_size)[
+        : _left(jobs)
+    ]  # no more workers than fine-tunings
     if len(devices) == 1:
         _work(jobs, devices, 0, loaded, lambda: False)
         return
     model = None if kind.gpu else loaded
-    calls = [functools.partial(_work, jobs, devices, worker, model) for worker in range(len(devices))]
+    calls = [
+        functools.partial(_work, jobs, devices, worker, model)
+        for worker in range(len(devices))
+    ]
     side_by_side(calls, fresh=kind.gpu)
 
 
@@ -117,15 +141,22 @@ def _fitting(run_size: int) -> int:
     """Return how many runs fit side by side: by cores, or OMP_NUM_THREADS where it is set, and by free memory."""
     threads = os.environ.get("OMP_NUM_THREADS", "")
     usable = int(threads) if threads.isdigit() else cores()
-    if usable < 2 or not sys.platform.startswith("linux"):  # forks were tried on Linux alone
+    if usable < 2 or not sys.platform.startswith(
+        "linux"
+    ):  # forks were tried on Linux alone
         return 1
     return max(1, min(usable, int(psutil.virtual_memory().available // run_size)))
 
 
-def _model(request: RunRequest, device: str, loaded: LoadedModel | None) -> ResettableModel:
+def _model(
+    request: RunRequest, device: str, loaded: LoadedModel | None
+) -> ResettableModel:
     """Return the model on its device, loaded here if it is not `loaded`; a worker on a CPU has one thread."""
     chosen = choose_device(
-        device, request.precision, positions=request.positions, exact=request.exact_micro_batches
+        device,
+        request.precision,
+        positions=request.positions,
+        exact=request.exact_micro_batches,
     )
     if not chosen.kind.gpu:
         torch.set_num_threads(1)
@@ -140,7 +171,11 @@ def _model(request: RunRequest, device: str, loaded: LoadedModel | None) -> Rese
 
 
 def _work(
-    jobs: Sequence[RunJob], devices: Sequence[str], worker: int, loaded: LoadedModel | None, stop: Stop
+    jobs: Sequence[RunJob],
+    devices: Sequence[str],
+    worker: int,
+    loaded: LoadedModel | None,
+    stop: Stop,
 ) -> None:
     """Do all fine-tunings that no other process is doing, as the worker of that number, on its device of `devices`.
 
@@ -167,18 +202,25 @@ def _work(
                 # What was prepared evaluates the datasets of its runs alone; a repeated one may have others.
                 if prepared is None or not prepared.runs.issuperset(todo):
                     prepared = prepare(job, model)
-                    _say(f"{job}: {prepared.steps:,} steps per fine-tuning, {_left([job])} to do")
+                    _say(
+                        f"{job}: {prepared.steps:,} steps per fine-tuning, {_left([job])} to do"
+                    )
                 start = time.perf_counter()
                 title = f"{job} {runs[0].folder.name}"
                 outcome = prepared.run(
-                    todo, functools.partial(progress, what=title, unit="step") if alone else iter
+                    todo,
+                    functools.partial(progress, what=title, unit="step")
+                    if alone
+                    else iter,
                 )
                 took = time.perf_counter() - start
             done += 1
             seconds += took
             left = _left(jobs)
             remaining = duration(seconds / done * left / len(devices))
-            _say(f"{title}: {outcome}; {duration(took)}, {left} left, about {remaining}")
+            _say(
+                f"{title}: {outcome}; {duration(took)}, {left} left, about {remaining}"
+            )
 
 
 def _twice(jobs: Sequence[RunJob]) -> Iterator[RunJob]:
@@ -237,7 +279,9 @@ def side_by_side(calls: Sequence[Callable[[Stop], None]], *, fresh: bool) -> Non
     context: BaseContext = multiprocessing.get_context("spawn" if fresh else "fork")
     stop, errors = context.Event(), context.SimpleQueue()
     processes = [
-        context.Process(target=_call, args=(call, stop, errors, os.getpid()), daemon=True)  # type: ignore[attr-defined]
+        context.Process(
+            target=_call, args=(call, stop, errors, os.getpid()), daemon=True
+        )  # type: ignore[attr-defined]
         for call in calls
     ]
     sys.stdout.flush()

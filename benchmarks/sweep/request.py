@@ -84,7 +84,11 @@ class RunRequest(Computation):
     @property
     def sources(self) -> tuple[str, ...]:
         """The datasets that have to be there: what is trained on, and what is evaluated."""
-        names = (part for name in self.datasets for part in (self.known[name].trained_on, name))
+        names = (
+            part
+            for name in self.datasets
+            for part in (self.known[name].trained_on, name)
+        )
         return tuple(dict.fromkeys(names))
 
 
@@ -99,7 +103,9 @@ def model_name(model: str, name: str | None) -> str:
     return chosen
 
 
-def dataset_names(words: Sequence[str], known: Mapping[str, Dataset] = DATASETS) -> tuple[str, ...]:
+def dataset_names(
+    words: Sequence[str], known: Mapping[str, Dataset] = DATASETS
+) -> tuple[str, ...]:
     """Return dataset names for datasets and tasks as given, each once; all that are known for none."""
     names: list[str] = []
     for word in words or known:
@@ -120,7 +126,9 @@ def learning_rates(rates: Sequence[float]) -> tuple[float, ...]:
     """Return learning rates, each once; the paper's six for none."""
     for rate in rates:
         if not (math.isfinite(rate) and 1e-9 <= rate < 1):
-            raise UserError(f"{rate:g} is not a learning rate; it must be between 1e-9 and 1")
+            raise UserError(
+                f"{rate:g} is not a learning rate; it must be between 1e-9 and 1"
+            )
     return tuple(dict.fromkeys(rates)) or LEARNING_RATES
 
 
@@ -128,5 +136,7 @@ def seeds_of(seeds: Sequence[int]) -> tuple[int, ...]:
     """Return seeds, each once; the paper's five for none."""
     for seed in seeds:
         if not 0 <= seed < 2**31:
-            raise UserError(f"{seed} is not a seed; seeds are whole numbers from 0 to {2**31 - 1}")
+            raise UserError(
+                f"{seed} is not a seed; seeds are whole numbers from 0 to {2**31 - 1}"
+            )
     return tuple(dict.fromkeys(seeds)) or SEEDS

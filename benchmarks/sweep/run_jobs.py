@@ -51,7 +51,9 @@ class RunJob:
     """The dataset that is trained on."""
     datasets: tuple[str, ...]
     """The datasets that are evaluated: itself, or retrieval datasets."""
-    descriptions: Mapping[str, Mapping[str, Any]] = field(default_factory=dict, repr=False, compare=False)
+    descriptions: Mapping[str, Mapping[str, Any]] = field(
+        default_factory=dict, repr=False, compare=False
+    )
     """For each dataset what its runs are made from (`descriptions`)."""
     again: frozenset[RunKey] = frozenset()
     """Done runs that are repeated while they are their cell's best and their weights are not kept."""
@@ -63,7 +65,10 @@ class RunJob:
     def fine_tunings(self) -> list[tuple[RunKey, ...]]:
         """The runs of each fine-tuning, one per dataset; learning rates outermost, then seeds."""
         asked = self.request
-        cells = [cell_keys(asked.name, asked.known[name], asked.lrs, asked.seeds) for name in self.datasets]
+        cells = [
+            cell_keys(asked.name, asked.known[name], asked.lrs, asked.seeds)
+            for name in self.datasets
+        ]
         return list(zip(*cells, strict=True))
 
     @property
@@ -78,22 +83,35 @@ class RunJob:
             """Whether a run is to be done: not there, its weights lost, or failed under other settings than these."""
             state = state_of(self.request.store, key)
             if state.done:
-                return key in self.again and is_lost(self.request.store, key, self.request.known[key.dataset])
+                return key in self.again and is_lost(
+                    self.request.store, key, self.request.known[key.dataset]
+                )
             if state.reason is None:
                 return True
-            before = state.description  # a failure under other settings is no reason not to try
-            return before is not None and bool(difference(before, self.descriptions.get(key.dataset, before)))
+            before = (
+                state.description
+            )  # a failure under other settings is no reason not to try
+            return before is not None and bool(
+                difference(before, self.descriptions.get(key.dataset, before))
+            )
 
         return list(filter(waits, runs or self.runs))
 
 
-def jobs_of(request: RunRequest, descriptions: Mapping[str, Mapping[str, Any]] | None = None) -> list[RunJob]:
+def jobs_of(
+    request: RunRequest, descriptions: Mapping[str, Mapping[str, Any]] | None = None
+) -> list[RunJob]:
     """Group a request's datasets by what they are trained on; `descriptions` say what their runs are made from."""
     groups: dict[str, list[str]] = {}
     for name in request.datasets:
         groups.setdefault(request.known[name].trained_on, []).append(name)
     return [
-        RunJob(request=request, trained_on=name, datasets=tuple(evaluated), descriptions=descriptions or {})
+        RunJob(
+            request=request,
+            trained_on=name,
+            datasets=tuple(evaluated),
+            descriptions=descriptions or {},
+        )
         for name, evaluated in groups.items()
     ]
 
@@ -109,7 +127,9 @@ def compared_jobs(request: RunRequest) -> list[RunJob]:
     jobs = jobs_of(request, wanted)
     for key in (key for job in jobs for key in job.runs):
         if (fault := state_of(request.store, key).fault) is not None:
-            log.warning("%s %s; the run will be repeated", folder_of(request.store, key), fault)
+            log.warning(
+                "%s %s; the run will be repeated", folder_of(request.store, key), fault
+            )
     return jobs
 
 
@@ -127,7 +147,9 @@ def lost_jobs(jobs: Iterable[RunJob]) -> list[RunJob]:
         for (lr, seed), keys in best_runs.items():
             names = tuple(key.dataset for key in keys)
             request = replace(asked, datasets=names, lrs=(lr,), seeds=(seed,))
-            lost.append(replace(job, request=request, datasets=names, again=frozenset(keys)))
+            lost.append(
+                replace(job, request=request, datasets=names, again=frozenset(keys))
+            )
     return lost
 
 
@@ -156,9 +178,15 @@ def descriptions(request: RunRequest) -> dict[str, dict[str, Any]]:
         except UserError as error:
             if name in request.datasets:
                 raise
-            scored = next(other for other in request.datasets if known[other].trained_on == name)
-            raise UserError(f"{scored} is evaluated with a model fine-tuned on {name}: {error}") from None
-    folder = resolve(request.model, revision=request.revision, code=request.trust_remote_code)
+            scored = next(
+                other for other in request.datasets if known[other].trained_on == name
+            )
+            raise UserError(
+                f"{scored} is evaluated with a model fine-tuned on {name}: {error}"
+            ) from None
+    folder = resolve(
+        request.model, revision=request.revision, code=request.trust_remote_code
+    )
     shared = {
         "tuning": dataclasses.asdict(request.fine_tuning),
         "pooling": POOLINGS[request.pooling].name,
@@ -191,11 +219,16 @@ def _direction(folder: Path) -> dict[str, str]:
     """
     model_type = read_config(folder).get("model_type")
     encoder_types = {*MODEL_FOR_MASKED_LM_MAPPING_NAMES, *OWN_TYPES}
-    is_decoder = model_type in MODEL_FOR_CAUSAL_LM_MAPPING_NAMES and model_type not in encoder_types
+    is_decoder = (
+        model_type in MODEL_FOR_CAUSAL_LM_MAPPING_NAMES
+        and model_type not in encoder_types
+    )
     return {"direction": "configuration"} if is_decoder else {}
 
 
-def check_finished(request: RunRequest, wanted: Mapping[str, Mapping[str, Any]]) -> None:
+def check_finished(
+    request: RunRequest, wanted: Mapping[str, Mapping[str, Any]]
+) -> None:
     """Compare every finished run of a request's model with what is asked for, also when nothing is left to do.
 
     Args:
@@ -220,7 +253,9 @@ def check_finished(request: RunRequest, wanted: Mapping[str, Mapping[str, Any]])
                 )
             before = state.description
             if now is None:
-                changed = difference({name: before.get(name) for name in _OF_MODEL}, of_model)
+                changed = difference(
+                    {name: before.get(name) for name in _OF_MODEL}, of_model
+                )
             else:
                 changed = difference(before, now)
             if changed is not None:

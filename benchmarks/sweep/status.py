@@ -65,7 +65,11 @@ def folder_of(store: Path, key: RunKey) -> Path:
 
 def claim_path(store: Path, key: RunKey, dataset: Dataset) -> Path:
     """Return the file whose lock a process holds while it works on the fine-tuning of a run of `dataset`."""
-    return store / "locks" / f"{key.model}__{dataset.trained_on}__lr{format_lr(key.lr)}_sd{key.seed}.lock"
+    return (
+        store
+        / "locks"
+        / f"{key.model}__{dataset.trained_on}__lr{format_lr(key.lr)}_sd{key.seed}.lock"
+    )
 
 
 def state_of(store: Path, key: RunKey) -> RunState:
@@ -100,25 +104,35 @@ def _look(folder: Path, *stamps: object) -> RunState:
         "description": record.get("description"),
         "source": str(record.get("model_source")),
     }
-    reason = str(record.get("reason", "unknown")) if record.get("status") == "failed" else None
+    reason = (
+        str(record.get("reason", "unknown"))
+        if record.get("status") == "failed"
+        else None
+    )
     if not has_results:
         return RunState(reason=reason, **recorded)
     files = dict(record.get(FILES, {}))
     try:
         # A run without a manifest, as in the release, has no hash to compare with.
-        validation, test = read_results(folder / RESULTS, files.pop(RESULTS, "") if record else None)
+        validation, test = read_results(
+            folder / RESULTS, files.pop(RESULTS, "") if record else None
+        )
         check_files(folder, files, AGAIN)
     except (ResultsError, UserError, OSError) as error:
         return RunState(fault=str(error), reason=reason, **recorded)
     return RunState(scores=(validation.score, test.score), **recorded)
 
 
-def counted_scores_of(store: Path, key: RunKey, dataset: Dataset) -> tuple[float, float] | None:
+def counted_scores_of(
+    store: Path, key: RunKey, dataset: Dataset
+) -> tuple[float, float] | None:
     """Return the scores by which the analysis counts a run (`counted_scores`); None of one that is not done."""
     scores = state_of(store, key).scores
     if scores is None or not dataset.is_own:
         return scores
-    with contextlib.suppress(ResultsError):  # a run without that metric: as results.json has them
+    with contextlib.suppress(
+        ResultsError
+    ):  # a run without that metric: as results.json has them
         return counted_scores(record_of(folder_of(store, key)), dataset, PAPER, scores)
     return scores
 
@@ -163,17 +177,29 @@ def cell_status(
     keys = cell_keys(model, dataset, lrs, seeds)
     if others:
         asked = sorted(_asked_pairs(store, model, dataset.name))
-        asked_keys = [key for lr, seed in asked for key in cell_keys(model, dataset, [lr], [seed])]
-        keys = list(dict.fromkeys([*(asked_keys or keys), *found_keys(store, model, dataset)]))
+        asked_keys = [
+            key for lr, seed in asked for key in cell_keys(model, dataset, [lr], [seed])
+        ]
+        keys = list(
+            dict.fromkeys([*(asked_keys or keys), *found_keys(store, model, dataset)])
+        )
     states = {key: state_of(store, key) for key in keys}
-    failed = {key.folder.name: state.reason for key, state in states.items() if state.reason is not None}
+    failed = {
+        key.folder.name: state.reason
+        for key, state in states.items()
+        if state.reason is not None
+    }
     return CellStatus(
         model=model,
         dataset=dataset.name,
         runs=len(keys),
         done=sum(state.done for state in states.values()),
         failed=failed,
-        running=any(is_locked(claim_path(store, key, dataset)) for key in keys if not states[key].done),
+        running=any(
+            is_locked(claim_path(store, key, dataset))
+            for key in keys
+            if not states[key].done
+        ),
     )
 
 
@@ -201,14 +227,17 @@ def _asked_pairs(store: Path, model: str, dataset: str) -> set[tuple[float, int]
         return set()
 
 
-def touched(store: Path, models: Sequence[str], known: Mapping[str, Dataset]) -> tuple[str, ...]:
+def touched(
+    store: Path, models: Sequence[str], known: Mapping[str, Dataset]
+) -> tuple[str, ...]:
     """Return the datasets that `run` was asked for, or of which there are runs, of these models or of all."""
     in_store = models_of(store, models)
     return tuple(
         name
         for name, dataset in known.items()
         if any(
-            _asked_path(store, model, name).is_file() or found_keys(store, model, dataset)
+            _asked_path(store, model, name).is_file()
+            or found_keys(store, model, dataset)
             for model in in_store
         )
     )
@@ -228,7 +257,11 @@ def models_of(store: Path, wanted: Sequence[str]) -> list[str]:
         UserError: the store has no runs, or not that model.
     """
     folder = store / "results"
-    found = sorted(path.name for path in folder.iterdir() if path.is_dir()) if folder.is_dir() else []
+    found = (
+        sorted(path.name for path in folder.iterdir() if path.is_dir())
+        if folder.is_dir()
+        else []
+    )
     if not found:
         raise UserError(
             f"{folder} contains no runs; set the store with --out, or start with `clm-or-mlm benchmarks run`"
@@ -247,12 +280,21 @@ def status_table(cells: Sequence[CellStatus], datasets: Sequence[str]) -> str:
         for cell in (cell for cell in cells if cell.model == model):
             count = "done" if cell.done == cell.runs else f"{cell.done}/{cell.runs}"
             # `12/30!2*`: 12 of 30 runs are done, 2 failed, and a process is doing one.
-            rows[-1].append(count + (f"!{len(cell.failed)}" if cell.failed else "") + "*" * cell.running)
+            rows[-1].append(
+                count
+                + (f"!{len(cell.failed)}" if cell.failed else "")
+                + "*" * cell.running
+            )
     lines = plain_table(rows, numbers=range(1, len(rows[0])))
     for cell in cells:
-        lines += [f"failed: {cell.model} {cell.dataset} {run}: {why}" for run, why in cell.failed.items()]
+        lines += [
+            f"failed: {cell.model} {cell.dataset} {run}: {why}"
+            for run, why in cell.failed.items()
+        ]
     total = sum(cell.runs for cell in cells)
     done = sum(cell.done for cell in cells)
     failed = sum(len(cell.failed) for cell in cells)
-    lines.append(f"{done} of {total} runs done, {failed} failed, {total - done - failed} missing")
+    lines.append(
+        f"{done} of {total} runs done, {failed} failed, {total - done - failed} missing"
+    )
     return "\n".join(lines)

@@ -19,7 +19,13 @@ import torch
 from torch import Tensor
 
 from benchmarks.datasets.local_dataset import LocalDataset, load
-from benchmarks.finetuning.trainer import FineTuningError, FineTuningLog, TrainingLoss, Watch, fine_tune
+from benchmarks.finetuning.trainer import (
+    FineTuningError,
+    FineTuningLog,
+    TrainingLoss,
+    Watch,
+    fine_tune,
+)
 from benchmarks.protocol import PAPER, STANDARD, Dataset
 from benchmarks.runs import (
     CLUSTERS,
@@ -36,7 +42,12 @@ from benchmarks.sweep.preflight import check_labels
 from benchmarks.sweep.run_jobs import RunJob
 from benchmarks.sweep.status import counted_scores_of, folder_of, state_of
 from benchmarks.tasks.base import Evaluator, Setting, TaskModel
-from benchmarks.tasks.families import family_of, fine_tuning_steps, new_model, objective_of
+from benchmarks.tasks.families import (
+    family_of,
+    fine_tuning_steps,
+    new_model,
+    objective_of,
+)
 from common.description import description_hash
 from common.errors import UserError
 from common.files import sha256_bytes, write_text
@@ -47,7 +58,14 @@ from pretraining.model.modeling import EuroBertModel
 
 log = logging.getLogger(__name__)
 
-PACKAGES = ("torch", "transformers", "tokenizers", "numpy", "seqeval", "pytrec-eval-terrier")
+PACKAGES = (
+    "torch",
+    "transformers",
+    "tokenizers",
+    "numpy",
+    "seqeval",
+    "pytrec-eval-terrier",
+)
 
 
 @dataclass
@@ -64,9 +82,13 @@ class ResettableModel:
 
     def __post_init__(self) -> None:
         encoder = self.setting.loaded.encoder
-        encoder.packs = self.setting.device.packs and isinstance(encoder.base, EuroBertModel)
+        encoder.packs = self.setting.device.packs and isinstance(
+            encoder.base, EuroBertModel
+        )
         self.setting.device.place(encoder)
-        self._pristine = {name: tensor.clone() for name, tensor in self._state().items()}
+        self._pristine = {
+            name: tensor.clone() for name, tensor in self._state().items()
+        }
 
     def _state(self) -> dict[str, Tensor]:
         """Return weights and buffers, those that no checkpoint holds too."""
@@ -83,7 +105,9 @@ class ResettableModel:
             parameter.grad = None
         for name, tensor in self._state().items():
             tensor.copy_(self._pristine[name])
-        model = new_model(dataset, encoder, self.setting.pooling, self.setting.head, seed)
+        model = new_model(
+            dataset, encoder, self.setting.pooling, self.setting.head, seed
+        )
         if model.head is not None:
             self.setting.device.place(model.head)
         return model
@@ -115,7 +139,9 @@ class Prepared:
         words: list[str] = []
         try:
             start = time.perf_counter()
-            model = self.resettable.reset(self.job.request.known[keys[0].dataset], keys[0].seed)
+            model = self.resettable.reset(
+                self.job.request.known[keys[0].dataset], keys[0].seed
+            )
             tuned = fine_tune(
                 model,
                 self.objective,
@@ -136,15 +162,24 @@ class Prepared:
             words.append(f"failed: {error}")
         return "; ".join(words)
 
-    def _evaluate(self, key: RunKey, model: TaskModel, tuned: FineTuningLog, tuning_seconds: float) -> str:
+    def _evaluate(
+        self, key: RunKey, model: TaskModel, tuned: FineTuningLog, tuning_seconds: float
+    ) -> str:
         """Evaluate a fine-tuned model on a dataset, write the run, and return its scores in words."""
         start = time.perf_counter()
-        evaluations = self.evaluators[key.dataset](model, self.resettable.setting.device)
+        evaluations = self.evaluators[key.dataset](
+            model, self.resettable.setting.device
+        )
         seconds = time.perf_counter() - start
         scores = {split: evaluations[split].scores for split in SCORED_SPLITS}
         if self._is_done(key):  # repeated for its weights: what was written stays
-            if (folder_of(self.job.request.store, key) / RESULTS).read_text("utf-8") != results_text(scores):
-                log.warning("%s: repeated for its weights, the run has other scores here", key.folder)
+            if (folder_of(self.job.request.store, key) / RESULTS).read_text(
+                "utf-8"
+            ) != results_text(scores):
+                log.warning(
+                    "%s: repeated for its weights, the run has other scores here",
+                    key.folder,
+                )
             return self._keep_and_describe(key, model)
         content: dict[str, Any] = {
             "status": "complete",
@@ -152,7 +187,10 @@ class Prepared:
             STANDARD: {split: evaluations[split].standard for split in SCORED_SPLITS},
             "limits": dataclasses.asdict(self.resettable.setting.loaded.limits),
             "steps": len(tuned.losses),
-            "seconds": {"tuning": round(tuning_seconds, 3), "evaluation": round(seconds, 3)},
+            "seconds": {
+                "tuning": round(tuning_seconds, 3),
+                "evaluation": round(seconds, 3),
+            },
             "machine": {
                 **self.resettable.setting.device.description,
                 "train_positions": tuned.train_positions,
@@ -166,7 +204,10 @@ class Prepared:
         if any(clusters.values()):
             details[CLUSTERS] = clusters
             content[CLUSTERS] = clusters_hash(clusters)
-        texts = {DETAILS: json.dumps(details, indent=1) + "\n", RESULTS: results_text(scores)}
+        texts = {
+            DETAILS: json.dumps(details, indent=1) + "\n",
+            RESULTS: results_text(scores),
+        }
         self._write(key, content, texts)
         return self._keep_and_describe(key, model)
 
@@ -179,19 +220,29 @@ class Prepared:
         if self.keeper is not None:
             self.keeper.keep(key, model)
         scores = (
-            counted_scores_of(self.job.request.store, key, self.job.request.known[key.dataset])
+            counted_scores_of(
+                self.job.request.store, key, self.job.request.known[key.dataset]
+            )
             or (math.nan,) * 2
         )
-        means = (f"{split} {100 * score:.2f}" for split, score in zip(SCORED_SPLITS, scores, strict=True))
+        means = (
+            f"{split} {100 * score:.2f}"
+            for split, score in zip(SCORED_SPLITS, scores, strict=True)
+        )
         return f"{key.dataset} {', '.join(means)}"
 
-    def _write(self, key: RunKey, content: Mapping[str, Any], texts: Mapping[str, str]) -> None:
+    def _write(
+        self, key: RunKey, content: Mapping[str, Any], texts: Mapping[str, str]
+    ) -> None:
         """Write a run's files, results.json last: where that is whole, so are the others."""
         folder = folder_of(self.job.request.store, key)
         description = self.job.descriptions[key.dataset]
         record = {
             **content,
-            **{name: getattr(key, name) for name in ("model", "dataset", "task", "lr", "seed")},
+            **{
+                name: getattr(key, name)
+                for name in ("model", "dataset", "task", "lr", "seed")
+            },
             "description": description,
             "description_sha256": description_hash(description),
             "provenance": self.provenance,
@@ -223,7 +274,9 @@ def prepare(job: RunJob, resettable: ResettableModel) -> Prepared:
         job=job,
         runs=frozenset(todo),
         resettable=resettable,
-        objective=objective_of(sets[job.trained_on], setting, sorted({key.seed for key in todo})),
+        objective=objective_of(
+            sets[job.trained_on], setting, sorted({key.seed for key in todo})
+        ),
         evaluators={
             name: family_of(sets[name].dataset).evaluator(sets[name], setting)
             for name in job.datasets
@@ -237,7 +290,9 @@ def prepare(job: RunJob, resettable: ResettableModel) -> Prepared:
     )
 
 
-def _check_unchanged(job: RunJob, resettable: ResettableModel, sets: Mapping[str, LocalDataset]) -> None:
+def _check_unchanged(
+    job: RunJob, resettable: ResettableModel, sets: Mapping[str, LocalDataset]
+) -> None:
     """Refuse a model or data that are no longer what the command compared with the finished runs."""
     loaded = resettable.setting.loaded
     for name in job.datasets:

@@ -48,14 +48,18 @@ class TaskModel(nn.Module):
         self.encoder = encoder
         self.head = head
 
-    def forward(self, ids: Tensor, lengths: Tensor, kinds: Tensor | None = None) -> Tensor:
+    def forward(
+        self, ids: Tensor, lengths: Tensor, kinds: Tensor | None = None
+    ) -> Tensor:
         """Return logits, (B, K) of sequences or (B, L, K) of tokens; hidden states (B, L, H) without a head.
 
         `lengths` may be on the CPU (`Encoder.forward`); `kinds` are token type ids (B, L), where there are any.
         """
         hidden: Tensor = self.encoder(ids, lengths, kinds)
         return (
-            hidden if self.head is None else self.head(hidden, lengths.to(hidden.device, non_blocking=True))
+            hidden
+            if self.head is None
+            else self.head(hidden, lengths.to(hidden.device, non_blocking=True))
         )
 
 
@@ -98,14 +102,18 @@ class Family(ABC):
         return example_order(size, seed, micro_batch, fine_tuning.batch // micro_batch)
 
     @abstractmethod
-    def objective(self, dataset: LocalDataset, rows: NDArray[np.int64], setting: Setting) -> TrainingLoss:
+    def objective(
+        self, dataset: LocalDataset, rows: NDArray[np.int64], setting: Setting
+    ) -> TrainingLoss:
         """Tokenise the training examples `rows`, ascending, which are those that the runs use."""
 
     @abstractmethod
     def evaluator(self, dataset: LocalDataset, setting: Setting) -> Evaluator:
         """Tokenise and batch a dataset's two evaluation splits."""
 
-    def head(self, dataset: Dataset, encoder: Encoder, pooling: Pooling, kind: HeadName) -> Head | None:
+    def head(
+        self, dataset: Dataset, encoder: Encoder, pooling: Pooling, kind: HeadName
+    ) -> Head | None:
         """Return a dataset's head on an encoder; None where the family has none."""
         return None
 

@@ -18,8 +18,17 @@ from numpy.typing import NDArray
 from benchmarks.finetuning.device import RunDevice
 from benchmarks.finetuning.encoders import Encoder, LoadedModel
 from benchmarks.finetuning.heads import Head, Pooling, sequence_head
-from benchmarks.finetuning.tokenization import classification_text, encode_texts, encode_words
-from benchmarks.metrics.metric import ClassPredictions, LabelPredictions, TagPredictions, ValuePredictions
+from benchmarks.finetuning.tokenization import (
+    classification_text,
+    encode_texts,
+    encode_words,
+)
+from benchmarks.metrics.metric import (
+    ClassPredictions,
+    LabelPredictions,
+    TagPredictions,
+    ValuePredictions,
+)
 from benchmarks.protocol import Dataset, HeadName
 from benchmarks.ragged import Ragged
 from benchmarks.tasks.base import Setting, TaskModel
@@ -48,17 +57,29 @@ class SequenceFamily(SupervisedFamily):
     predictions: Callable[[Dataset, NDArray[Any], NDArray[np.float32]], object]
     """Returns what the metrics read, of what is said of the examples and logits (examples, K)."""
 
-    def examples(self, dataset: Dataset, table: pa.Table, loaded: LoadedModel) -> Examples:
+    def examples(
+        self, dataset: Dataset, table: pa.Table, loaded: LoadedModel
+    ) -> Examples:
         """Return token ids, and what is said of each example."""
         gold = self.gold(dataset, table)
         kind = np.int64 if gold.dtype == np.int64 else np.float32
         labels = gold.reshape(len(gold), -1).astype(kind)
-        return Examples(ids=_encoded(dataset, table, loaded), labels=labels, loss=self.loss)
+        return Examples(
+            ids=_encoded(dataset, table, loaded), labels=labels, loss=self.loss
+        )
 
-    def split(self, dataset: Dataset, table: pa.Table, labels: tuple[str, ...], setting: Setting) -> Predict:
+    def split(
+        self,
+        dataset: Dataset,
+        table: pa.Table,
+        labels: tuple[str, ...],
+        setting: Setting,
+    ) -> Predict:
         """Tokenise and batch a split."""
         gold = self.gold(dataset, table)
-        batches = PaddedBatch.cut(_encoded(dataset, table, setting.loaded), setting.device, setting.pad)
+        batches = PaddedBatch.cut(
+            _encoded(dataset, table, setting.loaded), setting.device, setting.pad
+        )
 
         def predicted(model: TaskModel, device: RunDevice) -> object:
             rows, logits = zip(*predict(model, batches, device), strict=True)
@@ -67,7 +88,9 @@ class SequenceFamily(SupervisedFamily):
 
         return predicted
 
-    def head(self, dataset: Dataset, encoder: Encoder, pooling: Pooling, kind: HeadName) -> Head:
+    def head(
+        self, dataset: Dataset, encoder: Encoder, pooling: Pooling, kind: HeadName
+    ) -> Head:
         """Return the head for so many classes, labels, or one number."""
         assert dataset.labels is not None
         return sequence_head(encoder, dataset.labels, pooling, kind)
@@ -80,24 +103,34 @@ def _labels(dataset: Dataset, table: pa.Table) -> NDArray[np.bool_]:
     return found
 
 
-def _values(dataset: Dataset, gold: NDArray[Any], logits: NDArray[np.float32]) -> ValuePredictions:
+def _values(
+    dataset: Dataset, gold: NDArray[Any], logits: NDArray[np.float32]
+) -> ValuePredictions:
     assert dataset.value_range is not None
-    return ValuePredictions(predicted=logits[:, 0].astype(np.float64), gold=gold, limits=dataset.value_range)
+    return ValuePredictions(
+        predicted=logits[:, 0].astype(np.float64), gold=gold, limits=dataset.value_range
+    )
 
 
 CLASSES = SequenceFamily(
     name="SC",
     gold=lambda _, table: table["label"].to_numpy().astype(np.int64),
     loss=cross_entropy,
-    predictions=lambda _, gold, logits: ClassPredictions(predicted=logits.argmax(axis=1), gold=gold),
+    predictions=lambda _, gold, logits: ClassPredictions(
+        predicted=logits.argmax(axis=1), gold=gold
+    ),
 )
 """A class for each text or pair of texts: the likeliest."""
 
 LABELS = SequenceFamily(
     name="SC-labels",
     gold=_labels,
-    loss=lambda logits, labels: F.binary_cross_entropy_with_logits(logits, labels, reduction="none").mean(1),
-    predictions=lambda _, gold, logits: LabelPredictions(predicted=logits > 0, gold=gold),
+    loss=lambda logits, labels: F.binary_cross_entropy_with_logits(
+        logits, labels, reduction="none"
+    ).mean(1),
+    predictions=lambda _, gold, logits: LabelPredictions(
+        predicted=logits > 0, gold=gold
+    ),
 )
 """Any number of labels: those that are likelier than not."""
 
@@ -114,7 +147,9 @@ def _encoded(dataset: Dataset, table: pa.Table, loaded: LoadedModel) -> Ragged:
     """Return the token ids of the texts or pairs of texts of a table."""
     texts = [
         classification_text(dataset, first, second)
-        for first, second in zip(table["first"].to_pylist(), table["second"].to_pylist(), strict=True)
+        for first, second in zip(
+            table["first"].to_pylist(), table["second"].to_pylist(), strict=True
+        )
     ]
     return encode_texts(loaded.tokenizer, texts, loaded.limits.labelled)
 
@@ -124,13 +159,21 @@ class TokenClassification(SupervisedFamily):
 
     name = "TC"
 
-    def examples(self, dataset: Dataset, table: pa.Table, loaded: LoadedModel) -> Examples:
+    def examples(
+        self, dataset: Dataset, table: pa.Table, loaded: LoadedModel
+    ) -> Examples:
         """Return token ids, and the tag of each token: every sub-token carries its word's tag."""
         ids, number, tags = _encode(table, loaded)
         labels = np.where(number >= 0, tags.values[np.maximum(number, 0)], IGNORED)
         return Examples(ids=ids, labels=Ragged(labels, ids.offsets))
 
-    def split(self, dataset: Dataset, table: pa.Table, labels: tuple[str, ...], setting: Setting) -> Predict:
+    def split(
+        self,
+        dataset: Dataset,
+        table: pa.Table,
+        labels: tuple[str, ...],
+        setting: Setting,
+    ) -> Predict:
         """Tokenise and batch a split."""
         ids, words, gold = _encode(table, setting.loaded)
         batches = PaddedBatch.cut(ids, setting.device, setting.pad)
@@ -146,8 +189,16 @@ class TokenClassification(SupervisedFamily):
         return predicted
 
 
-def _encode(table: pa.Table, loaded: LoadedModel) -> tuple[Ragged, NDArray[np.int64], Ragged]:
+def _encode(
+    table: pa.Table, loaded: LoadedModel
+) -> tuple[Ragged, NDArray[np.int64], Ragged]:
     """Return token ids, for each token the number of its word counted over all sentences, -1 for none, and tags."""
-    ids, words = encode_words(loaded.tokenizer, table["words"].to_pylist(), loaded.limits.labelled)
+    ids, words = encode_words(
+        loaded.tokenizer, table["words"].to_pylist(), loaded.limits.labelled
+    )
     tags = Ragged.of(table["tags"].to_pylist())
-    return ids, np.where(words.values >= 0, words.values + tags.offsets[ids.row_of], -1), tags
+    return (
+        ids,
+        np.where(words.values >= 0, words.values + tags.offsets[ids.row_of], -1),
+        tags,
+    )

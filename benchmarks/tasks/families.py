@@ -20,7 +20,8 @@ from benchmarks.tasks.retrieval import Retrieval
 from common.registry import Registry
 
 TASK_FAMILIES: Registry[Family] = Registry(
-    "task", [CLASSES, LABELS, VALUES, TokenClassification(), QuestionAnswering(), Retrieval()]
+    "task",
+    [CLASSES, LABELS, VALUES, TokenClassification(), QuestionAnswering(), Retrieval()],
 )
 """The paper's four families, and two of sequence classification for datasets of one's own."""
 
@@ -43,10 +44,14 @@ def new_model(
 def fine_tuning_steps(dataset: LocalDataset, fine_tuning: FineTuning) -> int:
     """Return how many optimiser steps fine-tuning on a dataset takes."""
     micro_batch = family_of(dataset.dataset).micro_batch(fine_tuning)
-    return steps_of(dataset.train.num_rows, fine_tuning, dataset.dataset.epochs, micro_batch)
+    return steps_of(
+        dataset.train.num_rows, fine_tuning, dataset.dataset.epochs, micro_batch
+    )
 
 
-def sampled_rows(dataset: LocalDataset, fine_tuning: FineTuning, seeds: Sequence[int]) -> NDArray[np.int64]:
+def sampled_rows(
+    dataset: LocalDataset, fine_tuning: FineTuning, seeds: Sequence[int]
+) -> NDArray[np.int64]:
     """Return which training examples the runs of these seeds use, ascending: the rest is never tokenised."""
     size = dataset.train.num_rows
     family = family_of(dataset.dataset)
@@ -58,7 +63,9 @@ def sampled_rows(dataset: LocalDataset, fine_tuning: FineTuning, seeds: Sequence
     return np.flatnonzero(sampled)
 
 
-def objective_of(dataset: LocalDataset, setting: Setting, seeds: Sequence[int]) -> TrainingLoss:
+def objective_of(
+    dataset: LocalDataset, setting: Setting, seeds: Sequence[int]
+) -> TrainingLoss:
     """Tokenise what the runs of these seeds use of a dataset's training split."""
     rows = sampled_rows(dataset, setting.fine_tuning, seeds)
     return family_of(dataset.dataset).objective(dataset, rows, setting)

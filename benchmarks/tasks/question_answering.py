@@ -19,7 +19,13 @@ from benchmarks.metrics.metric import AnswerPredictions
 from benchmarks.protocol import Dataset
 from benchmarks.ragged import Ragged
 from benchmarks.tasks.base import Setting, TaskModel
-from benchmarks.tasks.supervised import Examples, PaddedBatch, Predict, SupervisedFamily, predict
+from benchmarks.tasks.supervised import (
+    Examples,
+    PaddedBatch,
+    Predict,
+    SupervisedFamily,
+    predict,
+)
 
 _EVAL_BATCH = 4
 """Size of the paper's evaluation batches, whose padding is scored."""
@@ -34,19 +40,29 @@ class QuestionAnswering(SupervisedFamily):
 
     name = "QA"
 
-    def examples(self, dataset: Dataset, table: pa.Table, loaded: LoadedModel) -> Examples:
+    def examples(
+        self, dataset: Dataset, table: pa.Table, loaded: LoadedModel
+    ) -> Examples:
         """Return token ids, and 1 for the tokens of the first gold answer, 0 for all others."""
         questions = _encode(table, loaded)
         labels = Ragged(questions.gold.values.astype(np.int64), questions.gold.offsets)
         return Examples(ids=questions.ids, labels=labels, kinds=questions.kinds)
 
-    def split(self, dataset: Dataset, table: pa.Table, labels: tuple[str, ...], setting: Setting) -> Predict:
+    def split(
+        self,
+        dataset: Dataset,
+        table: pa.Table,
+        labels: tuple[str, ...],
+        setting: Setting,
+    ) -> Predict:
         """Tokenise and batch a split, and the further windows of contexts that were cut."""
         loaded = setting.loaded
         questions = _encode(table, loaded)
         lengths = questions.ids.lengths
         starts = np.arange(0, len(lengths), _EVAL_BATCH)
-        widths = np.repeat(np.maximum.reduceat(lengths, starts), _EVAL_BATCH)[: len(lengths)]
+        widths = np.repeat(np.maximum.reduceat(lengths, starts), _EVAL_BATCH)[
+            : len(lengths)
+        ]
         offsets = np.concatenate([[0], np.cumsum(widths)])
         # The positions of the first gold answer, padded as batches of four in the split's order would be.
         is_gold = np.zeros(int(widths.sum()), dtype=bool)
@@ -62,7 +78,10 @@ class QuestionAnswering(SupervisedFamily):
             stride=_STRIDE,
         )
         contexts = table["context"].to_pylist()
-        answers = [[answer["text"] for answer in answers] for answers in table["answers"].to_pylist()]
+        answers = [
+            [answer["text"] for answer in answers]
+            for answers in table["answers"].to_pylist()
+        ]
         to_batches = partial(PaddedBatch.cut, device=setting.device, pad=setting.pad)
         batches = to_batches(questions.ids, block=_EVAL_BATCH, kinds=questions.kinds)
         window_batches = to_batches(windows.ids, kinds=windows.kinds)
@@ -91,7 +110,9 @@ class QuestionAnswering(SupervisedFamily):
         """
         for table in dataset.tables.values():
             lengths = np.array(pc.utf8_length(table["question"]))
-            longest = table.take(np.sort(np.argsort(-lengths, kind="stable")[:_LONGEST]))
+            longest = table.take(
+                np.sort(np.argsort(-lengths, kind="stable")[:_LONGEST])
+            )
             _encode(longest, loaded)  # raises it
 
 
@@ -115,7 +136,9 @@ def best_span(margins: NDArray[np.float32]) -> tuple[int, int, float]:
     return start, end, float(sums[end] - sums[start])
 
 
-def _margins(model: TaskModel, batches: list[PaddedBatch], shape: Ragged, device: RunDevice) -> Ragged:
+def _margins(
+    model: TaskModel, batches: list[PaddedBatch], shape: Ragged, device: RunDevice
+) -> Ragged:
     """Return inside minus outside logits for every position of `shape`'s rows."""
     values = np.zeros(len(shape.values), dtype=np.float32)
     for rows, logits in predict(model, batches, device):
@@ -147,10 +170,15 @@ def _decode(
                 continue
             first, last, total = best_span(margins[row][context])
             if total > sums[owner]:
-                start, end = starts[context[first]], questions.ends[row][context[last - 1]]
+                start, end = (
+                    starts[context[first]],
+                    questions.ends[row][context[last - 1]],
+                )
                 texts[owner] = contexts[owner][start:end].strip()
                 sums[owner] = total
-    return ["" if may_abstain and sums[i] <= 0 else text for i, text in enumerate(texts)]
+    return [
+        "" if may_abstain and sums[i] <= 0 else text for i, text in enumerate(texts)
+    ]
 
 
 def _encode(table: pa.Table, loaded: LoadedModel) -> Questions:
@@ -165,4 +193,8 @@ def _encode(table: pa.Table, loaded: LoadedModel) -> Questions:
 
 def _first_answer(answers: Sequence[Mapping[str, Any]]) -> Span | None:
     """Return where the first gold answer is, the only one that the paper's code trains on and scores."""
-    return (answers[0]["start"], answers[0]["start"] + len(answers[0]["text"])) if answers else None
+    return (
+        (answers[0]["start"], answers[0]["start"] + len(answers[0]["text"]))
+        if answers
+        else None
+    )

@@ -55,13 +55,23 @@ def info_nce(
         rows: queries of a part; all are in one where it is None.
     """
     number = len(queries)
-    for part in torch.split(torch.arange(number, device=queries.device), rows or number):
-        similarities = torch.mm(F.normalize(queries[part], dim=1), F.normalize(documents, dim=1).T)
-        yield F.cross_entropy(similarities * (1 / temperature), part) * len(part) / number
+    for part in torch.split(
+        torch.arange(number, device=queries.device), rows or number
+    ):
+        similarities = torch.mm(
+            F.normalize(queries[part], dim=1), F.normalize(documents, dim=1).T
+        )
+        yield (
+            F.cross_entropy(similarities * (1 / temperature), part) * len(part) / number
+        )
 
 
 def pooled(
-    pooling: Pooling, model: nn.Module, ids: Tensor, lengths: Tensor, kinds: Tensor | None = None
+    pooling: Pooling,
+    model: nn.Module,
+    ids: Tensor,
+    lengths: Tensor,
+    kinds: Tensor | None = None,
 ) -> Tensor:
     """Return the vectors (B, H) of texts; token type ids are not given, as the paper's code gives none."""
     del kinds
@@ -88,13 +98,22 @@ class Retrieval(Family):
         taken = dataset.train.take(rows)
         queries = [query_text(text) for text in taken["query"].to_pylist()]
         documents = [document_text(text) for text in taken["positive"].to_pylist()]
-        hard = taken[NEGATIVES].to_pylist() if NEGATIVES in taken.column_names else [[]] * len(queries)
-        tokenizer, limit = setting.loaded.retrieval_tokenizer, setting.loaded.limits.retrieval
+        hard = (
+            taken[NEGATIVES].to_pylist()
+            if NEGATIVES in taken.column_names
+            else [[]] * len(queries)
+        )
+        tokenizer, limit = (
+            setting.loaded.retrieval_tokenizer,
+            setting.loaded.limits.retrieval,
+        )
         return ContrastiveObjective(
             queries=encode_texts(tokenizer, queries, limit),
             documents=encode_texts(tokenizer, documents, limit),
             negatives=encode_texts(
-                tokenizer, [document_text(text) for texts in hard for text in texts], limit
+                tokenizer,
+                [document_text(text) for texts in hard for text in texts],
+                limit,
             ),
             ends=np.cumsum([0, *map(len, hard)]),
             order=partial(self.order, dataset.train.num_rows, setting.fine_tuning),
@@ -110,21 +129,31 @@ class Retrieval(Family):
         bodies = [(row["text"], row["title"]) for row in dataset.corpus.to_pylist()]
         tokenizer, limits = setting.loaded.retrieval_tokenizer, setting.loaded.limits
         query_texts = {
-            name: [query_text(text) for text in rows["text"].to_pylist()] for name, rows in queries.items()
+            name: [query_text(text) for text in rows["text"].to_pylist()]
+            for name, rows in queries.items()
         }
-        as_paper = {**query_texts, _DOCUMENTS: [paper_document_text(*body) for body in bodies]}
-        as_trained = {**query_texts, _DOCUMENTS: [document_text(*body) for body in bodies]}
+        as_paper = {
+            **query_texts,
+            _DOCUMENTS: [paper_document_text(*body) for body in bodies],
+        }
+        as_trained = {
+            **query_texts,
+            _DOCUMENTS: [document_text(*body) for body in bodies],
+        }
         paper_ids = {
             name: encode_retrieval_paper(tokenizer, texts, limits.paper_retrieval)
             for name, texts in as_paper.items()
         }
         trained_ids = {
-            name: encode_texts(tokenizer, texts, limits.retrieval) for name, texts in as_trained.items()
+            name: encode_texts(tokenizer, texts, limits.retrieval)
+            for name, texts in as_trained.items()
         }
 
         def batches(ids_of: dict[str, Ragged]) -> dict[str, list[PaddedBatch]]:
             pad, device = tokenizer.pad_token_id, setting.device
-            return {name: PaddedBatch.cut(ids, device, pad) for name, ids in ids_of.items()}
+            return {
+                name: PaddedBatch.cut(ids, device, pad) for name, ids in ids_of.items()
+            }
 
         paper = batches(paper_ids)
         # What both protocols read alike is computed once.
@@ -169,12 +198,18 @@ class ContrastiveObjective(TrainedRows):
         in which the passes' parts are rounded; exact micro-batches take the second, as the paper's code does.
         """
         rows = np.searchsorted(self.rows, groups[0])
-        hard = [number for row in rows for number in range(self.ends[row], self.ends[row + 1])]
+        hard = [
+            number
+            for row in rows
+            for number in range(self.ends[row], self.ends[row + 1])
+        ]
         parts = ((self.queries, rows), (self.documents, rows), (self.negatives, hard))
         texts = Ragged.of([part[int(row)] for part, chosen in parts for row in chosen])
         size = self.fine_tuning.micro_batch
         sizes = [
-            min(size, len(chosen) - start) for _, chosen in parts for start in range(0, len(chosen), size)
+            min(size, len(chosen) - start)
+            for _, chosen in parts
+            for start in range(0, len(chosen), size)
         ]
         passes = device.passes(texts.lengths, sizes, packed=packs(model))
         positions = sum(len(part) * int(texts.lengths[part].max()) for part in passes)
@@ -183,15 +218,17 @@ class ContrastiveObjective(TrainedRows):
         )  # from that of the passes to that of `texts`
         most = device.train_positions * device.kind.graph_factor
         if positions <= most and not device.exact_micro_batches:
-            vectors = torch.cat([self._embed(model, texts, part, len(rows), device) for part in passes])[
-                order
-            ]
+            vectors = torch.cat(
+                [self._embed(model, texts, part, len(rows), device) for part in passes]
+            )[order]
             return self._loss_backward(vectors, len(rows), device)
         with (
             torch.no_grad(),
             torch.random.fork_rng([device.torch_device] if device.kind.gpu else []),
         ):  # the second pass draws this one's masks
-            leaf = torch.cat([self._embed(model, texts, part, len(rows), device) for part in passes])
+            leaf = torch.cat(
+                [self._embed(model, texts, part, len(rows), device) for part in passes]
+            )
         leaf.requires_grad_()
         loss = self._loss_backward(leaf[order], len(rows), device)
         assert leaf.grad is not None
@@ -202,7 +239,9 @@ class ContrastiveObjective(TrainedRows):
             start += len(part)
         return loss
 
-    def _loss_backward(self, vectors: Tensor, n_queries: int, device: RunDevice) -> Tensor:
+    def _loss_backward(
+        self, vectors: Tensor, n_queries: int, device: RunDevice
+    ) -> Tensor:
         """Backpropagate a batch's loss through `vectors`, and return the loss, detached.
 
         The first `n_queries` rows of `vectors` are queries, the others documents.
@@ -224,12 +263,21 @@ class ContrastiveObjective(TrainedRows):
         return total
 
     def _embed(
-        self, model: nn.Module, texts: Ragged, part: NDArray[np.int64], number: int, device: RunDevice
+        self,
+        model: nn.Module,
+        texts: Ragged,
+        part: NDArray[np.int64],
+        number: int,
+        device: RunDevice,
     ) -> Tensor:
         """Return the vectors of a pass, the texts `part` of a batch whose first `number` texts are queries."""
         width = 0  # as wide as the longest of the pass
-        if device.exact_micro_batches:  # queries, and documents, are padded to the longest of the batch
-            lengths_of_kind = texts.lengths[:number] if part[0] < number else texts.lengths[number:]
+        if (
+            device.exact_micro_batches
+        ):  # queries, and documents, are padded to the longest of the batch
+            lengths_of_kind = (
+                texts.lengths[:number] if part[0] < number else texts.lengths[number:]
+            )
             width = int(lengths_of_kind.max())
         ids = device.tensor(texts.padded(part, self.pad, width)).long()
         lengths = torch.from_numpy(texts.lengths[part])
@@ -259,17 +307,25 @@ class RetrievalEvaluator:
     def __call__(self, model: TaskModel, device: RunDevice) -> dict[str, Evaluation]:
         """Score a fine-tuned model on both splits; the documents are embedded once for both."""
         model.eval()
-        paper = {name: self.vectors(model, texts, device) for name, texts in self.paper.items()}
+        paper = {
+            name: self.vectors(model, texts, device)
+            for name, texts in self.paper.items()
+        }
         standard = paper
         if self.standard is not self.paper:
-            standard = {name: self.vectors(model, texts, device) for name, texts in self.standard.items()}
+            standard = {
+                name: self.vectors(model, texts, device)
+                for name, texts in self.standard.items()
+            }
         evaluations = {}
         for split in SCORED_SPLITS:
             # Of equally similar documents the paper's code keeps those of NumPy's argsort.
             paper_similarities, paper_documents = rank(
                 paper[split], paper[_DOCUMENTS], self.cutoff, as_numpy=True
             )
-            similarities, documents = rank(standard[split], standard[_DOCUMENTS], _DEPTH)
+            similarities, documents = rank(
+                standard[split], standard[_DOCUMENTS], _DEPTH
+            )
             predictions = RankingPredictions(
                 query_ids=list(self.qrels[split]),
                 qrels=self.qrels[split],
@@ -285,14 +341,18 @@ class RetrievalEvaluator:
         return [[self.document_ids[document] for document in row] for row in ranked]
 
     @torch.inference_mode()
-    def vectors(self, model: nn.Module, batches: Sequence[PaddedBatch], device: RunDevice) -> Tensor:
+    def vectors(
+        self, model: nn.Module, batches: Sequence[PaddedBatch], device: RunDevice
+    ) -> Tensor:
         """Return the unit vectors (N, H) of the texts in batches, in the order of their rows, on the device."""
         with device.embedding():
             embed = partial(pooled, self.pooling, model)
             outputs = torch.cat([in_halves(embed, batch) for batch in batches])
         if not bool(torch.isfinite(outputs).all()):
             raise FineTuningError("the fine-tuned model's outputs are not finite")
-        rows = device.tensor(np.argsort(np.concatenate([batch.rows for batch in batches])))
+        rows = device.tensor(
+            np.argsort(np.concatenate([batch.rows for batch in batches]))
+        )
         return F.normalize(outputs[rows], dim=-1)
 
 
@@ -312,9 +372,17 @@ def rank(
         nearest = best.indices[:, :depth].cpu().numpy()
         # Where the last document is as similar as the first that is left out, which of them is in is a choice.
         if as_numpy and depth < number:
-            tied = (best.values[:, depth - 1] == best.values[:, depth]).nonzero().flatten().cpu().numpy()
+            tied = (
+                (best.values[:, depth - 1] == best.values[:, depth])
+                .nonzero()
+                .flatten()
+                .cpu()
+                .numpy()
+            )
             for row in tied:
-                nearest[row] = np.argsort(all_similarities[row].cpu().numpy())[-depth:][::-1]
+                nearest[row] = np.argsort(all_similarities[row].cpu().numpy())[-depth:][
+                    ::-1
+                ]
         ranked.append(nearest)
         similarities.append(best.values[:, :depth].double().cpu().numpy())
     return np.concatenate(similarities), np.concatenate(ranked)

@@ -26,7 +26,14 @@ from benchmarks.finetuning.trainer import FineTuningError, Groups
 from benchmarks.metrics.metric import Evaluation, evaluate
 from benchmarks.protocol import Dataset, HeadName
 from benchmarks.ragged import Ragged, padded_batches
-from benchmarks.tasks.base import Evaluator, Family, Setting, TaskModel, TrainedRows, packs
+from benchmarks.tasks.base import (
+    Evaluator,
+    Family,
+    Setting,
+    TaskModel,
+    TrainedRows,
+    packs,
+)
 
 IGNORED = -100
 """Label of positions without one."""
@@ -38,7 +45,9 @@ Loss = Callable[[Tensor, Tensor], Tensor]
 
 def cross_entropy(logits: Tensor, labels: Tensor) -> Tensor:
     """Return the sums (B,) of the cross-entropies of classes (B, 1) or of a class a token (B, L)."""
-    losses = F.cross_entropy(logits.flatten(0, -2), labels.flatten(), ignore_index=IGNORED, reduction="none")
+    losses = F.cross_entropy(
+        logits.flatten(0, -2), labels.flatten(), ignore_index=IGNORED, reduction="none"
+    )
     return losses.view(len(labels), -1).sum(1)
 
 
@@ -75,22 +84,30 @@ class SupervisedObjective(Examples, TrainedRows):
                 else self.labels[rows[part]]
             )
             with device.autocast():
-                logits = model(ids.long(), lengths, kinds_of(self.kinds, rows[part], device))
+                logits = model(
+                    ids.long(), lengths, kinds_of(self.kinds, rows[part], device)
+                )
             sums = self.loss(logits.float(), device.tensor(labels))
             loss = (sums * device.tensor(weights[part])).sum()
             loss.backward()  # type: ignore[no-untyped-call]
             total += loss.detach()
         return total
 
-    def _weights(self, rows: NDArray[np.int64], sizes: Sequence[int]) -> NDArray[np.float32]:
+    def _weights(
+        self, rows: NDArray[np.int64], sizes: Sequence[int]
+    ) -> NDArray[np.float32]:
         """Return the weight of each label of an example: 1 / (micro-batches x labels in its micro-batch)."""
         if isinstance(self.labels, Ragged):
-            counts = np.array([int((self.labels[int(row)] != IGNORED).sum()) for row in rows])
+            counts = np.array(
+                [int((self.labels[int(row)] != IGNORED).sum()) for row in rows]
+            )
         else:
             counts = np.ones(len(rows), dtype=np.int64)
         group = np.repeat(np.arange(len(sizes)), sizes)
         labels = np.maximum(np.bincount(group, weights=counts), 1)
-        weights: NDArray[np.float32] = (1.0 / (len(sizes) * labels[group])).astype(np.float32)
+        weights: NDArray[np.float32] = (1.0 / (len(sizes) * labels[group])).astype(
+            np.float32
+        )
         return weights
 
 
@@ -109,7 +126,12 @@ class PaddedBatch:
 
     @classmethod
     def cut(
-        cls, ids: Ragged, device: RunDevice, pad: int, block: int = 1, kinds: Ragged | None = None
+        cls,
+        ids: Ragged,
+        device: RunDevice,
+        pad: int,
+        block: int = 1,
+        kinds: Ragged | None = None,
     ) -> list[PaddedBatch]:
         """Cut a split into batches, longest rows first.
 
@@ -125,8 +147,12 @@ class PaddedBatch:
         starts = np.arange(0, len(ids), block)
         widths = np.maximum.reduceat(ids.lengths, starts)
         batches = []
-        for blocks in padded_batches(widths * block, device.eval_positions, device.kind.overhead):
-            rows = np.concatenate([np.arange(s, min(s + block, len(ids))) for s in starts[blocks]])
+        for blocks in padded_batches(
+            widths * block, device.eval_positions, device.kind.overhead
+        ):
+            rows = np.concatenate(
+                [np.arange(s, min(s + block, len(ids))) for s in starts[blocks]]
+            )
             batches.append(
                 cls(
                     rows=rows,
@@ -138,9 +164,13 @@ class PaddedBatch:
         return batches
 
 
-def kinds_of(kinds: Ragged | None, rows: NDArray[np.int64], device: RunDevice) -> Tensor | None:
+def kinds_of(
+    kinds: Ragged | None, rows: NDArray[np.int64], device: RunDevice
+) -> Tensor | None:
     """Return the token type ids of rows side by side, 0 on padding; None where there are none."""
-    return None if kinds is None else device.tensor(kinds.padded(rows, 0).astype(np.int64))
+    return (
+        None if kinds is None else device.tensor(kinds.padded(rows, 0).astype(np.int64))
+    )
 
 
 @torch.inference_mode()
@@ -201,14 +231,24 @@ class SupervisedFamily(Family):
     """A family with a head and labels, whose splits are evaluated one by one."""
 
     @abstractmethod
-    def examples(self, dataset: Dataset, table: pa.Table, loaded: LoadedModel) -> Examples:
+    def examples(
+        self, dataset: Dataset, table: pa.Table, loaded: LoadedModel
+    ) -> Examples:
         """Return the tokenised examples to train on."""
 
     @abstractmethod
-    def split(self, dataset: Dataset, table: pa.Table, labels: tuple[str, ...], setting: Setting) -> Predict:
+    def split(
+        self,
+        dataset: Dataset,
+        table: pa.Table,
+        labels: tuple[str, ...],
+        setting: Setting,
+    ) -> Predict:
         """Tokenise and batch a split once for all runs; `labels` are the names of classes or tags by id."""
 
-    def head(self, dataset: Dataset, encoder: Encoder, pooling: Pooling, kind: HeadName) -> Head:
+    def head(
+        self, dataset: Dataset, encoder: Encoder, pooling: Pooling, kind: HeadName
+    ) -> Head:
         """Return a dataset's head on an encoder: here one of tokens."""
         assert dataset.labels is not None
         return token_head(encoder, dataset.labels, kind)
@@ -217,7 +257,9 @@ class SupervisedFamily(Family):
         self, dataset: LocalDataset, rows: NDArray[np.int64], setting: Setting
     ) -> SupervisedObjective:
         """Tokenise the training examples that the runs use."""
-        examples = self.examples(dataset.dataset, dataset.train.take(rows), setting.loaded)
+        examples = self.examples(
+            dataset.dataset, dataset.train.take(rows), setting.loaded
+        )
         return SupervisedObjective(
             **vars(examples),
             order=partial(self.order, dataset.train.num_rows, setting.fine_tuning),
@@ -229,12 +271,18 @@ class SupervisedFamily(Family):
     def evaluator(self, dataset: LocalDataset, setting: Setting) -> Evaluator:
         """Tokenise and batch a dataset's two evaluation splits."""
         tables = dataset.evaluated().items()
-        splits = {name: self.split(dataset.dataset, table, dataset.labels, setting) for name, table in tables}
+        splits = {
+            name: self.split(dataset.dataset, table, dataset.labels, setting)
+            for name, table in tables
+        }
         clusters = {name: cluster_ids(dataset.dataset, table) for name, table in tables}
 
         def evaluated(model: TaskModel, device: RunDevice) -> dict[str, Evaluation]:
             return {
-                name: replace(evaluate(dataset.dataset, predict(model, device)), clusters=clusters[name])
+                name: replace(
+                    evaluate(dataset.dataset, predict(model, device)),
+                    clusters=clusters[name],
+                )
                 for name, predict in splits.items()
             }
 

@@ -15,7 +15,15 @@ import pandas as pd
 from analysis.claims.answer import Answer, answer
 from analysis.claims.assessment import Assessment
 from analysis.claims.catalogue import FAMILIES, SHOWN, STATEMENTS
-from analysis.claims.frame import FindingRow, comparisons_of, decisive_of, main_of, mean_of, of_finding, rows
+from analysis.claims.frame import (
+    FindingRow,
+    comparisons_of,
+    decisive_of,
+    main_of,
+    mean_of,
+    of_finding,
+    rows,
+)
 from analysis.claims.pages.dataset_sentences import dataset_sentences
 from analysis.claims.statements import Finding
 from analysis.claims.titles import ANSWER
@@ -88,10 +96,16 @@ class TableRow:
     @property
     def compares(self) -> str:
         """`differs` when a cell does, else `same` when a cell has runs, else `none`."""
-        agreements = {audited.agreement for _, audited in self.cells if audited is not None}
+        agreements = {
+            audited.agreement for _, audited in self.cells if audited is not None
+        }
         if "differs" in agreements:
             return "differs"
-        return "same" if agreements - {None} or any(cell.recomputed for cell, _ in self.cells) else "none"
+        return (
+            "same"
+            if agreements - {None} or any(cell.recomputed for cell, _ in self.cells)
+            else "none"
+        )
 
 
 @dataclass(frozen=True, kw_only=True)
@@ -105,7 +119,12 @@ class TableSection:
     @property
     def differing(self) -> int | None:
         """Cells that differ from the published ones; None where no cell was compared."""
-        audited = [cell for row in self.rows for _, cell in row.cells if cell is not None and cell.agreement]
+        audited = [
+            cell
+            for row in self.rows
+            for _, cell in row.cells
+            if cell is not None and cell.agreement
+        ]
         return sum(cell.agreement == "differs" for cell in audited) if audited else None
 
 
@@ -128,7 +147,9 @@ class PageContent:
     def families(self) -> dict[str, list[FindingEntry]]:
         """The findings by the question that they are about, in the order of the argument."""
         return {
-            FAMILIES[name]: [entry for entry in self.findings if entry.finding.family == name]
+            FAMILIES[name]: [
+                entry for entry in self.findings if entry.finding.family == name
+            ]
             for name in sorted(FAMILIES, key=_ARGUMENT.index)
         }
 
@@ -140,9 +161,13 @@ class PageContent:
     @property
     def strip_rows(self) -> dict[str, list[tuple[str, FindingRow]]]:
         """The same by task, each with its budget."""
-        by_task: dict[str, list[tuple[str, FindingRow]]] = {task.title: [] for task in TASKS.values()}
+        by_task: dict[str, list[tuple[str, FindingRow]]] = {
+            task.title: [] for task in TASKS.values()
+        }
         for row in self.strip:
-            by_task[TASKS[row.task].title].append((row.label.rpartition(", ")[2].upper(), row))
+            by_task[TASKS[row.task].title].append(
+                (row.label.rpartition(", ")[2].upper(), row)
+            )
         return by_task
 
     @property
@@ -150,7 +175,8 @@ class PageContent:
         """The paper's findings by what the source says of them."""
         papers = [entry for entry in self.findings if entry.id != ANSWER]
         return {
-            one: [entry for entry in papers if entry.main.outcome == one.name] for one in OUTCOMES.values()
+            one: [entry for entry in papers if entry.main.outcome == one.name]
+            for one in OUTCOMES.values()
         }
 
 
@@ -163,10 +189,16 @@ def gather(inputs: FigureInputs, figures: Iterable[DrawnFigure]) -> PageContent:
     """
     source, settings, assessment = inputs.source, inputs.settings, inputs.assessment
     pictures = {
-        file_stem(one.spec.name): _picture(one) for one in figures if one.spec.name not in _ON_THE_PAGE
+        file_stem(one.spec.name): _picture(one)
+        for one in figures
+        if one.spec.name not in _ON_THE_PAGE
     }
     # Of other networks or metrics than the paper's the audit is of the published cells among themselves.
-    audited = audit(source, selection=settings.selection) if source.comparable else audit(PUBLISHED)
+    audited = (
+        audit(source, selection=settings.selection)
+        if source.comparable
+        else audit(PUBLISHED)
+    )
     scores = None if source.is_published else source.scores(settings)
     cells = {(cell.table, cell.model, cell.dataset): cell for cell in audited.cells}
     return PageContent(
@@ -182,7 +214,8 @@ def gather(inputs: FigureInputs, figures: Iterable[DrawnFigure]) -> PageContent:
             if not figure.supplementary and (stem := file_stem(name)) not in pictures
         ),
         tables=tuple(
-            _section(build_table(number, scores, source=source), cells) for number in models_of_tables()
+            _section(build_table(number, scores, source=source), cells)
+            for number in models_of_tables()
         ),
         audit=audited,
     )
@@ -202,15 +235,22 @@ def _entry(name: str, assessment: Assessment) -> FindingEntry:
     )
 
 
-def _section(table: Table, audited: Mapping[tuple[int, str, str], AuditedCell]) -> TableSection:
+def _section(
+    table: Table, audited: Mapping[tuple[int, str, str], AuditedCell]
+) -> TableSection:
     """Return a table's section, each cell with its audit, by table, model and dataset; Table 1 has no cells."""
     table_rows = tuple(
         TableRow(
             labels=labels,
             model=model,
-            cells=tuple((cell, audited.get((table.number, cell.model, cell.dataset))) for cell in cells),
+            cells=tuple(
+                (cell, audited.get((table.number, cell.model, cell.dataset)))
+                for cell in cells
+            ),
         )
-        for labels, model, cells in zip(table.labels, table.models, table.cells, strict=False)
+        for labels, model, cells in zip(
+            table.labels, table.models, table.cells, strict=False
+        )
     )
     return TableSection(table=table, rows=table_rows)
 
@@ -220,14 +260,23 @@ def _picture(figure: DrawnFigure) -> Picture:
     svg = io.StringIO()
     name = file_stem(figure.spec.name)
     with paper_style(), without_words(figure.drawing) as foot:
-        mpl.rcParams["svg.fonttype"] = "none"  # text as text: it can be searched, and is small
+        mpl.rcParams["svg.fonttype"] = (
+            "none"  # text as text: it can be searched, and is small
+        )
         figure.drawing.savefig(svg, format="svg", metadata={"Date": None})
     csv_rows = csv.DictReader(io.StringIO(figure.csv))
-    tips = ["\n".join(f"{column}: {value}" for column, value in row.items() if value) for row in csv_rows]
+    tips = [
+        "\n".join(f"{column}: {value}" for column, value in row.items() if value)
+        for row in csv_rows
+    ]
     return Picture(
-        name=name, title=figure.title, caption=figure.caption, alt=figure.alt,
-        supplementary=figure.spec.supplementary, drawn=inlined(svg.getvalue(), name, tips, foot),
-    )  # fmt: skip
+        name=name,
+        title=figure.title,
+        caption=figure.caption,
+        alt=figure.alt,
+        supplementary=figure.spec.supplementary,
+        drawn=inlined(svg.getvalue(), name, tips, foot),
+    )
 
 
 def inlined(svg: str, name: str, tips: list[str], foot: float) -> str:
@@ -243,21 +292,29 @@ def inlined(svg: str, name: str, tips: list[str], foot: float) -> str:
     drawing = svg[svg.index('<g id="figure_1">') : svg.rindex("</svg>")]
     # Styles that the whole picture has, and what is there for nothing.
     drawing = re.sub(
-        r"font-family: 'DejaVu Sans'; |font-size: 7px; |transform=\"rotate\(-0 .*?\)\"", "", drawing
+        r"font-family: 'DejaVu Sans'; |font-size: 7px; |transform=\"rotate\(-0 .*?\)\"",
+        "",
+        drawing,
     )
     drawing = re.sub(r">\s+<", "><", drawing).replace(" \n", " ").replace("\n", " ")
     used = set(re.findall(r'#([\w-]+)["\)]', drawing))
 
     def with_own_id(found: re.Match[str]) -> str:
         """Return an id made this picture's own; nothing where no element refers to it and it is no mark's."""
-        return f' id="{name}-{found[1]}"' if found[1] in used or found[1].startswith("point-") else ""
+        return (
+            f' id="{name}-{found[1]}"'
+            if found[1] in used or found[1].startswith("point-")
+            else ""
+        )
 
     def with_tooltip(found: re.Match[str]) -> str:
         """Return the opening tag of a mark with its tooltip behind it."""
         return f"{found[0]}<title>{escape(tips[int(found[1])])}</title>"
 
     drawing = re.sub(r' id="([^"]+)"', with_own_id, drawing)
-    drawing = re.sub(r'(?:xlink:)?href="#', f'href="#{name}-', drawing).replace("url(#", f"url(#{name}-")
+    drawing = re.sub(r'(?:xlink:)?href="#', f'href="#{name}-', drawing).replace(
+        "url(#", f"url(#{name}-"
+    )
     drawing = re.sub(rf'<g id="{name}-point-(\d+)">', with_tooltip, drawing)
     box = f"0 {_HEADING:g} {width:g} {height - foot - _HEADING:g}"
     return (

@@ -29,9 +29,12 @@ from common.provenance import OF_A_CALL
 from common.tables import signed
 
 _DOCUMENTS = {
-    "scores": "Scores", "audit": "Audit", "claims": "Findings", "reproduce": "What was made",
+    "scores": "Scores",
+    "audit": "Audit",
+    "claims": "Findings",
+    "reproduce": "What was made",
     "provenance": "Hashes, and the code behind them",
-}  # fmt: skip
+}
 """What the page calls files that belong to no table or figure."""
 
 
@@ -58,14 +61,26 @@ def render_page(
         folder, slash, name = path.rpartition("/")
         by_stem.setdefault(f"{folder}{slash}{name.partition('.')[0]}", []).append(path)
     environment = jinja2.Environment(
-        loader=jinja2.PackageLoader("clm_or_mlm.report"), autoescape=True, trim_blocks=True, lstrip_blocks=True,
-        undefined=jinja2.StrictUndefined, keep_trailing_newline=True,
-    )  # fmt: skip
+        loader=jinja2.PackageLoader("clm_or_mlm.report"),
+        autoescape=True,
+        trim_blocks=True,
+        lstrip_blocks=True,
+        undefined=jinja2.StrictUndefined,
+        keep_trailing_newline=True,
+    )
     environment.filters |= {
-        "effect": _effect, "p_texts": p_texts, "recomputed": recomputed_text, "sentence": sentence, "tone": _tone,
-        "counted_verdict": counted_verdict, "signed": signed, "title_of_file": _title_of_file,
-        "forest": SmallForest.of, "comparison_lines": comparison_lines, "mean_words": mean_words,
-    }  # fmt: skip
+        "effect": _effect,
+        "p_texts": p_texts,
+        "recomputed": recomputed_text,
+        "sentence": sentence,
+        "tone": _tone,
+        "counted_verdict": counted_verdict,
+        "signed": signed,
+        "title_of_file": _title_of_file,
+        "forest": SmallForest.of,
+        "comparison_lines": comparison_lines,
+        "mean_words": mean_words,
+    }
     page = environment.get_template("page.html").render(
         content=content,
         question=QUESTION,
@@ -80,14 +95,18 @@ def render_page(
         has_runs=content.source.runs is not None and len(content.source.runs) > 0,
         selection_words=content.settings.rule.words,
         provenance=_provenance(provenance),
-        command=" ".join(["make", "reproduce" if files else "report", *_make_words(content)]),
+        command=" ".join(
+            ["make", "reproduce" if files else "report", *_make_words(content)]
+        ),
         files=by_stem,
         missing=missing,
         not_applicable=not_applicable,
     )
     # An interval and a percentage stay on one line.
     page = re.sub(r"(?<=\d) (?=%|\[[+\-\u2212]?\d)", "\u00a0", page)
-    return re.sub(r"(\[[+\-\u2212]?[\d.]+), (?=[+\-\u2212]?[\d.]+\])", "\\1,\u00a0", page)
+    return re.sub(
+        r"(\[[+\-\u2212]?[\d.]+), (?=[+\-\u2212]?[\d.]+\])", "\\1,\u00a0", page
+    )
 
 
 def _title_of_file(stem: str) -> str:
@@ -100,7 +119,9 @@ def _title_of_file(stem: str) -> str:
 
 def _make_words(content: PageContent) -> list[str]:
     """Return the variables of make that give this page again, as far as they are not the usual ones."""
-    _, given, *options = content.source.options  # after the word --source what it was given
+    _, given, *options = (
+        content.source.options
+    )  # after the word --source what it was given
     options += content.settings.options(content.source.with_interval(Settings()))
     words = [] if content.source.is_published else [f"SOURCE={shlex.quote(given)}"]
     return [*words, f"ARGS={shlex.quote(shlex.join(options))}"] if options else words
@@ -108,7 +129,12 @@ def _make_words(content: PageContent) -> list[str]:
 
 def _tone(outcome: str) -> str:
     """Return the CSS class of what is coloured by an outcome."""
-    return {HOLDS.name: "holds", FAILS.name: "fails", IN_PART.name: "part", OPEN.name: "open"}[outcome]
+    return {
+        HOLDS.name: "holds",
+        FAILS.name: "fails",
+        IN_PART.name: "part",
+        OPEN.name: "open",
+    }[outcome]
 
 
 def _effect(row: FindingRow) -> str:
@@ -125,6 +151,10 @@ def _provenance(record: dict[str, object]) -> list[tuple[str, str]]:
         if isinstance(value, dict):
             text = ", ".join(f"{key} {one}" for key, one in value.items())
         else:
-            text = value if isinstance(value, str) else json.dumps(value, ensure_ascii=False)
+            text = (
+                value
+                if isinstance(value, str)
+                else json.dumps(value, ensure_ascii=False)
+            )
         pairs.append((name.replace("_", " "), text))
     return pairs

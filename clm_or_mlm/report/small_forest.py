@@ -65,8 +65,14 @@ class SmallForest:
 
         def mirrored(row: FindingRow, *values: float) -> list[float]:
             """Return values on that scale in order, with the other sign where the claim is below a number."""
-            sign = -1 if math.isinf(row.region_low) and math.isfinite(row.region_high) else 1
-            return sorted(sign * scaled(value) for value in values if not math.isnan(value))
+            sign = (
+                -1
+                if math.isinf(row.region_low) and math.isfinite(row.region_high)
+                else 1
+            )
+            return sorted(
+                sign * scaled(value) for value in values if not math.isnan(value)
+            )
 
         bars = [mirrored(row, row.low, row.effect, row.high) for row in decided]
         finite = [0.0, *(end for bar in bars for end in bar if math.isfinite(end))]
@@ -75,7 +81,9 @@ class SmallForest:
 
         def percent(coordinate: float) -> float:
             """Return how far from the axis' left end that is, in percent of it; beyond its ends, the end."""
-            return round(100 * (min(max(coordinate, left), right) - left) / (right - left), 2)
+            return round(
+                100 * (min(max(coordinate, left), right) - left) / (right - left), 2
+            )
 
         marks = {
             row.label: Mark(
@@ -85,23 +93,39 @@ class SmallForest:
                 at=percent(mirrored(row, row.effect)[0]),
                 low=percent(bar[0]),
                 high=percent(bar[-1]),
-                claim=[percent(end) for end in mirrored(row, row.region_low, row.region_high)],
+                claim=[
+                    percent(end)
+                    for end in mirrored(row, row.region_low, row.region_high)
+                ],
             )
             for row, bar in zip(decided, bars, strict=True)
         }
         ticks: dict[float, str] = {}
         candidates = [
-            value for value in (_RATIOS if are_ratios else _TICKS) if left <= scaled(value) <= right
+            value
+            for value in (_RATIOS if are_ratios else _TICKS)
+            if left <= scaled(value) <= right
         ]
         # No effect first, then the outermost, then those between for which there is room.
-        for value in sorted(candidates, key=lambda value: (scaled(value) != 0, -abs(scaled(value)))):
+        for value in sorted(
+            candidates, key=lambda value: (scaled(value) != 0, -abs(scaled(value)))
+        ):
             if all(abs(percent(scaled(value)) - other) >= _APART for other in ticks):
                 text = f"{value:g}" if are_ratios or not value else f"{value:+g}"
                 ticks[percent(scaled(value))] = text.replace("-", "\u2212")
-        return cls(marks=marks, ticks=sorted(ticks.items()), zero=percent(0.0), bent=bent and not are_ratios)
+        return cls(
+            marks=marks,
+            ticks=sorted(ticks.items()),
+            zero=percent(0.0),
+            bent=bent and not are_ratios,
+        )
 
 
 def _words(row: FindingRow) -> str:
     """Return what a tap on a mark shows: comparison, effect, what is claimed unless that is `> 0`, and outcome."""
     claimed = "" if row.claimed == "> 0" else f" (claimed {row.claimed})"
-    return f"{row.label}: {format_effect(row)} {row.unit}{claimed}, {row.outcome}".replace("-", "\u2212")
+    return (
+        f"{row.label}: {format_effect(row)} {row.unit}{claimed}, {row.outcome}".replace(
+            "-", "\u2212"
+        )
+    )

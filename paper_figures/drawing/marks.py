@@ -68,17 +68,40 @@ def draw_lines(
     for rank, name in enumerate(look):
         part = rows[rows["series"] == name]
         if len(part):
-            gaps = sorted(set(map(float, expected.get(name, ()))) - {float(x) for x in part["x"]})
+            gaps = sorted(
+                set(map(float, expected.get(name, ()))) - {float(x) for x in part["x"]}
+            )
             xs = part["x"].to_numpy(dtype=float)
-            if second:  # side by side: in one place a hidden mark would be one that is counted
+            if (
+                second
+            ):  # side by side: in one place a hidden mark would be one that is counted
                 low, high = ax.get_xlim()
                 xs = xs + (rank - (len(look) - 1) / 2) * 0.025 * (high - low)
             # A bar behind others at its x is wider, so that it shows on both sides of theirs.
             behind = min(0.7 * (len(look) - 1 - rank), 2.1)
-            _draw_series(ax, part, xs, look[name], rank, gaps=gaps, bar=0.8 + behind, with_ids=not second)
+            _draw_series(
+                ax,
+                part,
+                xs,
+                look[name],
+                rank,
+                gaps=gaps,
+                bar=0.8 + behind,
+                with_ids=not second,
+            )
     for x in () if second else sorted(due - present):
-        ax.plot([x], [0.03], transform=ax.get_xaxis_transform(), marker="x", markersize=3.6, markeredgewidth=0.9,
-                color=GREY, linestyle="none", label="_missing", zorder=3)  # fmt: skip
+        ax.plot(
+            [x],
+            [0.03],
+            transform=ax.get_xaxis_transform(),
+            marker="x",
+            markersize=3.6,
+            markeredgewidth=0.9,
+            color=GREY,
+            linestyle="none",
+            label="_missing",
+            zorder=3,
+        )
 
 
 def draw_differences(
@@ -102,7 +125,9 @@ def draw_differences(
     if shown.empty:
         empty_panel(ax)
         return
-    shown = shown.assign(**dict(zip(("mean", "low", "high"), (shown[gap] for gap in GAPS), strict=True)))
+    shown = shown.assign(
+        **dict(zip(("mean", "low", "high"), (shown[gap] for gap in GAPS), strict=True))
+    )
     low, high = _ends(shown)
     bounds = _around(min(low, 0.0), max(high, 0.0))
     due = {name: [x for x in xs if x != base] for name, xs in expected.items()}
@@ -129,7 +154,9 @@ def draw_groups(
         names: what is written of a group, where it is not its `x`.
         bounds: as in `draw_lines`.
     """
-    ax.set_xticks(range(len(groups)), [(names or {}).get(group, group) for group in groups])
+    ax.set_xticks(
+        range(len(groups)), [(names or {}).get(group, group) for group in groups]
+    )
     ax.set_xlim(-0.4, len(groups) - 0.6)
     if rows.empty:
         empty_panel(ax)
@@ -142,10 +169,14 @@ def draw_groups(
         places = np.array([groups.index(x) for x in part["x"]], dtype=float)
         gaps = [float(place) for place in range(len(groups)) if place not in places]
         aside = (rank - (len(drawn) - 1) / 2) * step
-        _draw_series(ax, part, places + aside, look[name], rank, gaps=gaps, linewidth=0.8)
+        _draw_series(
+            ax, part, places + aside, look[name], rank, gaps=gaps, linewidth=0.8
+        )
 
 
-def draw_spread(ax: Axes, rows: pd.DataFrame, points: pd.DataFrame, look: Mapping[str, Look]) -> None:
+def draw_spread(
+    ax: Axes, rows: pd.DataFrame, points: pd.DataFrame, look: Mapping[str, Look]
+) -> None:
     """Draw centred scores: a bar of one standard deviation either side of zero, the single scores next to it.
 
     Args:
@@ -166,18 +197,65 @@ def draw_spread(ax: Axes, rows: pd.DataFrame, points: pd.DataFrame, look: Mappin
         single = points[points["x"] == name]
         fan = column + 0.1 + 0.26 * (np.arange(len(single)) + 0.5) / max(len(single), 1)
         for x, (number, value) in zip(fan, single["mean"].items(), strict=True):
-            ax.plot([x], [value], linestyle="none", marker=style.marker, markersize=2.8, color=style.color,
-                    markeredgewidth=0, label=f"{name} single", zorder=2, gid=point_id(number))  # fmt: skip
-        for number, mean, low, high in zip(row.index, row["mean"], row["low"], row["high"], strict=True):
+            ax.plot(
+                [x],
+                [value],
+                linestyle="none",
+                marker=style.marker,
+                markersize=2.8,
+                color=style.color,
+                markeredgewidth=0,
+                label=f"{name} single",
+                zorder=2,
+                gid=point_id(number),
+            )
+        for number, mean, low, high in zip(
+            row.index, row["mean"], row["low"], row["high"], strict=True
+        ):
             x = column - 0.18
-            ax.vlines([x], [low], [high], color=style.color, linewidth=1.6, zorder=3, label=f"_sd {name}")
-            ax.plot([x, x], [low, high], linestyle="none", marker="_", markersize=8, markeredgewidth=1.4,
-                    color=style.color, zorder=3, label="_ends")  # fmt: skip
-            ax.plot([x], [mean], marker=style.marker, markersize=5, markeredgecolor=WHITE, color=style.color,
-                    markeredgewidth=0.6, label=name, zorder=3.1, gid=point_id(number))  # fmt: skip
+            ax.vlines(
+                [x],
+                [low],
+                [high],
+                color=style.color,
+                linewidth=1.6,
+                zorder=3,
+                label=f"_sd {name}",
+            )
+            ax.plot(
+                [x, x],
+                [low, high],
+                linestyle="none",
+                marker="_",
+                markersize=8,
+                markeredgewidth=1.4,
+                color=style.color,
+                zorder=3,
+                label="_ends",
+            )
+            ax.plot(
+                [x],
+                [mean],
+                marker=style.marker,
+                markersize=5,
+                markeredgecolor=WHITE,
+                color=style.color,
+                markeredgewidth=0.6,
+                label=name,
+                zorder=3.1,
+                gid=point_id(number),
+            )
             if math.isfinite(high):
-                ax.annotate(f"sd {high:.2f}", (column, 1), xycoords=("data", "axes fraction"), xytext=(0, -1),
-                            textcoords="offset points", ha="center", va="top", color=INK)  # fmt: skip
+                ax.annotate(
+                    f"sd {high:.2f}",
+                    (column, 1),
+                    xycoords=("data", "axes fraction"),
+                    xytext=(0, -1),
+                    textcoords="offset points",
+                    ha="center",
+                    va="top",
+                    color=INK,
+                )
     values = np.concatenate([points["mean"], rows["low"], rows["high"]])
     most = float(np.nanmax(np.abs(values)))
     y_axis(ax, _around(-most, most, above=0.16))
@@ -185,7 +263,15 @@ def draw_spread(ax: Axes, rows: pd.DataFrame, points: pd.DataFrame, look: Mappin
 
 def empty_panel(ax: Axes) -> None:
     """Say in an empty panel that the source has nothing for it."""
-    ax.text(0.5, 0.5, "not in this source", transform=ax.transAxes, ha="center", va="center", color=GREY)
+    ax.text(
+        0.5,
+        0.5,
+        "not in this source",
+        transform=ax.transAxes,
+        ha="center",
+        va="center",
+        color=GREY,
+    )
     ax.set_yticks([])
     if not ax.get_xticklabels() or ax.get_xlim() == (0.0, 1.0):
         ax.set_xticks([])
@@ -205,16 +291,34 @@ def write_names(ax: Axes, rows: pd.DataFrame, look: Mapping[str, Look]) -> None:
         look: the series' looks.
     """
     ends = dict(records(rows, "series", "mean"))
-    tall = 72 * float(ax.bbox.height) / ax.figure.dpi  # in points of the page, as all heights here
+    tall = (
+        72 * float(ax.bbox.height) / ax.figure.dpi
+    )  # in points of the page, as all heights here
     scale = ax.transData + ax.transAxes.inverted()
-    wanted = sorted((float(scale.transform((1.0, value))[1]) * tall, name) for name, value in ends.items())
-    for (height, name), (line_end, _) in zip(_names_apart(wanted, tall), wanted, strict=True):
-        ax.annotate(name, (1, line_end / tall), xycoords="axes fraction", xytext=(6, height - line_end),
-                    textcoords="offset points", va="center", ha="left", fontweight="bold", color=look[name].ink,
-                    annotation_clip=False)  # fmt: skip
+    wanted = sorted(
+        (float(scale.transform((1.0, value))[1]) * tall, name)
+        for name, value in ends.items()
+    )
+    for (height, name), (line_end, _) in zip(
+        _names_apart(wanted, tall), wanted, strict=True
+    ):
+        ax.annotate(
+            name,
+            (1, line_end / tall),
+            xycoords="axes fraction",
+            xytext=(6, height - line_end),
+            textcoords="offset points",
+            va="center",
+            ha="left",
+            fontweight="bold",
+            color=look[name].ink,
+            annotation_clip=False,
+        )
 
 
-def _names_apart(wanted: list[tuple[float, str]], panel_height: float) -> list[tuple[float, str]]:
+def _names_apart(
+    wanted: list[tuple[float, str]], panel_height: float
+) -> list[tuple[float, str]]:
     """Return the places moved apart as little as needed, within the panel: neighbours that touch share their middle.
 
     Args:
@@ -230,12 +334,17 @@ def _names_apart(wanted: list[tuple[float, str]], panel_height: float) -> list[t
             names = [*lower_names, *upper_names]
             if high - low >= _NAMES * len(names) / 2:
                 break
-            blocks[-2:] = [((low * len(lower_names) + high * len(upper_names)) / len(names), names)]
+            blocks[-2:] = [
+                ((low * len(lower_names) + high * len(upper_names)) / len(names), names)
+            ]
     placed = []
     for middle, names in blocks:
         half = _NAMES * len(names) / 2
         middle = min(max(middle, half - _NAMES / 2), panel_height - half + _NAMES / 2)
-        placed += [(middle + _NAMES * (rank - (len(names) - 1) / 2), name) for rank, name in enumerate(names)]
+        placed += [
+            (middle + _NAMES * (rank - (len(names) - 1) / 2), name)
+            for rank, name in enumerate(names)
+        ]
     return placed
 
 
@@ -243,14 +352,18 @@ def score_bounds(rows: pd.DataFrame) -> tuple[float, float]:
     """Return the ends of an axis of percentages for these rows: within 0 and 100, where all scores are."""
     low, high = _around(*_ends(rows))
     means = rows["mean"]
-    return max(low, min(0.0, float(means.min()))), min(high, max(100.0, float(means.max())))
+    return max(low, min(0.0, float(means.min()))), min(
+        high, max(100.0, float(means.max()))
+    )
 
 
 def _ends(rows: pd.DataFrame) -> tuple[float, float]:
     """Return the least and the largest value of all means, and of the intervals of the paper's models if any."""
     papers = rows["model"].isin(list(MODELS))
     counted = rows[papers] if papers.any() else rows
-    values = np.concatenate([rows["mean"], counted["low"], counted["high"]]).astype(float)
+    values = np.concatenate([rows["mean"], counted["low"], counted["high"]]).astype(
+        float
+    )
     return float(np.nanmin(values)), float(np.nanmax(values))
 
 
@@ -269,7 +382,9 @@ def _around(low: float, high: float, *, above: float = 0.06) -> tuple[float, flo
     """
     span = max(high - low, _LEAST_SPAN)
     middle = (low + high) / 2
-    return min(low, middle - span / 2) - 0.06 * span, max(high, middle + span / 2) + above * span
+    return min(low, middle - span / 2) - 0.06 * span, max(
+        high, middle + span / 2
+    ) + above * span
 
 
 def _draw_series(
@@ -288,30 +403,75 @@ def _draw_series(
     name = str(part["series"].iloc[0])
     # A nan at each gap breaks the line there.
     line_x = np.concatenate([xs, gaps])
-    line_y = np.concatenate([part["mean"].to_numpy(dtype=float), np.full(len(gaps), np.nan)])
+    line_y = np.concatenate(
+        [part["mean"].to_numpy(dtype=float), np.full(len(gaps), np.nan)]
+    )
     order = np.argsort(line_x, kind="stable")
-    ax.plot(line_x[order], line_y[order], label=name, color=style.color, linestyle=style.dash, linewidth=linewidth,
-            zorder=2.1 + 0.01 * rank)  # fmt: skip
-    has_interval = (part["low"] <= part["high"]).to_numpy()  # False where there is none (nan)
+    ax.plot(
+        line_x[order],
+        line_y[order],
+        label=name,
+        color=style.color,
+        linestyle=style.dash,
+        linewidth=linewidth,
+        zorder=2.1 + 0.01 * rank,
+    )
+    has_interval = (
+        part["low"] <= part["high"]
+    ).to_numpy()  # False where there is none (nan)
     if has_interval.any():
         low, high = part["low"][has_interval], part["high"][has_interval]
-        ax.vlines(xs[has_interval], low, high, color=style.color, linewidth=bar,
-                  zorder=2.3 + 0.01 * rank, label="_interval")  # fmt: skip
+        ax.vlines(
+            xs[has_interval],
+            low,
+            high,
+            color=style.color,
+            linewidth=bar,
+            zorder=2.3 + 0.01 * rank,
+            label="_interval",
+        )
     bottom, top = ax.get_ylim()
     is_filled = part[CLEAR] if CLEAR in part else [False] * len(part)
-    points = zip(xs, part.index, part["mean"], part["low"], part["high"], is_filled, strict=True)
+    points = zip(
+        xs, part.index, part["mean"], part["low"], part["high"], is_filled, strict=True
+    )
     for x, number, mean, low, high, filled in points:
-        for end, is_beyond, arrow in ((bottom, low < bottom, CARETDOWN), (top, high > top, CARETUP)):
+        for end, is_beyond, arrow in (
+            (bottom, low < bottom, CARETDOWN),
+            (top, high > top, CARETUP),
+        ):
             if is_beyond:
-                ax.plot([x], [end], linestyle="none", marker=arrow, markersize=3.4, markeredgewidth=0.0,
-                        color=style.color, zorder=2.3 + 0.01 * rank, label="_end", clip_on=False)  # fmt: skip
-        ax.plot([x], [mean], linestyle="none", marker=style.marker, markersize=3.9, markeredgewidth=1.0,
-                markerfacecolor=style.color if filled is True else WHITE, markeredgecolor=style.color,
-                zorder=2.5 + 0.01 * rank, label=f"_{name}", clip_on=False,
-                gid=point_id(number) if with_ids else None)  # fmt: skip
+                ax.plot(
+                    [x],
+                    [end],
+                    linestyle="none",
+                    marker=arrow,
+                    markersize=3.4,
+                    markeredgewidth=0.0,
+                    color=style.color,
+                    zorder=2.3 + 0.01 * rank,
+                    label="_end",
+                    clip_on=False,
+                )
+        ax.plot(
+            [x],
+            [mean],
+            linestyle="none",
+            marker=style.marker,
+            markersize=3.9,
+            markeredgewidth=1.0,
+            markerfacecolor=style.color if filled is True else WHITE,
+            markeredgecolor=style.color,
+            zorder=2.5 + 0.01 * rank,
+            label=f"_{name}",
+            clip_on=False,
+            gid=point_id(number) if with_ids else None,
+        )
 
 
-def _ticks_apart(ax: Axes, ticks: Sequence[float], first: set[float], log_x: bool) -> list[float]:
+def _ticks_apart(
+    ax: Axes, ticks: Sequence[float], first: set[float], log_x: bool
+) -> list[float]:
     """Return the ticks whose labels do not touch; those of `first` go before others."""
     scale = math.log if log_x else float
     low, high = (scale(end) for end in ax.get_xlim())

@@ -61,11 +61,17 @@ def wrapped(text: str, width: float) -> list[str]:
     """Return a text in lines of at most `width` inches, broken at spaces alone and where the text has a new line."""
     lines: list[str] = []
     for part in text.split("\n"):
-        words = [word for word in part.split(" ") if word]  # a no-break space keeps words together
+        words = [
+            word for word in part.split(" ") if word
+        ]  # a no-break space keeps words together
         while words:
             # To lay a text out is slow, so the longest line that fits is searched for by halving.
             more = range(1, min(len(words), _WORDS))
-            fits = 1 + bisect(more, False, key=lambda count: inches(" ".join(words[: count + 1])) > width)
+            fits = 1 + bisect(
+                more,
+                False,
+                key=lambda count: inches(" ".join(words[: count + 1])) > width,
+            )
             lines.append(" ".join(words[:fits]))
             words = words[fits:]
     return lines
@@ -83,7 +89,11 @@ class Sheet:
             below: room between the caption and what is above it.
         """
         self._lines = wrapped(caption, WIDTH - 0.24)
-        self._finding = len(wrapped(caption.partition("\n")[0], WIDTH - 0.24)) if "\n" in caption else 0
+        self._finding = (
+            len(wrapped(caption.partition("\n")[0], WIDTH - 0.24))
+            if "\n" in caption
+            else 0
+        )
         self.foot = below + 0.06 + _LINE * len(self._lines)
         """From the lower edge to what is drawn."""
         self.height = body + self.foot
@@ -92,11 +102,15 @@ class Sheet:
     def text(self, x: float, y: float, text: str, **style: Any) -> None:
         """Write a text."""
         # A PDF has ligatures in a second copy of the font, which takes as long to make as the first.
-        self.figure.text(x / WIDTH, y / self.height, text, fontfeatures=("-liga",), **style)
+        self.figure.text(
+            x / WIDTH, y / self.height, text, fontfeatures=("-liga",), **style
+        )
 
     def axes(self, left: float, bottom: float, width: float, height: float) -> Axes:
         """Return new axes; what they show is written by `text`."""
-        ax = self.figure.add_axes((left / WIDTH, bottom / self.height, width / WIDTH, height / self.height))
+        ax = self.figure.add_axes(
+            (left / WIDTH, bottom / self.height, width / WIDTH, height / self.height)
+        )
         for axis in (ax.xaxis, ax.yaxis):
             # Else all ticks are measured at each drawing to place a label that is empty.
             axis.set_label_coords(0, 0)
@@ -105,8 +119,19 @@ class Sheet:
     def finish(self, heading: str) -> Figure:
         """Write heading (smaller where it would be wider) and caption, its finding in black; return the figure."""
         heading_width = inches(heading, bold=True) * _HEADING / SMALLEST
-        size = max(SMALLEST, _HEADING * min(1.0, (WIDTH - 0.17) / heading_width)) if heading else _HEADING
-        self.text(0.12, self.height - 0.19, heading, fontsize=size, fontweight="bold", gid="heading")
+        size = (
+            max(SMALLEST, _HEADING * min(1.0, (WIDTH - 0.17) / heading_width))
+            if heading
+            else _HEADING
+        )
+        self.text(
+            0.12,
+            self.height - 0.19,
+            heading,
+            fontsize=size,
+            fontweight="bold",
+            gid="heading",
+        )
         for row, line in enumerate(self._lines):
             ink = INK if row < self._finding else GREY
             bottom = 0.07 + _LINE * (len(self._lines) - row - 1)
@@ -142,7 +167,9 @@ def task_panels(*, centred: bool = False) -> tuple[Panel, ...]:
     """Return the four panels of the paper, a task each; `centred` scores are differences in points."""
     unit = "\u2212 mean (points)" if centred else "(%)"
     return tuple(
-        Panel(name=task.name, title=task.title, unit=f"{task.name}: {task.metric} {unit}")
+        Panel(
+            name=task.name, title=task.title, unit=f"{task.name}: {task.metric} {unit}"
+        )
         for task in TASKS.values()
     )
 
@@ -173,45 +200,76 @@ def make_page(
         second: what a second row of panels shows, whose names end in `DIFFERENCES`; empty for none.
     """
     # Of the legend: all names in one row where they fit, else as many columns as the widest name allows.
-    columns = max(1, int((WIDTH - 0.24) / max((inches(name) + 0.5 for name in look), default=WIDTH)))
+    columns = max(
+        1,
+        int((WIDTH - 0.24) / max((inches(name) + 0.5 for name in look), default=WIDTH)),
+    )
     columns = len(look) if sum(inches(name) + 0.5 for name in look) < WIDTH else columns
     rows = math.ceil(len(look) / max(columns, 1)) if legend else 0
     bars_height = _BAR * max(len(panel.schedules) for panel in panels)
     label_height = _LABEL if x_label else 0.0
     second_height = (_BETWEEN + _SECOND) if second else 0.0
     head_height = _HEAD + rows * _LEGEND + bars_height + 0.08 * bool(bars_height)
-    sheet = Sheet(caption, body=head_height + _TITLES + _PLOT + second_height + _TICKS + label_height)
-    names_width = 0.0 if legend else max((inches(name, bold=True) + 0.2 for name in look), default=0.0)
-    width = (WIDTH - _LEFT - _RIGHT - names_width - gap * (len(panels) - 1)) / len(panels)
+    sheet = Sheet(
+        caption,
+        body=head_height + _TITLES + _PLOT + second_height + _TICKS + label_height,
+    )
+    names_width = (
+        0.0
+        if legend
+        else max((inches(name, bold=True) + 0.2 for name in look), default=0.0)
+    )
+    width = (WIDTH - _LEFT - _RIGHT - names_width - gap * (len(panels) - 1)) / len(
+        panels
+    )
     bottom = sheet.foot + label_height + _TICKS
     top = bottom + second_height + _PLOT
     axes = {}
     for index, panel in enumerate(panels):
         left = _LEFT + index * (width + gap) + names_width * (index > named)
         axes[panel.name] = sheet.axes(left, bottom + second_height, width, _PLOT)
-        sheet.text(left - 0.26, top + 0.285, panel.title, fontsize=TITLE_SIZE, fontweight="bold")
+        sheet.text(
+            left - 0.26,
+            top + 0.285,
+            panel.title,
+            fontsize=TITLE_SIZE,
+            fontweight="bold",
+        )
         sheet.text(left - 0.26, top + 0.145, panel.unit, color=GREY)
     for panel in panels:
         left = float(axes[panel.name].get_position().x0) * WIDTH
         if second:
             axes[panel.name + DIFFERENCES] = sheet.axes(left, bottom, width, _SECOND)
         if panel.schedules:
-            above = sheet.axes(left - 0.26, top + _TITLES + 0.04, width + 0.26, bars_height)
+            above = sheet.axes(
+                left - 0.26, top + _TITLES + 0.04, width + 0.26, bars_height
+            )
             draw_schedules(above, panel.schedules)
     if second:
         sheet.text(_LEFT - 0.26, bottom + _SECOND + 0.07, second, color=GREY)
     if legend:
         sheet.figure.legend(
-            handles=line_handles(look), loc="center left", ncols=columns, handlelength=2.6, handletextpad=0.6,
-            bbox_to_anchor=(0.12 / WIDTH, 1 - (0.36 + (rows - 1) * _LEGEND / 2) / sheet.height), columnspacing=1.6,
-            borderaxespad=0, borderpad=0,
-        )  # fmt: skip
+            handles=line_handles(look),
+            loc="center left",
+            ncols=columns,
+            handlelength=2.6,
+            handletextpad=0.6,
+            bbox_to_anchor=(
+                0.12 / WIDTH,
+                1 - (0.36 + (rows - 1) * _LEGEND / 2) / sheet.height,
+            ),
+            columnspacing=1.6,
+            borderaxespad=0,
+            borderpad=0,
+        )
     if x_label:
         sheet.text(WIDTH / 2, sheet.foot + 0.035, x_label, ha="center")
     return sheet.finish(heading), axes
 
 
-def draw_schedules(ax: Axes, schedules: Sequence[Schedule], *, size: float = SMALLEST) -> None:
+def draw_schedules(
+    ax: Axes, schedules: Sequence[Schedule], *, size: float = SMALLEST
+) -> None:
     """Draw pretrainings as bars from left to right, one below the other, each stage with its objective.
 
     Args:
@@ -230,22 +288,50 @@ def draw_schedules(ax: Axes, schedules: Sequence[Schedule], *, size: float = SMA
         start = 0.0
         for text, steps in stages:
             color = OBJECTIVE["CLM" if "CLM" in text else "MLM"]
-            ax.barh(row, steps, left=start, height=0.82, color=color, edgecolor=WHITE, linewidth=0.8)
-            ax.text(start + steps / 2, row, text, va="center", ha="center", color=WHITE, fontsize=size,
-                    fontweight="bold")  # fmt: skip
+            ax.barh(
+                row,
+                steps,
+                left=start,
+                height=0.82,
+                color=color,
+                edgecolor=WHITE,
+                linewidth=0.8,
+            )
+            ax.text(
+                start + steps / 2,
+                row,
+                text,
+                va="center",
+                ha="center",
+                color=WHITE,
+                fontsize=size,
+                fontweight="bold",
+            )
             start += steps
 
 
 def line_handles(look: Mapping[str, Look]) -> list[Artist]:
     """Return legend entries of lines with markers."""
     return [
-        Line2D([], [], label=name, color=style.color, linestyle=style.dash, linewidth=1.2, marker=style.marker,
-               markersize=4.0, markerfacecolor=WHITE, markeredgewidth=1.0)
+        Line2D(
+            [],
+            [],
+            label=name,
+            color=style.color,
+            linestyle=style.dash,
+            linewidth=1.2,
+            marker=style.marker,
+            markersize=4.0,
+            markerfacecolor=WHITE,
+            markeredgewidth=1.0,
+        )
         for name, style in look.items()
-    ]  # fmt: skip
+    ]
 
 
-def bend(ax: Axes, low: float, high: float, wide: float, *, ratios: bool = False) -> None:
+def bend(
+    ax: Axes, low: float, high: float, wide: float, *, ratios: bool = False
+) -> None:
     """Make an x axis linear near no effect and then bent, or of ratios logarithmic, with ticks that do not touch.
 
     Args:
@@ -259,18 +345,26 @@ def bend(ax: Axes, low: float, high: float, wide: float, *, ratios: bool = False
     form = "{:g}" if ratios else "{:+g}"
     middle = every.index(1 if ratios else 0)
     first = max((tick for tick in every[:middle] if tick <= low), default=every[0])
-    last = min((tick for tick in every[middle + 1 :] if tick >= high), default=every[-1])
+    last = min(
+        (tick for tick in every[middle + 1 :] if tick >= high), default=every[-1]
+    )
     if ratios:
         ax.set_xscale("log")
     else:
         ax.set_xscale("asinh", linear_width=1.0)
     ax.set_xlim(first, last)
-    labels = {tick: form.format(tick).replace("-", "\u2212") for tick in every} | {0.0: "0"}
+    labels = {tick: form.format(tick).replace("-", "\u2212") for tick in every} | {
+        0.0: "0"
+    }
     scale = wide / (place(last) - place(first))
     inches_of = {tick: place(tick) * scale for tick in every if first <= tick <= last}
     shown: list[float] = []
     for tick in sorted(
-        inches_of, key=lambda tick: (tick not in (first, every[middle], last), -abs(inches_of[tick]))
+        inches_of,
+        key=lambda tick: (
+            tick not in (first, every[middle], last),
+            -abs(inches_of[tick]),
+        ),
     ):
         room = max(inches(labels[tick]), 0.1) + 0.04
         if all(abs(inches_of[tick] - inches_of[other]) >= room for other in shown):

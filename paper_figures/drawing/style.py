@@ -76,7 +76,10 @@ EXTRA = (
 def looks_of(series: Iterable[str], known: Mapping[str, Look]) -> dict[str, Look]:
     """Return a look for each of `series`, once: its own where `known`, else one of `EXTRA` in turn."""
     spare = cycle(EXTRA)
-    return {name: known[name] if name in known else next(spare) for name in dict.fromkeys(series)}
+    return {
+        name: known[name] if name in known else next(spare)
+        for name in dict.fromkeys(series)
+    }
 
 
 _SETTINGS: dict[Any, Any] = {
@@ -121,7 +124,11 @@ def paper_style() -> Iterator[None]:
     with mpl.rc_context():
         backend = {"backend", "backend_fallback", "interactive", "toolbar", "timezone"}
         mpl.rcParams.update(
-            {key: mpl.rcParamsDefault[key] for key in mpl.rcParamsDefault if key not in backend}
+            {
+                key: mpl.rcParamsDefault[key]
+                for key in mpl.rcParamsDefault
+                if key not in backend
+            }
         )
         mpl.rcParams.update(_SETTINGS)
         yield

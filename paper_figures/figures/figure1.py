@@ -12,11 +12,22 @@ from matplotlib.figure import Figure
 
 from analysis.records import records
 from benchmarks.protocol import TASKS
-from paper_figures.drawing.marks import draw_groups, draw_lines, score_bounds, write_names
+from paper_figures.drawing.marks import (
+    draw_groups,
+    draw_lines,
+    score_bounds,
+    write_names,
+)
 from paper_figures.drawing.page import Panel, make_page
 from paper_figures.drawing.style import RAMP_PURPLE, looks_of
 from paper_figures.figure import FigureInputs, FigureSpec
-from paper_figures.figures.figures2_11 import BUDGET, GROUPS, STARTS, at_610m, before_and_after
+from paper_figures.figures.figures2_11 import (
+    BUDGET,
+    GROUPS,
+    STARTS,
+    at_610m,
+    before_and_after,
+)
 from paper_figures.figures.task_figures import (
     AxisPosition,
     collect,
@@ -34,7 +45,10 @@ _PANELS = (
         name=_SHARE,
         title="From scratch: CLM share of 42K steps (%)",
         unit=_UNIT,
-        schedules=(("MLM alone", (("MLM", 42),)), ("CLM, then MLM", (("CLM", 10.5), ("MLM", 31.5)))),
+        schedules=(
+            ("MLM alone", (("MLM", 42),)),
+            ("CLM, then MLM", (("CLM", 10.5), ("MLM", 31.5))),
+        ),
     ),
     Panel(
         name=_CPT,
@@ -66,7 +80,9 @@ class _Overview(FigureSpec):
             for panel, rows in ((_SHARE, shares), (_CPT, cpt))
             if "SC" in set(rows["panel"])
         ]
-        return refuse_empty(self, pd.concat(parts, ignore_index=True) if parts else shares[:0], inputs)
+        return refuse_empty(
+            self, pd.concat(parts, ignore_index=True) if parts else shares[:0], inputs
+        )
 
     def finding(self, data: pd.DataFrame, inputs: FigureInputs) -> str:
         """Return by how much 25 % CLM and the CLM start are above MLM on accuracy."""
@@ -75,20 +91,33 @@ class _Overview(FigureSpec):
             for panel, series, x, mean in records(data, "panel", "series", "x", "mean")
         }
         pairs = {
-            "25 % CLM minus MLM alone": ((_SHARE, "42K steps", 25.0), (_SHARE, "42K steps", 0.0)),
-            "CLM start minus MLM start": ((_CPT, "CLM start", "CPT"), (_CPT, "MLM start", "CPT")),
+            "25 % CLM minus MLM alone": (
+                (_SHARE, "42K steps", 25.0),
+                (_SHARE, "42K steps", 0.0),
+            ),
+            "CLM start minus MLM start": (
+                (_CPT, "CLM start", "CPT"),
+                (_CPT, "MLM start", "CPT"),
+            ),
         }
         return "; ".join(
             f"{name}: {means[first] - means[second]:+.2f} points"
-            for name, (first, second) in pairs.items() if first in means and second in means
-        ).replace("-", "\u2212")  # fmt: skip
+            for name, (first, second) in pairs.items()
+            if first in means and second in means
+        ).replace("-", "\u2212")
 
     def draw(self, data: pd.DataFrame, heading: str, caption: str) -> Figure:
         shares, cpt = data[data["panel"] == _SHARE], data[data["panel"] == _CPT]
         line = looks_of(shares["series"], {"42K steps": RAMP_PURPLE[-1]})
         look = looks_of(cpt["series"], STARTS) or STARTS
         drawing, axes = make_page(
-            heading=heading, panels=_PANELS, x_label="", caption=caption, look=look, gap=1.0, named=1
+            heading=heading,
+            panels=_PANELS,
+            x_label="",
+            caption=caption,
+            look=look,
+            gap=1.0,
+            named=1,
         )
         # One metric: both panels have one range, so that their values align.
         bounds = score_bounds(data)
@@ -104,7 +133,11 @@ class _Overview(FigureSpec):
         shares, cpt = data[data["panel"] == _SHARE], data[data["panel"] == _CPT]
         parts = (
             "Two panels of accuracy (%) on sequence classification.",
-            describe_points(shares, "{:g} % CLM", panel="A line against the share of CLM in 42K steps"),
+            describe_points(
+                shares,
+                "{:g} % CLM",
+                panel="A line against the share of CLM in 42K steps",
+            ),
             describe_points(cpt, "{}", panel="Points before and after CPT"),
         )
         return " ".join(filter(None, parts))

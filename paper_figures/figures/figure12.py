@@ -33,7 +33,11 @@ POINTS = 300
 
 _X_LABEL = "Step (thousands)"
 _SWITCH = BUDGET / 1000
-_TICKS = [mantissa * 10.0**power for power in range(-3, 4) for mantissa in (1, 1.5, 2, 3, 4, 5, 7)]
+_TICKS = [
+    mantissa * 10.0**power
+    for power in range(-3, 4)
+    for mantissa in (1, 1.5, 2, 3, 4, 5, 7)
+]
 
 
 def _panel(model: Model) -> str:
@@ -63,7 +67,9 @@ class _Losses(FigureSpec):
                 f"its models ({', '.join(self.models)}) with clm-or-mlm train and give the folder of "
                 f"their {LOG} files with --logs DIR"
             )
-        stages = {name: [stage.name for stage in MODELS[name].stages] for name in self.models}
+        stages = {
+            name: [stage.name for stage in MODELS[name].stages] for name in self.models
+        }
         if stand_ins is None:
             losses = training_losses(logs, stages)
         else:  # a small study, whose models and steps stand in the paper's places
@@ -87,22 +93,37 @@ class _Losses(FigureSpec):
             )
         data = pd.concat(parts, ignore_index=True)
         order = data["panel"].map(_PANELS.index)
-        return data.iloc[np.argsort(order.to_numpy(), kind="stable")].reset_index(drop=True)[COLUMNS]
+        return data.iloc[np.argsort(order.to_numpy(), kind="stable")].reset_index(
+            drop=True
+        )[COLUMNS]
 
     def finding(self, data: pd.DataFrame, inputs: FigureInputs) -> str:
         """Return where the longest continued pretraining ends."""
         del inputs
         last = data[(data["panel"] == data["panel"].iloc[-1]) & (data["x"] > _SWITCH)]
-        ends = [f"{mean:.2f} ({name})" for name, mean in dict(records(last, "series", "mean")).items()]
-        return f"MLM loss at the end of the longest continued pretraining: {', '.join(ends)}" if ends else ""
+        ends = [
+            f"{mean:.2f} ({name})"
+            for name, mean in dict(records(last, "series", "mean")).items()
+        ]
+        return (
+            f"MLM loss at the end of the longest continued pretraining: {', '.join(ends)}"
+            if ends
+            else ""
+        )
 
     def draw(self, data: pd.DataFrame, heading: str, caption: str) -> Figure:
         panels = [
-            Panel(name=name, title=f"CPT of {name.removeprefix('CPT ')} steps", unit="Loss (logarithmic)")
+            Panel(
+                name=name,
+                title=f"CPT of {name.removeprefix('CPT ')} steps",
+                unit="Loss (logarithmic)",
+            )
             for name in _PANELS
         ]
         direct = names_fit(data, _PANELS[0])
-        plain = {name: Look(color=look.color, marker="") for name, look in STARTS.items()}
+        plain = {
+            name: Look(color=look.color, marker="") for name, look in STARTS.items()
+        }
         drawing, axes = make_page(
             heading=heading,
             panels=panels,
@@ -134,10 +155,13 @@ class _Losses(FigureSpec):
                 if 0 < len(before) < len(part):
                     after = part["mean"].iloc[len(before)]
                     text += f", {before.iloc[-1]:.2f} before and {after:.2f} after the switch to CPT"
-                parts.append(f"{text}, {part['mean'].iloc[-1]:.2f} at {part['x'].iloc[-1]:.3g}K")
+                parts.append(
+                    f"{text}, {part['mean'].iloc[-1]:.2f} at {part['x'].iloc[-1]:.3g}K"
+                )
             sentences.append(f"{panel}: {'; '.join(parts)}.")
-        return "Loss curves on a logarithmic axis in three panels, one for each length of CPT. " + " ".join(
-            sentences
+        return (
+            "Loss curves on a logarithmic axis in three panels, one for each length of CPT. "
+            + " ".join(sentences)
         )
 
 
@@ -145,17 +169,29 @@ def _curve(model: Model, losses: pd.DataFrame) -> Iterator[pd.DataFrame]:
     """Yield the losses of each stage that led to `model`, in bins."""
     width = max(1, -(-model.steps // POINTS))
     for stage in model.stages:
-        of_stage = (losses["stage"] == stage.name) & (losses["objective"] == stage.objective)
-        rows = losses[of_stage & (losses["step"] > stage.start) & (losses["step"] <= stage.end)]
+        of_stage = (losses["stage"] == stage.name) & (
+            losses["objective"] == stage.objective
+        )
+        rows = losses[
+            of_stage & (losses["step"] > stage.start) & (losses["step"] <= stage.end)
+        ]
         if len(rows):
             bins = rows.groupby((rows["step"] - stage.start - 1) // width)
             curve = bins.agg(
-                x=("step", "mean"), mean=("loss", "mean"), low=("loss", "min"), high=("loss", "max")
+                x=("step", "mean"),
+                mean=("loss", "mean"),
+                low=("loss", "min"),
+                high=("loss", "max"),
             )
             yield curve.assign(
-                panel=_panel(model), series=start_series(model), model=model.name, x=curve["x"] / 1000, n_seeds=1,
-                interval="range", source="logs",
-            )  # fmt: skip
+                panel=_panel(model),
+                series=start_series(model),
+                model=model.name,
+                x=curve["x"] / 1000,
+                n_seeds=1,
+                interval="range",
+                source="logs",
+            )
 
 
 def _draw_panel(ax: Axes, rows: pd.DataFrame) -> None:
@@ -167,12 +203,28 @@ def _draw_panel(ax: Axes, rows: pd.DataFrame) -> None:
         look = STARTS[str(series)]
         for stage in _pieces(part):
             x = stage["x"].to_numpy(dtype=float)
-            ax.fill_between(x, stage["low"].to_numpy(dtype=float), stage["high"].to_numpy(dtype=float),
-                            color=look.color, alpha=0.2, linewidth=0)  # fmt: skip
-            ax.plot(x, stage["mean"], color=look.color, linewidth=1.1, label=str(series))
+            ax.fill_between(
+                x,
+                stage["low"].to_numpy(dtype=float),
+                stage["high"].to_numpy(dtype=float),
+                color=look.color,
+                alpha=0.2,
+                linewidth=0,
+            )
+            ax.plot(
+                x, stage["mean"], color=look.color, linewidth=1.1, label=str(series)
+            )
     ax.axvline(_SWITCH, color=GREY, linewidth=0.6, zorder=1)
-    ax.annotate("CPT", (_SWITCH, 1), xycoords=("data", "axes fraction"), xytext=(-2, -1), textcoords="offset points",
-                color=GREY, va="top", ha="right")  # fmt: skip
+    ax.annotate(
+        "CPT",
+        (_SWITCH, 1),
+        xycoords=("data", "axes fraction"),
+        xytext=(-2, -1),
+        textcoords="offset points",
+        color=GREY,
+        va="top",
+        ha="right",
+    )
     ax.set_xlim(0, end)
     ax.set_xticks([*range(0, int(end) - 5, 20), end])
 
@@ -187,7 +239,9 @@ def _pieces(rows: pd.DataFrame) -> list[pd.DataFrame]:
     return [rows.iloc[start:end] for start, end in itertools.pairwise(bounds)]
 
 
-def training_losses(folder: Path, models: Mapping[str, Collection[str]]) -> pd.DataFrame:
+def training_losses(
+    folder: Path, models: Mapping[str, Collection[str]]
+) -> pd.DataFrame:
     """Return the training losses of the stages that lead to `models`, as far as there are logs of them.
 
     Args:
@@ -205,10 +259,14 @@ def training_losses(folder: Path, models: Mapping[str, Collection[str]]) -> pd.D
     for path in sorted(folder.rglob(LOG)):
         paths.setdefault(path.parent.name, []).append(path)
     if not paths:
-        raise UserError(f"{folder}: no {LOG} in it; clm-or-mlm train writes one for every run")
+        raise UserError(
+            f"{folder}: no {LOG} in it; clm-or-mlm train writes one for every run"
+        )
     wanted = {stage for stages in models.values() for stage in stages}
     # A model's log repeats those of its stages: it is read only where one of them is absent.
-    names = wanted | {name for name, stages in models.items() if not set(stages) <= paths.keys()}
+    names = wanted | {
+        name for name, stages in models.items() if not set(stages) <= paths.keys()
+    }
     names.add(folder.name)  # a log in the folder itself may be of any stages
     rows: dict[tuple[str, int, str], tuple[float, Path]] = {}
     for path in (path for name in sorted(names) for path in paths.get(name, [])):
@@ -219,9 +277,13 @@ def training_losses(folder: Path, models: Mapping[str, Collection[str]]) -> pd.D
             where = f"{path}: step {row['step']}"
             if row["objective"] not in OBJECTIVES:
                 kinds = ", ".join(OBJECTIVES)
-                raise UserError(f"{where} has objective {row['objective']!r}; it must be one of {kinds}")
+                raise UserError(
+                    f"{where} has objective {row['objective']!r}; it must be one of {kinds}"
+                )
             if loss <= 0:
-                raise UserError(f"{where} has loss {loss}, which a logarithmic axis cannot show")
+                raise UserError(
+                    f"{where} has loss {loss}, which a logarithmic axis cannot show"
+                )
             first_loss, first_path = rows.setdefault(
                 (row["stage"], row["step"], row["objective"]), (float(loss), path)
             )

@@ -35,7 +35,9 @@ _SHARE = "CLM share of the budget (%): 0 is MLM only, 100 CLM only"
 def objective_series(model: Model) -> str:
     """Return the first objective (`MLM`, `CLM`), with the ratio when it is not 40 % and the size when not 610M."""
     objective = model.objectives[0]
-    name = objective.name.upper() if objective.ratio in (None, 40) else objective.label()
+    name = (
+        objective.name.upper() if objective.ratio in (None, 40) else objective.label()
+    )
     return name if model.size == "610m" else f"{model.size.upper()} {name}"
 
 
@@ -63,30 +65,49 @@ def _cpt_steps(model: Model) -> int | None:
     if model.kind == "base" and model.steps == BUDGET:
         return 0
     then = [str(objective) for objective in model.objectives[1:]]
-    continued = model.kind == "continued" and then == ["mlm40"] and model.switch == BUDGET
+    continued = (
+        model.kind == "continued" and then == ["mlm40"] and model.switch == BUDGET
+    )
     return model.steps - BUDGET if continued else None
 
 
 def training_flops(model: Model) -> float:
     """Return the FLOPs of all steps of `model` by Hoffmann et al., which charges MLM like CLM."""
-    return hoffmann_flops_per_token(SHAPES[model.size]) * TRAINING.tokens_per_step * model.steps
+    return (
+        hoffmann_flops_per_token(SHAPES[model.size])
+        * TRAINING.tokens_per_step
+        * model.steps
+    )
 
 
 def by_size(model: Model) -> AxisPosition | None:
     """Return the point of a model in the group of its size: MLM at 40 % or CLM of the full budget, or one's own."""
     if model.kind == "intermediate":
         return None
-    is_usual = model.kind == "base" and model.steps == BUDGET and model.label() in ("MLM 40 %", "CLM")
+    is_usual = (
+        model.kind == "base"
+        and model.steps == BUDGET
+        and model.label() in ("MLM 40 %", "CLM")
+    )
     size = model.origin or model.size.upper()
-    return AxisPosition(series=model.objective.upper() if is_usual else model.name, x=size)
+    return AxisPosition(
+        series=model.objective.upper() if is_usual else model.name, x=size
+    )
 
 
 def by_ratio(model: Model) -> AxisPosition | None:
     """Return the point of an MLM base model, whatever its ratio, on the line of its size and budget."""
     changes = any(objective.last_ratio for objective in model.objectives)
-    if model.kind != "base" or model.objective != "mlm" or model.ratio is None or changes:
+    if (
+        model.kind != "base"
+        or model.objective != "mlm"
+        or model.ratio is None
+        or changes
+    ):
         return None
-    return AxisPosition(series=_series(model, model.size.upper(), steps=BUDGET), x=float(model.ratio))
+    return AxisPosition(
+        series=_series(model, model.size.upper(), steps=BUDGET), x=float(model.ratio)
+    )
 
 
 def _series(model: Model, *words: str, steps: int = 0, ratio: int | None = None) -> str:
@@ -94,9 +115,14 @@ def _series(model: Model, *words: str, steps: int = 0, ratio: int | None = None)
     own_mix = ""
     if ratio and model.objective not in ("clm", "mlm", "clm+mlm"):
         own_mix = model.label()
-    elif ratio and model.label().removeprefix("CLM + ") not in (f"MLM {ratio} %", "CLM"):
+    elif ratio and model.label().removeprefix("CLM + ") not in (
+        f"MLM {ratio} %",
+        "CLM",
+    ):
         own_mix = model.label().removeprefix("CLM + ")
-    own_steps = "" if model.steps == steps else f"{format_steps(model.steps).upper()} steps"
+    own_steps = (
+        "" if model.steps == steps else f"{format_steps(model.steps).upper()} steps"
+    )
     return ", ".join(filter(None, (*words, own_mix, own_steps)))
 
 
@@ -109,27 +135,39 @@ def by_steps(model: Model) -> AxisPosition | None:
 
 def by_flops(model: Model) -> AxisPosition | None:
     """Return the point of an undecayed checkpoint, x in 1e20 FLOPs, on the line of its objective."""
-    if model.kind != "intermediate" or model.switch is not None or model.size not in SHAPES:
+    if (
+        model.kind != "intermediate"
+        or model.switch is not None
+        or model.size not in SHAPES
+    ):
         return None
     return AxisPosition(series=objective_series(model), x=training_flops(model) / 1e20)
 
 
 def _round_flops(flops: set[float]) -> list[float]:
-    round_ones = (mantissa * 10.0**power for power in range(-4, 6) for mantissa in (1, 2, 5))
+    round_ones = (
+        mantissa * 10.0**power for power in range(-4, 6) for mantissa in (1, 2, 5)
+    )
     return [tick for tick in round_ones if min(flops) / 1.3 <= tick <= max(flops) * 1.3]
 
 
 def at_610m(model: Model) -> AxisPosition | None:
     """Return the point of a model of MLM, CLM or CLM and then MLM, on the line of its budget; the paper's are 610M."""
     share, size = clm_share(model), "" if model.size == "610m" else model.size.upper()
-    return None if share is None else AxisPosition(series=_series(model, size, ratio=40), x=share)
+    return (
+        None
+        if share is None
+        else AxisPosition(series=_series(model, size, ratio=40), x=share)
+    )
 
 
 def at_1b(model: Model) -> AxisPosition | None:
     """Return the point of a model by its share of CLM; the paper's are 1B, of the full budget."""
     share, size = clm_share(model), model.size.upper()
     return (
-        None if share is None else AxisPosition(series=_series(model, size, steps=BUDGET, ratio=40), x=share)
+        None
+        if share is None
+        else AxisPosition(series=_series(model, size, steps=BUDGET, ratio=40), x=share)
     )
 
 
@@ -144,7 +182,11 @@ def before_and_after(model: Model) -> AxisPosition | None:
 def by_length(model: Model) -> AxisPosition | None:
     """Return the point of a base model of 42K steps (0) or of what continues it, x in thousands of steps."""
     steps = _cpt_steps(model)
-    return None if steps is None else AxisPosition(series=start_series(model), x=steps / 1000)
+    return (
+        None
+        if steps is None
+        else AxisPosition(series=start_series(model), x=steps / 1000)
+    )
 
 
 class _OneBillion(TaskFigure):
@@ -161,7 +203,9 @@ class _OneBillion(TaskFigure):
         )
 
 
-def _same_x(series: str, x: float | str, *, pair: tuple[str, str]) -> tuple[str, float | str] | None:
+def _same_x(
+    series: str, x: float | str, *, pair: tuple[str, str]
+) -> tuple[str, float | str] | None:
     """Return the point of the second series at the x of one of the first."""
     return (pair[1], x) if series == pair[0] else None
 
@@ -220,7 +264,9 @@ FIGURES = (
         title="CLM, then MLM, within one budget",
         tables="Tables 10\u201313",
         position=at_610m,
-        looks=dict(zip(("12K steps", "22K steps", "42K steps"), RAMP_PURPLE, strict=True)),
+        looks=dict(
+            zip(("12K steps", "22K steps", "42K steps"), RAMP_PURPLE, strict=True)
+        ),
         x_label=_SHARE,
         x_text="{:g} % CLM",
         ticks=lambda shares: sorted(shares | {0.0, 100.0}),
@@ -238,7 +284,9 @@ FIGURES = (
         position=before_and_after,
         looks=STARTS,
         groups=lambda _: GROUPS,
-        said=partial(last_differences, pair=("CLM start", "MLM start"), when="After CPT"),
+        said=partial(
+            last_differences, pair=("CLM start", "MLM start"), when="After CPT"
+        ),
         note="610M; CPT: 22K more steps of MLM at 40 %.",
         continued=True,
     ),

@@ -51,7 +51,9 @@ def _task_averages(runs: pd.DataFrame, keys: Sequence[str]) -> pd.DataFrame:
             .dropna()
         )
         # Added one by one: a sum over columns would round otherwise.
-        score = 100 * sum((wide[name] for name in names[1:]), wide[names[0]]) / len(names)
+        score = (
+            100 * sum((wide[name] for name in names[1:]), wide[names[0]]) / len(names)
+        )
         parts.append(score.rename("score").reset_index().assign(task=task))
     return pd.concat(parts, ignore_index=True)[["task", *keys, "score"]]
 
@@ -60,13 +62,17 @@ def _at_every_rate(runs: pd.DataFrame, inputs: FigureInputs) -> pd.DataFrame:
     """Return task averages by model, learning rate and seed, at the rates that count."""
     if inputs.source.stand_ins is None:  # small networks are tuned at other rates
         margin = 1e-9
-        runs = runs[runs["lr"].between(_RATES[0] * (1 - margin), _RATES[1] * (1 + margin))]
+        runs = runs[
+            runs["lr"].between(_RATES[0] * (1 - margin), _RATES[1] * (1 + margin))
+        ]
     return _task_averages(runs, ("model", "lr", "seed"))
 
 
 def _at_chosen_rates(runs: pd.DataFrame, inputs: FigureInputs) -> pd.DataFrame:
     """Return task averages by model and seed, at the rates that the rule chooses."""
-    return _task_averages(select_runs(runs, inputs.settings.selection), ("model", "seed"))
+    return _task_averages(
+        select_runs(runs, inputs.settings.selection), ("model", "seed")
+    )
 
 
 @dataclass(frozen=True, kw_only=True)
@@ -86,17 +92,23 @@ class _Spread(FigureSpec):
         every = [name for _, names in self.columns.values() for name in names]
         scores = self.scores(runs[runs["model"].isin(every)], inputs)
         rows = [
-            row for task in TASKS for column in self.columns
+            row
+            for task in TASKS
+            for column in self.columns
             for row in self._column(column, task, scores[scores["task"] == task])
-        ]  # fmt: skip
+        ]
         if not rows:
             raise UserError(
                 f"{self.label} cannot be drawn from this source: it has no task average of {', '.join(every)}; an "
                 f"average needs {inputs.source.average_needs}, at the same seed"
             )
-        return pd.DataFrame(rows, columns=COLUMNS[:-1]).assign(source=inputs.source.name)
+        return pd.DataFrame(rows, columns=COLUMNS[:-1]).assign(
+            source=inputs.source.name
+        )
 
-    def _column(self, column: str, task: str, scores: pd.DataFrame) -> Iterator[list[object]]:
+    def _column(
+        self, column: str, task: str, scores: pd.DataFrame
+    ) -> Iterator[list[object]]:
         """Yield the row of a column's standard deviation, and one for each of its scores."""
         part = scores[scores["model"].isin(list(self.columns[column][1]))]
         if part.empty:
@@ -107,12 +119,24 @@ class _Spread(FigureSpec):
         yield [task, column, names, column, 0.0, -sd, sd, part["seed"].nunique(), _SD]
         for value, single in zip(centred, part.to_dict("records"), strict=True):
             series = f"{column}: {self.each.format_map(single)}"
-            yield [task, series, single["model"], column, float(value), np.nan, np.nan, 1, _SINGLE]
+            yield [
+                task,
+                series,
+                single["model"],
+                column,
+                float(value),
+                np.nan,
+                np.nan,
+                1,
+                _SINGLE,
+            ]
 
     def finding(self, data: pd.DataFrame, inputs: FigureInputs) -> str:
         """Return how much wider the first column spreads than the second, by task."""
         del inputs
-        bars = data[data["interval"] == _SD].pivot(index="panel", columns="series", values="high")
+        bars = data[data["interval"] == _SD].pivot(
+            index="panel", columns="series", values="high"
+        )
         first, second = self.columns
         if not {first, second} <= set(bars.columns):
             return ""
@@ -122,7 +146,10 @@ class _Spread(FigureSpec):
 
     def draw(self, data: pd.DataFrame, heading: str, caption: str) -> Figure:
         drawing, axes = make_page(
-            heading=heading, panels=task_panels(centred=True), x_label="", caption=caption
+            heading=heading,
+            panels=task_panels(centred=True),
+            x_label="",
+            caption=caption,
         )
         look = {name: look for name, (look, _) in self.columns.items()}
         for task, ax in axes.items():
@@ -137,10 +164,16 @@ class _Spread(FigureSpec):
             single = rows.loc[rows["interval"] == _SINGLE, "x"]
             parts = [
                 f"{column} {high:.2f} points over {int((single == column).sum())} scores"
-                for column, high in records(rows[rows["interval"] == _SD], "series", "high")
+                for column, high in records(
+                    rows[rows["interval"] == _SD], "series", "high"
+                )
             ]
-            sentences.append(f"{TASKS[str(task)].title} ({TASKS[str(task)].metric}): {'; '.join(parts)}.")
-        return "Standard deviations in four panels, one per task. " + " ".join(sentences)
+            sentences.append(
+                f"{TASKS[str(task)].title} ({TASKS[str(task)].metric}): {'; '.join(parts)}."
+            )
+        return "Standard deviations in four panels, one per task. " + " ".join(
+            sentences
+        )
 
 
 FIGURES = (

@@ -27,7 +27,13 @@ from paper_figures.drawing.marks import (
     names_fit,
     write_names,
 )
-from paper_figures.drawing.page import DIFFERENCES, inches, line_handles, make_page, task_panels
+from paper_figures.drawing.page import (
+    DIFFERENCES,
+    inches,
+    line_handles,
+    make_page,
+    task_panels,
+)
 from paper_figures.drawing.style import GREY, SMALLEST, Look, looks_of
 from paper_figures.figure import CLEAR, COLUMNS, GAPS, FigureInputs, FigureSpec
 from pretraining.models import MODELS, Model, arm_of, find_model
@@ -94,7 +100,9 @@ class TaskFigure(FigureSpec):
 
     def collect(self, inputs: FigureInputs) -> pd.DataFrame:
         """Return the averages of its models and of one's own (`collect`); `UserError` where there is none."""
-        data = collect(self, self.position, inputs, others=self.continued, foreign=self.others)
+        data = collect(
+            self, self.position, inputs, others=self.continued, foreign=self.others
+        )
         if self.continued:
             data = continued_only(data, self.looks, inputs.source.study_models)
         data = refuse_empty(self, data, inputs)
@@ -102,28 +110,39 @@ class TaskFigure(FigureSpec):
             data = _with_gaps(data, self.base, inputs)
         if self.counts is not None:
             data = _with_clear(data, self.counts, inputs)
-        data.attrs["sizes"] = inputs.source.stand_ins.sizes if inputs.source.stand_ins else {}
+        data.attrs["sizes"] = (
+            inputs.source.stand_ins.sizes if inputs.source.stand_ins else {}
+        )
         return data
 
     def finding(self, data: pd.DataFrame, inputs: FigureInputs) -> str:
         """Return what is seen."""
-        return self.said(data.assign(series=data["series"].replace(data.attrs["sizes"])), inputs)
+        return self.said(
+            data.assign(series=data["series"].replace(data.attrs["sizes"])), inputs
+        )
 
     def draw(self, data: pd.DataFrame, heading: str, caption: str) -> Figure:
         """Return its panels; series are named where they end in the first, or in a legend where it lacks one."""
         first_task = next(iter(TASKS))
         sizes = data.attrs.get("sizes", {})  # a small study's, by the paper's
         data = data.assign(series=data["series"].replace(sizes))
-        looks = {sizes.get(name, name): look_of_name for name, look_of_name in self.looks.items()}
+        looks = {
+            sizes.get(name, name): look_of_name
+            for name, look_of_name in self.looks.items()
+        }
         look = looks_of(data["series"], looks)
         has_names = len(self.looks) != 1
-        is_narrow = max((inches(name, bold=True) for name in look), default=0.0) < _LONGEST
+        is_narrow = (
+            max((inches(name, bold=True) for name in look), default=0.0) < _LONGEST
+        )
         names_at_ends = has_names and is_narrow and names_fit(data, first_task)
         has_other_sizes = bool(sizes and self.groups and self.x_label)
         drawing, axes = make_page(
             heading=heading,
             panels=task_panels(),
-            x_label=f"{self.x_label} (million parameters)" if has_other_sizes else self.x_label,
+            x_label=f"{self.x_label} (million parameters)"
+            if has_other_sizes
+            else self.x_label,
             caption=caption,
             look=look if has_names else {},
             legend=has_names and not names_at_ends,
@@ -138,7 +157,9 @@ class TaskFigure(FigureSpec):
         """Draw one task on axes, with a legend."""
         if panel not in TASKS:
             super().draw_panel(data, panel, ax)  # refuses it
-        [entry] = [task_panel for task_panel in task_panels() if task_panel.name == panel]
+        [entry] = [
+            task_panel for task_panel in task_panels() if task_panel.name == panel
+        ]
         look = looks_of(data["series"], self.looks)
         self._draw_panels({panel: ax}, data, look, data.attrs.get("sizes", {}))
         ax.set(title=entry.title, xlabel=self.x_label, ylabel=entry.unit)
@@ -146,34 +167,57 @@ class TaskFigure(FigureSpec):
             ax.legend(handles=line_handles(look))
 
     def _draw_panels(
-        self, axes: Mapping[str, Axes], data: pd.DataFrame, look: Mapping[str, Look], sizes: Mapping[str, str]
+        self,
+        axes: Mapping[str, Axes],
+        data: pd.DataFrame,
+        look: Mapping[str, Look],
+        sizes: Mapping[str, str],
     ) -> None:
         """Draw the tasks that have axes; `sizes`: what a small study's sizes are called, by the paper's."""
         parts = {task: data[data["panel"] == task] for task in TASKS if task in axes}
         for task, rows in parts.items():
             if len(rows) and rows["mean"].max() < _FLOOR:
-                axes[task].set_title("at the floor", fontsize=SMALLEST, color=GREY, loc="right", pad=-8)
+                axes[task].set_title(
+                    "at the floor", fontsize=SMALLEST, color=GREY, loc="right", pad=-8
+                )
         if self.groups is not None:
             groups = self.groups(dict.fromkeys(data["x"]))
             names = {size: own.removesuffix("M") for size, own in sizes.items()}
             for task, rows in parts.items():
                 draw_groups(axes[task], rows, look, groups=groups, names=names)
             return
-        expected = {sizes.get(name, name): xs for name, xs in self.x_axis["expected"].items()}
-        ticks = self.ticks({float(x) for x in data["x"]} | {x for xs in expected.values() for x in xs})
+        expected = {
+            sizes.get(name, name): xs for name, xs in self.x_axis["expected"].items()
+        }
+        ticks = self.ticks(
+            {float(x) for x in data["x"]} | {x for xs in expected.values() for x in xs}
+        )
         for task, rows in parts.items():
             below = axes.get(task + DIFFERENCES)
             # With a second row, its differences are what is counted.
             shown = rows if below is None else rows.drop(columns=CLEAR, errors="ignore")
-            draw_lines(axes[task], shown, look, expected=expected, ticks=ticks, log_x=self.log_x)
+            draw_lines(
+                axes[task],
+                shown,
+                look,
+                expected=expected,
+                ticks=ticks,
+                log_x=self.log_x,
+            )
             if below is not None and self.base is not None:
                 axes[task].tick_params(labelbottom=False)
-                draw_differences(below, rows, look, base=self.base, expected=expected, ticks=ticks)
+                draw_differences(
+                    below, rows, look, base=self.base, expected=expected, ticks=ticks
+                )
 
     def describe(self, data: pd.DataFrame) -> str:
         """Return what is seen."""
         kind = "Lines" if self.groups is None else "Points with intervals"
-        under = f"; below, the {self.second[0].lower()}{self.second[1:]}" if self.second else ""
+        under = (
+            f"; below, the {self.second[0].lower()}{self.second[1:]}"
+            if self.second
+            else ""
+        )
         return f"{kind} in four panels, one per task{under}. {describe_points(data, self.x_text)}"
 
 
@@ -206,11 +250,19 @@ def collect(
         arm, repeat = arm_of(name)
         if repeat == 0 or arm not in scored:
             first_pretrainings.append(name)
-    names = [*figure.models, *(name for name in first_pretrainings if others or name not in MODELS)]
+    names = [
+        *figure.models,
+        *(name for name in first_pretrainings if others or name not in MODELS),
+    ]
     all_positions = {
-        name: _position_of(name, position, inputs.source.study_models, foreign) for name in names
+        name: _position_of(name, position, inputs.source.study_models, foreign)
+        for name in names
     }
-    positions = {name: drawn_at for name, drawn_at in all_positions.items() if drawn_at is not None}
+    positions = {
+        name: drawn_at
+        for name, drawn_at in all_positions.items()
+        if drawn_at is not None
+    }
     own = sorted(
         (name for name in positions if name not in figure.models),
         key=lambda name: (positions[name].series, _x_rank(positions[name].x)),
@@ -219,7 +271,8 @@ def collect(
     series = list(dict.fromkeys(positions[name].series for name in order))
     rows = averages[averages["model"].isin(order)]
     data = rows.rename(columns={"task": "panel"}).assign(
-        series=[positions[n].series for n in rows["model"]], x=[positions[n].x for n in rows["model"]]
+        series=[positions[n].series for n in rows["model"]],
+        x=[positions[n].x for n in rows["model"]],
     )
     ranks: dict[str, Callable[[Any], float]] = {
         "panel": list(TASKS).index,
@@ -227,29 +280,45 @@ def collect(
         "x": _x_rank,
     }
     return data.sort_values(
-        list(ranks), key=lambda column: column.map(ranks[str(column.name)]), ignore_index=True, kind="stable"
+        list(ranks),
+        key=lambda column: column.map(ranks[str(column.name)]),
+        ignore_index=True,
+        kind="stable",
     )[COLUMNS]
 
 
 def _with_gaps(data: pd.DataFrame, base: float, inputs: FigureInputs) -> pd.DataFrame:
     """Return `data` with the columns `GAPS`: how far a point is above that of its panel and series at x = `base`."""
-    bases = {(panel, series): model for panel, series, x, model in records(data, "panel", "series", "x", "model")
-             if x == base}  # fmt: skip
+    bases = {
+        (panel, series): model
+        for panel, series, x, model in records(data, "panel", "series", "x", "model")
+        if x == base
+    }
     gaps = []
     for panel, series, model in records(data, "panel", "series", "model"):
         base_model = bases.get((panel, series))
         if base_model is None or base_model == model:
             gaps.append((math.nan,) * 3)
             continue
-        result = inputs.evidence.result(difference(f"{model} - {base_model}", model, base_model, panel))
+        result = inputs.evidence.result(
+            difference(f"{model} - {base_model}", model, base_model, panel)
+        )
         gaps.append((result.effect, result.low, result.high))
     return data.assign(**dict(zip(GAPS, zip(*gaps, strict=True), strict=True)))
 
 
-def _clearly_above(pairs: Sequence[tuple[str, str, str]], inputs: FigureInputs) -> list[bool]:
+def _clearly_above(
+    pairs: Sequence[tuple[str, str, str]], inputs: FigureInputs
+) -> list[bool]:
     """Return of (task, first, second) whether the first model is clearly above, after Holm's adjustment over all."""
-    contrasts = (difference(f"{first} - {second}", first, second, task) for task, first, second in pairs)
-    return [bool(p <= ALPHA) for p in holm([inputs.evidence.result(one).p_for for one in contrasts])]
+    contrasts = (
+        difference(f"{first} - {second}", first, second, task)
+        for task, first, second in pairs
+    )
+    return [
+        bool(p <= ALPHA)
+        for p in holm([inputs.evidence.result(one).p_for for one in contrasts])
+    ]
 
 
 def _with_clear(
@@ -266,10 +335,14 @@ def _with_clear(
         if (other := counts(series, x)) and (rival := model_at.get((panel, *other)))
     }
     clear = dict(zip(pairs, _clearly_above([*pairs.values()], inputs), strict=True))
-    return data.assign(**{CLEAR: pd.Series([clear.get(row) for row in data.index], dtype=object)})
+    return data.assign(
+        **{CLEAR: pd.Series([clear.get(row) for row in data.index], dtype=object)}
+    )
 
 
-def refuse_empty(figure: FigureSpec, data: pd.DataFrame, inputs: FigureInputs) -> pd.DataFrame:
+def refuse_empty(
+    figure: FigureSpec, data: pd.DataFrame, inputs: FigureInputs
+) -> pd.DataFrame:
     """Return `data`, unless nothing of it is the source's.
 
     Raises:
@@ -284,21 +357,33 @@ def refuse_empty(figure: FigureSpec, data: pd.DataFrame, inputs: FigureInputs) -
             f"{figure.label} ({figure.title}) cannot show {', '.join(own)}; "
             "--source published draws only the paper's models"
         )
-    some = ", ".join(names) if len(names) < 4 else f"{names[0]}, {names[1]} and {len(names) - 2} other models"
+    some = (
+        ", ".join(names)
+        if len(names) < 4
+        else f"{names[0]}, {names[1]} and {len(names) - 2} other models"
+    )
     raise UserError(
         f"{figure.label} cannot be drawn from {source.label}: it has no task average of "
         f"{', '.join(sorted(inputs.own_models)) or some}; an average needs {source.average_needs}"
     )
 
 
-def continued_only(data: pd.DataFrame, known: Iterable[str], study: Mapping[str, Model]) -> pd.DataFrame:
+def continued_only(
+    data: pd.DataFrame, known: Iterable[str], study: Mapping[str, Model]
+) -> pd.DataFrame:
     """Return `data` without own base models that nothing continues; the starts of `known` stay."""
-    kinds = {name: model.kind for name in data["model"] if (model := find_model(name, study)) is not None}
+    kinds = {
+        name: model.kind
+        for name in data["model"]
+        if (model := find_model(name, study)) is not None
+    }
     continued = set(data["series"][data["model"].map(kinds) == "continued"])
     return data[data["series"].isin(continued | set(known))].reset_index(drop=True)
 
 
-def expected_points(models: Iterable[str], position: PositionRule) -> dict[str, list[float]]:
+def expected_points(
+    models: Iterable[str], position: PositionRule
+) -> dict[str, list[float]]:
     """Return for each series of a figure the x of all the points that `models` give it."""
     points: dict[str, list[float]] = {}
     for name in models:
@@ -311,7 +396,11 @@ def expected_points(models: Iterable[str], position: PositionRule) -> dict[str, 
 def size_rank(size: str) -> float:
     """Return the number that a size such as `610m` or `1B` stands for; infinity for a name without one."""
     match = re.fullmatch(r"(\d+(?:\.\d+)?)([mb])", size.lower())
-    return float("inf") if match is None else float(match[1]) * (1e6 if match[2] == "m" else 1e9)
+    return (
+        float("inf")
+        if match is None
+        else float(match[1]) * (1e6 if match[2] == "m" else 1e9)
+    )
 
 
 def describe_points(data: pd.DataFrame, x_text: str, *, panel: str = "") -> str:
@@ -336,7 +425,9 @@ def describe_points(data: pd.DataFrame, x_text: str, *, panel: str = "") -> str:
     return " ".join(sentences)
 
 
-def count_ahead(data: pd.DataFrame, _: FigureInputs, *, pair: tuple[str, str], what: str) -> str:
+def count_ahead(
+    data: pd.DataFrame, _: FigureInputs, *, pair: tuple[str, str], what: str
+) -> str:
     """Return on how many of the x that both series have the first is clearly above the second, by task.
 
     Args:
@@ -348,10 +439,16 @@ def count_ahead(data: pd.DataFrame, _: FigureInputs, *, pair: tuple[str, str], w
     for task, rows in data[data[CLEAR].notna()].groupby("panel", sort=False):
         noun = "" if parts else f" {what}"
         parts.append(f"{sum(rows[CLEAR])} of {len(rows)}{noun} on {task}")
-    return f"{pair[0]} scores clearly above {pair[1]} (filled; Holm) at {', '.join(parts)}" if parts else ""
+    return (
+        f"{pair[0]} scores clearly above {pair[1]} (filled; Holm) at {', '.join(parts)}"
+        if parts
+        else ""
+    )
 
 
-def last_differences(data: pd.DataFrame, _: FigureInputs, *, pair: tuple[str, str], when: str) -> str:
+def last_differences(
+    data: pd.DataFrame, _: FigureInputs, *, pair: tuple[str, str], when: str
+) -> str:
     """Return by how much the first series ends above the second, by task; `when` says where that is."""
     parts = []
     for task, rows in data.groupby("panel", sort=False):
@@ -359,27 +456,42 @@ def last_differences(data: pd.DataFrame, _: FigureInputs, *, pair: tuple[str, st
         if set(pair) <= set(wide) and len(both := wide[list(pair)].dropna()):
             gap = both[pair[0]].iloc[-1] - both[pair[1]].iloc[-1]
             parts.append(f"{task} {gap:+.2f}".replace("-", "\u2212"))
-    return f"{when}, {pair[0]} minus {pair[1]} (points): {', '.join(parts)}" if parts else ""
+    return (
+        f"{when}, {pair[0]} minus {pair[1]} (points): {', '.join(parts)}"
+        if parts
+        else ""
+    )
 
 
 def best_points(data: pd.DataFrame, inputs: FigureInputs, *, x_text: str) -> str:
     """Return the x of each series' highest score and of those not clearly below it, by task; `x_text`: what an x is."""
     names = list(dict.fromkeys(data["series"]))
-    lines = [rows.sort_values("x") for _, rows in data.groupby(["panel", "series"], sort=False)]
+    lines = [
+        rows.sort_values("x")
+        for _, rows in data.groupby(["panel", "series"], sort=False)
+    ]
     pairs: dict[Hashable, tuple[str, str, str]] = {}
     for rows in lines:
         best = rows.sort_values("mean")["model"].iloc[-1]
-        for row, task, model in zip(rows.index, rows["panel"], rows["model"], strict=True):
+        for row, task, model in zip(
+            rows.index, rows["panel"], rows["model"], strict=True
+        ):
             if model != best:
                 pairs[row] = (task, best, model)
     worse = {
-        row for row, clear in zip(pairs, _clearly_above([*pairs.values()], inputs), strict=True) if clear
+        row
+        for row, clear in zip(
+            pairs, _clearly_above([*pairs.values()], inputs), strict=True
+        )
+        if clear
     }
     texts: dict[str, list[str]] = {}
     for rows in lines:
         xs = [f"{x:g}" for row, x in rows["x"].items() if row not in worse]
         every = len(xs) == len(rows) > 1
-        texts.setdefault(rows["panel"].iloc[0], []).append("any" if every else "/".join(xs))
+        texts.setdefault(rows["panel"].iloc[0], []).append(
+            "any" if every else "/".join(xs)
+        )
     listed = "; ".join(
         f"{task} {', '.join(dict.fromkeys(of_series) if set(of_series) == {'any'} else of_series)}"
         for task, of_series in texts.items()
@@ -393,7 +505,11 @@ def above_mlm_alone(data: pd.DataFrame, _: FigureInputs) -> str:
         f"{x:g} % CLM in {sum(rows[CLEAR])} of {len(rows)}"
         for x, rows in data[data[CLEAR].notna()].groupby("x")
     ]
-    return f"Clearly above MLM alone (filled; Holm): {', '.join(parts)} comparisons" if parts else ""
+    return (
+        f"Clearly above MLM alone (filled; Holm): {', '.join(parts)} comparisons"
+        if parts
+        else ""
+    )
 
 
 def _position_of(

@@ -27,12 +27,29 @@ from pretraining.models import find_model
 
 _SIZE = 8.6
 """Points of its type: it is read at 800 px too."""
-_EDGE, _LEFT, _GAP, _HEAD, _BARS, _TITLES, _ROW, _TICKS = 0.12, 0.86, 0.14, 0.34, 0.5, 0.62, 0.25, 0.24
+_EDGE, _LEFT, _GAP, _HEAD, _BARS, _TITLES, _ROW, _TICKS = (
+    0.12,
+    0.86,
+    0.14,
+    0.34,
+    0.5,
+    0.62,
+    0.25,
+    0.24,
+)
 _COLUMNS = ["panel", "steps", "effect", "low", "high", "says", "p_holm", "says_holm"]
-_IN_WORDS = {"SC": "Classification", "TC": "Tagging", "QA": "Question answering", "IR": "Retrieval"}
+_IN_WORDS = {
+    "SC": "Classification",
+    "TC": "Tagging",
+    "QA": "Question answering",
+    "IR": "Retrieval",
+}
 _BARS_OF = {
     "MLM alone": (("MLM: fill in blanked words", 100),),
-    "CLM first": ((f"CLM: next word, {SPLIT}\u00a0%", SPLIT), (f"MLM, {100 - SPLIT}\u00a0%", 100 - SPLIT)),
+    "CLM first": (
+        (f"CLM: next word, {SPLIT}\u00a0%", SPLIT),
+        (f"MLM, {100 - SPLIT}\u00a0%", 100 - SPLIT),
+    ),
 }
 
 
@@ -48,10 +65,18 @@ class _Answer(FigureSpec):
         found = of_finding(inputs.assessment.frame, ANSWER)
         shown: list[list[object]] = []
         for row in rows(found[found["counted"] != ""]):
-            steps = {model.steps for name in (row.first, row.second) if (model := find_model(name))}
+            steps = {
+                model.steps
+                for name in (row.first, row.second)
+                if (model := find_model(name))
+            }
             said: list[object] = ["not run", math.nan, "not run"]
             if not row.missing:
-                said = [row.outcome, min(row.p_for_holm, row.p_against_holm), row.counted]
+                said = [
+                    row.outcome,
+                    min(row.p_for_holm, row.p_against_holm),
+                    row.counted,
+                ]
             shown.append([row.task, min(steps), row.effect, row.low, row.high, *said])
         return pd.DataFrame(shown, columns=_COLUMNS)
 
@@ -63,7 +88,9 @@ class _Answer(FigureSpec):
         if not main.known:
             return "This source does not compare CLM first with MLM alone"
         of = f"{main.known} comparisons{not_run(main)}"
-        better, worse = (str(count) if count else "none" for count in (main.holds_in, main.fails_in))
+        better, worse = (
+            str(count) if count else "none" for count in (main.holds_in, main.fails_in)
+        )
         return f"CLM first is clearly better than MLM alone in {better} of {of}, clearly worse in {worse}"
 
     def draw(self, data: pd.DataFrame, heading: str, caption: str) -> Figure:
@@ -92,11 +119,29 @@ class _Answer(FigureSpec):
                 for tick in MaxNLocator(4, integer=True).tick_values(low, high)
                 if low <= tick <= high
             ]
-            ax.set_xticks(ticks, [f"{tick:+d}".replace("-", "\u2212") if tick else "0" for tick in ticks])
+            ax.set_xticks(
+                ticks,
+                [
+                    f"{tick:+d}".replace("-", "\u2212") if tick else "0"
+                    for tick in ticks
+                ],
+            )
             _draw_rows(ax, data[data["panel"] == task.name], budgets)
-            sheet.text(left, foot + tall + 0.08, _IN_WORDS[task.name], fontsize=_SIZE, fontweight="bold")
+            sheet.text(
+                left,
+                foot + tall + 0.08,
+                _IN_WORDS[task.name],
+                fontsize=_SIZE,
+                fontweight="bold",
+            )
         head = foot + tall + 0.3
-        sheet.text(_EDGE, head, "CLM first minus MLM alone (points)", fontsize=_SIZE, color=GREY)
+        sheet.text(
+            _EDGE,
+            head,
+            "CLM first minus MLM alone (points)",
+            fontsize=_SIZE,
+            color=GREY,
+        )
         for row, steps in enumerate(budgets):
             y = foot + tall - _ROW * (row + 0.5)
             sheet.text(_EDGE, y, f"{steps // 1000}K steps", fontsize=_SIZE, va="center")
@@ -107,12 +152,15 @@ class _Answer(FigureSpec):
         parts = [
             f"{TASKS[str(task)].title}: "
             + ", ".join(
-                f"{effect:+.2f} [{low:+.2f}, {high:+.2f}] at {steps // 1000}K steps" if says != "not run"
+                f"{effect:+.2f} [{low:+.2f}, {high:+.2f}] at {steps // 1000}K steps"
+                if says != "not run"
                 else f"not run at {steps // 1000}K steps"
-                for steps, effect, low, high, says in records(rows, "steps", "effect", "low", "high", "says")
+                for steps, effect, low, high, says in records(
+                    rows, "steps", "effect", "low", "high", "says"
+                )
             )
             for task, rows in data.groupby("panel", sort=False)
-        ]  # fmt: skip
+        ]
         return f"{bars} Differences in points, positive where CLM first is better. {'. '.join(parts)}."
 
 
@@ -120,7 +168,9 @@ def _ends(data: pd.DataFrame) -> tuple[float, float]:
     """Return the ends of the axis that all panels share."""
     values = data[["effect", "low", "high"]].to_numpy(dtype=float)
     values = values[np.isfinite(values)]
-    return min(-2.0, float(values.min(initial=0)) - 0.4), max(2.0, float(values.max(initial=0)) + 0.4)
+    return min(-2.0, float(values.min(initial=0)) - 0.4), max(
+        2.0, float(values.max(initial=0)) + 0.4
+    )
 
 
 def _draw_rows(ax: Axes, data: pd.DataFrame, budgets: list[int]) -> None:
@@ -131,14 +181,30 @@ def _draw_rows(ax: Axes, data: pd.DataFrame, budgets: list[int]) -> None:
     ):
         row = budgets.index(steps)
         if says == "not run":
-            ax.text(0.98, row, "not run", transform=ax.get_yaxis_transform(), va="center", ha="right", color=GREY,
-                    fontsize=_SIZE)  # fmt: skip
+            ax.text(
+                0.98,
+                row,
+                "not run",
+                transform=ax.get_yaxis_transform(),
+                va="center",
+                ha="right",
+                color=GREY,
+                fontsize=_SIZE,
+            )
             continue
         color = SIGN["+" if effect >= 0 else "-"]
         ax.plot([low, high], [row, row], color=color, linewidth=1.2, label="_interval")
-        ax.plot([effect], [row], marker="o" if effect >= 0 else "s", markersize=5, markeredgewidth=1,
-                color=color, markerfacecolor="white" if says_holm == OPEN.name else color,
-                linestyle="none", gid=point_id(index))  # fmt: skip
+        ax.plot(
+            [effect],
+            [row],
+            marker="o" if effect >= 0 else "s",
+            markersize=5,
+            markeredgewidth=1,
+            color=color,
+            markerfacecolor="white" if says_holm == OPEN.name else color,
+            linestyle="none",
+            gid=point_id(index),
+        )
 
 
 FIGURES = (

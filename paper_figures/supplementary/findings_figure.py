@@ -54,13 +54,26 @@ def findings_data(assessment: Assessment) -> pd.DataFrame:
     for name, found in frame.groupby("id", sort=False):
         main, known = main_of(found), known_of(found)
         base = {
-            "id": name, "finding": FINDINGS[main.id].short, "outcome": main.outcome, "verdict": counted_verdict(main),
+            "id": name,
+            "finding": FINDINGS[main.id].short,
+            "outcome": main.outcome,
+            "verdict": counted_verdict(main),
             "holds": f"{main.holds_in} of {main.known}" if main.known else "",
-        }  # fmt: skip
-        decisive = {"role": "decisive"} | ({"p": main.p_raw, "p_holm": main.p_holm} if main.known else {})
-        drawn += (base | _point(row) | decisive for row in rows(found[found["decisive"]]))
-        drawn += (base | _point(row) | {"role": "typical"} for row in rows(found[found["role"] == "mean"]))
-        drawn += (base | _point(row) | {"role": "other"} for row in rows(known[~known["decisive"]]))
+        }
+        decisive = {"role": "decisive"} | (
+            {"p": main.p_raw, "p_holm": main.p_holm} if main.known else {}
+        )
+        drawn += (
+            base | _point(row) | decisive for row in rows(found[found["decisive"]])
+        )
+        drawn += (
+            base | _point(row) | {"role": "typical"}
+            for row in rows(found[found["role"] == "mean"])
+        )
+        drawn += (
+            base | _point(row) | {"role": "other"}
+            for row in rows(known[~known["decisive"]])
+        )
     return pd.DataFrame(drawn)
 
 
@@ -68,9 +81,13 @@ def _point(row: FindingRow) -> dict[str, object]:
     """Return what is drawn of a comparison: its effect with interval, and the claimed region."""
     same = ("unit", "effect", "low", "high", "region_low", "region_high")
     return {
-        "role": "", "contrast": row.label, **{name: getattr(row, name) for name in same}, "text": format_effect(row),
-        "p": math.nan, "p_holm": math.nan,
-    }  # fmt: skip
+        "role": "",
+        "contrast": row.label,
+        **{name: getattr(row, name) for name in same},
+        "text": format_effect(row),
+        "p": math.nan,
+        "p_holm": math.nan,
+    }
 
 
 @dataclass(frozen=True, kw_only=True)
@@ -85,15 +102,22 @@ class _Claims(FigureSpec):
 
     def finding(self, data: pd.DataFrame, inputs: FigureInputs) -> str:
         outcomes = list(data.loc[data["role"] == "decisive", "outcome"])
-        return f"{outcomes.count(HOLDS.name)} of {len(outcomes)} findings hold as stated"
+        return (
+            f"{outcomes.count(HOLDS.name)} of {len(outcomes)} findings hold as stated"
+        )
 
     def draw(self, data: pd.DataFrame, heading: str, caption: str) -> Figure:
         shown = signed(data)
         decisive = shown[shown["role"] == "decisive"]
         units = decisive["unit"].where(decisive["effect"].notna(), _UNKNOWN)
-        blocks = [(unit, rows) for unit in _TITLES if len(rows := decisive[units == unit])]
+        blocks = [
+            (unit, rows) for unit in _TITLES if len(rows := decisive[units == unit])
+        ]
         assert sum(len(rows) for _, rows in blocks) == len(decisive)
-        body = _HEAD + sum(_TITLE + _ROW * len(rows) + _TICKS * (unit != _UNKNOWN) for unit, rows in blocks)
+        body = _HEAD + sum(
+            _TITLE + _ROW * len(rows) + _TICKS * (unit != _UNKNOWN)
+            for unit, rows in blocks
+        )
         sheet = Sheet(caption, body=body, below=0.14)
         lines = {
             number: (
@@ -109,7 +133,9 @@ class _Claims(FigureSpec):
         # Widths of the columns of text, in inches; the axis, left of the verdict, takes what they leave.
         ids, names, words, numbers, ps = (
             max(inches(text, bold=is_bold) for text in column)
-            for column, is_bold in zip(zip(_HEADS, *lines.values(), strict=True), bold, strict=True)
+            for column, is_bold in zip(
+                zip(_HEADS, *lines.values(), strict=True), bold, strict=True
+            )
         )
         axis = WIDTH - 2 * _EDGE - ids - names - words - numbers - ps - 6 * _PAD
         left = _EDGE + ids + names + 2 * _PAD
@@ -119,7 +145,13 @@ class _Claims(FigureSpec):
         for x, text in zip(columns, _HEADS, strict=True):
             sheet.text(x, top + 0.04, text, color=GREY)
         for unit, rows in blocks:
-            sheet.text(_EDGE, top - _TITLE + 0.07, _TITLES[unit], fontsize=TITLE_SIZE, fontweight="bold")
+            sheet.text(
+                _EDGE,
+                top - _TITLE + 0.07,
+                _TITLES[unit],
+                fontsize=TITLE_SIZE,
+                fontweight="bold",
+            )
             top -= _TITLE
             low = top - _ROW * len(rows)
             if unit != _UNKNOWN:
@@ -127,15 +159,30 @@ class _Claims(FigureSpec):
             for place, (number, outcome) in enumerate(rows["outcome"].items()):
                 y = top - _ROW * (place + 0.5)
                 inks = (INK, INK, VERDICT[outcome], INK, GREY)
-                for x, text, ink, is_bold in zip(columns, lines[number], inks, bold, strict=True):
-                    sheet.text(x, y, text, va="center", color=ink, fontweight="bold" if is_bold else "normal")
+                for x, text, ink, is_bold in zip(
+                    columns, lines[number], inks, bold, strict=True
+                ):
+                    sheet.text(
+                        x,
+                        y,
+                        text,
+                        va="center",
+                        color=ink,
+                        fontweight="bold" if is_bold else "normal",
+                    )
                 # The mark of the verdict, before its word: rows without a number have it too.
                 sheet.figure.add_artist(
-                    Line2D([(left + axis + 1.3 * _PAD) / WIDTH], [y / sheet.height], linestyle="none",
-                           marker=MARKERS[outcome], color=VERDICT[outcome], markersize=4.6,
-                           markerfacecolor=_face(outcome),
-                           transform=sheet.figure.transFigure)
-                )  # fmt: skip
+                    Line2D(
+                        [(left + axis + 1.3 * _PAD) / WIDTH],
+                        [y / sheet.height],
+                        linestyle="none",
+                        marker=MARKERS[outcome],
+                        color=VERDICT[outcome],
+                        markersize=4.6,
+                        markerfacecolor=_face(outcome),
+                        transform=sheet.figure.transFigure,
+                    )
+                )
             top = low - _TICKS
         return sheet.finish(heading)
 
@@ -175,7 +222,9 @@ def signed(data: pd.DataFrame) -> pd.DataFrame:
             values = data.loc[rows, other]
             result.loc[rows, column] = 1 / values if unit_is_ratio else -values
         claimed_below = data.loc[rows, "region_high"]
-        result.loc[rows, "region_low"] = 1 / claimed_below if unit_is_ratio else -claimed_below
+        result.loc[rows, "region_low"] = (
+            1 / claimed_below if unit_is_ratio else -claimed_below
+        )
     result.loc[turned, "region_high"] = math.inf
     return result
 
@@ -210,7 +259,9 @@ def _draw_block(ax: Axes, rows: pd.DataFrame, data: pd.DataFrame, wide: float) -
     """
     ratios = rows["unit"].iloc[0] == _RATIOS
     ax.set_ylim(len(rows) - 0.5, -0.5)
-    ends = data.loc[data["unit"] == rows["unit"].iloc[0], ["effect", "low", "high"]].to_numpy(dtype=float)
+    ends = data.loc[
+        data["unit"] == rows["unit"].iloc[0], ["effect", "low", "high"]
+    ].to_numpy(dtype=float)
     ends = ends[np.isfinite(ends) & ((ends > 0) | (not ratios))]
     bend(ax, float(ends.min()), float(ends.max()), wide, ratios=ratios)
     low, high = ax.get_xlim()
@@ -220,15 +271,44 @@ def _draw_block(ax: Axes, rows: pd.DataFrame, data: pd.DataFrame, wide: float) -
         ax.fill_betweenx([row - 0.42, row + 0.42], *claimed, color=LIGHT, linewidth=0)
         # The mean of the comparisons or, where there is none, the most adverse one.
         main, color = _main(data, decisive), VERDICT[adverse["outcome"]]
-        single = data[(data["id"] == adverse["id"]) & (data["role"] != "typical") & data["effect"].notna()]
-        ax.plot([single["effect"].min(), single["effect"].max()], [row + 0.26] * 2, color=GREY, linewidth=0.6)
-        for other, effect in single.drop(index=main.name, errors="ignore")["effect"].items():
-            ax.plot([effect], [row + 0.26], marker="o", markersize=3 if other == decisive else 1.6, markeredgewidth=0,
-                    color=color if other == decisive else GREY, linestyle="none", gid=point_id(other))  # fmt: skip
-        ax.plot([main["low"], main["high"]], [row - 0.1] * 2, color=color, linewidth=1.4)
-        ax.plot([main["effect"]], [row - 0.1], marker=MARKERS[adverse["outcome"]], markersize=5, color=color,
-                markerfacecolor=_face(adverse["outcome"]), linestyle="none", zorder=3,
-                gid=point_id(main.name))  # fmt: skip
+        single = data[
+            (data["id"] == adverse["id"])
+            & (data["role"] != "typical")
+            & data["effect"].notna()
+        ]
+        ax.plot(
+            [single["effect"].min(), single["effect"].max()],
+            [row + 0.26] * 2,
+            color=GREY,
+            linewidth=0.6,
+        )
+        for other, effect in single.drop(index=main.name, errors="ignore")[
+            "effect"
+        ].items():
+            ax.plot(
+                [effect],
+                [row + 0.26],
+                marker="o",
+                markersize=3 if other == decisive else 1.6,
+                markeredgewidth=0,
+                color=color if other == decisive else GREY,
+                linestyle="none",
+                gid=point_id(other),
+            )
+        ax.plot(
+            [main["low"], main["high"]], [row - 0.1] * 2, color=color, linewidth=1.4
+        )
+        ax.plot(
+            [main["effect"]],
+            [row - 0.1],
+            marker=MARKERS[adverse["outcome"]],
+            markersize=5,
+            color=color,
+            markerfacecolor=_face(adverse["outcome"]),
+            linestyle="none",
+            zorder=3,
+            gid=point_id(main.name),
+        )
     ax.axvline(1.0 if ratios else 0.0, color=INK, linewidth=0.8, zorder=1)
 
 

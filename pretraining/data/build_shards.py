@@ -94,13 +94,17 @@ def build(
         UserError: another request's shards or something of others are in `out`, or source or tokenizer cannot be used.
     """
     if (out / "config.json").is_file():
-        raise UserError(f"--out {out} is a model's folder; choose another for the shards")
+        raise UserError(
+            f"--out {out} is a model's folder; choose another for the shards"
+        )
     is_complete = publish(out)
     if not is_complete:
         check_place(out)
     made = load_manifest(out, "choose another --out") if is_complete else None
     try:
-        source = open_source(specs, settings.text_field, settings.document_separator, kind)
+        source = open_source(
+            specs, settings.text_field, settings.document_separator, kind
+        )
         identity = source.identity()
     except TextGoneError as error:
         if made is None:
@@ -119,23 +123,38 @@ def build(
         "version": SHARDS,
     }
     if made is not None:
-        check_request(out, made["request"] | {"tokenizer": made["tokenizer"]}, request | {"tokenizer": ids})
-        _check_states(source, out, _recorded_states(out), made["source"]["sha256"] or [])
+        check_request(
+            out,
+            made["request"] | {"tokenizer": made["tokenizer"]},
+            request | {"tokenizer": ids},
+        )
+        _check_states(
+            source, out, _recorded_states(out), made["source"]["sha256"] or []
+        )
         logger.info("%s: nothing to do; the shards are complete", out)
         return False
     token_files = TokenFiles(
         out / UNFINISHED / _TOKENS,
         source,
-        {"tokenizer": ids, "text_field": source.text_field, "separator": source.separator, "kind": source.kind,
-         "version": SHARDS},
-    )  # fmt: skip
+        {
+            "tokenizer": ids,
+            "text_field": source.text_field,
+            "separator": source.separator,
+            "kind": source.kind,
+            "version": SHARDS,
+        },
+    )
     count = cores() if workers is None else workers
     encode = partial(_encoded, encoder=encoder, workers=count)
     if part is not None:
         numbers = part_of(part, len(source.files))
         token_files.write(numbers, encode)
-        logger.info("%s: part %s is done, %s files; after all parts, give the command without --part",
-                    out, part, f"{len(numbers):,}")  # fmt: skip
+        logger.info(
+            "%s: part %s is done, %s files; after all parts, give the command without --part",
+            out,
+            part,
+            f"{len(numbers):,}",
+        )
         return True
     writer = ShardWriter(out, {**request, "tokenizer": ids}, source.states)
     _check_states(source, out, writer.states_read, writer.hashes)
@@ -151,14 +170,21 @@ def build(
     _finish(source, writer, encoder, request)
     publish(out)
     manifest = load_manifest(out)
-    check_request(out, manifest["request"], request)  # unless another process has written others meanwhile
+    check_request(
+        out, manifest["request"], request
+    )  # unless another process has written others meanwhile
     _report(source, out, writer, encoder, manifest)
     return True
 
 
-def _check_splits(source: TextSource, out: Path, settings: ShardSettings, writer: ShardWriter) -> None:
+def _check_splits(
+    source: TextSource, out: Path, settings: ShardSettings, writer: ShardWriter
+) -> None:
     """Refuse a split without a document, and remove all that was written: it must not stop the next request."""
-    held_out, trained = writer.splits["validation"].documents, writer.splits["train"].documents
+    held_out, trained = (
+        writer.splits["validation"].documents,
+        writer.splits["train"].documents,
+    )
     if held_out and trained:
         return
     remove_unfinished(out)
@@ -176,14 +202,17 @@ def _recorded_states(out: Path) -> list[Any]:
     """Return place and time of change of each text that finished shards were made from; [] where none are recorded."""
     try:
         record = manifests.read_manifest(
-            provenance_path(out, folder=True), f"remove {out} and write the shards again"
+            provenance_path(out, folder=True),
+            f"remove {out} and write the shards again",
         )
     except FileNotFoundError:
         return []
     return list(record.get("texts", []))
 
 
-def _check_states(source: TextSource, out: Path, states: Sequence[Any], hashes: Sequence[str]) -> None:
+def _check_states(
+    source: TextSource, out: Path, states: Sequence[Any], hashes: Sequence[str]
+) -> None:
     """Compare the content of each file whose place or time of change is another or unknown; those not begun may change.
 
     Raises:
@@ -191,7 +220,9 @@ def _check_states(source: TextSource, out: Path, states: Sequence[Any], hashes: 
     """
     recorded = [*states, *[None] * len(hashes)]
     # The hashes end first, with the files that were begun.
-    for file, now, then, sha256 in zip(source.files, source.states, recorded, hashes, strict=False):
+    for file, now, then, sha256 in zip(
+        source.files, source.states, recorded, hashes, strict=False
+    ):
         if now != then and sha256_file(Path(file)) != sha256:
             raise UserError(
                 f"{file} is not the text that the shards in {out} were made from; give that text, choose another "
@@ -199,12 +230,19 @@ def _check_states(source: TextSource, out: Path, states: Sequence[Any], hashes: 
             )
 
 
-def _encoded(documents: Iterator[Document], encoder: TextTokenizer, workers: int) -> Groups:
-    return encoded(batched(documents, _GROUP_CHARACTERS, _GROUP_DOCUMENTS), encoder, workers)
+def _encoded(
+    documents: Iterator[Document], encoder: TextTokenizer, workers: int
+) -> Groups:
+    return encoded(
+        batched(documents, _GROUP_CHARACTERS, _GROUP_DOCUMENTS), encoder, workers
+    )
 
 
 def _joined(
-    source: TextSource, parts: TokenFiles, writer: ShardWriter, encode: Callable[[Iterator[Document]], Groups]
+    source: TextSource,
+    parts: TokenFiles,
+    writer: ShardWriter,
+    encode: Callable[[Iterator[Document]], Groups],
 ) -> Groups:
     """Yield the documents from the writer's position on, tokenised here where no part did."""
     first, row, by_parts = writer.position.file, writer.position.row, 0
@@ -217,7 +255,11 @@ def _joined(
         else:
             yield from encode(source.documents(number, row, files=[number]))
         row = 0  # only the first file is resumed within
-    logger.info("files tokenised by parts: %s of %s", f"{by_parts:,}", f"{len(source.files) - first:,}")
+    logger.info(
+        "files tokenised by parts: %s of %s",
+        f"{by_parts:,}",
+        f"{len(source.files) - first:,}",
+    )
 
 
 def _write_splits(
@@ -241,13 +283,17 @@ def _write_splits(
     with Meter("tokenising", sum(source.sizes), done=done(), unit="B") as meter:
         for group, encodings in groups:
             new = writer.unseen([digest for digest, _ in encodings])
-            for document, (digest, tokens), is_new in zip(group, encodings, new, strict=True):
+            for document, (digest, tokens), is_new in zip(
+                group, encodings, new, strict=True
+            ):
                 enough = splits["train"].tokens >= limit
                 if enough:
                     break
                 split_name = _split_of(digest, settings, writer) if is_new else None
                 writer.add(document, tokens, split_name, unknown_id=unknown_id)
-            wrote = [split.write(writer.folder, shard_tokens) for split in splits.values()]
+            wrote = [
+                split.write(writer.folder, shard_tokens) for split in splits.values()
+            ]
             if any(wrote):
                 source.hash_up_to(position.file + 1, writer.hashes)
                 writer.save()
@@ -262,7 +308,9 @@ def _write_splits(
 def _split_of(digest: bytes, settings: ShardSettings, writer: ShardWriter) -> str:
     """Return the split of a new text: its hash chooses a share of all for validation, until that is full."""
     held_out = writer.splits["validation"].tokens
-    share = settings.validation_share or (_SMALL_SHARE if held_out >= _LEAST_TOKENS else _FIRST_SHARE)
+    share = settings.validation_share or (
+        _SMALL_SHARE if held_out >= _LEAST_TOKENS else _FIRST_SHARE
+    )
     is_chosen = int.from_bytes(digest[:8], "little") < share * 2**64
     is_full = held_out >= settings.validation_tokens
     return "validation" if is_chosen and not is_full else "train"
@@ -275,7 +323,12 @@ def _ids(encoder: TextTokenizer) -> dict[str, Any]:
     return {name: getattr(encoder, name) for name in _TOKENIZER} | present
 
 
-def _finish(source: TextSource, writer: ShardWriter, encoder: TextTokenizer, request: dict[str, Any]) -> None:
+def _finish(
+    source: TextSource,
+    writer: ShardWriter,
+    encoder: TextTokenizer,
+    request: dict[str, Any],
+) -> None:
     """Write tokenizer, indexes and provenance next to the shards, and the manifest, by which they are complete."""
     source.hash_up_to(len(source.files), writer.hashes)
     mark_cache(writer.folder)
@@ -284,7 +337,8 @@ def _finish(source: TextSource, writer: ShardWriter, encoder: TextTokenizer, req
         write_index(writer.folder / split.name, split.shards)
     manifest = {
         "request": request,
-        "source": source.identity() | {"sha256": None if source.revision else writer.hashes},
+        "source": source.identity()
+        | {"sha256": None if source.revision else writer.hashes},
         "tokenizer": _ids(encoder),
         "tokenizer_files": tokenizer_files(writer.folder / "tokenizer"),
         "splits": {
@@ -301,40 +355,69 @@ def _finish(source: TextSource, writer: ShardWriter, encoder: TextTokenizer, req
     }
     text = manifest_text(manifest)
     # Times of change are no part of what the shards are: the same text elsewhere gives the same manifest.
-    record = provenance("full", _PACKAGES) | {"engine": encoder.engine, "texts": list(source.states)}
+    record = provenance("full", _PACKAGES) | {
+        "engine": encoder.engine,
+        "texts": list(source.states),
+    }
     manifests.write_manifest(
-        provenance_path(writer.folder, folder=True), record, {MANIFEST: sha256_bytes(text.encode())}
+        provenance_path(writer.folder, folder=True),
+        record,
+        {MANIFEST: sha256_bytes(text.encode())},
     )
     write_text(writer.folder / MANIFEST, text)
 
 
 def _report(
-    source: TextSource, out: Path, writer: ShardWriter, encoder: TextTokenizer, manifest: dict[str, Any]
+    source: TextSource,
+    out: Path,
+    writer: ShardWriter,
+    encoder: TextTokenizer,
+    manifest: dict[str, Any],
 ) -> None:
     """Log what the shards hold, and warn of text that was left out or does not seem to fit the settings."""
     position, left_out = writer.position, source.left_out
-    read = sum(split.documents for split in writer.splits.values()) + position.duplicates + position.empty
+    read = (
+        sum(split.documents for split in writer.splits.values())
+        + position.duplicates
+        + position.empty
+    )
     logger.info("files: %s; documents read: %s", f"{len(source.files):,}", f"{read:,}")
     if left_out:
         more = f" and {len(left_out) - 3:,} more" if len(left_out) > 3 else ""
-        logger.warning("left out, of no kind that is read (%s): %s%s; if they are text, name one with --kind",
-                       ", ".join(FILE_KINDS), ", ".join(left_out[:3]), more)  # fmt: skip
+        logger.warning(
+            "left out, of no kind that is read (%s): %s%s; if they are text, name one with --kind",
+            ", ".join(FILE_KINDS),
+            ", ".join(left_out[:3]),
+            more,
+        )
     train, validation = (manifest["splits"][split] for split in ("train", "validation"))
-    tokens, documents = (train[what] + validation[what] for what in ("tokens", "documents"))
+    tokens, documents = (
+        train[what] + validation[what] for what in ("tokens", "documents")
+    )
     logger.info(
         "%s: %s training tokens from %s documents, %s more for validation; shards: %d; duplicates dropped: %s; tokens "
         "a document: %s; held out: %.2g %%; %.1f letters a token; unknown tokens: %.3g %%",
-        out, f"{train['tokens']:,}", f"{train['documents']:,}",
-        f"{validation['documents']:,}", len(train["shards"]), f"{position.duplicates:,}",
-        f"{tokens / documents:,.0f}", 100 * validation["tokens"] / tokens,
-        position.characters / max(1, tokens - documents * (1 + len(encoder.first))), 100 * position.unknown / tokens,
-    )  # fmt: skip
+        out,
+        f"{train['tokens']:,}",
+        f"{train['documents']:,}",
+        f"{validation['documents']:,}",
+        len(train["shards"]),
+        f"{position.duplicates:,}",
+        f"{tokens / documents:,.0f}",
+        100 * validation["tokens"] / tokens,
+        position.characters / max(1, tokens - documents * (1 + len(encoder.first))),
+        100 * position.unknown / tokens,
+    )
     if position.unknown > _UNKNOWN * tokens:
-        logger.warning("%.3g %% of the tokens stand for text that the tokenizer does not know; choose one that knows "
-                       "its script", 100 * position.unknown / tokens)  # fmt: skip
+        logger.warning(
+            "%.3g %% of the tokens stand for text that the tokenizer does not know; choose one that knows "
+            "its script",
+            100 * position.unknown / tokens,
+        )
     is_text = any(plain_suffix(file) == ".txt" for file in source.files)
     if is_text and source.separator == BLANK and tokens < _SHORT * documents:
         logger.warning(
             "a document has %.0f tokens: a blank line ends one in a text file; if these are paragraphs, give "
-            "--document-separator file, or a line that stands between documents", tokens / documents,
-        )  # fmt: skip
+            "--document-separator file, or a line that stands between documents",
+            tokens / documents,
+        )

@@ -35,12 +35,17 @@ _SAVED = ("dataset_info.json", "dataset_dict.json")
 MOST_TEXT = 8_000_000
 """Bytes of a document at most, in UTF-8: tokenizers need a hundred times that of memory, in each thread."""
 _SPLIT = "split it, or write it to a .txt, which --document-separator splits"
-_SEPARATE = "give --document-separator, the line that stands between documents, or `line`"
+_SEPARATE = (
+    "give --document-separator, the line that stands between documents, or `line`"
+)
 _NOT_TEXTS = re.compile(
-    r"[._].*|(README|LICENSE)(\..*)?|.*\.(csv|tsv|crc|md5|sha\d+|ya?ml|toml)(\.\w+)?", re.IGNORECASE
+    r"[._].*|(README|LICENSE)(\..*)?|.*\.(csv|tsv|crc|md5|sha\d+|ya?ml|toml)(\.\w+)?",
+    re.IGNORECASE,
 )
 """Files beside documents, which no `--kind` reads unless they are named: marks, notes, tables, checksums, settings."""
-_HUB = re.compile(r"hf:(?P<repo>[\w.-]+/[\w.-]+)(?::(?P<config>[\w.-]+))?(?:@(?P<revision>[\w./-]+))?")
+_HUB = re.compile(
+    r"hf:(?P<repo>[\w.-]+/[\w.-]+)(?::(?P<config>[\w.-]+))?(?:@(?P<revision>[\w./-]+))?"
+)
 
 
 class TextGoneError(UserError):
@@ -89,7 +94,10 @@ class TextSource:
     def identity(self) -> dict[str, Any]:
         """Return what makes two sources the same without reading them: names, sizes, revision, field."""
         names = [file if self.revision else Path(file).name for file in self.files]
-        listing = [{"name": name, "bytes": size} for name, size in zip(names, self.sizes, strict=True)]
+        listing = [
+            {"name": name, "bytes": size}
+            for name, size in zip(names, self.sizes, strict=True)
+        ]
         return {
             "spec": self.spec if self.revision else None,
             "revision": self.revision,
@@ -101,7 +109,9 @@ class TextSource:
     def hash_up_to(self, number: int, hashes: list[str]) -> None:
         """Append the SHA-256 of each local file before that number that `hashes` lacks; a hub's have a revision."""
         if not self.revision:
-            hashes += [sha256_file(Path(file)) for file in self.files[len(hashes) : number]]
+            hashes += [
+                sha256_file(Path(file)) for file in self.files[len(hashes) : number]
+            ]
 
     def documents(
         self, file: int = 0, row: int = 0, *, files: Iterable[int] | None = None
@@ -119,19 +129,29 @@ class TextSource:
                         refuse_pointer(Path(name), raw.read(64))
                         raw.seek(0)
                     suffix = plain_suffix(name)
-                    read = FILE_KINDS[suffix if suffix in FILE_KINDS else str(self.kind)]
+                    read = FILE_KINDS[
+                        suffix if suffix in FILE_KINDS else str(self.kind)
+                    ]
                     texts = read(self, name, raw, start)
                     for place, text in enumerate(texts, start + 1):
                         yield Document(
-                            text=text, characters=len(text), file=number, row=place, read_bytes=raw.tell()
+                            text=text,
+                            characters=len(text),
+                            file=number,
+                            row=place,
+                            read_bytes=raw.tell(),
                         )
             except (OSError, pyarrow.ArrowException) as error:
                 if isinstance(error, OSError) and error.errno is not None:
                     raise
                 remedy = (
-                    "decompress it with `zstd -d --long=31`" if "memory" in str(error) else "fetch it again"
+                    "decompress it with `zstd -d --long=31`"
+                    if "memory" in str(error)
+                    else "fetch it again"
                 )
-                raise UserError(f"{name} cannot be read: {str(error).rstrip('.')}; {remedy}") from None
+                raise UserError(
+                    f"{name} cannot be read: {str(error).rstrip('.')}; {remedy}"
+                ) from None
 
 
 def _open(file: str) -> IO[bytes]:
@@ -144,7 +164,10 @@ def _open(file: str) -> IO[bytes]:
 
 
 def open_source(
-    specs: Sequence[str], text_field: str = "text", separator: str = BLANK, kind: str | None = None
+    specs: Sequence[str],
+    text_field: str = "text",
+    separator: str = BLANK,
+    kind: str | None = None,
 ) -> TextSource:
     """Return the source of local paths, folders and patterns, or of one `hf:owner/name[:config][@revision]`.
 
@@ -154,8 +177,12 @@ def open_source(
     suffix = None if kind is None else f".{kind.removeprefix('.')}"
     if suffix not in {None, *FILE_KINDS}:
         raise UserError(f"--kind {kind}: no such kind; choose one of {_KINDS}")
-    find = _hub_source if any(spec.startswith("hf:") for spec in specs) else _local_source
-    return replace(find(specs, suffix), text_field=text_field, separator=separator, kind=suffix)
+    find = (
+        _hub_source if any(spec.startswith("hf:") for spec in specs) else _local_source
+    )
+    return replace(
+        find(specs, suffix), text_field=text_field, separator=separator, kind=suffix
+    )
 
 
 def _is_known(name: str, kind: str | None) -> bool:
@@ -170,7 +197,9 @@ def _local_source(specs: Sequence[str], kind: str | None) -> TextSource:
     """Return the source of local files: those that are named themselves, and those of a kind that is read."""
     candidates = [path for spec in specs for path in _local_files(spec, kind)]
     named = {*map(Path, specs)}
-    readable = {path for path in candidates if path in named or _is_known(path.name, kind)}
+    readable = {
+        path for path in candidates if path in named or _is_known(path.name, kind)
+    }
     paths = [path for path in candidates if path in readable]
     return TextSource(
         left_out=tuple(str(path) for path in candidates if path not in readable),
@@ -179,7 +208,8 @@ def _local_source(specs: Sequence[str], kind: str | None) -> TextSource:
         sizes=tuple(path.stat().st_size for path in paths),
         revision=None,
         states=tuple(
-            sha256_bytes(os.fsencode(f"{path.absolute()} {path.stat().st_mtime_ns}")) for path in paths
+            sha256_bytes(os.fsencode(f"{path.absolute()} {path.stat().st_mtime_ns}"))
+            for path in paths
         ),
     )
 
@@ -207,12 +237,20 @@ def _local_files(spec: str, kind: str | None) -> list[Path]:
     # A pattern may be absolute; of what exists the name is no pattern.
     matches = [spec] if Path(spec).exists() else glob.glob(spec, recursive=True)  # noqa: PTH207
     if not matches and not glob.has_magic(spec):
-        raise TextGoneError(f"{spec} does not exist; give a file, a folder, a pattern, or hf:owner/name")
+        raise TextGoneError(
+            f"{spec} does not exist; give a file, a folder, a pattern, or hf:owner/name"
+        )
     # By its real path: a pattern may find a folder and its files, and a link what it leads to.
-    by_real_path = {file.resolve(): file for match in reversed(matches) for file in _within(Path(match))}
+    by_real_path = {
+        file.resolve(): file
+        for match in reversed(matches)
+        for file in _within(Path(match))
+    }
     files = sorted(by_real_path.values())
     if not files:
-        raise TextGoneError(f"{spec}: no documents here; give a file, a folder, a pattern, or hf:owner/name")
+        raise TextGoneError(
+            f"{spec}: no documents here; give a file, a folder, a pattern, or hf:owner/name"
+        )
     for file in files:
         if file.suffix == ".arrow":
             raise UserError(
@@ -235,7 +273,9 @@ def _hub_source(specs: Sequence[str], kind: str | None) -> TextSource:
     spec = specs[0]
     match = _HUB.fullmatch(spec)
     if match is None:
-        raise UserError(f"{spec}: a hub dataset has the form hf:owner/name[:config][@revision]")
+        raise UserError(
+            f"{spec}: a hub dataset has the form hf:owner/name[:config][@revision]"
+        )
     from datasets import load_dataset_builder
     from huggingface_hub import HfApi, HfFileSystem
 
@@ -248,14 +288,24 @@ def _hub_source(specs: Sequence[str], kind: str | None) -> TextSource:
         sizes = tuple(int(disk.info(file)["size"]) for file in files)
     except Exception as error:
         # requests has a ConnectionError of its own, whose text is a page of nested objects.
-        first = "no connection" if type(error).__name__ == "ConnectionError" else first_line(error)
-        raise UserError(f"{spec}: its files could not be listed on the hub: {first}") from None
+        first = (
+            "no connection"
+            if type(error).__name__ == "ConnectionError"
+            else first_line(error)
+        )
+        raise UserError(
+            f"{spec}: its files could not be listed on the hub: {first}"
+        ) from None
     if not files or not all(_is_known(file, kind) for file in files):
-        raise UserError(f"{spec}: its train split must consist of Parquet, JSON-lines or text files")
+        raise UserError(
+            f"{spec}: its train split must consist of Parquet, JSON-lines or text files"
+        )
     return TextSource(spec=spec, files=files, sizes=sizes, revision=revision)
 
 
-def batched(documents: Iterator[Document], characters: int, most: int) -> Iterator[list[Document]]:
+def batched(
+    documents: Iterator[Document], characters: int, most: int
+) -> Iterator[list[Document]]:
     """Yield the documents in groups of at most `most`, closed once they hold `characters` characters."""
     while True:
         group: list[Document] = []
@@ -278,25 +328,39 @@ def _row(line: bytes) -> Any:
         return json.loads(line)
 
 
-def _parquet_texts(source: TextSource, name: str, raw: IO[bytes], start: int) -> Iterator[str]:
+def _parquet_texts(
+    source: TextSource, name: str, raw: IO[bytes], start: int
+) -> Iterator[str]:
     table, field = pyarrow.parquet.ParquetFile(raw), source.text_field
     if field not in table.schema_arrow.names:
         known = ", ".join(table.schema_arrow.names)
-        raise UserError(f"{name} has no column {field!r}; choose one of {known} with --text-field")
+        raise UserError(
+            f"{name} has no column {field!r}; choose one of {known} with --text-field"
+        )
     first = 0
     for group in range(table.num_row_groups):
         last = first + table.metadata.row_group(group).num_rows
         if last > start:
             column = table.read_row_group(group, columns=[field]).column(0)
             for number in range(max(start, first), last):
-                yield _text(column[number - first].as_py(), f"{name}: row {number + 1}", field)
+                yield _text(
+                    column[number - first].as_py(), f"{name}: row {number + 1}", field
+                )
         first = last
 
 
-def _json_texts(source: TextSource, name: str, raw: IO[bytes], start: int) -> Iterator[str]:
-    for number, line in enumerate(_bounded(name, unpacked(name, raw), MOST_BYTES, _SPLIT), 1):
+def _json_texts(
+    source: TextSource, name: str, raw: IO[bytes], start: int
+) -> Iterator[str]:
+    for number, line in enumerate(
+        _bounded(name, unpacked(name, raw), MOST_BYTES, _SPLIT), 1
+    ):
         if number > start:
-            yield _from_json(name, number, line, source.text_field) if line.strip() else ""
+            yield (
+                _from_json(name, number, line, source.text_field)
+                if line.strip()
+                else ""
+            )
 
 
 def _from_json(name: str, number: int, line: bytes, field: str) -> str:
@@ -309,28 +373,45 @@ def _from_json(name: str, number: int, line: bytes, field: str) -> str:
         row = _decoded(name, number, line)
     if isinstance(row, dict) and field in row:
         # Halves of surrogate pairs have no UTF-8.
-        return _text(row[field], where, field).encode("utf-16", "surrogatepass").decode("utf-16", "replace")
+        return (
+            _text(row[field], where, field)
+            .encode("utf-16", "surrogatepass")
+            .decode("utf-16", "replace")
+        )
     if isinstance(row, dict):
         raise UserError(
             f"{where} has no {field!r}; it has {', '.join(row) or 'no keys'}; name the text's key with --text-field"
         )
     is_array = line.lstrip().startswith(b"[")
-    what, how = ("begins a JSON array", "'.[]'") if is_array else ("is not a JSON object", ".")
-    raise UserError(f"{where} {what}; one object with {field!r} a line is needed (`jq -c {how}` writes it)")
+    what, how = (
+        ("begins a JSON array", "'.[]'") if is_array else ("is not a JSON object", ".")
+    )
+    raise UserError(
+        f"{where} {what}; one object with {field!r} a line is needed (`jq -c {how}` writes it)"
+    )
 
 
 def _text(value: object, where: str, field: str) -> str:
     if not isinstance(value, str | None):
-        raise UserError(f"{where} has a {type(value).__name__} in {field!r}, not text; change --text-field")
+        raise UserError(
+            f"{where} has a {type(value).__name__} in {field!r}, not text; change --text-field"
+        )
     text = value or ""
     # Encoded only where it may be too large: a letter has at most four bytes.
-    if len(text) > MOST_TEXT // 4 and len(text.encode("utf-8", "surrogatepass")) > MOST_TEXT:
+    if (
+        len(text) > MOST_TEXT // 4
+        and len(text.encode("utf-8", "surrogatepass")) > MOST_TEXT
+    ):
         raise _too_large(where, MOST_TEXT, _SPLIT)
     return text
 
 
-def _plain_texts(source: TextSource, name: str, raw: IO[bytes], start: int) -> Iterator[str]:
-    packed = unpacked(name, raw)  # held to the end: one that nobody holds closes the file, too
+def _plain_texts(
+    source: TextSource, name: str, raw: IO[bytes], start: int
+) -> Iterator[str]:
+    packed = unpacked(
+        name, raw
+    )  # held to the end: one that nobody holds closes the file, too
     texts = filter(str.strip, _between(name, _lines(name, packed), source.separator))
     yield from itertools.islice(texts, start, None)
 
@@ -351,7 +432,9 @@ def _bounded(name: str, lines: IO[bytes], most: int, remedy: str) -> Iterator[by
 
 
 def _too_large(where: str, most: int, remedy: str) -> UserError:
-    return UserError(f"{where}: the document is larger than {most / 1e6:,.0f} MB; {remedy}")
+    return UserError(
+        f"{where}: the document is larger than {most / 1e6:,.0f} MB; {remedy}"
+    )
 
 
 def _lines(name: str, lines: IO[bytes]) -> Iterator[str]:
@@ -372,7 +455,9 @@ def _decoded(name: str, number: int, line: bytes) -> str:
     """
     text = text_of(name, line, number, rows="JSON Lines", packed=True)
     if "\x00" in text:
-        raise UserError(f"{name}: line {number} holds NULs, so it is no text; leave it out")
+        raise UserError(
+            f"{name}: line {number} holds NULs, so it is no text; leave it out"
+        )
     return text
 
 

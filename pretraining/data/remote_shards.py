@@ -59,7 +59,9 @@ class RemoteShards:
         manifest = load_manifest(folder)
         for split in SHARD_SPLITS:
             path = private_folder(folder / split) / INDEX
-            self._get(f"{split}/{INDEX}", path, partial(_check_index, folder, split, manifest))
+            self._get(
+                f"{split}/{INDEX}", path, partial(_check_index, folder, split, manifest)
+            )
         for name, digest in manifest["tokenizer_files"].items():
             path = inside(private_folder(folder / "tokenizer"), name)
             self._get(f"tokenizer/{name}", path, partial(check_file, path, digest))
@@ -71,7 +73,9 @@ class RemoteShards:
     @cached_property
     def _downloader(self) -> Any:
         """What brings files, over the connection that it opened for the first of them."""
-        from streaming.base.storage import CloudDownloader  # imports torchvision and transformers
+        from streaming.base.storage import (
+            CloudDownloader,
+        )  # imports torchvision and transformers
 
         return CloudDownloader.get(self.url)
 
@@ -91,7 +95,9 @@ class RemoteShards:
         url, problem = f"{self.url}/{name}", ""
         for attempt in range(ATTEMPTS):
             if attempt:
-                logger.warning("%s: %s; retrying (%d of %d)", url, problem, attempt + 1, ATTEMPTS)
+                logger.warning(
+                    "%s: %s; retrying (%d of %d)", url, problem, attempt + 1, ATTEMPTS
+                )
                 # Spread, so that the ranks of a job do not all ask at once.
                 time.sleep(FIRST_PAUSE * 2 ** (attempt - 1) * random.uniform(0.5, 1.0))
             path.unlink(missing_ok=True)
@@ -102,7 +108,9 @@ class RemoteShards:
             except UserError as error:
                 problem = str(error).replace(str(path), "").lstrip(": ")
             except Exception as error:  # each library has its own
-                vars(self).pop("_downloader", None)  # the next attempt opens another connection
+                vars(self).pop(
+                    "_downloader", None
+                )  # the next attempt opens another connection
                 if isinstance(error, OSError) and error.errno in DISK_FULL:
                     raise
                 problem = first_line(error)
@@ -127,7 +135,9 @@ def find_shards(data: str | Path) -> tuple[Path, RemoteShards | None]:
         return Path(rest), None
     if scheme not in SCHEMES:
         known = ", ".join(SCHEMES)
-        raise UserError(f"{data}: shards must be in a folder or at a URL with one of these schemes: {known}")
+        raise UserError(
+            f"{data}: shards must be in a folder or at a URL with one of these schemes: {known}"
+        )
     remote = RemoteShards(str(data))
     return remote.folder, remote
 

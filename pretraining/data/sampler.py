@@ -66,19 +66,29 @@ class Cut:
         blocks, second = numbers // 2, numbers % 2 == 1
         width = self.shortest + self.longest
         choices = np.uint64(self.longest - self.shortest + 1)
-        first = self.shortest + (counter_hash(blocks, self.seed, _CUT) % choices).astype(np.int64)
+        first = self.shortest + (
+            counter_hash(blocks, self.seed, _CUT) % choices
+        ).astype(np.int64)
         start = blocks * width
-        return start + np.where(second, first, 0), start + np.where(second, width, first)
+        return start + np.where(second, first, 0), start + np.where(
+            second, width, first
+        )
 
     @property
     def mean_length(self) -> float:
         """Mean tokens of a sequence."""
-        return self.longest if self.mode == "fixed" else (self.shortest + self.longest) / 2
+        return (
+            self.longest if self.mode == "fixed" else (self.shortest + self.longest) / 2
+        )
 
     @property
     def attended_length(self) -> float:
         """Mean length of the sequence that a token is in: what attention costs a token."""
-        return self.longest if self.mode == "fixed" else effective_length(self.shortest, self.longest)
+        return (
+            self.longest
+            if self.mode == "fixed"
+            else effective_length(self.shortest, self.longest)
+        )
 
 
 @dataclass(frozen=True, kw_only=True)
@@ -140,16 +150,24 @@ class Order:
     def block_of(self, step: int) -> tuple[int, int]:
         """Return the epoch of a step and the number of the block that its first sample is in."""
         epoch, position = divmod(step, self.steps_per_epoch)
-        return epoch, int(np.searchsorted(_block_ends(self, epoch), position * self.batch, side="right"))
+        return epoch, int(
+            np.searchsorted(
+                _block_ends(self, epoch), position * self.batch, side="right"
+            )
+        )
 
     def stretches(self, epoch: int, block: int) -> tuple[Int64s, Int64s]:
         """Return the first sample of each chunk of a block, and the one after its last; none after the last block."""
         chunk, per_block = self.together, self.block // self.together
-        chunks = np.sort(_chunk_order(self, epoch)[block * per_block : (block + 1) * per_block])
+        chunks = np.sort(
+            _chunk_order(self, epoch)[block * per_block : (block + 1) * per_block]
+        )
         return chunks * chunk, np.minimum((chunks + 1) * chunk, self.samples)
 
 
-def split_documents(tokens: npt.NDArray[np.integer[Any]], end_of_text: int) -> list[slice]:
+def split_documents(
+    tokens: npt.NDArray[np.integer[Any]], end_of_text: int
+) -> list[slice]:
     """Return the parts of a sequence that belong to one document each; end-of-text closes its document."""
     ends = np.flatnonzero(tokens == end_of_text) + 1
     bounds = sorted({0, *ends.tolist(), len(tokens)})
@@ -166,7 +184,8 @@ def lay_out(lengths: npt.ArrayLike, world: int, most: int) -> list[list[Int64s]]
     """
     sizes = np.asarray(lengths, np.int64)
     return [
-        [places[part] for part in _balanced_passes(sizes[places], most)] for places in _balanced(sizes, world)
+        [places[part] for part in _balanced_passes(sizes[places], most)]
+        for places in _balanced(sizes, world)
     ]
 
 
@@ -200,7 +219,9 @@ def _mix(x: npt.NDArray[np.uint64]) -> npt.NDArray[np.uint64]:
 @lru_cache(maxsize=4)
 def _chunk_order(order: Order, epoch: int) -> Int64s:
     chunks = np.arange(-(-order.samples // order.together), dtype=np.int64)
-    return chunks[np.argsort(counter_hash(chunks, order.seed, _BLOCKS, epoch), kind="stable")]
+    return chunks[
+        np.argsort(counter_hash(chunks, order.seed, _BLOCKS, epoch), kind="stable")
+    ]
 
 
 @lru_cache(maxsize=4)
@@ -208,12 +229,18 @@ def _block_ends(order: Order, epoch: int) -> Int64s:
     """Return the place in the epoch after each block's last sample."""
     chunks = _chunk_order(order, epoch) * order.together
     sizes = np.minimum(order.together, order.samples - chunks)
-    return np.cumsum(np.add.reduceat(sizes, np.arange(0, len(sizes), order.block // order.together)))
+    return np.cumsum(
+        np.add.reduceat(sizes, np.arange(0, len(sizes), order.block // order.together))
+    )
 
 
 @lru_cache(maxsize=4)
 def _block_samples(order: Order, epoch: int, block: int) -> Int64s:
     """Return a block's samples, shuffled."""
     starts, stops = order.stretches(epoch, block)
-    samples = np.concatenate([np.arange(a, b) for a, b in zip(starts, stops, strict=True)]).astype(np.int64)
-    return samples[np.argsort(counter_hash(samples, order.seed, _SAMPLES, epoch), kind="stable")]
+    samples = np.concatenate(
+        [np.arange(a, b) for a, b in zip(starts, stops, strict=True)]
+    ).astype(np.int64)
+    return samples[
+        np.argsort(counter_hash(samples, order.seed, _SAMPLES, epoch), kind="stable")
+    ]

@@ -55,13 +55,20 @@ class Shard:
         """
         counts = (self.samples, self.size, self.packed_size)
         if not all(type(count) is int and 0 < count < _MOST_BYTES for count in counts):
-            raise ValueError(f"one of {str(counts)[:99]} is not a number from 1 to {_MOST_BYTES - 1}")
-        if not all(re.fullmatch(r"[0-9a-f]{64}", digest) for digest in (self.sha256, self.packed_sha256)):
+            raise ValueError(
+                f"one of {str(counts)[:99]} is not a number from 1 to {_MOST_BYTES - 1}"
+            )
+        if not all(
+            re.fullmatch(r"[0-9a-f]{64}", digest)
+            for digest in (self.sha256, self.packed_sha256)
+        ):
             raise ValueError("a SHA-256 is not valid")
         # A count, offsets and the columns' description, then for each record a size, a shape and the tokens.
         fixed = 4 * (self.samples + 2)
         if not fixed < self.size <= fixed + 4096 + self.samples * (16 + 4 * RECORD):
-            raise ValueError(f"it cannot have {self.size} bytes with {self.samples} records")
+            raise ValueError(
+                f"it cannot have {self.size} bytes with {self.samples} records"
+            )
 
     @property
     def name(self) -> str:
@@ -75,14 +82,24 @@ class Shard:
 
     def listing(self) -> dict[str, Any]:
         """Return name, size and SHA-256 of the file in the split's folder, as the manifest lists it."""
-        return {"name": self.packed_name, "bytes": self.packed_size, "sha256": self.packed_sha256}
+        return {
+            "name": self.packed_name,
+            "bytes": self.packed_size,
+            "sha256": self.packed_sha256,
+        }
 
     def described(self) -> dict[str, Any]:
         """Return its entry of streaming's index."""
-        raw = {"basename": self.name, "bytes": self.size, "hashes": {"sha256": self.sha256}}
+        raw = {
+            "basename": self.name,
+            "bytes": self.size,
+            "hashes": {"sha256": self.sha256},
+        }
         packed = {
-            "basename": self.packed_name, "bytes": self.packed_size, "hashes": {"sha256": self.packed_sha256},
-        }  # fmt: skip
+            "basename": self.packed_name,
+            "bytes": self.packed_size,
+            "hashes": {"sha256": self.packed_sha256},
+        }
         return {
             "column_encodings": list(MDS_COLUMNS.values()),
             "column_names": list(MDS_COLUMNS),
@@ -108,7 +125,9 @@ def read_index(folder: Path) -> list[Shard]:
     try:
         data = read_bounded(path, MOST_LARGE)
     except FileNotFoundError:
-        raise UserError(f"{path}: no shards here; write them with `clm-or-mlm shards`") from None
+        raise UserError(
+            f"{path}: no shards here; write them with `clm-or-mlm shards`"
+        ) from None
     shards: list[Shard] = []
     try:
         entries = strict_json(data)["shards"]
@@ -125,7 +144,9 @@ def read_index(folder: Path) -> list[Shard]:
             shards.append(shard)
             most, is_last = shards[0].samples, number + 1 == len(entries)
             if shard.samples > most or (shard.samples < most and not is_last):
-                raise ValueError(f"shard {number} has {shard.samples} records where the first has {most}")
+                raise ValueError(
+                    f"shard {number} has {shard.samples} records where the first has {most}"
+                )
     except (KeyError, TypeError, ValueError) as error:
         what = f"no {error}" if isinstance(error, KeyError) else error
         raise UserError(f"{path} is damaged: {what}; {_REMEDY}") from None
@@ -140,7 +161,10 @@ def write_index(folder: Path, shards: Sequence[Shard]) -> None:
 
 
 def _text(shards: Sequence[Shard]) -> str:
-    return json.dumps({"shards": [shard.described() for shard in shards], "version": 2}, sort_keys=True)
+    return json.dumps(
+        {"shards": [shard.described() for shard in shards], "version": 2},
+        sort_keys=True,
+    )
 
 
 COMPRESSION = 1
@@ -176,9 +200,13 @@ class ShardSettings:
     def __post_init__(self) -> None:
         """Refuse what cannot be."""
         if self.validation_share is not None and not 0 < self.validation_share < 1:
-            raise UserError(f"--validation-share must be above 0 and below 1, not {self.validation_share}")
+            raise UserError(
+                f"--validation-share must be above 0 and below 1, not {self.validation_share}"
+            )
         if self.shard_records < 1 or self.validation_tokens < 1 or self.tokens < 0:
-            raise UserError("--shard-records and --validation-tokens must be at least 1, --tokens at least 0")
+            raise UserError(
+                "--shard-records and --validation-tokens must be at least 1, --tokens at least 0"
+            )
 
     def settled(self, size: int) -> ShardSettings:
         """Return the settings for a source of so many bytes, with the share that is held out of it.

@@ -57,7 +57,9 @@ def load_manifest(data: Path, remedy: str = _REMEDY) -> dict[str, Any]:
             if (data / UNFINISHED).is_dir()
             else ""
         )
-        raise UserError(f"{path}: no shards here{unfinished}; write them with `clm-or-mlm shards`") from None
+        raise UserError(
+            f"{path}: no shards here{unfinished}; write them with `clm-or-mlm shards`"
+        ) from None
     if manifest.get("format") != _FORMAT:
         raise UserError(f"{path} was written by another version; {_REMEDY}")
     with manifests.another_shape(path, _REMEDY):
@@ -65,13 +67,17 @@ def load_manifest(data: Path, remedy: str = _REMEDY) -> dict[str, Any]:
         optional = [number or 0 for number in (tokenizer.bos_id, tokenizer.unknown_id)]
         ids = (tokenizer.eos_id, tokenizer.mask_id, *optional, *tokenizer.first)
         if not 0 <= min(ids) <= max(ids) < tokenizer.vocab_size:
-            raise UserError(f"{path}: a special token's id is not below {tokenizer.vocab_size}; {_REMEDY}")
+            raise UserError(
+                f"{path}: a special token's id is not below {tokenizer.vocab_size}; {_REMEDY}"
+            )
     return manifest
 
 
 def manifest_text(content: Mapping[str, Any]) -> str:
     """Return the text of the manifest, with the hash of what a model sees."""
-    return manifests.manifest_text({**content, "format": _FORMAT, "sha256": _data_hash(content)})
+    return manifests.manifest_text(
+        {**content, "format": _FORMAT, "sha256": _data_hash(content)}
+    )
 
 
 def check_request(
@@ -85,10 +91,15 @@ def check_request(
     if made == request:
         return
     sources = (made["source"], request["source"])
-    then, now = ({file["name"]: file["bytes"] for file in source["files"]} for source in sources)
+    then, now = (
+        {file["name"]: file["bytes"] for file in source["files"]} for source in sources
+    )
     for name in sorted({*then, *now}):
         if then.get(name) != now.get(name):
-            sizes = [f"{files[name]:,} bytes" if name in files else "missing" for files in (then, now)]
+            sizes = [
+                f"{files[name]:,} bytes" if name in files else "missing"
+                for files in (then, now)
+            ]
             raise UserError(
                 f"{out} has {what} made from other text: {name}, then {sizes[0]}, now {sizes[1]}; give the text of "
                 "then, choose another --out or remove the folder"
@@ -100,7 +111,11 @@ def check_request(
 
 def tokenizer_files(folder: Path) -> dict[str, str]:
     """Return the SHA-256 of each file of a tokenizer's folder."""
-    return {path.name: sha256_file(path) for path in sorted(folder.iterdir()) if path.suffix == ".json"}
+    return {
+        path.name: sha256_file(path)
+        for path in sorted(folder.iterdir())
+        if path.suffix == ".json"
+    }
 
 
 def check_tokenizer(data: Path, manifest: Mapping[str, Any]) -> None:
@@ -111,10 +126,14 @@ def check_tokenizer(data: Path, manifest: Mapping[str, Any]) -> None:
     """
     folder = data / "tokenizer"
     if not folder.is_dir() or tokenizer_files(folder) != manifest["tokenizer_files"]:
-        raise UserError(f"{folder} is missing or is not the tokenizer that the shards were made with")
+        raise UserError(
+            f"{folder} is missing or is not the tokenizer that the shards were made with"
+        )
 
 
-def check_split(data: Path, name: str, manifest: Mapping[str, Any], shards: list[Shard]) -> None:
+def check_split(
+    data: Path, name: str, manifest: Mapping[str, Any], shards: list[Shard]
+) -> None:
     """Compare the index of a split with the manifest.
 
     Raises:
@@ -124,7 +143,9 @@ def check_split(data: Path, name: str, manifest: Mapping[str, Any], shards: list
     records = -(-split["tokens"] // RECORD)
     listed = [shard.listing() for shard in shards] == split["shards"]
     if not listed or sum(shard.samples for shard in shards) != records:
-        raise UserError(f"{data / name / INDEX} is not the index the manifest was made with; {_REMEDY}")
+        raise UserError(
+            f"{data / name / INDEX} is not the index the manifest was made with; {_REMEDY}"
+        )
 
 
 def verify(data: Path) -> list[str]:
@@ -146,19 +167,28 @@ def verify(data: Path) -> list[str]:
         for shard in shards:
             path = data / name / shard.packed_name
             try:
-                os.close(VerifiedFile(path, shard.packed_sha256, shard.packed_size).open())
+                os.close(
+                    VerifiedFile(path, shard.packed_sha256, shard.packed_size).open()
+                )
             except FileNotFoundError:
                 problems.append(f"{path} is missing")
             except DamagedError as error:
                 problems.append(f"{path}: {error}")
             except UserError as error:
                 problems.append(str(error))
-    from pretraining.data.tokenizer import load_tokenizer  # not for a folder without shards
+    from pretraining.data.tokenizer import (
+        load_tokenizer,
+    )  # not for a folder without shards
 
     try:
         check_tokenizer(data, manifest)
-        if load_tokenizer(str(data / "tokenizer")).sha256 != manifest["tokenizer"]["sha256"]:
-            raise UserError(f"{data / 'tokenizer'} is not the tokenizer that the manifest names")
+        if (
+            load_tokenizer(str(data / "tokenizer")).sha256
+            != manifest["tokenizer"]["sha256"]
+        ):
+            raise UserError(
+                f"{data / 'tokenizer'} is not the tokenizer that the manifest names"
+            )
     except UserError as error:
         problems.append(str(error))
     return problems

@@ -43,7 +43,9 @@ def write_shard(folder: Path, number: int, tokens: Tokens) -> Shard:
 
     # Only its encoding is used, since its zstd takes half as long again; it needs an empty folder all the same.
     with tempfile.TemporaryDirectory() as unused:
-        writer = MDSWriter(columns=MDS_COLUMNS, out=unused, hashes=["sha256"], size_limit=None)
+        writer = MDSWriter(
+            columns=MDS_COLUMNS, out=unused, hashes=["sha256"], size_limit=None
+        )
     for first in range(0, len(tokens), RECORD):
         writer.write({"tokens": tokens[first : first + RECORD]})
     data = writer.encode_joint_shard()
@@ -92,7 +94,10 @@ class SplitWriter:
             mark_cache(folder)
             self.shards.append(write_shard(folder / self.name, len(self.shards), part))
             del self.pending[:length]
-            self.saved = (self.saved[0], 0)  # what was saved of the pending tokens is in the shard
+            self.saved = (
+                self.saved[0],
+                0,
+            )  # what was saved of the pending tokens is in the shard
         return len(self.shards) > before
 
 
@@ -119,7 +124,9 @@ class ShardPosition:
 class ShardWriter:
     """The unfinished shards of a folder; its `.state` holds them, and what a killed run needs to resume."""
 
-    def __init__(self, out: Path, request: Mapping[str, Any], states: Sequence[str] = ()) -> None:
+    def __init__(
+        self, out: Path, request: Mapping[str, Any], states: Sequence[str] = ()
+    ) -> None:
         """Begin, or resume where a run with the same request stopped.
 
         Args:
@@ -158,28 +165,44 @@ class ShardWriter:
     def unseen(self, digests: Sequence[bytes]) -> npt.NDArray[np.bool_]:
         """Return of each digest whether no document before it had it, and remember all of them."""
         new = self._seen.add(digests)
-        self._fresh += packed([digest for digest, is_new in zip(digests, new, strict=True) if is_new])
+        self._fresh += packed(
+            [digest for digest, is_new in zip(digests, new, strict=True) if is_new]
+        )
         return new
 
     def add(
-        self, document: Document, tokens: Tokens, split: str | None, *, unknown_id: int | None = None
+        self,
+        document: Document,
+        tokens: Tokens,
+        split: str | None,
+        *,
+        unknown_id: int | None = None,
     ) -> None:
         """Append a document to a split, unless it is empty or the split is None, for a text that has been seen."""
         position = self.position
-        position.file, position.row, position.read_bytes = document.file, document.row, document.read_bytes
+        position.file, position.row, position.read_bytes = (
+            document.file,
+            document.row,
+            document.read_bytes,
+        )
         if not document.characters:
             position.empty += 1
         elif split is None:
             position.duplicates += 1
         else:
             position.characters += document.characters
-            position.unknown += 0 if unknown_id is None else int(np.count_nonzero(tokens == unknown_id))
+            position.unknown += (
+                0 if unknown_id is None else int(np.count_nonzero(tokens == unknown_id))
+            )
             self.splits[split].add(tokens)
 
     def save(self) -> None:
         """Record what is new up to the last document; content without its line is harmless."""
         parts = [bytes(self._fresh)]
-        record = self._head | {"hashes": self.hashes[self._hashes_saved :], "position": asdict(self.position)}
+        record = self._head | {
+            "hashes": self.hashes[self._hashes_saved :],
+            "position": asdict(self.position),
+        }
         for name, split in self.splits.items():
             shards_saved, bytes_saved = split.saved
             parts.append(bytes(split.pending[bytes_saved:]))
@@ -190,7 +213,10 @@ class ShardWriter:
             }
             split.saved = (len(split.shards), len(split.pending))
         content = b"".join(parts)
-        record |= {"bytes": [len(part) for part in parts], "sha256": sha256_bytes(content)}
+        record |= {
+            "bytes": [len(part) for part in parts],
+            "sha256": sha256_bytes(content),
+        }
         text = json.dumps(record, sort_keys=True)
         self._seal = sha256_bytes((self._seal + text).encode())
         append_bytes(self._content, content)
@@ -215,20 +241,31 @@ class ShardWriter:
                 # A line is its seal, of 64 characters, a space and the record.
                 seal = sha256_bytes(self._seal.encode() + line[65:-1])
                 if line[:65] != f"{seal} ".encode():
-                    raise DamagedError(f"{self._log} is damaged: line {number} has been changed; {remedy}")
+                    raise DamagedError(
+                        f"{self._log} is damaged: line {number} has been changed; {remedy}"
+                    )
                 self._seal, record = seal, json.loads(line[65:])
                 if "request" in record:
-                    check_request(self._out, record["request"], self._head["request"], "unfinished shards")
+                    check_request(
+                        self._out,
+                        record["request"],
+                        self._head["request"],
+                        "unfinished shards",
+                    )
                     self.states_read = record["states"]
                 parts = [content.read(size) for size in record["bytes"]]
                 if sha256_bytes(b"".join(parts)) != record["sha256"]:
-                    raise DamagedError(f"{self._content} is damaged: it has been changed; {remedy}")
+                    raise DamagedError(
+                        f"{self._content} is damaged: it has been changed; {remedy}"
+                    )
                 self._restore(record, *parts)
                 log_end, content_end = log_end + len(line), content.tell()
         os.truncate(self._log, log_end)
         os.truncate(self._content, content_end)
 
-    def _restore(self, record: Mapping[str, Any], digests: bytes, *pending: bytes) -> None:
+    def _restore(
+        self, record: Mapping[str, Any], digests: bytes, *pending: bytes
+    ) -> None:
         """Restore what a line recorded, after those before it."""
         self._seen.add_all(digests)
         self.hashes += record["hashes"]

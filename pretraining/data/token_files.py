@@ -27,7 +27,14 @@ from pretraining.data.tokenizer import DIGEST_BYTES, Encoded
 
 Groups = Iterator[tuple[list[Document], Encoded]]
 """Documents with their digests and tokens."""
-_TABLE = np.dtype([("digest", f"V{DIGEST_BYTES}"), ("characters", "<i8"), ("tokens", "<i8"), ("read", "<i8")])
+_TABLE = np.dtype(
+    [
+        ("digest", f"V{DIGEST_BYTES}"),
+        ("characters", "<i8"),
+        ("tokens", "<i8"),
+        ("read", "<i8"),
+    ]
+)
 _BLOCK = 1_000
 """Documents of a block at most."""
 
@@ -53,7 +60,9 @@ def part_of(text: str, count: int) -> range:
 class TokenFiles:
     """The tokens of a source's files in a folder, as far as they are there."""
 
-    def __init__(self, folder: Path, source: TextSource, request: Mapping[str, Any]) -> None:
+    def __init__(
+        self, folder: Path, source: TextSource, request: Mapping[str, Any]
+    ) -> None:
         """Take the folder, the source, and what the tokens depend on besides the files."""
         self.folder, self._source, self._request = folder, source, dict(request)
         self._files = source.identity()["files"]
@@ -63,26 +72,40 @@ class TokenFiles:
         what = json.dumps([self._request, self._files[number], sha256], sort_keys=True)
         return self.folder / hashlib.sha256(what.encode()).hexdigest()[:32]
 
-    def write(self, numbers: range, encode: Callable[[Iterator[Document]], Groups]) -> None:
+    def write(
+        self, numbers: range, encode: Callable[[Iterator[Document]], Groups]
+    ) -> None:
         """Write the tokens of those files that have none yet, each atomically."""
         source = self._source
 
         @functools.cache
         def path(number: int) -> Path:
-            return self.path(number, None if source.revision else sha256_file(Path(source.files[number])))
+            return self.path(
+                number,
+                None if source.revision else sha256_file(Path(source.files[number])),
+            )
 
         missing = (number for number in numbers if not path(number).exists())
         # Of each document: itself, and its digest with its ids.
         pairs = (
-            pair for group in encode(source.documents(files=missing)) for pair in zip(*group, strict=True)
+            pair
+            for group in encode(source.documents(files=missing))
+            for pair in zip(*group, strict=True)
         )
         compress = zstandard.ZstdCompressor(level=1, write_checksum=True).compress
-        *starts, total = itertools.accumulate((source.sizes[number] for number in numbers), initial=0)
+        *starts, total = itertools.accumulate(
+            (source.sizes[number] for number in numbers), initial=0
+        )
         offsets = dict(zip(numbers, starts, strict=True))
         with Meter("tokenising", total, unit="B") as meter:
-            for number, of_file in itertools.groupby(pairs, key=lambda pair: pair[0].file):
+            for number, of_file in itertools.groupby(
+                pairs, key=lambda pair: pair[0].file
+            ):
                 mark_cache(self.folder.parent)
-                with atomic_path(path(number)) as temporary, temporary.open("wb") as file:
+                with (
+                    atomic_path(path(number)) as temporary,
+                    temporary.open("wb") as file,
+                ):
                     while block := list(itertools.islice(of_file, _BLOCK)):
                         rows = [
                             (digest, document.characters, len(ids), document.read_bytes)
@@ -91,7 +114,9 @@ class TokenFiles:
                         table = np.array(rows, _TABLE)
                         tokens = np.concatenate([ids for _, (_, ids) in block])
                         packed = compress(
-                            len(block).to_bytes(8, "little") + table.tobytes() + tokens.tobytes()
+                            len(block).to_bytes(8, "little")
+                            + table.tobytes()
+                            + tokens.tobytes()
                         )
                         file.write(len(packed).to_bytes(8, "little") + packed)
                         meter.update(offsets[number] + block[-1][0].read_bytes)
@@ -111,13 +136,23 @@ def read_tokens(path: Path, number: int, row: int) -> Groups:
             size = path.stat().st_size
             while (length := file.read(8)) != bytes(8):
                 packed = file.read(min(size, int.from_bytes(length, "little")))
-                data = unpack(packed, allow_extra_data=False)  # nothing, at an early end, is refused, too
+                data = unpack(
+                    packed, allow_extra_data=False
+                )  # nothing, at an early end, is refused, too
                 count = int.from_bytes(data[:8], "little")
                 table = np.frombuffer(data, _TABLE, count, 8)
                 tokens = np.frombuffer(data, np.int32, offset=8 + table.nbytes)
                 group = [
-                    Document(text="", characters=characters, file=number, row=next_row, read_bytes=read)
-                    for next_row, (_, characters, _, read) in enumerate(table.tolist(), before + 1)
+                    Document(
+                        text="",
+                        characters=characters,
+                        file=number,
+                        row=next_row,
+                        read_bytes=read,
+                    )
+                    for next_row, (_, characters, _, read) in enumerate(
+                        table.tolist(), before + 1
+                    )
                 ]
                 ids = np.split(tokens, np.cumsum(table["tokens"])[:-1])
                 pairs = list(zip(table["digest"].tolist(), ids, strict=True))
@@ -127,4 +162,6 @@ def read_tokens(path: Path, number: int, row: int) -> Groups:
             if file.read(1):
                 raise ValueError("more follows its end")
     except (OSError, ValueError, zstandard.ZstdError) as error:
-        raise DamagedError(f"{path} is damaged ({error}); remove it and run the same command again") from None
+        raise DamagedError(
+            f"{path} is damaged ({error}); remove it and run the same command again"
+        ) from None

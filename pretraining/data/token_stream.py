@@ -77,14 +77,19 @@ class TokenStream:
         Raises:
             UserError: no index, one that `shards` did not write, or a damaged last shard.
         """
-        from streaming.base.format import reader_from_json  # imports torchvision and transformers
+        from streaming.base.format import (
+            reader_from_json,
+        )  # imports torchvision and transformers
 
         self.shards = read_index(folder)
         """The split's shards, as the index describes them."""
         self.folder = folder
         """The split's folder."""
         self._root, self._limit, self._fetch = root or cache, limit_bytes, fetch
-        self._files = [VerifiedFile(cache / shard.name, shard.sha256, shard.size) for shard in self.shards]
+        self._files = [
+            VerifiedFile(cache / shard.name, shard.sha256, shard.size)
+            for shard in self.shards
+        ]
         self._reader: MDSReader = reader_from_json("", "", self.shards[0].described())
         self._opening = [Lock() for _ in self.shards]
         self._descriptors: dict[int, int] = {}
@@ -103,7 +108,9 @@ class TokenStream:
             ValueError: the span is outside the stream.
         """
         if not 0 <= start < stop <= self.tokens:
-            raise ValueError(f"tokens [{start}, {stop}) are outside the stream of {self.tokens}")
+            raise ValueError(
+                f"tokens [{start}, {stop}) are outside the stream of {self.tokens}"
+            )
         first, last = start // RECORD, (stop - 1) // RECORD
         records = [self._record(number) for number in range(first, last + 1)]
         return np.concatenate(records)[start - first * RECORD : stop - first * RECORD]
@@ -117,10 +124,16 @@ class TokenStream:
             begin, end = np.frombuffer(
                 os.pread(descriptor, 8, 4 * (1 + place)).ljust(8, b"\0"), "<u4"
             ).tolist()
-            packed = os.pread(descriptor, end - begin, begin) if 0 < end - begin <= 4 * RECORD + 64 else b""
+            packed = (
+                os.pread(descriptor, end - begin, begin)
+                if 0 < end - begin <= 4 * RECORD + 64
+                else b""
+            )
         try:
             tokens: Tokens = self._reader.decode_sample(packed)["tokens"]
-            if tokens.shape != (RECORD if number < self._last else min(tokens.size, RECORD),):
+            if tokens.shape != (
+                RECORD if number < self._last else min(tokens.size, RECORD),
+            ):
                 raise ValueError
         except Exception:  # whatever comes of what is no record
             raise UserError(
@@ -157,12 +170,16 @@ class TokenStream:
         """Close descriptors of shards that have no name any more, whose space is not free before, and the oldest."""
         opened = list(self._descriptors)  # the oldest first
         for place, number in enumerate(opened):
-            if not self._opening[number].acquire(blocking=False):  # being read by another thread
+            if not self._opening[number].acquire(
+                blocking=False
+            ):  # being read by another thread
                 continue
             try:
                 descriptor = self._descriptors.get(number)
                 is_old = len(opened) - place >= _OPEN
-                if descriptor is not None and (is_old or os.fstat(descriptor).st_nlink == 0):
+                if descriptor is not None and (
+                    is_old or os.fstat(descriptor).st_nlink == 0
+                ):
                     os.close(self._descriptors.pop(number))
             finally:
                 self._opening[number].release()
@@ -204,7 +221,9 @@ class TokenStream:
         try:
             if self._fetch is not None:
                 packed.path = folder / shard.packed_name
-                self._fetch(shard.packed_name, packed.path, lambda: os.close(packed.open()))
+                self._fetch(
+                    shard.packed_name, packed.path, lambda: os.close(packed.open())
+                )
             with os.fdopen(packed.open(), "rb") as file:
                 made.path.write_bytes(unzstd(file).read(shard.size + 1))
             # Back in time, so that whatever changes it later gives it another time.
@@ -217,7 +236,9 @@ class TokenStream:
         except OSError as error:
             if error.errno in DISK_FULL:
                 raise
-            raise UserError(f"{path} cannot be read: {error.strerror or error}; {_REMEDY}") from None
+            raise UserError(
+                f"{path} cannot be read: {error.strerror or error}; {_REMEDY}"
+            ) from None
         return made
 
 
@@ -254,7 +275,9 @@ def held(root: Path) -> dict[Path, os.stat_result]:
     """Return the shards in a cache, the one that was opened last at the end."""
     found = {}
     for folder, subfolders, names in os.walk(root):
-        subfolders[:] = [name for name in subfolders if not name.startswith(".")]  # what is being made
+        subfolders[:] = [
+            name for name in subfolders if not name.startswith(".")
+        ]  # what is being made
         for path in (Path(folder, name) for name in names if name.endswith(".mds")):
             with contextlib.suppress(FileNotFoundError):
                 found[path] = path.stat()

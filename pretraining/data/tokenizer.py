@@ -88,7 +88,11 @@ class TextTokenizer:
     @cached_property
     def sha256(self) -> str:
         """Hash of everything that the ids depend on, independent of the file's layout."""
-        content = {key: part for key, part in self._content.items() if key not in ("padding", "truncation")}
+        content = {
+            key: part
+            for key, part in self._content.items()
+            if key not in ("padding", "truncation")
+        }
         # In texts, the mask that an export has is text, like any special token.
         content["added_tokens"] = [
             token | {"lstrip": token["lstrip"] and token["content"] != MASK}
@@ -101,7 +105,9 @@ class TextTokenizer:
     def unknown_id(self) -> int | None:
         """What stands for text that no token has; None where the tokenizer has no such token."""
         model = self._content["model"]
-        number = model.get("unk_id", self.inner.token_to_id(model.get("unk_token") or ""))
+        number = model.get(
+            "unk_id", self.inner.token_to_id(model.get("unk_token") or "")
+        )
         return None if number is None else int(number)
 
     @cached_property
@@ -112,7 +118,11 @@ class TextTokenizer:
             model = sha256_bytes(self._json.partition('"model":')[2].encode())
             return tiktoken_twin(self._content, of_ranks=model == LLAMA3_MODEL)
         return _twin(
-            self.ranks, {token.content: i for i, token in self.inner.get_added_tokens_decoder().items()}
+            self.ranks,
+            {
+                token.content: i
+                for i, token in self.inner.get_added_tokens_decoder().items()
+            },
         )
 
     @property
@@ -153,13 +163,21 @@ class TextTokenizer:
 
     def save(self, folder: Path, *, max_length: int = 2048) -> None:
         """Write a folder that `transformers.AutoTokenizer` loads, each file atomically."""
-        ids = {"eos_token": self.eos_id, "pad_token": self.eos_id, "mask_token": self.mask_id}
+        ids = {
+            "eos_token": self.eos_id,
+            "pad_token": self.eos_id,
+            "mask_token": self.mask_id,
+        }
         ids |= {} if self.bos_id is None else {"bos_token": self.bos_id}
-        names = {name: str(self.inner.id_to_token(token)) for name, token in ids.items()}
+        names = {
+            name: str(self.inner.id_to_token(token)) for name, token in ids.items()
+        }
         write_tokenizer(folder, self._json, names, max_length=max_length)
 
 
-def load_tokenizer(source: str, *, begin: str | None = None, end: str | None = None) -> TextTokenizer:
+def load_tokenizer(
+    source: str, *, begin: str | None = None, end: str | None = None
+) -> TextTokenizer:
     """Return the tokenizer at `source`.
 
     Args:
@@ -175,14 +193,22 @@ def load_tokenizer(source: str, *, begin: str | None = None, end: str | None = N
     path = next((folder / name for name in FILES if (folder / name).is_file()), folder)
     if path.is_file() and path.suffix == ".json":
         files = read_tokenizer(folder)
-        return replace(text_tokenizer(files, str(path), begin=begin, end=end), first=files.first)
+        return replace(
+            text_tokenizer(files, str(path), begin=begin, end=end), first=files.first
+        )
     if path.is_file():
         return from_tiktoken(path, begin=begin or BEGIN, end=end or END)
-    if not path.exists() and not source.startswith((".", "/")) and source.count("/") == 1:
+    if (
+        not path.exists()
+        and not source.startswith((".", "/"))
+        and source.count("/") == 1
+    ):
         files = read_tokenizer(_from_hub(source))
         tokenizer = text_tokenizer(files, source, begin=begin, end=end)
         # By its id, Llama 3's tokenizer is the paper's; as a start's it is a folder.
-        return tokenizer if files.begin == BEGIN else replace(tokenizer, first=files.first)
+        return (
+            tokenizer if files.begin == BEGIN else replace(tokenizer, first=files.first)
+        )
     raise UserError(
         f"{source}: no tokenizer here; give a folder with tokenizer.json, a tokenizer.json, "
         f"a tiktoken file or a Hugging Face id such as owner/name"
@@ -192,8 +218,17 @@ def load_tokenizer(source: str, *, begin: str | None = None, end: str | None = N
 def llama3_special_tokens() -> list[str]:
     """Return Llama 3's 256 special tokens in the order of their ids, the first reserved one being the mask."""
     reserved = iter(range(251))
-    named = {0: BEGIN, 1: END, 6: "<|start_header_id|>", 7: "<|end_header_id|>", 9: "<|eot_id|>"}
-    tokens = [named[place] if place in named else _RESERVED.format(next(reserved)) for place in range(256)]
+    named = {
+        0: BEGIN,
+        1: END,
+        6: "<|start_header_id|>",
+        7: "<|end_header_id|>",
+        9: "<|eot_id|>",
+    }
+    tokens = [
+        named[place] if place in named else _RESERVED.format(next(reserved))
+        for place in range(256)
+    ]
     tokens[SPECIAL_TOKENS.mask_id - SPECIAL_TOKENS.begin_id] = MASK
     return tokens
 
@@ -201,7 +236,9 @@ def llama3_special_tokens() -> list[str]:
 def from_tiktoken(path: Path, *, begin: str = BEGIN, end: str = END) -> TextTokenizer:
     """Return the tokenizer of a tiktoken file with Llama 3's split and special tokens; ids are tiktoken's."""
     ranks = read_ranks(path)
-    tokenizer = _assemble(bpe_model(ranks), llama3_special_tokens(), begin=begin, end=end)
+    tokenizer = _assemble(
+        bpe_model(ranks), llama3_special_tokens(), begin=begin, end=end
+    )
     return replace(tokenizer, ranks=ranks)
 
 
@@ -213,7 +250,9 @@ def train_tokenizer(texts: Iterable[str], vocab_size: int) -> TextTokenizer:
     """
     special = [BEGIN, END, MASK]
     if vocab_size < 256 + len(special):
-        raise UserError(f"a byte-level vocabulary needs at least {256 + len(special)} ids, not {vocab_size}")
+        raise UserError(
+            f"a byte-level vocabulary needs at least {256 + len(special)} ids, not {vocab_size}"
+        )
     inner = tokenizers.Tokenizer(models.BPE())
     inner.pre_tokenizer = _pre_tokenizer()
     trainer = trainers.BpeTrainer(
@@ -238,19 +277,30 @@ def _assemble(
     inner.pre_tokenizer = _pre_tokenizer()
     inner.decoder = decoders.ByteLevel()
     inner.add_special_tokens(
-        [tokenizers.AddedToken(text, special=True, normalized=False) for text in special]
+        [
+            tokenizers.AddedToken(text, special=True, normalized=False)
+            for text in special
+        ]
     )
     return _with_ids(inner, "the tokenizer", begin=begin, end=end, mask=MASK)
 
 
 def _pre_tokenizer() -> pre_tokenizers.PreTokenizer:
-    split = pre_tokenizers.Split(tokenizers.Regex(LLAMA3_SPLIT), behavior="isolated", invert=False)
-    level = pre_tokenizers.ByteLevel(add_prefix_space=False, trim_offsets=False, use_regex=False)
+    split = pre_tokenizers.Split(
+        tokenizers.Regex(LLAMA3_SPLIT), behavior="isolated", invert=False
+    )
+    level = pre_tokenizers.ByteLevel(
+        add_prefix_space=False, trim_offsets=False, use_regex=False
+    )
     return pre_tokenizers.Sequence([split, level])
 
 
 def text_tokenizer(
-    files: TokenizerFiles, where: str, *, begin: str | None = None, end: str | None = None
+    files: TokenizerFiles,
+    where: str,
+    *,
+    begin: str | None = None,
+    end: str | None = None,
 ) -> TextTokenizer:
     """Return the tokenizer that files describe.
 
@@ -269,15 +319,30 @@ def text_tokenizer(
         inner = tokenizers.Tokenizer.from_str(orjson.dumps(content).decode())
     except (KeyboardInterrupt, SystemExit):
         raise
-    except BaseException as error:  # where the library's Rust panics, what it raises is no Exception
-        raise UserError(f"{where}: not a tokenizer.json: {' '.join(str(error).split())[:300]}") from None
+    except (
+        BaseException
+    ) as error:  # where the library's Rust panics, what it raises is no Exception
+        raise UserError(
+            f"{where}: not a tokenizer.json: {' '.join(str(error).split())[:300]}"
+        ) from None
     inner.no_padding()
     inner.no_truncation()
-    return _with_ids(inner, where, begin=begin or files.begin, end=end or files.end, mask=files.mask.token)
+    return _with_ids(
+        inner,
+        where,
+        begin=begin or files.begin,
+        end=end or files.end,
+        mask=files.mask.token,
+    )
 
 
 def _with_ids(
-    inner: tokenizers.Tokenizer, where: str, *, begin: str | None, end: str | None, mask: str
+    inner: tokenizers.Tokenizer,
+    where: str,
+    *,
+    begin: str | None,
+    end: str | None,
+    mask: str,
 ) -> TextTokenizer:
     """Return the tokenizer with the ids of its special tokens, each of which it must have; in texts they are text."""
     inner.encode_special_tokens = True
@@ -289,21 +354,31 @@ def _with_ids(
     ids: dict[str | None, int] = {}
     for name in filter(None, (begin, end, mask)):
         if (number := inner.token_to_id(name)) is None:
-            raise UserError(f"{where} has no token {name!r}; give one of its vocabulary")
+            raise UserError(
+                f"{where} has no token {name!r}; give one of its vocabulary"
+            )
         ids[name] = number
-    return TextTokenizer(inner=inner, bos_id=ids.get(begin), eos_id=ids[end], mask_id=ids[mask])
+    return TextTokenizer(
+        inner=inner, bos_id=ids.get(begin), eos_id=ids[end], mask_id=ids[mask]
+    )
 
 
 def _from_hub(source: str) -> Path:
     """Return the folder with a hub id's tokenizer.json and its companions, fetched if need be."""
     from huggingface_hub import snapshot_download
-    from huggingface_hub.errors import HfHubHTTPError, HFValidationError, LocalEntryNotFoundError
+    from huggingface_hub.errors import (
+        HfHubHTTPError,
+        HFValidationError,
+        LocalEntryNotFoundError,
+    )
 
     repo, _, revision = source.partition("@")
     # What it logs on every retry is in the error once.
     logging.getLogger("huggingface_hub").setLevel(logging.ERROR)
     try:
-        folder = snapshot_download(repo, revision=revision or None, allow_patterns=[TOKENIZER, *COMPANIONS])
+        folder = snapshot_download(
+            repo, revision=revision or None, allow_patterns=[TOKENIZER, *COMPANIONS]
+        )
     except HFValidationError:
         raise UserError(
             f"{source}: there is no such folder or file, and a hub id has the form OWNER/NAME"
@@ -332,7 +407,14 @@ def encoded(
     with ThreadPoolExecutor(workers, thread_name_prefix="tokens") as pool:
         waiting: deque[tuple[list[Document], Future[Encoded]]] = deque()
         for group in groups:
-            waiting.append((group, pool.submit(_encode, encoder, [document.text for document in group])))
+            waiting.append(
+                (
+                    group,
+                    pool.submit(
+                        _encode, encoder, [document.text for document in group]
+                    ),
+                )
+            )
             if len(waiting) > 3 * workers:
                 done, future = waiting.popleft()
                 yield done, future.result()
@@ -341,7 +423,10 @@ def encoded(
 
 
 def _encode(encoder: TextTokenizer, texts: list[str]) -> Encoded:
-    digests = [hashlib.blake2b(text.encode(), digest_size=DIGEST_BYTES).digest() for text in texts]
+    digests = [
+        hashlib.blake2b(text.encode(), digest_size=DIGEST_BYTES).digest()
+        for text in texts
+    ]
     return list(zip(digests, encoder.encode_batch(texts), strict=True))
 
 
@@ -358,7 +443,12 @@ _SPLIT_IN_GROUPS = (
 )
 
 _CUT = [
-    {"type": "Split", "pattern": {"Regex": LLAMA3_SPLIT}, "behavior": "Isolated", "invert": False},
+    {
+        "type": "Split",
+        "pattern": {"Regex": LLAMA3_SPLIT},
+        "behavior": "Isolated",
+        "invert": False,
+    },
     {"type": "ByteLevel", "add_prefix_space": False, "use_regex": False},
 ]
 _SPACES = 250_000
@@ -371,7 +461,9 @@ def read_ranks(path: Path) -> dict[bytes, int]:
         try:
             data = unzstd(io.BytesIO(data)).read(MOST_BYTES)
         except OSError as error:
-            raise UserError(f"{path} cannot be decompressed: {error}; fetch it again") from None
+            raise UserError(
+                f"{path} cannot be decompressed: {error}; fetch it again"
+            ) from None
     ranks: dict[bytes, int] = {}
     for number, line in enumerate(data.splitlines(), 1):
         try:
@@ -393,7 +485,10 @@ def read_ranks(path: Path) -> dict[bytes, int]:
 def bpe_model(ranks: Mapping[bytes, int]) -> models.BPE:
     """Return the BPE model of the `tokenizers` package whose ids are tiktoken's for these ranks."""
     letters = dict(enumerate(_byte_letters()))
-    vocabulary = {token.decode("latin-1").translate(letters): rank for token, rank in ranks.items()}
+    vocabulary = {
+        token.decode("latin-1").translate(letters): rank
+        for token, rank in ranks.items()
+    }
     # Like tiktoken, take a whole piece that is a token as it is, even where merges would not lead to it.
     return models.BPE(vocab=vocabulary, merges=_merges(vocabulary), ignore_merges=True)
 
@@ -402,7 +497,9 @@ LLAMA3_MODEL = "e04a4858019da455612d3e9af50e8e8a0d984609e4d1a22146f1508e11b1fefc
 """SHA-256 of Llama 3's model as the `tokenizers` package writes it: the merges of its ranks, as a test finds."""
 
 
-def tiktoken_twin(content: Mapping[str, Any], *, of_ranks: bool = False) -> tiktoken.Encoding | None:
+def tiktoken_twin(
+    content: Mapping[str, Any], *, of_ranks: bool = False
+) -> tiktoken.Encoding | None:
     """Return tiktoken's encoder of the same ids, or None when the tokenizer is not exactly of that kind.
 
     Of that kind is what `bpe_model` makes of ranks under Llama 3's split: Llama 3's own `tokenizer.json` is, a
@@ -413,14 +510,24 @@ def tiktoken_twin(content: Mapping[str, Any], *, of_ranks: bool = False) -> tikt
         of_ranks: whether its model is known to be one of ranks, which takes a second to find.
     """
     parts = (content["pre_tokenizer"] or {}).get("pretokenizers", ())
-    cut = [{key: value for key, value in part.items() if key != "trim_offsets"} for part in parts]
+    cut = [
+        {key: value for key, value in part.items() if key != "trim_offsets"}
+        for part in parts
+    ]
     if content["normalizer"] is not None or cut != _CUT:
         return None
-    special = {item["content"]: item["id"] for item in content["added_tokens"] if item["special"]}
+    special = {
+        item["content"]: item["id"]
+        for item in content["added_tokens"]
+        if item["special"]
+    }
     byte_of = {letter: byte for byte, letter in enumerate(_byte_letters())}
     try:
         vocabulary = content["model"]["vocab"].items()
-        ranks = {bytes([byte_of[letter] for letter in token]): rank for token, rank in vocabulary}
+        ranks = {
+            bytes([byte_of[letter] for letter in token]): rank
+            for token, rank in vocabulary
+        }
     except (AttributeError, KeyError):
         return None
     if len(special) < len(content["added_tokens"]) or not _are_ranks(ranks):
@@ -428,9 +535,15 @@ def tiktoken_twin(content: Mapping[str, Any], *, of_ranks: bool = False) -> tikt
     if of_ranks:
         return _twin(ranks, special)
     # Building the whole model of the ranks to compare with would take three times as long; here it is an empty one.
-    bare = json.loads(tokenizers.Tokenizer(models.BPE(ignore_merges=True)).to_str())["model"]
+    bare = json.loads(tokenizers.Tokenizer(models.BPE(ignore_merges=True)).to_str())[
+        "model"
+    ]
     merges = [[*pair] for pair in _merges(content["model"]["vocab"])]
-    if content["model"] != {**bare, "vocab": content["model"]["vocab"], "merges": merges}:
+    if content["model"] != {
+        **bare,
+        "vocab": content["model"]["vocab"],
+        "merges": merges,
+    }:
         return None
     return _twin(ranks, special)
 
@@ -438,18 +551,26 @@ def tiktoken_twin(content: Mapping[str, Any], *, of_ranks: bool = False) -> tikt
 def _twin(ranks: Mapping[bytes, int], special: Mapping[str, int]) -> tiktoken.Encoding:
     # With no special token at all, tiktoken would look for the empty one at every character.
     return tiktoken.Encoding(
-        "twin", pat_str=_SPLIT_IN_GROUPS, mergeable_ranks=dict(ranks), special_tokens=dict(special)
+        "twin",
+        pat_str=_SPLIT_IN_GROUPS,
+        mergeable_ranks=dict(ranks),
+        special_tokens=dict(special),
     )
 
 
 def _are_ranks(ranks: Mapping[bytes, int]) -> bool:
-    return sorted(ranks.values()) == list(range(len(ranks))) and all(bytes([b]) in ranks for b in range(256))
+    return sorted(ranks.values()) == list(range(len(ranks))) and all(
+        bytes([b]) in ranks for b in range(256)
+    )
 
 
 def overflows(text: str) -> bool:
     """Whether a text may hold half a million spaces on end, where tiktoken's regular expressions run out of stack."""
     # A run of that many fills at least one of these blocks of half its length.
-    return any(text[start : start + _SPACES].isspace() for start in range(0, len(text), _SPACES))
+    return any(
+        text[start : start + _SPACES].isspace()
+        for start in range(0, len(text), _SPACES)
+    )
 
 
 def _merges(vocabulary: Mapping[str, int]) -> list[tuple[str, str]]:
@@ -462,7 +583,8 @@ def _merges(vocabulary: Mapping[str, int]) -> list[tuple[str, str]]:
         pairs = [
             (rank, token[:cut], token[cut:])
             for cut in range(1, len(token))
-            if (rank := vocabulary.get(token[:cut])) is not None and token[cut:] in vocabulary
+            if (rank := vocabulary.get(token[:cut])) is not None
+            and token[cut:] in vocabulary
         ]
         merges += [(first, second) for _, first, second in sorted(pairs)]
     return merges

@@ -24,7 +24,14 @@ from pretraining.paper_settings import OWN_TYPES, SPECIAL_TOKENS
 TOKENIZER = "tokenizer.json"
 """The file that says how a fast tokenizer reads texts."""
 _CONFIG, _MAP = "tokenizer_config.json", "special_tokens_map.json"
-_SPECIAL = ("bos_token", "eos_token", "pad_token", "unk_token", "cls_token", "sep_token")
+_SPECIAL = (
+    "bos_token",
+    "eos_token",
+    "pad_token",
+    "unk_token",
+    "cls_token",
+    "sep_token",
+)
 GENERATION, _MODEL = "generation_config.json", "config.json"
 COMPANIONS = (_CONFIG, _MAP, GENERATION, _MODEL)
 """Files next to a tokenizer.json that may name its special tokens, the surest first."""
@@ -32,20 +39,31 @@ COMPANIONS = (_CONFIG, _MAP, GENERATION, _MODEL)
 _MOST_ROWS = 2**24
 
 _ENDS = {
-    SPECIAL_TOKENS.end: SPECIAL_TOKENS.begin, "<|endoftext|>": "<|endoftext|>", "</s>": "<s>", "[SEP]": "[CLS]",
-    "<eos>": "<bos>", "<|im_end|>": None,
-}  # fmt: skip
+    SPECIAL_TOKENS.end: SPECIAL_TOKENS.begin,
+    "<|endoftext|>": "<|endoftext|>",
+    "</s>": "<s>",
+    "[SEP]": "[CLS]",
+    "<eos>": "<bos>",
+    "<|im_end|>": None,
+}
 """Names that end a text, each with the one that begins it: what a `tokenizer.json` is asked for that stands alone."""
 
 MASKS = (SPECIAL_TOKENS.mask, "[MASK]", "<mask>")
 """Names of tokens that are masks already."""
 _RESERVED = re.compile(
-    r"<\|?(reserved_special_token|reserved|unused|extra_id|special)_?\d+\|?>|\[unused\d+\]", re.IGNORECASE
+    r"<\|?(reserved_special_token|reserved|unused|extra_id|special)_?\d+\|?>|\[unused\d+\]",
+    re.IGNORECASE,
 )
 _SEPARATORS = (
-    "<file_sep>", "<|file_sep|>", "<repo_name>", "<|repo_name|>", "<reponame>", "<|reponame|>", "<gh_stars>",
+    "<file_sep>",
+    "<|file_sep|>",
+    "<repo_name>",
+    "<|repo_name|>",
+    "<reponame>",
+    "<|reponame|>",
+    "<gh_stars>",
     "<issue_start>",
-)  # fmt: skip
+)
 """Tokens that only mark the parts of source code collections."""
 
 
@@ -97,7 +115,9 @@ def read_tokenizer(path: Path) -> TokenizerFiles:
     file = path / TOKENIZER if is_folder else path
     content, special = read_object(file), dict[str, str]()
     companions = {
-        name: read_object(path / name) for name in COMPANIONS if is_folder and (path / name).is_file()
+        name: read_object(path / name)
+        for name in COMPANIONS
+        if is_folder and (path / name).is_file()
     }
     # The surer one last: it overwrites the other.
     for fields in (companions.get(_MAP, {}), companions.get(_CONFIG, {})):
@@ -110,11 +130,21 @@ def read_tokenizer(path: Path) -> TokenizerFiles:
         begin, end = _ends(content, special, companions)
         mask = _name_a_mask(content, {end, special.get("pad_token")})
         model_type = companions.get(_MODEL, {}).get("model_type")
-        first = () if model_type in (None, *OWN_TYPES) else tuple(_template(content.get("post_processor")))
+        first = (
+            ()
+            if model_type in (None, *OWN_TYPES)
+            else tuple(_template(content.get("post_processor")))
+        )
         added = [int(item["id"]) for item in content["added_tokens"]]
         rows = 1 + max([*added, *_numbers(content["model"].get("vocab", {}))])
-        if not 0 < rows <= _MOST_ROWS or min((*added, *first, 0)) < 0 or max(first, default=0) >= rows:
-            raise ValueError(f"an id that no embedding has, below 0 or above {_MOST_ROWS:,}")
+        if (
+            not 0 < rows <= _MOST_ROWS
+            or min((*added, *first, 0)) < 0
+            or max(first, default=0) >= rows
+        ):
+            raise ValueError(
+                f"an id that no embedding has, below 0 or above {_MOST_ROWS:,}"
+            )
         if content["model"].get("dropout"):
             raise UserError(
                 f"{file}: its model has a dropout, so that shards would differ from run to run; set it to null"
@@ -123,14 +153,27 @@ def read_tokenizer(path: Path) -> TokenizerFiles:
         raise
     except (KeyError, TypeError, ValueError, AttributeError, IndexError) as error:
         what = f"no {error}" if isinstance(error, KeyError) else first_line(error)
-        raise UserError(f"{file}: not a tokenizer.json: {what}; fetch the model again") from None
+        raise UserError(
+            f"{file}: not a tokenizer.json: {what}; fetch the model again"
+        ) from None
     return TokenizerFiles(
-        content=content, mask=mask, special=special, rows=rows, begin=begin, end=end, first=first
+        content=content,
+        mask=mask,
+        special=special,
+        rows=rows,
+        begin=begin,
+        end=end,
+        first=first,
     )
 
 
 def write_tokenizer(
-    folder: Path, content: str, special: Mapping[str, str], *, max_length: int, **more: object
+    folder: Path,
+    content: str,
+    special: Mapping[str, str],
+    *,
+    max_length: int,
+    **more: object,
 ) -> None:
     """Write a folder that `transformers.AutoTokenizer` loads as the fast tokenizer that it is, each file atomically.
 
@@ -151,20 +194,30 @@ def write_tokenizer(
     }
     write_text(folder / TOKENIZER, content)
     for name, fields_of_file in ((_CONFIG, fields), (_MAP, special)):
-        write_text(folder / name, json.dumps(fields_of_file, indent=2, sort_keys=True) + "\n")
+        write_text(
+            folder / name, json.dumps(fields_of_file, indent=2, sort_keys=True) + "\n"
+        )
 
 
 def _ends(
-    content: Mapping[str, Any], special: Mapping[str, str], companions: Mapping[str, Mapping[str, Any]]
+    content: Mapping[str, Any],
+    special: Mapping[str, str],
+    companions: Mapping[str, Mapping[str, Any]],
 ) -> tuple[str | None, str | None]:
     """Return what begins and what ends a text: by name, by number, or by its usual name where no file says.
 
     A number counts only for a special token: a configuration that nobody filled in has its class's, of any word.
     """
     added = content["added_tokens"]
-    special_by_id = {int(item["id"]): item["content"] for item in added if item.get("special")}
+    special_by_id = {
+        int(item["id"]): item["content"] for item in added if item.get("special")
+    }
     vocabulary = content["model"].get("vocab", {})
-    words = {word for word, *_ in vocabulary} if isinstance(vocabulary, list) else set(vocabulary)
+    words = (
+        {word for word, *_ in vocabulary}
+        if isinstance(vocabulary, list)
+        else set(vocabulary)
+    )
     words |= {item["content"] for item in added}
 
     def special_token(*names: str, id_field: str) -> str | None:
@@ -197,8 +250,12 @@ def _template(processor: Mapping[str, Any] | None) -> Iterator[int]:
     elif fields["type"] in ("BertProcessing", "RobertaProcessing"):
         yield int(fields["cls"][1])
     elif fields["type"] == "TemplateProcessing":
-        for item in itertools.takewhile(lambda item: "SpecialToken" in item, fields["single"]):
-            yield from map(int, fields["special_tokens"][item["SpecialToken"]["id"]]["ids"])
+        for item in itertools.takewhile(
+            lambda item: "SpecialToken" in item, fields["single"]
+        ):
+            yield from map(
+                int, fields["special_tokens"][item["SpecialToken"]["id"]]["ids"]
+            )
 
 
 def _name_a_mask(content: dict[str, Any], taken: Set[str | None]) -> MaskToken:
@@ -212,25 +269,49 @@ def _name_a_mask(content: dict[str, Any], taken: Set[str | None]) -> MaskToken:
     vocabulary = content["model"].get("vocab", {})
     for name in MASKS:
         if name in ids or (isinstance(vocabulary, dict) and name in vocabulary):
-            return MaskToken(token=name, id=ids[name] if name in ids else vocabulary[name], origin="own")
+            return MaskToken(
+                token=name,
+                id=ids[name] if name in ids else vocabulary[name],
+                origin="own",
+            )
     mask = SPECIAL_TOKENS.mask
-    reserved = sorted((ids[name], name) for name in ids if _RESERVED.fullmatch(name) and name not in taken)
+    reserved = sorted(
+        (ids[name], name)
+        for name in ids
+        if _RESERVED.fullmatch(name) and name not in taken
+    )
     reserved += [(ids[name], name) for name in _SEPARATORS if name in ids]
     if not reserved:
         new_id = 1 + max([*ids.values(), *_numbers(vocabulary)])
-        flags = {"single_word": False, "lstrip": False, "rstrip": False, "normalized": False, "special": True}
+        flags = {
+            "single_word": False,
+            "lstrip": False,
+            "rstrip": False,
+            "normalized": False,
+            "special": True,
+        }
         added.append({"id": new_id, "content": mask, **flags})
         return MaskToken(token=mask, id=new_id, origin="new")
-    number, old = next((item for item in reserved if item[0] == SPECIAL_TOKENS.mask_id), reserved[0])
+    number, old = next(
+        (item for item in reserved if item[0] == SPECIAL_TOKENS.mask_id), reserved[0]
+    )
     chosen = next(item for item in added if item["content"] == old)
     chosen["content"], chosen["special"] = mask, True
     if isinstance(vocabulary, dict) and old in vocabulary:
         vocabulary[mask] = vocabulary.pop(old)
-    elif isinstance(vocabulary, list) and number < len(vocabulary) and vocabulary[number][0] == old:
+    elif (
+        isinstance(vocabulary, list)
+        and number < len(vocabulary)
+        and vocabulary[number][0] == old
+    ):
         vocabulary[number][0] = mask
     return MaskToken(token=mask, id=number, origin=f"was {old}")
 
 
 def _numbers(vocabulary: Mapping[str, int] | list[Any]) -> list[int]:
     """Return ids of a vocabulary, the largest among them; -1 for an empty one."""
-    return [len(vocabulary) - 1] if isinstance(vocabulary, list) else [*vocabulary.values(), -1]
+    return (
+        [len(vocabulary) - 1]
+        if isinstance(vocabulary, list)
+        else [*vocabulary.values(), -1]
+    )

@@ -76,19 +76,31 @@ def packed_attention(
     if layout.backend is not SDPA and not softcap:
         # Rotated in float32 under autocast, queries and keys come in another type than values.
         q, k, v = (x.to(activation_dtype(v)) for x in (q, k, v))
-        window = (-1 if left >= layout.max_length else left, -1 if right >= layout.max_length else right)
+        window = (
+            -1 if left >= layout.max_length else left,
+            -1 if right >= layout.max_length else right,
+        )
         return varlen(q, k, v, layout, scale=scaling, window=window)
     if (groups := q.shape[1] // k.shape[1]) > 1:
         k, v = k.repeat_interleave(groups, dim=1), v.repeat_interleave(groups, dim=1)
     assert layout.cu_seqlens is not None
     lengths = list(layout.lengths or layout.cu_seqlens.diff().tolist())
     rows = (torch.split(x.transpose(0, 1), lengths, dim=1) for x in (q, k, v))
-    parts = [_in_sequence(a, b, c, left, right, scaling, softcap) for a, b, c in zip(*rows, strict=True)]
+    parts = [
+        _in_sequence(a, b, c, left, right, scaling, softcap)
+        for a, b, c in zip(*rows, strict=True)
+    ]
     return torch.cat(parts, dim=1).transpose(0, 1)
 
 
 def _in_sequence(
-    q: Tensor, k: Tensor, v: Tensor, left: int, right: int, scaling: float, softcap: float | None
+    q: Tensor,
+    k: Tensor,
+    v: Tensor,
+    left: int,
+    right: int,
+    scaling: float,
+    softcap: float | None,
 ) -> Tensor:
     """Return one sequence's attention: q, k and v are (heads, L, dimension)."""
     length, visible = q.shape[1], None
@@ -99,7 +111,12 @@ def _in_sequence(
         visible = (ahead >= -left) & (ahead <= right)
     if softcap is None:
         out = F.scaled_dot_product_attention(
-            q[None], k[None], v[None], attn_mask=visible, is_causal=is_causal, scale=scaling
+            q[None],
+            k[None],
+            v[None],
+            attn_mask=visible,
+            is_causal=is_causal,
+            scale=scaling,
         )
         return out[0]
     scores = torch.tanh(q @ k.transpose(1, 2) * (scaling / softcap)) * softcap
@@ -124,25 +141,40 @@ def _attend(
     layout = _pass.get()
     assert layout is not None, "only `AdaptedModel.encode` comes here"
     if s_aux is not None:
-        raise UserError("its attention has sinks (s_aux), which packed attention does not know")
+        raise UserError(
+            "its attention has sinks (s_aux), which packed attention does not know"
+        )
     reach = (_ALL, _ALL)
     if attention_mask is not None:
         left, right = attention_mask.flatten().tolist()
         reach = int(left), int(right)
     q, k, v = (x[0].transpose(0, 1) for x in (query, key, value))
     scale = query.shape[-1] ** -0.5 if scaling is None else float(scaling)
-    return packed_attention(q, k, v, layout, scaling=scale, reach=reach, softcap=softcap)[None], None
+    return packed_attention(
+        q, k, v, layout, scaling=scale, reach=reach, softcap=softcap
+    )[None], None
 
 
-def _reach(*, mask_function: Callable[..., Any], local_size: int | None = None, **others: Any) -> Tensor:
+def _reach(
+    *, mask_function: Callable[..., Any], local_size: int | None = None, **others: Any
+) -> Tensor:
     """Return (1, 1, 1, 2): how far a token in the middle of a long sequence sees to the left and to the right."""
     del others
     middle = (local_size or 1) + 1
     places = torch.arange(2 * middle + 1)
-    visible = torch.as_tensor(mask_function(0, 0, torch.tensor(middle), places)).expand(len(places)).tolist()
+    visible = (
+        torch.as_tensor(mask_function(0, 0, torch.tensor(middle), places))
+        .expand(len(places))
+        .tolist()
+    )
     # Both sides begin with the token itself, which is not counted.
-    ends = [_ALL if all(side) else side.index(False) for side in (visible[middle::-1], visible[middle:])]
-    return torch.tensor([end if end == _ALL else end - 1 for end in ends]).view(1, 1, 1, 2)
+    ends = [
+        _ALL if all(side) else side.index(False)
+        for side in (visible[middle::-1], visible[middle:])
+    ]
+    return torch.tensor([end if end == _ALL else end - 1 for end in ends]).view(
+        1, 1, 1, 2
+    )
 
 
 AttentionInterface.register(_NAME, _attend)
@@ -178,10 +210,13 @@ class AdaptedModel(nn.Module):
         tables = [
             module
             for name, module in inner.named_modules()
-            if name.rpartition(".")[2] == "position_embeddings" and isinstance(module, nn.Embedding)
+            if name.rpartition(".")[2] == "position_embeddings"
+            and isinstance(module, nn.Embedding)
         ]
         # RoBERTa's kind counts positions from behind that of the padding.
-        self.first_position = next((t.padding_idx + 1 for t in tables if t.padding_idx is not None), 0)
+        self.first_position = next(
+            (t.padding_idx + 1 for t in tables if t.padding_idx is not None), 0
+        )
 
     @property
     def head(self) -> nn.Linear:
@@ -213,12 +248,20 @@ class AdaptedModel(nn.Module):
             batch: on the model's device.
             is_causal: whether attention looks back only; as the configuration says when left out.
         """
-        causal = bool(getattr(self.config, "is_causal", False)) if is_causal is None else is_causal
+        causal = (
+            bool(getattr(self.config, "is_causal", False))
+            if is_causal is None
+            else is_causal
+        )
         device = batch.tokens.device
         dtype = activation_dtype(next(self.parameters()))
         backend = resolve_backend(self.attention_backend, device, dtype, self.head_dim)
-        layout = packed_layout(batch.cu_seqlens, batch.max_length, is_causal=causal, backend=backend)
-        positions = positions_of(batch.cu_seqlens, batch.num_tokens) + self.first_position
+        layout = packed_layout(
+            batch.cu_seqlens, batch.max_length, is_causal=causal, backend=backend
+        )
+        positions = (
+            positions_of(batch.cu_seqlens, batch.num_tokens) + self.first_position
+        )
         token = _pass.set(layout)
         try:
             with self._attending(_NAME, causal), self._features():
@@ -235,32 +278,54 @@ class AdaptedModel(nn.Module):
         return features
 
     def loss_of(
-        self, features: Tensor, labels: Tensor, *, weights: Tensor | None = None, chunk: int | None = None
+        self,
+        features: Tensor,
+        labels: Tensor,
+        *,
+        weights: Tensor | None = None,
+        chunk: int | None = None,
     ) -> Tensor:
         """Return the summed cross-entropy of features (M, D) against labels (M,), each times its weight if given."""
         head, cap = self.head, self.softcap
         bias: Tensor | None = head.bias
         if bias is None and cap is None:
-            return linear_cross_entropy(features, head.weight, labels, chunk, weights=weights)
-        rows = rows_per_chunk(head.weight.shape[0], features.device) if chunk is None else chunk
+            return linear_cross_entropy(
+                features, head.weight, labels, chunk, weights=weights
+            )
+        rows = (
+            rows_per_chunk(head.weight.shape[0], features.device)
+            if chunk is None
+            else chunk
+        )
         total = torch.zeros((), device=features.device)
         for start in range(0, len(labels), rows):
             part = slice(start, start + rows)
             factor = None if weights is None else weights[part]
             args = (features[part], head.weight, bias, labels[part], factor, cap)
-            total = total + checkpoint(_chunk_loss, *args, use_reentrant=False, preserve_rng_state=False)
+            total = total + checkpoint(
+                _chunk_loss, *args, use_reentrant=False, preserve_rng_state=False
+            )
         return total
 
     def logits(self, features: Tensor) -> Tensor:
         """Return the logits of features, (..., V)."""
-        return _capped(F.linear(features, self.head.weight, self.head.bias), self.softcap)
+        return _capped(
+            F.linear(features, self.head.weight, self.head.bias), self.softcap
+        )
 
     def plain(
-        self, ids: Tensor, mask: Tensor | None = None, *, is_causal: bool, attention: str = "eager"
+        self,
+        ids: Tensor,
+        mask: Tensor | None = None,
+        *,
+        is_causal: bool,
+        attention: str = "eager",
     ) -> Tensor:
         """Return the model's own logits (B, L, V) of a padded batch, as transformers computes them."""
         with self._attending(attention, is_causal):
-            out: Tensor = self.inner(input_ids=ids, attention_mask=mask, **self._more).logits
+            out: Tensor = self.inner(
+                input_ids=ids, attention_mask=mask, **self._more
+            ).logits
         return out
 
     @contextlib.contextmanager
@@ -328,7 +393,9 @@ def check_packing(model: AdaptedModel, where: str) -> None:
     def outputs(ids: Tensor, length: int) -> Tensor:
         return model.plain(ids, padding_mask(ids, length), is_causal=False)
 
-    ids = torch.randint(rows // 2, rows, (1, 18), generator=torch.Generator().manual_seed(0)).to(device)
+    ids = torch.randint(
+        rows // 2, rows, (1, 18), generator=torch.Generator().manual_seed(0)
+    ).to(device)
     first, second = ids[:, :11], ids[:, 11:]
     try:
         if not sides(outputs, rows, device).both_ways:
@@ -336,11 +403,20 @@ def check_packing(model: AdaptedModel, where: str) -> None:
                 f"{where} cannot be made bidirectional: with transformers' is_causal=False, the first token's output "
                 "does not change with the last token, or padding changes it; give a model of another family"
             )
-        batch = PackedBatch.of([first[0].cpu().numpy(), second[0].cpu().numpy()]).to(device)
-        is_decoder = _gap(model.plain(first, is_causal=False), model.plain(first, is_causal=True)) > 1e-6
+        batch = PackedBatch.of([first[0].cpu().numpy(), second[0].cpu().numpy()]).to(
+            device
+        )
+        is_decoder = (
+            _gap(
+                model.plain(first, is_causal=False), model.plain(first, is_causal=True)
+            )
+            > 1e-6
+        )
         for causal in (False, True) if is_decoder else (False,):
             packed = model.logits(model.encode(batch, is_causal=causal))
-            alone = torch.cat([model.plain(row, is_causal=causal)[0] for row in (first, second)])
+            alone = torch.cat(
+                [model.plain(row, is_causal=causal)[0] for row in (first, second)]
+            )
             if _gap(alone, packed) > _CLOSE:
                 raise UserError(
                     f"{where} cannot be trained: packed with another sequence, a sequence's logits differ from those "

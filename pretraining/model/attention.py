@@ -90,10 +90,16 @@ class AttentionBackend:
             made_for = " or ".join(map(str, self.capabilities)) or "8 or more"
             return f"needs a GPU of compute capability {made_for}, not {major}"
         # Older torch has no such list.
-        implementations: list[str] = getattr(torch_attention, "list_flash_attention_impls", list)()
+        implementations: list[str] = getattr(
+            torch_attention, "list_flash_attention_impls", list
+        )()
         if self.implementation not in (None, *implementations):
             return f"needs a newer torch than {torch.__version__}"
-        return _import_problem(self.module, f"flash-attn-{self.name[-1]}") if self.module else ""
+        return (
+            _import_problem(self.module, f"flash-attn-{self.name[-1]}")
+            if self.module
+            else ""
+        )
 
     @property
     def implementation(self) -> str | None:
@@ -104,7 +110,11 @@ class AttentionBackend:
 def activation_dtype(hidden: Tensor) -> torch.dtype:
     """Return the type that matrix products of hidden states are in: autocast's, else theirs."""
     kind = hidden.device.type
-    return torch.get_autocast_dtype(kind) if torch.is_autocast_enabled(kind) else hidden.dtype
+    return (
+        torch.get_autocast_dtype(kind)
+        if torch.is_autocast_enabled(kind)
+        else hidden.dtype
+    )
 
 
 def packed_layout(
@@ -137,7 +147,10 @@ def padded_layout(attention_mask: Tensor | None, *, is_causal: bool) -> Attentio
     length = attention_mask.shape[-1]
     mask = attention_mask.bool()[:, None, None, :]
     if is_causal:
-        mask = mask & torch.ones(length, length, dtype=torch.bool, device=mask.device).tril()
+        mask = (
+            mask
+            & torch.ones(length, length, dtype=torch.bool, device=mask.device).tril()
+        )
     itself = torch.eye(length, dtype=torch.bool, device=mask.device)
     if not bool(mask.any(-1).all()):
         mask = mask | (~mask.any(-1, keepdim=True) & itself)
@@ -154,7 +167,13 @@ def attention(q: Tensor, k: Tensor, v: Tensor, layout: AttentionLayout) -> Tenso
         layout: from `packed_layout` or `padded_layout`.
     """
     if layout.backend is None:
-        return dense_attention(q, k, v, is_causal=layout.is_causal and layout.mask is None, mask=layout.mask)
+        return dense_attention(
+            q,
+            k,
+            v,
+            is_causal=layout.is_causal and layout.mask is None,
+            mask=layout.mask,
+        )
     return layout.backend.attend(q, k, v, layout)
 
 
@@ -166,7 +185,9 @@ def dense_attention(
     if (groups := q.shape[1] // k.shape[1]) > 1:
         # Repeating keys and values keeps the fused kernels, which `enable_gqa` gives up on CPU.
         k, v = k.repeat_interleave(groups, dim=1), v.repeat_interleave(groups, dim=1)
-    return F.scaled_dot_product_attention(q, k, v, attn_mask=mask, is_causal=is_causal).transpose(1, 2)
+    return F.scaled_dot_product_attention(
+        q, k, v, attn_mask=mask, is_causal=is_causal
+    ).transpose(1, 2)
 
 
 # Compiled, the lengths would be constants of the graph, and every batch a new one.
@@ -180,9 +201,12 @@ def _sdpa(q: Tensor, k: Tensor, v: Tensor, layout: AttentionLayout) -> Tensor:
     if (groups := q.shape[1] // k.shape[1]) > 1:
         k, v = k.repeat_interleave(groups, dim=1), v.repeat_interleave(groups, dim=1)
     # Repeated and turned once for all sequences: one by one, these calls cost small models more than attention.
-    heads = (torch.split(x.transpose(0, 1)[None], list(lengths), dim=2) for x in (q, k, v))
+    heads = (
+        torch.split(x.transpose(0, 1)[None], list(lengths), dim=2) for x in (q, k, v)
+    )
     parts = [
-        F.scaled_dot_product_attention(a, b, c, is_causal=is_causal) for a, b, c in zip(*heads, strict=True)
+        F.scaled_dot_product_attention(a, b, c, is_causal=is_causal)
+        for a, b, c in zip(*heads, strict=True)
     ]
     return torch.cat(parts, dim=2)[0].transpose(0, 1)
 
@@ -211,14 +235,22 @@ def varlen(
         window: tokens that each sees to its left and right, -1 for all; as the layout says when left out.
     """
     bounds, longest = (layout.cu_seqlens,) * 2, (layout.max_length,) * 2
-    grouped = {"enable_gqa": True} if _ASKS_FOR_GROUPS and q.shape[1] != k.shape[1] else {}
+    grouped = (
+        {"enable_gqa": True} if _ASKS_FOR_GROUPS and q.shape[1] != k.shape[1] else {}
+    )
     call: Any = varlen_attn
     # Left to itself, torch takes cuDNN on Hopper, which plans anew for each shape; version 9.19 gave wrong sums.
     with sdpa_kernel(SDPBackend.FLASH_ATTENTION):
         out: Tensor = call(
-            q, k, v, *bounds, *longest, scale=scale,
-            window_size=window or (-1, 0 if layout.is_causal else -1), **grouped,
-        )  # fmt: skip
+            q,
+            k,
+            v,
+            *bounds,
+            *longest,
+            scale=scale,
+            window_size=window or (-1, 0 if layout.is_causal else -1),
+            **grouped,
+        )
     return out
 
 
@@ -236,9 +268,14 @@ def _import_problem(module: str, package: str) -> str:
 
 
 FLASH2 = AttentionBackend(name="flash2", attend=varlen)
-FLASH3 = AttentionBackend(name="flash3", attend=varlen, capabilities=(9,), module="flash_attn_interface")
+FLASH3 = AttentionBackend(
+    name="flash3", attend=varlen, capabilities=(9,), module="flash_attn_interface"
+)
 FLASH4 = AttentionBackend(
-    name="flash4", attend=varlen, capabilities=(9, 10), module="flash_attn.cute.interface"
+    name="flash4",
+    attend=varlen,
+    capabilities=(9, 10),
+    module="flash_attn.cute.interface",
 )
 SDPA = AttentionBackend(name="sdpa", attend=_sdpa, reads_lengths=True)
 BACKENDS = Registry("attention backend", [FLASH2, FLASH3, FLASH4, SDPA])
@@ -268,7 +305,11 @@ def resolve_backend(
         _activate(chosen)
         return chosen
     is_nvidia = device.type == "cuda" and torch.version.hip is None
-    order = _ORDER.get(torch.cuda.get_device_capability(device)[0], (FLASH2,)) if is_nvidia else (FLASH2,)
+    order = (
+        _ORDER.get(torch.cuda.get_device_capability(device)[0], (FLASH2,))
+        if is_nvidia
+        else (FLASH2,)
+    )
     for chosen in order:
         if not chosen.problem(device, dtype, head_dim):
             _activate(chosen)
@@ -291,7 +332,9 @@ def _activate(backend: AttentionBackend) -> None:
 
 
 @functools.cache
-def _is_right(backend: AttentionBackend, device: torch.device, dtype: torch.dtype, head_dim: int) -> bool:
+def _is_right(
+    backend: AttentionBackend, device: torch.device, dtype: torch.dtype, head_dim: int
+) -> bool:
     """Return whether a package's kernels, in place, give the reference's results and gradients for a few tokens.
 
     Their compiler or the driver may fail, and a version may compute other sums.
@@ -299,7 +342,9 @@ def _is_right(backend: AttentionBackend, device: torch.device, dtype: torch.dtyp
     lengths, generator = (1, 30, 300), torch.Generator().manual_seed(0)
     bounds = torch.tensor((0, *lengths), device=device).cumsum(0)
     tensors = [
-        torch.randn(sum(lengths), heads, head_dim, generator=generator).to(device, dtype)
+        torch.randn(sum(lengths), heads, head_dim, generator=generator).to(
+            device, dtype
+        )
         for heads in (4, 2, 2, 4)
     ]
     # In float32, which a package's kernels do not take: they are under torch's other operators, too.
@@ -307,14 +352,28 @@ def _is_right(backend: AttentionBackend, device: torch.device, dtype: torch.dtyp
     try:
         for is_causal in (False, True):
             found, expected = (
-                _results(given, packed_layout(bounds, max(lengths), is_causal=is_causal, backend=item))
+                _results(
+                    given,
+                    packed_layout(
+                        bounds, max(lengths), is_causal=is_causal, backend=item
+                    ),
+                )
                 for item, given in ((backend, tensors), (SDPA, exact))
             )
-            off = max(float((a - b).norm() / b.norm()) for a, b in zip(found, expected, strict=True))
+            off = max(
+                float((a - b).norm() / b.norm())
+                for a, b in zip(found, expected, strict=True)
+            )
             if not off <= ROUNDING:  # nan, too
-                raise ArithmeticError(f"its results differ by {off:.1%} from the reference's")
+                raise ArithmeticError(
+                    f"its results differ by {off:.1%} from the reference's"
+                )
     except Exception as error:  # whatever a package's compiler may raise
-        logger.warning("attention backend %s does not run here (%s)", backend.name, first_line(error))
+        logger.warning(
+            "attention backend %s does not run here (%s)",
+            backend.name,
+            first_line(error),
+        )
         return False
     return True
 
@@ -324,4 +383,7 @@ def _results(tensors: list[Tensor], layout: AttentionLayout) -> list[Tensor]:
     q, k, v = (x.detach().requires_grad_() for x in tensors[:3])
     with torch.enable_grad():
         out = attention(q, k, v, layout)
-        return [x.detach().float() for x in (out, *torch.autograd.grad(out, (q, k, v), tensors[3]))]
+        return [
+            x.detach().float()
+            for x in (out, *torch.autograd.grad(out, (q, k, v), tensors[3]))
+        ]

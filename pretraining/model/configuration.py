@@ -26,9 +26,16 @@ _OF_SHAPE = {
 }
 """The fields that a shape fixes, and their names in `Shape`."""
 _OTHERS = (
-    "model_type", "head_dim", "bos_token_id", "eos_token_id", "pad_token_id", "mask_token", "mask_token_id",
-    "classifier_pooling", "is_causal",
-)  # fmt: skip
+    "model_type",
+    "head_dim",
+    "bos_token_id",
+    "eos_token_id",
+    "pad_token_id",
+    "mask_token",
+    "mask_token_id",
+    "classifier_pooling",
+    "is_causal",
+)
 """The other fields of `config.json`."""
 
 
@@ -66,16 +73,24 @@ class EncoderConfig(EuroBertConfig):  # type: ignore[misc]  # transformers is un
         fields = {**OUR_CLASS, **fields}
         rope = fields.pop("rope_parameters", None)
         fields.pop("rope_scaling", None)
-        theta = float(rope.get("rope_theta", rope_theta) if isinstance(rope, dict) else rope_theta)
+        theta = float(
+            rope.get("rope_theta", rope_theta) if isinstance(rope, dict) else rope_theta
+        )
         if not isinstance(is_causal, bool):
-            raise UserError(f"config: is_causal must be true or false, not {is_causal!r}")
+            raise UserError(
+                f"config: is_causal must be true or false, not {is_causal!r}"
+            )
         for name in ("bos_token_id", "eos_token_id", "pad_token_id", "mask_token_id"):
             if (fields.get(name) or 0) < 0:
-                raise UserError(f"config: {name} must be at least 0, not {fields[name]}")
+                raise UserError(
+                    f"config: {name} must be at least 0, not {fields[name]}"
+                )
         defaults = {"max_position_embeddings": 2048, "classifier_pooling": "mean"}
         fields["rope_parameters"] = {"rope_type": "default", "rope_theta": theta}
         try:
-            super().__init__(**{**defaults, **fields}, is_causal=is_causal, mask_token=mask_token)
+            super().__init__(
+                **{**defaults, **fields}, is_causal=is_causal, mask_token=mask_token
+            )
         except StrictDataclassError as error:
             raise UserError(f"config: {' '.join(str(error).split())[:200]}") from None
         self.rope_theta = theta
@@ -86,7 +101,9 @@ class EncoderConfig(EuroBertConfig):  # type: ignore[misc]  # transformers is un
             )
 
 
-def config_of(shape: Shape, tokenizer: Mapping[str, Any], *, is_causal: bool = False) -> EncoderConfig:
+def config_of(
+    shape: Shape, tokenizer: Mapping[str, Any], *, is_causal: bool = False
+) -> EncoderConfig:
     """Return the configuration of a shape with the special tokens of a shards manifest's `tokenizer`."""
     end, begin = tokenizer["eos_id"], tokenizer["bos_id"]
     return EncoderConfig(
@@ -104,12 +121,21 @@ def config_of_llama(start: Start) -> EncoderConfig | None:
     if start.is_own or not start.is_our_class:
         return None
     fields = start.config
-    others = ("rope_parameters", "rope_scaling", "hidden_act", "attention_bias", "mlp_bias", "head_dim")
+    others = (
+        "rope_parameters",
+        "rope_scaling",
+        "hidden_act",
+        "attention_bias",
+        "mlp_bias",
+        "head_dim",
+    )
     names = (*shape_fields(start.shape), *others)
     kept = {name: fields[name] for name in names if fields.get(name) is not None}
     kept.setdefault("rms_norm_eps", 1e-6)  # Llama's default, which is not ours
     # Padding has no row of its own here; which tokens are special, the shards say.
-    kept |= dict.fromkeys(("bos_token_id", "eos_token_id", "pad_token_id", "mask_token_id"), 0)
+    kept |= dict.fromkeys(
+        ("bos_token_id", "eos_token_id", "pad_token_id", "mask_token_id"), 0
+    )
     return EncoderConfig(**kept)
 
 
@@ -123,7 +149,9 @@ def shape_of(config: EncoderConfig) -> Shape:
     return Shape(**{name: getattr(config, field) for field, name in _OF_SHAPE.items()})
 
 
-def native_config(config: EncoderConfig, *, dtype: str, head: bool = True) -> dict[str, Any]:
+def native_config(
+    config: EncoderConfig, *, dtype: str, head: bool = True
+) -> dict[str, Any]:
     """Return the fields of `config.json`: what both transformers' native class and ours read.
 
     Args:
@@ -131,7 +159,9 @@ def native_config(config: EncoderConfig, *, dtype: str, head: bool = True) -> di
         dtype: type of the weights, such as `float32`.
         head: whether the language-model head is among the weights.
     """
-    return {name: getattr(config, name) for name in (*_OF_SHAPE, *OUR_CLASS, *_OTHERS)} | {
+    return {
+        name: getattr(config, name) for name in (*_OF_SHAPE, *OUR_CLASS, *_OTHERS)
+    } | {
         "architectures": ["EuroBertForMaskedLM" if head else "EuroBertModel"],
         "rope_parameters": {"rope_type": "default", "rope_theta": config.rope_theta},
         "torch_dtype": dtype,

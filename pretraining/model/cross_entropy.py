@@ -52,7 +52,11 @@ def linear_cross_entropy(
         weights: factor of each position's cross-entropy, (N,); 1 when left out.
         fused: compile what happens between the matrix products, which on a GPU is bound by memory traffic.
     """
-    if hidden.dim() != 2 or labels.shape != hidden.shape[:1] or weight.shape[1:] != hidden.shape[1:]:
+    if (
+        hidden.dim() != 2
+        or labels.shape != hidden.shape[:1]
+        or weight.shape[1:] != hidden.shape[1:]
+    ):
         raise ValueError(
             f"hidden {tuple(hidden.shape)}, weight {tuple(weight.shape)} and labels {tuple(labels.shape)} must be "
             "(N, H), (V, H) and (N,)"
@@ -62,7 +66,9 @@ def linear_cross_entropy(
     # Inside the function gradients are off, and its inputs look as if they needed some even under no_grad.
     wanted = torch.is_grad_enabled()
     between = _compiled() if fused else _loss_and_error
-    total: Tensor = _LinearCrossEntropy.apply(hidden, weight, labels, weights, rows, compute, wanted, between)
+    total: Tensor = _LinearCrossEntropy.apply(
+        hidden, weight, labels, weights, rows, compute, wanted, between
+    )
     return total
 
 
@@ -99,7 +105,9 @@ def _loss_and_error(
 
 
 @functools.cache
-def _compiled() -> Callable[[Tensor, Tensor, Tensor | None, bool], tuple[Tensor, Tensor]]:
+def _compiled() -> Callable[
+    [Tensor, Tensor, Tensor | None, bool], tuple[Tensor, Tensor]
+]:
     return torch.compile(_loss_and_error)
 
 
@@ -130,7 +138,9 @@ class _LinearCrossEntropy(torch.autograd.Function):
         between: Callable[[Tensor, Tensor, Tensor | None, bool], tuple[Tensor, Tensor]],
     ) -> Tensor:
         wide = torch.float64 if compute == torch.float64 else torch.float32
-        needs_hidden, needs_weight = (wanted and needed for needed in ctx.needs_input_grad[:2])
+        needs_hidden, needs_weight = (
+            wanted and needed for needed in ctx.needs_input_grad[:2]
+        )
         total = torch.zeros((), dtype=wide, device=hidden.device)
         factors = None if weights is None else weights.to(wide).unsqueeze(1)
         grad_hidden = torch.empty_like(hidden) if needs_hidden else None
@@ -142,7 +152,9 @@ class _LinearCrossEntropy(torch.autograd.Function):
                 states = hidden[part].to(compute)
                 logits = states @ product_weight.t()
                 factor = None if factors is None else factors[part]
-                loss, error = between(logits, labels[part], factor, needs_hidden or needs_weight)
+                loss, error = between(
+                    logits, labels[part], factor, needs_hidden or needs_weight
+                )
                 del logits
                 total += loss
                 if grad_hidden is not None:
@@ -158,7 +170,9 @@ class _LinearCrossEntropy(torch.autograd.Function):
         (scale,) = grads
         grad_hidden, grad_weight = ctx.saved_tensors
         return (
-            None if grad_hidden is None else (grad_hidden * scale).to(grad_hidden.dtype),
+            None
+            if grad_hidden is None
+            else (grad_hidden * scale).to(grad_hidden.dtype),
             None if grad_weight is None else (grad_weight * scale).to(ctx.weight_dtype),
             *(None,) * 6,
         )

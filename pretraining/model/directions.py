@@ -36,12 +36,17 @@ def has_own_flag(config: Any) -> bool:
 def is_decoder(config: Any) -> bool:
     """Return whether a configuration is of a class that has a head for the next token, and none for masked ones."""
     kind = type(config)
-    return kind in AutoModelForCausalLM._model_mapping and kind not in AutoModelForMaskedLM._model_mapping
+    return (
+        kind in AutoModelForCausalLM._model_mapping
+        and kind not in AutoModelForMaskedLM._model_mapping
+    )
 
 
 def is_turned_decoder(config: Any) -> bool:
     """Return whether a configuration is of a class of decoders, and says that it looks both ways."""
-    flagged = getattr(config, "is_causal", None) is False or bool(getattr(config, FLAG, False))
+    flagged = getattr(config, "is_causal", None) is False or bool(
+        getattr(config, FLAG, False)
+    )
     return flagged and is_decoder(config)
 
 
@@ -79,7 +84,9 @@ class Sides:
 
 
 @torch.no_grad()
-def sides(outputs: Callable[[Tensor, int], Tensor], rows: int, device: torch.device) -> Sides:
+def sides(
+    outputs: Callable[[Tensor, int], Tensor], rows: int, device: torch.device
+) -> Sides:
     """Return what changes the outputs of a few tokens, with and without padding.
 
     Args:
@@ -92,7 +99,13 @@ def sides(outputs: Callable[[Tensor, int], Tensor], rows: int, device: torch.dev
     other_padding, last_changed = padded.clone(), padded.clone()
     other_padding[0, _LENGTH:] = (padded[0, _LENGTH:] + 1) % rows
     last_changed[0, _LENGTH - 1] = (padded[0, _LENGTH - 1] + 1) % rows
-    inputs = (padded[:, :_LENGTH], last_changed[:, :_LENGTH], padded, last_changed, other_padding)
+    inputs = (
+        padded[:, :_LENGTH],
+        last_changed[:, :_LENGTH],
+        padded,
+        last_changed,
+        other_padding,
+    )
     of_tokens, of_changed, of_padded, of_padded_changed, of_other_padding = (
         outputs(ids, _LENGTH)[:, :_LENGTH] for ids in inputs
     )
@@ -169,7 +182,9 @@ def _call(part: nn.Module, *args: Any, **kwargs: Any) -> Any:
     try:
         return part(*args, **kwargs)
     except Exception as error:  # whatever the code of a model of any class may raise
-        raise _CallError(f"{type(error).__name__}: {' '.join(str(error).split())[:300]}") from None
+        raise _CallError(
+            f"{type(error).__name__}: {' '.join(str(error).split())[:300]}"
+        ) from None
 
 
 def _keep_first(inputs: dict[nn.Module, tuple[Any, Any]]) -> Callable[..., None]:
@@ -184,8 +199,15 @@ def _keep_first(inputs: dict[nn.Module, tuple[Any, Any]]) -> Callable[..., None]
 
 def _fresh(arguments: Any) -> Any:
     """Return arguments with a copy of those that are caches, which a call fills."""
-    pairs = list(arguments.items()) if isinstance(arguments, dict) else list(enumerate(arguments))
-    copies = {key: copy.deepcopy(item) if hasattr(item, "get_seq_length") else item for key, item in pairs}
+    pairs = (
+        list(arguments.items())
+        if isinstance(arguments, dict)
+        else list(enumerate(arguments))
+    )
+    copies = {
+        key: copy.deepcopy(item) if hasattr(item, "get_seq_length") else item
+        for key, item in pairs
+    }
     return copies if isinstance(arguments, dict) else tuple(copies.values())
 
 
@@ -200,10 +222,20 @@ def _trial(encoder: Any, inputs: dict[nn.Module, tuple[Any, Any]]) -> Trial:
             raise _CallError(f"it returned hidden states of shape {shapes}")
         return hidden.float()
 
-    changes = sides(states, int(encoder.base.get_input_embeddings().weight.shape[0]), device)
+    changes = sides(
+        states, int(encoder.base.get_input_embeddings().weight.shape[0]), device
+    )
     one_side = {(True, False), (False, True)}
-    one_sided = [part for part, arguments in inputs.items() if _sees_sides(part, *arguments) in one_side]
-    inner = [part for part in one_sided if not any(other in one_sided for other in list(part.modules())[1:])]
+    one_sided = [
+        part
+        for part, arguments in inputs.items()
+        if _sees_sides(part, *arguments) in one_side
+    ]
+    inner = [
+        part
+        for part in one_sided
+        if not any(other in one_sided for other in list(part.modules())[1:])
+    ]
     return Trial(
         width=changes.outputs.shape[-1],
         sees_later=changes.earlier > _SEEN,
@@ -212,14 +244,20 @@ def _trial(encoder: Any, inputs: dict[nn.Module, tuple[Any, Any]]) -> Trial:
     )
 
 
-def _sees_sides(part: nn.Module, args: tuple[Any, ...], kwargs: dict[str, Any]) -> tuple[bool, bool] | None:
+def _sees_sides(
+    part: nn.Module, args: tuple[Any, ...], kwargs: dict[str, Any]
+) -> tuple[bool, bool] | None:
     """Return whether outputs of a part depend on earlier positions of its input, and whether on later ones.
 
     None where it reads or gives no sequence of hidden states. An early and a late position of the input are changed.
     """
-    key: int | str | None = next((number for number, value in enumerate(args) if _is_sequence(value)), None)
+    key: int | str | None = next(
+        (number for number, value in enumerate(args) if _is_sequence(value)), None
+    )
     if key is None:
-        key = next((name for name, value in kwargs.items() if _is_sequence(value)), None)
+        key = next(
+            (name for name, value in kwargs.items() if _is_sequence(value)), None
+        )
     if key is None:
         return None
     hidden = args[key] if isinstance(key, int) else kwargs[key]
@@ -236,12 +274,22 @@ def _sees_sides(part: nn.Module, args: tuple[Any, ...], kwargs: dict[str, Any]) 
             spot.copy_(torch.from_numpy(noise).to(spot) * (1 + hidden.abs().max()))
         out = _call(
             part,
-            *(states if number == key else value for number, value in enumerate(_fresh(args))),
-            **{name: states if name == key else value for name, value in _fresh(kwargs).items()},
+            *(
+                states if number == key else value
+                for number, value in enumerate(_fresh(args))
+            ),
+            **{
+                name: states if name == key else value
+                for name, value in _fresh(kwargs).items()
+            },
         )
         while isinstance(out, tuple | list) and out:
             out = out[0]
-        return out.float() if isinstance(out, Tensor) and out.shape[:2] == hidden.shape[:2] else None
+        return (
+            out.float()
+            if isinstance(out, Tensor) and out.shape[:2] == hidden.shape[:2]
+            else None
+        )
 
     unchanged, early_changed, late_changed = output(None), output(early), output(late)
     if unchanged is None or early_changed is None or late_changed is None:
@@ -250,13 +298,19 @@ def _sees_sides(part: nn.Module, args: tuple[Any, ...], kwargs: dict[str, Any]) 
 
     def differs(other: Tensor, first: int, stop: int) -> bool:
         gap = (unchanged - other).abs()
-        return bool((gap[:, first:stop] if axis else gap[first:stop]).max().item() > limit)
+        return bool(
+            (gap[:, first:stop] if axis else gap[first:stop]).max().item() > limit
+        )
 
     return differs(early_changed, early + 1, end), differs(late_changed, 0, late)
 
 
 def _is_sequence(value: Any) -> bool:
     """Whether a value may be the hidden states of one row: (1, positions, width), or (positions, 1, width)."""
-    if not isinstance(value, Tensor) or value.dim() != 3 or not value.is_floating_point():
+    if (
+        not isinstance(value, Tensor)
+        or value.dim() != 3
+        or not value.is_floating_point()
+    ):
         return False
     return 1 in value.shape[:2] and max(value.shape[:2]) >= 4

@@ -21,7 +21,14 @@ from transformers.utils import logging as library
 
 from common.errors import UserError, first_line
 from common.files import atomic_folder, sha256_bytes, sha256_file, write_text
-from common.manifest import FILES, MANIFEST, SEAL, check_files, read_manifest, write_manifest
+from common.manifest import (
+    FILES,
+    MANIFEST,
+    SEAL,
+    check_files,
+    read_manifest,
+    write_manifest,
+)
 from common.model_files import read_object, weight_types
 from common.provenance import provenance, provenance_path
 from common.reading import read_json
@@ -33,8 +40,12 @@ PACKAGES = ("torch", "mosaicml", "mosaicml-streaming", "transformers")
 SELF_TEST = "self_test.json"
 """A text and its vector."""
 _READ = (
-    "config.json", "generation_config.json", "tokenizer.json", "tokenizer_config.json", "special_tokens_map.json",
-)  # fmt: skip
+    "config.json",
+    "generation_config.json",
+    "tokenizer.json",
+    "tokenizer_config.json",
+    "special_tokens_map.json",
+)
 """Files that transformers reads besides weights, not all of them strictly."""
 _TEXT = "An encoder reads this sentence from both ends."
 _CLOSE = 1e-3
@@ -54,7 +65,9 @@ def quiet() -> Iterator[None]:
             library.enable_progress_bar()
 
 
-def write_pooling_files(folder: Path, width: int, mode: str = "mean", *, longest: int | None = None) -> None:
+def write_pooling_files(
+    folder: Path, width: int, mode: str = "mean", *, longest: int | None = None
+) -> None:
     """Write the parts of a sentence-transformers model: the transformer, and how its tokens become one vector.
 
     Args:
@@ -64,24 +77,41 @@ def write_pooling_files(folder: Path, width: int, mode: str = "mean", *, longest
         longest: where it cuts texts, in tokens; None: the tokenizer's limit.
     """
     parts = [
-        {"idx": 0, "name": "0", "path": "", "type": "sentence_transformers.models.Transformer"},
-        {"idx": 1, "name": "1", "path": "1_Pooling", "type": "sentence_transformers.models.Pooling"},
+        {
+            "idx": 0,
+            "name": "0",
+            "path": "",
+            "type": "sentence_transformers.models.Transformer",
+        },
+        {
+            "idx": 1,
+            "name": "1",
+            "path": "1_Pooling",
+            "type": "sentence_transformers.models.Pooling",
+        },
     ]
     older = {"cls": "cls_token", "mean": "mean_tokens", "lasttoken": "lasttoken"}
     pooling = {
         "word_embedding_dimension": width,
         "embedding_dimension": width,
         "pooling_mode": mode,
-        **{f"pooling_mode_{older_name}": name == mode for name, older_name in older.items()},
+        **{
+            f"pooling_mode_{older_name}": name == mode
+            for name, older_name in older.items()
+        },
         "pooling_mode_max_tokens": False,
         "pooling_mode_mean_sqrt_len_tokens": False,
         "include_prompt": True,
     }
     write_text(folder / "modules.json", json.dumps(parts, indent=2) + "\n")
-    write_text(folder / "1_Pooling" / "config.json", json.dumps(pooling, indent=2) + "\n")
+    write_text(
+        folder / "1_Pooling" / "config.json", json.dumps(pooling, indent=2) + "\n"
+    )
     if longest is not None:
         limits = {"max_seq_length": longest, "do_lower_case": False}
-        write_text(folder / "sentence_bert_config.json", json.dumps(limits, indent=2) + "\n")
+        write_text(
+            folder / "sentence_bert_config.json", json.dumps(limits, indent=2) + "\n"
+        )
 
 
 def _hashes(folder: Path) -> dict[str, str]:
@@ -118,8 +148,15 @@ def write_folder(
     records = {name: sha256_bytes(text.encode()) for name, text in texts.items()}
     content: dict[str, Any] = json.loads(json.dumps({**about, "records": records}))
     if out.exists() and (not out.is_dir() or any(out.iterdir())):
-        existing = check_model(out, "remove the folder or choose another") if out.is_dir() else None
-        if existing is not None and {key: existing[key] for key in existing if key != FILES} == content:
+        existing = (
+            check_model(out, "remove the folder or choose another")
+            if out.is_dir()
+            else None
+        )
+        if (
+            existing is not None
+            and {key: existing[key] for key in existing if key != FILES} == content
+        ):
             return out
         raise UserError(
             f"{out} exists and is not an export of this model: remove it or choose another folder"
@@ -129,10 +166,14 @@ def write_folder(
             fill(making)
             if shift := content.get(PREDICTION_SHIFT):
                 config = making / "config.json"
-                fields = json.loads(config.read_text("utf-8")) | {PREDICTION_SHIFT: shift}
+                fields = json.loads(config.read_text("utf-8")) | {
+                    PREDICTION_SHIFT: shift
+                }
                 write_text(config, json.dumps(fields, indent=2, sort_keys=True) + "\n")
             if width is not None:
-                write_pooling_files(making, width, longest=content.get("science", {}).get("max_length"))
+                write_pooling_files(
+                    making, width, longest=content.get("science", {}).get("max_length")
+                )
                 vector = _self_test_vector(making, str(out))
                 # Five digits: how many threads compute it may change the seventh, and the manifest has its hash.
                 numbers = [float(f"{value:.5g}") for value in vector.tolist()]
@@ -144,7 +185,9 @@ def write_folder(
             for name, text in texts.items():
                 write_text(making / name, text)
             origin = origin or provenance("full", PACKAGES)
-            write_manifest(provenance_path(making, folder=True), origin, _hashes(making))
+            write_manifest(
+                provenance_path(making, folder=True), origin, _hashes(making)
+            )
     except SafetensorError as error:
         raise UserError(
             f"{out} could not be written: {error}; fix the cause and run the same command again"
@@ -152,7 +195,9 @@ def write_folder(
     return out
 
 
-def check_model(folder: Path, remedy: str = "fetch or export the model again") -> dict[str, Any] | None:
+def check_model(
+    folder: Path, remedy: str = "fetch or export the model again"
+) -> dict[str, Any] | None:
     """Compare the files of a model folder with its manifest, where that is one of this package.
 
     Each file is hashed once in this process as long as it does not change. What others made has no such manifest.
@@ -187,23 +232,33 @@ def _self_test_vector(folder: Path, name: str, remedy: str = "") -> Tensor:
     try:
         tokenizer = AutoTokenizer.from_pretrained(folder, trust_remote_code=False)
         with quiet():
-            model = AutoModel.from_pretrained(folder, dtype=torch.float32, trust_remote_code=False).eval()
+            model = AutoModel.from_pretrained(
+                folder, dtype=torch.float32, trust_remote_code=False
+            ).eval()
         read = tokenizer([_TEXT], return_tensors="pt")
         hidden: Tensor = model(
             input_ids=read["input_ids"], attention_mask=read["attention_mask"]
         ).last_hidden_state
     except Exception as error:  # transformers raises kinds of its own
         cause = first_line(error).rstrip(":")
-        raise UserError(f"{name} cannot be loaded with transformers: {cause}; is it a whole model?") from None
+        raise UserError(
+            f"{name} cannot be loaded with transformers: {cause}; is it a whole model?"
+        ) from None
 
     if not hidden.isfinite().all():
-        raise UserError(f"{name} has outputs that are no numbers; fetch or train the model again")
+        raise UserError(
+            f"{name} has outputs that are no numbers; fetch or train the model again"
+        )
 
     def outputs(ids: Tensor, length: int) -> Tensor:
-        states: Tensor = model(input_ids=ids, attention_mask=padding_mask(ids, length)).last_hidden_state
+        states: Tensor = model(
+            input_ids=ids, attention_mask=padding_mask(ids, length)
+        ).last_hidden_state
         return states
 
-    if not sides(outputs, model.get_input_embeddings().weight.shape[0], hidden.device).both_ways:
+    if not sides(
+        outputs, model.get_input_embeddings().weight.shape[0], hidden.device
+    ).both_ways:
         raise UserError(
             f"{name} does not see both sides: in plain transformers, the first token's output does not change with the "
             f"last token, or padding changes it{remedy and f'; {remedy}'}"
@@ -221,14 +276,20 @@ def checked_encoder(folder: Path) -> list[str]:
         UserError: what does not hold.
     """
     held = []
-    if (manifest := check_model(folder, f"{folder} must be exported or fetched again")) is not None:
+    if (
+        manifest := check_model(folder, f"{folder} must be exported or fetched again")
+    ) is not None:
         held.append(f"{len(manifest['files'])} files match the manifest")
     for name in _READ:
         if (folder / name).is_file():
             read_object(folder / name)
     weight_types(folder)
-    vector = _self_test_vector(folder, str(folder), "`clm-or-mlm adapt` makes an encoder of a decoder")
-    held.append("the first token sees the last, padded or not, and padding changes nothing")
+    vector = _self_test_vector(
+        folder, str(folder), "`clm-or-mlm adapt` makes an encoder of a decoder"
+    )
+    held.append(
+        "the first token sees the last, padded or not, and padding changes nothing"
+    )
     if (folder / SELF_TEST).is_file():
         stored = read_json(folder / SELF_TEST, "export the model again")
         held.append(_compare_self_test(stored, vector, str(folder)))
@@ -237,11 +298,19 @@ def checked_encoder(folder: Path) -> list[str]:
 
 def _compare_self_test(stored: Any, vector: Tensor, name: str) -> str:
     """Return in a sentence that a vector is the one of a self-test's file; refuse another, or another text's."""
-    text, numbers = (stored.get("text"), stored.get("vector")) if isinstance(stored, dict) else (None, None)
-    if not isinstance(numbers, list) or not all(isinstance(number, float) for number in numbers):
+    text, numbers = (
+        (stored.get("text"), stored.get("vector"))
+        if isinstance(stored, dict)
+        else (None, None)
+    )
+    if not isinstance(numbers, list) or not all(
+        isinstance(number, float) for number in numbers
+    ):
         numbers = []
     if text != _TEXT or len(numbers) != len(vector):
-        raise UserError(f"{name}: {SELF_TEST} belongs to another model or version; export the model again")
+        raise UserError(
+            f"{name}: {SELF_TEST} belongs to another model or version; export the model again"
+        )
     wanted = torch.tensor(numbers)
     gap = float((wanted - vector).abs().max() / wanted.abs().max())
     if not gap < _CLOSE:

@@ -34,7 +34,11 @@ class MaskRule:
     """Seed of the masks."""
     mask_token_id: int = SPECIAL_TOKENS.mask_id
     """What a masked token is replaced by."""
-    special_ids: tuple[int, ...] = (SPECIAL_TOKENS.begin_id, SPECIAL_TOKENS.end_id, SPECIAL_TOKENS.mask_id)
+    special_ids: tuple[int, ...] = (
+        SPECIAL_TOKENS.begin_id,
+        SPECIAL_TOKENS.end_id,
+        SPECIAL_TOKENS.mask_id,
+    )
     """Tokens that are never masked: begin and end of text (which is the padding, too), the mask, and others."""
     stream: int = MLM_STREAM
     """`MLM_STREAM`, or `VALIDATION_STREAM` for masks that stay the same in every epoch."""
@@ -78,7 +82,9 @@ def sample_mask(
     epoch = 0 if rule.stream == VALIDATION_STREAM else epoch
     counter = np.array([0, 0, sample_id, epoch], dtype=np.uint64)
     key = np.array([rule.seed, rule.stream], dtype=np.uint64)
-    uniform = np.random.Generator(np.random.Philox(counter=counter, key=key)).random(len(tokens))
+    uniform = np.random.Generator(np.random.Philox(counter=counter, key=key)).random(
+        len(tokens)
+    )
     return (uniform < rule.ratio) & ~np.isin(tokens, rule.special_ids)
 
 
@@ -87,6 +93,8 @@ def batch_mask(batch: PackedBatch, rule: MaskRule) -> npt.NDArray[np.bool_]:
     tokens, bounds = batch.tokens.numpy(), batch.cu_seqlens.tolist()
     masks = [
         sample_mask(tokens[start:end], rule, sample_id=sample_id, epoch=batch.epoch)
-        for start, end, sample_id in zip(bounds, bounds[1:], batch.sample_ids.tolist(), strict=False)
+        for start, end, sample_id in zip(
+            bounds, bounds[1:], batch.sample_ids.tolist(), strict=False
+        )
     ]
     return np.concatenate(masks)

@@ -33,7 +33,11 @@ from pretraining.paper_settings import OWN_TYPES
 
 logger = logging.getLogger(__name__)
 
-_TOKENIZER_FILES = ("tokenizer.json", "tokenizer_config.json", "special_tokens_map.json")
+_TOKENIZER_FILES = (
+    "tokenizer.json",
+    "tokenizer_config.json",
+    "special_tokens_map.json",
+)
 
 AnyEncoder = TypeVar("AnyEncoder", bound=EuroBertPreTrainedModel)
 
@@ -65,13 +69,18 @@ def export(
     """
     if tokenizer_dir is not None and not (tokenizer_dir / "tokenizer.json").is_file():
         raise UserError(f"tokenizer folder {tokenizer_dir} has no tokenizer.json")
-    tensors = {name: tensor.detach().cpu().contiguous() for name, tensor in checkpoint_state.items()}
+    tensors = {
+        name: tensor.detach().cpu().contiguous()
+        for name, tensor in checkpoint_state.items()
+    }
     dtype = str(next(iter(tensors.values())).dtype).removeprefix("torch.")
     fields = native_config(config, dtype=dtype, head=HEAD in tensors)
 
     def fill(making: Path) -> None:
         save_file(tensors, making / "model.safetensors", metadata={"format": "pt"})
-        write_text(making / "config.json", json.dumps(fields, indent=2, sort_keys=True) + "\n")
+        write_text(
+            making / "config.json", json.dumps(fields, indent=2, sort_keys=True) + "\n"
+        )
         if tokenizer_dir is not None:
             copy_tokenizer(tokenizer_dir, making)
 
@@ -97,7 +106,12 @@ def copy_tokenizer(source: Path, folder: Path) -> None:
 
 def model_card(config: EncoderConfig, manifest: Mapping[str, Any]) -> str:
     """Return the model card: what the model is, how to load it, and everything the manifest knows."""
-    template = Template(Path(__file__).with_name("templates").joinpath("model_card.md").read_text("utf-8"))
+    template = Template(
+        Path(__file__)
+        .with_name("templates")
+        .joinpath("model_card.md")
+        .read_text("utf-8")
+    )
     return template.substitute(
         name=manifest.get("model", "encoder"),
         direction="causal" if config.is_causal else "bidirectional",
@@ -109,7 +123,9 @@ def model_card(config: EncoderConfig, manifest: Mapping[str, Any]) -> str:
 
 def card_rows(manifest: Mapping[str, Any]) -> str:
     """Return everything a manifest knows as rows of a Markdown table."""
-    return "\n".join(f"| {_cell(key)} | {_cell(value)} |" for key, value in _flat(manifest))
+    return "\n".join(
+        f"| {_cell(key)} | {_cell(value)} |" for key, value in _flat(manifest)
+    )
 
 
 def _flat(value: Mapping[str, Any], prefix: str = "") -> Iterator[tuple[str, Any]]:
@@ -141,9 +157,13 @@ def read_config(folder: Path) -> EncoderConfig:
     fields = read_object(path)
     kind = fields.pop("model_type", None)
     if kind not in OWN_TYPES:
-        raise UserError(f"{path}: model_type is {kind!r}; it must be {' or '.join(OWN_TYPES)}")
+        raise UserError(
+            f"{path}: model_type is {kind!r}; it must be {' or '.join(OWN_TYPES)}"
+        )
     if "is_causal" not in fields:
-        logger.warning("%s: is_causal is missing; the model is treated as bidirectional", path)
+        logger.warning(
+            "%s: is_causal is missing; the model is treated as bidirectional", path
+        )
     if "clf_pooling" in fields:
         fields["classifier_pooling"] = fields.pop("clf_pooling")
     for name in ("auto_map", "architectures", "transformers_version"):
@@ -152,7 +172,8 @@ def read_config(folder: Path) -> EncoderConfig:
     kept = {
         name: value
         for name, value in fields.items()
-        if name.startswith("rope_") or (name not in _DTYPES and not isinstance(value, dict | list))
+        if name.startswith("rope_")
+        or (name not in _DTYPES and not isinstance(value, dict | list))
     }
     try:
         config = EncoderConfig(**kept)
@@ -165,7 +186,9 @@ def read_config(folder: Path) -> EncoderConfig:
     return config
 
 
-def load_encoder(folder: Path, kind: type[AnyEncoder], *, is_causal: bool | None = None) -> AnyEncoder:
+def load_encoder(
+    folder: Path, kind: type[AnyEncoder], *, is_causal: bool | None = None
+) -> AnyEncoder:
     """Return a model of class `kind` with the weights of a folder of ours or of the authors', checked.
 
     A folder that this package sealed is compared with its hashes first. transformers finds the weights, whether they
@@ -187,8 +210,12 @@ def load_encoder(folder: Path, kind: type[AnyEncoder], *, is_causal: bool | None
     try:
         with quiet():
             model, info = kind.from_pretrained(
-                folder, config=config, use_safetensors=True, ignore_mismatched_sizes=True, output_loading_info=True
-            )  # fmt: skip
+                folder,
+                config=config,
+                use_safetensors=True,
+                ignore_mismatched_sizes=True,
+                output_loading_info=True,
+            )
     except Exception as error:  # safetensors and transformers raise kinds of their own
         raise UserError(
             f"{folder} has no weights that can be read, or only pickled ones (*.bin): {first_line(error)}; fetch the "
@@ -197,7 +224,10 @@ def load_encoder(folder: Path, kind: type[AnyEncoder], *, is_causal: bool | None
     for what, names in (
         ("lacks", info["missing_keys"]),
         ("has unknown tensors", info["unexpected_keys"]),
-        ("has tensors that do not fit its config", {name for name, *_ in info["mismatched_keys"]}),
+        (
+            "has tensors that do not fit its config",
+            {name for name, *_ in info["mismatched_keys"]},
+        ),
     ):
         if wrong := sorted(names - {HEAD}):
             more = f" and {len(wrong) - 3} more" if len(wrong) > 3 else ""

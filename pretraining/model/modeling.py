@@ -54,15 +54,21 @@ class RMSNorm(nn.Module):
         return self.weight * wide.to(hidden.dtype)
 
 
-def rotary_tables(positions: Tensor, head_dim: int, theta: float) -> tuple[Tensor, Tensor]:
+def rotary_tables(
+    positions: Tensor, head_dim: int, theta: float
+) -> tuple[Tensor, Tensor]:
     """Return cosines (..., 1, 1, D / 2) and signed sines (..., 1, 2, D / 2) for positions of any shape, float32.
 
     They are computed in each pass: a buffer would be cast to bf16 along with the weights, and rotate wrongly.
     """
-    index = torch.arange(0, head_dim, 2, dtype=torch.int64, device=positions.device).float()
+    index = torch.arange(
+        0, head_dim, 2, dtype=torch.int64, device=positions.device
+    ).float()
     angles = positions[..., None].float() * (1.0 / (theta ** (index / head_dim)))
     sin = angles.sin()
-    return angles.cos()[..., None, None, :], torch.stack((-sin, sin), dim=-2)[..., None, :, :]
+    return angles.cos()[..., None, None, :], torch.stack((-sin, sin), dim=-2)[
+        ..., None, :, :
+    ]
 
 
 def rotate(x: Tensor, cos: Tensor, sin: Tensor) -> Tensor:
@@ -72,7 +78,9 @@ def rotate(x: Tensor, cos: Tensor, sin: Tensor) -> Tensor:
     return (halves * cos + halves.flip(-2) * sin).flatten(-2).to(x.dtype)
 
 
-def projected(hidden: Tensor, projections: Sequence[nn.Linear], *, fused: bool) -> Sequence[Tensor]:
+def projected(
+    hidden: Tensor, projections: Sequence[nn.Linear], *, fused: bool
+) -> Sequence[Tensor]:
     """Return what several projections of one input give, each by itself or `fused` into one matrix product.
 
     The weights stay apart, as checkpoints name them; joined they are copied once a pass, in the product's type.
@@ -94,15 +102,22 @@ class Attention(nn.Module):
     def __init__(self, config: EncoderConfig) -> None:
         super().__init__()
         self.head_dim = config.head_dim
-        inner, kv_inner = config.hidden_size, config.num_key_value_heads * config.head_dim
+        inner, kv_inner = (
+            config.hidden_size,
+            config.num_key_value_heads * config.head_dim,
+        )
         self.q_proj = nn.Linear(config.hidden_size, inner, bias=False)
         self.k_proj = nn.Linear(config.hidden_size, kv_inner, bias=False)
         self.v_proj = nn.Linear(config.hidden_size, kv_inner, bias=False)
         self.o_proj = nn.Linear(inner, config.hidden_size, bias=False)
 
-    def forward(self, hidden: Tensor, cos: Tensor, sin: Tensor, layout: AttentionLayout) -> Tensor:
+    def forward(
+        self, hidden: Tensor, cos: Tensor, sin: Tensor, layout: AttentionLayout
+    ) -> Tensor:
         """Return (..., H)."""
-        flat = projected(hidden, (self.q_proj, self.k_proj, self.v_proj), fused=self.fused)
+        flat = projected(
+            hidden, (self.q_proj, self.k_proj, self.v_proj), fused=self.fused
+        )
         q, k, v = (part.view(*part.shape[:-1], -1, self.head_dim) for part in flat)
         mixed = attention(rotate(q, cos, sin), rotate(k, cos, sin), v, layout)
         out: Tensor = self.o_proj(mixed.flatten(-2))
@@ -117,9 +132,15 @@ class FeedForward(nn.Module):
 
     def __init__(self, config: EncoderConfig) -> None:
         super().__init__()
-        self.gate_proj = nn.Linear(config.hidden_size, config.intermediate_size, bias=False)
-        self.up_proj = nn.Linear(config.hidden_size, config.intermediate_size, bias=False)
-        self.down_proj = nn.Linear(config.intermediate_size, config.hidden_size, bias=False)
+        self.gate_proj = nn.Linear(
+            config.hidden_size, config.intermediate_size, bias=False
+        )
+        self.up_proj = nn.Linear(
+            config.hidden_size, config.intermediate_size, bias=False
+        )
+        self.down_proj = nn.Linear(
+            config.intermediate_size, config.hidden_size, bias=False
+        )
 
     def forward(self, hidden: Tensor) -> Tensor:
         """Return (..., H)."""
@@ -138,7 +159,9 @@ class Block(nn.Module):
         self.input_layernorm = RMSNorm(config.hidden_size, config.rms_norm_eps)
         self.post_attention_layernorm = RMSNorm(config.hidden_size, config.rms_norm_eps)
 
-    def forward(self, hidden: Tensor, cos: Tensor, sin: Tensor, layout: AttentionLayout) -> Tensor:
+    def forward(
+        self, hidden: Tensor, cos: Tensor, sin: Tensor, layout: AttentionLayout
+    ) -> Tensor:
         """Return (..., H)."""
         hidden = hidden + self.self_attn(self.input_layernorm(hidden), cos, sin, layout)
         out: Tensor = hidden + self.mlp(self.post_attention_layernorm(hidden))
@@ -205,7 +228,9 @@ class EuroBertModel(EuroBertPreTrainedModel):
     def __init__(self, config: EncoderConfig) -> None:
         super().__init__(config)
         self.embed_tokens = nn.Embedding(config.vocab_size, config.hidden_size)
-        self.layers = nn.ModuleList([Block(config) for _ in range(config.num_hidden_layers)])
+        self.layers = nn.ModuleList(
+            [Block(config) for _ in range(config.num_hidden_layers)]
+        )
         self.norm = RMSNorm(config.hidden_size, config.rms_norm_eps)
         self.attention_backend = AUTO
         self.residual_is_narrow = False
@@ -235,7 +260,9 @@ class EuroBertModel(EuroBertPreTrainedModel):
         """
         if (input_ids is None) == (inputs_embeds is None):
             raise ValueError("give either input_ids or inputs_embeds")
-        hidden = self.embed_tokens(input_ids) if inputs_embeds is None else inputs_embeds
+        hidden = (
+            self.embed_tokens(input_ids) if inputs_embeds is None else inputs_embeds
+        )
         if hidden.dim() != (3 if cu_seqlens is None else 2):
             raise ValueError(
                 f"embedded input has shape {tuple(hidden.shape)}; padded input is (batch, length) and packed "
@@ -253,17 +280,22 @@ class EuroBertModel(EuroBertPreTrainedModel):
                 cu_seqlens,
                 max_length or self.config.max_position_embeddings,
                 is_causal=causal,
-                backend=resolve_backend(self.attention_backend, hidden.device, dtype, self.config.head_dim),
+                backend=resolve_backend(
+                    self.attention_backend, hidden.device, dtype, self.config.head_dim
+                ),
             )
             positions = positions_of(cu_seqlens, hidden.shape[0])
-        cos, sin = rotary_tables(positions, self.config.head_dim, self.config.rope_theta)
+        cos, sin = rotary_tables(
+            positions, self.config.head_dim, self.config.rope_theta
+        )
         states: list[Tensor] = []
         for layer in self.layers:
             states += [hidden] if output_hidden_states else []
             hidden = layer(hidden, cos, sin, layout)
         hidden = self.norm(hidden)
         return BaseModelOutput(
-            last_hidden_state=hidden, hidden_states=(*states, hidden) if output_hidden_states else None
+            last_hidden_state=hidden,
+            hidden_states=(*states, hidden) if output_hidden_states else None,
         )
 
     def encode(self, batch: PackedBatch, *, is_causal: bool | None = None) -> Tensor:
@@ -305,12 +337,20 @@ class EuroBertForMaskedLM(EuroBertPreTrainedModel):
         never forms all logits (`pretraining.training.objectives`).
         """
         body = self.model(
-            input_ids, attention_mask, inputs_embeds, cu_seqlens, max_length, None, output_hidden_states
+            input_ids,
+            attention_mask,
+            inputs_embeds,
+            cu_seqlens,
+            max_length,
+            None,
+            output_hidden_states,
         )
         logits = self.lm_head(body.last_hidden_state)
         output = MaskedLMOutput(logits=logits, hidden_states=body.hidden_states)
         if labels is not None:
-            output.loss = F.cross_entropy(logits.flatten(0, -2).float(), labels.flatten())
+            output.loss = F.cross_entropy(
+                logits.flatten(0, -2).float(), labels.flatten()
+            )
         return output
 
     def encode(self, batch: PackedBatch, *, is_causal: bool | None = None) -> Tensor:
@@ -318,11 +358,21 @@ class EuroBertForMaskedLM(EuroBertPreTrainedModel):
         return self.model.encode(batch, is_causal=is_causal)
 
     def loss_of(
-        self, features: Tensor, labels: Tensor, *, weights: Tensor | None = None, chunk: int | None = None
+        self,
+        features: Tensor,
+        labels: Tensor,
+        *,
+        weights: Tensor | None = None,
+        chunk: int | None = None,
     ) -> Tensor:
         """Return the summed cross-entropy of features (M, H) against labels (M,), each times its weight if given."""
         return linear_cross_entropy(
-            features, self.lm_head.weight, labels, chunk, weights=weights, fused=self.blocks_compiled
+            features,
+            self.lm_head.weight,
+            labels,
+            chunk,
+            weights=weights,
+            fused=self.blocks_compiled,
         )
 
 
@@ -338,9 +388,13 @@ def initialise(model: EuroBertPreTrainedModel, seed: int) -> None:
 
 
 @torch.no_grad()
-def _initialise_module(module: nn.Module, std: float, generator: torch.Generator | None) -> None:
+def _initialise_module(
+    module: nn.Module, std: float, generator: torch.Generator | None
+) -> None:
     if isinstance(module, nn.Linear | nn.Embedding):
-        weights = torch.empty(module.weight.shape, dtype=torch.float32).normal_(0.0, std, generator=generator)
+        weights = torch.empty(module.weight.shape, dtype=torch.float32).normal_(
+            0.0, std, generator=generator
+        )
         module.weight.copy_(weights)
         if isinstance(module, nn.Linear) and module.bias is not None:
             module.bias.zero_()

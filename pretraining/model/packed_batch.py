@@ -63,10 +63,14 @@ class PackedBatch:
         lengths = np.array([array.size for array in arrays])
         bound = int(lengths.max()) if max_length is None else max_length
         if lengths.max() > bound:
-            raise ValueError(f"sequence {lengths.argmax()} has {lengths.max()} tokens, more than {bound}")
+            raise ValueError(
+                f"sequence {lengths.argmax()} has {lengths.max()} tokens, more than {bound}"
+            )
         return cls(
             tokens=torch.from_numpy(np.concatenate(arrays).astype(np.int64)),
-            cu_seqlens=torch.from_numpy(np.concatenate([[0], np.cumsum(lengths)]).astype(np.int32)),
+            cu_seqlens=torch.from_numpy(
+                np.concatenate([[0], np.cumsum(lengths)]).astype(np.int32)
+            ),
             max_length=bound,
             sample_ids=torch.from_numpy(ids.astype(np.int64)),
             epoch=epoch,
@@ -81,7 +85,9 @@ class PackedBatch:
         """T, the number of tokens."""
         return int(self.tokens.shape[0])
 
-    def to(self, device: torch.device | str, *, non_blocking: bool = False) -> PackedBatch:
+    def to(
+        self, device: torch.device | str, *, non_blocking: bool = False
+    ) -> PackedBatch:
         """Return the batch with its tensors on `device`."""
         return on_device(self, device, non_blocking=non_blocking)
 
@@ -98,5 +104,7 @@ def on_device(batch: Batch, device: torch.device | str, *, non_blocking: bool) -
 
 def positions_of(cu_seqlens: Tensor, num_tokens: int) -> Tensor:
     """Return each packed token's place in its sequence, shape (T,), int64, from cumulative lengths (S + 1,)."""
-    starts = torch.repeat_interleave(cu_seqlens[:-1].long(), cu_seqlens.diff().long(), output_size=num_tokens)
+    starts = torch.repeat_interleave(
+        cu_seqlens[:-1].long(), cu_seqlens.diff().long(), output_size=num_tokens
+    )
     return torch.arange(num_tokens, device=cu_seqlens.device) - starts

@@ -19,9 +19,20 @@ from common.files import write_bytes, write_text
 from common.manifest import FILES
 from pretraining.data.tokenizer_files import read_tokenizer, write_tokenizer
 from pretraining.model.configuration import EncoderConfig, shape_fields, shape_of
-from pretraining.model.directions import FLAG, SERVERS_READ_FLAG, has_own_flag, is_decoder
+from pretraining.model.directions import (
+    FLAG,
+    SERVERS_READ_FLAG,
+    has_own_flag,
+    is_decoder,
+)
 from pretraining.model.encoder_folder import check_model, quiet, write_folder
-from pretraining.model.model_folder import card_rows, copy_tokenizer, export, load_encoder, read_config
+from pretraining.model.model_folder import (
+    card_rows,
+    copy_tokenizer,
+    export,
+    load_encoder,
+    read_config,
+)
 from pretraining.model.modeling import EuroBertForMaskedLM
 from pretraining.model.start_weights import LM_HEAD, load_start, model_of
 from pretraining.models import PREDICTION_SHIFT
@@ -66,17 +77,29 @@ def export_trained(
     """
     if start is None or start.is_own:
         assert config is not None
-        return export(state, config, tokenizer_dir, manifest, out, texts=texts, origin=origin)
+        return export(
+            state, config, tokenizer_dir, manifest, out, texts=texts, origin=origin
+        )
     about = {
         **manifest,
         "start_name": start.name,
         "start_licence": start.licence or "unknown",
-        "mask_token": {"token": start.mask.token, "id": start.mask.id, "origin": start.mask.origin},
+        "mask_token": {
+            "token": start.mask.token,
+            "id": start.mask.id,
+            "origin": start.mask.origin,
+        },
     }
     return _write(
-        lambda: model_of(start, state), partial(_write_tokenizer, start=start, data=tokenizer_dir), about, out,
-        made_from=start.name, licence=start.licence, texts=texts, origin=origin,
-    )  # fmt: skip
+        lambda: model_of(start, state),
+        partial(_write_tokenizer, start=start, data=tokenizer_dir),
+        about,
+        out,
+        made_from=start.name,
+        licence=start.licence,
+        texts=texts,
+        origin=origin,
+    )
 
 
 def export_llama(folder: Path, out: Path) -> Path:
@@ -92,22 +115,38 @@ def export_llama(folder: Path, out: Path) -> Path:
     encoder = load_encoder(folder, EuroBertForMaskedLM)
     config = encoder.config
     if config.is_causal:
-        raise UserError(f"{folder} attends causally, so it is no encoder; export a model that ends in MLM")
-    names = {*shape_fields(shape_of(config)), "bos_token_id", "eos_token_id", "pad_token_id"} - {"rope_theta"}
+        raise UserError(
+            f"{folder} attends causally, so it is no encoder; export a model that ends in MLM"
+        )
+    names = {
+        *shape_fields(shape_of(config)),
+        "bos_token_id",
+        "eos_token_id",
+        "pad_token_id",
+    } - {"rope_theta"}
     fields = {name: getattr(config, name) for name in names}
 
     def llama() -> Any:
         with torch.device("meta"):
             inner = LlamaForCausalLM(
-                LlamaConfig(**fields, rope_parameters=config.rope_parameters, is_causal=False)
+                LlamaConfig(
+                    **fields, rope_parameters=config.rope_parameters, is_causal=False
+                )
             )
         inner.load_state_dict(encoder.state_dict(), assign=True)
         return inner
 
     manifest = check_model(folder) or {"model": folder.name}
-    about = {key: value for key, value in manifest.items() if key not in (FILES, "records")}
+    about = {
+        key: value for key, value in manifest.items() if key not in (FILES, "records")
+    }
     return _write(
-        llama, partial(copy_tokenizer, folder), about, out, made_from=f"{folder.name} (eurobert)", licence=""
+        llama,
+        partial(copy_tokenizer, folder),
+        about,
+        out,
+        made_from=f"{folder.name} (eurobert)",
+        licence="",
     )
 
 
@@ -137,10 +176,14 @@ def _write(
         tokenizer(making)
 
     return write_folder(
-        out, {**about, "transformers": f">={MINIMUM}"}, fill,
+        out,
+        {**about, "transformers": f">={MINIMUM}"},
+        fill,
         lambda content: _card(inner, made_from, licence, content, out.name),
-        width=int(inner.config.hidden_size), texts=texts, origin=origin,
-    )  # fmt: skip
+        width=int(inner.config.hidden_size),
+        texts=texts,
+        origin=origin,
+    )
 
 
 def write_merged(start: Start, finished: Path, share: float) -> Path:
@@ -156,14 +199,27 @@ def write_merged(start: Start, finished: Path, share: float) -> Path:
     manifest = check_model(finished) or {}
     before, after = (load_start(item, 0).state_dict() for item in (start, trained))
     state = {
-        name: torch.lerp(tensor, before[name], share) if tensor.is_floating_point() else tensor
+        name: torch.lerp(tensor, before[name], share)
+        if tensor.is_floating_point()
+        else tensor
         for name, tensor in after.items()
     }
-    written_by_export = ("files", "records", "transformers", "start_name", "start_licence", "mask_token")
-    about = {key: value for key, value in manifest.items() if key not in written_by_export}
+    written_by_export = (
+        "files",
+        "records",
+        "transformers",
+        "start_name",
+        "start_licence",
+        "mask_token",
+    )
+    about = {
+        key: value for key, value in manifest.items() if key not in written_by_export
+    }
     about |= {"model": out.name, "share_of_the_start": share}
     config = read_config(finished) if start.is_own else None
-    return export_trained(start, state, about, out, config=config, tokenizer_dir=finished)
+    return export_trained(
+        start, state, about, out, config=config, tokenizer_dir=finished
+    )
 
 
 def _head_outside(inner: Any, saved: nn.Module) -> dict[str, Tensor]:
@@ -200,7 +256,11 @@ def _older_rope(fields: Mapping[str, Any]) -> dict[str, Any]:
     sliding = rope.get("sliding_attention", {})
     names = _ROPE_OF_LAYERS.get(str(fields["model_type"]), ("rope_theta",))
     bases = zip(names, (full, sliding), strict=False)
-    older = {name: of_layers["rope_theta"] for name, of_layers in bases if "rope_theta" in of_layers}
+    older = {
+        name: of_layers["rope_theta"]
+        for name, of_layers in bases
+        if "rope_theta" in of_layers
+    }
     # Of other families with two kinds of layers, transformers would take `rope_scaling` for both.
     is_for_full_alone = full is rope or fields["model_type"] in ("gemma3_text", "olmo3")
     is_scaled = full.get("rope_type", "default") != "default"
@@ -211,11 +271,18 @@ def _write_tokenizer(folder: Path, start: Start, data: Path | None) -> None:
     """Write the start's tokenizer with its mask token, which reads texts as the start's did; and its licence."""
     special = {**start.tokenizer.special, "mask_token": start.mask.token}
     if start.tokenizer.end is None and data is not None:
-        special |= read_tokenizer(data).special  # as the option named it that the shards were written with
-    special.setdefault("pad_token", special.get("eos_token") or special.get("sep_token") or start.mask.token)
+        special |= read_tokenizer(
+            data
+        ).special  # as the option named it that the shards were written with
+    special.setdefault(
+        "pad_token",
+        special.get("eos_token") or special.get("sep_token") or start.mask.token,
+    )
     # A tokenizer.json may have been saved while it cut or padded texts.
     content = {**start.tokenizer.content, "truncation": None, "padding": None}
-    if start.mask.origin != "own":  # as RoBERTa's and ModernBERT's: "the <|mask|>" has no token for the space
+    if (
+        start.mask.origin != "own"
+    ):  # as RoBERTa's and ModernBERT's: "the <|mask|>" has no token for the space
         content["added_tokens"] = [
             item | ({"lstrip": True} if item["id"] == start.mask.id else {})
             for item in content["added_tokens"]
@@ -225,16 +292,27 @@ def _write_tokenizer(folder: Path, start: Start, data: Path | None) -> None:
         ["token_type_ids"] if isinstance(types, int) and types > 1 else []
     )  # BERT's family marks the second text of a pair
     write_tokenizer(
-        folder, json.dumps(content, ensure_ascii=False) + "\n", special, max_length=start.longest,
-        padding_side="right", model_input_names=["input_ids", *pairs, "attention_mask"],
-    )  # fmt: skip
+        folder,
+        json.dumps(content, ensure_ascii=False) + "\n",
+        special,
+        max_length=start.longest,
+        padding_side="right",
+        model_input_names=["input_ids", *pairs, "attention_mask"],
+    )
     for name, notice in start.notices.items():
         write_bytes(folder / name, notice)
 
 
-def _card(inner: Any, made_from: str, licence: str, manifest: Mapping[str, Any], name: str) -> str:
+def _card(
+    inner: Any, made_from: str, licence: str, manifest: Mapping[str, Any], name: str
+) -> str:
     """Return the model card of an adapted encoder; `name`: what it is called where its manifest does not say."""
-    template = Template(Path(__file__).with_name("templates").joinpath("adapted_card.md").read_text("utf-8"))
+    template = Template(
+        Path(__file__)
+        .with_name("templates")
+        .joinpath("adapted_card.md")
+        .read_text("utf-8")
+    )
     return template.substitute(
         name=manifest.get("model", name),
         start=made_from,

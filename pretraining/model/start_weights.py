@@ -52,7 +52,9 @@ def data_config(start: Start, tokenizer: Mapping[str, Any], data: str) -> Encode
             them is named.
     """
     # Its ends are those of the shards: an option may have named them.
-    start_tokenizer = text_tokenizer(start.tokenizer, start.text, end=start.tokenizer.mask.token)
+    start_tokenizer = text_tokenizer(
+        start.tokenizer, start.text, end=start.tokenizer.mask.token
+    )
     if start_tokenizer.sha256 != tokenizer["sha256"]:
         raise UserError(
             f"{data} was written with another tokenizer than that of {start.text}; write shards with "
@@ -66,12 +68,22 @@ def data_config(start: Start, tokenizer: Mapping[str, Any], data: str) -> Encode
         logger.warning(
             "%s: its documents do not begin with %s, as texts do for the start; write the shards again with "
             "`clm-or-mlm shards --tokenizer %s`",
-            data, " ".join(str(start_tokenizer.inner.id_to_token(number)) for number in first) or "a word of the text",
+            data,
+            " ".join(str(start_tokenizer.inner.id_to_token(number)) for number in first)
+            or "a word of the text",
             start.folder,
-        )  # fmt: skip
+        )
     rows = _grown(shape.vocab, start.tokenizer.rows)
     # Of another class its sizes are not asked for: any will do.
-    small = type(shape)(hidden=8, layers=1, heads=1, kv_heads=1, mlp=8, vocab=rows, max_length=start.longest)
+    small = type(shape)(
+        hidden=8,
+        layers=1,
+        heads=1,
+        kv_heads=1,
+        mlp=8,
+        vocab=rows,
+        max_length=start.longest,
+    )
     return config_of(small, tokenizer)
 
 
@@ -154,7 +166,9 @@ def _class_of(start: Start) -> tuple[Any, Any]:
         with TemporaryDirectory() as folder:
             write_text(Path(folder, "config.json"), json.dumps(start.config))
             config = AutoConfig.from_pretrained(folder, trust_remote_code=False)
-    except Exception as error:  # whatever the code of a configuration of any class may raise
+    except (
+        Exception
+    ) as error:  # whatever the code of a configuration of any class may raise
         raise _unloadable(start, error) from None
     turn(config, is_causal=False)
     return AutoModelForMaskedLM if start.is_encoder else AutoModelForCausalLM, config
@@ -196,10 +210,16 @@ def _load_inner(start: Start, seed: int) -> Any:
         )
     missing = sorted(info["missing_keys"])
     if missing:
-        body = [name for name in missing if name.startswith(f"{inner.base_model_prefix}.")]
+        body = [
+            name for name in missing if name.startswith(f"{inner.base_model_prefix}.")
+        ]
         if body:
-            raise UserError(f"{start.text} lacks weights of its class ({body[0]}); fetch the model again")
-        logger.warning("%s has no head for tokens; its weights are drawn from the seed", start.text)
+            raise UserError(
+                f"{start.text} lacks weights of its class ({body[0]}); fetch the model again"
+            )
+        logger.warning(
+            "%s has no head for tokens; its weights are drawn from the seed", start.text
+        )
     return inner
 
 
@@ -219,7 +239,9 @@ def model_of(start: Start, state: Mapping[str, Tensor]) -> Any:
     try:
         inner.load_state_dict(weights, assign=True)
     except RuntimeError as error:
-        raise UserError(f"{start.text}: the trained weights do not fit it: {first_line(error)}") from None
+        raise UserError(
+            f"{start.text}: the trained weights do not fit it: {first_line(error)}"
+        ) from None
     inner.tie_weights()
     return inner
 
@@ -229,7 +251,9 @@ def _untrained(start: Start) -> Any:
     auto, config = _class_of(start)
     config.vocab_size = _grown(config.vocab_size, start.tokenizer.rows)
     with torch.random.fork_rng(devices=[]), quiet():
-        return auto.from_config(config, dtype=torch.float32, attn_implementation="eager")
+        return auto.from_config(
+            config, dtype=torch.float32, attn_implementation="eager"
+        )
 
 
 def _grown(have: int, rows: int) -> int:
@@ -250,11 +274,15 @@ def _grow(inner: Any, start: Start) -> None:
     # Otherwise the new mask's id has a row already, which no token used.
     if (lacks := needed - old_rows - (mask.origin == "new")) > 0:
         logger.warning(
-            "%s: %d ids of its tokenizer have no row in the model; they begin at the mean", start.text, lacks
+            "%s: %d ids of its tokenizer have no row in the model; they begin at the mean",
+            start.text,
+            lacks,
         )
     first_new = old_rows if needed > old_rows else mask.id
     layers = [inner.get_input_embeddings()]
-    if (head := inner.get_output_embeddings()) is not None and head.weight is not layers[0].weight:
+    if (
+        head := inner.get_output_embeddings()
+    ) is not None and head.weight is not layers[0].weight:
         layers.append(head)
     biases = [] if head is None or head.bias is None else [head.bias]
     for tensor in [layer.weight for layer in layers] + biases:

@@ -108,13 +108,19 @@ class Batches(Group):
     def __post_init__(self) -> None:
         """Refuse a range of lengths that is empty, and what is no `skip`."""
         if self.min_length > self.max_length:
-            raise UserError(f"min_length={self.min_length} is above max_length={self.max_length}")
+            raise UserError(
+                f"min_length={self.min_length} is above max_length={self.max_length}"
+            )
         _ = self.skips
 
     @property
     def group_size(self) -> int:
         """Sequences of a group: `loss_group`, or the largest number below it that divides the step's batch."""
-        return next(size for size in range(self.loss_group, 0, -1) if self.global_batch % size == 0)
+        return next(
+            size
+            for size in range(self.loss_group, 0, -1)
+            if self.global_batch % size == 0
+        )
 
     @property
     def pass_tokens(self) -> int:
@@ -131,8 +137,12 @@ class Batches(Group):
         try:
             pairs = [word.split(":") for word in self.skip.split(",") if word]
             skips = tuple((int(step), int(count)) for step, count in pairs)
-            is_in_range = all(0 <= step < _MOST and 0 < count < _MOST for step, count in skips)
-            if not is_in_range or any(after[0] <= before[0] for before, after in pairwise(skips)):
+            is_in_range = all(
+                0 <= step < _MOST and 0 < count < _MOST for step, count in skips
+            )
+            if not is_in_range or any(
+                after[0] <= before[0] for before, after in pairwise(skips)
+            ):
                 raise ValueError
         except ValueError:
             raise UserError(
@@ -141,7 +151,9 @@ class Batches(Group):
             ) from None
         return skips
 
-    def number(self, step: int, spans: Iterable[tuple[int, int]] = ((0, _MOST),)) -> int:
+    def number(
+        self, step: int, spans: Iterable[tuple[int, int]] = ((0, _MOST),)
+    ) -> int:
         """Return which batch of the order a step trains on.
 
         Args:
@@ -152,7 +164,8 @@ class Batches(Group):
         return taken + sum(
             count
             for skip_step, count in self.skips
-            if skip_step <= step and any(first <= skip_step < end for first, end in spans)
+            if skip_step <= step
+            and any(first <= skip_step < end for first, end in spans)
         )
 
 
@@ -160,7 +173,9 @@ class Batches(Group):
 class MachineSettings(Group):
     """How it is computed, and how processes and disks are used."""
 
-    precision: Literal["auto", "fp32", "bf16"] = field(default="auto", metadata=_MAY_CHANGE)
+    precision: Literal["auto", "fp32", "bf16"] = field(
+        default="auto", metadata=_MAY_CHANGE
+    )
     """`bf16` is autocast over fp32 weights, `auto` is bf16 on a GPU and fp32 on a CPU."""
     backend: Literal["auto", "flash2", "flash3", "flash4", "sdpa"] = field(
         default="auto", metadata=_MAY_CHANGE
@@ -168,7 +183,9 @@ class MachineSettings(Group):
     """Attention kernel; `auto` uses what docs/maintainers.md found best for this GPU, sdpa on a CPU."""
     residual: Literal["fp32", "bf16"] = field(default="fp32", metadata=_MAY_CHANGE)
     """Type of what blocks add to, under `precision=bf16`; `bf16` moves less memory, and adapted models ignore it."""
-    compile: Literal["auto", "on", "tuned", "off"] = field(default="auto", metadata=_MAY_CHANGE)
+    compile: Literal["auto", "on", "tuned", "off"] = field(
+        default="auto", metadata=_MAY_CHANGE
+    )
     """torch.compile: `auto` turns it on for a GPU; if it fails, the run continues without it and logs the reason.
     `tuned` lets Inductor try more variants of each kernel, for minutes (`coordinate_descent_tuning`)."""
     timeout_minutes: Positive = field(default=10.0, metadata=_OF_PLACE)
@@ -191,7 +208,9 @@ class Record(Group):
 
     eval_every: AtLeastOne = field(default=1_000, metadata=_MAY_CHANGE)
     """Steps between validations (`eval_interval`); there is also one before a new objective and where stages branch."""
-    eval_sequences: Count = field(default=TRAINING.sequences_per_step, metadata=_MAY_CHANGE)
+    eval_sequences: Count = field(
+        default=TRAINING.sequences_per_step, metadata=_MAY_CHANGE
+    )
     """Sequences per validation, with masks that never change; 0 for no validation."""
     save_every: AtLeastOne = field(default=1_000, metadata=_MAY_CHANGE)
     """Steps between checkpoints to resume from (`save_interval`); only the newest is kept."""
@@ -201,7 +220,8 @@ class Record(Group):
     log_every: AtLeastOne = field(default=1, metadata=_MAY_CHANGE)
     """Steps between rows of the log."""
     callbacks: str = field(
-        default="SpeedMonitor,MemoryMonitor,OptimizerMonitor,RuntimeEstimator", metadata=_OF_PLACE
+        default="SpeedMonitor,MemoryMonitor,OptimizerMonitor,RuntimeEstimator",
+        metadata=_OF_PLACE,
     )
     """Composer's callbacks by name, and your own callbacks and loggers as MODULE:CLASS; Composer's write to TensorBoard
     and W&B."""
@@ -232,8 +252,12 @@ class TrainingConfig(FileSettings):
     def __post_init__(self) -> None:
         """Refuse text that is no line."""
         for key, value in values_of(self).items():
-            if isinstance(value, str) and (len(value) > 1_000 or not value.isprintable()):
-                raise UserError(f"{key} must be one line of printable text, not {value!r:.60}")
+            if isinstance(value, str) and (
+                len(value) > 1_000 or not value.isprintable()
+            ):
+                raise UserError(
+                    f"{key} must be one line of printable text, not {value!r:.60}"
+                )
 
     @property
     def sequences(self) -> Cut:
@@ -241,7 +265,12 @@ class TrainingConfig(FileSettings):
         from pretraining.data.sampler import Cut  # NumPy, which no help needs
 
         cut = self.batches
-        return Cut(mode=cut.cut, shortest=cut.min_length, longest=cut.max_length, seed=self.seed)
+        return Cut(
+            mode=cut.cut,
+            shortest=cut.min_length,
+            longest=cut.max_length,
+            seed=self.seed,
+        )
 
     @property
     def tokens_per_step(self) -> float:
@@ -253,13 +282,19 @@ class TrainingConfig(FileSettings):
         those left empty."""
         keys = keys_of(TrainingConfig)
         values = values_of(self).items()
-        return {key: value for key, value in values if value != "" and not keys[key].field.metadata}
+        return {
+            key: value
+            for key, value in values
+            if value != "" and not keys[key].field.metadata
+        }
 
     def recipe(self) -> dict[str, object]:
         """Return the settings that a model's manifest names: all but those that say where things are put."""
         keys = keys_of(TrainingConfig)
         values = values_of(self).items()
-        return {key: value for key, value in values if keys[key].field.metadata != _OF_PLACE}
+        return {
+            key: value for key, value in values if keys[key].field.metadata != _OF_PLACE
+        }
 
     def interventions(self, step: int) -> dict[str, object]:
         """Return what was changed before a step, as its checkpoint records it."""

@@ -14,7 +14,13 @@ from dataclasses import dataclass, replace
 from functools import cache
 
 from common.errors import UserError, nearest
-from pretraining.paper_settings import GPU_HOURS, SHAPES, TRAINING, Shape, effective_length
+from pretraining.paper_settings import (
+    GPU_HOURS,
+    SHAPES,
+    TRAINING,
+    Shape,
+    effective_length,
+)
 from pretraining.plan.flops import model_flops_per_token
 
 MEASURED = {"210m": 308_000.0, "610m": 105_500.0, "1b": 60_000.0}
@@ -57,8 +63,16 @@ class Device:
         """Where its speed comes from, in words."""
         if self.mfu is not None:
             return f"from --mfu {self.mfu:g}"
-        known = "the paper's own hours" if self.name == "MI250X" else "an H100's speeds and data sheets"
-        return "from speeds measured on this device" if self == H100 else f"estimated from {known}"
+        known = (
+            "the paper's own hours"
+            if self.name == "MI250X"
+            else "an H100's speeds and data sheets"
+        )
+        return (
+            "from speeds measured on this device"
+            if self == H100
+            else f"estimated from {known}"
+        )
 
     def tokens_per_second(
         self,
@@ -82,7 +96,9 @@ class Device:
         if self.mfu is not None:
             flops = model_flops_per_token(shape, length=length, predicted=predicted)
             return self.mfu * self.peak / flops
-        return reached(self.name) / _seconds(shape, self, predicted, length, pass_tokens, compiled=compiled)
+        return reached(self.name) / _seconds(
+            shape, self, predicted, length, pass_tokens, compiled=compiled
+        )
 
 
 # NVIDIA: data sheets of A100, H100, H200, GH200, HGX B200, L40S; appendices of the Ada and RTX Blackwell white papers.
@@ -135,7 +151,11 @@ def find_device(name: str, tflops: float | None = None) -> Device:
     if tflops is None:
         return device
     peak = tflops * 1e12
-    bandwidth = device.bandwidth if name.lower() in known else device.bandwidth * peak / device.peak
+    bandwidth = (
+        device.bandwidth
+        if name.lower() in known
+        else device.bandwidth * peak / device.peak
+    )
     return replace(device, peak=peak, bandwidth=bandwidth)
 
 
@@ -146,18 +166,32 @@ def device_of(name: str) -> Device | None:
     is not the card whose name it bears.
     """
     words = name.replace("-", " ").replace("/", " ").split()
-    matches = [device for device in DEVICES if all(part in words for part in device.split())]
+    matches = [
+        device for device in DEVICES if all(part in words for part in device.split())
+    ]
     return DEVICES[max(matches, key=len)] if matches and "Laptop" not in words else None
 
 
-def mfu(tokens_per_second: float, flops_per_token: float, device_name: str, devices: int = 1) -> float | None:
+def mfu(
+    tokens_per_second: float, flops_per_token: float, device_name: str, devices: int = 1
+) -> float | None:
     """Return model FLOPs utilisation, 0 to 1, of a job on `devices` like devices; None for an unknown device."""
     device = device_of(device_name)
-    return None if device is None else tokens_per_second * flops_per_token / (device.peak * devices)
+    return (
+        None
+        if device is None
+        else tokens_per_second * flops_per_token / (device.peak * devices)
+    )
 
 
 def _seconds(
-    shape: Shape, device: Device, predicted: float, length: float, pass_tokens: int, *, compiled: bool = True
+    shape: Shape,
+    device: Device,
+    predicted: float,
+    length: float,
+    pass_tokens: int,
+    *,
+    compiled: bool = True,
 ) -> float:
     """Return the seconds of a token by the three parts, or by the host where that is slower."""
     width, kv_width = shape.heads * shape.head_dim, shape.kv_heads * shape.head_dim
@@ -165,11 +199,20 @@ def _seconds(
     attention = 12 * shape.layers * width * length
     # Bytes forward and backward: norms and the float32 residual; RoPE; SwiGLU; then the loss over logits.
     channels = 56 * shape.hidden + 16 * (width + kv_width) + 18 * shape.mlp
-    moved = shape.layers * channels * (1 if compiled else _PLAIN_MOVED) + 8 * predicted * shape.vocab
+    moved = (
+        shape.layers * channels * (1 if compiled else _PLAIN_MOVED)
+        + 8 * predicted * shape.vocab
+    )
     # Weights are cast, and gradients added up, in each pass.
     moved += 22 * shape.trained_parameters / (_FULL * pass_tokens)
-    computed = products / (_PRODUCTS * device.peak) + attention / (_ATTENTION * device.peak)
-    host = (_HOST_SECONDS if compiled else _PLAIN_HOST_SECONDS) * shape.layers / (_FULL * pass_tokens)
+    computed = products / (_PRODUCTS * device.peak) + attention / (
+        _ATTENTION * device.peak
+    )
+    host = (
+        (_HOST_SECONDS if compiled else _PLAIN_HOST_SECONDS)
+        * shape.layers
+        / (_FULL * pass_tokens)
+    )
     return max(computed + moved / (_MEMORY * device.bandwidth), host)
 
 
@@ -181,21 +224,27 @@ def reached(name: str, left_out: str = "") -> float:
         name: of the device.
         left_out: a measured size that shall not count.
     """
-    if name == "MI250X":  # the paper's own hours of its base models, trained by another trainer
+    if (
+        name == "MI250X"
+    ):  # the paper's own hours of its base models, trained by another trainer
         tokens, length = 42_000 * TRAINING.tokens_per_step, effective_length()
         hours = sum(
             tokens * _seconds(shape, DEVICES[name], share, length, _PASS_TOKENS) / 3600
-            for shape in SHAPES.values() for share in (0.2, 0.3, 0.4, 0.5, 1.0)
-        )  # fmt: skip
+            for shape in SHAPES.values()
+            for share in (0.2, 0.3, 0.4, 0.5, 1.0)
+        )
         return hours / GPU_HOURS["base models"]
     shares = [
         speed * _seconds(SHAPES[size], H100, 0.4, effective_length(), _PASS_TOKENS)
-        for size, speed in MEASURED.items() if size != left_out
-    ]  # fmt: skip
+        for size, speed in MEASURED.items()
+        if size != left_out
+    ]
     return math.exp(sum(map(math.log, shares)) / len(shares))
 
 
-def gradient_seconds(shape: Shape, device: Device, processes: int, network: float) -> float:
+def gradient_seconds(
+    shape: Shape, device: Device, processes: int, network: float
+) -> float:
     """Return the seconds of a step in which processes sum their float32 gradients over a ring, none of it hidden.
 
     Args:
@@ -223,7 +272,12 @@ def training_gb(shape: Shape, pass_tokens: int, *, several: bool = False) -> flo
 
 
 def largest_microbatch(
-    shape: Shape, free_gb: float, length: int, *, most: int | None = None, several: bool = False
+    shape: Shape,
+    free_gb: float,
+    length: int,
+    *,
+    most: int | None = None,
+    several: bool = False,
 ) -> int:
     """Return the most sequences that one pass may have in a GPU's free memory, 0 where not even one fits.
 
@@ -234,12 +288,21 @@ def largest_microbatch(
         most: not more than this; as many as make nothing faster when left out.
         several: whether several GPUs share the work.
     """
-    fixed, with_one = (training_gb(shape, tokens, several=several) for tokens in (0, length))
-    return sequences_that_fit(free_gb, length, fixed_gb=fixed, each_gb=with_one - fixed, most=most)
+    fixed, with_one = (
+        training_gb(shape, tokens, several=several) for tokens in (0, length)
+    )
+    return sequences_that_fit(
+        free_gb, length, fixed_gb=fixed, each_gb=with_one - fixed, most=most
+    )
 
 
 def sequences_that_fit(
-    free_gb: float, length: int, *, fixed_gb: float, each_gb: float, most: int | None = None
+    free_gb: float,
+    length: int,
+    *,
+    fixed_gb: float,
+    each_gb: float,
+    most: int | None = None,
 ) -> int:
     """Return the same where memory is known: what every pass takes, and each of its sequences."""
     most = max(1, _MOST // length) if most is None else most

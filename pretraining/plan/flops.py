@@ -27,10 +27,14 @@ def hoffmann_flops_per_token(shape: Shape, *, length: float | None = None) -> fl
     scores = 2 * length * width + 3 * shape.heads * length + 2 * length * width
     feed_forward = 2 * 3 * shape.hidden * shape.mlp
     logits = 2 * shape.hidden * shape.vocab
-    return 3 * (embedding + shape.layers * (projections + scores + feed_forward) + logits)
+    return 3 * (
+        embedding + shape.layers * (projections + scores + feed_forward) + logits
+    )
 
 
-def model_flops_per_token(shape: Shape, *, length: float | None = None, predicted: float = 1.0) -> float:
+def model_flops_per_token(
+    shape: Shape, *, length: float | None = None, predicted: float = 1.0
+) -> float:
     """Return the training FLOPs per token that MFU counts: no look-up, no softmax, no recomputation.
 
     Args:

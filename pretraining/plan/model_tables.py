@@ -76,7 +76,9 @@ class _StageTable(FileSettings):
     """How it ends (`schedule`)."""
 
 
-def models_of_tables(design: Design, tables: Mapping[str, object], path: Path) -> dict[str, Model]:
+def models_of_tables(
+    design: Design, tables: Mapping[str, object], path: Path
+) -> dict[str, Model]:
     """Return a study file's models by name.
 
     Args:
@@ -94,7 +96,11 @@ def models_of_tables(design: Design, tables: Mapping[str, object], path: Path) -
             try:
                 models[name] = design.parse(name)
             except UserError as error:
-                hint = "; a name of your own needs `stages`" if _NAME.fullmatch(name) else ""
+                hint = (
+                    "; a name of your own needs `stages`"
+                    if _NAME.fullmatch(name)
+                    else ""
+                )
                 raise UserError(f"{path}: {error}{hint}") from None
             continue
         table = read_settings(_ModelTable, value, where)
@@ -143,7 +149,9 @@ def _size(design: Design, table: _ModelTable) -> str:
         raise UserError(f"size is missing; use one of {sizes}")
     size = table.size or design.sizes[0]
     if size not in design.sizes:
-        raise UserError(f"unknown size {size!r:.60}; use one of {sizes}{nearest(size, design.sizes)}")
+        raise UserError(
+            f"unknown size {size!r:.60}; use one of {sizes}{nearest(size, design.sizes)}"
+        )
     return f"{design.prefix}{size}"
 
 
@@ -164,14 +172,21 @@ def _specs(design: Design, table: _ModelTable) -> list[StageSpec]:
             done += _steps("steps", stage.steps, budget)
             end = _rounded(done)
             if not begin < end < _MOST_STEPS:
-                raise UserError(f"steps={stage.steps!r:.60} must be at least 1 and below 2^31 in all")
-            decay, curve = _decay(design, stage.decay, end - begin, last=number == len(table.stages))
+                raise UserError(
+                    f"steps={stage.steps!r:.60} must be at least 1 and below 2^31 in all"
+                )
+            decay, curve = _decay(
+                design, stage.decay, end - begin, last=number == len(table.stages)
+            )
             specs.append(
                 StageSpec(
                     objective=parse_objective(stage.train),
-                    end=end, decay_steps=decay, curve=curve, data=stage.data,
+                    end=end,
+                    decay_steps=decay,
+                    curve=curve,
+                    data=stage.data,
                 )
-            )  # fmt: skip
+            )
         except UserError as error:
             raise UserError(f"stage {number}: {error}") from None
     if budget is not None and _rounded(done) != budget:
@@ -186,12 +201,16 @@ def _stage_table(entry: object) -> _StageTable:
     if isinstance(entry, str):
         train, colon, steps = entry.partition(":")
         if not colon:
-            raise UserError(f"a stage reads OBJECTIVE:STEPS such as mlm40:32k, not {entry!r:.60}")
+            raise UserError(
+                f"a stage reads OBJECTIVE:STEPS such as mlm40:32k, not {entry!r:.60}"
+            )
         return _StageTable(train=train.strip(), steps=steps.strip())
     if isinstance(entry, dict):
         stage = read_settings(_StageTable, entry)
         if len(stage.data) > 1_000 or not stage.data.isprintable():
-            raise UserError(f"data must be one line of printable text, not {stage.data!r:.60}")
+            raise UserError(
+                f"data must be one line of printable text, not {stage.data!r:.60}"
+            )
         return stage
     raise UserError(
         f'a stage is a text such as "mlm40:32k" or a table with train and steps, not {entry!r:.60}'
@@ -220,12 +239,18 @@ def _decay(design: Design, text: str, length: int, *, last: bool) -> tuple[int, 
 
 def _steps(key: str, value: object, whole: Fraction | None) -> Fraction:
     """Return a number of steps: whole, with k for thousands, or a share of something in percent."""
-    text = str(value).strip() if isinstance(value, int | str) and not isinstance(value, bool) else ""
+    text = (
+        str(value).strip()
+        if isinstance(value, int | str) and not isinstance(value, bool)
+        else ""
+    )
     match = re.fullmatch(r"(\d{1,12}(?:\.\d{1,6})?)\s*(k|%)?", text)
     number = Fraction(match[1]) if match else Fraction(0)
     if match and match[2] == "%":
         if whole is None:
-            raise UserError(f"{key}={text!r} is a share, but of what? Give the model its whole `steps`, too")
+            raise UserError(
+                f"{key}={text!r} is a share, but of what? Give the model its whole `steps`, too"
+            )
         if number <= 100:
             return whole * number / 100
     elif match and (number * (1000 if match[2] else 1)).denominator == 1:
@@ -245,10 +270,14 @@ class Shapes(dict[str, Shape]):
     So models can be named, drawn and planned next to one whose start is not on this machine.
     """
 
-    def __init__(self, shapes: Mapping[str, Shape], models: Mapping[str, Model]) -> None:
+    def __init__(
+        self, shapes: Mapping[str, Shape], models: Mapping[str, Model]
+    ) -> None:
         """Know the shapes of sizes, and which models have a start."""
         super().__init__(shapes)
-        self._starts = {model.size: model.start for model in models.values() if model.start}
+        self._starts = {
+            model.size: model.start for model in models.values() if model.start
+        }
 
     def __missing__(self, size: str) -> Shape:
         """Look at a start; a `UserError` says what is wrong with it."""

@@ -14,7 +14,9 @@ PLAN_FORMATS = ("tree", "json")
 """How a plan is printed."""
 
 
-def plan_document(plan: Plan, *, device: Device = H100, price: float | None = None) -> TableDocument:
+def plan_document(
+    plan: Plan, *, device: Device = H100, price: float | None = None
+) -> TableDocument:
     """Return the plan.
 
     Args:
@@ -23,21 +25,32 @@ def plan_document(plan: Plan, *, device: Device = H100, price: float | None = No
         price: of an hour of it; None: no money is counted.
     """
     return TableDocument(
-        data=_data(plan, device, price), indent=2, pages={"tree": lambda: _tree(plan, device, price)}
+        data=_data(plan, device, price),
+        indent=2,
+        pages={"tree": lambda: _tree(plan, device, price)},
     )
 
 
 def _tree(plan: Plan, device: Device, price: float | None) -> str:
     models = counted(len(plan.models), "model")
-    lines = [f"{models} of the study {plan.study.name!r}, {counted(len(plan.stages), 'stage')}", ""]
+    lines = [
+        f"{models} of the study {plan.study.name!r}, {counted(len(plan.stages), 'stage')}",
+        "",
+    ]
     names = {model.name for model in plan.models}
 
     def walk(item: PlannedStage, indent: str, last: bool, root: bool) -> None:
         """Add the line of a stage, then those of what branches off it."""
         branch = "" if root else ("`-- " if last else "|-- ")
         steps = f"{format_steps(item.start)} to {format_steps(item.end)}"
-        finished = [name for name in item.models if plan.study.model(name).stages[-1].name == item.name]
-        note = f"  = {', '.join(finished)}" if finished and finished != [item.name] else ""
+        finished = [
+            name
+            for name in item.models
+            if plan.study.model(name).stages[-1].name == item.name
+        ]
+        note = (
+            f"  = {', '.join(finished)}" if finished and finished != [item.name] else ""
+        )
         mark = " *" if item.name in names else ""
         lines.append(
             f"{indent}{branch}{item.name}{mark}  {item.trained_on.label()} {item.phase}, {steps}{note}"
@@ -48,7 +61,11 @@ def _tree(plan: Plan, device: Device, price: float | None) -> str:
             walk(child, deeper, number == len(children), False)
 
     starts = {model.start for model in plan.models}
-    origin = "random initialisation" if starts == {""} else " or ".join(sorted(map(_origin, starts)))
+    origin = (
+        "random initialisation"
+        if starts == {""}
+        else " or ".join(sorted(map(_origin, starts)))
+    )
     for item in plan.children(None):
         walk(item, "", True, True)
     lines += [
@@ -80,9 +97,15 @@ def _added(plan: Plan, device: Device, price: float | None) -> list[str]:
         costs = plan.costs([item], device=device)
         money = [f"{price * costs.gpu_hours:,.2f}"] if price is not None else []
         rows.append(
-            [item.name, f"{costs.steps:,}", f"{costs.tokens:.4g}", f"{costs.flops['model']:.4g}",
-             f"{costs.gpu_hours:,.3g}", *money]
-        )  # fmt: skip
+            [
+                item.name,
+                f"{costs.steps:,}",
+                f"{costs.tokens:.4g}",
+                f"{costs.flops['model']:.4g}",
+                f"{costs.gpu_hours:,.3g}",
+                *money,
+            ]
+        )
     return plain_table(rows, range(1, len(rows[0])))
 
 
@@ -135,14 +158,18 @@ def _too_much(plan: Plan, costs: Costs, device: Device) -> str:
         return words
     shapes = [plan.study.shapes[item.size] for item in plan.stages]
     fits = min(
-        largest_microbatch(shape, device.memory_gb, config.batches.max_length, most=sequences)
+        largest_microbatch(
+            shape, device.memory_gb, config.batches.max_length, most=sequences
+        )
         for shape in shapes
     )
     words += f", more than the {device.memory_gb:g} GB of one {device.name}; "
     if not fits:
         return f"{words}use another device or a smaller model"
     return words + (
-        f"set microbatch={fits}" if config.batches.microbatch else f"training takes {fits} by itself"
+        f"set microbatch={fits}"
+        if config.batches.microbatch
+        else f"training takes {fits} by itself"
     )
 
 
@@ -155,7 +182,13 @@ def _short(count: float) -> str:
 
 
 def _figure(count: float) -> str:
-    return f"{count:,.0f}" if count >= 10 else f"{count:.1f}" if count >= 1 else f"{count:.2g}"
+    return (
+        f"{count:,.0f}"
+        if count >= 10
+        else f"{count:.1f}"
+        if count >= 1
+        else f"{count:.2g}"
+    )
 
 
 def _bytes(size: float) -> str:
@@ -171,11 +204,15 @@ def _stage(plan: Plan, item: PlannedStage, device: Device) -> dict[str, object]:
     adds, in other studies than the paper's."""
     optional = {field.name for field in fields(Stage) if field.default is not MISSING}
     unused = optional - item.extras().keys()
-    kept = {key: value for key, value in asdict(item).items() if key not in unused} | {"steps": item.steps}
+    kept = {key: value for key, value in asdict(item).items() if key not in unused} | {
+        "steps": item.steps
+    }
     if plan.study is PAPER_STUDY:
         return kept
     costs = plan.costs([item], device=device)
-    return kept | {name: getattr(costs, name) for name in ("tokens", "flops", "gpu_hours")}
+    return kept | {
+        name: getattr(costs, name) for name in ("tokens", "flops", "gpu_hours")
+    }
 
 
 def _data(plan: Plan, device: Device, price: float | None) -> dict[str, object]:
@@ -184,7 +221,10 @@ def _data(plan: Plan, device: Device, price: float | None) -> dict[str, object]:
     return {
         "study": plan.study.name,
         "models": [
-            {name: getattr(model, name) for name in ("name", "kind", "steps", "figures")}
+            {
+                name: getattr(model, name)
+                for name in ("name", "kind", "steps", "figures")
+            }
             | ({"start": model.start} if model.start else {})
             | {"stages": [stage.name for stage in model.stages]}
             for model in plan.models

@@ -83,8 +83,14 @@ class Study:
             return self.design.parse(name)
         except UserError as error:
             why = str(error).partition("; did you mean")[0]
-            hint = "; a model of your own study needs --study FILE" if self is PAPER_STUDY else ""
-            raise UserError(f"{why}{hint}{nearest(name, [*self.models, *stages])}") from None
+            hint = (
+                "; a model of your own study needs --study FILE"
+                if self is PAPER_STUDY
+                else ""
+            )
+            raise UserError(
+                f"{why}{hint}{nearest(name, [*self.models, *stages])}"
+            ) from None
 
 
 PAPER_STUDY = Study(name="paper", design=PAPER_DESIGN, shapes=SHAPES, models=MODELS)
@@ -110,7 +116,9 @@ class _File(FileSettings):
 
     def __post_init__(self) -> None:
         """Refuse names that could lead out of a folder, and what no study can be."""
-        if self.prefix and not re.fullmatch(r"[A-Za-z0-9][A-Za-z0-9._-]{0,59}", self.prefix):
+        if self.prefix and not re.fullmatch(
+            r"[A-Za-z0-9][A-Za-z0-9._-]{0,59}", self.prefix
+        ):
             raise UserError(
                 f"prefix must be at most 60 letters, digits, dots, hyphens and underscores, starting with a letter or "
                 f"digit, not {self.prefix!r:.60}"
@@ -120,7 +128,9 @@ class _File(FileSettings):
                 f"models takes a list, not {self.models!r:.60}; give names, or a table [models.NAME] for each"
             )
         if bad := [item for item in self.models if not isinstance(item, str)]:
-            raise UserError(f"models takes a list; each text, not {bad[0]!r:.60}; a table is [models.NAME]")
+            raise UserError(
+                f"models takes a list; each text, not {bad[0]!r:.60}; a table is [models.NAME]"
+            )
 
 
 def load_study(path: Path | None) -> Study:
@@ -135,8 +145,14 @@ def load_study(path: Path | None) -> Study:
 def read_study(content: Mapping[str, Any], path: Path) -> Study:
     """Return the study of a file's content; errors are those of `load_study`, and name the path."""
     file = read_settings(_File, content, str(path), base=_File())
-    tables = file.models if isinstance(file.models, dict) else {name: {} for name in file.models}
-    if not file.sizes and not all(isinstance(item, dict) and item.get("start") for item in tables.values()):
+    tables = (
+        file.models
+        if isinstance(file.models, dict)
+        else {name: {} for name in file.models}
+    )
+    if not file.sizes and not all(
+        isinstance(item, dict) and item.get("start") for item in tables.values()
+    ):
         raise UserError(f"{path}: a study needs at least one [sizes.NAME] table")
     for size in file.sizes:
         if not re.fullmatch(r"[a-z0-9][a-z0-9.]{0,39}", size):
@@ -145,19 +161,31 @@ def read_study(content: Mapping[str, Any], path: Path) -> Study:
                 f"model names"
             )
     shapes = {f"{file.prefix}{size}": shape for size, shape in file.sizes.items()}
-    design = Design(sizes=tuple(file.sizes), prefix=file.prefix, decay_steps=file.decay_steps)
+    design = Design(
+        sizes=tuple(file.sizes), prefix=file.prefix, decay_steps=file.decay_steps
+    )
     models = models_of_tables(design, tables, path)
     if file.pretrainings > 1:
         models = _repeated(models, file.pretrainings, path)
     settings = file.settings
     refuse_code(settings, f"{path} [settings]")
-    if settings.get("microbatch"):  # before there were groups, it decided the gradient, too
+    if settings.get(
+        "microbatch"
+    ):  # before there were groups, it decided the gradient, too
         settings = {"loss_group": settings["microbatch"], **settings}
     config = read_settings(TrainingConfig, settings, f"{path} [settings]")
-    return Study(name=path.stem, design=design, shapes=Shapes(shapes, models), models=models, config=config)
+    return Study(
+        name=path.stem,
+        design=design,
+        shapes=Shapes(shapes, models),
+        models=models,
+        config=config,
+    )
 
 
-def _repeated(models: Mapping[str, Model], pretrainings: int, path: Path) -> dict[str, Model]:
+def _repeated(
+    models: Mapping[str, Model], pretrainings: int, path: Path
+) -> dict[str, Model]:
     """Return each model followed by its other pretrainings."""
     repeated: dict[str, Model] = {}
     for name, model in models.items():
@@ -237,16 +265,29 @@ class Plan:
             tokens = item.steps * config.tokens_per_step
             length, share = config.sequences.attended_length, item.predicted_share
             flops["hoffmann"] += tokens * hoffmann_flops_per_token(shape, length=length)
-            flops["model"] += tokens * model_flops_per_token(shape, length=length, predicted=share)
+            flops["model"] += tokens * model_flops_per_token(
+                shape, length=length, predicted=share
+            )
             seconds += tokens / device.tokens_per_second(
-                shape, predicted=share, length=length, pass_tokens=config.batches.pass_tokens,
+                shape,
+                predicted=share,
+                length=length,
+                pass_tokens=config.batches.pass_tokens,
                 compiled=config.machine.compile != "off",
-            )  # fmt: skip
+            )
             # `gradient_seconds` counts float32; bf16 sends half the bytes, as over a network twice as fast.
             bandwidth = network * (2 if config.batches.gradients == "bf16" else 1)
-            seconds += processes * item.steps * gradient_seconds(shape, device, processes, bandwidth)
+            seconds += (
+                processes
+                * item.steps
+                * gradient_seconds(shape, device, processes, bandwidth)
+            )
             memory = max(memory, training_gb(shape, config.batches.pass_tokens))
-            checkpoint_bytes += len(item.keep) * shape.trained_parameters * (_WEIGHT_BYTES + OPTIMIZER_BYTES)
+            checkpoint_bytes += (
+                len(item.keep)
+                * shape.trained_parameters
+                * (_WEIGHT_BYTES + OPTIMIZER_BYTES)
+            )
         steps = sum(item.steps for item in chosen)
         names = {item.name for item in chosen}
         exported = [model for model in self.models if model.stages[-1].name in names]
@@ -258,7 +299,8 @@ class Plan:
             memory_gb=memory,
             checkpoint_bytes=checkpoint_bytes,
             model_bytes=sum(
-                self.study.shapes[model.size].trained_parameters * _WEIGHT_BYTES for model in exported
+                self.study.shapes[model.size].trained_parameters * _WEIGHT_BYTES
+                for model in exported
             ),
         )
 
@@ -268,7 +310,10 @@ class Plan:
         Args:
             data: as stages name it; empty: the data of the command.
         """
-        taken = (sum(stage.steps for stage in model.stages if stage.data == data) for model in self.models)
+        taken = (
+            sum(stage.steps for stage in model.stages if stage.data == data)
+            for model in self.models
+        )
         return max(taken, default=0) * self.study.config.tokens_per_step
 
     @property
@@ -291,7 +336,10 @@ class Plan:
         The end decides them only where the rate falls towards it: a trunk may be trained further.
         """
         return [
-            {key: getattr(item, key) for key in ("name", "objective", "ratio", "start", "phase")}
+            {
+                key: getattr(item, key)
+                for key in ("name", "objective", "ratio", "start", "phase")
+            }
             | {"end": item.end if item.phase == "decay" else None}
             | item.extras()
             for item in self.ancestry(stage)
@@ -307,7 +355,9 @@ class Plan:
         line = self.ancestry(stage)
         ends = [*(later.start for later in line[1:]), stage.end]
         return tuple(
-            (item.start, end) for item, end in zip(line, ends, strict=True) if item.data == stage.data
+            (item.start, end)
+            for item, end in zip(line, ends, strict=True)
+            if item.data == stage.data
         )
 
     def children(self, name: str | None) -> list[PlannedStage]:
@@ -372,7 +422,11 @@ def targets_of(name: str, study: Study) -> Targets:
         UserError: neither; the nearest name is given.
     """
     # Reversed, so that of several models with a stage the first one is left.
-    by_stage = {stage.name: model for model in reversed(study.models.values()) for stage in model.stages}
+    by_stage = {
+        stage.name: model
+        for model in reversed(study.models.values())
+        for stage in model.stages
+    }
     is_model = name in study.models or name not in by_stage
     model = study.model(name, stages=by_stage) if is_model else by_stage[name]
     # All of the study's models: where others leave a stage, its checkpoints stay.

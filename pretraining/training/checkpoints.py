@@ -57,28 +57,42 @@ def checkpoint_steps(folder: Path) -> list[Checkpoint]:
 
 def latest(folder: Path, up_to: int) -> Checkpoint | None:
     """Return the newest checkpoint at or before a step, or None."""
-    return next((item for item in reversed(checkpoint_steps(folder)) if item.step <= up_to), None)
+    return next(
+        (item for item in reversed(checkpoint_steps(folder)) if item.step <= up_to),
+        None,
+    )
 
 
 Tensors = Mapping[str, Mapping[str, torch.Tensor]]
 """What each of a checkpoint's files of tensors holds, on the CPU."""
 
 
-def tensors_of(model: torch.nn.Module, optimizer: torch.optim.Optimizer, *, copied: bool = True) -> Tensors:
+def tensors_of(
+    model: torch.nn.Module, optimizer: torch.optim.Optimizer, *, copied: bool = True
+) -> Tensors:
     """Return the weights and the optimizer's state; without a copy, on a CPU, they are those that are trained."""
     by_file: dict[str, dict[str, torch.Tensor]] = {}
-    for file, tensors in ((_MODEL, model.state_dict()), (_OPTIMIZER, optimizer_state(model, optimizer))):
+    for file, tensors in (
+        (_MODEL, model.state_dict()),
+        (_OPTIMIZER, optimizer_state(model, optimizer)),
+    ):
         content = by_file.setdefault(file, {})
         storages = set[int]()
         for name, tensor in tensors.items():
             storage = tensor.untyped_storage().data_ptr()
             # The format refuses two names of one storage, as tied weights are.
-            content[name] = tensor.detach().to("cpu", copy=copied or storage in storages).contiguous()
+            content[name] = (
+                tensor.detach()
+                .to("cpu", copy=copied or storage in storages)
+                .contiguous()
+            )
             storages.add(storage)
     return by_file
 
 
-def write(folder: Path, step: int, tensors: Tensors, state: Mapping[str, Any]) -> Checkpoint:
+def write(
+    folder: Path, step: int, tensors: Tensors, state: Mapping[str, Any]
+) -> Checkpoint:
     """Write the checkpoint of a step, whole or not at all.
 
     Raises:
@@ -91,7 +105,9 @@ def write(folder: Path, step: int, tensors: Tensors, state: Mapping[str, Any]) -
             for name, content in tensors.items():
                 save_file(dict(content), making / name)
             files = {name: sha256_file(making / name) for name in tensors}
-            write_manifest(making / _STATE, {"format": _FORMAT, "step": step, **state}, files)
+            write_manifest(
+                making / _STATE, {"format": _FORMAT, "step": step, **state}, files
+            )
     except SafetensorError as error:
         raise UserError(
             f"{final} could not be written: {error}; earlier checkpoints are untouched; free some space and run the "
@@ -120,7 +136,10 @@ def load_state(checkpoint: Checkpoint) -> dict[str, Any]:
             f"{path} was written by another version of this package; continue with that version, or choose "
             "another --out"
         )
-    if state.get("step") != checkpoint.step or {*state.get(FILES, ())} != {_MODEL, _OPTIMIZER}:
+    if state.get("step") != checkpoint.step or {*state.get(FILES, ())} != {
+        _MODEL,
+        _OPTIMIZER,
+    }:
         raise UserError(f"{path} belongs to another checkpoint; {_REMEDY}")
     return state
 
@@ -129,7 +148,9 @@ def is_log_changed(folder: Path, up_to: int) -> bool:
     """Return whether a stage's log is no longer what its newest checkpoint at or before a step says it was."""
     try:
         saved = latest(folder, up_to)
-        record: LogRecord = {} if saved is None else load_state(saved).get(LOG_RECORD, {})
+        record: LogRecord = (
+            {} if saved is None else load_state(saved).get(LOG_RECORD, {})
+        )
     except UserError:  # whoever needs the checkpoint says what is wrong with it
         return False
     return bool(record) and log_record(folder / LOG, record["bytes"]) != record
@@ -155,7 +176,9 @@ def load_weights(checkpoint: Checkpoint) -> dict[str, torch.Tensor]:
     return tensors
 
 
-def restore(checkpoint: Checkpoint, model: torch.nn.Module, optimizer: torch.optim.Optimizer) -> None:
+def restore(
+    checkpoint: Checkpoint, model: torch.nn.Module, optimizer: torch.optim.Optimizer
+) -> None:
     """Put weights and the optimizer's state back, bit for bit.
 
     Raises:
@@ -165,11 +188,15 @@ def restore(checkpoint: Checkpoint, model: torch.nn.Module, optimizer: torch.opt
         model.load_state_dict(load_weights(checkpoint))
     except RuntimeError as error:
         first = str(error).splitlines()[-1].strip()
-        raise UserError(f"{checkpoint.path} belongs to another architecture: {first}") from None
+        raise UserError(
+            f"{checkpoint.path} belongs to another architecture: {first}"
+        ) from None
     try:
         load_optimizer_state(model, optimizer, load_file(checkpoint.path / _OPTIMIZER))
     except (KeyError, ValueError, RuntimeError) as error:
-        raise UserError(f"{checkpoint.path}: its optimizer state belongs to another model: {error}") from None
+        raise UserError(
+            f"{checkpoint.path}: its optimizer state belongs to another model: {error}"
+        ) from None
 
 
 def prune(folder: Path, keep: Iterable[int]) -> None:
@@ -187,7 +214,11 @@ class CheckpointWriter:
     """Writes a stage's checkpoints, one at a time."""
 
     def __init__(
-        self, folder: Path, before: Callable[[], None] = lambda: None, *, background: bool = True
+        self,
+        folder: Path,
+        before: Callable[[], None] = lambda: None,
+        *,
+        background: bool = True,
     ) -> None:
         """Write into a folder.
 
@@ -218,7 +249,9 @@ class CheckpointWriter:
         problem = self.finish()
         if problem is None and not (_place(self._folder, step) / _STATE).is_file():
             tensors = tensors_of(model, optimizer, copied=self._background)
-            self._pending = self._pool.submit(self._write, step, tensors, dict(state), [*keep, step])
+            self._pending = self._pool.submit(
+                self._write, step, tensors, dict(state), [*keep, step]
+            )
             if not self._background:
                 problem = self.finish()
         return problem
@@ -232,7 +265,9 @@ class CheckpointWriter:
             return error
         raise error
 
-    def _write(self, step: int, tensors: Tensors, state: Mapping[str, Any], keep: list[int]) -> None:
+    def _write(
+        self, step: int, tensors: Tensors, state: Mapping[str, Any], keep: list[int]
+    ) -> None:
         self._before()
         write(self._folder, step, tensors, state)
         prune(self._folder, keep)

@@ -32,7 +32,12 @@ from pretraining.model.adapted import AdaptedModel
 from pretraining.model.modeling import EuroBertForMaskedLM
 from pretraining.plan.config import TrainingConfig
 from pretraining.training.dataloader import StepBatch
-from pretraining.training.objectives import LossSum, ObjectiveBatch, group_weights, loss_sum
+from pretraining.training.objectives import (
+    LossSum,
+    ObjectiveBatch,
+    group_weights,
+    loss_sum,
+)
 from pretraining.training.ranks import Ranks
 
 
@@ -116,16 +121,25 @@ class StepData(DataSpec):  # type: ignore[misc]  # composer is untyped
         )
         self._ranks, self._weighting = ranks, weighting
         self._stop, self._save = stop, save
-        self._counts = self._rest = torch.zeros(0)  # of the last step: `rest` is fingerprint and requests
+        self._counts = self._rest = torch.zeros(
+            0
+        )  # of the last step: `rest` is fingerprint and requests
 
     def _weighed(self, batch: StepBatch) -> StepBatch:
         # Halves of so few bits that doubles hold their sums exactly.
         high, low = divmod(batch.fingerprint, 2**32)
-        rest = torch.tensor([high, low, self._stop(), self._save()], dtype=torch.float64)
+        rest = torch.tensor(
+            [high, low, self._stop(), self._save()], dtype=torch.float64
+        )
         total = self._ranks.sum(torch.cat([batch.counts, rest]))
-        self._counts, self._rest = total[: len(batch.counts)], total[len(batch.counts) :]
+        self._counts, self._rest = (
+            total[: len(batch.counts)],
+            total[len(batch.counts) :],
+        )
         # Composer takes the mean over all ranks' passes; the step's loss is their sum.
-        return batch.weighed(group_weights(self._counts, self._weighting) * batch.passes)
+        return batch.weighed(
+            group_weights(self._counts, self._weighting) * batch.passes
+        )
 
     def sums(self) -> StepSums:
         """Return what the ranks' sum of the last step says."""
@@ -166,12 +180,16 @@ class BucketViews(Callback):  # type: ignore[misc]  # composer is untyped
         if isinstance(state.model, DistributedDataParallel):
             # The first one's buckets are freed before the second's are made.
             state.model = state.model.module
-            state.model = DistributedDataParallel(state.model, gradient_as_bucket_view=True)
+            state.model = DistributedDataParallel(
+                state.model, gradient_as_bucket_view=True
+            )
             if self._gradients == "bf16":
                 state.model.register_comm_hook(None, bf16_compress_hook)
 
 
-def additions(config: TrainingConfig, name: str, tensorboard: Path, rank: int = 0) -> dict[str, list[Any]]:
+def additions(
+    config: TrainingConfig, name: str, tensorboard: Path, rank: int = 0
+) -> dict[str, list[Any]]:
     """Return Composer's `callbacks`, `algorithms` and `loggers` that the settings ask for.
 
     Composer's own callbacks are left out where nothing would be logged to.
@@ -206,8 +224,12 @@ def additions(config: TrainingConfig, name: str, tensorboard: Path, rank: int = 
         init = {"config": values_of(config)}
         loggers.append(WandBLogger(project=record.wandb, name=name, init_kwargs=init))
     return {
-        "callbacks": [part for part in callbacks if not isinstance(part, LoggerDestination)],
-        "algorithms": [part for _, part in _created("algorithms", record.algorithms, Algorithm)],
+        "callbacks": [
+            part for part in callbacks if not isinstance(part, LoggerDestination)
+        ],
+        "algorithms": [
+            part for _, part in _created("algorithms", record.algorithms, Algorithm)
+        ],
         "loggers": loggers,
     }
 
@@ -221,7 +243,14 @@ def quiet_libraries() -> Iterator[None]:
     """
     logging.getLogger("composer").setLevel(logging.WARNING)
     with warnings.catch_warnings():
-        for module in ("composer", "torchmetrics", "tensorboard", "streaming", "urllib3", "wandb"):
+        for module in (
+            "composer",
+            "torchmetrics",
+            "tensorboard",
+            "streaming",
+            "urllib3",
+            "wandb",
+        ):
             warnings.filterwarnings("ignore", module=rf"{module}(\.|$)")
         try:
             yield
@@ -242,7 +271,9 @@ def _created(setting: str, words: str, kind: type) -> list[tuple[str, Any]]:
         sys.path.append(folder)
     for word in filter(None, (word.strip() for word in words.split(","))):
         try:
-            item: Any = pkgutil.resolve_name(word if ":" in word else f"composer.{setting}:{word}")
+            item: Any = pkgutil.resolve_name(
+                word if ":" in word else f"composer.{setting}:{word}"
+            )
             if not (isinstance(item, type) and issubclass(item, kind)):
                 raise TypeError(f"it is not a subclass of Composer's {kind.__name__}")
             created.append((word, item()))

@@ -50,7 +50,9 @@ class TrainingContext:
         is_gpu = self.ranks.device.type == "cuda"
         precision = config.machine.precision
         if precision == "bf16" and not is_gpu:
-            raise UserError("precision=bf16 needs a GPU, but there is none here; set precision=auto or fp32")
+            raise UserError(
+                "precision=bf16 needs a GPU, but there is none here; set precision=auto or fp32"
+            )
         self.start = self.targets.start
         self.bf16 = precision == "bf16" or (precision == "auto" and is_gpu)
         self.plan = self.targets.plan
@@ -66,14 +68,18 @@ class TrainingContext:
                 )
             self.model_config = config_of(self.shape, tokenizer)
         else:
-            _ = self.start.identity  # hashed before the first step, whatever becomes of its files meanwhile
+            _ = (
+                self.start.identity
+            )  # hashed before the first step, whatever becomes of its files meanwhile
             self.model_config = data_config(self.start, tokenizer, str(self.source))
         if not config.batches.microbatch:
             batches = replace(config.batches, microbatch=self._microbatch())
             self.config = config = replace(config, batches=batches)
         self.data = Data(self.data_folder, config, self.model_config, remote)
         ancestries = [self.plan.ancestry(stage) for stage, _ in self.targets.stages]
-        locations = dict.fromkeys(stage.data for stages in ancestries for stage in stages if stage.data)
+        locations = dict.fromkeys(
+            stage.data for stages in ancestries for stage in stages if stage.data
+        )
         self._data_at = {location: self._stage_data(location) for location in locations}
         if config.batches.global_batch < self.ranks.world:
             raise UserError(
@@ -92,7 +98,9 @@ class TrainingContext:
         if start is None or (start.is_our_class and config.machine.compile != "off"):
             fits = largest_microbatch(self.shape, free, length, several=several)
         else:
-            fixed_gb, each_gb = measured_gb(start, self.model_config, config, ranks.device, several=several)
+            fixed_gb, each_gb = measured_gb(
+                start, self.model_config, config, ranks.device, several=several
+            )
             fits = sequences_that_fit(free, length, fixed_gb=fixed_gb, each_gb=each_gb)
         return max(1, int(min(ranks.each(fits))))
 
@@ -100,7 +108,10 @@ class TrainingContext:
         """Open the shards that a stage's `data` in the study file names; their tokenizer must be that of the others."""
         folder, remote = find_shards(location)
         data = Data(folder, self.config, self.model_config, remote)
-        if data.manifest["tokenizer"]["sha256"] != self.data.manifest["tokenizer"]["sha256"]:
+        if (
+            data.manifest["tokenizer"]["sha256"]
+            != self.data.manifest["tokenizer"]["sha256"]
+        ):
             raise UserError(
                 f"{location} was written with another tokenizer than {self.source}; write its shards with the same one"
             )
@@ -125,13 +136,19 @@ class TrainingContext:
             "stages": [
                 # The shards' hash counts, not where they are.
                 item
-                | ({"data": self._data_at[str(item["data"])].manifest["sha256"]} if "data" in item else {})
+                | (
+                    {"data": self._data_at[str(item["data"])].manifest["sha256"]}
+                    if "data" in item
+                    else {}
+                )
                 for item in self.plan.lineage(stage)
             ],
             **({} if self.start is None else {"start": self.start.identity}),
         }
 
-    def check(self, state: Mapping[str, Any], stage: PlannedStage, step: int, where: str) -> None:
+    def check(
+        self, state: Mapping[str, Any], stage: PlannedStage, step: int, where: str
+    ) -> None:
         """Refuse to resume from, or to reuse, what was trained otherwise.
 
         Args:
@@ -142,10 +159,14 @@ class TrainingContext:
         """
         # Of a start there is nothing in what began from random weights.
         mine = {
-            "start": None, **self.identity(stage), "interventions": self.config.interventions(step),
-        }  # fmt: skip
+            "start": None,
+            **self.identity(stage),
+            "interventions": self.config.interventions(step),
+        }
         theirs = {part: state.get(part) for part in mine}
-        theirs["science"] = {"gradients": "fp32"} | (theirs["science"] or {})  # before there was a choice
+        theirs["science"] = {"gradients": "fp32"} | (
+            theirs["science"] or {}
+        )  # before there was a choice
         if (earlier := theirs["interventions"]) and not earlier.get("peak_lr_from"):
             # Of version 1, which could change the peak rate from a step on; here it was not.
             theirs["interventions"] = {"skip": earlier.get("skip")}
@@ -160,7 +181,9 @@ class TrainingContext:
             f"{_REMEDIES.get(field) or _REMEDIES.get(part, 'restore that value')} or choose another --out"
         )
 
-    def start_of(self, stage: PlannedStage, target: int) -> checkpoints.Checkpoint | None:
+    def start_of(
+        self, stage: PlannedStage, target: int
+    ) -> checkpoints.Checkpoint | None:
         """Return the checkpoint to resume a stage from; None for the start, or for random weights.
 
         Raises:
@@ -179,7 +202,9 @@ class TrainingContext:
                     f"first run `train {stage.parent}`"
                 )
         if start is not None:
-            self.check(checkpoints.load_state(start), saved_in, start.step, str(start.path))
+            self.check(
+                checkpoints.load_state(start), saved_in, start.step, str(start.path)
+            )
         return start
 
     def is_done(self, stage: PlannedStage, target: int) -> bool:
@@ -189,7 +214,11 @@ class TrainingContext:
             UserError: as `start_of`, or the checkpoint is damaged.
         """
         start = self.start_of(stage, target)
-        if start is None or start.step != target or start.path.parent != self.folder(stage.name):
+        if (
+            start is None
+            or start.step != target
+            or start.path.parent != self.folder(stage.name)
+        ):
             return False
         checkpoints.check(start)
         return True

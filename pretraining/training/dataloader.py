@@ -65,7 +65,10 @@ class StepBatch:
 
     def weighed(self, weights: Tensor) -> StepBatch:
         """Return the share with the weight of a predicted token of each group, (G,)."""
-        return replace(self, microbatches=[replace(part, weights=weights) for part in self.microbatches])
+        return replace(
+            self,
+            microbatches=[replace(part, weights=weights) for part in self.microbatches],
+        )
 
 
 class Data:
@@ -110,7 +113,9 @@ class Data:
             )
             for name in SHARD_SPLITS
         )
-        for name, split in zip(SHARD_SPLITS, (self._train, self._validation), strict=True):
+        for name, split in zip(
+            SHARD_SPLITS, (self._train, self._validation), strict=True
+        ):
             check_split(folder, name, self.manifest, split.shards)
         self._vocab_size = tokenizer["vocab_size"]
         self._never_masked = [
@@ -118,7 +123,9 @@ class Data:
             *([tokenizer["unknown_id"]] if "unknown_id" in tokenizer else ()),
         ]
         self._cut = config.sequences
-        if config.record.eval_sequences and not self._cut.count(self._validation.tokens):
+        if config.record.eval_sequences and not self._cut.count(
+            self._validation.tokens
+        ):
             raise UserError(
                 f"{folder}: its validation split of {self._validation.tokens} tokens has no whole sequence; write "
                 f"shards with a larger --validation-share or set eval_sequences=0"
@@ -135,7 +142,13 @@ class Data:
         self._opened: set[tuple[int, int]] = set()
 
     def step(
-        self, step: int, objective: str, ratio: float | None = None, *, rank: int = 0, world: int = 1
+        self,
+        step: int,
+        objective: str,
+        ratio: float | None = None,
+        *,
+        rank: int = 0,
+        world: int = 1,
     ) -> StepBatch:
         """Return one rank's share of a step.
 
@@ -187,7 +200,10 @@ class Data:
             return None
         self._opened = {(epoch, block)}
         thread = Thread(
-            target=self._open, args=(starts[part::parts], stops[part::parts]), name="shards", daemon=True
+            target=self._open,
+            args=(starts[part::parts], stops[part::parts]),
+            name="shards",
+            daemon=True,
         )
         thread.start()
         return thread
@@ -199,15 +215,25 @@ class Data:
             for place in range(int(begins[0]), int(ends[1]), _STRIDE):
                 try:
                     self._train.read(place, place + 1)
-                except (UserError, OSError) as error:  # the step that needs the shard says it again
+                except (
+                    UserError,
+                    OSError,
+                ) as error:  # the step that needs the shard says it again
                     logger.warning("a shard could not be prefetched: %s", error)
                     return
 
     def validation(
-        self, objective: str, ratio: float | None = None, *, rank: int = 0, world: int = 1
+        self,
+        objective: str,
+        ratio: float | None = None,
+        *,
+        rank: int = 0,
+        world: int = 1,
     ) -> Iterator[ObjectiveBatch]:
         """Yield one rank's share of the validation micro-batches, whose masks never change."""
-        count = min(self._cut.count(self._validation.tokens), self._config.record.eval_sequences)
+        count = min(
+            self._cut.count(self._validation.tokens), self._config.record.eval_sequences
+        )
         size = self._config.batches.pass_tokens // self._config.batches.max_length
         for number, first in enumerate(range(0, count, size)):
             if number % world == rank:
@@ -215,7 +241,9 @@ class Data:
                 packed, _ = self._pack(self._validation, samples, epoch=0)
                 yield self._prepare(packed, objective, ratio, VALIDATION_STREAM)
 
-    def _pack(self, stream: TokenStream, samples: Int64s, epoch: int) -> tuple[PackedBatch, Int64s]:
+    def _pack(
+        self, stream: TokenStream, samples: Int64s, epoch: int
+    ) -> tuple[PackedBatch, Int64s]:
         """Pack the samples; return the place among them that each sequence comes from, too.
 
         A sequence's id, which keys its mask, is the place of its first token in the stream.
@@ -235,12 +263,19 @@ class Data:
             # Each document is a sequence: its id, its tokens, and the place of the sample that it is a part of.
             documents = [
                 (start + part.start, tokens[part], place)
-                for place, (start, tokens) in enumerate(zip(ids, sequences, strict=True))
+                for place, (start, tokens) in enumerate(
+                    zip(ids, sequences, strict=True)
+                )
                 for part in split_documents(tokens, eos_id)
             ]
-            ids, sequences = [start for start, _, _ in documents], [tokens for _, tokens, _ in documents]
+            ids, sequences = (
+                [start for start, _, _ in documents],
+                [tokens for _, tokens, _ in documents],
+            )
             of_sample = [place for _, _, place in documents]
-        packed = PackedBatch.of(sequences, ids, epoch=epoch, max_length=self._config.batches.max_length)
+        packed = PackedBatch.of(
+            sequences, ids, epoch=epoch, max_length=self._config.batches.max_length
+        )
         return packed, np.array(of_sample, np.int64)
 
     def _prepare(
@@ -251,7 +286,11 @@ class Data:
         if ratio is not None:
             seed = self._config.seed
             rule = MaskRule.of(
-                self._model_config, ratio=ratio / 100, seed=seed, stream=stream, others=self._never_masked
+                self._model_config,
+                ratio=ratio / 100,
+                seed=seed,
+                stream=stream,
+                others=self._never_masked,
             )
         return prepare(packed, objective, rule)
 
@@ -277,11 +316,18 @@ class StageBatches:
             ranks: this process's place.
             spans: the steps [first, end) up to its end that are trained on the same data.
         """
-        self._data, self._stage, self._config, self._ranks = data, stage, config.batches, ranks
+        self._data, self._stage, self._config, self._ranks = (
+            data,
+            stage,
+            config.batches,
+            ranks,
+        )
         self._spans = spans
         # The processes that see one cache open its shards together: all, or those of this machine.
         on_machine = ranks.local_rank, ranks.local_world
-        self._opener = (ranks.rank, ranks.world) if ranks.share(data.cache) else on_machine
+        self._opener = (
+            (ranks.rank, ranks.world) if ranks.share(data.cache) else on_machine
+        )
 
     def of_step(self, step: int) -> StepBatch:
         """Return this rank's share of the update that `step` (counted from 0) makes."""
@@ -289,30 +335,48 @@ class StageBatches:
         number = self._config.number(step, self._spans)
         data.open_ahead(number, *self._opener)
         ratio = stage.ratio_at(step)
-        batch = data.step(number, stage.objective, ratio, rank=ranks.rank, world=ranks.world)
+        batch = data.step(
+            number, stage.objective, ratio, rank=ranks.rank, world=ranks.world
+        )
         return replace(batch, step=step)
 
     def validation(self) -> Iterator[ObjectiveBatch]:
         """Yield this rank's share of the validation passes, whose masks never change."""
         stage, ranks = self._stage, self._ranks
-        return self._data.validation(stage.objective, stage.lasting_ratio, rank=ranks.rank, world=ranks.world)
+        return self._data.validation(
+            stage.objective, stage.lasting_ratio, rank=ranks.rank, world=ranks.world
+        )
 
     def announce_epochs(self, first: int, end: int) -> None:
         """Say at which of the steps [first, end) the next epoch begins, and in which they end."""
         length = self._data.order.steps_per_epoch
-        epochs = [self._config.number(step, self._spans) // length + 1 for step in range(first, end)]
-        later = [(step, epoch) for step, epoch in enumerate(epochs, first) if epoch > epochs[0]]
+        epochs = [
+            self._config.number(step, self._spans) // length + 1
+            for step in range(first, end)
+        ]
+        later = [
+            (step, epoch)
+            for step, epoch in enumerate(epochs, first)
+            if epoch > epochs[0]
+        ]
         if later:
             logger.warning(
                 "%s: the shards last for %s steps; at step %d epoch %d begins, and the stage ends in epoch %d",
-                self._stage.name, f"{length:,}", *later[0], epochs[-1],
-            )  # fmt: skip
+                self._stage.name,
+                f"{length:,}",
+                *later[0],
+                epochs[-1],
+            )
 
 
-def prefetched(load: Callable[[int], StepBatch], start: int, end: int) -> Generator[StepBatch, None, None]:
+def prefetched(
+    load: Callable[[int], StepBatch], start: int, end: int
+) -> Generator[StepBatch, None, None]:
     """Yield `load(step)` for the steps [start, end), made a few steps ahead by a thread."""
     with ThreadPoolExecutor(1, thread_name_prefix="batches") as pool:
-        ready = deque(pool.submit(load, step) for step in range(start, min(start + _AHEAD, end)))
+        ready = deque(
+            pool.submit(load, step) for step in range(start, min(start + _AHEAD, end))
+        )
         try:
             for later in range(start + _AHEAD, end + _AHEAD):
                 batch = ready.popleft().result()
@@ -330,7 +394,9 @@ def _fingerprint(packed: PackedBatch, prepared: ObjectiveBatch) -> int:
     total = 0
     for number, sample in enumerate(packed.sample_ids.tolist()):
         part = slice(bounds[number], bounds[number + 1])
-        digest = hashlib.blake2b(np.array([sample, packed.epoch], "<i8").tobytes(), digest_size=8)
+        digest = hashlib.blake2b(
+            np.array([sample, packed.epoch], "<i8").tobytes(), digest_size=8
+        )
         digest.update(tokens[part].astype("<i4").tobytes())
         digest.update(inputs[part].astype("<i4").tobytes())
         total += int.from_bytes(digest.digest(), "little")

@@ -55,7 +55,9 @@ LogRecord = dict[str, Any]
 class LogWriter:
     """Appends rows to a log and its timings; each is on its way to the disk when `write` returns."""
 
-    def __init__(self, path: Path, step: int | None = None, known: LogRecord | None = None) -> None:
+    def __init__(
+        self, path: Path, step: int | None = None, known: LogRecord | None = None
+    ) -> None:
         """Open the log, cutting off a line that a killed process left unfinished, and all rows after a step.
 
         Args:
@@ -64,23 +66,37 @@ class LogWriter:
             known: what the checkpoint of that step says of the log.
         """
         path.parent.mkdir(parents=True, exist_ok=True)
-        self._log, self._timings = (_open_and_cut(file, step) for file in (path, path.with_name(TIMINGS)))
+        self._log, self._timings = (
+            _open_and_cut(file, step) for file in (path, path.with_name(TIMINGS))
+        )
         # Where the rows are others by now, later checkpoints keep the old record, so that the difference is found.
-        self._changed = known if known and log_record(path, known["bytes"]) != known else None
-        self._size, self._digest = path.stat().st_size, hashlib.sha256(path.read_bytes())
+        self._changed = (
+            known if known and log_record(path, known["bytes"]) != known else None
+        )
+        self._size, self._digest = (
+            path.stat().st_size,
+            hashlib.sha256(path.read_bytes()),
+        )
         sync_folder(path.parent)
 
     def write(self, row: Mapping[str, Any]) -> None:
         """Append one row; what is measured goes to the timings."""
         if measured := {key: row[key] for key in MEASURED if key in row}:
-            _append(self._timings, {"step": row["step"], "stage": row["stage"], **measured})
-        line = _append(self._log, {key: value for key, value in row.items() if key not in MEASURED})
+            _append(
+                self._timings, {"step": row["step"], "stage": row["stage"], **measured}
+            )
+        line = _append(
+            self._log, {key: value for key, value in row.items() if key not in MEASURED}
+        )
         self._size += len(line)
         self._digest.update(line)
 
     def record(self) -> LogRecord:
         """Return what a checkpoint says of the log; of one whose rows had changed, what it no longer is."""
-        return self._changed or {"bytes": self._size, "sha256": self._digest.hexdigest()}
+        return self._changed or {
+            "bytes": self._size,
+            "sha256": self._digest.hexdigest(),
+        }
 
     def sync(self) -> None:
         """Put the log's rows on the disk, as before a checkpoint of their last step."""
@@ -148,7 +164,10 @@ def _lines(path: Path) -> Iterator[bytes]:
 def log_record(path: Path, size: int) -> LogRecord:
     """Return how many of so many bytes a log has, and their hash; nothing of one that cannot be read."""
     content = b""
-    with contextlib.suppress(OSError, UserError), os.fdopen(open_plain(path), "rb") as file:
+    with (
+        contextlib.suppress(OSError, UserError),
+        os.fdopen(open_plain(path), "rb") as file,
+    ):
         content = file.read(size)
     return {"bytes": len(content), "sha256": hashlib.sha256(content).hexdigest()}
 
@@ -169,7 +188,9 @@ def _open_and_cut(path: Path, step: int | None) -> TextIO:
         with path.open("r+b") as file:
             end = 0
             for line in file:
-                if not line.endswith(b"\n") or (step is not None and _step(line) > step):
+                if not line.endswith(b"\n") or (
+                    step is not None and _step(line) > step
+                ):
                     break
                 end += len(line)
             file.truncate(end)

@@ -47,15 +47,22 @@ class ObjectiveBatch:
     weights: Tensor | None = None
     """Weight of a predicted token of each group, (G,), as `group_weights` returns it; None weighs all by 1."""
 
-    def to(self, device: torch.device | str, *, non_blocking: bool = False) -> ObjectiveBatch:
+    def to(
+        self, device: torch.device | str, *, non_blocking: bool = False
+    ) -> ObjectiveBatch:
         """Return the batch with its tensors on `device`."""
         return on_device(self, device, non_blocking=non_blocking)
 
     def grouped(self, groups: Tensor) -> ObjectiveBatch:
         """Return the batch with the group of each of its S sequences, given as (S,), int64."""
         lengths = self.inputs.cu_seqlens.diff().long()
-        of_tokens = torch.repeat_interleave(groups, lengths, output_size=self.inputs.num_tokens)
-        return replace(self, groups=of_tokens if self.positions is None else of_tokens[self.positions])
+        of_tokens = torch.repeat_interleave(
+            groups, lengths, output_size=self.inputs.num_tokens
+        )
+        return replace(
+            self,
+            groups=of_tokens if self.positions is None else of_tokens[self.positions],
+        )
 
     def counts(self, groups: int) -> Tensor:
         """Return the number of predicted tokens of each of `groups` groups, (groups,), float64."""
@@ -89,7 +96,9 @@ def clm(batch: PackedBatch, rule: MaskRule | None = None) -> ObjectiveBatch:
     labels[:-1] = batch.tokens[1:]
     labels[batch.cu_seqlens[1:].long() - 1] = IGNORE
     count = batch.num_tokens - len(batch)
-    return ObjectiveBatch(inputs=batch, labels=labels, positions=None, count=count, is_causal=True)
+    return ObjectiveBatch(
+        inputs=batch, labels=labels, positions=None, count=count, is_causal=True
+    )
 
 
 def mlm(batch: PackedBatch, rule: MaskRule | None) -> ObjectiveBatch:
@@ -102,7 +111,9 @@ def mlm(batch: PackedBatch, rule: MaskRule | None) -> ObjectiveBatch:
     positions = masked.nonzero().squeeze(1)
     inputs = replace(batch, tokens=batch.tokens.masked_fill(masked, rule.mask_token_id))
     labels, count = batch.tokens[positions], len(positions)
-    return ObjectiveBatch(inputs=inputs, labels=labels, positions=positions, count=count, is_causal=False)
+    return ObjectiveBatch(
+        inputs=inputs, labels=labels, positions=positions, count=count, is_causal=False
+    )
 
 
 def mntp(batch: PackedBatch, rule: MaskRule | None) -> ObjectiveBatch:
@@ -118,7 +129,9 @@ def mntp(batch: PackedBatch, rule: MaskRule | None) -> ObjectiveBatch:
     return replace(made, labels=labels, positions=positions, count=len(positions))
 
 
-def prepare(batch: PackedBatch, objective: str, rule: MaskRule | None) -> ObjectiveBatch:
+def prepare(
+    batch: PackedBatch, objective: str, rule: MaskRule | None
+) -> ObjectiveBatch:
     """Return a packed batch made ready for the objective of that name; the rule is there for those with a ratio."""
     function: Callable[[PackedBatch, MaskRule | None], ObjectiveBatch]
     function = pkgutil.resolve_name(OBJECTIVES[objective].prepare)
@@ -126,7 +139,10 @@ def prepare(batch: PackedBatch, objective: str, rule: MaskRule | None) -> Object
 
 
 def loss_sum(
-    model: EuroBertForMaskedLM | AdaptedModel, batch: ObjectiveBatch, *, chunk: int | None = None
+    model: EuroBertForMaskedLM | AdaptedModel,
+    batch: ObjectiveBatch,
+    *,
+    chunk: int | None = None,
 ) -> LossSum:
     """Return the loss of one pass, as a sum over its predicted tokens, each times its group's weight if it has one.
 

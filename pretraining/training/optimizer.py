@@ -27,7 +27,11 @@ _STATE = ("step", "exp_avg", "exp_avg_sq")
 
 
 def build_optimizer(
-    model: torch.nn.Module, config: TrainingConfig, device: torch.device, *, processes: int = 1
+    model: torch.nn.Module,
+    config: TrainingConfig,
+    device: torch.device,
+    *,
+    processes: int = 1,
 ) -> torch.optim.Optimizer:
     """Return AdamW over all parameters of a model on `device`, fused on a GPU.
 
@@ -42,12 +46,17 @@ def build_optimizer(
         "fused": device.type == "cuda",
     }
     if config.machine.shard_optimizer and processes > 1:
-        return ZeroRedundancyOptimizer(model.parameters(), torch.optim.AdamW, **settings)
+        return ZeroRedundancyOptimizer(
+            model.parameters(), torch.optim.AdamW, **settings
+        )
     return torch.optim.AdamW(model.parameters(), **settings)
 
 
 def rates_by_step(
-    optimizer: torch.optim.Optimizer, multiplier: Callable[[int], float], start: int, end: int
+    optimizer: torch.optim.Optimizer,
+    multiplier: Callable[[int], float],
+    start: int,
+    end: int,
 ) -> LambdaLR:
     """Return the scheduler that gives the updates [start, end) their share of the optimizer's rate.
 
@@ -66,7 +75,9 @@ def gather_state(optimizer: torch.optim.Optimizer) -> None:
             torch.cuda.synchronize()  # its copies to the CPU are asynchronous
 
 
-def optimizer_state(model: torch.nn.Module, optimizer: torch.optim.Optimizer) -> dict[str, Tensor]:
+def optimizer_state(
+    model: torch.nn.Module, optimizer: torch.optim.Optimizer
+) -> dict[str, Tensor]:
     """Return the optimizer's tensors as `<what>.<parameter>`, on the CPU (not copied there), none of them a scalar."""
     # A parameter's number is its place among all of them.
     state = optimizer.state_dict()["state"]
@@ -78,7 +89,9 @@ def optimizer_state(model: torch.nn.Module, optimizer: torch.optim.Optimizer) ->
 
 
 def load_optimizer_state(
-    model: torch.nn.Module, optimizer: torch.optim.Optimizer, state: Mapping[str, Tensor]
+    model: torch.nn.Module,
+    optimizer: torch.optim.Optimizer,
+    state: Mapping[str, Tensor],
 ) -> None:
     """Put back what `optimizer_state` returned, bit for bit; parameters without any start from scratch.
 
@@ -90,7 +103,9 @@ def load_optimizer_state(
     """
     if isinstance(optimizer, ZeroRedundancyOptimizer):
         optimizer = optimizer.optim
-    updated_here = {parameter for group in optimizer.param_groups for parameter in group["params"]}
+    updated_here = {
+        parameter for group in optimizer.param_groups for parameter in group["params"]
+    }
     # A fused optimizer counts its steps on the parameters' device, the others on the CPU.
     fused = any(group["fused"] for group in optimizer.param_groups)
     for name, parameter in model.named_parameters():
@@ -101,7 +116,10 @@ def load_optimizer_state(
             if parameter not in updated_here:
                 continue
             device = parameter.device if fused else "cpu"
-            values = (step.reshape(()).to(device), *(moment.to(parameter.device) for moment in moments))
+            values = (
+                step.reshape(()).to(device),
+                *(moment.to(parameter.device) for moment in moments),
+            )
             optimizer.state[parameter] = dict(zip(_STATE, values, strict=True))
 
 
@@ -136,10 +154,15 @@ class WSD:
         value = 1.0
         if step < self.warmup_steps:
             value = (step + 1) / self.warmup_steps
-        if self.rewarm_start is not None and 0 <= step - self.rewarm_start < self.rewarm_steps:
+        if (
+            self.rewarm_start is not None
+            and 0 <= step - self.rewarm_start < self.rewarm_steps
+        ):
             value = min(value, (step - self.rewarm_start + 1) / self.rewarm_steps)
         if self.decay_start is not None and step >= self.decay_start:
-            done = (step - self.decay_start + 1) / (self.decay_steps + (not self.is_paper))
+            done = (step - self.decay_start + 1) / (
+                self.decay_steps + (not self.is_paper)
+            )
             value = min(value, DECAYS[self.curve].rate(done))
         return value
 
@@ -150,7 +173,11 @@ def stage_schedule(model: Model, stage: Stage, settings: Optimizer) -> WSD:
     A second stage or a decay that continues an undecayed trunk stays on the trunk's plateau; only what follows
     a decayed checkpoint is warmed up again, over the settings' `rewarm_steps` (the paper does not say how).
     """
-    decay_ends = [item.end for item in model.stages if item.phase == "decay" and item.end <= stage.start]
+    decay_ends = [
+        item.end
+        for item in model.stages
+        if item.phase == "decay" and item.end <= stage.start
+    ]
     decays = stage.phase == "decay"
     return WSD(
         warmup_steps=settings.warmup_steps,

@@ -21,7 +21,12 @@ _RATIO = 0.5
 
 
 def measured_gb(
-    start: Start, model_config: EncoderConfig, config: TrainingConfig, device: torch.device, *, several: bool
+    start: Start,
+    model_config: EncoderConfig,
+    config: TrainingConfig,
+    device: torch.device,
+    *,
+    several: bool,
 ) -> tuple[float, float]:
     """Return the GB that training takes without a pass, and those of each sequence of one, in bf16.
 
@@ -42,7 +47,9 @@ def measured_gb(
     length, peaks_gb = config.batches.max_length, []
     # The first pass makes the gradients, which the others find; two sequences more then show what one takes.
     for count in (1, 1, 3):
-        packed = PackedBatch.of([np.arange(length) % model_config.vocab_size] * count, max_length=length)
+        packed = PackedBatch.of(
+            [np.arange(length) % model_config.vocab_size] * count, max_length=length
+        )
         torch.cuda.reset_peak_memory_stats(device)
         with torch.autocast(device.type, torch.bfloat16):
             loss_sum(model, prepare(packed, "mlm", rule).to(device)).mean.backward()  # type: ignore[no-untyped-call]

@@ -42,7 +42,9 @@ class Ranks:
             timeout: seconds after which torch ends a process that waits for another.
         """
         os.environ.update(slurm_environment(os.environ))
-        if torch.version.cuda is not None and not any(name in os.environ for name in _ALLOCATOR):
+        if torch.version.cuda is not None and not any(
+            name in os.environ for name in _ALLOCATOR
+        ):
             # Passes differ in tokens, and segments of fixed size break up: on 80 GB the 1B model would run out of
             # memory with a sixth of it idle.
             os.environ["PYTORCH_ALLOC_CONF"] = "expandable_segments:True"
@@ -51,10 +53,14 @@ class Ranks:
             torch.cuda.set_device(device)
         else:
             device = torch.device("cpu")
-        ranks = cls(rank=dist.get_global_rank(), world=dist.get_world_size(), device=device)
+        ranks = cls(
+            rank=dist.get_global_rank(), world=dist.get_world_size(), device=device
+        )
         if ranks.world > 1 and not dist.is_initialized():
             # Before anything else, for Composer would set up its own.
-            dist.initialize_dist("gpu" if device.type == "cuda" else "cpu", timeout=timeout)
+            dist.initialize_dist(
+                "gpu" if device.type == "cuda" else "cpu", timeout=timeout
+            )
         return ranks
 
     @property
@@ -70,7 +76,11 @@ class Ranks:
     @property
     def device_name(self) -> str:
         """What torch calls the device, `cpu` for a processor."""
-        return torch.cuda.get_device_name(self.device) if self.device.type == "cuda" else "cpu"
+        return (
+            torch.cuda.get_device_name(self.device)
+            if self.device.type == "cuda"
+            else "cpu"
+        )
 
     def peak_memory(self) -> float:
         """Return the most memory that this process has used so far, on its device, in GB."""
@@ -107,11 +117,16 @@ class Ranks:
 
     def each(self, value: float) -> list[float]:
         """Return the value of every process, by rank."""
-        return self.total(*(value if rank == self.rank else 0.0 for rank in range(self.world)))
+        return self.total(
+            *(value if rank == self.rank else 0.0 for rank in range(self.world))
+        )
 
     def total(self, *values: float) -> list[float]:
         """Return each value's sum over the processes, in double precision."""
-        return [float(value) for value in self.sum(torch.tensor(values, dtype=torch.float64)).tolist()]
+        return [
+            float(value)
+            for value in self.sum(torch.tensor(values, dtype=torch.float64)).tolist()
+        ]
 
 
 def slurm_environment(environment: Mapping[str, str]) -> dict[str, str]:
@@ -122,8 +137,12 @@ def slurm_environment(environment: Mapping[str, str]) -> dict[str, str]:
     tasks = int(environment.get("SLURM_NTASKS", "1"))
     if tasks < 2 or "RANK" in environment or "SLURM_PROCID" not in environment:
         return {}
-    nodes = int(environment.get("SLURM_STEP_NUM_NODES", environment.get("SLURM_NNODES", "1")))
-    hosts = environment.get("SLURM_STEP_NODELIST", environment.get("SLURM_JOB_NODELIST", "localhost"))
+    nodes = int(
+        environment.get("SLURM_STEP_NUM_NODES", environment.get("SLURM_NNODES", "1"))
+    )
+    hosts = environment.get(
+        "SLURM_STEP_NODELIST", environment.get("SLURM_JOB_NODELIST", "localhost")
+    )
     return {
         "RANK": environment["SLURM_PROCID"],
         "WORLD_SIZE": str(tasks),
@@ -141,6 +160,8 @@ def slurm_environment(environment: Mapping[str, str]) -> dict[str, str]:
 
 def first_host(hosts: str) -> str:
     """Return the first name of a Slurm host list: `n1` of `n1,n2`, `gpu007` of `gpu[007-012,020],x1`."""
-    match = re.match(r"(?P<stem>[^\[,]+)(?:\[(?P<first>\d+)[^\]]*\](?P<rest>[^,\[]*))?", hosts)
+    match = re.match(
+        r"(?P<stem>[^\[,]+)(?:\[(?P<first>\d+)[^\]]*\](?P<rest>[^,\[]*))?", hosts
+    )
     assert match is not None, hosts
     return match["stem"] + (match["first"] or "") + (match["rest"] or "")

@@ -52,7 +52,12 @@ from pretraining.training.context import TrainingContext
 from pretraining.training.dataloader import StageBatches, prefetched
 from pretraining.training.log import LOG, LogWriter
 from pretraining.training.objectives import ObjectiveBatch, loss_sum
-from pretraining.training.optimizer import build_optimizer, gather_state, rates_by_step, stage_schedule
+from pretraining.training.optimizer import (
+    build_optimizer,
+    gather_state,
+    rates_by_step,
+    stage_schedule,
+)
 from pretraining.training.watchdog import Speed, Watchdog
 
 logger = logging.getLogger(__name__)
@@ -105,7 +110,8 @@ class Requests:
     def _interrupted(self, received: signal.Signals) -> None:
         self.signals.append(received)
         logger.warning(
-            "%s: saving a checkpoint after this step; press Ctrl-C again to stop at once", self._name
+            "%s: saving a checkpoint after this step; press Ctrl-C again to stop at once",
+            self._name,
         )
 
     def stop(self) -> bool:
@@ -118,7 +124,10 @@ class Requests:
 
     def save(self) -> bool:
         """Return whether the clock says that a checkpoint is due."""
-        return bool(self._minutes) and time.monotonic() > self._saved_at + 60 * self._minutes
+        return (
+            bool(self._minutes)
+            and time.monotonic() > self._saved_at + 60 * self._minutes
+        )
 
     def saved(self) -> None:
         """Note that there is a checkpoint."""
@@ -132,34 +141,43 @@ class StageTraining(Callback):  # type: ignore[misc]  # composer is untyped
     """Made by `run`, as `speed` by `_fit`: both begin with the first update."""
     speed: Speed
 
-    def __init__(self, context: TrainingContext, stage: PlannedStage, target: int) -> None:
+    def __init__(
+        self, context: TrainingContext, stage: PlannedStage, target: int
+    ) -> None:
         """Take weights and the optimizer's state of the last checkpoint, or the weights of the start or the seed."""
         start = context.start_of(stage, target)
         config, ranks = context.config, context.ranks
         self.context, self.stage, self.target = context, stage, target
         self.model, attention = build_model(context, is_seeded=start is None)
-        self.optimizer = build_optimizer(self.model, config, ranks.device, processes=ranks.world)
+        self.optimizer = build_optimizer(
+            self.model, config, ranks.device, processes=ranks.world
+        )
         self.done, self.stopped = StageProgress(), False
         if start is not None:
             checkpoints.restore(start, self.model, self.optimizer)
             state = checkpoints.load_state(start)
             self.done = StageProgress(step=start.step, tokens=int(state["tokens"]))
         self.computed = {
-            "precision": "bf16" if context.bf16 else "fp32", "compile": "off", "attention": attention,
-        }  # fmt: skip
+            "precision": "bf16" if context.bf16 else "fp32",
+            "compile": "off",
+            "attention": attention,
+        }
         self.earlier = {} if start is None else dict(state.get(EARLIER, {}))
         if start is not None and state["precision"] != self.computed["precision"]:
             self.earlier[str(start.step)] = state["precision"]
         spans = context.plan.steps_on_its_data(stage)
-        self.batches = StageBatches(context.data_of(stage), stage, config, ranks, spans=spans)
+        self.batches = StageBatches(
+            context.data_of(stage), stage, config, ranks, spans=spans
+        )
         self.log: LogWriter | None = None
         self.writer: checkpoints.CheckpointWriter | None = None
         # The first rank alone writes, looks for the stop file and keeps time; the others hear of it (`StepData.sums`).
         is_first = ranks.rank == 0
         self.requests = Requests(
-            stage.name, stop_file=context.stop_file if is_first else None,
+            stage.name,
+            stop_file=context.stop_file if is_first else None,
             minutes=config.record.save_minutes if is_first else 0,
-        )  # fmt: skip
+        )
         self.folder = context.folder(stage.name)
         if is_first:
             # The checkpoint of a parent, where the stage begins, speaks of the parent's log.
@@ -170,7 +188,9 @@ class StageTraining(Callback):  # type: ignore[misc]  # composer is untyped
             self.writer = checkpoints.CheckpointWriter(
                 self.folder, self.log.sync, background=ranks.device.type == "cuda"
             )
-        self.watchdog = Watchdog(ranks, f"{stage.name}@{self.done.step}", 60 * config.machine.timeout_minutes)
+        self.watchdog = Watchdog(
+            ranks, f"{stage.name}@{self.done.step}", 60 * config.machine.timeout_minutes
+        )
         self.first, self.began = self.done.step, 0.0
         self.meter = Meter(stage.name, target, done=self.done.step, unit="step")
 
@@ -189,28 +209,40 @@ class StageTraining(Callback):  # type: ignore[misc]  # composer is untyped
         first, name, config = self.done.step, self.stage.name, self.context.config
         logger.info(
             "%s: step %d to %d, attention %s, microbatch %d",
-            name, first, self.target, self.computed["attention"], config.batches.microbatch,
-        )  # fmt: skip
+            name,
+            first,
+            self.target,
+            self.computed["attention"],
+            config.batches.microbatch,
+        )
         self.batches.announce_epochs(first, self.target)
         batches = prefetched(self.batches.of_step, first, self.target)
         try:
             with self.meter:
                 self.computed["compile"] = compile_model(
-                    self.model, lambda: self.batches.of_step(first).microbatches[0], self.context
+                    self.model,
+                    lambda: self.batches.of_step(first).microbatches[0],
+                    self.context,
                 )
                 if first == self.stage.start and self._starts_with_validation():
                     self._validate()
                 self.data = StepData(
-                    batches, self.context.ranks, weighting=config.batches.weighting,
-                    stop=self.requests.stop, save=self.requests.save,
-                )  # fmt: skip
+                    batches,
+                    self.context.ranks,
+                    weighting=config.batches.weighting,
+                    stop=self.requests.stop,
+                    save=self.requests.save,
+                )
                 with self.requests.taken():
                     self._fit()
                     # All ranks end where the first could not write its last checkpoint.
                     self._agree(None if self.writer is None else self.writer.finish())
             if signal.SIGINT in self.requests.signals:
                 raise KeyboardInterrupt
-        except (KeyboardInterrupt, SystemExit) as ended:  # Composer makes the second of the first
+        except (
+            KeyboardInterrupt,
+            SystemExit,
+        ) as ended:  # Composer makes the second of the first
             if getattr(ended, "code", None) == AGAIN:
                 raise  # `_fit` has said why
             self._say_what_is_saved()
@@ -222,17 +254,28 @@ class StageTraining(Callback):  # type: ignore[misc]  # composer is untyped
             if self.log is not None:
                 self.log.close()
         # One that came too late for the ranks' last sum ends the command here, before the next stage or the export.
-        stopped = self.stopped or self.context.ranks.total(float(self.requests.stop()))[0] > 0
+        stopped = (
+            self.stopped or self.context.ranks.total(float(self.requests.stop()))[0] > 0
+        )
         if stopped:
             logger.info(
-                "%s: stopped and saved at step %d; run the same command to resume", name, self.done.step
+                "%s: stopped and saved at step %d; run the same command to resume",
+                name,
+                self.done.step,
             )
         return not stopped
 
     def _fit(self) -> None:
         """Have Composer's trainer make the updates up to the target; comments say what its arguments are for."""
-        config, ranks, stage, first = self.context.config, self.context.ranks, self.stage, self.done.step
-        schedule = stage_schedule(self.context.plan.study.model(stage.models[0]), stage, config.optimizer)
+        config, ranks, stage, first = (
+            self.context.config,
+            self.context.ranks,
+            self.stage,
+            self.done.step,
+        )
+        schedule = stage_schedule(
+            self.context.plan.study.model(stage.models[0]), stage, config.optimizer
+        )
         added = additions(config, stage.name, self.folder / "tensorboard", ranks.rank)
         with contextlib.ExitStack() as stack:
             stack.enter_context(quiet_libraries())
@@ -248,7 +291,11 @@ class StageTraining(Callback):  # type: ignore[misc]  # composer is untyped
                 schedulers=rates_by_step(self.optimizer, schedule, first, self.target),
                 step_schedulers_every_batch=True,
                 # Clipping, the log, validation and checkpoints are this object; the rest is what settings add.
-                callbacks=[BucketViews(config.batches.gradients), self, *added["callbacks"]],
+                callbacks=[
+                    BucketViews(config.batches.gradients),
+                    self,
+                    *added["callbacks"],
+                ],
                 algorithms=added["algorithms"],
                 loggers=added["loggers"],
                 run_name=stage.name,
@@ -278,8 +325,11 @@ class StageTraining(Callback):  # type: ignore[misc]  # composer is untyped
                 logger.error(
                     "%s: another process of this job has ended, or does not answer, after step %d (%s); this one ends "
                     "with exit code %d; the same command resumes from the last checkpoint",
-                    stage.name, self.done.step, first_line(error), AGAIN,
-                )  # fmt: skip
+                    stage.name,
+                    self.done.step,
+                    first_line(error),
+                    AGAIN,
+                )
                 raise SystemExit(AGAIN) from None
 
     def batch_start(self, state: State, logger: Logger) -> None:
@@ -323,29 +373,53 @@ class StageTraining(Callback):  # type: ignore[misc]  # composer is untyped
             self._say_how_long()
         sums = self.data.sums()
         row: LogRow = {
-            "loss": loss, "lr": done.rate, "grad_norm": norm,
-            "predicted": sums.predicted, "batch": f"{sums.fingerprint:016x}",
-        }  # fmt: skip
+            "loss": loss,
+            "lr": done.rate,
+            "grad_norm": norm,
+            "predicted": sums.predicted,
+            "batch": f"{sums.fingerprint:016x}",
+        }
         if done.step % config.log_every == 0 or done.step == self.target:
             row |= self._measured()
             self._write("train", row)
         if self.context.ranks.rank == 0:
-            speed = f", {row['tokens_per_second']:,.0f} tokens/s" if "tokens_per_second" in row else ""
+            speed = (
+                f", {row['tokens_per_second']:,.0f} tokens/s"
+                if "tokens_per_second" in row
+                else ""
+            )
             share = f", MFU {row['mfu']:.1%}" if "mfu" in row else ""
-            self.meter.update(done.step, f"loss {loss:.3f}, rate {done.rate:.3g}{speed}{share}")
-        metrics = {key: value for key, value in row.items() if isinstance(value, float | int)}
-        if config.eval_sequences and (done.step % config.eval_every == 0 or self._lasting()):
+            self.meter.update(
+                done.step, f"loss {loss:.3f}, rate {done.rate:.3g}{speed}{share}"
+            )
+        metrics = {
+            key: value for key, value in row.items() if isinstance(value, float | int)
+        }
+        if config.eval_sequences and (
+            done.step % config.eval_every == 0 or self._lasting()
+        ):
             with self.speed.paused():
                 metrics["validation_loss"] = self._validate()
-        logger.log_metrics({f"{self.stage.objective}/{key}": value for key, value in metrics.items()})
+        logger.log_metrics(
+            {f"{self.stage.objective}/{key}": value for key, value in metrics.items()}
+        )
 
     def _say_how_long(self) -> None:
         """Say what a start's steps still take on a CPU, whose speed nothing but its first steps tells."""
-        ranks, left = self.context.ranks, self.context.targets.model.steps - self.done.step
+        ranks, left = (
+            self.context.ranks,
+            self.context.targets.model.steps - self.done.step,
+        )
         if ranks.device.type == "cpu" and ranks.rank == 0:
-            lasts = tqdm.format_interval((time.monotonic() - self.began) / _FIRST_STEPS * left)
-            logger.info("%s: at the speed of the first steps, the other %s take %s on this CPU",
-                        self.stage.name, f"{left:,}", lasts)  # fmt: skip
+            lasts = tqdm.format_interval(
+                (time.monotonic() - self.began) / _FIRST_STEPS * left
+            )
+            logger.info(
+                "%s: at the speed of the first steps, the other %s take %s on this CPU",
+                self.stage.name,
+                f"{left:,}",
+                lasts,
+            )
 
     def batch_checkpoint(self, state: State, logger: Logger) -> None:
         """Save when it is time or somebody asks to stop, and then stop."""
@@ -356,7 +430,12 @@ class StageTraining(Callback):  # type: ignore[misc]  # composer is untyped
         if self.context.ranks.world == 1:
             # Nobody else has to agree, so a signal that came meanwhile counts.
             stopping = stopping or self.requests.stop()
-        if stopping or sums.save or step % self.context.config.record.save_every == 0 or self._lasting():
+        if (
+            stopping
+            or sums.save
+            or step % self.context.config.record.save_every == 0
+            or self._lasting()
+        ):
             with self.speed.paused():
                 self._save()
             self.watchdog.mark(step, 0)
@@ -411,7 +490,9 @@ class StageTraining(Callback):  # type: ignore[misc]  # composer is untyped
         }
         gather_state(self.optimizer)
         self._agree(
-            None if writer is None else writer.begin(step, self.model, self.optimizer, state, stage.keep)
+            None
+            if writer is None
+            else writer.begin(step, self.model, self.optimizer, state, stage.keep)
         )
 
     def _agree(self, error: UserError | OSError | None) -> None:
@@ -428,9 +509,13 @@ class StageTraining(Callback):  # type: ignore[misc]  # composer is untyped
         self.writer.finish()
         saved = checkpoints.latest(self.folder, self.target)
         logger.warning(
-            "%s: interrupted after step %d; %s; run the same command to resume", self.stage.name, self.done.step,
-            "no checkpoint has been saved yet" if saved is None else f"step {saved.step} is saved in {saved.path}",
-        )  # fmt: skip
+            "%s: interrupted after step %d; %s; run the same command to resume",
+            self.stage.name,
+            self.done.step,
+            "no checkpoint has been saved yet"
+            if saved is None
+            else f"step {saved.step} is saved in {saved.path}",
+        )
 
     def _starts_with_validation(self) -> bool:
         """Return whether to validate before the first step: not where the parent's objective continues."""
@@ -439,7 +524,10 @@ class StageTraining(Callback):  # type: ignore[misc]  # composer is untyped
         if self.stage.parent is None:
             return True
         parent = self.context.plan.stage(self.stage.parent)
-        before, now = ((stage.objective, stage.lasting_ratio, stage.data) for stage in (parent, self.stage))
+        before, now = (
+            (stage.objective, stage.lasting_ratio, stage.data)
+            for stage in (parent, self.stage)
+        )
         return before != now
 
     def _validate(self) -> float:
@@ -447,7 +535,12 @@ class StageTraining(Callback):  # type: ignore[misc]  # composer is untyped
         ranks = self.context.ranks
         self.model.eval()
         total = count = 0.0
-        with torch.no_grad(), torch.autocast(ranks.device.type, torch.bfloat16, enabled=self.context.bf16):
+        with (
+            torch.no_grad(),
+            torch.autocast(
+                ranks.device.type, torch.bfloat16, enabled=self.context.bf16
+            ),
+        ):
             for batch in self.batches.validation():
                 part = loss_sum(self.model, batch.to(ranks.device))
                 total, count = total + float(part.total), count + part.count
@@ -462,9 +555,20 @@ class StageTraining(Callback):  # type: ignore[misc]  # composer is untyped
         """Write a row of the log, with what each has of its stage; the first rank alone."""
         if self.log is not None:
             stage, step = self.stage, self.done.step
-            ratio = stage.ratio_at(step - 1) if split == "train" else stage.lasting_ratio
-            of_stage = {"objective": stage.objective, "ratio": ratio, "stage": stage.name}
-            self.log.write({"step": step, "split": split} | of_stage | row | {"tokens": self.done.tokens})
+            ratio = (
+                stage.ratio_at(step - 1) if split == "train" else stage.lasting_ratio
+            )
+            of_stage = {
+                "objective": stage.objective,
+                "ratio": ratio,
+                "stage": stage.name,
+            }
+            self.log.write(
+                {"step": step, "split": split}
+                | of_stage
+                | row
+                | {"tokens": self.done.tokens}
+            )
 
 
 def build_model(context: TrainingContext, *, is_seeded: bool) -> tuple[Trained, str]:
@@ -478,7 +582,9 @@ def build_model(context: TrainingContext, *, is_seeded: bool) -> tuple[Trained, 
     model: Trained
     if context.start is not None:
         start, shape = context.start, context.model_config
-        model = (load_start(start, config.seed) if is_seeded else network_of(start, shape)).train()
+        model = (
+            load_start(start, config.seed) if is_seeded else network_of(start, shape)
+        ).train()
     else:
         model = EuroBertForMaskedLM(context.model_config)
         if is_seeded:
@@ -496,7 +602,9 @@ def build_model(context: TrainingContext, *, is_seeded: bool) -> tuple[Trained, 
     return model, attention
 
 
-def compile_model(model: Trained, batch: Callable[[], ObjectiveBatch], context: TrainingContext) -> str:
+def compile_model(
+    model: Trained, batch: Callable[[], ObjectiveBatch], context: TrainingContext
+) -> str:
     """Compile the blocks where that is wanted and works; return `on`, `off` or why it is off.
 
     Args:
@@ -508,7 +616,11 @@ def compile_model(model: Trained, batch: Callable[[], ObjectiveBatch], context: 
         torch.OutOfMemoryError: the pass does not fit.
     """
     wanted, device = context.config.machine.compile, context.ranks.device
-    if wanted == "off" or (wanted == "auto" and device.type != "cuda") or isinstance(model, AdaptedModel):
+    if (
+        wanted == "off"
+        or (wanted == "auto" and device.type != "cuda")
+        or isinstance(model, AdaptedModel)
+    ):
         return "off"
     tuned = {"coordinate_descent_tuning": True} if wanted == "tuned" else None
     model.compile_blocks(options=tuned)
@@ -517,11 +629,15 @@ def compile_model(model: Trained, batch: Callable[[], ObjectiveBatch], context: 
             loss_sum(model, batch().to(device)).mean.backward()  # type: ignore[no-untyped-call]
     except torch.OutOfMemoryError:
         raise  # no fault of the compiler, and less would fit without it
-    except RuntimeError as error:  # what Dynamo, Inductor and Triton raise is derived from it
+    except (
+        RuntimeError
+    ) as error:  # what Dynamo, Inductor and Triton raise is derived from it
         model.uncompile_blocks()
         lines = str(error).strip().splitlines() or [type(error).__name__]
         reason = lines[0][:200]
-        logger.warning("torch.compile failed (%s); training continues without it", reason)
+        logger.warning(
+            "torch.compile failed (%s); training continues without it", reason
+        )
         return f"off: {reason}"
     finally:
         model.zero_grad(set_to_none=True)

@@ -87,7 +87,9 @@ def train(
         UserError: whatever the user can correct, in one sentence.
     """
     if stop_file is not None and stop_file.exists():
-        raise UserError(f"{stop_file} already exists and would stop training at once; remove it first")
+        raise UserError(
+            f"{stop_file} already exists and would stop training at once; remove it first"
+        )
     model, start = targets.model, targets.start
     assert bool(model.start) == (start is not None), (
         "a model with a start is never trained from random weights"
@@ -100,11 +102,21 @@ def train(
         # Only the first process logs.
         logging.getLogger("pretraining").setLevel(logging.WARNING)
     context = TrainingContext(
-        targets=targets, config=config, source=data, out=out, ranks=ranks, stop_file=stop_file
+        targets=targets,
+        config=config,
+        source=data,
+        out=out,
+        ranks=ranks,
+        stop_file=stop_file,
     )
     model_folder = out / "models" / model.name
     last = targets.stages[-1][0]
-    if targets.is_model and start is not None and not start.is_own and OBJECTIVES[last.objective].is_causal:
+    if (
+        targets.is_model
+        and start is not None
+        and not start.is_own
+        and OBJECTIVES[last.objective].is_causal
+    ):
         raise UserError(
             f"{model.name} ends in {last.objective}, but its start is exported as an encoder; end with MLM"
         )
@@ -115,12 +127,20 @@ def train(
         if not _train_stage(context, stage, target):
             return False
     if targets.is_model and ranks.rank == 0:
-        _export(context, model.name, [stage for stage, _ in targets.stages], model.steps, model_folder)
+        _export(
+            context,
+            model.name,
+            [stage for stage, _ in targets.stages],
+            model.steps,
+            model_folder,
+        )
     ranks.barrier()
     return True
 
 
-def _is_finished(context: TrainingContext, last: PlannedStage, step: int, model_folder: Path) -> bool:
+def _is_finished(
+    context: TrainingContext, last: PlannedStage, step: int, model_folder: Path
+) -> bool:
     """Return whether a model is there, complete, undamaged and made from what this call would make it from.
 
     Raises:
@@ -144,17 +164,26 @@ def _is_finished(context: TrainingContext, last: PlannedStage, step: int, model_
     return True
 
 
-def export_checkpoint(checkpoint: Path, data: Path | str, out: Path, *, start: Start | None = None) -> None:
+def export_checkpoint(
+    checkpoint: Path, data: Path | str, out: Path, *, start: Start | None = None
+) -> None:
     """Write any checkpoint as a Hugging Face folder.
 
     Raises:
         UserError: it is no checkpoint, or was trained with another tokenizer than the data's, or from another start.
     """
     saved = next(
-        (c for c in checkpoints.checkpoint_steps(checkpoint.parent) if c.path.name == checkpoint.name), None
+        (
+            c
+            for c in checkpoints.checkpoint_steps(checkpoint.parent)
+            if c.path.name == checkpoint.name
+        ),
+        None,
     )
     if saved is None:
-        raise UserError(f"{checkpoint}: no checkpoint here; give a step-... folder of <out>/stages/<name>")
+        raise UserError(
+            f"{checkpoint}: no checkpoint here; give a step-... folder of <out>/stages/<name>"
+        )
     folder, _remote = find_shards(data)  # a copy lives as long as what brought it
     state, shards = checkpoints.load_state(saved), load_manifest(folder)
     check_tokenizer(folder, shards)
@@ -165,7 +194,11 @@ def export_checkpoint(checkpoint: Path, data: Path | str, out: Path, *, start: S
     given_start = None if start is None else start.identity
     recorded_start = state.get("start")
     if (given_start or {}).get("weights") != (recorded_start or {}).get("weights"):
-        what = "was trained from another model" if start is None else f"was not trained from {start.text}"
+        what = (
+            "was trained from another model"
+            if start is None
+            else f"was not trained from {start.text}"
+        )
         raise UserError(
             f"{checkpoint} {what}: give that to `clm-or-mlm pretraining export {checkpoint} --start MODEL` (its hashes "
             "are in state.json)"
@@ -174,18 +207,24 @@ def export_checkpoint(checkpoint: Path, data: Path | str, out: Path, *, start: S
         data_config(start, shards["tokenizer"], str(data))  # refuses other ids
         logger.warning(
             "%s has the weights that %s was trained from, but its tokenizer's files have changed since; the export "
-            "gets what they say now", start.text, checkpoint,
-        )  # fmt: skip
+            "gets what they say now",
+            start.text,
+            checkpoint,
+        )
     shape = read_settings(Shape, state["shape"], str(checkpoint))
     manifest = {
         "model": f"{state['stage']} at step {state['step']}",
         "tokens_seen": state["tokens"],
         **_shift(state["objective"]),
-        **{key: value for key, value in state.items() if key not in ("files", "format")},
+        **{
+            key: value for key, value in state.items() if key not in ("files", "format")
+        },
     }
     config = _config_of(start, shape, shards["tokenizer"], state["objective"])
     weights, tokenizer = checkpoints.load_weights(saved), folder / "tokenizer"
-    export_trained(start, weights, manifest, out, config=config, tokenizer_dir=tokenizer)
+    export_trained(
+        start, weights, manifest, out, config=config, tokenizer_dir=tokenizer
+    )
     logger.info("%s: written", out)
 
 
@@ -202,7 +241,9 @@ def checkpoint_as_model(text: str, data: Path | str, out: Path) -> Path:
     """
     checkpoint = Path(text).expanduser().absolute()
     folder = out / "starts" / f"{checkpoint.parent.name}-{checkpoint.name}"
-    with wait_for_lock(out / "starts" / ".lock", f"another process is writing {folder}"):
+    with wait_for_lock(
+        out / "starts" / ".lock", f"another process is writing {folder}"
+    ):
         export_checkpoint(checkpoint, data, folder)
     return folder
 
@@ -227,11 +268,19 @@ def _train_stage(context: TrainingContext, stage: PlannedStage, target: int) -> 
 
 
 def _export(
-    context: TrainingContext, name: str, stages: list[PlannedStage], step: int, model_folder: Path
+    context: TrainingContext,
+    name: str,
+    stages: list[PlannedStage],
+    step: int,
+    model_folder: Path,
 ) -> None:
     """Write the finished model and its log; of one that is there already, the log alone."""
     last, ranks = stages[-1], context.ranks
-    saved = next(c for c in checkpoints.checkpoint_steps(context.folder(last.name)) if c.step == step)
+    saved = next(
+        c
+        for c in checkpoints.checkpoint_steps(context.folder(last.name))
+        if c.step == step
+    )
     state, data = checkpoints.load_state(saved), context.data.manifest
     check_tokenizer(context.data_folder, data)
     rows, lacks = _log_rows(context, stages, step)
@@ -241,7 +290,10 @@ def _export(
         if sha256_bytes(log.encode()) == sealed.get("records", {}).get(LOG):
             write_text(model_folder / LOG, log)
         else:
-            logger.warning("%s is lost, and the logs of the stages do not give it back", model_folder / LOG)
+            logger.warning(
+                "%s is lost, and the logs of the stages do not give it back",
+                model_folder / LOG,
+            )
         return
     sources_of_stages = {
         stage.name: _source_of(context.data_of(stage).manifest)
@@ -256,19 +308,36 @@ def _export(
         "recipe": context.config.recipe(),
         "data_source": _source_of(data),
         **({"data_source_of_stages": sources_of_stages} if sources_of_stages else {}),
-        **{key: state[key] for key in ("precision", EARLIER, "compile", "attention") if key in state},
+        **{
+            key: state[key]
+            for key in ("precision", EARLIER, "compile", "attention")
+            if key in state
+        },
         **context.identity(last),
         "interventions": state["interventions"],
         **({"log_lacks": lacks} if lacks else {}),
         **_shift(last.objective),
     }
     config = _config_of(context.start, context.shape, data["tokenizer"], last.objective)
-    origin = provenance("full", PACKAGES) | {"machine": f"{ranks.world} x {ranks.device_name}"}
+    origin = provenance("full", PACKAGES) | {
+        "machine": f"{ranks.world} x {ranks.device_name}"
+    }
     export_trained(
-        context.start, checkpoints.load_weights(saved), manifest, model_folder, config=config,
-        tokenizer_dir=context.data_folder / "tokenizer", texts={LOG: log}, origin=origin,
-    )  # fmt: skip
-    logger.info("%s: written after %d steps and %s tokens", model_folder, step, f"{state['tokens']:,}")
+        context.start,
+        checkpoints.load_weights(saved),
+        manifest,
+        model_folder,
+        config=config,
+        tokenizer_dir=context.data_folder / "tokenizer",
+        texts={LOG: log},
+        origin=origin,
+    )
+    logger.info(
+        "%s: written after %d steps and %s tokens",
+        model_folder,
+        step,
+        f"{state['tokens']:,}",
+    )
 
 
 def _config_of(
@@ -288,7 +357,10 @@ def _shift(objective: str) -> dict[str, int]:
 
 def _source_of(data: dict[str, Any]) -> dict[str, Any]:
     """Return what a manifest of shards says of their text, with the documents and tokens of each split."""
-    sizes = {name: {k: split[k] for k in ("documents", "tokens")} for name, split in data["splits"].items()}
+    sizes = {
+        name: {k: split[k] for k in ("documents", "tokens")}
+        for name, split in data["splits"].items()
+    }
     source: dict[str, Any] = data["source"]
     return source | {"splits": sizes}
 
@@ -300,7 +372,10 @@ def _log_rows(
     every = context.config.record.log_every
     rows: list[dict[str, Any]] = []
     lacks: list[str] = []
-    ends = [*(stage.start for stage in stages[1:]), step]  # a trunk may be longer than the model needs
+    ends = [
+        *(stage.start for stage in stages[1:]),
+        step,
+    ]  # a trunk may be longer than the model needs
     for stage, end in zip(stages, ends, strict=True):
         path, faults = context.folder(stage.name) / LOG, list[str]()
         stage_rows = [row for row in read_log(path, faults) if row["step"] <= end]
@@ -308,13 +383,24 @@ def _log_rows(
         first_due = every * (stage.start // every + 1)
         missing = [due for due in range(first_due, end + 1, every) if due not in logged]
         if missing:
-            lacks.append(f"{stage.name}: {len(missing)} of the steps {missing[0]} to {missing[-1]}")
+            lacks.append(
+                f"{stage.name}: {len(missing)} of the steps {missing[0]} to {missing[-1]}"
+            )
         elif checkpoints.is_log_changed(path.parent, end):
-            lacks.append(f"{stage.name}: the rows up to step {end} as they were written")
+            lacks.append(
+                f"{stage.name}: the rows up to step {end} as they were written"
+            )
             faults.append("rows of it have changed since they were written")
         if missing or faults:
-            what = [*faults[:1], *([f"it has no rows of {lacks[-1]}"] if missing else [])]
-            logger.warning("%s: the model is written with the rest of this log (%s)", path, "; ".join(what))
+            what = [
+                *faults[:1],
+                *([f"it has no rows of {lacks[-1]}"] if missing else []),
+            ]
+            logger.warning(
+                "%s: the model is written with the rest of this log (%s)",
+                path,
+                "; ".join(what),
+            )
         rows += stage_rows
     return rows, lacks
 

@@ -72,7 +72,8 @@ class Watchdog(AbstractContextManager["Watchdog"]):
         self._beats += 1
         try:
             self._store.set(
-                self._key(self._ranks.rank), json.dumps([*self._position, self._beats, platform.node()])
+                self._key(self._ranks.rank),
+                json.dumps([*self._position, self._beats, platform.node()]),
             )
         except RuntimeError:  # whoever keeps the store is gone, as `_reports` will find
             return
@@ -81,7 +82,9 @@ class Watchdog(AbstractContextManager["Watchdog"]):
         """Return what each rank reported last; nothing of those that have not."""
         keys = {rank: self._key(rank) for rank in range(self._ranks.world)}
         return {
-            rank: json.loads(self._store.get(key)) for rank, key in keys.items() if self._store.check([key])
+            rank: json.loads(self._store.get(key))
+            for rank, key in keys.items()
+            if self._store.check([key])
         }
 
     def _end(self) -> None:
@@ -95,22 +98,36 @@ class Watchdog(AbstractContextManager["Watchdog"]):
                 time.sleep(self._beat)
                 self._report()
             after = self._reports()
-        except RuntimeError:  # the store is gone, and with it the first rank, which keeps it
-            before, after = {}, {rank: [0, 0, 0, "the first node"] for rank in range(1, self._ranks.world)}
+        except (
+            RuntimeError
+        ):  # the store is gone, and with it the first rank, which keeps it
+            before, after = (
+                {},
+                {
+                    rank: [0, 0, 0, "the first node"]
+                    for rank in range(1, self._ranks.world)
+                },
+            )
         lost = [
-            rank for rank in range(self._ranks.world) if rank not in after or before.get(rank) == after[rank]
+            rank
+            for rank in range(self._ranks.world)
+            if rank not in after or before.get(rank) == after[rank]
         ]
         if not lost:
             positions = {rank: report[:2] for rank, report in after.items()}
             least, most = min(positions.values()), max(positions.values())
-            lost = [rank for rank, position in positions.items() if position == least < most]
+            lost = [
+                rank for rank, position in positions.items() if position == least < most
+            ]
         running = [rank for rank in range(self._ranks.world) if rank not in lost] or [0]
         if self._over.is_set() or time.monotonic() - self._moved < self._seconds:
             return  # it was only slow
         if self._ranks.rank == running[0]:
             logger.error("%s", self._sentence(lost, after))
         else:
-            time.sleep(_LOOKS * self._beat)  # the first to end may take the others with it
+            time.sleep(
+                _LOOKS * self._beat
+            )  # the first to end may take the others with it
         os._exit(AGAIN)
 
     def _sentence(self, lost: list[int], reports: dict[int, list[int | str]]) -> str:

@@ -13,7 +13,12 @@ from functools import partial
 from analysis.claims.assessment import assess
 from analysis.claims.catalogue import FINDINGS
 from analysis.claims.frame import judged_rows
-from analysis.claims.pretraining_spread import SHARED_LUCK, measured_spreads, trunks, with_pretraining_spread
+from analysis.claims.pretraining_spread import (
+    SHARED_LUCK,
+    measured_spreads,
+    trunks,
+    with_pretraining_spread,
+)
 from analysis.claims.statements import Finding
 from analysis.claims.verdicts import ResultOf
 from analysis.comparisons.arm_spreads import ArmScores
@@ -21,7 +26,14 @@ from analysis.comparisons.comparison import arms_of, compare
 from analysis.comparisons.contestants import ALL, Place
 from analysis.evidence.intervals import measured_coverage
 from analysis.evidence.settings import Settings
-from analysis.precision.design import POWER, AssumedSpread, PlannedStudy, fewest, planned_test, seed_spreads
+from analysis.precision.design import (
+    POWER,
+    AssumedSpread,
+    PlannedStudy,
+    fewest,
+    planned_test,
+    seed_spreads,
+)
 from analysis.sensitivity.overturning import Overturned, overturn
 from analysis.sources import PUBLISHED, open_source
 from benchmarks.protocol import AVERAGE, TASKS
@@ -57,20 +69,31 @@ def overturning(found: Mapping[str, Overturned]) -> Iterator[str]:
     counts = {trunk: len(models) for trunk, models in trunks().items()}
     yield f"{counts['610m-clm']} models branch from the 610M CLM trunk, {counts['610m-mlm40']} from the MLM trunk"
     rows = [
-        (one.sd, f"*{one.network}, {one.score}: {one.pretrainings} pretrainings ({one.where.split(',')[0]})*")
+        (
+            one.sd,
+            f"*{one.network}, {one.score}: {one.pretrainings} pretrainings ({one.where.split(',')[0]})*",
+        )
         for one in measured_spreads()
     ]
     rows += [
-        (min(sd for sd in one.spread.values() if sd is not None), f"{name}, {FINDINGS[name].short}")
+        (
+            min(sd for sd in one.spread.values() if sd is not None),
+            f"{name}, {FINDINGS[name].short}",
+        )
         for name, one in found.items()
         if one.decided
     ]
     for sd, words in sorted(rows):
         yield f"| {shown(sd + 1e-9)} | {words} |"
-    means = {key: mean for key, (_, mean) in found["F8"].moved.items() if mean is not None}
+    means = {
+        key: mean for key, (_, mean) in found["F8"].moved.items() if mean is not None
+    }
     without, alone, trunk, tasks = (
         f"[{mean.low:+.2f}, {mean.high:+.2f}]"
-        for mean in (means["models", 0.0], *(means[sharing, 0.5] for sharing in SHARED_LUCK))
+        for mean in (
+            means["models", 0.0],
+            *(means[sharing, 0.5] for sharing in SHARED_LUCK),
+        )
     )
     yield (
         f"The mean of F8's comparisons, {without} without this noise, becomes {alone} at 0.5 points if each model "
@@ -90,15 +113,22 @@ def at_toy_scale() -> Iterator[str]:
         [dataset] = source.datasets_of(task)
         found = scores.spreads(arms, Place(task, dataset), ())
         assert found is not None
-        for name, one in (("pretraining seed", found.pretrainings), ("fine-tuning seed", found.seeds)):
-            rows.setdefault(name, []).append(f"{one.sd:.2f} [{one.low:.2f}, {one.high:.2f}]")
+        for name, one in (
+            ("pretraining seed", found.pretrainings),
+            ("fine-tuning seed", found.seeds),
+        ):
+            rows.setdefault(name, []).append(
+                f"{one.sd:.2f} [{one.low:.2f}, {one.high:.2f}]"
+            )
         again, tuned = found.pretrainings.sd, found.seeds.sd
         for name, pretrainings, seeds in (
             ("error of a difference, 1 pretraining x 5 seeds", 1, 5),
             ("1 pretraining x 10 seeds", 1, 10),
             ("2 pretrainings x 5 seeds", 2, 5),
         ):
-            error = math.sqrt(2 * (again**2 / pretrainings + tuned**2 / (pretrainings * seeds)))
+            error = math.sqrt(
+                2 * (again**2 / pretrainings + tuned**2 / (pretrainings * seeds))
+            )
             rows.setdefault(name, []).append(f"{error:.2f}")
         wider.append(math.hypot(again, tuned / math.sqrt(5)) / (tuned / math.sqrt(5)))
     for name, cells in rows.items():
@@ -121,7 +151,10 @@ def at_toy_scale() -> Iterator[str]:
     yield f"by {differences(CLM, BOTH)[ALL]} over all tasks"
     table = spreads(open_source("curves"))
     table = table[table["component"] == PRETRAINING].set_index(["score", "steps"])["sd"]
-    nq, sst2 = ([f"{table[name, str(steps)]:.1f}" for steps in LENGTHS] for name in ("nq", "sst2"))
+    nq, sst2 = (
+        [f"{table[name, str(steps)]:.1f}" for steps in LENGTHS]
+        for name in ("nq", "sst2")
+    )
     yield (
         f"{nq[0]}, {nq[1]} and {nq[2]} points between pretrainings on NQ after 840, 2,520 and 5,040 steps, {sst2[0]}, "
         f"{sst2[1]} and {sst2[2]} on SST-2"
@@ -141,8 +174,13 @@ def plans() -> Iterator[str]:
         return planned_test(study, spread).power(0.5)
 
     seeds = [fewest(partial(by_seeds, spread), POWER, least=2) for spread in of_tasks]
-    pretrainings = [fewest(partial(by_pretrainings, spread), POWER, least=2) for spread in of_tasks]
-    finds = [f"{planned_test(PlannedStudy(), spread).detectable():.2f}" for spread in of_tasks]
+    pretrainings = [
+        fewest(partial(by_pretrainings, spread), POWER, least=2) for spread in of_tasks
+    ]
+    finds = [
+        f"{planned_test(PlannedStudy(), spread).detectable():.2f}"
+        for spread in of_tasks
+    ]
     yield f"takes {seeds[0]} seeds for the average of SC, {seeds[1]} for TC, {seeds[2]} for QA and {seeds[3]} for IR"
     yield f"Five seeds show {finds[0]}, {finds[1]}, {finds[2]} and {finds[3]} points"
     yield (
@@ -154,21 +192,33 @@ def plans() -> Iterator[str]:
 def other_choices(result_of: ResultOf) -> Iterator[str]:
     """Yield the verdicts that another interval or another adjustment alters."""
 
-    def outcomes(findings: Iterable[Finding], by: ResultOf = result_of) -> dict[str, str]:
-        return {row.id: row.outcome for row in judged_rows(findings, by, roles=("finding",))}
+    def outcomes(
+        findings: Iterable[Finding], by: ResultOf = result_of
+    ) -> dict[str, str]:
+        return {
+            row.id: row.outcome for row in judged_rows(findings, by, roles=("finding",))
+        }
 
     found = outcomes(FINDINGS.values())
 
     def altered(others: Mapping[str, str], outcome: str) -> str:
-        return " and ".join(name for name in others if others[name] == outcome != found[name])
+        return " and ".join(
+            name for name in others if others[name] == outcome != found[name]
+        )
 
     together = outcomes(replace(one, family="all") for one in FINDINGS.values())
     if together == found:
         yield "Holm's adjustment over all findings alters no verdict"
     # A finding that is judged by itself is adjusted for no other.
-    alone = {name: outcome for one in FINDINGS.values() for name, outcome in outcomes([one]).items()}
+    alone = {
+        name: outcome
+        for one in FINDINGS.values()
+        for name, outcome in outcomes([one]).items()
+    }
     yield f"Without any, {altered(alone, 'holds')} would hold and {altered(alone, 'fails')} fail"
-    narrow = outcomes(FINDINGS.values(), assess(PUBLISHED, Settings(interval="paper")).result_of)
+    narrow = outcomes(
+        FINDINGS.values(), assess(PUBLISHED, Settings(interval="paper")).result_of
+    )
     coverage = measured_coverage("paper", "normal", 5)
     assert coverage is not None
     yield (

@@ -39,9 +39,11 @@ Cells = dict[tuple[str, str, str], tuple[float, float]]
 """Mean and half-width by (model, task, dataset)."""
 
 TASKS = {
-    "SC": ("sst2", "qqp", "mnli_m"), "TC": ("ontonotes", "conll2003_en", "uner_en"),
-    "QA": ("squad", "squad_v2", "record"), "IR": ("nq", "msmarco", "mldr_en"),
-}  # fmt: skip
+    "SC": ("sst2", "qqp", "mnli_m"),
+    "TC": ("ontonotes", "conll2003_en", "uner_en"),
+    "QA": ("squad", "squad_v2", "record"),
+    "IR": ("nq", "msmarco", "mldr_en"),
+}
 MARGINS = {"SC": 0.5, "TC": 0.25, "QA": 1.0, "IR": 0.5}
 SPLITS = {12: (3, 6, 9), 22: (5, 11, 17), 42: (10, 21, 32)}
 """By budget the thousands of steps of CLM that are 25, 50 and 75 % of it."""
@@ -55,9 +57,13 @@ OLD_GRADES = {
 }
 """The words of version 1 for the published cells, of the findings that are read as they were then (not F5b and F9)."""
 NEW_WORDS = {
-    "supported": "holds", "supported before adjustment": "holds in", "partly supported": "holds in",
-    "contradicted before adjustment": "open, fails in", "undecided": "open", "not decidable": "open",
-}  # fmt: skip
+    "supported": "holds",
+    "supported before adjustment": "holds in",
+    "partly supported": "holds in",
+    "contradicted before adjustment": "open, fails in",
+    "undecided": "open",
+    "not decidable": "open",
+}
 DESIGNS = [LAYOUTS[place] for place in (0, 3, 4, 6, 7, 9)]
 """A dataset; six models with ten seeds; averages of SC, QA, of two models (Welch) and of six."""
 
@@ -81,25 +87,39 @@ def printed(*words: str) -> str:
 @cache
 def findings() -> dict[str, dict[str, Any]]:
     """Return by id what `claims` says of every finding."""
-    return {one["id"]: one for one in json.loads(printed("claims", "--format", "json"))["findings"]}
+    return {
+        one["id"]: one
+        for one in json.loads(printed("claims", "--format", "json"))["findings"]
+    }
 
 
 @cache
 def published() -> Cells:
     """Return the printed cells, each once."""
-    with (ROOT / "analysis" / "data" / "published_scores.csv").open(encoding="utf-8") as file:
+    with (ROOT / "analysis" / "data" / "published_scores.csv").open(
+        encoding="utf-8"
+    ) as file:
         return {
-            (row["model"], row["task"], row["dataset"]): (float(row["mean"]), float(row["ci95"]))
+            (row["model"], row["task"], row["dataset"]): (
+                float(row["mean"]),
+                float(row["ci95"]),
+            )
             for row in csv.DictReader(file)
         }
 
 
 def two_ps(contrast: Contrast, cells: Cells) -> tuple[float, float]:
     """Return p for and against by Welch's test, written out, with scipy's t distribution."""
-    effect, error, df = welch([(term.weight, *cells[term.cell]) for term in contrast.terms])
+    effect, error, df = welch(
+        [(term.weight, *cells[term.cell]) for term in contrast.terms]
+    )
     t = stats.t(df)
-    above = [t.sf((effect - end) / error) for end in (contrast.low, contrast.high)]  # of "at most the end"
-    below = [t.cdf((effect - end) / error) for end in (contrast.low, contrast.high)]  # of "at least the end"
+    above = [
+        t.sf((effect - end) / error) for end in (contrast.low, contrast.high)
+    ]  # of "at most the end"
+    below = [
+        t.cdf((effect - end) / error) for end in (contrast.low, contrast.high)
+    ]  # of "at least the end"
     if math.isfinite(contrast.low) and math.isfinite(contrast.high):
         return max(above[0], below[1]), min(1.0, 2 * min(below[0], above[1]))
     if math.isfinite(contrast.low):
@@ -107,11 +127,17 @@ def two_ps(contrast: Contrast, cells: Cells) -> tuple[float, float]:
     return min(1.0, 2 * below[1]), min(1.0, 2 * above[1])
 
 
-def welch(values: list[tuple[float, float, float]], added: float = 0.0) -> tuple[float, float, float]:
+def welch(
+    values: list[tuple[float, float, float]], added: float = 0.0
+) -> tuple[float, float, float]:
     """Return effect, error and degrees of freedom of (weight, mean, half-width)s of five seeds each."""
     variances = [(weight * max(half, 0.005) / 1.96) ** 2 for weight, _, half in values]
     total, own = sum(variances) + added, sum(v**2 / 4 for v in variances)
-    return sum(weight * mean for weight, mean, _ in values), math.sqrt(total), total**2 / own
+    return (
+        sum(weight * mean for weight, mean, _ in values),
+        math.sqrt(total),
+        total**2 / own,
+    )
 
 
 def parts_of(node: Node) -> list[Node]:
@@ -123,7 +149,11 @@ def parts_of(node: Node) -> list[Node]:
 
 def units_of(node: Node) -> list[Node]:
     """Return the same, or the parts of another rule."""
-    return list(node.parts) if isinstance(node, AtLeast) and parts_of(node) == [node] else parts_of(node)
+    return (
+        list(node.parts)
+        if isinstance(node, AtLeast) and parts_of(node) == [node]
+        else parts_of(node)
+    )
 
 
 def statement_ps(node: Node, cells: Cells) -> tuple[float, float]:
@@ -158,32 +188,46 @@ def shown(ps: list[float]) -> int:
 
 def shown_parts(name: str, side: int) -> int:
     """Return how many parts of a finding hold (side 0) or fail (1), with those of what it was chosen among."""
-    own, *rivals = (units_of(body) for body in (FINDINGS[name].body, *FINDINGS[name].rivals))
-    ps = [statement_ps(unit, published())[side] for units in (own, *rivals) for unit in units]
+    own, *rivals = (
+        units_of(body) for body in (FINDINGS[name].body, *FINDINGS[name].rivals)
+    )
+    ps = [
+        statement_ps(unit, published())[side]
+        for units in (own, *rivals)
+        for unit in units
+    ]
     return int(multipletests(ps, method="holm")[0][: len(own)].sum())
 
 
 def all_cells() -> Check:
     """The tables print every cell of the paper."""
-    with (ROOT / "analysis" / "data" / "published_scores.csv").open(encoding="utf-8") as file:
+    with (ROOT / "analysis" / "data" / "published_scores.csv").open(
+        encoding="utf-8"
+    ) as file:
         rows = list(csv.DictReader(file))
     tables = {
         number: {
             row["model"]: row
-            for row in csv.DictReader(io.StringIO(printed("table", number, "--format", "csv")))
+            for row in csv.DictReader(
+                io.StringIO(printed("table", number, "--format", "csv"))
+            )
         }
         for number in dict.fromkeys(row["table"] for row in rows)
     }
     equal = sum(
         [
-            float(tables[one["table"]][one["model"]][f"{one['dataset']}_published_{name}"])
+            float(
+                tables[one["table"]][one["model"]][f"{one['dataset']}_published_{name}"]
+            )
             for name in ("mean", "ci95")
         ]
         == [float(one["mean"]), float(one["ci95"])]
         for one in rows
     )
     return Check(
-        compared="800 cells of Tables 2-17", found=f"{equal} equal", agrees=equal == len(rows) == 800
+        compared="800 cells of Tables 2-17",
+        found=f"{equal} equal",
+        agrees=equal == len(rows) == 800,
     )
 
 
@@ -194,8 +238,13 @@ def all_verdicts() -> Check:
     expected = dict.fromkeys(FINDINGS, "open")
     for family in dict.fromkeys(FINDINGS[name].family for name in DECIDABLE):
         names = [name for name in DECIDABLE if FINDINGS[name].family == family]
-        adjusted = zip(*(multipletests([ps[name][side] for name in names], method="holm")[1] for side in (0, 1)),
-                       strict=True)  # fmt: skip
+        adjusted = zip(
+            *(
+                multipletests([ps[name][side] for name in names], method="holm")[1]
+                for side in (0, 1)
+            ),
+            strict=True,
+        )
         for name, (p_for, p_against) in zip(names, adjusted, strict=True):
             units = units_of(FINDINGS[name].body)
             hold = shown_parts(name, 0)
@@ -206,14 +255,20 @@ def all_verdicts() -> Check:
             elif hold:
                 expected[name] = f"holds in {hold} of {len(units)}"
     same = sum(given[name] == word for name, word in expected.items())
-    return Check(compared="21 verdicts", found=f"{same} the same", agrees=same == len(FINDINGS) == 21)
+    return Check(
+        compared="21 verdicts",
+        found=f"{same} the same",
+        agrees=same == len(FINDINGS) == 21,
+    )
 
 
 def mean_readings() -> Check:
     """F9, F5b, F16 and F17 from loops over the printed cells: estimates, intervals, and how many parts hold."""
     cells = published()
 
-    def found(weights: list[tuple[float, str, str]]) -> tuple[float, float, float, float]:
+    def found(
+        weights: list[tuple[float, str, str]],
+    ) -> tuple[float, float, float, float]:
         merged: dict[tuple[str, str], float] = {}
         for weight, model, task in weights:
             merged[model, task] = merged.get((model, task), 0.0) + weight
@@ -221,7 +276,12 @@ def mean_readings() -> Check:
             [(w, *cells[model, task, "average"]) for (model, task), w in merged.items()]
         )
         half = stats.t.isf(0.025, df) * error
-        return effect, effect - half, effect + half, min(1.0, 2 * stats.t.sf(effect / error, df))
+        return (
+            effect,
+            effect - half,
+            effect + half,
+            min(1.0, 2 * stats.t.sf(effect / error, df)),
+        )
 
     def split(budget: int, share: int) -> str:
         if share in (0, 4):
@@ -231,111 +291,195 @@ def mean_readings() -> Check:
     cases = list(itertools.product(SPLITS, TASKS))
     mine = {
         "F9": [
-            found([(w / 12, split(budget, share), task) for budget, task in cases
-                   for share, w in ((1, 0.5), (2, 0.5), (other, -1.0))])
+            found(
+                [
+                    (w / 12, split(budget, share), task)
+                    for budget, task in cases
+                    for share, w in ((1, 0.5), (2, 0.5), (other, -1.0))
+                ]
+            )
             for other in (0, 3, 4)
         ],
         "F17": [
-            found([(sign * way / 3, split(budget, share), of) for budget in SPLITS
-                   for sign, of in ((1, task), (-1, "TC")) for share, way in ((1, 1), (0, -1))])
+            found(
+                [
+                    (sign * way / 3, split(budget, share), of)
+                    for budget in SPLITS
+                    for sign, of in ((1, task), (-1, "TC"))
+                    for share, way in ((1, 1), (0, -1))
+                ]
+            )
             for task in ("SC", "QA", "IR")
         ],
         # The slope through 20, 30, 40 and 50 % has the weights -.3, -.1, .1, .3; steps of size add up to 1B - 210M.
         "F5b": [
-            found([(sign * w / 8, f"{size}-mlm{ratio}-42k", task) for task in TASKS
-                   for size, sign in (("1b", 1), ("210m", -1))
-                   for ratio, w in ((20, -0.3), (30, -0.1), (40, 0.1), (50, 0.3))])
+            found(
+                [
+                    (sign * w / 8, f"{size}-mlm{ratio}-42k", task)
+                    for task in TASKS
+                    for size, sign in (("1b", 1), ("210m", -1))
+                    for ratio, w in ((20, -0.3), (30, -0.1), (40, 0.1), (50, 0.3))
+                ]
+            )
         ],
         "F16": [
-            found([(sign * way, f"610m-{kind}-42k-{step}", task) for step, sign in ((40000, 1), (1000, -1))
-                   for kind, way in (("mlm40", 1), ("clm", -1))])
+            found(
+                [
+                    (sign * way, f"610m-{kind}-42k-{step}", task)
+                    for step, sign in ((40000, 1), (1000, -1))
+                    for kind, way in (("mlm40", 1), ("clm", -1))
+                ]
+            )
             for task in TASKS
-        ] + [
+        ]
+        + [
             found([(1, "610m-mlm40-42k-40000", task), (-1, "610m-clm-42k-40000", task)])
             for task in ("SC", "QA", "IR")
         ],
-    }  # fmt: skip
+    }
     worst, counts = 0.0, {}
     for name, expected in mine.items():
-        printed_here = [(one["effect"], one["low"], one["high"]) for one in findings()[name]["contrasts"]]
+        printed_here = [
+            (one["effect"], one["low"], one["high"])
+            for one in findings()[name]["contrasts"]
+        ]
         assert len(printed_here) == len(expected)
         for one, other in zip(printed_here, expected, strict=True):
-            worst = max(worst, *(abs(a - b) for a, b in zip(one, other[:3], strict=True)))
+            worst = max(
+                worst, *(abs(a - b) for a, b in zip(one, other[:3], strict=True))
+            )
         counts[name] = shown([one[3] for one in expected])
         assert counts[name] == findings()[name]["holds_in"]
-    return Check(compared="F9, F5b, F16, F17 by loops", found=f"{counts}, largest difference {worst:.0e}",
-                 agrees=worst < 1e-8 and counts == {"F9": 3, "F17": 2, "F5b": 1, "F16": 7})  # fmt: skip
+    return Check(
+        compared="F9, F5b, F16, F17 by loops",
+        found=f"{counts}, largest difference {worst:.0e}",
+        agrees=worst < 1e-8 and counts == {"F9": 3, "F17": 2, "F5b": 1, "F16": 7},
+    )
 
 
 def mirror() -> Check:
     """How often "Probably, and without CLM first" is said where only pretraining moves scores (0.42 points)."""
     rng, sources = np.random.default_rng(7), 2_000
-    names = [f"{clm}k of {budget}k" for budget, shares in SPLITS.items() for clm in (0, *shares)]
-    models = [f"610m-mlm40-{name.split()[2]}" if name.startswith("0k") else
-              f"610m-clm-{name.split()[0]}-mlm40-{name.split()[2]}" for name in names]  # fmt: skip
+    names = [
+        f"{clm}k of {budget}k"
+        for budget, shares in SPLITS.items()
+        for clm in (0, *shares)
+    ]
+    models = [
+        f"610m-mlm40-{name.split()[2]}"
+        if name.startswith("0k")
+        else f"610m-clm-{name.split()[0]}-mlm40-{name.split()[2]}"
+        for name in names
+    ]
     places = [(task, data) for task in TASKS for data in TASKS[task]]
-    halves = np.array([[published()[model, task, data][1] for task, data in places] for model in models])
+    halves = np.array(
+        [
+            [published()[model, task, data][1] for task, data in places]
+            for model in models
+        ]
+    )
     sds = halves / 1.96 * math.sqrt(5)
     said = {}
     for shared in ("models", "trunks and tasks"):
-        size = (sources, len(models), len(TASKS)) if shared == "models" else (sources, 2, 1)
+        size = (
+            (sources, len(models), len(TASKS))
+            if shared == "models"
+            else (sources, 2, 1)
+        )
         moved = rng.normal(0, 0.42, size)
         if shared != "models":  # MLM alone is one trunk, CLM first the other
-            moved = np.broadcast_to(moved[:, [int("clm" in model) for model in models]],
-                                    (sources, len(models), len(TASKS)))  # fmt: skip
-        seeds = rng.normal(0, 1, (sources, len(models), len(places), 5)) * sds[..., None]
-        seeds = seeds.reshape(sources, len(models), len(TASKS), 3, 5).mean(axis=3) + moved[..., None]
+            moved = np.broadcast_to(
+                moved[:, [int("clm" in model) for model in models]],
+                (sources, len(models), len(TASKS)),
+            )
+        seeds = (
+            rng.normal(0, 1, (sources, len(models), len(places), 5)) * sds[..., None]
+        )
+        seeds = (
+            seeds.reshape(sources, len(models), len(TASKS), 3, 5).mean(axis=3)
+            + moved[..., None]
+        )
         mean, variance = seeds.mean(axis=-1), seeds.var(axis=-1, ddof=1) / 5
         ps = []
         for place in range(len(models)):
             alone = place // 4 * 4
             if place != alone:
                 error2 = variance[:, place] + variance[:, alone]
-                df = error2**2 / ((variance[:, place] ** 2 + variance[:, alone] ** 2) / 4)
+                df = error2**2 / (
+                    (variance[:, place] ** 2 + variance[:, alone] ** 2) / 4
+                )
                 t = (mean[:, place] - mean[:, alone]) / np.sqrt(error2)
-                ps.append((2 * stats.t.sf(t, df), 2 * stats.t.sf(-t, df), place % 4 == 1))
+                ps.append(
+                    (2 * stats.t.sf(t, df), 2 * stats.t.sf(-t, df), place % 4 == 1)
+                )
         share = np.repeat([own for *_, own in ps], len(TASKS))
         first = sometimes = 0
         for source in range(sources):
             hold, fail = (
                 multipletests(
-                    np.minimum(1, np.concatenate([one[side][source] for one in ps])), method="holm"
+                    np.minimum(1, np.concatenate([one[side][source] for one in ps])),
+                    method="holm",
                 )[0]
                 for side in (0, 1)
             )
-            none_hold, worse = not np.asarray(hold)[share].any(), int(np.asarray(fail)[share].sum())
+            none_hold, worse = (
+                not np.asarray(hold)[share].any(),
+                int(np.asarray(fail)[share].sum()),
+            )
             first += none_hold and worse >= 6
             sometimes += none_hold and worse > 0
         said[shared] = (first / sources, sometimes / sources)
     words = ", ".join(
-        f"{name} {one:.1%} (with one comparison {any_one:.1%})" for name, (one, any_one) in said.items()
+        f"{name} {one:.1%} (with one comparison {any_one:.1%})"
+        for name, (one, any_one) in said.items()
     )
-    return Check(compared="without CLM first, pretraining alone", found=words,
-                 agrees=all(one <= 0.08 < any_one for one, any_one in said.values()))  # fmt: skip
+    return Check(
+        compared="without CLM first, pretraining alone",
+        found=words,
+        agrees=all(one <= 0.08 < any_one for one, any_one in said.values()),
+    )
 
 
 def error_shares() -> Check:
     """Of the error that MLM alone leaves, the share that 25 % CLM takes away, as docs/claims.md says it."""
     shares = {}
     for task in TASKS:
-        gone = [sum(w * mean for w, mean, _ in f8_terms(0, task, budget))
-                / (100 - published()[f"610m-mlm40-{budget}k", task, "average"][0]) for budget in SPLITS]  # fmt: skip
+        gone = [
+            sum(w * mean for w, mean, _ in f8_terms(0, task, budget))
+            / (100 - published()[f"610m-mlm40-{budget}k", task, "average"][0])
+            for budget in SPLITS
+        ]
         shares[task] = 100 * float(np.mean(gone))
-    said = "TC gains most, {TC:.1f} % (SC {SC:.1f}, QA {QA:.1f}, IR {IR:.1f})".format(**shares)
+    said = "TC gains most, {TC:.1f} % (SC {SC:.1f}, QA {QA:.1f}, IR {IR:.1f})".format(
+        **shares
+    )
     page = " ".join((ROOT / "docs" / "claims.md").read_text("utf-8").split())
-    return Check(compared="shares of the error, docs/claims.md", found=said,
-                 agrees=said in page and max(shares, key=lambda task: shares[task]) == "TC")  # fmt: skip
+    return Check(
+        compared="shares of the error, docs/claims.md",
+        found=said,
+        agrees=said in page and max(shares, key=lambda task: shares[task]) == "TC",
+    )
 
 
 def old_words() -> Check:
     """The grades of version 1, mapped to the four verdicts."""
     given = {
-        one["id"]: one["verdict"] for one in json.loads(printed("claims", "--format", "json"))["findings"]
+        one["id"]: one["verdict"]
+        for one in json.loads(printed("claims", "--format", "json"))["findings"]
     }
-    pairs = [(given[name], NEW_WORDS[grade]) for grade, names in OLD_GRADES.items() for name in names.split()]
-    same = sum(verdict.startswith(word) and (word != "holds" or verdict == word) for verdict, word in pairs)
+    pairs = [
+        (given[name], NEW_WORDS[grade])
+        for grade, names in OLD_GRADES.items()
+        for name in names.split()
+    ]
+    same = sum(
+        verdict.startswith(word) and (word != "holds" or verdict == word)
+        for verdict, word in pairs
+    )
     return Check(
-        compared="17 grades of version 1", found=f"{same} mapped to the four verdicts", agrees=same == 17
+        compared="17 grades of version 1",
+        found=f"{same} mapped to the four verdicts",
+        agrees=same == 17,
     )
 
 
@@ -350,16 +494,28 @@ def all_contrasts() -> Check:
             terms = [line.split(" ", 6) for line in one["inputs"]]
             if {term[0] for term in terms} != {"+1", "-1"}:
                 continue
-            values = [(float(term[0]), *published()[term[2], term[3], term[4].rstrip(":")]) for term in terms]
+            values = [
+                (float(term[0]), *published()[term[2], term[3], term[4].rstrip(":")])
+                for term in terms
+            ]
             effect, error, df = welch(values)
             half = stats.t.isf(0.025, df) * error
             no_difference = 2 * stats.t.sf(abs(effect) / error, df)
-            for name, value in (("effect", effect), ("low", effect - half), ("high", effect + half),
-                                ("standard_error", error), ("df", df), ("p_zero", no_difference)):  # fmt: skip
+            for name, value in (
+                ("effect", effect),
+                ("low", effect - half),
+                ("high", effect + half),
+                ("standard_error", error),
+                ("df", df),
+                ("p_zero", no_difference),
+            ):
                 worst = max(worst, abs(one[name] - value) / max(1.0, abs(value)))
             count += 1
-    return Check(compared=f"{count} contrasts of findings", found=f"largest difference {worst:.0e}",
-                 agrees=count >= 332 and worst < 1e-8)  # fmt: skip
+    return Check(
+        compared=f"{count} contrasts of findings",
+        found=f"largest difference {worst:.0e}",
+        agrees=count >= 332 and worst < 1e-8,
+    )
 
 
 def seven_pairs() -> Check:
@@ -368,29 +524,63 @@ def seven_pairs() -> Check:
     rng, worst, rows = np.random.default_rng(1), 0.0, 0
     for _ in range(7):
         first, second = rng.choice(models, 2, replace=False)
-        found = json.loads(printed("compare", str(first), str(second), "--format", "json"))["differences"]
+        found = json.loads(
+            printed("compare", str(first), str(second), "--format", "json")
+        )["differences"]
         for kind in ("datasets", "tasks", "all"):
-            group = [one for one in found if kind == ("all" if one["task"] == "all" else
-                     "tasks" if one["dataset"] == "average" else "datasets")]  # fmt: skip
+            group = [
+                one
+                for one in found
+                if kind
+                == (
+                    "all"
+                    if one["task"] == "all"
+                    else "tasks"
+                    if one["dataset"] == "average"
+                    else "datasets"
+                )
+            ]
             ps = []
             for one in group:
                 tasks = TASKS if one["task"] == "all" else [one["task"]]
-                effect, error, df = welch([
-                    (sign / len(tasks), *published()[model, task, one["dataset"]])
-                    for sign, model in ((1, first), (-1, second)) for task in tasks
-                ])  # fmt: skip
-                t, margin = stats.t(df), sum(MARGINS[task] for task in tasks) / len(tasks)
+                effect, error, df = welch(
+                    [
+                        (sign / len(tasks), *published()[model, task, one["dataset"]])
+                        for sign, model in ((1, first), (-1, second))
+                        for task in tasks
+                    ]
+                )
+                t, margin = (
+                    stats.t(df),
+                    sum(MARGINS[task] for task in tasks) / len(tasks),
+                )
                 half, p = t.isf(0.025) * error, 2 * t.sf(abs(effect) / error)
-                equal = max(t.sf((effect + margin) / error), t.cdf((effect - margin) / error))
+                equal = max(
+                    t.sf((effect + margin) / error), t.cdf((effect - margin) / error)
+                )
                 ps.append(p)
                 expected = (effect, effect - half, effect + half, p, equal)
-                found_here = (one[name] for name in ("effect", "low", "high", "p", "p_equal"))
-                worst = max(worst, *(abs(a - b) for a, b in zip(found_here, expected, strict=True)))
+                found_here = (
+                    one[name] for name in ("effect", "low", "high", "p", "p_equal")
+                )
+                worst = max(
+                    worst,
+                    *(abs(a - b) for a, b in zip(found_here, expected, strict=True)),
+                )
             adjusted = multipletests(ps, method="holm")[1] if kind != "all" else ps
-            worst = max(worst, *(abs(one["p_holm"] - p) for one, p in zip(group, adjusted, strict=True)))
+            worst = max(
+                worst,
+                *(
+                    abs(one["p_holm"] - p)
+                    for one, p in zip(group, adjusted, strict=True)
+                ),
+            )
             rows += len(group)
-    return Check(compared=f"compare, 7 pairs, {rows} rows", found=f"largest difference {worst:.0e}",
-                 agrees=worst < 1e-9)  # fmt: skip
+    return Check(
+        compared=f"compare, 7 pairs, {rows} rows",
+        found=f"largest difference {worst:.0e}",
+        agrees=worst < 1e-9,
+    )
 
 
 def f8_terms(
@@ -422,28 +612,51 @@ def f8_counts() -> Check:
     ):
         ps = np.empty((2, len(SPLITS), len(places) * len(SPLITS)))
         for share in range(len(SPLITS)):
-            for at, (budget, (task, name)) in enumerate(itertools.product(SPLITS, places)):
+            for at, (budget, (task, name)) in enumerate(
+                itertools.product(SPLITS, places)
+            ):
                 effect, error, df = welch(f8_terms(share, task, budget, name))
-                ps[:, share, at] = [min(1.0, 2 * stats.t.sf(sign * effect / error, df)) for sign in (1, -1)]
+                ps[:, share, at] = [
+                    min(1.0, 2 * stats.t.sf(sign * effect / error, df))
+                    for sign in (1, -1)
+                ]
         together = [
-            multipletests(side.ravel(), method="holm")[0].reshape(side.shape).sum(axis=1) for side in ps
+            multipletests(side.ravel(), method="holm")[0]
+            .reshape(side.shape)
+            .sum(axis=1)
+            for side in ps
         ]
-        counts[of] = [(int(hold), int(fail)) for hold, fail in zip(*together, strict=True)]
+        counts[of] = [
+            (int(hold), int(fail)) for hold, fail in zip(*together, strict=True)
+        ]
         counts[f"{of} alone"] = [
-            (shown(list(hold)), shown(list(fail))) for hold, fail in zip(*ps, strict=True)
+            (shown(list(hold)), shown(list(fail)))
+            for hold, fail in zip(*ps, strict=True)
         ]
     page = re.findall(
         r"better in (?:at least )?(\w+) of \d+ comparisons and worse in (?:at least )?(\w+)",
         printed("claims", "--format", "markdown"),
     )
-    given = [tuple(0 if word == "none" else int(word) for word in pair) for pair in page]
+    given = [
+        tuple(0 if word == "none" else int(word) for word in pair) for pair in page
+    ]
     f8 = findings()["F8"]
-    same = given == [one for pair in zip(counts["tasks"], counts["datasets"], strict=True) for one in pair]
+    same = given == [
+        one
+        for pair in zip(counts["tasks"], counts["datasets"], strict=True)
+        for one in pair
+    ]
     same &= (f8["holds_in"], f8["fails_in"]) == counts["tasks"][0]
-    words = ", ".join(f"{of} {' '.join(f'{a}/{b}' for a, b in found)}" for of, found in counts.items())
-    return Check(compared="F8: hold/fail at 25, 50, 75 %", found=words,
-                 agrees=same and counts["tasks alone"] == [(8, 0), (6, 0), (4, 1)]
-                 and counts["datasets alone"] == [(9, 0), (8, 1), (5, 5)])  # fmt: skip
+    words = ", ".join(
+        f"{of} {' '.join(f'{a}/{b}' for a, b in found)}" for of, found in counts.items()
+    )
+    return Check(
+        compared="F8: hold/fail at 25, 50, 75 %",
+        found=words,
+        agrees=same
+        and counts["tasks alone"] == [(8, 0), (6, 0), (4, 1)]
+        and counts["datasets alone"] == [(9, 0), (8, 1), (5, 5)],
+    )
 
 
 def f8_spreads() -> Check:
@@ -457,20 +670,42 @@ def f8_spreads() -> Check:
             # Both trunks, the CLM and the MLM one, are different, so every sharing adds 2 sd^2 to a single difference.
             effect, error, df = welch(f8_terms(share, task, budget), 2 * row["sd"] ** 2)
             base = welch(f8_terms(share, task, budget))
-            ps.append(max(2 * stats.t.sf(effect / error, df), 2 * stats.t.sf(base[0] / base[1], base[2])))
+            ps.append(
+                max(
+                    2 * stats.t.sf(effect / error, df),
+                    2 * stats.t.sf(base[0] / base[1], base[2]),
+                )
+            )
             if share:
                 continue
-            values += [(weight / 12, mean, half) for weight, mean, half in f8_terms(0, task, budget)]
-            for weight, model in ((1 / 12, f"mixed {budget}"), (-1 / 12, f"alone {budget}")):
-                units = {"models": (model, task), "trunks": (model[:5], task), "trunks and tasks": model[:5]}
+            values += [
+                (weight / 12, mean, half)
+                for weight, mean, half in f8_terms(0, task, budget)
+            ]
+            for weight, model in (
+                (1 / 12, f"mixed {budget}"),
+                (-1 / 12, f"alone {budget}"),
+            ):
+                units = {
+                    "models": (model, task),
+                    "trunks": (model[:5], task),
+                    "trunks and tasks": model[:5],
+                }
                 unit = units[row["sharing"]]
                 added[unit] = added.get(unit, 0.0) + weight
-        mean, error, df = welch(values, row["sd"] ** 2 * sum(weight**2 for weight in added.values()))
+        mean, error, df = welch(
+            values, row["sd"] ** 2 * sum(weight**2 for weight in added.values())
+        )
         half = stats.t.isf(0.025, df) * error
         counts += (
-            row["hold"] == multipletests([min(1.0, p) for p in ps], method="holm")[0][: len(TASKS) * 3].sum()
+            row["hold"]
+            == multipletests([min(1.0, p) for p in ps], method="holm")[0][
+                : len(TASKS) * 3
+            ].sum()
         )
-        worst = max(worst, abs(row["mean"][1] - mean + half), abs(row["mean"][2] - mean - half))
+        worst = max(
+            worst, abs(row["mean"][1] - mean + half), abs(row["mean"][2] - mean - half)
+        )
     found = f"{counts} of {len(rows)} counts, {len(rows)} intervals within {worst:.0e}"
     return Check(
         compared="F8 by spread between pretrainings",
@@ -485,19 +720,31 @@ def unequal_seeds() -> Check:
     for seed in range(20):
         scores = drawn({"mine": 0.3, "other": 0.0}, seed)
         scores["mine"] = {name: values[:3] for name, values in scores["mine"].items()}
-        source = Source(label="x", runs=best_runs(scores), added_models=("mine", "other"))
-        for one in compare(source, ["mine", "other"], Settings(interval="pooled")).differences:
+        source = Source(
+            label="x", runs=best_runs(scores), added_models=("mine", "other")
+        )
+        for one in compare(
+            source, ["mine", "other"], Settings(interval="pooled")
+        ).differences:
             if one.place.is_dataset:
-                a, b = scores["mine"][one.place.dataset], scores["other"][one.place.dataset]
+                a, b = (
+                    scores["mine"][one.place.dataset],
+                    scores["other"][one.place.dataset],
+                )
                 exact = abs(one.result.effect - (np.mean(a) - np.mean(b)))
                 test = stats.ttest_ind(a, b, equal_var=False)
                 ends = test.confidence_interval(0.95)
                 numbers = zip(
-                    (one.result.p_zero, one.result.low, one.result.high), (test.pvalue, *ends), strict=True
+                    (one.result.p_zero, one.result.low, one.result.high),
+                    (test.pvalue, *ends),
+                    strict=True,
                 )
                 worst = max(worst, exact, *(abs(x - y) for x, y in numbers))
-    return Check(compared="240 differences of 3 and 5 seeds", found=f"largest difference {worst:.0e}",
-                 agrees=worst < 1e-10)  # fmt: skip
+    return Check(
+        compared="240 differences of 3 and 5 seeds",
+        found=f"largest difference {worst:.0e}",
+        agrees=worst < 1e-10,
+    )
 
 
 def two_models() -> Check:
@@ -505,22 +752,45 @@ def two_models() -> Check:
     worst, kinds = 0.0, set()
     scores = drawn({"mine": 0.5, "other": 0.0})
     source = Source(label="x", runs=best_runs(scores), added_models=("mine", "other"))
-    for one in compare(source, ["mine", "other"], Settings(interval="pooled")).differences:
+    for one in compare(
+        source, ["mine", "other"], Settings(interval="pooled")
+    ).differences:
         if one.place.is_dataset:
-            cells = [np.array(scores[name][one.place.dataset]) for name in ("mine", "other")]
+            cells = [
+                np.array(scores[name][one.place.dataset]) for name in ("mine", "other")
+            ]
             halves = [1.96 * cell.std(ddof=1) / math.sqrt(len(cell)) for cell in cells]
-            effect, error, df = welch([(sign, float(cell.mean()), half)
-                                       for sign, cell, half in zip((1, -1), cells, halves, strict=True)])  # fmt: skip
-            worst = max(worst, abs(one.result.p_zero - 2 * stats.t.sf(abs(effect) / error, df)))
+            effect, error, df = welch(
+                [
+                    (sign, float(cell.mean()), half)
+                    for sign, cell, half in zip((1, -1), cells, halves, strict=True)
+                ]
+            )
+            worst = max(
+                worst, abs(one.result.p_zero - 2 * stats.t.sf(abs(effect) / error, df))
+            )
             kinds.add(one.result.test)
-    return Check(compared="12 differences, two models alone", found=f"{', '.join(kinds)}, within {worst:.0e}",
-                 agrees=kinds == {"Welch"} and worst < 1e-10)  # fmt: skip
+    return Check(
+        compared="12 differences, two models alone",
+        found=f"{', '.join(kinds)}, within {worst:.0e}",
+        agrees=kinds == {"Welch"} and worst < 1e-10,
+    )
 
 
 CHECKS: tuple[Callable[[], Check], ...] = (
-    all_cells, all_verdicts, mean_readings, mirror, error_shares, old_words, all_contrasts, seven_pairs, f8_counts,
-    f8_spreads, unequal_seeds, two_models,
-)  # fmt: skip
+    all_cells,
+    all_verdicts,
+    mean_readings,
+    mirror,
+    error_shares,
+    old_words,
+    all_contrasts,
+    seven_pairs,
+    f8_counts,
+    f8_spreads,
+    unequal_seeds,
+    two_models,
+)
 
 
 def designs(pairs: int) -> Iterator[Check]:
@@ -528,8 +798,11 @@ def designs(pairs: int) -> Iterator[Check]:
     for place, layout in enumerate(DESIGNS):
         promised, reached = promised_and_reached(layout, pairs, place + 100)
         error = math.sqrt(reached * (1 - reached) / pairs)
-        yield Check(compared=f"design: {layout}", found=f"{promised:.1%} promised, {reached:.1%} +- {error:.1%} found",
-                    agrees=abs(reached - promised) <= 0.02 + 2 * error)  # fmt: skip
+        yield Check(
+            compared=f"design: {layout}",
+            found=f"{promised:.1%} promised, {reached:.1%} +- {error:.1%} found",
+            agrees=abs(reached - promised) <= 0.02 + 2 * error,
+        )
 
 
 def main() -> int:
@@ -539,9 +812,14 @@ def main() -> int:
     )
     parser.add_argument("--pairs", type=int, default=1_500)
     wrong = 0
-    for check in itertools.chain((one() for one in CHECKS), designs(parser.parse_args().pairs)):
+    for check in itertools.chain(
+        (one() for one in CHECKS), designs(parser.parse_args().pairs)
+    ):
         wrong += not check.agrees
-        print(f"{'agrees' if check.agrees else 'DIFFERS':8}{check.compared:56}{check.found}", flush=True)
+        print(
+            f"{'agrees' if check.agrees else 'DIFFERS':8}{check.compared:56}{check.found}",
+            flush=True,
+        )
     return int(wrong > 0)
 
 

@@ -6,7 +6,12 @@ from pathlib import Path
 import numpy as np
 import pandas as pd
 
-from analysis.store.instances import RunScores, instances_folder, instances_name, write_cell
+from analysis.store.instances import (
+    RunScores,
+    instances_folder,
+    instances_name,
+    write_cell,
+)
 from analysis.store.runs_table import COLUMNS
 from benchmarks.protocol import DATASETS, LEARNING_RATES, SEEDS
 from pretraining.models import MODELS
@@ -30,7 +35,19 @@ def made_up_runs(
                 for seed in seeds:
                     level = 0.8 + (shift or {}).get(model, 0.0) - 0.01 * abs(place - 3)
                     score = level + common[dataset.name, seed] + rng.normal(0, sd)
-                    rows.append((model, dataset.task, dataset.name, lr, seed, level, score, 100, 100))
+                    rows.append(
+                        (
+                            model,
+                            dataset.task,
+                            dataset.name,
+                            lr,
+                            seed,
+                            level,
+                            score,
+                            100,
+                            100,
+                        )
+                    )
     return pd.DataFrame(rows, columns=list(COLUMNS))
 
 
@@ -42,7 +59,17 @@ def random_runs(
     """Return full grids of runs on all twelve datasets whose scores are random and follow no order."""
     rng = np.random.default_rng(seed)
     rows = [
-        (model, dataset.task, dataset.name, lr, run_seed, rng.random(), rng.random(), 100, 100)
+        (
+            model,
+            dataset.task,
+            dataset.name,
+            lr,
+            run_seed,
+            rng.random(),
+            rng.random(),
+            100,
+            100,
+        )
         for model in models
         for dataset in DATASETS.values()
         for lr in LEARNING_RATES
@@ -51,11 +78,15 @@ def random_runs(
     return pd.DataFrame(rows, columns=list(COLUMNS))
 
 
-def write_instances(folder: Path, cells: Mapping[tuple[str, str], Sequence[RunScores]]) -> None:
+def write_instances(
+    folder: Path, cells: Mapping[tuple[str, str], Sequence[RunScores]]
+) -> None:
     """Write the runs of each model and dataset as `ingest` does."""
     with instances_folder(folder) as (new, hashes):
         for (model, dataset), runs in cells.items():
-            hashes[instances_name(model, dataset)] = write_cell(new, model, DATASETS[dataset], runs)
+            hashes[instances_name(model, dataset)] = write_cell(
+                new, model, DATASETS[dataset], runs
+            )
 
 
 def with_instances(
@@ -79,10 +110,16 @@ def with_instances(
             for seed in SEEDS:
                 base = hard + taste if dataset.paired else rng.normal(0, 0.22, count)
                 scores = 0.7 + base + rng.normal(0, 0.003) + rng.normal(0, 0.05, count)
-                scores = np.clip(scores + (shift if place == len(models) - 1 else 0.0), 0, 1)
-                runs.append(RunScores(lr=1e-4, seed=seed, validation=scores[:5], test=scores))
+                scores = np.clip(
+                    scores + (shift if place == len(models) - 1 else 0.0), 0, 1
+                )
+                runs.append(
+                    RunScores(lr=1e-4, seed=seed, validation=scores[:5], test=scores)
+                )
                 means = (scores[:5].mean(), scores.mean())
-                rows.append((model, dataset.task, dataset.name, 1e-4, seed, *means, 5, count))
+                rows.append(
+                    (model, dataset.task, dataset.name, 1e-4, seed, *means, 5, count)
+                )
             cells[model, dataset.name] = runs
     write_instances(folder, cells)
     return pd.DataFrame(rows, columns=list(COLUMNS)), folder

@@ -24,7 +24,9 @@ Bytes = dict[str, bytes]
 
 
 def scores_of(key: RunKey) -> dict[str, list[float]]:
-    rng = np.random.default_rng([MODELS.index(key.model), len(key.dataset), round(key.lr * 1e6), key.seed])
+    rng = np.random.default_rng(
+        [MODELS.index(key.model), len(key.dataset), round(key.lr * 1e6), key.seed]
+    )
     sizes = dict(zip(("validation", "test"), SIZES[key.dataset], strict=True))
     if key.task == "SC":
         return {split: rng.integers(0, 2, n).tolist() for split, n in sizes.items()}
@@ -32,9 +34,16 @@ def scores_of(key: RunKey) -> dict[str, list[float]]:
 
 
 def fill(
-    store: Path, models: tuple[str, ...] = MODELS, datasets: tuple[str, ...] = tuple(SIZES)
+    store: Path,
+    models: tuple[str, ...] = MODELS,
+    datasets: tuple[str, ...] = tuple(SIZES),
 ) -> list[RunKey]:
-    keys = [key for model in models for dataset in datasets for key in cell_keys(model, dataset)]
+    keys = [
+        key
+        for model in models
+        for dataset in datasets
+        for key in cell_keys(model, dataset)
+    ]
     for key in keys:
         write_results(store, key, scores_of(key))
     age(store)
@@ -52,7 +61,10 @@ def fill_sealed(store: Path) -> Path:
 
 def fill_own(store: Path, seeds: tuple[int, ...] = (0, 1)) -> list[Path]:
     """Write runs of a dataset that the store alone defines, and return their folders."""
-    write_text(store / "datasets" / "reviews.json", '{"kind": "text", "labels": ["bad", "good"]}')
+    write_text(
+        store / "datasets" / "reviews.json",
+        '{"kind": "text", "labels": ["bad", "good"]}',
+    )
     cell = store / "results" / MODELS[1] / "SC" / "reviews"
     for seed in seeds:
         scores = {"validation": [1.0, 0.0], "test": [1.0, 0.0, float(seed % 2), 0.0]}
@@ -73,7 +85,9 @@ def read(store: Path, out: Path, **options: object) -> StoreTable:
 
 def contents(out: Path) -> Bytes:
     return {
-        str(path.relative_to(out)): path.read_bytes() for path in sorted(out.rglob("*")) if path.is_file()
+        str(path.relative_to(out)): path.read_bytes()
+        for path in sorted(out.rglob("*"))
+        if path.is_file()
     }
 
 
@@ -81,7 +95,12 @@ def kinds(ingested: StoreTable) -> list[str]:
     return [problem.kind for problem in ingested.problems if problem.kind != "missing"]
 
 
-def run_folder(store: Path, dataset: str = "sst2", name: str = "lr1e-04_sd0", model: str = MODELS[0]) -> Path:
+def run_folder(
+    store: Path,
+    dataset: str = "sst2",
+    name: str = "lr1e-04_sd0",
+    model: str = MODELS[0],
+) -> Path:
     return store / "results" / model / DATASETS[dataset].task / dataset / name
 
 
@@ -97,7 +116,8 @@ def twice(store: Path) -> None:
 def twice_differently(store: Path) -> None:
     twice(store)
     shutil.copyfile(
-        run_folder(store, name="lr1e-05_sd1") / RESULTS, run_folder(store, name="lr1e-4_sd0") / RESULTS
+        run_folder(store, name="lr1e-05_sd1") / RESULTS,
+        run_folder(store, name="lr1e-4_sd0") / RESULTS,
     )
 
 
@@ -105,5 +125,7 @@ def released_source(change: float = 0.0, keep: int = 30) -> Source:
     """The released runs of one model on SST-2, their test scores changed, the first `keep` of them."""
     runs = open_source(str(RELEASED)).runs
     assert runs is not None
-    runs = runs.assign(test_score=np.clip(runs["test_score"] + change, 0, 1)).iloc[:keep]
+    runs = runs.assign(test_score=np.clip(runs["test_score"] + change, 0, 1)).iloc[
+        :keep
+    ]
     return Source(label="test", runs=runs)

@@ -23,7 +23,10 @@ def example() -> Source:
 
 
 def test_it_is_small_enough_to_be_kept_with_the_code() -> None:
-    assert sum(path.stat().st_size for path in EXAMPLES["miniature"].parent.rglob("*")) < 6 * MEBIBYTE
+    assert (
+        sum(path.stat().st_size for path in EXAMPLES["miniature"].parent.rglob("*"))
+        < 6 * MEBIBYTE
+    )
 
 
 @pytest.mark.parametrize("interval", [None, "crossed"])
@@ -43,7 +46,9 @@ def test_every_cell_of_every_table_has_an_interval_with_a_width_on_the_metrics_s
     assert seen > 4 * 2 * 36
 
 
-def test_its_instances_are_those_of_its_runs_and_say_their_clusters(example: Source) -> None:
+def test_its_instances_are_those_of_its_runs_and_say_their_clusters(
+    example: Source,
+) -> None:
     assert example.instances is not None
     for dataset, runs in example.need_runs("instances").groupby("dataset"):
         assert read_instances(example.instances, str(dataset), runs).shape == (
@@ -57,16 +62,22 @@ def test_its_instances_are_those_of_its_runs_and_say_their_clusters(example: Sou
 def test_floors_of_every_family_are_named_by_comparisons_and_tables(
     example: Source, capsys: pytest.CaptureFixture[str]
 ) -> None:
-    assert main(["compare", "610m-mlm40-42k", "610m-clm-42k", "--source", "miniature"]) == 0
+    assert (
+        main(["compare", "610m-mlm40-42k", "610m-clm-42k", "--source", "miniature"])
+        == 0
+    )
     said = " ".join(capsys.readouterr().out.split())
     rules = "most frequent class: SST-2 52.00; no entity: UNER 75.48; no answer: SQuAD 0.00; a random ranking: NQ 1.52"
     assert rules in said
     runs, wanted = example.need_runs("floors"), {"uner_en": 75.48}
     # What most fine-tunings that learnt nothing score, to the digit.
-    assert (100 * runs[runs["dataset"] == "uner_en"]["test_score"]).round(2).mode().item() == wanted[
-        "uner_en"
-    ]
-    assert "no entity: UNER 75.48" in build_table(3, example.scores(Settings()), source=example).caption
+    assert (100 * runs[runs["dataset"] == "uner_en"]["test_score"]).round(
+        2
+    ).mode().item() == wanted["uner_en"]
+    assert (
+        "no entity: UNER 75.48"
+        in build_table(3, example.scores(Settings()), source=example).caption
+    )
     published = build_table(2).caption
     assert "the most frequent class: SST-2 50.92, QQP 63.18, MNLI 35.45" in published
     assert not replace(PUBLISHED, protocol="standard").floors_in_words(["sst2"])

@@ -38,29 +38,46 @@ def test_an_interval_that_is_left_open_is_the_sources() -> None:
 
 def test_every_command_refuses_a_rule_that_published_cells_cannot_give() -> None:
     for words in (
-        "scores", "table 3", "audit", "claims", "sensitivity", "reproduce", "report",
+        "scores",
+        "table 3",
+        "audit",
+        "claims",
+        "sensitivity",
+        "reproduce",
+        "report",
         "compare 610m-mlm40-42k 610m-clm-42k",
-    ):  # fmt: skip
+    ):
         with pytest.raises(
-            UserError, match="in the published cells, the learning rate was chosen for each seed"
+            UserError,
+            match="in the published cells, the learning rate was chosen for each seed",
         ):
             main([*words.split(), "--selection", "mean"])
 
 
-def test_two_sources_of_one_process_have_each_their_own_studys_models(tmp_path: Path) -> None:
+def test_two_sources_of_one_process_have_each_their_own_studys_models(
+    tmp_path: Path,
+) -> None:
     """Both studies call a model `mine`; the third source has no study, so there its name says nothing."""
     write_runs(tmp_path / "runs.parquet", made_up_runs(["mine"]))
     for name, stages in (("one", ["mlm40:42k"]), ("two", ["clm:10k", "mlm20:32k"])):
         (tmp_path / f"{name}.toml").write_text(STUDY.format(stages=stages))
-    options = [SourceOptions(source=str(tmp_path / "runs.parquet"), study=tmp_path / f"{name}.toml")
-               for name in ("one", "two")]  # fmt: skip
+    options = [
+        SourceOptions(
+            source=str(tmp_path / "runs.parquet"), study=tmp_path / f"{name}.toml"
+        )
+        for name in ("one", "two")
+    ]
     opened = [one.open() for one in options]
     opened.append(replace(options[0], study=None, add_model=("mine",)).open())
     labels = []
     for source, number in zip(opened, (2, 10, 2), strict=True):
         table = build_table(number, source.scores(Settings()), source=source)
         labels.append(table.labels[table.models.index("mine")])
-    assert labels == [("610M", "MLM 40 %"), ("42K", "10K+32K (CLM + MLM 20 %)"), ("mine", "")]
+    assert labels == [
+        ("610M", "MLM 40 %"),
+        ("42K", "10K+32K (CLM + MLM 20 %)"),
+        ("mine", ""),
+    ]
 
 
 def test_instances_are_read_where_the_interval_needs_them() -> None:
@@ -70,11 +87,22 @@ def test_instances_are_read_where_the_interval_needs_them() -> None:
 
 
 @pytest.mark.parametrize(
-    "words", ["table 2 --source miniature --interval t", "compare 610m-mlm40-42k 610m-clm-42k", "claims"]
+    "words",
+    [
+        "table 2 --source miniature --interval t",
+        "compare 610m-mlm40-42k 610m-clm-42k",
+        "claims",
+    ],
 )
-def test_without_statsmodels_one_sentence_names_it(words: str, monkeypatch: pytest.MonkeyPatch) -> None:
+def test_without_statsmodels_one_sentence_names_it(
+    words: str, monkeypatch: pytest.MonkeyPatch
+) -> None:
     # Also those that are imported already.
-    for module in ("statsmodels", "statsmodels.stats.weightstats", "statsmodels.stats.multitest"):
+    for module in (
+        "statsmodels",
+        "statsmodels.stats.weightstats",
+        "statsmodels.stats.multitest",
+    ):
         monkeypatch.setitem(sys.modules, module, None)
     with pytest.raises(UserError, match="needs statsmodels, which is not installed"):
         main(words.split())

@@ -11,11 +11,15 @@ def test_every_table_is_there_in_its_order() -> None:
     for table, rows in cells.groupby("table"):
         assert list(dict.fromkeys(rows["model"])) == list(TABLES[table])
         assert rows["task"].nunique() == 1 and rows["dataset"].nunique() == 4
-    assert set(cells["dataset"]) == {*DATASETS, AVERAGE} and set(cells["task"]) == set(TASKS)
+    assert set(cells["dataset"]) == {*DATASETS, AVERAGE} and set(cells["task"]) == set(
+        TASKS
+    )
     assert cells["mean"].between(0, 100).all() and (cells["ci95"] >= 0).all()
 
 
-def test_a_cell_that_tables_repeat_is_the_same_in_each_and_once_among_the_values() -> None:
+def test_a_cell_that_tables_repeat_is_the_same_in_each_and_once_among_the_values() -> (
+    None
+):
     keys = ["model", "task", "dataset"]
     repeated = published_cells().groupby(keys)[["mean", "ci95"]].nunique()
     assert (repeated == 1).all(axis=None)

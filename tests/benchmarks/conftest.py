@@ -24,7 +24,10 @@ def data(tmp_path_factory: pytest.TempPathFactory) -> Path:
 
 @pytest.fixture(scope="session")
 def tokenizer(data: Path) -> PreTrainedTokenizerFast:
-    texts = load(data, "sst2").train["first"].to_pylist() + load(data, "squad").train["context"].to_pylist()
+    texts = (
+        load(data, "sst2").train["first"].to_pylist()
+        + load(data, "squad").train["context"].to_pylist()
+    )
     return make_tokenizer(texts)
 
 
@@ -36,7 +39,9 @@ def model_folder(
     root = tmp_path_factory.mktemp("models")
 
     def make(kind: str = "ours", **options: int) -> Path:
-        folder = root / "-".join([kind, *(f"{name}{value}" for name, value in options.items())])
+        folder = root / "-".join(
+            [kind, *(f"{name}{value}" for name, value in options.items())]
+        )
         if not folder.exists():
             save_model(folder, tokenizer, kind, **options)
         return folder

@@ -28,7 +28,12 @@ def parquet(rows: list[dict[str, object]], schema: pa.Schema | None = None) -> b
 
 def conll_rows(n: int, shift: int = 0) -> bytes:
     """Return `n` sentences with tags, as a hub's Parquet file."""
-    return parquet([{"words": [f"w{i}", "Oslo"], "ner": [0, 5 if (i + shift) % 2 else 1]} for i in range(n)])
+    return parquet(
+        [
+            {"words": [f"w{i}", "Oslo"], "ner": [0, 5 if (i + shift) % 2 else 1]}
+            for i in range(n)
+        ]
+    )
 
 
 class FakeHub:
@@ -65,9 +70,14 @@ class FakeHub:
             def do_GET(self) -> None:
                 self.answer(body=True)
 
-            def send(self, status: int, content: bytes, headers: dict[str, str], body: bool) -> None:
+            def send(
+                self, status: int, content: bytes, headers: dict[str, str], body: bool
+            ) -> None:
                 self.send_response(status)
-                for key, value in {"Content-Length": str(len(content)), **headers}.items():
+                for key, value in {
+                    "Content-Length": str(len(content)),
+                    **headers,
+                }.items():
                     self.send_header(key, value)
                 self.end_headers()
                 if not body:
@@ -101,14 +111,27 @@ class FakeHub:
                 tree = []
                 for path, content in files.items():
                     digest = hashlib.sha256(content).hexdigest()
-                    entry = {"type": "file", "oid": digest[:40], "size": len(content), "path": path}
+                    entry = {
+                        "type": "file",
+                        "oid": digest[:40],
+                        "size": len(content),
+                        "path": path,
+                    }
                     if path.endswith((".parquet", ".gz")):
-                        entry["lfs"] = {"oid": digest, "size": len(content), "pointerSize": 130}
+                        entry["lfs"] = {
+                            "oid": digest,
+                            "size": len(content),
+                            "pointerSize": 130,
+                        }
                     tree.append(entry)
                 siblings = []
                 for entry in tree:
                     known = {"rfilename": entry["path"], "size": entry["size"]}
-                    lfs = {**entry["lfs"], "sha256": entry["lfs"]["oid"]} if "lfs" in entry else None
+                    lfs = (
+                        {**entry["lfs"], "sha256": entry["lfs"]["oid"]}
+                        if "lfs" in entry
+                        else None
+                    )
                     siblings.append({**known, "lfs": lfs} if lfs else known)
                 info = {"id": repo, "sha": commit, "siblings": siblings}
                 text = json.dumps(info if what == "revision" else tree).encode()
@@ -123,13 +146,19 @@ class FakeHub:
                     return
                 content = found[1][path]
                 digest = hashlib.sha256(content).hexdigest()
-                headers = {"ETag": f'"{digest}"', "X-Repo-Commit": found[0], "Accept-Ranges": "bytes"}
+                headers = {
+                    "ETag": f'"{digest}"',
+                    "X-Repo-Commit": found[0],
+                    "Accept-Ranges": "bytes",
+                }
                 asked = self.headers.get("Range")
                 if body:
                     hub.gets.append((path, asked))
                 if asked:
                     start = int(asked.removeprefix("bytes=").split("-")[0])
-                    headers["Content-Range"] = f"bytes {start}-{len(content) - 1}/{len(content)}"
+                    headers["Content-Range"] = (
+                        f"bytes {start}-{len(content) - 1}/{len(content)}"
+                    )
                     self.send(206, content[start:], headers, body)
                 else:
                     self.send(200, content, headers, body)

@@ -17,7 +17,9 @@ def test_rows_come_back_whole_and_joined(rows: list[list[int]], cut: int) -> Non
     joined = Ragged.join([Ragged.of(rows[:cut]), Ragged.of(rows[cut:])])
     assert joined.values.tolist() == ragged.values.tolist()
     assert joined.offsets.tolist() == ragged.offsets.tolist()
-    assert ragged.row_of.tolist() == [number for number, row in enumerate(rows) for _ in row]
+    assert ragged.row_of.tolist() == [
+        number for number, row in enumerate(rows) for _ in row
+    ]
 
 
 @given(rows=ROWS, width=st.integers(0, 9))
@@ -25,7 +27,9 @@ def test_padding_fills_the_right_side_only(rows: list[list[int]], width: int) ->
     order = np.arange(len(rows))[::-1].copy()
     padded = Ragged.of(rows).padded(order, fill=-100, width=width)
     longest = max(width, max(map(len, rows)))
-    assert padded.tolist() == [rows[i] + [-100] * (longest - len(rows[i])) for i in order]
+    assert padded.tolist() == [
+        rows[i] + [-100] * (longest - len(rows[i])) for i in order
+    ]
 
 
 @given(
@@ -48,7 +52,9 @@ def test_batches_hold_every_item_once_and_keep_the_budget(
     budget=st.integers(30, 120),
     overhead=st.sampled_from([1, 7, 40]),
 )
-def test_batches_cost_no_more_than_any_other_cuts(widths: list[int], budget: int, overhead: int) -> None:
+def test_batches_cost_no_more_than_any_other_cuts(
+    widths: list[int], budget: int, overhead: int
+) -> None:
     """All 2^(n - 1) ways to cut the sorted items are tried."""
     ordered = sorted(widths, reverse=True)
 
@@ -56,18 +62,27 @@ def test_batches_cost_no_more_than_any_other_cuts(widths: list[int], budget: int
         sizes = [max(batch) * len(batch) for batch in batches]
         return sum(sizes) + overhead * len(sizes) if max(sizes) <= budget else math.inf
 
-    found = [[widths[i] for i in batch] for batch in padded_batches(np.array(widths), budget, overhead)]
+    found = [
+        [widths[i] for i in batch]
+        for batch in padded_batches(np.array(widths), budget, overhead)
+    ]
     ways = []
     for cuts in itertools.product([False, True], repeat=len(widths) - 1):
         ends = [i + 1 for i, cut in enumerate(cuts) if cut] + [len(widths)]
-        ways.append([ordered[start:end] for start, end in zip([0, *ends], ends, strict=False)])
+        ways.append(
+            [ordered[start:end] for start, end in zip([0, *ends], ends, strict=False)]
+        )
     assert cost(found) == min(map(cost, ways))
 
 
 @given(st.lists(st.integers(1, 300), max_size=60), st.integers(1, 600))
-def test_packed_batches_hold_every_item_once_and_about_as_many_tokens(widths: list[int], budget: int) -> None:
+def test_packed_batches_hold_every_item_once_and_about_as_many_tokens(
+    widths: list[int], budget: int
+) -> None:
     found = packed_batches(np.array(widths, dtype=np.int64), budget)
-    assert sorted(np.concatenate(found).tolist() if found else []) == list(range(len(widths)))
+    assert sorted(np.concatenate(found).tolist() if found else []) == list(
+        range(len(widths))
+    )
     tokens = [sum(widths[item] for item in part) for part in found]
     assert all(total <= budget + max(widths) for total in tokens)
     assert len(found) <= -(-sum(widths) // budget)

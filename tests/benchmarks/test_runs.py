@@ -28,7 +28,9 @@ def test_run_folders_parse_back(dataset: str) -> None:
     assert len(cell_keys("610m-clm-42k", dataset)) == len(LEARNING_RATES) * len(SEEDS)
 
 
-@pytest.mark.parametrize("name", ["lr1e-04", "sd0", "lr1e-04_sd", "lr_sd0", "notes", "lr1e-04_sd0.tmp"])
+@pytest.mark.parametrize(
+    "name", ["lr1e-04", "sd0", "lr1e-04_sd", "lr_sd0", "notes", "lr1e-04_sd0.tmp"]
+)
 def test_other_folders_are_no_runs(name: str) -> None:
     assert key_of(name, "610m-clm-42k", DATASETS["sst2"]) is None
 
@@ -55,7 +57,9 @@ def test_results_have_the_release_s_bytes(tmp_path: Path) -> None:
 def test_runs_of_any_rate_are_found(tmp_path: Path) -> None:
     key = RunKey(model="m", dataset="nq", lr=3e-3, seed=7)
     (tmp_path / "results" / key.folder).mkdir(parents=True)
-    (tmp_path / "results" / key.folder.parent / "lr1e-03_sd0").mkdir()  # no run of retrieval
+    (
+        tmp_path / "results" / key.folder.parent / "lr1e-03_sd0"
+    ).mkdir()  # no run of retrieval
     assert found_keys(tmp_path, "m", "nq") == [key]
     assert found_keys(tmp_path, "m", "sst2") == []
 

@@ -27,14 +27,19 @@ CPU = choose_device("cpu", "fp32")
 END, BEGIN, MASK = "<|end_of_text|>", "<|begin_of_text|>", "<|mask|>"
 
 
-def make_tokenizer(texts: list[str], *, begin: bool = True, size: int = 700) -> PreTrainedTokenizerFast:
+def make_tokenizer(
+    texts: list[str], *, begin: bool = True, size: int = 700
+) -> PreTrainedTokenizerFast:
     """Byte-level BPE in the manner of Llama 3: BOS by default, EOS only where it is written out."""
     tokenizer = Tokenizer(models.BPE())
     tokenizer.pre_tokenizer = pre_tokenizers.ByteLevel(add_prefix_space=False)
     tokenizer.decoder = decoders.ByteLevel()
     alphabet = sorted(pre_tokenizers.ByteLevel.alphabet())
     trainer = trainers.BpeTrainer(
-        vocab_size=size, special_tokens=[BEGIN, END, MASK], initial_alphabet=alphabet, show_progress=False
+        vocab_size=size,
+        special_tokens=[BEGIN, END, MASK],
+        initial_alphabet=alphabet,
+        show_progress=False,
     )
     tokenizer.train_from_iterator(texts, trainer)
     steps: list[Any] = [processors.ByteLevel(trim_offsets=False)]
@@ -46,11 +51,17 @@ def make_tokenizer(texts: list[str], *, begin: bool = True, size: int = 700) -> 
         )
     tokenizer.post_processor = processors.Sequence(steps)
     return PreTrainedTokenizerFast(
-        tokenizer_object=tokenizer, bos_token=BEGIN, eos_token=END, mask_token=MASK, pad_token=END
+        tokenizer_object=tokenizer,
+        bos_token=BEGIN,
+        eos_token=END,
+        mask_token=MASK,
+        pad_token=END,
     )
 
 
-def make_config(kind: str, *, vocab: int, positions: int = 512, hidden: int = 32, layers: int = 2) -> Any:
+def make_config(
+    kind: str, *, vocab: int, positions: int = 512, hidden: int = 32, layers: int = 2
+) -> Any:
     """A tiny configuration of each kind of model that the package measures."""
     shape = {
         "vocab_size": vocab,
@@ -65,12 +76,18 @@ def make_config(kind: str, *, vocab: int, positions: int = 512, hidden: int = 32
         case "ours":
             return EncoderConfig(**shape, **ids, num_key_value_heads=2, mask_token_id=2)
         case "ours-causal":
-            return EncoderConfig(**shape, **ids, num_key_value_heads=2, mask_token_id=2, is_causal=True)
+            return EncoderConfig(
+                **shape, **ids, num_key_value_heads=2, mask_token_id=2, is_causal=True
+            )
         case "llama":
             return LlamaConfig(**shape, **ids, num_key_value_heads=2)
         case "qwen2":
             return Qwen2Config(
-                **shape, **ids, num_key_value_heads=2, use_sliding_window=True, sliding_window=4
+                **shape,
+                **ids,
+                num_key_value_heads=2,
+                use_sliding_window=True,
+                sliding_window=4,
             )
         case "qwen3":
             return Qwen3Config(**shape, **ids, num_key_value_heads=2, head_dim=8)
@@ -79,7 +96,9 @@ def make_config(kind: str, *, vocab: int, positions: int = 512, hidden: int = 32
         case "roberta":
             return RobertaConfig(**shape, **ids)
         case "modernbert":
-            return ModernBertConfig(**shape, **ids, sep_token_id=1, cls_token_id=0, local_attention=8)
+            return ModernBertConfig(
+                **shape, **ids, sep_token_id=1, cls_token_id=0, local_attention=8
+            )
     raise AssertionError(kind)
 
 
@@ -88,9 +107,13 @@ def resettable_of(folder: Path, device: RunDevice = CPU) -> ResettableModel:
     return ResettableModel(Setting(loaded=load(str(folder)), device=device))
 
 
-def save_model(folder: Path, tokenizer: PreTrainedTokenizerFast, kind: str = "ours", **options: int) -> Path:
+def save_model(
+    folder: Path, tokenizer: PreTrainedTokenizerFast, kind: str = "ours", **options: int
+) -> Path:
     """Save a tiny model of a kind, its weights drawn from one seed, with its tokenizer, and return the folder."""
     torch.manual_seed(0)
-    AutoModel.from_config(make_config(kind, vocab=len(tokenizer), **options)).save_pretrained(folder)
+    AutoModel.from_config(
+        make_config(kind, vocab=len(tokenizer), **options)
+    ).save_pretrained(folder)
     tokenizer.save_pretrained(folder)
     return folder

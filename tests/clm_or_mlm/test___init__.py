@@ -14,9 +14,9 @@ from common.provenance import ROOT
 
 def test_the_names_are_those_of_the_api() -> None:
     assert clm_or_mlm.__all__ == dir(clm_or_mlm) == api.__all__ == sorted(api.__all__)
-    assert set(re.findall(r"`(\w+)`", (clm_or_mlm.__doc__ or "").partition("has them all")[2])) == set(
-        api.__all__
-    )
+    assert set(
+        re.findall(r"`(\w+)`", (clm_or_mlm.__doc__ or "").partition("has them all")[2])
+    ) == set(api.__all__)
 
 
 def test_an_unknown_name_is_refused() -> None:
@@ -24,18 +24,34 @@ def test_an_unknown_name_is_refused() -> None:
         clm_or_mlm.lod  # noqa: B018
 
 
-def test_what_archives_read_has_the_version_and_the_licence_and_cites_the_paper() -> None:
+def test_what_archives_read_has_the_version_and_the_licence_and_cites_the_paper() -> (
+    None
+):
     text = (ROOT / "CITATION.cff").read_text("utf-8")
     Citation(text).validate()
     citation = yaml.safe_load(text)
     paper = citation["preferred-citation"]
-    assert paper["title"] == "Should We Still Pretrain Encoders with Masked Language Modeling?"
+    assert (
+        paper["title"]
+        == "Should We Still Pretrain Encoders with Masked Language Modeling?"
+    )
     assert paper["identifiers"][0]["value"] == "arXiv:2507.00994"
     codemeta, zenodo = (
-        json.loads((ROOT / name).read_text("utf-8")) for name in ("codemeta.json", ".zenodo.json")
+        json.loads((ROOT / name).read_text("utf-8"))
+        for name in ("codemeta.json", ".zenodo.json")
     )
-    assert citation["version"] == codemeta["version"] == zenodo["version"] == clm_or_mlm.__version__
-    assert citation["license"] == zenodo["license"] == codemeta["license"].rpartition("/")[2] == "Apache-2.0"
+    assert (
+        citation["version"]
+        == codemeta["version"]
+        == zenodo["version"]
+        == clm_or_mlm.__version__
+    )
+    assert (
+        citation["license"]
+        == zenodo["license"]
+        == codemeta["license"].rpartition("/")[2]
+        == "Apache-2.0"
+    )
     assert citation["title"] == zenodo["title"] and codemeta["name"] == "clm-or-mlm"
     assert codemeta["referencePublication"]["url"] == paper["url"]
     said = codemeta["description"].replace("arXiv ", "arXiv:")

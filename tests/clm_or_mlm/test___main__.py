@@ -20,7 +20,9 @@ USED = rf"clm-or-mlm ({'|'.join(sorted(COMMANDS, key=len, reverse=True))})(?![a-
 """A command as the pages have it."""
 
 
-def listed(words: list[str], capsys: pytest.CaptureFixture[str]) -> tuple[str, dict[str, list[str]]]:
+def listed(
+    words: list[str], capsys: pytest.CaptureFixture[str]
+) -> tuple[str, dict[str, list[str]]]:
     """The help that the words print, and the commands under each of its titles."""
     assert main(words, "clm-or-mlm") == 0
     text = capsys.readouterr().out
@@ -44,13 +46,17 @@ def test_help_lists_the_daily_commands_by_group_and_all_the_rest(
     used = {page: set(re.findall(USED, page.read_text())) for page in pages}
     assert {"claims", "models", "plan", "fetch-released"} <= used[pages[0]] <= shown
     complete, every = listed(["--all"], capsys)
-    assert f"all {len(COMMANDS)}" in complete and set().union(*used.values()) <= set(COMMANDS)
+    assert f"all {len(COMMANDS)}" in complete and set().union(*used.values()) <= set(
+        COMMANDS
+    )
     assert every == {title: list(commands) for title, commands in GROUPS.items()}
     assert listed(["--help", "--all"], capsys)[1] == every
     assert all(set(daily[title]) <= set(every[title]) for title in every)
 
 
-def test_a_room_lists_the_commands_that_need_its_name(capsys: pytest.CaptureFixture[str]) -> None:
+def test_a_room_lists_the_commands_that_need_its_name(
+    capsys: pytest.CaptureFixture[str],
+) -> None:
     for words in (["benchmarks"], ["benchmarks", "--help"]):
         assert list(listed(words, capsys)[1].values()) == [["run", "status"]]
 
@@ -61,8 +67,14 @@ def test_no_option_is_explained_in_more_than_two_lines(
 ) -> None:
     monkeypatch.setenv("COLUMNS", "80")
     assert main(["help", *name.split()]) == 0
-    rows = [line for line in capsys.readouterr().out.splitlines() if line.startswith("│")]
-    starts = [place for place, row in enumerate(rows) if re.match(r"│ [* ]{0,3}([A-Z]+ )?--[a-z]", row)]
+    rows = [
+        line for line in capsys.readouterr().out.splitlines() if line.startswith("│")
+    ]
+    starts = [
+        place
+        for place, row in enumerate(rows)
+        if re.match(r"│ [* ]{0,3}([A-Z]+ )?--[a-z]", row)
+    ]
     for first, following in itertools.pairwise([*starts, len(rows)]):
         assert following - first <= 2 or "--" not in rows[first], rows[first]
 
@@ -82,7 +94,11 @@ def test_every_command_helps_with_examples_that_it_takes(
     examples = re.findall(rf"clm-or-mlm ({name}(?= |$).*)", text, flags=re.MULTILINE)
     assert examples, name
     for example in examples:
-        app.parse_args(shlex.split(re.split(r"\s{3,}", example)[0]), print_error=False, exit_on_error=False)
+        app.parse_args(
+            shlex.split(re.split(r"\s{3,}", example)[0]),
+            print_error=False,
+            exit_on_error=False,
+        )
 
 
 @pytest.mark.parametrize("toy", ["smallest", "curves"])
@@ -115,7 +131,10 @@ WRONG: list[tuple[list[str], list[str]]] = [
         ["`clm-or-mlm benchmarks run`", "`clm-or-mlm container run`"],
     ),
     (["analysis", "table", "10"], ["analysis table", "`clm-or-mlm table`"]),
-    (["benchmarks", "run", "--modle", "x"], ["--model", "(see clm-or-mlm benchmarks run --help)"]),
+    (
+        ["benchmarks", "run", "--modle", "x"],
+        ["--model", "(see clm-or-mlm benchmarks run --help)"],
+    ),
     (["benchmarks", "run", "--model", "nowhere"], ["nowhere"]),
     (["plan", "--modle", "x"], ["--model"]),
     (["train", "nosuchmodel", "--data", "x", "--out", "y"], ["nosuchmodel"]),
@@ -162,7 +181,9 @@ def test_an_interrupted_import_ends_in_one_line() -> None:
     assert (done.returncode, done.stdout, done.stderr) == (130, "", said)
 
 
-def test_bash_completes_commands_options_and_names(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+def test_bash_completes_commands_options_and_names(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
     monkeypatch.setenv("HOME", str(tmp_path))
     monkeypatch.setenv("SHELL", "/bin/bash")
     assert not main(["--install-completion"], "clm-or-mlm")
@@ -182,5 +203,7 @@ def test_bash_completes_commands_options_and_names(tmp_path: Path, monkeypatch: 
     for words in asked:
         count = len(words.split())
         probe += f'COMP_WORDS=(clm-or-mlm {words}); COMP_CWORD={count}; $function; echo "${{COMPREPLY[@]}}"\n'
-    done = subprocess.run(["bash", "-c", probe], capture_output=True, text=True, check=True)
+    done = subprocess.run(
+        ["bash", "-c", probe], capture_output=True, text=True, check=True
+    )
     assert [line.split() for line in done.stdout.splitlines()] == list(asked.values())

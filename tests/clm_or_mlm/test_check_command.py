@@ -41,11 +41,23 @@ def kept(store: Path) -> Path:
 DONE: dict[str, tuple[Callable[[Path], object], str, str]] = {
     "results": (lambda store: flip(of(store, RESULTS)), "damaged", "lr1e-04_sd0"),
     "run.json": (lambda store: flip(of(store, RUN)), "damaged", "lr1e-04_sd0"),
-    "details": (lambda store: flip(of(store, DETAILS)), "damaged", "run this evaluation again"),
+    "details": (
+        lambda store: flip(of(store, DETAILS)),
+        "damaged",
+        "run this evaluation again",
+    ),
     "a run": (lambda store: shutil.rmtree(of(store, "")), "missing", "lr1e-04_sd0"),
-    "an encoder": (lambda store: flip(kept(store) / "config.json"), "damaged", "--keep best makes it again"),
-    "its manifest": (lambda store: (kept(store) / "manifest.json").unlink(), "damaged", "it has no manifest.json"),
-}  # fmt: skip
+    "an encoder": (
+        lambda store: flip(kept(store) / "config.json"),
+        "damaged",
+        "--keep best makes it again",
+    ),
+    "its manifest": (
+        lambda store: (kept(store) / "manifest.json").unlink(),
+        "damaged",
+        "it has no manifest.json",
+    ),
+}
 
 
 @pytest.mark.parametrize("name", DONE)
@@ -60,7 +72,9 @@ def test_damage_in_a_store_is_named(
     lines = [line for line in said if line.startswith("damaged: ")] or [
         line for line in said if line.startswith("missing: ")
     ]
-    assert len(lines) == 1 and lines[0].startswith(f"{kind}: ") and words in lines[0], lines
+    assert len(lines) == 1 and lines[0].startswith(f"{kind}: ") and words in lines[0], (
+        lines
+    )
     if "encoder" in name:
         assert main(["check", str(kept(store))]) == 1
 
@@ -82,4 +96,7 @@ def test_what_others_put_into_a_kept_encoder_is_named(
     (kept(store) / "notes.md").write_text("mine")
     assert main(["check", str(store)]) == 0
     said = capsys.readouterr().out
-    assert "1 files match the manifest; changed or not of --keep: README.md, notes.md" in said
+    assert (
+        "1 files match the manifest; changed or not of --keep: README.md, notes.md"
+        in said
+    )

@@ -13,32 +13,63 @@ from tests.faults import survives_failures
 from tests.pretraining.documents import make_documents
 from tests.pretraining.families import save_start
 
-FEW = pytest.mark.parametrize("few", [True, pytest.param(False, marks=pytest.mark.slow)])
+FEW = pytest.mark.parametrize(
+    "few", [True, pytest.param(False, marks=pytest.mark.slow)]
+)
 
 
 @FEW
-def test_ingest(few: bool, store: Path, tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+def test_ingest(
+    few: bool, store: Path, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
     monkeypatch.setenv("CLM_OR_MLM_CACHE", str(tmp_path / "cache"))
 
     def call(out: Path) -> None:
-        main(["ingest", str(store), "--out", f"{out}/runs.parquet", "--instances", f"{out}/instances"])
+        main(
+            [
+                "ingest",
+                str(store),
+                "--out",
+                f"{out}/runs.parquet",
+                "--instances",
+                f"{out}/instances",
+            ]
+        )
 
     survives_failures(call, tmp_path / "outs", few=few)
 
 
 @FEW
 @pytest.mark.filterwarnings("ignore")
-def test_adapt_with_a_merge(few: bool, tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+def test_adapt_with_a_merge(
+    few: bool, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
     monkeypatch.setenv("CLM_OR_MLM_SCRATCH", str(tmp_path / "scratch"))
     start = save_start(tmp_path / "start", "llama")
     (tmp_path / "texts.txt").write_text("\n\n".join(make_documents(60)))
-    words = ["--source", f"{tmp_path}/texts.txt", "--tokenizer", f"{start}", "--out", f"{tmp_path}/shards"]
+    words = [
+        "--source",
+        f"{tmp_path}/texts.txt",
+        "--tokenizer",
+        f"{start}",
+        "--out",
+        f"{tmp_path}/shards",
+    ]
     main(["shards", *words, "--validation-share", "0.05", "--workers", "0"])
     small = ("global_batch=4", "max_length=24", "eval_sequences=4", "callbacks=")
     words = [word for setting in small for word in ("--set", setting)]
 
     def call(out: Path) -> None:
-        given = [f"{start}", "--data", f"{tmp_path}/shards", "--steps", "2", "--merge", "0.5", *words]
+        given = [
+            f"{start}",
+            "--data",
+            f"{tmp_path}/shards",
+            "--steps",
+            "2",
+            "--merge",
+            "0.5",
+            *words,
+        ]
         main(["adapt", *given, "--out", f"{out}"])
 
     survives_failures(call, tmp_path / "outs", few=few)
@@ -47,10 +78,24 @@ def test_adapt_with_a_merge(few: bool, tmp_path: Path, monkeypatch: pytest.Monke
 @FEW
 def test_run_that_keeps_the_best(few: bool, tmp_path: Path) -> None:
     make_synthetic(tmp_path / "data", "uner_en", train=32, evaluation=8)
-    texts = [" ".join(words) for words in load(tmp_path / "data", "uner_en").train["words"].to_pylist()]
+    texts = [
+        " ".join(words)
+        for words in load(tmp_path / "data", "uner_en").train["words"].to_pylist()
+    ]
     save_model(tmp_path / "model", make_tokenizer(texts))
     folders = ["--model", str(tmp_path / "model"), "--data", str(tmp_path / "data")]
-    words = ["--steps", "2", "--dataset", "uner_en", "--lr", "1e-3", "--seed", "0", "--device", "cpu"]
+    words = [
+        "--steps",
+        "2",
+        "--dataset",
+        "uner_en",
+        "--lr",
+        "1e-3",
+        "--seed",
+        "0",
+        "--device",
+        "cpu",
+    ]
 
     def call(out: Path) -> None:
         run([*folders, *words, "--workers", "1", "--keep", "best", "--out", f"{out}"])

@@ -21,7 +21,10 @@ for words in [["--help"], ["--all"], ["help", "sources"], *helps]:
 
 def test_no_help_loads_what_a_command_computes_with() -> None:
     # One process shows them all, so the first that loads something is the one to look at.
-    rows = [line.split("\t") for line in python("-c", EVERY_HELP, code=0).stdout.splitlines()]
+    rows = [
+        line.split("\t")
+        for line in python("-c", EVERY_HELP, code=0).stdout.splitlines()
+    ]
     assert len(rows) > 35
     assert all(int(count) > 3 for _, count, _ in rows)
     assert [(words, loaded) for words, _, loaded in rows if loaded] == []

@@ -23,13 +23,22 @@ run(main, sys.argv[1:])
 
 def interrupted(patch: str, *words: str, cwd: Path) -> subprocess.CompletedProcess[str]:
     answer = subprocess.run(
-        [sys.executable, "-c", _SHELL.format(patch=patch), *words], cwd=cwd, start_new_session=True, text=True,
-        env=os.environ | {"PYTHONPATH": str(ROOT)}, capture_output=True, check=False,
+        [sys.executable, "-c", _SHELL.format(patch=patch), *words],
+        cwd=cwd,
+        start_new_session=True,
+        text=True,
+        env=os.environ | {"PYTHONPATH": str(ROOT)},
+        capture_output=True,
+        check=False,
         preexec_fn=lambda: signal.signal(signal.SIGINT, signal.default_int_handler),
-    )  # fmt: skip
+    )
     assert answer.returncode == 130, answer.stderr
-    assert answer.stderr.splitlines() == ["interrupted; run the same command again to continue"]
-    assert [path for path in cwd.rglob("*") if ".tmp" in path.name or "staging" in path.name] == []
+    assert answer.stderr.splitlines() == [
+        "interrupted; run the same command again to continue"
+    ]
+    assert [
+        path for path in cwd.rglob("*") if ".tmp" in path.name or "staging" in path.name
+    ] == []
     return answer
 
 
@@ -44,7 +53,9 @@ analysis.store.ingest.progress = and_interrupt
 """
 
 
-def test_ingest_ends_in_one_line_and_leaves_nothing_half(store: Path, tmp_path: Path) -> None:
+def test_ingest_ends_in_one_line_and_leaves_nothing_half(
+    store: Path, tmp_path: Path
+) -> None:
     words = ["ingest", str(store), "--out", "out/runs.parquet", "--instances", "out/i"]
     interrupted(_WHILE_READING, *words, cwd=tmp_path)
     assert list((tmp_path / "out").iterdir()) == []
@@ -61,7 +72,9 @@ clm_or_mlm.reproduce.write = and_interrupt
 """
 
 
-def test_reproduce_ends_in_one_line_and_says_nothing_of_being_done(tmp_path: Path) -> None:
+def test_reproduce_ends_in_one_line_and_says_nothing_of_being_done(
+    tmp_path: Path,
+) -> None:
     answer = interrupted(_WHILE_WRITING, "reproduce", "--out", "out", cwd=tmp_path)
     assert answer.stdout == ""
     assert (tmp_path / "out/tables/table02.md").read_text().endswith("|\n")

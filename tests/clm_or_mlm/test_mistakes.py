@@ -87,9 +87,18 @@ _TABLE = "model,dataset,seed,score\nA,x,0,1\nA,x,1,2\nB,x,0,3\nB,x,1,4\n"
 @pytest.mark.parametrize(
     ("words", "sentence"),
     [
-        ("compare A B --source t.csv --out t.csv", "--out t.csv is the file that --source reads"),
-        ("compare A B --source link.csv --out ./t.csv", "--out ./t.csv is the file that --source reads"),
-        ("scores --study t.csv --out t.csv", "--out t.csv is the file that --study reads"),
+        (
+            "compare A B --source t.csv --out t.csv",
+            "--out t.csv is the file that --source reads",
+        ),
+        (
+            "compare A B --source link.csv --out ./t.csv",
+            "--out ./t.csv is the file that --source reads",
+        ),
+        (
+            "scores --study t.csv --out t.csv",
+            "--out t.csv is the file that --study reads",
+        ),
         ("compare A B --source t.csv --study absent.toml", "--study is for runs"),
         ("audit --source pipe.csv", "pipe.csv is not a regular file"),
     ],
@@ -107,7 +116,9 @@ def test_what_is_read_is_not_written_and_no_pipe_is_waited_for(
 
 
 @pytest.mark.parametrize("words", MISTAKES)
-def test_a_mistake_is_one_sentence(words: str, tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+def test_a_mistake_is_one_sentence(
+    words: str, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
     monkeypatch.chdir(tmp_path)
     with refused(MISTAKES[words]):
         main(shlex.split(words))

@@ -21,7 +21,9 @@ from paper_figures.figure import FIGURES, FigureInputs
 from paper_figures.words import alt_text
 from tests.analysis.made_up import made_up_runs
 
-MODELS = [f"{size}-{kind}-42k" for size in ("210m", "610m", "1b") for kind in ("clm", "mlm40")]
+MODELS = [
+    f"{size}-{kind}-42k" for size in ("210m", "610m", "1b") for kind in ("clm", "mlm40")
+]
 HOLDS = re.compile(r"covers the true mean \d+(?:\s% of|\sto\s\d+\s% of) the time")
 DEFAULTS = {"published": "t", "runs": "pooled"}
 
@@ -33,16 +35,25 @@ def sources() -> dict[str, Source]:
 
 
 @pytest.fixture(scope="module")
-def given(sources: dict[str, Source], tmp_path_factory: pytest.TempPathFactory) -> dict[str, str]:
+def given(
+    sources: dict[str, Source], tmp_path_factory: pytest.TempPathFactory
+) -> dict[str, str]:
     """What `--source` is given for each kind."""
-    runs, path = sources["runs"].runs, tmp_path_factory.mktemp("source") / "runs.parquet"
+    runs, path = (
+        sources["runs"].runs,
+        tmp_path_factory.mktemp("source") / "runs.parquet",
+    )
     assert runs is not None
     write_runs(path, runs[runs["model"].isin(MODELS[:5])])
     return {"published": "published", "runs": str(path)}
 
 
-@pytest.mark.parametrize("kind", ["published", pytest.param("runs", marks=pytest.mark.slow)])
-def test_the_report_names_the_default_and_its_coverage(kind: str, sources: dict[str, Source]) -> None:
+@pytest.mark.parametrize(
+    "kind", ["published", pytest.param("runs", marks=pytest.mark.slow)]
+)
+def test_the_report_names_the_default_and_its_coverage(
+    kind: str, sources: dict[str, Source]
+) -> None:
     from clm_or_mlm.report.html_page import render_page
     from tests.clm_or_mlm.report.window import content_of
 
@@ -80,7 +91,11 @@ def formats_of(function: Callable[..., Any]) -> tuple[str, ...]:
     given = inspect.signature(function, eval_str=True).parameters.get("format")
     if given is None:
         return ()
-    [choices] = [one.choices for one in given.annotation.__metadata__ if getattr(one, "choices", None)]
+    [choices] = [
+        one.choices
+        for one in given.annotation.__metadata__
+        if getattr(one, "choices", None)
+    ]
     return tuple(name for name in choices if name not in ("parquet", "pdf"))
 
 
@@ -88,7 +103,9 @@ def names_of_data(name: str, text: str) -> set[str]:
     """Return the intervals that data with bounds name; empty for data without bounds."""
     if name == "csv":
         rows = list(csv.DictReader(io.StringIO(text)))
-        if not any(column in ("low", "high") or column.endswith("_low") for column in rows[0]):
+        if not any(
+            column in ("low", "high") or column.endswith("_low") for column in rows[0]
+        ):
             return set()
         return {row["interval"] for row in rows if row["interval"]}
     objects: list[dict[str, object]] = []
@@ -102,16 +119,31 @@ def every_command() -> Iterator[Any]:
             for form in formats_of(function) or ("",):
                 # Markdown and LaTeX are the text's words.
                 slow = form in ("markdown", "latex")
-                yield pytest.param(name, form, marks=pytest.mark.slow if slow else (), id=f"{name}-{form}")
+                yield pytest.param(
+                    name,
+                    form,
+                    marks=pytest.mark.slow if slow else (),
+                    id=f"{name}-{form}",
+                )
 
 
 @pytest.mark.parametrize("kind", ["published", "runs"])
 @pytest.mark.parametrize(("name", "form"), list(every_command()))
 def test_every_command_that_reads_scores_names_the_default_wherever_it_prints_an_interval(
-    name: str, form: str, kind: str, given: dict[str, str], capsys: pytest.CaptureFixture[str]
+    name: str,
+    form: str,
+    kind: str,
+    given: dict[str, str],
+    capsys: pytest.CaptureFixture[str],
 ) -> None:
     main(
-        [*name.split(), *WORDS.get(name, []), "--source", given[kind], *(["--format", form] if form else [])]
+        [
+            *name.split(),
+            *WORDS.get(name, []),
+            "--source",
+            given[kind],
+            *(["--format", form] if form else []),
+        ]
     )
     said = capsys.readouterr().out
     text = " ".join(said.replace("\u00a0", " ").replace("\\%", "%").split())
@@ -124,7 +156,9 @@ def test_every_command_that_reads_scores_names_the_default_wherever_it_prints_an
         printed_alone = name == "table" and kind == "published"
         assert HOLDS.search(text), text[-600:]
         assert printed_alone or default.name in text or default.words in text
-        others = {other.name for other in INTERVALS.values() if f"({other.name})" in text}
+        others = {
+            other.name for other in INTERVALS.values() if f"({other.name})" in text
+        }
         assert others <= {default.name}
 
 

@@ -39,5 +39,9 @@ def test_a_place_that_cannot_be_is_named_and_left_as_it_was(
         }.items():
             with refused(f"--out {place} ", why, f"; choose another {wanted}"):
                 main([*name.split(), "--out", place])
-    assert sorted(path.name for path in tmp_path.rglob("*")) == ["file", "folder", "loop"]
+    assert sorted(path.name for path in tmp_path.rglob("*")) == [
+        "file",
+        "folder",
+        "loop",
+    ]
     assert (tmp_path / "file").read_text() == "x"

@@ -45,7 +45,16 @@ def test_an_adapted_model_prints_what_is_added_to_its_start(
     for text, rows in ((f"[{stages}]", 3), ('["mlm30:30"]', 2)):
         study = f'decay_steps = 6\n[models.mine]\nstart = "{tmp_path}/start"\nstages = {text}\n'
         (tmp_path / "s.toml").write_text(study)
-        words = ["plan", "mine", "--study", f"{tmp_path}/s.toml", "--device", "A100", "--price", "9e8"]
+        words = [
+            "plan",
+            "mine",
+            "--study",
+            f"{tmp_path}/s.toml",
+            "--device",
+            "A100",
+            "--price",
+            "9e8",
+        ]
         main(words)
         head, *lines = capsys.readouterr().out.split("\nadds ")[1].splitlines()
         assert head.split()[-5:] == ["model", "FLOPs", "A100", "hours", "money"]
@@ -54,16 +63,29 @@ def test_an_adapted_model_prints_what_is_added_to_its_start(
         main([*words, "--format", "json"])
         costs = json.loads(capsys.readouterr().out)["costs"]
         assert sum(int(row[1].replace(",", "")) for row in table) == costs["steps"]
-        assert sum(float(row[4]) for row in table) == pytest.approx(costs["gpu_hours"], rel=0.01)
-        assert sum(float(row[5].replace(",", "")) for row in table) == pytest.approx(costs["money"], rel=0.01)
+        assert sum(float(row[4]) for row in table) == pytest.approx(
+            costs["gpu_hours"], rel=0.01
+        )
+        assert sum(float(row[5].replace(",", "")) for row in table) == pytest.approx(
+            costs["money"], rel=0.01
+        )
     with pytest.raises(UserError, match=r"--tflops; did you mean .H100"):
         main(["plan", "mine", "--study", f"{tmp_path}/s.toml", "--device", "H1000"])
 
 
-def test_memory_that_is_not_there_is_said_with_what_fits(capsys: pytest.CaptureFixture[str]) -> None:
-    for model, said in (("610m-mlm40-42k", "training takes 3 by itself"), ("1b-mlm40-42k", "another device")):
+def test_memory_that_is_not_there_is_said_with_what_fits(
+    capsys: pytest.CaptureFixture[str],
+) -> None:
+    for model, said in (
+        ("610m-mlm40-42k", "training takes 3 by itself"),
+        ("1b-mlm40-42k", "another device"),
+    ):
         main(["plan", model, "--device", "rtx 4090"])
-        [line] = [line for line in capsys.readouterr().out.splitlines() if line.startswith("memory")]
+        [line] = [
+            line
+            for line in capsys.readouterr().out.splitlines()
+            if line.startswith("memory")
+        ]
         assert "more than the 24 GB" in line and said in line
 
 
@@ -72,7 +94,11 @@ def test_memory_that_is_not_there_is_said_with_what_fits(capsys: pytest.CaptureF
     [
         (["H100"], "measured on this device"),
         (["MI250X"], "estimated from the paper's own hours"),
-        *(([name], "estimated from an H100's") for name in DEVICES if name not in ("H100", "MI250X")),
+        *(
+            ([name], "estimated from an H100's")
+            for name in DEVICES
+            if name not in ("H100", "MI250X")
+        ),
         (["H100", "--tflops", "500"], "estimated from an H100's"),
         (["Voodoo", "--tflops", "500"], "estimated from an H100's"),
         (["A100", "--mfu", "0.4"], "from --mfu 0.4"),
@@ -85,8 +111,12 @@ def test_hours_say_what_they_come_from(
     for asked in (["610m-mlm40-42k"], study):
         assert not main(["plan", *asked, "--device", *device])
         text = capsys.readouterr().out
-        assert words in text and ("measured on this" in text) == ("measured on this" in words)
-        assert ("give" in text and "as --mfu" in text) == (asked == study and "estimated" in words)
+        assert words in text and ("measured on this" in text) == (
+            "measured on this" in words
+        )
+        assert ("give" in text and "as --mfu" in text) == (
+            asked == study and "estimated" in words
+        )
 
 
 def test_one_adaptation_has_hours_money_and_memory(
@@ -94,16 +124,37 @@ def test_one_adaptation_has_hours_money_and_memory(
 ) -> None:
     """Those that `adapt` counts, in the largest passes that fit the device."""
     start = save_start(tmp_path / "start", "llama")
-    words = ["plan", "--start", str(start), "--tokens", "2e7", "--device", "RTX 4090", "--price", "0.6"]
+    words = [
+        "plan",
+        "--start",
+        str(start),
+        "--tokens",
+        "2e7",
+        "--device",
+        "RTX 4090",
+        "--price",
+        "0.6",
+    ]
     assert not main([*words, "--format", "json"])
     said = json.loads(capsys.readouterr().out)
     gpu = DEVICES["RTX 4090"]
-    costs = Adaptation(start=start_of(str(start)), tokens=2e7).plan_on(gpu).costs(device=gpu)
-    assert costs.gpu_hours > 0 and costs.memory_gb < 24 and costs.tokens == pytest.approx(2e7, rel=0.02)
+    costs = (
+        Adaptation(start=start_of(str(start)), tokens=2e7)
+        .plan_on(gpu)
+        .costs(device=gpu)
+    )
+    assert (
+        costs.gpu_hours > 0
+        and costs.memory_gb < 24
+        and costs.tokens == pytest.approx(2e7, rel=0.02)
+    )
     assert said["costs"]["gpu_hours"] == pytest.approx(costs.gpu_hours)
     main(words)
     out = capsys.readouterr().out
-    assert all(word in out for word in ("RTX 4090 hours", "money", "memory", "sequences in a pass"))
+    assert all(
+        word in out
+        for word in ("RTX 4090 hours", "money", "memory", "sequences in a pass")
+    )
     assert "compiled blocks" not in out
     words[2] = str(save_start(tmp_path / "other", "qwen3"))
     main(words)

@@ -19,13 +19,26 @@ pytestmark = pytest.mark.skipif(
 NOBODY = 65534
 
 
-def call(*words: str, cwd: Path, **environment: str) -> subprocess.CompletedProcess[str]:
+def call(
+    *words: str, cwd: Path, **environment: str
+) -> subprocess.CompletedProcess[str]:
     """Run a command without root's rights over files."""
     return subprocess.run(
-        ["setpriv", "--bounding-set=-all", "--inh-caps=-all", sys.executable, "-m", "clm_or_mlm", *words],
-        cwd=cwd, env={"PATH": os.environ["PATH"], "PYTHONPATH": str(ROOT), **environment}, text=True,
-        capture_output=True, check=False,
-    )  # fmt: skip
+        [
+            "setpriv",
+            "--bounding-set=-all",
+            "--inh-caps=-all",
+            sys.executable,
+            "-m",
+            "clm_or_mlm",
+            *words,
+        ],
+        cwd=cwd,
+        env={"PATH": os.environ["PATH"], "PYTHONPATH": str(ROOT), **environment},
+        text=True,
+        capture_output=True,
+        check=False,
+    )
 
 
 @pytest.fixture
@@ -39,14 +52,29 @@ def theirs(store: Path, tmp_path: Path) -> Path:
     return tmp_path / "theirs"
 
 
-def test_instances_of_a_store_one_may_not_write_to_are_in_a_cache(theirs: Path, tmp_path: Path) -> None:
-    words = ("scores", "--source", "store", "--dataset", "sst2", "--interval", "crossed")
+def test_instances_of_a_store_one_may_not_write_to_are_in_a_cache(
+    theirs: Path, tmp_path: Path
+) -> None:
+    words = (
+        "scores",
+        "--source",
+        "store",
+        "--dataset",
+        "sst2",
+        "--interval",
+        "crossed",
+    )
     refused = call(*words, cwd=theirs, HOME=str(theirs / "home"))
     assert refused.returncode == 2
-    assert "cannot write to the cache (Permission denied); set CLM_OR_MLM_CACHE" in refused.stderr
+    assert (
+        "cannot write to the cache (Permission denied); set CLM_OR_MLM_CACHE"
+        in refused.stderr
+    )
     assert len(refused.stderr.splitlines()) == 1
     cache = tmp_path / "cache"
-    read = call(*words, cwd=theirs, HOME=str(theirs / "home"), CLM_OR_MLM_CACHE=str(cache))
+    read = call(
+        *words, cwd=theirs, HOME=str(theirs / "home"), CLM_OR_MLM_CACHE=str(cache)
+    )
     assert read.returncode == 0, read.stderr
     assert len(read.stdout.splitlines()) == 3
     assert {path.name for path in theirs.iterdir()} == {"store", "home"}
@@ -57,14 +85,26 @@ def test_instances_of_a_store_one_may_not_write_to_are_in_a_cache(theirs: Path, 
     ("words", "named"),
     [
         (("scores", "--out", "scores.csv"), "--out scores.csv"),
-        pytest.param(("figure", "3", "--format", "svg"), "build: ", marks=pytest.mark.slow),
         pytest.param(
-            ("ingest", "store", "--out", "runs.parquet"), "--out runs.parquet", marks=pytest.mark.slow
+            ("figure", "3", "--format", "svg"), "build: ", marks=pytest.mark.slow
+        ),
+        pytest.param(
+            ("ingest", "store", "--out", "runs.parquet"),
+            "--out runs.parquet",
+            marks=pytest.mark.slow,
         ),
     ],
 )
-def test_an_output_one_may_not_write_is_named(theirs: Path, words: tuple[str, ...], named: str) -> None:
+def test_an_output_one_may_not_write_is_named(
+    theirs: Path, words: tuple[str, ...], named: str
+) -> None:
     answer = call(*words, cwd=theirs, HOME=str(theirs / "home"))
     assert answer.returncode == 2
-    check(answer.stderr.removesuffix("\n"), f"error: {named}", "Permission denied", "; ", "choose another")
+    check(
+        answer.stderr.removesuffix("\n"),
+        f"error: {named}",
+        "Permission denied",
+        "; ",
+        "choose another",
+    )
     assert {path.name for path in theirs.iterdir()} == {"store", "home"}

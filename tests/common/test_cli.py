@@ -89,7 +89,9 @@ def raising(error: BaseException) -> object:
     return main
 
 
-def test_a_user_error_is_one_sentence_and_status_2(capsys: pytest.CaptureFixture[str]) -> None:
+def test_a_user_error_is_one_sentence_and_status_2(
+    capsys: pytest.CaptureFixture[str],
+) -> None:
     code, err = ended(raising(UserError("a.csv: no header; write one")), capsys)
     assert (code, err) == (2, "error: a.csv: no header; write one\n")
 
@@ -153,16 +155,32 @@ def test_interrupt_is_130(capsys: pytest.CaptureFixture[str]) -> None:
 
 
 def test_a_command_gets_typed_values_and_its_exit_code_is_returned() -> None:
-    words = ["show", "a", "--split", "test", "--models", "m", "n", "--models", "o", "--strict"]
+    words = [
+        "show",
+        "a",
+        "--split",
+        "test",
+        "--models",
+        "m",
+        "n",
+        "--models",
+        "o",
+        "--strict",
+    ]
     assert call(app(), [*words, "--count", "100", "--folder", "d"]) == 3
-    assert [("a", "test", ("m", "n", "o"), True, Place(folder=Path("d"), count=100))] == DONE
+    assert [
+        ("a", "test", ("m", "n", "o"), True, Place(folder=Path("d"), count=100))
+    ] == DONE
 
 
 @pytest.mark.parametrize(
     ("words", "sentence"),
     [
         (["shwo"], "Unknown command 'shwo'; did you mean 'show'? (see x --help)"),
-        (["show", "a", "--splt", "train"], "Unknown option: --splt. Did you mean --split? (see x show --help)"),
+        (
+            ["show", "a", "--splt", "train"],
+            "Unknown option: --splt. Did you mean --split? (see x show --help)",
+        ),
         (
             ["show", "a", "--split", "tset"],
             'Invalid value "tset" for --split. Choose from: "train", "test". Did you mean "test"? (see x show --help)',
@@ -174,8 +192,10 @@ def test_a_command_gets_typed_values_and_its_exit_code_is_returned() -> None:
         (["show", "a", "--count", "0"], "--count must be at least 1, not 0"),
         (["show"], "show needs NAME (see x show --help)"),
     ],
-)  # fmt: skip
-def test_words_that_cannot_be_understood_are_refused_in_a_sentence(words: list[str], sentence: str) -> None:
+)
+def test_words_that_cannot_be_understood_are_refused_in_a_sentence(
+    words: list[str], sentence: str
+) -> None:
     with pytest.raises(UserError) as refused:
         call(app(), words)
     assert str(refused.value) == sentence
@@ -187,8 +207,19 @@ def test_help_has_the_options_of_shared_groups_and_the_examples_as_written(
 ) -> None:
     call(app(), ["show", "--help"])
     text = capsys.readouterr().out
-    assert "\nThe source breaks this paragraph.\n\nexamples:\n  x show a   --split  test" in text
-    for word in ("--split", "--models", "--strict", "--folder", "--count", "how many", "where"):
+    assert (
+        "\nThe source breaks this paragraph.\n\nexamples:\n  x show a   --split  test"
+        in text
+    )
+    for word in (
+        "--split",
+        "--models",
+        "--strict",
+        "--folder",
+        "--count",
+        "how many",
+        "where",
+    ):
         assert word in text
     assert "--no-strict" not in text
 
@@ -200,7 +231,9 @@ def outcome(code: str, **environment: str) -> tuple[int, str, str]:
 
 
 def test_output_that_is_not_utf8_is_escaped() -> None:
-    said = outcome("def main(words):\n    print('81.2 \\u00b1 0.3')", PYTHONIOENCODING="ascii")
+    said = outcome(
+        "def main(words):\n    print('81.2 \\u00b1 0.3')", PYTHONIOENCODING="ascii"
+    )
     assert said == (0, "81.2 \\xb1 0.3\n", "")
 
 
@@ -216,4 +249,7 @@ def test_messages_hold_no_commands_for_the_terminal_and_no_secrets() -> None:
 
 
 def test_an_error_while_modules_are_imported_keeps_its_traceback() -> None:
-    assert "ValueError: x" in python("-c", "import common.cli\nraise ValueError('x')", code=1).stderr
+    assert (
+        "ValueError: x"
+        in python("-c", "import common.cli\nraise ValueError('x')", code=1).stderr
+    )

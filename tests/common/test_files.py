@@ -78,15 +78,21 @@ def test_files_that_belong_together_are_all_new_or_all_old(
             raise OSError(errno.ENOSPC, os.strerror(errno.ENOSPC))
         flush(descriptor)
 
-    with monkeypatch.context() as patched, pytest.raises(OSError, match="No space") as error:
+    with (
+        monkeypatch.context() as patched,
+        pytest.raises(OSError, match="No space") as error,
+    ):
         patched.setattr(os, "fsync", full)
         write_together(dict.fromkeys(paths, b"new"))
     assert error.value.filename == str(paths[failing])
-    assert {path.name: path.read_bytes() for path in tmp_path.iterdir()} == {"a.pdf": b"old", "b.csv": b"old"}
+    assert {path.name: path.read_bytes() for path in tmp_path.iterdir()} == {
+        "a.pdf": b"old",
+        "b.csv": b"old",
+    }
     write_together(dict.fromkeys(paths, b"new"))
-    assert {path.name: path.read_bytes() for path in tmp_path.iterdir()} == dict.fromkeys(
-        ("a.pdf", "b.csv", "c.json"), b"new"
-    )
+    assert {
+        path.name: path.read_bytes() for path in tmp_path.iterdir()
+    } == dict.fromkeys(("a.pdf", "b.csv", "c.json"), b"new")
 
 
 def test_files_get_the_usual_permissions(tmp_path: Path) -> None:
@@ -95,7 +101,9 @@ def test_files_get_the_usual_permissions(tmp_path: Path) -> None:
     assert (tmp_path / "a").stat().st_mode == (tmp_path / "b").stat().st_mode
 
 
-def test_the_cache_is_where_the_environment_says(monkeypatch: pytest.MonkeyPatch, tmp_path: Path) -> None:
+def test_the_cache_is_where_the_environment_says(
+    monkeypatch: pytest.MonkeyPatch, tmp_path: Path
+) -> None:
     monkeypatch.setenv("CLM_OR_MLM_CACHE", str(tmp_path / "mine"))
     assert cache_folder() == tmp_path / "mine" / "clm-or-mlm"
     monkeypatch.delenv("CLM_OR_MLM_CACHE")
@@ -156,7 +164,9 @@ def test_a_folder_that_was_being_replaced_comes_back(tmp_path: Path) -> None:
     ).read_text() == "old"
 
 
-def test_only_temporary_names_of_processes_that_have_ended_are_left_over(tmp_path: Path) -> None:
+def test_only_temporary_names_of_processes_that_have_ended_are_left_over(
+    tmp_path: Path,
+) -> None:
     child = subprocess.Popen([sys.executable, "-c", ""])
     child.wait()
     ended = temporary_name("a").replace(f"-{os.getpid()}-", f"-{child.pid}-")
@@ -220,10 +230,14 @@ def test_a_link_stays_a_link(tmp_path: Path) -> None:
     (tmp_path / "folder").symlink_to("deep")
     with atomic_folder(tmp_path / "folder") as temporary:
         (temporary / "a").write_text("a")
-    assert (tmp_path / "folder").is_symlink() and [p.name for p in (tmp_path / "deep").iterdir()] == ["a"]
+    assert (tmp_path / "folder").is_symlink() and [
+        p.name for p in (tmp_path / "deep").iterdir()
+    ] == ["a"]
 
 
-def test_devices_are_written_to_and_not_replaced(capsys: pytest.CaptureFixture[str]) -> None:
+def test_devices_are_written_to_and_not_replaced(
+    capsys: pytest.CaptureFixture[str],
+) -> None:
     write_text(Path(os.devnull), "x")
     assert stat.S_ISCHR(Path(os.devnull).stat().st_mode)
     assert refused(Path("/dev/full"), capsys) == (
@@ -272,7 +286,10 @@ def test_every_refusal_names_the_users_file(
         raise OSError(errno.EROFS, "Read-only file system", "some temporary file")
 
     monkeypatch.setattr(Path, "unlink", read_only)
-    with pytest.raises(RuntimeError, match="the first error"), atomic_path(tmp_path / "b.txt"):
+    with (
+        pytest.raises(RuntimeError, match="the first error"),
+        atomic_path(tmp_path / "b.txt"),
+    ):
         raise RuntimeError("the first error")
 
 
@@ -283,7 +300,9 @@ def test_long_names_are_written_too(tmp_path: Path) -> None:
 
 
 NOBODY = 65534
-needs_root = pytest.mark.skipif(os.getuid() != 0, reason="only root can become another user")
+needs_root = pytest.mark.skipif(
+    os.getuid() != 0, reason="only root can become another user"
+)
 
 
 def as_another_user(work: Callable[[], str]) -> str:
@@ -315,7 +334,9 @@ def shared() -> Iterator[Path]:
         yield path
 
 
-def test_the_place_is_chosen_in_order(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+def test_the_place_is_chosen_in_order(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
     own = f"clm-or-mlm-{os.getuid()}"
     monkeypatch.setenv("CLM_OR_MLM_SCRATCH", "/scratch")
     monkeypatch.setenv("SLURM_TMPDIR", "/node")
@@ -354,7 +375,9 @@ def test_a_folder_of_another_user_is_refused_by_both(shared: Path) -> None:
         private_folder(theirs)
     ours = private_folder(shared / "ours")
     answer = as_another_user(lambda: str(private_folder(ours)))
-    assert answer.startswith("UserError") and "belongs to another user (UID 0)" in answer
+    assert (
+        answer.startswith("UserError") and "belongs to another user (UID 0)" in answer
+    )
 
 
 @needs_root
@@ -363,4 +386,6 @@ def test_two_users_share_a_scratch_and_no_folder(shared: Path) -> None:
     ours = private_folder(scratch_folder(str(shared)))
     assert Path(theirs) != ours
     assert {path.stat().st_uid for path in shared.iterdir()} == {0, NOBODY}
-    assert as_another_user(lambda: str(list(ours.iterdir()))).startswith("PermissionError")
+    assert as_another_user(lambda: str(list(ours.iterdir()))).startswith(
+        "PermissionError"
+    )

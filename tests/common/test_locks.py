@@ -29,11 +29,17 @@ with try_lease(path, lambda: None, seconds=float(sys.argv[2])) if sys.argv[2:] e
 
 
 @contextlib.contextmanager
-def holder(path: Path, *seconds: float, before: str = "") -> Iterator[subprocess.Popen[str]]:
+def holder(
+    path: Path, *seconds: float, before: str = ""
+) -> Iterator[subprocess.Popen[str]]:
     """Hold a lock or, with seconds, a lease in another process, which is killed at the end of the block."""
     words = [sys.executable, "-c", before + HOLDER, str(path), *map(str, seconds)]
-    with subprocess.Popen(words, stdout=subprocess.PIPE, text=True, cwd=ROOT) as process:
-        assert process.stdout is not None and process.stdout.readline() == ("None\n" if seconds else "True\n")
+    with subprocess.Popen(
+        words, stdout=subprocess.PIPE, text=True, cwd=ROOT
+    ) as process:
+        assert process.stdout is not None and process.stdout.readline() == (
+            "None\n" if seconds else "True\n"
+        )
         yield process
         process.kill()
 
@@ -51,7 +57,9 @@ def test_another_process_is_seen_and_its_lock_ends_with_it(tmp_path: Path) -> No
     assert path.read_bytes() == b""
 
 
-def test_a_lock_is_free_again_although_a_forked_process_has_its_file_open(tmp_path: Path) -> None:
+def test_a_lock_is_free_again_although_a_forked_process_has_its_file_open(
+    tmp_path: Path,
+) -> None:
     path = tmp_path / "lock"
     with try_lock(path) as held:
         assert held
@@ -68,11 +76,16 @@ def test_a_lock_is_free_again_although_a_forked_process_has_its_file_open(tmp_pa
         os.waitpid(child, 0)
 
 
-def test_waiting_says_so_and_gets_the_lock(tmp_path: Path, caplog: pytest.LogCaptureFixture) -> None:
+def test_waiting_says_so_and_gets_the_lock(
+    tmp_path: Path, caplog: pytest.LogCaptureFixture
+) -> None:
     path = tmp_path / "lock"
     with holder(path) as process:
         threading.Timer(0.5, process.kill).start()
-        with caplog.at_level(logging.INFO), wait_for_lock(path, "another process reads; waiting"):
+        with (
+            caplog.at_level(logging.INFO),
+            wait_for_lock(path, "another process reads; waiting"),
+        ):
             assert process.wait() == -signal.SIGKILL
             assert is_locked(path)
     assert "another process reads; waiting" in caplog.text
@@ -86,10 +99,15 @@ fcntl.flock = refuse
 """
 
 
-def test_where_flock_is_not_implemented_a_file_keeps_the_second_process_out(tmp_path: Path) -> None:
+def test_where_flock_is_not_implemented_a_file_keeps_the_second_process_out(
+    tmp_path: Path,
+) -> None:
     """As on Lustre mounted without flock; a killed holder's file is taken over."""
     path = tmp_path / "lock"
-    ask = NO_FLOCK + "from pathlib import Path\nfrom common.locks import is_locked, try_lock\n"
+    ask = (
+        NO_FLOCK
+        + "from pathlib import Path\nfrom common.locks import is_locked, try_lock\n"
+    )
     ask += "p = Path(sys.argv[1])\nprint(is_locked(p))\nwith try_lock(p) as held:\n    print(held)\n"
     with holder(path, before=NO_FLOCK):
         assert python("-c", ask, path, code=0).stdout.split() == ["True", "False"]
@@ -136,7 +154,9 @@ def test_a_lease_of_another_host_is_seen_by_a_clock_that_is_wrong(
         assert len(list(tmp_path.iterdir())) == 1
 
 
-def test_a_lease_of_a_killed_process_of_this_host_is_free_at_once(tmp_path: Path) -> None:
+def test_a_lease_of_a_killed_process_of_this_host_is_free_at_once(
+    tmp_path: Path,
+) -> None:
     path = tmp_path / "lease"
     with holder(path, 60.0) as process:
         started = time.monotonic()

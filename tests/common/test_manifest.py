@@ -57,15 +57,21 @@ def test_files_are_a_table_of_hashes(tmp_path: Path, files: object) -> None:
         read_manifest(tmp_path / "a.json", "write it again")
 
 
-def test_a_sealed_manifest_of_another_shape_is_refused_wherever_it_is_read(tmp_path: Path) -> None:
+def test_a_sealed_manifest_of_another_shape_is_refused_wherever_it_is_read(
+    tmp_path: Path,
+) -> None:
     """Every key of what each reader reads, left out and replaced by values of other types, and sealed again."""
     make_synthetic(tmp_path, "sst2", train=16, evaluation=8)
     workflow = Workflow(
-        target="all", jobs=by_marker([Job(kind=JOB_KINDS["shards"], name="shards", makes=("a",))])
+        target="all",
+        jobs=by_marker([Job(kind=JOB_KINDS["shards"], name="shards", makes=("a",))]),
     )
     save(workflow, tmp_path)
     readers = [
-        (tmp_path / "sst2/manifest.json", lambda: Manifest.read(tmp_path / "sst2/manifest.json")),
+        (
+            tmp_path / "sst2/manifest.json",
+            lambda: Manifest.read(tmp_path / "sst2/manifest.json"),
+        ),
         (tmp_path / "workflow.json", lambda: load(tmp_path)),
     ]
     refused = 0
@@ -74,7 +80,9 @@ def test_a_sealed_manifest_of_another_shape_is_refused_wherever_it_is_read(tmp_p
         for key in good:
             for value in (..., None, 1, "x", [], [1], {}, {"x": 1}):
                 other = {name: kept for name, kept in good.items() if name != key}
-                path.write_text(manifest_text(other if value is ... else {**other, key: value}))
+                path.write_text(
+                    manifest_text(other if value is ... else {**other, key: value})
+                )
                 try:
                     read()
                 except UserError as error:
@@ -100,7 +108,8 @@ def test_other_layouts_and_unsealed_files_are_refused(tmp_path: Path) -> None:
     ):
         path.write_text(text)
         with pytest.raises(
-            UserError, match=r"a\.json is damaged or from an earlier version .*write it again"
+            UserError,
+            match=r"a\.json is damaged or from an earlier version .*write it again",
         ):
             read_manifest(path, "write it again")
 
@@ -113,10 +122,14 @@ def file(tmp_path: Path) -> VerifiedFile:
     return VerifiedFile(path, sha256_file(path), 3_000_000)
 
 
-def test_it_is_hashed_once_until_it_changes(file: VerifiedFile, monkeypatch: pytest.MonkeyPatch) -> None:
+def test_it_is_hashed_once_until_it_changes(
+    file: VerifiedFile, monkeypatch: pytest.MonkeyPatch
+) -> None:
     calls: list[int] = []
     original = sha256_open
-    monkeypatch.setattr(manifest, "sha256_open", lambda fd: (calls.append(fd), original(fd))[1])
+    monkeypatch.setattr(
+        manifest, "sha256_open", lambda fd: (calls.append(fd), original(fd))[1]
+    )
     for _ in range(3):
         os.close(file.open())
     assert len(calls) == 1
@@ -163,20 +176,32 @@ def test_what_changes_while_it_is_hashed_is_refused(
         file.open()
 
 
-def test_check_file_remembers_across_calls(file: VerifiedFile, monkeypatch: pytest.MonkeyPatch) -> None:
+def test_check_file_remembers_across_calls(
+    file: VerifiedFile, monkeypatch: pytest.MonkeyPatch
+) -> None:
     check_file(file.path, file.sha256)
     monkeypatch.setattr(manifest, "sha256_open", lambda _: pytest.fail("hashed again"))
     check_file(file.path, file.sha256)
 
 
 def test_strangers_are_what_is_not_listed_or_was_changed(tmp_path: Path) -> None:
-    for name in ("listed", "changed", "any", "sub/listed", "sub/other", temporary_name("listed")):
+    for name in (
+        "listed",
+        "changed",
+        "any",
+        "sub/listed",
+        "sub/other",
+        temporary_name("listed"),
+    ):
         (tmp_path / name).parent.mkdir(exist_ok=True)
         (tmp_path / name).write_text(name)
     (tmp_path / "link").symlink_to("/")
     os.mkfifo(tmp_path / "pipe")
     (tmp_path / "empty").mkdir()
-    ours = {name: sha256_file(tmp_path / name) for name in ("listed", "sub/listed", "changed")}
+    ours = {
+        name: sha256_file(tmp_path / name)
+        for name in ("listed", "sub/listed", "changed")
+    }
     ours |= {"any": "", "pipe": ours["listed"]}
     (tmp_path / "changed").write_text("by hand")
     others = ["changed", "link", "pipe", "sub/other"]

@@ -32,13 +32,18 @@ def test_a_licence_that_is_a_link_out_of_its_folder_is_not_read(
 def test_a_local_folder_has_no_revision(tmp_path: Path) -> None:
     (tmp_path / "config.json").write_text("{}")
     assert resolve(str(tmp_path)) == tmp_path
-    with pytest.raises(UserError, match="is a local folder, which has no revision abc; leave that out"):
+    with pytest.raises(
+        UserError, match="is a local folder, which has no revision abc; leave that out"
+    ):
         resolve(str(tmp_path), revision="abc")
 
 
 def test_a_folder_of_models_is_refused_with_the_models_in_it(tmp_path: Path) -> None:
     (tmp_path / "out" / "models" / "mine").mkdir(parents=True)
     (tmp_path / "out" / "models" / "mine" / "config.json").touch()
-    for given, said in (("out", "it holds .*out/models/mine"), ("out/models/x", "in .*out/models: mine")):
+    for given, said in (
+        ("out", "it holds .*out/models/mine"),
+        ("out/models/x", "in .*out/models: mine"),
+    ):
         with pytest.raises(UserError, match=said):
             resolve(str(tmp_path / given))

@@ -25,12 +25,18 @@ def test_a_plain_file_is_given_as_it_is(name: str) -> None:
     assert content(name, gzip.compress(b"packed")) == gzip.compress(b"packed")
 
 
-@pytest.mark.parametrize("whole", [b"", b"\n", b"one line", NOISE, NOISE + bytes(3_000_000) + NOISE])
+@pytest.mark.parametrize(
+    "whole", [b"", b"\n", b"one line", NOISE, NOISE + bytes(3_000_000) + NOISE]
+)
 @pytest.mark.parametrize(("suffix", "pack"), PACKED)
 def test_what_was_packed_comes_out(suffix: str, pack: Pack, whole: bytes) -> None:
     """In one piece, in two frames, and with an empty frame between and behind them; and from no bytes at all none."""
     half = len(whole) // 2
-    for frames in ([whole], [whole[:half], whole[half:]], [whole[:half], b"", whole[half:], b""]):
+    for frames in (
+        [whole],
+        [whole[:half], whole[half:]],
+        [whole[:half], b"", whole[half:], b""],
+    ):
         for name in (f"a{suffix}", f"a{suffix.upper()}"):
             assert content(name, b"".join(map(pack, frames))) == whole
     assert content(f"a{suffix}", b"") == b""
@@ -47,6 +53,11 @@ def test_a_file_that_is_cut_short_is_not_taken_for_a_whole_one(
 
 
 def test_the_suffix_below_the_packing() -> None:
-    assert [plain_suffix(name) for name in ("a.TSV", "a.jsonl.zst", "b.tar.GZ", "a")] == [
-        ".tsv", ".jsonl", ".tar", "",
-    ]  # fmt: skip
+    assert [
+        plain_suffix(name) for name in ("a.TSV", "a.jsonl.zst", "b.tar.GZ", "a")
+    ] == [
+        ".tsv",
+        ".jsonl",
+        ".tar",
+        "",
+    ]

@@ -25,7 +25,10 @@ def end_hard(_: int) -> None:
 
 def alive(process: int) -> bool:
     try:
-        return Path(f"/proc/{process}/stat").read_text().rsplit(")", 1)[1].split()[0] != "Z"
+        return (
+            Path(f"/proc/{process}/stat").read_text().rsplit(")", 1)[1].split()[0]
+            != "Z"
+        )
     except OSError:
         return False
 
@@ -36,7 +39,10 @@ def test_workers_answer_in_order() -> None:
 
 
 def test_a_killed_worker_is_one_sentence() -> None:
-    with pytest.raises(UserError, match="take fewer"), worker_pool(1, killed="killed; take fewer") as pool:
+    with (
+        pytest.raises(UserError, match="take fewer"),
+        worker_pool(1, killed="killed; take fewer") as pool,
+    ):
         pool.submit(end_hard, 0).result()
 
 
@@ -51,12 +57,17 @@ POOL = """
 
 
 @pytest.mark.parametrize("number", [signal.SIGKILL, signal.SIGTERM])
-def test_workers_end_with_a_parent_that_is_killed(tmp_path: Path, number: signal.Signals) -> None:
+def test_workers_end_with_a_parent_that_is_killed(
+    tmp_path: Path, number: signal.Signals
+) -> None:
     script = tmp_path / "pool.py"
     script.write_text(textwrap.dedent(POOL))
     process = subprocess.Popen(
-        [sys.executable, str(script)], stdout=subprocess.PIPE, text=True, env=os.environ | {"PYTHONPATH": str(ROOT)}
-    )  # fmt: skip
+        [sys.executable, str(script)],
+        stdout=subprocess.PIPE,
+        text=True,
+        env=os.environ | {"PYTHONPATH": str(ROOT)},
+    )
     assert process.stdout is not None
     workers = [int(word) for word in process.stdout.readline().split()]
     assert len(workers) == 2 and all(map(alive, workers))

@@ -19,7 +19,10 @@ def test_a_log_gets_lines_with_share_rate_and_time_left(
     """After 5 seconds, then after 10, 20, 40, and from then on every 60; the clock ticks every 4."""
     clock = iter(range(0, 4000, 4))
     monkeypatch.setattr(module.time, "monotonic", lambda: next(clock))
-    with caplog.at_level(logging.INFO), Meter("train", 400, done=100, unit="step") as meter:
+    with (
+        caplog.at_level(logging.INFO),
+        Meter("train", 400, done=100, unit="step") as meter,
+    ):
         for step in range(101, 176):
             meter.update(step, f"loss {step}")
     assert caplog.messages[0] == "train: 25.5 %, no ETA yet, loss 102"
@@ -37,7 +40,11 @@ def test_a_log_gets_lines_with_share_rate_and_time_left(
 
 
 def test_what_failed_has_no_last_note(caplog: pytest.LogCaptureFixture) -> None:
-    with caplog.at_level(logging.INFO), pytest.raises(ZeroDivisionError), Meter("train", 2) as meter:
+    with (
+        caplog.at_level(logging.INFO),
+        pytest.raises(ZeroDivisionError),
+        Meter("train", 2) as meter,
+    ):
         meter.update(1, "loss 1")
         raise ZeroDivisionError
     assert not caplog.messages

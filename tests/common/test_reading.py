@@ -17,10 +17,19 @@ from hypothesis import given
 from hypothesis import strategies as st
 
 from common.errors import UserError
-from common.reading import BadJsonError, UnreadableError, inside, read_bounded, strict_json, text_of
+from common.reading import (
+    BadJsonError,
+    UnreadableError,
+    inside,
+    read_bounded,
+    strict_json,
+    text_of,
+)
 
 
-def test_pipes_devices_folders_and_large_files_are_refused_without_waiting(tmp_path: Path) -> None:
+def test_pipes_devices_folders_and_large_files_are_refused_without_waiting(
+    tmp_path: Path,
+) -> None:
     os.mkfifo(tmp_path / "pipe")
     with (tmp_path / "large").open("wb") as file:
         file.truncate(200 << 30)  # sparse: 200 GB that take no room
@@ -41,7 +50,9 @@ def test_pipes_devices_folders_and_large_files_are_refused_without_waiting(tmp_p
 
 def _zipped(first: str, content: str = "text") -> bytes:
     with zipfile.ZipFile(file := io.BytesIO(), "w") as archive:
-        archive.writestr(zipfile.ZipInfo(first), content)  # of no time, as are the names of the tests
+        archive.writestr(
+            zipfile.ZipInfo(first), content
+        )  # of no time, as are the names of the tests
     return file.getvalue()
 
 
@@ -53,28 +64,70 @@ def _parquet() -> bytes:
 @pytest.mark.parametrize(
     ("name", "content", "sentence"),
     [
-        ("a.xlsx", _zipped("[Content_Types].xml"), "is a spreadsheet; save its rows as CSV in UTF-8"),
-        ("a.txt", _zipped("[Content_Types].xml"), "is an Office file, such as .xlsx or .docx; save its rows as CSV"),
-        ("a.csv", _zipped("mimetype", "application/vnd.oasis.opendocument.spreadsheet"), "is an Office file"),
-        ("a.docx", _zipped("[Content_Types].xml"), "is a document with layout; save its text as .txt"),
+        (
+            "a.xlsx",
+            _zipped("[Content_Types].xml"),
+            "is a spreadsheet; save its rows as CSV in UTF-8",
+        ),
+        (
+            "a.txt",
+            _zipped("[Content_Types].xml"),
+            "is an Office file, such as .xlsx or .docx; save its rows as CSV",
+        ),
+        (
+            "a.csv",
+            _zipped("mimetype", "application/vnd.oasis.opendocument.spreadsheet"),
+            "is an Office file",
+        ),
+        (
+            "a.docx",
+            _zipped("[Content_Types].xml"),
+            "is a document with layout; save its text as .txt",
+        ),
         ("a.XLS", b"\xd0\xcf\x11\xe0\xa1\xb1\x1a\xe1", "is a spreadsheet"),
         ("a.zip", _zipped("a.txt"), "is a zip archive; unpack it"),
         ("a.csv", _parquet(), "is a Parquet file; let its name end in .parquet"),
-        ("a.csv", gzip.compress(b"text", mtime=0), "is packed by gzip; unpack it, or let its name end in .gz"),
-        ("a.csv", lzma.compress(b"text"), "is packed by xz; unpack it, or let its name end in .xz"),
-        ("a.csv", zstandard.compress(b"text"), "is packed by Zstandard; unpack it, or let its name end in .zst"),
+        (
+            "a.csv",
+            gzip.compress(b"text", mtime=0),
+            "is packed by gzip; unpack it, or let its name end in .gz",
+        ),
+        (
+            "a.csv",
+            lzma.compress(b"text"),
+            "is packed by xz; unpack it, or let its name end in .xz",
+        ),
+        (
+            "a.csv",
+            zstandard.compress(b"text"),
+            "is packed by Zstandard; unpack it, or let its name end in .zst",
+        ),
         ("a.csv", bz2.compress(b"text"), "is packed by bzip2; unpack it"),
         ("a.csv", b"%PDF-1.7\n", "is a PDF; write its text to a .txt"),
         ("a.csv", b"SQLite format 3\0", "is an SQLite database"),
         *(
-            (f"a.{encoding}", "text".encode(encoding), f"{name}, not in UTF-8; convert it with `iconv -f {name} ")
-            for encoding, name in (("utf-16", "UTF-16"), ("utf-16-le", "UTF-16LE"), ("utf-16-be", "UTF-16BE"),
-                                   ("utf-32", "UTF-32"))
+            (
+                f"a.{encoding}",
+                "text".encode(encoding),
+                f"{name}, not in UTF-8; convert it with `iconv -f {name} ",
+            )
+            for encoding, name in (
+                ("utf-16", "UTF-16"),
+                ("utf-16-le", "UTF-16LE"),
+                ("utf-16-be", "UTF-16BE"),
+                ("utf-32", "UTF-32"),
+            )
         ),
-        ("a.csv", "\ufeffone\ntwo \xe9\n".encode("latin-1", "ignore"), "line 2, byte 5 (0xe9) is not UTF-8"),
+        (
+            "a.csv",
+            "\ufeffone\ntwo \xe9\n".encode("latin-1", "ignore"),
+            "line 2, byte 5 (0xe9) is not UTF-8",
+        ),
     ],
-)  # fmt: skip
-def test_what_is_no_utf8_is_named_with_what_to_do(name: str, content: bytes, sentence: str) -> None:
+)
+def test_what_is_no_utf8_is_named_with_what_to_do(
+    name: str, content: bytes, sentence: str
+) -> None:
     with pytest.raises(UserError) as refusal:
         text_of(name, content, packed=True)
     assert str(refusal.value).startswith(name) and sentence in str(refusal.value)
@@ -82,17 +135,24 @@ def test_what_is_no_utf8_is_named_with_what_to_do(name: str, content: bytes, sen
     assert text_of(name, b"PK\x03\x04", 2) == "PK\x03\x04"
 
 
-@pytest.mark.parametrize("text", ["", "a", "PKW", "%PDF", "BZh9", "\u00d0\u00cf", "\ufefftext\n\u4e2d"])
+@pytest.mark.parametrize(
+    "text", ["", "a", "PKW", "%PDF", "BZh9", "\u00d0\u00cf", "\ufefftext\n\u4e2d"]
+)
 def test_a_text_in_utf8_is_read_whatever_it_begins_with(text: str) -> None:
     assert text_of("a.xlsx", text.encode()) == text.removeprefix("\ufeff")
 
 
 JSON = st.recursive(
-    st.none() | st.booleans() | st.integers(-(10**39), 10**39) | st.floats(allow_nan=False, allow_infinity=False)
+    st.none()
+    | st.booleans()
+    | st.integers(-(10**39), 10**39)
+    | st.floats(allow_nan=False, allow_infinity=False)
     | st.text(),
-    lambda inner: st.lists(inner, max_size=4) | st.dictionaries(st.text(), inner, max_size=4),
+    lambda inner: (
+        st.lists(inner, max_size=4) | st.dictionaries(st.text(), inner, max_size=4)
+    ),
     max_leaves=12,
-)  # fmt: skip
+)
 
 
 @given(JSON)
@@ -122,6 +182,15 @@ def test_json_with_something_to_guess_is_refused(content: bytes, why: str) -> No
 
 def test_a_path_of_a_file_stays_in_its_folder(tmp_path: Path) -> None:
     assert inside(tmp_path, "a/b.txt") == tmp_path / "a" / "b.txt"
-    for name in ("", "/etc/passwd", "../x", "a/../../x", "a\\..\\x", "a\x1b", "\udc80", "x" * 300):
+    for name in (
+        "",
+        "/etc/passwd",
+        "../x",
+        "a/../../x",
+        "a\\..\\x",
+        "a\x1b",
+        "\udc80",
+        "x" * 300,
+    ):
         with pytest.raises(UserError, match="is not a valid path inside its folder"):
             inside(tmp_path, name)

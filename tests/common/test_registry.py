@@ -28,5 +28,8 @@ def test_a_name_is_taken_once_and_the_nearest_suggested() -> None:
     colours = Registry("colour", [Colour("red"), Colour("blue")])
     with pytest.raises(ValueError, match="already a colour called 'red'"):
         colours.register(Colour("red"))
-    with pytest.raises(UserError, match=r"unknown colour 'bleu'; use one of red, blue; did you mean 'blue'"):
+    with pytest.raises(
+        UserError,
+        match=r"unknown colour 'bleu'; use one of red, blue; did you mean 'blue'",
+    ):
         colours["bleu"]

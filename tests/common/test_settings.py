@@ -100,7 +100,9 @@ class Study(FileSettings):
         ({"note": ""}, "note", ""),
     ],
 )
-def test_values_have_their_fields_type(values: dict[str, object], field: str, value: object) -> None:
+def test_values_have_their_fields_type(
+    values: dict[str, object], field: str, value: object
+) -> None:
     read = getattr(read_settings(Plan, values, typed=False), field)
     assert read == value
     assert type(read) is type(value)
@@ -123,7 +125,9 @@ def test_values_have_their_fields_type(values: dict[str, object], field: str, va
         ({"peak_lr": "nan"}, "mine.toml: peak_lr must be a finite number, not nan"),
     ],
 )
-def test_what_a_field_cannot_take_is_refused_in_a_sentence(values: dict[str, object], sentence: str) -> None:
+def test_what_a_field_cannot_take_is_refused_in_a_sentence(
+    values: dict[str, object], sentence: str
+) -> None:
     with pytest.raises(UserError) as refused:
         read_settings(Plan, values, "mine.toml", typed=False)
     assert str(refused.value) == sentence
@@ -131,7 +135,9 @@ def test_what_a_field_cannot_take_is_refused_in_a_sentence(values: dict[str, obj
 
 def test_later_settings_start_from_earlier_ones_and_are_checked_together() -> None:
     base = read_settings(Plan, {"steps": 9, "note": "kept"}, "mine.toml")
-    changed = read_settings(Plan, assignments(["steps=3"]), "--set", base=base, typed=False)
+    changed = read_settings(
+        Plan, assignments(["steps=3"]), "--set", base=base, typed=False
+    )
     assert changed == Plan(steps=3, note="kept")
     with pytest.raises(UserError, match=r"--set: steps must be at least 1"):
         read_settings(Plan, {"steps": 0}, "--set", base=base)
@@ -146,8 +152,14 @@ def test_later_settings_start_from_earlier_ones_and_are_checked_together() -> No
             {"sizes": {"s": {"hiden": 3}}},
             "[sizes.s]: unknown key 'hiden'; did you mean 'hidden'?",
         ),
-        ({"sizes": {"s": {"hidden": 0}}}, "[sizes.s]: hidden must be at least 1, not 0"),
-        ({"sizes": {"s": {"hidden": 65536}}}, "[sizes.s]: hidden must be below 65,536, not 65536"),
+        (
+            {"sizes": {"s": {"hidden": 0}}},
+            "[sizes.s]: hidden must be at least 1, not 0",
+        ),
+        (
+            {"sizes": {"s": {"hidden": 65536}}},
+            "[sizes.s]: hidden must be below 65,536, not 65536",
+        ),
         ({"sizes": {"s": 3}}, "[sizes]: s takes a table, [sizes.s], not 3"),
         ({"sizes": [3]}, "sizes takes a table, [sizes], not (3,)"),
         ({"labels": [1, 2.5]}, "labels takes a list; each text, not 2.5"),
@@ -159,21 +171,35 @@ def test_later_settings_start_from_earlier_ones_and_are_checked_together() -> No
         ([3], "there must be a table of keys and values, not [3]"),
     ],
 )
-def test_tables_and_groups_are_refused_by_their_place(values: object, sentence: str) -> None:
+def test_tables_and_groups_are_refused_by_their_place(
+    values: object, sentence: str
+) -> None:
     with pytest.raises(UserError) as refused:
         read_settings(Study, values, "f.toml", remedy="write it again")
     assert str(refused.value) == f"f.toml: {sentence}; write it again"
 
 
 def test_a_group_is_read_from_the_keys_around_it_and_changed_one_by_one() -> None:
-    read = read_settings(Study, {"seed": 3, "warmup": 5, "sizes": {"s": {"hidden": 8}}}, "f.toml")
-    assert read == Study(seed=3, optimizer=Optimizer(warmup=5), sizes={"s": Shape(hidden=8)})
-    changed = read_settings(Study, assignments(["peak_lr=2.5"]), "--set", base=read, typed=False)
+    read = read_settings(
+        Study, {"seed": 3, "warmup": 5, "sizes": {"s": {"hidden": 8}}}, "f.toml"
+    )
+    assert read == Study(
+        seed=3, optimizer=Optimizer(warmup=5), sizes={"s": Shape(hidden=8)}
+    )
+    changed = read_settings(
+        Study, assignments(["peak_lr=2.5"]), "--set", base=read, typed=False
+    )
     assert changed == replace(read, optimizer=Optimizer(peak_lr=2.5, warmup=5))
     assert values_of(changed) == {
-        "seed": 3, "peak_lr": 2.5, "warmup": 5, "sizes": {"s": Shape(hidden=8)}, "labels": (),
-    }  # fmt: skip
-    assert [key for key, one in keys_of(Study).items() if one.field.metadata] == ["warmup"]
+        "seed": 3,
+        "peak_lr": 2.5,
+        "warmup": 5,
+        "sizes": {"s": Shape(hidden=8)},
+        "labels": (),
+    }
+    assert [key for key, one in keys_of(Study).items() if one.field.metadata] == [
+        "warmup"
+    ]
     assert "\nwarmup = 5\n    Steps of warm-up.\n" in describe_settings(changed)
 
 
@@ -186,7 +212,9 @@ def test_words_of_set_are_keys_and_values() -> None:
 def test_a_file_that_is_not_toml_is_named(tmp_path: Path) -> None:
     (tmp_path / "a.toml").write_text("x = 1\n[y]\nz = 'w'\n")
     assert read_toml(tmp_path / "a.toml") == {"x": 1, "y": {"z": "w"}}
-    (tmp_path / "mark.toml").write_bytes(b"\xef\xbb\xbfx = 1\r\n")  # as Windows' editors write
+    (tmp_path / "mark.toml").write_bytes(
+        b"\xef\xbb\xbfx = 1\r\n"
+    )  # as Windows' editors write
     assert read_toml(tmp_path / "mark.toml") == {"x": 1}
     (tmp_path / "b.toml").write_bytes(b"x = \xff")
     with pytest.raises(UserError, match=r"b\.toml: not a TOML file"):
@@ -195,7 +223,9 @@ def test_a_file_that_is_not_toml_is_named(tmp_path: Path) -> None:
 
 def test_every_setting_is_described_by_its_docstring() -> None:
     text = describe_settings(Plan(steps=7))
-    assert text.startswith("peak_lr = 0.0005\n    Highest learning rate, of the stable phase.\nsteps = 7\n")
+    assert text.startswith(
+        "peak_lr = 0.0005\n    Highest learning rate, of the stable phase.\nsteps = 7\n"
+    )
     assert "names = ('a', 'b')\n    Names.\n" in text
 
 
@@ -210,17 +240,29 @@ def test_an_inherited_setting_keeps_its_docstring() -> None:
 @pytest.mark.parametrize(
     ("key", "value", "wanted"),
     [
-        ("steps", "3", "a whole number"), ("steps", True, "a whole number"), ("steps", [3], "a whole number"),
-        ("steps", 2.6, "a whole number"), ("peak_lr", "1", "a number"), ("wandb", 1, "true or false"),
-        ("wandb", "on", "true or false"), ("note", 5, "text"), ("note", True, "text"), ("names", "a", "a list"),
+        ("steps", "3", "a whole number"),
+        ("steps", True, "a whole number"),
+        ("steps", [3], "a whole number"),
+        ("steps", 2.6, "a whole number"),
+        ("peak_lr", "1", "a number"),
+        ("wandb", 1, "true or false"),
+        ("wandb", "on", "true or false"),
+        ("note", 5, "text"),
+        ("note", True, "text"),
+        ("names", "a", "a list"),
         ("names", [1], "a list; each text"),
     ],
-)  # fmt: skip
+)
 def test_typed_values_are_not_converted(key: str, value: object, wanted: str) -> None:
     with pytest.raises(UserError, match=f"f.toml: {key} takes {wanted}, not"):
         read_settings(Plan, {key: value}, "f.toml")
 
 
 def test_typed_values_of_their_types_are_taken() -> None:
-    read = read_settings(Plan, {"steps": 1e3, "peak_lr": 2, "wandb": False, "note": "5", "names": ["a", "b"]})
-    assert read == Plan(steps=1000, peak_lr=2.0, wandb=False, note="5", names=("a", "b"))
+    read = read_settings(
+        Plan,
+        {"steps": 1e3, "peak_lr": 2, "wandb": False, "note": "5", "names": ["a", "b"]},
+    )
+    assert read == Plan(
+        steps=1000, peak_lr=2.0, wandb=False, note="5", names=("a", "b")
+    )

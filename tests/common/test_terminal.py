@@ -49,7 +49,10 @@ def printed() -> dict[tuple[str, ...], str]:
     if child == 0:
         os.environ.pop("COLUMNS", None)
         os.environ["TERM"] = "xterm-256color"
-        os.execv(sys.executable, [sys.executable, "-c", CALLS.format(commands=list(COMMANDS))])
+        os.execv(
+            sys.executable,
+            [sys.executable, "-c", CALLS.format(commands=list(COMMANDS))],
+        )
     fcntl.ioctl(master, termios.TIOCSWINSZ, struct.pack("HHHH", 40, 80, 0, 0))
     text = b""
     while True:
@@ -67,7 +70,9 @@ def printed() -> dict[tuple[str, ...], str]:
     return dict(zip(COMMANDS, parts, strict=True))
 
 
-def test_nothing_is_wider_than_the_terminal_and_nothing_is_cut(printed: dict[tuple[str, ...], str]) -> None:
+def test_nothing_is_wider_than_the_terminal_and_nothing_is_cut(
+    printed: dict[tuple[str, ...], str],
+) -> None:
     for words, has in COMMANDS.items():
         text = re.sub("\x1b\\[[0-9;]*m", "", printed[words])
         assert max(map(len, text.splitlines())) <= 80, words
@@ -83,7 +88,9 @@ def test_verdicts_are_coloured_on_a_terminal_alone(
     assert "\x1b" not in capsys.readouterr().out
 
 
-CELLS = st.lists(st.text(ascii_letters, min_size=1, max_size=40), min_size=1, max_size=4).map(" ".join)
+CELLS = st.lists(
+    st.text(ascii_letters, min_size=1, max_size=40), min_size=1, max_size=4
+).map(" ".join)
 GRIDS = st.integers(1, 5).flatmap(
     lambda columns: st.lists(st.tuples(*[CELLS] * columns), min_size=2, max_size=5)
 )
@@ -98,7 +105,10 @@ class Terminal(io.StringIO):
 def test_any_table_fits_and_every_letter_is_printed(
     rows: list[tuple[str, ...]], sentence: str, columns: int
 ) -> None:
-    body: list[str | Grid] = [sentence, Grid(rows, numbers={0}, colours={rows[1][0]: "green"})]
+    body: list[str | Grid] = [
+        sentence,
+        Grid(rows, numbers={0}, colours={rows[1][0]: "green"}),
+    ]
     terminal = Terminal()
     with pytest.MonkeyPatch.context() as patch:
         patch.setenv("COLUMNS", str(columns))
@@ -109,6 +119,8 @@ def test_any_table_fits_and_every_letter_is_printed(
     printed = terminal.getvalue()
     text = re.sub("\x1b\\[[0-9;]*m", "", printed)
     assert max(map(len, text.splitlines())) <= columns
-    letters = Counter("".join([sentence, *(cell for row in rows for cell in row)]).replace(" ", ""))
+    letters = Counter(
+        "".join([sentence, *(cell for row in rows for cell in row)]).replace(" ", "")
+    )
     assert Counter(re.sub(r"\s", "", text)) == letters
     assert "\x1b[32m" in printed

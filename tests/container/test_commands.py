@@ -12,12 +12,22 @@ from container.check_lines import fail, ok, warn
 @pytest.mark.parametrize(
     ("words", "image", "binds", "inside"),
     [
-        (["x.sif", "analysis", "table", "--x=1"], "x.sif", (), ("analysis", "table", "--x=1")),
-        (["--bind", "/a", "--bind=/b", "x.sif", "--", "a", "--bind", "c"], "x.sif", ("/a", "/b"), ("a", "--bind", "c")),
+        (
+            ["x.sif", "analysis", "table", "--x=1"],
+            "x.sif",
+            (),
+            ("analysis", "table", "--x=1"),
+        ),
+        (
+            ["--bind", "/a", "--bind=/b", "x.sif", "--", "a", "--bind", "c"],
+            "x.sif",
+            ("/a", "/b"),
+            ("a", "--bind", "c"),
+        ),
         (["x.sif", "--", "-h", "", "--x=1,2"], "x.sif", (), ("-h", "", "--x=1,2")),
         (["x.sif"], "x.sif", (), ()),
     ],
-)  # fmt: skip
+)
 def test_what_follows_the_image_belongs_to_the_command_inside(
     words: list[str],
     image: str,

@@ -17,7 +17,15 @@ from common.errors import UserError
 from common.files import sha256_file
 from common.manifest import write_manifest
 from common.provenance import PROVENANCE, ROOT, git_commit
-from container.image import Image, build, dated_mirror, mirror_of, record_of, snapshot_of, verify
+from container.image import (
+    Image,
+    build,
+    dated_mirror,
+    mirror_of,
+    record_of,
+    snapshot_of,
+    verify,
+)
 from container.machine import Machine
 from container.runtime import version_of
 from tests.commands import python
@@ -36,9 +44,7 @@ LIST = (
     "# deb http://old.example/debian bookworm main\n"
     "deb [arch=amd64] http://near.example/debian bookworm main\n"
 )
-DEB822 = (
-    "Types: deb\n# http://dated.example/archive/debian/20250520T000000Z\nURIs: http://near.example/debian\n"
-)
+DEB822 = "Types: deb\n# http://dated.example/archive/debian/20250520T000000Z\nURIs: http://near.example/debian\n"
 
 
 @pytest.mark.parametrize(
@@ -62,7 +68,8 @@ def test_the_mirror_is_the_environments_then_the_machines(
         assert mirror_of(named, tmp_path) == mirror
     else:
         with pytest.raises(
-            UserError, match="no Debian mirror is configured on this machine; give one with --mirror"
+            UserError,
+            match="no Debian mirror is configured on this machine; give one with --mirror",
         ):
             mirror_of(named, tmp_path)
 
@@ -70,10 +77,18 @@ def test_the_mirror_is_the_environments_then_the_machines(
 @pytest.mark.parametrize(
     ("there", "mirror", "found"),
     [
-        ("archive/debian/20261121T000000Z", "{host}/debian", "{host}/archive/debian/{{snapshot}}"),
+        (
+            "archive/debian/20261121T000000Z",
+            "{host}/debian",
+            "{host}/archive/debian/{{snapshot}}",
+        ),
         ("debian/20261121T000000Z", "{host}/debian/", "{host}/debian/{{snapshot}}"),
         ("archive/debian/20200101T000000Z", "{host}/debian", "{host}/debian"),
-        ("archive/debian/20261121T000000Z", "{host}/own/{{snapshot}}", "{host}/own/{{snapshot}}"),
+        (
+            "archive/debian/20261121T000000Z",
+            "{host}/own/{{snapshot}}",
+            "{host}/own/{{snapshot}}",
+        ),
     ],
 )
 def test_a_mirror_with_snapshots_gives_the_locks_date(
@@ -85,7 +100,9 @@ def test_a_mirror_with_snapshots_gives_the_locks_date(
     with ThreadingHTTPServer(("127.0.0.1", 0), serves) as server:
         threading.Thread(target=server.serve_forever, daemon=True).start()
         host = f"http://127.0.0.1:{server.server_port}"
-        assert dated_mirror(mirror.format(host=host), "20261121T000000Z") == found.format(host=host)
+        assert dated_mirror(
+            mirror.format(host=host), "20261121T000000Z"
+        ) == found.format(host=host)
         server.shutdown()
     assert dated_mirror(host, "20261121T000000Z", seconds=1) == host, "nobody answers"
 
@@ -102,7 +119,10 @@ def test_too_little_space_is_found_before_anything_is_downloaded(
     tmp_path: Path, monkeypatch: pytest.MonkeyPatch
 ) -> None:
     monkeypatch.setattr(Machine, "free_gb", lambda *_: 1.0)
-    with pytest.raises(UserError, match=r"has 1.0 GB free, but the build needs 20 GB; set APPTAINER_TMPDIR"):
+    with pytest.raises(
+        UserError,
+        match=r"has 1.0 GB free, but the build needs 20 GB; set APPTAINER_TMPDIR",
+    ):
         build(FULL, mirror="http://near.example/debian")
 
 
@@ -111,7 +131,14 @@ def test_definitions_name_no_host_and_share_their_environment() -> None:
     for name, text in texts.items():
         assert "http" not in text
         assert f"clm-or-mlm.image {name}\n" in text
-        for section in ("%labels", "%help", "%post", "%environment", "%runscript", "%test"):
+        for section in (
+            "%labels",
+            "%help",
+            "%post",
+            "%environment",
+            "%runscript",
+            "%test",
+        ):
             assert f"\n{section}\n" in text
     parts = [text.split("%environment")[1].split("%runscript")[0].replace(name, "")
              for name, text in texts.items()]  # fmt: skip
@@ -126,7 +153,9 @@ def test_the_full_images_own_test_passes_outside_too(tmp_path: Path) -> None:
         "PYTHONPATH": str(ROOT),
         "TMPDIR": str(tmp_path),
     }
-    answer = subprocess.run(["sh", "-c", script], env=environ, cwd=tmp_path, capture_output=True, text=True)
+    answer = subprocess.run(
+        ["sh", "-c", script], env=environ, cwd=tmp_path, capture_output=True, text=True
+    )
     assert answer.returncode == 0, answer.stdout + answer.stderr
 
 
@@ -134,7 +163,9 @@ REAL = [
     pytest.mark.apptainer,
     pytest.mark.slow,
     pytest.mark.timeout(1500),
-    pytest.mark.skipif(shutil.which("apptainer") is None, reason="apptainer is not on PATH"),
+    pytest.mark.skipif(
+        shutil.which("apptainer") is None, reason="apptainer is not on PATH"
+    ),
 ]
 
 
@@ -158,19 +189,27 @@ def built(tmp_path: Path) -> Path:
         "lock": sha256_file(one.requirements),
         "debian": {"lock": sha256_file(one.debian_lock)},
     }
-    write_manifest(record_of(path), record, {file.name: sha256_file(file) for file in (path, bom)})
+    write_manifest(
+        record_of(path), record, {file.name: sha256_file(file) for file in (path, bom)}
+    )
     return path
 
 
 def _problems(path: Path) -> dict[str, str]:
-    return {line.what: line.sentence for line in verify(ANALYSIS, path) if line.status == "fail"}
+    return {
+        line.what: line.sentence
+        for line in verify(ANALYSIS, path)
+        if line.status == "fail"
+    }
 
 
 def test_an_image_from_the_locks_that_are_here_is_what_it_says(built: Path) -> None:
     assert {line.status for line in verify(ANALYSIS, built)} == {"ok"}
 
 
-@pytest.mark.parametrize("name", ["analysis.sif", "analysis.sbom.json", "analysis.sif.json"])
+@pytest.mark.parametrize(
+    "name", ["analysis.sif", "analysis.sbom.json", "analysis.sif.json"]
+)
 def test_every_flipped_bit_is_noticed(built: Path, name: str) -> None:
     flip(built.parent / name)
     assert list(_problems(built)) == ["file"]
@@ -187,7 +226,10 @@ def test_another_lock_is_named_and_a_newer_commit_is_a_warning(
         f"git diff {there} -- requirements/full-image.txt; build the image again"
     }
     assert verify(ANALYSIS, built)[-1].status == "warn"
-    assert next(line.what for line in verify(FULL, built) if line.status == "fail") == "image"
+    assert (
+        next(line.what for line in verify(FULL, built) if line.status == "fail")
+        == "image"
+    )
     record_of(built).unlink()
     assert list(_problems(built)) == ["file"]
     with pytest.raises(UserError, match="does not exist; build it"):
@@ -203,7 +245,11 @@ def image() -> Path:
         pytest.skip(str(error))
     path = ANALYSIS.path
     record = record_of(path)
-    if not (path.is_file() and record.is_file() and json.loads(record.read_text())["commit"] == git_commit()):
+    if not (
+        path.is_file()
+        and record.is_file()
+        and json.loads(record.read_text())["commit"] == git_commit()
+    ):
         python("-m", "clm_or_mlm", "build", "analysis", code=0)
     return path
 
@@ -215,7 +261,10 @@ def test_the_image_is_small(image: Path) -> None:
 
 @_real
 def test_it_is_what_the_locks_and_the_commit_say(image: Path) -> None:
-    assert "0 fail" in python("-m", "clm_or_mlm", "container", "verify", "analysis", code=0).stdout
+    assert (
+        "0 fail"
+        in python("-m", "clm_or_mlm", "container", "verify", "analysis", code=0).stdout
+    )
 
 
 @pytest.fixture(scope="module")
@@ -228,12 +277,32 @@ def moved(image: Path, tmp_path_factory: pytest.TempPathFactory) -> Path:
 
 
 @_real
-def test_figure_3_has_the_same_bytes_inside_and_outside(moved: Path, tmp_path: Path) -> None:
+def test_figure_3_has_the_same_bytes_inside_and_outside(
+    moved: Path, tmp_path: Path
+) -> None:
     inside, outside = tmp_path / "inside", tmp_path / "outside"
     inside.mkdir()
-    command = ["apptainer", "run", "--no-home", str(moved), "reproduce-figure3", "--source", "published"]
+    command = [
+        "apptainer",
+        "run",
+        "--no-home",
+        str(moved),
+        "reproduce-figure3",
+        "--source",
+        "published",
+    ]
     subprocess.run(command, cwd=inside, check=True, capture_output=True)
-    python("-m", "clm_or_mlm", "figure", "3", "--source", "published", "--out", outside, code=0)
+    python(
+        "-m",
+        "clm_or_mlm",
+        "figure",
+        "3",
+        "--source",
+        "published",
+        "--out",
+        outside,
+        code=0,
+    )
     written = sorted((inside / "build" / "figures").iterdir())
     assert {path.name for path in written} == {path.name for path in outside.iterdir()}
     for path in written:
@@ -241,7 +310,8 @@ def test_figure_3_has_the_same_bytes_inside_and_outside(moved: Path, tmp_path: P
             assert path.read_bytes() == (outside / path.name).read_bytes(), path.name
     # How it was made names the Python, the command and the commit; locks, versions and hashes are equal.
     first, second = (
-        json.loads((folder / f"figure3.{PROVENANCE}").read_text()) for folder in (written[0].parent, outside)
+        json.loads((folder / f"figure3.{PROVENANCE}").read_text())
+        for folder in (written[0].parent, outside)
     )
     for key in ("lock", "versions", "files"):
         assert first[key] == second[key], key
@@ -251,7 +321,11 @@ def test_figure_3_has_the_same_bytes_inside_and_outside(moved: Path, tmp_path: P
 @pytest.mark.parametrize(
     ("variables", "code", "said"),
     [
-        ({"APPTAINERENV_CLM_OR_MLM_SCRATCH": "/proc/none"}, 2, "no usable scratch folder: /proc/none"),
+        (
+            {"APPTAINERENV_CLM_OR_MLM_SCRATCH": "/proc/none"},
+            2,
+            "no usable scratch folder: /proc/none",
+        ),
         # The user's own packages do not leak in.
         ({"PYTHONPATH": ".", "PYTHONUSERBASE": "."}, 0, ""),
     ],
@@ -261,17 +335,29 @@ def test_of_the_users_environment_only_the_scratch_comes_in(
 ) -> None:
     (tmp_path / "numpy.py").write_text("raise SystemExit('leaked')")
     command = ["apptainer", "run", "--no-home", str(moved), "scores", "--help"]
-    answer = subprocess.run(command, cwd=tmp_path, env=os.environ | variables, capture_output=True, text=True)
+    answer = subprocess.run(
+        command,
+        cwd=tmp_path,
+        env=os.environ | variables,
+        capture_output=True,
+        text=True,
+    )
     assert answer.returncode == code and said in answer.stderr, answer.stderr
 
 
 def test_the_image_holds_what_the_full_environment_has_without_tests() -> None:
     def versions(path: Path) -> dict[str, str]:
         lines = path.read_text().splitlines()
-        rows = (line.split()[0].split("==") for line in lines if "==" in line and line[0].isalnum())
+        rows = (
+            line.split()[0].split("==")
+            for line in lines
+            if "==" in line and line[0].isalnum()
+        )
         return dict(rows)
 
     image, full = versions(FULL.requirements), versions(ROOT / "requirements/full.txt")
     assert image.items() < full.items()
     assert {"torch", "transformers", "mosaicml"} <= image.keys()
-    assert not {"pytest", "mypy", "ruff", "playwright", "moto", "ipython"} & image.keys()
+    assert (
+        not {"pytest", "mypy", "ruff", "playwright", "moto", "ipython"} & image.keys()
+    )

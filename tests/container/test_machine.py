@@ -10,13 +10,18 @@ from container.machine import Machine
 
 def test_programs_answer_fail_or_are_missing(tmp_path: Path) -> None:
     site = Machine()
-    assert site.output([sys.executable, "-c", "print('out'); raise SystemExit(3)"]) == (3, "out")
+    assert site.output([sys.executable, "-c", "print('out'); raise SystemExit(3)"]) == (
+        3,
+        "out",
+    )
     assert site.output(["/no/such/program"])[0] == 127
     assert Machine(environ={"PATH": str(tmp_path)}).which("python") is None
 
 
 def test_one_that_hangs_is_ended_with_all_it_started(tmp_path: Path) -> None:
-    code, text = Machine().output(["sh", "-c", f"sleep 97 & echo $! > {tmp_path}/pid; wait"], 1.0)
+    code, text = Machine().output(
+        ["sh", "-c", f"sleep 97 & echo $! > {tmp_path}/pid; wait"], 1.0
+    )
     assert (code, text) == (124, "no answer within 1 s")
     alive = ["kill", "-0", (tmp_path / "pid").read_text().strip()]
     end = time.monotonic() + 10

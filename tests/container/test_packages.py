@@ -15,25 +15,38 @@ from container.packages import Package, debian_packages, main, python_packages, 
 from tests.commands import program
 from tests.oracle import Oracle
 
-BASH = Package("deb/debian", "bash", "5.2.15-2+b1", "see /usr/share/doc/bash/copyright", "0" * 64)
+BASH = Package(
+    "deb/debian", "bash", "5.2.15-2+b1", "see /usr/share/doc/bash/copyright", "0" * 64
+)
 
 
 def test_debian_packages_are_those_that_are_installed_with_the_hashes_of_their_files(
     tmp_path: Path, monkeypatch: pytest.MonkeyPatch
 ) -> None:
-    query = program(tmp_path / "bin/dpkg-query", "printf 'zlib1g 1:1.2 ii \\nbash 5.2 ii \\ngone 1 rc \\n'")
+    query = program(
+        tmp_path / "bin/dpkg-query",
+        "printf 'zlib1g 1:1.2 ii \\nbash 5.2 ii \\ngone 1 rc \\n'",
+    )
     monkeypatch.setenv("PATH", f"{query.parent}:/usr/bin:/bin")
     (tmp_path / "bash_5.2_amd64.deb").write_text("x")
     found = debian_packages(tmp_path)
-    assert [(one.name, one.version) for one in found] == [("bash", "5.2"), ("zlib1g", "1:1.2")]
-    assert [one.sha256 for one in found] == [sha256_file(tmp_path / "bash_5.2_amd64.deb"), "unknown"]
+    assert [(one.name, one.version) for one in found] == [
+        ("bash", "5.2"),
+        ("zlib1g", "1:1.2"),
+    ]
+    assert [one.sha256 for one in found] == [
+        sha256_file(tmp_path / "bash_5.2_amd64.deb"),
+        "unknown",
+    ]
 
 
 def test_another_set_of_debian_packages_stops_the_build(
     tmp_path: Path, monkeypatch: pytest.MonkeyPatch
 ) -> None:
     line = f"bash {BASH.version} {BASH.sha256}"
-    (tmp_path / "debian.lock").write_text(f"# bookworm 20260101T000000Z\n{line}\nzlib1g 1.2 11\n")
+    (tmp_path / "debian.lock").write_text(
+        f"# bookworm 20260101T000000Z\n{line}\nzlib1g 1.2 11\n"
+    )
     found = [BASH, Package("deb/debian", "zlib1g", "1.3", "", "22")]
     monkeypatch.setattr(packages, "debian_packages", lambda: found)
     monkeypatch.setattr(packages, "CONTEXT", tmp_path)
@@ -56,13 +69,18 @@ _BSD = "Classifier: License :: OSI Approved :: BSD License"
 @pytest.mark.parametrize(
     ("lines", "expected"),
     [
-        (("License-Expression: MIT OR Apache-2.0", "License: other"), "MIT OR Apache-2.0"),
+        (
+            ("License-Expression: MIT OR Apache-2.0", "License: other"),
+            "MIT OR Apache-2.0",
+        ),
         (("License: long text", _BSD, "Classifier: Topic :: x"), "BSD License"),
         (("License: BSD-3-Clause",), "BSD-3-Clause"),
         ((), "unknown: the package names none"),
     ],
 )
-def test_a_python_packages_licence(tmp_path: Path, lines: tuple[str, ...], expected: str) -> None:
+def test_a_python_packages_licence(
+    tmp_path: Path, lines: tuple[str, ...], expected: str
+) -> None:
     info = tmp_path / "x-1.dist-info"
     info.mkdir()
     text = "\n".join(("Metadata-Version: 2.4", "Name: x", "Version: 1", *lines)) + "\n"
@@ -75,7 +93,10 @@ def sbom_of_this_environment(folder: Path) -> str:
     document = sbom(found, {"commit": "abc"})
     keys = [row["purl"].rpartition("@")[0] for row in document["components"]]
     assert keys == sorted(keys)
-    assert all(row["version"] and row["hashes"] and row["licenses"] for row in document["components"])
+    assert all(
+        row["version"] and row["hashes"] and row["licenses"]
+        for row in document["components"]
+    )
     return json.dumps(document)
 
 
@@ -84,7 +105,9 @@ def test_the_sbom_of_this_environment_is_sorted_without_time(tmp_path: Path) -> 
 
 
 @pytest.mark.slow
-def test_the_sbom_of_this_environment_is_valid_cyclonedx(validators: Oracle, tmp_path: Path) -> None:
+def test_the_sbom_of_this_environment_is_valid_cyclonedx(
+    validators: Oracle, tmp_path: Path
+) -> None:
     """By the reference library's validator, which is not ours."""
     text = sbom_of_this_environment(tmp_path)
     broken = text.replace('"type": "library"', '"type": "libary"', 1)

@@ -8,7 +8,14 @@ import pytest
 from clm_or_mlm.__main__ import main
 from common.errors import UserError
 from container.machine import Machine
-from container.runtime import check_name, command_in, identity_of, launch, stream, version_of
+from container.runtime import (
+    check_name,
+    command_in,
+    identity_of,
+    launch,
+    stream,
+    version_of,
+)
 from tests.commands import program
 from workflow import doctor
 
@@ -17,13 +24,19 @@ from workflow import doctor
 def folder(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> Path:
     """The only folder with an `apptainer` on PATH, which echoes its words but for `--version`."""
     version = '[ "$1" = --version ] && echo apptainer version 1.4.5 && exit\n'
-    program(tmp_path / "bin/apptainer", f'{version}echo "$@"\n[ "$1" = build ] && exit 7\nexit 0')
+    program(
+        tmp_path / "bin/apptainer",
+        f'{version}echo "$@"\n[ "$1" = build ] && exit 7\nexit 0',
+    )
     monkeypatch.setenv("PATH", f"{tmp_path / 'bin'}{os.pathsep}/usr/bin:/bin")
     return tmp_path / "bin"
 
 
 def test_one_that_answers_is_named_and_its_output_comes_as_lines(folder: Path) -> None:
-    assert version_of(Machine()) == (str(folder / "apptainer"), "apptainer version 1.4.5")
+    assert version_of(Machine()) == (
+        str(folder / "apptainer"),
+        "apptainer version 1.4.5",
+    )
     assert "".join(stream(["test", "x.sif"])).strip() == "test x.sif"
     with pytest.raises(UserError, match="apptainer build exited with code 7"):
         list(stream(["build", "x.sif"]))
@@ -33,19 +46,27 @@ def test_one_that_hangs_fails_or_is_missing_is_one_sentence(
     folder: Path, monkeypatch: pytest.MonkeyPatch
 ) -> None:
     program(folder / "apptainer", "sleep 600 & wait")
-    with pytest.raises(UserError, match=r"code 124 \(no answer within 1 s\), so no image can run here"):
+    with pytest.raises(
+        UserError, match=r"code 124 \(no answer within 1 s\), so no image can run here"
+    ):
         version_of(Machine(), 1.0)
     monkeypatch.setattr(doctor, "version_of", lambda site: version_of(site, 1.0))
     line = next(doctor.runtimes(Machine()))
     assert line.status == "fail" and "user namespaces" in line.sentence
     program(folder / "apptainer", "echo starter: permission denied; exit 13")
-    with pytest.raises(UserError, match=r"exited with code 13 \(starter: permission denied\)"):
+    with pytest.raises(
+        UserError, match=r"exited with code 13 \(starter: permission denied\)"
+    ):
         version_of(Machine())
-    with pytest.raises(UserError, match=r"apptainer is not on PATH; load your site's module"):
+    with pytest.raises(
+        UserError, match=r"apptainer is not on PATH; load your site's module"
+    ):
         version_of(Machine(environ={"PATH": str(folder.parent)}))
 
 
-@pytest.mark.parametrize("words", [("container", "run", "x.sif", "claims"), ("test", "analysis")])
+@pytest.mark.parametrize(
+    "words", [("container", "run", "x.sif", "claims"), ("test", "analysis")]
+)
 def test_every_command_says_it_in_one_sentence(
     folder: Path, monkeypatch: pytest.MonkeyPatch, words: tuple[str, ...]
 ) -> None:
@@ -61,7 +82,9 @@ def test_every_command_says_it_in_one_sentence(
     assert "\n" not in str(found.value)
 
 
-def test_devices_and_jobs_come_in_for_both_families_and_nothing_else_of_the_users(tmp_path: Path) -> None:
+def test_devices_and_jobs_come_in_for_both_families_and_nothing_else_of_the_users(
+    tmp_path: Path,
+) -> None:
     given = {
         "SLURM_JOB_ID": "7",
         "CUDA_VISIBLE_DEVICES": "0,1",
@@ -69,14 +92,21 @@ def test_devices_and_jobs_come_in_for_both_families_and_nothing_else_of_the_user
         "HF_HUB_OFFLINE": "1",
     }
     given["CLM_OR_MLM_SCRATCH"] = str(tmp_path)
-    users = dict.fromkeys(("PYTHONPATH", "LD_LIBRARY_PATH", "HOME", "AWS_SECRET_ACCESS_KEY"), "/home/me")
+    users = dict.fromkeys(
+        ("PYTHONPATH", "LD_LIBRARY_PATH", "HOME", "AWS_SECRET_ACCESS_KEY"), "/home/me"
+    )
     site = Machine(environ=given | users, root=tmp_path)
     _, found = command_in(Path("x.sif"), ["claims", "--help"], site)
     families = ("APPTAINERENV", "SINGULARITYENV")
     assert set(found) == {f"{family}_{key}" for family in families for key in given}
     secrets = dict.fromkeys(("HF_TOKEN", "WANDB_API_KEY", "OTHER_TOKEN"), "secret")
-    for named, passed in (("", []), ("HF_TOKEN OTHER_TOKEN", ["HF_TOKEN", "OTHER_TOKEN"])):
-        site = Machine(environ=given | secrets | {"CLM_OR_MLM_PASS": named}, root=tmp_path)
+    for named, passed in (
+        ("", []),
+        ("HF_TOKEN OTHER_TOKEN", ["HF_TOKEN", "OTHER_TOKEN"]),
+    ):
+        site = Machine(
+            environ=given | secrets | {"CLM_OR_MLM_PASS": named}, root=tmp_path
+        )
         _, found = command_in(Path("x.sif"), ["claims"], site)
         assert [key for key in secrets if f"APPTAINERENV_{key}" in found] == passed
     assert {found[f"{family}_CUDA_VISIBLE_DEVICES"] for family in families} == {"0,1"}
@@ -89,16 +119,25 @@ def test_the_line_mounts_no_home_and_binds_the_folder_and_the_scratch(
     site = Machine(environ={"CLM_OR_MLM_SCRATCH": str(tmp_path / "s")}, root=tmp_path)
     text = " ".join(command_in(Path("x.sif"), ["claims", "--help"], site, ["/data"])[0])
     assert text.startswith(f"run --no-home --cleanenv --pwd {tmp_path} --bind")
-    assert f"--bind {tmp_path} --bind {tmp_path / 's'} --bind /data x.sif claims --help" in text
+    assert (
+        f"--bind {tmp_path} --bind {tmp_path / 's'} --bind /data x.sif claims --help"
+        in text
+    )
 
 
-@pytest.mark.parametrize(("device", "option"), [("nvidiactl", "--nv"), ("kfd", "--rocm")])
-def test_the_driver_comes_in_where_there_is_a_gpu(tmp_path: Path, device: str, option: str) -> None:
+@pytest.mark.parametrize(
+    ("device", "option"), [("nvidiactl", "--nv"), ("kfd", "--rocm")]
+)
+def test_the_driver_comes_in_where_there_is_a_gpu(
+    tmp_path: Path, device: str, option: str
+) -> None:
     (tmp_path / "dev").mkdir()
     (tmp_path / "dev" / device).touch()
 
     def line(**more: str) -> list[str]:
-        site = Machine(environ={"CLM_OR_MLM_SCRATCH": str(tmp_path), **more}, root=tmp_path)
+        site = Machine(
+            environ={"CLM_OR_MLM_SCRATCH": str(tmp_path), **more}, root=tmp_path
+        )
         return command_in(Path("x.sif"), [], site)[0]
 
     assert option in line()
@@ -115,7 +154,10 @@ def test_libraries_for_older_drivers_are_shown(tmp_path: Path) -> None:
     folder = str(tmp_path / "compat")
     environ = {"CLM_OR_MLM_SCRATCH": str(tmp_path), "CLM_OR_MLM_CUDA_COMPAT": folder}
     line, found = command_in(Path("x.sif"), [], Machine(environ=environ, root=tmp_path))
-    assert line[line.index(folder) - 1] == "--bind" and found["APPTAINERENV_CLM_OR_MLM_CUDA_COMPAT"] == folder
+    assert (
+        line[line.index(folder) - 1] == "--bind"
+        and found["APPTAINERENV_CLM_OR_MLM_CUDA_COMPAT"] == folder
+    )
 
 
 def test_a_missing_image_says_how_to_build_it(tmp_path: Path) -> None:
@@ -123,12 +165,19 @@ def test_a_missing_image_says_how_to_build_it(tmp_path: Path) -> None:
         launch(tmp_path / "full.sif", [])
 
 
-def test_an_image_says_its_name_and_commit_and_what_it_refuses_is_one_sentence(folder: Path) -> None:
+def test_an_image_says_its_name_and_commit_and_what_it_refuses_is_one_sentence(
+    folder: Path,
+) -> None:
     (folder / "x.sif").touch()
-    environ = os.environ | {"CLM_OR_MLM_SCRATCH": str(folder), "PATH": f"{folder}:/usr/bin:/bin"}
+    environ = os.environ | {
+        "CLM_OR_MLM_SCRATCH": str(folder),
+        "PATH": f"{folder}:/usr/bin:/bin",
+    }
     machine = Machine(environ=environ)
     version = '[ "$1" = --version ] && echo 3.8.4 && exit'
-    program(folder / "apptainer", f"{version}; echo 'INFO: mounting'; echo full abc-dirty")
+    program(
+        folder / "apptainer", f"{version}; echo 'INFO: mounting'; echo full abc-dirty"
+    )
     assert identity_of(folder / "x.sif", machine=machine) == ("full", "abc-dirty")
     for answers, said in (
         ("echo no zstd >&2; exit 255", r"\(255: no zstd\)"),
@@ -137,7 +186,10 @@ def test_an_image_says_its_name_and_commit_and_what_it_refuses_is_one_sentence(f
         program(folder / "apptainer", f"{version}; {answers}")
         with pytest.raises(UserError, match=f"x.sif cannot be started here .*{said}"):
             identity_of(folder / "x.sif", machine=machine)
-    with pytest.raises(UserError, match=r"x.tar is not named like an image file; such names end in .sif"):
+    with pytest.raises(
+        UserError,
+        match=r"x.tar is not named like an image file; such names end in .sif",
+    ):
         check_name(folder / "x.tar")
 
 
@@ -168,10 +220,14 @@ def test_spython_asks_where_singularity_is_an_apptainer(
     seen = f'echo "$@" >> {folder}/seen; echo "$APPTAINERENV_CLM_OR_MLM_SCRATCH" >> {folder}/seen'
     for one in ("apptainer", "singularity"):
         version = f'[ "$1" = --version ] && echo {name} version 1.4.5 && exit'
-        program(folder / one, f"{version}\n{seen}\necho 'INFO: mounting' >&2; echo full abc")
+        program(
+            folder / one, f"{version}\n{seen}\necho 'INFO: mounting' >&2; echo full abc"
+        )
     assert version_of(Machine())[1] == f"{name} version 1.4.5"
     assert identity_of(folder / "x.sif") == ("full", "abc")
     line, scratch = (folder / "seen").read_text().splitlines()
     how = "exec" if name == "apptainer" else "run"  # by spython, or by its own
-    assert line.startswith(f"{how} --no-home --cleanenv --pwd ") and line.endswith(" identity")
+    assert line.startswith(f"{how} --no-home --cleanenv --pwd ") and line.endswith(
+        " identity"
+    )
     assert scratch == str(folder)

@@ -31,15 +31,42 @@ def _image(path: Path, date: str, seed: int, signed: bool = False) -> Path:
         content = content.ljust(start - data, b"\0") + payload
         now, user = draw.randrange(2**31), draw.randrange(1000)
         rows.append(
-            struct.pack("<i?III7q128s384s", kind, True, number, 1, 0, start, len(payload),
-                        start + len(payload) - offset, now, now, user, user, b"", b"")
-        )  # fmt: skip
+            struct.pack(
+                "<i?III7q128s384s",
+                kind,
+                True,
+                number,
+                1,
+                0,
+                start,
+                len(payload),
+                start + len(payload) - offset,
+                now,
+                now,
+                user,
+                user,
+                b"",
+                b"",
+            )
+        )
         offset = start + len(payload)
     now = draw.randrange(2**31)
     header = struct.pack(
-        "<32s10s3s3s16s8q", b"#!/usr/bin/env run-singularity\n", b"SIF_MAGIC\0", b"01\0", b"02\0", draw.randbytes(16),
-        now, now, total - len(objects), total, at, 585 * total, data, offset - data,
-    )  # fmt: skip
+        "<32s10s3s3s16s8q",
+        b"#!/usr/bin/env run-singularity\n",
+        b"SIF_MAGIC\0",
+        b"01\0",
+        b"02\0",
+        draw.randbytes(16),
+        now,
+        now,
+        total - len(objects),
+        total,
+        at,
+        585 * total,
+        data,
+        offset - data,
+    )
     table = b"".join(rows).ljust(585 * total, b"\0")
     path.write_bytes(header.ljust(at, b"\0") + table + content)
     return path
@@ -84,16 +111,22 @@ def test_signed_and_other_files_are_refused_and_left_alone(tmp_path: Path) -> No
 
 def test_labels_are_those_of_the_definition_filled_and_dated_by_the_commit() -> None:
     definition = (ROOT / "container" / "analysis.def").read_text("utf-8")
-    found = labels_of(definition, {"COMMIT": "abc", "LOCK": "00", "SNAPSHOT": "2026"}, 0)
+    found = labels_of(
+        definition, {"COMMIT": "abc", "LOCK": "00", "SNAPSHOT": "2026"}, 0
+    )
     assert found["org.opencontainers.image.revision"] == "abc"
     assert found["clm-or-mlm.debian"] == "bookworm 2026"
     assert found["org.opencontainers.image.title"] == "clm-or-mlm analysis"
     assert found[BUILD_DATE] == "Thursday_01_January_1970_00:00:00_UTC"
 
 
-def test_apptainers_own_labels_are_left_out_and_ours_laid_in_their_place(tmp_path: Path) -> None:
+def test_apptainers_own_labels_are_left_out_and_ours_laid_in_their_place(
+    tmp_path: Path,
+) -> None:
     line = mksquashfs_words(tmp_path, {"b": "2", "a": "1"}, 7)
-    assert line.startswith("-comp zstd -Xcompression-level 6 -all-time 7 -mkfs-time 7 -ef ")
+    assert line.startswith(
+        "-comp zstd -Xcompression-level 6 -all-time 7 -mkfs-time 7 -ef "
+    )
     hidden = (tmp_path / "hidden").read_text().splitlines()
     made = (tmp_path / "made").read_text().splitlines()
     assert f"/.singularity.d/labels.json f 0644 0 0 cat {tmp_path}/labels.json" in made
@@ -104,7 +137,9 @@ def test_apptainers_own_labels_are_left_out_and_ours_laid_in_their_place(tmp_pat
     assert json.loads((tmp_path / "labels.json").read_text()) == {"a": "1", "b": "2"}
 
 
-def test_a_builds_scripts_remove_nothing_where_the_machines_own_folders_are_shown() -> None:
+def test_a_builds_scripts_remove_nothing_where_the_machines_own_folders_are_shown() -> (
+    None
+):
     """Apptainer shows /tmp, /var/tmp and the home of the machine while it builds."""
     for name in ("post.sh", "analysis.def", "full.def"):
         for line in (ROOT / "container" / name).read_text("utf-8").splitlines():

@@ -19,22 +19,41 @@ from container.start import (
 )
 from tests.commands import python
 
-FIGURE_3 = ["clm_or_mlm", "figure", "3", "--source", "published", "--out", "build/figures"]
+FIGURE_3 = [
+    "clm_or_mlm",
+    "figure",
+    "3",
+    "--source",
+    "published",
+    "--out",
+    "build/figures",
+]
 
 
-def test_the_first_writable_place_is_taken_and_private_and_a_named_one_never_replaced(tmp_path: Path) -> None:
-    folder = scratch_of({"SLURM_TMPDIR": str(tmp_path / "job"), "TMPDIR": str(tmp_path)})
+def test_the_first_writable_place_is_taken_and_private_and_a_named_one_never_replaced(
+    tmp_path: Path,
+) -> None:
+    folder = scratch_of(
+        {"SLURM_TMPDIR": str(tmp_path / "job"), "TMPDIR": str(tmp_path)}
+    )
     assert folder.parent == tmp_path / "job"
     assert folder.stat().st_mode & 0o077 == 0
     assert not list(folder.iterdir())
     blocked = tmp_path / "file"
     blocked.write_text("")
-    assert scratch_of({"SLURM_TMPDIR": str(blocked), "TMPDIR": str(tmp_path)}).parent == tmp_path
-    with pytest.raises(UserError, match=r"file \(not a directory\); set CLM_OR_MLM_SCRATCH"):
+    assert (
+        scratch_of({"SLURM_TMPDIR": str(blocked), "TMPDIR": str(tmp_path)}).parent
+        == tmp_path
+    )
+    with pytest.raises(
+        UserError, match=r"file \(not a directory\); set CLM_OR_MLM_SCRATCH"
+    ):
         scratch_of({"CLM_OR_MLM_SCRATCH": str(blocked), "TMPDIR": str(tmp_path)})
 
 
-def test_a_full_disk_is_told_in_a_sentence(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+def test_a_full_disk_is_told_in_a_sentence(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
     monkeypatch.setattr(Machine, "write_problem", lambda *_: "no space left on device")
     with pytest.raises(UserError, match="no space left on device"):
         scratch_of({"CLM_OR_MLM_SCRATCH": str(tmp_path)})
@@ -48,7 +67,9 @@ def test_a_link_laid_by_someone_else_is_refused(tmp_path: Path) -> None:
 
 
 def test_caches_go_to_the_scratch_but_the_users_choice_is_kept(tmp_path: Path) -> None:
-    chosen = cache_environment(tmp_path, {"HF_HOME": "/models", "HOME": "/no/such/home"})
+    chosen = cache_environment(
+        tmp_path, {"HF_HOME": "/models", "HOME": "/no/such/home"}
+    )
     assert "HF_HOME" not in chosen
     assert chosen["MPLCONFIGDIR"] == str(tmp_path / "matplotlib")
     assert Path(chosen["HOME"]).is_dir()
@@ -59,33 +80,48 @@ def test_caches_go_to_the_scratch_but_the_users_choice_is_kept(tmp_path: Path) -
     ("words", "run"),
     [
         (["claims", "--help"], ["clm_or_mlm", "claims", "--help"]),
-        (["torch.distributed.run", "-m", "clm_or_mlm"], ["torch.distributed.run", "-m", "clm_or_mlm"]),
+        (
+            ["torch.distributed.run", "-m", "clm_or_mlm"],
+            ["torch.distributed.run", "-m", "clm_or_mlm"],
+        ),
         # A user's options follow those of the short name, and the last one counts.
         (["reproduce-figure3", "--out=x"], [*FIGURE_3, "--out=x"]),
     ],
 )
-def test_words_are_a_command_torchrun_or_figure_3(words: list[str], run: list[str]) -> None:
+def test_words_are_a_command_torchrun_or_figure_3(
+    words: list[str], run: list[str]
+) -> None:
     assert command_of(words) == run
 
 
 def test_it_says_its_name_and_its_codes_commit() -> None:
     environ = {"CLM_OR_MLM_IMAGE": "full", "CLM_OR_MLM_COMMIT": "abc"}
-    assert python("-m", "container.start", "identity", code=0, **environ).stdout == "full abc\n"
+    assert (
+        python("-m", "container.start", "identity", code=0, **environ).stdout
+        == "full abc\n"
+    )
 
 
 def test_a_gpu_without_its_driver_is_refused_in_the_full_image(tmp_path: Path) -> None:
     device = tmp_path / "nvidiactl"
     assert driver_problem({"CLM_OR_MLM_IMAGE": "full"}, device) is None
     device.touch()
-    if os.environ.get("CUDA_VISIBLE_DEVICES") is None and not Path("/dev/nvidiactl").exists():
+    if (
+        os.environ.get("CUDA_VISIBLE_DEVICES") is None
+        and not Path("/dev/nvidiactl").exists()
+    ):
         assert "--nv" in (driver_problem({"CLM_OR_MLM_IMAGE": "full"}, device) or "")
     assert driver_problem({"CLM_OR_MLM_IMAGE": "analysis"}, device) is None
 
 
-def test_a_command_is_run_from_any_folder_with_its_caches_in_the_scratch(tmp_path: Path) -> None:
+def test_a_command_is_run_from_any_folder_with_its_caches_in_the_scratch(
+    tmp_path: Path,
+) -> None:
     scratch = {"PYTHONSAFEPATH": "1", "CLM_OR_MLM_SCRATCH": str(tmp_path / "scratch")}
     (tmp_path / "analysis.py").write_text("raise SystemExit('shadowed')")
-    answer = python("-m", "container.start", "claims", "--help", cwd=tmp_path, code=0, **scratch)
+    answer = python(
+        "-m", "container.start", "claims", "--help", cwd=tmp_path, code=0, **scratch
+    )
     assert "python -m clm_or_mlm claims" in answer.stdout
     assert (tmp_path / "scratch").is_dir()
 
@@ -94,8 +130,12 @@ OLD_DRIVER = "int cuInit(unsigned f){return 0;} int cuDriverGetVersion(int*v){*v
 VERSION = "NVRM version: NVIDIA UNIX x86_64 Kernel Module  535.104.05  Sat Aug 19 01:15:15 UTC 2023\n"
 
 
-@pytest.mark.skipif(shutil.which("gcc") is None, reason="a stand-in for a driver needs gcc")
-@pytest.mark.skipif(Path("/dev/nvidiactl").exists(), reason="this machine has an NVIDIA driver")
+@pytest.mark.skipif(
+    shutil.which("gcc") is None, reason="a stand-in for a driver needs gcc"
+)
+@pytest.mark.skipif(
+    Path("/dev/nvidiactl").exists(), reason="this machine has an NVIDIA driver"
+)
 def test_a_job_with_gpus_does_not_compute_on_the_cpu(tmp_path: Path) -> None:
     pytest.importorskip("torch")
     with pytest.raises(UserError) as found:
@@ -108,12 +148,23 @@ def test_a_job_with_gpus_does_not_compute_on_the_cpu(tmp_path: Path) -> None:
     (tmp_path / "proc/driver/nvidia/version").write_text(VERSION)
     (tmp_path / "old.c").write_text(OLD_DRIVER)
     subprocess.run(
-        ["gcc", "-shared", "-fPIC", "-o", tmp_path / "libcuda.so.1", tmp_path / "old.c"], check=True
+        [
+            "gcc",
+            "-shared",
+            "-fPIC",
+            "-o",
+            tmp_path / "libcuda.so.1",
+            tmp_path / "old.c",
+        ],
+        check=True,
     )
     with pytest.raises(UserError) as found:
         refuse_fewer_gpus(2, os.environ | {"LD_LIBRARY_PATH": str(tmp_path)}, tmp_path)
     said = str(found.value)
-    assert all(word in said for word in ("driver 535.104.05", "too old", "needs driver 580", "cuda_compat"))
+    assert all(
+        word in said
+        for word in ("driver 535.104.05", "too old", "needs driver 580", "cuda_compat")
+    )
     assert "\n" not in said
 
 
@@ -125,7 +176,9 @@ def test_a_job_without_its_gpus_ends_before_its_command(tmp_path: Path) -> None:
     )
     given = {"CLM_OR_MLM_SCRATCH": str(tmp_path), "CLM_OR_MLM_GPU_COUNT": "99"}
     path = f"{tmp_path}:{ROOT}"
-    answer = python("-m", "container.start", "claims", "--help", code=2, PYTHONPATH=path, **given)
+    answer = python(
+        "-m", "container.start", "claims", "--help", code=2, PYTHONPATH=path, **given
+    )
     assert "99 GPU(s)" in answer.stderr and not answer.stdout
 
 

@@ -18,8 +18,12 @@ LOCKS = ROOT / "requirements"
 DECLARED_BY = {"mosaicml", "mosaicml-streaming"}
 """Whose bounds may be lifted (docs/maintainers.md)."""
 
-_BROKEN = re.compile(r"(?P<package>\S+) \S+ has requirement (?P<bound>[\w.-]+).*, but you have \S+ \S+$")
-_MISSING = re.compile(r"mosaicml-streaming \S+ requires (?P<package>[\w.-]+), which is not installed\.$")
+_BROKEN = re.compile(
+    r"(?P<package>\S+) \S+ has requirement (?P<bound>[\w.-]+).*, but you have \S+ \S+$"
+)
+_MISSING = re.compile(
+    r"mosaicml-streaming \S+ requires (?P<package>[\w.-]+), which is not installed\.$"
+)
 
 
 def broken_bounds(report: str) -> dict[str, set[str]]:
@@ -31,13 +35,18 @@ def broken_bounds(report: str) -> dict[str, set[str]]:
             continue
         match = _BROKEN.match(line)
         assert match is not None, f"the packages do not fit together: {line}"
-        found.setdefault(canonicalize_name(match["bound"]), set()).add(canonicalize_name(match["package"]))
+        found.setdefault(canonicalize_name(match["bound"]), set()).add(
+            canonicalize_name(match["package"])
+        )
     return found
 
 
 def _named_in(path: Path) -> set[str]:
     """Return the packages of a file for uv; comments name none."""
-    names = (re.match(r"[A-Za-z0-9._-]+", line) for line in path.read_text("utf-8").splitlines())
+    names = (
+        re.match(r"[A-Za-z0-9._-]+", line)
+        for line in path.read_text("utf-8").splitlines()
+    )
     return {canonicalize_name(name[0]) for name in names if name}
 
 
@@ -58,20 +67,29 @@ def test_the_bounds_lifted_are_exactly_those_that_this_environment_breaks() -> N
     assert set().union(*broken.values()) <= DECLARED_BY
 
 
-def test_a_new_conflict_and_a_missing_package_are_distinguished_from_known_ones() -> None:
+def test_a_new_conflict_and_a_missing_package_are_distinguished_from_known_ones() -> (
+    None
+):
     known = (
         "mosaicml 0.32.1 has requirement Pillow_X[a]<2,>=1, but you have pillow-x 3.0.\n"
         "mosaicml-streaming 0.13.0 requires oci, which is not installed.\n"
     )
     assert broken_bounds(known) == {"pillow-x": {"mosaicml"}}
-    with pytest.raises(AssertionError, match=r"do not fit together: torch 2\.15\.0 requires jinja2"):
+    with pytest.raises(
+        AssertionError, match=r"do not fit together: torch 2\.15\.0 requires jinja2"
+    ):
         broken_bounds(f"{known}torch 2.15.0 requires jinja2, which is not installed.\n")
 
 
 def test_no_lock_holds_what_is_left_out_of_streaming() -> None:
-    declared = {canonicalize_name(Requirement(line).name) for line in requires("mosaicml-streaming") or []}
+    declared = {
+        canonicalize_name(Requirement(line).name)
+        for line in requires("mosaicml-streaming") or []
+    }
     assert excluded() and excluded() <= declared
     for lock in LOCKS.glob("*.txt"):
         if lock.name not in ("excludes.txt", "overrides.txt", "oracle-borrowed.txt"):
             pins = read_requirements(lock).keys()
-            assert not excluded() & pins and not [name for name in pins if name.startswith("azure")], lock
+            assert not excluded() & pins and not [
+                name for name in pins if name.startswith("azure")
+            ], lock

@@ -12,15 +12,24 @@ import pytest
 from streaming.base.format import MDSWriter, reader_from_json
 from streaming.base.format.mds.reader import MDSReader
 
-SAMPLES = [np.arange(300, dtype=np.int32), np.array([-1, 2**31 - 1], np.int32), np.zeros(70_000, np.int32)]
+SAMPLES = [
+    np.arange(300, dtype=np.int32),
+    np.array([-1, 2**31 - 1], np.int32),
+    np.zeros(70_000, np.int32),
+]
 
 
-def written(folder: Path, compression: str | None = None) -> tuple[bytes, dict[str, Any]]:
+def written(
+    folder: Path, compression: str | None = None
+) -> tuple[bytes, dict[str, Any]]:
     """Return one encoded shard and its entry of the index, as `write_shard` uses the writer."""
     writer = MDSWriter(
-        columns={"tokens": "ndarray:int32"}, out=str(folder), compression=compression, hashes=["sha256"],
+        columns={"tokens": "ndarray:int32"},
+        out=str(folder),
+        compression=compression,
+        hashes=["sha256"],
         size_limit=None,
-    )  # fmt: skip
+    )
     for sample in SAMPLES:
         writer.write({"tokens": sample})
     assert len(writer.new_samples) == len(SAMPLES)

@@ -22,22 +22,36 @@ def used(module: Path) -> set[str]:
 
 def test_every_name_used_has_a_row_and_six_modules_use_any() -> None:
     pieces = {
-        piece for line in PAGE.splitlines() if line.startswith("| `")
+        piece
+        for line in PAGE.splitlines()
+        if line.startswith("| `")
         for piece in re.findall(r"`(\w+)`", line.split("|")[1])
-    }  # fmt: skip
-    found = {path.name: used(path) for path in (ROOT / "pretraining").rglob("*.py") if used(path)}
+    }
+    found = {
+        path.name: used(path)
+        for path in (ROOT / "pretraining").rglob("*.py")
+        if used(path)
+    }
     assert found.keys() == {
-        "composer_parts.py", "ranks.py", "remote_shards.py", "shard_writer.py", "stage.py", "token_stream.py",
-    }  # fmt: skip
+        "composer_parts.py",
+        "ranks.py",
+        "remote_shards.py",
+        "shard_writer.py",
+        "stage.py",
+        "token_stream.py",
+    }
     assert set().union(*found.values()) <= pieces
 
 
 def test_every_test_named_exists() -> None:
     named = set(re.findall(r"`(test_\w+)`", PAGE))
     there = {
-        name for path in (ROOT / "tests").rglob("test_*.py")
-        for name in re.findall(r"^def (test_\w+)\(", path.read_text(encoding="utf-8"), re.MULTILINE)
-    }  # fmt: skip
+        name
+        for path in (ROOT / "tests").rglob("test_*.py")
+        for name in re.findall(
+            r"^def (test_\w+)\(", path.read_text(encoding="utf-8"), re.MULTILINE
+        )
+    }
     assert len(named) > 10
     assert named <= there
 
@@ -48,4 +62,6 @@ def test_every_bound_lifted_has_a_row_with_the_locked_version() -> None:
 
     pins = read_requirements(ROOT / "requirements" / "full.txt")
     for name in lifted_bounds():
-        assert re.search(rf"^\| `{name}` \|.*\| {re.escape(pins[name])} \|$", PAGE, re.MULTILINE), name
+        assert re.search(
+            rf"^\| `{name}` \|.*\| {re.escape(pins[name])} \|$", PAGE, re.MULTILINE
+        ), name

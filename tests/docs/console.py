@@ -29,7 +29,9 @@ class Step:
     def agrees(self, printed: str) -> bool:
         """Return whether the command printed what the page says."""
         lines = [
-            r"(?:.*\n)*?" if line == "..." else re.escape(line).replace(r"\.\.\.", ".*") + r"\n"
+            r"(?:.*\n)*?"
+            if line == "..."
+            else re.escape(line).replace(r"\.\.\.", ".*") + r"\n"
             for line in self.expected.splitlines()
         ]
         return re.fullmatch("".join(lines), printed) is not None
@@ -42,15 +44,21 @@ def steps(text: str) -> list[Step]:
     for block in blocks:
         for part in re.split(r"^\$ ", block, flags=re.MULTILINE)[1:]:
             lines = part.splitlines(keepends=True)
-            length = 1 + next(count for count, line in enumerate(lines) if not line.endswith("\\\n"))
-            made.append(Step(command="".join(lines[:length]), expected="".join(lines[length:])))
+            length = 1 + next(
+                count for count, line in enumerate(lines) if not line.endswith("\\\n")
+            )
+            made.append(
+                Step(command="".join(lines[:length]), expected="".join(lines[length:]))
+            )
     return made
 
 
 def stand_in_clone(folder: Path) -> Path:
     """Return a folder with the repository's files and installed environments, and nothing that was built."""
     for path in ROOT.iterdir():
-        if path.name not in (".git", ".venv", "build") and not path.name.startswith("."):
+        if path.name not in (".git", ".venv", "build") and not path.name.startswith(
+            "."
+        ):
             (folder / path.name).symlink_to(path)
     for name in ("analysis", "full"):
         binaries = folder / ".venv" / name / "bin"
@@ -69,22 +77,44 @@ def stand_in_clone(folder: Path) -> Path:
 
 def run(made: list[Step], folder: Path) -> list[tuple[str, int]]:
     """Run the commands in one shell and return what each printed and its exit code."""
-    script = "".join(f"{step.command}\nprintf '%s %d\\n' '{MARK}' $?\n" for step in made)
+    script = "".join(
+        f"{step.command}\nprintf '%s %d\\n' '{MARK}' $?\n" for step in made
+    )
     # A make inside make prints the folders that it enters, and takes over its variables.
     of_make = ("MAKEFLAGS", "MAKELEVEL", "MAKEOVERRIDES", "MFLAGS", "ARGS")
-    environment = {key: value for key, value in os.environ.items() if key not in of_make}
-    environment |= {"XDG_CACHE_HOME": str(folder / "cache"), "COLUMNS": "100", "PYTHONDONTWRITEBYTECODE": "1"}
+    environment = {
+        key: value for key, value in os.environ.items() if key not in of_make
+    }
+    environment |= {
+        "XDG_CACHE_HOME": str(folder / "cache"),
+        "COLUMNS": "100",
+        "PYTHONDONTWRITEBYTECODE": "1",
+    }
     done = subprocess.run(
-        ["bash"], input=script, cwd=folder, env=environment, text=True, check=True,
-        stdout=subprocess.PIPE, stderr=subprocess.STDOUT,
-    )  # fmt: skip
+        ["bash"],
+        input=script,
+        cwd=folder,
+        env=environment,
+        text=True,
+        check=True,
+        stdout=subprocess.PIPE,
+        stderr=subprocess.STDOUT,
+    )
     *parts, rest = re.split(rf"{MARK} (\d+)\n", done.stdout)
     assert not rest and len(parts) == 2 * len(made), done.stdout
-    return [(printed, int(code)) for printed, code in zip(parts[::2], parts[1::2], strict=True)]
+    return [
+        (printed, int(code))
+        for printed, code in zip(parts[::2], parts[1::2], strict=True)
+    ]
 
 
 if __name__ == "__main__":
     with tempfile.TemporaryDirectory() as name:
         page = steps((ROOT / sys.argv[1]).read_text(encoding="utf-8"))
-        for one, (printed, code) in zip(page, run(page, stand_in_clone(Path(name))), strict=True):
-            print(f"$ {one.command}{printed}{f'[exit code {code}]' if code else ''}", end="")
+        for one, (printed, code) in zip(
+            page, run(page, stand_in_clone(Path(name))), strict=True
+        ):
+            print(
+                f"$ {one.command}{printed}{f'[exit code {code}]' if code else ''}",
+                end="",
+            )

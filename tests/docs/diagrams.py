@@ -19,10 +19,16 @@ ROOMS = (
 )
 """Each room, what it makes, and what follows from it."""
 MODELS = (
-    "610m-mlm40-42k", "610m-mlm40-dec42k-mlm40-54k", "610m-mlm40-dec42k-mlm40-64k", "610m-clm-42k",
-    "610m-clm-10k-mlm40-42k", "610m-clm-21k-mlm40-42k", "610m-clm-32k-mlm40-42k", "610m-clm-dec42k-mlm40-54k",
+    "610m-mlm40-42k",
+    "610m-mlm40-dec42k-mlm40-54k",
+    "610m-mlm40-dec42k-mlm40-64k",
+    "610m-clm-42k",
+    "610m-clm-10k-mlm40-42k",
+    "610m-clm-21k-mlm40-42k",
+    "610m-clm-32k-mlm40-42k",
+    "610m-clm-dec42k-mlm40-54k",
     "610m-clm-dec42k-mlm40-64k",
-)  # fmt: skip
+)
 """The rows of the trunk tree; shorter budgets branch in the same way."""
 
 
@@ -34,7 +40,15 @@ def _svg(width: int, height: int, title: str, parts: Iterator[str]) -> str:
     )
 
 
-def _text(x: float, y: float, words: str, *, anchor: str = "start", color: str = INK, more: str = "") -> str:
+def _text(
+    x: float,
+    y: float,
+    words: str,
+    *,
+    anchor: str = "start",
+    color: str = INK,
+    more: str = "",
+) -> str:
     return f'<text x="{x:g}" y="{y:g}" text-anchor="{anchor}" fill="{color}"{more}>{words}</text>'
 
 
@@ -49,11 +63,30 @@ def pipeline() -> str:
             yield _text(x + 54, 62, makes, anchor="middle", color=GREY)
             if goes_on:
                 yield f'<path d="M{x + 110} 47h66m-7 -5l7 5l-7 5" fill="none" stroke="{INK}"/>'
-                yield _text(x + 144, 38, goes_on, anchor="middle", color=GREY, more=' font-size="11"')
-        yield _text(10, 102, "workflow/ runs these steps as jobs, in the images of container/", color=GREY)
-        yield _text(856, 102, "miniature/ runs them at toy scale", anchor="end", color=GREY)
+                yield _text(
+                    x + 144,
+                    38,
+                    goes_on,
+                    anchor="middle",
+                    color=GREY,
+                    more=' font-size="11"',
+                )
+        yield _text(
+            10,
+            102,
+            "workflow/ runs these steps as jobs, in the images of container/",
+            color=GREY,
+        )
+        yield _text(
+            856, 102, "miniature/ runs them at toy scale", anchor="end", color=GREY
+        )
 
-    return _svg(866, 114, "From documents to figures: the rooms, and what goes from one to the next", parts())
+    return _svg(
+        866,
+        114,
+        "From documents to figures: the rooms, and what goes from one to the next",
+        parts(),
+    )
 
 
 def trunks() -> str:
@@ -83,22 +116,40 @@ def trunks() -> str:
                 trained[way] = max(stage.end, shared)
                 path = f"{way}{stage.end}"
                 opacity = 0.55 if stage.phase == "decay" else 1
-                yield bar(stage.start, shared, y, LIGHT, 1) + bar(shared, stage.end, y, color, opacity)
+                yield bar(stage.start, shared, y, LIGHT, 1) + bar(
+                    shared, stage.end, y, color, opacity
+                )
         bottom = 44 + 30 * len(MODELS)
         for step in (0, 10000, 20000, 30000, 42000, 54000, 64000):
             yield _text(
-                x(step), bottom + 12, f"{step // 1000}K" if step else "0", anchor="middle", color=GREY
+                x(step),
+                bottom + 12,
+                f"{step // 1000}K" if step else "0",
+                anchor="middle",
+                color=GREY,
             )
         yield _text(x(64000), bottom + 32, "training steps", anchor="end", color=GREY)
         for place, (words, color) in enumerate(
-            (("CLM", CLM.color), ("MLM, 40 %", MLM.color), ("shared with a row above", LIGHT))
+            (
+                ("CLM", CLM.color),
+                ("MLM, 40 %", MLM.color),
+                ("shared with a row above", LIGHT),
+            )
         ):
             at = left + 110 * place
-            yield f'<rect x="{at}" y="14" width="16" height="12" fill="{color}"/>' + _text(at + 22, 25, words)
+            yield (
+                f'<rect x="{at}" y="14" width="16" height="12" fill="{color}"/>'
+                + _text(at + 22, 25, words)
+            )
         yield _text(left + 430, 25, "pale: the learning rate falls", color=GREY)
 
     height = 44 + 30 * len(MODELS) + 46
-    return _svg(870, height, "The 610M models as branches of two trunks, over training steps", parts())
+    return _svg(
+        870,
+        height,
+        "The 610M models as branches of two trunks, over training steps",
+        parts(),
+    )
 
 
 if __name__ == "__main__":

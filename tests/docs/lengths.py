@@ -12,14 +12,27 @@ from common.files import write_bytes
 from common.provenance import ROOT
 from paper_figures.drawing import style
 from paper_figures.save import picture
-from tests.miniature.questions import ARMS, BOTH, CLM, LENGTHS, MLM, SCORES, of_arm, values_of
+from tests.miniature.questions import (
+    ARMS,
+    BOTH,
+    CLM,
+    LENGTHS,
+    MLM,
+    SCORES,
+    of_arm,
+    values_of,
+)
 
 IMAGE = ROOT / "docs" / "images" / "lengths.png"
-TITLE = "MLM alone, CLM alone, and CLM for the first quarter, then MLM, at three lengths"
+TITLE = (
+    "MLM alone, CLM alone, and CLM for the first quarter, then MLM, at three lengths"
+)
 LOOKS = {MLM: style.MLM, CLM: style.CLM, BOTH: style.EXTRA[0]}
 
 
-def points(values: pd.DataFrame) -> Iterator[tuple[str, str, int, float, float, float, int]]:
+def points(
+    values: pd.DataFrame,
+) -> Iterator[tuple[str, str, int, float, float, float, int]]:
     """Yield score, arm, steps, mean, 95 % interval over pretrainings, and how many those are."""
     for score in SCORES:
         for arm, names in ARMS.items():
@@ -27,7 +40,14 @@ def points(values: pd.DataFrame) -> Iterator[tuple[str, str, int, float, float, 
                 held = of_arm(values, name, score).to_numpy()
                 # A model of CLM has no loss of MLM.
                 if len(held) > 1 and (score, arm) != ("loss", CLM):
-                    yield score, arm, steps, held.mean(), *student_estimate(held).interval(), len(held)
+                    yield (
+                        score,
+                        arm,
+                        steps,
+                        held.mean(),
+                        *student_estimate(held).interval(),
+                        len(held),
+                    )
 
 
 def draw() -> bytes:
@@ -38,12 +58,27 @@ def draw() -> bytes:
     )
     with style.paper_style():
         figure = Figure(figsize=(6.6, 2.7), layout="constrained")
-        for ax, (score, title) in zip(figure.subplots(1, 3), SCORES.items(), strict=True):
-            for place, (arm, part) in enumerate(found[found["score"] == score].groupby("arm", sort=False)):
+        for ax, (score, title) in zip(
+            figure.subplots(1, 3), SCORES.items(), strict=True
+        ):
+            for place, (arm, part) in enumerate(
+                found[found["score"] == score].groupby("arm", sort=False)
+            ):
                 look, x = LOOKS[arm], part["steps"] * 1.04 ** (place - 1)
-                ends = np.abs(part[["low", "high"]].sub(part["mean"], axis=0)).T.to_numpy()
-                ax.errorbar(x, part["mean"], yerr=ends, color=look.color, marker=look.marker, linestyle=look.dash,
-                            markersize=4, linewidth=1.1, label=arm)  # fmt: skip
+                ends = np.abs(
+                    part[["low", "high"]].sub(part["mean"], axis=0)
+                ).T.to_numpy()
+                ax.errorbar(
+                    x,
+                    part["mean"],
+                    yerr=ends,
+                    color=look.color,
+                    marker=look.marker,
+                    linestyle=look.dash,
+                    markersize=4,
+                    linewidth=1.1,
+                    label=arm,
+                )
             ax.set_xscale("log")
             ax.set_xticks(LENGTHS, [f"{steps:,}" for steps in LENGTHS])
             ax.minorticks_off()
@@ -54,7 +89,13 @@ def draw() -> bytes:
             for ax in figure.axes
             for one, label in zip(*ax.get_legend_handles_labels(), strict=True)
         }
-        figure.legend(handles.values(), handles, loc="outside lower center", ncols=3, frameon=False)
+        figure.legend(
+            handles.values(),
+            handles,
+            loc="outside lower center",
+            ncols=3,
+            frameon=False,
+        )
         said = "; ".join(
             f"{row.score}, {row.arm}, {row.steps} steps: {row.mean:.2f} [{row.low:.2f}, {row.high:.2f}], {row.n}"
             for row in found.itertuples()

@@ -19,11 +19,18 @@ def executed(path: Path) -> nbformat.NotebookNode:
     """Return a notebook as its cells run now, in its folder as Jupyter does it, without times and machine."""
     notebook = nbformat.read(path, as_version=4)
     client = NotebookClient(
-        notebook, timeout=300, record_timing=False, resources={"metadata": {"path": str(NOTEBOOK.parent)}}
+        notebook,
+        timeout=300,
+        record_timing=False,
+        resources={"metadata": {"path": str(NOTEBOOK.parent)}},
     )
     client.execute(env=dict(os.environ) | {"PYTHONPATH": str(ROOT)})
     notebook.metadata = {
-        "kernelspec": {"name": "python3", "display_name": "Python 3", "language": "python"},
+        "kernelspec": {
+            "name": "python3",
+            "display_name": "Python 3",
+            "language": "python",
+        },
         "language_info": {"name": "python"},
     }
     for number, cell in enumerate(notebook.cells):

@@ -25,7 +25,12 @@ LINK = re.compile(r"(!?)\[((?:[^\[\]]|\[[^\]]*\])*)\]\(([^)\s]+)\)")
 
 def on_files(files: Files, config: MkDocsConfig) -> Files:
     """Add the pages and pictures that are generated."""
-    pages = {"index.md": readme(), "gallery.md": gallery(), "tutorial.md": notebook(), "python.md": python()}
+    pages = {
+        "index.md": readme(),
+        "gallery.md": gallery(),
+        "tutorial.md": notebook(),
+        "python.md": python(),
+    }
     for name, text in pages.items():
         files.append(File.generated(config, name, content=text))
     for path in sorted(DRAWN.glob("*/*.svg")):
@@ -67,13 +72,19 @@ def readme() -> str:
 
 def gallery() -> str:
     """Return all figures that are drawn; each has its caption in the picture."""
-    parts = ["# All figures\n\nEach figure is also a PDF, a PNG and a CSV: `clm-or-mlm figure NAME`.\n"]
+    parts = [
+        "# All figures\n\nEach figure is also a PDF, a PNG and a CSV: `clm-or-mlm figure NAME`.\n"
+    ]
     for source, title in SOURCES.items():
         parts.append(f"## {title}\n")
         for path in sorted((DRAWN / source).glob("*.svg"), key=_in_order):
             said = json.loads(path.with_suffix(".json").read_text(encoding="utf-8"))
-            alt = html.escape(path.with_suffix(".txt").read_text(encoding="utf-8").strip())
-            parts.append(f'### {said["title"]}\n\n<img src="figures/{source}/{path.name}" alt="{alt}">\n')
+            alt = html.escape(
+                path.with_suffix(".txt").read_text(encoding="utf-8").strip()
+            )
+            parts.append(
+                f'### {said["title"]}\n\n<img src="figures/{source}/{path.name}" alt="{alt}">\n'
+            )
     return "\n".join(parts)
 
 
@@ -84,7 +95,9 @@ def _in_order(path: Path) -> tuple[str, int]:
 
 def notebook() -> str:
     """Return the notebook's cells and what they show."""
-    cells = json.loads((ROOT / "docs" / "tutorial.ipynb").read_text(encoding="utf-8"))["cells"]
+    cells = json.loads((ROOT / "docs" / "tutorial.ipynb").read_text(encoding="utf-8"))[
+        "cells"
+    ]
     return "\n\n".join(part for cell in cells for part in _cell(cell)) + "\n"
 
 
@@ -99,11 +112,15 @@ def _cell(cell: dict) -> Iterator[str]:  # type: ignore[type-arg]
         if "image/png" in data:
             yield f'<img alt="what the cell above draws" src="data:image/png;base64,{data["image/png"].strip()}">'
         elif "text/html" in data:
-            yield re.sub(r"<style.*?</style>", "", "".join(data["text/html"]), flags=re.DOTALL)
+            yield re.sub(
+                r"<style.*?</style>", "", "".join(data["text/html"]), flags=re.DOTALL
+            )
         else:
             yield f"```text\n{''.join(data['text/plain'])}\n```"
 
 
 def python() -> str:
     """Return the page that mkdocstrings fills in from the docstrings."""
-    return "# The Python functions\n\n    import clm_or_mlm as cm\n\n::: clm_or_mlm.api\n"
+    return (
+        "# The Python functions\n\n    import clm_or_mlm as cm\n\n::: clm_or_mlm.api\n"
+    )

@@ -18,7 +18,16 @@ from clm_or_mlm.__main__ import main
 from tests.benchmarks.tiny import make_tokenizer, save_model
 
 PAGE = Path(__file__).resolve().parents[2] / "docs/add-a-dataset.md"
-NAMES = ("reviews", "paraphrases", "topics", "similarity", "places", "trivia", "doubtful", "manuals")
+NAMES = (
+    "reviews",
+    "paraphrases",
+    "topics",
+    "similarity",
+    "places",
+    "trivia",
+    "doubtful",
+    "manuals",
+)
 TOPICS = ("sports", "politics", "music")
 THINGS = ("river", "engine", "novel", "tower", "garden", "planet")
 
@@ -28,7 +37,10 @@ def lines(path: Path, rows: list[dict[str, Any]]) -> None:
 
 
 def tsv(path: Path, rows: list[dict[str, Any]]) -> None:
-    text = ["\t".join(rows[0]), *("\t".join(str(value) for value in row.values()) for row in rows)]
+    text = [
+        "\t".join(rows[0]),
+        *("\t".join(str(value) for value in row.values()) for row in rows),
+    ]
     path.write_text("\n".join(text) + "\n")
 
 
@@ -43,7 +55,12 @@ def answered(number: int, thing: str, *, without: bool = False) -> dict[str, Any
         "text": [] if without else ["Lyon"],
         "answer_start": [] if without else [context.index("Lyon")],
     }
-    return {"id": f"q{number}", "question": f"Where is {thing}?", "context": context, "answers": answers}
+    return {
+        "id": f"q{number}",
+        "question": f"Where is {thing}?",
+        "context": context,
+        "answers": answers,
+    }
 
 
 def paragraph(row: dict[str, Any]) -> dict[str, Any]:
@@ -63,24 +80,44 @@ def write_files(folder: Path) -> None:
             folder / f"reviews-{part}.tsv",
             [{"body": t, "stars": ("bad", "fair", "good")[n % 3]} for n, t in own],
         )
-        tagged = [{"text": t, "labels": [TOPICS[i] for i in range(3) if n >> i & 1]} for n, t in own]
+        tagged = [
+            {"text": t, "labels": [TOPICS[i] for i in range(3) if n >> i & 1]}
+            for n, t in own
+        ]
         lines(folder / f"topics-{part}.jsonl", tagged)
-        near = [{"sentence1": t, "sentence2": f"a {t}", "score": n % 11 / 2} for n, t in own]
+        near = [
+            {"sentence1": t, "sentence2": f"a {t}", "score": n % 11 / 2} for n, t in own
+        ]
         tsv(folder / f"similarity-{part}.tsv", near)
-        words = "".join(f"Ada\tO\nsaw\tO\nNew\tB-LOC\n{t.split()[1]}{n}\tI-LOC\n\n" for n, t in own)
+        words = "".join(
+            f"Ada\tO\nsaw\tO\nNew\tB-LOC\n{t.split()[1]}{n}\tI-LOC\n\n" for n, t in own
+        )
         (folder / f"places-{part}.bio").write_text(words)
-        lines(folder / f"doubtful-{part}.jsonl", [answered(n, t, without=n % 3 == 0) for n, t in own])
+        lines(
+            folder / f"doubtful-{part}.jsonl",
+            [answered(n, t, without=n % 3 == 0) for n, t in own],
+        )
         squad = {"data": [{"paragraphs": [paragraph(answered(n, t)) for n, t in own]}]}
         (folder / f"trivia-{part}.json").write_text(json.dumps(squad))
     for part, start, count in (("train", 0, 60), ("dev", 60, 8), ("test", 70, 8)):
-        rows = [{"sentence1": t, "sentence2": t[::-1], "label": n % 2} for n, t in things(start, count)]
+        rows = [
+            {"sentence1": t, "sentence2": t[::-1], "label": n % 2}
+            for n, t in things(start, count)
+        ]
         lines(folder / f"pairs-{part}.jsonl", rows)
     asked = list(things(60, 12))
     lines(
-        folder / "manuals-pairs.jsonl", [{"query": f"where is {t}", "positive": t} for _, t in things(0, 60)]
+        folder / "manuals-pairs.jsonl",
+        [{"query": f"where is {t}", "positive": t} for _, t in things(0, 60)],
     )
-    lines(folder / "manuals-queries.jsonl", [{"_id": f"q{n}", "text": f"find {t}"} for n, t in asked])
-    lines(folder / "manuals-corpus.jsonl", [{"_id": f"d{n}", "title": "", "text": t} for n, t in asked])
+    lines(
+        folder / "manuals-queries.jsonl",
+        [{"_id": f"q{n}", "text": f"find {t}"} for n, t in asked],
+    )
+    lines(
+        folder / "manuals-corpus.jsonl",
+        [{"_id": f"d{n}", "title": "", "text": t} for n, t in asked],
+    )
     tsv(
         folder / "manuals-qrels.tsv",
         [{"query-id": f"q{n}", "corpus-id": f"d{n}", "score": 1} for n, _ in asked],
@@ -102,18 +139,45 @@ def test_from_the_file_to_a_row_of_scores(
     assert tuple(own) == NAMES
     data, out = tmp_path / "data", tmp_path / "out"
     for name in NAMES:
-        assert not main(["import", name, "--datasets", str(my_toml), "--out", str(data)])
+        assert not main(
+            ["import", name, "--datasets", str(my_toml), "--out", str(data)]
+        )
         assert verify(data, own[name]) == []
-    assert load(data, own["reviews"]).manifest.counts == {"train": 57, "validation": 3, "test": 12}
-    assert load(data, own["paraphrases"]).manifest.counts == {"train": 60, "validation": 8, "test": 8}
-    assert load(data, own["manuals"]).manifest.counts == {"train": 60, "validation": 6, "test": 6}
+    assert load(data, own["reviews"]).manifest.counts == {
+        "train": 57,
+        "validation": 3,
+        "test": 12,
+    }
+    assert load(data, own["paraphrases"]).manifest.counts == {
+        "train": 60,
+        "validation": 8,
+        "test": 8,
+    }
+    assert load(data, own["manuals"]).manifest.counts == {
+        "train": 60,
+        "validation": 6,
+        "test": 6,
+    }
     [first, *_] = load(data, own["reviews"]).tables["train"].to_pylist()
     assert texts_of(own["reviews"], first)[0].startswith("Review: the ")
-    model = save_model(tmp_path / "tiny", make_tokenizer([text for _, text in things(0, 80)]))
-    options = ["--datasets", str(my_toml), "--data", str(data), "--out", str(out), "--dataset", *NAMES]
+    model = save_model(
+        tmp_path / "tiny", make_tokenizer([text for _, text in things(0, 80)])
+    )
+    options = [
+        "--datasets",
+        str(my_toml),
+        "--data",
+        str(data),
+        "--out",
+        str(out),
+        "--dataset",
+        *NAMES,
+    ]
     options += ["--lr", "1e-3", "--seed", "0", "--steps", "2", "--model", str(model)]
     assert not main(["benchmarks", "run", *options, "--dry-run"])
-    assert main(["benchmarks", "run", *options, "--workers", "1", "--device", "cpu"]) == 0
+    assert (
+        main(["benchmarks", "run", *options, "--workers", "1", "--device", "cpu"]) == 0
+    )
     # What follows takes the definitions from the store.
     capsys.readouterr()
     assert (
@@ -144,12 +208,23 @@ def test_it_enters_no_average() -> None:
     values = {"sst2": 0.9, "qqp": 0.8, "mnli_m": 0.7, "reviews": 0.1}
     runs = pd.DataFrame(
         [
-            {"model": "m", "task": "SC", "dataset": name, "lr": 1e-4, "seed": seed, "validation_score": value,
-             "test_score": value, "n_validation": 10, "n_test": 10}
+            {
+                "model": "m",
+                "task": "SC",
+                "dataset": name,
+                "lr": 1e-4,
+                "seed": seed,
+                "validation_score": value,
+                "test_score": value,
+                "n_validation": 10,
+                "n_test": 10,
+            }
             for name, value in values.items()
             for seed in range(5)
         ]
-    )  # fmt: skip
-    scores = scores_of(Evidence(Settings(), runs=runs), source="x").set_index("dataset")["mean"]
+    )
+    scores = scores_of(Evidence(Settings(), runs=runs), source="x").set_index(
+        "dataset"
+    )["mean"]
     assert scores["average"] == pytest.approx(80)
     assert scores["reviews"] == pytest.approx(10)

@@ -15,13 +15,19 @@ from tests.pretraining.families import save_start
 PAGE = (ROOT / "docs" / "build-an-encoder.md").read_text(encoding="utf-8")
 COMMANDS = [
     shlex.split(line)[1:]
-    for line in re.findall(r"^    (clm-or-mlm .*)$", PAGE.partition("\n## ")[0], re.MULTILINE)
+    for line in re.findall(
+        r"^    (clm-or-mlm .*)$", PAGE.partition("\n## ")[0], re.MULTILINE
+    )
 ]
 SMALL = {
     "shards": ["--validation-share", "0.05", "--workers", "0"],
-    "adapt": shlex.split("--steps 2 --set global_batch=4 --set max_length=24 --set eval_sequences=4 --set callbacks="),
-    "benchmarks": shlex.split("--lr 1e-2 --seed 0 1 --steps 4 --device cpu --workers 1"),
-}  # fmt: skip
+    "adapt": shlex.split(
+        "--steps 2 --set global_batch=4 --set max_length=24 --set eval_sequences=4 --set callbacks="
+    ),
+    "benchmarks": shlex.split(
+        "--lr 1e-2 --seed 0 1 --steps 4 --device cpu --workers 1"
+    ),
+}
 FOLDER = "encoder/models/smollm2-mlm30-3815"
 
 
@@ -40,7 +46,10 @@ def adapted(tmp_path_factory: pytest.TempPathFactory) -> Path:
             names = re.search(r"columns `(\w+)`, `(\w+)`, `(\w+)`", PAGE)
             assert names is not None
             csv.writer(file).writerows(
-                [names.groups(), *zip(texts[:300], texts[300:600], texts[600:], strict=True)]
+                [
+                    names.groups(),
+                    *zip(texts[:300], texts[300:600], texts[600:], strict=True),
+                ]
             )
         assert [words[0] for words in COMMANDS] == [
             "shards",
@@ -67,7 +76,9 @@ def test_six_commands_end_with_an_interval(
     monkeypatch.chdir(adapted)
     assert not main(COMMANDS[-1])
     printed = capsys.readouterr().out
-    assert "manuals" in printed and re.search(r"manuals +\d.* \[-\d+\.\d+, \+", printed), printed
+    assert "manuals" in printed and re.search(
+        r"manuals +\d.* \[-\d+\.\d+, \+", printed
+    ), printed
     assert {path.name for path in Path("encoders").iterdir()} == {"start", "encoder"}
     assert "negatives" in (adapted / "data/manuals/manifest.json").read_text()
 

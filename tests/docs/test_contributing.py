@@ -17,19 +17,30 @@ def test_the_first_change_makes_its_test_pass_and_its_command_print_hours(
 ) -> None:
     page = (ROOT / "CONTRIBUTING.md").read_text(encoding="utf-8")
     (printed, peak), (name, tflops, memory, bandwidth) = (
-        ast.literal_eval(row) for row in re.findall(r"^ {8}(\(.*\)),$", page, flags=re.MULTILINE)
+        ast.literal_eval(row)
+        for row in re.findall(r"^ {8}(\(.*\)),$", page, flags=re.MULTILINE)
     )
     (words,) = re.findall(r"`clm-or-mlm (plan .*)` refuses", page)
     with refused("unknown device 'L4'"):
         main(words.split())
     assert device_of(printed) is None
-    device = Device(name=name, peak=tflops * 1e12, bandwidth=bandwidth * 1e12, memory_gb=memory)
+    device = Device(
+        name=name, peak=tflops * 1e12, bandwidth=bandwidth * 1e12, memory_gb=memory
+    )
     monkeypatch.setitem(DEVICES, name, device)
-    assert device_of(printed) is device and device.peak == peak and not main(words.split())
+    assert (
+        device_of(printed) is device and device.peak == peak and not main(words.split())
+    )
     assert re.search(rf"^{name} hours +\d", capsys.readouterr().out, flags=re.MULTILINE)
 
 
 def test_the_hook_before_a_commit_is_make_lint_and_fetches_nothing() -> None:
-    config = yaml.safe_load((ROOT / ".pre-commit-config.yaml").read_text(encoding="utf-8"))
+    config = yaml.safe_load(
+        (ROOT / ".pre-commit-config.yaml").read_text(encoding="utf-8")
+    )
     [[hook]] = [one["hooks"] for one in config["repos"] if one["repo"] == "local"]
-    assert (hook["entry"], hook["language"], len(config["repos"])) == ("make lint", "system", 1)
+    assert (hook["entry"], hook["language"], len(config["repos"])) == (
+        "make lint",
+        "system",
+        1,
+    )

@@ -52,42 +52,65 @@ def pages() -> dict[str, str]:
 
 
 @pytest.mark.parametrize("page", pages())
-def test_pages_and_commands_count_the_comparisons_of_the_answer_alike(page: str) -> None:
+def test_pages_and_commands_count_the_comparisons_of_the_answer_alike(
+    page: str,
+) -> None:
     row, f8 = main(ANSWER), main("F8")
     assert (row.holds_in, row.fails_in) == (f8.holds_in, f8.fails_in)
     text = pages()[page]
     # The README also says what pretraining again would leave: 1 to 2.
-    assert counts_of(text, row.parts) - {2 * (page == "README.md")} <= {row.holds_in, row.fails_in}
+    assert counts_of(text, row.parts) - {2 * (page == "README.md")} <= {
+        row.holds_in,
+        row.fails_in,
+    }
     assert row.holds_in in counts_of(text, row.parts)
 
 
 def test_how_many_findings_there_are_of_each_kind() -> None:
     outcomes = [main(name).outcome for name in FINDINGS]
-    counts = {one.counted[1].split()[0]: outcomes.count(one.name) for one in OUTCOMES.values()}
+    counts = {
+        one.counted[1].split()[0]: outcomes.count(one.name) for one in OUTCOMES.values()
+    }
     readme = (ROOT / "README.md").read_text(encoding="utf-8")
     [said] = re.findall(
-        r"Of (\d+) findings[^,]*, (\d+) hold, (\d+) fail, (\d+) hold in\s+part and (\d+) are open", readme
+        r"Of (\d+) findings[^,]*, (\d+) hold, (\d+) fail, (\d+) hold in\s+part and (\d+) are open",
+        readme,
     )
-    assert list(map(int, said)) == [len(outcomes), *(outcomes.count(one.name) for one in OUTCOMES.values())]
+    assert list(map(int, said)) == [
+        len(outcomes),
+        *(outcomes.count(one.name) for one in OUTCOMES.values()),
+    ]
     assert (
         counts["hold"]
-        and f"{outcomes.count('holds')} of {len(outcomes)} findings" in collected("claims").title
+        and f"{outcomes.count('holds')} of {len(outcomes)} findings"
+        in collected("claims").title
     )
-    assert f"Of {len(outcomes)} findings, {outcomes.count('holds')} hold" in answer(ASSESSMENT).findings
+    assert (
+        f"Of {len(outcomes)} findings, {outcomes.count('holds')} hold"
+        in answer(ASSESSMENT).findings
+    )
 
 
 def filled(figure: Figure, size: float = 0.0) -> int:
     """Return how many marks of single rows are filled, of those of a size."""
-    marks = [line for ax in figure.axes for line in ax.lines if np.size(line.get_xdata()) == 1]
+    marks = [
+        line
+        for ax in figure.axes
+        for line in ax.lines
+        if np.size(line.get_xdata()) == 1
+    ]
     return sum(
-        line.get_marker() not in ("x", "None", 6, 7) and not same_color(line.get_markerfacecolor(), "white")
+        line.get_marker() not in ("x", "None", 6, 7)
+        and not same_color(line.get_markerfacecolor(), "white")
         for line in marks
         if not size or line.get_markersize() == size
     )
 
 
 def test_as_many_marks_are_filled_as_the_title_counts() -> None:
-    assert filled(picture("claims"), size=5) == int(collected("claims").title.split()[0])
+    assert filled(picture("claims"), size=5) == int(
+        collected("claims").title.split()[0]
+    )
     row, title = main(ANSWER), collected("answer").title
     assert f"in {row.holds_in} of {row.known} comparisons" in title
     assert filled(picture("answer")) == row.holds_in + row.fails_in
@@ -96,7 +119,10 @@ def test_as_many_marks_are_filled_as_the_title_counts() -> None:
 @pytest.mark.parametrize("name", ["2", "4", "6", "9", "10"])
 def test_as_many_marks_are_filled_as_a_caption_counts(name: str) -> None:
     said = sum(
-        int(count) for count in re.findall(r"(\d+) of \d+", collected(name).caption.partition("\n")[0])
+        int(count)
+        for count in re.findall(
+            r"(\d+) of \d+", collected(name).caption.partition("\n")[0]
+        )
     )
     assert filled(picture(name)) == said == sum(collected(name).data[CLEAR] == True)  # noqa: E712
 
@@ -104,7 +130,9 @@ def test_as_many_marks_are_filled_as_a_caption_counts(name: str) -> None:
 def test_a_quarter_of_clm_counts_in_figure_6_as_in_the_answer() -> None:
     found = {
         int(share): int(count)
-        for share, count in re.findall(r"(\d+)\s%\sCLM in (\d+) of 12", collected("6").caption)
+        for share, count in re.findall(
+            r"(\d+)\s%\sCLM in (\d+) of 12", collected("6").caption
+        )
     }
     assert found == {share: main(one.id).holds_in for share, one in ANSWERS.items()}
 
@@ -112,7 +140,9 @@ def test_a_quarter_of_clm_counts_in_figure_6_as_in_the_answer() -> None:
 def test_the_report_fills_what_its_verdicts_count() -> None:
     page = render_page(gather(PUBLISHED, []), {})
     strip = page[page.index('class="strip"') : page.index('id="sure"')]
-    assert strip.count(" counted") - 1 == main(ANSWER).holds_in + main(ANSWER).fails_in  # one in its sentence
+    assert (
+        strip.count(" counted") - 1 == main(ANSWER).holds_in + main(ANSWER).fails_in
+    )  # one in its sentence
     for name in FINDINGS:
         card = page[page.index(f'<article id="{name}"') :].partition("<details")[0]
         row = main(name)

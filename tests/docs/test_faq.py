@@ -24,14 +24,19 @@ def folder(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> Path:
     split = {"score": 0.5, "scores_i": [1, 0]}
     (run / "results.json").write_text(json.dumps({"validation": split, "test": split}))
     (tmp_path / "runs.csv").write_text(
-        (ROOT / "tests/data/released_sst2_610m-mlm40-42k.csv").read_text(encoding="utf-8")
+        (ROOT / "tests/data/released_sst2_610m-mlm40-42k.csv").read_text(
+            encoding="utf-8"
+        )
     )
     (tmp_path / "documents.jsonl").write_text('{"text": "a few words"}\n')
     monkeypatch.chdir(tmp_path)
     monkeypatch.setenv("CLM_OR_MLM_CACHE", str(tmp_path / "cache"))
     # No name is resolved: a machine without network.
-    for key, value in {"GIT_CONFIG_COUNT": "1", "GIT_CONFIG_KEY_0": "url.file:///nowhere/.insteadOf",
-                       "GIT_CONFIG_VALUE_0": "https://"}.items():  # fmt: skip
+    for key, value in {
+        "GIT_CONFIG_COUNT": "1",
+        "GIT_CONFIG_KEY_0": "url.file:///nowhere/.insteadOf",
+        "GIT_CONFIG_VALUE_0": "https://",
+    }.items():
         monkeypatch.setenv(key, value)
     return tmp_path
 

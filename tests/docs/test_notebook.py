@@ -18,7 +18,10 @@ from tests.docs.notebook import NOTEBOOK
 
 def pixels(output: Any) -> np.ndarray:
     return np.asarray(
-        Image.open(io.BytesIO(base64.b64decode(output["data"]["image/png"]))).convert("L"), float
+        Image.open(io.BytesIO(base64.b64decode(output["data"]["image/png"]))).convert(
+            "L"
+        ),
+        float,
     )
 
 
@@ -28,7 +31,9 @@ def test_its_cells_show_what_they_showed(tmp_path: Path) -> None:
     python("-m", "tests.docs.notebook", out, code=0)
     then, now = nbformat.read(NOTEBOOK, as_version=4), nbformat.read(out, as_version=4)
     for one, two in zip(then.cells, now.cells, strict=True):
-        for old, new in zip(one.get("outputs", []), two.get("outputs", []), strict=True):
+        for old, new in zip(
+            one.get("outputs", []), two.get("outputs", []), strict=True
+        ):
             if "image/png" in old.get("data", {}):
                 assert pixels(old).shape == pixels(new).shape
                 assert np.abs(pixels(old) - pixels(new)).mean() < 1
@@ -37,7 +42,11 @@ def test_its_cells_show_what_they_showed(tmp_path: Path) -> None:
 
 
 def test_it_is_small_uses_every_public_name_and_shows_what_its_cells_made() -> None:
-    code = [cell for cell in nbformat.read(NOTEBOOK, as_version=4).cells if cell.cell_type == "code"]
+    code = [
+        cell
+        for cell in nbformat.read(NOTEBOOK, as_version=4).cells
+        if cell.cell_type == "code"
+    ]
     text = NOTEBOOK.read_text(encoding="utf-8")
     assert [cell["source"] for cell in code[1:] if not cell["outputs"]] == []
     assert set(re.findall(r"\bcm\.(\w+)", text)) == set(cm.__all__)

@@ -28,14 +28,22 @@ def words_of(name: str) -> str:
 
 
 def test_the_readmes_picture_is_the_one_drawn_now() -> None:
-    figure, inputs = FIGURES["answer"].load(), FigureInputs(source=open_source("published"))
+    figure, inputs = (
+        FIGURES["answer"].load(),
+        FigureInputs(source=open_source("published")),
+    )
     made = DrawnFigure.of(figure, inputs)
     with paper_style():
         png = picture(made.drawing, "png", title=made.title, description=made.alt)
     assert "docs/images/answer.png" in words_of("README.md")
-    with Image.open(io.BytesIO(png)) as now, Image.open(ROOT / "docs" / "images" / "answer.png") as then:
+    with (
+        Image.open(io.BytesIO(png)) as now,
+        Image.open(ROOT / "docs" / "images" / "answer.png") as then,
+    ):
         assert (then.info["Description"], then.size) == (made.alt, now.size)
-        one, two = (np.asarray(image.convert("L"), dtype=float) for image in (then, now))
+        one, two = (
+            np.asarray(image.convert("L"), dtype=float) for image in (then, now)
+        )
     assert np.abs(one - two).mean() == pytest.approx(0, abs=0.05)
 
 
@@ -44,14 +52,21 @@ def test_the_pages_give_the_answer_that_the_commands_give(published: Answer) -> 
     sure = words_of("docs/how-sure.md")
     counts = re.findall(r"(\d+) for the (\d+)", found.cautions[0])
     assert len(counts) == 4 and all(
-        re.search(rf"\b{shown} (?:if they are tested alone|among the {of})\b", sure) for shown, of in counts
+        re.search(rf"\b{shown} (?:if they are tested alone|among the {of})\b", sure)
+        for shown, of in counts
     )
     samples = re.findall(r"[+-][\d.]+(?= [\[])|\[[^]]+\]", found.cautions[1])
     assert len(samples) == 4 and all(number in sure for number in samples)
     page = words_of("docs/findings.md").replace("**", "")
-    assert all(one in page for one in (found.headline, found.pretraining, *found.splits, found.findings))
+    assert all(
+        one in page
+        for one in (found.headline, found.pretraining, *found.splits, found.findings)
+    )
     kept = {name: set(ids) for name, ids in findings.groupby("verdict").groups.items()}
-    assert kept["holds"] == {"answer", "F1", "F2", "F5a", "F5b", "F5c", "F9", "F16"} and "fails" not in kept
+    assert (
+        kept["holds"] == {"answer", "F1", "F2", "F5a", "F5b", "F5c", "F9", "F16"}
+        and "fails" not in kept
+    )
     assert "F14" in kept["open"]
 
 
@@ -67,22 +82,34 @@ def test_every_number_of_the_readmes_first_screen_is_what_a_command_prints(
         row["verdict"] == "holds"
         and "Probably both: first a quarter of causal language modeling (CLM" in screen
     )
-    assert f"higher than MLM alone in {row['holds_in']} of {row['parts']} comparisons" in screen
+    assert (
+        f"higher than MLM alone in {row['holds_in']} of {row['parts']} comparisons"
+        in screen
+    )
     assert row["fails_in"] == 0 and "and clearly lower in none" in screen
     assert (
         f"mean of all {row['parts']} gains is {row['typical_effect']:.1f} points out of 100 "
         f"[{row['typical_low']:.1f}, {row['typical_high']:.1f}]" in screen
     )
     assert f"half of them are below {np.median(effects):.1f}" in screen
-    last = [one["effect"] for one in row["contrasts"] if one["label"].endswith(("SC, 42k", "TC, 42k"))]
-    assert max(last) < 1 and "below one point: {:.2f} and {:.2f}.".format(*last) in screen
+    last = [
+        one["effect"]
+        for one in row["contrasts"]
+        if one["label"].endswith(("SC, 42k", "TC, 42k"))
+    ]
+    assert (
+        max(last) < 1 and "below one point: {:.2f} and {:.2f}.".format(*last) in screen
+    )
     spreads = [one.sd + 1e-9 for one in measured_spreads() if one.parameters >= 200]
-    assert f"standard deviation {min(spreads):.2f} to {max(spreads):.2f} points)" in screen
+    assert (
+        f"standard deviation {min(spreads):.2f} to {max(spreads):.2f} points)" in screen
+    )
     [left] = re.findall(r"\), (\d to \d) of 12 would", published.pretraining)
     assert f"only {left} of the 12 comparisons would still be clear" in screen
     verdicts = [one["verdict"] for one in found if one["id"] != "answer"]
     counts = [
-        sum(one.startswith(word) for one in verdicts) for word in ("holds", "fails", "open", "holds in")
+        sum(one.startswith(word) for one in verdicts)
+        for word in ("holds", "fails", "open", "holds in")
     ]
     assert (
         f"Of {len(verdicts)} findings that we test, {counts[0] - counts[3]} hold, {counts[1]} fail, "
@@ -95,53 +122,86 @@ def test_every_number_of_the_readmes_first_screen_is_what_a_command_prints(
         and min(larger.values()) > 2
     )
     scores = cm.scores(models="610m-*").set_index(["model", "dataset"])["mean"]
-    for place, mixed in (("QA, 22k", "610m-clm-5k-mlm40-22k"), ("QA, 42k", "610m-clm-10k-mlm40-42k")):
+    for place, mixed in (
+        ("QA, 22k", "610m-clm-5k-mlm40-22k"),
+        ("QA, 42k", "610m-clm-10k-mlm40-42k"),
+    ):
         gain = scores[mixed, "record"] - scores[f"610m-mlm40-{place[-3:]}", "record"]
         assert gain / 3 > larger[place] / 2 and "(ReCoRD) makes most of them" in screen
-    open_places = {one["label"].split(" on ")[1] for one in row["contrasts"] if one["p_for"] > 0.05}
+    open_places = {
+        one["label"].split(" on ")[1] for one in row["contrasts"] if one["p_for"] > 0.05
+    }
     assert {
         "IR, 22k",
         "IR, 42k",
     } <= open_places and "None is shown on retrieval then" in screen
 
 
-def test_the_six_are_named_where_they_are_counted_and_filled_where_they_are_drawn(published: Answer) -> None:
+def test_the_six_are_named_where_they_are_counted_and_filled_where_they_are_drawn(
+    published: Answer,
+) -> None:
     """From the Holm-adjusted p's of all 36 comparisons, computed again in `tests.analysis.independent_checks`."""
     higher: dict[str, list[str]] = {}
     for share, budget, task, p in corrected_ps():
         if share == 0 and p <= 0.05:
             higher.setdefault(task, []).append(f"{budget}K")
-    assert higher == {"TC": ["12K", "22K", "42K"], "SC": ["42K"], "QA": ["12K"], "IR": ["12K"]}
+    assert higher == {
+        "TC": ["12K", "22K", "42K"],
+        "SC": ["42K"],
+        "QA": ["12K"],
+        "IR": ["12K"],
+    }
     for task, steps in higher.items():
-        listed = " and ".join([", ".join(steps[:-1]), steps[-1]]) if len(steps) > 1 else steps[0]
+        listed = (
+            " and ".join([", ".join(steps[:-1]), steps[-1]])
+            if len(steps) > 1
+            else steps[0]
+        )
         assert f"{task} at {listed}" in published.headline
     said = (
         "token classification after 12K, 22K and 42K steps; sequence classification after 42K; question answering "
         "and retrieval only after 12K"
     )
     assert said in words_of("README.md")
-    figure, inputs = FIGURES["answer"].load(), FigureInputs(source=open_source("published"))
+    figure, inputs = (
+        FIGURES["answer"].load(),
+        FigureInputs(source=open_source("published")),
+    )
     drawn = DrawnFigure.of(figure, inputs).drawing
-    marks = [line for ax in drawn.axes for line in ax.lines if str(line.get_gid() or "").startswith("point-")]
+    marks = [
+        line
+        for ax in drawn.axes
+        for line in ax.lines
+        if str(line.get_gid() or "").startswith("point-")
+    ]
     filled = [mark for mark in marks if mark.get_markerfacecolor() != "white"]
     assert (len(marks), len(filled)) == (12, sum(map(len, higher.values())))
 
 
 def test_the_effects_of_the_builders_page_are_those_that_compare_prints() -> None:
-    compared = cm.compare("610m-clm-10k-mlm40-42k", "610m-mlm40-42k").set_index(["task", "dataset"])
+    compared = cm.compare("610m-clm-10k-mlm40-42k", "610m-mlm40-42k").set_index(
+        ["task", "dataset"]
+    )
     for task in ("SC", "TC", "QA", "IR"):
         one = compared.loc[(task, "average")]
-        assert f"{one['effect']:+.2f} [{one['low']:+.2f}, {one['high']:+.2f}]" in words_of(
-            "docs/build-an-encoder.md"
+        assert (
+            f"{one['effect']:+.2f} [{one['low']:+.2f}, {one['high']:+.2f}]"
+            in words_of("docs/build-an-encoder.md")
         )
 
 
-def test_a_quarter_and_a_half_on_the_builders_page_are_those_that_compare_prints() -> None:
+def test_a_quarter_and_a_half_on_the_builders_page_are_those_that_compare_prints() -> (
+    None
+):
     gaps, best = [], []
     for steps, *splits in ((12, 3, 6, 9), (22, 5, 11, 17), (42, 10, 21, 32)):
         quarter, half, more = (f"610m-clm-{clm}k-mlm40-{steps}k" for clm in splits)
-        compared = cm.compare(f"610m-mlm40-{steps}k", quarter, half, more, f"610m-clm-{steps}k")
-        lead = compared[(compared["task"] == "all") & compared["second"].isin([quarter, half])]
+        compared = cm.compare(
+            f"610m-mlm40-{steps}k", quarter, half, more, f"610m-clm-{steps}k"
+        )
+        lead = compared[
+            (compared["task"] == "all") & compared["second"].isin([quarter, half])
+        ]
         [one] = lead.to_dict("records")
         assert one["p_holm"] > 0.05
         best.append(one["first"] == quarter)
@@ -154,10 +214,13 @@ def test_a_quarter_and_a_half_on_the_builders_page_are_those_that_compare_prints
 def test_the_hours_of_the_builders_page_are_those_of_the_plan() -> None:
     study, page = load_study(None), words_of("docs/build-an-encoder.md")
     counted = {
-        name: [study.model(name)] for name in ("210m-mlm40-42k", "610m-clm-10k-mlm40-42k", "1b-mlm40-42k")
+        name: [study.model(name)]
+        for name in ("210m-mlm40-42k", "610m-clm-10k-mlm40-42k", "1b-mlm40-42k")
     }
     counted["all"] = list(study.models.values())
-    for models, hours in zip(counted.values(), ("87", "272", "470", "5,682"), strict=True):
+    for models, hours in zip(
+        counted.values(), ("87", "272", "470", "5,682"), strict=True
+    ):
         text = plan_document(plan_of(models, study)).pages["tree"]()
         assert re.search(rf"H100 hours +{hours} ", text) and hours in page
 
@@ -167,4 +230,6 @@ def test_what_bfloat16_weights_reach_is_said_of_the_right_split() -> None:
     means = 100 * runs.groupby("lr")[["validation_score", "test_score"]].mean()
     (low, low_test), (high, high_test) = means.loc[1e-5], means.loc[1e-4]
     said = f"SST-2's validation split reaches {low:.0f} at a learning rate of 1e-5 and {high:.0f} at 1e-4"
-    assert f"{said} (test: {low_test:.0f} and {high_test:.0f})" in words_of("docs/deviations.md")
+    assert f"{said} (test: {low_test:.0f} and {high_test:.0f})" in words_of(
+        "docs/deviations.md"
+    )

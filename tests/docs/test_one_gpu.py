@@ -35,7 +35,9 @@ def test_the_studies_of_a_day(
 ) -> None:
     content = planned(name, gpu, tmp_path, capsys)
     study, comparison = load_study(tmp_path / "study.toml"), content["comparison"]
-    (parameters,) = {study.shapes[model.size].encoder_parameters for model in study.models.values()}
+    (parameters,) = {
+        study.shapes[model.size].encoder_parameters for model in study.models.values()
+    }
     points = comparison["smallest"]["points"]
     cells = [
         gpu,
@@ -50,8 +52,13 @@ def test_the_studies_of_a_day(
     assert f"{comparison['smallest']['pretraining_sd']:g}" in WORDS
     if (name, gpu) == (READY[0], GPUS[0]):
         lead = f"differences of {min(points.values()):.1f} to {max(points.values()):.1f} points"
-        assert lead in WORDS and f"at {parameters / 1e6:.0f} million parameters" in WORDS
-        assert f"In the first study it needs {fewest(tmp_path, capsys)} of each objective" in WORDS
+        assert (
+            lead in WORDS and f"at {parameters / 1e6:.0f} million parameters" in WORDS
+        )
+        assert (
+            f"In the first study it needs {fewest(tmp_path, capsys)} of each objective"
+            in WORDS
+        )
 
 
 def fewest(folder: Path, capsys: pytest.CaptureFixture[str]) -> str:
@@ -60,12 +67,27 @@ def fewest(folder: Path, capsys: pytest.CaptureFixture[str]) -> str:
     file = folder / "more.toml"
     for count in range(10, 50):
         file.write_text(text.replace("pretrainings = 5", f"pretrainings = {count}"))
-        main(["plan", "--study", f"{file}", "--rates", "3", "--seeds", "3", "--format", "json"])
+        main(
+            [
+                "plan",
+                "--study",
+                f"{file}",
+                "--rates",
+                "3",
+                "--seeds",
+                "3",
+                "--format",
+                "json",
+            ]
+        )
         points = json.loads(capsys.readouterr().out)["comparison"]["smallest"]["points"]
         for dataset, value in points.items():
             if value <= 0.5:
                 needed.setdefault(dataset, count)
-    assert min(needed, key=needed.__getitem__) == "uner_en" and max(needed, key=needed.__getitem__) == "nq"
+    assert (
+        min(needed, key=needed.__getitem__) == "uner_en"
+        and max(needed, key=needed.__getitem__) == "nq"
+    )
     return f"{needed['uner_en']} (UNER) to {needed['nq']} (NQ) pretrainings"
 
 
@@ -89,7 +111,9 @@ def commands(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> list[list[str]]
     Path("pretraining").symlink_to(ROOT / "pretraining")
     block = PAGE.partition("## Run one\n")[2].partition("\n\nThe third")[0]
     script = 'clm-or-mlm() { printf "%s\\n" "$*"; }\n' + block
-    done = subprocess.run(["bash", "-ec", script], capture_output=True, text=True, check=True)
+    done = subprocess.run(
+        ["bash", "-ec", script], capture_output=True, text=True, check=True
+    )
     return [line.split() for line in done.stdout.splitlines()]
 
 
@@ -103,19 +127,43 @@ def test_the_first_models_are_trained_with_a_thousandth_of_the_steps(
 ) -> None:
     save_start(Path("start"), "qwen2")
     Path("texts.txt").write_text("\n\n".join(make_documents(60)))
-    text = re.sub(r"(-\d+)k\b", r"\1", Path("study.toml").read_text("utf-8")).replace("= 1000", "= 1")
-    for key, value in {"hidden": 16, "layers": 1, "heads": 2, "kv_heads": 2, "mlp": 16}.items():
+    text = re.sub(r"(-\d+)k\b", r"\1", Path("study.toml").read_text("utf-8")).replace(
+        "= 1000", "= 1"
+    )
+    for key, value in {
+        "hidden": 16,
+        "layers": 1,
+        "heads": 2,
+        "kv_heads": 2,
+        "mlp": 16,
+    }.items():
         text = re.sub(rf"^{key} = \d+", f"{key} = {value}", text, flags=re.MULTILINE)
     Path("study.toml").write_text(text)
     (shards,) = of(commands, "shards")
-    shards[shards.index("--source") + 1], shards[shards.index("--tokenizer") + 1] = "texts.txt", "start"
+    shards[shards.index("--source") + 1], shards[shards.index("--tokenizer") + 1] = (
+        "texts.txt",
+        "start",
+    )
     main([*shards, "--validation-share", "0.05", "--workers", "0"])
     trained = of(commands, "train")
-    assert {train[1] for train in trained} == {*load_study(file_of("objectives")).models}
+    assert {train[1] for train in trained} == {
+        *load_study(file_of("objectives")).models
+    }
     for train in (trained[0], trained[-1]):
-        small = ["max_length=32", "min_length=4", "global_batch=4", "eval_sequences=4", "callbacks="]
+        small = [
+            "max_length=32",
+            "min_length=4",
+            "global_batch=4",
+            "eval_sequences=4",
+            "callbacks=",
+        ]
         settings = [word for one in small for word in ("--set", one)]
-        main([*(word.replace("k", "") if "-24k" in word else word for word in train), *settings])
+        main(
+            [
+                *(word.replace("k", "") if "-24k" in word else word for word in train),
+                *settings,
+            ]
+        )
     assert len(list(Path("pretrained/models").glob("*/model.safetensors"))) == 2
     capsys.readouterr()
 
@@ -127,10 +175,14 @@ def values_of(words: list[str], option: str) -> list[str]:
 
 
 def test_its_runs_are_compared_by_the_last_command(
-    commands: list[list[str]], monkeypatch: pytest.MonkeyPatch, capsys: pytest.CaptureFixture[str]
+    commands: list[list[str]],
+    monkeypatch: pytest.MonkeyPatch,
+    capsys: pytest.CaptureFixture[str],
 ) -> None:
     """Every dataset gets a difference with its interval."""
-    monkeypatch.setattr("analysis.store.ingest.cores", lambda: 1)  # it would start processes to read
+    monkeypatch.setattr(
+        "analysis.store.ingest.cores", lambda: 1
+    )  # it would start processes to read
     rng = np.random.default_rng(0)
     runs = of(commands, "benchmarks", "run")
     assert len(runs) == 15
@@ -139,13 +191,24 @@ def test_its_runs_are_compared_by_the_last_command(
         for dataset in values_of(run, "--dataset"):
             for lr in values_of(run, "--lr"):
                 for seed in values_of(run, "--seed"):
-                    key = RunKey(model=name, dataset=dataset, lr=float(lr), seed=int(seed))
-                    draws = {split: (rng.random(9) < 0.7).astype(float) for split in ("validation", "test")}
-                    write_results(Path("results"), key, {split: row.tolist() for split, row in draws.items()})
+                    key = RunKey(
+                        model=name, dataset=dataset, lr=float(lr), seed=int(seed)
+                    )
+                    draws = {
+                        split: (rng.random(9) < 0.7).astype(float)
+                        for split in ("validation", "test")
+                    }
+                    write_results(
+                        Path("results"),
+                        key,
+                        {split: row.tolist() for split, row in draws.items()},
+                    )
     age(Path("results"))
     capsys.readouterr()
     assert not main(commands[-1])
     said = capsys.readouterr().out
     assert all(DATASETS[dataset].title in said for dataset in TUNED)
-    with_interval = [line for line in said.splitlines() if re.search(r"[+-]\d.* \[[+-].*\]", line)]
+    with_interval = [
+        line for line in said.splitlines() if re.search(r"[+-]\d.* \[[+-].*\]", line)
+    ]
     assert len(with_interval) >= len(TUNED)

@@ -20,7 +20,10 @@ CONFIGURATION = (ROOT / "mkdocs.yml").read_text(encoding="utf-8")
 def test_every_page_is_in_the_navigation() -> None:
     named = set(re.findall(r"([\w/-]+\.md)$", CONFIGURATION, flags=re.MULTILINE))
     made = {"index.md", "gallery.md", "tutorial.md", "python.md"}
-    assert named - made == {page.removeprefix("docs/") for page in PAGES[1:]} and made <= named
+    assert (
+        named - made == {page.removeprefix("docs/") for page in PAGES[1:]}
+        and made <= named
+    )
 
 
 def test_the_diagrams_are_drawn_from_the_code_as_it_is() -> None:
@@ -32,8 +35,13 @@ def built(out: Path, *more: str) -> subprocess.CompletedProcess[str]:
     if not PYTHON.is_file():
         pytest.skip("needs .venv/docs: make docs installs it")
     words = [PYTHON, "-m", "mkdocs", "build", "--site-dir", out, *more]
-    environment = os.environ | {"NO_MKDOCS_2_WARNING": "1", "http_proxy": "http://127.0.0.1:9"}
-    return subprocess.run(words, cwd=ROOT, env=environment, capture_output=True, text=True)
+    environment = os.environ | {
+        "NO_MKDOCS_2_WARNING": "1",
+        "http_proxy": "http://127.0.0.1:9",
+    }
+    return subprocess.run(
+        words, cwd=ROOT, env=environment, capture_output=True, text=True
+    )
 
 
 @pytest.fixture(scope="module")
@@ -50,13 +58,20 @@ def test_it_asks_no_other_host_and_has_the_reference(site: Path) -> None:
         text = path.read_text(encoding="utf-8")
         assert not re.search(r"<(script|link|img)[^>]+(src|href)=.?https?:", text), path
     reference = (site / "python.html").read_text(encoding="utf-8")
-    assert all(f'id="clm_or_mlm.api.{name}"' in reference for name in ("load", "scores", "claims", "compare"))
+    assert all(
+        f'id="clm_or_mlm.api.{name}"' in reference
+        for name in ("load", "scores", "claims", "compare")
+    )
 
 
 @pytest.mark.slow
 @pytest.mark.parametrize(
     ("words", "page"),
-    [("masking ratio", "build-an-encoder"), ("resume", "pretraining"), ("interval", "claims")],
+    [
+        ("masking ratio", "build-an-encoder"),
+        ("resume", "pretraining"),
+        ("interval", "claims"),
+    ],
 )
 def test_its_search_finds_words_where_the_page_is_opened_as_a_file(
     site: Path,
@@ -70,9 +85,14 @@ def test_its_search_finds_words_where_the_page_is_opened_as_a_file(
     shown.goto((site / "index.html").as_uri())
     shown.locator(".md-search__input").fill(words)
     shown.wait_for_selector(".md-search-result__item h1")
-    found = [link.get_attribute("href") for link in shown.locator(".md-search-result__link").all()]
+    found = [
+        link.get_attribute("href")
+        for link in shown.locator(".md-search-result__link").all()
+    ]
     assert any(page in str(address) for address in found), found
-    assert [url for url in asked if not url.startswith(("file:", "data:", "blob:"))] == []
+    assert [
+        url for url in asked if not url.startswith(("file:", "data:", "blob:"))
+    ] == []
     shown.close()
 
 
@@ -88,6 +108,8 @@ def test_a_dead_link_fails(tmp_path: Path) -> None:
     page.unlink()
     page.write_text(text + "\n[nowhere](nothing.md)\n", encoding="utf-8")
     configuration = tmp_path / "own.yml"
-    configuration.write_text(CONFIGURATION.replace("docs_dir: docs", f"docs_dir: {tmp_path / 'docs'}"))
+    configuration.write_text(
+        CONFIGURATION.replace("docs_dir: docs", f"docs_dir: {tmp_path / 'docs'}")
+    )
     done = built(tmp_path / "out", "--config-file", str(configuration))
     assert done.returncode and "nothing.md" in done.stdout + done.stderr

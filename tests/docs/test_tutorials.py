@@ -29,9 +29,13 @@ def test_the_reviewers(tmp_path: Path) -> None:
 
 
 @pytest.mark.slow
-def test_the_researchers_from_documents_to_a_new_row_and_a_new_point(tmp_path: Path) -> None:
+def test_the_researchers_from_documents_to_a_new_row_and_a_new_point(
+    tmp_path: Path,
+) -> None:
     clone = check("researcher.md", tmp_path)
-    assert (clone / "pretrained/models/toy-s-clm-60-mlm40-120/model.safetensors").is_file()
+    assert (
+        clone / "pretrained/models/toy-s-clm-60-mlm40-120/model.safetensors"
+    ).is_file()
     assert len(list((clone / "runs").rglob("results.json"))) == 6
     assert "toy-s-clm-60-mlm40-120" in (clone / "build/figures/figure2.csv").read_text()
 
@@ -47,7 +51,7 @@ def test_the_researchers_from_documents_to_a_new_row_and_a_new_point(tmp_path: P
         ("a.c\n", "abc\n", False),
         ("", "a\n", False),
     ],
-)  # fmt: skip
+)
 def test_dots_stand_for_words_or_lines_and_all_else_for_itself(
     expected: str, printed: str, agrees: bool
 ) -> None:
@@ -56,4 +60,7 @@ def test_dots_stand_for_words_or_lines_and_all_else_for_itself(
 
 def test_commands_and_outputs_are_cut_where_they_begin() -> None:
     made = steps("text\n```console\n$ one \\\n  two\nout\n$ three\n```\n")
-    assert made == [Step(command="one \\\n  two\n", expected="out\n"), Step(command="three\n", expected="")]
+    assert made == [
+        Step(command="one \\\n  two\n", expected="out\n"),
+        Step(command="three\n", expected=""),
+    ]

@@ -78,14 +78,20 @@ def of_cell(protocol: str) -> Callable[[Path], Any]:
 def make_instances(folder: Path) -> Path:
     for key in KEYS:
         write_results(folder / "store", key, SCORES)
-    ingest(folder / "store", folder / "runs.parquet", instances=folder / "instances", jobs=1)
+    ingest(
+        folder / "store",
+        folder / "runs.parquet",
+        instances=folder / "instances",
+        jobs=1,
+    )
     return folder / "instances" / MODEL / "uner_en.parquet"
 
 
 def instances_of(path: Path) -> Any:
     runs = read_runs(path.parents[2] / "runs.parquet")
     return [
-        read_instances(path.parents[1], "uner_en", runs, split).tolist() for split in ("validation", "test")
+        read_instances(path.parents[1], "uner_en", runs, split).tolist()
+        for split in ("validation", "test")
     ]
 
 
@@ -120,9 +126,18 @@ def dataset_of(path: Path) -> Any:
 
 
 def make_log(folder: Path) -> Path:
-    row = {"split": "train", "objective": "mlm", "ratio": 40, "stage": "610m-mlm40", "lr": 5e-4, "tokens": 10}
+    row = {
+        "split": "train",
+        "objective": "mlm",
+        "ratio": 40,
+        "stage": "610m-mlm40",
+        "lr": 5e-4,
+        "tokens": 10,
+    }
     path = folder / "610m-mlm40" / "log.jsonl"
-    write_log(path, [{"step": step, **row, "loss": 5.5 - step / 10} for step in range(8)])
+    write_log(
+        path, [{"step": step, **row, "loss": 5.5 - step / 10} for step in range(8)]
+    )
     return path
 
 
@@ -132,9 +147,15 @@ def losses(path: Path) -> Any:
 
 def make_stand_ins(folder: Path) -> Path:
     content = {
-        "title": "MINIATURE", "note": "n", "steps": 100, "models": {"mini": MODEL}, "others": ["o"],
-        "stages": {"mini-s": "610m-clm"}, "families": {"SC": ["sst2"]}, "logs": "pretrained/models",
-    }  # fmt: skip
+        "title": "MINIATURE",
+        "note": "n",
+        "steps": 100,
+        "models": {"mini": MODEL},
+        "others": ["o"],
+        "stages": {"mini-s": "610m-clm"},
+        "families": {"SC": ["sst2"]},
+        "logs": "pretrained/models",
+    }
     (folder / "stand_ins.json").write_text(json.dumps(content))
     return folder / "stand_ins.json"
 
@@ -144,22 +165,51 @@ def make_bare_results(folder: Path) -> Path:
 
 
 SST2 = "sentence\tlabel\n" + "".join(f"a film number {i}\t{i % 2}\n" for i in range(40))
-SQUAD = {"data": [{"paragraphs": [
-    {"context": f"The river {i} is long.", "qas": [
-        {"id": str(i), "question": "What?", "answers": [{"text": "river", "answer_start": 4}]}
-    ]}
-    for i in range(40)
-]}]}  # fmt: skip
-RECORD = "\n".join(json.dumps({
-    "passage": {"text": f"Oslo met Rome {i}.", "entities": [{"start": 0, "end": 3}]},
-    "qas": [{"idx": i, "query": "@placeholder met", "answers": [{"start": 0, "end": 3, "text": "Oslo"}]}],
-}) for i in range(30))  # fmt: skip
+SQUAD = {
+    "data": [
+        {
+            "paragraphs": [
+                {
+                    "context": f"The river {i} is long.",
+                    "qas": [
+                        {
+                            "id": str(i),
+                            "question": "What?",
+                            "answers": [{"text": "river", "answer_start": 4}],
+                        }
+                    ],
+                }
+                for i in range(40)
+            ]
+        }
+    ]
+}
+RECORD = "\n".join(
+    json.dumps(
+        {
+            "passage": {
+                "text": f"Oslo met Rome {i}.",
+                "entities": [{"start": 0, "end": 3}],
+            },
+            "qas": [
+                {
+                    "idx": i,
+                    "query": "@placeholder met",
+                    "answers": [{"start": 0, "end": 3, "text": "Oslo"}],
+                }
+            ],
+        }
+    )
+    for i in range(30)
+)
 IMPORT = "import {dataset} --train {file} --validation {at}/validation{suffix} --out {at}/data --replace"
 
 
 def parquet_rows() -> bytes:
     out = io.BytesIO()
-    rows = [{"words": [f"w{i}", "Oslo"], "ner": [0, 5 if i % 2 else 1]} for i in range(40)]
+    rows = [
+        {"words": [f"w{i}", "Oslo"], "ner": [0, 5 if i % 2 else 1]} for i in range(40)
+    ]
     pq.write_table(pa.Table.from_pylist(rows), out)
     return out.getvalue()
 
@@ -173,13 +223,18 @@ def originals(dataset: str, ending: str, content: bytes) -> FileFormat:
         return folder / f"train{ending}"
 
     def read(path: Path) -> Any:
-        files = {"train": (path,), "validation": (path.with_name(f"validation{ending}"),)}
+        files = {
+            "train": (path,),
+            "validation": (path.with_name(f"validation{ending}"),),
+        }
         if dataset == "conll2003_en":
             files["test"] = (path.with_name(f"test{ending}"),)
         import_dataset(get_dataset(dataset), files, path.parent / "data", replace=True)
         return load(path.parent / "data", dataset).train.to_pylist()
 
-    command = IMPORT if dataset != "conll2003_en" else f"{IMPORT} --test {{at}}/test{ending}"
+    command = (
+        IMPORT if dataset != "conll2003_en" else f"{IMPORT} --test {{at}}/test{ending}"
+    )
     command = command.replace("{dataset}", dataset).replace("{suffix}", ending)
     return FileFormat(f"{dataset}{ending}", make, read, command, sealed=False)
 
@@ -188,19 +243,33 @@ def foreign(name: str) -> FileFormat:
     """Return the format of a file of somebody else's model: a tiny BERT, without a manifest."""
 
     def make(folder: Path) -> Path:
-        sizes = {"hidden_size": 8, "num_hidden_layers": 1, "num_attention_heads": 1, "intermediate_size": 8}
+        sizes = {
+            "hidden_size": 8,
+            "num_hidden_layers": 1,
+            "num_attention_heads": 1,
+            "intermediate_size": 8,
+        }
         config = BertConfig(vocab_size=300, pad_token_id=0, **sizes)
         BertModel(config).save_pretrained(folder / "model")
         train_tokenizer(make_documents(20), 270).save(folder / "model")
         return folder / "model" / name
 
     return FileFormat(
-        f"{name} of a foreign model", make, lambda path: load_model(str(path.parent)).limits, sealed=False, share=0.25,
+        f"{name} of a foreign model",
+        make,
+        lambda path: load_model(str(path.parent)).limits,
+        sealed=False,
+        share=0.25,
         command="benchmarks run --model {at}/model --name m --dataset sst2 --data {at} --out {new} --dry-run",
-    )  # fmt: skip
+    )
 
 
-JOB = Job(kind=JOB_KINDS["data"], name="datasets", makes=("data/manifest.json",), gpu_hours=0.5)
+JOB = Job(
+    kind=JOB_KINDS["data"],
+    name="datasets",
+    makes=("data/manifest.json",),
+    gpu_hours=0.5,
+)
 
 
 def make_workflow(folder: Path) -> Path:
@@ -213,7 +282,9 @@ def make_attempts(folder: Path) -> Path:
     path = folder / JOB.attempts
     path.parent.mkdir(parents=True)
     took = {"seconds": 7.5, "cpu_seconds": 3.25, "gpus": 1, "code": 0}
-    path.write_text("".join(json.dumps({**took, "code": code}) + "\n" for code in (75, 0)))
+    path.write_text(
+        "".join(json.dumps({**took, "code": code}) + "\n" for code in (75, 0))
+    )
     return path
 
 
@@ -226,9 +297,13 @@ def settings_file(name: str) -> FileFormat:
         return folder / name
 
     def read(path: Path) -> Any:
-        return workflow_of("610m-clm-42k", load_settings(path.with_name("settings.toml")))
+        return workflow_of(
+            "610m-clm-42k", load_settings(path.with_name("settings.toml"))
+        )
 
-    command = "workflow 610m-clm-42k --settings {at}/settings.toml --dir {at}/study --dry-run"
+    command = (
+        "workflow 610m-clm-42k --settings {at}/settings.toml --dir {at}/study --dry-run"
+    )
     return FileFormat(name, make, read, command, sealed=False)
 
 

@@ -29,16 +29,50 @@ _SECONDS, _KILOBYTES = 30, 1_500_000
 """What reading a mutant may take, and by how much it may raise the process's peak of memory."""
 
 _WORDS = [
-    b"NaN", b"Infinity", b"1e400", b"null", b"[]", b"9" * 5_000, b"\x00", b"\xed\xa0\x80", b"\\ud800", b"../../../",
-    b"/etc/passwd", b"\x1b[31m", b"9223372036854775808", b",", b"\n", b'"', b"x" * 300_000, b"[" * 100_000,
-    b'{"a":' * 1_100, b"1," * 50_000,
-]  # fmt: skip
+    b"NaN",
+    b"Infinity",
+    b"1e400",
+    b"null",
+    b"[]",
+    b"9" * 5_000,
+    b"\x00",
+    b"\xed\xa0\x80",
+    b"\\ud800",
+    b"../../../",
+    b"/etc/passwd",
+    b"\x1b[31m",
+    b"9223372036854775808",
+    b",",
+    b"\n",
+    b'"',
+    b"x" * 300_000,
+    b"[" * 100_000,
+    b'{"a":' * 1_100,
+    b"1," * 50_000,
+]
 VALUES = st.recursive(
-    st.none() | st.booleans() | st.integers() | st.floats() | st.text(max_size=8)
-    | st.sampled_from(["../../victim", "/etc/passwd", "\x1b]0;x\x07", "\ud800", "a" * 5_000, 10**30, 2**63]),
-    lambda inner: st.lists(inner, max_size=2) | st.dictionaries(st.text(max_size=2), inner, max_size=2),
+    st.none()
+    | st.booleans()
+    | st.integers()
+    | st.floats()
+    | st.text(max_size=8)
+    | st.sampled_from(
+        [
+            "../../victim",
+            "/etc/passwd",
+            "\x1b]0;x\x07",
+            "\ud800",
+            "a" * 5_000,
+            10**30,
+            2**63,
+        ]
+    ),
+    lambda inner: (
+        st.lists(inner, max_size=2)
+        | st.dictionaries(st.text(max_size=2), inner, max_size=2)
+    ),
     max_leaves=3,
-)  # fmt: skip
+)
 
 
 @dataclass(frozen=True)
@@ -94,22 +128,41 @@ def _sealed(record: Any) -> bytes:
 
 @st.composite
 def _other_encoding(draw: st.DrawFn, content: bytes) -> bytes:
-    text, cut = content.decode("utf-8", errors="surrogateescape"), draw(st.integers(0, len(content)))
-    return draw(st.sampled_from([
-        content[:cut], content[:cut] + bytes(len(content) - cut), b"\xef\xbb\xbf" + content,
-        text.encode("utf-16", errors="replace"), text.encode("latin-1", errors="replace"),
-        unicodedata.normalize("NFD", text).encode("utf-8", errors="surrogateescape"),
-        content.replace(b"\n", b"\r\n"), content.replace(b"\n", "\u2028".encode()),
-    ]))  # fmt: skip
+    text, cut = (
+        content.decode("utf-8", errors="surrogateescape"),
+        draw(st.integers(0, len(content))),
+    )
+    return draw(
+        st.sampled_from(
+            [
+                content[:cut],
+                content[:cut] + bytes(len(content) - cut),
+                b"\xef\xbb\xbf" + content,
+                text.encode("utf-16", errors="replace"),
+                text.encode("latin-1", errors="replace"),
+                unicodedata.normalize("NFD", text).encode(
+                    "utf-8", errors="surrogateescape"
+                ),
+                content.replace(b"\n", b"\r\n"),
+                content.replace(b"\n", "\u2028".encode()),
+            ]
+        )
+    )
 
 
 @st.composite
 def _other_bytes(draw: st.DrawFn, content: bytes) -> bytes:
     at = draw(st.integers(0, len(content)))
-    end = min(len(content), at + draw(st.sampled_from([0, 1, 2, 8, 64, 1_000, len(content)])))
+    end = min(
+        len(content), at + draw(st.sampled_from([0, 1, 2, 8, 64, 1_000, len(content)]))
+    )
     old = content[at:end]
-    flipped = bytes([old[0] ^ 1 << draw(st.integers(0, 7))]) + old[1:] if old else b"\x01"
-    new = draw(st.sampled_from([flipped, b"", 2 * old, *_WORDS]) | st.binary(max_size=8))
+    flipped = (
+        bytes([old[0] ^ 1 << draw(st.integers(0, 7))]) + old[1:] if old else b"\x01"
+    )
+    new = draw(
+        st.sampled_from([flipped, b"", 2 * old, *_WORDS]) | st.binary(max_size=8)
+    )
     return content[:at] + new + content[end:]
 
 
@@ -117,14 +170,19 @@ def _other_bytes(draw: st.DrawFn, content: bytes) -> bytes:
 def _other_value(draw: st.DrawFn, document: Any) -> Any:
     changed = copy.deepcopy(document)
     holder, key = draw(st.sampled_from(list(_places(changed))))
-    old, kind = holder[key], draw(st.sampled_from(["value", "near", "gone", "renamed", "exchanged"]))
+    old, kind = (
+        holder[key],
+        draw(st.sampled_from(["value", "near", "gone", "renamed", "exchanged"])),
+    )
     if kind == "gone":
         del holder[key]
     elif kind == "exchanged":
         other, place = draw(st.sampled_from(list(_places(document))))
         holder[key] = copy.deepcopy(other[place])
     elif kind == "renamed" and isinstance(holder, dict):
-        holder[draw(st.sampled_from(["", "x", "../x", "\x1b", str(key).upper()]))] = holder.pop(key)
+        holder[draw(st.sampled_from(["", "x", "../x", "\x1b", str(key).upper()]))] = (
+            holder.pop(key)
+        )
     elif kind == "near" and isinstance(old, int | float):
         holder[key] = old + draw(st.sampled_from([1e-12, 1e-6, 0.25, 1, -1]))
     else:
@@ -174,7 +232,9 @@ def outcome(form: FileFormat, path: Path, original: str) -> str:
         check(error)
         return "refused"
     except OSError as error:
-        assert error.errno and error.filename, error  # what `common.cli.run` says in a sentence
+        assert error.errno and error.filename, (
+            error
+        )  # what `common.cli.run` says in a sentence
         return "refused"
     # Whoever seals a manifest again says what is in it.
     believed = not form.sealed or is_sealed(path.read_bytes())

@@ -39,7 +39,9 @@ def shards(folder: Path) -> Path:
     train_tokenizer(DOCUMENTS, 280).save(folder / "tokenizer")
     source = write_jsonl(folder / "documents.jsonl", DOCUMENTS)
     settings = ShardSettings(shard_records=1, validation_share=0.2)
-    build([str(source)], str(folder / "tokenizer"), folder / "data", settings, workers=0)
+    build(
+        [str(source)], str(folder / "tokenizer"), folder / "data", settings, workers=0
+    )
     return folder / "data"
 
 
@@ -51,8 +53,15 @@ def tokens_of(data: Path) -> list[int]:
 
 
 def tiny() -> tuple[EuroBertForMaskedLM, torch.optim.Optimizer]:
-    config = config_for("tiny", vocab_size=31, hidden_size=8, intermediate_size=8, num_hidden_layers=1)
-    config.bos_token_id, config.eos_token_id, config.pad_token_id, config.mask_token_id = 0, 1, 1, 2
+    config = config_for(
+        "tiny", vocab_size=31, hidden_size=8, intermediate_size=8, num_hidden_layers=1
+    )
+    (
+        config.bos_token_id,
+        config.eos_token_id,
+        config.pad_token_id,
+        config.mask_token_id,
+    ) = 0, 1, 1, 2
     model = EuroBertForMaskedLM(config)
     initialise(model, 0)
     optimizer = torch.optim.AdamW(model.parameters())
@@ -62,26 +71,51 @@ def tiny() -> tuple[EuroBertForMaskedLM, torch.optim.Optimizer]:
 
 
 def checkpoint(folder: Path) -> Path:
-    stage = {"name": "a", "objective": "clm", "ratio": None, "start": 0, "end": None, "phase": "stable"}
+    stage = {
+        "name": "a",
+        "objective": "clm",
+        "ratio": None,
+        "start": 0,
+        "end": None,
+        "phase": "stable",
+    }
     state = {
-        "stage": "a", "objective": "clm", "ratio": None, "tokens": 5, "precision": "fp32", "compile": "off",
-        "attention": "sdpa", "results": 1, "shape": asdict(TINY),
-        "science": TrainingConfig().science(), "data": "0" * 64, "tokenizer": "1" * 64, "stages": [stage],
+        "stage": "a",
+        "objective": "clm",
+        "ratio": None,
+        "tokens": 5,
+        "precision": "fp32",
+        "compile": "off",
+        "attention": "sdpa",
+        "results": 1,
+        "shape": asdict(TINY),
+        "science": TrainingConfig().science(),
+        "data": "0" * 64,
+        "tokenizer": "1" * 64,
+        "stages": [stage],
         "interventions": TrainingConfig().interventions(3),
-    }  # fmt: skip
+    }
     return checkpoints.write(folder, 3, checkpoints.tensors_of(*tiny()), state).path
 
 
 def restored(path: Path) -> Any:
     saved, (model, optimizer) = checkpoints.Checkpoint(path=path.parent, step=3), tiny()
     checkpoints.restore(saved, model, optimizer)
-    moments = [value.tolist() for item in optimizer.state.values() for value in item.values()]
-    return checkpoints.load_state(saved), [value.tolist() for value in model.state_dict().values()], moments
+    moments = [
+        value.tolist() for item in optimizer.state.values() for value in item.values()
+    ]
+    return (
+        checkpoints.load_state(saved),
+        [value.tolist() for value in model.state_dict().values()],
+        moments,
+    )
 
 
 def model(folder: Path) -> Path:
     network, _ = tiny()
-    return export(network.state_dict(), network.config, None, {"model": "a"}, folder / "model")
+    return export(
+        network.state_dict(), network.config, None, {"model": "a"}, folder / "model"
+    )
 
 
 def config_fields(path: Path) -> dict[str, Any]:
@@ -93,9 +127,19 @@ def log(folder: Path) -> Path:
     writer = LogWriter(folder / LOG)
     for step in range(1, 6):
         row = {
-            "step": step, "split": "train", "objective": "mlm", "ratio": 40, "stage": "a", "loss": 1 / step,
-            "lr": 1e-3, "tokens": step, "batch": "0f", "mfu": 0.4, "memory_gb": 1.5, "device": "cpu",
-        }  # fmt: skip
+            "step": step,
+            "split": "train",
+            "objective": "mlm",
+            "ratio": 40,
+            "stage": "a",
+            "loss": 1 / step,
+            "lr": 1e-3,
+            "tokens": step,
+            "batch": "0f",
+            "mfu": 0.4,
+            "memory_gb": 1.5,
+            "device": "cpu",
+        }
         writer.write(row)
     writer.close()
     return folder / LOG
@@ -109,7 +153,10 @@ def study(folder: Path) -> Path:
 def read_study(path: Path) -> Any:
     read = load_study(path)
     plan = plan_of(tuple(read.models.values()), read)
-    assert all(Path("out", item.name).resolve().parent == Path("out").resolve() for item in plan.stages)
+    assert all(
+        Path("out", item.name).resolve().parent == Path("out").resolve()
+        for item in plan.stages
+    )
     return read, plan.costs()
 
 
@@ -127,7 +174,9 @@ def unfinished(folder: Path) -> Path:
     writer = ShardWriter(folder / "out", REQUEST)
     for number, text in enumerate(DOCUMENTS[:5]):
         ids = torch.arange(RECORD // 2, dtype=torch.int32).numpy()
-        document = Document(text=text, characters=len(text), file=0, row=number, read_bytes=number)
+        document = Document(
+            text=text, characters=len(text), file=0, row=number, read_bytes=number
+        )
         assert writer.unseen([number.to_bytes(16, "little")]).all()
         writer.add(document, ids, "train")
     writer.splits["train"].write(writer.folder, RECORD)
@@ -138,14 +187,19 @@ def unfinished(folder: Path) -> Path:
 def resumed(path: Path) -> Any:
     with tempfile.TemporaryDirectory() as copy:
         out = Path(copy, "out")
-        subprocess.run(["cp", "-a", path.parent.parent, out], check=True)  # pipes and links as they are
+        subprocess.run(
+            ["cp", "-a", path.parent.parent, out], check=True
+        )  # pipes and links as they are
         writer = ShardWriter(out, REQUEST)
         joined = {name: bytes(split.pending) for name, split in writer.splits.items()}
         entries = {
-            name: (split.shards, split.tokens, split.documents) for name, split in writer.splits.items()
+            name: (split.shards, split.tokens, split.documents)
+            for name, split in writer.splits.items()
         }
         if not writer.tokens:
-            raise UserError("the only line was not finished, so that the shards are begun again")
+            raise UserError(
+                "the only line was not finished, so that the shards are begun again"
+            )
         new = writer.unseen([number.to_bytes(16, "little") for number in range(6)])
         return writer.position, joined, entries, new
 

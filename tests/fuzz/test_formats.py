@@ -25,14 +25,20 @@ QUICK, SLOW, BY_COMMAND = 25, 2_500, 10
 def examples(count: float) -> settings:
     """Return the settings of so many examples, always the same ones; what takes long is not made smaller."""
     return settings(
-        max_examples=max(1, int(count)), derandomize=True, deadline=None, database=None,
-        suppress_health_check=list(HealthCheck), phases=[Phase.generate],
-    )  # fmt: skip
+        max_examples=max(1, int(count)),
+        derandomize=True,
+        deadline=None,
+        database=None,
+        suppress_health_check=list(HealthCheck),
+        phases=[Phase.generate],
+    )
 
 
 @pytest.mark.parametrize("form", ALL, ids=lambda form: form.name)
 @pytest.mark.parametrize("count", [QUICK, pytest.param(SLOW, marks=pytest.mark.slow)])
-def test_damaged_files_are_refused_or_read(form: FileFormat, tmp_path: Path, count: int) -> None:
+def test_damaged_files_are_refused_or_read(
+    form: FileFormat, tmp_path: Path, count: int
+) -> None:
     path = form.make(tmp_path)
     content, original = path.read_bytes(), repr(form.read(path))
     tally = Counter[str]()
@@ -67,9 +73,14 @@ def ends(words: list[str], capsys: pytest.CaptureFixture[str]) -> object:
 
 
 @pytest.mark.slow
-@pytest.mark.parametrize("form", [form for form in ALL if form.command], ids=lambda form: form.name)
+@pytest.mark.parametrize(
+    "form", [form for form in ALL if form.command], ids=lambda form: form.name
+)
 def test_a_command_ends_in_a_sentence(
-    form: FileFormat, tmp_path: Path, monkeypatch: pytest.MonkeyPatch, capsys: pytest.CaptureFixture[str]
+    form: FileFormat,
+    tmp_path: Path,
+    monkeypatch: pytest.MonkeyPatch,
+    capsys: pytest.CaptureFixture[str],
 ) -> None:
     monkeypatch.setenv("CLM_OR_MLM_CACHE", str(tmp_path / "cache"))
     monkeypatch.setenv("HF_HUB_OFFLINE", "1")
@@ -91,8 +102,12 @@ def trained(tmp_path_factory: pytest.TempPathFactory) -> tuple[Path, list[str]]:
     """A study that was trained, and the command that did it."""
     folder = tmp_path_factory.mktemp("trained")
     made, data = small_study.make_study(folder), small_study.make_shards(folder)
-    assert small_study.train(small_study.MODEL, data=data, out=folder / "out", study=made)
-    words = f"train {small_study.MODEL} --data {data} --study {folder / 'mini.toml'} --out"
+    assert small_study.train(
+        small_study.MODEL, data=data, out=folder / "out", study=made
+    )
+    words = (
+        f"train {small_study.MODEL} --data {data} --study {folder / 'mini.toml'} --out"
+    )
     return folder / "out", words.split()
 
 
@@ -114,7 +129,10 @@ OF_TRAIN = {
 @pytest.mark.slow
 @pytest.mark.parametrize("name", OF_TRAIN)
 def test_train_ends_in_a_sentence(
-    name: str, trained: tuple[Path, list[str]], tmp_path: Path, capsys: pytest.CaptureFixture[str]
+    name: str,
+    trained: tuple[Path, list[str]],
+    tmp_path: Path,
+    capsys: pytest.CaptureFixture[str],
 ) -> None:
     (whole, words), file = trained, OF_TRAIN[name]
     content = (whole / file).read_bytes()

@@ -33,15 +33,23 @@ def test_it_is_small_and_has_no_single_instances() -> None:
 def test_both_examples_begin_from_the_same_losses() -> None:
     """Of the same weights on the same held-out text, so that all their losses are in one unit."""
     logs = [read_log(path.parent / "logs" / LOG) for path in EXAMPLES.values()]
-    for trunk, seed in product(("mini-m-clm", "mini-m-mlm40"), ("", "-s1", "-s2", "-s3", "-s4")):
+    for trunk, seed in product(
+        ("mini-m-clm", "mini-m-mlm40"), ("", "-s1", "-s2", "-s3", "-s4")
+    ):
         first, second = (
-            [row["loss"] for row in log if row["step"] == 0 and row["stage"] == f"{trunk}{seed}"]
+            [
+                row["loss"]
+                for row in log
+                if row["step"] == 0 and row["stage"] == f"{trunk}{seed}"
+            ]
             for log in logs
         )
         assert first == second != []
 
 
-def test_after_as_many_steps_it_agrees_with_the_other_example(curves: pd.DataFrame) -> None:
+def test_after_as_many_steps_it_agrees_with_the_other_example(
+    curves: pd.DataFrame,
+) -> None:
     """In scores, and in the losses' differences between arms.
 
     Each loss is higher: the held-out text is of two novels, which are much more of the other study's text.
@@ -50,7 +58,10 @@ def test_after_as_many_steps_it_agrees_with_the_other_example(curves: pd.DataFra
     for arm, score in product(ARMS, ("nq", "sst2")):
         one, two = (of_arm(values, ARMS[arm][0], score) for values in (curves, other))
         ps.append(_p(one.mean() - two.mean(), [one, two]))
-    losses = {arm: [of_arm(values, ARMS[arm][0], "loss") for values in (curves, other)] for arm in ARMS}
+    losses = {
+        arm: [of_arm(values, ARMS[arm][0], "loss") for values in (curves, other)]
+        for arm in ARMS
+    }
     assert all(len(held) == 5 for pair in losses.values() for held in pair)
     higher = {arm: one.mean() - two.mean() for arm, (one, two) in losses.items()}
     assert 0 < min(higher.values()) < max(higher.values()) < 0.15
@@ -67,7 +78,9 @@ def _p(effect: float, samples: list["pd.Series[float]"]) -> float:
     return float(2 * stats.t.sf(abs(effect) / error, min(map(len, samples)) - 1))
 
 
-def test_the_page_has_the_differences_of_the_command_and_the_picture_drawn_now(curves: pd.DataFrame) -> None:
+def test_the_page_has_the_differences_of_the_command_and_the_picture_drawn_now(
+    curves: pd.DataFrame,
+) -> None:
     page = " ".join((ROOT / "docs" / "miniature.md").read_text("utf-8").split())
     found = answers(curves).query("question == 1 and steps in ('840', '2520', '5040')")
     for steps, part in found.groupby("steps"):
@@ -79,4 +92,7 @@ def test_the_page_has_the_differences_of_the_command_and_the_picture_drawn_now(c
         ]
         assert f"| {int(str(steps)):,} | {' | '.join(cells)} |" in page
     with Image.open(IMAGE) as then, Image.open(io.BytesIO(draw())) as now:
-        assert (then.info["Description"], then.size) == (now.info["Description"], now.size)
+        assert (then.info["Description"], then.size) == (
+            now.info["Description"],
+            now.size,
+        )

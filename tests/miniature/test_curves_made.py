@@ -20,14 +20,19 @@ from workflow.study_settings import load_settings
 __all__ = ["whole_data"]
 
 MODELS = (
-    "mini-m-mlm40-42", "mini-m-clm-10-mlm40-42", "mini-m-clm-dec42-mlm40-64", "mini-m-mlm40-42-s1",
-)  # fmt: skip
+    "mini-m-mlm40-42",
+    "mini-m-clm-10-mlm40-42",
+    "mini-m-clm-dec42-mlm40-64",
+    "mini-m-mlm40-42-s1",
+)
 """One of each kind: a trunk's end, a switch, a start from a finished model, another pretraining."""
 
 
 def shrink(study: Path) -> None:
     """Divide the steps of a prepared study by 20, and leave it few models and fine-tunings."""
-    settings, plan, stand_ins = (study / name for name in (SETTINGS, "study.toml", STAND_INS))
+    settings, plan, stand_ins = (
+        study / name for name in (SETTINGS, "study.toml", STAND_INS)
+    )
 
     def fewer(found: re.Match[str]) -> str:
         return f"{found[1] or ''}{int(found[2]) // 20}"
@@ -35,12 +40,29 @@ def shrink(study: Path) -> None:
     # In names, where the paper's steps end in k, and other pretrainings begin with s.
     for path in (plan, stand_ins):
         path.write_text(re.sub(r'(?<=-)(dec)?(\d+)(?=[-"])', fewer, path.read_text()))
-    text = re.sub(r"models = \[.*?\]", f"models = {list(MODELS)}", plan.read_text(), flags=re.DOTALL)
-    for key in ("decay_steps", "warmup_steps", "rewarm_steps", "eval_every", "save_every"):
-        text = re.sub(rf"{key} = (\d+)", lambda found: f"{found[0].split()[0]} = {int(found[1]) // 20}", text)
+    text = re.sub(
+        r"models = \[.*?\]",
+        f"models = {list(MODELS)}",
+        plan.read_text(),
+        flags=re.DOTALL,
+    )
+    for key in (
+        "decay_steps",
+        "warmup_steps",
+        "rewarm_steps",
+        "eval_every",
+        "save_every",
+    ):
+        text = re.sub(
+            rf"{key} = (\d+)",
+            lambda found: f"{found[0].split()[0]} = {int(found[1]) // 20}",
+            text,
+        )
     plan.write_text(text.replace("global_batch = 32", "global_batch = 8"))
     text = re.sub(r"(learning_rates|seeds) = \[.*\]", r"\1 = [0]", settings.read_text())
-    text = text.replace("learning_rates = [0]", "learning_rates = [3e-3]").replace('"80"', '"4"')
+    text = text.replace("learning_rates = [0]", "learning_rates = [3e-3]").replace(
+        '"80"', '"4"'
+    )
     settings.write_text(text)
 
 
@@ -63,19 +85,31 @@ def test_curves_is_made_and_packaged(
         assert job.is_complete(study), job.name
     assert main(list(analysis.commands[0])) in (None, 0)
     package(study, example)
-    made, packaged = (open_source(source) for source in (str(example / "runs.parquet"), "curves"))
+    made, packaged = (
+        open_source(source) for source in (str(example / "runs.parquet"), "curves")
+    )
     assert made.runs is not None and packaged.runs is not None
-    assert list(made.runs.columns) == list(packaged.runs.columns) and made.title == packaged.title
+    assert (
+        list(made.runs.columns) == list(packaged.runs.columns)
+        and made.title == packaged.title
+    )
     assert set(made.runs["model"]) == {
-        "610m-mlm40-42k", "610m-clm-10k-mlm40-42k", "610m-clm-dec42k-mlm40-64k", "610m-mlm40-42k-s1",
-    }  # fmt: skip
+        "610m-mlm40-42k",
+        "610m-clm-10k-mlm40-42k",
+        "610m-clm-dec42k-mlm40-64k",
+        "610m-mlm40-42k-s1",
+    }
     assert set(made.runs["dataset"]) == set(packaged.runs["dataset"])
     assert made.stand_ins is not None and packaged.stand_ins is not None
-    assert made.stand_ins.logs == example / "logs" and packaged.stand_ins.logs is not None
+    assert (
+        made.stand_ins.logs == example / "logs" and packaged.stand_ins.logs is not None
+    )
     stages = {path.name for path in (study / "pretraining" / "stages").iterdir()}
     ours = read_log(made.stand_ins.logs / LOG)
     theirs = [
-        row for row in read_log(packaged.stand_ins.logs / LOG) if row["stage"] == "mini-m-mlm40-840"
+        row
+        for row in read_log(packaged.stand_ins.logs / LOG)
+        if row["stage"] == "mini-m-mlm40-840"
     ]
     assert stages == {row["stage"] for row in ours} > set(MODELS)
     for name in MODELS:

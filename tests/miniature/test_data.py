@@ -25,40 +25,62 @@ __all__ = ["whole_data"]
 SIZES = {"SC": (10, 4), "IR": (10, 4)}
 
 
-def test_a_folder_gives_its_text_and_rows_of_its_datasets(whole_data: Path, tmp_path: Path) -> None:
+def test_a_folder_gives_its_text_and_rows_of_its_datasets(
+    whole_data: Path, tmp_path: Path
+) -> None:
     study = tmp_path / "study"
     prepare(whole_data, study, SIZES)
     settings = load_settings(study / SETTINGS)
-    assert settings.text == (str(whole_data / "text"),) and settings.data == str(study / "data")
+    assert settings.text == (str(whole_data / "text"),) and settings.data == str(
+        study / "data"
+    )
     assert load_tokenizer(settings.tokenizer).vocab_size <= 2048
     for name in ("sst2", "nq", "msmarco"):
         assert verify(study / "data", name) == []
     whole, sample = (load(place, "sst2") for place in (whole_data, study / "data"))
     assert sample.manifest.counts == {"train": 10, "validation": 4, "test": 4}
-    assert sample.labels == whole.labels and sample.manifest.source["content"] == whole.manifest.content
+    assert (
+        sample.labels == whole.labels
+        and sample.manifest.source["content"] == whole.manifest.content
+    )
     rows = whole.tables["train"].to_pylist()
-    assert sample.tables["train"].to_pylist() == [rows[4 * number] for number in range(10)]
+    assert sample.tables["train"].to_pylist() == [
+        rows[4 * number] for number in range(10)
+    ]
     for name in ("nq", "msmarco"):
         found = load(study / "data", name)
         for split in ("validation", "test"):
             asked = set(found.queries(split)["id"].to_pylist())
-            assert len(asked) == 4 and set(found.qrels(split)["query_id"].to_pylist()) == asked
-        assert set(found.corpus["id"].to_pylist()) == set(found.tables["qrels"]["doc_id"].to_pylist())
+            assert (
+                len(asked) == 4
+                and set(found.qrels(split)["query_id"].to_pylist()) == asked
+            )
+        assert set(found.corpus["id"].to_pylist()) == set(
+            found.tables["qrels"]["doc_id"].to_pylist()
+        )
     assert load(study / "data", "msmarco").train.num_rows == 10
 
 
-def test_stand_ins_are_the_examples_with_floors_of_the_sample(whole_data: Path, tmp_path: Path) -> None:
+def test_stand_ins_are_the_examples_with_floors_of_the_sample(
+    whole_data: Path, tmp_path: Path
+) -> None:
     prepare(whole_data, tmp_path, SIZES)
     content, packaged = (
-        json.loads((place / STAND_INS).read_text()) for place in (tmp_path, EXAMPLES["curves"].parent)
+        json.loads((place / STAND_INS).read_text())
+        for place in (tmp_path, EXAMPLES["curves"].parent)
     )
-    floors = {name: round(floor_of(load(tmp_path / "data", name)), 2) for name in ("sst2", "nq")}
+    floors = {
+        name: round(floor_of(load(tmp_path / "data", name)), 2)
+        for name in ("sst2", "nq")
+    }
     assert content.pop("floors") == floors != packaged.pop("floors")
     packaged.pop("logs")
     assert content == packaged
 
 
-def test_a_prepared_folder_stays_and_takes_no_other_data(whole_data: Path, tmp_path: Path) -> None:
+def test_a_prepared_folder_stays_and_takes_no_other_data(
+    whole_data: Path, tmp_path: Path
+) -> None:
     study = tmp_path / "study"
     main([str(whole_data), str(study)])
     before = {path: path.stat().st_mtime_ns for path in study.rglob("*")}
@@ -78,7 +100,9 @@ def test_what_a_folder_lacks_is_named(whole_data: Path, tmp_path: Path) -> None:
         main([str(tmp_path)])
 
 
-@pytest.mark.parametrize("folder", [CURVES, smallest.FOLDER], ids=["curves", "smallest"])
+@pytest.mark.parametrize(
+    "folder", [CURVES, smallest.FOLDER], ids=["curves", "smallest"]
+)
 def test_stand_ins_are_the_papers_models_in_fewer_steps(folder: Path) -> None:
     study = load_study(folder / "study.toml")
     place = EXAMPLES["curves"].parent if folder == CURVES else folder
@@ -93,7 +117,8 @@ def test_stand_ins_are_the_papers_models_in_fewer_steps(folder: Path) -> None:
             assert (stage.start * scale, stage.end * scale) == (known.start, known.end)
             assert content["stages"].get(stage.name, known.name) == known.name
     assert content["families"] == {
-        DATASETS[name].task: [name] for name in load_settings(folder / SETTINGS).datasets
+        DATASETS[name].task: [name]
+        for name in load_settings(folder / SETTINGS).datasets
     }
 
 
@@ -103,4 +128,6 @@ def test_curves_keeps_the_papers_proportions() -> None:
     assert (optimizer.warmup_steps, 10 * optimizer.rewarm_steps) == (decay, decay)
     for shape in study.shapes.values():
         # Initial weights keep the paper's ratio to 1 / sqrt(width): its 0.02 would start networks this narrow near 0.
-        assert shape.init_std == round(0.02 * (SHAPES["610m"].hidden / shape.hidden) ** 0.5, 3)
+        assert shape.init_std == round(
+            0.02 * (SHAPES["610m"].hidden / shape.hidden) ** 0.5, 3
+        )

@@ -23,9 +23,13 @@ RUNS = len(smallest.MODELS) * len(smallest.DATASETS) * 4
 
 def _start(folder: Path) -> subprocess.Popen[bytes]:
     return subprocess.Popen(
-        [sys.executable, "-m", "clm_or_mlm", *smallest.WORDS, "--dir", str(folder)], cwd=ROOT, start_new_session=True,
-        stdout=subprocess.DEVNULL, stderr=subprocess.DEVNULL, env=os.environ | {"OMP_NUM_THREADS": "1"},
-    )  # fmt: skip
+        [sys.executable, "-m", "clm_or_mlm", *smallest.WORDS, "--dir", str(folder)],
+        cwd=ROOT,
+        start_new_session=True,
+        stdout=subprocess.DEVNULL,
+        stderr=subprocess.DEVNULL,
+        env=os.environ | {"OMP_NUM_THREADS": "1"},
+    )
 
 
 def _ended(folder: Path) -> dict[Path, int]:
@@ -46,7 +50,9 @@ def _bytes(folder: Path) -> dict[str, str]:
 
 def _curves(folder: Path) -> dict[str, list[dict[str, object]]]:
     return {
-        log.parent.name: [{k: v for k, v in row.items() if k not in MEASURED} for row in read_log(log)]
+        log.parent.name: [
+            {k: v for k, v in row.items() if k not in MEASURED} for row in read_log(log)
+        ]
         for log in folder.glob(f"pretraining/models/*/{LOG}")
     }
 

@@ -30,10 +30,24 @@ def runs(seed: int, between: float) -> pd.DataFrame:
     rng = np.random.default_rng(seed)
     own = {name: rng.normal(0, between) for name in MODELS}
     rows = [
-        (name, task, dataset, 1e-3, tuned, 0.5, 0.6 + (own[name] + rng.normal(0, 1)) / 100, 100, 100)
-        for name in MODELS for task, dataset in (("SC", "sst2"), ("IR", "nq")) for tuned in range(5)
-    ]  # fmt: skip
-    columns = "model task dataset lr seed validation_score test_score n_validation n_test"
+        (
+            name,
+            task,
+            dataset,
+            1e-3,
+            tuned,
+            0.5,
+            0.6 + (own[name] + rng.normal(0, 1)) / 100,
+            100,
+            100,
+        )
+        for name in MODELS
+        for task, dataset in (("SC", "sst2"), ("IR", "nq"))
+        for tuned in range(5)
+    ]
+    columns = (
+        "model task dataset lr seed validation_score test_score n_validation n_test"
+    )
     return pd.DataFrame(rows, columns=columns.split())
 
 
@@ -43,7 +57,8 @@ def logs(tmp_path: Path) -> Path:
         end, loss = MODELS[name].steps, 5 + (place * 7 % 11) / 10
         row = {"split": "validation", "objective": "mlm", "ratio": 40, "stage": name}
         write_log(
-            tmp_path / name / LOG, [{**row, "step": 10, "loss": 9.0}, {**row, "step": end, "loss": loss}]
+            tmp_path / name / LOG,
+            [{**row, "step": 10, "loss": 9.0}, {**row, "step": end, "loss": loss}],
         )
     return tmp_path
 
@@ -60,13 +75,20 @@ def test_two_arms_are_compared_by_welch_and_lengths_by_pairs(logs: Path) -> None
     found = answers(values)
     assert found.groupby("question").size().to_dict() == {1: 12, 2: 8, 3: 3}
     for score in ("loss", "nq", "sst2"):
-        part = found[(found["question"] == 1) & (found["score"] == score)].set_index("steps")
-        sides = [[of_arm(values, ARMS[arm][place], score) for arm in (BOTH, MLM)] for place in range(3)]
+        part = found[(found["question"] == 1) & (found["score"] == score)].set_index(
+            "steps"
+        )
+        sides = [
+            [of_arm(values, ARMS[arm][place], score) for arm in (BOTH, MLM)]
+            for place in range(3)
+        ]
         for steps, (one, other) in zip(("840", "2520", "5040"), sides, strict=True):
             welch = stats.ttest_ind(one, other, equal_var=False)
             ends = welch.confidence_interval()
             seen = part.loc[steps, ["effect", "p", "low", "high"]].to_list()
-            assert seen == pytest.approx([one.mean() - other.mean(), welch.pvalue, *ends])
+            assert seen == pytest.approx(
+                [one.mean() - other.mean(), welch.pvalue, *ends]
+            )
         change = stats.ttest_rel(sides[2][0] - sides[2][1], sides[0][0] - sides[0][1])
         assert part.loc["840 to 5040", "p"] == pytest.approx(change.pvalue)
     of_one = found[found["question"] == 2].sort_values("p")
@@ -75,14 +97,23 @@ def test_two_arms_are_compared_by_welch_and_lengths_by_pairs(logs: Path) -> None
 
 def test_a_test_that_is_not_run_is_shown_and_counted(logs: Path) -> None:
     values = values_of(Source(label="x", runs=runs(1, 1.0)), logs)
-    lost = [name for name in MODELS if arm_of(name)[0] == ARMS[MLM][0] and arm_of(name)[1] > 0]
+    lost = [
+        name
+        for name in MODELS
+        if arm_of(name)[0] == ARMS[MLM][0] and arm_of(name)[1] > 0
+    ]
     values.loc[lost, "nq"] = np.nan
-    values.loc[[name for name in MODELS if arm_of(name)[0] == ARMS[MLM][2]], "sst2"] += 20
+    values.loc[
+        [name for name in MODELS if arm_of(name)[0] == ARMS[MLM][2]], "sst2"
+    ] += 20
     found = answers(values).query("question == 2").set_index(["score", "steps"])
     absent = found.loc[[("nq", "840"), ("nq", "840 to 5040")]]
     assert np.isnan(absent["effect"]).all() and (absent["p_holm"] == 1).all()
     assert list(absent["pretrainings"]) == ["1/5", "1"]
-    assert found["p_holm"].min() == pytest.approx(8 * found["p"].min()) and found["p_holm"].min() < 1e-3
+    assert (
+        found["p_holm"].min() == pytest.approx(8 * found["p"].min())
+        and found["p_holm"].min() < 1e-3
+    )
 
 
 def test_the_spread_of_pretrainings_is_found_for_each_length() -> None:

@@ -16,7 +16,9 @@ def whole_data(tmp_path_factory: pytest.TempPathFactory) -> Path:
     (folder / "text").mkdir()
     # Many words, since the tokenizer wants a vocabulary of 2,048.
     rng = np.random.default_rng(0)
-    words = ["".join(rng.choice(list("abcdeghilmnorstu"), size=6)) for _ in range(1_000)]
+    words = [
+        "".join(rng.choice(list("abcdeghilmnorstu"), size=6)) for _ in range(1_000)
+    ]
     documents = [" ".join(rng.choice(words, size=60)) for _ in range(200)]
     write_jsonl(folder / "text" / "text.jsonl", documents)
     for name in ("sst2", "nq", "msmarco"):

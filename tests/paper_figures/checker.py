@@ -58,6 +58,8 @@ def faults(figure: Figure, *, slack: float = 0.5) -> list[str]:
         across = min(box.x1, other.x1) - max(box.x0, other.x0)
         along = min(box.y1, other.y1) - max(box.y0, other.y0)
         # The box of a text is its line's: letters without tails leave a fifth of it empty.
-        if across > room and along > room + 0.2 * min(box.height, other.height) * (box.height < box.width):
+        if across > room and along > room + 0.2 * min(box.height, other.height) * (
+            box.height < box.width
+        ):
             found.append(f"{one.get_text()!r} touches {two.get_text()!r}")
     return found

@@ -10,7 +10,9 @@ from analysis.sources import open_source
 from paper_figures.figure import FIGURES, FigureInputs
 from paper_figures.save import DrawnFigure
 
-PUBLISHED, MINIATURE = (FigureInputs(source=open_source(name)) for name in ("published", "miniature"))
+PUBLISHED, MINIATURE = (
+    FigureInputs(source=open_source(name)) for name in ("published", "miniature")
+)
 INPUTS = {"published": PUBLISHED, "miniature": MINIATURE}
 
 

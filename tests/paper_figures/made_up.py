@@ -12,27 +12,37 @@ from pretraining.models import FIGURE_MODELS, MODELS
 from pretraining.training.log import LOG, write_log
 from tests.analysis.made_up import random_runs
 
-ALL_MODELS = tuple(dict.fromkeys(name for names in FIGURE_MODELS.values() for name in names))
+ALL_MODELS = tuple(
+    dict.fromkeys(name for names in FIGURE_MODELS.values() for name in names)
+)
 
 # Training FLOPs of one step at 610M by Hoffmann et al., Appendix F, with 1,365.7 tokens of context and 2,373,120
 # tokens a step: embedding and head 128,256 x 1,152, 26 blocks of 1,152 with 18 heads of 64 (6 for keys and values)
 # and three matrices of 1,152 x 4,096; backward is twice forward.
 CONTEXT = sum(n * n for n in range(12, 2049)) / sum(range(12, 2049))
 BLOCK = (
-    2 * 1152 * (1152 + 2 * 384) + 2 * CONTEXT * 1152 + 3 * 18 * CONTEXT + 2 * CONTEXT * 1152 + 2 * 1152 * 1152
+    2 * 1152 * (1152 + 2 * 384)
+    + 2 * CONTEXT * 1152
+    + 3 * 18 * CONTEXT
+    + 2 * CONTEXT * 1152
+    + 2 * 1152 * 1152
     + 3 * 2 * 1152 * 4096
-)  # fmt: skip
+)
 STEP_FLOPS = 3 * (2 * 2 * 128_256 * 1152 + 26 * BLOCK) * 2_373_120
 
 
 def made_up_runs(models: Iterable[str] = ALL_MODELS, seed: int = 0) -> pd.DataFrame:
     """Return a complete grid of runs with scores drawn uniformly from [0.4, 0.9]."""
     runs = random_runs(seed, models)
-    return runs.assign(**{name: 0.4 + runs[name] / 2 for name in ("validation_score", "test_score")})
+    return runs.assign(
+        **{name: 0.4 + runs[name] / 2 for name in ("validation_score", "test_score")}
+    )
 
 
 def from_runs(runs: pd.DataFrame, **settings: object) -> FigureInputs:
-    return FigureInputs(source=Source(label="runs.parquet", runs=runs), settings=Settings(**settings))  # type: ignore[arg-type]
+    return FigureInputs(
+        source=Source(label="runs.parquet", runs=runs), settings=Settings(**settings)
+    )  # type: ignore[arg-type]
 
 
 def write_logs(
@@ -42,14 +52,22 @@ def write_logs(
     ends: dict[str, list[tuple[int, int, str]]] = {}
     for name in FIGURE_MODELS[12]:
         for stage in MODELS[name].stages:
-            ends.setdefault(stage.name, []).append((stage.start, stage.end, stage.objective))
+            ends.setdefault(stage.name, []).append(
+                (stage.start, stage.end, stage.objective)
+            )
     losses: dict[str, dict[int, float]] = {}
     for run, spans in ends.items():
         if run in leave_out:
             continue
-        start, end, objective = min(spans)[0], max(span[1] for span in spans), spans[0][2]
+        start, end, objective = (
+            min(spans)[0],
+            max(span[1] for span in spans),
+            spans[0][2],
+        )
         first, ratio = {"clm": (3.0, None), "mlm": (2.0, 40)}[objective]
-        losses[run] = {step: first + 100 / step for step in range(start + every, end + 1, every)}
+        losses[run] = {
+            step: first + 100 / step for step in range(start + every, end + 1, every)
+        }
         rows = [
             {
                 "step": step,

@@ -22,7 +22,9 @@ def test_figures_are_named_by_number_or_word_or_all() -> None:
     ("word", "near"),
     {"0": "", "13": "", "3.0": "", "": "", "99": "", "claim": "'claims'"}.items(),
 )
-def test_an_unknown_figure_is_refused_with_the_near_ones_and_all(word: str, near: str) -> None:
+def test_an_unknown_figure_is_refused_with_the_near_ones_and_all(
+    word: str, near: str
+) -> None:
     others = [name for name in FIGURES if not name.isdecimal()]
     with refused(f"unknown figure {word!r}", "1 to 12", near, *others):
         names("3", word)
@@ -44,4 +46,7 @@ def test_a_figure_is_drawn_without_importing_the_others() -> None:
     )
     names = sorted(python("-c", script, code=0).stdout.split())
     own = [name for name in names if ".figures." in name or ".supplementary." in name]
-    assert own == ["paper_figures.figures.figures2_11", "paper_figures.figures.task_figures"]
+    assert own == [
+        "paper_figures.figures.figures2_11",
+        "paper_figures.figures.task_figures",
+    ]

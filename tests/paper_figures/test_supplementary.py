@@ -18,13 +18,19 @@ def test_the_forest_plot_has_a_row_for_each_claim_and_all_its_comparisons() -> N
     decisive = data[data["role"] == "decisive"]
     assert list(decisive["id"]) == list(FINDINGS)
     row = decisive.set_index("id").loc["F1"]
-    assert row["effect"] == pytest.approx(2.09) and row["low"] < row["effect"] < row["high"]
+    assert (
+        row["effect"] == pytest.approx(2.09)
+        and row["low"] < row["effect"] < row["high"]
+    )
     of_f6 = data[data["id"] == "F6"]["role"].value_counts()
     assert of_f6.to_dict() == {"other": 18, "decisive": 1, "typical": 1}
     spoken = files("claims")["txt"].read_text()
     assert "7 holds" in spoken and "F12" in spoken
     record = json.loads(files("claims")["json"].read_text())
-    assert record["settings"]["interval"] == "t" and record["source"]["name"] == "published"
+    assert (
+        record["settings"]["interval"] == "t"
+        and record["source"]["name"] == "published"
+    )
 
 
 def test_the_means_are_those_that_claims_prints() -> None:
@@ -34,14 +40,32 @@ def test_the_means_are_those_that_claims_prints() -> None:
     means = {row[0]: row[3] for row in rows.values() if row[0] in FINDINGS}
     frame = PUBLISHED.assessment.frame
     assert means == {
-        name: format_effect(mean_of(of_finding(frame, name))).replace("-", "\u2212") for name in FINDINGS
+        name: format_effect(mean_of(of_finding(frame, name))).replace("-", "\u2212")
+        for name in FINDINGS
     }
     assert means["F5a"] == "\u2212"
 
 
 def test_the_interval_asked_for_is_used(tmp_path: Path) -> None:
-    assert main(["figure", "claims", "--interval", "paper", "--format", "svg", "--out", str(tmp_path)]) == 0
-    assert json.loads((tmp_path / "claims.json").read_text())["settings"]["interval"] == "paper"
+    assert (
+        main(
+            [
+                "figure",
+                "claims",
+                "--interval",
+                "paper",
+                "--format",
+                "svg",
+                "--out",
+                str(tmp_path),
+            ]
+        )
+        == 0
+    )
+    assert (
+        json.loads((tmp_path / "claims.json").read_text())["settings"]["interval"]
+        == "paper"
+    )
 
 
 def test_the_data_of_the_answer_have_the_comparisons_that_its_title_counts() -> None:
@@ -49,4 +73,7 @@ def test_the_data_of_the_answer_have_the_comparisons_that_its_title_counts() -> 
     counts = [list(data[column]).count("holds") for column in ("says", "says_holm")]
     assert counts == [9, 6] and "fails" not in set(data["says_holm"])
     assert list(data["says_holm"] == "holds") == list(data["p_holm"] <= 0.05)
-    assert f"in {counts[1]} of {len(data)} comparisons" in files("answer")["json"].read_text()
+    assert (
+        f"in {counts[1]} of {len(data)} comparisons"
+        in files("answer")["json"].read_text()
+    )

@@ -44,7 +44,10 @@ QUICK = {
 
 @pytest.mark.parametrize(
     ("source", "name"),
-    [pytest.param(*case, marks=[] if case in QUICK else [pytest.mark.slow]) for case in CASES],
+    [
+        pytest.param(*case, marks=[] if case in QUICK else [pytest.mark.slow])
+        for case in CASES
+    ],
 )
 def test_texts_are_apart_on_the_page_and_large_enough(source: str, name: str) -> None:
     if (source, name) in NOT_DRAWN:
@@ -64,4 +67,8 @@ def test_the_checker_finds_what_is_wrong() -> None:
         figure.text(0.95, 0.9, "beyond the edge")
         figure.text(0.5, 0.1, "small", fontsize=5.6)
         found = faults(figure)
-    assert found == ["'beyond the edge' leaves the canvas", "'small' has 5.6 points", "'one' touches 'two'"]
+    assert found == [
+        "'beyond the edge' leaves the canvas",
+        "'small' has 5.6 points",
+        "'one' touches 'two'",
+    ]

@@ -15,7 +15,9 @@ from tests.paper_figures.drawn import collected, picture
 from tests.paper_figures.made_up import from_runs, made_up_runs, paper_figure
 
 
-def test_titles_say_what_is_seen_and_first_that_it_is_not_of_the_papers_models() -> None:
+def test_titles_say_what_is_seen_and_first_that_it_is_not_of_the_papers_models() -> (
+    None
+):
     titles = {
         ("2", False): "Figure 2. MLM and CLM by model size",
         ("claims", False): "7 of 21 findings hold as stated",
@@ -40,7 +42,9 @@ def test_titles_say_what_is_seen_and_first_that_it_is_not_of_the_papers_models()
 
 @pytest.mark.parametrize("name", [str(number) for number in FIGURE_MODELS])
 @pytest.mark.parametrize("source", ["published", "miniature"])
-def test_a_caption_has_two_lines_the_finding_first_and_the_source_last(name: str, source: str) -> None:
+def test_a_caption_has_two_lines_the_finding_first_and_the_source_last(
+    name: str, source: str
+) -> None:
     try:
         drawn = collected(name, source)
     except UserError:
@@ -48,12 +52,18 @@ def test_a_caption_has_two_lines_the_finding_first_and_the_source_last(name: str
         return
     lines = wrapped(drawn.caption, WIDTH - 0.24)
     assert len(lines) == 2 or (source == "miniature" and len(lines) == 3)
-    assert lines[0] == drawn.spec.finding(drawn.data, drawn.inputs).replace(" %", "\u00a0%") + "."
+    assert (
+        lines[0]
+        == drawn.spec.finding(drawn.data, drawn.inputs).replace(" %", "\u00a0%") + "."
+    )
     assert "Source: " in " ".join(lines[1:])
 
 
 def test_the_sizes_on_the_axes_of_stand_ins_are_their_own() -> None:
-    for name, sizes in (("2", {"0.15", "0.23", "0.42"}), ("3", {"0.15M", "0.23M", "0.42M"})):
+    for name, sizes in (
+        ("2", {"0.15", "0.23", "0.42"}),
+        ("3", {"0.15M", "0.23M", "0.42M"}),
+    ):
         texts = {text.get_text() for text, _ in drawn_texts(picture(name, "miniature"))}
         assert sizes <= texts and not {"210M", "610M", "1B"} & texts
         assert "210M" in collected(name, "miniature").csv  # the place of the paper's
@@ -68,16 +78,25 @@ def test_a_missing_model_breaks_the_line_and_is_named_in_the_caption() -> None:
     with paper_style():
         drawn = figure.draw(data, "", "")
     (line,) = [line for line in drawn.axes[0].lines if line.get_label() == "610M"]
-    assert np.isnan(np.asarray(line.get_ydata(), float)).tolist() == [False, True, False, False]
+    assert np.isnan(np.asarray(line.get_ydata(), float)).tolist() == [
+        False,
+        True,
+        False,
+        False,
+    ]
     assert "Without 610m-mlm30-42k (crosses)." in caption(figure, data, inputs)
 
 
-def test_the_caption_counts_what_is_drawn_so_that_more_runs_beside_it_change_nothing() -> None:
+def test_the_caption_counts_what_is_drawn_so_that_more_runs_beside_it_change_nothing() -> (
+    None
+):
     figure = paper_figure(8)
     few, many = (
         Source(label="released", runs=made_up_runs(names))
         for names in (
-            dict.fromkeys(FIGURE_MODELS[8] + FIGURE_MODELS[2]),  # enough models for the pooled interval
+            dict.fromkeys(
+                FIGURE_MODELS[8] + FIGURE_MODELS[2]
+            ),  # enough models for the pooled interval
             dict.fromkeys(FIGURE_MODELS[8] + FIGURE_MODELS[2] + FIGURE_MODELS[3]),
         )
     )
@@ -87,23 +106,33 @@ def test_the_caption_counts_what_is_drawn_so_that_more_runs_beside_it_change_not
     )
 
 
-def test_a_caption_says_which_models_are_not_the_papers_and_that_their_test_sets_are_others() -> None:
-    runs = made_up_runs(["my-s-mlm15-120", "my-s-mlm15-120-s1", "my-s-mlm15-240", "610m-mlm40-42k"])
+def test_a_caption_says_which_models_are_not_the_papers_and_that_their_test_sets_are_others() -> (
+    None
+):
+    runs = made_up_runs(
+        ["my-s-mlm15-120", "my-s-mlm15-120-s1", "my-s-mlm15-240", "610m-mlm40-42k"]
+    )
     source = Source(label="mine", runs=runs, added_models=("my-*",))
     figure = FIGURES["3"].load()
     inputs = FigureInputs(source=source)
     data = figure.collect(inputs)
     for words in (caption(figure, data, inputs), alt_text(figure, data, inputs)):
-        said = words.replace("\u00a0", " ").partition("Added models, not in the paper: ")[2]
+        said = words.replace("\u00a0", " ").partition(
+            "Added models, not in the paper: "
+        )[2]
         names, _, rest = said.partition(". ")
         assert "my-s-mlm15-120" in names and "610m" not in names
-        assert rest.startswith("Their steps and masking ratios are those in their names.")
+        assert rest.startswith(
+            "Their steps and masking ratios are those in their names."
+        )
         assert "If a model was pretrained several times, the first is drawn." in rest
     one = data[~data["model"].str.startswith("my-")]
     assert "Added models" not in caption(figure, one, inputs)
 
 
-def test_names_too_long_for_the_side_of_the_panels_are_in_a_legend_of_several_lines() -> None:
+def test_names_too_long_for_the_side_of_the_panels_are_in_a_legend_of_several_lines() -> (
+    None
+):
     names = [f"a-rather-long-name-{place}-clm-60-mlm15-120" for place in "abcd"]
     source = Source(label="mine", runs=made_up_runs(names), added_models=("a-*",))
     figure = FIGURES["6"].load()
@@ -113,7 +142,9 @@ def test_names_too_long_for_the_side_of_the_panels_are_in_a_legend_of_several_li
         drawn.draw_without_rendering()
         [legend] = drawn.legends
         assert legend.get_window_extent().x1 <= drawn.bbox.x1
-        assert len({round(text.get_window_extent().x0) for text in legend.get_texts()}) > 1
+        assert (
+            len({round(text.get_window_extent().x0) for text in legend.get_texts()}) > 1
+        )
 
 
 def test_of_several_pretrainings_the_first_is_drawn_and_the_caption_says_so() -> None:

@@ -55,7 +55,9 @@ def run(*words: object) -> str:
     command = [sys.executable, "-m", "clm_or_mlm", *map(str, words)]
     done = subprocess.run(command, stdout=subprocess.PIPE, text=True, check=False)
     if done.returncode:
-        raise UserError(f"`clm-or-mlm {' '.join(command[3:])}` failed (exit code {done.returncode})")
+        raise UserError(
+            f"`clm-or-mlm {' '.join(command[3:])}` failed (exit code {done.returncode})"
+        )
     return done.stdout
 
 
@@ -68,7 +70,9 @@ def random_start(start: Path, out: Path) -> None:
         return
     torch.manual_seed(0)
     with atomic_folder(out) as making:
-        AutoModelForCausalLM.from_config(AutoConfig.from_pretrained(start)).save_pretrained(making)
+        AutoModelForCausalLM.from_config(
+            AutoConfig.from_pretrained(start)
+        ).save_pretrained(making)
         AutoTokenizer.from_pretrained(start).save_pretrained(making)
 
 
@@ -83,17 +87,29 @@ def sample(data: Path, out: Path, *, validation: int, test: int) -> None:
     write_sample(found, tables, f"{validation} and {test} rows", out)
 
 
-def make(start: Path, text: Sequence[str], data: Path, out: Path, *, steps: int, tuning: int) -> None:
+def make(
+    start: Path, text: Sequence[str], data: Path, out: Path, *, steps: int, tuning: int
+) -> None:
     """Train and fine-tune what is not done."""
     shards, small = out / "shards", out / "data"
     if not shards.exists():
-        run("shards", *(word for one in text for word in ("--source", one)), "--tokenizer", start,
-            "--out", shards, "--workers", 1)  # fmt: skip
+        run(
+            "shards",
+            *(word for one in text for word in ("--source", one)),
+            "--tokenizer",
+            start,
+            "--out",
+            shards,
+            "--workers",
+            1,
+        )
     if not small.exists():
         sample(data, small, validation=100, test=1_000)
     random_start(start, out / RANDOM / "random")
     fine_tune(START, start, out, tuning)
-    print(what_seeds_show("with the decoder's own spread", opened(out, PAPER)), flush=True)
+    print(
+        what_seeds_show("with the decoder's own spread", opened(out, PAPER)), flush=True
+    )
     for name, begin in ((ADAPTED, start), (RANDOM, out / RANDOM / "random")):
         settings = {
             "peak_lr": PEAKS[name],
@@ -103,17 +119,53 @@ def make(start: Path, text: Sequence[str], data: Path, out: Path, *, steps: int,
             "eval_every": max(1, steps // 2),
             "eval_sequences": 24,
         }
-        changes = (word for key, value in settings.items() for word in ("--set", f"{key}={value}"))
-        made = run("adapt", begin, "--data", shards, "--steps", steps, "--out", out / name, *changes)
+        changes = (
+            word
+            for key, value in settings.items()
+            for word in ("--set", f"{key}={value}")
+        )
+        made = run(
+            "adapt",
+            begin,
+            "--data",
+            shards,
+            "--steps",
+            steps,
+            "--out",
+            out / name,
+            *changes,
+        )
         fine_tune(name, Path(made.split()[-1]), out, tuning)
 
 
 def fine_tune(name: str, folder: Path, out: Path, steps: int) -> None:
     """Fine-tune a model with every seed."""
-    run("benchmarks", "run", "--model", folder, "--name", name, "--dataset", DATASET, "--data", out / "data",
-        "--lr", RATE, "--seed", *SEEDS, "--steps", steps, "--precision", "mixed", "--workers", 1,
-        "--positions", 512,
-        "--out", out / "store")  # fmt: skip
+    run(
+        "benchmarks",
+        "run",
+        "--model",
+        folder,
+        "--name",
+        name,
+        "--dataset",
+        DATASET,
+        "--data",
+        out / "data",
+        "--lr",
+        RATE,
+        "--seed",
+        *SEEDS,
+        "--steps",
+        steps,
+        "--precision",
+        "mixed",
+        "--workers",
+        1,
+        "--positions",
+        512,
+        "--out",
+        out / "store",
+    )
 
 
 def what_seeds_show(title: str, source: Source) -> str:
@@ -138,10 +190,14 @@ def table(out: Path) -> str:
     tables = [source.scores(one) for source, one in zip(sources, settings, strict=True)]
     rows = [["model", "seeds", "the paper's F1 (95 %)", "entity F1 (95 %)"]]
     for name, title in MODELS.items():
-        found = [scores[(scores.model == name) & (scores.dataset == DATASET)] for scores in tables]
+        found = [
+            scores[(scores.model == name) & (scores.dataset == DATASET)]
+            for scores in tables
+        ]
         if all(len(one) for one in found):
             cells = (
-                f"{one['mean'].iloc[0]:.1f} [{one.low.iloc[0]:.1f}, {one.high.iloc[0]:.1f}]" for one in found
+                f"{one['mean'].iloc[0]:.1f} [{one.low.iloc[0]:.1f}, {one.high.iloc[0]:.1f}]"
+                for one in found
             )
             rows.append([title, str(found[0].n_seeds.iloc[0]), *cells])
     for first, second in ((ADAPTED, START), (ADAPTED, RANDOM)):
@@ -153,7 +209,9 @@ def table(out: Path) -> str:
         ]
         both = [pair[pair.dataset == DATASET].iloc[0] for pair in pairs]
         cells = (f"{one.effect:+.1f} [{one.low:+.1f}, {one.high:+.1f}]" for one in both)
-        rows.append([f"{MODELS[first]} minus {MODELS[second]}", str(both[0].seeds), *cells])
+        rows.append(
+            [f"{MODELS[first]} minus {MODELS[second]}", str(both[0].seeds), *cells]
+        )
     return "\n".join(markdown_table(rows, range(1, 4)))
 
 

@@ -41,7 +41,12 @@ def one_thread() -> None:
 def tiny_config() -> EncoderConfig:
     """Tiny in the vocabulary too; special tokens are its first four ids."""
     return config_for(
-        "tiny", vocab_size=VOCAB, bos_token_id=0, eos_token_id=1, pad_token_id=1, mask_token_id=2
+        "tiny",
+        vocab_size=VOCAB,
+        bos_token_id=0,
+        eos_token_id=1,
+        pad_token_id=1,
+        mask_token_id=2,
     )
 
 
@@ -56,7 +61,11 @@ def tiny_model(tiny_config: EncoderConfig) -> EuroBertForMaskedLM:
 def batch() -> PackedBatch:
     rng = np.random.default_rng(0)
     lengths = (13, 1, 40, 130, 27)
-    return PackedBatch.of([rng.integers(0, VOCAB, length) for length in lengths], [3, 9, 4, 100, 7], epoch=2)
+    return PackedBatch.of(
+        [rng.integers(0, VOCAB, length) for length in lengths],
+        [3, 9, 4, 100, 7],
+        epoch=2,
+    )
 
 
 @pytest.fixture(scope="session")

@@ -11,9 +11,16 @@ from tests.pretraining.documents import make_documents
 
 ROWS = 320
 _PLAIN = {
-    "vocab_size": ROWS, "hidden_size": 32, "intermediate_size": 48, "num_hidden_layers": 2, "num_attention_heads": 4,
-    "max_position_embeddings": 96, "pad_token_id": 298, "bos_token_id": 297, "eos_token_id": 298,
-}  # fmt: skip
+    "vocab_size": ROWS,
+    "hidden_size": 32,
+    "intermediate_size": 48,
+    "num_hidden_layers": 2,
+    "num_attention_heads": 4,
+    "max_position_embeddings": 96,
+    "pad_token_id": 298,
+    "bos_token_id": 297,
+    "eos_token_id": 298,
+}
 _GROUPED = {**_PLAIN, "num_key_value_heads": 2}
 _MIXED = ["sliding_attention", "full_attention"]
 
@@ -22,37 +29,59 @@ DECODERS = {
     "llama": lambda: hf.LlamaForCausalLM(
         hf.LlamaConfig(**{**_GROUPED, "pad_token_id": None}, tie_word_embeddings=True)
     ),
-    "mistral": lambda: hf.MistralForCausalLM(hf.MistralConfig(**_GROUPED, sliding_window=5)),
+    "mistral": lambda: hf.MistralForCausalLM(
+        hf.MistralConfig(**_GROUPED, sliding_window=5)
+    ),
     "qwen2": lambda: hf.Qwen2ForCausalLM(hf.Qwen2Config(**_GROUPED)),
     "qwen3": lambda: hf.Qwen3ForCausalLM(hf.Qwen3Config(**_GROUPED, head_dim=16)),
     # Weights so large that scores and logits meet their soft caps.
     "gemma2": lambda: hf.Gemma2ForCausalLM(
-        hf.Gemma2Config(**_GROUPED, head_dim=16, sliding_window=6, initializer_range=0.8)
+        hf.Gemma2Config(
+            **_GROUPED, head_dim=16, sliding_window=6, initializer_range=0.8
+        )
     ),
     "gemma3": lambda: hf.Gemma3ForCausalLM(
-        hf.Gemma3TextConfig(**_GROUPED, head_dim=16, sliding_window=6, layer_types=_MIXED)
+        hf.Gemma3TextConfig(
+            **_GROUPED, head_dim=16, sliding_window=6, layer_types=_MIXED
+        )
     ),
     "olmo2": lambda: hf.Olmo2ForCausalLM(hf.Olmo2Config(**_GROUPED)),
     "gpt2": lambda: hf.GPT2LMHeadModel(
         hf.GPT2Config(
-            vocab_size=ROWS, n_embd=32, n_layer=2, n_head=4, n_positions=96, bos_token_id=297, eos_token_id=298
+            vocab_size=ROWS,
+            n_embd=32,
+            n_layer=2,
+            n_head=4,
+            n_positions=96,
+            bos_token_id=297,
+            eos_token_id=298,
         )
     ),
-}  # fmt: skip
+}
 ENCODERS = {
     "bert": lambda: hf.BertForMaskedLM(hf.BertConfig(**_PLAIN)),
-    "roberta": lambda: hf.RobertaForMaskedLM(hf.RobertaConfig(**{**_PLAIN, "pad_token_id": 1})),
+    "roberta": lambda: hf.RobertaForMaskedLM(
+        hf.RobertaConfig(**{**_PLAIN, "pad_token_id": 1})
+    ),
     "modernbert": lambda: hf.ModernBertForMaskedLM(
         hf.ModernBertConfig(
-            **_PLAIN, local_attention=8, global_attn_every_n_layers=2, cls_token_id=297, sep_token_id=298
+            **_PLAIN,
+            local_attention=8,
+            global_attn_every_n_layers=2,
+            cls_token_id=297,
+            sep_token_id=298,
         )
     ),
-    "electra": lambda: hf.ElectraForMaskedLM(hf.ElectraConfig(**_PLAIN, embedding_size=32)),
+    "electra": lambda: hf.ElectraForMaskedLM(
+        hf.ElectraConfig(**_PLAIN, embedding_size=32)
+    ),
 }
 FAMILIES = {**DECODERS, **ENCODERS}
 
 
-def save_start(folder: Path, family: str, *, mask: str = "reserved", rows: int = ROWS) -> Path:
+def save_start(
+    folder: Path, family: str, *, mask: str = "reserved", rows: int = ROWS
+) -> Path:
     """Write a tiny start with its tokenizer, whose last special token is a mask, a reserved one, or missing (`new`).
 
     The tokenizer has 300 ids; `rows` are those of the embedding.

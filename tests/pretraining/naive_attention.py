@@ -13,7 +13,9 @@ LENGTHS = {
 GQA = {"gqa": (6, 2), "mha": (4, 4)}
 
 
-def naive(q: Tensor, k: Tensor, v: Tensor, lengths: tuple[int, ...], is_causal: bool) -> Tensor:
+def naive(
+    q: Tensor, k: Tensor, v: Tensor, lengths: tuple[int, ...], is_causal: bool
+) -> Tensor:
     """Attention in float64, one sequence, head and query at a time."""
     q, k, v = q.double(), k.double(), v.double()
     groups = q.shape[1] // k.shape[1]
@@ -34,8 +36,13 @@ def make(
 ) -> tuple[Tensor, Tensor, Tensor]:
     generator = torch.Generator().manual_seed(sum(lengths) + heads)
     total = sum(lengths)
-    return tuple(torch.randn(total, n, head_dim, generator=generator) for n in (heads, kv_heads, kv_heads))
+    return tuple(
+        torch.randn(total, n, head_dim, generator=generator)
+        for n in (heads, kv_heads, kv_heads)
+    )
 
 
 def cumulative(lengths: tuple[int, ...]) -> Tensor:
-    return torch.tensor(list(itertools.accumulate(lengths, initial=0)), dtype=torch.int32)
+    return torch.tensor(
+        list(itertools.accumulate(lengths, initial=0)), dtype=torch.int32
+    )

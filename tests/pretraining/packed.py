@@ -37,7 +37,10 @@ def padded(batch: PackedBatch, pad_token_id: int) -> tuple[Tensor, Tensor]:
     lengths = batch.cu_seqlens.diff().long()
     input_ids = batch.tokens.new_full((len(batch), int(lengths.max())), pad_token_id)
     attention_mask = torch.zeros_like(input_ids)
-    where = (torch.repeat_interleave(lengths), positions_of(batch.cu_seqlens, batch.num_tokens))
+    where = (
+        torch.repeat_interleave(lengths),
+        positions_of(batch.cu_seqlens, batch.num_tokens),
+    )
     input_ids[where] = batch.tokens
     attention_mask[where] = 1
     return input_ids, attention_mask

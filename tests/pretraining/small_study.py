@@ -72,7 +72,9 @@ def make_study(folder: Path) -> Study:
 
 def changed(study: Study, *words: str) -> TrainingConfig:
     """Return the study's settings after `key=value` words."""
-    return read_settings(TrainingConfig, assignments(words), "--set", base=study.config, typed=False)
+    return read_settings(
+        TrainingConfig, assignments(words), "--set", base=study.config, typed=False
+    )
 
 
 def train(name: str, *, study: Study, **places: Any) -> bool:
@@ -154,7 +156,14 @@ def same_run(
 
 
 def train_and_kill(
-    name: str, out: Path, data: Path, study: Study, *, most: int, within: tuple[float, float], seed: int
+    name: str,
+    out: Path,
+    data: Path,
+    study: Study,
+    *,
+    most: int,
+    within: tuple[float, float],
+    seed: int,
 ) -> int:
     """Train a model in processes that are killed after a random time, `most` times, and return how many were."""
 

@@ -37,19 +37,35 @@ def place(tmp_path_factory: pytest.TempPathFactory) -> Path:
     folder = tmp_path_factory.mktemp("builder")
     save_start(folder / "start", "qwen2")
     (folder / "texts.txt").write_text("\n\n".join(make_documents(60)))
-    words = ["--source", f"{folder}/texts.txt", "--tokenizer", f"{folder}/start", "--out", f"{folder}/shards"]
+    words = [
+        "--source",
+        f"{folder}/texts.txt",
+        "--tokenizer",
+        f"{folder}/start",
+        "--out",
+        f"{folder}/shards",
+    ]
     main(["shards", *words, "--validation-share", "0.05", "--workers", "0"])
     return folder
 
 
 def adapt(place: Path, out: Path, *words: str, start: Path | None = None) -> list[str]:
     """Return the words that adapt a start to the shards of this place, in small settings."""
-    given = [f"{start or place / 'start'}", "--data", f"{place}/shards", "--out", f"{out}"]
+    given = [
+        f"{start or place / 'start'}",
+        "--data",
+        f"{place}/shards",
+        "--out",
+        f"{out}",
+    ]
     return ["adapt", *given, *SMALL, *words]
 
 
 def test_three_commands_make_a_folder_for_sentence_transformers(
-    place: Path, tmp_path: Path, capsys: pytest.CaptureFixture[str], caplog: pytest.LogCaptureFixture
+    place: Path,
+    tmp_path: Path,
+    capsys: pytest.CaptureFixture[str],
+    caplog: pytest.LogCaptureFixture,
 ) -> None:
     caplog.set_level("INFO")
     words = adapt(place, tmp_path, "--steps", "4")
@@ -72,9 +88,14 @@ def test_three_commands_make_a_folder_for_sentence_transformers(
     parts = json.loads((Path(made) / "modules.json").read_text())
     assert [part["path"] for part in parts] == ["", "1_Pooling"]
     pooling = json.loads((Path(made) / "1_Pooling/config.json").read_text())
-    assert (pooling["pooling_mode"], pooling["pooling_mode_mean_tokens"]) == ("mean", True)
+    assert (pooling["pooling_mode"], pooling["pooling_mode_mean_tokens"]) == (
+        "mean",
+        True,
+    )
     for folder in (made, merged):
-        assert SentenceTransformer(folder, device="cpu").max_seq_length == 24  # not the start's positions
+        assert (
+            SentenceTransformer(folder, device="cpu").max_seq_length == 24
+        )  # not the start's positions
     main(words)
     assert "nothing to do; the model is complete" in caplog.text
 
@@ -89,19 +110,25 @@ def test_a_shift_is_recorded_for_heads(
     assert isinstance(head, TokenHead) and head.shift == 1
 
 
-def test_a_text_of_less_than_a_step_names_a_step_and_tokens_that_fit(place: Path, tmp_path: Path) -> None:
+def test_a_text_of_less_than_a_step_names_a_step_and_tokens_that_fit(
+    place: Path, tmp_path: Path
+) -> None:
     words = [*adapt(place, tmp_path), "--set", "backend=flash2", "--tokens"]
     with pytest.raises(
         UserError, match=r"and one step takes [\d,]+; give --set global_batch=12 with"
     ) as found:
         main([*words, "1e9", "--set", "global_batch=9999"])
-    fits = re.search(r"(global_batch=\d+) with --tokens (\d+) \(20 passes\)", str(found.value))
+    fits = re.search(
+        r"(global_batch=\d+) with --tokens (\d+) \(20 passes\)", str(found.value)
+    )
     assert fits is not None
     with pytest.raises(UserError, match="backend flash2"):
         main([*words, fits[2], "--set", fits[1]])
 
 
-def test_more_than_twenty_passes_over_the_text_are_asked_for_by_name(place: Path, tmp_path: Path) -> None:
+def test_more_than_twenty_passes_over_the_text_are_asked_for_by_name(
+    place: Path, tmp_path: Path
+) -> None:
     words = adapt(place, tmp_path)
     with pytest.raises(
         UserError, match=r"its text has [\d,]+ training tokens, and .* passes over it"
@@ -110,10 +137,15 @@ def test_more_than_twenty_passes_over_the_text_are_asked_for_by_name(place: Path
     assert not any(tmp_path.iterdir())
     fits = re.search(r"give --tokens (\d+) \(20 passes\) or fewer", str(found.value))
     assert fits is not None
-    for given, passes in ((["--tokens", fits[1]], True), (["--tokens", f"{int(fits[1]) + 96}"], False),
-                          (["--tokens", "1e9", "--repeat-text"], True)):  # fmt: skip
+    for given, passes in (
+        (["--tokens", fits[1]], True),
+        (["--tokens", f"{int(fits[1]) + 96}"], False),
+        (["--tokens", "1e9", "--repeat-text"], True),
+    ):
         # What is let through is refused for its backend, later.
-        with pytest.raises(UserError, match="backend flash2" if passes else "20 passes"):
+        with pytest.raises(
+            UserError, match="backend flash2" if passes else "20 passes"
+        ):
             main([*words, *given, "--set", "backend=flash2"])
 
 
@@ -145,7 +177,9 @@ def _cut_short(start: Path) -> None:
 
 
 def _pointer(start: Path) -> None:
-    (start / "model.safetensors").write_text("version https://git-lfs.github.com/spec/v1\noid sha256:0\n")
+    (start / "model.safetensors").write_text(
+        "version https://git-lfs.github.com/spec/v1\noid sha256:0\n"
+    )
 
 
 def _weight(other: torch.Tensor | None) -> Callable[[Path], None]:
@@ -175,9 +209,19 @@ def _saved(kind: Callable[[], hf.PreTrainedModel]) -> Callable[[Path], None]:
 
 
 _PLAIN = {
-    "vocab_size": ROWS, "hidden_size": 32, "intermediate_size": 48, "num_hidden_layers": 2, "num_attention_heads": 4,
-}  # fmt: skip
-_SINKS = {**_PLAIN, "num_key_value_heads": 2, "num_local_experts": 2, "num_experts_per_tok": 1, "head_dim": 8}
+    "vocab_size": ROWS,
+    "hidden_size": 32,
+    "intermediate_size": 48,
+    "num_hidden_layers": 2,
+    "num_attention_heads": 4,
+}
+_SINKS = {
+    **_PLAIN,
+    "num_key_value_heads": 2,
+    "num_local_experts": 2,
+    "num_experts_per_tok": 1,
+    "head_dim": 8,
+}
 
 
 def _large(name: str) -> Callable[[Path], None]:
@@ -202,40 +246,80 @@ def _missing(name: str) -> Callable[[Path], None]:
         (_missing("tokenizer.json"), ["tokenizer.json", "save_pretrained"]),
         (_other_tokenizer, ["another tokenizer", "shards --tokenizer"]),
         (_pickled, ["pickled", "save_pretrained"]),
-        (_cut_short, ["model.safetensors is no safetensors file, or not whole", "fetch the model again"]),
-        (lambda start: (start / "model.safetensors").write_bytes(b""), ["model.safetensors is no safetensors file"]),
+        (
+            _cut_short,
+            [
+                "model.safetensors is no safetensors file, or not whole",
+                "fetch the model again",
+            ],
+        ),
+        (
+            lambda start: (start / "model.safetensors").write_bytes(b""),
+            ["model.safetensors is no safetensors file"],
+        ),
         (_pointer, ["model.safetensors is a Git LFS pointer", "git lfs pull"]),
-        (_weight(torch.zeros(32, 32, dtype=torch.int8)), ["quantised", "original", "up_proj.weight: I8"]),
-        (_weight(torch.zeros(32, 32).to(torch.float8_e4m3fn)), ["quantised", "up_proj.weight: F8_E4M3"]),
-        (_weight(torch.zeros(32, 4)), ["do not fit its config.json (model.layers.1.mlp.up_proj.weight)"]),
+        (
+            _weight(torch.zeros(32, 32, dtype=torch.int8)),
+            ["quantised", "original", "up_proj.weight: I8"],
+        ),
+        (
+            _weight(torch.zeros(32, 32).to(torch.float8_e4m3fn)),
+            ["quantised", "up_proj.weight: F8_E4M3"],
+        ),
+        (
+            _weight(torch.zeros(32, 4)),
+            ["do not fit its config.json (model.layers.1.mlp.up_proj.weight)"],
+        ),
         (_config(vision_config={"depth": 2}), ["images", "text alone"]),
         (_config(quantization_config={"bits": 4}), ["quantised", "original", "bf16"]),
-        (_config(quantization={"group_size": 64, "bits": 4}), ["quantised", "original"]),
+        (
+            _config(quantization={"group_size": 64, "bits": 4}),
+            ["quantised", "original"],
+        ),
         (_with_dropout, ["tokenizer.json", "dropout", "null"]),
         (_config(is_encoder_decoder=True), ["encoder-decoder"]),
-        (_config(num_hidden_layers=200_000), ["config.json: num_hidden_layers is 200000", "more than any"]),
-        (_config(hidden_size=10**400), ["config.json: hidden_size is", "more than any"]),
+        (
+            _config(num_hidden_layers=200_000),
+            ["config.json: num_hidden_layers is 200000", "more than any"],
+        ),
+        (
+            _config(hidden_size=10**400),
+            ["config.json: hidden_size is", "more than any"],
+        ),
         (_large("README.md"), ["README.md has", "more than the limit"]),
         (_large("tokenizer.json"), ["tokenizer.json has", "more than the limit"]),
         (_config(model_type="unheard_of"), ["cannot be loaded", "unheard_of"]),
         (
-            _config(model_type="unheard_of", auto_map={"AutoConfig": "code.Config", "AutoModel": "code.Model"}),
+            _config(
+                model_type="unheard_of",
+                auto_map={"AutoConfig": "code.Config", "AutoModel": "code.Model"},
+            ),
             ["code that comes with a model is not run"],
         ),
         (_weight(None), ["lacks weights", "fetch the model again"]),
-        (lambda start: (start / "adapter_config.json").write_text("{}"), ["merge_and_unload"]),
-        (_saved(lambda: hf.DebertaV2ForMaskedLM(hf.DebertaV2Config(**_PLAIN))), ["no door", "another family"]),
+        (
+            lambda start: (start / "adapter_config.json").write_text("{}"),
+            ["merge_and_unload"],
+        ),
+        (
+            _saved(lambda: hf.DebertaV2ForMaskedLM(hf.DebertaV2Config(**_PLAIN))),
+            ["no door", "another family"],
+        ),
         (
             _saved(
                 lambda: hf.Lfm2ForCausalLM(
-                    hf.Lfm2Config(**_PLAIN, num_key_value_heads=2, layer_types=["conv", "full_attention"])
+                    hf.Lfm2Config(
+                        **_PLAIN,
+                        num_key_value_heads=2,
+                        layer_types=["conv", "full_attention"],
+                    )
                 )
             ),
             ["another sequence", "another family"],
         ),
         (_saved(lambda: hf.GptOssForCausalLM(hf.GptOssConfig(**_SINKS))), ["sinks"]),
     ],
-)  # fmt: skip
+)
 def test_a_start_that_cannot_be_used_is_refused_in_a_sentence(
     break_it: Callable[[Path], None], named: list[str], place: Path, tmp_path: Path
 ) -> None:
@@ -276,7 +360,8 @@ _COMMANDS = {
 
 
 @pytest.mark.parametrize(
-    ("command", "file"), [(words, file) for words, files in _COMMANDS.items() for file in files]
+    ("command", "file"),
+    [(words, file) for words, files in _COMMANDS.items() for file in files],
 )
 def test_a_damaged_file_of_a_start_is_named_by_every_command_that_reads_it(
     command: str, file: str, place: Path, checkpoint: Path, tmp_path: Path
@@ -286,8 +371,12 @@ def test_a_damaged_file_of_a_start_is_named_by_every_command_that_reads_it(
         tmp_path / "s.toml",
         tmp_path / "out",
     )
-    study.write_text(f'decay_steps = 2\n[models.mine]\nstart = "{start}"\nstages = ["mlm30:4"]\n')
-    words = command.format(place=place, start=start, study=study, out=out, checkpoint=checkpoint).split()
+    study.write_text(
+        f'decay_steps = 2\n[models.mine]\nstart = "{start}"\nstages = ["mlm30:4"]\n'
+    )
+    words = command.format(
+        place=place, start=start, study=study, out=out, checkpoint=checkpoint
+    ).split()
     for damage in _DAMAGES:
         (start / file).write_bytes(damage)
         with refused(file, *(["git lfs pull"] if b"lfs" in damage else [])):
@@ -312,24 +401,34 @@ def test_a_checkpoint_is_exported_when_small_files_of_its_start_were_mended(
         "--out",
     ]
     main([*words, f"{out}"])
-    assert "its tokenizer's files have changed since" in caplog.text and len(checked_encoder(out)) == 3
+    assert (
+        "its tokenizer's files have changed since" in caplog.text
+        and len(checked_encoder(out)) == 3
+    )
     _config(rms_norm_eps=1e-3)(start)
     with refused("was not trained from", start):
         main([*words, f"{tmp_path}/other"])
 
 
 _NO_TOKENIZERS = (
-    {}, {"added_tokens": {}}, {"added_tokens": [1]}, {"added_tokens": [{"id": 1}]}, {"added_tokens": []},
-    {"added_tokens": [{"id": "a", "content": "b"}], "model": {}}, {"added_tokens": [], "model": []},
+    {},
+    {"added_tokens": {}},
+    {"added_tokens": [1]},
+    {"added_tokens": [{"id": 1}]},
+    {"added_tokens": []},
+    {"added_tokens": [{"id": "a", "content": "b"}], "model": {}},
+    {"added_tokens": [], "model": []},
     {"added_tokens": [], "model": {"vocab": {"a": "b"}}},
     {"added_tokens": [{"id": 10**12, "content": "b"}], "model": {}},
     {"added_tokens": [{"id": -5, "content": "b"}], "model": {"vocab": {"a": 0}}},
     {"added_tokens": [{"id": 1, "content": []}], "model": {}},
-)  # fmt: skip
+)
 
 
 @pytest.mark.parametrize("content", _NO_TOKENIZERS)
-def test_a_tokenizer_json_of_another_form_is_named(content: object, place: Path, tmp_path: Path) -> None:
+def test_a_tokenizer_json_of_another_form_is_named(
+    content: object, place: Path, tmp_path: Path
+) -> None:
     start = shutil.copytree(place / "start", tmp_path / "start")
     (start / "tokenizer.json").write_text(json.dumps(content))
     with refused("not a tokenizer.json"):
@@ -361,12 +460,27 @@ def test_an_option_that_cannot_be_is_refused_in_a_sentence(
         main(adapt(place, tmp_path / "out", *words))
 
 
-def test_missing_shards_are_named_with_the_command_that_writes_them(place: Path, tmp_path: Path) -> None:
+def test_missing_shards_are_named_with_the_command_that_writes_them(
+    place: Path, tmp_path: Path
+) -> None:
     with refused("no shards here", f"--tokenizer {place}/start"):
-        main(["adapt", f"{place}/start", "--data", f"{tmp_path}", "--steps", "4", "--out", f"{tmp_path}/out"])
+        main(
+            [
+                "adapt",
+                f"{place}/start",
+                "--data",
+                f"{tmp_path}",
+                "--steps",
+                "4",
+                "--out",
+                f"{tmp_path}/out",
+            ]
+        )
 
 
-def test_a_folder_that_holds_something_else_is_not_overwritten(place: Path, tmp_path: Path) -> None:
+def test_a_folder_that_holds_something_else_is_not_overwritten(
+    place: Path, tmp_path: Path
+) -> None:
     taken = tmp_path / "models/start-mlm30-4"
     taken.mkdir(parents=True)
     (taken / "notes.txt").write_text("mine")
@@ -377,7 +491,10 @@ def test_a_folder_that_holds_something_else_is_not_overwritten(place: Path, tmp_
 @pytest.mark.slow
 @pytest.mark.parametrize("name", ["minilm-l6", "smollm2-135m"])
 def test_real_models_become_encoders(
-    name: str, tmp_path: Path, capsys: pytest.CaptureFixture[str], caplog: pytest.LogCaptureFixture
+    name: str,
+    tmp_path: Path,
+    capsys: pytest.CaptureFixture[str],
+    caplog: pytest.LogCaptureFixture,
 ) -> None:
     """A BERT without a head for tokens, and a tied Llama whose mask was a separator of files."""
     if not os.environ.get("REAL_MODELS"):
@@ -394,10 +511,22 @@ def test_real_models_become_encoders(
     ]
     main(["shards", *shards, "--tokenizer", f"{start}"])
     caplog.set_level("INFO")
-    words = ["--data", f"{tmp_path}/shards", "--out", f"{tmp_path}/out", "--steps", "3", *SMALL]
+    words = [
+        "--data",
+        f"{tmp_path}/shards",
+        "--out",
+        f"{tmp_path}/out",
+        "--steps",
+        "3",
+        *SMALL,
+    ]
     main(["adapt", f"{start}", *words, "--set", "eval_every=1"])
     assert ("its own" if name == "minilm-l6" else "was <file_sep>") in caplog.text
     made = capsys.readouterr().out.splitlines()[-1]
-    losses = [row["loss"] for row in read_log(Path(made) / "log.jsonl") if row["split"] == "validation"]
+    losses = [
+        row["loss"]
+        for row in read_log(Path(made) / "log.jsonl")
+        if row["split"] == "validation"
+    ]
     assert losses[-1] < losses[0] - 0.1
     main(["check", made])

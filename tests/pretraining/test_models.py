@@ -26,14 +26,20 @@ def test_there_are_51_models_of_the_known_kinds() -> None:
     assert len(MODELS) == 51
     kinds = Counter(model.kind for model in MODELS.values())
     assert kinds == {"base": 19, "two-stage": 14, "continued": 6, "intermediate": 12}
-    assert Counter(model.size for model in MODELS.values()) == {"210m": 5, "610m": 40, "1b": 6}
+    assert Counter(model.size for model in MODELS.values()) == {
+        "210m": 5,
+        "610m": 40,
+        "1b": 6,
+    }
 
 
 def test_tables_hold_the_models_the_paper_prints() -> None:
     with PUBLISHED.open(encoding="utf-8") as file:
         rows = list(csv.DictReader(file))
     for table, names in TABLES.items():
-        printed = dict.fromkeys(row["model"] for row in rows if int(row["table"]) == table)
+        printed = dict.fromkeys(
+            row["model"] for row in rows if int(row["table"]) == table
+        )
         assert tuple(printed) == names
 
 
@@ -41,11 +47,20 @@ def test_figures_show_what_their_axes_say() -> None:
     assert sorted(FIGURE_MODELS) == list(range(1, 13))
     assert len(FIGURE_MODELS[3]) == 12
     assert {MODELS[name].ratio for name in FIGURE_MODELS[3]} == {20, 30, 40, 50}
-    shares = [round(100 * MODELS[name].clm_share) for name in FIGURE_MODELS[6] if "clm" in name]
+    shares = [
+        round(100 * MODELS[name].clm_share)
+        for name in FIGURE_MODELS[6]
+        if "clm" in name
+    ]
     assert sorted(set(shares)) == [23, 24, 25, 50, 75, 76, 77, 100]
-    assert set(FIGURE_MODELS[4]) == {name for name, model in MODELS.items() if model.kind == "intermediate"}
+    assert set(FIGURE_MODELS[4]) == {
+        name for name, model in MODELS.items() if model.kind == "intermediate"
+    }
     assert MODELS["610m-mlm40-42k"].figures == (1, 2, 3, 5, 6, 7, 8, 9)
-    tables = {model: tuple(n for n, names in TABLES.items() if model in names) for model in MODELS}
+    tables = {
+        model: tuple(n for n, names in TABLES.items() if model in names)
+        for model in MODELS
+    }
     assert tables["610m-mlm40-42k"] == (2, 3, 4, 5, 10, 11, 12, 13, 14, 15, 16, 17)
     assert tables["1b-clm-10k-mlm40-42k"] == ()
 
@@ -105,7 +120,10 @@ def test_what_a_two_stage_name_says() -> None:
         ("610m-clm-42k-41000", "at most 40000"),
         ("610m-clm-0-mlm40-42k", "its switch must be at least 1, not 0"),
         ("610m-clm-dec1k-mlm40-42k", "its switch must be at least 2000, not 1000"),
-        ("610m-clm-10k-mlm40-9k-clm-42k", "its switch must be at least 10001, not 9000"),
+        (
+            "610m-clm-10k-mlm40-9k-clm-42k",
+            "its switch must be at least 10001, not 9000",
+        ),
         ("610m-clm-10k-mlm40-dec42k", "unknown model"),
         ("610m-clm-10k-mlm40-42k-20000", "unknown model"),
         ("610m-mlm40to40-42k", "does not change; write mlm40"),
@@ -150,6 +168,8 @@ def test_a_design_of_its_own_has_prefix_sizes_and_decay() -> None:
         parse("mini-m-clm-100-mlm40-420")
 
 
-@pytest.mark.parametrize(("steps", "text"), [(12_000, "12k"), (1_500, "1500"), (420, "420"), (0, "0")])
+@pytest.mark.parametrize(
+    ("steps", "text"), [(12_000, "12k"), (1_500, "1500"), (420, "420"), (0, "0")]
+)
 def test_steps_print_as_in_names(steps: int, text: str) -> None:
     assert format_steps(steps) == text

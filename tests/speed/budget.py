@@ -33,7 +33,9 @@ class Rates:
 MEASURED = Rates()
 
 
-def step_seconds(shape: Shape, rates: Rates, *, sequences: float = SEQUENCES) -> dict[str, float]:
+def step_seconds(
+    shape: Shape, rates: Rates, *, sequences: float = SEQUENCES
+) -> dict[str, float]:
     """Return the seconds of each part of a step.
 
     The GPU waited for 5 % of the traced step; its kernels alone took what a whole step took without the trace, so that
@@ -45,8 +47,14 @@ def step_seconds(shape: Shape, rates: Rates, *, sequences: float = SEQUENCES) ->
     forward = 4 * shape.layers * width * effective_length() * tokens
     # Each of a block's two norms reads a branch and the residual and writes both; backward it reads three tensors and
     # writes two, and the gradient of its weight reads two of them again.
-    norms = 2 * width * ((4 + 2 * rates.residual) + (4 + 3 * rates.residual) + (2 + rates.residual))
-    rotations = 8 * (width + kv)  # queries and keys, read and written in bf16, forward and backward
+    norms = (
+        2
+        * width
+        * ((4 + 2 * rates.residual) + (4 + 3 * rates.residual) + (2 + rates.residual))
+    )
+    rotations = 8 * (
+        width + kv
+    )  # queries and keys, read and written in bf16, forward and backward
     gates = 16 * shape.mlp  # SwiGLU: three tensors forward, five backward
     products = shape.body_parameters + shape.embedding_parameters
     weights = passes * (6 * products + 18 * products + 16 * shape.embedding_parameters)
@@ -54,7 +62,10 @@ def step_seconds(shape: Shape, rates: Rates, *, sequences: float = SEQUENCES) ->
     return {
         "matrix products": 6 * matrices * tokens / rates.products,
         "attention": forward / rates.forward + 2.5 * forward / rates.backward,
-        "norms, RoPE, SwiGLU": tokens * shape.layers * (norms + rotations + gates) / rates.memory,
+        "norms, RoPE, SwiGLU": tokens
+        * shape.layers
+        * (norms + rotations + gates)
+        / rates.memory,
         "casts, gradient sums": weights / rates.memory,
         "loss": logits / rates.memory,
         "clipping, AdamW": 40 * shape.trained_parameters / rates.memory,
@@ -67,10 +78,16 @@ def moved_bytes(shape: Shape, rates: Rates, *, tokens: float, passes: float) -> 
     rates = replace(rates, passes=passes * SEQUENCES / sequences)
     parts = step_seconds(shape, rates, sequences=sequences)
     return rates.memory * sum(
-        seconds for part, seconds in parts.items() if part not in ("matrix products", "attention")
+        seconds
+        for part, seconds in parts.items()
+        if part not in ("matrix products", "attention")
     )
 
 
 def speed(shape: Shape, rates: Rates, *, sequences: float = SEQUENCES) -> float:
     """Return tokens/s."""
-    return sequences * LENGTH / sum(step_seconds(shape, rates, sequences=sequences).values())
+    return (
+        sequences
+        * LENGTH
+        / sum(step_seconds(shape, rates, sequences=sequences).values())
+    )

@@ -48,7 +48,12 @@ from benchmarks.ragged import Ragged
 from benchmarks.tasks.base import TaskModel
 from benchmarks.tasks.families import family_of
 from benchmarks.tasks.retrieval import ContrastiveObjective
-from benchmarks.tasks.supervised import PaddedBatch, SupervisedFamily, SupervisedObjective, predict
+from benchmarks.tasks.supervised import (
+    PaddedBatch,
+    SupervisedFamily,
+    SupervisedObjective,
+    predict,
+)
 from pretraining.model.configuration import EncoderConfig, config_of
 from pretraining.model.modeling import EuroBertModel
 from pretraining.paper_settings import SHAPES, Shape
@@ -59,7 +64,15 @@ from tests.speed.trainer import FIELDS, padded, trainer_of
 SHAPES_HERE = {
     **SHAPES,
     "tiny": TINY,
-    "small": Shape(hidden=384, layers=6, heads=6, kv_heads=6, mlp=1_536, vocab=32_000, max_length=512),
+    "small": Shape(
+        hidden=384,
+        layers=6,
+        heads=6,
+        kv_heads=6,
+        mlp=1_536,
+        vocab=32_000,
+        max_length=512,
+    ),
 }
 """The paper's, one for a CPU and one for tests."""
 LENGTHS = {"SC": (8, 60), "TC": (4, 60), "QA": (100, 380), "IR": (40, 140)}
@@ -105,7 +118,9 @@ class Clock:
     def start(self) -> None:
         """Begin to measure."""
         if self.given.trace:
-            self.profiler = torch.profiler.profile(activities=[torch.profiler.ProfilerActivity.CUDA])
+            self.profiler = torch.profiler.profile(
+                activities=[torch.profiler.ProfilerActivity.CUDA]
+            )
             self.profiler.__enter__()
         self.began = self.now()
 
@@ -125,14 +140,22 @@ class Clock:
         assert self.began is not None
         after = self.now()
         seconds, host = after[0] - self.began[0], after[1] - self.began[1]
-        words = [f"{label:26}{1e3 * seconds / done:10.2f} ms {1e3 * host / done:10.2f} ms of host a {unit}"]
+        words = [
+            f"{label:26}{1e3 * seconds / done:10.2f} ms {1e3 * host / done:10.2f} ms of host a {unit}"
+        ]
         if self.profiler is not None:
             self.profiler.__exit__(None, None, None)
             # Without the calls that launch them, which take no time of the device.
-            events = [event for event in self.profiler.key_averages() if event.self_device_time_total]
+            events = [
+                event
+                for event in self.profiler.key_averages()
+                if event.self_device_time_total
+            ]
             busy = sum(event.self_device_time_total for event in events) / 1e6
             kernels = sum(event.count for event in events)
-            words.append(f"GPU computes {busy / seconds:.0%}, {kernels / done:,.0f} kernels and copies")
+            words.append(
+                f"GPU computes {busy / seconds:.0%}, {kernels / done:,.0f} kernels and copies"
+            )
         if self.given.device.kind.gpu:
             words.append(f"peak {torch.cuda.max_memory_allocated() / 1e9:.1f} GB")
             torch.cuda.reset_peak_memory_stats()
@@ -147,13 +170,17 @@ def ours(given: Given, variant: str) -> None:
     encoder = Encoder(base)
     encoder.packs = given.device.packs
     kind = TokenHead if given.of_tokens else SequenceHead
-    model = TaskModel(encoder, kind(given.config.hidden_size, 2) if given.queries is None else None)
+    model = TaskModel(
+        encoder, kind(given.config.hidden_size, 2) if given.queries is None else None
+    )
     given.device.place(model)
     if variant == "compiled":
         base.compile_blocks()
     labels: Any = given.labels
     if not given.of_tokens:
-        labels = given.labels.values[given.labels.offsets[:-1]].astype(np.int64)[:, None]
+        labels = given.labels.values[given.labels.offsets[:-1]].astype(np.int64)[
+            :, None
+        ]
     shared: Any = {
         "fine_tuning": FINE_TUNING,
         "pad": given.config.pad_token_id,
@@ -167,15 +194,25 @@ def ours(given: Given, variant: str) -> None:
     )
     if given.queries is not None:
         objective = ContrastiveObjective(
-            **shared, queries=given.queries, documents=given.ids, pooling=MEAN,
-            negatives=Ragged.of([]), ends=np.zeros(len(given.ids) + 1, dtype=np.int64),
+            **shared,
+            queries=given.queries,
+            documents=given.ids,
+            pooling=MEAN,
+            negatives=Ragged.of([]),
+            ends=np.zeros(len(given.ids) + 1, dtype=np.int64),
             order=lambda seed: trainer.pair_order(len(given.ids), seed, 32),
-        )  # fmt: skip
+        )
     clock = Clock(given=given, skip=given.steps // 3)
     trainer.fine_tune(
-        model, objective, given.device, lr=LR, seed=0, steps=given.steps, fine_tuning=FINE_TUNING,
+        model,
+        objective,
+        given.device,
+        lr=LR,
+        seed=0,
+        steps=given.steps,
+        fine_tuning=FINE_TUNING,
         watch=clock.watch,
-    )  # fmt: skip
+    )
     clock.row(f"ours, {variant}", given.steps - clock.skip, "step")
     if given.queries is not None:
         return
@@ -196,14 +233,18 @@ class _Pairs(nn.Module):
         super().__init__()
         self.base = HubModel(config)
 
-    def forward(self, query: Tensor, query_mask: Tensor, document: Tensor, document_mask: Tensor) -> Row:
+    def forward(
+        self, query: Tensor, query_mask: Tensor, document: Tensor, document_mask: Tensor
+    ) -> Row:
         vectors = []
         for ids, mask in ((query, query_mask), (document, document_mask)):
             hidden = self.base(input_ids=ids, attention_mask=mask).last_hidden_state
             mean = (hidden * mask[..., None]).sum(1) / mask.sum(1, keepdim=True)
             vectors.append(nn.functional.normalize(mean, dim=-1))
         places = torch.arange(len(query), device=query.device)
-        return {"loss": nn.functional.cross_entropy(20 * vectors[0] @ vectors[1].T, places)}
+        return {
+            "loss": nn.functional.cross_entropy(20 * vectors[0] @ vectors[1].T, places)
+        }
 
 
 def _pairs(rows: list[Row]) -> Row:
@@ -221,31 +262,55 @@ def reference(given: Given, size: int) -> None:
     torch.manual_seed(0)
     rope = {"rope_type": "default", "rope_theta": given.config.rope_theta}
     fields = {name: getattr(given.config, name) for name in FIELDS}
-    config = EuroBertConfig(**fields, rope_parameters=rope, num_labels=2, classifier_pooling="mean")
-    kind = EuroBertForTokenClassification if given.of_tokens else EuroBertForSequenceClassification
+    config = EuroBertConfig(
+        **fields, rope_parameters=rope, num_labels=2, classifier_pooling="mean"
+    )
+    kind = (
+        EuroBertForTokenClassification
+        if given.of_tokens
+        else EuroBertForSequenceClassification
+    )
     pairs = given.queries is not None
     with given.device.torch_device:
-        model: nn.Module = (_Pairs if pairs else kind)(config).to(given.device.precision.weights)
+        model: nn.Module = (_Pairs if pairs else kind)(config).to(
+            given.device.precision.weights
+        )
     rows: list[Row] = [
-        {"input_ids": torch.from_numpy(given.ids[row]), "labels": torch.from_numpy(given.labels[row])}
+        {
+            "input_ids": torch.from_numpy(given.ids[row]),
+            "labels": torch.from_numpy(given.labels[row]),
+        }
         for row in range(len(given.ids))
     ]
     if given.queries is not None:
         sides = {"query": given.queries, "document": given.ids}
         rows = [
-            {side: torch.from_numpy(ids[row]) for side, ids in sides.items()} for row in range(len(given.ids))
+            {side: torch.from_numpy(ids[row]) for side, ids in sides.items()}
+            for row in range(len(given.ids))
         ]
     clock = Clock(given=given, skip=given.steps // 3)
     gpu = given.device.kind.gpu
     with tempfile.TemporaryDirectory() as folder:
         made = trainer_of(
-            model, rows, _pairs if pairs else partial(_padded, of_tokens=given.of_tokens), clock.after, folder,
-            per_device_train_batch_size=size, gradient_accumulation_steps=32 // size,
-            per_device_eval_batch_size=32, max_steps=given.steps, learning_rate=LR, warmup_steps=given.steps // 10,
+            model,
+            rows,
+            _pairs if pairs else partial(_padded, of_tokens=given.of_tokens),
+            clock.after,
+            folder,
+            per_device_train_batch_size=size,
+            gradient_accumulation_steps=32 // size,
+            per_device_eval_batch_size=32,
+            max_steps=given.steps,
+            learning_rate=LR,
+            warmup_steps=given.steps // 10,
             seed=0,  # SC, TC and QA: the same batches on both sides
-            optim="adamw_torch", weight_decay=0.1, max_grad_norm=1.0, bf16=given.device.precision.autocast,
-            use_cpu=not gpu, dataloader_pin_memory=gpu,
-        )  # fmt: skip
+            optim="adamw_torch",
+            weight_decay=0.1,
+            max_grad_norm=1.0,
+            bf16=given.device.precision.autocast,
+            use_cpu=not gpu,
+            dataloader_pin_memory=gpu,
+        )
         made.train()
         clock.row(f"Trainer, {32 // size} x {size}", given.steps - clock.skip, "step")
         if pairs:
@@ -253,7 +318,9 @@ def reference(given: Given, size: int) -> None:
         made.predict(rows[:64])
         clock.start()
         made.predict(rows[:EVALUATED])
-        clock.row("  evaluation", min(EVALUATED, len(rows)) / 1_000, "1,000 rows, 32 a batch")
+        clock.row(
+            "  evaluation", min(EVALUATED, len(rows)) / 1_000, "1,000 rows, 32 a batch"
+        )
 
 
 def _padded(rows: list[Row], *, of_tokens: bool) -> Row:
@@ -268,7 +335,9 @@ def drawn(kind: str, vocab: int) -> tuple[Ragged, Ragged | None]:
     ids = Ragged.of([rng.integers(4, vocab, length) for length in lengths])
     if kind != "IR":
         return ids, None
-    return ids, Ragged.of([rng.integers(4, vocab, rng.integers(*QUERIES)) for _ in lengths])
+    return ids, Ragged.of(
+        [rng.integers(4, vocab, rng.integers(*QUERIES)) for _ in lengths]
+    )
 
 
 def real(kind: str, data: Path, tokenizer: Path) -> tuple[Ragged, Ragged | None]:
@@ -277,7 +346,9 @@ def real(kind: str, data: Path, tokenizer: Path) -> tuple[Ragged, Ragged | None]
     limit = FINE_TUNING.max_length
     family = family_of(found.dataset)
     if isinstance(family, SupervisedFamily):
-        loaded: Any = SimpleNamespace(tokenizer=words, limits=SimpleNamespace(labelled=limit))
+        loaded: Any = SimpleNamespace(
+            tokenizer=words, limits=SimpleNamespace(labelled=limit)
+        )
         return family.examples(found.dataset, found.train, loaded).ids, None
     documents = [document_text(text) for text in found.train["positive"].to_pylist()]
     queries = [query_text(text) for text in found.train["query"].to_pylist()]
@@ -291,12 +362,22 @@ def main() -> None:
     parser.add_argument("--device", default="cpu")
     parser.add_argument("--precision", default="auto")
     parser.add_argument("--kinds", nargs="*", default=[*LENGTHS], choices=LENGTHS)
-    parser.add_argument("--variants", nargs="*", default=["now"], choices=("now", "compiled"))
-    parser.add_argument("--trainer", nargs="*", type=int, default=[4, 32], help="examples of a pass")
-    parser.add_argument("--steps", type=int, default=30, help="of which the first third is not timed")
+    parser.add_argument(
+        "--variants", nargs="*", default=["now"], choices=("now", "compiled")
+    )
+    parser.add_argument(
+        "--trainer", nargs="*", type=int, default=[4, 32], help="examples of a pass"
+    )
+    parser.add_argument(
+        "--steps", type=int, default=30, help="of which the first third is not timed"
+    )
     parser.add_argument("--threads", type=int, default=1, help="of a CPU")
-    parser.add_argument("--data", type=Path, help="folder of datasets, in place of drawn tokens")
-    parser.add_argument("--tokenizer", type=Path, help="folder of a tokenizer, for --data")
+    parser.add_argument(
+        "--data", type=Path, help="folder of datasets, in place of drawn tokens"
+    )
+    parser.add_argument(
+        "--tokenizer", type=Path, help="folder of a tokenizer, for --data"
+    )
     parser.add_argument("--trace", action="store_true")
     options = parser.parse_args()
     torch.set_num_threads(options.threads)

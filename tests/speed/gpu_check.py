@@ -42,10 +42,17 @@ from tests.speed.parts import drawn, ours, prepared
 GOLDEN = ROOT / "tests" / "golden" / "pretraining_losses.json"
 OBJECTIVES = ("mlm", "clm")
 SHAPE = {
-    "vocab_size": 1000, "hidden_size": 256, "num_hidden_layers": 3, "num_attention_heads": 4,
-    "num_key_value_heads": 2, "intermediate_size": 512, "bos_token_id": 0, "eos_token_id": 1,
-    "pad_token_id": 1, "mask_token_id": 2,
-}  # fmt: skip
+    "vocab_size": 1000,
+    "hidden_size": 256,
+    "num_hidden_layers": 3,
+    "num_attention_heads": 4,
+    "num_key_value_heads": 2,
+    "intermediate_size": 512,
+    "bos_token_id": 0,
+    "eos_token_id": 1,
+    "pad_token_id": 1,
+    "mask_token_id": 2,
+}
 WITHIN = {torch.float32: 1e-4, torch.bfloat16: ROUNDING}
 """Largest difference of gradients, relative to their norm: rounding of float32, and of bfloat16's 8 bits."""
 VOCAB, LENGTH = 200, 24
@@ -57,7 +64,10 @@ Line = tuple[bool, str]
 
 
 def gradient(
-    model: EuroBertForMaskedLM, parts: Sequence[ObjectiveBatch], device: str, dtype: torch.dtype
+    model: EuroBertForMaskedLM,
+    parts: Sequence[ObjectiveBatch],
+    device: str,
+    dtype: torch.dtype,
 ) -> tuple[float, torch.Tensor]:
     """Return loss and gradient of one step over the parts, on the CPU in float64."""
     model.zero_grad(set_to_none=True)
@@ -68,7 +78,11 @@ def gradient(
         loss = found.total if part.weights is not None else found.mean
         loss.backward()
         value += float(loss.detach())
-    grads = [p.grad.flatten().double().cpu() for p in model.parameters() if p.grad is not None]
+    grads = [
+        p.grad.flatten().double().cpu()
+        for p in model.parameters()
+        if p.grad is not None
+    ]
     return value, torch.cat(grads)
 
 
@@ -100,7 +114,9 @@ def passes(device: str, longest: int) -> Iterator[Line]:
     config = config_for("tiny", **SHAPE)
     model = ours(config).to(device)
     dtype = torch.float32
-    model.set_attention_backend(resolve_backend("auto", torch.device(device), dtype, config.head_dim).name)
+    model.set_attention_backend(
+        resolve_backend("auto", torch.device(device), dtype, config.head_dim).name
+    )
     for objective in OBJECTIVES:
         whole = drawn(config, objective, 6, longest, seed=2)
         groups = torch.arange(6) // 3
@@ -112,7 +128,9 @@ def passes(device: str, longest: int) -> Iterator[Line]:
             replace(part.grouped(groups[2 * place : 2 * place + 2]), weights=weights)
             for place, part in enumerate(cut)
         ]
-        one, expected = gradient(model, [replace(whole.grouped(groups), weights=weights)], device, dtype)
+        one, expected = gradient(
+            model, [replace(whole.grouped(groups), weights=weights)], device, dtype
+        )
         three, found = gradient(model, parts, device, dtype)
         off = float((found - expected).norm() / expected.norm())
         text = f"{objective} three passes: loss {three:.6f} ({one:.6f} in one), gradient {off:.1e} off"
@@ -138,12 +156,19 @@ def graphs(device: str, longest: int, compiler: str) -> Iterator[Line]:
         torch._dynamo.utils.counters.clear()
         model = ours(config).to(device)
         model.set_attention_backend(
-            resolve_backend("auto", torch.device(device), torch.bfloat16, config.head_dim).name
+            resolve_backend(
+                "auto", torch.device(device), torch.bfloat16, config.head_dim
+            ).name
         )
         model.compile_blocks(backend=compiler)
         counted = []
         for seed in range(8):
-            gradient(model, [drawn(config, objective, 6, longest, seed)], device, torch.bfloat16)
+            gradient(
+                model,
+                [drawn(config, objective, 6, longest, seed)],
+                device,
+                torch.bfloat16,
+            )
             counted.append(torch._dynamo.utils.counters["stats"]["unique_graphs"])
         yield (
             0 < counted[3] == counted[-1],
@@ -169,14 +194,20 @@ class MarkedWords:
         micro = FINE_TUNING.micro_batch
         return example_order(self.size, seed, micro, FINE_TUNING.batch // micro)
 
-    def logits(self, model: nn.Module, rows: torch.Tensor, device: RunDevice) -> torch.Tensor:
+    def logits(
+        self, model: nn.Module, rows: torch.Tensor, device: RunDevice
+    ) -> torch.Tensor:
         """Return the logits of some examples."""
         place = device.torch_device
         with device.autocast():
-            found: torch.Tensor = model(self.tokens[rows].to(place), self.mask[rows].to(place))
+            found: torch.Tensor = model(
+                self.tokens[rows].to(place), self.mask[rows].to(place)
+            )
         return found.float()
 
-    def backward(self, model: nn.Module, groups: Groups, device: RunDevice) -> torch.Tensor:
+    def backward(
+        self, model: nn.Module, groups: Groups, device: RunDevice
+    ) -> torch.Tensor:
         """Add the gradient of the mean of the micro-batches' means, which are of one size, and return that mean."""
         rows = torch.from_numpy(np.concatenate(groups))
         labels = self.labels[rows].to(device.torch_device)
@@ -190,10 +221,17 @@ class Classifier(nn.Module):
 
     def __init__(self) -> None:
         super().__init__()
-        ids = {"bos_token_id": 0, "eos_token_id": 1, "pad_token_id": 1, "mask_token_id": 2}
+        ids = {
+            "bos_token_id": 0,
+            "eos_token_id": 1,
+            "pad_token_id": 1,
+            "mask_token_id": 2,
+        }
         self.model = EuroBertModel(config_for("tiny", vocab_size=VOCAB, **ids))
         width = self.model.config.hidden_size
-        self.head = nn.Sequential(nn.Linear(width, width), nn.GELU(), nn.Linear(width, 2))
+        self.head = nn.Sequential(
+            nn.Linear(width, width), nn.GELU(), nn.Linear(width, 2)
+        )
 
     def forward(self, tokens: torch.Tensor, mask: torch.Tensor) -> torch.Tensor:
         """Return the logits (B, 2) of a padded batch."""
@@ -208,7 +246,15 @@ def one_run(lr: float, seed: int, device: RunDevice) -> tuple[tuple[float, ...],
     torch.manual_seed(seed)
     model, held_out = Classifier(), MarkedWords(256, 1)
     device.place(model)
-    log = fine_tune(model, MarkedWords(640, 0), device, lr=lr, seed=seed, steps=60, fine_tuning=FINE_TUNING)
+    log = fine_tune(
+        model,
+        MarkedWords(640, 0),
+        device,
+        lr=lr,
+        seed=seed,
+        steps=60,
+        fine_tuning=FINE_TUNING,
+    )
     model.eval()
     with torch.no_grad():
         guesses = held_out.logits(model, torch.arange(256), device).argmax(-1).cpu()
@@ -241,7 +287,9 @@ def check(
     """
     cuda = device == "cuda"
     if cuda and not torch.cuda.is_available():
-        raise UserError("no GPU is at hand; --device cpu walks through the same checks on the processor")
+        raise UserError(
+            "no GPU is at hand; --device cpu walks through the same checks on the processor"
+        )
     longest, began = (2048, time.monotonic()) if cuda else (48, time.monotonic())
     parts: dict[str, Callable[[], Iterator[Line]]] = {
         "attention backends": lambda: backends(device, longest),

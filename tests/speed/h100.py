@@ -41,7 +41,13 @@ from common.files import write_text
 from pretraining.data.sampler import Order, lay_out
 from pretraining.model import attention, modeling
 from pretraining.model.adapted import AdaptedModel
-from pretraining.model.attention import BACKENDS, ROUNDING, AttentionBackend, AttentionLayout, packed_layout
+from pretraining.model.attention import (
+    BACKENDS,
+    ROUNDING,
+    AttentionBackend,
+    AttentionLayout,
+    packed_layout,
+)
 from pretraining.model.configuration import EncoderConfig, config_of
 from pretraining.model.masking import MaskRule
 from pretraining.model.modeling import EuroBertForMaskedLM
@@ -50,7 +56,13 @@ from pretraining.paper_settings import SHAPES, Shape
 from pretraining.plan.config import Batches, TrainingConfig
 from pretraining.plan.devices import largest_microbatch, mfu
 from pretraining.plan.flops import model_flops_per_token
-from pretraining.training.objectives import ObjectiveBatch, clm, group_weights, loss_sum, mlm
+from pretraining.training.objectives import (
+    ObjectiveBatch,
+    clm,
+    group_weights,
+    loss_sum,
+    mlm,
+)
 from tests.pretraining.sizes import TINY
 from tests.speed.budget import MEASURED, moved_bytes, speed
 from tests.speed.parts import adamw, ours
@@ -108,7 +120,9 @@ class Table:
             row = {"falls away": first_line(error)}
         self.rows[key] = row | {"seconds": round(time.monotonic() - began, 1)}
         write_text(self.file, json.dumps(self.rows, indent=1))
-        words = ", ".join(f"{name} {_text(value)}" for name, value in row.items() if name != "losses")
+        words = ", ".join(
+            f"{name} {_text(value)}" for name, value in row.items() if name != "losses"
+        )
         print(f"{key:44} {words}", flush=True)
         return self.rows[key]
 
@@ -132,9 +146,15 @@ def _flash4(q: Tensor, k: Tensor, v: Tensor, layout: AttentionLayout) -> Tensor:
     module: Any = importlib.import_module(BACKENDS["flash4"].module)
     bounds, longest = layout.cu_seqlens, layout.max_length
     found = module.flash_attn_varlen_func(
-        q, k, v, cu_seqlens_q=bounds, cu_seqlens_k=bounds, max_seqlen_q=longest, max_seqlen_k=longest,
+        q,
+        k,
+        v,
+        cu_seqlens_q=bounds,
+        cu_seqlens_k=bounds,
+        max_seqlen_q=longest,
+        max_seqlen_k=longest,
         causal=layout.is_causal,
-    )  # fmt: skip
+    )
     out: Tensor = found[0] if isinstance(found, tuple) else found
     return out
 
@@ -159,22 +179,38 @@ def kernels(table: Table) -> None:
         "pretraining": rng.integers(12, most + 1, 2 if table.small else 24),
         "short texts": rng.integers(*SHORT, 4 if table.small else 32),
     }
-    for (kind, lengths), causal, name in itertools.product(texts.items(), (False, True), table.backends):
+    for (kind, lengths), causal, name in itertools.product(
+        texts.items(), (False, True), table.backends
+    ):
         if causal and kind == "short texts":
             continue
-        batch = PackedBatch.of([np.zeros(n, np.int64) for n in lengths], max_length=int(max(lengths)))
+        batch = PackedBatch.of(
+            [np.zeros(n, np.int64) for n in lengths], max_length=int(max(lengths))
+        )
         table.measure(
             f"attention, {kind}, {'clm' if causal else 'mlm'}, {name}",
             partial(kernel, table.device, shape, causal, name, batch),
         )
     for kind in texts:
         start = f"attention, {kind}, mlm, "
-        wrong = [name for name, far in _of(table, start, "differs by").items() if far > ROUNDING]
-        rows = {name: rate for name, rate in _of(table, start, "both").items() if name not in wrong}
+        wrong = [
+            name
+            for name, far in _of(table, start, "differs by").items()
+            if far > ROUNDING
+        ]
+        rows = {
+            name: rate
+            for name, rate in _of(table, start, "both").items()
+            if name not in wrong
+        }
         if wrong:
-            print(f"decision: {kind}: {', '.join(wrong)} gives other results than FlashAttention 2")
+            print(
+                f"decision: {kind}: {', '.join(wrong)} gives other results than FlashAttention 2"
+            )
         if rows:
-            print(f"decision: {kind}: {max(rows, key=lambda name: rows[name])} is the fastest kernel alone")
+            print(
+                f"decision: {kind}: {max(rows, key=lambda name: rows[name])} is the fastest kernel alone"
+            )
 
 
 def _of(table: Table, start: str, value: str) -> dict[str, float]:
@@ -186,15 +222,26 @@ def _of(table: Table, start: str, value: str) -> dict[str, float]:
     }
 
 
-def kernel(device: torch.device, shape: Shape, causal: bool, name: str, batch: PackedBatch) -> Row:
+def kernel(
+    device: torch.device, shape: Shape, causal: bool, name: str, batch: PackedBatch
+) -> Row:
     """Return TFLOP/s of both passes, seconds of the first call, and how far results are from FlashAttention 2's."""
     dtype = torch.bfloat16 if device.type == "cuda" else torch.float32
     backend = backend_of(name, device, shape.head_dim)
     given = batch.to(device)
-    layout = packed_layout(given.cu_seqlens, given.max_length, is_causal=causal, backend=backend)
+    layout = packed_layout(
+        given.cu_seqlens, given.max_length, is_causal=causal, backend=backend
+    )
     generator = torch.Generator(device).manual_seed(0)
     q, k, v, gradient = (
-        torch.randn(batch.num_tokens, heads, shape.head_dim, device=device, dtype=dtype, generator=generator)
+        torch.randn(
+            batch.num_tokens,
+            heads,
+            shape.head_dim,
+            device=device,
+            dtype=dtype,
+            generator=generator,
+        )
         for heads in (shape.heads, shape.kv_heads, shape.kv_heads, shape.heads)
     )
     leaves = [x.requires_grad_() for x in (q, k, v)]
@@ -207,16 +254,29 @@ def kernel(device: torch.device, shape: Shape, causal: bool, name: str, batch: P
         runs.append((middle - at, clock(device) - middle))
     forward, backward = np.median(runs[3:], axis=0)
     lengths = batch.cu_seqlens.diff().double()
-    work = 4 * float(lengths.square().sum()) * shape.heads * shape.head_dim * (0.5 if causal else 1)
+    work = (
+        4
+        * float(lengths.square().sum())
+        * shape.heads
+        * shape.head_dim
+        * (0.5 if causal else 1)
+    )
     row: Row = {
-        "both": 3.5 * work / (forward + backward) / 1e12, "forward": work / forward / 1e12,
-        "backward": 2.5 * work / backward / 1e12, "microseconds": 1e6 * (forward + backward),
+        "both": 3.5 * work / (forward + backward) / 1e12,
+        "forward": work / forward / 1e12,
+        "backward": 2.5 * work / backward / 1e12,
+        "microseconds": 1e6 * (forward + backward),
         "first call, s": sum(runs[0]),
-    }  # fmt: skip
+    }
     if device.type == "cuda" and name != "flash2":
         reference = backend_of("flash2", device, shape.head_dim)
-        layout = packed_layout(given.cu_seqlens, given.max_length, is_causal=causal, backend=reference)
-        expected = [out_ := reference.attend(q, k, v, layout), *torch.autograd.grad(out_, leaves, gradient)]
+        layout = packed_layout(
+            given.cu_seqlens, given.max_length, is_causal=causal, backend=reference
+        )
+        expected = [
+            out_ := reference.attend(q, k, v, layout),
+            *torch.autograd.grad(out_, leaves, gradient),
+        ]
         real = int(lengths.sum())
         row["differs by"] = max(
             float(((a[:real] - b[:real]).norm() / b[:real].norm()).detach())
@@ -242,9 +302,17 @@ class Variant:
     @property
     def label(self) -> str:
         """What it is, for a table."""
-        more = {"tuned": self.tuned, "residual bf16": self.residual == "bf16", "CLM": self.is_causal}
+        more = {
+            "tuned": self.tuned,
+            "residual bf16": self.residual == "bf16",
+            "CLM": self.is_causal,
+        }
         return ", ".join(
-            [self.backend, f"microbatch {self.microbatch}", *(name for name in more if more[name])]
+            [
+                self.backend,
+                f"microbatch {self.microbatch}",
+                *(name for name in more if more[name]),
+            ]
         )
 
 
@@ -273,7 +341,12 @@ def step_parts(
     )
     for step in range(steps):
         starts, stops = settings.sequences.spans(order.batch_of(step)[1])
-        made, counts = [], torch.zeros(batches.global_batch // batches.group_size, dtype=torch.float64)
+        made, counts = (
+            [],
+            torch.zeros(
+                batches.global_batch // batches.group_size, dtype=torch.float64
+            ),
+        )
         for places in lay_out(stops - starts, 1, batches.pass_tokens)[0]:
             lengths = (stops - starts)[places]
             ids = np.arange(number, number + len(lengths))
@@ -288,15 +361,30 @@ def step_parts(
 
 
 def train(
-    model: Any, config: EncoderConfig, settings: TrainingConfig, device: torch.device, *, steps: int,
-    prepare: Prepare, trace: bool = False,
-) -> Row:  # fmt: skip
+    model: Any,
+    config: EncoderConfig,
+    settings: TrainingConfig,
+    device: torch.device,
+    *,
+    steps: int,
+    prepare: Prepare,
+    trace: bool = False,
+) -> Row:
     """Return tokens/s, memory and losses of a run; with `trace`, its last step's milliseconds by kind of kernel."""
-    optimizer, losses, taken, tokens = adamw(model), list[Tensor](), list[float](), list[int]()
+    optimizer, losses, taken, tokens = (
+        adamw(model),
+        list[Tensor](),
+        list[float](),
+        list[int](),
+    )
     profiler = None
-    for number, parts in enumerate(step_parts(config, settings, steps, prepare=prepare)):
+    for number, parts in enumerate(
+        step_parts(config, settings, steps, prepare=prepare)
+    ):
         if trace and device.type == "cuda" and number == steps - 1:
-            profiler = torch.profiler.profile(activities=[torch.profiler.ProfilerActivity.CUDA])
+            profiler = torch.profiler.profile(
+                activities=[torch.profiler.ProfilerActivity.CUDA]
+            )
             profiler.__enter__()  # type: ignore[no-untyped-call]
         begin = clock(device)  # without the making of the step's text
         loss = torch.zeros((), device=device)
@@ -317,7 +405,10 @@ def train(
         row["GPU GB"] = torch.cuda.max_memory_allocated() / 1e9
     if profiler is not None:
         profiler.__exit__(None, None, None)  # type: ignore[no-untyped-call]
-        row |= kinds(profiler, taken[-1]) | {"traced tokens": tokens[-1], "traced passes": len(parts)}
+        row |= kinds(profiler, taken[-1]) | {
+            "traced tokens": tokens[-1],
+            "traced passes": len(parts),
+        }
     return row | {"losses": [float(loss) for loss in losses]}
 
 
@@ -327,7 +418,9 @@ def kinds(profiler: Any, seconds: float) -> dict[str, float]:
     for event in profiler.key_averages():
         name = event.key.lower()
         attends = any(word in name for word in ("flash", "fmha", "attention", "sdpa"))
-        multiplies = any(word in name for word in ("gemm", "nvjet", "cutlass", "matmul"))
+        multiplies = any(
+            word in name for word in ("gemm", "nvjet", "cutlass", "matmul")
+        )
         kind = "attention" if attends else "products" if multiplies else "other"
         found[f"{kind}, ms"] += event.self_device_time_total / 1e3
     return found | {"idle, ms": max(0.0, 1e3 * seconds - sum(found.values()))}
@@ -349,19 +442,32 @@ def step_of(table: Table, variant: Variant) -> Row:
     model.fuse_projections(device.type == "cuda")
     model.body.residual_is_narrow = variant.residual == "bf16"
     if device.type == "cuda":
-        model.compile_blocks(options={"coordinate_descent_tuning": True} if variant.tuned else None)
-    prepare: Prepare = clm if variant.is_causal else partial(mlm, rule=MaskRule.of(config, ratio=0.4, seed=0))
+        model.compile_blocks(
+            options={"coordinate_descent_tuning": True} if variant.tuned else None
+        )
+    prepare: Prepare = (
+        clm
+        if variant.is_causal
+        else partial(mlm, rule=MaskRule.of(config, ratio=0.4, seed=0))
+    )
     # The model's own name for its backend would be refused by an older torch.
     with mock.patch.object(modeling, "resolve_backend", lambda *_: backend):
         steps = 3 if small else STEPS
-        row = train(model, config, settings, device, steps=steps, prepare=prepare, trace=True)
+        row = train(
+            model, config, settings, device, steps=steps, prepare=prepare, trace=True
+        )
     if device.type == "cuda":
-        length, predicted = settings.sequences.attended_length, 1.0 if variant.is_causal else 0.4
+        length, predicted = (
+            settings.sequences.attended_length,
+            1.0 if variant.is_causal else 0.4,
+        )
         flops = model_flops_per_token(shape, length=length, predicted=predicted)
         row["MFU"] = mfu(row["tokens/s"], flops, torch.cuda.get_device_name()) or 0.0
     if "other, ms" in row:
         rates = replace(MEASURED, residual=2 if variant.residual == "bf16" else 4)
-        moved = moved_bytes(shape, rates, tokens=row["traced tokens"], passes=row["traced passes"])
+        moved = moved_bytes(
+            shape, rates, tokens=row["traced tokens"], passes=row["traced passes"]
+        )
         row["TB/s"] = moved / max(row["other, ms"], 1e-3) / 1e9
     return row
 
@@ -371,27 +477,41 @@ def steps(table: Table) -> None:
     on_cpu = table.device.type == "cpu"
     base = Variant(backend=table.backends[0])
     free = 0.0 if on_cpu else torch.cuda.mem_get_info(table.device)[0] / 1e9
-    most = 4 if table.small else max(12, largest_microbatch(SHAPES["610m"], free, Batches().max_length))
+    most = (
+        4
+        if table.small
+        else max(12, largest_microbatch(SHAPES["610m"], free, Batches().max_length))
+    )
 
     def run(variant: Variant, more: str = "") -> Row:
-        return table.measure(f"610m, {variant.label}{more}", lambda: step_of(table, variant))
+        return table.measure(
+            f"610m, {variant.label}{more}", lambda: step_of(table, variant)
+        )
 
     first = run(base)
     if "tokens/s" not in first:
         return
     if not table.small:
         counted = speed(SHAPES["610m"], MEASURED, sequences=SEQUENCES)
-        print(f"decision: the budget counts {counted:,.0f} tokens/s for the first row of 610m")
+        print(
+            f"decision: the budget counts {counted:,.0f} tokens/s for the first row of 610m"
+        )
     rates = {base: first["tokens/s"]}
     for name in table.backends[1:]:
-        rates[replace(base, backend=name)] = run(replace(base, backend=name)).get("tokens/s", 0.0)
+        rates[replace(base, backend=name)] = run(replace(base, backend=name)).get(
+            "tokens/s", 0.0
+        )
     best = max(rates, key=lambda variant: rates[variant])
     says = f"{rates[best] / rates[base]:.2f} times {base.backend}'s tokens/s"
-    print(f"decision: {best.backend} makes the fastest step, {says}; a default from {GAIN:g} on")
+    print(
+        f"decision: {best.backend} makes the fastest step, {says}; a default from {GAIN:g} on"
+    )
     for kernel in dict.fromkeys((base, best)):
         large = run(replace(kernel, microbatch=most))
         if gain := large.get("tokens/s", 0.0) / rates[kernel]:
-            print(f"decision: {kernel.backend}, a pass of {most}: {gain:.2f} times a pass of 12")
+            print(
+                f"decision: {kernel.backend}, a pass of {most}: {gain:.2f} times a pass of 12"
+            )
         run(replace(kernel, is_causal=True))
     narrow, again = run(replace(base, residual="bf16")), run(base, ", again")
     if gain := narrow.get("tokens/s", 0.0) / rates[base]:
@@ -404,7 +524,9 @@ def steps(table: Table) -> None:
     tuned = run(replace(base, tuned=True))  # last: its compiler takes minutes
     if gain := tuned.get("tokens/s", 0.0) / rates[base]:
         reached = tuned.get("TB/s", 0.0)
-        print(f"decision: compile=tuned reaches {reached:.2f} TB/s, {gain:.2f} times the step's speed")
+        print(
+            f"decision: compile=tuned reaches {reached:.2f} TB/s, {gain:.2f} times the step's speed"
+        )
 
 
 def _apart(row: Row, other: Row) -> float:
@@ -418,13 +540,21 @@ def _apart(row: Row, other: Row) -> float:
 def starts(table: Table) -> None:
     """Time an adapted decoder of SmolLM2-135M's shape at 512 tokens and 30 % masks, by the size of a pass."""
     big = {
-        "hidden_size": 576, "num_hidden_layers": 30, "num_attention_heads": 9, "num_key_value_heads": 3,
-        "intermediate_size": 1_536, "vocab_size": 49_152,
-    }  # fmt: skip
+        "hidden_size": 576,
+        "num_hidden_layers": 30,
+        "num_attention_heads": 9,
+        "num_key_value_heads": 3,
+        "intermediate_size": 1_536,
+        "vocab_size": 49_152,
+    }
     tiny = {
-        "hidden_size": 32, "num_hidden_layers": 2, "num_attention_heads": 2, "num_key_value_heads": 2,
-        "intermediate_size": 64, "vocab_size": 500,
-    }  # fmt: skip
+        "hidden_size": 32,
+        "num_hidden_layers": 2,
+        "num_attention_heads": 2,
+        "num_key_value_heads": 2,
+        "intermediate_size": 64,
+        "vocab_size": 500,
+    }
     given: dict[str, Any] = tiny if table.small else big
     length, sequences = (48, 24) if table.small else (512, 192)
 
@@ -432,11 +562,22 @@ def starts(table: Table) -> None:
         torch.manual_seed(0)
         inner = LlamaForCausalLM(LlamaConfig(**given, tie_word_embeddings=True))
         model = AdaptedModel(inner).to(table.device).train()
-        config = EncoderConfig(**given, bos_token_id=1, eos_token_id=2, pad_token_id=2, mask_token_id=3)
-        batches = Batches(global_batch=sequences, max_length=length, microbatch=microbatch)
+        config = EncoderConfig(
+            **given, bos_token_id=1, eos_token_id=2, pad_token_id=2, mask_token_id=3
+        )
+        batches = Batches(
+            global_batch=sequences, max_length=length, microbatch=microbatch
+        )
         settings = TrainingConfig(batches=batches)
         prepare = partial(mlm, rule=MaskRule.of(config, ratio=0.3, seed=0))
-        return train(model, config, settings, table.device, steps=3 if table.small else 12, prepare=prepare)
+        return train(
+            model,
+            config,
+            settings,
+            table.device,
+            steps=3 if table.small else 12,
+            prepare=prepare,
+        )
 
     sizes = (2, 8) if table.small else (12, 32, 64)
     for size in sizes:
@@ -445,13 +586,30 @@ def starts(table: Table) -> None:
     if rows:
         best = max(rows, key=lambda size: rows[size])
         gain = rows[best] / rows.get(str(sizes[0]), rows[best])
-        print(f"decision: a start's pass of {best} is the fastest, {gain:.2f} times that of {sizes[0]}")
+        print(
+            f"decision: a start's pass of {best} is the fastest, {gain:.2f} times that of {sizes[0]}"
+        )
 
 
 def finetuning(table: Table) -> None:
     """Time fine-tuning's steps, ours and the Trainer's, in a process of its own."""
-    command = [sys.executable, "-m", "tests.speed.finetuning", "--kinds", "SC", "--steps", "20"]
-    command += ["--size", "tiny" if table.small else "610m", "--device", table.device.type, "--trainer", "32"]
+    command = [
+        sys.executable,
+        "-m",
+        "tests.speed.finetuning",
+        "--kinds",
+        "SC",
+        "--steps",
+        "20",
+    ]
+    command += [
+        "--size",
+        "tiny" if table.small else "610m",
+        "--device",
+        table.device.type,
+        "--trainer",
+        "32",
+    ]
     command += ["--variants", "now"]
 
     def run() -> Row:
@@ -469,19 +627,38 @@ def main() -> None:
     """Ask the four questions."""
     parser = parser_of(__doc__)
     parser.add_argument("--device", choices=("cuda", "cpu"), default="cuda")
-    parser.add_argument("--small", action="store_true", help="tiny models, as always on a CPU")
-    parser.add_argument("--minutes", type=float, default=9.0, help="after which no row is begun")
-    parser.add_argument("--out", type=Path, default=Path(os.environ.get("OUT", "h100-results")))
     parser.add_argument(
-        "--kernels", nargs="+", choices=tuple(BACKENDS), help="those to time; the first is compared with"
+        "--small", action="store_true", help="tiny models, as always on a CPU"
     )
     parser.add_argument(
-        "--skip", nargs="+", default=(), metavar="WORD", help="leave out rows whose name holds one of these"
+        "--minutes", type=float, default=9.0, help="after which no row is begun"
+    )
+    parser.add_argument(
+        "--out", type=Path, default=Path(os.environ.get("OUT", "h100-results"))
+    )
+    parser.add_argument(
+        "--kernels",
+        nargs="+",
+        choices=tuple(BACKENDS),
+        help="those to time; the first is compared with",
+    )
+    parser.add_argument(
+        "--skip",
+        nargs="+",
+        default=(),
+        metavar="WORD",
+        help="leave out rows whose name holds one of these",
     )
     options = parser.parse_args()
     if options.device == "cuda" and not torch.cuda.is_available():
-        parser.error("no GPU is at hand; --device cpu walks through the same with a tiny model")
-    device = torch.device(options.device, 0) if options.device == "cuda" else torch.device("cpu")
+        parser.error(
+            "no GPU is at hand; --device cpu walks through the same with a tiny model"
+        )
+    device = (
+        torch.device(options.device, 0)
+        if options.device == "cuda"
+        else torch.device("cpu")
+    )
     torch.set_num_threads(1)
     # As training does: a pass of the largest size does not fit into fragments.
     os.environ.setdefault("PYTORCH_ALLOC_CONF", "expandable_segments:True")
@@ -492,7 +669,11 @@ def main() -> None:
         device=device,
         end=time.monotonic() + 60 * options.minutes,
         backends=options.kernels
-        or (("sdpa", "flash2") if device.type == "cpu" else ("flash2", "flash3", "flash4")),
+        or (
+            ("sdpa", "flash2")
+            if device.type == "cpu"
+            else ("flash2", "flash3", "flash4")
+        ),
         small=options.small or device.type == "cpu",
         skip=options.skip,
     )
@@ -504,7 +685,9 @@ def main() -> None:
         finetuning(table)
         steps(table)
     except OutOfTime:
-        print(f"{options.minutes:g} minutes are over; the same command measures what is missing")
+        print(
+            f"{options.minutes:g} minutes are over; the same command measures what is missing"
+        )
 
 
 if __name__ == "__main__":

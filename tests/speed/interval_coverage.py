@@ -35,7 +35,12 @@ from analysis.evidence.evidence import Evidence
 from analysis.evidence.intervals import INTERVALS, POOLED, SOURCE_CELLS, T
 from analysis.evidence.pooled import FEWEST_CELLS, FEWEST_SEEDS
 from analysis.evidence.settings import DEFAULT_SEED, Settings
-from analysis.published_cells import N_SEEDS, NORMAL_QUANTILE, TEST_INSTANCES, published_values
+from analysis.published_cells import (
+    N_SEEDS,
+    NORMAL_QUANTILE,
+    TEST_INSTANCES,
+    published_values,
+)
 from analysis.statistics.crossed import crossed_estimate
 from benchmarks.protocol import AVERAGE, DATASETS, is_paired
 from common.progress import progress
@@ -79,7 +84,9 @@ def _sst2(size: tuple[int, int], rng: np.random.Generator) -> Array:
 
 
 def _collapse(size: tuple[int, int], rng: np.random.Generator) -> Array:
-    falls = np.where(rng.random(size) < _COLLAPSING, rng.uniform(*_FALL, size=size), 0.0)
+    falls = np.where(
+        rng.random(size) < _COLLAPSING, rng.uniform(*_FALL, size=size), 0.0
+    )
     return rng.normal(size=size) - falls + _COLLAPSING * sum(_FALL) / 2
 
 
@@ -99,7 +106,9 @@ def _mixed(size: tuple[int, int], rng: np.random.Generator) -> Array:
     values = rng.normal(size=size)
     few = max(1, size[0] // 8)
     fallen = rng.random((few, size[1])) < _MIXED
-    values[:few] += _MIXED * sum(_FALL) / 2 - fallen * rng.uniform(*_FALL, size=fallen.shape)
+    values[:few] += _MIXED * sum(_FALL) / 2 - fallen * rng.uniform(
+        *_FALL, size=fallen.shape
+    )
     return values
 
 
@@ -136,11 +145,17 @@ def published_variances(dataset: str, common_share: float = 0.7) -> Variances:
     cells = published_values()
     rows = cells[cells["dataset"] == dataset]
     count, mean = TEST_INSTANCES[dataset], rows["mean"].to_numpy() / 100
-    seeds = np.maximum(rows["ci95"].to_numpy(), SMALLEST_HALF_WIDTH) / NORMAL_QUANTILE * N_SEEDS**0.5
+    seeds = (
+        np.maximum(rows["ci95"].to_numpy(), SMALLEST_HALF_WIDTH)
+        / NORMAL_QUANTILE
+        * N_SEEDS**0.5
+    )
     share = common_share if is_paired(dataset) else 0.0
     whole = 1e4 * mean * (1 - mean) / count
     joint = np.minimum(np.sqrt((1 - share) * whole), seeds)
-    return Variances(instances=count, seeds=seeds, common=np.sqrt(share * whole), joint=joint)
+    return Variances(
+        instances=count, seeds=seeds, common=np.sqrt(share * whole), joint=joint
+    )
 
 
 def simulate_cells(
@@ -159,12 +174,17 @@ def simulate_cells(
     """
     place = np.arange(trials) % len(cells.seeds)
     truth_here = rng.normal(size=trials) * cells.common[place]
-    values = truth_here[:, None] + rng.normal(size=(trials, n_seeds)) * cells.seeds[place, None]
+    values = (
+        truth_here[:, None]
+        + rng.normal(size=(trials, n_seeds)) * cells.seeds[place, None]
+    )
     shares = {}
     for kind in kinds:
         crossed = kind in CROSSED
         bounds = (
-            _crossed_bounds(values, cells, place, rng) if crossed else seed_bounds(values, kind, resamples)[0]
+            _crossed_bounds(values, cells, place, rng)
+            if crossed
+            else seed_bounds(values, kind, resamples)[0]
         )
         for target, truth in zip(TARGETS, (truth_here, np.zeros(trials)), strict=True):
             shares[kind, target] = holding(bounds, truth)
@@ -172,7 +192,12 @@ def simulate_cells(
 
 
 def seed_bounds(
-    values: Array, kind: str, resamples: int, n_cells: int = SOURCE_CELLS, *, differences: bool = False
+    values: Array,
+    kind: str,
+    resamples: int,
+    n_cells: int = SOURCE_CELLS,
+    *,
+    differences: bool = False,
 ) -> tuple[Array, str]:
     """Return the intervals of simulated cells by the engine that reads runs.
 
@@ -217,11 +242,16 @@ def _term(weight: float, cell: Cell) -> Term:
 def holding(bounds: Array, truth: Array | float) -> float:
     """Return the share of (n, 2) bounds that hold their truth."""
     low, high = bounds.T
-    return int(((low - _ROUNDING <= truth) & (truth <= high + _ROUNDING)).sum()) / len(bounds)
+    return int(((low - _ROUNDING <= truth) & (truth <= high + _ROUNDING)).sum()) / len(
+        bounds
+    )
 
 
 def _crossed_bounds(
-    values: Array, cells: Variances, place: npt.NDArray[np.intp], rng: np.random.Generator
+    values: Array,
+    cells: Variances,
+    place: npt.NDArray[np.intp],
+    rng: np.random.Generator,
 ) -> Array:
     """Return (n_cells, 2) intervals over seeds and instances, the covariance between seeds Wishart's."""
     n_seeds = values.shape[1]
@@ -230,12 +260,16 @@ def _crossed_bounds(
     for row, scores in zip(place, values, strict=True):
         scale = np.full((n_seeds, n_seeds), cells.common[row] ** 2)
         scale += np.eye(n_seeds) * (cells.joint[row] ** 2 + 1e-12)
-        drawn = np.asarray(stats.wishart.rvs(freedom, scale / freedom, random_state=rng))
+        drawn = np.asarray(
+            stats.wishart.rvs(freedom, scale / freedom, random_state=rng)
+        )
         bounds.append(crossed_estimate(scores, drawn, freedom).interval())
     return np.array(bounds)
 
 
-def of_shape(name: str, count: int, trials: int, resamples: int) -> Iterator[dict[str, object]]:
+def of_shape(
+    name: str, count: int, trials: int, resamples: int
+) -> Iterator[dict[str, object]]:
     """Yield a row for each interval over seeds of `trials` cells: coverage of the mean over seeds, widths over t's.
 
     Of sources with fewer cells a fifth of the trials is enough.
@@ -246,36 +280,63 @@ def of_shape(name: str, count: int, trials: int, resamples: int) -> Iterator[dic
     student = np.ptp(of_student[0], axis=1)
     asked = [(kind, SOURCE_CELLS) for kind in OVER_SEEDS]
     asked += [
-        (POOLED.name, cells) for cells in FEWER_CELLS if count >= FEWEST_SEEDS and POOLED.name in OVER_SEEDS
+        (POOLED.name, cells)
+        for cells in FEWER_CELLS
+        if count >= FEWEST_SEEDS and POOLED.name in OVER_SEEDS
     ]
     for kind, cells in asked:
         few = len(values) if cells == SOURCE_CELLS else trials // 5 // cells * cells
-        bounds, used = of_student if kind == T.name else seed_bounds(values[:few], kind, resamples, cells)
+        bounds, used = (
+            of_student
+            if kind == T.name
+            else seed_bounds(values[:few], kind, resamples, cells)
+        )
         widths = np.ptp(bounds, axis=1)
         yield {
-            "shape": name, "n_seeds": count, "n_cells": cells, "interval": kind, "used": used,
-            "coverage": holding(bounds, 0.0), "width": float(np.median(widths) / np.median(student[:few])),
+            "shape": name,
+            "n_seeds": count,
+            "n_cells": cells,
+            "interval": kind,
+            "used": used,
+            "coverage": holding(bounds, 0.0),
+            "width": float(np.median(widths) / np.median(student[:few])),
             "mean_width": float(widths.mean() / student[:few].mean()),
-        }  # fmt: skip
+        }
 
 
-def with_instances(count: int, trials: int, resamples: int) -> Iterator[dict[str, object]]:
+def with_instances(
+    count: int, trials: int, resamples: int
+) -> Iterator[dict[str, object]]:
     """Yield the coverage over seeds and instances, where half of the variance of both is the test set's."""
-    rng = np.random.default_rng([DEFAULT_SEED, len(SHAPES) * len(SEED_COUNTS) + SEED_COUNTS.index(count)])
+    rng = np.random.default_rng(
+        [DEFAULT_SEED, len(SHAPES) * len(SEED_COUNTS) + SEED_COUNTS.index(count)]
+    )
     one = np.ones(1)
     cells = Variances(instances=1_000, seeds=one, common=one, joint=one / 2)
-    shares = simulate_cells(cells, CROSSED, trials=trials, resamples=resamples, rng=rng, n_seeds=count)
+    shares = simulate_cells(
+        cells, CROSSED, trials=trials, resamples=resamples, rng=rng, n_seeds=count
+    )
     for kind in CROSSED:
         yield {
-            "shape": "normal", "n_seeds": count, "n_cells": SOURCE_CELLS, "interval": kind, "used": kind,
-            "coverage": shares[kind, TARGETS[1]], "width": np.nan, "mean_width": np.nan,
-        }  # fmt: skip
+            "shape": "normal",
+            "n_seeds": count,
+            "n_cells": SOURCE_CELLS,
+            "interval": kind,
+            "used": kind,
+            "coverage": shares[kind, TARGETS[1]],
+            "width": np.nan,
+            "mean_width": np.nan,
+        }
 
 
 def by_shape(trials: int, resamples: int = RESAMPLES) -> pd.DataFrame:
     """Return the coverage of every interval by shape and number of seeds: the shipped file."""
     plan = [(name, count) for name in SHAPES for count in SEED_COUNTS]
-    rows = [row for one in progress(plan, "shapes") for row in of_shape(*one, trials, resamples)]
+    rows = [
+        row
+        for one in progress(plan, "shapes")
+        for row in of_shape(*one, trials, resamples)
+    ]
     rows += [
         row
         for count in progress(SEED_COUNTS, "instances")
@@ -288,15 +349,26 @@ def published(trials: int, resamples: int = RESAMPLES) -> pd.DataFrame:
     """Return the coverage of every interval of five-seed cells with the printed variances, by dataset; their mean."""
     rows: list[dict[str, object]] = []
     for rank, dataset in enumerate(progress(DATASETS, "datasets")):
-        rng, cells = np.random.default_rng([DEFAULT_SEED, rank]), published_variances(dataset)
-        shares = simulate_cells(cells, INTERVALS, trials=trials, resamples=resamples, rng=rng)
+        rng, cells = (
+            np.random.default_rng([DEFAULT_SEED, rank]),
+            published_variances(dataset),
+        )
+        shares = simulate_cells(
+            cells, INTERVALS, trials=trials, resamples=resamples, rng=rng
+        )
         rows += [
-            {"dataset": dataset, "target": target, **{kind: shares[kind, target] for kind in INTERVALS}}
+            {
+                "dataset": dataset,
+                "target": target,
+                **{kind: shares[kind, target] for kind in INTERVALS},
+            }
             for target in TARGETS
         ]
     frame = pd.DataFrame(rows)
     means = frame.groupby("target", sort=False)[list(INTERVALS)].mean().reset_index()
-    return pd.concat([frame, means.assign(dataset=AVERAGE)], ignore_index=True)[list(frame.columns)]
+    return pd.concat([frame, means.assign(dataset=AVERAGE)], ignore_index=True)[
+        list(frame.columns)
+    ]
 
 
 def by_cells(trials: int, resamples: int = RESAMPLES) -> pd.DataFrame:
@@ -307,18 +379,27 @@ def by_cells(trials: int, resamples: int = RESAMPLES) -> pd.DataFrame:
     """
     shapes = {**SHAPES, "lognormal": _lognormal, "mixed": _mixed}
     rows = []
-    for rank, (name, draw) in enumerate(progress(shapes.items(), "shapes", total=len(shapes))):
+    for rank, (name, draw) in enumerate(
+        progress(shapes.items(), "shapes", total=len(shapes))
+    ):
         for cells in (FEWEST_CELLS - 1, *FEWER_CELLS, SOURCE_CELLS):
             rng = np.random.default_rng([DEFAULT_SEED, rank, cells])
-            values = np.concatenate([draw((cells, N_SEEDS), rng) for _ in range(trials // cells)])
+            values = np.concatenate(
+                [draw((cells, N_SEEDS), rng) for _ in range(trials // cells)]
+            )
             row: dict[str, object] = {"shape": name, "n_cells": cells}
             few = np.arange(len(values)) % cells < max(1, cells // 8)
             widths = {}
             for kind in (T.name, POOLED.name):
                 bounds, _ = seed_bounds(values, kind, resamples, cells)
                 apart, _ = seed_bounds(values, kind, resamples, cells, differences=True)
-                row |= {kind: holding(bounds, 0.0), f"{kind}_difference": holding(apart, 0.0)}
-                row[f"{kind}_affected"] = holding(bounds[few], 0.0) if name == "mixed" else np.nan
+                row |= {
+                    kind: holding(bounds, 0.0),
+                    f"{kind}_difference": holding(apart, 0.0),
+                }
+                row[f"{kind}_affected"] = (
+                    holding(bounds[few], 0.0) if name == "mixed" else np.nan
+                )
                 widths[kind] = float(np.median(np.ptp(bounds, axis=1)))
             rows.append({**row, "width": widths[POOLED.name] / widths[T.name]})
     return pd.DataFrame(rows)
@@ -333,10 +414,14 @@ def main() -> None:
         description=__doc__, formatter_class=argparse.RawDescriptionHelpFormatter
     )
     parser.add_argument("of", nargs="?", default="shapes", choices=SIMULATIONS)
-    parser.add_argument("--trials", type=int, default=2_000, help="cells of each shape or dataset")
+    parser.add_argument(
+        "--trials", type=int, default=2_000, help="cells of each shape or dataset"
+    )
     parser.add_argument("--out", type=Path)
     options = parser.parse_args()
-    text = SIMULATIONS[options.of](options.trials).to_csv(index=False, float_format="%.6g")
+    text = SIMULATIONS[options.of](options.trials).to_csv(
+        index=False, float_format="%.6g"
+    )
     if options.out is None:
         sys.stdout.write(text)
     else:

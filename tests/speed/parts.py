@@ -19,14 +19,24 @@ def ours(config: EncoderConfig) -> EuroBertForMaskedLM:
     return model.train()
 
 
-def prepared(config: EncoderConfig, batch: PackedBatch, objective: str) -> ObjectiveBatch:
+def prepared(
+    config: EncoderConfig, batch: PackedBatch, objective: str
+) -> ObjectiveBatch:
     """Return the batch made ready for the objective."""
-    return clm(batch) if objective == "clm" else mlm(batch, MaskRule.of(config, ratio=0.4, seed=0))
+    return (
+        clm(batch)
+        if objective == "clm"
+        else mlm(batch, MaskRule.of(config, ratio=0.4, seed=0))
+    )
 
 
-def drawn(config: EncoderConfig, objective: str, sequences: int, longest: int, seed: int) -> ObjectiveBatch:
+def drawn(
+    config: EncoderConfig, objective: str, sequences: int, longest: int, seed: int
+) -> ObjectiveBatch:
     """Return sequences of random tokens, of uniformly random lengths, as the paper's are."""
-    lengths = np.random.default_rng(seed).integers(TRAINING.min_length, longest + 1, sequences)
+    lengths = np.random.default_rng(seed).integers(
+        TRAINING.min_length, longest + 1, sequences
+    )
     rng = np.random.default_rng(seed)
     tokens = [rng.integers(0, config.vocab_size, length) for length in lengths]
     return prepared(config, PackedBatch.of(tokens, max_length=2048), objective)

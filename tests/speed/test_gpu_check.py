@@ -10,7 +10,9 @@ from tests.speed import gpu_check
 @pytest.mark.slow
 # torch hides this warning itself while it compiles, which does not help where warnings are errors.
 @pytest.mark.filterwarnings("ignore:The .grad attribute of a Tensor:UserWarning")
-def test_everything_runs_on_a_cpu_with_small_shapes(capsys: pytest.CaptureFixture[str]) -> None:
+def test_everything_runs_on_a_cpu_with_small_shapes(
+    capsys: pytest.CaptureFixture[str],
+) -> None:
     assert gpu_check.check(device="cpu") == 0
     said = capsys.readouterr().out
     assert "FAILED" not in said and "\n0 failed, " in said

@@ -7,7 +7,9 @@ import platform
 
 def parser_of(doc: str | None) -> argparse.ArgumentParser:
     """Return the parser of a script, which shows its docstring."""
-    return argparse.ArgumentParser(description=doc, formatter_class=argparse.RawDescriptionHelpFormatter)
+    return argparse.ArgumentParser(
+        description=doc, formatter_class=argparse.RawDescriptionHelpFormatter
+    )
 
 
 def machine() -> str:

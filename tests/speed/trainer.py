@@ -14,9 +14,18 @@ from transformers import (
 )
 
 FIELDS = (
-    "vocab_size", "hidden_size", "intermediate_size", "num_hidden_layers", "num_attention_heads",
-    "num_key_value_heads", "max_position_embeddings", "rms_norm_eps", "bos_token_id", "eos_token_id", "pad_token_id",
-)  # fmt: skip
+    "vocab_size",
+    "hidden_size",
+    "intermediate_size",
+    "num_hidden_layers",
+    "num_attention_heads",
+    "num_key_value_heads",
+    "max_position_embeddings",
+    "rms_norm_eps",
+    "bos_token_id",
+    "eos_token_id",
+    "pad_token_id",
+)
 
 
 def padded(rows: Sequence[dict[str, Tensor]]) -> dict[str, Tensor]:
@@ -24,7 +33,9 @@ def padded(rows: Sequence[dict[str, Tensor]]) -> dict[str, Tensor]:
     ones = [torch.ones_like(row["input_ids"]) for row in rows]
     return {
         "input_ids": pad_sequence([row["input_ids"] for row in rows], batch_first=True),
-        "labels": pad_sequence([row["labels"] for row in rows], batch_first=True, padding_value=-100),
+        "labels": pad_sequence(
+            [row["labels"] for row in rows], batch_first=True, padding_value=-100
+        ),
         "attention_mask": pad_sequence(ones, batch_first=True),
     }
 
@@ -52,11 +63,20 @@ def trainer_of(
 ) -> Trainer:
     """Return a Trainer that says and saves nothing, and calls `call` with 0 and after each step with its number."""
     quiet = TrainingArguments(
-        output_dir=folder, logging_strategy="no", save_strategy="no", report_to="none", disable_tqdm=True,
-        remove_unused_columns=False, **settings,
-    )  # fmt: skip
+        output_dir=folder,
+        logging_strategy="no",
+        save_strategy="no",
+        report_to="none",
+        disable_tqdm=True,
+        remove_unused_columns=False,
+        **settings,
+    )
     made = Trainer(
-        model=model, args=quiet, train_dataset=rows, data_collator=collate, callbacks=[_Watch(call)]
+        model=model,
+        args=quiet,
+        train_dataset=rows,
+        data_collator=collate,
+        callbacks=[_Watch(call)],
     )
     made.remove_callback(PrinterCallback)
     return made

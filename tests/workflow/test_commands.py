@@ -32,8 +32,14 @@ def test_work_that_is_left_is_exit_code_3(
     assert main([*smallest.WORDS, "--dir", str(tmp_path), "--retry-failed"]) == 0
     assert main([*smallest.WORDS, "--dir", str(tmp_path)]) == 3
     assert [call["retry_failed"] for call in calls] == [True, False]
-    assert (calls[0]["folder"], calls[0]["profile"], calls[0]["dry_run"]) == (tmp_path, "local", False)
-    assert {job.name for job in calls[0]["workflow"].of_kind("model")} == set(smallest.MODELS)
+    assert (calls[0]["folder"], calls[0]["profile"], calls[0]["dry_run"]) == (
+        tmp_path,
+        "local",
+        False,
+    )
+    assert {job.name for job in calls[0]["workflow"].of_kind("model")} == set(
+        smallest.MODELS
+    )
     assert "some jobs are not done; logs are in" in capsys.readouterr().err
 
 
@@ -43,7 +49,9 @@ def test_what_was_submitted_is_said(
     monkeypatch: pytest.MonkeyPatch,
     capsys: pytest.CaptureFixture[str],
 ) -> None:
-    monkeypatch.setattr(commands, "check_start", lambda _, workflow, *__, **___: (workflow, []))
+    monkeypatch.setattr(
+        commands, "check_start", lambda _, workflow, *__, **___: (workflow, [])
+    )
     assert main([*smallest.WORDS, "--dir", str(tmp_path), "--profile", "slurm"]) == 0
     said = capsys.readouterr().out
     assert "1 jobs submitted, 2 wait for a place in Slurm's queue" in said

@@ -26,11 +26,20 @@ class FakeMachine(Machine):
 
     def which(self, *programs: str) -> str | None:
         known = {words.split()[0] for words in self.answers}
-        return next((f"/usr/bin/{program}" for program in programs if program in known), None)
+        return next(
+            (f"/usr/bin/{program}" for program in programs if program in known), None
+        )
 
     def output(self, command: Sequence[str], seconds: float = 30) -> tuple[int, str]:
         line = " ".join([Path(command[0]).name, *command[1:]])
-        return next((answer for words, answer in self.answers.items() if line.startswith(words)), (127, ""))
+        return next(
+            (
+                answer
+                for words, answer in self.answers.items()
+                if line.startswith(words)
+            ),
+            (127, ""),
+        )
 
 
 Maker = Callable[..., FakeMachine]
@@ -42,12 +51,18 @@ def machine(tmp_path: Path) -> Maker:
     for name in ("dev/shm", "tmp", "home/me", "study"):
         (tmp_path / name).mkdir(parents=True)
 
-    def make(environ: dict[str, str] | None = None, answers: Answers | None = None) -> FakeMachine:
+    def make(
+        environ: dict[str, str] | None = None, answers: Answers | None = None
+    ) -> FakeMachine:
         return FakeMachine(
-            environ={"HOME": str(tmp_path / "home/me"), "CLM_OR_MLM_SCRATCH": str(tmp_path / "tmp")}
+            environ={
+                "HOME": str(tmp_path / "home/me"),
+                "CLM_OR_MLM_SCRATCH": str(tmp_path / "tmp"),
+            }
             | (environ or {}),
             root=tmp_path,
-            answers={"apptainer --version": (0, "apptainer version 1.4.5")} | (answers or {}),
+            answers={"apptainer --version": (0, "apptainer version 1.4.5")}
+            | (answers or {}),
         )
 
     return make
@@ -60,7 +75,11 @@ def _folders(site: Machine) -> dict[str, CheckLine]:
 def test_a_healthy_machine_has_no_fail(machine: Maker) -> None:
     site = machine()
     checks = (doctor.driver, doctor.fabric, doctor.slurm)
-    lines = [*_folders(site).values(), *doctor.runtimes(site), *(check(site) for check in checks)]
+    lines = [
+        *_folders(site).values(),
+        *doctor.runtimes(site),
+        *(check(site) for check in checks),
+    ]
     assert {line.status for line in lines} <= {"ok", "warn"}
     text, code = report(lines)
     assert "0 fail" in text and code == 0
@@ -76,11 +95,16 @@ def test_what_building_and_starting_images_takes_is_named(tmp_path: Path) -> Non
     answers = {"apptainer --version": (0, "1.4.5")}
     lines = doctor.runtimes(FakeMachine(environ={}, root=tmp_path, answers=answers))
     found = {line.what: line for line in lines}
-    assert found["debootstrap"].status == "warn" and "make image" in found["debootstrap"].sentence
+    assert (
+        found["debootstrap"].status == "warn"
+        and "make image" in found["debootstrap"].sentence
+    )
     assert found["namespaces"].status == "fail"
 
 
-def test_a_scratch_without_programs_is_named(machine: Maker, monkeypatch: pytest.MonkeyPatch) -> None:
+def test_a_scratch_without_programs_is_named(
+    machine: Maker, monkeypatch: pytest.MonkeyPatch
+) -> None:
     site = machine()
     assert _folders(site)["scratch"].status != "fail"
     mounted = SimpleNamespace(f_flag=os.ST_NOEXEC, f_bavail=10**9, f_frsize=4096)
@@ -97,24 +121,39 @@ def test_a_scratch_without_programs_is_named(machine: Maker, monkeypatch: pytest
         ({"apptainer --version": (0, "1.4.5"), "apptainer build": (0, "--build-arg --mksquashfs-args")}, "ok", "1.4.5"),
     ],
 )  # fmt: skip
-def test_runtimes_are_asked_and_not_read(answers: Answers, status: str, seen: str) -> None:
-    (line,) = doctor.runtimes(FakeMachine(environ={}, root=Path("/none"), answers=answers | DEBOOTSTRAP))
-    assert (line.status, "; " in line.sentence) == (status, status != "ok") and seen in line.sentence
+def test_runtimes_are_asked_and_not_read(
+    answers: Answers, status: str, seen: str
+) -> None:
+    (line,) = doctor.runtimes(
+        FakeMachine(environ={}, root=Path("/none"), answers=answers | DEBOOTSTRAP)
+    )
+    assert (line.status, "; " in line.sentence) == (
+        status,
+        status != "ok",
+    ) and seen in line.sentence
 
 
 def test_images_are_started(tmp_path: Path) -> None:
-    answers = (
-        "case $* in *--version) echo 1;; *bad.sif*) echo no zstd >&2; exit 255;; *) echo full abc;; esac"
-    )
+    answers = "case $* in *--version) echo 1;; *bad.sif*) echo no zstd >&2; exit 255;; *) echo full abc;; esac"
     program(tmp_path / "singularity", answers)
     images = [tmp_path / "good.sif", tmp_path / "bad.sif"]
     for image in images:
         image.touch()
-    here = Machine(environ={"PATH": f"{tmp_path}:/usr/bin:/bin", "CLM_OR_MLM_SCRATCH": str(tmp_path)})
+    here = Machine(
+        environ={
+            "PATH": f"{tmp_path}:/usr/bin:/bin",
+            "CLM_OR_MLM_SCRATCH": str(tmp_path),
+        }
+    )
     found = {line.what: line for line in doctor.runtimes(here, images)}
     assert found["good.sif"].status == "ok"
-    assert found["bad.sif"].status == "fail" and "(255: no zstd)" in found["bad.sif"].sentence
-    (line,) = doctor.runtimes(Machine(environ={"APPTAINER_CONTAINER": "/x.sif"}), images)
+    assert (
+        found["bad.sif"].status == "fail"
+        and "(255: no zstd)" in found["bad.sif"].sentence
+    )
+    (line,) = doctor.runtimes(
+        Machine(environ={"APPTAINER_CONTAINER": "/x.sif"}), images
+    )
     assert line.status == "ok"
 
 
@@ -123,14 +162,24 @@ def test_folders_that_cannot_be_written(
 ) -> None:
     (tmp_path / "file").touch()
     found = _folders(machine({"CLM_OR_MLM_SCRATCH": str(tmp_path / "file")}))
-    assert found["scratch"].status == "fail" and "CLM_OR_MLM_SCRATCH" in found["scratch"].sentence
-    monkeypatch.setattr(Machine, "write_problem", lambda self, folder: "disk quota exceeded")
+    assert (
+        found["scratch"].status == "fail"
+        and "CLM_OR_MLM_SCRATCH" in found["scratch"].sentence
+    )
+    monkeypatch.setattr(
+        Machine, "write_problem", lambda self, folder: "disk quota exceeded"
+    )
     found = _folders(machine())
     assert {line.status for line in found.values()} == {"fail"}
-    assert "quota" in found["home"].sentence and "--study" in found["study folder"].sentence
+    assert (
+        "quota" in found["home"].sentence
+        and "--study" in found["study folder"].sentence
+    )
 
 
-def test_folders_with_too_little_space(machine: Maker, monkeypatch: pytest.MonkeyPatch) -> None:
+def test_folders_with_too_little_space(
+    machine: Maker, monkeypatch: pytest.MonkeyPatch
+) -> None:
     monkeypatch.setattr(Machine, "free_gb", lambda self, folder: 0.3)
     found = _folders(machine())
     warned = {what for what, line in found.items() if line.status == "warn"}
@@ -138,7 +187,9 @@ def test_folders_with_too_little_space(machine: Maker, monkeypatch: pytest.Monke
     assert "0.3 GB free" in found["shared memory"].sentence
 
 
-@pytest.mark.skipif(Path("/dev/nvidiactl").exists(), reason="this machine has an NVIDIA driver")
+@pytest.mark.skipif(
+    Path("/dev/nvidiactl").exists(), reason="this machine has an NVIDIA driver"
+)
 def test_an_image_started_without_nv(machine: Maker) -> None:
     inside = machine({"APPTAINER_CONTAINER": "/x/full.sif", "CLM_OR_MLM_IMAGE": "full"})
     (inside.root / "dev/nvidiactl").touch()
@@ -185,10 +236,15 @@ def test_drivers_slurm_and_the_network_between_nodes(
 def test_with_settings_it_lists_what_a_start_would_refuse(
     tmp_path: Path, monkeypatch: pytest.MonkeyPatch, capsys: pytest.CaptureFixture[str]
 ) -> None:
-    monkeypatch.setattr("workflow.commands.examine", lambda *_: [ok("home", "all is well")])
+    monkeypatch.setattr(
+        "workflow.commands.examine", lambda *_: [ok("home", "all is well")]
+    )
     words = ["doctor", "--study", str(tmp_path), "--image", str(tmp_path / "none.sif")]
     (tmp_path / "s.toml").write_text("gpus_per_node = 0\n")
     assert main([*words, "--settings", str(tmp_path / "s.toml")]) == 1
     said = capsys.readouterr().out
-    assert all(word in said for word in ("ok    home ", "fail  text ", "none.sif does not exist\n"))
+    assert all(
+        word in said
+        for word in ("ok    home ", "fail  text ", "none.sif does not exist\n")
+    )
     assert "-> build it (make image-full)" in said

@@ -31,42 +31,68 @@ run(main)
 """
 
 
-def test_the_script_of_the_page_goes_on_in_place_until_its_end_and_in_the_next_job(tmp_path: Path) -> None:
+def test_the_script_of_the_page_goes_on_in_place_until_its_end_and_in_the_next_job(
+    tmp_path: Path,
+) -> None:
     """A stage that outlives the first job: nothing is put back, no saved step is made twice."""
     page = (ROOT / "docs/hpc.md").read_text()
     (script,) = re.findall(r"^    #!/bin/bash\n(?:    .*\n)+", page, re.MULTILINE)
     lines = [line[4:] for line in script.splitlines()]
-    assert sum(line.startswith("#SBATCH") for line in lines) == 1 and "--gres=gpu:1" in lines[1]
+    assert (
+        sum(line.startswith("#SBATCH") for line in lines) == 1
+        and "--gres=gpu:1" in lines[1]
+    )
     job = "\n".join(lines).replace("/scratch/me/study", str(tmp_path / "study"))
     folder = tmp_path / "bin"
-    program(folder / "apptainer", f'exec "{sys.executable}" "{apptainer.__file__}" "$@"')
-    program(folder / "scontrol", f'[ "$1" != requeue ] || echo "$@" >> {tmp_path}/asked')
+    program(
+        folder / "apptainer", f'exec "{sys.executable}" "{apptainer.__file__}" "$@"'
+    )
+    program(
+        folder / "scontrol", f'[ "$1" != requeue ] || echo "$@" >> {tmp_path}/asked'
+    )
     # Slurm 22 sets no variables of time.
     left = f"left=$(( $(cat {tmp_path}/end) - $(date +%s) )); echo $((left / 60)):$((left % 60)) 5:00"
     program(folder / "squeue", f'case "$*" in *--jobs=119*) {left};; esac')
     (tmp_path / "x.sif").touch()
     (tmp_path / "start.py").write_text(STUDY)
-    program(tmp_path / ".venv/full/bin/clm-or-mlm", f'exec "{sys.executable}" {tmp_path}/start.py "$@"')
+    program(
+        tmp_path / ".venv/full/bin/clm-or-mlm",
+        f'exec "{sys.executable}" {tmp_path}/start.py "$@"',
+    )
     environ = os.environ | {
-        "PYTHONPATH": str(ROOT), "PATH": f"{folder}:{os.environ['PATH']}", "STAND_IN_SECONDS": "0.5",
-        "STAND_IN_STEPS": "30", "STAND_IN_EVENTS": str(tmp_path / "events"), "SLURM_JOB_ID": "119",
-    }  # fmt: skip
+        "PYTHONPATH": str(ROOT),
+        "PATH": f"{folder}:{os.environ['PATH']}",
+        "STAND_IN_SECONDS": "0.5",
+        "STAND_IN_STEPS": "30",
+        "STAND_IN_EVENTS": str(tmp_path / "events"),
+        "SLURM_JOB_ID": "119",
+    }
 
     def submit(seconds: float) -> subprocess.CompletedProcess[str]:
         (tmp_path / "end").write_text(str(time.time() + seconds).partition(".")[0])
         # Of five minutes, it is asked to save 30 seconds before the end.
         command = ["bash", "-c", job]
-        return subprocess.run(command, cwd=tmp_path, env=environ, capture_output=True, text=True)
+        return subprocess.run(
+            command, cwd=tmp_path, env=environ, capture_output=True, text=True
+        )
 
     first = submit(42)
     assert first.returncode == 3, first.stdout + first.stderr
     last = first.stderr.splitlines()[-1]
-    assert "some jobs are not done" in last and "Slurm job 119 ends in " in last and "sbatch" in last
+    assert (
+        "some jobs are not done" in last
+        and "Slurm job 119 ends in " in last
+        and "sbatch" in last
+    )
     second = submit(3600)
     assert second.returncode == 0, second.stdout + second.stderr
     assert not (tmp_path / "asked").exists()
     events = [line.split() for line in (tmp_path / "events").read_text().splitlines()]
     assert [int(row[2]) for row in events if row[0] == "step"] == list(range(1, 31))
     resumed = [int(row[2]) for row in events if row[0] == "resume"]
-    assert len(resumed) == 2 and all(after > before for before, after in itertools.pairwise(resumed))
-    assert (tmp_path / "study/pretraining/stages/s/done").read_text() == apptainer.CONTENT
+    assert len(resumed) == 2 and all(
+        after > before for before, after in itertools.pairwise(resumed)
+    )
+    assert (
+        tmp_path / "study/pretraining/stages/s/done"
+    ).read_text() == apptainer.CONTENT

@@ -90,11 +90,22 @@ def test_a_studys_file(folder: Path, line: str, command: str) -> None:
     (folder / "study.toml").write_text(STUDY + line + "\n")
     (folder / "s.toml").write_text('study = "study.toml"\n')
     words = {
-        "train": ("train", "toy-t-mlm40-8", "--study", "study.toml", "--data", "shards", "--out", "out"),
+        "train": (
+            "train",
+            "toy-t-mlm40-8",
+            "--study",
+            "study.toml",
+            "--data",
+            "shards",
+            "--out",
+            "out",
+        ),
         "plan": ("plan", "--study", "study.toml"),
         "workflow": (*PLAN, "--settings", "s.toml"),
     }[command]
-    if line == 'callbacks = "evil"' and command != "train":  # a name of Composer's, checked by the training
+    if (
+        line == 'callbacks = "evil"' and command != "train"
+    ):  # a name of Composer's, checked by the training
         assert not main(words) and not (folder / "ran").exists()
     else:
         assert "study.toml" in _refused(folder, words) or command == "train"
@@ -105,7 +116,10 @@ def test_a_sites_file(folder: Path, line: str) -> None:
     (folder / "study.toml").write_text(STUDY)
     (folder / "site.toml").write_text(f"{line}\n")
     (folder / "s.toml").write_text('study = "study.toml"\n')
-    _refused(folder, (*PLAN, "--settings", "s.toml", "--site", "site.toml", "--profile", "slurm"))
+    _refused(
+        folder,
+        (*PLAN, "--settings", "s.toml", "--site", "site.toml", "--profile", "slurm"),
+    )
 
 
 @pytest.mark.parametrize("line", IN_SETTINGS)

@@ -36,7 +36,9 @@ def test_files_of_a_job_have_no_folders_of_its_name() -> None:
 
 
 @pytest.mark.parametrize("kind", JOB_KINDS.values(), ids=lambda kind: kind.name)
-def test_a_job_is_complete_when_all_its_files_are_there(kind: JobKind, tmp_path: Path) -> None:
+def test_a_job_is_complete_when_all_its_files_are_there(
+    kind: JobKind, tmp_path: Path
+) -> None:
     job = Job(kind=kind, name="j", makes=("a/one", "a/two"))
     assert not job.is_complete(tmp_path)
     (tmp_path / "a").mkdir()
@@ -55,11 +57,15 @@ def test_a_job_is_complete_when_all_its_files_are_there(kind: JobKind, tmp_path:
         ("[", False),
     ],
 )
-def test_a_cell_counts_runs_that_are_recorded_as_failed(record: str, counts: bool, tmp_path: Path) -> None:
+def test_a_cell_counts_runs_that_are_recorded_as_failed(
+    record: str, counts: bool, tmp_path: Path
+) -> None:
     (tmp_path / "run").mkdir()
     (tmp_path / "run/run.json").write_text(record)
     cell = Job(kind=JOB_KINDS["cell"], name="m", makes=("run/results.json",))
     assert cell.is_complete(tmp_path) == bool(cell.failures(tmp_path)) == counts
-    assert not Job(kind=JOB_KINDS["model"], name="m", makes=("run/results.json",)).is_complete(tmp_path)
+    assert not Job(
+        kind=JOB_KINDS["model"], name="m", makes=("run/results.json",)
+    ).is_complete(tmp_path)
     (tmp_path / "run/results.json").touch()
     assert cell.is_complete(tmp_path) and not cell.failures(tmp_path)

@@ -8,7 +8,15 @@ import pytest
 
 from common.errors import UserError
 from workflow.engine import run_workflow
-from workflow.jobs import JOB_KINDS, WORKFLOW, Job, Workflow, by_marker, refuse_other_settings, save
+from workflow.jobs import (
+    JOB_KINDS,
+    WORKFLOW,
+    Job,
+    Workflow,
+    by_marker,
+    refuse_other_settings,
+    save,
+)
 from workflow.study import workflow_of
 from workflow.study_settings import StudySettings
 
@@ -27,7 +35,9 @@ BEFORE = StudySettings(
 
 
 def _made(
-    folder: Path, settings: StudySettings = BEFORE, kinds: tuple[str, ...] = tuple(JOB_KINDS)
+    folder: Path,
+    settings: StudySettings = BEFORE,
+    kinds: tuple[str, ...] = tuple(JOB_KINDS),
 ) -> Workflow:
     """A study whose artefacts of some kinds are there, as empty files."""
     workflow = workflow_of(MODEL, settings)
@@ -51,18 +61,27 @@ def _made(
             {"train_tokenizer": 0, "tokenizer": "/t.json"},
             'tokenizer 300, but the settings now give "/t.json"',
         ),
-        ({"shard_options": ()}, r'with options.--tokens \["1000"\], but the settings now give null'),
+        (
+            {"shard_options": ()},
+            r'with options.--tokens \["1000"\], but the settings now give null',
+        ),
         (
             {"pretraining_settings": ("peak_lr=2e-3",)},
             '(stage|model) 210m-clm.* was made with settings.peak_lr "1e-3", but the settings now give "2e-3"',
         ),
-        ({"make_datasets": ("--train", "5")}, r'data datasets was made with made up with.--train \["4"\]'),
+        (
+            {"make_datasets": ("--train", "5")},
+            r'data datasets was made with made up with.--train \["4"\]',
+        ),
         (
             {"tuning_options": ("--steps", "500")},
             r'cell 210m-clm-42k/sst2 was made with options.--steps \["4"\], but the settings now give \["500"\]',
         ),
         ({"tuning_options": ("--steps=500",)}, r'the settings now give \["500"\]'),
-        ({"tuning_gpus": 2, "tuning_options": ()}, "cell 210m-clm-42k was made with options.--steps"),
+        (
+            {"tuning_gpus": 2, "tuning_options": ()},
+            "cell 210m-clm-42k was made with options.--steps",
+        ),
         ({"data": "/other"}, 'data "", but the settings now give "/other"'),
     ],
 )
@@ -88,7 +107,17 @@ def test_other_settings_are_refused_before_anything_is_written(
         {"learning_rates": (1e-4, 2e-4, 3e-4), "seeds": (0, 1, 2)},
         {"seeds": (1,)},
         {"tuning_gpus": 4},
-        {"tuning_options": ("--steps", "4", "--retry-failed", "--workers", "2", "--positions", "4096")},
+        {
+            "tuning_options": (
+                "--steps",
+                "4",
+                "--retry-failed",
+                "--workers",
+                "2",
+                "--positions",
+                "4096",
+            )
+        },
         {"shard_options": ("--tokens", "1000", "--workers", "8")},
         {"pretraining_settings": ("peak_lr=1e-3", "microbatch=4", "tensorboard=false")},
         {"device": "A100", "nodes": 2, "account": "abc", "limit_hours": 5.0},
@@ -104,14 +133,18 @@ def test_a_study_may_grow_and_what_decides_no_result_may_change(
 
 def test_settings_of_storage_alone_are_as_good_as_none(tmp_path: Path) -> None:
     _made(tmp_path, replace(BEFORE, pretraining_settings=("save_every=50",)))
-    refuse_other_settings(workflow_of(MODEL, replace(BEFORE, pretraining_settings=())), tmp_path)
+    refuse_other_settings(
+        workflow_of(MODEL, replace(BEFORE, pretraining_settings=())), tmp_path
+    )
 
 
 def test_another_target_reuses_what_both_share(tmp_path: Path) -> None:
     _made(tmp_path)
     refuse_other_settings(workflow_of("210m-mlm40-42k", BEFORE), tmp_path)
     with pytest.raises(UserError, match="shards shards was made with"):
-        refuse_other_settings(workflow_of("210m-mlm40-42k", replace(BEFORE, text=("/b",))), tmp_path)
+        refuse_other_settings(
+            workflow_of("210m-mlm40-42k", replace(BEFORE, text=("/b",))), tmp_path
+        )
 
 
 def test_what_is_not_done_may_still_change_unless_it_is_queued(tmp_path: Path) -> None:
@@ -122,12 +155,16 @@ def test_what_is_not_done_may_still_change_unless_it_is_queued(tmp_path: Path) -
         refuse_other_settings(now, tmp_path, live=[f"done/model/{MODEL}.json"])
 
 
-def test_a_damaged_record_is_refused_and_without_one_nothing_is_compared(tmp_path: Path) -> None:
+def test_a_damaged_record_is_refused_and_without_one_nothing_is_compared(
+    tmp_path: Path,
+) -> None:
     _made(tmp_path)
     now = workflow_of(MODEL, replace(BEFORE, tuning_options=()))
     for text in ("{", '{"jobs": [{"strange": 1}]}', '{"jobs": [{"kind": "strange"}]}'):
         (tmp_path / WORKFLOW).write_text(text)
-        with pytest.raises(UserError, match=r"is damaged.*delete it and rerun the study"):
+        with pytest.raises(
+            UserError, match=r"is damaged.*delete it and rerun the study"
+        ):
             refuse_other_settings(now, tmp_path)
     (tmp_path / WORKFLOW).unlink()
     refuse_other_settings(now, tmp_path)
@@ -135,7 +172,12 @@ def test_a_damaged_record_is_refused_and_without_one_nothing_is_compared(tmp_pat
 
 def test_tables_follow_and_are_not_compared(tmp_path: Path) -> None:
     def tables(word: str) -> Workflow:
-        job = Job(kind=JOB_KINDS["analysis"], name="all", commands=(("ingest", word),), makes=("t",))
+        job = Job(
+            kind=JOB_KINDS["analysis"],
+            name="all",
+            commands=(("ingest", word),),
+            makes=("t",),
+        )
         return Workflow(target="all", jobs=by_marker([job]))
 
     (tmp_path / "t").touch()

@@ -51,7 +51,9 @@ def until(folder: Path, command: list[str], seconds: float) -> int:
     return run_until(command, folder / "log", seconds, ENVIRON, folder / "stop")
 
 
-def test_the_time_limit_asks_training_to_save_and_waits_until_it_has(tmp_path: Path) -> None:
+def test_the_time_limit_asks_training_to_save_and_waits_until_it_has(
+    tmp_path: Path,
+) -> None:
     (tmp_path / "stop").touch()  # left by a job that was killed
     assert until(tmp_path, [sys.executable, "-c", TRAINER, str(tmp_path)], 2.0) == AGAIN
     assert (tmp_path / "saved").is_file()
@@ -83,14 +85,24 @@ def test_asked_to_end_it_saves_at_once_and_launchers_and_mounts_live_on(
 
     thread = threading.Thread(target=ask)
     thread.start()
-    assert until(tmp_path, [sys.executable, "-c", LAUNCHER, TRAINER, str(tmp_path)], 60) == code
+    assert (
+        until(tmp_path, [sys.executable, "-c", LAUNCHER, TRAINER, str(tmp_path)], 60)
+        == code
+    )
     thread.join()
     assert (tmp_path / "saved").is_file() and (tmp_path / "mounted").is_file()
 
 
 def test_slurms_signal_to_every_process_ends_no_launcher(tmp_path: Path) -> None:
     script = f"import os, signal; os.kill(os.getppid(), signal.SIGUSR1)\n{TRAINER}"
-    command = ["bash", "-c", '"$0" -c "$1" "$2"; exit $?', sys.executable, script, str(tmp_path)]
+    command = [
+        "bash",
+        "-c",
+        '"$0" -c "$1" "$2"; exit $?',
+        sys.executable,
+        script,
+        str(tmp_path),
+    ]
     assert until(tmp_path, command, 2.0) == AGAIN
     assert (tmp_path / "saved").is_file()
 
@@ -120,16 +132,24 @@ def test_others_are_asked_by_a_signal(tmp_path: Path) -> None:
     assert run_until(command, tmp_path / "log", 1.0, ENVIRON, signal.SIGINT) == AGAIN
 
 
-def test_slurms_end_counts_where_it_is_known(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
-    job = Job(kind=JOB_KINDS["model"], name="m", gpu_hours=10.0, gpus=1, limit_hours=2.0)
+def test_slurms_end_counts_where_it_is_known(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    job = Job(
+        kind=JOB_KINDS["model"], name="m", gpu_hours=10.0, gpus=1, limit_hours=2.0
+    )
     assert (job.minutes, job.margin_seconds) == (120, 600)
-    assert Job(kind=JOB_KINDS["model"], name="m", limit_hours=1 / 60).margin_seconds == 6
+    assert (
+        Job(kind=JOB_KINDS["model"], name="m", limit_hours=1 / 60).margin_seconds == 6
+    )
     now = time.monotonic()
     assert seconds_left(job, now, {}) == pytest.approx(7200 - 600, abs=5)
     assert seconds_left(job, now - 1000, {}) == pytest.approx(6200 - 600, abs=5)
     soon = {"SLURM_JOB_END_TIME": str(int(time.time()) + 3000)}
     assert seconds_left(job, now, soon) == pytest.approx(3000 - 600, abs=5)
-    assert seconds_left(job, now, {"SLURM_JOB_END_TIME": "0"}) == pytest.approx(7200 - 600, abs=5)
+    assert seconds_left(job, now, {"SLURM_JOB_END_TIME": "0"}) == pytest.approx(
+        7200 - 600, abs=5
+    )
     # In a short job of the user's own, a tenth of it is for saving.
     short = soon | {"SLURM_JOB_START_TIME": str(int(time.time()))}
     assert seconds_left(job, now, short) == pytest.approx(3000 - 300, abs=5)
@@ -142,10 +162,14 @@ def test_slurms_end_counts_where_it_is_known(tmp_path: Path, monkeypatch: pytest
         ("0:00 1:00", -6),
     ):
         program(tmp_path / "squeue", f'[ "$2" = --jobs=119 ] && echo "{said}"')
-        assert seconds_left(job, now, {"SLURM_JOB_ID": "119"}) == pytest.approx(left, abs=5)
+        assert seconds_left(job, now, {"SLURM_JOB_ID": "119"}) == pytest.approx(
+            left, abs=5
+        )
 
 
-KILLED = "print('hello', flush=True); signal.signal({0}, signal.SIG_DFL); os.kill(0, {0})"
+KILLED = (
+    "print('hello', flush=True); signal.signal({0}, signal.SIG_DFL); os.kill(0, {0})"
+)
 
 
 @pytest.mark.parametrize(
@@ -155,17 +179,26 @@ KILLED = "print('hello', flush=True); signal.signal({0}, signal.SIG_DFL); os.kil
         # Under srun, Slurm's signal reaches training and not the process that waits for it: its exit code is believed.
         ("print('hello'); raise SystemExit(75)", AGAIN),
         # As by scancel, which signals every process of a job: it is no crash, the job must not put itself back.
-        *((KILLED.format(int(number)), STOPPED) for number in (signal.SIGTERM, signal.SIGINT)),
+        *(
+            (KILLED.format(int(number)), STOPPED)
+            for number in (signal.SIGTERM, signal.SIGINT)
+        ),
     ],
 )
 def test_codes_and_output_are_kept(tmp_path: Path, script: str, code: int) -> None:
     command = [sys.executable, "-c", f"import os, signal; {script}"]
-    assert run_until(command, tmp_path / "a" / "log", 60, ENVIRON, tmp_path / "stop") == code
+    assert (
+        run_until(command, tmp_path / "a" / "log", 60, ENVIRON, tmp_path / "stop")
+        == code
+    )
     assert (tmp_path / "a" / "log").read_text() == "hello\n"
 
 
 def test_one_that_finishes_while_being_asked_is_done(tmp_path: Path) -> None:
-    assert until(tmp_path, [sys.executable, "-c", "import time; time.sleep(2.5)"], 0.1) == 0
+    assert (
+        until(tmp_path, [sys.executable, "-c", "import time; time.sleep(2.5)"], 0.1)
+        == 0
+    )
 
 
 def test_data_outside_the_study_is_bound_into_the_image(tmp_path: Path) -> None:
@@ -176,12 +209,25 @@ def test_data_outside_the_study_is_bound_into_the_image(tmp_path: Path) -> None:
     binds = (str(text), "$DATA", "$ELSEWHERE/x", "/no/such/folder", str(folder))
     study = Workflow(target="all", jobs={}, image="/x/full.sif", binds=binds)
     words = start_words(study, folder, {"DATA": str(data)})
-    assert words[3:] == ["container", "run", "--bind", str(text), "--bind", str(data), "/x/full.sif"]
-    assert start_words(Workflow(target="all", jobs={}), folder)[1:] == ["-m", "container.start"]
+    assert words[3:] == [
+        "container",
+        "run",
+        "--bind",
+        str(text),
+        "--bind",
+        str(data),
+        "/x/full.sif",
+    ]
+    assert start_words(Workflow(target="all", jobs={}), folder)[1:] == [
+        "-m",
+        "container.start",
+    ]
 
 
 def _job(folder: Path, *commands: tuple[str, ...]) -> tuple[Job, Workflow]:
-    job = Job(kind=JOB_KINDS["shards"], name="a", commands=commands, makes=("made.txt",))
+    job = Job(
+        kind=JOB_KINDS["shards"], name="a", commands=commands, makes=("made.txt",)
+    )
     return job, Workflow(target="all", jobs={job.marker: job})
 
 
@@ -191,12 +237,17 @@ def test_a_job_counts_as_done_only_when_what_it_makes_is_there(
     monkeypatch.chdir(tmp_path)
     job, workflow = _job(tmp_path, ("container.start", "--help"))
     monkeypatch.setattr("workflow.step.start_words", lambda *_: [sys.executable, "-m"])
-    with pytest.raises(UserError, match="succeeded, but some of their output is missing"):
+    with pytest.raises(
+        UserError, match="succeeded, but some of their output is missing"
+    ):
         do(job, workflow, tmp_path)
     assert not (tmp_path / job.marker).exists()
     (tmp_path / "made.txt").touch()
     assert do(job, workflow, tmp_path) == 0
-    assert json.loads((tmp_path / job.marker).read_text()) == {"kind": "shards", "name": "a"}
+    assert json.loads((tmp_path / job.marker).read_text()) == {
+        "kind": "shards",
+        "name": "a",
+    }
 
 
 def test_the_last_lines_of_a_failed_job_are_printed(
@@ -209,11 +260,15 @@ def test_the_last_lines_of_a_failed_job_are_printed(
     assert "no_such_verb" in (tmp_path / job.refused).read_text()
 
 
-def test_a_job_whose_rank_hung_is_begun_again(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+def test_a_job_whose_rank_hung_is_begun_again(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
     job, workflow = _job(tmp_path, ("train", "m"))
     job = replace(job, checkpoints="step-*", gpus=2)
     hung = "import sys; print('  exitcode  : 75 (pid: 7)'); sys.exit(1)"
-    monkeypatch.setattr("workflow.step.start_words", lambda *_: [sys.executable, "-c", hung])
+    monkeypatch.setattr(
+        "workflow.step.start_words", lambda *_: [sys.executable, "-c", hung]
+    )
     assert do(job, workflow, tmp_path) == AGAIN
 
 
@@ -223,7 +278,10 @@ def test_an_image_is_hashed_again_only_when_its_file_has_changed(
     _, workflow = _job(tmp_path)
     (image := tmp_path / "full.sif").write_bytes(b"image")
     workflow = replace(
-        workflow, image=str(image), image_sha256=sha256_file(image), image_written=written(image)
+        workflow,
+        image=str(image),
+        image_sha256=sha256_file(image),
+        image_written=written(image),
     )
     hashed: list[Path] = []
 
@@ -258,7 +316,11 @@ def test_processes_are_one_a_gpu_and_an_image_one_a_node() -> None:
         ],
     )
     many = Job(kind=JOB_KINDS["model"], name="m", nodes=2, gpus=4, cpus=32)
-    slurm = {"SLURM_JOB_ID": "7", "SLURM_JOB_NODELIST": "gpu[03-04]", "SLURMD_NODENAME": "gpu03"}
+    slurm = {
+        "SLURM_JOB_ID": "7",
+        "SLURM_JOB_NODELIST": "gpu[03-04]",
+        "SLURMD_NODENAME": "gpu03",
+    }
     outside, inside = launcher_of(many, slurm, "gpu:h100")
     assert outside[:4] == ["srun", "--nodes=2", "--ntasks=2", "--ntasks-per-node=1"]
     assert "--gres=gpu:h100:4" in outside and "--cpus-per-task=32" in outside
@@ -289,14 +351,23 @@ def test_torchrun_starts_the_ranks_of_a_node(tmp_path: Path) -> None:
     environ = {"PYTHONPATH": str(tmp_path), "OMP_NUM_THREADS": "1"}
     ended = python("-m", *words[:-1], "shows", "word", cwd=tmp_path, code=1, **environ)
     assert step._HUNG.search(ended.stderr.encode()), "a watchdog's exit code"
-    assert [(tmp_path / rank).read_text() for rank in "01"] == ["0 0 2 word", "1 1 2 word"]
+    assert [(tmp_path / rank).read_text() for rank in "01"] == [
+        "0 0 2 word",
+        "1 1 2 word",
+    ]
 
 
 def test_the_sites_variables_are_expanded_in_the_job(tmp_path: Path) -> None:
-    site = Workflow(target="all", jobs={}, environ={"CLM_OR_MLM_SCRATCH": "$JOBSCRATCH/x", "A": "1"})
-    assert site_environment(site, {"JOBSCRATCH": "/fast/7"}) == {"CLM_OR_MLM_SCRATCH": "/fast/7/x", "A": "1"}
+    site = Workflow(
+        target="all", jobs={}, environ={"CLM_OR_MLM_SCRATCH": "$JOBSCRATCH/x", "A": "1"}
+    )
+    assert site_environment(site, {"JOBSCRATCH": "/fast/7"}) == {
+        "CLM_OR_MLM_SCRATCH": "/fast/7/x",
+        "A": "1",
+    }
     with pytest.raises(
-        UserError, match=r"CLM_OR_MLM_SCRATCH to '.JOBSCRATCH/x', but 'JOBSCRATCH' is not set"
+        UserError,
+        match=r"CLM_OR_MLM_SCRATCH to '.JOBSCRATCH/x', but 'JOBSCRATCH' is not set",
     ):
         site_environment(site, {})
 
@@ -313,7 +384,9 @@ def test_what_died_is_put_back_by_slurm_or_goes_on_in_place(
     monkeypatch.setattr(step, "requeue", put_back.append)
     monkeypatch.setattr(step, "do", lambda *_: codes.pop(0))
     code = run_job(job, workflow, tmp_path, number)
-    assert (code, put_back, len(codes)) == ((AGAIN, ["119"], 2) if number else (0, [], 0))
+    assert (code, put_back, len(codes)) == (
+        (AGAIN, ["119"], 2) if number else (0, [], 0)
+    )
 
 
 @pytest.mark.parametrize("code", [MISTAKE, STOPPED])
@@ -360,19 +433,35 @@ def test_what_another_process_works_on_is_refused(tmp_path: Path) -> None:
 def test_a_slurm_job_whose_needs_are_missing_ends(tmp_path: Path) -> None:
     first, _ = _job(tmp_path)
     second = replace(first, name="b", needs=(first.marker,))
-    save(Workflow(target="all", jobs={job.marker: job for job in (first, second)}), tmp_path)
+    save(
+        Workflow(target="all", jobs={job.marker: job for job in (first, second)}),
+        tmp_path,
+    )
     said = python("-m", "workflow.step", second.marker, cwd=tmp_path, code=2).stderr
     assert "needs done/shards/a.json, which is not done" in said
 
 
-def test_a_users_mistake_is_written_down(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
-    job = Job(kind=JOB_KINDS["shards"], name="a", commands=(("no_such_verb",),), makes=("made.txt",))
+def test_a_users_mistake_is_written_down(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    job = Job(
+        kind=JOB_KINDS["shards"],
+        name="a",
+        commands=(("no_such_verb",),),
+        makes=("made.txt",),
+    )
     save(Workflow(target="all", jobs={job.marker: job}), tmp_path)
     for name in [name for name in ENVIRON if name.startswith("SLURM")]:
         monkeypatch.delenv(name)
-    said = python("-m", "workflow.step", job.marker, cwd=tmp_path, code=2, SLURM_JOB_ID="7").stderr
+    said = python(
+        "-m", "workflow.step", job.marker, cwd=tmp_path, code=2, SLURM_JOB_ID="7"
+    ).stderr
     assert "shards a exited with code 2" in said
     began, took = map(json.loads, (tmp_path / job.attempts).read_text().splitlines())
     assert began["start"] == took["start"] and not began["end"] and took["slurm"] == "7"
-    assert (took["code"], took["gpus"]) == (2, 0) and took["seconds"] > 0 and took["cpu_seconds"] > 0
+    assert (
+        (took["code"], took["gpus"]) == (2, 0)
+        and took["seconds"] > 0
+        and took["cpu_seconds"] > 0
+    )
     assert [attempt.code for attempt in attempts_in(tmp_path / job.attempts)] == [2]

@@ -24,7 +24,9 @@ def test_every_job_waits_only_for_jobs_before_it() -> None:
 def test_the_whole_study_is_its_plan_and_its_protocol() -> None:
     workflow = workflow_of("all", StudySettings())
     assert {job.name for job in workflow.of_kind("model")} == set(MODELS)
-    trunks = {item.name for item in plan_of(tuple(MODELS.values())).stages} - set(MODELS)
+    trunks = {item.name for item in plan_of(tuple(MODELS.values())).stages} - set(
+        MODELS
+    )
     assert {job.name for job in workflow.of_kind("stage")} == trunks
     trainings = {dataset.trained_on for dataset in DATASETS.values()}
     assert len(workflow.of_kind("cell")) == len(MODELS) * len(trainings) == 51 * 10
@@ -44,27 +46,41 @@ def test_hours_and_disk_are_the_plans() -> None:
 
 def test_continued_pretraining_waits_for_the_decayed_model() -> None:
     jobs = workflow_of("610m-clm-dec42k-mlm40-44k", StudySettings()).jobs
-    assert jobs["done/model/610m-clm-dec42k-mlm40-44k.json"].needs[1].startswith("done/")
+    assert (
+        jobs["done/model/610m-clm-dec42k-mlm40-44k.json"].needs[1].startswith("done/")
+    )
     assert "done/model/610m-clm-42k.json" in jobs
     assert jobs["done/model/610m-clm-42k.json"].needs == (
-        "done/shards/shards.json", "done/stage/610m-clm.json",
-    )  # fmt: skip
+        "done/shards/shards.json",
+        "done/stage/610m-clm.json",
+    )
 
 
 def test_a_stage_longer_than_the_limit_is_several_jobs() -> None:
-    workflow = workflow_of("1b-mlm40-42k", StudySettings(limit_hours=20, gpus_per_node=8))
+    workflow = workflow_of(
+        "1b-mlm40-42k", StudySettings(limit_hours=20, gpus_per_node=8)
+    )
     (trunk,) = workflow.of_kind("stage")
     assert trunk.parts == -(-trunk.hours // 20) > 1
     assert trunk.minutes == 20 * 60
-    text = StudyProgress(workflow=workflow, folder=Path(), todo=tuple(workflow.jobs.values())).text()
+    text = StudyProgress(
+        workflow=workflow, folder=Path(), todo=tuple(workflow.jobs.values())
+    ).text()
     assert "jobs exceed the limit of 20 h and resume in the next" in text
 
 
 def test_commands_name_every_setting() -> None:
     workflow = workflow_of("all", load_settings(smallest.SETTINGS))
-    cell = next(job for job in workflow.of_kind("cell") if job.name.endswith("/msmarco"))
+    cell = next(
+        job for job in workflow.of_kind("cell") if job.name.endswith("/msmarco")
+    )
     (words,) = cell.commands
-    assert words[:4] == ("benchmarks", "run", "--model", f"pretraining/models/{smallest.MODELS[0]}")
+    assert words[:4] == (
+        "benchmarks",
+        "run",
+        "--model",
+        f"pretraining/models/{smallest.MODELS[0]}",
+    )
     assert words[words.index("--lr") + 1 :][:2] == ("1e-04", "5e-04")
     assert cell.kind.accepted == (0, 3)
     tokenizer, shards = workflow.of_kind("shards")[0].commands
@@ -80,24 +96,38 @@ def test_retrieval_datasets_are_one_job_of_three() -> None:
 
 def test_folders_of_files_outside_are_named_for_images() -> None:
     settings = StudySettings(
-        data="/shared/data/sets", text=("/fineweb/*.parquet", "hf:a/b"), tokenizer="/t/tok.json"
+        data="/shared/data/sets",
+        text=("/fineweb/*.parquet", "hf:a/b"),
+        tokenizer="/t/tok.json",
     )
-    assert workflow_of("210m-clm-42k", settings).binds == ("/fineweb", "/shared/data", "/t")
+    assert workflow_of("210m-clm-42k", settings).binds == (
+        "/fineweb",
+        "/shared/data",
+        "/t",
+    )
 
 
 def test_a_start_and_a_stages_own_shards_are_shown_in_images(tmp_path: Path) -> None:
     start = save_start(tmp_path / "starts/mine", "qwen2")
     study = tmp_path / "study.toml"
     stages = '["mlm40:4", {train = "mlm40", steps = 4, data = "/shards/other"}, {train = "mlm15", steps = 4, data = "s3://a/b"}]'
-    study.write_text(f'decay_steps = 2\n[models.mine]\nstart = "{start}"\nstages = {stages}\n')
+    study.write_text(
+        f'decay_steps = 2\n[models.mine]\nstart = "{start}"\nstages = {stages}\n'
+    )
     settings = StudySettings(study=str(study))
-    assert set(workflow_of("all", settings).binds) == {str(tmp_path), str(start.parent), "/shards"}
+    assert set(workflow_of("all", settings).binds) == {
+        str(tmp_path),
+        str(start.parent),
+        "/shards",
+    }
 
 
 def test_only_shards_of_a_hub_may_use_the_network() -> None:
     for text, network in (("hf:a/b", True), ("/a/*.parquet", False)):
         jobs = workflow_of("210m-clm-42k", StudySettings(text=(text,))).jobs.values()
-        assert {job.kind.name for job in jobs if job.network} == ({"shards"} if network else set())
+        assert {job.kind.name for job in jobs if job.network} == (
+            {"shards"} if network else set()
+        )
 
 
 def test_stand_ins_are_placed_where_the_runs_table_will_be(tmp_path: Path) -> None:
@@ -118,10 +148,18 @@ def test_the_papers_hours_are_above_the_estimate_on_its_device() -> None:
     assert 2_000 < sum(job.gpu_hours for job in cells) * 50 / len(MODELS) < 9_000
 
 
-def test_memory_and_cores_say_how_many_share_a_gpu_and_the_user_has_the_last_word() -> None:
+def test_memory_and_cores_say_how_many_share_a_gpu_and_the_user_has_the_last_word() -> (
+    None
+):
     def workers(**settings: object) -> list[str]:
-        words = workflow_of("610m-clm-42k", StudySettings(**settings)).of_kind("cell")[0].commands[0]  # type: ignore[arg-type]
-        return [words[place + 1] for place, word in enumerate(words) if word == "--workers"]
+        words = (
+            workflow_of("610m-clm-42k", StudySettings(**settings))
+            .of_kind("cell")[0]
+            .commands[0]
+        )  # type: ignore[arg-type]
+        return [
+            words[place + 1] for place, word in enumerate(words) if word == "--workers"
+        ]
 
     assert workers() == ["2"] and workers(device="H200") == ["4"]
     assert workers(device="H200", cpus=1) == [] and workers(gpus_per_node=0) == []

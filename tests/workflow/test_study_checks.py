@@ -28,7 +28,9 @@ MODEL = "210m-clm-42k"
 
 
 def _missing(settings: StudySettings, folder: Path, image: str = "") -> list[str]:
-    lines = check_settings(settings, workflow_of(MODEL, settings, image), folder, "local")
+    lines = check_settings(
+        settings, workflow_of(MODEL, settings, image), folder, "local"
+    )
     return [line.sentence for line in lines if line.status == "fail"]
 
 
@@ -36,10 +38,18 @@ def test_a_study_that_lacks_nothing_can_start(tmp_path: Path) -> None:
     assert _missing(READY, tmp_path) == []
     (tmp_path / "sst2").mkdir()
     (tmp_path / "sst2" / "manifest.json").touch()
-    assert _missing(replace(READY, make_datasets=(), datasets=("sst2",), data=str(tmp_path)), tmp_path) == []
+    assert (
+        _missing(
+            replace(READY, make_datasets=(), datasets=("sst2",), data=str(tmp_path)),
+            tmp_path,
+        )
+        == []
+    )
 
 
-def test_an_environment_without_torch_needs_an_image(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+def test_an_environment_without_torch_needs_an_image(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
     monkeypatch.setattr("workflow.study_checks.find_spec", lambda name: None)
     (found,) = _missing(READY, tmp_path)
     assert "--image build/full.sif" in found and ".venv/full/bin/clm-or-mlm" in found
@@ -49,7 +59,9 @@ def test_an_environment_without_torch_needs_an_image(tmp_path: Path, monkeypatch
 
 
 def _shards(workflow: Workflow, folder: Path, tokens: float) -> str | None:
-    write_manifest(folder / "shards/manifest.json", {"splits": {"train": {"tokens": tokens}}})
+    write_manifest(
+        folder / "shards/manifest.json", {"splits": {"train": {"tokens": tokens}}}
+    )
     (job,) = workflow.of_kind("shards")
     return job.shortage(folder)
 
@@ -69,8 +81,12 @@ def test_shards_that_are_too_few_are_counted(tmp_path: Path) -> None:
 
 
 def test_finished_shards_do_without_what_they_were_made_of(tmp_path: Path) -> None:
-    text, tokenizer = (str(tmp_path / "purged" / name) for name in ("*.parquet", "tokenizer"))
-    settings = replace(READY, repeat_text=False, train_tokenizer=0, text=(text,), tokenizer=tokenizer)
+    text, tokenizer = (
+        str(tmp_path / "purged" / name) for name in ("*.parquet", "tokenizer")
+    )
+    settings = replace(
+        READY, repeat_text=False, train_tokenizer=0, text=(text,), tokenizer=tokenizer
+    )
     workflow = workflow_of(MODEL, settings)
     assert [("purged" in said) for said in _missing(settings, tmp_path)] == [True, True]
     assert _shards(workflow, tmp_path, workflow.of_kind("shards")[0].tokens) is None
@@ -79,7 +95,11 @@ def test_finished_shards_do_without_what_they_were_made_of(tmp_path: Path) -> No
 
 @pytest.mark.parametrize(
     ("module", "said"),
-    [("", "command not found"), ("echo 'Unable to locate apptainer/9.9'; exit 1", "locate"), ("true", "")],
+    [
+        ("", "command not found"),
+        ("echo 'Unable to locate apptainer/9.9'; exit 1", "locate"),
+        ("true", ""),
+    ],
 )
 def test_modules_are_loaded_once_before_a_start(
     tmp_path: Path, monkeypatch: pytest.MonkeyPatch, module: str, said: str
@@ -88,7 +108,9 @@ def test_modules_are_loaded_once_before_a_start(
         program(tmp_path / "module", f'echo "$@" > {tmp_path}/loaded\n{module}')
     monkeypatch.setenv("PATH", f"{tmp_path}:/usr/bin:/bin")
     found = _missing(replace(READY, modules=("apptainer/9.9",)), tmp_path)
-    assert [said in line and "correct `modules`" in line for line in found] == ([True] if said else [])
+    assert [said in line and "correct `modules`" in line for line in found] == (
+        [True] if said else []
+    )
     assert not module or (tmp_path / "loaded").read_text() == "load apptainer/9.9\n"
 
 
@@ -99,7 +121,9 @@ def test_the_sample_of_fineweb_edu_has_tokens_to_spare() -> None:
 
 
 def _cautions(settings: StudySettings) -> str:
-    lines = check_settings(settings, workflow_of("1b-clm-42k", settings), Path(), "local")
+    lines = check_settings(
+        settings, workflow_of("1b-clm-42k", settings), Path(), "local"
+    )
     return "\n".join(line.sentence for line in lines if line.status == "warn")
 
 
@@ -110,17 +134,25 @@ def test_memory_limits_and_folders_are_warned_of(tmp_path: Path) -> None:
     assert "1b" not in _cautions(amd), "the pass is made to fit"
     assert "1b" not in _cautions(replace(amd, pretraining_settings=("microbatch=8",)))
     assert _cautions(StudySettings()) == ""
-    assert "microbatch=1024" in _cautions(StudySettings(pretraining_settings=("microbatch=1024",)))
+    assert "microbatch=1024" in _cautions(
+        StudySettings(pretraining_settings=("microbatch=1024",))
+    )
     assert "limit_hours" in _cautions(StudySettings(limit_hours=0.05))
-    assert "64 workers share 8 cores" in _cautions(StudySettings(tuning_options=("--workers", "64")))
-    assert "384 ids, but 1b has rows for 128,256" in _cautions(StudySettings(train_tokenizer=384))
+    assert "64 workers share 8 cores" in _cautions(
+        StudySettings(tuning_options=("--workers", "64"))
+    )
+    assert "384 ids, but 1b has rows for 128,256" in _cautions(
+        StudySettings(train_tokenizer=384)
+    )
     own = {"HF_HOME": "$NO_SUCH/cache", "OMP_PLACES": "$SLURM_JOB_ID", "OMP_X": "$HOME"}
     assert "HF_HOME is $NO_SUCH/cache, but NO_SUCH is not set here" in _cautions(
         StudySettings(environment=own)
     )
     assert "OMP_" not in _cautions(StudySettings(environment=own))
     for place in ("/no/such/folder", "$NO_SUCH"):
-        assert f"{place} does not exist here" in _cautions(StudySettings(binds=(place,)))
+        assert f"{place} does not exist here" in _cautions(
+            StudySettings(binds=(place,))
+        )
 
 
 def test_hub_text_without_a_network_needs_no_site(tmp_path: Path) -> None:
@@ -141,10 +173,21 @@ def test_a_dry_run_leaves_no_files_and_an_address_is_no_image(
         and "(the start refuses" not in said
     )
     with pytest.raises(UserError, match=r"--image docker://foo/bar is an address"):
-        main([*smallest.WORDS, "--dir", str(tmp_path), "--dry-run", "--image", "docker://foo/bar"])
+        main(
+            [
+                *smallest.WORDS,
+                "--dir",
+                str(tmp_path),
+                "--dry-run",
+                "--image",
+                "docker://foo/bar",
+            ]
+        )
 
 
-def test_the_dry_run_lists_them_all(tmp_path: Path, capsys: pytest.CaptureFixture[str]) -> None:
+def test_the_dry_run_lists_them_all(
+    tmp_path: Path, capsys: pytest.CaptureFixture[str]
+) -> None:
     words = ["workflow", MODEL, "--dir", str(tmp_path / "study")]
     assert main([*words, "--dry-run"]) == 0
     said = capsys.readouterr().out
@@ -163,7 +206,12 @@ CONTENT = bytes(32) + b"SIF_MAGIC"
     ("said", "key", "status", "sentence"),
     [
         (f"full {git_commit()}", "good.pem", "ok", "full.sif starts here"),
-        ("full abc", "", "warn", "jobs run the image's commit abc, not this checkout's"),
+        (
+            "full abc",
+            "",
+            "warn",
+            "jobs run the image's commit abc, not this checkout's",
+        ),
         (
             "analysis abc",
             "",
@@ -171,15 +219,27 @@ CONTENT = bytes(32) + b"SIF_MAGIC"
             "full.sif is the analysis image; jobs need the full one: make image-full",
         ),
         ("hello", "", "fail", "full.sif cannot be started here"),
-        ("full abc", "other.pem", "fail", "full.sif is not signed with the key other.pem"),
+        (
+            "full abc",
+            "other.pem",
+            "fail",
+            "full.sif is not signed with the key other.pem",
+        ),
     ],
 )
 def test_an_image_is_started_and_its_hash_and_commit_are_noted(
-    tmp_path: Path, monkeypatch: pytest.MonkeyPatch, said: str, key: str, status: str, sentence: str
+    tmp_path: Path,
+    monkeypatch: pytest.MonkeyPatch,
+    said: str,
+    key: str,
+    status: str,
+    sentence: str,
 ) -> None:
     """A made-up Apptainer, to which an image is signed with the key `good.pem` alone."""
     (tmp_path / "full.sif").write_bytes(CONTENT)
-    answers = f'case "$*" in verify*good.pem*) ;; verify*) exit 1;; run*) echo {said};; esac'
+    answers = (
+        f'case "$*" in verify*good.pem*) ;; verify*) exit 1;; run*) echo {said};; esac'
+    )
     program(tmp_path / "apptainer", answers)
     monkeypatch.setenv("PATH", f"{tmp_path}:/usr/bin:/bin")
     monkeypatch.setenv("CLM_OR_MLM_SCRATCH", str(tmp_path))

@@ -14,11 +14,20 @@ from workflow.study_progress import StudyProgress, progress_of, warnings
 from workflow.study_settings import StudySettings
 
 DONE, HALF, BROKEN = (
-    Job(kind=JOB_KINDS["cell"], name=f"m/{name}", makes=(f"{name}1", f"{name}2"), gpus=2, gpu_hours=4.0)
+    Job(
+        kind=JOB_KINDS["cell"],
+        name=f"m/{name}",
+        makes=(f"{name}1", f"{name}2"),
+        gpus=2,
+        gpu_hours=4.0,
+    )
     for name in "abc"
 )
 TABLES = Job(
-    kind=JOB_KINDS["analysis"], name="all", makes=("x",), needs=tuple(j.marker for j in (DONE, HALF, BROKEN))
+    kind=JOB_KINDS["analysis"],
+    name="all",
+    makes=("x",),
+    needs=tuple(j.marker for j in (DONE, HALF, BROKEN)),
 )
 JOBS = by_marker([DONE, HALF, BROKEN, TABLES])
 
@@ -43,10 +52,14 @@ def study(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> Path:
 def _row(progress: StudyProgress, title: str) -> list[str]:
     """Return a row's jobs, done, running, queued, failed, left, GPU hours, node hours, disk, files."""
     lines = progress.text().splitlines()[2:]
-    return next(line for line in lines if line.startswith(f"{title} "))[len(title) :].split()
+    return next(line for line in lines if line.startswith(f"{title} "))[
+        len(title) :
+    ].split()
 
 
-def test_what_is_done_left_and_failed_is_counted_and_nothing_is_changed(study: Path) -> None:
+def test_what_is_done_left_and_failed_is_counted_and_nothing_is_changed(
+    study: Path,
+) -> None:
     before = sorted(path.name for path in study.rglob("*"))
     found = progress_of(study)
     assert _row(found, "all")[:6] == ["4", "1", "0", "0", "1", "2"]
@@ -62,11 +75,18 @@ def test_what_is_done_left_and_failed_is_counted_and_nothing_is_changed(study: P
 def test_jobs_in_the_queue_are_shown_with_why_they_wait(study: Path) -> None:
     live = {
         HALF.marker: SlurmJob(number="7", state="RUNNING", minutes=3.0),
-        BROKEN.marker: SlurmJob(number="8", state="PENDING", reason="QOSMaxCpuPerJobLimit"),
+        BROKEN.marker: SlurmJob(
+            number="8", state="PENDING", reason="QOSMaxCpuPerJobLimit"
+        ),
     }
-    found = replace(progress_of(study), live=live, failed={}, caller="process 1 on host x")
+    found = replace(
+        progress_of(study), live=live, failed={}, caller="process 1 on host x"
+    )
     assert "running           7  cell m/b for 3 min of" in found.text()
-    assert "pending           8  cell m/c, QOSMaxCpuPerJobLimit, for which it waits until" in found.text()
+    assert (
+        "pending           8  cell m/c, QOSMaxCpuPerJobLimit, for which it waits until"
+        in found.text()
+    )
     assert _row(found, "all")[:6] == ["4", "1", "1", "1", "0", "1"]
     assert found.code == 4
 
@@ -79,11 +99,21 @@ def test_jobs_in_the_queue_are_shown_with_why_they_wait(study: Path) -> None:
         ('{"code": 1, "start": "a", "end": "b"}', "", "ended with exit code 1 ("),
         ('{"code": 75, "start": "a", "end": "b"}', "", None),
         ('{"start": "a"}', "", None),
-        ('{"code": 1, "start": "a", "end": "b"}', "slurmstepd: TIME LIMIT", "1: slurmstepd: TIME LIMIT"),
-        ('{"code": 143, "start": "a", "end": "b", "submitted": true}', "CANCELLED", "143: CANCELLED"),
+        (
+            '{"code": 1, "start": "a", "end": "b"}',
+            "slurmstepd: TIME LIMIT",
+            "1: slurmstepd: TIME LIMIT",
+        ),
+        (
+            '{"code": 143, "start": "a", "end": "b", "submitted": true}',
+            "CANCELLED",
+            "143: CANCELLED",
+        ),
     ],
 )
-def test_why_a_job_ended_is_said(study: Path, attempt: str, slurm_log: str, said: str | None) -> None:
+def test_why_a_job_ended_is_said(
+    study: Path, attempt: str, slurm_log: str, said: str | None
+) -> None:
     path = study / HALF.attempts
     path.write_text(f"{attempt}\n")
     if slurm_log:
@@ -96,7 +126,10 @@ def test_why_a_job_ended_is_said(study: Path, attempt: str, slurm_log: str, said
 def test_without_a_queue_nothing_is_called_failed(study: Path) -> None:
     make_id(study)
     found = progress_of(study)
-    assert "unknown     what runs or waits: Slurm's queue cannot be seen from here" in found.text()
+    assert (
+        "unknown     what runs or waits: Slurm's queue cannot be seen from here"
+        in found.text()
+    )
     assert not found.failed and found.code == 4
 
 
@@ -113,9 +146,13 @@ def test_a_running_job_shows_when_it_last_wrote(study: Path) -> None:
     )
 
 
-def _planned(folder: Path, *todo: Job, settings: StudySettings | None = None) -> StudyProgress:
+def _planned(
+    folder: Path, *todo: Job, settings: StudySettings | None = None
+) -> StudyProgress:
     return StudyProgress(
-        workflow=workflow_of("210m-clm-42k", settings or StudySettings()), folder=folder, todo=todo
+        workflow=workflow_of("210m-clm-42k", settings or StudySettings()),
+        folder=folder,
+        todo=todo,
     )
 
 
@@ -130,14 +167,23 @@ def test_before_it_starts_jobs_are_counted_by_kind_and_in_all() -> None:
     assert _row(found, "all")[6] == _row(found, "fine-tuning cells")[6] == hours
 
 
-def test_finished_runs_are_subtracted_and_what_does_not_suffice_is_said(tmp_path: Path) -> None:
+def test_finished_runs_are_subtracted_and_what_does_not_suffice_is_said(
+    tmp_path: Path,
+) -> None:
     for path in CELL.makes[: len(CELL.makes) // 2]:
         (tmp_path / path).parent.mkdir(parents=True)
         (tmp_path / path).touch()
     assert _row(_planned(tmp_path, CELL), "all")[6] == f"{CELL.gpu_hours / 2:.1f}"
     found = warnings(_planned(tmp_path, replace(CELL, disk_bytes=1e18, files=10**15)))
     assert any("GB free, but the study needs 500,000,000 GB" in line for line in found)
-    assert any("more files, but the study writes 1,000,000,000,000,000" in line for line in found)
+    assert any(
+        "more files, but the study writes 1,000,000,000,000,000" in line
+        for line in found
+    )
     (shards,) = workflow_of("210m-clm-42k", StudySettings()).of_kind("shards")
-    (line,) = warnings(_planned(tmp_path, replace(shards, gpu_hours=50.0, disk_bytes=0.0, files=0)))
-    assert line.startswith("shards shards takes about 50.0 h and cannot resume, but the limit is 20 h")
+    (line,) = warnings(
+        _planned(tmp_path, replace(shards, gpu_hours=50.0, disk_bytes=0.0, files=0))
+    )
+    assert line.startswith(
+        "shards shards takes about 50.0 h and cannot resume, but the limit is 20 h"
+    )

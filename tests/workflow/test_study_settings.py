@@ -23,11 +23,15 @@ def _file(folder: Path, text: str, name: str = "w.toml") -> Path:
 def example_site() -> str:
     """Return the example of the page, as a file."""
     page = (ROOT / "docs/hpc.md").read_text()
-    (block,) = re.findall(r"^    # mine-site.toml.*\n((?:    .*\n)+)", page, re.MULTILINE)
+    (block,) = re.findall(
+        r"^    # mine-site.toml.*\n((?:    .*\n)+)", page, re.MULTILINE
+    )
     return "".join(f"{line[4:]}\n" for line in block.splitlines())
 
 
-@pytest.mark.parametrize("path", sorted(SITES.glob("*.toml")), ids=lambda path: path.stem)
+@pytest.mark.parametrize(
+    "path", sorted(SITES.glob("*.toml")), ids=lambda path: path.stem
+)
 def test_every_site_plans_the_study(path: Path, tmp_path: Path) -> None:
     settings = load_settings(_file(tmp_path, 'account = "abc"'), path.stem)
     assert settings.site == path.stem and settings.title and settings.checked
@@ -44,7 +48,9 @@ def test_generic_has_every_key_with_its_default() -> None:
     text = (SITES / "generic.toml").read_text()
     written = tomllib.loads(
         "\n".join(
-            line.removeprefix("# ") for line in text.splitlines() if re.match(r"# [a-z_]+ = |# \[", line)
+            line.removeprefix("# ")
+            for line in text.splitlines()
+            if re.match(r"# [a-z_]+ = |# \[", line)
         )
     )
     default = Site()
@@ -56,16 +62,23 @@ def test_generic_has_every_key_with_its_default() -> None:
 
 def test_the_example_of_the_page_asks_by_kind_of_job(tmp_path: Path) -> None:
     _file(tmp_path, example_site(), "mine-site.toml")
-    settings = load_settings(_file(tmp_path, 'site = "mine-site.toml"\naccount = "abc"'))
+    settings = load_settings(
+        _file(tmp_path, 'site = "mine-site.toml"\naccount = "abc"')
+    )
     workflow = workflow_of("610m-clm-42k", settings)
-    (shards,), (model,), (pack,) = (workflow.of_kind(kind) for kind in ("shards", "model", "cell"))
+    (shards,), (model,), (pack,) = (
+        workflow.of_kind(kind) for kind in ("shards", "model", "cell")
+    )
     queue = workflow.queue(shards)
     assert queue["account"] == "abc@cpu" and shards.gpus == 0
     assert queue["partition"] == "cpu_p1" and "constraint" not in queue
     for job in (model, pack):
         queue = workflow.queue(job)
         assert (queue["account"], queue["constraint"]) == ("abc@h100", "h100")
-        assert (queue["qos"], queue["slurm_extra"]) == ("qos_gpu_h100-t3", "--hint=nomultithread")
+        assert (queue["qos"], queue["slurm_extra"]) == (
+            "qos_gpu_h100-t3",
+            "--hint=nomultithread",
+        )
     assert workflow.modules == ("arch/h100", "singularity")
     assert workflow.environ["HF_HOME"] == "$SCRATCH/huggingface"
 
@@ -73,10 +86,18 @@ def test_the_example_of_the_page_asks_by_kind_of_job(tmp_path: Path) -> None:
 def test_a_site_of_ones_own_starts_from_another(tmp_path: Path) -> None:
     site = 'site = "whole-node"\ngres = "gpu:h100"\n[jobs.cpu]\npartition = "cpu"\n[environment]\nOMP_PLACES = 1\n'
     _file(tmp_path, site, "mine.toml")
-    path = _file(tmp_path, 'site = "mine.toml"\ncpus = 2\nlimit_hours = 4\n[jobs]\npartition = "main"\n')
+    path = _file(
+        tmp_path,
+        'site = "mine.toml"\ncpus = 2\nlimit_hours = 4\n[jobs]\npartition = "main"\n',
+    )
     settings = load_settings(path)
     assert settings.site == str(tmp_path / "mine.toml") and settings.gres == "gpu:h100"
-    assert (settings.device, settings.gpus_per_node, settings.tuning_gpus, settings.cpus) == ("H100", 4, 4, 2)
+    assert (
+        settings.device,
+        settings.gpus_per_node,
+        settings.tuning_gpus,
+        settings.cpus,
+    ) == ("H100", 4, 4, 2)
     # What is said of one kind of jobs stands above what is said of all.
     queues = settings.jobs
     assert (queues["cpu"].partition, queues["gpu"].partition) == ("cpu", "main")
@@ -88,22 +109,33 @@ def test_a_site_of_ones_own_starts_from_another(tmp_path: Path) -> None:
 @pytest.mark.parametrize(
     ("text", "message"),
     [
-        ("site = 'whole'", "unknown site 'whole'; sites are .*; did you mean 'whole-node'"),
+        (
+            "site = 'whole'",
+            "unknown site 'whole'; sites are .*; did you mean 'whole-node'",
+        ),
         ("site = 'mine.toml'", "names itself as its site"),
         ("site = 'x.toml'", r"x\.toml does not exist"),
         ("module = ['x']", "unknown key 'module'; did you mean 'modules'"),
         ("modules = 'x'", "modules takes a list, not 'x'"),
         ("runtime = 'cuda'", "unknown runtime 'cuda'"),
         ("[jobs.gpuz]\n", "unknown kind of job 'gpuz'; kinds are cpu, gpu, gpus"),
-        ("[jobs.gpu]\npartitoin = 'x'", "jobs.gpu: unknown key 'partitoin'; did you mean 'partition'"),
+        (
+            "[jobs.gpu]\npartitoin = 'x'",
+            "jobs.gpu: unknown key 'partitoin'; did you mean 'partition'",
+        ),
         ("jobs = 3", r"jobs takes a table, \[jobs\]"),
         ("gpus = 8", "mine.toml: unknown key 'gpus'"),
         ("cpus = '8'", "mine.toml: cpus takes a whole number, not '8'"),
         ("[jobs.gpu]\naccount = '{account}@gpu'", "needs the project's account"),
-        ('[jobs.gpu]\nslurm_extra = "--comment=\'a"', "slurm_extra .*no closing quotation"),
+        (
+            '[jobs.gpu]\nslurm_extra = "--comment=\'a"',
+            "slurm_extra .*no closing quotation",
+        ),
     ],
 )
-def test_what_cannot_be_is_refused_with_a_sentence(tmp_path: Path, text: str, message: str) -> None:
+def test_what_cannot_be_is_refused_with_a_sentence(
+    tmp_path: Path, text: str, message: str
+) -> None:
     _file(tmp_path, text, "mine.toml")
     with pytest.raises(UserError, match=message):
         load_settings(_file(tmp_path, 'site = "mine.toml"\n'))
@@ -120,10 +152,19 @@ def test_any_option_of_sbatch_and_any_variable_may_be_given(tmp_path: Path) -> N
     assert request_of(workflow, job)["slurm_extra"] == words
 
 
-def test_variables_in_paths_are_expanded(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+def test_variables_in_paths_are_expanded(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
     monkeypatch.setenv("SCRATCH", "/scratch/me")
-    found = load_settings(_file(tmp_path, "text = ['$SCRATCH/text/*.parquet']\ndata = '${SCRATCH}/data'\n"))
-    assert found.text == ("/scratch/me/text/*.parquet",) and found.data == "/scratch/me/data"
+    found = load_settings(
+        _file(
+            tmp_path, "text = ['$SCRATCH/text/*.parquet']\ndata = '${SCRATCH}/data'\n"
+        )
+    )
+    assert (
+        found.text == ("/scratch/me/text/*.parquet",)
+        and found.data == "/scratch/me/data"
+    )
 
 
 def test_a_job_belongs_to_a_kind_by_its_gpus() -> None:
@@ -133,7 +174,10 @@ def test_a_job_belongs_to_a_kind_by_its_gpus() -> None:
 
 def test_paths_of_a_file_are_those_next_to_it(tmp_path: Path) -> None:
     found = load_settings(
-        _file(tmp_path, "limit_hours = 4\ntokenizer = 'tok'\ntext = ['hf:a/b', 'x/*.parquet']\n")
+        _file(
+            tmp_path,
+            "limit_hours = 4\ntokenizer = 'tok'\ntext = ['hf:a/b', 'x/*.parquet']\n",
+        )
     )
     assert found.limit_hours == 4.0
     assert found.tokenizer == str(tmp_path / "tok")

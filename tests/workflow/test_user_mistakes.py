@@ -78,14 +78,19 @@ def folder(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> Path:
 
 @pytest.mark.parametrize(
     ("settings", "words", "sentence"),
-    [*((one, ("210m-clm-42k",), said) for one, said in SETTINGS), *(({}, one, said) for one, said in CALLS)],
+    [
+        *((one, ("210m-clm-42k",), said) for one, said in SETTINGS),
+        *(({}, one, said) for one, said in CALLS),
+    ],
     ids=str,
 )
 def test_a_mistake_is_one_sentence_and_nothing_is_written(
     folder: Path, settings: dict[str, str], words: tuple[str, ...], sentence: str
 ) -> None:
     (folder / "zeros.sif").write_bytes(bytes(100_000))
-    (folder / "s.toml").write_text("".join(f"{key} = {value}\n" for key, value in (GOOD | settings).items()))
+    (folder / "s.toml").write_text(
+        "".join(f"{key} = {value}\n" for key, value in (GOOD | settings).items())
+    )
     with pytest.raises((UserError, FileNotFoundError)) as found:
         main(["workflow", *words, "--dir", "study", "--settings", "s.toml"])
     assert sentence in str(found.value) and "\n" not in str(found.value)
@@ -95,14 +100,27 @@ def test_a_mistake_is_one_sentence_and_nothing_is_written(
 def test_the_image_is_tried_with_the_studys_own_folder_shown(
     folder: Path, monkeypatch: pytest.MonkeyPatch
 ) -> None:
-    answers = 'case "$*" in run*) echo "$*" > seen; echo "error: seen" >&2; exit 2;; esac'
+    answers = (
+        'case "$*" in run*) echo "$*" > seen; echo "error: seen" >&2; exit 2;; esac'
+    )
     made = program(folder / "bin" / "apptainer", answers)
     monkeypatch.setenv("PATH", f"{made.parent}:{os.environ['PATH']}")
     (folder / "a.sif").write_bytes(bytes(32) + b"SIF_MAGIC")
     (folder / "study").mkdir()
-    (folder / "s.toml").write_text("".join(f"{key} = {value}\n" for key, value in GOOD.items()))
+    (folder / "s.toml").write_text(
+        "".join(f"{key} = {value}\n" for key, value in GOOD.items())
+    )
     with pytest.raises(UserError, match="cannot be started here"):
         main(
-            ["workflow", "210m-clm-42k", "--dir", "study", "--settings", "s.toml", "--image", "a.sif"],
+            [
+                "workflow",
+                "210m-clm-42k",
+                "--dir",
+                "study",
+                "--settings",
+                "s.toml",
+                "--image",
+                "a.sif",
+            ],
         )
     assert f"--bind {folder / 'study'} " in (folder / "seen").read_text()

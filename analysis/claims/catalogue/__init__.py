@@ -35,7 +35,9 @@ assert _ENTRIES.keys() == TITLES.keys(), sorted(_ENTRIES.keys() ^ TITLES.keys())
 FINDINGS: dict[str, Finding] = {name: _ENTRIES[name] for name in TITLES}
 """Every finding by id, in the order of the titles."""
 
-STATEMENTS: dict[str, Finding] = {one.id: one for one in (*ANSWERS.values(), *FINDINGS.values())}
+STATEMENTS: dict[str, Finding] = {
+    one.id: one for one in (*ANSWERS.values(), *FINDINGS.values())
+}
 """All that is judged by id: what answers the paper's question, and the findings."""
 
 SHOWN = (ANSWER, *FINDINGS)

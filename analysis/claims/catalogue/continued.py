@@ -14,7 +14,9 @@ def _cpt(start: str, total: str) -> str:
 
 def _starts(total: str, task: str, *, closed: bool = False) -> Contrast:
     """Return CLM start minus MLM start after CPT to `total` steps: above 0, or with `closed` comparable."""
-    label = f"CLM start - MLM start on {task}, after {int(total[:-1]) - 42}k steps of CPT"
+    label = (
+        f"CLM start - MLM start on {task}, after {int(total[:-1]) - 42}k steps of CPT"
+    )
     region = within(task) if closed else Region()
     return difference(label, _cpt("clm", total), _cpt("mlm40", total), task, **region)
 
@@ -42,7 +44,10 @@ FINDINGS = (
         body=all_of(
             "CLM start against MLM start after 22k steps",
             [
-                all_of("ahead on SC and TC", [_starts("64k", task) for task in ("SC", "TC")]),
+                all_of(
+                    "ahead on SC and TC",
+                    [_starts("64k", task) for task in ("SC", "TC")],
+                ),
                 all_of(
                     "gap closed on QA and IR",
                     [_starts("64k", task, closed=True) for task in ("QA", "IR")],
@@ -59,7 +64,10 @@ FINDINGS = (
         body=all_of(
             "CLM start against MLM start after 12k steps",
             [
-                all_of("ahead on TC and IR", [_starts("54k", task) for task in ("TC", "IR")]),
+                all_of(
+                    "ahead on TC and IR",
+                    [_starts("54k", task) for task in ("TC", "IR")],
+                ),
                 _starts("54k", "SC", closed=True),
                 _starts("54k", "QA", closed=True),
             ],
@@ -98,7 +106,10 @@ FINDINGS = (
             "CLM 42k then MLM 12k, minus MLM 42k",
             [
                 difference(
-                    f"CLM 42k then MLM 12k, minus MLM 42k, on {task}", _cpt("clm", "54k"), mlm("610m"), task
+                    f"CLM 42k then MLM 12k, minus MLM 42k, on {task}",
+                    _cpt("clm", "54k"),
+                    mlm("610m"),
+                    task,
                 )
                 for task in ALL
             ],

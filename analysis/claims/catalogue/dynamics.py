@@ -45,7 +45,9 @@ def _catches_up(task: str) -> Contrast:
 
 def _ahead_late(task: str) -> Contrast:
     label = f"MLM - CLM on {task} at {format_steps(_LATE)}"
-    return difference(label, _checkpoint("mlm40", _LATE), _checkpoint("clm", _LATE), task)
+    return difference(
+        label, _checkpoint("mlm40", _LATE), _checkpoint("clm", _LATE), task
+    )
 
 
 _EARLY, _LATE = 1_000, 40_000
@@ -100,8 +102,14 @@ FINDINGS = (
         body=all_of(
             "MLM gains on CLM and is ahead",
             [
-                all_of("from 1k to 40k the difference moves to MLM", [_catches_up(task) for task in ALL]),
-                all_of("MLM is ahead at 40k", [_ahead_late(task) for task in ALL if task != "TC"]),
+                all_of(
+                    "from 1k to 40k the difference moves to MLM",
+                    [_catches_up(task) for task in ALL],
+                ),
+                all_of(
+                    "MLM is ahead at 40k",
+                    [_ahead_late(task) for task in ALL if task != "TC"],
+                ),
             ],
         ),
         reported=(_ahead_late("TC"),),

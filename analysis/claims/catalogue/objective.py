@@ -5,7 +5,15 @@ from __future__ import annotations
 import itertools
 from collections.abc import Iterable, Iterator
 
-from analysis.claims.catalogue.terms import BELOW, MARGINS, SIZES, Region, clm, mlm, within
+from analysis.claims.catalogue.terms import (
+    BELOW,
+    MARGINS,
+    SIZES,
+    Region,
+    clm,
+    mlm,
+    within,
+)
 from analysis.claims.statements import Finding, all_of, difference, weighted
 from analysis.evidence.contrasts import Contrast
 
@@ -20,7 +28,10 @@ def _gaps(tasks: Iterable[str]) -> Iterator[Contrast]:
             yield difference(f"MLM - CLM on {task}, {size}", mlm(size), clm(size), task)
 
 
-_BY_SIZE: tuple[tuple[str, str, Region], ...] = (("SC", "widens", {}), ("IR", "narrows", BELOW))
+_BY_SIZE: tuple[tuple[str, str, Region], ...] = (
+    ("SC", "widens", {}),
+    ("IR", "narrows", BELOW),
+)
 """How the gap changes with size: the task, the word, the claimed region of the change."""
 
 
@@ -43,7 +54,10 @@ FINDINGS = (
         body=all_of(
             "the gap on QA is the largest",
             [
-                weighted(f"gap on QA - gap on {task}, {size}", [*_gap(size, "QA"), *_gap(size, task, -1.0)])
+                weighted(
+                    f"gap on QA - gap on {task}, {size}",
+                    [*_gap(size, "QA"), *_gap(size, task, -1.0)],
+                )
                 for size in SIZES
                 for task in ("SC", "TC", "IR")
             ],

@@ -125,13 +125,21 @@ FINDINGS = (
         "with size.",
         where="Figure 3",
         family="ratio",
-        body=mean_of("mean change of the slope over tasks and steps of size", _SLOPES_BY_SIZE),
+        body=mean_of(
+            "mean change of the slope over tasks and steps of size", _SLOPES_BY_SIZE
+        ),
         reported=(
-            all_of("the slope increases on every task, with every step of size", _SLOPES_BY_SIZE),
+            all_of(
+                "the slope increases on every task, with every step of size",
+                _SLOPES_BY_SIZE,
+            ),
             *(
                 _slopes(
                     f"slope on {task}, {SIZES[-1]} - {SIZES[0]}",
-                    [*_slope_terms(SIZES[-1], task), *_slope_terms(SIZES[0], task, -1.0)],
+                    [
+                        *_slope_terms(SIZES[-1], task),
+                        *_slope_terms(SIZES[0], task, -1.0),
+                    ],
                 )
                 for task in ALL
             ),
@@ -145,7 +153,10 @@ FINDINGS = (
         family="ratio",
         body=all_of(
             "the slope on IR is positive",
-            [_slopes(f"slope on IR, {size}", _slope_terms(size, "IR")) for size in SIZES],
+            [
+                _slopes(f"slope on IR, {size}", _slope_terms(size, "IR"))
+                for size in SIZES
+            ],
         ),
     ),
     Finding(
@@ -155,7 +166,10 @@ FINDINGS = (
         family="ratio",
         body=all_of(
             "the slope at 210m is negative",
-            [_slopes(f"slope on {task}, 210m", _slope_terms("210m", task), **BELOW) for task in ("TC", "QA")],
+            [
+                _slopes(f"slope on {task}, 210m", _slope_terms("210m", task), **BELOW)
+                for task in ("TC", "QA")
+            ],
         ),
     ),
     Finding(

@@ -6,7 +6,15 @@ from collections.abc import Iterable
 from dataclasses import replace
 
 from analysis.claims.catalogue.terms import ALL, within
-from analysis.claims.statements import AtLeast, Finding, all_of, any_of, difference, mean_of, weighted
+from analysis.claims.statements import (
+    AtLeast,
+    Finding,
+    all_of,
+    any_of,
+    difference,
+    mean_of,
+    weighted,
+)
 from analysis.claims.titles import ANSWER
 from analysis.evidence.contrasts import Contrast, Spread
 from pretraining.models import BUDGET_SPLITS, RATIOS
@@ -45,7 +53,9 @@ _SHARES = ("0", "25", "50", "75", "100")
 """Percent of CLM steps; functions name a share by its place here (0: MLM alone, 4: CLM alone)."""
 
 
-def _share_minus(shares: tuple[int, ...], other: int, budgets: Iterable[int] = BUDGET_SPLITS) -> Contrast:
+def _share_minus(
+    shares: tuple[int, ...], other: int, budgets: Iterable[int] = BUDGET_SPLITS
+) -> Contrast:
     """Return the mean of the places `shares` minus place `other`, over tasks and budgets."""
     steps = tuple(budgets)
     percents = " and ".join(_SHARES[share] for share in shares)
@@ -133,7 +143,8 @@ FINDINGS = (
         where="Figure 6",
         family="two-stage",
         body=all_of(
-            "25 and 50 % are ahead of 0, 75 and 100 %", [_share_minus((1, 2), other) for other in (0, 3, 4)]
+            "25 and 50 % are ahead of 0, 75 and 100 %",
+            [_share_minus((1, 2), other) for other in (0, 3, 4)],
         ),
         reported=(
             *(
@@ -206,10 +217,14 @@ FINDINGS = (
         where="Figure 6, Tables 10-13",
         family="two-stage",
         body=all_of(
-            "SC, QA and IR gain more than TC", [_gain_beyond_tc(task) for task in ALL if task != "TC"]
+            "SC, QA and IR gain more than TC",
+            [_gain_beyond_tc(task) for task in ALL if task != "TC"],
         ),
         reported=tuple(
-            _gain_beyond_tc(task, (budget,)) for task in ALL if task != "TC" for budget in BUDGET_SPLITS
+            _gain_beyond_tc(task, (budget,))
+            for task in ALL
+            if task != "TC"
+            for budget in BUDGET_SPLITS
         ),
         remark="By the share of the error gone, TC gains most (docs/claims.md).",
     ),

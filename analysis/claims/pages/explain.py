@@ -15,9 +15,24 @@ import pandas as pd
 from analysis.claims.answer import QUESTION, answer, shown_higher
 from analysis.claims.assessment import Assessment
 from analysis.claims.catalogue import ANSWERS, FAMILIES, SHOWN, STATEMENTS
-from analysis.claims.frame import FindingRow, by_finding, decisive_of, main_of, mean_of, of_finding, rows
-from analysis.claims.pages.dataset_sentences import dataset_sentences, short_dataset_sentences
-from analysis.claims.pages.finding_records import contrasts_frame, verdicts_data, verdicts_frame
+from analysis.claims.frame import (
+    FindingRow,
+    by_finding,
+    decisive_of,
+    main_of,
+    mean_of,
+    of_finding,
+    rows,
+)
+from analysis.claims.pages.dataset_sentences import (
+    dataset_sentences,
+    short_dataset_sentences,
+)
+from analysis.claims.pages.finding_records import (
+    contrasts_frame,
+    verdicts_data,
+    verdicts_frame,
+)
 from analysis.claims.titles import ANSWER
 from analysis.claims.verdicts import OPEN, OUTCOMES
 from analysis.claims.wording import (
@@ -54,7 +69,11 @@ def verdicts_document(
     lines: list[str | Grid] = []
     if not explain and len(shown) == 1:
         scope = ARMS if assessment.source.has_arms else ONCE
-        lines = [*three_lines(of_finding(assessment.frame, shown[0]), scope), "", *_source(assessment)]
+        lines = [
+            *three_lines(of_finding(assessment.frame, shown[0]), scope),
+            "",
+            *_source(assessment),
+        ]
     elif not explain:
         lines = _table(assessment, shown)
     return TableDocument(
@@ -62,8 +81,12 @@ def verdicts_document(
         pages={
             **explained,
             "markdown": lambda: findings_page(assessment, shown),
-            "csv": lambda: show(TableDocument(records=csv_frame(assessment, shown)), "csv"),
-            "json": lambda: show(TableDocument(data=verdicts_data(assessment, shown), indent=2), "json"),
+            "csv": lambda: show(
+                TableDocument(records=csv_frame(assessment, shown)), "csv"
+            ),
+            "json": lambda: show(
+                TableDocument(data=verdicts_data(assessment, shown), indent=2), "json"
+            ),
         },
     )
 
@@ -72,10 +95,14 @@ def _table(assessment: Assessment, shown: Sequence[str]) -> list[str | Grid]:
     """Return how many findings have each verdict, one row a finding, and what the columns mean."""
     grid = [["id", "finding", "verdict", "mean [95 %]", "p (Holm)"]]
     frame = assessment.frame[assessment.frame["id"].isin(list(shown))]
-    mains, means = (by_finding(frame[frame["role"] == role]) for role in ("finding", "mean"))
+    mains, means = (
+        by_finding(frame[frame["role"] == role]) for role in ("finding", "mean")
+    )
     for finding, main in mains.items():
         mean = format_effect(means.get(finding))
-        grid.append([finding, STATEMENTS[finding].short, main.verdict, mean, p_texts(main)[1]])
+        grid.append(
+            [finding, STATEMENTS[finding].short, main.verdict, mean, p_texts(main)[1]]
+        )
     lead = [counted(frame[frame["id"] != ANSWER])]
     if ANSWER in shown and (main := mains[ANSWER]).known:
         lead.append(
@@ -150,10 +177,15 @@ def comparison_lines(found: pd.DataFrame) -> list[str]:
     return lines
 
 
-def _subtrees(depth_first: Sequence[FindingRow], depth: int) -> list[Sequence[FindingRow]]:
+def _subtrees(
+    depth_first: Sequence[FindingRow], depth: int
+) -> list[Sequence[FindingRow]]:
     """Return the statements of this depth, each with all that is below it, from rows that stand depth first."""
     starts = [place for place, row in enumerate(depth_first) if row.depth == depth]
-    return [depth_first[start:end] for start, end in itertools.pairwise([*starts, len(depth_first)])]
+    return [
+        depth_first[start:end]
+        for start, end in itertools.pairwise([*starts, len(depth_first)])
+    ]
 
 
 def _statement_lines(subtree: Sequence[FindingRow], indent: str) -> list[str]:
@@ -169,14 +201,20 @@ def _statement_lines(subtree: Sequence[FindingRow], indent: str) -> list[str]:
     if head.rule.startswith("one of") and len(parts) > _LONGEST:
         lines.append(f"{indent}  the three strongest of {len(parts)}:")
         parts = sorted(parts, key=lambda part: part[0].p_for)[:3]
-    return lines + [line for part in parts for line in _statement_lines(part, indent + "  ")]
+    return lines + [
+        line for part in parts for line in _statement_lines(part, indent + "  ")
+    ]
 
 
 def _one_comparison_lines(row: FindingRow, indent: str) -> list[str]:
     """Return a line with the effect and how it was tested, and below it one for each score that enters it."""
     if row.missing:
         return [f"{indent}{row.label} {row.claimed}: unknown, {row.missing}"]
-    details = [row.unit, f"p for {format_p(row.p_for)}", f"against {format_p(row.p_against)}"]
+    details = [
+        row.unit,
+        f"p for {format_p(row.p_for)}",
+        f"against {format_p(row.p_against)}",
+    ]
     if row.is_range:
         details.append(f"90 % [{row.low90:+.2f}, {row.high90:+.2f}]")
         if row.claims(0.0):
@@ -187,10 +225,14 @@ def _one_comparison_lines(row: FindingRow, indent: str) -> list[str]:
     if math.isfinite(row.df):
         details.append(f"df {row.df:.1f}")
     if row.instance_share:
-        details.append(f"{row.instance_share:.0%} of the squared error from the test instances")
+        details.append(
+            f"{row.instance_share:.0%} of the squared error from the test instances"
+        )
     seeds = "-".join(map(str, row.seeds))
     details.append(f"{row.test}{f', {seeds} seeds' if seeds else ''}")
-    lines = [f"{indent}{row.label} {row.claimed}: {format_effect(row)} ({'; '.join(details)})"]
+    lines = [
+        f"{indent}{row.label} {row.claimed}: {format_effect(row)} ({'; '.join(details)})"
+    ]
     return lines + [f"{indent}    {line}" for line in row.inputs]
 
 
@@ -198,18 +240,32 @@ def findings_page(assessment: Assessment, shown: Sequence[str]) -> str:
     """Return the page, `templates/findings.md.jinja` filled in; the text ends in a line break."""
     settings = assessment.settings
     options = shlex.join(
-        (*assessment.source.options, "--selection", settings.selection, "--interval", settings.interval)
+        (
+            *assessment.source.options,
+            "--selection",
+            settings.selection,
+            "--interval",
+            settings.interval,
+        )
     )
     if settings.method.is_resampled:
         options += f" --resamples {settings.resamples} --seed {settings.seed}"
     frame = assessment.frame
     main = frame[(frame["role"] == "finding") & frame["id"].isin(list(shown))]
-    by_outcome = {name: list(main.loc[main["outcome"] == name, "id"]) for name in OUTCOMES}
-    by_family = {title: rows(main[main["family"] == family]) for family, title in FAMILIES.items()}
+    by_outcome = {
+        name: list(main.loc[main["outcome"] == name, "id"]) for name in OUTCOMES
+    }
+    by_family = {
+        title: rows(main[main["family"] == family])
+        for family, title in FAMILIES.items()
+    }
     environment = jinja2.Environment(
-        autoescape=False, trim_blocks=True, lstrip_blocks=True, undefined=jinja2.StrictUndefined,
+        autoescape=False,
+        trim_blocks=True,
+        lstrip_blocks=True,
+        undefined=jinja2.StrictUndefined,
         keep_trailing_newline=True,
-    )  # fmt: skip
+    )
     template = resources.files("analysis.claims") / "templates" / "findings.md.jinja"
     return environment.from_string(template.read_text(encoding="utf-8")).render(
         assessment=assessment,
@@ -217,7 +273,9 @@ def findings_page(assessment: Assessment, shown: Sequence[str]) -> str:
         answer=answer(assessment) if set(SHOWN) <= set(shown) else None,
         statements=STATEMENTS,
         shown=shown,
-        summary=", ".join(f"{len(ids)} {name}" for name, ids in by_outcome.items() if ids),
+        summary=", ".join(
+            f"{len(ids)} {name}" for name, ids in by_outcome.items() if ids
+        ),
         outcomes={name: ids for name, ids in by_outcome.items() if ids},
         options=options,
         tests=assessment.tests,
@@ -230,7 +288,11 @@ def findings_page(assessment: Assessment, shown: Sequence[str]) -> str:
 def mean_words(mean: FindingRow) -> str:
     """Return what a mean is of, short: `Mean of the 2 that claim a direction`."""
     words = mean.label.removesuffix(", in the claimed direction")
-    return f"{words[0].upper()}{words[1:]}" if words.startswith("mean") else "The one that claims a direction"
+    return (
+        f"{words[0].upper()}{words[1:]}"
+        if words.startswith("mean")
+        else "The one that claims a direction"
+    )
 
 
 def _points(assessment: Assessment, finding: str) -> str:
@@ -240,8 +302,15 @@ def _points(assessment: Assessment, finding: str) -> str:
     if not main.known:
         return f"Open, since it cannot be tested: {main.missing}. {remark}".rstrip()
     said = [] if mean is None else [f"{mean_words(mean)}: {format_effect(mean)}."]
-    said += [f"Most adverse: {decisive.label}, {format_effect(decisive)}.", f"p: {p_texts(main)[1]}."]
+    said += [
+        f"Most adverse: {decisive.label}, {format_effect(decisive)}.",
+        f"p: {p_texts(main)[1]}.",
+    ]
     said.append(outside_in_words(found))
-    if main.outcome == OPEN.name and (words := seeds_in_words(decisive, "this comparison")):
+    if main.outcome == OPEN.name and (
+        words := seeds_in_words(decisive, "this comparison")
+    ):
         said.append(f"{words}.")
-    return " ".join(filter(None, (*said, *short_dataset_sentences(assessment, finding), remark)))
+    return " ".join(
+        filter(None, (*said, *short_dataset_sentences(assessment, finding), remark))
+    )

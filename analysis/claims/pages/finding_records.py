@@ -11,18 +11,48 @@ import pandas as pd
 
 from analysis.claims.assessment import Assessment
 from analysis.claims.catalogue import FAMILIES, MARGINS, STATEMENTS
-from analysis.claims.frame import FindingRow, comparisons_of, decisive_of, main_of, mean_of, of_finding, rows
+from analysis.claims.frame import (
+    FindingRow,
+    comparisons_of,
+    decisive_of,
+    main_of,
+    mean_of,
+    of_finding,
+    rows,
+)
 from analysis.claims.pages.dataset_sentences import dataset_record
 from analysis.claims.verdicts import OPEN
 from analysis.claims.wording import seeds_that_decide, sentence
 from analysis.statistics.inference import ALPHA
 
 _EFFECT = ("effect", "low", "high")
-_PS = ("p_raw", "p_holm", "direction", "p_for", "p_for_holm", "p_against", "p_against_holm")
+_PS = (
+    "p_raw",
+    "p_holm",
+    "direction",
+    "p_for",
+    "p_for_holm",
+    "p_against",
+    "p_against_holm",
+)
 _CONTRAST = (
-    "label", "claimed", "unit", *_EFFECT, "low90", "high90", "standard_error", "df", "p_for", "p_against", "p_zero",
-    "seeds", "test", "instance_share", "inputs", "missing",
-)  # fmt: skip
+    "label",
+    "claimed",
+    "unit",
+    *_EFFECT,
+    "low90",
+    "high90",
+    "standard_error",
+    "df",
+    "p_for",
+    "p_against",
+    "p_zero",
+    "seeds",
+    "test",
+    "instance_share",
+    "inputs",
+    "missing",
+)
 
 
 def as_record(found: pd.DataFrame) -> dict[str, object]:
@@ -42,9 +72,14 @@ def as_record(found: pd.DataFrame) -> dict[str, object]:
             "sentence": sentence(found),
             "remark": finding.remark,
             **{name: getattr(main, name) for name in ("parts", "holds_in", "fails_in")},
-            "seeds_that_decide": seeds_that_decide(decisive) if main.outcome == OPEN.name else None,
+            "seeds_that_decide": seeds_that_decide(decisive)
+            if main.outcome == OPEN.name
+            else None,
             "typical": None if mean is None else _contrast(mean),
-            **{f"typical_{name}": None if mean is None else getattr(mean, name) for name in _EFFECT},
+            **{
+                f"typical_{name}": None if mean is None else getattr(mean, name)
+                for name in _EFFECT
+            },
             **{name: getattr(decisive, name) for name in (*_EFFECT, "unit")},
             "contrast": decisive.label,
             "region": decisive.claimed,
@@ -62,7 +97,10 @@ def _reported(found: pd.DataFrame) -> list[dict[str, Any]]:
     statements: list[dict[str, Any]] = []
     for row in rows(found[found["role"] == "reported"]):
         if not row.depth:
-            numbers = {name: getattr(row, name) for name in ("label", "verdict", "p_for", "p_against")}
+            numbers = {
+                name: getattr(row, name)
+                for name in ("label", "verdict", "p_for", "p_against")
+            }
             statements.append(_rounded(numbers) | {"contrasts": []})
         if not row.rule:
             statements[-1]["contrasts"].append(_contrast(row))
@@ -72,7 +110,9 @@ def _reported(found: pd.DataFrame) -> list[dict[str, Any]]:
 def _contrast(row: FindingRow) -> dict[str, object]:
     """Return a comparison in plain types; one without scores has no p."""
     record = {name: getattr(row, name) for name in _CONTRAST}
-    return _rounded(record | (dict.fromkeys(("p_for", "p_against")) if row.missing else {}))
+    return _rounded(
+        record | (dict.fromkeys(("p_for", "p_against")) if row.missing else {})
+    )
 
 
 def _seeds(row: FindingRow) -> str:
@@ -93,7 +133,9 @@ def verdicts_data(assessment: Assessment, shown: Sequence[str]) -> dict[str, obj
     """Return everything about the findings in plain types."""
     return {
         "source": assessment.source.label,
-        **({"note": assessment.source.own_words} if assessment.source.own_words else {}),
+        **(
+            {"note": assessment.source.own_words} if assessment.source.own_words else {}
+        ),
         **asdict(assessment.settings),
         "tests": list(assessment.tests),
         "alpha": ALPHA,
@@ -108,13 +150,45 @@ def verdicts_data(assessment: Assessment, shown: Sequence[str]) -> dict[str, obj
 
 
 _CSV_FINDING = [
-    "id", "verdict", "holds_in", "fails_in", "parts", "typical_effect", "typical_low", "typical_high", *_EFFECT, "unit",
-    "contrast", "region", *_PS, "family", "seeds", "short", "statement", "where", "sentence",
-]  # fmt: skip
+    "id",
+    "verdict",
+    "holds_in",
+    "fails_in",
+    "parts",
+    "typical_effect",
+    "typical_low",
+    "typical_high",
+    *_EFFECT,
+    "unit",
+    "contrast",
+    "region",
+    *_PS,
+    "family",
+    "seeds",
+    "short",
+    "statement",
+    "where",
+    "sentence",
+]
 _CSV_CONTRAST = [
-    "id", "part", "label", "claimed", "unit", *_EFFECT, "low90", "high90", "standard_error", "df", "p_for", "p_against",
-    "p_zero", "test", "instance_share", "missing", "seeds",
-]  # fmt: skip
+    "id",
+    "part",
+    "label",
+    "claimed",
+    "unit",
+    *_EFFECT,
+    "low90",
+    "high90",
+    "standard_error",
+    "df",
+    "p_for",
+    "p_against",
+    "p_zero",
+    "test",
+    "instance_share",
+    "missing",
+    "seeds",
+]
 
 
 def verdicts_frame(assessment: Assessment, shown: Sequence[str]) -> pd.DataFrame:

@@ -39,13 +39,24 @@ Judgement = tuple[str, str, int]
 """Query id, document id, relevance."""
 
 _ID = ("_id", "id", "docid", "doc_id", "query_id", "pid", "qid")
-_QUERY_ID, _DOC_ID = ("query-id", "query_id", "qid"), ("corpus-id", "corpus_id", "doc_id", "docid", "pid")
+_QUERY_ID, _DOC_ID = (
+    ("query-id", "query_id", "qid"),
+    ("corpus-id", "corpus_id", "doc_id", "docid", "pid"),
+)
 _RELEVANCE = ("score", "relevance", "label")
 _HELD_OUT, _MOST_HELD_OUT, _FEWEST = 0.1, 2_000, 20
 """Share and largest number of the queries that are held out of pairs alone, and how many there must be."""
 _NO_NEGATIVES = "the negatives of the training file are left out"
 _QUERY = ("query", "anchor", "question", "sentence1")
-_POSITIVE = ("positive", "positives", "pos", "document", "passage", "answer", "sentence2")
+_POSITIVE = (
+    "positive",
+    "positives",
+    "pos",
+    "document",
+    "passage",
+    "answer",
+    "sentence2",
+)
 _NEGATIVE = re.compile(r"(hard_?)?neg(ative)?s?([_-]?\d+)?")
 _NEGATIVES = ("negative", "negatives", "hard_negative", "hard_negatives")
 """Names of the columns of pairs and triplets, as sentence-transformers, FlagEmbedding and others have them."""
@@ -59,7 +70,9 @@ def judgements(paths: Sequence[Path], files: DatasetFiles) -> list[Judgement]:
     """
     out: list[Judgement] = []
     relevance_of: dict[tuple[str, str], int] = {}
-    for where, query, doc, value in (judged for path in paths for judged in _judged_pairs(path, files)):
+    for where, query, doc, value in (
+        judged for path in paths for judged in _judged_pairs(path, files)
+    ):
         with row_at(where):
             score = _relevance(value)
             if relevance_of.setdefault((query, doc), score) != score:
@@ -71,12 +84,17 @@ def judgements(paths: Sequence[Path], files: DatasetFiles) -> list[Judgement]:
     return out
 
 
-def _judged_pairs(path: Path, files: DatasetFiles) -> Iterator[tuple[str, str, str, Any]]:
+def _judged_pairs(
+    path: Path, files: DatasetFiles
+) -> Iterator[tuple[str, str, str, Any]]:
     """Yield (where, query id, document id, relevance as written)."""
     if plain_suffix(path) == ".json":
         with row_at(str(path)):
             for query, docs in json_of(path).items():
-                yield from ((f"{path}: {query}", query, doc, value) for doc, value in docs.items())
+                yield from (
+                    (f"{path}: {query}", query, doc, value)
+                    for doc, value in docs.items()
+                )
     elif is_text(path):
         for number, line in lines(path):
             fields = _fields(line)
@@ -85,8 +103,9 @@ def _judged_pairs(path: Path, files: DatasetFiles) -> Iterator[tuple[str, str, s
             if len(fields) == 4:  # TREC's second column is always the same
                 fields = [fields[0], *fields[2:]]
             if len(fields) != 3:
-                hint = "; it looks like a line of a TREC run, give the judgements (qrels)" * (
-                    len(fields) == 6
+                hint = (
+                    "; it looks like a line of a TREC run, give the judgements (qrels)"
+                    * (len(fields) == 6)
                 )
                 raise UserError(
                     f"{path}:{number}: the line is not a judgement (query, document, relevance){hint}"
@@ -101,7 +120,9 @@ def _judged_pairs(path: Path, files: DatasetFiles) -> Iterator[tuple[str, str, s
 
 def _fields(line: str) -> list[str]:
     """Return the columns of a line: between its tabs, where it has some, so that ids may have blanks."""
-    return [field.strip() for field in line.split("\t")] if "\t" in line else line.split()
+    return (
+        [field.strip() for field in line.split("\t")] if "\t" in line else line.split()
+    )
 
 
 def _relevance(value: Any) -> int:
@@ -112,7 +133,9 @@ def _relevance(value: Any) -> int:
             f"the line is not a judgement (query, document, relevance): {value!r:.80} is not a number"
         ) from None
     if not number.is_integer():
-        raise BadRowError(f"the relevance {value} is not a whole number; write grades such as 0, 1, 2")
+        raise BadRowError(
+            f"the relevance {value} is not a whole number; write grades such as 0, 1, 2"
+        )
     return int(number)
 
 
@@ -120,7 +143,9 @@ Text = tuple[str, str, str | None, str]
 """Where it is, id, title, text."""
 
 
-def wanted_texts(path: Path, wanted: Mapping[str, object], files: DatasetFiles) -> Iterator[Text]:
+def wanted_texts(
+    path: Path, wanted: Mapping[str, object], files: DatasetFiles
+) -> Iterator[Text]:
     """Yield (where, id, title or None, text) of the rows whose id is wanted; others are not held in memory.
 
     Read are Parquet and JSON lines with `_id`, `title` and `text`, and TSV lines of id and text.
@@ -131,14 +156,21 @@ def wanted_texts(path: Path, wanted: Mapping[str, object], files: DatasetFiles) 
         for number, line in progress(lines(path), path.name, unit="line"):
             identity, tab, text = line.partition("\t")
             if not tab:
-                raise UserError(f"{path}:{number}: the line is not an id, a tab and a text")
+                raise UserError(
+                    f"{path}:{number}: the line is not an id, a tab and a text"
+                )
             if (identity := identity.strip()) in wanted:
                 yield f"{path}:{number}", identity, None, text.strip()
     else:
         for where, row in progress(records(path, files), path.name, unit="line"):
             with row_at(where):
                 if (identity := str(pick(row, _ID))) in wanted:
-                    yield where, identity, row.get("title"), str(pick(row, ("text", "query")))
+                    yield (
+                        where,
+                        identity,
+                        row.get("title"),
+                        str(pick(row, ("text", "query"))),
+                    )
 
 
 def _wanted_rows(path: Path, wanted: Mapping[str, object]) -> Iterator[Text]:
@@ -148,9 +180,13 @@ def _wanted_rows(path: Path, wanted: Mapping[str, object]) -> Iterator[Text]:
         key = next((name for name in _ID if name in names), None)
         text = next((name for name in ("text", "query") if name in names), None)
         if key is None or text is None:
-            raise UserError(f"{path} has the columns {', '.join(names)}, but needs an id and a text column")
+            raise UserError(
+                f"{path} has the columns {', '.join(names)}, but needs an id and a text column"
+            )
         columns = [key, text, *(["title"] if "title" in names else [])]
-        chosen = pc.field(key).cast(pa.string()).isin(pa.array(list(wanted), pa.string()))
+        chosen = (
+            pc.field(key).cast(pa.string()).isin(pa.array(list(wanted), pa.string()))
+        )
         for row in pq.read_table(path, columns=columns, filters=chosen).to_pylist():
             with row_at(where := f"{path}: row {row[key]}"):
                 yield where, str(row[key]), row.get("title"), pick(row, [text])
@@ -175,7 +211,9 @@ def pairs(paths: Sequence[Path], inputs: ReaderInputs) -> pa.Table:
                 row["negatives"] = []
             found.append(row)
     if dataset.is_own:
-        full = [row for row in found if row["query"].strip() and row["positive"].strip()]
+        full = [
+            row for row in found if row["query"].strip() and row["positive"].strip()
+        ]
         if len(full) < len(found):
             inputs.note(
                 f"pairs left out because their query or positive is empty: {len(found) - len(full):,}"
@@ -187,25 +225,37 @@ def pairs(paths: Sequence[Path], inputs: ReaderInputs) -> pa.Table:
     left_out = 0
     for row in found:
         negatives = [text for text in dict.fromkeys(row["negatives"]) if text.strip()]
-        row["negatives"] = [text for text in negatives if text not in positives[row["query"]]]
+        row["negatives"] = [
+            text for text in negatives if text not in positives[row["query"]]
+        ]
         left_out += len(negatives) - len(row["negatives"])
     if kept := sum(len(row["negatives"]) for row in found):
         inputs.note(f"hard negatives: {kept:,} of {len(found):,} pairs")
     if left_out:
-        inputs.note(f"negatives left out because they are positives of their query: {left_out:,}")
+        inputs.note(
+            f"negatives left out because they are positives of their query: {left_out:,}"
+        )
     return table("IR", "pairs", found)
 
 
 def _is_header(fields: Sequence[str], files: DatasetFiles) -> bool:
     """Return whether a first line names the columns: a query's and a positive's; or the definition does."""
-    columns = (files.columns.get("query", _QUERY), files.columns.get("positive", _POSITIVE))
-    return bool(files.header) or all(not set(fields).isdisjoint(names) for names in columns)
+    columns = (
+        files.columns.get("query", _QUERY),
+        files.columns.get("positive", _POSITIVE),
+    )
+    return bool(files.header) or all(
+        not set(fields).isdisjoint(names) for names in columns
+    )
 
 
 def _pair_rows(path: Path, inputs: ReaderInputs) -> Iterator[Row]:
     """Yield the pairs of rows, one for each positive; a column may have one text or a list of them."""
     columns = inputs.dataset.files.columns
-    query_columns, positive_columns = columns.get("query", _QUERY), columns.get("positive", _POSITIVE)
+    query_columns, positive_columns = (
+        columns.get("query", _QUERY),
+        columns.get("positive", _POSITIVE),
+    )
     named_negatives = columns.get("negatives", ())
     is_negatives_column: dict[str, bool] = {}  # of every column that a row had so far
     for where, row in records(path, inputs.dataset.files):
@@ -214,7 +264,11 @@ def _pair_rows(path: Path, inputs: ReaderInputs) -> Iterator[Row]:
             positives = _texts("positive", pick(row, positive_columns))
             if row.keys() - is_negatives_column.keys():
                 is_negatives_column |= {
-                    name: bool(name in named_negatives if named_negatives else _NEGATIVE.fullmatch(name))
+                    name: bool(
+                        name in named_negatives
+                        if named_negatives
+                        else _NEGATIVE.fullmatch(name)
+                    )
                     for name in row
                 }
             negatives = [
@@ -225,13 +279,21 @@ def _pair_rows(path: Path, inputs: ReaderInputs) -> Iterator[Row]:
             ]
             if not positives:
                 raise BadRowError("the row has no positive")
-            yield from ({"query": query, "positive": text, "negatives": negatives} for text in positives)
+            yield from (
+                {"query": query, "positive": text, "negatives": negatives}
+                for text in positives
+            )
     if inputs.dataset.is_own:
-        _check_unread_columns(path, inputs, is_negatives_column, read=(*query_columns, *positive_columns))
+        _check_unread_columns(
+            path, inputs, is_negatives_column, read=(*query_columns, *positive_columns)
+        )
 
 
 def _check_unread_columns(
-    path: Path, inputs: ReaderInputs, is_negatives_column: Mapping[str, bool], read: Sequence[str]
+    path: Path,
+    inputs: ReaderInputs,
+    is_negatives_column: Mapping[str, bool],
+    read: Sequence[str],
 ) -> None:
     """Note the columns that are neither `read` nor negatives; refuse a file without those negatives that were meant.
 
@@ -239,12 +301,16 @@ def _check_unread_columns(
     """
     named_negatives = inputs.dataset.files.columns.get("negatives", ())
     unread = [
-        name for name, is_negatives in is_negatives_column.items() if not is_negatives and name not in read
+        name
+        for name, is_negatives in is_negatives_column.items()
+        if not is_negatives and name not in read
     ]
     if not any(is_negatives_column.values()):
         if named_negatives:
             there = ", ".join(map(repr, is_negatives_column))
-            raise UserError(f"{path}: there is no column {named_negatives[0]}; the columns are {there}")
+            raise UserError(
+                f"{path}: there is no column {named_negatives[0]}; the columns are {there}"
+            )
         for name in unread:
             if slip := nearest(name, _NEGATIVES, at_least=0.8):
                 raise UserError(f"{path}: nothing is read of the column {name!r}{slip}")
@@ -254,7 +320,10 @@ def _check_unread_columns(
 
 def _texts(name: str, value: Any) -> list[str]:
     """Return a column's text, or its texts; `BadRowError` where it has something else."""
-    return [pick_text({name: text}, (name,)) for text in (value if isinstance(value, list) else [value])]
+    return [
+        pick_text({name: text}, (name,))
+        for text in (value if isinstance(value, list) else [value])
+    ]
 
 
 def _are_ids(line: str) -> bool:
@@ -293,7 +362,11 @@ def _joined(path: Path, inputs: ReaderInputs) -> Iterator[Row]:
         judged = judgements([path], inputs.dataset.files)
         rows_of_ids = [[query, doc] for query, doc, score in judged if score >= 1]
     queries = _query_texts(inputs, dict.fromkeys(query for query, *_ in rows_of_ids))
-    docs = _documents(inputs, dict.fromkeys(doc for _, *ids in rows_of_ids for doc in ids), titles=False)
+    docs = _documents(
+        inputs,
+        dict.fromkeys(doc for _, *ids in rows_of_ids for doc in ids),
+        titles=False,
+    )
     for query, *ids in rows_of_ids:
         positive, *negatives = (docs[doc]["text"] for doc in ids)
         yield {"query": queries[query], "positive": positive, "negatives": negatives}
@@ -323,7 +396,11 @@ def retrieval(
             inputs.note(
                 f"{split} queries without a relevant document left out: {dropped}; the documents judged for them stay"
             )
-        query_rows += [{"split": split, "id": q, "text": queries[q]} for q in judged if q in relevant]
+        query_rows += [
+            {"split": split, "id": q, "text": queries[q]}
+            for q in judged
+            if q in relevant
+        ]
         qrel_rows += [
             {"split": split, "query_id": query, "doc_id": doc, "relevance": score}
             for query, doc, score in judgements
@@ -331,7 +408,9 @@ def retrieval(
         ]
     return {
         "queries": table("IR", "queries", query_rows),
-        "corpus": table("IR", "corpus", ({"id": doc, **docs[doc]} for doc in _judged(splits))),
+        "corpus": table(
+            "IR", "corpus", ({"id": doc, **docs[doc]} for doc in _judged(splits))
+        ),
         "qrels": table("IR", "qrels", qrel_rows),
     }
 
@@ -344,27 +423,40 @@ def _judged(splits: Mapping[str, list[Judgement]]) -> dict[str, None]:
 def _query_texts(inputs: ReaderInputs, wanted: Mapping[str, object]) -> dict[str, str]:
     found: dict[str, str] = {}
     for path in inputs.need("queries", "the queries' texts"):
-        for where, identity, _, text in wanted_texts(path, wanted, inputs.dataset.files):
+        for where, identity, _, text in wanted_texts(
+            path, wanted, inputs.dataset.files
+        ):
             if found.setdefault(identity, text) != text:
-                raise UserError(f"{where}: the query {identity} has a different text further up")
+                raise UserError(
+                    f"{where}: the query {identity} has a different text further up"
+                )
     _check_complete(wanted, found, "query", inputs.of("queries"))
     return found
 
 
-def _documents(inputs: ReaderInputs, wanted: Mapping[str, object], *, titles: bool) -> dict[str, Row]:
+def _documents(
+    inputs: ReaderInputs, wanted: Mapping[str, object], *, titles: bool
+) -> dict[str, Row]:
     """Return the documents that are wanted, by id; without `titles` their titles are left out."""
     documents: dict[str, Row] = {}
     for path in inputs.need("corpus", "the documents' texts"):
-        for where, identity, title, text in wanted_texts(path, wanted, inputs.dataset.files):
+        for where, identity, title, text in wanted_texts(
+            path, wanted, inputs.dataset.files
+        ):
             document = {"title": title if titles else None, "text": text}
             if documents.setdefault(identity, document) != document:
-                raise UserError(f"{where}: the document {identity} has a different text further up")
+                raise UserError(
+                    f"{where}: the document {identity} has a different text further up"
+                )
     _check_complete(wanted, documents, "document", inputs.of("corpus"))
     return documents
 
 
 def _check_complete(
-    wanted: Mapping[str, object], found: Mapping[str, object], what: str, paths: Sequence[Path]
+    wanted: Mapping[str, object],
+    found: Mapping[str, object],
+    what: str,
+    paths: Sequence[Path],
 ) -> None:
     missing = [identity for identity in wanted if identity not in found]
     if missing:
@@ -380,9 +472,16 @@ def read(inputs: ReaderInputs, *, titles: bool = True) -> DatasetContent:
         inputs: pairs to train on, where it is trained on itself; judgements; texts of queries and documents.
         titles: whether documents have theirs.
     """
-    if inputs.dataset.is_own and inputs.of("train") and not (inputs.of("validation") or inputs.of("test")):
+    if (
+        inputs.dataset.is_own
+        and inputs.of("train")
+        and not (inputs.of("validation") or inputs.of("test"))
+    ):
         return _of_pairs(inputs)
-    splits = {role: judgements(inputs.of(role), inputs.dataset.files) for role in ("validation", "test")}
+    splits = {
+        role: judgements(inputs.of(role), inputs.dataset.files)
+        for role in ("validation", "test")
+    }
     inputs.need("test", "the judgements of the test queries")
     how = "as given: judgements of two splits"
     if not splits["validation"]:
@@ -422,7 +521,9 @@ def _of_pairs(inputs: ReaderInputs) -> DatasetContent:
     splits: dict[str, dict[Judgement, None]] = {"validation": {}, "test": {}}
     for row in rows:
         if row["query"] in queries:
-            judgements = splits["validation" if row["query"] in for_validation else "test"]
+            judgements = splits[
+                "validation" if row["query"] in for_validation else "test"
+            ]
             for number, text in enumerate([row["positive"], *row.get(NEGATIVES, ())]):
                 doc = docs.setdefault(text, f"d{len(docs)}")
                 judgements[queries[row["query"]], doc, int(number == 0)] = None
@@ -432,7 +533,9 @@ def _of_pairs(inputs: ReaderInputs) -> DatasetContent:
         {name: {"title": None, "text": text} for text, name in docs.items()},
         inputs,
     )
-    tables["pairs"] = table("IR", "pairs", [row for row in rows if row["query"] not in queries])
+    tables["pairs"] = table(
+        "IR", "pairs", [row for row in rows if row["query"] not in queries]
+    )
     how = (
         f"{count} of {len(asked)} queries are held out, random.Random({HALVES_SEED}).sample of them sorted, half "
         f"of them for validation; they are asked of their own documents{' and negatives' * (NEGATIVES in rows[0])}"
@@ -452,21 +555,36 @@ def read_mldr(inputs: ReaderInputs) -> DatasetContent:
     queries: dict[str, str] = {}
     docs: dict[str, Row] = {}
     for split in ("validation", "test"):
-        paths = inputs.need(split, f"the queries of its {split} split with their positive passages")
+        paths = inputs.need(
+            split, f"the queries of its {split} split with their positive passages"
+        )
         splits[split] = []
-        for where, row in (item for path in paths for item in records(path, inputs.dataset.files)):
+        for where, row in (
+            item for path in paths for item in records(path, inputs.dataset.files)
+        ):
             with row_at(where):
                 query, passages = str(row["query_id"]), row["positive_passages"]
-                positives = [(str(passage["docid"]), passage.get("text")) for passage in passages]
+                positives = [
+                    (str(passage["docid"]), passage.get("text")) for passage in passages
+                ]
                 queries[query] = row["query"]
                 splits[split] += [(query, doc, 1) for doc, _ in positives]
-                docs |= {doc: {"title": None, "text": text} for doc, text in positives if text is not None}
+                docs |= {
+                    doc: {"title": None, "text": text}
+                    for doc, text in positives
+                    if text is not None
+                }
     wanted = _judged(splits)
     for path in inputs.of("corpus"):
         for _, identity, _, text in wanted_texts(path, wanted, inputs.dataset.files):
             docs[identity] = {"title": None, "text": text}
     if not wanted.keys() <= docs.keys():
-        _check_complete(wanted, docs, "document", inputs.need("corpus", "the texts of its positive passages"))
+        _check_complete(
+            wanted,
+            docs,
+            "document",
+            inputs.need("corpus", "the texts of its positive passages"),
+        )
     return DatasetContent(
         tables=retrieval(splits, queries, docs, inputs),
         splits="validation is dev, test is test; the corpus holds the positive documents of both",

@@ -63,14 +63,20 @@ def sentences(path: Path, labels: Sequence[str] = ()) -> Iterator[tuple[str, Row
     start = 0
     document: str | None = None
     sentence_document: str | None = None  # the one in which the sentence began
-    first = next((line for _, line in lines(path) if line.strip() and not _COMMENT.match(line)), "")
+    first = next(
+        (line for _, line in lines(path) if line.strip() and not _COMMENT.match(line)),
+        "",
+    )
     layout = _layout(first)
     # The last sentence of a file may lack its empty line.
     for number, line in chain(lines(path), [(0, "")]):
         if not line.strip():
             if words:
                 written = _from_brackets(tags) if layout is _conll_2012 else tags
-                yield f"{path}:{start}", {"words": words, "tags": written, DOCUMENT: sentence_document}
+                yield (
+                    f"{path}:{start}",
+                    {"words": words, "tags": written, DOCUMENT: sentence_document},
+                )
             words, tags = [], []
             continue
         pair = layout(line)
@@ -108,7 +114,11 @@ def _uner(line: str) -> tuple[str, str] | None:
     parts = line.split("\t")
     if line.startswith("#") or re.fullmatch(r"\d+[-.]\d+", parts[0]):
         return None
-    return (parts[1].strip(" "), parts[2].strip()) if len(parts) > 2 and parts[0].isdecimal() else ("", "")
+    return (
+        (parts[1].strip(" "), parts[2].strip())
+        if len(parts) > 2 and parts[0].isdecimal()
+        else ("", "")
+    )
 
 
 def _conll_2012(line: str) -> tuple[str, str] | None:
@@ -173,30 +183,54 @@ def tag_rows(path: Path, inputs: ReaderInputs) -> list[Row]:
     else:
         columns = {**_COLUMNS, **inputs.dataset.files.columns}
         read_rows = records(path, inputs.dataset.files, inputs.note)
-    declared: tuple[str, ...] | None = None  # the names of numbered tags in the file itself; empty: none
+    declared: tuple[str, ...] | None = (
+        None  # the names of numbered tags in the file itself; empty: none
+    )
     numbered = False  # whether tags are numbers that the file does not name
     rows = []
     for where, row in read_rows:
         with row_at(where):
-            words, written = (_listed(pick(row, columns[name])) for name in ("words", "tags"))
+            words, written = (
+                _listed(pick(row, columns[name])) for name in ("words", "tags")
+            )
             if not words or len(words) != len(written):
-                raise BadRowError(f"there are {len(words)} words and {len(written)} tags")
+                raise BadRowError(
+                    f"there are {len(words)} words and {len(written)} tags"
+                )
             if not all(isinstance(word, str) for word in words):
                 raise BadRowError("a word is not text")
             if declared is None:
                 declared = class_names(
-                    path, next(name for name in columns["tags"] if row.get(name) is not None)
+                    path,
+                    next(name for name in columns["tags"] if row.get(name) is not None),
                 )
             if None in written:
                 raise BadRowError("a tag is missing")
             names = declared or labels
             numbered |= not declared and any(isinstance(tag, int) for tag in written)
             tags = [
-                names[tag] if isinstance(tag, int) and 0 <= tag < len(names) else str(tag) for tag in written
+                names[tag]
+                if isinstance(tag, int) and 0 <= tag < len(names)
+                else str(tag)
+                for tag in written
             ]
-            rows.append((where, {"words": words, "tags": tags, **document_of(row, columns["document"])}))
-    if not numbered and (turned := _in_iob2([row["tags"] for _, row in rows], labels, inputs)):
-        rows = [(where, {**row, "tags": tags}) for (where, row), tags in zip(rows, turned, strict=True)]
+            rows.append(
+                (
+                    where,
+                    {
+                        "words": words,
+                        "tags": tags,
+                        **document_of(row, columns["document"]),
+                    },
+                )
+            )
+    if not numbered and (
+        turned := _in_iob2([row["tags"] for _, row in rows], labels, inputs)
+    ):
+        rows = [
+            (where, {**row, "tags": tags})
+            for (where, row), tags in zip(rows, turned, strict=True)
+        ]
     if numbered and not _plausible([row["tags"] for _, row in rows]):
         raise UserError(
             f"{path} numbers its tags without naming them; read as {', '.join(labels)}, they are not valid IOB2; "
@@ -212,10 +246,16 @@ def _listed(value: Any) -> list[Any]:
     """Return a list of words or tags, or those of a text between blanks."""
     if isinstance(value, str) and value.startswith("["):
         raise BadRowError("lists of words and tags need JSON lines or Parquet")
-    return [part for part in _BLANKS.split(value) if part] if isinstance(value, str) else list(value)
+    return (
+        [part for part in _BLANKS.split(value) if part]
+        if isinstance(value, str)
+        else list(value)
+    )
 
 
-def _in_iob2(tagged: Sequence[Sequence[str]], labels: Sequence[str], inputs: ReaderInputs) -> list[list[str]]:
+def _in_iob2(
+    tagged: Sequence[Sequence[str]], labels: Sequence[str], inputs: ReaderInputs
+) -> list[list[str]]:
     """Return a file's tags in IOB2 where they are of another scheme and the labels are IOB2's; else none."""
     used = {tag for tags in tagged for tag in tags}
     try:
@@ -227,7 +267,9 @@ def _in_iob2(tagged: Sequence[Sequence[str]], labels: Sequence[str], inputs: Rea
     in_iob2 = [to_iob2(tags, parts) for tags in tagged]
     if not {tag for tags in in_iob2 for tag in tags} <= set(labels):
         return []
-    inputs.note(f"{'IOB1 tags' if is_iob(parts) else 'tags of another scheme'} were turned into IOB2")
+    inputs.note(
+        f"{'IOB1 tags' if is_iob(parts) else 'tags of another scheme'} were turned into IOB2"
+    )
     return in_iob2
 
 
@@ -236,7 +278,9 @@ def _ids(tags: Sequence[str], labels: tuple[str, ...]) -> list[int]:
     for name in tags:
         if name not in labels:
             known = ", ".join(labels)
-            raise BadRowError(f"the tag {name!r} is not in the tag set {known}{nearest(name, labels)}")
+            raise BadRowError(
+                f"the tag {name!r} is not in the tag set {known}{nearest(name, labels)}"
+            )
     return [labels.index(name) for name in tags]
 
 

@@ -47,9 +47,20 @@ def row_at(where: str) -> Iterator[None]:
         raise UserError(f"{where}: {error}") from None
     except UserError:
         raise
-    except (KeyError, TypeError, AttributeError, IndexError, ValueError, OverflowError) as error:
-        what = f"{error} is missing" if isinstance(error, KeyError) else first_line(error)
-        raise UserError(f"{where}: the row does not have the expected form: {what}") from None
+    except (
+        KeyError,
+        TypeError,
+        AttributeError,
+        IndexError,
+        ValueError,
+        OverflowError,
+    ) as error:
+        what = (
+            f"{error} is missing" if isinstance(error, KeyError) else first_line(error)
+        )
+        raise UserError(
+            f"{where}: the row does not have the expected form: {what}"
+        ) from None
 
 
 class MissingValueError(BadRowError):
@@ -67,9 +78,13 @@ def pick(row: Row, names: Sequence[str]) -> Any:
         if not is_missing(row.get(name)):
             return row[name]
     if empty := [name for name in names if name in row]:
-        raise MissingValueError(f"the value of {empty[0]} is missing; fill it in or leave the row out")
+        raise MissingValueError(
+            f"the value of {empty[0]} is missing; fill it in or leave the row out"
+        )
     columns = ", ".join(repr(name[:40]) for name in row)
-    raise BadRowError(f"there is no column {' or '.join(names)}; the columns are {columns}")
+    raise BadRowError(
+        f"there is no column {' or '.join(names)}; the columns are {columns}"
+    )
 
 
 def pick_text(row: Row, names: Sequence[str]) -> str:
@@ -82,7 +97,9 @@ def pick_text(row: Row, names: Sequence[str]) -> str:
 
 def document_of(row: Row, names: Sequence[str]) -> Row:
     """Return what the local form has of a row's document: nothing where none of the columns `names` has a value."""
-    document = next((row[name] for name in names if not is_missing(row.get(name))), None)
+    document = next(
+        (row[name] for name in names if not is_missing(row.get(name))), None
+    )
     return {} if document is None else {DOCUMENT: str(document)}
 
 
@@ -102,9 +119,14 @@ def lines(path: Path) -> Iterator[tuple[int, str]]:
             read = functools.partial(unpacked(path, raw).readline, _LONGEST)
             for number, line in enumerate(iter(read, b""), 1):
                 if len(line) == _LONGEST:
-                    raise UserError(f"{path}:{number}: the line is too long ({_LONGEST:,} bytes or more)")
+                    raise UserError(
+                        f"{path}:{number}: the line is too long ({_LONGEST:,} bytes or more)"
+                    )
                 text = line.removesuffix(b"\n").removesuffix(b"\r")
-                yield number, text_of(path, text, number, rows="CSV or JSON Lines", packed=True)
+                yield (
+                    number,
+                    text_of(path, text, number, rows="CSV or JSON Lines", packed=True),
+                )
     except OSError as error:
         if error.errno is not None:
             raise
@@ -118,7 +140,9 @@ def json_of(path: Path) -> Any:
     try:
         return orjson.loads("\n".join(line for _, line in lines(path)))
     except orjson.JSONDecodeError as error:
-        raise UserError(f"{path}:{error.lineno}: not valid JSON ({error.msg})") from None
+        raise UserError(
+            f"{path}:{error.lineno}: not valid JSON ({error.msg})"
+        ) from None
 
 
 def is_text(path: Path) -> bool:
@@ -130,7 +154,9 @@ Note = Callable[[str], None]
 """Keeps a sentence for the manifest."""
 
 
-def records(path: Path, files: DatasetFiles, note: Note | None = None) -> Iterator[tuple[str, Row]]:
+def records(
+    path: Path, files: DatasetFiles, note: Note | None = None
+) -> Iterator[tuple[str, Row]]:
     """Yield (where, row) of Parquet, JSON lines, a JSON array or object of rows, or a table with a header.
 
     Args:
@@ -152,7 +178,9 @@ def class_names(path: Path, column: str) -> tuple[str, ...]:
         return ()
     with parquet_file(path) as file:
         metadata = (file.schema_arrow.metadata or {}).get(b"huggingface")
-    feature = orjson.loads(metadata)["info"]["features"].get(column) if metadata else None
+    feature = (
+        orjson.loads(metadata)["info"]["features"].get(column) if metadata else None
+    )
     while feature is not None:  # a list of labels has them one level below
         feature = feature[0] if isinstance(feature, list) else feature
         if feature.get("names"):
@@ -172,7 +200,9 @@ def parquet_file(path: Path) -> Iterator[pq.ParquetFile]:
     except UserError:
         raise
     except (pa.ArrowException, OSError, ValueError, MemoryError) as error:
-        raise UserError(f"{path} cannot be read as Parquet: {first_line(error)}") from None
+        raise UserError(
+            f"{path} cannot be read as Parquet: {first_line(error)}"
+        ) from None
 
 
 def _parsed(line: str) -> Any:
@@ -186,7 +216,9 @@ def _parsed(line: str) -> Any:
 def _check_unique(names: Sequence[str]) -> None:
     """Refuse names of columns that are there twice; those without a name, such as pandas's index, may be."""
     if twice := [name for name in names if name and names.count(name) > 1]:
-        raise BadRowError(f"the column {twice[0]!r} is there twice; rename or remove one")
+        raise BadRowError(
+            f"the column {twice[0]!r} is there twice; rename or remove one"
+        )
 
 
 def _json_line_rows(path: Path) -> Iterator[tuple[str, Row]]:
@@ -198,7 +230,10 @@ def _json_line_rows(path: Path) -> Iterator[tuple[str, Row]]:
             if any(line.count(f'"{name}"') > 1 for name in row):
                 with row_at(f"{path}:{number}"):
                     json.loads(
-                        line, object_pairs_hook=lambda pairs: _check_unique([name for name, _ in pairs])
+                        line,
+                        object_pairs_hook=lambda pairs: _check_unique(
+                            [name for name, _ in pairs]
+                        ),
                     )
             yield f"{path}:{number}", row
 
@@ -212,7 +247,9 @@ def _json_rows(path: Path) -> Iterator[tuple[str, Row]]:
     content = json_of(path)
     if not isinstance(content, dict | list):
         raise UserError(f"{path} contains neither a list nor an object of rows")
-    for key, row in content.items() if isinstance(content, dict) else enumerate(content):
+    for key, row in (
+        content.items() if isinstance(content, dict) else enumerate(content)
+    ):
         if not isinstance(row, dict):
             raise UserError(f"{path}: entry {key}: the entry is not a JSON object")
         yield f"{path}: entry {key}", row
@@ -224,13 +261,17 @@ def _parquet_rows(path: Path) -> Iterator[tuple[str, Row]]:
         with row_at(str(path)):
             _check_unique(file.schema_arrow.names)
         total = -(-file.metadata.num_rows // _BATCH)
-        for batch in progress(file.iter_batches(_BATCH), path.name, total=total, unit="batch"):
+        for batch in progress(
+            file.iter_batches(_BATCH), path.name, total=total, unit="batch"
+        ):
             for row in batch.to_pylist():
                 yield f"{path}: row {number}", row
                 number += 1
 
 
-def _table_rows(path: Path, files: DatasetFiles, note: Note | None) -> Iterator[tuple[str, Row]]:
+def _table_rows(
+    path: Path, files: DatasetFiles, note: Note | None
+) -> Iterator[tuple[str, Row]]:
     """Yield the rows of a table of text.
 
     Lines with too few columns are a cut row if they have its number together; the first and the last one have a tab,
@@ -244,26 +285,43 @@ def _table_rows(path: Path, files: DatasetFiles, note: Note | None) -> Iterator[
         first_row = next((line for _, line in lines(path)), "")
         rows = list(_quoted(path, max(",;\t", key=first_row.count) if is_csv else "\t"))
     else:
-        rows = [(number, line.split("\t")) for number, line in lines(path) if number == 1 or line.strip()]
-    has_quotes = (number for number, fields in rows if any(field[:1] == '"' for field in fields))
-    if files.content and files.quotes is None and not is_csv and (number := next(has_quotes, None)):
+        rows = [
+            (number, line.split("\t"))
+            for number, line in lines(path)
+            if number == 1 or line.strip()
+        ]
+    has_quotes = (
+        number for number, fields in rows if any(field[:1] == '"' for field in fields)
+    )
+    if (
+        files.content
+        and files.quotes is None
+        and not is_csv
+        and (number := next(has_quotes, None))
+    ):
         raise UserError(
             f"{path}:{number}: the quotes may enclose the text or be part of it; set quotes = true if they enclose "
             f"it, else quotes = false, in {files.where}"
         )
     header = list(files.header) or (rows.pop(0)[1] if rows else [])
     if files.header and rows and rows[0][1] == header:
-        raise UserError(f"{path}:1: the first line is the header; remove `header` from {files.where}")
+        raise UserError(
+            f"{path}:1: the first line is the header; remove `header` from {files.where}"
+        )
     with row_at(f"{path}:1"):
         _check_unique(header)
     cut: list[int] = []  # first lines of cut rows
-    pieces: list[tuple[int, int]] = []  # number and columns of each line of a row that may be cut
+    pieces: list[
+        tuple[int, int]
+    ] = []  # number and columns of each line of a row that may be cut
     for number, fields in rows:
         if len(fields) == len(header) and not pieces:
             yield f"{path}:{number}", dict(zip(header, fields, strict=True))
             continue
         pieces.append((number, len(fields)))
-        columns = sum(size - 1 for _, size in pieces) + 1  # a line break is inside a column
+        columns = (
+            sum(size - 1 for _, size in pieces) + 1
+        )  # a line break is inside a column
         if note and columns == len(header) and min(pieces[0][1], len(fields)) > 1:
             cut.append(pieces[0][0])
             pieces = []
@@ -271,14 +329,20 @@ def _table_rows(path: Path, files: DatasetFiles, note: Note | None) -> Iterator[
             break
     if pieces:
         number, size = pieces[0]
-        raise UserError(f"{path}:{number}: the line has {size} columns instead of {len(header)}")
+        raise UserError(
+            f"{path}:{number}: the line has {size} columns instead of {len(header)}"
+        )
     if note and cut:
-        note(f"{path.name}: rows that a line break cuts, left out: {len(cut):,} (first: line {cut[0]})")
+        note(
+            f"{path.name}: rows that a line break cuts, left out: {len(cut):,} (first: line {cut[0]})"
+        )
 
 
 def _quoted(path: Path, mark: str) -> Iterator[tuple[int, list[str]]]:
     """Yield the number of each row's first line, and its fields."""
-    reader = csv.reader((f"{line}\n" for _, line in lines(path)), delimiter=mark, strict=True)
+    reader = csv.reader(
+        (f"{line}\n" for _, line in lines(path)), delimiter=mark, strict=True
+    )
     start = 1
     try:
         for fields in reader:
@@ -286,7 +350,9 @@ def _quoted(path: Path, mark: str) -> Iterator[tuple[int, list[str]]]:
                 yield start, fields
             start = reader.line_num + 1
     except csv.Error as error:
-        raise UserError(f"{path}:{start}: the line has invalid quotes ({error})") from None
+        raise UserError(
+            f"{path}:{start}: the line has invalid quotes ({error})"
+        ) from None
 
 
 _ROWS: dict[str, Callable[[Path], Iterator[tuple[str, Row]]]] = {

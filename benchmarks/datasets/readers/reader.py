@@ -69,7 +69,9 @@ class ReaderInputs:
         return self.of(role)
 
 
-def with_splits(inputs: ReaderInputs, rows: Callable[[Path], list[Row]]) -> DatasetContent:
+def with_splits(
+    inputs: ReaderInputs, rows: Callable[[Path], list[Row]]
+) -> DatasetContent:
     """Return the rows of the files as three splits, as published or by the paper's rule.
 
     By the paper's rule the official validation is `test`, and `validation` is 5 % of train. A labelled test file may
@@ -88,15 +90,21 @@ def with_splits(inputs: ReaderInputs, rows: Callable[[Path], list[Row]]) -> Data
         inputs.need("validation", "a validation file")
         inputs.need("test", "a test file")
     elif not inputs.of("test"):
-        inputs.need("validation", "the official validation file, which the paper tests on")
+        inputs.need(
+            "validation", "the official validation file, which the paper tests on"
+        )
     tables = {}
     for role in SPLIT_TABLES:
         if paths := inputs.of(role):
             read = [row for path in paths for row in rows(path)]
-            numbered = ({"id": f"{role}-{number}", **row} for number, row in enumerate(read))
+            numbered = (
+                {"id": f"{role}-{number}", **row} for number, row in enumerate(read)
+            )
             tables[role] = table(dataset.form, role, numbered)
     if len(tables) == 3:
-        splits = "as published" if dataset.files.as_published else "as given: three files"
+        splits = (
+            "as published" if dataset.files.as_published else "as given: three files"
+        )
     else:
         official_train = tables["train"]
         train, validation = carve(official_train.num_rows)

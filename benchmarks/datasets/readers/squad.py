@@ -28,8 +28,18 @@ from benchmarks.datasets.schema import Row
 from common.errors import UserError
 from common.packed import plain_suffix
 
-_TRUTH = {"true": True, "1": True, "1.0": True, "false": False, "0": False, "0.0": False, "": False}
-_NO_BLANKS = re.compile("[\u0e00-\u0eff\u1000-\u109f\u1780-\u17ff\u3040-\u30ff\u3400-\u9fff\uf900-\ufaff]")
+_TRUTH = {
+    "true": True,
+    "1": True,
+    "1.0": True,
+    "false": False,
+    "0": False,
+    "0.0": False,
+    "": False,
+}
+_NO_BLANKS = re.compile(
+    "[\u0e00-\u0eff\u1000-\u109f\u1780-\u17ff\u3040-\u30ff\u3400-\u9fff\uf900-\ufaff]"
+)
 """Thai, Lao, Burmese, Khmer, Japanese and Chinese, which have no blanks between words."""
 
 
@@ -47,7 +57,9 @@ def question_rows(path: Path, inputs: ReaderInputs) -> list[Row]:
     """
     dataset = inputs.dataset
     column = dataset.files.columns.get("answers", ("answers",))[0]
-    rename = {name: field for field, names in dataset.files.columns.items() for name in names}
+    rename = {
+        name: field for field, names in dataset.files.columns.items() for name in names
+    }
     questions: list[Row] = []
     moved: list[str] = []  # where answers did not begin at their start
     says_answers = False
@@ -60,7 +72,9 @@ def question_rows(path: Path, inputs: ReaderInputs) -> list[Row]:
             says_answers |= "answers" in row or _is_impossible(row)
             if not _is_impossible(row):
                 answers, count_moved = answers_of(
-                    row.get("answers"), context, row.get("answer_start", row.get("start"))
+                    row.get("answers"),
+                    context,
+                    row.get("answer_start", row.get("start")),
                 )
                 moved += [where] * count_moved
             if not answers and not dataset.may_abstain:
@@ -71,9 +85,18 @@ def question_rows(path: Path, inputs: ReaderInputs) -> list[Row]:
             identity = f"{path.name}-{number}"
             if dataset.files.ids != "none":
                 identity = str(row.get("id", row.get("idx", identity)))
-            questions.append({"id": identity, "question": question, "context": context, "answers": answers})
+            questions.append(
+                {
+                    "id": identity,
+                    "question": question,
+                    "context": context,
+                    "answers": answers,
+                }
+            )
     if questions and not says_answers:
-        raise UserError(f"{path}: there is no column {column}, so that no question would have an answer")
+        raise UserError(
+            f"{path}: there is no column {column}, so that no question would have an answer"
+        )
     if moved:
         inputs.note(
             f"{path.name}: answers that do not begin at their start: {len(moved):,}; each was taken where its start "
@@ -108,23 +131,34 @@ def answers_of(value: Any, context: str, start: Any = None) -> tuple[list[Row], 
         BadRowError: an answer is not in the context.
     """
     if isinstance(value, dict):
-        texts, starts = _listed(value["text"]), _listed(value.get("answer_start", value.get("start")))
+        texts, starts = (
+            _listed(value["text"]),
+            _listed(value.get("answer_start", value.get("start"))),
+        )
     elif isinstance(value, list) and any(isinstance(item, dict) for item in value):
         items = [item if isinstance(item, dict) else {"text": item} for item in value]
         texts = [item["text"] for item in items]
         starts = [item.get("answer_start", item.get("start")) for item in items]
     else:
         texts, starts = _listed(value), _listed(start)
-    if all(is_missing(text) or (isinstance(text, str) and not text.strip()) for text in texts):
+    if all(
+        is_missing(text) or (isinstance(text, str) and not text.strip())
+        for text in texts
+    ):
         return [], 0
     starts = [_start_number(number) for number in starts] or [None] * len(texts)
     if len(starts) != len(texts):
-        raise BadRowError(f"answers and starts differ in number: {len(texts)} and {len(starts)}")
+        raise BadRowError(
+            f"answers and starts differ in number: {len(texts)} and {len(starts)}"
+        )
     answers = [
         {"text": text, "start": _place(text, context, start)}
         for text, start in zip(texts, starts, strict=True)
     ]
-    moved = sum(start not in (None, answer["start"]) for start, answer in zip(starts, answers, strict=True))
+    moved = sum(
+        start not in (None, answer["start"])
+        for start, answer in zip(starts, answers, strict=True)
+    )
     return answers, moved
 
 
@@ -140,7 +174,9 @@ def _start_number(start: Any) -> int | None:
     except (TypeError, ValueError):
         number = 0.5  # no whole number
     if not (number != number or number.is_integer()):
-        raise BadRowError(f"the start of an answer is not a whole number: {start!r:.80}")
+        raise BadRowError(
+            f"the start of an answer is not a whole number: {start!r:.80}"
+        )
     return int(number) if number >= 0 else None
 
 
@@ -151,7 +187,9 @@ def _place(text: Any, context: str, start: int | None) -> int:
     if start is not None:
         if context.startswith(text, start):
             return start
-        units = context.encode("utf-16-le", "replace")[: 2 * start].decode("utf-16-le", "ignore")
+        units = context.encode("utf-16-le", "replace")[: 2 * start].decode(
+            "utf-16-le", "ignore"
+        )
         octets = context.encode("utf-8", "replace")[:start].decode("utf-8", "ignore")
         for place in (len(units), len(octets)):
             if context.startswith(text, place):
@@ -159,7 +197,9 @@ def _place(text: Any, context: str, start: int | None) -> int:
     # A look-ahead finds overlapping occurrences, too.
     places = [match.start() for match in re.finditer(f"(?={re.escape(text)})", context)]
     if not places:
-        hint = "; lists of answers need JSON lines or Parquet" if text[0] in "[{" else ""
+        hint = (
+            "; lists of answers need JSON lines or Parquet" if text[0] in "[{" else ""
+        )
         if _folded(text) in _folded(context):
             hint = "; there it has another case, Unicode form or spacing, write it the same"
         raise BadRowError(f"an answer is not in the context: {text!r:.80}{hint}")
@@ -177,7 +217,9 @@ def _place(text: Any, context: str, start: int | None) -> int:
 
 def _in_words(character: str) -> bool:
     """Whether it joins what is next to it to a word, as it does not in scripts without blanks between words."""
-    return unicodedata.category(character)[0] in "LMN" and not _NO_BLANKS.match(character)
+    return unicodedata.category(character)[0] in "LMN" and not _NO_BLANKS.match(
+        character
+    )
 
 
 def _folded(text: str) -> str:

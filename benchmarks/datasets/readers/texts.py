@@ -63,11 +63,19 @@ class Labels:
             if text == str(int(text[:9])) and int(text) < len(self.names):
                 text = self.names[int(text)]
         if text not in self.names:
-            hint = "; numbers count from 0" if kind == "numbers" else nearest(text, self.names)
-            raise BadRowError(f"{value!r} is not in the label set {', '.join(self.names)}{hint}")
+            hint = (
+                "; numbers count from 0"
+                if kind == "numbers"
+                else nearest(text, self.names)
+            )
+            raise BadRowError(
+                f"{value!r} is not in the label set {', '.join(self.names)}{hint}"
+            )
         if self.kinds - {kind}:
             other_kind = min(self.kinds)
-            raise BadRowError(f"the labels mix {other_kind} with {kind} such as {value!r}; use names only")
+            raise BadRowError(
+                f"the labels mix {other_kind} with {kind} such as {value!r}; use names only"
+            )
         self.kinds.add(kind)
         self.seen.add(self.names.index(text))
         return self.names.index(text)
@@ -87,28 +95,38 @@ def read(inputs: ReaderInputs) -> DatasetContent:
     return content
 
 
-def _doubt(dataset: Dataset, labels_of_files: Sequence[Labels], content: DatasetContent) -> str:
+def _doubt(
+    dataset: Dataset, labels_of_files: Sequence[Labels], content: DatasetContent
+) -> str:
     """Return why numbers among the labels may mean something else; empty where they cannot."""
     names = dataset.label_names
-    seen = set().union(*(labels.seen for labels in labels_of_files if not labels.declared))
+    seen = set().union(
+        *(labels.seen for labels in labels_of_files if not labels.declared)
+    )
     if any("numbers" in labels.kinds for labels in labels_of_files):
         if 0 not in seen:
             return (
                 f"labels are numbers, but none is 0, the number of {names[0]}; if they count from 1, write the "
                 "labels' names instead"
             )
-        lists = content.tables["train"].to_pylist() if dataset.form == "SC-labels" else []
+        lists = (
+            content.tables["train"].to_pylist() if dataset.form == "SC-labels" else []
+        )
         if lists and all(len(row["labels"]) == len(names) for row in lists):
             return (
                 "every example has as many numbers as there are labels, as if 0 and 1 marked absent and present; "
                 "list only the names or numbers of the labels that an example has"
             )
-    elif seen < set(range(len(names))) and all(names[number].isdecimal() for number in seen):
+    elif seen < set(range(len(names))) and all(
+        names[number].isdecimal() for number in seen
+    ):
         # Names that are numbers, not all of them used: each may be meant as the number of another name.
         written = {int(names[number]): number for number in seen}
         for base in (0, 1):
             meant = {value: value - base for value in written}
-            if meant != written and all(0 <= number < len(names) for number in meant.values()):
+            if meant != written and all(
+                0 <= number < len(names) for number in meant.values()
+            ):
                 return (
                     f"of the labels {', '.join(names)} the files have only {', '.join(map(str, sorted(written)))}, "
                     f"which may be numbered from {base}; remove labels without examples from `labels`"
@@ -116,14 +134,18 @@ def _doubt(dataset: Dataset, labels_of_files: Sequence[Labels], content: Dataset
     return ""
 
 
-def text_rows(path: Path, inputs: ReaderInputs, labels_of_files: list[Labels]) -> list[Row]:
+def text_rows(
+    path: Path, inputs: ReaderInputs, labels_of_files: list[Labels]
+) -> list[Row]:
     """Return the rows of a file with the columns of the local form, and add its labels to `labels_of_files`."""
     dataset = inputs.dataset
     columns = dataset.files.columns
     name, value_of = _TARGETS[dataset.form]
     # A value may be of one text, though its columns always name a second.
     may_lack_second = "second" not in columns or dataset.form == "SC-value"
-    labels = Labels(names=dataset.label_names, declared=class_names(path, columns[name][0]))
+    labels = Labels(
+        names=dataset.label_names, declared=class_names(path, columns[name][0])
+    )
     rows, unlabelled = [], list[str]()
     for where, row in records(path, dataset.files, inputs.note):
         with row_at(where):
@@ -163,11 +185,23 @@ def _label(row: Row, names: Sequence[str], dataset: Dataset) -> Any:
     written = "" if value is None else str(value).strip()
     if {written, _whole(written)} & set(dataset.files.leave_out):
         return None
-    unlabelled = {"SC": ("", "-1", "-"), "SC-labels": (), "SC-value": ("",)}[dataset.form]
-    if value is None or (_whole(written) in unlabelled and written not in dataset.label_names):
+    unlabelled = {"SC": ("", "-1", "-"), "SC-labels": (), "SC-value": ("",)}[
+        dataset.form
+    ]
+    if value is None or (
+        _whole(written) in unlabelled and written not in dataset.label_names
+    ):
         remedy = f'set leave_out = ["{_whole(written)}"] in {dataset.files.where}, which leaves such rows out'
-        remedy = remedy if dataset.is_own else "leave out unlabelled test files such as GLUE's"
-        what = f"{names[0]} is {written}" if written else f"the value of {names[0]} is missing"
+        remedy = (
+            remedy
+            if dataset.is_own
+            else "leave out unlabelled test files such as GLUE's"
+        )
+        what = (
+            f"{names[0]} is {written}"
+            if written
+            else f"the value of {names[0]} is missing"
+        )
         raise BadRowError(f"the example has no label, {what}; {remedy}")
     return value
 
@@ -182,12 +216,20 @@ def _text(row: Row, names: Sequence[str]) -> str:
 
 def _labels(dataset: Dataset, value: Any, labels: Labels) -> list[int]:
     """Return the ids of a list of labels, or of names between commas, in ascending order."""
-    parts = [part.strip() for part in value.split(",") if part.strip()] if isinstance(value, str) else value
+    parts = (
+        [part.strip() for part in value.split(",") if part.strip()]
+        if isinstance(value, str)
+        else value
+    )
     if not isinstance(parts, list):
-        raise BadRowError(f"{value!r:.80} is neither a list of labels nor comma-separated names")
+        raise BadRowError(
+            f"{value!r:.80} is neither a list of labels nor comma-separated names"
+        )
     ids = [labels.id_of(part) for part in parts]
     if len(set(ids)) < len(ids):
-        raise BadRowError(f"a label occurs twice in {value!r}; name each of the example's labels once")
+        raise BadRowError(
+            f"a label occurs twice in {value!r}; name each of the example's labels once"
+        )
     return sorted(ids)
 
 
@@ -200,7 +242,9 @@ def _number(dataset: Dataset, value: Any, labels: Labels) -> float:
     assert dataset.value_range is not None  # the definition has one
     low, high = dataset.value_range
     if not low <= number <= high:
-        raise BadRowError(f"the value {number:g} is outside the range {low:g} to {high:g}")
+        raise BadRowError(
+            f"the value {number:g} is outside the range {low:g} to {high:g}"
+        )
     return number
 
 

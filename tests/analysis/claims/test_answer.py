@@ -23,17 +23,26 @@ from tests.analysis.adjusted import multipletests
 
 def given(result_of: Callable[[AnyContrast], Result]) -> Assessment:
     """What is said where the findings are these."""
-    return Assessment(source=PUBLISHED, settings=Settings(interval="t"), result_of=result_of)
+    return Assessment(
+        source=PUBLISHED, settings=Settings(interval="t"), result_of=result_of
+    )
 
 
 def alike(p_for: float, p_against: float, *, few: bool = False) -> Assessment:
     """Every comparison has these p's; `few`: only the 12k budget is known."""
 
     def result_of(comparison: AnyContrast) -> Result:
-        if not isinstance(comparison, Contrast) or (few and "12k" not in comparison.label):
+        if not isinstance(comparison, Contrast) or (
+            few and "12k" not in comparison.label
+        ):
             return Result(comparison=comparison, missing="no runs of it")
         return Result(
-            comparison=comparison, effect=1.0, low=0.75, high=1.25, p_for=p_for, p_against=p_against
+            comparison=comparison,
+            effect=1.0,
+            low=0.75,
+            high=1.25,
+            p_for=p_for,
+            p_against=p_against,
         )
 
     return given(result_of)
@@ -48,23 +57,36 @@ def alike(p_for: float, p_against: float, *, few: bool = False) -> Assessment:
             "Probably, but start with CLM: ",
             "in 12 of 12 comparisons and lower in none (610M models, ",
         ),
-        (1.0, 1e-9, "Probably, and without CLM first: ", "higher than MLM alone in none of 12 comparisons"),
+        (
+            1.0,
+            1e-9,
+            "Probably, and without CLM first: ",
+            "higher than MLM alone in none of 12 comparisons",
+        ),
         (0.5, 0.5, "Open: ", "none of 12 comparisons shows"),
     ],
 )
-def test_each_outcome_has_its_sentence(p_for: float, p_against: float, begins: str, says: str) -> None:
+def test_each_outcome_has_its_sentence(
+    p_for: float, p_against: float, begins: str, says: str
+) -> None:
     headline = answer(alike(p_for, p_against)).headline
-    assert headline.startswith(begins) and says in headline and "+1.0 points [+0.8, +1.2]" in headline
+    assert (
+        headline.startswith(begins)
+        and says in headline
+        and "+1.0 points [+0.8, +1.2]" in headline
+    )
     if p_against < 0.05:
         assert "lower in 12 (" in headline
 
 
 @pytest.mark.parametrize(
     ("budgets", "tasks", "begins"),
-    [(("12k", "22k"), ("TC", "IR", "QA"), "Probably, and without CLM first: "),
-     (("12k",), ("TC", "IR", "QA", "SC"), "Sometimes, starting with MLM: "),
-     (("42k",), ("TC",), "Sometimes, starting with MLM: ")],
-)  # fmt: skip
+    [
+        (("12k", "22k"), ("TC", "IR", "QA"), "Probably, and without CLM first: "),
+        (("12k",), ("TC", "IR", "QA", "SC"), "Sometimes, starting with MLM: "),
+        (("42k",), ("TC",), "Sometimes, starting with MLM: "),
+    ],
+)
 def test_without_clm_first_asks_for_half_of_the_comparisons_too(
     budgets: tuple[str, ...], tasks: tuple[str, ...], begins: str
 ) -> None:
@@ -73,7 +95,14 @@ def test_without_clm_first_asks_for_half_of_the_comparisons_too(
             f"on {task}," in comparison.label for task in tasks
         )
         p_against = 1e-9 if worse else 0.9
-        return Result(comparison=comparison, effect=0.0, low=-1.0, high=1.0, p_for=0.9, p_against=p_against)
+        return Result(
+            comparison=comparison,
+            effect=0.0,
+            low=-1.0,
+            high=1.0,
+            p_for=0.9,
+            p_against=p_against,
+        )
 
     assert answer(given(result_of)).headline.startswith(begins)
 
@@ -83,12 +112,17 @@ def test_a_source_with_some_comparisons_counts_those_alone() -> None:
     assert "in 4 of the 4 comparisons (of 12) that this source allows" in found.headline
     assert found.headline.startswith("Sometimes")
     assert all(
-        "shown to be better in at least 4 of 4 comparisons and worse in none" in line for line in found.splits
+        "shown to be better in at least 4 of 4 comparisons and worse in none" in line
+        for line in found.splits
     )
 
 
 def test_a_source_without_any_says_why() -> None:
-    found = answer(given(lambda comparison: Result(comparison=comparison, missing="no runs of 610m")))
+    found = answer(
+        given(
+            lambda comparison: Result(comparison=comparison, missing="no runs of 610m")
+        )
+    )
     assert found.headline.endswith("beats MLM alone: no runs of 610m.")
     assert not found.splits and not found.cautions
     assert (
@@ -97,7 +131,9 @@ def test_a_source_without_any_says_why() -> None:
     )
 
 
-def test_the_headline_names_split_models_budgets_and_tasks(assessment: Assessment) -> None:
+def test_the_headline_names_split_models_budgets_and_tasks(
+    assessment: Assessment,
+) -> None:
     one, other = ANSWERS[SPLIT].body, FINDINGS["F8"].body
     assert isinstance(one, AtLeast) and isinstance(other, AtLeast)
     assert (one.parts, one.count) == (other.parts, len(other.parts) / 2)
@@ -105,10 +141,14 @@ def test_the_headline_names_split_models_budgets_and_tasks(assessment: Assessmen
     alone = [parse(one.models[1]) for one in comparisons(ANSWERS[SPLIT].body)]
     assert all(abs(100 * model.clm_share - SPLIT) < 3 for model in better)
     assert {(m.size, m.ratio) for m in (*better, *alone)} == {("610m", 40)}
-    assert {m.objective for m in better} == {"clm+mlm"} and {m.objective for m in alone} == {"mlm"}
+    assert {m.objective for m in better} == {"clm+mlm"} and {
+        m.objective for m in alone
+    } == {"mlm"}
     assert [m.steps for m in better] == [m.steps for m in alone]
     assert (
-        {m.steps for m in better} == {1_000 * budget for budget in BUDGET_SPLITS} == {12_000, 22_000, 42_000}
+        {m.steps for m in better}
+        == {1_000 * budget for budget in BUDGET_SPLITS}
+        == {12_000, 22_000, 42_000}
     )
     headline = answer(assessment).headline
     assert (
@@ -129,7 +169,9 @@ def test_the_counts_of_every_split_and_of_more_tested_at_once_are_those_of_scipy
     def ps(comparison: AnyContrast) -> tuple[float, float]:
         assert isinstance(comparison, Contrast)
         (one, error), (two, other) = (cells.loc[term.cell] for term in comparison.terms)
-        sd, their_sd = (max(half, 0.005) / 1.96 * math.sqrt(5) for half in (error, other))
+        sd, their_sd = (
+            max(half, 0.005) / 1.96 * math.sqrt(5) for half in (error, other)
+        )
         test = stats.ttest_ind_from_stats(one, sd, 5, two, their_sd, 5, equal_var=False)
         return (test.pvalue, 1.0) if test.statistic > 0 else (1.0, test.pvalue)
 
@@ -141,9 +183,12 @@ def test_the_counts_of_every_split_and_of_more_tested_at_once_are_those_of_scipy
         return list(multipletests(p_values, 0.05, method="holm")[0])
 
     found = answer(assessment)
-    every = {share: list(map(ps, comparisons(one.body))) for share, one in ANSWERS.items()}
+    every = {
+        share: list(map(ps, comparisons(one.body))) for share, one in ANSWERS.items()
+    }
     single = {
-        share: list(map(ps, comparisons(finding_by_dataset(one).body))) for share, one in ANSWERS.items()
+        share: list(map(ps, comparisons(finding_by_dataset(one).body)))
+        for share, one in ANSWERS.items()
     }
 
     def shown(groups: dict[int, list[tuple[float, float]]], share: int) -> str:
@@ -151,27 +196,51 @@ def test_the_counts_of_every_split_and_of_more_tested_at_once_are_those_of_scipy
         order = [share, *(other for other in groups if other != share)]
         size = len(groups[share])
         return counted_of(
-            size, *(sum(rejected([p[way] for o in order for p in groups[o]])[:size]) for way in (0, 1))
+            size,
+            *(
+                sum(rejected([p[way] for o in order for p in groups[o]])[:size])
+                for way in (0, 1)
+            ),
         )
 
     for share in ANSWERS:
         [line] = [
-            one for one in found.splits if one.startswith(f"{share} % CLM against MLM alone: shown to be ")
+            one
+            for one in found.splits
+            if one.startswith(f"{share} % CLM against MLM alone: shown to be ")
         ]
-        assert f" {shown(every, share)}; " in line and line.endswith(f" By dataset: {shown(single, share)}.")
+        assert f" {shown(every, share)}; " in line and line.endswith(
+            f" By dataset: {shown(single, share)}."
+        )
     [together] = [line for line in found.cautions if "all findings" in line]
     own = [better for better, _ in every[SPLIT]]
     assert f"{sum(rejected(own))} for the 12 at this split alone" in together
     all_splits = [better for share in (SPLIT, 50, 75) for better, _ in every[share]]
-    assert f"{(left := sum(rejected(all_splits)[:12]))} for the 36 of the three splits" in together
+    assert (
+        f"{(left := sum(rejected(all_splits)[:12]))} for the 36 of the three splits"
+        in together
+    )
     assert f"in {left} of 12 comparisons" in found.headline
     frame = assessment.frame[assessment.frame["family"] != ANSWER]
-    others = frame.loc[(frame["role"] == "finding") & (frame["known"] > 0) & (frame["id"] != "F8"), "id"]
-    units = list(frame.loc[(frame["counted"] != "") & frame["id"].isin(others), "p_for"])
-    assert f"{sum(rejected([*own, *units])[:12])} for the {12 + len(units)} of all findings" in together
+    others = frame.loc[
+        (frame["role"] == "finding") & (frame["known"] > 0) & (frame["id"] != "F8"),
+        "id",
+    ]
+    units = list(
+        frame.loc[(frame["counted"] != "") & frame["id"].isin(others), "p_for"]
+    )
+    assert (
+        f"{sum(rejected([*own, *units])[:12])} for the {12 + len(units)} of all findings"
+        in together
+    )
     main = main_of(of_finding(assessment.frame, ANSWER))
-    sixth = {share: sorted(better for better, _ in found)[5] for share, found in every.items()}
-    adjusted = multipletests([min(7 * sixth[share], 1) for share in ANSWERS], method="holm")[1]
+    sixth = {
+        share: sorted(better for better, _ in found)[5]
+        for share, found in every.items()
+    }
+    adjusted = multipletests(
+        [min(7 * sixth[share], 1) for share in ANSWERS], method="holm"
+    )[1]
     assert main.p_for_holm == pytest.approx(adjusted[0]) and main.verdict == "holds"
 
 
@@ -191,28 +260,42 @@ def test_what_is_left_at_the_spread_of_other_pretrainings_is_that_of_own_arithme
         return p if one > two else 1.0
 
     def left(sd: float, shares: tuple[int, ...]) -> int:
-        ps = [p_of(one, sd) for share in shares for one in comparisons(ANSWERS[share].body)]
+        ps = [
+            p_of(one, sd)
+            for share in shares
+            for one in comparisons(ANSWERS[share].body)
+        ]
         return int(sum(multipletests(ps, 0.05, method="holm")[0][:12]))
 
     said = answer(assessment).pretraining
-    assert "(standard deviation 0.24 to 0.42 points)" in said  # T5's, of 220M parameters
+    assert (
+        "(standard deviation 0.24 to 0.42 points)" in said
+    )  # T5's, of 220M parameters
     low, high = (left(sd, (25, 50, 75)) for sd in (0.416, 0.235))
     assert f"{low} to {high} of 12 would be shown" in said
-    assert left(0.235, (25,)) == left(0.416, (25,)) == 3 and "(3 had no other split been tried)" in said
+    assert (
+        left(0.235, (25,)) == left(0.416, (25,)) == 3
+        and "(3 had no other split been tried)" in said
+    )
     mean = mean_of(of_finding(assessment.frame, ANSWER))
     assert mean is not None
     limit = float(said.split(" 0 up to ")[1].split(" ")[0])
 
     def lower(sd: float) -> float:
         error = math.sqrt(mean.standard_error**2 + 2 * sd**2)
-        return mean.effect - stats.t.ppf(0.975, mean.df * (error / mean.standard_error) ** 4) * error
+        return (
+            mean.effect
+            - stats.t.ppf(0.975, mean.df * (error / mean.standard_error) ** 4) * error
+        )
 
     assert lower(limit) > 0 > lower(limit + 0.01)
 
 
 def test_tasks_and_trunks_are_said(assessment: Assessment) -> None:
     cautions = " ".join(answer(assessment).cautions)
-    by_task = known_of(of_finding(assessment.frame, ANSWER)).groupby("task")["effect"].mean()
+    by_task = (
+        known_of(of_finding(assessment.frame, ANSWER)).groupby("task")["effect"].mean()
+    )
     t = stats.ttest_1samp(by_task, 0)
     low, high = t.confidence_interval(0.95)
     assert (
@@ -222,7 +305,9 @@ def test_tasks_and_trunks_are_said(assessment: Assessment) -> None:
 
 
 def result(effect: float, error: float) -> Result:
-    return Result(comparison=difference("x", "a", "b", "SC"), effect=effect, error=error)
+    return Result(
+        comparison=difference("x", "a", "b", "SC"), effect=effect, error=error
+    )
 
 
 def test_random_effects_are_a_t_test_and_never_surer_than_errors() -> None:
@@ -237,7 +322,9 @@ def test_random_effects_are_a_t_test_and_never_surer_than_errors() -> None:
 
 
 @pytest.mark.parametrize("errors", [[], [0.1], [0.1, 0.0], [0.1, math.nan]])
-def test_without_two_effects_with_errors_no_mean_of_a_sample(errors: list[float]) -> None:
+def test_without_two_effects_with_errors_no_mean_of_a_sample(
+    errors: list[float],
+) -> None:
     assert random_effects([result(1.0, error) for error in errors]) is None
 
 
@@ -245,7 +332,11 @@ def test_all_findings_are_counted_once(
     assessment: Assessment,
 ) -> None:
     found = answer(assessment)
-    numbers = [int(word) for word in found.findings.replace(",", "").split() if word.isdecimal()]
+    numbers = [
+        int(word)
+        for word in found.findings.replace(",", "").split()
+        if word.isdecimal()
+    ]
     assert sum(numbers) == 2 * len(FINDINGS)
 
 

@@ -29,7 +29,9 @@ def cells() -> pd.DataFrame:
     """Return means and standard deviations over seeds, in points, of the models that the answer compares."""
     models = dict.fromkeys(name for one in ANSWERS.values() for name in one.models)
     printed = published_values()
-    found = printed[printed["model"].isin(list(models)) & (printed["dataset"] != AVERAGE)]
+    found = printed[
+        printed["model"].isin(list(models)) & (printed["dataset"] != AVERAGE)
+    ]
     return found.assign(sd=found["ci95"] / 1.96 * SEEDS**0.5).reset_index(drop=True)
 
 
@@ -47,19 +49,34 @@ def source(rng: np.random.Generator, *, differ: bool) -> tuple[Source, int, int]
     scores = np.clip(rng.normal(rows["mean"], rows["sd"]) / 100, 0, 1)
     runs = pd.DataFrame(
         {
-            "model": rows["model"], "task": rows["dataset"].map({name: one.task for name, one in DATASETS.items()}),
-            "dataset": rows["dataset"], "lr": 1e-4, "seed": np.tile(np.arange(SEEDS), len(held)),
-            "validation_score": scores, "test_score": scores, "n_validation": 1000, "n_test": 1000,
+            "model": rows["model"],
+            "task": rows["dataset"].map(
+                {name: one.task for name, one in DATASETS.items()}
+            ),
+            "dataset": rows["dataset"],
+            "lr": 1e-4,
+            "seed": np.tile(np.arange(SEEDS), len(held)),
+            "validation_score": scores,
+            "test_score": scores,
+            "n_validation": 1000,
+            "n_test": 1000,
         }
-    ).astype({"n_validation": "Int64", "n_test": "Int64"})  # fmt: skip
+    ).astype({"n_validation": "Int64", "n_test": "Int64"})
     means = held.set_index(["model", "dataset"])["mean"]
     gaps = []
     for one in comparisons(ANSWERS[SPLIT].body):
         assert isinstance(one, Contrast)
         (task,) = one.tasks
-        better, worse = (np.mean([means[name, data] for data in datasets_of(task)]) for name in one.models)
+        better, worse = (
+            np.mean([means[name, data] for data in datasets_of(task)])
+            for name in one.models
+        )
         gaps.append(better - worse)
-    return Source(label="simulated", runs=runs), sum(np.array(gaps) > 0), sum(np.array(gaps) < 0)
+    return (
+        Source(label="simulated", runs=runs),
+        sum(np.array(gaps) > 0),
+        sum(np.array(gaps) < 0),
+    )
 
 
 @cache
@@ -75,22 +92,31 @@ def shares(sources: int, *, differ: bool) -> dict[str, float]:
         answered.append(not answer(assessment).headline.startswith("Open"))
         assert answered[-1] == bool(main.holds_in or main.fails_in)
         right.append(main.holds_in <= better and main.fails_in <= worse)
-        assert mean is not None and isinstance(mean.comparison, Contrast) and len(TASKS) == 4
+        assert (
+            mean is not None
+            and isinstance(mean.comparison, Contrast)
+            and len(TASKS) == 4
+        )
         truth = 0.0
         if differ:
             held = cells().set_index(["model", "dataset"])["mean"]
             truth = sum(
-                term.weight * np.mean([held[term.model, name] for name in datasets_of(term.task)])
+                term.weight
+                * np.mean([held[term.model, name] for name in datasets_of(term.task)])
                 for term in mean.comparison.terms
             )
         covered.append(mean.low <= truth <= mean.high)
     return {
-        "answered": float(np.mean(answered)), "true": float(np.mean(right)), "mean covered": float(np.mean(covered)),
-    }  # fmt: skip
+        "answered": float(np.mean(answered)),
+        "true": float(np.mean(right)),
+        "mean covered": float(np.mean(covered)),
+    }
 
 
 @pytest.mark.slow
-def test_no_difference_is_answered_in_5_percent_at_most_and_the_papers_in_95_at_least() -> None:
+def test_no_difference_is_answered_in_5_percent_at_most_and_the_papers_in_95_at_least() -> (
+    None
+):
     none, papers = shares(200, differ=False), shares(200, differ=True)
     assert none["answered"] <= 0.05
     assert papers["answered"] >= 0.95 and papers["true"] >= 0.95
@@ -101,4 +127,7 @@ if __name__ == "__main__":
     parser.add_argument("--sources", type=int, default=200)
     count = parser.parse_args().sources
     for differ in (False, True):
-        print("the paper's differences" if differ else "no difference", shares(count, differ=differ))
+        print(
+            "the paper's differences" if differ else "no difference",
+            shares(count, differ=differ),
+        )

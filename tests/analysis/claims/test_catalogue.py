@@ -16,16 +16,24 @@ FINDING_ON = PUBLISHED.evidence(Settings()).result
 
 
 def contrasts(name: str) -> list[Contrast]:
-    return [comparison for comparison in comparisons(FINDINGS[name].body) if isinstance(comparison, Contrast)]
+    return [
+        comparison
+        for comparison in comparisons(FINDINGS[name].body)
+        if isinstance(comparison, Contrast)
+    ]
 
 
 def test_every_finding_has_an_entry_in_order():
     expected = [f"F{number}" for number in range(1, 18)]
     expected[4:5] = [f"F5{letter}" for letter in "abcde"]
     assert list(FINDINGS) == expected
-    assert all(finding.id == name and finding.family in FAMILIES for name, finding in FINDINGS.items())
     assert all(
-        finding.statement.endswith(".") and finding.where and finding.short for finding in FINDINGS.values()
+        finding.id == name and finding.family in FAMILIES
+        for name, finding in FINDINGS.items()
+    )
+    assert all(
+        finding.statement.endswith(".") and finding.where and finding.short
+        for finding in FINDINGS.values()
     )
     assert set(MARGINS) == set(TASKS)
 
@@ -46,13 +54,17 @@ def test_every_contrast_is_a_comparison():
     for finding in FINDINGS.values():
         for comparison in comparisons(finding.body):
             if isinstance(comparison, Contrast):
-                assert sum(term.weight for term in comparison.terms) == pytest.approx(0, abs=1e-12)
+                assert sum(term.weight for term in comparison.terms) == pytest.approx(
+                    0, abs=1e-12
+                )
                 assert comparison.low < comparison.high
 
 
 def test_claims_that_need_runs_are_those_about_spreads():
     for finding in FINDINGS.values():
-        spreads = any(isinstance(comparison, Spread) for comparison in comparisons(finding.body))
+        spreads = any(
+            isinstance(comparison, Spread) for comparison in comparisons(finding.body)
+        )
         assert spreads == (finding.needs == "runs"), finding.id
 
 
@@ -78,7 +90,9 @@ def test_slopes_are_those_of_the_line_and_of_the_parabola():
 
 
 def test_numbers_of_comparisons():
-    counts = {name: len(list(comparisons(finding.body))) for name, finding in FINDINGS.items()}
+    counts = {
+        name: len(list(comparisons(finding.body))) for name, finding in FINDINGS.items()
+    }
     assert (
         counts["F1"] == 6
         and counts["F6"] == 19

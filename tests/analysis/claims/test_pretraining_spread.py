@@ -32,41 +32,57 @@ def test_its_variance_is_added_for_each_model_and_task() -> None:
     assert moved.effect == base.effect
     df = (base.error**2 + 0.18) ** 2 / (base.error**4 / base.df)
     assert moved.p_zero == pytest.approx(2 * stats.t.sf(moved.effect / moved.error, df))
-    halves = weighted("halves", [(0.5, REAL, "SC"), (0.5, REAL, "QA"), (-1.0, MADE_UP, "SC")])
+    halves = weighted(
+        "halves", [(0.5, REAL, "SC"), (0.5, REAL, "QA"), (-1.0, MADE_UP, "SC")]
+    )
     for name, squares in (("models", 0.25 + 0.25 + 1), ("trunks and tasks", 1.0 + 1.0)):
-        added = with_pretraining_spread(FOUND, 0.3, SHARED_LUCK[name])(halves).error ** 2
+        added = (
+            with_pretraining_spread(FOUND, 0.3, SHARED_LUCK[name])(halves).error ** 2
+        )
         assert added - FOUND(halves).error ** 2 == pytest.approx(0.3**2 * squares)
 
 
 def test_models_of_one_trunk_move_together() -> None:
     """610m-clm-10k-mlm40-42k starts as 610m-clm-42k does, and two budgets of MLM share their trunk."""
-    assert trunk_of("610m-clm-10k-mlm40-42k") == trunk_of("610m-clm-42k-1000") == "610m-clm"
+    assert (
+        trunk_of("610m-clm-10k-mlm40-42k")
+        == trunk_of("610m-clm-42k-1000")
+        == "610m-clm"
+    )
     within = difference("within", "610m-clm-10k-mlm40-42k", "610m-clm-42k", "SC")
     for name, added in (("models", 2.0), ("trunks", 0.0), ("trunks and tasks", 0.0)):
         moved = with_pretraining_spread(FOUND, 1.0, SHARED_LUCK[name])(within)
         assert moved.error**2 - FOUND(within).error ** 2 == pytest.approx(added)
     for trunk, names in trunks().items():
-        assert set(names) <= set(MODELS) and all(MODELS[name].stages[0].name == trunk for name in names)
-    assert {trunk: len(names) for trunk, names in trunks().items()} == {"610m-mlm40": 11, "610m-clm": 24}
+        assert set(names) <= set(MODELS) and all(
+            MODELS[name].stages[0].name == trunk for name in names
+        )
+    assert {trunk: len(names) for trunk, names in trunks().items()} == {
+        "610m-mlm40": 11,
+        "610m-clm": 24,
+    }
 
 
 def test_a_normal_error_stays_normal_and_a_spread_as_it_is() -> None:
     """`--interval paper` has infinite degrees of freedom."""
-    moved = with_pretraining_spread(PUBLISHED.evidence(Settings(interval="paper")).result, 0.3, MODELS_APART)(
-        GAP
-    )
+    moved = with_pretraining_spread(
+        PUBLISHED.evidence(Settings(interval="paper")).result, 0.3, MODELS_APART
+    )(GAP)
     assert moved.df == math.inf
     assert moved.p_zero == pytest.approx(2 * stats.norm.sf(moved.effect / moved.error))
     spread = next(iter(comparisons(FINDINGS["F7"].body)))
     # Not a number where there is none; two of those are never equal.
     np.testing.assert_equal(
-        asdict(with_pretraining_spread(FOUND, 1.0, MODELS_APART)(spread)), asdict(FOUND(spread))
+        asdict(with_pretraining_spread(FOUND, 1.0, MODELS_APART)(spread)),
+        asdict(FOUND(spread)),
     )
 
 
 @pytest.mark.parametrize("interval", ["t", "pooled"])
 @pytest.mark.parametrize("seeds", [2, 5])
-def test_no_p_falls_and_no_interval_narrows_with_a_spread(interval: str, seeds: int) -> None:
+def test_no_p_falls_and_no_interval_narrows_with_a_spread(
+    interval: str, seeds: int
+) -> None:
     """Also with two seeds, whose one degree of freedom an added variance multiplies."""
     runs = best_runs(drawn({REAL: 0.5, MADE_UP: 0.0}))
     kept = runs[runs["seed"].rank(method="dense") <= seeds]
@@ -82,5 +98,7 @@ def test_no_p_falls_and_no_interval_narrows_with_a_spread(interval: str, seeds: 
 
 def test_every_measured_spread_says_where_it_was_measured() -> None:
     spreads = measured_spreads()
-    assert len(spreads) == 5 and all(0 < one.sd < 5 and one.pretrainings >= 10 for one in spreads)
+    assert len(spreads) == 5 and all(
+        0 < one.sd < 5 and one.pretrainings >= 10 for one in spreads
+    )
     assert all("able" in one.where or "ipynb" in one.where for one in spreads)

@@ -25,9 +25,19 @@ FINDING_OF = PUBLISHED.evidence(Settings(interval="t")).result
 
 def test_equal_cells_of_a_weighted_sum_are_merged() -> None:
     merged = weighted(
-        "x", [(1.0, "a", "SC"), (-0.5, "b", "SC"), (-0.5, "b", "SC"), (1.0, "c", "SC"), (-1.0, "c", "SC")]
+        "x",
+        [
+            (1.0, "a", "SC"),
+            (-0.5, "b", "SC"),
+            (-0.5, "b", "SC"),
+            (1.0, "c", "SC"),
+            (-1.0, "c", "SC"),
+        ],
     )
-    assert [(term.weight, term.model) for term in merged.terms] == [(1.0, "a"), (-1.0, "b")]
+    assert [(term.weight, term.model) for term in merged.terms] == [
+        (1.0, "a"),
+        (-1.0, "b"),
+    ]
     assert merged.terms[0].cell == ("a", "SC", "average")
     gap = difference("x", "a", "b", "QA", low=1.0)
     assert [term.weight for term in gap.terms] == [1.0, -1.0] and gap.low == 1.0
@@ -35,9 +45,15 @@ def test_equal_cells_of_a_weighted_sum_are_merged() -> None:
 
 def test_rules_are_in_words_and_comparisons_in_order() -> None:
     parts = [part(name) for name in "abc"]
-    assert all_of("x", parts).rule == "all 3 parts" and any_of("x", parts).rule == "one of 3 parts"
+    assert (
+        all_of("x", parts).rule == "all 3 parts"
+        and any_of("x", parts).rule == "one of 3 parts"
+    )
     two = AtLeast(label="x", count=2, parts=tuple(parts))
-    assert two.rule == "at least 2 of 3 parts" and all_of("x", parts[:1]).rule == "one part"
+    assert (
+        two.rule == "at least 2 of 3 parts"
+        and all_of("x", parts[:1]).rule == "one part"
+    )
     nested = all_of("y", [two, part("d")])
     assert [one.label for one in comparisons(nested)] == ["a", "b", "c", "d"]
     with pytest.raises(AssertionError):
@@ -66,11 +82,16 @@ def test_in_the_typical_effect_what_is_claimed_to_be_below_is_turned_round() -> 
     assert typical is not None
     signs = [-1 if math.isinf(one.low) else 1 for one in asked("F3")]
     assert signs == [1, 1, -1, -1]
-    expected = sum(sign * effect for sign, effect in zip(signs, effects("F3"), strict=True)) / 4
+    expected = (
+        sum(sign * effect for sign, effect in zip(signs, effects("F3"), strict=True))
+        / 4
+    )
     assert FINDING_OF(typical).effect == pytest.approx(expected)
 
 
-def test_ranges_count_in_the_typical_effect_only_where_nothing_has_a_direction() -> None:
+def test_ranges_count_in_the_typical_effect_only_where_nothing_has_a_direction() -> (
+    None
+):
     typical = typical_contrast(asked("F4"))
     assert typical is not None and "CLM - MLM on TC, 610m" in typical.label
     alone = typical_contrast(one for one in asked("F4") if one.is_range)
@@ -79,12 +100,20 @@ def test_ranges_count_in_the_typical_effect_only_where_nothing_has_a_direction()
 
 def test_a_search_in_both_directions_and_a_spread_have_no_typical_effect() -> None:
     assert typical_contrast(asked("F5a")) is None
-    assert typical_contrast([Spread(label="r", task="SC", narrow=("a",), wide=("b",))]) is None
+    assert (
+        typical_contrast([Spread(label="r", task="SC", narrow=("a",), wide=("b",))])
+        is None
+    )
 
 
 def test_models_of_one_trunk_are_named_together_and_others_are_not() -> None:
-    assert shared_trunks(asked("F8")) == "the 6 models compared branch from 2 trunks (610m-clm, 610m-mlm40)"
-    assert shared_trunks(asked("F1")) == ""  # six base models, each from random weights of its own
+    assert (
+        shared_trunks(asked("F8"))
+        == "the 6 models compared branch from 2 trunks (610m-clm, 610m-mlm40)"
+    )
+    assert (
+        shared_trunks(asked("F1")) == ""
+    )  # six base models, each from random weights of its own
     own = [difference("x", "mine", "yours", "SC")]
     assert shared_trunks(own) == ""
     steps = [difference("x", "1b-clm-42k-1000", "1b-clm-42k", "SC")]

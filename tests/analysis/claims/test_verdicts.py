@@ -20,7 +20,11 @@ from tests.analysis.claims.given import Given, finding_of, judged, main, part
 def test_all_needs_its_weakest_part():
     body = all_of("all", [part("a"), part("b")])
     found = judged(body, a=(0.001, 1.0), b=(0.04, 1.0))
-    assert (main_of(found).verdict, main_of(found).p_for, decisive_of(found).label) == ("holds", 0.04, "b")
+    assert (main_of(found).verdict, main_of(found).p_for, decisive_of(found).label) == (
+        "holds",
+        0.04,
+        "b",
+    )
     weaker = main(body, a=(0.001, 1.0), b=(0.06, 1.0))
     assert (weaker.verdict, weaker.p_for) == ("holds in 1 of 2", 0.06)
 
@@ -28,7 +32,11 @@ def test_all_needs_its_weakest_part():
 def test_one_failing_part_contradicts_all_when_it_survives_bonferroni():
     body = all_of("all", [part("a"), part("b")])
     found = judged(body, a=(0.4, 1.0), b=(1.0, 0.02))
-    assert (main_of(found).verdict, main_of(found).p_against, decisive_of(found).label) == (
+    assert (
+        main_of(found).verdict,
+        main_of(found).p_against,
+        decisive_of(found).label,
+    ) == (
         "fails",
         0.04,
         "b",
@@ -48,30 +56,46 @@ def test_one_of_many_pays_for_the_search():
 
 def test_nested_statements_combine():
     body = all_of("all", [any_of("any", [part("a"), part("b")]), part("c")])
-    assert main(body, a=(0.01, 1.0), b=(0.5, 0.5), c=(0.03, 1.0)).p_for == pytest.approx(0.03)
+    assert main(
+        body, a=(0.01, 1.0), b=(0.5, 0.5), c=(0.03, 1.0)
+    ).p_for == pytest.approx(0.03)
     found = judged(body, a=(0.02, 1.0), b=(0.5, 0.5), c=(0.03, 1.0))
-    assert main_of(found).p_for == pytest.approx(0.04) and decisive_of(found).label == "a"
+    assert (
+        main_of(found).p_for == pytest.approx(0.04) and decisive_of(found).label == "a"
+    )
 
 
 def test_what_is_missing_can_be_contradicted_but_not_supported():
     body = all_of("all", [part("a"), part("b")])
     found = judged(body, a=(0.001, 1.0), b=None)
     partly = main_of(found)
-    assert (partly.verdict, partly.holds_in, partly.known, partly.parts) == ("holds in 1 of 2", 1, 1, 2)
+    assert (partly.verdict, partly.holds_in, partly.known, partly.parts) == (
+        "holds in 1 of 2",
+        1,
+        1,
+        2,
+    )
     assert decisive_of(found).label == "a"
     assert main(body, a=(0.1, 1.0), b=None).verdict == "open"
-    assert "1 of 2 comparisons can be computed" in sentence(found) and "not there" in sentence(found)
+    assert "1 of 2 comparisons can be computed" in sentence(
+        found
+    ) and "not there" in sentence(found)
     assert main(body, a=(1.0, 0.01), b=None).verdict == "fails"
     nothing = main(body, a=None, b=None)
     assert nothing.verdict == "open" and not nothing.known
-    assert main(any_of("any", [part("a"), part("b")]), a=(0.01, 1.0), b=None).verdict == "holds"
+    assert (
+        main(any_of("any", [part("a"), part("b")]), a=(0.01, 1.0), b=None).verdict
+        == "holds"
+    )
 
 
 def test_brackets_within_all_of_move_no_p():
     ps = {"a": (0.01, 1.0), "b": (0.2, 0.03), "c": (0.3, 0.02), "d": (0.5, 0.5)}
     parts = [part(name) for name in ps]
     flat = main(all_of("all", parts), **ps)
-    nested = main(all_of("all", [all_of("two", parts[:2]), all_of("more", parts[2:])]), **ps)
+    nested = main(
+        all_of("all", [all_of("two", parts[:2]), all_of("more", parts[2:])]), **ps
+    )
     for name in ("p_for", "p_against", "verdict"):
         assert getattr(flat, name) == getattr(nested, name)
     assert (nested.holds_in, nested.fails_in, nested.parts) == (1, 0, 4)
@@ -79,15 +103,29 @@ def test_brackets_within_all_of_move_no_p():
 
 def test_a_pair_that_makes_one_part_counts_once():
     ps = {"a": (0.01, 1.0), "b": (0.02, 1.0), "c": (0.3, 1.0)}
-    found = judged(all_of("all", [both_of("both", part("a"), part("b")), part("c")]), **ps)
+    found = judged(
+        all_of("all", [both_of("both", part("a"), part("b")), part("c")]), **ps
+    )
     assert (main_of(found).holds_in, main_of(found).parts) == (1, 2)
     parts = found[found["counted"] != ""]
-    assert list(zip(parts["label"], parts["counted"], strict=True)) == [("both", "holds"), ("c", "open")]
+    assert list(zip(parts["label"], parts["counted"], strict=True)) == [
+        ("both", "holds"),
+        ("c", "open"),
+    ]
 
 
 def test_families_are_adjusted_by_holm_apart_and_without_the_undecidable():
-    ps = {"a": (0.01, 1.0), "b": (0.02, 1.0), "c": (0.04, 1.0), "d": None, "e": (0.04, 1.0)}
-    findings = [finding_of(part(name), name, "ratio" if name != "e" else "dynamics") for name in ps]
+    ps = {
+        "a": (0.01, 1.0),
+        "b": (0.02, 1.0),
+        "c": (0.04, 1.0),
+        "d": None,
+        "e": (0.04, 1.0),
+    }
+    findings = [
+        finding_of(part(name), name, "ratio" if name != "e" else "dynamics")
+        for name in ps
+    ]
     frame = judge(findings, Given(**ps).result)
     found = frame[frame["role"] == "finding"].set_index("id")
     expected = multipletests([0.01, 0.02, 0.04], method="holm")[1]
@@ -98,11 +136,20 @@ def test_families_are_adjusted_by_holm_apart_and_without_the_undecidable():
 
 
 def test_a_claim_that_only_holds_unadjusted_says_so():
-    frame = judge([finding_of(part(name), name) for name in "ab"], Given(a=(0.04, 1.0), b=(0.5, 1.0)).result)
+    frame = judge(
+        [finding_of(part(name), name) for name in "ab"],
+        Given(a=(0.04, 1.0), b=(0.5, 1.0)).result,
+    )
     found = of_finding(frame, "a")
     assert main_of(found).verdict == "holds in 1 of 1, uncorrected"
-    assert verdict_in_words(main_of(found)) == "the only part holds, not after correction (0.080)"
-    assert "The whole statement holds on its own (p 0.040) but not after Holm" in sentence(found)
+    assert (
+        verdict_in_words(main_of(found))
+        == "the only part holds, not after correction (0.080)"
+    )
+    assert (
+        "The whole statement holds on its own (p 0.040) but not after Holm"
+        in sentence(found)
+    )
 
 
 @pytest.mark.parametrize("way", [0, 1])
@@ -112,13 +159,23 @@ def test_support_and_refutation_pass_the_same_bar(way: int) -> None:
         ps = {"a": (0.02, 1.0), **{f"o{place}": (0.9, 1.0) for place in range(others)}}
         given_ps = {name: pair[:: 1 - 2 * way] for name, pair in ps.items()}
         found = of_finding(
-            judge([finding_of(part(name), name) for name in ps], Given(**given_ps).result), "a"
+            judge(
+                [finding_of(part(name), name) for name in ps], Given(**given_ps).result
+            ),
+            "a",
         )
         [adjusted] = multipletests([0.02, *[0.9] * others], method="holm")[1][:1]
-        assert (main_of(found).outcome in ("holds", "fails")) == decided == (adjusted <= 0.05)
+        assert (
+            (main_of(found).outcome in ("holds", "fails"))
+            == decided
+            == (adjusted <= 0.05)
+        )
         if not decided:
             said = ("the only part holds", "open: 1 of 1 parts fails")[way]
-            assert verdict_in_words(main_of(found)) == f"{said}, not after correction (0.060)"
+            assert (
+                verdict_in_words(main_of(found))
+                == f"{said}, not after correction (0.060)"
+            )
 
 
 EXPECTED = {
@@ -147,12 +204,21 @@ EXPECTED = {
 """Verdict, parts that hold at least, parts that fail at least, parts."""
 
 
-def test_the_published_cells_give_every_finding_the_verdict_written_down(assessment: Assessment) -> None:
+def test_the_published_cells_give_every_finding_the_verdict_written_down(
+    assessment: Assessment,
+) -> None:
     frame = assessment.frame
     main = frame[(frame["role"] == "finding") & (frame["family"] != "answer")]
     columns = main.set_index("id")[["verdict", "holds_in", "fails_in", "parts"]]
     assert {name: tuple(row) for name, row in columns.T.items()} == EXPECTED
-    assert next(row.verdict for row in rows(of_finding(frame, "F8")) if row.role == "reported") == "fails"
+    assert (
+        next(
+            row.verdict
+            for row in rows(of_finding(frame, "F8"))
+            if row.role == "reported"
+        )
+        == "fails"
+    )
 
 
 def test_the_page_has_the_outcomes_in_the_order_in_which_they_are_tried() -> None:
@@ -171,7 +237,9 @@ def test_every_statement_has_one_outcome_and_it_says_what_is_shown(
     """The rules of the page once more, from the p's of the parts alone."""
     parts = [part(f"p{place}") for place in range(len(values))]
     count = min(count, len(parts))
-    hold, fail = (sum(multipletests([v[way] for v in values], 0.05, "holm")[0]) for way in (0, 1))
+    hold, fail = (
+        sum(multipletests([v[way] for v in values], 0.05, "holm")[0]) for way in (0, 1)
+    )
     expected = "open"
     if hold:
         expected = "holds in k of n"
@@ -189,12 +257,19 @@ def test_every_statement_has_one_outcome_and_it_says_what_is_shown(
 
 
 def test_a_statement_chosen_among_others_is_counted_with_theirs() -> None:
-    values = {name: (p, 1.0) for name, p in zip("abcdef", (0.004, 0.02, 0.5, 0.5, 0.5, 0.5), strict=True)}
+    values = {
+        name: (p, 1.0)
+        for name, p in zip("abcdef", (0.004, 0.02, 0.5, 0.5, 0.5, 0.5), strict=True)
+    }
     statements = {
-        name: any_of("any", [part(one) for one in names]) for name, names in (("x", "ab"), ("y", "cdef"))
+        name: any_of("any", [part(one) for one in names])
+        for name, names in (("x", "ab"), ("y", "cdef"))
     }
     findings = [
-        replace(finding_of(body, name), rivals=tuple(one for one in statements.values() if one is not body))
+        replace(
+            finding_of(body, name),
+            rivals=tuple(one for one in statements.values() if one is not body),
+        )
         for name, body in statements.items()
     ]
     found = of_finding(judge(findings, Given(**values).result), "x")

@@ -27,14 +27,25 @@ def test_what_is_computed_again_agrees(check: Callable[[], Check]) -> None:
 
 
 @pytest.mark.parametrize("name", DECIDABLE)
-def test_the_ps_and_the_lower_bounds_of_every_claim(name: str, found: dict[str, pd.DataFrame]) -> None:
+def test_the_ps_and_the_lower_bounds_of_every_claim(
+    name: str, found: dict[str, pd.DataFrame]
+) -> None:
     main, body, cells = main_of(found[name]), FINDINGS[name].body, published()
-    assert (main.p_for, main.p_against) == pytest.approx(statement_ps(body, cells), rel=1e-9)
-    fors, againsts = zip(*(statement_ps(unit, cells) for unit in units_of(body)), strict=True)
-    for side, (count, ps) in enumerate(((main.holds_in, fors), (main.fails_in, againsts))):
+    assert (main.p_for, main.p_against) == pytest.approx(
+        statement_ps(body, cells), rel=1e-9
+    )
+    fors, againsts = zip(
+        *(statement_ps(unit, cells) for unit in units_of(body)), strict=True
+    )
+    for side, (count, ps) in enumerate(
+        ((main.holds_in, fors), (main.fails_in, againsts))
+    ):
         assert count == shown_parts(name, side)
         # Closed testing gives what Holm does, here of the parts alone.
-        assert by_closed_testing(ps) == multipletests(ps, alpha=0.05, method="holm")[0].sum()
+        assert (
+            by_closed_testing(ps)
+            == multipletests(ps, alpha=0.05, method="holm")[0].sum()
+        )
         assert FINDINGS[name].rivals or count == by_closed_testing(ps)
 
 
@@ -47,7 +58,11 @@ def by_closed_testing(ps: tuple[float, ...]) -> int:
     total = len(ps)
     largest = 0
     for size in range(1, total + 1):
-        sets = itertools.combinations(ps, size) if total <= 9 else [tuple(sorted(ps)[-size:])]
+        sets = (
+            itertools.combinations(ps, size)
+            if total <= 9
+            else [tuple(sorted(ps)[-size:])]
+        )
         if any(min(one) * size > 0.05 for one in sets):
             largest = size
     return total - largest

@@ -17,7 +17,13 @@ from tests.analysis.claims.given import judged, part
 
 
 @pytest.mark.parametrize(
-    ("p", "text"), [(float("nan"), "-"), (0.00009, "< 0.0001"), (0.00042, "0.0004"), (0.0123, "0.012")]
+    ("p", "text"),
+    [
+        (float("nan"), "-"),
+        (0.00009, "< 0.0001"),
+        (0.00042, "0.0004"),
+        (0.0123, "0.012"),
+    ],
 )
 def test_a_p_has_as_many_digits_as_it_needs(p: float, text: str):
     assert format_p(p) == text
@@ -25,14 +31,23 @@ def test_a_p_has_as_many_digits_as_it_needs(p: float, text: str):
 
 def row(**known) -> FindingRow:
     """Of a comparison of which this is known."""
-    return result_row(Result(**({"comparison": part("a")} | known)), "X", "ratio", "verdict")
+    return result_row(
+        Result(**({"comparison": part("a")} | known)), "X", "ratio", "verdict"
+    )
 
 
 def test_an_effect_has_its_interval_and_a_ratio_no_sign():
     assert format_effect(row(effect=1.0, low=0.5, high=1.5)) == "+1.00 [+0.50, +1.50]"
     ratio = Spread(label="r", task="SC", narrow=("x",), wide=("y",))
-    assert format_effect(row(comparison=ratio, effect=0.5, low=0.2, high=0.9)) == "0.50 [0.20, 0.90]"
-    assert format_effect(row(comparison=ratio, missing="no runs")) == format_effect(None) == "-"
+    assert (
+        format_effect(row(comparison=ratio, effect=0.5, low=0.2, high=0.9))
+        == "0.50 [0.20, 0.90]"
+    )
+    assert (
+        format_effect(row(comparison=ratio, missing="no runs"))
+        == format_effect(None)
+        == "-"
+    )
 
 
 def found_by(interval: str, count: int) -> FindingRow:
@@ -42,14 +57,24 @@ def found_by(interval: str, count: int) -> FindingRow:
 def test_the_words_on_tests_are_those_of_the_interval():
     over = {name: how_tested(name, [], published=False)[1] for name in INTERVALS}
     assert "other fine-tuning seeds and test instances, not" in over.pop("crossed")
-    assert all("seeds on the same test instances, not" in line for line in over.values())
-    assert "Welch's t tests from each model's mean" in how_tested("t", [], published=True)[0]
+    assert all(
+        "seeds on the same test instances, not" in line for line in over.values()
+    )
+    assert (
+        "Welch's t tests from each model's mean"
+        in how_tested("t", [], published=True)[0]
+    )
 
 
 def test_where_another_interval_stands_in_for_few_seeds_the_words_are_its():
     test, *_ = how_tested("pooled", [found_by("t", 2)], published=False)
-    assert test.startswith("Tests and 95 % intervals (t): Welch's t ") and "bootstrap" not in test
-    both, *_ = how_tested("pooled", [found_by("pooled", 5), found_by("t", 2)], published=False)
+    assert (
+        test.startswith("Tests and 95 % intervals (t): Welch's t ")
+        and "bootstrap" not in test
+    )
+    both, *_ = how_tested(
+        "pooled", [found_by("pooled", 5), found_by("t", 2)], published=False
+    )
     assert both.startswith("Tests and 95 % intervals (pooled, t): a bootstrap t ")
     assert ", or Welch's t " in both
 
@@ -73,6 +98,12 @@ def test_a_finding_is_answered_in_three_lines(found):
     verdict, numbers, sure = three_lines(found["F8"])
     assert verdict == "F8, CLM then MLM beats MLM alone: holds in 6 of 12."
     assert "+1.58 [+1.27, +1.90]" in numbers and "-0.25 [-0.91, +0.41]" in numbers
-    assert "at least 6 of 12, none shown to fail" in sure and "not other pretrainings" in sure
+    assert (
+        "at least 6 of 12, none shown to fail" in sure
+        and "not other pretrainings" in sure
+    )
     assert "needs individual runs" in three_lines(found["F7"])[1]
-    assert "p against the whole statement 0.019 (Holm 0.076)" in three_lines(found["F12"])[2]
+    assert (
+        "p against the whole statement 0.019 (Holm 0.076)"
+        in three_lines(found["F12"])[2]
+    )

@@ -20,10 +20,20 @@ def test_released_runs_against_printed_cells(capsys):
 
 def test_a_model_of_ones_own_by_its_name(capsys, tmp_path):
     runs = made_up_runs(
-        np.random.default_rng(0), models=("mine", "610m-clm-42k"), shift={"mine": 0.05}, rates=(1e-4,)
+        np.random.default_rng(0),
+        models=("mine", "610m-clm-42k"),
+        shift={"mine": 0.05},
+        rates=(1e-4,),
     )
     runs.to_csv(tmp_path / "runs.csv", index=False)
-    args = ["compare", "mine", "610m-clm-42k", "610m-mlm40-42k", "--source", str(tmp_path / "runs.csv")]
+    args = [
+        "compare",
+        "mine",
+        "610m-clm-42k",
+        "610m-mlm40-42k",
+        "--source",
+        str(tmp_path / "runs.csv"),
+    ]
     with pytest.raises(UserError, match="--add-model mine"):
         main(args)
     assert main([*args, "--add-model", "mine"]) == 0
@@ -33,7 +43,10 @@ def test_a_model_of_ones_own_by_its_name(capsys, tmp_path):
 def test_instances_widen_the_interval(capsys, tmp_path):
     models = ("610m-clm-42k", "610m-mlm40-42k")
     runs, _ = with_instances(
-        tmp_path / "instances.parquet", np.random.default_rng(0), models=models, counts={}
+        tmp_path / "instances.parquet",
+        np.random.default_rng(0),
+        models=models,
+        counts={},
     )
     write_runs(tmp_path / "runs.parquet", runs)
     args = [*PAIR, "--source", str(tmp_path / "runs.parquet"), "--format", "csv"]
@@ -45,5 +58,7 @@ def test_instances_widen_the_interval(capsys, tmp_path):
     assert widths[0] != widths[1]
     assert main([*args, "--interval", "crossed"]) == 0
     assert "paired by seed and instance" in capsys.readouterr().out
-    assert main(args) == 0  # the default of runs is over seeds, whether instances are known or not
+    assert (
+        main(args) == 0
+    )  # the default of runs is over seeds, whether instances are known or not
     assert "Welch" in capsys.readouterr().out  # two models are too few for a pool

@@ -14,7 +14,14 @@ COLUMNS = HEADER.split(",")
 CLM, MLM = "610m-clm-42k", "610m-mlm40-42k"
 SC = (("SC", "sst2"), ("SC", "qqp"), ("SC", "mnli_m"))
 Row = dict[str, str]
-COMMANDS = (["scores"], ["claims"], ["compare", CLM, MLM], ["compare", "*"], ["table", "2"], ["audit"])
+COMMANDS = (
+    ["scores"],
+    ["claims"],
+    ["compare", CLM, MLM],
+    ["compare", "*"],
+    ["table", "2"],
+    ["audit"],
+)
 """All but `sensitivity`, whose hundreds of analyses read a table as `claims` does."""
 
 
@@ -30,8 +37,18 @@ def grid(
         for task, dataset in datasets:
             for rate in rates:
                 for seed in seeds:
-                    score = 0.8 + 0.01 * math.sin(7.3 * len(found)) + 0.02 * (model == CLM)
-                    values = (model, task, dataset, rate, str(seed), f"{score:.4f}", f"{score - 0.003:.4f}")
+                    score = (
+                        0.8 + 0.01 * math.sin(7.3 * len(found)) + 0.02 * (model == CLM)
+                    )
+                    values = (
+                        model,
+                        task,
+                        dataset,
+                        rate,
+                        str(seed),
+                        f"{score:.4f}",
+                        f"{score - 0.003:.4f}",
+                    )
                     found.append(dict(zip(COLUMNS, values, strict=True)))
     return found
 
@@ -81,10 +98,18 @@ def outcome(words: list[str], table: Path, capsys: pytest.CaptureFixture[str]) -
         assert main([*words, "--source", str(table)]) in (0, 1)
     except UserError as error:
         said = str(error)
-        assert said.count("\n") == 0 and "--interval" not in said and "--selection" not in said
+        assert (
+            said.count("\n") == 0
+            and "--interval" not in said
+            and "--selection" not in said
+        )
         return said
     printed = capsys.readouterr().out
-    assert "Traceback" not in printed and " nan" not in printed and "inf" not in printed.split()
+    assert (
+        "Traceback" not in printed
+        and " nan" not in printed
+        and "inf" not in printed.split()
+    )
     return printed
 
 
@@ -117,8 +142,17 @@ def test_models_with_other_rates_are_named_in_one_line(
     tmp_path: Path, capsys: pytest.CaptureFixture[str], caplog: pytest.LogCaptureFixture
 ) -> None:
     table = tmp_path / "t.csv"
-    table.write_text(text_of(grid(models=(CLM,)) + grid(models=(MLM,), rates=("3e-4",))))
+    table.write_text(
+        text_of(grid(models=(CLM,)) + grid(models=(MLM,), rates=("3e-4",)))
+    )
     assert outcome(["compare", CLM, MLM], table, capsys)
     (note,) = caplog.messages
-    assert "tried at different learning rates, which contributes to their differences" in note
-    assert f"{CLM} has 5e-05, 1e-04" in note and f"{MLM} has 3e-04" in note and "2 more datasets" in note
+    assert (
+        "tried at different learning rates, which contributes to their differences"
+        in note
+    )
+    assert (
+        f"{CLM} has 5e-05, 1e-04" in note
+        and f"{MLM} has 3e-04" in note
+        and "2 more datasets" in note
+    )

@@ -18,7 +18,12 @@ CASES = [(words, form) for words, forms in COMMANDS.items() for form in forms]
 
 @pytest.mark.parametrize(
     ("words", "form"),
-    [pytest.param(*case, marks=() if case[1] in ("text", "latex") else pytest.mark.slow) for case in CASES],
+    [
+        pytest.param(
+            *case, marks=() if case[1] in ("text", "latex") else pytest.mark.slow
+        )
+        for case in CASES
+    ],
 )
 def test_a_file_holds_what_would_be_printed(
     words: str, form: str, tmp_path: Path, capsys: pytest.CaptureFixture[str]

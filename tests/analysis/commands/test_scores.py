@@ -26,7 +26,9 @@ def test_models_and_datasets_are_chosen(capsys: pytest.CaptureFixture[str]) -> N
     assert set(frame["dataset"]) == {"sst2", "average"}
 
 
-def test_a_task_means_its_datasets_and_their_average(capsys: pytest.CaptureFixture[str]) -> None:
+def test_a_task_means_its_datasets_and_their_average(
+    capsys: pytest.CaptureFixture[str],
+) -> None:
     assert main(["scores", "--dataset", "QA"]) == 0
     frame = pd.read_csv(io.StringIO(capsys.readouterr().out))
     assert set(frame["task"]) == {"QA"}
@@ -34,5 +36,10 @@ def test_a_task_means_its_datasets_and_their_average(capsys: pytest.CaptureFixtu
 
 
 def test_a_table_for_programs_is_written(tmp_path: Path) -> None:
-    assert main(["scores", "--format", "parquet", "--out", str(tmp_path / "scores.parquet")]) == 0
+    assert (
+        main(
+            ["scores", "--format", "parquet", "--out", str(tmp_path / "scores.parquet")]
+        )
+        == 0
+    )
     assert len(pd.read_parquet(tmp_path / "scores.parquet")) > 600

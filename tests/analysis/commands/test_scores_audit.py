@@ -19,8 +19,13 @@ def test_exit_status_says_whether_anything_differs(
     assert main(["audit", "--source", str(RELEASED)]) == 0
     write_runs(tmp_path / "runs.parquet", random_runs())
     capsys.readouterr()
-    assert main(["audit", "--source", str(tmp_path / "runs.parquet"), "--format", "json"]) == 1
-    assert json.loads(capsys.readouterr().out)["source"] == str(tmp_path / "runs.parquet")
+    assert (
+        main(["audit", "--source", str(tmp_path / "runs.parquet"), "--format", "json"])
+        == 1
+    )
+    assert json.loads(capsys.readouterr().out)["source"] == str(
+        tmp_path / "runs.parquet"
+    )
 
 
 def test_the_runs_of_a_small_study_are_listed_as_text_alone(
@@ -28,6 +33,19 @@ def test_the_runs_of_a_small_study_are_listed_as_text_alone(
 ) -> None:
     out = tmp_path / "runs.txt"
     assert main(["audit", "--source", "miniature", "--out", str(out)]) == 0
-    assert capsys.readouterr().out == "" and "not compared with the paper's" in out.read_text()
+    assert (
+        capsys.readouterr().out == ""
+        and "not compared with the paper's" in out.read_text()
+    )
     with pytest.raises(UserError, match=r"miniature: .* leave --format out"):
-        main(["audit", "--source", "miniature", "--format", "json", "--out", str(tmp_path / "runs.json")])
+        main(
+            [
+                "audit",
+                "--source",
+                "miniature",
+                "--format",
+                "json",
+                "--out",
+                str(tmp_path / "runs.json"),
+            ]
+        )

@@ -9,7 +9,9 @@ from clm_or_mlm.__main__ import main
 from common.tables import FORMATS
 
 
-def test_tables_are_printed_one_below_the_other(capsys: pytest.CaptureFixture[str]) -> None:
+def test_tables_are_printed_one_below_the_other(
+    capsys: pytest.CaptureFixture[str],
+) -> None:
     assert main(["table", "2", "10"]) == 0
     both = capsys.readouterr().out
     assert main(["table", "2"]) == 0
@@ -19,8 +21,12 @@ def test_tables_are_printed_one_below_the_other(capsys: pytest.CaptureFixture[st
 
 
 @pytest.mark.parametrize("form", TABLE_FORMATS)
-def test_all_tables_become_files(tmp_path: Path, capsys: pytest.CaptureFixture[str], form: str) -> None:
+def test_all_tables_become_files(
+    tmp_path: Path, capsys: pytest.CaptureFixture[str], form: str
+) -> None:
     assert main(["table", "all", "--format", form, "--out", str(tmp_path)]) == 0
     paths = [Path(line) for line in capsys.readouterr().out.splitlines()]
-    assert [path.name for path in paths] == [f"table{n:02d}.{FORMATS[form].ending}" for n in range(1, 18)]
+    assert [path.name for path in paths] == [
+        f"table{n:02d}.{FORMATS[form].ending}" for n in range(1, 18)
+    ]
     assert all(path.read_text().endswith("\n") for path in paths)

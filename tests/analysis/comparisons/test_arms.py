@@ -10,7 +10,11 @@ import pytest
 from scipy import stats
 
 from analysis.comparisons.comparison import compare
-from analysis.comparisons.comparison_report import comparison_document, footer, records_of
+from analysis.comparisons.comparison_report import (
+    comparison_document,
+    footer,
+    records_of,
+)
 from analysis.comparisons.contestants import Place
 from analysis.evidence.settings import Settings
 from analysis.sources import PUBLISHED, Source
@@ -34,7 +38,9 @@ def pretrained(
     rng = np.random.default_rng(seed)
     return {
         f"mine{level:g}-s{place}": {
-            "sst2": list(80 + level + rng.normal(0, between) + rng.normal(0, 0.5, seeds))
+            "sst2": list(
+                80 + level + rng.normal(0, between) + rng.normal(0, 0.5, seeds)
+            )
         }
         for place in range(count)
     }
@@ -52,7 +58,10 @@ def means(arm: Arm) -> list[float]:
 def test_two_arms_are_compared_by_welch_over_the_means_of_their_pretrainings() -> None:
     first, second = pretrained(5, 1, 0.4, 0), pretrained(3, 0, 0.4, 1, seeds=3)
     result = compare(
-        source_of(first, second), [], Settings(interval="t"), replicates=["mine1-s*", "mine0-s*"]
+        source_of(first, second),
+        [],
+        Settings(interval="t"),
+        replicates=["mine1-s*", "mine0-s*"],
     )
     [one] = [row for row in result.differences if row.place == SST2]
     welch = stats.ttest_ind(means(first), means(second), equal_var=False)
@@ -60,14 +69,21 @@ def test_two_arms_are_compared_by_welch_over_the_means_of_their_pretrainings() -
     assert (one.result.effect, one.result.p_zero) == pytest.approx(
         (np.mean(means(first)) - np.mean(means(second)), welch.pvalue)
     )
-    assert (one.result.low, one.result.high) == pytest.approx((interval.low, interval.high))
+    assert (one.result.low, one.result.high) == pytest.approx(
+        (interval.low, interval.high)
+    )
     assert one.result.seeds == (5, 3)
     said = " ".join(footer(result))
-    assert "mine1-s*, mine0-s*: several pretrainings as one arm" in said and "pretrained once" not in said
+    assert (
+        "mine1-s*, mine0-s*: several pretrainings as one arm" in said
+        and "pretrained once" not in said
+    )
 
 
 def test_an_arm_is_next_to_a_model_that_was_pretrained_once() -> None:
-    runs = source_of(pretrained(4, 0, 0.4, 4), {REAL: {"sst2": [81.0, 81.1, 80.9, 81.0, 81.2]}})
+    runs = source_of(
+        pretrained(4, 0, 0.4, 4), {REAL: {"sst2": [81.0, 81.1, 80.9, 81.0, 81.2]}}
+    )
     result = compare(runs, [REAL], Settings(), replicates=["mine0-s*"])
     assert result.contestants.models == (REAL, "mine0-s*")
     assert f"{REAL} was pretrained once" in " ".join(footer(result))
@@ -76,13 +92,23 @@ def test_an_arm_is_next_to_a_model_that_was_pretrained_once() -> None:
 def test_a_models_name_takes_its_other_pretrainings_with_it() -> None:
     arm = pretrained(3, 0, 0.4, 4)
     named = dict(
-        zip(("mine", "mine-s1", "mine-s7", "mine-too"), [*arm.values(), arm["mine0-s0"]], strict=True)
+        zip(
+            ("mine", "mine-s1", "mine-s7", "mine-too"),
+            [*arm.values(), arm["mine0-s0"]],
+            strict=True,
+        )
     )
     result = compare(
-        source_of(named, {REAL: {"sst2": [81.0, 81.2]}}), [REAL], Settings(), replicates=["mine"]
+        source_of(named, {REAL: {"sst2": [81.0, 81.2]}}),
+        [REAL],
+        Settings(),
+        replicates=["mine"],
     )
     by_pattern = compare(
-        source_of(arm, {REAL: {"sst2": [81.0, 81.2]}}), [REAL], Settings(), replicates=["mine0-s*"]
+        source_of(arm, {REAL: {"sst2": [81.0, 81.2]}}),
+        [REAL],
+        Settings(),
+        replicates=["mine0-s*"],
     )
     assert result.contestants.models == (REAL, "mine")
     assert [one.result.effect for one in result.differences] == [
@@ -93,11 +119,22 @@ def test_a_models_name_takes_its_other_pretrainings_with_it() -> None:
 def test_spreads_are_those_of_both_arms_scores() -> None:
     """Scipy's F of each arm; the pretraining with the fewest seeds says how many count."""
     first, second = pretrained(5, 1, 0.4, 0), pretrained(3, 0, 0.4, 1, seeds=3)
-    result = compare(source_of(first, second), [], Settings(), replicates=["mine1-s*", "mine0-s*"])
+    result = compare(
+        source_of(first, second), [], Settings(), replicates=["mine1-s*", "mine0-s*"]
+    )
     [one] = [row for row in result.differences if row.place == SST2]
-    scores = [np.array([row["sst2"][:3] for row in arm.values()]) for arm in (first, second)]
+    scores = [
+        np.array([row["sst2"][:3] for row in arm.values()]) for arm in (first, second)
+    ]
     within = np.mean([row.var(ddof=1) for arm in scores for row in arm])
-    between = 3 * (4 * scores[0].mean(axis=1).var(ddof=1) + 2 * scores[1].mean(axis=1).var(ddof=1)) / 6
+    between = (
+        3
+        * (
+            4 * scores[0].mean(axis=1).var(ddof=1)
+            + 2 * scores[1].mean(axis=1).var(ddof=1)
+        )
+        / 6
+    )
     assert one.spreads is not None
     assert one.spreads.seeds.sd == pytest.approx(np.sqrt(within))
     assert one.spreads.pretrainings.sd == pytest.approx(np.sqrt((between - within) / 3))
@@ -106,27 +143,48 @@ def test_spreads_are_those_of_both_arms_scores() -> None:
 def test_spreads_of_averages_are_those_of_each_seeds_means() -> None:
     rng = np.random.default_rng(7)
     scores = {
-        f"{arm}-s{place}": {name: list(80 + rng.normal(0, 1) + rng.normal(0, 0.5, 4)) for name in DATASETS}
+        f"{arm}-s{place}": {
+            name: list(80 + rng.normal(0, 1) + rng.normal(0, 0.5, 4))
+            for name in DATASETS
+        }
         for arm in ("a", "b")
         for place in range(3)
     }
-    result = compare(source_of(scores), [], Settings(interval="t"), replicates=["a-s*", "b-s*"])
+    result = compare(
+        source_of(scores), [], Settings(interval="t"), replicates=["a-s*", "b-s*"]
+    )
     expected = {}
-    for task, names in {**{task: datasets_of(task) for task in TASKS}, "all": tuple(DATASETS)}.items():
+    for task, names in {
+        **{task: datasets_of(task) for task in TASKS},
+        "all": tuple(DATASETS),
+    }.items():
         means = [
             np.array(
-                [np.mean([scores[f"{arm}-s{place}"][name] for name in names], axis=0) for place in range(3)]
+                [
+                    np.mean([scores[f"{arm}-s{place}"][name] for name in names], axis=0)
+                    for place in range(3)
+                ]
             )
             for arm in ("a", "b")
         ]
-        expected[task] = np.sqrt(np.mean([row.var(ddof=1) for arm in means for row in arm]))
-    found = {row.place.task: row.spreads for row in result.differences if row.place.dataset == AVERAGE}
-    assert {task: one.seeds.sd for task, one in found.items() if one} == pytest.approx(expected)
+        expected[task] = np.sqrt(
+            np.mean([row.var(ddof=1) for arm in means for row in arm])
+        )
+    found = {
+        row.place.task: row.spreads
+        for row in result.differences
+        if row.place.dataset == AVERAGE
+    }
+    assert {task: one.seeds.sd for task, one in found.items() if one} == pytest.approx(
+        expected
+    )
 
 
 def test_spreads_are_columns_of_every_format() -> None:
     arms = source_of(
-        pretrained(4, 0, 0.4, 4), pretrained(4, 1, 0.4, 5, seeds=1), {REAL: {"sst2": [81.0, 81.2]}}
+        pretrained(4, 0, 0.4, 4),
+        pretrained(4, 1, 0.4, 5, seeds=1),
+        {REAL: {"sst2": [81.0, 81.2]}},
     )
     result = compare(arms, [REAL], Settings(), replicates=["mine0-s*"])
     [row] = records_of(result)
@@ -151,7 +209,9 @@ def test_spreads_are_columns_of_every_format() -> None:
 )
 def test_what_makes_no_arm_is_refused(patterns: list[str], words: str) -> None:
     with pytest.raises(UserError, match=words):
-        compare(source_of(pretrained(3, 0, 0.4, 5)), [], Settings(), replicates=patterns)
+        compare(
+            source_of(pretrained(3, 0, 0.4, 5)), [], Settings(), replicates=patterns
+        )
 
 
 def test_printed_cells_have_no_pretrainings_to_take_together() -> None:
@@ -187,47 +247,83 @@ def with_instances(
     for arm in ("first", "second"):
         by_model = rng.normal(0, own, count)
         for place in range(pretrainings):
-            level = 0.5 + rng.normal(0, again) + by_model + common + rng.normal(0, by_pretraining, count)
-            scores = [level + rng.normal(0, tuned) + rng.normal(0, 0.1, count) for _ in range(seeds)]
+            level = (
+                0.5
+                + rng.normal(0, again)
+                + by_model
+                + common
+                + rng.normal(0, by_pretraining, count)
+            )
+            scores = [
+                level + rng.normal(0, tuned) + rng.normal(0, 0.1, count)
+                for _ in range(seeds)
+            ]
             cells[f"{arm}-s{place + 1}", "sst2"] = [
                 RunScores(lr=1e-4, seed=seed, validation=score, test=score)
                 for seed, score in enumerate(scores)
             ]
-            rows[f"{arm}-s{place + 1}"] = {"sst2": [100 * score.mean() for score in scores]}
+            rows[f"{arm}-s{place + 1}"] = {
+                "sst2": [100 * score.mean() for score in scores]
+            }
     write_instances(folder, cells)
     return replace(source_of(rows), instances=folder)
 
 
-def test_an_arm_over_instances_too_is_the_multi_bootstrap_of_three_levels(tmp_path: Path) -> None:
+def test_an_arm_over_instances_too_is_the_multi_bootstrap_of_three_levels(
+    tmp_path: Path,
+) -> None:
     """Pretrainings and instances resampled, crossed, each pretraining the mean of its seeds (Sellam et al. 2022)."""
     rng = np.random.default_rng(1)
     source = with_instances(tmp_path / "instances", rng, pretrainings=20)
-    result = compare(source, [], Settings(interval="crossed"), replicates=["first", "second"])
+    result = compare(
+        source, [], Settings(interval="crossed"), replicates=["first", "second"]
+    )
     [one] = [row for row in result.differences if row.place == SST2]
     assert source.instances is not None and source.runs is not None
-    scores = read_instances(source.instances, "sst2", source.runs).reshape(2, 20, 5, -1).mean(axis=2) * 100
+    scores = (
+        read_instances(source.instances, "sst2", source.runs)
+        .reshape(2, 20, 5, -1)
+        .mean(axis=2)
+        * 100
+    )
     drawn = []
     for _ in range(2_000):
-        picks, columns = rng.integers(0, 20, (2, 20)), rng.integers(0, scores.shape[-1], scores.shape[-1])
+        picks, columns = (
+            rng.integers(0, 20, (2, 20)),
+            rng.integers(0, scores.shape[-1], scores.shape[-1]),
+        )
         first, second = (
-            arm[pick].mean(axis=0)[columns].mean() for arm, pick in zip(scores, picks, strict=True)
+            arm[pick].mean(axis=0)[columns].mean()
+            for arm, pick in zip(scores, picks, strict=True)
         )
         drawn.append(first - second)
-    assert (one.result.high - one.result.low) / 2 / 1.98 == pytest.approx(np.std(drawn, ddof=1), rel=0.06)
-    plain = compare(source, [], Settings(interval="t"), replicates=["first", "second"]).differences[0]
+    assert (one.result.high - one.result.low) / 2 / 1.98 == pytest.approx(
+        np.std(drawn, ddof=1), rel=0.06
+    )
+    plain = compare(
+        source, [], Settings(interval="t"), replicates=["first", "second"]
+    ).differences[0]
     assert plain.result.effect == pytest.approx(
         one.result.effect
-    ) and one.result.high - one.result.low > 1.5 * (plain.result.high - plain.result.low)
+    ) and one.result.high - one.result.low > 1.5 * (
+        plain.result.high - plain.result.low
+    )
 
 
-MEASURED = {"sst2": (1.08, 1.91, 1.24, 0.46, 0.50), "uner_en": (0.12, 0.51, 1.30, 0.17, 0.13)}
+MEASURED = {
+    "sst2": (1.08, 1.91, 1.24, 0.46, 0.50),
+    "uner_en": (0.12, 0.51, 1.30, 0.17, 0.13),
+}
 """By dataset what the miniature's arms vary by, as `LEVELS`, in points; of the test set what 600 instances leave."""
 
 
 def measured(dataset: str) -> dict[str, float]:
     """Return `MEASURED` as `LEVELS`."""
     sds = dict(zip(LEVELS, MEASURED[dataset], strict=True))
-    return {name: sd / 100 * (600**0.5 if "test set" in name else 1) for name, sd in sds.items()}
+    return {
+        name: sd / 100 * (600**0.5 if "test set" in name else 1)
+        for name, sd in sds.items()
+    }
 
 
 @pytest.mark.slow
@@ -239,8 +335,8 @@ def test_three_levels_cover(dataset: str | None, tmp_path: Path) -> None:
     levels = measured(dataset) if dataset else LEVELS
     for trial in range(trials):
         source = with_instances(tmp_path / f"{trial}", rng, count=count, levels=levels)
-        [one] = compare(source, [], Settings(interval="crossed"), replicates=["first", "second"]).differences[
-            :1
-        ]
+        [one] = compare(
+            source, [], Settings(interval="crossed"), replicates=["first", "second"]
+        ).differences[:1]
         held += one.result.low <= 0 <= one.result.high
     assert held / trials >= 0.93

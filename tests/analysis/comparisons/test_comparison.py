@@ -5,7 +5,13 @@ from analysis.comparisons.comparison import compare
 from analysis.evidence.settings import Settings
 from analysis.sources import Source
 from common.errors import UserError
-from tests.analysis.comparisons.given import MADE_UP, REAL, best_runs, drawn, real_and_made_up
+from tests.analysis.comparisons.given import (
+    MADE_UP,
+    REAL,
+    best_runs,
+    drawn,
+    real_and_made_up,
+)
 
 SETTINGS = Settings(interval="t", resamples=500)
 
@@ -23,7 +29,9 @@ def test_unequal_seeds_and_one_seed_are_said_in_a_sentence_each():
     scores = drawn({REAL: 0.0, MADE_UP: 0.0})
     scores[MADE_UP]["sst2"][3:] = [nan, nan]
     scores[MADE_UP]["squad"][1:] = [nan] * 4
-    notes = compare(Source(label="x", runs=best_runs(scores)), [REAL, MADE_UP], SETTINGS).notes
+    notes = compare(
+        Source(label="x", runs=best_runs(scores)), [REAL, MADE_UP], SETTINGS
+    ).notes
     assert notes[0].startswith(f"{MADE_UP} has one seed on SQuAD")
     assert notes[1].startswith(f"On SST-2, fewer seeds than the others' 5: {MADE_UP} 3")
     assert len(notes) == 2
@@ -32,7 +40,9 @@ def test_unequal_seeds_and_one_seed_are_said_in_a_sentence_each():
 def test_complete_runs_need_no_notes():
     assert (
         compare(
-            Source(label="x", runs=best_runs(drawn({REAL: 0, MADE_UP: 0}))), [REAL, MADE_UP], SETTINGS
+            Source(label="x", runs=best_runs(drawn({REAL: 0, MADE_UP: 0}))),
+            [REAL, MADE_UP],
+            SETTINGS,
         ).notes
         == ()
     )

@@ -15,7 +15,14 @@ from analysis.comparisons.comparison_report import (
     in_a_sentence,
 )
 from analysis.comparisons.contestants import OVERALL, Place
-from analysis.comparisons.differences import AHEAD, BEHIND, EQUAL, OPEN, UNKNOWN, Difference
+from analysis.comparisons.differences import (
+    AHEAD,
+    BEHIND,
+    EQUAL,
+    OPEN,
+    UNKNOWN,
+    Difference,
+)
 from analysis.evidence.contrasts import Contrast, Result
 from analysis.evidence.settings import Settings
 from analysis.sources import PUBLISHED, Source
@@ -53,39 +60,55 @@ def test_json_and_csv_hold_the_same_numbers():
 
 
 def test_the_text_has_the_table_and_how_it_was_done():
-    short, text = (show(comparison_document(PAIR, full=full), "text") for full in (False, True))
-    assert "±0.5" not in short and max(map(len, short.split("\n\n")[2].splitlines())) <= 80
+    short, text = (
+        show(comparison_document(PAIR, full=full), "text") for full in (False, True)
+    )
+    assert (
+        "±0.5" not in short and max(map(len, short.split("\n\n")[2].splitlines())) <= 80
+    )
     assert "SC average  87.00  83.58  +3.42   [+3.13, +3.71]" in text and "±0.5" in text
     assert "Each model was pretrained once" in text and "two one-sided tests" in text
-    assert "intervals take the test instances as given" in short and "Metric" not in text
+    assert (
+        "intervals take the test instances as given" in short and "Metric" not in text
+    )
 
 
 @pytest.mark.parametrize(
     ("first", "second", "answer"),
     [
         (
-            "610m-clm-10k-mlm40-42k", REAL,
+            "610m-clm-10k-mlm40-42k",
+            REAL,
             "610m-clm-10k-mlm40-42k is ahead by +1.76 [+1.11, +2.41] points over all tasks; ahead on SC, TC, QA; "
             "open on IR.",
         ),
         (
-            "210m-clm-42k", "210m-mlm40-42k",
+            "210m-clm-42k",
+            "210m-mlm40-42k",
             "210m-mlm40-42k is ahead by +3.79 [+3.29, +4.29] points over all tasks; ahead on SC, QA, IR; "
             "practically equal on TC.",
         ),
     ],
-)  # fmt: skip
-def test_two_models_get_one_sentence_whichever_is_named_first(first: str, second: str, answer: str):
+)
+def test_two_models_get_one_sentence_whichever_is_named_first(
+    first: str, second: str, answer: str
+):
     for names in ((first, second), (second, first)):
-        assert in_a_sentence(compare(PUBLISHED, names, Settings(interval="t"))) == answer
+        assert (
+            in_a_sentence(compare(PUBLISHED, names, Settings(interval="t"))) == answer
+        )
 
 
 def test_a_sentence_says_what_is_open_and_what_has_one_seed():
     scores = {REAL: {"sst2": [90.0, 91.0, 89.0]}, MADE_UP: {"sst2": [90.5, 89.0, 91.0]}}
-    said = in_a_sentence(compare(Source(label="x", runs=best_runs(scores)), [REAL, MADE_UP], Settings()))
+    said = in_a_sentence(
+        compare(Source(label="x", runs=best_runs(scores)), [REAL, MADE_UP], Settings())
+    )
     assert said.startswith(f"Open over SST-2: {MADE_UP} minus {REAL} is +0.17 [")
     scores[REAL]["sst2"] = [90.0]
-    said = in_a_sentence(compare(Source(label="x", runs=best_runs(scores)), [REAL, MADE_UP], Settings()))
+    said = in_a_sentence(
+        compare(Source(label="x", runs=best_runs(scores)), [REAL, MADE_UP], Settings())
+    )
     assert f"only one seed of {REAL}" in said and "+0.17 points" in said
 
 
@@ -93,10 +116,20 @@ def judged(outcome: str, place: Place, effect: float) -> Difference:
     """A difference of REAL and MADE_UP with an outcome."""
     clear = outcome in (AHEAD, BEHIND)
     result = Result(
-        comparison=Contrast(label="", terms=(), low=-0.5, high=0.5), effect=effect, low=effect - 1, high=effect + 1,
-        p_for=0.01 if outcome == EQUAL else 0.9, missing="no seeds" if outcome == UNKNOWN else "",
-    )  # fmt: skip
-    one = Difference(first=REAL, second=MADE_UP, place=place, result=result, p_holm=0.01 if clear else 0.9)
+        comparison=Contrast(label="", terms=(), low=-0.5, high=0.5),
+        effect=effect,
+        low=effect - 1,
+        high=effect + 1,
+        p_for=0.01 if outcome == EQUAL else 0.9,
+        missing="no seeds" if outcome == UNKNOWN else "",
+    )
+    one = Difference(
+        first=REAL,
+        second=MADE_UP,
+        place=place,
+        result=result,
+        p_holm=0.01 if clear else 0.9,
+    )
     assert one.outcome == outcome
     return one
 
@@ -106,7 +139,9 @@ OUTCOMES = {AHEAD: 1.0, BEHIND: -1.0, EQUAL: 0.1, OPEN: -0.4, UNKNOWN: 0.2}
 
 @pytest.mark.parametrize("part", OUTCOMES)
 @pytest.mark.parametrize("whole", OUTCOMES)
-def test_a_sentence_calls_a_model_ahead_only_where_its_lead_is_shown(whole: str, part: str):
+def test_a_sentence_calls_a_model_ahead_only_where_its_lead_is_shown(
+    whole: str, part: str
+):
     differences = (
         judged(part, Place("SC", AVERAGE), OUTCOMES[part]),
         judged(whole, OVERALL, OUTCOMES[whole]),
@@ -116,8 +151,12 @@ def test_a_sentence_calls_a_model_ahead_only_where_its_lead_is_shown(whole: str,
     leads = {AHEAD: REAL, BEHIND: MADE_UP}
     others = {EQUAL: "practically equal", OPEN: "open", UNKNOWN: "not tested"}
     if whole in leads:
-        assert first.startswith(f"{leads[whole]} is ahead by +1.00 [") and first.endswith("over all tasks")
-        shown = {True: "ahead on SC", False: "behind on SC"}[leads.get(part) == leads[whole]]
+        assert first.startswith(
+            f"{leads[whole]} is ahead by +1.00 ["
+        ) and first.endswith("over all tasks")
+        shown = {True: "ahead on SC", False: "behind on SC"}[
+            leads.get(part) == leads[whole]
+        ]
     else:
         assert first.startswith(others[whole].capitalize()) and "ahead" not in first
         assert " over all tasks: " in first
@@ -132,15 +171,21 @@ def test_many_models_are_held_against_the_one_with_the_highest_mean():
     first, *others = result.contestants.models
     tables = dict(difference_tables(result))
     assert all(title.startswith(f"{first} (A) minus") for title in tables)
-    assert [len(rows) for rows in tables.values()] == [6] * 5  # four tasks and all, a head and five models
+    assert [len(rows) for rows in tables.values()] == [
+        6
+    ] * 5  # four tasks and all, a head and five models
     assert {one.first for one in result.differences} == {first}
-    by_name = {one.second: one for one in result.differences if one.place.title == "SC average"}
+    by_name = {
+        one.second: one for one in result.differences if one.place.title == "SC average"
+    }
     _, best, *rows = tables[
         f"{first} (A) minus each of the other models (B), SC average; Holm over all pairs of models:"
     ]
     assert best[0] == first and [row[0] for row in rows] == others
     for name, mean, difference, *_ in rows:
-        assert float(mean) == pytest.approx(float(best[1]) - by_name[name].result.effect, abs=0.011)
+        assert float(mean) == pytest.approx(
+            float(best[1]) - by_name[name].result.effect, abs=0.011
+        )
         assert difference == signed(by_name[name].result.effect)
     assert about(result).startswith("5 models, highest mean over all tasks first.")
     assert "pretrained once" in " ".join(footer(result))
@@ -163,32 +208,54 @@ def test_the_order_is_by_the_widest_scope_that_all_models_have():
     scores[REAL] = {"qqp": [90.0, 91.0, 89.0, 90.0, 90.0]}
     apart = compare(Source(label="x", runs=best_runs(scores)), list(scores), SETTINGS)
     assert apart.over is None and apart.contestants.models == tuple(scores)
-    assert about(apart).startswith("3 models. ") and list(difference_tables(apart)) == []
+    assert (
+        about(apart).startswith("3 models. ") and list(difference_tables(apart)) == []
+    )
 
 
 def test_the_footer_names_the_interval_over_instances(tmp_path):
     runs, folder = with_instances(
-        tmp_path / "instances", np.random.default_rng(0), models=(REAL, MADE_UP), counts={}
+        tmp_path / "instances",
+        np.random.default_rng(0),
+        models=(REAL, MADE_UP),
+        counts={},
     )
     source = Source(label="x", runs=runs, instances=folder)
-    found = compare(source, [REAL, MADE_UP], Settings(interval="crossed", resamples=200))
-    assert footer(found)[0].startswith("Intervals for differences (crossed): 95 % interval by Student")
+    found = compare(
+        source, [REAL, MADE_UP], Settings(interval="crossed", resamples=200)
+    )
+    assert footer(found)[0].startswith(
+        "Intervals for differences (crossed): 95 % interval by Student"
+    )
     assert {one.result.interval for one in found.differences} == {"crossed"}
     assert "instances as given" not in " ".join(footer(found))
 
 
 @pytest.mark.parametrize("names", [[REAL, MADE_UP], [REAL, MADE_UP, "210m-clm-42k"]])
 @pytest.mark.parametrize(
-    ("protocol", "metric"), [(PAPER, "recall_at_10"), (STANDARD, "recall_at_10"), ("ndcg_at_10",) * 2]
+    ("protocol", "metric"),
+    [(PAPER, "recall_at_10"), (STANDARD, "recall_at_10"), ("ndcg_at_10",) * 2],
 )
-def test_the_metric_of_an_own_dataset_is_named(names: list[str], protocol: str, metric: str) -> None:
+def test_the_metric_of_an_own_dataset_is_named(
+    names: list[str], protocol: str, metric: str
+) -> None:
     own = Dataset(
-        name="manuals", title="Manuals", task="IR", labels=None, trained_on="manuals", headline="recall_at_10",
+        name="manuals",
+        title="Manuals",
+        task="IR",
+        labels=None,
+        trained_on="manuals",
+        headline="recall_at_10",
         files=DatasetFiles(content={"kind": "retrieval"}),
-    )  # fmt: skip
-    runs = best_runs({name: {"nq": [70.0, 71.0, 72.0]} for name in names}).assign(dataset="manuals")
+    )
+    runs = best_runs({name: {"nq": [70.0, 71.0, 72.0]} for name in names}).assign(
+        dataset="manuals"
+    )
     source = Source(label="x", runs=runs, datasets={"manuals": own}, protocol=protocol)
     document = comparison_document(compare(source, names, SETTINGS))
     assert "over all tasks: it needs" not in show(document, "text")
     said = f"Metric (standard protocol): {metric} of Manuals."
-    assert said in show(document, "text") and said == json.loads(show(document, "json"))["metrics"]
+    assert (
+        said in show(document, "text")
+        and said == json.loads(show(document, "json"))["metrics"]
+    )

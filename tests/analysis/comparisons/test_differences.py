@@ -13,7 +13,13 @@ from analysis.evidence.settings import Settings
 from analysis.sources import Source
 from benchmarks.protocol import AVERAGE, datasets_of
 from tests.analysis.adjusted import multipletests
-from tests.analysis.comparisons.given import MADE_UP, REAL, best_runs, drawn, real_and_made_up
+from tests.analysis.comparisons.given import (
+    MADE_UP,
+    REAL,
+    best_runs,
+    drawn,
+    real_and_made_up,
+)
 
 SETTINGS = Settings(interval="t", resamples=2_000)
 SST2, SC = Place("SC", "sst2"), Place("SC", AVERAGE)
@@ -21,7 +27,9 @@ SST2, SC = Place("SC", "sst2"), Place("SC", AVERAGE)
 
 def compared(source, first=REAL, second=MADE_UP, **options):
     contestants = contestants_of(source, [first, second], SETTINGS)
-    return {one.place: one for one in compare_pair(contestants, first, second, **options)}
+    return {
+        one.place: one for one in compare_pair(contestants, first, second, **options)
+    }
 
 
 def by_seed(source, model):
@@ -34,12 +42,18 @@ def test_runs_one_model_real_agree_with_scipy():
     one = compared(source)[SST2]
     by_scipy = stats.ttest_ind(x, y, equal_var=False)
     interval = by_scipy.confidence_interval(0.95)
-    assert (one.result.effect, one.result.p_zero) == pytest.approx((np.mean(x - y), by_scipy.pvalue))
+    assert (one.result.effect, one.result.p_zero) == pytest.approx(
+        (np.mean(x - y), by_scipy.pvalue)
+    )
     assert one.standardised == pytest.approx(
         np.mean(x - y) / np.sqrt((np.var(x, ddof=1) + np.var(y, ddof=1)) / 2)
     )
-    assert (one.result.low, one.result.high) == pytest.approx((interval.low, interval.high))
-    assert one.result.p_for == pytest.approx(ttost_ind(x, y, -0.5, 0.5, usevar="unequal")[0])
+    assert (one.result.low, one.result.high) == pytest.approx(
+        (interval.low, interval.high)
+    )
+    assert one.result.p_for == pytest.approx(
+        ttost_ind(x, y, -0.5, 0.5, usevar="unequal")[0]
+    )
     assert one.result.seeds == (5, 5)
     wanted = max(abs(one.result.effect), 0.5) / one.spread
     exact = TTestIndPower().solve_power(wanted, power=0.8, alpha=0.05)
@@ -50,12 +64,19 @@ def test_runs_one_model_real_agree_with_scipy():
 def test_incomplete_runs_agree_with_scipy():
     partly = [90.1, 90.5, 90.2, 90.4, 90.0], [89.0, 89.9, 89.2, np.nan, np.nan]
     one = compared(
-        Source(label="x", runs=best_runs({REAL: {"sst2": partly[0]}, MADE_UP: {"sst2": partly[1]}}))
+        Source(
+            label="x",
+            runs=best_runs({REAL: {"sst2": partly[0]}, MADE_UP: {"sst2": partly[1]}}),
+        )
     )[SST2]
     by_scipy = stats.ttest_ind(*partly, equal_var=False, nan_policy="omit")
     assert one.result.p_zero == pytest.approx(by_scipy.pvalue)
-    assert (one.result.low, one.result.high) == pytest.approx(by_scipy.confidence_interval(0.95))
-    assert one.result.effect == pytest.approx(np.mean(partly[0]) - np.nanmean(partly[1]), abs=1e-12)
+    assert (one.result.low, one.result.high) == pytest.approx(
+        by_scipy.confidence_interval(0.95)
+    )
+    assert one.result.effect == pytest.approx(
+        np.mean(partly[0]) - np.nanmean(partly[1]), abs=1e-12
+    )
 
 
 def test_all_tasks_are_those_of_all_models_in_effect_and_margin_alike():
@@ -63,7 +84,9 @@ def test_all_tasks_are_those_of_all_models_in_effect_and_margin_alike():
     scores = drawn({REAL: 0.4, MADE_UP: 0.0, third: 0.1}, seed=3)
     names = [*datasets_of("SC"), *datasets_of("TC")]
     scores[third] = {name: scores[third][name] for name in names}
-    contestants = contestants_of(Source(label="x", runs=best_runs(scores)), [REAL, MADE_UP, third], SETTINGS)
+    contestants = contestants_of(
+        Source(label="x", runs=best_runs(scores)), [REAL, MADE_UP, third], SETTINGS
+    )
     [one] = [
         one
         for one in against(contestants, REAL)
@@ -75,19 +98,27 @@ def test_all_tasks_are_those_of_all_models_in_effect_and_margin_alike():
 
 
 def test_holm_is_over_datasets_and_over_tasks_and_over_pairs():
-    found = compared(Source(label="x", runs=best_runs(drawn({REAL: 0.4, MADE_UP: 0.0}))))
+    found = compared(
+        Source(label="x", runs=best_runs(drawn({REAL: 0.4, MADE_UP: 0.0})))
+    )
     datasets = [one for one in found.values() if one.place.is_dataset]
     assert len(datasets) == 12
     adjusted = multipletests([one.result.p_zero for one in datasets], method="holm")[1]
     assert [one.p_holm for one in datasets] == pytest.approx(list(adjusted))
     assert found[OVERALL].p_holm == found[OVERALL].result.p_zero
     contestants = contestants_of(
-        Source(label="x", runs=best_runs(drawn({REAL: 0.4, MADE_UP: 0.0, "610m-mlm20-42k": 0.1}))),
-        ["610m-*"], SETTINGS,
-    )  # fmt: skip
+        Source(
+            label="x",
+            runs=best_runs(drawn({REAL: 0.4, MADE_UP: 0.0, "610m-mlm20-42k": 0.1})),
+        ),
+        ["610m-*"],
+        SETTINGS,
+    )
     pairs = [one for one in against(contestants, REAL) if one.place == OVERALL]
     # Of three pairs the one without the best is not computed, and counts as if its p were 1.
-    adjusted = multipletests([*(one.result.p_zero for one in pairs), 1.0], method="holm")[1]
+    adjusted = multipletests(
+        [*(one.result.p_zero for one in pairs), 1.0], method="holm"
+    )[1]
     assert len(pairs) == 2
     assert [one.p_holm for one in pairs] == pytest.approx(list(adjusted[:2]))
 
@@ -114,7 +145,10 @@ def test_the_outcome_says_ahead_behind_equal_or_open():
 
 
 def test_one_seed_gives_a_difference_without_a_test():
-    scores = {REAL: {"sst2": [90.0] + [np.nan] * 4}, MADE_UP: {"sst2": [89.0, 89.5, 89.2, 89.1, 89.3]}}
+    scores = {
+        REAL: {"sst2": [90.0] + [np.nan] * 4},
+        MADE_UP: {"sst2": [89.0, 89.5, 89.2, 89.1, 89.3]},
+    }
     one = compared(Source(label="x", runs=best_runs(scores)))[SST2]
     assert one.result.missing == f"only one seed of {REAL}"
     assert one.outcome == "unknown"
@@ -132,7 +166,9 @@ def test_margins_are_the_claims_by_task_and_their_mean_over_all():
 def test_two_models_at_a_limit_are_not_practically_equal(level: float):
     """0 and 100 % of answers, and half of two classes right, are what no training gets."""
     jitter = np.array([0.0, 0.1, -0.1, 0.05, -0.05])
-    runs = best_runs({REAL: {"sst2": list(level + jitter)}, MADE_UP: {"sst2": list(level - jitter)}})
+    runs = best_runs(
+        {REAL: {"sst2": list(level + jitter)}, MADE_UP: {"sst2": list(level - jitter)}}
+    )
     one = compared(Source(label="x", runs=runs))[SST2]
     assert one.result.p_for < 0.05 and one.outcome == "open"
     away = runs.assign(test_score=runs["test_score"] - level / 100 + 0.8)

@@ -22,7 +22,11 @@ from tests.test_imports import HEAVY
 RNG = np.random.default_rng(0)
 A, B = [71.2, 70.8, 71.9, 71.5], [69.9, 70.4, 70.1]
 TIDY = pd.DataFrame(
-    [(model, "sst2", seed, score) for model, of in (("A", A), ("B", B)) for seed, score in enumerate(of)],
+    [
+        (model, "sst2", seed, score)
+        for model, of in (("A", A), ("B", B))
+        for seed, score in enumerate(of)
+    ],
     columns=["model", "dataset", "seed", "score"],
 )
 TEXT = TIDY.to_csv(index=False)
@@ -60,20 +64,30 @@ RIGHT: dict[str, str | bytes] = {
 def compared(
     content: str | bytes, folder: Path, capsys: pytest.CaptureFixture[str], *words: str
 ) -> pd.DataFrame:
-    (folder / "scores.csv").write_bytes(content.encode() if isinstance(content, str) else content)
-    assert not main(["compare", *words, "--source", str(folder / "scores.csv"), "--format", "json"])
+    (folder / "scores.csv").write_bytes(
+        content.encode() if isinstance(content, str) else content
+    )
+    assert not main(
+        ["compare", *words, "--source", str(folder / "scores.csv"), "--format", "json"]
+    )
     return pd.DataFrame(json.loads(capsys.readouterr().out))
 
 
 @pytest.mark.parametrize("name", RIGHT)
-def test_a_table_is_scipys_welch(name: str, tmp_path: Path, capsys: pytest.CaptureFixture[str]) -> None:
+def test_a_table_is_scipys_welch(
+    name: str, tmp_path: Path, capsys: pytest.CaptureFixture[str]
+) -> None:
     found = compared(RIGHT[name], tmp_path, capsys, "A", "B")
     expected = stats.ttest_ind(A, B, equal_var=False)
     low, high = expected.confidence_interval(0.95)
-    assert found[["effect", "p", "p_holm", "low", "high"]].iloc[0].to_numpy() == pytest.approx(
+    assert found[["effect", "p", "p_holm", "low", "high"]].iloc[
+        0
+    ].to_numpy() == pytest.approx(
         [np.mean(A) - np.mean(B), expected.pvalue, expected.pvalue, low, high], abs=1e-6
     )
-    assert found[["outcome", "interval", "seeds"]].to_numpy().tolist() == [["ahead", "t", "4/3"]]
+    assert found[["outcome", "interval", "seeds"]].to_numpy().tolist() == [
+        ["ahead", "t", "4/3"]
+    ]
 
 
 REFUSED: dict[str, tuple[str, tuple[str, ...]]] = {
@@ -109,7 +123,9 @@ REFUSED: dict[str, tuple[str, tuple[str, ...]]] = {
 @pytest.mark.parametrize("name", REFUSED)
 def test_a_table_that_is_not_clear_is_one_sentence(name: str, tmp_path: Path) -> None:
     content, words = REFUSED[name]
-    (tmp_path / "scores.csv").write_bytes(content.encode("latin-1" if name == "other letters" else "utf-8"))
+    (tmp_path / "scores.csv").write_bytes(
+        content.encode("latin-1" if name == "other letters" else "utf-8")
+    )
     with pytest.raises(UserError) as refusal:
         main(["compare", "--source", str(tmp_path / "scores.csv")])
     said = str(refusal.value)
@@ -117,18 +133,30 @@ def test_a_table_that_is_not_clear_is_one_sentence(name: str, tmp_path: Path) ->
     assert "\n" not in said and all(word in said for word in (*place, *words)), said
 
 
-def test_one_of_several_metrics(tmp_path: Path, capsys: pytest.CaptureFixture[str]) -> None:
-    both = pd.concat([TIDY.assign(metric="acc"), TIDY.assign(metric="f1", score=TIDY["score"] / 100)])
-    found = compared(both.to_csv(index=False), tmp_path, capsys, "--metric", "f1", "B", "A")
-    assert found["effect"].item() == pytest.approx((np.mean(B) - np.mean(A)) / 100, abs=1e-6)
+def test_one_of_several_metrics(
+    tmp_path: Path, capsys: pytest.CaptureFixture[str]
+) -> None:
+    both = pd.concat(
+        [TIDY.assign(metric="acc"), TIDY.assign(metric="f1", score=TIDY["score"] / 100)]
+    )
+    found = compared(
+        both.to_csv(index=False), tmp_path, capsys, "--metric", "f1", "B", "A"
+    )
+    assert found["effect"].item() == pytest.approx(
+        (np.mean(B) - np.mean(A)) / 100, abs=1e-6
+    )
 
 
-def test_the_validation_score_chooses_in_any_unit(tmp_path: Path, capsys: pytest.CaptureFixture[str]) -> None:
+def test_the_validation_score_chooses_in_any_unit(
+    tmp_path: Path, capsys: pytest.CaptureFixture[str]
+) -> None:
     worse = TRIED.assign(validation_score=-100 * TRIED["validation_score"])
     assert compared(worse.to_csv(index=False), tmp_path, capsys)["effect"].item() == 0
 
 
-def test_two_hundred_datasets_and_one_seed(tmp_path: Path, capsys: pytest.CaptureFixture[str]) -> None:
+def test_two_hundred_datasets_and_one_seed(
+    tmp_path: Path, capsys: pytest.CaptureFixture[str]
+) -> None:
     rows = [
         (m, f"d {n}", s, RNG.normal(1e-3 * n * (m == "A"), 1e-2))
         for m in "AB"
@@ -138,15 +166,28 @@ def test_two_hundred_datasets_and_one_seed(tmp_path: Path, capsys: pytest.Captur
     many = pd.DataFrame(rows, columns=list(TIDY.columns))
     found = compared(many.to_csv(index=False), tmp_path, capsys, "A", "B")
     assert len(found) == 200 and 100 < (found["outcome"] == "ahead").sum() < 195
-    one = compared(many[many["seed"] == 0].to_csv(index=False), tmp_path, capsys, "A", "B")
+    one = compared(
+        many[many["seed"] == 0].to_csv(index=False), tmp_path, capsys, "A", "B"
+    )
     assert set(one["outcome"]) == {"unknown"} and one["effect"].iloc[199] > 0.1
     assert not main(
-        ["compare", "A", "B", "--source", str(tmp_path / "scores.csv"), "--full", "--margin", "0.01"]
+        [
+            "compare",
+            "A",
+            "B",
+            "--source",
+            str(tmp_path / "scores.csv"),
+            "--full",
+            "--margin",
+            "0.01",
+        ]
     )
     assert capsys.readouterr().out.startswith("Of 200 datasets: not tested on 200.\n")
 
 
-def test_a_frame_is_read_as_its_file_is(tmp_path: Path, capsys: pytest.CaptureFixture[str]) -> None:
+def test_a_frame_is_read_as_its_file_is(
+    tmp_path: Path, capsys: pytest.CaptureFixture[str]
+) -> None:
     """A sixth of the models makes a pool; `models` takes two of them."""
     rows = [(f"m{m}", "NA", s, RNG.normal(m, 1)) for m in range(6) for s in range(5)]
     frame = pd.DataFrame(rows, columns=list(TIDY.columns))
@@ -155,16 +196,34 @@ def test_a_frame_is_read_as_its_file_is(tmp_path: Path, capsys: pytest.CaptureFi
     of = {name: one["score"].to_numpy() for name, one in frame.groupby("model")}
     expected = stats.ttest_ind(of["m4"], of["m0"], equal_var=False)
     low, high = expected.confidence_interval(0.95)
-    assert high - low <= found["high"].item() - found["low"].item() < 1.25 * (high - low)
+    assert (
+        high - low <= found["high"].item() - found["low"].item() < 1.25 * (high - low)
+    )
     assert found["p_exceeds"].item() == pytest.approx(1 - expected.pvalue / 2)
     pq.write_table(pa.Table.from_pandas(frame), tmp_path / "scores.parquet")
     for file in ("scores.csv", "scores.parquet"):
         frame.to_csv(tmp_path / "scores.csv", index=False)
-        assert not main(["compare", "m4", "m0", "--source", str(tmp_path / file), "--format", "json"])
-        assert pd.DataFrame(json.loads(capsys.readouterr().out))["p"].item() == round(found["p"].item(), 6)
-    by_t = compared(frame.to_csv(index=False), tmp_path, capsys, "m4", "m0", "--interval", "t")
+        assert not main(
+            [
+                "compare",
+                "m4",
+                "m0",
+                "--source",
+                str(tmp_path / file),
+                "--format",
+                "json",
+            ]
+        )
+        assert pd.DataFrame(json.loads(capsys.readouterr().out))["p"].item() == round(
+            found["p"].item(), 6
+        )
+    by_t = compared(
+        frame.to_csv(index=False), tmp_path, capsys, "m4", "m0", "--interval", "t"
+    )
     assert by_t["p"].item() == pytest.approx(expected.pvalue, abs=1e-6)
-    wide = frame.pivot(index=["model", "dataset"], columns="seed", values="score").reset_index()
+    wide = frame.pivot(
+        index=["model", "dataset"], columns="seed", values="score"
+    ).reset_index()
     pd.testing.assert_frame_equal(cm.compare_scores(wide, models=("m4", "m0")), found)
     with pytest.raises(UserError, match=r"row 3 .*diverged"):
         cm.compare_scores(frame.assign(score=frame["score"].where(frame.index != 2)))
@@ -181,11 +240,23 @@ def test_the_pages_lines_read_what_other_tools_write(
     for shift, model in enumerate(("mine", "baseline")):
         for seed in range(3):
             scores = RNG.normal(0.7 - 0.1 * shift, 0.01, 4)
-            acc, main_score, accuracy, f1 = wanted[model, seed] = [float(score) for score in scores]
-            harness = {"alias": "arc_easy", "acc,none": acc, "acc_stderr,none": 0.009, "acc_norm,none": 0.1}
+            acc, main_score, accuracy, f1 = wanted[model, seed] = [
+                float(score) for score in scores
+            ]
+            harness = {
+                "alias": "arc_easy",
+                "acc,none": acc,
+                "acc_stderr,none": 0.009,
+                "acc_norm,none": 0.1,
+            }
             group = {"alias": "a group without a score"}
             test = [
-                {"main_score": main_score, "hf_subset": "default", "languages": ["eng-Latn"], "accuracy": 0.1}
+                {
+                    "main_score": main_score,
+                    "hf_subset": "default",
+                    "languages": ["eng-Latn"],
+                    "accuracy": 0.1,
+                }
             ]
             history = [
                 {"eval_f1": 0.1, "step": 1},
@@ -195,28 +266,47 @@ def test_the_pages_lines_read_what_other_tools_write(
             ]
             files = {
                 f"lm_eval/{seed}/{model}/results_2025-07-01T00-00-00.json": {
-                    "results": {"arc_easy": harness, "group": group}, "model_name": model,
+                    "results": {"arc_easy": harness, "group": group},
+                    "model_name": model,
                 },
                 f"mteb/{seed}/{model}/1a2b/Banking77Classification.json": {
-                    "task_name": "Banking77Classification", "mteb_version": "1.38.0", "scores": {"test": test},
+                    "task_name": "Banking77Classification",
+                    "mteb_version": "1.38.0",
+                    "scores": {"test": test},
                 },
                 f"mteb/{seed}/{model}/1a2b/model_meta.json": {"name": model},
-                f"trainer/{model}/sst2/{seed}/all_results.json": {"epoch": 3.0, "eval_accuracy": accuracy},
-                f"trainer/{model}/ner/{seed}/trainer_state.json": {"log_history": history, "best_metric": f1},
-            }  # fmt: skip
+                f"trainer/{model}/sst2/{seed}/all_results.json": {
+                    "epoch": 3.0,
+                    "eval_accuracy": accuracy,
+                },
+                f"trainer/{model}/ner/{seed}/trainer_state.json": {
+                    "log_history": history,
+                    "best_metric": f1,
+                },
+            }
             for name, content in files.items():
                 Path(name).parent.mkdir(parents=True, exist_ok=True)
                 Path(name).write_text(json.dumps(content))
     page = (ROOT / "docs" / "compare.md").read_text(encoding="utf-8")
     lines = page[page.index("    import json") :].split("\n## ")[0]
     exec(textwrap.dedent(lines), {})
-    assert not main(["compare", "mine", "baseline", "--source", "scores.csv", "--format", "json"])
-    found = pd.DataFrame(json.loads(capsys.readouterr().out)).set_index("dataset")["effect"]
+    assert not main(
+        ["compare", "mine", "baseline", "--source", "scores.csv", "--format", "json"]
+    )
+    found = pd.DataFrame(json.loads(capsys.readouterr().out)).set_index("dataset")[
+        "effect"
+    ]
     names = ["arc_easy", "Banking77Classification default", "sst2", "ner"]
     expected = np.diff(
-        [np.mean([wanted[m, s] for s in range(3)], axis=0) for m in ("baseline", "mine")], axis=0
+        [
+            np.mean([wanted[m, s] for s in range(3)], axis=0)
+            for m in ("baseline", "mine")
+        ],
+        axis=0,
     )[0]
-    assert found.to_dict() == pytest.approx(dict(zip(names, expected, strict=True)), abs=1e-6)
+    assert found.to_dict() == pytest.approx(
+        dict(zip(names, expected, strict=True)), abs=1e-6
+    )
 
 
 def test_a_table_needs_no_heavy_package(tmp_path: Path) -> None:

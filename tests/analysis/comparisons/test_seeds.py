@@ -13,10 +13,14 @@ from tests.analysis.adjusted import multipletests
 
 def test_it_is_scipys_welch_with_holm() -> None:
     rng = np.random.default_rng(0)
-    mine = {name: rng.normal(12 + 0.8 * place, 1, 5) for place, name in enumerate("abcd")}
+    mine = {
+        name: rng.normal(12 + 0.8 * place, 1, 5) for place, name in enumerate("abcd")
+    }
     theirs = {name: rng.normal(12, 2, 4) for name in "abcd"}
     found = cm.compare_scores(mine, theirs, margin=0.5)
-    tests = [stats.ttest_ind(mine[name], theirs[name], equal_var=False) for name in "abcd"]
+    tests = [
+        stats.ttest_ind(mine[name], theirs[name], equal_var=False) for name in "abcd"
+    ]
     assert found["p"].to_numpy() == pytest.approx([one.pvalue for one in tests])
     ends = [one.confidence_interval(0.95) for one in tests]
     assert found[["low", "high"]].to_numpy() == pytest.approx(np.array(ends))
@@ -24,7 +28,9 @@ def test_it_is_scipys_welch_with_holm() -> None:
     assert found["p_holm"].to_numpy() == pytest.approx(adjusted)
     for one, row in zip(tests, found.itertuples(), strict=True):
         error = row.effect / one.statistic
-        assert row.p_exceeds == pytest.approx(stats.t.sf((0.5 - row.effect) / error, one.df))
+        assert row.p_exceeds == pytest.approx(
+            stats.t.sf((0.5 - row.effect) / error, one.df)
+        )
 
 
 def test_outcomes() -> None:

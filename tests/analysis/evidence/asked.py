@@ -18,17 +18,28 @@ def on_dataset(dataset: str, first: str = MLM, second: str = CLM) -> Contrast:
     pair = ((1.0, first), (-1.0, second))
     task = DATASETS[dataset].task
     return Contrast(
-        label="", terms=tuple(Term(weight=w, model=m, task=task, dataset=dataset) for w, m in pair)
+        label="",
+        terms=tuple(
+            Term(weight=w, model=m, task=task, dataset=dataset) for w, m in pair
+        ),
     )
 
 
 def level_of(cell: Cell) -> Contrast:
     """A cell's own score."""
     model, task, dataset = cell
-    return Contrast(label="", terms=(Term(weight=1.0, model=model, task=task, dataset=dataset),))
+    return Contrast(
+        label="", terms=(Term(weight=1.0, model=model, task=task, dataset=dataset),)
+    )
 
 
-def evidence(runs: pd.DataFrame | None, interval: str = "t", *, instances: Path | None = None, **options):
+def evidence(
+    runs: pd.DataFrame | None,
+    interval: str = "t",
+    *,
+    instances: Path | None = None,
+    **options,
+):
     settings = Settings(interval=interval, resamples=2_000, **options)
     return Evidence(settings, runs=runs, instances=instances, printed=runs is None)
 

@@ -21,9 +21,14 @@ def table(runs: pd.DataFrame | None, *, printed: bool = False) -> Evidence:
     return Evidence(Settings(resamples=200, seed=1), runs=runs, printed=printed)
 
 
-def gap(first: float = 1.0, second: float = -1.0, dataset: str = "sst2") -> tuple[Term, ...]:
+def gap(
+    first: float = 1.0, second: float = -1.0, dataset: str = "sst2"
+) -> tuple[Term, ...]:
     pair = ((first, CLM), (second, MLM))
-    return tuple(Term(weight=weight, model=model, task="SC", dataset=dataset) for weight, model in pair)
+    return tuple(
+        Term(weight=weight, model=model, task="SC", dataset=dataset)
+        for weight, model in pair
+    )
 
 
 @pytest.fixture
@@ -31,11 +36,17 @@ def runs() -> pd.DataFrame:
     return made_up_runs(np.random.default_rng(0), models=(CLM, MLM)).assign(n_test=200)
 
 
-def test_seeds_that_agree_get_the_error_of_one_seed_off_by_one_instance(runs: pd.DataFrame) -> None:
+def test_seeds_that_agree_get_the_error_of_one_seed_off_by_one_instance(
+    runs: pd.DataFrame,
+) -> None:
     """The standard error of (x, x, x, x, x + d) is d / 5."""
     cells = table(runs)
-    assert cells.least_error((CLM, "SC", "sst2"), 5) == pytest.approx(stats.sem([0, 0, 0, 0, 100 / 200]))
-    assert cells.least_error((CLM, "SC", "average"), 5) == pytest.approx(100 / 200 / 5 / math.sqrt(3))
+    assert cells.least_error((CLM, "SC", "sst2"), 5) == pytest.approx(
+        stats.sem([0, 0, 0, 0, 100 / 200])
+    )
+    assert cells.least_error((CLM, "SC", "average"), 5) == pytest.approx(
+        100 / 200 / 5 / math.sqrt(3)
+    )
     flat = table(runs.assign(test_score=0.75))
     assert flat.summary((CLM, "SC", "sst2")) == pytest.approx((75.0, 0.1, 5))
 
@@ -51,13 +62,23 @@ def test_without_a_size_of_the_test_set_rounding_is_what_is_left(
 
 
 @pytest.mark.parametrize("shared", [1, 2, 3])
-def test_two_shared_seeds_are_enough_and_one_is_not(runs: pd.DataFrame, shared: int) -> None:
+def test_two_shared_seeds_are_enough_and_one_is_not(
+    runs: pd.DataFrame, shared: int
+) -> None:
     cells = table(runs[(runs["model"] == CLM) | (runs["seed"] < shared)])
-    values, paired, welch = cells.within_seeds(gap()), cells.paired(gap()), cells.welch(gap())
+    values, paired, welch = (
+        cells.within_seeds(gap()),
+        cells.paired(gap()),
+        cells.welch(gap()),
+    )
     if shared == 1:
         assert values is paired is welch is None
         return
-    first, second = (cells.by_seed((model, "SC", "sst2"))[:shared] for model in (CLM, MLM))
+    first, second = (
+        cells.by_seed((model, "SC", "sst2"))[:shared] for model in (CLM, MLM)
+    )
     assert values == pytest.approx(first - second)
-    assert paired is not None and (paired.effect, paired.df) == pytest.approx((values.mean(), shared - 1))
+    assert paired is not None and (paired.effect, paired.df) == pytest.approx(
+        (values.mean(), shared - 1)
+    )
     assert welch is not None and welch.df > paired.df

@@ -22,9 +22,12 @@ from tests.analysis.made_up import made_up_runs
 
 TWO = Contrast(
     label="x",
-    terms=(Term(weight=1.0, model="a", task="SC"), Term(weight=-1.0, model="b", task="QA", dataset="squad"),
-           Term(weight=0.5, model="a", task="SC")),
-)  # fmt: skip
+    terms=(
+        Term(weight=1.0, model="a", task="SC"),
+        Term(weight=-1.0, model="b", task="QA", dataset="squad"),
+        Term(weight=0.5, model="a", task="SC"),
+    ),
+)
 RANGE = Contrast(label="x", terms=TWO.terms, low=-1.0, high=2.0)
 BELOW = Contrast(label="x", terms=TWO.terms, low=-math.inf, high=0.5)
 
@@ -33,8 +36,14 @@ def test_a_contrast_names_each_model_task_and_place_once() -> None:
     assert TWO.models == ("a", "b") and TWO.tasks == ("SC", "QA")
     assert TWO.places == (("SC", "average"), ("QA", "squad"))
     assert TWO.terms[0].cell == ("a", "SC", "average")
-    spread = Spread(label="x", task="SC", narrow=("a",), wide=("b", "c"), dataset="sst2")
-    assert spread.models == ("a", "b", "c") and spread.tasks == ("SC",) and spread.places == (("SC", "sst2"),)
+    spread = Spread(
+        label="x", task="SC", narrow=("a",), wide=("b", "c"), dataset="sst2"
+    )
+    assert (
+        spread.models == ("a", "b", "c")
+        and spread.tasks == ("SC",)
+        and spread.places == (("SC", "sst2"),)
+    )
 
 
 @pytest.mark.parametrize(
@@ -43,35 +52,62 @@ def test_a_contrast_names_each_model_task_and_place_once() -> None:
         (TWO, "> 0", False, (0.01, 99.0), (0.0, -0.01)),
         (RANGE, "in (-1, 2)", True, (-0.99, 1.99), (-1.0, 2.0)),
         (BELOW, "< 0.5", False, (-99.0, 0.49), (0.5, 0.51)),
-        (Spread(label="", task="SC", narrow=(), wide=()), "< 1", False, (0.0, 0.99), (1.0, 1.01)),
+        (
+            Spread(label="", task="SC", narrow=(), wide=()),
+            "< 1",
+            False,
+            (0.0, 0.99),
+            (1.0, 1.01),
+        ),
     ],
 )
 def test_a_region_is_open(
-    asked: Contrast | Spread, words: str, is_range: bool, held: tuple[float, ...], not_held: tuple[float, ...]
+    asked: Contrast | Spread,
+    words: str,
+    is_range: bool,
+    held: tuple[float, ...],
+    not_held: tuple[float, ...],
 ) -> None:
     assert (asked.region, asked.is_range) == (words, is_range)
-    assert all(asked.holds(effect) for effect in held) and not any(asked.holds(effect) for effect in not_held)
+    assert all(asked.holds(effect) for effect in held) and not any(
+        asked.holds(effect) for effect in not_held
+    )
 
 
 def test_what_is_missing_is_no_evidence_for_or_against() -> None:
     unknown = Result(comparison=TWO, missing="no runs")
     assert not unknown.known and (unknown.p_for, unknown.p_against) == (1.0, 1.0)
-    assert math.isnan(unknown.effect) and math.isnan(unknown.p_zero) and unknown.instance_share == 0
+    assert (
+        math.isnan(unknown.effect)
+        and math.isnan(unknown.p_zero)
+        and unknown.instance_share == 0
+    )
     assert not unknown.within_seeds and Result(comparison=TWO).known
 
 
 def test_a_finding_takes_over_its_estimate() -> None:
     estimate = Student(effect=1.0, error=0.5, df=4.0, instance_share=0.3)
-    found = contrast_result(RANGE, estimate, test="t", inputs=("one",), seeds=(5, 5), interval="t")
+    found = contrast_result(
+        RANGE, estimate, test="t", inputs=("one",), seeds=(5, 5), interval="t"
+    )
     assert (found.low, found.high) == estimate.interval()
     assert (found.inner_low, found.inner_high) == estimate.interval(0.90)
     assert found.p_zero == pytest.approx(2 * estimate.p_above(0.0))
-    assert (found.effect, found.error, found.df, found.instance_share) == (1.0, 0.5, 4.0, 0.3)
+    assert (found.effect, found.error, found.df, found.instance_share) == (
+        1.0,
+        0.5,
+        4.0,
+        0.3,
+    )
     assert found.seeds == (5,) and not found.within_seeds
-    assert contrast_result(RANGE, estimate, test="t", inputs=(), seeds=(5, 4)).seeds == (5, 4)
+    assert contrast_result(
+        RANGE, estimate, test="t", inputs=(), seeds=(5, 4)
+    ).seeds == (5, 4)
 
 
-def test_a_resampled_estimate_has_no_share_of_instances_and_a_p_of_one_at_most() -> None:
+def test_a_resampled_estimate_has_no_share_of_instances_and_a_p_of_one_at_most() -> (
+    None
+):
     drawn = Resampled(effect=0.0, drawn=(-1.0, 0.0, 0.0, 0.0, 1.0))
     found = contrast_result(TWO, drawn, test="b", inputs=(), seeds=(5,))
     assert found.p_zero == 1.0 and found.instance_share == 0.0
@@ -94,12 +130,18 @@ def test_spread_over_ratios_takes_the_selected_runs() -> None:
     runs = made_up_runs(np.random.default_rng(2), models=(*spread.narrow, *spread.wide))
     rows = runs[(runs["task"] == spread.task) & (runs["lr"] == 1e-4)]
     best = 100 * rows.groupby(["model", "seed"])["test_score"].mean()
-    narrow, wide = (best.loc[list(models)].std() for models in (spread.narrow, spread.wide))
-    assert Evidence(SETTINGS, runs=runs).result(spread).effect == pytest.approx(narrow / wide)
+    narrow, wide = (
+        best.loc[list(models)].std() for models in (spread.narrow, spread.wide)
+    )
+    assert Evidence(SETTINGS, runs=runs).result(spread).effect == pytest.approx(
+        narrow / wide
+    )
 
 
 def verdict_on(runs: pd.DataFrame) -> str:
-    return main_of(of_finding(assess(Source(label="x", runs=runs), SETTINGS).frame, "F7")).verdict
+    return main_of(
+        of_finding(assess(Source(label="x", runs=runs), SETTINGS).frame, "F7")
+    ).verdict
 
 
 def test_a_steadier_model_is_found_to_be_steadier() -> None:
@@ -112,7 +154,10 @@ def test_a_steadier_model_is_found_to_be_steadier() -> None:
 
 
 def test_what_has_no_spread_says_why() -> None:
-    assert PUBLISHED.evidence(Settings()).result(spread_of("F7")).missing == "needs individual runs"
+    assert (
+        PUBLISHED.evidence(Settings()).result(spread_of("F7")).missing
+        == "needs individual runs"
+    )
     runs = made_up_runs(np.random.default_rng(0), models=(CLM, MLM))
     few = Evidence(SETTINGS, runs=runs[runs["lr"] == 1e-4]).result(spread_of("F7"))
     assert "at some learning rate" in few.missing
@@ -125,26 +170,40 @@ def written_out(
     logs = []
     for picks in itertools.product(range(5), repeat=5):
         first, second = narrow[:, picks].ravel(), wide[:, picks].ravel()
-        logs.append(math.log(statistics.stdev(first)) - math.log(statistics.stdev(second)))
-    ends = [np.quantile(logs, q, method="inverted_cdf") for q in (0.025, 0.975, 0.05, 0.95)]
+        logs.append(
+            math.log(statistics.stdev(first)) - math.log(statistics.stdev(second))
+        )
+    ends = [
+        np.quantile(logs, q, method="inverted_cdf") for q in (0.025, 0.975, 0.05, 0.95)
+    ]
     sides = np.mean(np.array(logs) >= 0), np.mean(np.array(logs) <= 0)
     ratio = statistics.stdev(narrow.ravel()) / statistics.stdev(wide.ravel())
     return ratio, tuple(np.exp(ends[:2])), tuple(np.exp(ends[2:])), sides
 
 
 @pytest.mark.parametrize("turned", [False, True])
-def test_a_ratio_has_the_bootstrap_over_seeds_and_the_larger_p_of_two_tests(turned: bool) -> None:
+def test_a_ratio_has_the_bootstrap_over_seeds_and_the_larger_p_of_two_tests(
+    turned: bool,
+) -> None:
     rng = np.random.default_rng(4)
     runs = made_up_runs(rng, models=(CLM, MLM), rates=[1e-4, 2e-4])
     shaken = runs["model"] == (CLM if turned else MLM)
     runs.loc[shaken, "test_score"] += rng.normal(0, 0.02, int(shaken.sum()))
     spread = Spread(
-        label="", task="SC", narrow=(CLM,), wide=(MLM,), learning_rates=(1e-4, 2e-4), dataset="sst2"
+        label="",
+        task="SC",
+        narrow=(CLM,),
+        wide=(MLM,),
+        learning_rates=(1e-4, 2e-4),
+        dataset="sst2",
     )
     found = Evidence(Settings(interval="t", resamples=4_000), runs=runs).result(spread)
     rows = runs[runs["dataset"] == "sst2"]
     narrow, wide = (
-        100 * rows[rows["model"] == model].pivot(index="lr", columns="seed", values="test_score").to_numpy()
+        100
+        * rows[rows["model"] == model]
+        .pivot(index="lr", columns="seed", values="test_score")
+        .to_numpy()
         for model in (CLM, MLM)
     )
     ratio, outer, inner, (above, below) = written_out(narrow, wide)
@@ -165,17 +224,28 @@ def test_a_ratio_has_the_bootstrap_over_seeds_and_the_larger_p_of_two_tests(turn
 def test_only_seeds_that_have_every_condition_count_and_two_are_enough() -> None:
     runs = made_up_runs(np.random.default_rng(5), models=(CLM, MLM), rates=[1e-4, 2e-4])
     spread = Spread(
-        label="", task="SC", narrow=(CLM,), wide=(MLM,), learning_rates=(1e-4, 2e-4), dataset="sst2"
+        label="",
+        task="SC",
+        narrow=(CLM,),
+        wide=(MLM,),
+        learning_rates=(1e-4, 2e-4),
+        dataset="sst2",
     )
 
     def without(*gaps: tuple[str, float, int]) -> Result:
-        lost = [(m, lr, s) in gaps for m, lr, s in zip(runs["model"], runs["lr"], runs["seed"], strict=True)]
+        lost = [
+            (m, lr, s) in gaps
+            for m, lr, s in zip(runs["model"], runs["lr"], runs["seed"], strict=True)
+        ]
         return Evidence(SETTINGS, runs=runs[~np.array(lost)]).result(spread)
 
     assert without((CLM, 1e-4, 0), (MLM, 2e-4, 3)).seeds == (3,)
     assert without((CLM, 1e-4, 0), (MLM, 2e-4, 3), (MLM, 1e-4, 4)).seeds == (2,)
     few = without((CLM, 1e-4, 0), (MLM, 2e-4, 3), (MLM, 1e-4, 4), (CLM, 2e-4, 1))
-    assert few.missing == "fewer than two seeds have runs under every condition" and not few.known
+    assert (
+        few.missing == "fewer than two seeds have runs under every condition"
+        and not few.known
+    )
 
 
 def test_a_group_without_spread_or_without_runs_is_named() -> None:
@@ -183,6 +253,9 @@ def test_a_group_without_spread_or_without_runs_is_named() -> None:
     spread = Spread(label="", task="SC", narrow=(CLM,), wide=(MLM,), dataset="sst2")
     flat = runs.copy()
     flat.loc[(flat["model"] == CLM) & (flat["dataset"] == "sst2"), "test_score"] = 0.5
-    assert Evidence(SETTINGS, runs=flat).result(spread).missing == "all scores of a group are equal"
+    assert (
+        Evidence(SETTINGS, runs=flat).result(spread).missing
+        == "all scores of a group are equal"
+    )
     away = Spread(label="", task="SC", narrow=(CLM, "x"), wide=(MLM,), dataset="sst2")
     assert Evidence(SETTINGS, runs=runs).result(away).missing == "no runs of x"

@@ -35,7 +35,9 @@ class Seeds:
     """How the seeds of a simulated cell vary, in units of its spread, around 0."""
 
     draw: Draw
-    spread: Callable[[int, np.random.Generator], Array] = lambda count, rng: np.exp(rng.normal(0, 0.5, count))
+    spread: Callable[[int, np.random.Generator], Array] = lambda count, rng: np.exp(
+        rng.normal(0, 0.5, count)
+    )
     rates: tuple[float, ...] = (0.0,)
     """Mean score of each learning rate; with several, one is chosen by validation."""
 
@@ -56,7 +58,9 @@ SEEDS = {
     "gamma": Seeds(draw=lambda size, rng: (2 - rng.gamma(2, size=size)) / np.sqrt(2)),
     "collapse": Seeds(draw=collapsing),
     "selection": Seeds(draw=normal, rates=GRID),
-    "spreads": Seeds(draw=normal, spread=lambda count, rng: 10 ** rng.uniform(-1.5, 0.5, count)),
+    "spreads": Seeds(
+        draw=normal, spread=lambda count, rng: 10 ** rng.uniform(-1.5, 0.5, count)
+    ),
 }
 
 
@@ -74,7 +78,9 @@ def runs_of(kind: Seeds, n_cells: int, rng: np.random.Generator) -> tuple[Array,
     return rates + shared + one, rates + shared + other
 
 
-def expected_score(kind: Seeds, rng: np.random.Generator, trials: int = 200_000) -> float:
+def expected_score(
+    kind: Seeds, rng: np.random.Generator, trials: int = 200_000
+) -> float:
     """Return the mean test score at the chosen rate over all seeds, in units of the spread."""
     if len(kind.rates) == 1:
         return 0.0
@@ -83,22 +89,34 @@ def expected_score(kind: Seeds, rng: np.random.Generator, trials: int = 200_000)
     return float(np.take_along_axis(test, best[:, None, :], axis=1).mean())
 
 
-def source_of(kind: Seeds, n_cells: int, rng: np.random.Generator) -> tuple[pd.DataFrame, Array]:
+def source_of(
+    kind: Seeds, n_cells: int, rng: np.random.Generator
+) -> tuple[pd.DataFrame, Array]:
     """Return a runs table, and the (n_datasets, n_cells) spreads of its cells in points."""
     frames, spreads = [], []
-    rates, seeds, cells = LEARNING_RATES[: len(kind.rates)], np.arange(N_SEEDS), np.arange(n_cells)
+    rates, seeds, cells = (
+        LEARNING_RATES[: len(kind.rates)],
+        np.arange(N_SEEDS),
+        np.arange(n_cells),
+    )
     for dataset in datasets_of(TASK):
         spread = kind.spread(n_cells, rng)
         validation, test = (
-            (LEVEL + spread[:, None, None] * one) / 100 for one in runs_of(kind, n_cells, rng)
+            (LEVEL + spread[:, None, None] * one) / 100
+            for one in runs_of(kind, n_cells, rng)
         )
-        index = pd.MultiIndex.from_product([cells, rates, seeds], names=["model", "lr", "seed"])
+        index = pd.MultiIndex.from_product(
+            [cells, rates, seeds], names=["model", "lr", "seed"]
+        )
         frame = pd.DataFrame(
-            {"validation_score": validation.ravel(), "test_score": test.ravel()}, index=index
+            {"validation_score": validation.ravel(), "test_score": test.ravel()},
+            index=index,
         )
         frames.append(frame.reset_index().assign(dataset=dataset))
         spreads.append(spread)
-    runs = pd.concat(frames, ignore_index=True).assign(task=TASK, n_validation=872, n_test=872)
+    runs = pd.concat(frames, ignore_index=True).assign(
+        task=TASK, n_validation=872, n_test=872
+    )
     runs["model"] = "m" + runs["model"].astype(str)
     return runs[list(COLUMNS)], np.array(spreads)
 
@@ -115,15 +133,23 @@ def contrast(dataset: str, *models: int) -> Contrast:
 def widths_of_t(rows: list[Array]) -> float:
     """Return the width of scipy's interval of a mean, or of the difference of two."""
     if len(rows) == 1:
-        return float(np.ptp(stats.t.interval(0.95, len(rows[0]) - 1, 0, stats.sem(rows[0]))))
-    return float(np.ptp(stats.ttest_ind(*rows, equal_var=False).confidence_interval(0.95)))
+        return float(
+            np.ptp(stats.t.interval(0.95, len(rows[0]) - 1, 0, stats.sem(rows[0])))
+        )
+    return float(
+        np.ptp(stats.ttest_ind(*rows, equal_var=False).confidence_interval(0.95))
+    )
 
 
-def simulate(kind: Seeds, n_cells: int, *, sources: int, resamples: int, seed: int) -> pd.DataFrame:
+def simulate(
+    kind: Seeds, n_cells: int, *, sources: int, resamples: int, seed: int
+) -> pd.DataFrame:
     """Return, by what is asked, coverage, its standard error over sources, and the median ratio of widths."""
     rng = np.random.default_rng([seed, n_cells])
     expected = expected_score(kind, np.random.default_rng(seed))
-    held: dict[str, list[list[bool]]] = {name: [[] for _ in range(sources)] for name in ASKED}
+    held: dict[str, list[list[bool]]] = {
+        name: [[] for _ in range(sources)] for name in ASKED
+    }
     ratios: dict[str, list[float]] = {name: [] for name in ASKED}
     for place in range(sources):
         runs, spreads = source_of(kind, n_cells, rng)
@@ -132,7 +158,9 @@ def simulate(kind: Seeds, n_cells: int, *, sources: int, resamples: int, seed: i
         for row, dataset in enumerate((*datasets_of(TASK), AVERAGE)):
             scale = spreads.mean(axis=0) if dataset == AVERAGE else spreads[row]
             truth = LEVEL + expected * scale
-            asked = [(one,) for one in range(n_cells)] + [(one, one + 1) for one in range(0, n_cells, 2)]
+            asked = [(one,) for one in range(n_cells)] + [
+                (one, one + 1) for one in range(0, n_cells, 2)
+            ]
             for models in asked:
                 found = evidence.estimate(contrast(dataset, *models).terms)
                 assert found is not None and found.interval == "pooled"
@@ -141,22 +169,39 @@ def simulate(kind: Seeds, n_cells: int, *, sources: int, resamples: int, seed: i
                 name = ("levels", "differences")[len(models) - 1]
                 if dataset == AVERAGE:
                     name = f"{name} of averages"
-                rows = [values.loc[(f"m{model}", TASK, dataset)].to_numpy() for model in models]
+                rows = [
+                    values.loc[(f"m{model}", TASK, dataset)].to_numpy()
+                    for model in models
+                ]
                 held[name][place].append(low <= target <= high)
                 ratios[name].append((high - low) / widths_of_t(rows))
-    return pd.DataFrame([
-        {
-            "asked": name,
-            "coverage": float(np.mean(np.concatenate(shares))),
-            "error": float(np.std([np.mean(one) for one in shares], ddof=1) / np.sqrt(sources)),
-            "width": float(np.median(ratios[name])),
-        }
-        for name, shares in held.items()
-    ])  # fmt: skip
+    return pd.DataFrame(
+        [
+            {
+                "asked": name,
+                "coverage": float(np.mean(np.concatenate(shares))),
+                "error": float(
+                    np.std([np.mean(one) for one in shares], ddof=1) / np.sqrt(sources)
+                ),
+                "width": float(np.median(ratios[name])),
+            }
+            for name, shares in held.items()
+        ]
+    )
 
 
-WIDEST = {"levels": 1.25, "differences": 1.1, "levels of averages": 1.25, "differences of averages": 1.1}
-LEAST = {"levels": 0.93, "differences": 0.94, "levels of averages": 0.93, "differences of averages": 0.94}
+WIDEST = {
+    "levels": 1.25,
+    "differences": 1.1,
+    "levels of averages": 1.25,
+    "differences of averages": 1.1,
+}
+LEAST = {
+    "levels": 0.93,
+    "differences": 0.94,
+    "levels of averages": 0.93,
+    "differences of averages": 0.94,
+}
 MISSED = {("collapse", 6, "levels"): 0.92, ("collapse", 6, "levels of averages"): 0.86}
 MISSED |= {("collapse", 46, "levels of averages"): 0.88}
 """Five seeds of which none collapsed say nothing of it, and a pool of residuals lends too little of it."""

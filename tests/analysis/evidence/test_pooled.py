@@ -11,7 +11,12 @@ from scipy import stats
 
 from analysis.evidence.contrasts import Contrast, Term
 from analysis.evidence.evidence import Evidence
-from analysis.evidence.pooled import EQUAL_TAILS_FROM, FEWEST_CELLS, FEWEST_SEEDS, ResidualPools
+from analysis.evidence.pooled import (
+    EQUAL_TAILS_FROM,
+    FEWEST_CELLS,
+    FEWEST_SEEDS,
+    ResidualPools,
+)
 from analysis.evidence.settings import Settings
 from analysis.statistics.estimates import Student, Studentised
 from tests.analysis.made_up import made_up_runs
@@ -21,15 +26,23 @@ MODELS = tuple("abcdefghijk")
 
 def frame_of(scores: dict[tuple[str, str], Sequence[float]]) -> pd.DataFrame:
     """The scores of (model, dataset) cells by seed, fewer than the most filled up with nan."""
-    index = pd.MultiIndex.from_tuples([(m, "SC", d) for m, d in scores], names=["model", "task", "dataset"])
-    return pd.DataFrame([list(one) for one in scores.values()], index=index).sort_index()
+    index = pd.MultiIndex.from_tuples(
+        [(m, "SC", d) for m, d in scores], names=["model", "task", "dataset"]
+    )
+    return pd.DataFrame(
+        [list(one) for one in scores.values()], index=index
+    ).sort_index()
 
 
-def made_up(shape: Callable[[np.random.Generator], np.ndarray] | None = None) -> pd.DataFrame:
+def made_up(
+    shape: Callable[[np.random.Generator], np.ndarray] | None = None,
+) -> pd.DataFrame:
     """Skewed seeds of eleven models on three datasets: five each, but one cell has four and one has five that agree."""
     rng = np.random.default_rng(1)
     scores = {
-        (model, dataset): 80 - rng.uniform(0.1, 3) * (rng.gamma(1.0, size=5) if shape is None else shape(rng))
+        (model, dataset): 80
+        - rng.uniform(0.1, 3)
+        * (rng.gamma(1.0, size=5) if shape is None else shape(rng))
         for dataset in ("one", "two", "three")
         for model in MODELS
     }
@@ -47,20 +60,33 @@ def contrast(*weights: tuple[float, str, str]) -> Contrast:
 
 
 def evidence(values: pd.DataFrame = FRAME, **options: int) -> Evidence:
-    return Evidence(Settings(interval="pooled", resamples=2_000, **options), values=values)
+    return Evidence(
+        Settings(interval="pooled", resamples=2_000, **options), values=values
+    )
 
 
 LEVEL = contrast((1, "a", "one"))
 GAP = contrast((1, "a", "one"), (-1, "b", "one"))
 AVERAGE = contrast(*((1 / 3, "c", name) for name in ("one", "three", "two")))
 GAP_OF_AVERAGES = contrast(
-    *((sign / 3, model, name) for sign, model in ((1, "c"), (-1, "d")) for name in ("one", "three", "two"))
+    *(
+        (sign / 3, model, name)
+        for sign, model in ((1, "c"), (-1, "d"))
+        for name in ("one", "three", "two")
+    )
 )
-CONTRASTS = {"level": LEVEL, "gap": GAP, "average": AVERAGE, "gap of averages": GAP_OF_AVERAGES}
+CONTRASTS = {
+    "level": LEVEL,
+    "gap": GAP,
+    "average": AVERAGE,
+    "gap of averages": GAP_OF_AVERAGES,
+}
 
 
 def scores_of(model: str, dataset: str, values: pd.DataFrame = FRAME) -> list[float]:
-    return [score for score in values.loc[(model, "SC", dataset)] if not math.isnan(score)]
+    return [
+        score for score in values.loc[(model, "SC", dataset)] if not math.isnan(score)
+    ]
 
 
 def pool_of(dataset: str) -> list[float]:
@@ -77,7 +103,9 @@ def pool_of(dataset: str) -> list[float]:
 Pick = Callable[[str, int, int, int], np.ndarray]
 
 
-def written_out(asked: Contrast, pick: Pick, resamples: int) -> tuple[float, float, list[float]]:
+def written_out(
+    asked: Contrast, pick: Pick, resamples: int
+) -> tuple[float, float, list[float]]:
     """Effect, standard error and the t* of every resample: Welch's statistic of seeds drawn from the pools.
 
     `pick` gives, for a dataset, its number of residuals, the seeds of a cell and the cell's place among those of the
@@ -89,7 +117,10 @@ def written_out(asked: Contrast, pick: Pick, resamples: int) -> tuple[float, flo
         count, pool = len(scores), pool_of(term.dataset)
         place = places[term.dataset, count] = places.get((term.dataset, count), -1) + 1
         error = float(np.std(scores, ddof=1)) / math.sqrt(count)
-        drawn = [[pool[one] for one in row] for row in pick(term.dataset, len(pool), count, place)]
+        drawn = [
+            [pool[one] for one in row]
+            for row in pick(term.dataset, len(pool), count, place)
+        ]
         cells.append((term.weight, sum(scores) / count, error, drawn))
     effect = sum(weight * mean for weight, mean, _, _ in cells)
     error = math.sqrt(sum((weight * error) ** 2 for weight, _, error, _ in cells))
@@ -115,7 +146,10 @@ def ends_of(
         return sorted(values)[math.ceil(share * len(values) - 1e-9) - 1]
 
     if symmetric:
-        half = max(quantile([abs(one) for one in ratios], 0.95), stats.t.ppf(0.975, df)) * error
+        half = (
+            max(quantile([abs(one) for one in ratios], 0.95), stats.t.ppf(0.975, df))
+            * error
+        )
         return effect - half, effect + half
     return effect - quantile(ratios, 0.975) * error, effect + quantile(
         [-one for one in ratios], 0.975
@@ -146,7 +180,9 @@ def test_differences_are_never_surer_than_welch() -> None:
     for place, one in enumerate(MODELS):
         for other in MODELS[:place]:
             found = evidence().result(contrast((1, one, "two"), (-1, other, "two")))
-            theirs = stats.ttest_ind(scores_of(one, "two"), scores_of(other, "two"), equal_var=False)
+            theirs = stats.ttest_ind(
+                scores_of(one, "two"), scores_of(other, "two"), equal_var=False
+            )
             low, high = theirs.confidence_interval(0.95)
             assert found.low <= low + 1e-9 and found.high >= high - 1e-9
             assert found.p_zero >= theirs.pvalue * (1 - 1e-9)
@@ -155,15 +191,26 @@ def test_differences_are_never_surer_than_welch() -> None:
 
 def ends(asked: Contrast, values: pd.DataFrame, **options: int) -> tuple[float, ...]:
     found = evidence(values, **options).result(asked)
-    return found.effect, found.low, found.high, found.p_for, found.p_against, found.p_zero
+    return (
+        found.effect,
+        found.low,
+        found.high,
+        found.p_for,
+        found.p_against,
+        found.p_zero,
+    )
 
 
 @pytest.mark.parametrize("name", CONTRASTS)
-def test_scores_in_another_unit_or_on_another_level_have_the_same_interval_there(name: str) -> None:
+def test_scores_in_another_unit_or_on_another_level_have_the_same_interval_there(
+    name: str,
+) -> None:
     effect, low, high = ends(CONTRASTS[name], FRAME)[:3]
     total = sum(term.weight for term in CONTRASTS[name].terms)
     moved = FRAME.copy()
-    for place in range(len(moved)):  # every cell's own spread is taken out: only the shape is shared
+    for place in range(
+        len(moved)
+    ):  # every cell's own spread is taken out: only the shape is shared
         moved.iloc[place] = moved.iloc[place] * 0.25 + 7
     expected = [0.25 * end + 7 * total for end in (effect, low, high)]
     assert ends(CONTRASTS[name], moved)[:3] == pytest.approx(expected)
@@ -173,7 +220,9 @@ def test_scores_in_another_unit_or_on_another_level_have_the_same_interval_there
 
 
 @pytest.mark.parametrize("name", CONTRASTS)
-def test_order_and_what_was_asked_before_change_no_digit_and_the_seed_does(name: str) -> None:
+def test_order_and_what_was_asked_before_change_no_digit_and_the_seed_does(
+    name: str,
+) -> None:
     asked = CONTRASTS[name]
     expected = ends(asked, FRAME)
     assert ends(asked, FRAME) == expected
@@ -192,7 +241,8 @@ def test_order_and_what_was_asked_before_change_no_digit_and_the_seed_does(name:
 def test_a_difference_taken_the_other_way_is_the_same_mirrored() -> None:
     for asked in (GAP, GAP_OF_AVERAGES):
         terms = tuple(
-            Term(weight=-t.weight, model=t.model, task=t.task, dataset=t.dataset) for t in asked.terms[::-1]
+            Term(weight=-t.weight, model=t.model, task=t.task, dataset=t.dataset)
+            for t in asked.terms[::-1]
         )
         effect, low, high, p_for, p_against, p_zero = ends(asked, FRAME)
         mirrored = ends(Contrast(label="", terms=terms), FRAME)
@@ -208,12 +258,16 @@ def test_another_dataset_changes_nothing_and_another_cell_of_the_dataset_does() 
 
 
 def few(models: int, seeds: int) -> pd.DataFrame:
-    return made_up(lambda rng: rng.normal(size=5)).loc[list("acdefg"[:models]), list(range(seeds))]
+    return made_up(lambda rng: rng.normal(size=5)).loc[
+        list("acdefg"[:models]), list(range(seeds))
+    ]
 
 
 @pytest.mark.parametrize("models", [FEWEST_CELLS - 1, FEWEST_CELLS])
 @pytest.mark.parametrize("seeds", [FEWEST_SEEDS - 1, FEWEST_SEEDS])
-def test_with_few_cells_or_seeds_it_is_students_t_and_says_so(models: int, seeds: int) -> None:
+def test_with_few_cells_or_seeds_it_is_students_t_and_says_so(
+    models: int, seeds: int
+) -> None:
     values = few(models, seeds)
     found = evidence(values).result(LEVEL)
     pooled = models >= FEWEST_CELLS and seeds >= FEWEST_SEEDS
@@ -226,7 +280,11 @@ def test_with_few_cells_or_seeds_it_is_students_t_and_says_so(models: int, seeds
 
 
 def test_cells_without_a_spread_and_those_of_few_seeds_lend_no_residuals() -> None:
-    cells = {("a", "one"): [1.0, 2, 3, 5], ("b", "one"): [1.0, 2, 3, 9], ("c", "one"): [4.0, 2, 3, 5]}
+    cells = {
+        ("a", "one"): [1.0, 2, 3, 5],
+        ("b", "one"): [1.0, 2, 3, 9],
+        ("c", "one"): [4.0, 2, 3, 5],
+    }
     cells["f", "one"] = [1.0, 2, 4, 9]
     cells |= {("d", "one"): [2.0, 2, 2, 2], ("e", "one"): [2.0, np.nan, np.nan, np.nan]}
     assert evidence(frame_of(cells)).result(LEVEL).interval == "t"
@@ -236,7 +294,9 @@ def test_cells_without_a_spread_and_those_of_few_seeds_lend_no_residuals() -> No
     assert evidence(frame_of(cells)).result(LEVEL).interval == "pooled"
 
 
-@pytest.mark.parametrize(("full", "few", "seeds"), [(6, 40, 3), (6, 40, 2), (2, 10, 2), (10, 36, 2)])
+@pytest.mark.parametrize(
+    ("full", "few", "seeds"), [(6, 40, 3), (6, 40, 2), (2, 10, 2), (10, 36, 2)]
+)
 def test_beside_cells_of_few_seeds_it_is_at_most_a_quarter_wider_than_t(
     full: int, few: int, seeds: int
 ) -> None:
@@ -245,7 +305,9 @@ def test_beside_cells_of_few_seeds_it_is_at_most_a_quarter_wider_than_t(
         rng = np.random.default_rng(seed)
         scores = rng.normal(80, 1, (full + few, 5))
         scores[full:, seeds:] = np.nan
-        values = frame_of({(f"m{place:02}", "one"): list(row) for place, row in enumerate(scores)})
+        values = frame_of(
+            {(f"m{place:02}", "one"): list(row) for place, row in enumerate(scores)}
+        )
         asked = contrast((1, "m00", "one"), (-1, "m01", "one"))
         pooled = evidence(values).result(asked)
         welch = Evidence(Settings(interval="t"), values=values).result(asked)
@@ -255,7 +317,9 @@ def test_beside_cells_of_few_seeds_it_is_at_most_a_quarter_wider_than_t(
 
 
 @pytest.mark.parametrize("interval", ["pooled", "t", "bootstrap"])
-def test_a_cell_whose_seeds_agree_has_the_spread_that_one_instance_of_one_seed_gives(interval: str) -> None:
+def test_a_cell_whose_seeds_agree_has_the_spread_that_one_instance_of_one_seed_gives(
+    interval: str,
+) -> None:
     rng = np.random.default_rng(0)
     runs = made_up_runs(rng, models=MODELS, rates=[1e-4])
     flat = (runs["model"] == "a") & (runs["dataset"] == "sst2")
@@ -264,7 +328,11 @@ def test_a_cell_whose_seeds_agree_has_the_spread_that_one_instance_of_one_seed_g
     found = Evidence(Settings(interval=interval, resamples=500), runs=runs)
     _, low, high, _, _ = found.score(("a", "SC", "sst2"))
     assert low < 91.5 < high
-    result = found.result(Contrast(label="", terms=(Term(weight=1.0, model="a", task="SC", dataset="sst2"),)))
+    result = found.result(
+        Contrast(
+            label="", terms=(Term(weight=1.0, model="a", task="SC", dataset="sst2"),)
+        )
+    )
     one = np.array([91.5] * 4 + [91.5 + 100 / 872])
     assert result.error == pytest.approx(stats.sem(one))
 
@@ -277,7 +345,9 @@ def test_cells_without_an_error_have_an_exact_sum() -> None:
 
 
 def test_an_average_has_a_pool_of_its_own_and_a_cell_named_twice_is_one() -> None:
-    source = Evidence(Settings(), runs=made_up_runs(np.random.default_rng(3), models=MODELS[:5]))
+    source = Evidence(
+        Settings(), runs=made_up_runs(np.random.default_rng(3), models=MODELS[:5])
+    )
     half, whole = (Term(weight=weight, model="a", task="SC") for weight in (0.5, 1.0))
     on_dataset = Term(weight=1.0, model="a", task="SC", dataset="sst2")
     asked = ((half, half), (whole,), (on_dataset,))
@@ -291,8 +361,12 @@ def test_the_average_of_one_dataset_is_the_dataset_and_that_of_two_is_not() -> N
     values = FRAME.reset_index()
     two = values[values["dataset"] != "three"]
     one = values[values["dataset"] == "three"].assign(task="QA")
-    averages = two.drop(columns="dataset").groupby(["model", "task"]).mean().reset_index()
-    frame = pd.concat([two, one, *(part.assign(dataset="average") for part in (averages, one))])
+    averages = (
+        two.drop(columns="dataset").groupby(["model", "task"]).mean().reset_index()
+    )
+    frame = pd.concat(
+        [two, one, *(part.assign(dataset="average") for part in (averages, one))]
+    )
     frame = frame.set_index(["model", "task", "dataset"]).sort_index()
 
     def low(task: str, dataset: str) -> float:
@@ -306,10 +380,16 @@ def test_the_average_of_one_dataset_is_the_dataset_and_that_of_two_is_not() -> N
 
 def test_resamples_of_one_value_alone_are_left_out() -> None:
     """Half of the pool's residuals are one number, so that one resample in sixteen has no spread at all."""
-    cells = {(model, "one"): [0.0, 0.0, place + 1.0, place + 1.0] for place, model in enumerate("abcde")}
+    cells = {
+        (model, "one"): [0.0, 0.0, place + 1.0, place + 1.0]
+        for place, model in enumerate("abcde")
+    }
     estimate = evidence(frame_of(cells)).estimate(LEVEL.terms).estimate
     assert isinstance(estimate, Studentised)
-    assert np.isfinite(estimate.ratios).all() and 0.8 * 2_000 < len(estimate.ratios) < 0.95 * 2_000
+    assert (
+        np.isfinite(estimate.ratios).all()
+        and 0.8 * 2_000 < len(estimate.ratios) < 0.95 * 2_000
+    )
     assert (FEWEST_CELLS, FEWEST_SEEDS) == (5, 4)  # docs/claims.md
 
 
@@ -322,4 +402,6 @@ def test_levels_have_equal_tails_from_ten_cells_on() -> None:
             }
         )
         estimate = evidence(values).estimate(contrast((1, "00", "one")).terms).estimate
-        assert isinstance(estimate, Studentised) and estimate.symmetric == (cells < EQUAL_TAILS_FROM)
+        assert isinstance(estimate, Studentised) and estimate.symmetric == (
+            cells < EQUAL_TAILS_FROM
+        )

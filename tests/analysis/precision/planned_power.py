@@ -79,7 +79,9 @@ class _Simulated(Source):
     def _evidence(self) -> Evidence:
         # Draws of its own for each source: the error of one bootstrap's quantile would be that of all.
         seed = int(self.label.rpartition(" ")[2])
-        return Evidence(Settings(interval="pooled", resamples=RESAMPLES, seed=seed), runs=self.runs)
+        return Evidence(
+            Settings(interval="pooled", resamples=RESAMPLES, seed=seed), runs=self.runs
+        )
 
     def evidence(self, settings: Settings, *, printed: bool = False) -> Evidence:
         return self._evidence
@@ -92,13 +94,21 @@ def source_of(layout: Layout, effect: float, rng: np.random.Generator) -> Source
         values = 80 + sd * rng.standard_normal((layout.models, layout.seeds))
         values[::2] += effect * (layout.dataset in (name, AVERAGE))
         models = [f"m{model:02}" for model in range(layout.models)]
-        index = pd.MultiIndex.from_product([models, range(layout.seeds)], names=["model", "seed"])
-        frame = pd.DataFrame({"test_score": values.ravel() / 100}, index=index).reset_index()
+        index = pd.MultiIndex.from_product(
+            [models, range(layout.seeds)], names=["model", "seed"]
+        )
+        frame = pd.DataFrame(
+            {"test_score": values.ravel() / 100}, index=index
+        ).reset_index()
         frames.append(frame.assign(dataset=name, task=DATASETS[name].task))
     runs = pd.concat(frames, ignore_index=True)
-    runs = runs.assign(validation_score=runs["test_score"], lr=1e-5, n_validation=872, n_test=100_000)
+    runs = runs.assign(
+        validation_score=runs["test_score"], lr=1e-5, n_validation=872, n_test=100_000
+    )
     return _Simulated(
-        label=f"simulated {rng.integers(1 << 30)}", runs=runs[list(COLUMNS)], added_models=("m*",)
+        label=f"simulated {rng.integers(1 << 30)}",
+        runs=runs[list(COLUMNS)],
+        added_models=("m*",),
     )
 
 
@@ -117,7 +127,9 @@ def found(layout: Layout, effect: float, pairs: int, seed: int) -> Iterator[bool
             yield (one.result.p_zero if layout.tests == 1 else one.p_holm) <= ALPHA
 
 
-def promised_and_reached(layout: Layout, pairs: int, seed: int = 0) -> tuple[float, float]:
+def promised_and_reached(
+    layout: Layout, pairs: int, seed: int = 0
+) -> tuple[float, float]:
     """Return the power that is promised, and the share of differences that `compare` finds at 0.05."""
     spread = type(PRINTED["SC", "sst2"])(sd=layout.sd, cells=layout.models)
     study = PlannedStudy(seeds=layout.seeds, tests=layout.tests)

@@ -21,7 +21,13 @@ from analysis.sources import Source
 from tests.analysis.made_up import made_up_runs
 from tests.analysis.precision.planned_power import LAYOUTS, Layout, promised_and_reached
 
-MODELS = ("610m-clm-42k", "610m-mlm40-42k", "610m-mlm20-42k", "1b-clm-42k", "1b-mlm40-42k")
+MODELS = (
+    "610m-clm-42k",
+    "610m-mlm40-42k",
+    "610m-mlm20-42k",
+    "1b-clm-42k",
+    "1b-mlm40-42k",
+)
 ONE = AssumedSpread(sd=0.5)
 
 
@@ -45,7 +51,10 @@ def test_units_are_pretrainings_if_there_are_several_else_seeds():
 
 
 def test_who_else_is_in_the_source_changes_the_plan_by_little():
-    few, many = (planned_test(PlannedStudy(), AssumedSpread(sd=0.5, cells=cells)) for cells in (2, 46))
+    few, many = (
+        planned_test(PlannedStudy(), AssumedSpread(sd=0.5, cells=cells))
+        for cells in (2, 46)
+    )
     assert (few.name, many.name) == ("Welch", "pooled")
     assert few.power(1.0) == pytest.approx(many.power(1.0), abs=0.04)
 
@@ -53,14 +62,18 @@ def test_who_else_is_in_the_source_changes_the_plan_by_little():
 @pytest.mark.parametrize("seeds", [5, 26])
 def test_the_table_has_what_the_bootstrap_gives(seeds: int):
     tabulated = planned_test(PlannedStudy(seeds=seeds), ONE).wider
-    assert tabulated == pytest.approx(simulated_widening(seeds, ONE.cells, 0.05), abs=1e-8)
+    assert tabulated == pytest.approx(
+        simulated_widening(seeds, ONE.cells, 0.05), abs=1e-8
+    )
     assert planned_test(PlannedStudy(seeds=27), ONE).wider == 1
 
 
 def test_an_average_has_the_spread_of_its_own_seeds():
     runs = made_up_runs(np.random.default_rng(1), models=MODELS, sd=0.01, rates=[1e-4])
     spread = dict(seed_spreads(Source(label="x", runs=runs)))["SC", "average"]
-    own = runs[runs["task"] == "SC"].groupby(["model", "seed"])["test_score"].mean() * 100
+    own = (
+        runs[runs["task"] == "SC"].groupby(["model", "seed"])["test_score"].mean() * 100
+    )
     assert spread.sd == pytest.approx(own.groupby("model").std().median())
     assert spread.cells == len(MODELS)
 
@@ -88,12 +101,16 @@ def test_seeds_needed_are_statsmodels_rounded_up(ratio: float):
 
 
 @pytest.mark.parametrize(("seeds", "alpha"), [(5, 0.05), (5, 0.05 / 12), (10, 0.05)])
-def test_power_is_the_share_of_welchs_tests_that_find_the_difference(seeds: int, alpha: float):
+def test_power_is_the_share_of_welchs_tests_that_find_the_difference(
+    seeds: int, alpha: float
+):
     rng = np.random.default_rng(0)
     test = of_seeds(1.0, seeds, 2, alpha)
     first = rng.normal(test.detectable(0.7), 1, (40_000, seeds))
     second = rng.normal(0, 1, (40_000, seeds))
-    found = np.mean(stats.ttest_ind(first, second, axis=1, equal_var=False).pvalue <= alpha)
+    found = np.mean(
+        stats.ttest_ind(first, second, axis=1, equal_var=False).pvalue <= alpha
+    )
     assert found == pytest.approx(0.7, abs=0.012)
 
 
@@ -103,9 +120,13 @@ def test_effects_that_no_number_of_seeds_shows_are_not_promised():
     assert of_seeds(1.0, 5, 2).power(1e6) == of_seeds(0.0, 5, 2).power(0.1) == 1.0
 
 
-@pytest.mark.parametrize(("power", "alpha"), [(0.051, 0.05), (0.8, 1e-9), (0.999, 0.05)])
+@pytest.mark.parametrize(
+    ("power", "alpha"), [(0.051, 0.05), (0.8, 1e-9), (0.999, 0.05)]
+)
 @pytest.mark.parametrize("wider", [1.0, 1.1])
-def test_what_a_test_detects_is_found_with_that_power(power: float, alpha: float, wider: float):
+def test_what_a_test_detects_is_found_with_that_power(
+    power: float, alpha: float, wider: float
+):
     test = of_seeds(2.0, 5, 2, alpha)._replace(wider=wider)
     assert test.power(test.detectable(power)) == pytest.approx(power)
 

@@ -31,10 +31,15 @@ def test_a_shape_has_mean_zero(name: str) -> None:
 
 
 @pytest.mark.slow
-def test_the_shipped_file_is_written_again_to_the_byte(monkeypatch: pytest.MonkeyPatch) -> None:
+def test_the_shipped_file_is_written_again_to_the_byte(
+    monkeypatch: pytest.MonkeyPatch,
+) -> None:
     """Shown for Student's interval and for the crossed one; all others take hours."""
     monkeypatch.setattr(simulation, "OVER_SEEDS", ("t",))
-    rows = [*simulation.of_shape("sst2", 5, 23_000, 1_000), *simulation.with_instances(2, 23_000, 1_000)]
+    rows = [
+        *simulation.of_shape("sst2", 5, 23_000, 1_000),
+        *simulation.with_instances(2, 23_000, 1_000),
+    ]
     lines = pd.DataFrame(rows).to_csv(index=False, float_format="%.6g").splitlines()
     shipped = (ROOT / "analysis" / "data" / COVERAGE_FILE).read_text().splitlines()
     assert lines[0] == shipped[0] and len(lines) == 3 and set(lines) <= set(shipped)
@@ -43,11 +48,18 @@ def test_the_shipped_file_is_written_again_to_the_byte(monkeypatch: pytest.Monke
 def test_normal_seeds_give_students_coverages(found: pd.DataFrame) -> None:
     normal = found[found["shape"] == "normal"].set_index(["interval", "n_seeds"])
     for count in SEED_COUNTS:
-        for name, share in (("t", 0.95), ("paper", 2 * stats.t.cdf(1.96, count - 1) - 1)):
+        for name, share in (
+            ("t", 0.95),
+            ("paper", 2 * stats.t.cdf(1.96, count - 1) - 1),
+        ):
             error = np.sqrt(share * (1 - share) / TRIALS)
-            assert normal.loc[(name, count), "coverage"] == pytest.approx(share, abs=4 * error)
+            assert normal.loc[(name, count), "coverage"] == pytest.approx(
+                share, abs=4 * error
+            )
     factor = 1.96 / stats.t.ppf(0.975, 4)
-    assert normal.loc[("paper", 5), ["width", "mean_width"]].tolist() == pytest.approx([factor] * 2, rel=1e-4)
+    assert normal.loc[("paper", 5), ["width", "mean_width"]].tolist() == pytest.approx(
+        [factor] * 2, rel=1e-4
+    )
 
 
 def test_the_file_behind_captions_is_what_a_smaller_simulation_gives_within_its_error(
@@ -55,16 +67,24 @@ def test_the_file_behind_captions_is_what_a_smaller_simulation_gives_within_its_
 ) -> None:
     for row in found.to_dict("records"):
         cells = int(row["n_cells"])
-        known = measured_coverage(str(row["interval"]), str(row["shape"]), int(row["n_seeds"]), cells)
+        known = measured_coverage(
+            str(row["interval"]), str(row["shape"]), int(row["n_seeds"]), cells
+        )
         assert known is not None and known[2] == cells
         trials = TRIALS if cells == 46 else TRIALS // 5  # of smaller sources
         error = (known[0] * (1 - known[0]) / trials) ** 0.5
         assert row["coverage"] == pytest.approx(known[0], abs=4.5 * error + 0.01)
 
 
-def test_no_percentile_of_five_seeds_covers_more_than_their_range(found: pd.DataFrame) -> None:
+def test_no_percentile_of_five_seeds_covers_more_than_their_range(
+    found: pd.DataFrame,
+) -> None:
     """The range of five values holds the centre of a symmetric shape in 1 - 2 / 2^5 = 93.75 %."""
-    of_five = (found["shape"] == "normal") & (found["n_seeds"] == 5) & (found["n_cells"] == 46)
+    of_five = (
+        (found["shape"] == "normal")
+        & (found["n_seeds"] == 5)
+        & (found["n_cells"] == 46)
+    )
     five = found[of_five].set_index("interval")["coverage"]
     assert five["bootstrap"] <= 0.9375 + 4 * np.sqrt(0.0625 * 0.9375 / TRIALS)
     assert five["pooled"] > five["bootstrap"]

@@ -15,12 +15,22 @@ def test_every_claim_has_its_verdict_and_only_a_decided_one_can_be_overturned() 
     assert list(overturned()) == list(FINDINGS)
     for one in overturned().values():
         assert one.decided == (one.spread["models"] is not None)
-    assert {name for name, one in overturned().items() if one.main.outcome == "holds"} == {
-        "F1", "F2", "F5a", "F5b", "F5c", "F9", "F16",
-    }  # fmt: skip
+    assert {
+        name for name, one in overturned().items() if one.main.outcome == "holds"
+    } == {
+        "F1",
+        "F2",
+        "F5a",
+        "F5b",
+        "F5c",
+        "F9",
+        "F16",
+    }
 
 
-@pytest.mark.parametrize(("name", "sharing"), [("F1", "models"), ("F5a", "trunks"), ("F5c", "models")])
+@pytest.mark.parametrize(
+    ("name", "sharing"), [("F1", "models"), ("F5a", "trunks"), ("F5c", "models")]
+)
 def test_the_spread_is_the_first_that_overturns(name: str, sharing: str) -> None:
     spread = overturned()[name].spread[sharing]
     assert spread is not None

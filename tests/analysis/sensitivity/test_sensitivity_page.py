@@ -18,17 +18,22 @@ def test_every_format_names_every_claim(form: str) -> None:
     assert text.endswith("\n") and "nan" not in text
     named = {name for name in FINDINGS if re.search(rf"\b{name}\b", text)}
     # F7 and F10 need runs, and in words only what is decided or has a mean is shown.
-    assert named == {*FINDINGS} - ({"F7", "F10"} if form in ("text", "markdown") else set())
+    assert named == {*FINDINGS} - (
+        {"F7", "F10"} if form in ("text", "markdown") else set()
+    )
 
 
 def test_the_text_has_verdicts_between_the_spreads_that_were_measured() -> None:
     lines = show(sensitivity_document(published()), "text").splitlines()
     first, second = (
-        next(n for n, line in enumerate(lines) if word in line) for word in ("ELECTRA", "F1, MLM")
+        next(n for n, line in enumerate(lines) if word in line)
+        for word in ("ELECTRA", "F1, MLM")
     )
     assert first < second and lines[second].split()[:3] == ["0.63"] * 3
     assert any(line.split()[:2] == ["610m-clm", "24"] for line in lines)
-    f8 = [line for line in lines if line.startswith("F8 ") and "trunks and tasks" in line]
+    f8 = [
+        line for line in lines if line.startswith("F8 ") and "trunks and tasks" in line
+    ]
     assert len(f8) == 1 and "2 of 12, [+0.95, +2.22]" in f8[0]
 
 
@@ -52,7 +57,8 @@ def test_an_interval_without_standard_errors_leaves_them_to_students_t() -> None
     }
     runs = Source(label="x", runs=best_runs(drawn(levels, sd=0.2)))
     by_t, by_bootstrap = (
-        sensitivity_of(runs, Settings(interval=name, resamples=200)) for name in ("t", "bootstrap")
+        sensitivity_of(runs, Settings(interval=name, resamples=200))
+        for name in ("t", "bootstrap")
     )
     first = by_t.overturned[0]
     assert first.main.outcome == "holds" and (first.spread["models"] or 0) > 0.1

@@ -36,10 +36,14 @@ def test_the_covariance_is_statsmodels_cluster_robust_one_for_equal_clusters() -
     scores = np.random.default_rng(1).random((3, 40)) + 0.1 * clusters
     found = covariance_of_means(scores, clusters)
     for row, run in enumerate(scores):
-        fit = sm.OLS(run, np.ones(40)).fit(cov_type="cluster", cov_kwds={"groups": clusters})
+        fit = sm.OLS(run, np.ones(40)).fit(
+            cov_type="cluster", cov_kwds={"groups": clusters}
+        )
         # Its factor is G / (G - 1) (N - 1) / (N - K), here with K = 1.
         assert found[row, row] == pytest.approx(fit.cov_params()[0, 0])
-    both = sm.OLS(scores[0] + scores[1], np.ones(40)).fit(cov_type="cluster", cov_kwds={"groups": clusters})
+    both = sm.OLS(scores[0] + scores[1], np.ones(40)).fit(
+        cov_type="cluster", cov_kwds={"groups": clusters}
+    )
     assert found[:2, :2].sum() == pytest.approx(both.cov_params()[0, 0])
 
 
@@ -56,17 +60,25 @@ def dense(clusters: np.ndarray) -> tuple[list[np.ndarray], np.ndarray]:
     return vectors, (clusters[:, None] == clusters).astype(float)
 
 
-@pytest.mark.parametrize("clusters", [UNEQUAL, shuffled(UNEQUAL), np.repeat(np.arange(6), 4)])
-def test_unequal_clusters_have_the_cr2_variance_and_freedom_of_dense_matrices(clusters: np.ndarray) -> None:
+@pytest.mark.parametrize(
+    "clusters", [UNEQUAL, shuffled(UNEQUAL), np.repeat(np.arange(6), 4)]
+)
+def test_unequal_clusters_have_the_cr2_variance_and_freedom_of_dense_matrices(
+    clusters: np.ndarray,
+) -> None:
     vectors, same = dense(clusters)
     scores = np.random.default_rng(2).random((2, len(clusters)))
     parts = np.array([[vector @ run for vector in vectors] for run in scores])
     assert covariance_of_means(scores, clusters) == pytest.approx(parts @ parts.T)
     forms = np.array([[one @ same @ other for other in vectors] for one in vectors])
-    assert freedom_of(clusters) == pytest.approx(np.trace(forms) ** 2 / (forms**2).sum())
+    assert freedom_of(clusters) == pytest.approx(
+        np.trace(forms) ** 2 / (forms**2).sum()
+    )
 
 
-def test_equal_clusters_and_single_instances_have_their_number_less_one_degrees_of_freedom() -> None:
+def test_equal_clusters_and_single_instances_have_their_number_less_one_degrees_of_freedom() -> (
+    None
+):
     assert freedom_of(np.repeat(np.arange(12), 7)) == pytest.approx(11)
     assert freedom_of(np.arange(43)) == pytest.approx(42) == freedom_of(43)
     assert freedom_of(1) == freedom_of(np.zeros(9, dtype=np.int64)) == 1
@@ -81,14 +93,18 @@ def test_the_crossed_error_is_that_of_the_multi_bootstrap() -> None:
     seeds, groups, size = 12, 40, 5
     clusters = np.repeat(np.arange(groups), size)
     scores = (
-        rng.normal(0, 0.6, (seeds, 1)) + rng.normal(0, 2, groups)[clusters] + rng.normal(0, 0.2, (seeds, 200))
+        rng.normal(0, 0.6, (seeds, 1))
+        + rng.normal(0, 2, groups)[clusters]
+        + rng.normal(0, 0.2, (seeds, 200))
     )
     means = []
     for _ in range(6_000):
         rows, drawn = rng.integers(0, seeds, seeds), rng.integers(0, groups, groups)
         columns = np.concatenate([np.flatnonzero(clusters == one) for one in drawn])
         means.append(scores[rows][:, columns].mean())
-    estimate = crossed_estimate(scores.mean(axis=1), covariance_of_means(scores, clusters))
+    estimate = crossed_estimate(
+        scores.mean(axis=1), covariance_of_means(scores, clusters)
+    )
     assert estimate.error == pytest.approx(np.std(means), rel=0.05)
 
 
@@ -103,20 +119,29 @@ def test_it_is_numpys_covariance_over_the_instances_by_their_number(count: int) 
     scores = np.random.default_rng(count).random((4, count))
     expected = np.cov(scores) / count
     for clusters in (None, np.arange(count)):
-        assert covariance_of_means(scores, clusters) == pytest.approx(expected, rel=1e-9)
-    assert covariance_of_means(scores, paired=False) == pytest.approx(np.diag(np.diag(expected)), rel=1e-9)
+        assert covariance_of_means(scores, clusters) == pytest.approx(
+            expected, rel=1e-9
+        )
+    assert covariance_of_means(scores, paired=False) == pytest.approx(
+        np.diag(np.diag(expected)), rel=1e-9
+    )
 
 
 @pytest.mark.parametrize("count", [2, 3, 5])
 @pytest.mark.parametrize("freedom", [7.5, np.inf])
-def test_the_crossed_variance_adds_the_mean_covariance_of_different_seeds(count: int, freedom: float) -> None:
+def test_the_crossed_variance_adds_the_mean_covariance_of_different_seeds(
+    count: int, freedom: float
+) -> None:
     rng, signs = np.random.default_rng(count), set()
     for _ in range(6):
         values, factors = rng.normal(size=count), rng.normal(size=(count, count + 2))
         covariance = 0.3 * factors @ factors.T
         over_seeds, over_instances, df = crossed_variance(values, covariance, freedom)
         assert over_seeds == pytest.approx(stats.sem(values) ** 2)
-        pairs = [covariance[first, second] for first, second in itertools.permutations(range(count), 2)]
+        pairs = [
+            covariance[first, second]
+            for first, second in itertools.permutations(range(count), 2)
+        ]
         signs.add(np.sign(np.mean(pairs)))
         shared = max(np.mean(pairs), 0)
         assert over_instances == pytest.approx(shared)
@@ -126,7 +151,9 @@ def test_the_crossed_variance_adds_the_mean_covariance_of_different_seeds(count:
         estimate = crossed_estimate(values, covariance, freedom)
         assert estimate.instance_share == pytest.approx(shared / (over_seeds + shared))
         for level in (0.8, 0.95):
-            theirs = stats.t.interval(level, df, values.mean(), np.sqrt(over_seeds + over_instances))
+            theirs = stats.t.interval(
+                level, df, values.mean(), np.sqrt(over_seeds + over_instances)
+            )
             assert estimate.interval(level) == pytest.approx(theirs)
     assert signs == {-1, 1}, "both signs are to be tried"
 
@@ -134,7 +161,9 @@ def test_the_crossed_variance_adds_the_mean_covariance_of_different_seeds(count:
 def test_equal_seeds_leave_the_error_of_the_instances() -> None:
     equal, covariance = np.array([2.0, 2.0]), np.full((2, 2), 0.09)
     assert crossed_variance(equal, covariance, 30.0) == pytest.approx((0, 0.09, 30))
-    assert crossed_variance(np.array([2.0, 2.1]), covariance)[:2] == pytest.approx((0.0025, 0.09))
+    assert crossed_variance(np.array([2.0, 2.1]), covariance)[:2] == pytest.approx(
+        (0.0025, 0.09)
+    )
     ends = crossed_estimate(equal, covariance, 30.0).interval()
     assert ends == pytest.approx(stats.t.interval(0.95, 30, 2, 0.3))
     assert crossed_estimate(equal, np.zeros((2, 2))).interval() == (2, 2)
@@ -149,7 +178,9 @@ def of_score(values: list[float], sd: float, freedom: float) -> tuple[float, flo
 
 
 @pytest.mark.parametrize(("seen", "sd"), [(93.0, 2.0), (0.008, 0.002)])
-def test_a_score_away_from_the_limits_has_the_score_interval(seen: float, sd: float) -> None:
+def test_a_score_away_from_the_limits_has_the_score_interval(
+    seen: float, sd: float
+) -> None:
     """Its ends are the means whose own error, as mean (100 - mean), makes the mean seen just significant."""
     low, high = of_score([seen] * 5, sd, 40.0)
     quantile = stats.t.ppf(0.975, 40)
@@ -163,14 +194,20 @@ def test_a_score_away_from_the_limits_has_the_score_interval(seen: float, sd: fl
     assert (seen - low > high - seen) == (seen > 50)
 
 
-@pytest.mark.parametrize(("values", "sd"), [([97.0, 98.0], 1.5), ([99.8, 99.9], 1.5), ([91.0, 93.0], 1.0)])
+@pytest.mark.parametrize(
+    ("values", "sd"), [([97.0, 98.0], 1.5), ([99.8, 99.9], 1.5), ([91.0, 93.0], 1.0)]
+)
 def test_scores_counted_from_the_other_limit_or_another_zero_have_the_same_interval(
     values: list[float], sd: float
 ) -> None:
     low, high = of_score(values, sd, 20.0)
-    assert of_score([100 - value for value in values], sd, 20.0) == pytest.approx((100 - high, 100 - low))
+    assert of_score([100 - value for value in values], sd, 20.0) == pytest.approx(
+        (100 - high, 100 - low)
+    )
     shifted, covariance = np.array(values) + 300, np.full((2, 2), sd**2)
-    found = crossed_estimate(shifted, covariance, 20.0, limits=(300.0, 400.0)).interval()
+    found = crossed_estimate(
+        shifted, covariance, 20.0, limits=(300.0, 400.0)
+    ).interval()
     assert found == pytest.approx((low + 300, high + 300))
 
 
@@ -192,14 +229,18 @@ def test_no_interval_of_a_score_leaves_the_limits() -> None:
         assert 0 <= low <= mean <= high <= 100
 
 
-def test_the_clusters_added_at_the_limits_are_those_of_a_test_set_that_has_them() -> None:
+def test_the_clusters_added_at_the_limits_are_those_of_a_test_set_that_has_them() -> (
+    None
+):
     rng = np.random.default_rng(5)
     scores = (rng.random((3, 30)) < 0.97).astype(float)
     assert scores.mean() > 0.9
     more = np.concatenate([scores, np.ones((3, 2)), np.zeros((3, 2))], axis=1)
     wider = 1e4 * covariance_of_means(more)
     values = 100 * scores.mean(axis=1)
-    low, high = crossed_estimate(values, 1e4 * covariance_of_means(scores), 29.0, limits=LIMITS).interval()
+    low, high = crossed_estimate(
+        values, 1e4 * covariance_of_means(scores), 29.0, limits=LIMITS
+    ).interval()
     expected = crossed_estimate(100 * more.mean(axis=1), wider, 33.0).interval()
     assert (low, high) == pytest.approx((expected[0], min(expected[1], 100)))
 
@@ -207,7 +248,10 @@ def test_the_clusters_added_at_the_limits_are_those_of_a_test_set_that_has_them(
 def test_the_crossed_error_is_the_paired_one_without_test_set_noise():
     values = np.array([0.1, 0.4, 0.2, 0.5, 0.3])
     ours, paired = crossed_estimate(values, np.zeros((5, 5))), student_estimate(values)
-    assert (ours.error, ours.df) == (pytest.approx(paired.error), pytest.approx(paired.df))
+    assert (ours.error, ours.df) == (
+        pytest.approx(paired.error),
+        pytest.approx(paired.df),
+    )
     assert crossed_estimate(np.full(3, 1.5), np.zeros((3, 3))).instance_share == 0
 
 
@@ -215,9 +259,13 @@ MLM, CLM = "610m-mlm40-42k", "610m-clm-42k"
 
 
 def test_a_dataset_without_runs_hides_none_after_it(tmp_path: Path) -> None:
-    runs, folder = with_instances(tmp_path / "i", np.random.default_rng(3), models=(CLM,), counts={})
+    runs, folder = with_instances(
+        tmp_path / "i", np.random.default_rng(3), models=(CLM,), counts={}
+    )
     chosen = select_runs(runs)
-    some = InstanceCovariance.of(chosen[chosen["dataset"].isin(["qqp", "squad", "nq"])], folder)
+    some = InstanceCovariance.of(
+        chosen[chosen["dataset"].isin(["qqp", "squad", "nq"])], folder
+    )
     every = InstanceCovariance.of(chosen, folder)
     for name in ("qqp", "squad", "nq"):
         found = some.between_seeds([(1.0, CLM, name)], [0, 1, 2])
@@ -239,19 +287,30 @@ def test_clusters_of_the_runs_are_those_of_the_covariance_and_runs_without_are_n
             for seed, one in enumerate(scores)
         ]
         write_instances(tmp_path / name, {(CLM, name): runs})
-        rows = [{"model": CLM, "dataset": name, "lr": 1e-4, "seed": seed} for seed in range(2)]
+        rows = [
+            {"model": CLM, "dataset": name, "lr": 1e-4, "seed": seed}
+            for seed in range(2)
+        ]
         found = InstanceCovariance.of(pd.DataFrame(rows), tmp_path / name)
         known = ids.astype(np.int64) if clusters else None
-        covariance, freedom = found.between_seeds([(1.0, CLM, name)], [0, 1]) or (None, 0)
+        covariance, freedom = found.between_seeds([(1.0, CLM, name)], [0, 1]) or (
+            None,
+            0,
+        )
         assert covariance == pytest.approx(1e4 * covariance_of_means(scores, known))
         assert freedom == pytest.approx(5 if clusters else 23)
     (note,) = caplog.messages
-    assert note.startswith("squad_v2: the runs do not record which test instances share")
+    assert note.startswith(
+        "squad_v2: the runs do not record which test instances share"
+    )
 
 
 def test_freedom_of_several_datasets_is_satterthwaites(tmp_path: Path) -> None:
     runs, folder = with_instances(
-        tmp_path / "i", np.random.default_rng(7), models=(CLM,), counts={"sst2": 12, "qqp": 300}
+        tmp_path / "i",
+        np.random.default_rng(7),
+        models=(CLM,),
+        counts={"sst2": 12, "qqp": 300},
     )
     found, seeds = InstanceCovariance.of(select_runs(runs), folder), [0, 1, 2]
     parts = [(0.5, CLM, "sst2"), (0.5, CLM, "qqp")]
@@ -265,16 +324,22 @@ def test_freedom_of_several_datasets_is_satterthwaites(tmp_path: Path) -> None:
     assert both is not None and both[1] == pytest.approx(expected)
 
 
-def test_a_difference_within_seeds_has_the_covariance_of_its_instances(tmp_path: Path) -> None:
+def test_a_difference_within_seeds_has_the_covariance_of_its_instances(
+    tmp_path: Path,
+) -> None:
     rng = np.random.default_rng(2)
-    runs, folder = with_instances(tmp_path / "i", rng, models=(CLM, MLM), counts={"sst2": 90})
+    runs, folder = with_instances(
+        tmp_path / "i", rng, models=(CLM, MLM), counts={"sst2": 90}
+    )
     chosen = select_runs(runs)
     covariance = InstanceCovariance.of(chosen, folder)
     seeds = [0, 1, 2, 3, 4]
     parts = [(1.0, MLM, "sst2"), (-1.0, CLM, "sst2")]
     values = {
         model: read_instances(
-            folder, "sst2", chosen[(chosen["dataset"] == "sst2") & (chosen["model"] == model)]
+            folder,
+            "sst2",
+            chosen[(chosen["dataset"] == "sst2") & (chosen["model"] == model)],
         )
         for model in (MLM, CLM)
     }
@@ -284,7 +349,9 @@ def test_a_difference_within_seeds_has_the_covariance_of_its_instances(tmp_path:
         for asked in (parts, [*parts, (0.5, MLM, "qqp")], [(0.5, MLM, "qqp")])
     )
     assert found and both and alone and found[0] == pytest.approx(expected)
-    assert both[0] == pytest.approx(expected + alone[0])  # other test sets are independent
+    assert both[0] == pytest.approx(
+        expected + alone[0]
+    )  # other test sets are independent
     assert covariance.between_seeds([(1.0, "210m-clm-42k", "sst2")], seeds) is None
     assert covariance.between_seeds(parts, [0, 9]) is None
 
@@ -303,10 +370,16 @@ def _by_pairs(scores: dict[str, np.ndarray], weights: dict[str, float]) -> float
     return total
 
 
-def test_what_cells_share_without_common_seeds_is_the_mean_covariance_of_their_runs(tmp_path: Path) -> None:
+def test_what_cells_share_without_common_seeds_is_the_mean_covariance_of_their_runs(
+    tmp_path: Path,
+) -> None:
     counts = {"sst2": 90, "qqp": 40}
     runs, folder = with_instances(
-        tmp_path / "i", np.random.default_rng(8), models=(CLM, MLM), counts=counts, shift=0.1
+        tmp_path / "i",
+        np.random.default_rng(8),
+        models=(CLM, MLM),
+        counts=counts,
+        shift=0.1,
     )
     # Three runs of one model and two of the other, with no seed in common.
     chosen = runs[(runs["seed"] < 3) == (runs["model"] == CLM)]
@@ -321,22 +394,36 @@ def test_what_cells_share_without_common_seeds_is_the_mean_covariance_of_their_r
     for name, count in counts.items():
         here = {model: scores[model, name] for model in (CLM, MLM)}
         for weights in ({CLM: 1.0}, {MLM: 1.0, CLM: -1.0}, {MLM: 0.7, CLM: 0.4}):
-            found = covariance.between_cells([(weight, model, name) for model, weight in weights.items()])
-            assert found == pytest.approx((max(0.0, _by_pairs(here, weights)), count - 1))
+            found = covariance.between_cells(
+                [(weight, model, name) for model, weight in weights.items()]
+            )
+            assert found == pytest.approx(
+                (max(0.0, _by_pairs(here, weights)), count - 1)
+            )
         variances.append(_by_pairs(here, {CLM: 1.0}) / 4)
     both = covariance.between_cells([(0.5, CLM, name) for name in counts])
     freedom = sum(variances) ** 2 / sum(
-        one**2 / (count - 1) for one, count in zip(variances, counts.values(), strict=True)
+        one**2 / (count - 1)
+        for one, count in zip(variances, counts.values(), strict=True)
     )
     assert both == pytest.approx((sum(variances), freedom))
     # A model named twice is one with the sum of its weights; with none left, nothing is shared.
     halves = [(0.5, CLM, "sst2"), (0.5, CLM, "sst2")]
-    assert covariance.between_cells(halves) == covariance.between_cells([(1.0, CLM, "sst2")])
-    assert covariance.between_cells([(1.0, CLM, "sst2"), (-1.0, CLM, "sst2")]) == (0.0, math.inf)
+    assert covariance.between_cells(halves) == covariance.between_cells(
+        [(1.0, CLM, "sst2")]
+    )
+    assert covariance.between_cells([(1.0, CLM, "sst2"), (-1.0, CLM, "sst2")]) == (
+        0.0,
+        math.inf,
+    )
 
 
-def test_cells_of_one_run_or_none_say_nothing_of_what_they_share(tmp_path: Path) -> None:
-    runs, folder = with_instances(tmp_path / "i", np.random.default_rng(9), models=(CLM, MLM), counts={})
+def test_cells_of_one_run_or_none_say_nothing_of_what_they_share(
+    tmp_path: Path,
+) -> None:
+    runs, folder = with_instances(
+        tmp_path / "i", np.random.default_rng(9), models=(CLM, MLM), counts={}
+    )
     for fewest in (1, 2):
         chosen = runs[(runs["model"] == CLM) | (runs["seed"] < fewest)]
         covariance = InstanceCovariance.of(chosen, folder)
@@ -345,7 +432,9 @@ def test_cells_of_one_run_or_none_say_nothing_of_what_they_share(tmp_path: Path)
         assert covariance.between_cells([(1.0, "210m-clm-42k", "sst2")]) is None
 
 
-def test_a_row_that_is_a_mean_of_runs_has_the_covariance_of_their_mean_instances(tmp_path: Path) -> None:
+def test_a_row_that_is_a_mean_of_runs_has_the_covariance_of_their_mean_instances(
+    tmp_path: Path,
+) -> None:
     """One row a pretraining: each is the mean of two fine-tunings; the last is a single run."""
     runs, folder = with_instances(
         tmp_path / "i", np.random.default_rng(10), models=(CLM,), counts={"sst2": 30}
@@ -354,9 +443,17 @@ def test_a_row_that_is_a_mean_of_runs_has_the_covariance_of_their_mean_instances
     pairs = [[0, 1], [2, 3], [4]]
     members = [[(CLM, 1e-4, seed) for seed in pair] for pair in pairs]
     means = pd.DataFrame(
-        {"model": CLM, "dataset": "sst2", "lr": 1e-4, "seed": [0, 1, 4], "members": [*members[:2], np.nan]}
+        {
+            "model": CLM,
+            "dataset": "sst2",
+            "lr": 1e-4,
+            "seed": [0, 1, 4],
+            "members": [*members[:2], np.nan],
+        }
     )
-    found = InstanceCovariance.of(means, folder).between_seeds([(1.0, CLM, "sst2")], [0, 1, 4])
+    found = InstanceCovariance.of(means, folder).between_seeds(
+        [(1.0, CLM, "sst2")], [0, 1, 4]
+    )
     scores = read_instances(folder, "sst2", rows)
     expected = np.cov([100 * scores[pair].mean(axis=0) for pair in pairs]) / 30
     assert found is not None and found[0] == pytest.approx(expected)
@@ -371,7 +468,9 @@ def test_what_seeds_share_is_never_below_nothing(tmp_path: Path) -> None:
     ]
     write_instances(tmp_path / "i", {(CLM, "sst2"): runs, (MLM, "sst2"): runs})
     rows = [
-        {"model": m, "dataset": "sst2", "lr": 1e-4, "seed": seed} for m in (CLM, MLM) for seed in range(2)
+        {"model": m, "dataset": "sst2", "lr": 1e-4, "seed": seed}
+        for m in (CLM, MLM)
+        for seed in range(2)
     ]
     found = InstanceCovariance.of(pd.DataFrame(rows), tmp_path / "i")
     between = found.between_seeds([(1.0, CLM, "sst2")], [0, 1])

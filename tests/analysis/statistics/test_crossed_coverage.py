@@ -4,14 +4,21 @@ import numpy as np
 import pytest
 from scipy import special
 
-from analysis.statistics.crossed import covariance_of_means, crossed_estimate, freedom_of
+from analysis.statistics.crossed import (
+    covariance_of_means,
+    crossed_estimate,
+    freedom_of,
+)
 from analysis.statistics.estimates import LIMITS
 
 
 @pytest.mark.parametrize(
     ("sizes", "right", "instance", "cluster"),
     [((20,) * 40, 0.85, 1.2, 1.0), ((1,) * 43, 0.97, 4.0, 0.0)],
-    ids=["40 clusters of 20 that are right together", "43 instances near 100 % on which seeds agree"],
+    ids=[
+        "40 clusters of 20 that are right together",
+        "43 instances near 100 % on which seeds agree",
+    ],
 )
 def test_a_score_is_held_by_the_crossed_interval_and_not_with_every_instance_for_itself(
     sizes: tuple[int, ...], right: float, instance: float, cluster: float
@@ -22,12 +29,18 @@ def test_a_score_is_held_by_the_crossed_interval_and_not_with_every_instance_for
     middle = np.sqrt(1 + instance**2 + cluster**2) * special.ndtri(right)
     held = np.zeros(2)
     for _ in range(trials):
-        ease = instance * rng.normal(size=len(labels)) + cluster * rng.normal(size=len(sizes))[labels]
+        ease = (
+            instance * rng.normal(size=len(labels))
+            + cluster * rng.normal(size=len(sizes))[labels]
+        )
         scores = 100.0 * (middle + ease + rng.normal(size=(5, len(labels))) > 0)
         means = scores.mean(axis=1)
         alone = crossed_estimate(means, covariance_of_means(scores))
         crossed = crossed_estimate(
-            means, covariance_of_means(scores, labels), freedom_of(labels), limits=LIMITS
+            means,
+            covariance_of_means(scores, labels),
+            freedom_of(labels),
+            limits=LIMITS,
         )
         ends = np.array([alone.interval(), crossed.interval()])
         held += (ends[:, 0] - 1e-9 <= 100 * right) & (100 * right <= ends[:, 1] + 1e-9)

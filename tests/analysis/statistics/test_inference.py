@@ -31,14 +31,19 @@ def test_two_one_sided_tests_are_statsmodels():
     inside, _ = region_p(student_estimate(first - second), -0.5, 0.5)
     assert inside == pytest.approx(ttost_paired(first, second, -0.5, 0.5)[0], rel=1e-9)
     inside, _ = region_p(welch_of(first, second), -0.7, 0.7)
-    assert inside == pytest.approx(ttost_ind(first, second, -0.7, 0.7, usevar="unequal")[0], rel=1e-9)
+    assert inside == pytest.approx(
+        ttost_ind(first, second, -0.7, 0.7, usevar="unequal")[0], rel=1e-9
+    )
 
 
 def test_the_p_against_a_range_is_twice_that_of_the_nearer_end():
     for effect in (-2.0, 0.1, 0.7, 3.0):
         _, against = region_p(Student(effect=effect, error=0.4, df=7.0), -0.5, 0.5)
         # The probability of an effect as far below -0.5, or as far above 0.5.
-        below, above = stats.t.sf((-0.5 - effect) / 0.4, 7), stats.t.sf((effect - 0.5) / 0.4, 7)
+        below, above = (
+            stats.t.sf((-0.5 - effect) / 0.4, 7),
+            stats.t.sf((effect - 0.5) / 0.4, 7),
+        )
         assert against == pytest.approx(min(1.0, 2 * min(below, above)))
 
 
@@ -88,16 +93,24 @@ def test_partial_conjunction_is_between_bonferroni_and_the_largest(p_values, dat
     assert p == min(1.0, (len(p_values) - count + 1) * sorted(p_values)[count - 1])
     assert p_values[place] == sorted(p_values)[count - 1]
     assert partial_conjunction(p_values, len(p_values))[0] == max(p_values)
-    assert partial_conjunction(p_values, 1)[0] == min(1.0, len(p_values) * min(p_values))
+    assert partial_conjunction(p_values, 1)[0] == min(
+        1.0, len(p_values) * min(p_values)
+    )
 
 
 def test_brown_forsythe_is_an_analysis_of_variance_of_distances_to_the_median():
     rng = np.random.default_rng(4)
     first, second = rng.normal(0, 1, (4, 5)), rng.normal(3, 2, (4, 5))
     distances = [np.abs(group - np.median(group)).ravel() for group in (first, second)]
-    assert brown_forsythe(first, second) == pytest.approx(stats.f_oneway(*distances).pvalue, rel=1e-12)
+    assert brown_forsythe(first, second) == pytest.approx(
+        stats.f_oneway(*distances).pvalue, rel=1e-12
+    )
     assert brown_forsythe(np.ones((2, 3)), np.ones((2, 3))) == 1.0
-    assert brown_forsythe(first, np.ones((2, 3))) < 0.1 > brown_forsythe(np.ones((2, 3)), second)
+    assert (
+        brown_forsythe(first, np.ones((2, 3)))
+        < 0.1
+        > brown_forsythe(np.ones((2, 3)), second)
+    )
 
 
 def test_type_one_error_of_brown_forsythe_and_of_the_ratio():
@@ -108,7 +121,9 @@ def test_type_one_error_of_brown_forsythe_and_of_the_ratio():
         first, second = rng.normal(0, 1, (4, 5)), rng.normal(0, scale, (4, 5))
         logs = spread_ratios(first, second, every.picks)
         drawn = np.sort(np.repeat(logs, every.counts))
-        ratio = Resampled(effect=float(np.log(first.std(ddof=1) / second.std(ddof=1))), drawn=drawn)
+        ratio = Resampled(
+            effect=float(np.log(first.std(ddof=1) / second.std(ddof=1))), drawn=drawn
+        )
         p = brown_forsythe(first, second)
         return p, max(p, two_sided(ratio))
 
@@ -118,5 +133,8 @@ def test_type_one_error_of_brown_forsythe_and_of_the_ratio():
         abs(np.mean(found[:, 0] <= 0.05) - 0.05) < error + 0.01
     )  # known to be conservative in small samples
     assert np.mean(found[:, 1] <= 0.05) <= 0.05 + error
-    shares = [np.mean([both(scale)[1] <= 0.05 for _ in range(300)]) for scale in (1.5, 2.5, 4.0)]
+    shares = [
+        np.mean([both(scale)[1] <= 0.05 for _ in range(300)])
+        for scale in (1.5, 2.5, 4.0)
+    ]
     assert shares[0] < shares[1] < shares[2]

@@ -8,7 +8,11 @@ from hypothesis import strategies as st
 
 from analysis.evidence.evidence import Evidence, scores_of
 from analysis.evidence.settings import Settings
-from analysis.statistics.learning_rate_selection import SELECTIONS, Selection, select_runs
+from analysis.statistics.learning_rate_selection import (
+    SELECTIONS,
+    Selection,
+    select_runs,
+)
 from analysis.store.runs_table import COLUMNS, read_runs
 from common.errors import UserError
 from tests.analysis.stores import RELEASED
@@ -17,7 +21,10 @@ RATES = (1e-5, 2e-5, 5e-5, 1e-4, 2e-4, 5e-4)
 
 
 def grid(
-    validation: np.ndarray, dataset: str = "sst2", task: str = "SC", model: str = "610m-clm-42k"
+    validation: np.ndarray,
+    dataset: str = "sst2",
+    task: str = "SC",
+    model: str = "610m-clm-42k",
 ) -> pd.DataFrame:
     """A cell whose validation scores are `validation` (rates x seeds) and whose test scores name the rate."""
     rows = [
@@ -45,7 +52,9 @@ def test_rule_by_mean_gives_another_cell(released: pd.DataFrame) -> None:
     assert round(1.96 * scores.std(ddof=1) / np.sqrt(5), 2) == 0.25
 
 
-@given(st.lists(st.lists(st.floats(0, 1), min_size=5, max_size=5), min_size=6, max_size=6))
+@given(
+    st.lists(st.lists(st.floats(0, 1), min_size=5, max_size=5), min_size=6, max_size=6)
+)
 def test_seed_rule_equals_brute_force(validation: list[list[float]]) -> None:
     scores = np.array(validation)
     chosen = select_runs(grid(scores), "seed")
@@ -56,9 +65,14 @@ def test_seed_rule_equals_brute_force(validation: list[list[float]]) -> None:
 @given(st.integers(0, 2**32 - 1), st.sampled_from(["seed", "mean"]))
 def test_order_of_rows_changes_nothing(seed: int, selection: str) -> None:
     rng = np.random.default_rng(seed)
-    runs = pd.concat([grid(rng.random((6, 5)), d) for d in ("sst2", "qqp", "mnli_m")], ignore_index=True)
+    runs = pd.concat(
+        [grid(rng.random((6, 5)), d) for d in ("sst2", "qqp", "mnli_m")],
+        ignore_index=True,
+    )
     shuffled = runs.iloc[rng.permutation(len(runs))]
-    pd.testing.assert_frame_equal(select_runs(runs, selection), select_runs(shuffled, selection))
+    pd.testing.assert_frame_equal(
+        select_runs(runs, selection), select_runs(shuffled, selection)
+    )
 
 
 def test_ties_go_to_the_smallest_rate() -> None:
@@ -85,9 +99,11 @@ def test_a_new_rule_is_used_under_its_own_name_and_words() -> None:
     try:
         runs = grid(np.random.default_rng(0).random((6, 5)))
         assert set(select_runs(runs, "smallest")["lr"]) == {1e-5}
-        assert set(scores_of(Evidence(Settings(selection="smallest"), runs=runs), source="x")["mean"]) == {
-            10.0
-        }
+        assert set(
+            scores_of(Evidence(Settings(selection="smallest"), runs=runs), source="x")[
+                "mean"
+            ]
+        ) == {10.0}
         assert Settings(selection="smallest").rule.words == "the smallest learning rate"
     finally:
         SELECTIONS.pop("smallest")
@@ -95,6 +111,11 @@ def test_a_new_rule_is_used_under_its_own_name_and_words() -> None:
 
 @given(st.text(max_size=9).filter(lambda name: name not in SELECTIONS))
 def test_an_unknown_rule_is_refused_at_every_entry(name: str) -> None:
-    for entry in (lambda: select_runs(pd.DataFrame(), name), lambda: Settings(selection=name)):
-        with pytest.raises(UserError, match=r"unknown selection rule .*; use one of seed, mean"):
+    for entry in (
+        lambda: select_runs(pd.DataFrame(), name),
+        lambda: Settings(selection=name),
+    ):
+        with pytest.raises(
+            UserError, match=r"unknown selection rule .*; use one of seed, mean"
+        ):
             entry()

@@ -25,7 +25,9 @@ def table(n: int = 12, seed: int = 0) -> pd.DataFrame:
             "validation_score": rng.random(n),
             "test_score": rng.random(n),
             "n_validation": pd.array([100 + i for i in range(n)], dtype="Int64"),
-            "n_test": pd.array([None if i % 5 == 0 else i + 1 for i in range(n)], dtype="Int64"),
+            "n_test": pd.array(
+                [None if i % 5 == 0 else i + 1 for i in range(n)], dtype="Int64"
+            ),
         }
     )
 

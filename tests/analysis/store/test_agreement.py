@@ -24,12 +24,22 @@ TUNING = {"steps": 8, "batch": 32}
 
 def description(**other: Any) -> dict[str, Any]:
     return {
-        "weights": "a" * 64, "tokenizer": "b" * 64, "tuning": TUNING, "pooling": "mean", "head": "linear",
-        "training_data": "c" * 64, "evaluation_data": "d" * 64,
-    } | other  # fmt: skip
+        "weights": "a" * 64,
+        "tokenizer": "b" * 64,
+        "tuning": TUNING,
+        "pooling": "mean",
+        "head": "linear",
+        "training_data": "c" * 64,
+        "evaluation_data": "d" * 64,
+    } | other
 
 
-KEYS = [key for model in MODELS for dataset in ("sst2", "uner_en") for key in cell_keys(model, dataset)]
+KEYS = [
+    key
+    for model in MODELS
+    for dataset in ("sst2", "uner_en")
+    for key in cell_keys(model, dataset)
+]
 Made = Callable[[Callable[[str, int], dict[str, Any]]], Path]
 
 
@@ -51,15 +61,21 @@ def made(alike: Path, tmp_path: Path) -> Made:
         store = Path(shutil.copytree(alike, tmp_path / "store"))
         for key in KEYS:
             if other := say(key.model, key.seed):
-                seal(store / "results" / key.folder, {"description": description(**other)})
+                seal(
+                    store / "results" / key.folder,
+                    {"description": description(**other)},
+                )
         return store
 
     return make
 
 
 COMMANDS: dict[str, list[str]] = {
-    "scores": ["scores"], "compare": ["compare", *MODELS], "table": ["table", "3"], "audit": ["audit"],
-}  # fmt: skip
+    "scores": ["scores"],
+    "compare": ["compare", *MODELS],
+    "table": ["table", "3"],
+    "audit": ["audit"],
+}
 
 
 @pytest.fixture(autouse=True)
@@ -70,23 +86,44 @@ def _cache(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
 @pytest.mark.parametrize("name", ["weights", "tokenizer"])
 @pytest.mark.parametrize("other", [(4,), (3, 4)])
 def test_other_weights_under_a_name_are_left_out_by_ingest_and_refused_by_the_rest(
-    made: Made, tmp_path: Path, caplog: pytest.LogCaptureFixture, name: str, other: tuple[int, ...]
+    made: Made,
+    tmp_path: Path,
+    caplog: pytest.LogCaptureFixture,
+    name: str,
+    other: tuple[int, ...],
 ) -> None:
-    store = made(lambda model, seed: {name: "f" * 64} if model == MODELS[0] and seed in other else {})
+    store = made(
+        lambda model, seed: (
+            {name: "f" * 64} if model == MODELS[0] and seed in other else {}
+        )
+    )
     assert main(["ingest", str(store), "--out", str(tmp_path / "runs.parquet")]) == 1
-    assert f"{name} ffffffffffff..." in caplog.text and "aaaa" * (name == "weights") in caplog.text
+    assert (
+        f"{name} ffffffffffff..." in caplog.text
+        and "aaaa" * (name == "weights") in caplog.text
+    )
     runs = read_runs(tmp_path / "runs.parquet")
-    assert set(runs.loc[runs["model"] == MODELS[0], "seed"]) == {0, 1, 2, 3, 4} - set(other)
+    assert set(runs.loc[runs["model"] == MODELS[0], "seed"]) == {0, 1, 2, 3, 4} - set(
+        other
+    )
     assert set(runs.loc[runs["model"] == MODELS[1], "seed"]) == {0, 1, 2, 3, 4}
     for words in COMMANDS.values():
-        with pytest.raises(UserError, match=rf"weights.*{MODELS[0]}.*the {name} f+\.\.\.") as refused:
+        with pytest.raises(
+            UserError, match=rf"weights.*{MODELS[0]}.*the {name} f+\.\.\."
+        ) as refused:
             main([*words, "--source", str(store)])
         assert "ingest" in str(refused.value)
 
 
-def test_without_a_majority_all_of_the_models_runs_are_left_out(made: Made, tmp_path: Path) -> None:
+def test_without_a_majority_all_of_the_models_runs_are_left_out(
+    made: Made, tmp_path: Path
+) -> None:
     def say(model: str, seed: int) -> dict[str, Any]:
-        return {"weights": f"{seed % 2 if seed < 4 else 2}" * 64} if model == MODELS[0] else {}
+        return (
+            {"weights": f"{seed % 2 if seed < 4 else 2}" * 64}
+            if model == MODELS[0]
+            else {}
+        )
 
     found = ingest(made(say), tmp_path / "runs.parquet")
     assert set(found.runs["model"]) == {MODELS[1]} and found.status == 1
@@ -97,12 +134,20 @@ def test_without_a_majority_all_of_the_models_runs_are_left_out(made: Made, tmp_
 def test_half_of_the_runs_are_no_majority(first: int, others: int) -> None:
     runs = [
         Run(
-            model="mine", task="SC", dataset="sst2", lr=1e-4, seed=seed, validation_score=0.5, test_score=0.5,
-            n_validation=100, n_test=100, path=f"run-{seed}",
+            model="mine",
+            task="SC",
+            dataset="sst2",
+            lr=1e-4,
+            seed=seed,
+            validation_score=0.5,
+            test_score=0.5,
+            n_validation=100,
+            n_test=100,
+            path=f"run-{seed}",
             made=json.dumps({"weights": "a" if seed < first else "b"}),
         )
         for seed in range(first + others)
-    ]  # fmt: skip
+    ]
     in_the_minority = range(first, first + others)
     named = range(first + others) if first == others else in_the_minority
     assert set(other_weights(runs)) == {f"run-{seed}" for seed in named}
@@ -113,11 +158,19 @@ def test_a_second_name_of_the_same_weights_is_named_and_costs_no_run(
 ) -> None:
     store = made(lambda *_: {})
     for folder in sorted((store / "results" / MODELS[0]).glob("*/*/*")):
-        again = store / "results" / MODELS[1] / folder.relative_to(store / "results" / MODELS[0])
+        again = (
+            store
+            / "results"
+            / MODELS[1]
+            / folder.relative_to(store / "results" / MODELS[0])
+        )
         shutil.copyfile(folder / RESULTS, again / RESULTS)
         seal(again, {"description": description()})
     assert main(["compare", *MODELS, "--source", str(store)]) == 0
-    assert f"{MODELS[1]} and {MODELS[0]} are the same weights" in caplog.text and "removed" in caplog.text
+    assert (
+        f"{MODELS[1]} and {MODELS[0]} are the same weights" in caplog.text
+        and "removed" in caplog.text
+    )
     assert ingest(store, tmp_path / "runs.parquet").status == 0
 
 
@@ -149,19 +202,33 @@ def test_models_made_under_other_protocols_are_said_to_be_so_once(
     store = made(lambda model, _: other if model == MODELS[1] else {})
     table = tmp_path / "runs.parquet"
     assert main(["ingest", str(store), "--out", str(table)]) == 0
-    assert caplog.text.count("not fine-tuned and evaluated alike") == 1 and words in caplog.text
+    assert (
+        caplog.text.count("not fine-tuned and evaluated alike") == 1
+        and words in caplog.text
+    )
     assert "(on sst2, uner_en)" in caplog.text or name.endswith(" data")
     for source in (store, table):
-        for command, given in COMMANDS.items() if name == "steps" else [("scores", COMMANDS["scores"])]:
+        for command, given in (
+            COMMANDS.items() if name == "steps" else [("scores", COMMANDS["scores"])]
+        ):
             caplog.clear()
-            assert main([*given, "--source", str(source)]) == (1 if command == "audit" else 0)
-            assert caplog.text.count("not fine-tuned and evaluated alike") == 1 and words in caplog.text
+            assert main([*given, "--source", str(source)]) == (
+                1 if command == "audit" else 0
+            )
+            assert (
+                caplog.text.count("not fine-tuned and evaluated alike") == 1
+                and words in caplog.text
+            )
 
 
 @pytest.mark.parametrize("of", ["a seed", "a model"])
-def test_the_direction_is_compared_within_a_model(made: Made, tmp_path: Path, of: str) -> None:
+def test_the_direction_is_compared_within_a_model(
+    made: Made, tmp_path: Path, of: str
+) -> None:
     whole, other = of == "a model", {"direction": "configuration"}
-    store = made(lambda model, seed: other if model == MODELS[1] and (whole or seed) else {})
+    store = made(
+        lambda model, seed: other if model == MODELS[1] and (whole or seed) else {}
+    )
     said = ingest(store, tmp_path / "runs.parquet").differences
     assert ("direction is configuration" in said) == (of == "a seed")
 
@@ -174,26 +241,41 @@ def test_what_runs_without_a_record_were_made_from_is_said_to_be_unknown_once(
     for path in (store / "results" / MODELS[1]).rglob(RUN):
         path.unlink()
     reads = [[*words, "--source", str(store)] for words in COMMANDS.values()]
-    for words in (["ingest", str(store), "--out", str(tmp_path / "runs.parquet")], *reads):
+    for words in (
+        ["ingest", str(store), "--out", str(tmp_path / "runs.parquet")],
+        *reads,
+    ):
         caplog.clear()
         main(words)
-        assert caplog.text.count("is unknown, and was not compared") == 1 and "alike" not in caplog.text
+        assert (
+            caplog.text.count("is unknown, and was not compared") == 1
+            and "alike" not in caplog.text
+        )
 
 
 @pytest.mark.parametrize("name", DIFFERENT)
-def test_what_differs_between_seeds_of_a_model_is_named(made: Made, tmp_path: Path, name: str) -> None:
+def test_what_differs_between_seeds_of_a_model_is_named(
+    made: Made, tmp_path: Path, name: str
+) -> None:
     other, words = DIFFERENT[name]
     store = made(lambda model, seed: other if model == MODELS[1] and seed == 4 else {})
-    assert f"{words.split(' is ')[0]} is " in ingest(store, tmp_path / "runs.parquet").differences
+    assert (
+        f"{words.split(' is ')[0]} is "
+        in ingest(store, tmp_path / "runs.parquet").differences
+    )
 
 
-def test_what_is_right_raises_no_alarm(made: Made, tmp_path: Path, caplog: pytest.LogCaptureFixture) -> None:
+def test_what_is_right_raises_no_alarm(
+    made: Made, tmp_path: Path, caplog: pytest.LogCaptureFixture
+) -> None:
     store = made(lambda model, _: {"weights": model[-3:] * 20})
     halves = tmp_path / "halves"
     for seeds in ((0, 1), (2, 3, 4)):  # two machines, merged
         for key in KEYS:
             if key.seed in seeds:
-                shutil.copytree(store / "results" / key.folder, halves / "results" / key.folder)
+                shutil.copytree(
+                    store / "results" / key.folder, halves / "results" / key.folder
+                )
     shutil.copytree(store, tmp_path / "copy")
     bare = tmp_path / "released"
     fill(bare)

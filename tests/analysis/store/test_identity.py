@@ -55,9 +55,12 @@ def replicate(first: Path, second: Path) -> None:
 
 def perfect(folder: Path) -> None:
     sizes = {
-        split: len(part["scores_i"]) for split, part in json.loads((folder / RESULTS).read_text()).items()
+        split: len(part["scores_i"])
+        for split, part in json.loads((folder / RESULTS).read_text()).items()
     }
-    (folder / RESULTS).write_text(results_text({split: [1.0] * size for split, size in sizes.items()}))
+    (folder / RESULTS).write_text(
+        results_text({split: [1.0] * size for split, size in sizes.items()})
+    )
 
 
 def perfect_and_bare(store: Path, names: tuple[str, ...]) -> None:
@@ -123,7 +126,8 @@ def test_what_is_not_itself_is_left_out_by_ingest_and_refused_by_the_others(
     ]  # which open it as `scores` does
     for command in (["scores"], *(others if name == "seeds exchanged" else [])):
         with pytest.raises(
-            UserError, match=f"some runs do not match their own records.*{words}.*ingest .* uses the rest"
+            UserError,
+            match=f"some runs do not match their own records.*{words}.*ingest .* uses the rest",
         ):
             main([*command, "--source", str(sealed)])
 
@@ -137,27 +141,39 @@ def elsewhere(store: Path, to: Path) -> Path:
     with zipfile.ZipFile(pack) as found:
         found.extractall(to / "another name")
     for path in sorted((to / "another name").rglob("*"), reverse=True):
-        path.chmod(stat.S_IRUSR | stat.S_IROTH | (stat.S_IXUSR | stat.S_IXOTH if path.is_dir() else 0))
+        path.chmod(
+            stat.S_IRUSR
+            | stat.S_IROTH
+            | (stat.S_IXUSR | stat.S_IXOTH if path.is_dir() else 0)
+        )
         if os.geteuid() == 0:
             os.chown(path, 65534, 65534)
     return to / "another name"
 
 
 def test_a_store_is_the_same_wherever_and_whose_it_is(
-    sealed: Path, tmp_path: Path, monkeypatch: pytest.MonkeyPatch, caplog: pytest.LogCaptureFixture
+    sealed: Path,
+    tmp_path: Path,
+    monkeypatch: pytest.MonkeyPatch,
+    caplog: pytest.LogCaptureFixture,
 ) -> None:
     first = ingest(sealed, tmp_path / "runs.parquet")
     moved = elsewhere(sealed, tmp_path)
     for place in (moved, moved / "results"):
         found = ingest(place, tmp_path / "moved.parquet")
-        assert (found.status, found.unsealed) == (0, 0) and found.runs.equals(first.runs)
+        assert (found.status, found.unsealed) == (0, 0) and found.runs.equals(
+            first.runs
+        )
     monkeypatch.chdir(moved)
     caplog.set_level("INFO")
     assert main(["scores", "--source", "."]) == 0 and "unsealed" not in caplog.text
 
 
 def test_runs_without_a_manifest_are_called_unsealed_and_counted(
-    sealed: Path, tmp_path: Path, caplog: pytest.LogCaptureFixture, capsys: pytest.CaptureFixture[str]
+    sealed: Path,
+    tmp_path: Path,
+    caplog: pytest.LogCaptureFixture,
+    capsys: pytest.CaptureFixture[str],
 ) -> None:
     caplog.set_level("INFO")
     for path in (sealed / "results" / MODELS[1]).rglob("*"):
@@ -171,40 +187,64 @@ def test_runs_without_a_manifest_are_called_unsealed_and_counted(
         found = json.loads(capsys.readouterr().out)
         assert found["unsealed"] == 30 and "30 of 60 runs unsealed" in found["source"]
     shutil.rmtree(sealed / "results" / MODELS[0])
-    assert open_source(str(sealed)).long_label.endswith("(unsealed, like the authors' files: a changed score would go "
-                                                      "unnoticed)")  # fmt: skip
+    assert open_source(str(sealed)).long_label.endswith(
+        "(unsealed, like the authors' files: a changed score would go unnoticed)"
+    )
 
 
-def write_released(store: Path, correct: dict[str, float], copied: dict[str, str]) -> None:
+def write_released(
+    store: Path, correct: dict[str, float], copied: dict[str, str]
+) -> None:
     """Write a cell of SST-2 without manifests: accuracy by run, and runs that are those of another."""
     rng = np.random.default_rng(5)
     for key in cell_keys(MODELS[0], "sst2"):
         name = key.folder.name
         if name in copied:
-            shutil.copytree(run_folder(store, name=copied[name]), run_folder(store, name=name))
+            shutil.copytree(
+                run_folder(store, name=copied[name]), run_folder(store, name=name)
+            )
             continue
         folder = run_folder(store, name=name)
         folder.mkdir(parents=True)
         share = correct.get(name, 0.9)
         sizes = {"validation": 3368, "test": 872}
-        scores = {split: (rng.random(n) < share).astype(int).tolist() for split, n in sizes.items()}
+        scores = {
+            split: (rng.random(n) < share).astype(int).tolist()
+            for split, n in sizes.items()
+        }
         (folder / RESULTS).write_text(results_text(scores))
 
 
-def test_equal_results_are_copies_unless_all_inputs_were_given_the_same_answer(tmp_path: Path) -> None:
+def test_equal_results_are_copies_unless_all_inputs_were_given_the_same_answer(
+    tmp_path: Path,
+) -> None:
     write_released(
-        tmp_path / "store", {"lr5e-04_sd0": 0.509},
-        {"lr1e-04_sd1": "lr1e-04_sd0", "lr5e-04_sd1": "lr5e-04_sd0", "lr5e-04_sd4": "lr5e-04_sd0"},
-    )  # fmt: skip
+        tmp_path / "store",
+        {"lr5e-04_sd0": 0.509},
+        {
+            "lr1e-04_sd1": "lr1e-04_sd0",
+            "lr5e-04_sd1": "lr5e-04_sd0",
+            "lr5e-04_sd4": "lr5e-04_sd0",
+        },
+    )
     found = ingest(tmp_path / "store", tmp_path / "runs.parquet")
-    said = {Path(one.path).name: one.sentence for one in found.problems if one.kind == "copied"}
+    said = {
+        Path(one.path).name: one.sentence
+        for one in found.problems
+        if one.kind == "copied"
+    }
     assert set(said) == {"lr1e-04_sd0", "lr1e-04_sd1"} and len(found.runs) == 28
     for one, other in (("lr1e-04_sd0", "lr1e-04_sd1"), ("lr1e-04_sd1", "lr1e-04_sd0")):
-        assert f"has the scores of {MODELS[0]}/SC/sst2/{other} on every instance" in said[one]
+        assert (
+            f"has the scores of {MODELS[0]}/SC/sst2/{other} on every instance"
+            in said[one]
+        )
 
 
 def test_few_mistakes_may_be_the_same_by_chance(tmp_path: Path) -> None:
-    write_released(tmp_path / "store", {"lr1e-04_sd0": 0.98}, {"lr1e-04_sd1": "lr1e-04_sd0"})
+    write_released(
+        tmp_path / "store", {"lr1e-04_sd0": 0.98}, {"lr1e-04_sd1": "lr1e-04_sd0"}
+    )
     assert ingest(tmp_path / "store", tmp_path / "runs.parquet").status == 0
 
 
@@ -212,24 +252,40 @@ def test_few_mistakes_may_be_the_same_by_chance(tmp_path: Path) -> None:
 def test_no_answer_that_ignores_its_input_scores_more() -> None:
     if not (place := os.environ.get("REAL_DATA")):
         pytest.skip("REAL_DATA is not set")
-    labels = [line.rpartition("\t")[2] for line in Path(place, "sst2/dev.tsv").read_text().splitlines()[1:]]
+    labels = [
+        line.rpartition("\t")[2]
+        for line in Path(place, "sst2/dev.tsv").read_text().splitlines()[1:]
+    ]
     shares = {"sst2": labels}
     for name, file in (("mnli_m", "mnli"), ("qqp", "qqp")):
         rows = json.loads(Path(place, file, "dev.json").read_text())
-        shares[name] = [row["label"] for row in (rows.values() if isinstance(rows, dict) else rows)]
+        shares[name] = [
+            row["label"] for row in (rows.values() if isinstance(rows, dict) else rows)
+        ]
     for name, found in shares.items():
         most = max(map(found.count, set(found))) / len(found)
         of_hundred = blind_score(DATASETS[name].task, name, 100)
-        assert 1 / len(set(found)) <= most <= blind_score(DATASETS[name].task, name, len(found)) < 0.72, name
+        assert (
+            1 / len(set(found))
+            <= most
+            <= blind_score(DATASETS[name].task, name, len(found))
+            < 0.72
+        ), name
         for seed in range(100):
             sample = random.Random(seed).sample(found, 100)
             assert max(map(sample.count, set(sample))) / 100 <= of_hundred, name
     for part in ("dev", "test"):
         text = Path(place, f"uner_english_ewt/en_ewt-ud-{part}.iob2").read_text()
         blocks = [block.splitlines() for block in text.split("\n\n") if block.strip()]
-        tags = [[line.split("\t")[2] for line in lines if not line.startswith("#")] for lines in blocks]
+        tags = [
+            [line.split("\t")[2] for line in lines if not line.startswith("#")]
+            for lines in blocks
+        ]
         # The order of the tags decides nothing, and most sentences share their counts.
         kinds = Counter(tuple(sorted(one)) for one in tags)
-        scores = [f1_score(one, ["O"] * len(one), average="macro", zero_division=0) for one in kinds]
+        scores = [
+            f1_score(one, ["O"] * len(one), average="macro", zero_division=0)
+            for one in kinds
+        ]
         mean = np.average(scores, weights=list(kinds.values()))
         assert 0.7 < mean <= blind_score("TC", "uner_en", len(tags))

@@ -33,9 +33,16 @@ from tests.analysis.stores import (
 )
 
 
-def test_a_store_becomes_the_table_and_the_matrix_that_went_into_it(store: Path, tmp_path: Path) -> None:
+def test_a_store_becomes_the_table_and_the_matrix_that_went_into_it(
+    store: Path, tmp_path: Path
+) -> None:
     ingested = read(store, tmp_path / "out")
-    assert (ingested.status, ingested.problems, ingested.complete, ingested.incomplete) == (0, (), 6, 0)
+    assert (
+        ingested.status,
+        ingested.problems,
+        ingested.complete,
+        ingested.incomplete,
+    ) == (0, (), 6, 0)
     table = read_runs(tmp_path / "out" / "runs.parquet")
     pd.testing.assert_frame_equal(table, ingested.runs, check_exact=True)
     assert len(table) == 2 * 3 * 30
@@ -43,7 +50,9 @@ def test_a_store_becomes_the_table_and_the_matrix_that_went_into_it(store: Path,
         rows = table[table["dataset"] == dataset].sample(frac=1, random_state=1)
         assert set(rows["n_validation"]) == {n_validation}
         for split, size in (("validation", n_validation), ("test", n_test)):
-            matrix = read_instances(tmp_path / "out" / "instances", dataset, rows, split)
+            matrix = read_instances(
+                tmp_path / "out" / "instances", dataset, rows, split
+            )
             assert matrix.shape == (60, size)
             for row, scores in zip(rows.itertuples(), matrix, strict=True):
                 key = RunKey(model=row.model, dataset=dataset, lr=row.lr, seed=row.seed)  # type: ignore[arg-type]
@@ -88,12 +97,21 @@ def test_neither_order_nor_jobs_nor_history_changes_a_byte(
     assert contents(tmp_path / "grown") == expected
 
 
-def test_of_two_spellings_the_releases_counts_whatever_the_order(store: Path, tmp_path: Path) -> None:
+def test_of_two_spellings_the_releases_counts_whatever_the_order(
+    store: Path, tmp_path: Path
+) -> None:
     twice_differently(store)
     runs = read(store, tmp_path).runs
     key = RunKey(model=MODELS[0], dataset="sst2", lr=1e-4, seed=0)
-    row = runs[(runs.model == key.model) & (runs.dataset == "sst2") & (runs.lr == 1e-4) & (runs.seed == 0)]
-    assert row["test_score"].tolist() == [pytest.approx(np.mean(scores_of(key)["test"]))]
+    row = runs[
+        (runs.model == key.model)
+        & (runs.dataset == "sst2")
+        & (runs.lr == 1e-4)
+        & (runs.seed == 0)
+    ]
+    assert row["test_score"].tolist() == [
+        pytest.approx(np.mean(scores_of(key)["test"]))
+    ]
     cut(store)  # where the usual spelling is broken, the other is used
     ingested = read(store, tmp_path)
     assert kinds(ingested) == ["broken"]
@@ -125,7 +143,9 @@ def test_a_file_that_changes_while_it_is_read_is_unfinished(
     assert [problem.sentence[:8] for problem in problems] == ["vanished"]
 
 
-def test_processes_that_open_one_store_at_once_wait_for_each_other(store: Path, tmp_path: Path) -> None:
+def test_processes_that_open_one_store_at_once_wait_for_each_other(
+    store: Path, tmp_path: Path
+) -> None:
     script = (
         "import pathlib, analysis.store.ingest as c\n"
         f"read, folder = c.open_store(pathlib.Path({str(store)!r}), instances=True)\n"
@@ -133,7 +153,12 @@ def test_processes_that_open_one_store_at_once_wait_for_each_other(store: Path, 
     )
     environment = {**os.environ, "CLM_OR_MLM_CACHE": str(tmp_path / "cache")}
     started = [
-        subprocess.Popen([sys.executable, "-c", script], cwd=ROOT, stdout=subprocess.PIPE, env=environment)
+        subprocess.Popen(
+            [sys.executable, "-c", script],
+            cwd=ROOT,
+            stdout=subprocess.PIPE,
+            env=environment,
+        )
         for _ in range(3)
     ]
     answers = {process.communicate(timeout=120)[0] for process in started}

@@ -19,7 +19,16 @@ from benchmarks.runs import CLUSTERS, DETAILS, RESULTS, cell_keys, clusters_hash
 from clm_or_mlm.__main__ import main
 from common.errors import UserError
 from tests.analysis.made_up import write_instances
-from tests.analysis.stores import MODELS, contents, cut, kinds, read, run_folder, twice, twice_differently
+from tests.analysis.stores import (
+    MODELS,
+    contents,
+    cut,
+    kinds,
+    read,
+    run_folder,
+    twice,
+    twice_differently,
+)
 from tests.results import write_results
 from tests.sealed import seal
 
@@ -35,13 +44,18 @@ def write(text: str, name: str = RESULTS) -> Callable[[Path], None]:
     return lambda store: (run_folder(store) / name).write_text(text) and None
 
 
-def edited(edit: Callable[[dict[str, dict[str, object]]], object]) -> Callable[[Path], None]:
+def edited(
+    edit: Callable[[dict[str, dict[str, object]]], object],
+) -> Callable[[Path], None]:
     return lambda store: spoil(store, lambda document: edit(document) and None)
 
 
 def rename(old: str, new: str) -> Callable[[Path], None]:
     return lambda store: (
-        (store / "results" / MODELS[1] / old).rename(store / "results" / MODELS[1] / new) and None
+        (store / "results" / MODELS[1] / old).rename(
+            store / "results" / MODELS[1] / new
+        )
+        and None
     )
 
 
@@ -51,11 +65,16 @@ def folder_for_file(store: Path) -> None:
 
 
 def wrong_task(store: Path) -> None:
-    shutil.copytree(run_folder(store, "uner_en").parent, store / "results" / MODELS[0] / "SC" / "uner_en")
+    shutil.copytree(
+        run_folder(store, "uner_en").parent,
+        store / "results" / MODELS[0] / "SC" / "uner_en",
+    )
 
 
 def loop(store: Path) -> None:
-    (store / "results" / MODELS[0] / "SC" / "sst2" / "lr1e-04_sd9").symlink_to("lr1e-04_sd9")
+    (store / "results" / MODELS[0] / "SC" / "sst2" / "lr1e-04_sd9").symlink_to(
+        "lr1e-04_sd9"
+    )
 
 
 BAD: dict[str, tuple[Callable[[Path], None], str, str, int]] = {
@@ -85,14 +104,42 @@ BAD: dict[str, tuple[Callable[[Path], None], str, str, int]] = {
     "loop of links": (loop, "unreadable", "lr1e-04_sd9", 180),
 }  # fmt: skip
 HARMLESS: dict[str, tuple[Callable[[Path], None], str, str, int]] = {
-    "unfinished": (lambda s: (run_folder(s) / RESULTS).unlink(), "unfinished", "the run is unfinished", 179),
-    "being written": (write("{", ".results.json.77-ab.tmp.json"), "unfinished", "is still writing it", 180),
-    "qed": (lambda s: shutil.copytree(run_folder(s).parent, s / "results" / MODELS[1] / "QA" / "qed") and None,
-            "left out", "qed: is not one of the paper's twelve", 180),
-    "empty model": (lambda s: (s / "results" / "610m-clm-22k").mkdir(), "unfinished", "has no runs", 180),
-    "empty dataset": (lambda s: (s / "results" / MODELS[0] / "QA" / "squad").mkdir(parents=True), "unfinished",
-                      "has no runs", 180),
-}  # fmt: skip
+    "unfinished": (
+        lambda s: (run_folder(s) / RESULTS).unlink(),
+        "unfinished",
+        "the run is unfinished",
+        179,
+    ),
+    "being written": (
+        write("{", ".results.json.77-ab.tmp.json"),
+        "unfinished",
+        "is still writing it",
+        180,
+    ),
+    "qed": (
+        lambda s: (
+            shutil.copytree(
+                run_folder(s).parent, s / "results" / MODELS[1] / "QA" / "qed"
+            )
+            and None
+        ),
+        "left out",
+        "qed: is not one of the paper's twelve",
+        180,
+    ),
+    "empty model": (
+        lambda s: (s / "results" / "610m-clm-22k").mkdir(),
+        "unfinished",
+        "has no runs",
+        180,
+    ),
+    "empty dataset": (
+        lambda s: (s / "results" / MODELS[0] / "QA" / "squad").mkdir(parents=True),
+        "unfinished",
+        "has no runs",
+        180,
+    ),
+}
 
 
 @pytest.mark.parametrize("name", [*BAD, *HARMLESS])
@@ -109,7 +156,9 @@ def test_a_bad_thing_is_told_once_and_the_good_runs_beside_it_are_used(
     assert re.search(sentence, str(problem)), str(problem)
     assert len(ingested.runs) == runs
     assert ingested.status == (name in BAD)
-    pd.testing.assert_frame_equal(read_runs(tmp_path / "out" / "runs.parquet"), ingested.runs)
+    pd.testing.assert_frame_equal(
+        read_runs(tmp_path / "out" / "runs.parquet"), ingested.runs
+    )
 
 
 def test_missing_runs_are_named(store: Path, tmp_path: Path) -> None:
@@ -121,7 +170,9 @@ def test_missing_runs_are_named(store: Path, tmp_path: Path) -> None:
     ]
 
 
-def test_the_majority_decides_how_many_instances_a_dataset_has(store: Path, tmp_path: Path) -> None:
+def test_the_majority_decides_how_many_instances_a_dataset_has(
+    store: Path, tmp_path: Path
+) -> None:
     for key in cell_keys(MODELS[0], "nq")[:29]:
         write_results(store, key, {"validation": [1.0] * 4, "test": [0.5] * 3})
     ingested = read(store, tmp_path)
@@ -145,15 +196,23 @@ def test_a_file_without_permission_is_unreadable(
     assert len(ingested.runs) == 179
 
 
-def test_values_that_rounding_put_above_one_are_one(store: Path, tmp_path: Path) -> None:
+def test_values_that_rounding_put_above_one_are_one(
+    store: Path, tmp_path: Path
+) -> None:
     key = cell_keys(MODELS[0], "nq")[0]
-    write_results(store, key, {"validation": [1.0000000000000002] * 3, "test": [1.0000000000000002] * 3})
+    write_results(
+        store,
+        key,
+        {"validation": [1.0000000000000002] * 3, "test": [1.0000000000000002] * 3},
+    )
     ingested = read(store, tmp_path)
     assert ingested.problems == ()
     assert ingested.runs["test_score"].max() == 1.0
 
 
-def test_no_store_an_empty_one_and_a_models_own_folder_are_told(store: Path, tmp_path: Path) -> None:
+def test_no_store_an_empty_one_and_a_models_own_folder_are_told(
+    store: Path, tmp_path: Path
+) -> None:
     with pytest.raises(UserError, match="does not exist"):
         read(tmp_path / "nowhere", tmp_path / "out")
     (tmp_path / "file").write_text("x")
@@ -188,22 +247,37 @@ def test_own_models_are_taken_by_name_or_pattern(store: Path, tmp_path: Path) ->
     assert len(read(store, tmp_path / "a").runs) == 90
     ingested = read(store, tmp_path / "a", add_models=["bert-*"])
     assert (ingested.status, len(ingested.runs)) == (0, 180)
-    assert len(read_runs(tmp_path / "a" / "runs.parquet")) == 180  # the table remembers the name
+    assert (
+        len(read_runs(tmp_path / "a" / "runs.parquet")) == 180
+    )  # the table remembers the name
     with pytest.raises(UserError, match="a CSV cannot record"):
         ingest(store, tmp_path / "runs.csv", add_models=["bert-base"])
 
 
-def test_own_models_are_taken_where_their_runs_name_them(store: Path, tmp_path: Path) -> None:
+def test_own_models_are_taken_where_their_runs_name_them(
+    store: Path, tmp_path: Path
+) -> None:
     """A folder that was only renamed is not: its runs are another model's."""
     (store / "results" / MODELS[1]).rename(store / "results" / "bert-base")
     for run in (store / "results" / "bert-base").glob("*/*/*"):
         seal(run)
-    assert (found := read(store, tmp_path / "a")).status == 0 and "bert-base" in set(found.runs["model"])
-    assert len(read_runs(tmp_path / "a" / "runs.parquet")) == len(open_source(str(store)).runs) == 180
-    with pytest.raises(UserError, match="has no runs of 'bert-bose'; did you mean 'bert-base'"):
+    assert (found := read(store, tmp_path / "a")).status == 0 and "bert-base" in set(
+        found.runs["model"]
+    )
+    assert (
+        len(read_runs(tmp_path / "a" / "runs.parquet"))
+        == len(open_source(str(store)).runs)
+        == 180
+    )
+    with pytest.raises(
+        UserError, match="has no runs of 'bert-bose'; did you mean 'bert-base'"
+    ):
         main(["compare", "bert-bose", MODELS[0], "--source", str(store)])
     (store / "results" / "bert-base").rename(store / "results" / "bert-bose")
-    assert kinds(found := read(store, tmp_path / "b")) == ["unknown"] and len(found.runs) == 90
+    assert (
+        kinds(found := read(store, tmp_path / "b")) == ["unknown"]
+        and len(found.runs) == 90
+    )
 
 
 def test_one_bad_name_or_file_costs_itself_alone(store: Path, tmp_path: Path) -> None:
@@ -226,7 +300,9 @@ def test_one_bad_name_or_file_costs_itself_alone(store: Path, tmp_path: Path) ->
     assert len(ingested.runs) == 180 - 3
     assert sorted(set(kinds(ingested))) == ["changed", "unknown", "unreadable"]
     told = [str(problem) for problem in ingested.problems]
-    assert any("is not UTF-8, so it cannot name a model" in sentence for sentence in told)
+    assert any(
+        "is not UTF-8, so it cannot name a model" in sentence for sentence in told
+    )
     assert any("more than the limit of" in sentence for sentence in told)
     assert ingested.status == 1
 
@@ -239,7 +315,9 @@ def test_clusters_that_are_not_those_of_the_run_leave_it_out_where_instances_are
     for other in folder.parent.iterdir():
         seal(other)
 
-    def ingested(written: object, hashed: dict[str, list[int]], name: str) -> StoreTable:
+    def ingested(
+        written: object, hashed: dict[str, list[int]], name: str
+    ) -> StoreTable:
         (folder / DETAILS).write_text(json.dumps(written))
         seal(folder, {CLUSTERS: clusters_hash(hashed)})
         return read(store, tmp_path / name)
@@ -260,7 +338,9 @@ def test_clusters_that_are_not_those_of_the_run_leave_it_out_where_instances_are
     assert kinds(ingested({CLUSTERS: short}, short, "short")) == ["value"]
     (folder / DETAILS).unlink()
     assert kinds(read(store, tmp_path / "gone")) == ["changed"]
-    assert kinds(ingest(store, tmp_path / "runs.parquet")) == [], "without instances nothing is read of it"
+    assert kinds(ingest(store, tmp_path / "runs.parquet")) == [], (
+        "without instances nothing is read of it"
+    )
 
 
 def test_runs_that_disagree_about_clusters_are_named(tmp_path: Path) -> None:
@@ -268,13 +348,19 @@ def test_runs_that_disagree_about_clusters_are_named(tmp_path: Path) -> None:
 
     def run(seed: int, ids: list[int]) -> RunScores:
         clusters = {"test": np.array(ids, dtype=np.int32)}
-        return RunScores(lr=1e-4, seed=seed, validation=scores, test=scores, clusters=clusters)
+        return RunScores(
+            lr=1e-4, seed=seed, validation=scores, test=scores, clusters=clusters
+        )
 
-    cells = {(MODELS[0], "squad"): [run(0, [0, 0, 1])], (MODELS[1], "squad"): [run(0, [0, 1, 1])]}
+    cells = {
+        (MODELS[0], "squad"): [run(0, [0, 0, 1])],
+        (MODELS[1], "squad"): [run(0, [0, 1, 1])],
+    }
     write_instances(tmp_path / "i", cells)
     rows = pd.DataFrame({"model": MODELS, "dataset": "squad", "lr": 1e-4, "seed": 0})
     with pytest.raises(
-        UserError, match=f"runs of {MODELS[0]} and {MODELS[1]} put the test instances of squad"
+        UserError,
+        match=f"runs of {MODELS[0]} and {MODELS[1]} put the test instances of squad",
     ):
         read_clusters(tmp_path / "i", "squad", rows)
     assert read_clusters(tmp_path / "i", "squad", rows, "validation") is None

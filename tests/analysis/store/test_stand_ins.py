@@ -44,10 +44,21 @@ CONTENT = {
 def table(tmp_path: Path) -> Path:
     rng = np.random.default_rng(0)
     rows = [
-        {"model": model, "task": task, "dataset": dataset, "lr": 1e-3, "seed": seed,
-         "validation_score": rng.uniform(), "test_score": rng.uniform(), "n_validation": 10, "n_test": 10}
-        for model in (*MODELS, "mini-m-random") for task, dataset in FAMILIES.items() for seed in range(3)
-    ]  # fmt: skip
+        {
+            "model": model,
+            "task": task,
+            "dataset": dataset,
+            "lr": 1e-3,
+            "seed": seed,
+            "validation_score": rng.uniform(),
+            "test_score": rng.uniform(),
+            "n_validation": 10,
+            "n_test": 10,
+        }
+        for model in (*MODELS, "mini-m-random")
+        for task, dataset in FAMILIES.items()
+        for seed in range(3)
+    ]
     path = tmp_path / "runs.parquet"
     write_runs(path, pd.DataFrame(rows))
     (tmp_path / STAND_INS).write_text(json.dumps(CONTENT))
@@ -60,7 +71,10 @@ def test_a_familys_average_is_its_one_dataset(table: Path) -> None:
     values = seed_scores(source.runs)
     for task, dataset in FAMILIES.items():
         for model in (*MODELS.values(), "mini-m-random"):
-            average, alone = values.loc[(model, task, "average")], values.loc[(model, task, dataset)]
+            average, alone = (
+                values.loc[(model, task, "average")],
+                values.loc[(model, task, dataset)],
+            )
             assert average.to_numpy() == pytest.approx(alone.to_numpy())
 
 
@@ -95,7 +109,10 @@ def test_without_the_file_the_runs_keep_their_names(table: Path) -> None:
 
 def test_a_damaged_file_is_told(table: Path) -> None:
     (table.parent / STAND_INS).write_text("{}")
-    with pytest.raises(UserError, match=r"stand_ins\.json: title is missing; make it again or remove it"):
+    with pytest.raises(
+        UserError,
+        match=r"stand_ins\.json: title is missing; make it again or remove it",
+    ):
         open_source(str(table))
 
 

@@ -11,16 +11,18 @@ from hypothesis import strategies as st
 
 from analysis.store.text_table import read_text_table, text_table_of
 
-NAMES = st.text(st.characters(codec="utf-8", categories=["L", "N", "P", "S", "Zs"]), min_size=1).filter(
-    lambda name: name == name.strip() and name[0] not in '#"'
-)
+NAMES = st.text(
+    st.characters(codec="utf-8", categories=["L", "N", "P", "S", "Zs"]), min_size=1
+).filter(lambda name: name == name.strip() and name[0] not in '#"')
 NUMBERS = st.floats(-1e6, 1e6).map(lambda number: round(number, 6))
 
 
 @given(
     rows=st.lists(st.tuples(NAMES, NUMBERS), min_size=1, max_size=8),
     separator=st.sampled_from(",;\t|"),
-    encoding=st.sampled_from(["utf-8", "utf-8-sig", "utf-16", "utf-16-le", "utf-16-be"]),
+    encoding=st.sampled_from(
+        ["utf-8", "utf-8-sig", "utf-16", "utf-16-le", "utf-16-be"]
+    ),
     end=st.sampled_from(["\n", "\r\n"]),
     percent=st.sampled_from(["", "%", " %"]),
     quoting=st.sampled_from([csv.QUOTE_MINIMAL, csv.QUOTE_ALL]),
@@ -46,7 +48,9 @@ def test_what_is_written_is_read(
     assert found.header == ("model", "val_score")
     assert found.texts("model") == [name for name, _ in rows]
     whole = [number / 100 if percent else number for _, number in rows]
-    assert found.numbers("val_score", whole=1.0).tolist() == pytest.approx(whole, abs=1e-12)
+    assert found.numbers("val_score", whole=1.0).tolist() == pytest.approx(
+        whole, abs=1e-12
+    )
     assert found.places == [f"line {2 + 3 * row}" for row in range(len(rows))]
 
 

@@ -12,8 +12,14 @@ from common.tables import show
 from tests.analysis.stores import released_source
 
 
-def cell_of(found, dataset: str = "sst2", table: int = 2, model: str = "610m-mlm40-42k"):
-    [cell] = [c for c in found.cells if (c.table, c.model, c.dataset) == (table, model, dataset)]
+def cell_of(
+    found, dataset: str = "sst2", table: int = 2, model: str = "610m-mlm40-42k"
+):
+    [cell] = [
+        c
+        for c in found.cells
+        if (c.table, c.model, c.dataset) == (table, model, dataset)
+    ]
     return cell
 
 
@@ -67,7 +73,9 @@ def test_summary_counts_every_cell_once() -> None:
 def test_repeats_are_counted_once() -> None:
     found = audit(released_source())
     assert found.summary()[-1]["cells"] == len(found.distinct) == 736
-    assert found.summary()[-2]["exact"] == 3  # SST-2 of the 42K model stands in Tables 2, 10 and 14
+    assert (
+        found.summary()[-2]["exact"] == 3
+    )  # SST-2 of the 42K model stands in Tables 2, 10 and 14
     assert found.summary()[-1]["exact"] == 1
     keys = [(cell.model, cell.task, cell.dataset) for cell in found.distinct]
     assert set(keys) == {(cell.model, cell.task, cell.dataset) for cell in found.cells}
@@ -80,7 +88,10 @@ def page(form: str, found: Audit) -> str:
 def test_json_has_the_documented_form() -> None:
     content = json.loads(page("json", audit(released_source())))
     assert {"cells", "arithmetic", "summary"} <= set(content)
-    assert content["summary"]["all"]["cells"] == 800 and content["summary"]["2"]["cells"] == 60
+    assert (
+        content["summary"]["all"]["cells"] == 800
+        and content["summary"]["2"]["cells"] == 60
+    )
     assert {"table", "model", "task", "dataset", "status"} <= set(content["cells"][0])
 
 
@@ -89,7 +100,9 @@ def test_the_page_names_source_and_cells() -> None:
     text = page("markdown", found)
     assert "(source: test)" in text and "610m-mlm40-42k" in text and "differs" in text
     assert "Its cells with runs" in text
-    assert "Its cells with runs" not in page("markdown", audit(open_source("published")))
+    assert "Its cells with runs" not in page(
+        "markdown", audit(open_source("published"))
+    )
 
 
 def test_without_runs_no_count_is_printed_and_zero_has_no_sign() -> None:
@@ -98,13 +111,23 @@ def test_without_runs_no_count_is_printed_and_zero_has_no_sign() -> None:
     assert "has no runs" in text
     assert "-0.00" not in page("markdown", audit(released_source(-0.00002)))
     released = page("markdown", audit(released_source()))
-    assert "prints 800 cells in Tables 2-17; 64 of them repeat a cell of Tables 2-5" in released
+    assert (
+        "prints 800 cells in Tables 2-17; 64 of them repeat a cell of Tables 2-5"
+        in released
+    )
     assert "leaves 736 scores. Of these: 1 exact" in released
 
 
 def test_the_statements_are_listed_by_what_they_are_held_against() -> None:
     text = page("markdown", audit(open_source("published")))
     lists = text.split("\n## ")[1:]
-    assert [one.split("\n")[0] for one in lists] == [reference.heading for reference in Reference]
-    assert "7 of 13 against the paper itself, 1 of 1 against its code, 1 of 1 against its release" in text
-    assert "standard deviation of 0.02" in lists[1] and "1,017 runs are absent" in lists[2]
+    assert [one.split("\n")[0] for one in lists] == [
+        reference.heading for reference in Reference
+    ]
+    assert (
+        "7 of 13 against the paper itself, 1 of 1 against its code, 1 of 1 against its release"
+        in text
+    )
+    assert (
+        "standard deviation of 0.02" in lists[1] and "1,017 runs are absent" in lists[2]
+    )

@@ -33,8 +33,12 @@ def compiled(tables: list[str], folder: Path) -> str:
     (folder / "tables.tex").write_text(document, encoding="utf-8")
     done = subprocess.run(
         ["pdflatex", "-interaction=nonstopmode", "-halt-on-error", "tables.tex"],
-        cwd=folder, capture_output=True, text=True, check=False, errors="replace",
-    )  # fmt: skip
+        cwd=folder,
+        capture_output=True,
+        text=True,
+        check=False,
+        errors="replace",
+    )
     log = (folder / "tables.log").read_text("latin-1")
     assert done.returncode == 0, log[-2_000:]
     assert (folder / "tables.pdf").stat().st_size > 1_000
@@ -43,9 +47,13 @@ def compiled(tables: list[str], folder: Path) -> str:
 
 @needs_tex
 def test_no_table_of_the_paper_is_wider_than_the_text(tmp_path: Path) -> None:
-    scores = scores_of(Evidence(Settings(interval="t"), runs=random_runs()), source="my_runs")
+    scores = scores_of(
+        Evidence(Settings(interval="t"), runs=random_runs()), source="my_runs"
+    )
     tables = [show(table_document(build_table(number)), "latex") for number in TABLES]
-    tables += [show(table_document(build_table(number, scores)), "latex") for number in (2, 6)]
+    tables += [
+        show(table_document(build_table(number, scores)), "latex") for number in (2, 6)
+    ]
     log = compiled(tables, tmp_path)
     assert not re.findall(r"Overfull \\[hv]box.*", log)
 
@@ -54,7 +62,10 @@ def test_no_table_of_the_paper_is_wider_than_the_text(tmp_path: Path) -> None:
 def test_a_comparison_fits_the_text(tmp_path: Path) -> None:
     settings = Settings(interval="t", resamples=200)
     pairs = [["610m-mlm40-42k", "610m-clm-42k"], ["610m-*-12k"]]
-    tables = [show(comparison_document(compare(PUBLISHED, names, settings)), "latex") for names in pairs]
+    tables = [
+        show(comparison_document(compare(PUBLISHED, names, settings)), "latex")
+        for names in pairs
+    ]
     log = compiled(tables, tmp_path)
     assert not re.findall(r"Overfull \\[hv]box.*", log)
 

@@ -10,9 +10,16 @@ def test_arithmetic_finds_the_known_oddities() -> None:
     checks = {check.id: check for check in check_arithmetic()}
     differing = {name for name, check in checks.items() if check.status == "differs"}
     assert differing == {
-        "tokens-per-step-table", "evaluation-runs", "models", "released-files", "two-stage-steps", "cpt-steps",
-        "decay-share", "initial-weights", "table-reference",
-    }  # fmt: skip
+        "tokens-per-step-table",
+        "evaluation-runs",
+        "models",
+        "released-files",
+        "two-stage-steps",
+        "cpt-steps",
+        "decay-share",
+        "initial-weights",
+        "table-reference",
+    }
     assert checks["two-stage-steps"].recomputed == "130,000"
     assert "122,000" in checks["two-stage-steps"].note
     assert "15,000" in checks["evaluation-runs"].note

@@ -36,11 +36,17 @@ def test_markdown_rows_have_as_many_fields_as_the_head() -> None:
     text = show(table_document(build_table(2, scores)), "markdown")
     for line in text.splitlines()[2:]:
         assert line.count("|") == 7
-    assert re.search(r"\| \d+\.\d\d \(±\d\.\d\d\)<br>\d+\.\d\d \[", text) and "&lt;" not in text
+    assert (
+        re.search(r"\| \d+\.\d\d \(±\d\.\d\d\)<br>\d+\.\d\d \[", text)
+        and "&lt;" not in text
+    )
 
 
 def test_a_model_that_the_paper_does_not_have_has_its_own_numbers_alone() -> None:
-    scores = scores_of(Evidence(Settings(), runs=random_runs(models=["610m-clm-42k", "my-own"])), source="x")
+    scores = scores_of(
+        Evidence(Settings(), runs=random_runs(models=["610m-clm-42k", "my-own"])),
+        source="x",
+    )
     text = show(table_document(build_table(2, scores)), "markdown")
     [row] = [line for line in text.splitlines() if "my-own" in line]
     assert re.search(r"my-own +\| +\| \d+\.\d\d \[", row) and "±" not in row
@@ -62,8 +68,12 @@ def test_every_format_of_scores_holds_every_row() -> None:
     scores = scores_of(Evidence(Settings(), runs=random_runs()), source="x")
     document = scores_document(scores, PUBLISHED)
     csv = pd.read_csv(io.StringIO(show(document, "csv")))
-    pd.testing.assert_frame_equal(csv, scores.round(6), check_dtype=False, check_exact=False, atol=1e-6)
-    pd.testing.assert_frame_equal(pd.read_parquet(io.BytesIO(written(document, "parquet"))), scores)
+    pd.testing.assert_frame_equal(
+        csv, scores.round(6), check_dtype=False, check_exact=False, atol=1e-6
+    )
+    pd.testing.assert_frame_equal(
+        pd.read_parquet(io.BytesIO(written(document, "parquet"))), scores
+    )
     *lines, empty, words = show(document, "markdown").splitlines()
     assert empty == "" and len(lines) == len(scores) + 2
     assert "95 % interval by" in words and "in simulations with 5 seeds" in words

@@ -53,9 +53,16 @@ def store(tmp_path: Path) -> Path:
     return tmp_path
 
 
-def test_a_store_made_with_one_thing_agrees(store: Path, capsys: pytest.CaptureFixture[str]) -> None:
+def test_a_store_made_with_one_thing_agrees(
+    store: Path, capsys: pytest.CaptureFixture[str]
+) -> None:
     found = audit_provenance(store)
-    assert (found.runs, found.recorded, found.mismatches, found.failed) == (9, 9, (), ())
+    assert (found.runs, found.recorded, found.mismatches, found.failed) == (
+        9,
+        9,
+        (),
+        (),
+    )
     assert (
         main(["audit", "--source", str(store), "--format", "json"]) == 1
     )  # its scores differ from the paper's
@@ -68,8 +75,18 @@ def test_a_store_made_with_one_thing_agrees(store: Path, capsys: pytest.CaptureF
 @pytest.mark.parametrize(
     ("aspect", "change", "table"),
     [
-        ("lock", {"provenance": {"commit": "c1", "lock": {"sha256": "11"}, "python": "3.11.2",
-                                 "versions": {"torch": "2.7.0"}}}, "SC"),
+        (
+            "lock",
+            {
+                "provenance": {
+                    "commit": "c1",
+                    "lock": {"sha256": "11"},
+                    "python": "3.11.2",
+                    "versions": {"torch": "2.7.0"},
+                }
+            },
+            "SC",
+        ),
         ("commit", {"provenance__commit": "c2-dirty"}, "SC"),
         ("versions", {"provenance__versions": {"torch": "2.8.0"}}, "SC"),
         ("training_data", {"description__training_data": "cc"}, "sst2"),
@@ -78,9 +95,13 @@ def test_a_store_made_with_one_thing_agrees(store: Path, capsys: pytest.CaptureF
         ("tuning", {"description__tuning": {"steps": 10}}, "SC"),
         ("precision", {"description__precision": "fp32"}, "SC"),
     ],
-)  # fmt: skip
+)
 def test_what_one_run_differs_in_is_flagged_with_its_path(
-    store: Path, aspect: str, change: dict[str, object], table: str, capsys: pytest.CaptureFixture[str]
+    store: Path,
+    aspect: str,
+    change: dict[str, object],
+    table: str,
+    capsys: pytest.CaptureFixture[str],
 ) -> None:
     _run(store, "sst2", 1, **change)
     (found,) = audit_provenance(store / "results").mismatches
@@ -103,7 +124,9 @@ def test_data_of_different_datasets_may_differ(store: Path) -> None:
     assert audit_provenance(store).mismatches == ()
 
 
-def test_failed_runs_come_with_the_end_of_their_log(store: Path, capsys: pytest.CaptureFixture[str]) -> None:
+def test_failed_runs_come_with_the_end_of_their_log(
+    store: Path, capsys: pytest.CaptureFixture[str]
+) -> None:
     folder = _run(store, "sst2", 4)
     (folder / "results.json").unlink()
     seal(folder, {"status": "failed", "reason": "the loss is NaN at step 7"})
@@ -121,8 +144,15 @@ def test_failed_runs_come_with_the_end_of_their_log(store: Path, capsys: pytest.
 def test_a_small_studys_runs_are_compared_among_themselves(
     store: Path, capsys: pytest.CaptureFixture[str]
 ) -> None:
-    content = {"title": "SMALL", "note": "x", "steps": 1, "models": {"610m-clm-42k": "210m-clm-42k"}, "others": [],
-               "stages": {}, "families": {"SC": ["sst2"]}}  # fmt: skip
+    content = {
+        "title": "SMALL",
+        "note": "x",
+        "steps": 1,
+        "models": {"610m-clm-42k": "210m-clm-42k"},
+        "others": [],
+        "stages": {},
+        "families": {"SC": ["sst2"]},
+    }
     (store / STAND_INS).write_text(json.dumps(content))
     assert main(["audit", "--source", str(store)]) == 0
     assert "all agree within each table" in capsys.readouterr().out
@@ -136,7 +166,9 @@ def test_runs_of_the_stores_own_datasets_are_compared(store: Path) -> None:
         seal(folder, _record(provenance__commit=commit, description__tuning={}))
     found = audit_provenance(store / "results")
     assert (found.runs, found.recorded) == (11, 11)
-    (mismatch,) = found.mismatches  # not the tuning: in no table do they stand with the paper's
+    (mismatch,) = (
+        found.mismatches
+    )  # not the tuning: in no table do they stand with the paper's
     assert (mismatch.aspect, mismatch.table) == ("commit", "reviews")
     assert mismatch.examples == ("610m-clm-42k/SC/reviews/lr1e-04_sd1",)
 

@@ -10,7 +10,8 @@ from tests.benchmarks.fake_hub import COMMIT, FakeHub, conll_rows
 @pytest.fixture
 def fake() -> FakeHub:
     conll = {
-        f"data/{split}-00000-of-00001.parquet": conll_rows(40) for split in ("train", "validation", "test")
+        f"data/{split}-00000-of-00001.parquet": conll_rows(40)
+        for split in ("train", "validation", "test")
     }
     return FakeHub({"hgissbkh/conll2003-en": {"main": (COMMIT, conll)}})
 

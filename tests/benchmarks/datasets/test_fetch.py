@@ -54,14 +54,20 @@ def test_first_fetch_keeps_the_commit(tmp_path: Path, fake: FakeHub) -> None:
         ("test", COMMIT),
     ]
     content = fake.repos["hgissbkh/conll2003-en"]["main"][1]
-    assert all(file["sha256"] == sha256(content[file["path"]]).hexdigest() for file in files)
-    assert [path.name for path in tmp_path.iterdir()] == ["conll2003_en"], "downloads are removed"
+    assert all(
+        file["sha256"] == sha256(content[file["path"]]).hexdigest() for file in files
+    )
+    assert [path.name for path in tmp_path.iterdir()] == ["conll2003_en"], (
+        "downloads are removed"
+    )
     before = len(fake.gets)
     assert fetch("conll2003_en", tmp_path) == manifest
     assert len(fake.gets) == before, "nothing is downloaded twice"
 
 
-def test_the_commit_of_the_manifest_wins_over_a_moved_branch(tmp_path: Path, fake: FakeHub) -> None:
+def test_the_commit_of_the_manifest_wins_over_a_moved_branch(
+    tmp_path: Path, fake: FakeHub
+) -> None:
     first = fetch("conll2003_en", tmp_path / "a")
     branches = fake.repos["hgissbkh/conll2003-en"]
     branches["old"] = branches["main"]
@@ -72,40 +78,64 @@ def test_the_commit_of_the_manifest_wins_over_a_moved_branch(tmp_path: Path, fak
     with pytest.raises(UserError, match="fetch it again with --replace"):
         fetch("conll2003_en", tmp_path / "b")
     assert fetch("conll2003_en", tmp_path / "b", replace_old=True) == first
-    assert fetch("conll2003_en", tmp_path / "c").counts["train"] == 30, "elsewhere the branch counts"
+    assert fetch("conll2003_en", tmp_path / "c").counts["train"] == 30, (
+        "elsewhere the branch counts"
+    )
     del branches["old"]
     with pytest.raises(UserError, match=f"has no commit {COMMIT} on the hub"):
         fetch("conll2003_en", tmp_path / "b", replace_old=True)
 
 
-def test_content_that_differs_from_the_manifest_is_refused(tmp_path: Path, fake: FakeHub) -> None:
+def test_content_that_differs_from_the_manifest_is_refused(
+    tmp_path: Path, fake: FakeHub
+) -> None:
     fetch("conll2003_en", tmp_path)
     files = fake.repos["hgissbkh/conll2003-en"]["main"][1]
     changed = conll_rows(40, shift=1)
     assert len(changed) == len(files["data/test-00000-of-00001.parquet"])
     files["data/test-00000-of-00001.parquet"] = changed
     with pytest.raises(
-        UserError, match=r"test-00000-of-00001\.parquet .* has the SHA-256 .* the manifest says"
+        UserError,
+        match=r"test-00000-of-00001\.parquet .* has the SHA-256 .* the manifest says",
     ):
         fetch("conll2003_en", tmp_path, replace_old=True)
-    assert load(tmp_path, "conll2003_en").tables["test"].num_rows == 40, "what was there stays"
+    assert load(tmp_path, "conll2003_en").tables["test"].num_rows == 40, (
+        "what was there stays"
+    )
     left = [path.name for path in (tmp_path / ".downloads").rglob("*.parquet")]
     assert "test-00000-of-00001.parquet" not in left
 
 
 def test_killed_fetch_goes_on(tmp_path: Path, fake: FakeHub) -> None:
     """Killed in the middle of a file: whole files stay, and nothing is believed of the unfinished one."""
-    big = parquet([{"words": [os.urandom(8_000).hex()], "ner": [0]} for _ in range(1_600)])
+    big = parquet(
+        [{"words": [os.urandom(8_000).hex()], "ner": [0]} for _ in range(1_600)]
+    )
     assert len(big) > 21 << 20, "the client writes blocks of 10 MB"
     files = fake.repos["hgissbkh/conll2003-en"]["main"][1]
     files["data/validation-00000-of-00001.parquet"] = big
-    files["data/test-00000-of-00001.parquet"] = conll_rows(40, shift=1)  # the same content is brought once
-    command = [sys.executable, "-m", "clm_or_mlm", "fetch", "conll2003_en", "--out", str(tmp_path)]
+    files["data/test-00000-of-00001.parquet"] = conll_rows(
+        40, shift=1
+    )  # the same content is brought once
+    command = [
+        sys.executable,
+        "-m",
+        "clm_or_mlm",
+        "fetch",
+        "conll2003_en",
+        "--out",
+        str(tmp_path),
+    ]
     with fake.serve():
         fake.stall_after = 21 << 20
         process = subprocess.Popen(command, cwd=ROOT, stderr=subprocess.DEVNULL)
         assert fake.stalled.wait(60)
-        wait_until(lambda: len(list(tmp_path.glob(".downloads/*/*/snapshots/*/data/*.parquet"))) == 2)
+        wait_until(
+            lambda: (
+                len(list(tmp_path.glob(".downloads/*/*/snapshots/*/data/*.parquet")))
+                == 2
+            )
+        )
         process.kill()
         process.wait()
         fake.go_on.set()
@@ -117,10 +147,16 @@ def test_killed_fetch_goes_on(tmp_path: Path, fake: FakeHub) -> None:
 
 
 def test_what_is_not_there(tmp_path: Path, fake: FakeHub) -> None:
-    with pytest.raises(UserError, match="hgissbkh/record is not on the hub, or you do not have access"):
+    with pytest.raises(
+        UserError, match="hgissbkh/record is not on the hub, or you do not have access"
+    ):
         fetch("record", tmp_path)
-    del fake.repos["hgissbkh/conll2003-en"]["main"][1]["data/test-00000-of-00001.parquet"]
-    with pytest.raises(UserError, match=r"has no test file matching .*`clm-or-mlm import`"):
+    del fake.repos["hgissbkh/conll2003-en"]["main"][1][
+        "data/test-00000-of-00001.parquet"
+    ]
+    with pytest.raises(
+        UserError, match=r"has no test file matching .*`clm-or-mlm import`"
+    ):
         fetch("conll2003_en", tmp_path)
     fake.status = 503
     with pytest.raises(UnreachableError, match=r"cannot be reached \(HTTP 503\)"):
@@ -145,7 +181,10 @@ def test_pinned_hash(tmp_path: Path) -> None:
     assert commit is not None
     files = {path: content, "sst2/validation-00000-of-00001.parquet": content}
     fake = FakeHub({"nyu-mll/glue": {"x": (commit, files)}})
-    with fake.serve(), pytest.raises(UserError, match="but the pinned hash is 66a253e67968"):
+    with (
+        fake.serve(),
+        pytest.raises(UserError, match="but the pinned hash is 66a253e67968"),
+    ):
         fetch("sst2", tmp_path)
 
 
@@ -160,10 +199,19 @@ def test_command_continues_after_a_failure(
         main(["recrod", "--out", str(tmp_path)])
 
 
-def test_a_repository_in_which_nothing_says_which_files_are_meant_is_refused(tmp_path: Path) -> None:
+def test_a_repository_in_which_nothing_says_which_files_are_meant_is_refused(
+    tmp_path: Path,
+) -> None:
     dataset = _pinned(Pin(role="train", repo="o/n", files=("*/t.parquet",)))
-    fake = FakeHub({"o/n": {"main": (COMMIT, {"a/t.parquet": b"", "b/t.parquet": b""})}})
-    with fake.serve(), pytest.raises(UserError, match=r"o/n has train files in several folders \(a, b\)"):
+    fake = FakeHub(
+        {"o/n": {"main": (COMMIT, {"a/t.parquet": b"", "b/t.parquet": b""})}}
+    )
+    with (
+        fake.serve(),
+        pytest.raises(
+            UserError, match=r"o/n has train files in several folders \(a, b\)"
+        ),
+    ):
         fetch(dataset, tmp_path)
 
 
@@ -175,7 +223,12 @@ def test_a_repository_in_which_nothing_says_which_files_are_meant_is_refused(tmp
             r"has train data from a/train-0\.parquet of hgissbkh/conll2003-en, which fetch does not use",
         ),
         (
-            {"train": ("a/tr*", "b/*"), "validation": "a/dev*", "test": "a/test*", "corpus": "a/corpus*"},
+            {
+                "train": ("a/tr*", "b/*"),
+                "validation": "a/dev*",
+                "test": "a/test*",
+                "corpus": "a/corpus*",
+            },
             "has no corpus data from hgissbkh/conll2003-en, which fetch uses",
         ),
     ],
@@ -185,24 +238,49 @@ def test_what_is_there_must_be_of_the_pinned_files(
 ) -> None:
     def pinned(**patterns: str | tuple[str, ...]) -> Dataset:
         found = (
-            Pin(role=role, repo="hgissbkh/conll2003-en", files=(one,) if isinstance(one, str) else one)
+            Pin(
+                role=role,
+                repo="hgissbkh/conll2003-en",
+                files=(one,) if isinstance(one, str) else one,
+            )
             for role, one in patterns.items()
         )
         return _pinned(*found)
 
-    places = ("a/train-0.parquet", "a/dev.parquet", "a/test.parquet", "b/train-0.parquet", "a/corpus.parquet")
-    fake = FakeHub({"hgissbkh/conll2003-en": {"main": (COMMIT, {path: conll_rows(8) for path in places})}})
+    places = (
+        "a/train-0.parquet",
+        "a/dev.parquet",
+        "a/test.parquet",
+        "b/train-0.parquet",
+        "a/corpus.parquet",
+    )
+    fake = FakeHub(
+        {
+            "hgissbkh/conll2003-en": {
+                "main": (COMMIT, {path: conll_rows(8) for path in places})
+            }
+        }
+    )
     with fake.serve():
-        before = fetch(pinned(train="a/train-*", validation="a/dev*", test="a/test*"), tmp_path)
+        before = fetch(
+            pinned(train="a/train-*", validation="a/dev*", test="a/test*"), tmp_path
+        )
         other = pinned(**files)
-        with pytest.raises(UserError, match=f"conll2003_en {message}; fetch it again with --replace"):
+        with pytest.raises(
+            UserError, match=f"conll2003_en {message}; fetch it again with --replace"
+        ):
             fetch(other, tmp_path)
         assert load(tmp_path, "conll2003_en").manifest == before
-        three = pinned(**{role: files[role] for role in ("train", "validation", "test")})
+        three = pinned(
+            **{role: files[role] for role in ("train", "validation", "test")}
+        )
         again = fetch(three, tmp_path, replace_old=True)
         assert fetch(three, tmp_path) == again
         moved = _pinned(*(replace(pin, commit=OTHER) for pin in three.files.pins))
-        with pytest.raises(UserError, match=f"was made from .* at {COMMIT}, but this package pins {OTHER}"):
+        with pytest.raises(
+            UserError,
+            match=f"was made from .* at {COMMIT}, but this package pins {OTHER}",
+        ):
             fetch(moved, tmp_path)
 
 

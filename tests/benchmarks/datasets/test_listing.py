@@ -23,7 +23,9 @@ def test_list(data: Path, tmp_path: Path) -> None:
     assert all("absent" in row for row in dataset_table(tmp_path).rows[1:])
 
 
-def test_verify_finds_a_flipped_byte(data: Path, tmp_path: Path, capsys: pytest.CaptureFixture[str]) -> None:
+def test_verify_finds_a_flipped_byte(
+    data: Path, tmp_path: Path, capsys: pytest.CaptureFixture[str]
+) -> None:
     make_synthetic(tmp_path, "sst2", train=20, evaluation=6)
     make_synthetic(tmp_path, "squad", train=20, evaluation=6)
     assert main(["verify", "--data", str(tmp_path)]) == 0

@@ -6,7 +6,14 @@ from pathlib import Path
 import pyarrow as pa
 import pytest
 
-from benchmarks.datasets.local_dataset import DatasetContent, cluster_ids, load, table, verify, write
+from benchmarks.datasets.local_dataset import (
+    DatasetContent,
+    cluster_ids,
+    load,
+    table,
+    verify,
+    write,
+)
 from benchmarks.datasets.schema import SPLIT_TABLES
 from benchmarks.datasets.synthetic import make_synthetic
 from benchmarks.protocol import get_dataset
@@ -16,7 +23,10 @@ from tests.commands import python, started
 
 
 def sc_content(n: int = 6, label: int = 1) -> DatasetContent:
-    rows = [{"id": str(i), "first": f"text {i}", "second": None, "label": (i + label) % 2} for i in range(n)]
+    rows = [
+        {"id": str(i), "first": f"text {i}", "second": None, "label": (i + label) % 2}
+        for i in range(n)
+    ]
     tables = {name: table("SC", name, rows) for name in ("train", "validation", "test")}
     return DatasetContent(tables=tables, splits="as given")
 
@@ -35,45 +45,70 @@ def test_documents_are_kept_and_their_rows_are_clusters(tmp_path: Path) -> None:
     dataset = get_dataset("uner_en")
     named = [None, "b", "a", "b", None]
     tagged = [
-        {"id": str(at), "words": ["Ada"], "tags": [0], "document": name} for at, name in enumerate(named)
+        {"id": str(at), "words": ["Ada"], "tags": [0], "document": name}
+        for at, name in enumerate(named)
     ]
     plain = [{**row, "document": None} for row in tagged]
-    tables = {split: table("TC", split, plain if split == "train" else tagged) for split in SPLIT_TABLES}
+    tables = {
+        split: table("TC", split, plain if split == "train" else tagged)
+        for split in SPLIT_TABLES
+    }
     source = {"kind": "import", "files": []}
-    write(tmp_path, dataset, DatasetContent(tables=tables, splits="as given"), source=source)
+    write(
+        tmp_path,
+        dataset,
+        DatasetContent(tables=tables, splits="as given"),
+        source=source,
+    )
     found = load(tmp_path, dataset)
     assert verify(tmp_path, dataset) == []
     assert cluster_ids(dataset, found.tables["test"]) == [0, 1, 2, 1, 3]
     assert cluster_ids(dataset, found.train) == []
 
 
-def test_questions_of_a_context_and_hypotheses_of_a_premise_are_clusters_and_pairs_of_qqp_are_not() -> None:
+def test_questions_of_a_context_and_hypotheses_of_a_premise_are_clusters_and_pairs_of_qqp_are_not() -> (
+    None
+):
     asked = [
-        {"id": str(at), "question": "?", "context": text, "answers": []} for at, text in enumerate("xyx")
+        {"id": str(at), "question": "?", "context": text, "answers": []}
+        for at, text in enumerate("xyx")
     ]
     assert cluster_ids(get_dataset("squad_v2"), table("QA", "test", asked)) == [0, 1, 0]
     pairs = table(
         "SC",
         "test",
-        [{"id": str(at), "first": text, "second": "h", "label": 0} for at, text in enumerate("aba")],
+        [
+            {"id": str(at), "first": text, "second": "h", "label": 0}
+            for at, text in enumerate("aba")
+        ],
     )
     assert cluster_ids(get_dataset("mnli_m"), pairs) == [0, 1, 0]
-    assert cluster_ids(get_dataset("qqp"), pairs) == cluster_ids(get_dataset("sst2"), pairs) == []
+    assert (
+        cluster_ids(get_dataset("qqp"), pairs)
+        == cluster_ids(get_dataset("sst2"), pairs)
+        == []
+    )
 
 
 def test_content_hash_sees_rows_and_labels_only(tmp_path: Path) -> None:
     one = write_sst2(tmp_path / "a", sc_content())
     content = sc_content()
     chunked = {
-        name: pa.concat_tables([rows.slice(0, 2), rows.slice(2)]) for name, rows in content.tables.items()
+        name: pa.concat_tables([rows.slice(0, 2), rows.slice(2)])
+        for name, rows in content.tables.items()
     }
-    assert write_sst2(tmp_path / "b", DatasetContent(tables=chunked, splits="other words")) == one
+    assert (
+        write_sst2(tmp_path / "b", DatasetContent(tables=chunked, splits="other words"))
+        == one
+    )
     assert write_sst2(tmp_path / "c", sc_content(label=0)) != one
 
 
 def test_other_words_about_the_same_data_are_no_other_version(tmp_path: Path) -> None:
     write_sst2(tmp_path, sc_content())
-    reworded = DatasetContent(tables=sc_content().tables, splits="worded otherwise", notes=("a new note",))
+    reworded = DatasetContent(
+        tables=sc_content().tables, splits="worded otherwise", notes=("a new note",)
+    )
     write_sst2(tmp_path, reworded)
     assert load(tmp_path, "sst2").manifest.splits == "as given"
 
@@ -88,7 +123,9 @@ def test_any_flipped_byte_is_found(tmp_path: Path) -> None:
         path.write_bytes(bytes(broken))
         assert len(verify(tmp_path, "sst2")) == 1
     path.write_bytes(whole[:-1])
-    with pytest.raises(UserError, match=r"sst2 is damaged: test\.parquet: its content has changed"):
+    with pytest.raises(
+        UserError, match=r"sst2 is damaged: test\.parquet: its content has changed"
+    ):
         load(tmp_path, "sst2")
     path.unlink()
     with pytest.raises(UserError, match=r"sst2 is damaged: test\.parquet is missing"):
@@ -123,12 +160,22 @@ def test_wrong_content_is_refused(tmp_path: Path) -> None:
     ("task", "row", "message"),
     [
         ("SC", {"id": "0", "first": "x", "second": None, "label": "one"}, "do not fit"),
-        ("SC", {"id": "0", "first": "\ud83d", "second": None, "label": 1}, "do not fit"),
-        ("QA", {"id": "1", "question": None, "context": "c", "answers": []}, "of the table train has no question"),
+        (
+            "SC",
+            {"id": "0", "first": "\ud83d", "second": None, "label": 1},
+            "do not fit",
+        ),
+        (
+            "QA",
+            {"id": "1", "question": None, "context": "c", "answers": []},
+            "of the table train has no question",
+        ),
     ],
     ids=["a type", "no Unicode", "nothing"],
-)  # fmt: skip
-def test_a_row_that_does_not_fit_is_refused(task: str, row: dict[str, object], message: str) -> None:
+)
+def test_a_row_that_does_not_fit_is_refused(
+    task: str, row: dict[str, object], message: str
+) -> None:
     with pytest.raises(UserError, match=message):
         table(task, "train", [row])
 
@@ -157,15 +204,24 @@ def test_a_changed_manifest_is_noticed(tmp_path: Path) -> None:
     write_sst2(tmp_path, sc_content())
     path = tmp_path / "sst2/manifest.json"
     whole = path.read_text()
-    for old, new in (('"labels"', '"label"'), ('"SC"', '"TC"'), ('"seal": "', '"seal": "0')):
+    for old, new in (
+        ('"labels"', '"label"'),
+        ('"SC"', '"TC"'),
+        ('"seal": "', '"seal": "0'),
+    ):
         path.write_text(whole.replace(old, new))
         with pytest.raises(UserError, match=r"sst2/manifest\.json is damaged"):
             load(tmp_path, "sst2")
     record = {key: value for key, value in json.loads(whole).items() if key != SEAL}
-    for change in ({"tables": {"../../x": record["tables"]["test"]}}, {"tables": {}}, {"dataset": "qqp"}):
+    for change in (
+        {"tables": {"../../x": record["tables"]["test"]}},
+        {"tables": {}},
+        {"dataset": "qqp"},
+    ):
         path.write_text(manifest_text(record | change))
         with pytest.raises(
-            UserError, match=r"describes \w+ with the tables .*, not sst2 with train, validation, test"
+            UserError,
+            match=r"describes \w+ with the tables .*, not sst2 with train, validation, test",
         ):
             load(tmp_path, "sst2")
     path.write_text(manifest_text({"schema": 99}))

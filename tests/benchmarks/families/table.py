@@ -41,7 +41,10 @@ def tried(name: str, config: type, folder: Path) -> str:
     if not data.is_dir():
         for dataset in NAMES:
             make_synthetic(data, dataset, train=64, evaluation=16)
-    texts = load(data, "sst2").train["first"].to_pylist() + load(data, "squad").train["context"].to_pylist()
+    texts = (
+        load(data, "sst2").train["first"].to_pylist()
+        + load(data, "squad").train["context"].to_pylist()
+    )
     save_tiny(name, config, train("roberta", texts, 500), folder / name)
     words = [
         "benchmarks",
@@ -92,7 +95,11 @@ def write(found: dict[str, str]) -> None:
 
 def _all(names: Iterable[str], record: Path) -> dict[str, str]:
     """Return what is said of each, in a file as well, from which a later call continues."""
-    known = dict(json.loads(line) for line in record.read_text().splitlines()) if record.is_file() else {}
+    known = (
+        dict(json.loads(line) for line in record.read_text().splitlines())
+        if record.is_file()
+        else {}
+    )
     classes = families()
     for name in names or classes:
         if name not in known:
@@ -107,4 +114,6 @@ if __name__ == "__main__":
     os.environ["TQDM_DISABLE"] = "1"
     logging.disable(logging.CRITICAL)
     torch.set_num_threads(1)
-    write(_all(sys.argv[2:], Path(sys.argv[1] if len(sys.argv) > 1 else "families.jsonl")))
+    write(
+        _all(sys.argv[2:], Path(sys.argv[1] if len(sys.argv) > 1 else "families.jsonl"))
+    )

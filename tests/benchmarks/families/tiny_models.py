@@ -6,11 +6,27 @@ from pathlib import Path
 from typing import Any
 
 import torch
-from transformers import CONFIG_MAPPING, AutoModel, AutoModelForTextEncoding, PreTrainedTokenizerFast
+from transformers import (
+    CONFIG_MAPPING,
+    AutoModel,
+    AutoModelForTextEncoding,
+    PreTrainedTokenizerFast,
+)
 from transformers.models.auto.configuration_auto import CONFIG_MAPPING_NAMES
 
-_OTHER_INPUTS = {"pixel_values", "input_features", "bbox", "images", "image", "visual_feats", "visual_embeds",
-                 "audio_input_ids", "speaker_id", "char_ids", "xpath_tags_seq"}  # fmt: skip
+_OTHER_INPUTS = {
+    "pixel_values",
+    "input_features",
+    "bbox",
+    "images",
+    "image",
+    "visual_feats",
+    "visual_embeds",
+    "audio_input_ids",
+    "speaker_id",
+    "char_ids",
+    "xpath_tags_seq",
+}
 """Of models that read more than text."""
 
 _SIZES: dict[str, Any] = {
@@ -44,9 +60,20 @@ _LATENT = {
     "num_key_value_heads": 4,
 }
 _MAMBA = {"mamba_n_heads": 4, "mamba_d_head": 16, "mamba_d_state": 8}
-_HALF = {"layer_types": ["mamba", "attention"] * 2, "layers_block_type": ["mamba", "attention"] * 2}
-_T5GEMMA = {"hidden_size": 32, "num_hidden_layers": 2, "num_attention_heads": 4, "num_key_value_heads": 2,
-            "head_dim": 8, "intermediate_size": 64, "max_position_embeddings": 256, "sliding_window": 8}  # fmt: skip
+_HALF = {
+    "layer_types": ["mamba", "attention"] * 2,
+    "layers_block_type": ["mamba", "attention"] * 2,
+}
+_T5GEMMA = {
+    "hidden_size": 32,
+    "num_hidden_layers": 2,
+    "num_attention_heads": 4,
+    "num_key_value_heads": 2,
+    "head_dim": 8,
+    "intermediate_size": 64,
+    "max_position_embeddings": 256,
+    "sliding_window": 8,
+}
 _OWN: dict[str, dict[str, Any]] = {
     "bamba": {**_MAMBA, "attn_layer_indices": [1, 3]},
     "cohere_compass_text": {"layer_types": ["full_attention"] * 4, "rope_parameters": {
@@ -87,19 +114,29 @@ def family(name: str) -> type | None:
     """Return the configuration class of a model type that reads tokens, and nothing else; None of others."""
     try:
         config = CONFIG_MAPPING[name]
-        auto: Any = AutoModelForTextEncoding if name.startswith("t5gemma") else AutoModel
+        auto: Any = (
+            AutoModelForTextEncoding if name.startswith("t5gemma") else AutoModel
+        )
         kind = auto._model_mapping[config]
-        inputs = inspect.signature((kind[0] if isinstance(kind, tuple) else kind).forward).parameters
+        inputs = inspect.signature(
+            (kind[0] if isinstance(kind, tuple) else kind).forward
+        ).parameters
         made = config()
-    except Exception:  # not every configuration can be made, nor every class be imported
+    except (
+        Exception
+    ):  # not every configuration can be made, nor every class be imported
         return None
     if _PARTS.search(name):
         return None
     parts = [
-        key for key, value in made.to_dict().items() if key.endswith("_config") and isinstance(value, dict)
+        key
+        for key, value in made.to_dict().items()
+        if key.endswith("_config") and isinstance(value, dict)
     ]
     text = "input_ids" in inputs and not _OTHER_INPUTS & inputs.keys() and not parts
-    known = (text and getattr(made, "vocab_size", 0) and config.model_type == name) or name in _OWN
+    known = (
+        text and getattr(made, "vocab_size", 0) and config.model_type == name
+    ) or name in _OWN
     return config if known else None
 
 
@@ -112,9 +149,15 @@ def families() -> dict[str, type]:
 def tiny_config(name: str, config: Any, tokenizer: PreTrainedTokenizerFast) -> Any:
     known = config().to_dict()
     names = {**getattr(config, "attribute_map", {})}
-    given = {key: value for key, value in _SIZES.items() if key in known or key in names}
+    given = {
+        key: value for key, value in _SIZES.items() if key in known or key in names
+    }
     if isinstance(known.get("kv_lora_rank"), int):
-        given |= {key: value for key, value in _LATENT.items() if isinstance(known.get(key), int)}
+        given |= {
+            key: value
+            for key, value in _LATENT.items()
+            if isinstance(known.get(key), int)
+        }
     given = {key: value for key, value in given.items() if names.get(key) not in given}
     given["vocab_size"] = len(tokenizer)
     for role in ("pad", "bos", "eos", "cls", "sep"):
@@ -123,17 +166,27 @@ def tiny_config(name: str, config: Any, tokenizer: PreTrainedTokenizerFast) -> A
             given[f"{role}_token_id"] = number
     given |= _OWN.get(name, {})
     # Of a model of two halves, each has a vocabulary of its own.
-    return config(**{key: {**value, "vocab_size": len(tokenizer)} if key in ("encoder", "decoder") else value
-                     for key, value in given.items()})  # fmt: skip
+    return config(
+        **{
+            key: {**value, "vocab_size": len(tokenizer)}
+            if key in ("encoder", "decoder")
+            else value
+            for key, value in given.items()
+        }
+    )
 
 
-def save_tiny(name: str, config: Any, tokenizer: PreTrainedTokenizerFast, folder: Path) -> int:
+def save_tiny(
+    name: str, config: Any, tokenizer: PreTrainedTokenizerFast, folder: Path
+) -> int:
     """Write a model with its tokenizer, and return the number of its parameters."""
     torch.manual_seed(0)
     made = tiny_config(name, config, tokenizer)
     kind: Any = AutoModel
     with torch.device("meta"):
-        count = sum(parameter.numel() for parameter in kind.from_config(made).parameters())
+        count = sum(
+            parameter.numel() for parameter in kind.from_config(made).parameters()
+        )
     assert count < 20_000_000, f"{name} has {count:,} parameters"
     kind.from_config(made).save_pretrained(folder)
     tokenizer.save_pretrained(folder)

@@ -16,11 +16,17 @@ class Cut(Exception):
     """The released labels would be longer than the text: its collator stops here."""
 
 
-def token_words(tokenizer: Any, words: Sequence[str], max_length: int) -> tuple[list[int], list[int]]:
+def token_words(
+    tokenizer: Any, words: Sequence[str], max_length: int
+) -> tuple[list[int], list[int]]:
     """Return a sentence's token ids, and the number of each token's word, -1 for none."""
     text = " ".join(words) + end_of_text(tokenizer)
     found = tokenizer(
-        text, truncation=True, max_length=max_length, add_special_tokens=False, return_offsets_mapping=True
+        text,
+        truncation=True,
+        max_length=max_length,
+        add_special_tokens=False,
+        return_offsets_mapping=True,
     )
     numbers = []
     current, begin = 0, 0
@@ -36,7 +42,11 @@ def token_words(tokenizer: Any, words: Sequence[str], max_length: int) -> tuple[
 
 
 def answer_tokens(
-    tokenizer: Any, question: str, context: str, answer: tuple[int, str] | None, max_length: int
+    tokenizer: Any,
+    question: str,
+    context: str,
+    answer: tuple[int, str] | None,
+    max_length: int,
 ) -> tuple[list[int], list[int], list[int] | None]:
     """Return a question's token ids, its label of each token, and token type ids where there are any.
 
@@ -44,10 +54,18 @@ def answer_tokens(
         Cut: the answer is cut in the middle.
     """
     found = tokenizer(
-        f"Question: {question}\nContext: ", context + end_of_text(tokenizer), add_special_tokens=False,
-        truncation="only_second", max_length=max_length, return_offsets_mapping=True,
-    )  # fmt: skip
-    ids, offsets, segments = found["input_ids"], found["offset_mapping"], found.sequence_ids()
+        f"Question: {question}\nContext: ",
+        context + end_of_text(tokenizer),
+        add_special_tokens=False,
+        truncation="only_second",
+        max_length=max_length,
+        return_offsets_mapping=True,
+    )
+    ids, offsets, segments = (
+        found["input_ids"],
+        found["offset_mapping"],
+        found.sequence_ids(),
+    )
     labels = [0] * len(ids)
     kinds = found.get("token_type_ids")
     if answer is None:

@@ -35,10 +35,14 @@ def test_a_forward_pass_of_lengths_on_the_cpu_reads_nothing_of_the_device(
         assert hidden.shape == (3, 9, 32) and hidden.device.type == "meta"
 
 
-def test_adamw_takes_all_tensors_together_where_torch_does_and_rounds_as_the_papers() -> None:
+def test_adamw_takes_all_tensors_together_where_torch_does_and_rounds_as_the_papers() -> (
+    None
+):
     # An explicit `fused=False` would take them one by one: for the paper's model 1,800 launches a step more.
     for dtype, fused in ((torch.bfloat16, None), (torch.float32, True)):
-        defaults = make_optimiser(torch.nn.Linear(2, 2, dtype=dtype), 0.1, FINE_TUNING).defaults
+        defaults = make_optimiser(
+            torch.nn.Linear(2, 2, dtype=dtype), 0.1, FINE_TUNING
+        ).defaults
         assert (defaults["fused"], defaults["foreach"]) == (fused, None)
 
 
@@ -60,6 +64,10 @@ def test_machines_that_are_not_there(arguments: tuple[str, ...], message: str) -
 def test_defaults_follow_the_kind_of_device() -> None:
     assert choose_kind("cuda:3") is GPU and choose_kind("cpu") is CPU
     device = choose_device("cpu", positions=100)
-    assert (device.precision.name, device.train_positions, device.eval_positions) == ("fp32", 100, 2_048)
+    assert (device.precision.name, device.train_positions, device.eval_positions) == (
+        "fp32",
+        100,
+        2_048,
+    )
     assert (device.kind.overhead, device.kind.graph_factor) == (384, 16)
     assert device.description["device"] == "cpu"

@@ -25,7 +25,16 @@ from common.errors import UserError
 from pretraining.model.directions import Trial, try_out, turn
 from tests.benchmarks.tiny import resettable_of
 
-KINDS = ("ours", "ours-causal", "llama", "qwen2", "qwen3", "bert", "roberta", "modernbert")
+KINDS = (
+    "ours",
+    "ours-causal",
+    "llama",
+    "qwen2",
+    "qwen3",
+    "bert",
+    "roberta",
+    "modernbert",
+)
 
 
 @pytest.mark.parametrize("kind", KINDS)
@@ -44,11 +53,15 @@ def test_every_tokens_output_depends_on_later_tokens_and_not_on_padding(
             # ModernBERT and windowed attention reach the first token through their global layer.
             assert changed[0] > 0
         alone = encoder(ids[:, :12], torch.tensor([12]))
-        padded = encoder(torch.cat([ids[:, :12], torch.full((1, 8), 7)], dim=1), torch.tensor([12]))
+        padded = encoder(
+            torch.cat([ids[:, :12], torch.full((1, 8), 7)], dim=1), torch.tensor([12])
+        )
     torch.testing.assert_close(alone, padded[:, :12], rtol=1e-4, atol=1e-5)
 
 
-def test_a_decoder_left_as_it_is_does_not_look_both_ways(model_folder: Callable[..., Path]) -> None:
+def test_a_decoder_left_as_it_is_does_not_look_both_ways(
+    model_folder: Callable[..., Path],
+) -> None:
     base = AutoModel.from_pretrained(model_folder("llama"), attn_implementation="sdpa")
     assert not try_out(Encoder(base)).both_ways
     turn(base.config, is_causal=False)
@@ -60,22 +73,34 @@ def test_one_part_that_reads_one_side_is_found_in_a_model_that_looks_both_ways(
     model_folder: Callable[..., Path],
 ) -> None:
     """As in hybrids: the other layers carry what comes later to every token, so that outputs alone show nothing."""
-    base: Any = AutoModel.from_pretrained(model_folder("bert"), attn_implementation="sdpa")
+    base: Any = AutoModel.from_pretrained(
+        model_folder("bert"), attn_implementation="sdpa"
+    )
     attention = base.encoder.layer[0].attention.self
     theirs = attention.forward
 
     def causal(hidden: torch.Tensor, *args: Any, **more: Any) -> Any:
-        rows = [theirs(hidden[:, : end + 1])[0][:, -1:] for end in range(hidden.shape[1])]
+        rows = [
+            theirs(hidden[:, : end + 1])[0][:, -1:] for end in range(hidden.shape[1])
+        ]
         return torch.cat(rows, dim=1), None
 
     attention.forward = causal
     trial = try_out(Encoder(base))
-    assert trial.sees_later and trial.one_sided == ("BertSelfAttention",) and not trial.both_ways
+    assert (
+        trial.sees_later
+        and trial.one_sided == ("BertSelfAttention",)
+        and not trial.both_ways
+    )
 
 
-def test_a_lifted_decoder_computes_full_attention(model_folder: Callable[..., Path]) -> None:
+def test_a_lifted_decoder_computes_full_attention(
+    model_folder: Callable[..., Path],
+) -> None:
     """Our encoder has Llama's block: the same weights must give the same states without a causal mask."""
-    ours, llama = (load(str(model_folder(kind))).encoder.eval() for kind in ("ours", "llama"))
+    ours, llama = (
+        load(str(model_folder(kind))).encoder.eval() for kind in ("ours", "llama")
+    )
     missing = llama.base.load_state_dict(ours.base.state_dict(), strict=False)
     assert not missing.missing_keys and not missing.unexpected_keys
     llama.base.norm.variance_epsilon = ours.base.config.rms_norm_eps
@@ -84,7 +109,9 @@ def test_a_lifted_decoder_computes_full_attention(model_folder: Callable[..., Pa
             norm.variance_epsilon = ours.base.config.rms_norm_eps
     ids, lengths = torch.randint(3, 300, (3, 15)), torch.tensor([15, 4, 9])
     with torch.no_grad():
-        for a, b, n in zip(ours(ids, lengths), llama(ids, lengths), lengths, strict=True):
+        for a, b, n in zip(
+            ours(ids, lengths), llama(ids, lengths), lengths, strict=True
+        ):
             torch.testing.assert_close(a[:n], b[:n], rtol=1e-4, atol=1e-5)
 
 
@@ -93,11 +120,16 @@ def test_a_model_that_stays_one_sided_is_refused(
 ) -> None:
     trial = Trial(width=32, sees_later=True, one_sided=("LlamaAttention",) * 2)
     monkeypatch.setattr("benchmarks.finetuning.encoders.try_out", lambda encoder: trial)
-    with pytest.raises(UserError, match=r"a token sees only one side in 2 of its modules \(LlamaAttention\)"):
+    with pytest.raises(
+        UserError,
+        match=r"a token sees only one side in 2 of its modules \(LlamaAttention\)",
+    ):
         load(str(model_folder("llama")))
 
 
-def test_rows_on_their_own_have_the_states_that_they_have_alone(model_folder: Callable[..., Path]) -> None:
+def test_rows_on_their_own_have_the_states_that_they_have_alone(
+    model_folder: Callable[..., Path],
+) -> None:
     base = load(str(model_folder("bert"))).encoder.base
     encoder = Encoder(base, alone=True).eval()
     ids, kinds = torch.randint(3, 300, (4, 9)), torch.randint(0, 2, (4, 9))
@@ -105,8 +137,14 @@ def test_rows_on_their_own_have_the_states_that_they_have_alone(model_folder: Ca
     with torch.no_grad():
         found = encoder(ids, lengths, kinds)
         for row, length in enumerate(lengths.tolist()):
-            one = encoder(ids[row : row + 1, :length], torch.tensor([length]), kinds[row : row + 1, :length])
-            torch.testing.assert_close(found[row, :length], one[0], rtol=1e-4, atol=1e-5)
+            one = encoder(
+                ids[row : row + 1, :length],
+                torch.tensor([length]),
+                kinds[row : row + 1, :length],
+            )
+            torch.testing.assert_close(
+                found[row, :length], one[0], rtol=1e-4, atol=1e-5
+            )
             assert not found[row, length:].any()
 
 
@@ -119,13 +157,18 @@ def test_the_authors_checkpoints_load_without_their_code(
     config = json.loads((theirs / "config.json").read_text()) | {
         "model_type": "sl_model",
         "architectures": ["SLModel"],
-        "auto_map": {"AutoConfig": "configuration_sl.SLConfig", "AutoModel": "modeling_sl.SLModel"},
+        "auto_map": {
+            "AutoConfig": "configuration_sl.SLConfig",
+            "AutoModel": "modeling_sl.SLModel",
+        },
         "is_causal": True,
     }
     (theirs / "config.json").write_text(json.dumps(config))
     ids, lengths = torch.randint(3, 300, (2, 9)), torch.tensor([9, 6])
     with torch.no_grad():
-        one, other = (load(str(folder)).encoder.eval()(ids, lengths) for folder in (ours, theirs))
+        one, other = (
+            load(str(folder)).encoder.eval()(ids, lengths) for folder in (ours, theirs)
+        )
     torch.testing.assert_close(one, other, rtol=0, atol=0)
 
 
@@ -139,14 +182,24 @@ def test_the_padding_row_that_is_the_end_of_text_gets_no_gradient(
     assert gradient[5].any() and not gradient[1].any()
 
 
-SHAPE = {"vocab_size": 50, "hidden_size": 8, "num_hidden_layers": 1, "num_attention_heads": 2}
-IDS = {f"{name}_token_id": number for number, name in enumerate(("bos", "pad", "eos", "cls", "sep"))}
+SHAPE = {
+    "vocab_size": 50,
+    "hidden_size": 8,
+    "num_hidden_layers": 1,
+    "num_attention_heads": 2,
+}
+IDS = {
+    f"{name}_token_id": number
+    for number, name in enumerate(("bos", "pad", "eos", "cls", "sep"))
+}
 NO_LIMIT = 10**30
 
 
 def base(kind: type, **options: int) -> nn.Module:
     with torch.device("meta"):
-        model: nn.Module = AutoModel.from_config(kind(**SHAPE, **IDS, intermediate_size=8, **options))
+        model: nn.Module = AutoModel.from_config(
+            kind(**SHAPE, **IDS, intermediate_size=8, **options)
+        )
     return model
 
 
@@ -159,12 +212,20 @@ def base(kind: type, **options: int) -> nn.Module:
         # Its positions are counted from behind the padding's: two of the 514 are never a token's.
         (base(RobertaConfig, max_position_embeddings=514), NO_LIMIT, (509, 509, 512)),
         (base(BertConfig, max_position_embeddings=512), NO_LIMIT, (507, 507, 512)),
-        (base(ModernBertConfig, max_position_embeddings=8_192), NO_LIMIT, (2_028, 2_028, 2_048)),
+        (
+            base(ModernBertConfig, max_position_embeddings=8_192),
+            NO_LIMIT,
+            (2_028, 2_028, 2_048),
+        ),
     ],
 )
-def test_limits_follow_the_positions(model: nn.Module, tokens: int, limits: tuple[int, int, int]) -> None:
+def test_limits_follow_the_positions(
+    model: nn.Module, tokens: int, limits: tuple[int, int, int]
+) -> None:
     found = input_limits(model, SimpleNamespace(model_max_length=tokens))
-    assert found == Limits(labelled=limits[0], retrieval=limits[1], paper_retrieval=limits[2])
+    assert found == Limits(
+        labelled=limits[0], retrieval=limits[1], paper_retrieval=limits[2]
+    )
 
 
 def test_a_length_that_is_asked_for_leaves_the_papers_evaluation_alone(
@@ -182,7 +243,10 @@ def test_hidden_states_are_those_of_the_padded_pass_to_the_bit(
     lengths: list[int], model_folder: Callable[..., Path]
 ) -> None:
     encoder = load(str(model_folder("ours"))).encoder
-    tokens, real = torch.tensor(lengths), torch.arange(max(lengths)) < torch.tensor(lengths)[:, None]
+    tokens, real = (
+        torch.tensor(lengths),
+        torch.arange(max(lengths)) < torch.tensor(lengths)[:, None],
+    )
     ids = torch.randint(3, 300, real.shape, generator=torch.Generator().manual_seed(0))
     found, gradients = [], []
     for encoder.packs in (False, True):
@@ -190,18 +254,31 @@ def test_hidden_states_are_those_of_the_padded_pass_to_the_bit(
         hidden = encoder(ids, tokens)
         (hidden * real[..., None]).square().sum().backward()
         found.append(hidden.detach())
-        gradients.append({name: parameter.grad.clone() for name, parameter in encoder.named_parameters()})
+        gradients.append(
+            {
+                name: parameter.grad.clone()
+                for name, parameter in encoder.named_parameters()
+            }
+        )
     assert torch.equal(found[0][real], found[1][real]) and not found[1][~real].any()
     for name, gradient in gradients[0].items():
-        torch.testing.assert_close(gradients[1][name], gradient, rtol=1e-4, atol=1e-6, msg=name)
-    assert torch.equal(encoder.eval()(ids, tokens), found[0])  # evaluation scores what padding predicts, too
+        torch.testing.assert_close(
+            gradients[1][name], gradient, rtol=1e-4, atol=1e-6, msg=name
+        )
+    assert torch.equal(
+        encoder.eval()(ids, tokens), found[0]
+    )  # evaluation scores what padding predicts, too
 
 
 def test_padding_is_left_out_where_that_pays() -> None:
     device = choose_device("cpu", "fp32")
     short, alike = np.array([30, *[4] * 31]), np.array([70] * 32)
     assert [len(part) for part in device.passes(short, [32], packed=True)] == [32]
-    assert len(device.passes(alike, [32], packed=True)) == len(device.passes(alike, [32], packed=False)) == 2
+    assert (
+        len(device.passes(alike, [32], packed=True))
+        == len(device.passes(alike, [32], packed=False))
+        == 2
+    )
     assert packed_cost(150, 960) < 960 and packed_cost(2_240, 2_240) > 2_240
 
 
@@ -213,7 +290,10 @@ def test_other_classes_and_exact_micro_batches_are_padded(
         device = choose_device("cpu", "fp32", exact=exact)
         made = resettable_of(model_folder(model), device)
         assert not made.setting.loaded.encoder.packs
-    assert [list(part) for part in device.passes(np.array([5, 300, 7]), [2, 1], packed=False)] == [
+    assert [
+        list(part)
+        for part in device.passes(np.array([5, 300, 7]), [2, 1], packed=False)
+    ] == [
         [0, 1],
         [2],
     ]

@@ -8,7 +8,11 @@ from typing import Any, get_args
 import pytest
 import torch
 from safetensors.torch import load_file, save_file
-from transformers import AutoModelForSequenceClassification, AutoModelForTokenClassification, set_seed
+from transformers import (
+    AutoModelForSequenceClassification,
+    AutoModelForTokenClassification,
+    set_seed,
+)
 
 from benchmarks.finetuning.encoders import load
 from benchmarks.finetuning.heads import (
@@ -46,7 +50,9 @@ def test_pooling_reads_the_real_tokens_only() -> None:
     late, linear = SequenceHead(2, 2, POOLINGS["late"]), SequenceHead(2, 2, MEAN)
     late.load_state_dict(linear.state_dict())
     one = hidden[:, :1]
-    torch.testing.assert_close(late(one, torch.ones(2, dtype=torch.long)), linear(one, torch.tensor([1, 1])))
+    torch.testing.assert_close(
+        late(one, torch.ones(2, dtype=torch.long)), linear(one, torch.tensor([1, 1]))
+    )
     with pytest.raises(UserError, match="did you mean 'mean'"):
         _ = POOLINGS["meen"]
 
@@ -55,10 +61,17 @@ OWN = ("bert", "roberta", "modernbert")
 
 
 def logits_of(
-    auto: Any, folder: Path, labels: int, seed: int, ids: torch.Tensor, lengths: torch.Tensor
+    auto: Any,
+    folder: Path,
+    labels: int,
+    seed: int,
+    ids: torch.Tensor,
+    lengths: torch.Tensor,
 ) -> Any:
     set_seed(seed)
-    model = auto.from_pretrained(folder, num_labels=labels, attn_implementation="sdpa").eval()
+    model = auto.from_pretrained(
+        folder, num_labels=labels, attn_implementation="sdpa"
+    ).eval()
     mask = torch.arange(ids.shape[1]) < lengths[:, None]
     with torch.no_grad():
         return model(input_ids=ids, attention_mask=mask.long()).logits
@@ -67,7 +80,10 @@ def logits_of(
 @pytest.mark.parametrize("kind", OWN)
 @pytest.mark.parametrize(
     ("name", "auto"),
-    [("mnli_m", AutoModelForSequenceClassification), ("uner_en", AutoModelForTokenClassification)],
+    [
+        ("mnli_m", AutoModelForSequenceClassification),
+        ("uner_en", AutoModelForTokenClassification),
+    ],
 )
 def test_the_logits_are_those_of_the_class_after_set_seed(
     kind: str, name: str, auto: Any, model_folder: Callable[..., Path]
@@ -103,8 +119,9 @@ def test_a_pooler_that_the_checkpoint_lacks_is_drawn_with_the_seed(
     weights = load_file(folder / "model.safetensors")
     save_file(
         {name: value for name, value in weights.items() if "pooler" not in name},
-        folder / "model.safetensors", {"format": "pt"},
-    )  # fmt: skip
+        folder / "model.safetensors",
+        {"format": "pt"},
+    )
     ids, lengths = torch.randint(3, 300, (2, 6)), torch.tensor([6, 4])
     resettable = resettable_of(folder)
     with torch.no_grad():
@@ -119,7 +136,9 @@ def test_heads_of_ours_are_on_every_encoder_when_asked_for_and_where_a_class_has
 ) -> None:
     encoder = load(str(model_folder(kind))).encoder
     for name in get_args(HeadName)[-1:] if kind == "bert" else get_args(HeadName):
-        assert isinstance(sequence_head(encoder, 2, POOLINGS["last"], name), SequenceHead)
+        assert isinstance(
+            sequence_head(encoder, 2, POOLINGS["last"], name), SequenceHead
+        )
         assert isinstance(token_head(encoder, 2, name), TokenHead)
 
 
@@ -129,10 +148,14 @@ def test_after_mntp_a_tokens_logits_are_those_of_the_state_before_it() -> None:
     plain.load_state_dict(head.state_dict())
     with torch.no_grad():
         found, wanted = (one(hidden, torch.tensor([6, 4])) for one in (head, plain))
-    assert torch.equal(found[:, 1:], wanted[:, :-1]) and torch.equal(found[:, 0], wanted[:, 0])
+    assert torch.equal(found[:, 1:], wanted[:, :-1]) and torch.equal(
+        found[:, 0], wanted[:, 0]
+    )
 
 
-def test_token_types_reach_a_model_that_takes_them(model_folder: Callable[..., Path]) -> None:
+def test_token_types_reach_a_model_that_takes_them(
+    model_folder: Callable[..., Path],
+) -> None:
     ids, lengths = torch.randint(3, 300, (1, 6)), torch.tensor([6])
     kinds = torch.tensor([[0, 0, 0, 1, 1, 1]])
     for kind, takes in (("bert", True), ("ours", False)):

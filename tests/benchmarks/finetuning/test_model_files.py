@@ -33,12 +33,16 @@ def test_a_hub_id_is_fetched_without_code(
     assert not {"*.py", "*.bin", "*"} & set(asked["allow_patterns"])
 
 
-def test_a_hub_that_does_not_answer_is_told_in_one_sentence(monkeypatch: pytest.MonkeyPatch) -> None:
+def test_a_hub_that_does_not_answer_is_told_in_one_sentence(
+    monkeypatch: pytest.MonkeyPatch,
+) -> None:
     def fail(*args: Any, **options: Any) -> str:
         raise ConnectionError("no route\nto host")
 
     monkeypatch.setattr("huggingface_hub.snapshot_download", fail)
-    with pytest.raises(UserError, match=r"owner/name is not a local folder.*no route\)"):
+    with pytest.raises(
+        UserError, match=r"owner/name is not a local folder.*no route\)"
+    ):
         load("owner/name")
 
 
@@ -49,11 +53,17 @@ def test_a_sentence_transformers_folder_is_its_transformer(
     folder = tmp_path / "sentences"
     shutil.copytree(model_folder("bert"), folder / part)
     (folder / "1_Pooling").mkdir()
-    (folder / "1_Pooling" / "config.json").write_text('{"pooling_mode_mean_tokens": true}')
+    (folder / "1_Pooling" / "config.json").write_text(
+        '{"pooling_mode_mean_tokens": true}'
+    )
     modules = [{"idx": 0, "path": part}, {"idx": 1, "path": "1_Pooling"}]
     (folder / "modules.json").write_text(json.dumps(modules))
     assert resolve(str(folder)) == folder / part
-    assert load(str(folder)).weights == weights_hash(folder / part) == load(str(model_folder("bert"))).weights
+    assert (
+        load(str(folder)).weights
+        == weights_hash(folder / part)
+        == load(str(model_folder("bert"))).weights
+    )
 
 
 def test_a_list_of_modules_cannot_name_a_folder_outside(
@@ -94,7 +104,9 @@ def test_a_hash_follows_the_content_and_nothing_else(
 
 
 @pytest.mark.parametrize("kind", KINDS)
-def test_the_tokenizer_is_that_of_the_file(kind: str, model_folder: Callable[..., Path]) -> None:
+def test_the_tokenizer_is_that_of_the_file(
+    kind: str, model_folder: Callable[..., Path]
+) -> None:
     folder = model_folder(kind)
     loaded = load_tokenizer(folder)
     recorded = Tokenizer.from_file(str(folder / "tokenizer.json"))
@@ -118,4 +130,6 @@ def test_the_configs_special_tokens_are_copied_when_asked_for_or_needed(
         json.dumps({**content, "eos_token": None, "sep_token": None})
     )
     (folder / "special_tokens_map.json").unlink(missing_ok=True)
-    assert load_tokenizer(folder, from_config=False).eos_token_id == 2  # nothing else could end a text
+    assert (
+        load_tokenizer(folder, from_config=False).eos_token_id == 2
+    )  # nothing else could end a text

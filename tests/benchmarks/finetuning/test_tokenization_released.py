@@ -33,7 +33,11 @@ TOKENIZERS = {kind: train(kind, TEXTS * 4, 330) for kind in KINDS}
 CHARACTERS = st.sampled_from("ab e.Ż€東🙂é» ")
 
 
-SENTENCES = st.lists(st.text(CHARACTERS.filter(str.strip), min_size=1, max_size=5), min_size=1, max_size=7)
+SENTENCES = st.lists(
+    st.text(CHARACTERS.filter(str.strip), min_size=1, max_size=5),
+    min_size=1,
+    max_size=7,
+)
 
 
 def check_words(tokenizer: Any, found: list[list[str]], limit: int = 2_028) -> int:
@@ -46,22 +50,32 @@ def check_words(tokenizer: Any, found: list[list[str]], limit: int = 2_028) -> i
     return len(all_ids.values)
 
 
-def check_answers(tokenizer: Any, rows: list[dict[str, Any]], limit: int = 2_028) -> tuple[int, int]:
+def check_answers(
+    tokenizer: Any, rows: list[dict[str, Any]], limit: int = 2_028
+) -> tuple[int, int]:
     """Compare questions with the oracle and return how many tokens there were, and how many were cut."""
     firsts = [
-        (row["answers"][0]["start"], row["answers"][0]["text"]) if row["answers"] else None for row in rows
+        (row["answers"][0]["start"], row["answers"][0]["text"])
+        if row["answers"]
+        else None
+        for row in rows
     ]
     ours = encode_questions(
         tokenizer,
         [row["question"] for row in rows],
         [row["context"] for row in rows],
         limit,
-        [None if first is None else (first[0], first[0] + len(first[1])) for first in firsts],
+        [
+            None if first is None else (first[0], first[0] + len(first[1]))
+            for first in firsts
+        ],
     )
     cut = 0
     for number, (row, first) in enumerate(zip(rows, firsts, strict=True)):
         try:
-            ids, labels, kinds = answer_tokens(tokenizer, row["question"], row["context"], first, limit)
+            ids, labels, kinds = answer_tokens(
+                tokenizer, row["question"], row["context"], first, limit
+            )
         except Cut:
             cut += 1
             continue
@@ -84,9 +98,15 @@ def test_words_of_any_sentence(kind: str, words: list[str], limit: int) -> None:
 def test_answers_in_any_context(kind: str, context: str, data: st.DataObject) -> None:
     start = data.draw(st.integers(0, len(context) - 1))
     end = data.draw(st.integers(start + 1, len(context)))
-    row = {"question": "a?", "context": context, "answers": [{"start": start, "text": context[start:end]}]}
+    row = {
+        "question": "a?",
+        "context": context,
+        "answers": [{"start": start, "text": context[start:end]}],
+    }
     tokenizer = TOKENIZERS[kind]
-    room = len(tokenizer("Question: a?\nContext: ", add_special_tokens=False)["input_ids"])
+    room = len(
+        tokenizer("Question: a?\nContext: ", add_special_tokens=False)["input_ids"]
+    )
     limit = data.draw(st.integers(room + 1, room + 80))
     if tokenizer(context.strip() or "x", add_special_tokens=False)["input_ids"]:
         check_answers(tokenizer, [row], limit)
@@ -121,33 +141,49 @@ def test_of_an_answer_cut_in_the_middle_the_tokens_that_are_left_are_gold() -> N
     tokenizer = TOKENIZERS["llama3"]
     context = "one two three four five six seven"
     parts = ("Question: a?\nContext: ", "one two three")
-    room = sum(len(tokenizer(part, add_special_tokens=False)["input_ids"]) for part in parts)
+    room = sum(
+        len(tokenizer(part, add_special_tokens=False)["input_ids"]) for part in parts
+    )
     answer = (context.index("two"), len(context))
     with pytest.raises(Cut):
         answer_tokens(tokenizer, "a?", context, (answer[0], context[answer[0] :]), room)
     found = encode_questions(tokenizer, ["a?"], [context], room, [answer])
     assert found.cut.all()
-    assert tokenizer.decode(found.ids[0][found.gold[0]]).strip() == context[answer[0] :][: len("two three")]
+    assert (
+        tokenizer.decode(found.ids[0][found.gold[0]]).strip()
+        == context[answer[0] :][: len("two three")]
+    )
 
 
 @pytest.fixture(scope="module")
 def real_rows() -> list[dict[str, Any]]:
-    files = (("squad", "squad_v1.1/train-v1.1.prefix.json.zst"), ("squad_v2", "squad_v2.0/dev-v2.0.json.zst"))
+    files = (
+        ("squad", "squad_v1.1/train-v1.1.prefix.json.zst"),
+        ("squad_v2", "squad_v2.0/dev-v2.0.json.zst"),
+    )
     return [
         row
         for name, path in files
-        for row in question_rows(REAL / path, ReaderInputs(dataset=get_dataset(name), files={}))
+        for row in question_rows(
+            REAL / path, ReaderInputs(dataset=get_dataset(name), files={})
+        )
     ]
 
 
 @pytest.mark.slow
 @pytest.mark.real_data
-@pytest.mark.skipif(not REAL.is_dir(), reason="REAL_DATA names no folder with original distribution files")
+@pytest.mark.skipif(
+    not REAL.is_dir(),
+    reason="REAL_DATA names no folder with original distribution files",
+)
 @pytest.mark.parametrize("kind", [*KINDS, "llama3-itself"])
 def test_no_token_of_all_real_questions_and_sentences_differs(
     kind: str, real_rows: list[dict[str, Any]], tmp_path: Path
 ) -> None:
-    found = [row["words"] for _, row in sentences(REAL / "uner_english_ewt/en_ewt-ud-test.iob2")]
+    found = [
+        row["words"]
+        for _, row in sentences(REAL / "uner_english_ewt/en_ewt-ud-test.iob2")
+    ]
     assert (len(real_rows), len(found)) == (10_448, 2_077)
     if kind == "llama3-itself":
         text = from_tiktoken(REAL / "tokenizer/llama3-tiktoken/tokenizer.model.zst")
@@ -160,7 +196,9 @@ def test_no_token_of_all_real_questions_and_sentences_differs(
     words = check_words(tokenizer, found)
     tokens, cut = check_answers(tokenizer, real_rows)
     assert words > 20_000 and tokens > 1_000_000 and cut == 0
-    assert check_answers(tokenizer, real_rows[::5], 200)[1] > 0  # with positions for a part of the context
+    assert (
+        check_answers(tokenizer, real_rows[::5], 200)[1] > 0
+    )  # with positions for a part of the context
 
 
 TEXT = "The quick brown fox jumps over the lazy dog in Malmo, Sweden."
@@ -174,9 +212,18 @@ def text_of(ids: np.ndarray) -> str:
 
 
 def test_texts_of_single_sentences_and_pairs() -> None:
-    assert tokenization.classification_text(get_dataset("sst2"), "a film", None) == "a film"
-    assert tokenization.classification_text(get_dataset("mnli_m"), "a", "b") == "Premise: a\nHypothesis: b"
-    assert tokenization.classification_text(get_dataset("qqp"), "a", "b") == "Question 1: a\nQuestion 2: b"
+    assert (
+        tokenization.classification_text(get_dataset("sst2"), "a film", None)
+        == "a film"
+    )
+    assert (
+        tokenization.classification_text(get_dataset("mnli_m"), "a", "b")
+        == "Premise: a\nHypothesis: b"
+    )
+    assert (
+        tokenization.classification_text(get_dataset("qqp"), "a", "b")
+        == "Question 1: a\nQuestion 2: b"
+    )
     assert tokenization.question_text("who?") == "Question: who?\nContext: "
     assert tokenization.query_text("q") == "Query: q"
     assert tokenization.document_text("text") == "Document: text"
@@ -190,13 +237,17 @@ def test_an_empty_title_keeps_its_full_stop_in_the_paper() -> None:
     assert tokenization.paper_document_text("text") == "Document: text"
 
 
-def test_texts_end_in_end_of_text_begin_with_nothing_and_lose_their_end_when_too_long() -> None:
+def test_texts_end_in_end_of_text_begin_with_nothing_and_lose_their_end_when_too_long() -> (
+    None
+):
     ids = tokenization.encode_texts(TOKENIZER, [TEXT, "dog"], 64)
     assert [text_of(row) for row in (ids[0], ids[1])] == [TEXT + END, "dog" + END]
     cut = tokenization.encode_texts(TOKENIZER, [TEXT], len(ids[0]) - 1)[0]
     assert cut.tolist() == ids[0][:-1].tolist()
     assert len(tokenization.encode_texts(TOKENIZER, [], 10)) == 0
-    assert len(tokenization.encode_questions(TOKENIZER, [], [], 10, stride=128).ids) == 0
+    assert (
+        len(tokenization.encode_questions(TOKENIZER, [], [], 10, stride=128).ids) == 0
+    )
 
 
 def test_the_papers_retrieval_evaluation_adds_bos_and_no_eos() -> None:
@@ -207,7 +258,9 @@ def test_the_papers_retrieval_evaluation_adds_bos_and_no_eos() -> None:
 
 def test_windows_cover_the_whole_context_and_overlap() -> None:
     context = TEXT * 4
-    windows = tokenization.encode_questions(TOKENIZER, ["a?", "b?"], [context, "dog"], 60, stride=10)
+    windows = tokenization.encode_questions(
+        TOKENIZER, ["a?", "b?"], [context, "dog"], 60, stride=10
+    )
     assert windows.owners.tolist()[-1] == 1 and set(windows.owners.tolist()) == {0, 1}
     covered = np.zeros(len(context), dtype=int)
     for row in np.flatnonzero(windows.owners == 0):

@@ -32,12 +32,18 @@ DATASETS = ("mnli_m", "uner_en", "squad_v2", "msmarco")
 
 
 def gradients(model: nn.Module) -> dict[str, Tensor]:
-    found = {name: p.grad.clone() for name, p in model.named_parameters() if p.grad is not None}
+    found = {
+        name: p.grad.clone()
+        for name, p in model.named_parameters()
+        if p.grad is not None
+    }
     model.zero_grad(set_to_none=True)
     return found
 
 
-@pytest.mark.parametrize(("size", "steps"), [(14_041, 438), (12_543, 392), (59_924, 1_872)])
+@pytest.mark.parametrize(
+    ("size", "steps"), [(14_041, 438), (12_543, 392), (59_924, 1_872)]
+)
 def test_an_epoch_has_the_papers_number_of_steps(size: int, steps: int) -> None:
     assert steps_of(size, FINE_TUNING, 1, FINE_TUNING.micro_batch) == steps
     assert steps_of(size, FINE_TUNING, None, FINE_TUNING.micro_batch) == 1_000
@@ -47,9 +53,13 @@ def test_the_learning_rate_is_transformers_linear_schedule() -> None:
     parameter = nn.Parameter(torch.zeros(1))
     for steps in (1, 7, 392, 1_000):
         optimiser = torch.optim.SGD([parameter], lr=2e-4)
-        schedule = get_linear_schedule_with_warmup(optimiser, math.ceil(0.1 * steps), steps)
+        schedule = get_linear_schedule_with_warmup(
+            optimiser, math.ceil(0.1 * steps), steps
+        )
         for step in range(steps):
-            assert optimiser.param_groups[0]["lr"] == pytest.approx(learning_rate(step, steps, 2e-4, 0.1))
+            assert optimiser.param_groups[0]["lr"] == pytest.approx(
+                learning_rate(step, steps, 2e-4, 0.1)
+            )
             optimiser.step()
             schedule.step()
 
@@ -74,7 +84,10 @@ class _Rows(torch.utils.data.Dataset[dict[str, Any]]):
     def __getitem__(self, row: int) -> dict[str, Any]:
         labels = self.objective.labels
         assert isinstance(labels, np.ndarray)
-        return {"input_ids": self.objective.ids[row].tolist(), "labels": int(labels[row, 0])}
+        return {
+            "input_ids": self.objective.ids[row].tolist(),
+            "labels": int(labels[row, 0]),
+        }
 
 
 class _ForTrainer(nn.Module):
@@ -84,7 +97,9 @@ class _ForTrainer(nn.Module):
         super().__init__()
         self.model = model
 
-    def forward(self, input_ids: Tensor, attention_mask: Tensor, labels: Tensor) -> dict[str, Tensor]:
+    def forward(
+        self, input_ids: Tensor, attention_mask: Tensor, labels: Tensor
+    ) -> dict[str, Tensor]:
         logits = self.model(input_ids, attention_mask.sum(1))
         return {"loss": nn.functional.cross_entropy(logits, labels), "logits": logits}
 
@@ -102,26 +117,50 @@ def test_fine_tuning_ends_in_the_weights_that_transformers_trainer_ends_in(
 
     theirs = _ForTrainer(resettable.reset(dataset.dataset, seed=3))
     arguments = TrainingArguments(
-        output_dir=str(tmp_path), max_steps=7, per_device_train_batch_size=4, gradient_accumulation_steps=8,
-        learning_rate=5e-4, warmup_steps=0.1, lr_scheduler_type="linear", adam_beta1=0.9, adam_beta2=0.95,
-        adam_epsilon=1e-5, weight_decay=0.1, max_grad_norm=1.0, seed=3, save_strategy="no", report_to=[],
-        use_cpu=True, optim="adamw_torch", disable_tqdm=True, dataloader_pin_memory=False,
-    )  # fmt: skip
+        output_dir=str(tmp_path),
+        max_steps=7,
+        per_device_train_batch_size=4,
+        gradient_accumulation_steps=8,
+        learning_rate=5e-4,
+        warmup_steps=0.1,
+        lr_scheduler_type="linear",
+        adam_beta1=0.9,
+        adam_beta2=0.95,
+        adam_epsilon=1e-5,
+        weight_decay=0.1,
+        max_grad_norm=1.0,
+        seed=3,
+        save_strategy="no",
+        report_to=[],
+        use_cpu=True,
+        optim="adamw_torch",
+        disable_tqdm=True,
+        dataloader_pin_memory=False,
+    )
     pad = resettable.setting.loaded.tokenizer.pad_token_id
 
     def collate(rows: list[dict[str, Any]]) -> dict[str, Tensor]:
         width = max(len(row["input_ids"]) for row in rows)
         return {
-            "input_ids": torch.tensor([r["input_ids"] + [pad] * (width - len(r["input_ids"])) for r in rows]),
+            "input_ids": torch.tensor(
+                [r["input_ids"] + [pad] * (width - len(r["input_ids"])) for r in rows]
+            ),
             "attention_mask": torch.tensor(
                 [[int(i < len(r["input_ids"])) for i in range(width)] for r in rows]
             ),
             "labels": torch.tensor([row["labels"] for row in rows]),
         }
 
-    Trainer(model=theirs, args=arguments, train_dataset=_Rows(objective), data_collator=collate).train()
+    Trainer(
+        model=theirs,
+        args=arguments,
+        train_dataset=_Rows(objective),
+        data_collator=collate,
+    ).train()
     for name, parameter in theirs.model.named_parameters():
-        torch.testing.assert_close(ours[name], parameter.detach(), rtol=1e-4, atol=2e-6, msg=name)
+        torch.testing.assert_close(
+            ours[name], parameter.detach(), rtol=1e-4, atol=2e-6, msg=name
+        )
 
 
 @pytest.mark.parametrize("name", DATASETS)
@@ -136,20 +175,30 @@ def test_the_gradient_does_not_depend_on_what_shares_a_forward_pass(
         replace(CPU, exact_micro_batches=True),
         *(replace(CPU, train_positions=positions) for positions in (1, 100, 10_000)),
     ]
-    results = [(objective.backward(model, step, device), gradients(model)) for device in devices]
+    results = [
+        (objective.backward(model, step, device), gradients(model))
+        for device in devices
+    ]
     for loss, found in results[1:]:
         torch.testing.assert_close(loss, results[0][0], rtol=1e-5, atol=1e-6)
         for parameter, gradient in results[0][1].items():
-            torch.testing.assert_close(found[parameter], gradient, rtol=1e-3, atol=1e-6, msg=parameter)
+            torch.testing.assert_close(
+                found[parameter], gradient, rtol=1e-3, atol=1e-6, msg=parameter
+            )
 
 
 def test_the_loss_is_the_mean_of_the_micro_batches_means(
     data: Path, model_folder: Callable[..., Path]
 ) -> None:
     """Micro-batches with few labels weigh as much as those with many: not the mean over all tokens."""
-    resettable, dataset = resettable_of(model_folder("ours")), load_data(data, "uner_en")
+    resettable, dataset = (
+        resettable_of(model_folder("ours")),
+        load_data(data, "uner_en"),
+    )
     objective = objective_of(dataset, resettable.setting, [0])
-    assert isinstance(objective, SupervisedObjective) and not isinstance(objective.labels, np.ndarray)
+    assert isinstance(objective, SupervisedObjective) and not isinstance(
+        objective.labels, np.ndarray
+    )
     groups = [np.array([0]), np.array([1, 2, 3])]
     model = resettable.reset(dataset.dataset, 0).eval()
     means = []
@@ -159,7 +208,9 @@ def test_the_loss_is_the_mean_of_the_micro_batches_means(
             ids = torch.from_numpy(objective.ids[row]).long()[None]
             labels = torch.from_numpy(objective.labels[row]).long()
             logits = model(ids, torch.tensor([ids.shape[1]]))[0]
-            losses += nn.functional.cross_entropy(logits[labels >= 0], labels[labels >= 0], reduction="none")
+            losses += nn.functional.cross_entropy(
+                logits[labels >= 0], labels[labels >= 0], reduction="none"
+            )
         means.append(torch.stack(losses).mean())
     found = objective.backward(model, groups, CPU)
     torch.testing.assert_close(found, torch.stack(means).mean().detach())
@@ -172,7 +223,9 @@ class _SmallMemory(nn.Module):
         super().__init__()
         self.model, self.limit = model, limit
 
-    def forward(self, ids: Tensor, lengths: Tensor, kinds: Tensor | None = None) -> Tensor:
+    def forward(
+        self, ids: Tensor, lengths: Tensor, kinds: Tensor | None = None
+    ) -> Tensor:
         if ids.numel() > self.limit:
             raise torch.OutOfMemoryError("CUDA out of memory")
         out: Tensor = self.model(ids, lengths)
@@ -181,7 +234,10 @@ class _SmallMemory(nn.Module):
 
 @pytest.mark.parametrize("name", DATASETS)
 def test_out_of_memory_continues_in_smaller_passes_with_the_same_gradient(
-    name: str, data: Path, model_folder: Callable[..., Path], caplog: pytest.LogCaptureFixture
+    name: str,
+    data: Path,
+    model_folder: Callable[..., Path],
+    caplog: pytest.LogCaptureFixture,
 ) -> None:
     resettable, dataset = resettable_of(model_folder("ours")), load_data(data, name)
     objective = objective_of(dataset, resettable.setting, [0])
@@ -189,7 +245,13 @@ def test_out_of_memory_continues_in_smaller_passes_with_the_same_gradient(
     for limit in (10**9, 250):
         model = resettable.reset(dataset.dataset, 0)
         record = fine_tune(
-            _SmallMemory(model, limit), objective, CPU, lr=1e-3, seed=0, steps=2, fine_tuning=FINE_TUNING
+            _SmallMemory(model, limit),
+            objective,
+            CPU,
+            lr=1e-3,
+            seed=0,
+            steps=2,
+            fine_tuning=FINE_TUNING,
         )
         ends.append({key: p.detach().clone() for key, p in model.named_parameters()})
     assert record.train_positions <= 256 < CPU.train_positions
@@ -198,7 +260,9 @@ def test_out_of_memory_continues_in_smaller_passes_with_the_same_gradient(
         torch.testing.assert_close(ends[1][key], value, rtol=1e-3, atol=1e-5, msg=key)
 
 
-def test_what_fails_a_run_is_named(data: Path, model_folder: Callable[..., Path]) -> None:
+def test_what_fails_a_run_is_named(
+    data: Path, model_folder: Callable[..., Path]
+) -> None:
     resettable, dataset = resettable_of(model_folder("ours")), load_data(data, "sst2")
     objective = objective_of(dataset, resettable.setting, [0])
     model = resettable.reset(dataset.dataset, 0)
@@ -211,27 +275,38 @@ def test_what_fails_a_run_is_named(data: Path, model_folder: Callable[..., Path]
         fine_tune(model, objective, CPU, **settings)  # type: ignore[arg-type]
 
 
-def test_bfloat16_weights_take_bfloat16_steps(data: Path, model_folder: Callable[..., Path]) -> None:
+def test_bfloat16_weights_take_bfloat16_steps(
+    data: Path, model_folder: Callable[..., Path]
+) -> None:
     """Small learning rates are rounded away, as in the paper (D7)."""
     device = choose_device("cpu", "bf16")
-    resettable, dataset = resettable_of(model_folder("ours"), device), load_data(data, "sst2")
+    resettable, dataset = (
+        resettable_of(model_folder("ours"), device),
+        load_data(data, "sst2"),
+    )
     objective = objective_of(dataset, resettable.setting, [0])
     changed = {}
     for lr in (1e-7, 1e-3):
         model = resettable.reset(dataset.dataset, 0)
         before = [p.detach().clone() for p in model.encoder.parameters()]
-        fine_tune(model, objective, device, lr=lr, seed=0, steps=3, fine_tuning=FINE_TUNING)
+        fine_tune(
+            model, objective, device, lr=lr, seed=0, steps=3, fine_tuning=FINE_TUNING
+        )
         assert {p.dtype for p in model.parameters()} == {torch.bfloat16}
         pairs = zip(before, model.encoder.parameters(), strict=True)
         changed[lr] = sum(int((a != b).sum()) for a, b in pairs)
     assert changed[1e-7] < 0.05 * changed[1e-3]
 
 
-def test_pairs_are_drawn_by_one_generator_which_seed_0_leaves_as_torch_makes_it() -> None:
+def test_pairs_are_drawn_by_one_generator_which_seed_0_leaves_as_torch_makes_it() -> (
+    None
+):
     """D15: sentence-transformers seeds it `if seed`; the test against that library is in test_retrieval_oracle."""
     for seed, start in ((0, 67_280_421_310_721), (3, 3)):
         generator = torch.Generator().manual_seed(start)
-        expected = torch.cat([torch.randperm(70, generator=generator) for _ in range(2)])
+        expected = torch.cat(
+            [torch.randperm(70, generator=generator) for _ in range(2)]
+        )
         steps = list(islice(pair_order(70, seed, 32), 6))
         assert [len(step) for (step,) in steps] == [32, 32, 6, 32, 32, 6]
         assert np.concatenate([step for (step,) in steps]).tolist() == expected.tolist()

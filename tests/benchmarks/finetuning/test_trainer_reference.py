@@ -38,7 +38,11 @@ class Reference(nn.Module):
         self.base.embed_tokens.padding_idx = 1
         self.task = task
         torch.manual_seed(SEED)
-        sizes = {"SC": [(32, 32), (32, labels)], "TC": [(32, labels)], "QA": [(32, labels)]}[task]
+        sizes = {
+            "SC": [(32, 32), (32, labels)],
+            "TC": [(32, labels)],
+            "QA": [(32, labels)],
+        }[task]
         drawn = [torch.empty(out, into).normal_(0, 0.02) for into, out in sizes]
         self.layers = nn.ModuleList(nn.Linear(into, out) for into, out in sizes)
         for layer, weight in zip(self.layers, drawn, strict=True):
@@ -67,11 +71,14 @@ def train(model: Reference, steps: Iterator[Callable[[], Tensor]], total: int) -
     rest = [p for p in model.parameters() if p.dim() == 1]
     optimiser = torch.optim.AdamW(
         [{"params": decay, "weight_decay": 0.1}, {"params": rest, "weight_decay": 0.0}],
-        lr=LR, betas=(0.9, 0.95), eps=1e-5,
-    )  # fmt: skip
+        lr=LR,
+        betas=(0.9, 0.95),
+        eps=1e-5,
+    )
     warmup = math.ceil(0.1 * total)
     schedule = torch.optim.lr_scheduler.LambdaLR(
-        optimiser, lambda s: s / warmup if s < warmup else (total - s) / (total - warmup)
+        optimiser,
+        lambda s: s / warmup if s < warmup else (total - s) / (total - warmup),
     )
     model.train()
     for _ in range(total):
@@ -83,10 +90,14 @@ def train(model: Reference, steps: Iterator[Callable[[], Tensor]], total: int) -
     model.eval()
 
 
-def labelled_steps(model: Reference, examples: list[Example]) -> Iterator[Callable[[], Tensor]]:
+def labelled_steps(
+    model: Reference, examples: list[Example]
+) -> Iterator[Callable[[], Tensor]]:
     epoch = 0
     while True:
-        order = torch.randperm(len(examples), generator=torch.Generator().manual_seed(SEED + epoch)).tolist()
+        order = torch.randperm(
+            len(examples), generator=torch.Generator().manual_seed(SEED + epoch)
+        ).tolist()
         for start in range(0, len(order), 32):
             rows = order[start : start + 32]
             micro = [rows[i : i + 4] for i in range(0, len(rows), 4)]
@@ -95,7 +106,9 @@ def labelled_steps(model: Reference, examples: list[Example]) -> Iterator[Callab
                 for part in micro:
                     logits = model(*batch([examples[row][0] for row in part]))
                     labels = pad([examples[row][1] for row in part], -100)
-                    loss = nn.functional.cross_entropy(logits.flatten(0, -2), labels.flatten())
+                    loss = nn.functional.cross_entropy(
+                        logits.flatten(0, -2), labels.flatten()
+                    )
                     (loss / len(micro)).backward()
                 return loss
 
@@ -115,19 +128,30 @@ def tokenise(tokenizer: Any, task: str, row: dict[str, Any]) -> Example:
             piece = word if number == 0 else " " + word
             text, owner = text + piece, owner + [number] * len(piece)
         found = tokenizer(text + EOS, return_offsets_mapping=True, **options)
-        words = [owner[end - 1] if end <= len(owner) else -1 for _, end in found["offset_mapping"]]
+        words = [
+            owner[end - 1] if end <= len(owner) else -1
+            for _, end in found["offset_mapping"]
+        ]
         return found["input_ids"], words
     answers = row["answers"]
     found = tokenizer(
-        f"Question: {row['question']}\nContext: ", row["context"] + EOS, add_special_tokens=False,
-        truncation="only_second", max_length=LIMIT, return_offsets_mapping=True,
-    )  # fmt: skip
+        f"Question: {row['question']}\nContext: ",
+        row["context"] + EOS,
+        add_special_tokens=False,
+        truncation="only_second",
+        max_length=LIMIT,
+        return_offsets_mapping=True,
+    )
     inside = set()
     if answers:
-        inside = set(range(answers[0]["start"], answers[0]["start"] + len(answers[0]["text"])))
+        inside = set(
+            range(answers[0]["start"], answers[0]["start"] + len(answers[0]["text"]))
+        )
     labels = [
         int(second == 1 and bool(inside & set(range(*offsets))))
-        for second, offsets in zip(found.sequence_ids(), found["offset_mapping"], strict=True)
+        for second, offsets in zip(
+            found.sequence_ids(), found["offset_mapping"], strict=True
+        )
     ]
     return found["input_ids"], labels
 
@@ -140,14 +164,20 @@ def labelled_scores(
         part = slice(start, start + 4)
         with torch.no_grad():
             predicted = model(*batch([ids for ids, _ in examples[part]])).argmax(-1)
-        for row, (ids, labels), guess in zip(rows[part], examples[part], predicted, strict=True):
+        for row, (ids, labels), guess in zip(
+            rows[part], examples[part], predicted, strict=True
+        ):
             if task == "SC":
                 scores.append(float(guess == labels[0]))
             elif task == "TC":
                 votes: dict[int, list[int]] = {}
                 for word, tag in zip(labels, guess[: len(ids)].tolist(), strict=True):
                     votes.setdefault(word, []).append(tag)
-                voted = [max(set(votes[w]), key=votes[w].count) for w in sorted(votes) if w >= 0]
+                voted = [
+                    max(set(votes[w]), key=votes[w].count)
+                    for w in sorted(votes)
+                    if w >= 0
+                ]
                 gold = [row["tags"][w] for w in sorted(votes) if w >= 0]
                 scores.append(f1_score(gold, voted, average="macro", zero_division=0.0))
             else:
@@ -159,15 +189,21 @@ def labelled_scores(
     return scores
 
 
-def ours(name: str, data: Path, folder: Path, steps: int) -> tuple[dict[str, list[float]], dict[str, Tensor]]:
+def ours(
+    name: str, data: Path, folder: Path, steps: int
+) -> tuple[dict[str, list[float]], dict[str, Tensor]]:
     dataset = load_data(data, name)
     resettable = resettable_of(folder)
     objective = objective_of(dataset, resettable.setting, [0, SEED])
     evaluator = family_of(dataset.dataset).evaluator(dataset, resettable.setting)
     model = resettable.reset(dataset.dataset, SEED)
-    fine_tune(model, objective, CPU, lr=LR, seed=SEED, steps=steps, fine_tuning=FINE_TUNING)
+    fine_tune(
+        model, objective, CPU, lr=LR, seed=SEED, steps=steps, fine_tuning=FINE_TUNING
+    )
     found = evaluator(model, CPU)
-    weights = {key: value.detach() for key, value in model.encoder.base.named_parameters()}
+    weights = {
+        key: value.detach() for key, value in model.encoder.base.named_parameters()
+    }
     return {split: found[split].scores for split in SCORED_SPLITS}, weights
 
 
@@ -178,15 +214,20 @@ def check(
     reference: Reference,
 ) -> None:
     for key, value in reference.base.named_parameters():
-        torch.testing.assert_close(weights[key], value.detach(), rtol=2e-3, atol=2e-5, msg=key)
+        torch.testing.assert_close(
+            weights[key], value.detach(), rtol=2e-3, atol=2e-5, msg=key
+        )
     for split in SCORED_SPLITS:
         np.testing.assert_allclose(ours_scores[split], theirs[split], rtol=0, atol=1e-9)
     # The test would say nothing if every instance had the same score.
-    assert len({round(score, 6) for split in SCORED_SPLITS for score in theirs[split]}) > 1
+    assert (
+        len({round(score, 6) for split in SCORED_SPLITS for score in theirs[split]}) > 1
+    )
 
 
 @pytest.mark.parametrize(
-    ("name", "task", "steps"), [("mnli_m", "SC", 5), ("uner_en", "TC", 3), ("squad_v2", "QA", STEPS)]
+    ("name", "task", "steps"),
+    [("mnli_m", "SC", 5), ("uner_en", "TC", 3), ("squad_v2", "QA", STEPS)],
 )
 def test_labelled_families_score_as_the_plain_loop(
     name: str, task: str, steps: int, data: Path, model_folder: Callable[..., Path]
@@ -195,7 +236,9 @@ def test_labelled_families_score_as_the_plain_loop(
     tokenizer = AutoTokenizer.from_pretrained(folder)
     tables = dataset.tables
     rows = {split: table.to_pylist() for split, table in tables.items()}
-    examples = {split: [tokenise(tokenizer, task, row) for row in rows[split]] for split in rows}
+    examples = {
+        split: [tokenise(tokenizer, task, row) for row in rows[split]] for split in rows
+    }
     training = examples["train"]
     if task == "TC":
         training = [
@@ -207,7 +250,8 @@ def test_labelled_families_score_as_the_plain_loop(
     reference = Reference(folder, task, labels)
     train(reference, labelled_steps(reference, training), steps)
     theirs = {
-        split: labelled_scores(reference, task, rows[split], examples[split]) for split in SCORED_SPLITS
+        split: labelled_scores(reference, task, rows[split], examples[split])
+        for split in SCORED_SPLITS
     }
     scores, weights = ours(name, data, folder, steps)
     check(scores, theirs, weights, reference)

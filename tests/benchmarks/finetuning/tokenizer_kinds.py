@@ -2,7 +2,15 @@
 
 from collections.abc import Iterable
 
-from tokenizers import Tokenizer, decoders, models, normalizers, pre_tokenizers, processors, trainers
+from tokenizers import (
+    Tokenizer,
+    decoders,
+    models,
+    normalizers,
+    pre_tokenizers,
+    processors,
+    trainers,
+)
 from transformers import BertTokenizerFast, PreTrainedTokenizerFast
 
 from tests.benchmarks.tiny import make_tokenizer
@@ -24,7 +32,10 @@ def train(kind: str, texts: Iterable[str], size: int) -> PreTrainedTokenizerFast
         inner.pre_tokenizer = pre_tokenizers.BertPreTokenizer()
         special = ["[PAD]", "[UNK]", "[CLS]", "[SEP]", "[MASK]"]
         inner.train_from_iterator(
-            texts, trainers.WordPieceTrainer(vocab_size=size, special_tokens=special, show_progress=False)
+            texts,
+            trainers.WordPieceTrainer(
+                vocab_size=size, special_tokens=special, show_progress=False
+            ),
         )
         return BertTokenizerFast(vocab=inner.get_vocab())
     inner = Tokenizer(models.BPE())
@@ -35,13 +46,22 @@ def train(kind: str, texts: Iterable[str], size: int) -> PreTrainedTokenizerFast
     inner.train_from_iterator(
         texts,
         trainers.BpeTrainer(
-            vocab_size=size, special_tokens=special, initial_alphabet=alphabet, show_progress=False
+            vocab_size=size,
+            special_tokens=special,
+            initial_alphabet=alphabet,
+            show_progress=False,
         ),
     )
     inner.post_processor = processors.RobertaProcessing(
         ("</s>", 2), ("<s>", 0), trim_offsets=True, add_prefix_space=False
     )
     return PreTrainedTokenizerFast(
-        tokenizer_object=inner, bos_token="<s>", eos_token="</s>", pad_token="<pad>", mask_token="<mask>",
-        cls_token="<s>", sep_token="</s>", unk_token="<unk>",
-    )  # fmt: skip
+        tokenizer_object=inner,
+        bos_token="<s>",
+        eos_token="</s>",
+        pad_token="<pad>",
+        mask_token="<mask>",
+        cls_token="<s>",
+        sep_token="</s>",
+        unk_token="<unk>",
+    )

@@ -32,20 +32,31 @@ def made_up(tmp_path_factory: pytest.TempPathFactory) -> dict[str, LocalDataset]
 def test_classes_tags_and_answers_are_scored_as_if_they_were_predicted(
     made_up: dict[str, LocalDataset],
 ) -> None:
-    rows = {name: one.tables["test"].to_pylist() for name, one in made_up.items() if name != "nq"}
+    rows = {
+        name: one.tables["test"].to_pylist()
+        for name, one in made_up.items()
+        if name != "nq"
+    }
     most = max(Counter(row["label"] for row in rows["sst2"]).values())
     assert floor_of(made_up["sst2"]) == pytest.approx(100 * most / 40)
     tags = [row["tags"] for row in rows["uner_en"]]
-    macro = [f1_score(one, [0] * len(one), average="macro", zero_division=0) for one in tags]
+    macro = [
+        f1_score(one, [0] * len(one), average="macro", zero_division=0) for one in tags
+    ]
     assert floor_of(made_up["uner_en"]) == pytest.approx(100 * np.mean(macro))
     silent = sum(not row["answers"] for row in rows["squad_v2"])
-    assert 0 < silent < 40 and floor_of(made_up["squad_v2"]) == pytest.approx(100 * silent / 40)
+    assert 0 < silent < 40 and floor_of(made_up["squad_v2"]) == pytest.approx(
+        100 * silent / 40
+    )
 
 
 def test_a_ranking_is_as_good_as_random_ones(made_up: dict[str, LocalDataset]) -> None:
     judged = made_up["nq"].tables["qrels"].to_pylist()
     assert all(
-        count == 1 for count in Counter(row["query_id"] for row in judged if row["relevance"]).values()
+        count == 1
+        for count in Counter(
+            row["query_id"] for row in judged if row["relevance"]
+        ).values()
     )
     documents, rng = made_up["nq"].corpus.num_rows, np.random.default_rng(0)
     relevant = np.zeros((20_000, documents), dtype=np.int64)
@@ -58,15 +69,27 @@ def test_a_ranking_is_as_good_as_random_ones(made_up: dict[str, LocalDataset]) -
 
 @pytest.mark.parametrize(
     ("name", "metric", "known"),
-    [("sst2", "accuracy", True), ("sst2", "macro_f1", False), ("sst2", "f1", False), ("uner_en", "entity_f1", False),
-     ("squad_v2", "f1", True), ("squad_v2", "exact_match", True), ("nq", "ndcg_at_10", True),
-     ("nq", "recall_at_10", False)],
-)  # fmt: skip
+    [
+        ("sst2", "accuracy", True),
+        ("sst2", "macro_f1", False),
+        ("sst2", "f1", False),
+        ("uner_en", "entity_f1", False),
+        ("squad_v2", "f1", True),
+        ("squad_v2", "exact_match", True),
+        ("nq", "ndcg_at_10", True),
+        ("nq", "recall_at_10", False),
+    ],
+)
 def test_datasets_of_ones_own_have_a_floor_where_the_rule_says_their_metric(
     made_up: dict[str, LocalDataset], name: str, metric: str, known: bool
 ) -> None:
     found = made_up[name]
-    own = replace(found.dataset, headline=metric, floor=None, files=DatasetFiles(content={"kind": "mine"}))
+    own = replace(
+        found.dataset,
+        headline=metric,
+        floor=None,
+        files=DatasetFiles(content={"kind": "mine"}),
+    )
     otherwise = 0.0 if metric == "entity_f1" else None
     assert with_floor(replace(found, dataset=own)).floor == (
         round(floor_of(found), 2) if known else otherwise
@@ -78,7 +101,15 @@ def test_datasets_of_ones_own_have_a_floor_where_the_rule_says_their_metric(
 def test_every_family_has_a_rule_and_facts_are_shares() -> None:
     assert len({task.floor for task in TASKS.values()}) == 4
     known = {name: one.floor for name, one in DATASETS.items() if one.floor is not None}
-    assert set(known) == {"sst2", "qqp", "mnli_m", "uner_en", "squad", "squad_v2", "record"}
+    assert set(known) == {
+        "sst2",
+        "qqp",
+        "mnli_m",
+        "uner_en",
+        "squad",
+        "squad_v2",
+        "record",
+    }
     assert all(0 <= value < 100 for value in known.values())
 
 
@@ -86,13 +117,27 @@ def test_every_family_has_a_rule_and_facts_are_shares() -> None:
 def test_the_facts_of_official_test_splits_are_those_of_their_labels() -> None:
     if not (place := os.environ.get("REAL_DATA")):
         pytest.skip("REAL_DATA is not set")
-    labels = [line.rpartition("\t")[2] for line in Path(place, "sst2/test.tsv").read_text().splitlines()[1:]]
+    labels = [
+        line.rpartition("\t")[2]
+        for line in Path(place, "sst2/test.tsv").read_text().splitlines()[1:]
+    ]
     assert DATASETS["sst2"].floor == pytest.approx(
         100 * max(Counter(labels).values()) / len(labels), abs=0.005
     )
-    blocks = Path(place, "uner_english_ewt/en_ewt-ud-test.iob2").read_text().strip().split("\n\n")
-    tags = [[row.split("\t")[2] for row in one.splitlines() if not row.startswith("#")] for one in blocks]
+    blocks = (
+        Path(place, "uner_english_ewt/en_ewt-ud-test.iob2")
+        .read_text()
+        .strip()
+        .split("\n\n")
+    )
+    tags = [
+        [row.split("\t")[2] for row in one.splitlines() if not row.startswith("#")]
+        for one in blocks
+    ]
     kinds = Counter(tuple(sorted(one)) for one in tags)
-    scores = [f1_score(one, ["O"] * len(one), average="macro", zero_division=0) for one in kinds]
+    scores = [
+        f1_score(one, ["O"] * len(one), average="macro", zero_division=0)
+        for one in kinds
+    ]
     mean = np.average(scores, weights=list(kinds.values()))
     assert DATASETS["uner_en"].floor == pytest.approx(100 * mean, abs=0.005)

@@ -19,19 +19,26 @@ PREDICTIONS = ClassPredictions(predicted=np.array([1, 1, 0]), gold=np.array([1, 
 
 
 def errors(made: ClassPredictions) -> Score:
-    return Score(value=float((made.predicted != made.gold).mean()), instances={"wrong": [0, 1, 0]})
+    return Score(
+        value=float((made.predicted != made.gold).mean()),
+        instances={"wrong": [0, 1, 0]},
+    )
 
 
 @pytest.mark.parametrize("name", DATASETS)
 def test_every_dataset_has_one_paper_metric_and_its_tasks_headline(name: str) -> None:
     dataset = DATASETS[name]
     assert len(metrics_of(dataset, PAPER)) == 1
-    assert TASKS[dataset.task].headline in {metric.key for metric in metrics_of(dataset, STANDARD)}
+    assert TASKS[dataset.task].headline in {
+        metric.key for metric in metrics_of(dataset, STANDARD)
+    }
     assert all(metric.task == dataset.task for metric in metrics_of(dataset, STANDARD))
 
 
 def test_a_made_up_metric_is_written_for_its_datasets_alone() -> None:
-    metric = Metric(key="errors", protocol=STANDARD, task="SC", compute=errors, on_request=True)
+    metric = Metric(
+        key="errors", protocol=STANDARD, task="SC", compute=errors, on_request=True
+    )
     asking = dataclasses.replace(DATASETS["sst2"], also=("errors",))
     METRICS.register(metric)
     try:
@@ -40,7 +47,9 @@ def test_a_made_up_metric_is_written_for_its_datasets_alone() -> None:
         assert found.instances == {"predicted": [1, 1, 0], "wrong": [0, 1, 0]}
         assert "errors" not in evaluate(get_dataset("qqp"), PREDICTIONS).standard
         assert metric not in metrics_of(get_dataset("squad"), STANDARD)
-        with pytest.raises(ValueError, match="there is already a metric called 'standard SC errors'"):
+        with pytest.raises(
+            ValueError, match="there is already a metric called 'standard SC errors'"
+        ):
             METRICS.register(metric)
     finally:
         METRICS.pop(metric.name)
@@ -51,9 +60,11 @@ def test_which_datasets_have_a_metric() -> None:
     """All of its form; or, on request, those whose headline it is, or that have it besides."""
     sst2 = DATASETS["sst2"]
     named = {
-        "sst2": sst2, "headline": dataclasses.replace(sst2, headline="k"),
-        "besides": dataclasses.replace(sst2, also=("k",)), "squad": DATASETS["squad"],
-    }  # fmt: skip
+        "sst2": sst2,
+        "headline": dataclasses.replace(sst2, headline="k"),
+        "besides": dataclasses.replace(sst2, also=("k",)),
+        "squad": DATASETS["squad"],
+    }
 
     def having(**rest: object) -> list[str]:
         metric = Metric(key="k", protocol=STANDARD, task="SC", compute=errors, **rest)  # type: ignore[arg-type]
@@ -73,7 +84,8 @@ def test_a_second_paper_metric_is_refused() -> None:
     METRICS.register(second)
     try:
         with pytest.raises(
-            ValueError, match=r"needs exactly one metric of the paper protocol but has .*errors"
+            ValueError,
+            match=r"needs exactly one metric of the paper protocol but has .*errors",
         ):
             evaluate(get_dataset("sst2"), PREDICTIONS)
     finally:

@@ -29,7 +29,9 @@ def scored(name: str, predictions: object) -> list[float]:
 
 
 def test_accuracy_is_one_where_the_class_is_the_gold_one_and_zero_elsewhere() -> None:
-    made = ClassPredictions(predicted=np.array([0, 2, 1, 1]), gold=np.array([0, 1, 2, 1]))
+    made = ClassPredictions(
+        predicted=np.array([0, 2, 1, 1]), gold=np.array([0, 1, 2, 1])
+    )
     assert scored("SC accuracy", made) == [1, 0, 0, 1]
 
 
@@ -44,8 +46,12 @@ def test_tags_of_the_metric_are_the_votes_of_the_words_that_have_sub_tokens() ->
     )
     # The first sentence has the word 1 alone, the second 0 and 2; nothing is left of the third.
     assert scored("TC macro_f1", made) == [1.0, 1.0, 1.0]
-    wrong = TagPredictions(tokens=made.tokens, words=made.words, gold=Ragged.of([[0, 0], [0, 0, 0], [0]]),
-                           names=made.names)  # fmt: skip
+    wrong = TagPredictions(
+        tokens=made.tokens,
+        words=made.words,
+        gold=Ragged.of([[0, 0], [0, 0, 0], [0]]),
+        names=made.names,
+    )
     assert scored("TC macro_f1", wrong) == pytest.approx([0.0, (2 / 3 + 0) / 2, 1.0])
 
 
@@ -58,7 +64,11 @@ def ranking(queries: list[str], documents: list[list[str]]) -> RankingPrediction
     similarities = np.array([[0.9, 0.8, 0.7]] * len(documents))
     return RankingPredictions(
         query_ids=queries,
-        qrels={"p": {"a": 1, "b": 0, "x": 1}, "q": {"c": 2, "b": -1}, "unasked": {"b": 1}},
+        qrels={
+            "p": {"a": 1, "b": 0, "x": 1},
+            "q": {"c": 2, "b": -1},
+            "unasked": {"b": 1},
+        },
         paper_similarities=similarities,
         paper_documents=documents,
         similarities=np.zeros_like(similarities),
@@ -77,12 +87,19 @@ def test_sentence_f1s_equal_scikit_learns_macro_f1(seed: int) -> None:
     rng = np.random.default_rng(seed)
     lengths = rng.integers(1, 15, 8)
     gold = [rng.integers(0, rng.integers(1, 10), n) for n in lengths]
-    predicted = [np.where(rng.random(len(row)) < 0.7, row, rng.integers(0, 37, len(row))) for row in gold]
+    predicted = [
+        np.where(rng.random(len(row)) < 0.7, row, rng.integers(0, 37, len(row)))
+        for row in gold
+    ]
     expected = [
-        f1_score(g, p, average="macro", zero_division=0.0) for g, p in zip(gold, predicted, strict=True)
+        f1_score(g, p, average="macro", zero_division=0.0)
+        for g, p in zip(gold, predicted, strict=True)
     ]
     np.testing.assert_allclose(
-        paper.sentence_f1s(Ragged.of(predicted), Ragged.of(gold)), expected, rtol=0, atol=1e-14
+        paper.sentence_f1s(Ragged.of(predicted), Ragged.of(gold)),
+        expected,
+        rtol=0,
+        atol=1e-14,
     )
 
 
@@ -129,9 +146,13 @@ def test_position_f1s_equal_set_arithmetic(seed: int) -> None:
 
 @settings(deadline=None)
 @given(seed=SEEDS, depth=st.integers(2, 10), grid=st.sampled_from([3, 1000]))
-def test_ndcgs_equal_scikit_learns_ties_included(seed: int, depth: int, grid: int) -> None:
+def test_ndcgs_equal_scikit_learns_ties_included(
+    seed: int, depth: int, grid: int
+) -> None:
     rng = np.random.default_rng(seed)
     similarities = -np.sort(-rng.integers(0, grid, (12, depth)) / grid, axis=1)
     relevances = (rng.random((12, depth)) < 0.3).astype(np.int64)
     expected = [ndcg_score(relevances[[i]], similarities[[i]]) for i in range(12)]
-    np.testing.assert_allclose(paper.ndcgs(similarities, relevances), expected, rtol=0, atol=1e-12)
+    np.testing.assert_allclose(
+        paper.ndcgs(similarities, relevances), expected, rtol=0, atol=1e-12
+    )

@@ -38,11 +38,18 @@ def scored(name: str, predictions: object) -> Score:
         ([1, 1, 1, 0], [1, 0, 0, 0], 0.5, 0.5),
     ],
 )
-def test_classes_by_hand(predicted: list[int], gold: list[int], f1: float, accuracy: float) -> None:
+def test_classes_by_hand(
+    predicted: list[int], gold: list[int], f1: float, accuracy: float
+) -> None:
     made = ClassPredictions(predicted=np.array(predicted), gold=np.array(gold))
-    assert METRICS["standard SC f1"].on_request and not METRICS["standard SC accuracy"].on_request
+    assert (
+        METRICS["standard SC f1"].on_request
+        and not METRICS["standard SC accuracy"].on_request
+    )
     assert scored("SC f1", made) == Score(value=f1)
-    assert scored("SC accuracy", made) == Score(value=accuracy, instances={"predicted": predicted})
+    assert scored("SC accuracy", made) == Score(
+        value=accuracy, instances={"predicted": predicted}
+    )
 
 
 @pytest.mark.parametrize(
@@ -56,25 +63,39 @@ def test_classes_by_hand(predicted: list[int], gold: list[int], f1: float, accur
         (["B-PER"], ["B-LOC"], [0, 1, 1]),
         (["B-PER", "B-PER"], ["B-PER", "I-PER"], [0, 2, 1]),
         (["B-PER", "B-PER"], ["B-PER", "B-PER"], [2, 2, 2]),
-        (["I-PER", "O", "B-LOC"], ["B-PER", "O", "I-LOC"], [2, 2, 2]),  # a beginning need not be marked
+        (
+            ["I-PER", "O", "B-LOC"],
+            ["B-PER", "O", "I-LOC"],
+            [2, 2, 2],
+        ),  # a beginning need not be marked
     ],
 )
-def test_entities_by_hand(predicted: list[str], gold: list[str], counts: list[int]) -> None:
+def test_entities_by_hand(
+    predicted: list[str], gold: list[str], counts: list[int]
+) -> None:
     """Between two other sentences, whose entities are theirs alone."""
-    found = standard.entity_counts([["B-LOC"], predicted, ["O"]], [["B-LOC"], gold, ["B-LOC"]])
+    found = standard.entity_counts(
+        [["B-LOC"], predicted, ["O"]], [["B-LOC"], gold, ["B-LOC"]]
+    )
     assert found.tolist() == [[1, 1, 1], counts, [0, 0, 1]]
     right, made, true = counts
-    assert standard.f1_of_counts(np.array([counts])) == (2 * right / (made + true) if made + true else 0)
+    assert standard.f1_of_counts(np.array([counts])) == (
+        2 * right / (made + true) if made + true else 0
+    )
 
 
 @pytest.mark.parametrize(
-    ("names", "outside"), [(("B-PER", "O", "I-PER"), 1), (("B-PER", "B-LOC", "I-PER"), 0)]
+    ("names", "outside"),
+    [(("B-PER", "O", "I-PER"), 1), (("B-PER", "B-LOC", "I-PER"), 0)],
 )
 def test_a_word_has_the_tag_of_its_first_sub_token_and_one_without_is_o(
     names: tuple[str, ...], outside: int
 ) -> None:
     """Where no tag is O, a word without sub-tokens has the first one."""
-    predicted = [[0, 2, outside], [2, outside]]  # word 2 and the last one have no sub-token
+    predicted = [
+        [0, 2, outside],
+        [2, outside],
+    ]  # word 2 and the last one have no sub-token
     made = TagPredictions(
         tokens=np.array([2, 0, 1, 2, 0, 2, 1]),
         words=np.array([-1, 0, 0, 1, -1, 3, 3]),
@@ -82,7 +103,8 @@ def test_a_word_has_the_tag_of_its_first_sub_token_and_one_without_is_o(
         names=names,
     )
     expected = standard.entity_counts(
-        [[names[tag] for tag in row] for row in predicted], [[names[tag] for tag in row] for row in made.gold]
+        [[names[tag] for tag in row] for row in predicted],
+        [[names[tag] for tag in row] for row in made.gold],
     )
     score = scored("TC entity_f1", made)
     assert score.instances == {
@@ -90,7 +112,9 @@ def test_a_word_has_the_tag_of_its_first_sub_token_and_one_without_is_o(
         "entities_predicted": expected[:, 1].tolist(),
         "entities_gold": expected[:, 2].tolist(),
     }
-    assert score.value == pytest.approx(2 * expected[:, 0].sum() / expected[:, 1:].sum())
+    assert score.value == pytest.approx(
+        2 * expected[:, 0].sum() / expected[:, 1:].sum()
+    )
 
 
 def answers(texts: list[str], golds: list[list[str]]) -> AnswerPredictions:
@@ -99,7 +123,10 @@ def answers(texts: list[str], golds: list[list[str]]) -> AnswerPredictions:
 
 
 def test_answers_are_scored_one_by_one_and_kept() -> None:
-    made = answers(["Broncos of Denver", "", "red house"], [["Denver Broncos"], [], ["house", "the red"]])
+    made = answers(
+        ["Broncos of Denver", "", "red house"],
+        [["Denver Broncos"], [], ["house", "the red"]],
+    )
     assert scored("QA exact_match", made) == Score(
         value=pytest.approx(1 / 3), instances={"exact_match": [0.0, 1.0, 0.0]}
     )
@@ -117,7 +144,9 @@ def test_answers_are_scored_one_by_one_and_kept() -> None:
         ("recall_at_100", [1.0, 0.0, 1.0]),
     ],
 )
-def test_rankings_are_scored_in_the_order_of_the_queries(key: str, scores: list[float]) -> None:
+def test_rankings_are_scored_in_the_order_of_the_queries(
+    key: str, scores: list[float]
+) -> None:
     many = [f"d{place}" for place in range(12)]
     documents = [["a", "b", *many[2:]], ["a", "b", *many[2:]], many]
     made = RankingPredictions(
@@ -138,7 +167,10 @@ def test_rankings_are_scored_in_the_order_of_the_queries(key: str, scores: list[
 def test_entity_f1_equals_seqevals(seed: int) -> None:
     rng = np.random.default_rng(seed)
     gold = [rng.choice(TAGS, n).tolist() for n in rng.integers(1, 12, 15)]
-    predicted = [[t if rng.random() < 0.8 else str(rng.choice(TAGS)) for t in row] for row in gold]
+    predicted = [
+        [t if rng.random() < 0.8 else str(rng.choice(TAGS)) for t in row]
+        for row in gold
+    ]
     counts = standard.entity_counts(predicted, gold)
     with warnings.catch_warnings():
         warnings.simplefilter("ignore")
@@ -160,7 +192,9 @@ def test_entity_f1_equals_seqevals(seed: int) -> None:
         ("red", ["house", "big red house"], 0.0, 2 * 1 / 4),
     ],
 )
-def test_squad_scores_by_hand(predicted: str, answers: list[str], exact: float, f1: float) -> None:
+def test_squad_scores_by_hand(
+    predicted: str, answers: list[str], exact: float, f1: float
+) -> None:
     assert standard.squad_scores(predicted, answers) == pytest.approx((exact, f1))
 
 
@@ -170,7 +204,9 @@ def test_squad_scores_equal_torchmetrics(seed: int) -> None:
     words = ["the", "Red", "red", "house,", "house", "An", "apple's", "1990", "b"]
     texts = [" ".join(rng.choice(words, rng.integers(1, 6))) for _ in range(4)]
     # SQuAD 2.0's script drops gold answers that normalise to nothing; torchmetrics has SQuAD 1.1's.
-    answers = [text for text in texts[1:] if set(text.lower().split()) - {"the", "an"}] or ["red"]
+    answers = [
+        text for text in texts[1:] if set(text.lower().split()) - {"the", "an"}
+    ] or ["red"]
     theirs = torchmetrics_squad(
         {"prediction_text": texts[0], "id": "x"},
         {"answers": {"answer_start": [0] * len(answers), "text": answers}, "id": "x"},
@@ -184,7 +220,9 @@ def test_squad_scores_equal_torchmetrics(seed: int) -> None:
 def test_one_of_three_relevant_documents_at_rank_one_scores_0_469() -> None:
     run = {"q": {f"d{i}": 1.0 - i / 10 for i in range(10)}}
     qrels = {"q": {"d0": 1, "missing1": 1, "missing2": 1, "d5": 0}}
-    assert standard.ranking_scores(run, qrels, "ndcg_cut_10")["q"] == pytest.approx(0.469, abs=5e-4)
+    assert standard.ranking_scores(run, qrels, "ndcg_cut_10")["q"] == pytest.approx(
+        0.469, abs=5e-4
+    )
     assert standard.ranking_scores(run, qrels, "recall_10")["q"] == pytest.approx(1 / 3)
 
 

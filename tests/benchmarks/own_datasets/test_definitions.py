@@ -19,7 +19,9 @@ from common.errors import UserError
 from tests.benchmarks.own_datasets.given import GOOD
 
 
-def test_a_store_and_a_table_remember_their_datasets(file: Path, tmp_path: Path) -> None:
+def test_a_store_and_a_table_remember_their_datasets(
+    file: Path, tmp_path: Path
+) -> None:
     file.write_text(GOOD + 'prompt = "Say {text}"\nfiles = {train = "a.tsv"}\n')
     (definition,) = read_definitions(file)
     assert definition.files.paths == {"train": (tmp_path / "a.tsv",)}
@@ -28,16 +30,26 @@ def test_a_store_and_a_table_remember_their_datasets(file: Path, tmp_path: Path)
     store_definitions(store, [DATASETS["sst2"], definition])
     assert [path.name for path in (store / "datasets").iterdir()] == ["mine.json"]
     (again,) = stored_definitions(store)
-    assert again == definition == pickle.loads(pickle.dumps(again)) and again.prompt == "Say {text}"
+    assert (
+        again == definition == pickle.loads(pickle.dumps(again))
+        and again.prompt == "Say {text}"
+    )
     record = definitions_record([DATASETS["sst2"], definition])
     assert recorded_definitions(record, tmp_path / "runs.parquet") == [definition]
-    for given in (replace(definition, floor=62.5), definition):  # a later call does not know it
+    for given in (
+        replace(definition, floor=62.5),
+        definition,
+    ):  # a later call does not know it
         store_definitions(store, [given])
         (again,) = stored_definitions(store)
-        (noted,) = recorded_definitions(definitions_record([again]), tmp_path / "runs.parquet")
+        (noted,) = recorded_definitions(
+            definitions_record([again]), tmp_path / "runs.parquet"
+        )
         assert (again.floor, noted.floor) == (62.5, 62.5) and again == definition
     (store / "datasets" / "mine.json").write_text("{")
-    with pytest.raises(UserError, match=r"mine\.json: line 1: .*not a dataset definition"):
+    with pytest.raises(
+        UserError, match=r"mine\.json: line 1: .*not a dataset definition"
+    ):
         stored_definitions(store)
 
 

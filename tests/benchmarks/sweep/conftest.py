@@ -7,5 +7,7 @@ from tests.benchmarks.sweep.stores import words_of
 
 
 @pytest.fixture
-def arguments(data: Path, model_folder: Callable[..., Path], tmp_path: Path) -> list[str]:
+def arguments(
+    data: Path, model_folder: Callable[..., Path], tmp_path: Path
+) -> list[str]:
     return words_of(model_folder("ours"), data, tmp_path)

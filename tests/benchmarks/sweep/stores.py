@@ -24,7 +24,16 @@ def validate(words: list[str]) -> int:
 
 def words_of(model: Path, data: Path, store: Path, steps: int = 3) -> list[str]:
     """A command of fine-tunings of so many steps, one after the other."""
-    words = ["--model", str(model), "--name", "tiny", "--data", str(data), "--out", str(store)]
+    words = [
+        "--model",
+        str(model),
+        "--name",
+        "tiny",
+        "--data",
+        str(data),
+        "--out",
+        str(store),
+    ]
     return [*words, "--steps", str(steps), "--device", "cpu", "--workers", "1"]
 
 
@@ -34,7 +43,8 @@ RUN_OF_UNER = ["--dataset", "uner_en", "--lr", "1e-3", "--seed", "0"]
 def results(store: Path) -> dict[str, bytes]:
     root = store / "results"
     return {
-        str(path.parent.relative_to(root)): path.read_bytes() for path in sorted(root.rglob("results.json"))
+        str(path.parent.relative_to(root)): path.read_bytes()
+        for path in sorted(root.rglob("results.json"))
     }
 
 
@@ -57,7 +67,9 @@ def request_of(model: str, data: Path, store: Path, **changes: Any) -> RunReques
     """One fine-tuning of three steps on SST-2, but for the changes."""
     values = {"datasets": ("sst2",), "lrs": (1e-3,), "seeds": (0,), **changes}
     tuning = replace(FINE_TUNING, steps=3)
-    return RunRequest(model=model, name="tiny", data=data, store=store, fine_tuning=tuning, **values)
+    return RunRequest(
+        model=model, name="tiny", data=data, store=store, fine_tuning=tuning, **values
+    )
 
 
 def fail_at_5e_3(monkeypatch: pytest.MonkeyPatch) -> None:

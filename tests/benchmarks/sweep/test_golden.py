@@ -34,12 +34,29 @@ def ends(folder: Path) -> dict[str, Any]:
         make_synthetic(folder / "data", name, train=96, evaluation=24)
     data = [load(folder / "data", name) for name in MEASURED]
     texts = [
-        text for column in (data[0].train["first"], data[2].train["context"]) for text in column.to_pylist()
+        text
+        for column in (data[0].train["first"], data[2].train["context"])
+        for text in column.to_pylist()
     ]
     save_model(folder / "model", make_tokenizer(texts))
-    words = ["--model", f"{folder}/model", "--data", f"{folder}/data", "--out", f"{folder}/results"]
+    words = [
+        "--model",
+        f"{folder}/model",
+        "--data",
+        f"{folder}/data",
+        "--out",
+        f"{folder}/results",
+    ]
     words += ["--device", "cpu", "--workers", "1", "--lr", "1e-3", "--seed", "0"]
-    run([*words, "--steps", "8", "--dataset", *(name for name in MEASURED if DATASETS[name].epochs is None)])
+    run(
+        [
+            *words,
+            "--steps",
+            "8",
+            "--dataset",
+            *(name for name in MEASURED if DATASETS[name].epochs is None),
+        ]
+    )
     run([*words, "--dataset", *(name for name in MEASURED if DATASETS[name].epochs)])
     runs: dict[str, Any] = {}
     for name in MEASURED:
@@ -57,7 +74,9 @@ GOLDEN = json.loads((ROOT / "tests/golden/benchmarks.json").read_text())
 
 
 def test_the_golden_scores_are_of_this_version() -> None:
-    assert GOLDEN["results_version"] == RESULTS_VERSION, "make tests/golden/benchmarks.json again"
+    assert GOLDEN["results_version"] == RESULTS_VERSION, (
+        "make tests/golden/benchmarks.json again"
+    )
 
 
 def test_runs_end_where_this_version_ended(tmp_path: Path) -> None:
@@ -67,7 +86,9 @@ def test_runs_end_where_this_version_ended(tmp_path: Path) -> None:
     for name, golden in GOLDEN["runs"].items():
         assert found[name]["losses"] == pytest.approx(golden["losses"], abs=2e-4), name
         assert found[name]["scores"] == pytest.approx(golden["scores"], abs=0.05), name
-        assert found[name]["standard"] == pytest.approx(golden["standard"], abs=0.05), name
+        assert found[name]["standard"] == pytest.approx(golden["standard"], abs=0.05), (
+            name
+        )
 
 
 if __name__ == "__main__":

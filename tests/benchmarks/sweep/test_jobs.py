@@ -15,21 +15,36 @@ from benchmarks.sweep.run_jobs import descriptions, jobs_of
 from benchmarks.sweep.status import COMPLETE, claim_path
 from common.description import description_hash
 from common.errors import UserError
-from tests.benchmarks.sweep.stores import RUN_OF_UNER, record, replaced, request_of, results, run, words_of
+from tests.benchmarks.sweep.stores import (
+    RUN_OF_UNER,
+    record,
+    replaced,
+    request_of,
+    results,
+    run,
+    words_of,
+)
 from tests.flips import flip
 from tests.results import write_results
 from tests.sealed import seal
 
 
 def test_the_default_grid_is_the_papers(data: Path, tmp_path: Path) -> None:
-    request = request_of("m", data, tmp_path, datasets=tuple(DATASETS), lrs=LEARNING_RATES, seeds=SEEDS)
+    request = request_of(
+        "m", data, tmp_path, datasets=tuple(DATASETS), lrs=LEARNING_RATES, seeds=SEEDS
+    )
     found = jobs_of(request)
-    numbers = (len(job.pending()) for job in found), (len(job.fine_tunings) for job in found)
+    numbers = (
+        (len(job.pending()) for job in found),
+        (len(job.fine_tunings) for job in found),
+    )
     assert (len(found), *map(sum, numbers)) == (10, 360, 300)
     assert RunKey(model="tiny", dataset="nq", lr=1e-5, seed=4) in found[-1].pending()
     known = request.known
     claims = {
-        claim_path(tmp_path, runs[0], known[runs[0].dataset]) for job in found for runs in job.fine_tunings
+        claim_path(tmp_path, runs[0], known[runs[0].dataset])
+        for job in found
+        for runs in job.fine_tunings
     }
     assert len(claims) == 300
 
@@ -39,7 +54,11 @@ FOLDER = f"{CELL}/lr1e-03_sd0"
 
 
 @pytest.fixture(scope="module")
-def done(data: Path, model_folder: Callable[..., Path], tmp_path_factory: pytest.TempPathFactory) -> Path:
+def done(
+    data: Path,
+    model_folder: Callable[..., Path],
+    tmp_path_factory: pytest.TempPathFactory,
+) -> Path:
     """A store with one run."""
     store = tmp_path_factory.mktemp("done")
     assert run([*words_of(model_folder("ours"), data, store), *RUN_OF_UNER]) == COMPLETE
@@ -71,20 +90,30 @@ def refused(words: list[str], capsys: pytest.CaptureFixture[str]) -> str:
     ],
 )
 def test_other_settings_are_refused_also_when_nothing_is_left_to_do(
-    finished: list[str], change: tuple[str, ...], sides: tuple[str, str], capsys: pytest.CaptureFixture[str]
+    finished: list[str],
+    change: tuple[str, ...],
+    sides: tuple[str, str],
+    capsys: pytest.CaptureFixture[str],
 ) -> None:
     for words in (finished, replaced(finished, "--seed", "1")):
         sentence = refused([*words, *change], capsys)
-        assert all(side in sentence for side in sides) and "use a different --name or --out" in sentence
+        assert (
+            all(side in sentence for side in sides)
+            and "use a different --name or --out" in sentence
+        )
 
 
 def test_another_model_under_the_same_name_is_refused(
-    finished: list[str], model_folder: Callable[..., Path], capsys: pytest.CaptureFixture[str]
+    finished: list[str],
+    model_folder: Callable[..., Path],
+    capsys: pytest.CaptureFixture[str],
 ) -> None:
     other = str(model_folder("ours-causal"))
     sentence = refused(replaced(finished, "--model", other), capsys)
     assert finished[1] in sentence and other in sentence and "the weights" in sentence
-    sentence = refused(replaced(replaced(finished, "--model", other), "--dataset", "sst2"), capsys)
+    sentence = refused(
+        replaced(replaced(finished, "--model", other), "--dataset", "sst2"), capsys
+    )
     assert "all runs of a model must agree" in sentence, "in another cell too"
 
 
@@ -96,12 +125,17 @@ def test_a_model_or_tokenizer_overwritten_in_place_is_another_one(
     words = replaced([*arguments, *RUN_OF_UNER], "--model", copy)
     assert run(words) == COMPLETE
     capsys.readouterr()
-    for name, what in (("model.safetensors", "the weights"), ("tokenizer.json", "the tokenizer")):
+    for name, what in (
+        ("model.safetensors", "the weights"),
+        ("tokenizer.json", "the tokenizer"),
+    ):
         flip(copy / name)
         assert what in refused(words, capsys)
         flip(copy / name)
     moved = copy.rename(tmp_path / "moved")
-    assert run(replaced(words, "--model", moved)) == COMPLETE, "its path decides nothing"
+    assert run(replaced(words, "--model", moved)) == COMPLETE, (
+        "its path decides nothing"
+    )
 
 
 def test_other_data_are_refused(
@@ -110,19 +144,29 @@ def test_other_data_are_refused(
     from benchmarks.datasets.synthetic import make_synthetic
 
     make_synthetic(tmp_path / "other", "uner_en", train=96, evaluation=24, seed=1)
-    assert "training_data" in refused(replaced(finished, "--data", tmp_path / "other"), capsys)
+    assert "training_data" in refused(
+        replaced(finished, "--data", tmp_path / "other"), capsys
+    )
 
 
 def test_results_of_another_version_of_the_code_are_refused(
-    finished: list[str], monkeypatch: pytest.MonkeyPatch, capsys: pytest.CaptureFixture[str]
+    finished: list[str],
+    monkeypatch: pytest.MonkeyPatch,
+    capsys: pytest.CaptureFixture[str],
 ) -> None:
-    monkeypatch.setattr("benchmarks.sweep.run_jobs.RESULTS_VERSION", RESULTS_VERSION + 1)
+    monkeypatch.setattr(
+        "benchmarks.sweep.run_jobs.RESULTS_VERSION", RESULTS_VERSION + 1
+    )
     sentence = refused(finished, capsys)
-    assert f"results_version {RESULTS_VERSION}, but this command has {RESULTS_VERSION + 1}" in sentence
+    assert (
+        f"results_version {RESULTS_VERSION}, but this command has {RESULTS_VERSION + 1}"
+        in sentence
+    )
 
 
 @pytest.mark.parametrize(
-    ("field", "name", "other"), [("prompt", "prompt", "Say {text}"), ("headline", "metric", "f1")]
+    ("field", "name", "other"),
+    [("prompt", "prompt", "Say {text}"), ("headline", "metric", "f1")],
 )
 def test_a_dataset_that_came_to_mean_something_else_is_refused(
     field: str,
@@ -135,7 +179,10 @@ def test_a_dataset_that_came_to_mean_something_else_is_refused(
     changed = dataclasses.replace(DATASETS["uner_en"], **{field: other})
     monkeypatch.setitem(DATASETS, "uner_en", changed)
     sentence = refused(finished, capsys)
-    assert f"was made with {name} " in sentence and f'this command has "{other}"' in sentence
+    assert (
+        f"was made with {name} " in sentence
+        and f'this command has "{other}"' in sentence
+    )
 
 
 def test_runs_of_decoders_alone_say_how_they_were_made_bidirectional(
@@ -147,13 +194,20 @@ def test_runs_of_decoders_alone_say_how_they_were_made_bidirectional(
         found[kind] = descriptions(request)["sst2"]
     said = {kind: made.get("direction") for kind, made in found.items()}
     assert said == {"ours": None, "bert": None, "llama": "configuration"}
-    listed = {field.path for field in RUN_FIELDS if field.path.startswith("description.")}
+    listed = {
+        field.path for field in RUN_FIELDS if field.path.startswith("description.")
+    }
     assert {f"description.{name}" for name in found["llama"]} == listed
 
 
-def test_a_run_says_everything_that_the_list_of_fields_names(finished: list[str], tmp_path: Path) -> None:
+def test_a_run_says_everything_that_the_list_of_fields_names(
+    finished: list[str], tmp_path: Path
+) -> None:
     made = record(tmp_path, FOLDER)
-    assert [field.name for field in RUN_FIELDS if field.of(made) is None] == ["direction", "epochs"]
+    assert [field.name for field in RUN_FIELDS if field.of(made) is None] == [
+        "direction",
+        "epochs",
+    ]
     assert {field.decides for field in RUN_FIELDS} == set(get_args(Decides))
 
 
@@ -170,14 +224,19 @@ def test_a_cut_result_is_made_again_with_the_same_bytes(
 
 
 @pytest.mark.parametrize("name", ["results.json", "details.json", "run.json"])
-def test_no_flipped_bit_of_a_run_passes(finished: list[str], name: str, tmp_path: Path) -> None:
+def test_no_flipped_bit_of_a_run_passes(
+    finished: list[str], name: str, tmp_path: Path
+) -> None:
     path = tmp_path / "results" / FOLDER / name
     before = results(tmp_path)
     for bit in (0, 5):
         flip(path, bit)
         assert run(finished) == COMPLETE
         assert results(tmp_path) == before
-        assert record(tmp_path, FOLDER)["files"].keys() == {"details.json", "results.json"}
+        assert record(tmp_path, FOLDER)["files"].keys() == {
+            "details.json",
+            "results.json",
+        }
     if name != "details.json":
         path.unlink()
         assert run(finished) == COMPLETE
@@ -190,21 +249,31 @@ def test_a_result_next_to_a_manifest_that_does_not_name_it_is_made_again(
     before = results(tmp_path)
     seal(tmp_path / "results" / FOLDER, {"status": "failed", "reason": "x"}, {})
     assert run([*finished, "--retry-failed"]) == COMPLETE
-    assert results(tmp_path) == before and record(tmp_path, FOLDER)["status"] == "complete"
+    assert (
+        results(tmp_path) == before and record(tmp_path, FOLDER)["status"] == "complete"
+    )
 
 
 def test_results_hold_no_path_and_no_time(finished: list[str], tmp_path: Path) -> None:
     """Made again elsewhere, all but the manifest has the same bytes."""
     folder = tmp_path / "results" / FOLDER
-    first = {name: (folder / name).read_bytes() for name in ("results.json", "details.json")}
+    first = {
+        name: (folder / name).read_bytes() for name in ("results.json", "details.json")
+    }
     copy = tmp_path / "elsewhere" / "model"
     shutil.copytree(finished[1], copy)
     out = str(tmp_path / "again" / "results")
-    assert run(replaced(replaced(finished, "--model", str(copy)), "--out", out)) == COMPLETE
+    assert (
+        run(replaced(replaced(finished, "--model", str(copy)), "--out", out))
+        == COMPLETE
+    )
     again = tmp_path / "again" / "results" / FOLDER
     assert {name: (again / name).read_bytes() for name in first} == first
     one, other = record(tmp_path, FOLDER), record(tmp_path / "again", FOLDER)
-    assert other["model_source"] == str(copy) and other["description"] == one["description"]
+    assert (
+        other["model_source"] == str(copy)
+        and other["description"] == one["description"]
+    )
     assert other["description_sha256"] == description_hash(one["description"])
 
 

@@ -57,7 +57,10 @@ def stored(store: Path, name: str) -> Any:
 
 def plain(folder: Path) -> Any:
     """The model as transformers' own class, which is not ours."""
-    kind = getattr(transformers, json.loads((folder / "config.json").read_text())["architectures"][0])
+    kind = getattr(
+        transformers,
+        json.loads((folder / "config.json").read_text())["architectures"][0],
+    )
     assert kind.__module__.startswith("transformers.models.")
     model, info = kind.from_pretrained(folder, output_loading_info=True)
     assert not info["missing_keys"] and not info["unexpected_keys"]
@@ -88,7 +91,11 @@ Kept = Callable[..., Path]
 
 
 @pytest.fixture(scope="module")
-def kept_by(model_folder: Callable[..., Path], data: Path, tmp_path_factory: pytest.TempPathFactory) -> Kept:
+def kept_by(
+    model_folder: Callable[..., Path],
+    data: Path,
+    tmp_path_factory: pytest.TempPathFactory,
+) -> Kept:
     """A function that keeps the best runs of a kind of model on some datasets, once, and returns the store."""
 
     @functools.cache
@@ -121,15 +128,25 @@ def test_a_classifier_scores_the_same_in_plain_transformers(
     model, test = plain(folder), load(data, "sst2").tables["test"]
     assert type(model).__name__ == own_class
     tokenizer = AutoTokenizer.from_pretrained(folder)
-    code = re.search(r"```python\n(.*?)```", (folder / "README.md").read_text(), re.DOTALL)
+    code = re.search(
+        r"```python\n(.*?)```", (folder / "README.md").read_text(), re.DOTALL
+    )
     assert code is not None
     names = list(load(data, "sst2").labels)
     for text, gold, score in zip(
-        test["first"].to_pylist(), test["label"].to_pylist(), stored(store, "sst2").scores, strict=True
+        test["first"].to_pylist(),
+        test["label"].to_pylist(),
+        stored(store, "sst2").scores,
+        strict=True,
     ):
-        if own_class.endswith("Model"):  # the head is beside it, and the card says how to use it
+        if own_class.endswith(
+            "Model"
+        ):  # the head is beside it, and the card says how to use it
             space: dict[str, Any] = {}
-            exec(code[1].replace("FOLDER", str(folder)).replace('"a text"', repr(text)), space)
+            exec(
+                code[1].replace("FOLDER", str(folder)).replace('"a text"', repr(text)),
+                space,
+            )
             predicted = int(space["logits"].argmax())
         else:
             logits = model(**tokenizer(text, return_tensors="pt")).logits
@@ -144,11 +161,18 @@ def test_a_tagger_and_an_answerer_give_the_tags_and_answers_in_plain_transformer
     kind: str, kept_by: Kept, data: Path, tmp_path: Path
 ) -> None:
     store = kept_by(kind, "uner_en", "squad")
-    for name, labels in (("uner_en", load(data, "uner_en").labels), ("squad", ("outside", "inside"))):
+    for name, labels in (
+        ("uner_en", load(data, "uner_en").labels),
+        ("squad", ("outside", "inside")),
+    ):
         model = plain(kept(store, name))
         assert type(model).__name__.endswith("ForTokenClassification")
         assert tuple(model.config.id2label[i] for i in range(len(labels))) == labels
-    code = re.search(r"```python\n(.*?)```", (kept(store, "squad") / "README.md").read_text(), re.DOTALL)
+    code = re.search(
+        r"```python\n(.*?)```",
+        (kept(store, "squad") / "README.md").read_text(),
+        re.DOTALL,
+    )
     assert code is not None
     row = load(data, "squad").tables["test"].slice(0, 1).to_pylist()[0]
     text = code[1].replace("FOLDER", str(kept(store, "squad")))
@@ -156,18 +180,27 @@ def test_a_tagger_and_an_answerer_give_the_tags_and_answers_in_plain_transformer
     text = text.replace('"a text with the answer"', repr(row["context"]))
     if kind == "ours":  # in a process that does not know this package
         alone = [sys.executable, "-I", "-c", text]
-        said = subprocess.run(alone, capture_output=True, text=True, cwd=tmp_path, check=True).stdout
+        said = subprocess.run(
+            alone, capture_output=True, text=True, cwd=tmp_path, check=True
+        ).stdout
         assert ast.literal_eval(said)[1] in row["context"]
     else:
         space: dict[str, Any] = {}
         exec(text, space)
         assert space["best"][1] in row["context"]
-    batch = AutoTokenizer.from_pretrained(kept(store, "uner_en"))("a b", return_tensors="pt")
-    assert batch["input_ids"][0, -1] == 1 and 0 not in batch["input_ids"]  # the end of text, no beginning
+    batch = AutoTokenizer.from_pretrained(kept(store, "uner_en"))(
+        "a b", return_tensors="pt"
+    )
+    assert (
+        batch["input_ids"][0, -1] == 1 and 0 not in batch["input_ids"]
+    )  # the end of text, no beginning
 
 
 def dcg(relevance: list[float]) -> float:
-    return sum((2**value - 1) / math.log2(place + 2) for place, value in enumerate(relevance[:10]))
+    return sum(
+        (2**value - 1) / math.log2(place + 2)
+        for place, value in enumerate(relevance[:10])
+    )
 
 
 def ndcg(queries: Any, documents: Any, local: Any) -> list[float]:
@@ -176,7 +209,9 @@ def ndcg(queries: Any, documents: Any, local: Any) -> list[float]:
     relevant: dict[str, dict[str, int]] = {}
     for row in local.qrels("test").to_pylist():
         relevant.setdefault(row["query_id"], {})[row["doc_id"]] = row["relevance"]
-    for query, vector in zip(local.queries("test")["id"].to_pylist(), queries, strict=True):
+    for query, vector in zip(
+        local.queries("test")["id"].to_pylist(), queries, strict=True
+    ):
         order = np.argsort(-(documents @ vector), kind="stable")[:10]
         gains = [float(relevant[query].get(ids[i], 0)) for i in order]
         # The paper's ideal is that of the ten that were retrieved.
@@ -187,17 +222,28 @@ def ndcg(queries: Any, documents: Any, local: Any) -> list[float]:
 
 @torch.no_grad()
 @pytest.mark.parametrize("kind", ["ours", "llama", "bert"])
-def test_a_retrieval_encoder_gives_the_stores_ndcg(kind: str, kept_by: Kept, data: Path) -> None:
+def test_a_retrieval_encoder_gives_the_stores_ndcg(
+    kind: str, kept_by: Kept, data: Path
+) -> None:
     store = kept_by(kind, "msmarco")
     folder, local = kept(store, "msmarco"), load(data, "msmarco")
-    prompts = json.loads((folder / "config_sentence_transformers.json").read_text())["prompts"]
-    asked = [prompts["query"] + text for text in local.queries("test")["text"].to_pylist()]
+    prompts = json.loads((folder / "config_sentence_transformers.json").read_text())[
+        "prompts"
+    ]
+    asked = [
+        prompts["query"] + text for text in local.queries("test")["text"].to_pylist()
+    ]
     texts = [prompts["document"] + text for text in local.corpus["text"].to_pylist()]
     model, tokenizer = plain(folder), AutoTokenizer.from_pretrained(folder)
 
     def encode(given: list[str]) -> Any:
-        batch = tokenizer([text.strip() for text in given], padding=True, return_tensors="pt")
-        hidden, mask = model(**batch).last_hidden_state, batch["attention_mask"][..., None]
+        batch = tokenizer(
+            [text.strip() for text in given], padding=True, return_tensors="pt"
+        )
+        hidden, mask = (
+            model(**batch).last_hidden_state,
+            batch["attention_mask"][..., None],
+        )
         vectors = (hidden * mask).sum(1) / mask.sum(1)
         return torch.nn.functional.normalize(vectors, dim=1).numpy()
 
@@ -205,19 +251,31 @@ def test_a_retrieval_encoder_gives_the_stores_ndcg(kind: str, kept_by: Kept, dat
     assert len(set(want)) > 1
     assert ndcg(encode(asked), encode(texts), local) == pytest.approx(want, abs=1e-6)
     pooling = json.loads((folder / "1_Pooling" / "config.json").read_text())
-    assert pooling["pooling_mode"] == "mean" and pooling["pooling_mode_mean_tokens"] is True
+    assert (
+        pooling["pooling_mode"] == "mean"
+        and pooling["pooling_mode_mean_tokens"] is True
+    )
     if kind == "llama":
         config = json.loads((folder / "config.json").read_text())
-        assert config["is_causal"] is False and config["use_bidirectional_attention"] is True
+        assert (
+            config["is_causal"] is False
+            and config["use_bidirectional_attention"] is True
+        )
 
 
-def test_sentence_transformers_loads_it_and_gives_the_stores_ndcg(kept_by: Kept, data: Path) -> None:
+def test_sentence_transformers_loads_it_and_gives_the_stores_ndcg(
+    kept_by: Kept, data: Path
+) -> None:
     library = pytest.importorskip("sentence_transformers")
     store = kept_by("llama", "msmarco")
     folder, local = kept(store, "msmarco"), load(data, "msmarco")
     model = library.SentenceTransformer(str(folder), device="cpu")
-    queries = model.encode_query(local.queries("test")["text"].to_pylist(), normalize_embeddings=True)
-    documents = model.encode_document(local.corpus["text"].to_pylist(), normalize_embeddings=True)
+    queries = model.encode_query(
+        local.queries("test")["text"].to_pylist(), normalize_embeddings=True
+    )
+    documents = model.encode_document(
+        local.corpus["text"].to_pylist(), normalize_embeddings=True
+    )
     want = stored(store, "msmarco").scores
     assert ndcg(queries, documents, local) == pytest.approx(want, abs=1e-6)
 
@@ -225,11 +283,16 @@ def test_sentence_transformers_loads_it_and_gives_the_stores_ndcg(kept_by: Kept,
 def test_scores_do_not_depend_on_it_and_runs_of_a_store_without_it_are_repeated_for_it(
     model_folder: Callable[..., Path], data: Path, tmp_path: Path
 ) -> None:
-    words = two_runs(model_folder("ours"), data, tmp_path / "a", "sst2", "msmarco", "nq")
+    words = two_runs(
+        model_folder("ours"), data, tmp_path / "a", "sst2", "msmarco", "nq"
+    )
     assert run(words) == COMPLETE
     keep(replaced(words, "--out", tmp_path / "b"))
     assert results(tmp_path / "a") == results(tmp_path / "b")
-    before = {path: path.stat().st_mtime_ns for path in (tmp_path / "a/results").rglob("run.json")}
+    before = {
+        path: path.stat().st_mtime_ns
+        for path in (tmp_path / "a/results").rglob("run.json")
+    }
     keep(words)
     assert {path: path.stat().st_mtime_ns for path in before} == before
     for name in ("sst2", "msmarco", "nq"):
@@ -264,12 +327,17 @@ def test_what_others_put_next_to_it_stays(
     (cell / ".git").mkdir()
     (cell / ".DS_Store").touch()
     theirs = {path.name for path in cell.iterdir()} - {first.name}
-    (cell / temporary_name(first.name).replace(f"-{os.getpid()}-", "-4194304-")).mkdir()  # above any process
+    (
+        cell / temporary_name(first.name).replace(f"-{os.getpid()}-", "-4194304-")
+    ).mkdir()  # above any process
     shutil.rmtree(first)
     keep([*words, "--seed", "0"])
     best = best_run(tmp_path, "tiny", DATASETS["sst2"])
     assert best is not None
-    assert {path.name for path in cell.iterdir()} == {*theirs, kept_folder(tmp_path, best).name}
+    assert {path.name for path in cell.iterdir()} == {
+        *theirs,
+        kept_folder(tmp_path, best).name,
+    }
     assert (tmp_path / "elsewhere" / "manifest.json").is_file()
 
 
@@ -279,7 +347,9 @@ def of_their_own(folder: Path) -> dict[str, bytes]:
     (folder / "onnx/model.onnx").write_bytes(b"exported")
     with (folder / "README.md").open("a") as card:
         card.write("What I found with it.\n")
-    return {name: (folder / name).read_bytes() for name in ("onnx/model.onnx", "README.md")}
+    return {
+        name: (folder / name).read_bytes() for name in ("onnx/model.onnx", "README.md")
+    }
 
 
 def die_while_it_removes(words: list[str], folder: Path) -> None:
@@ -321,12 +391,21 @@ def test_what_its_user_put_into_a_replaced_encoder_stays(
     assert best is not None and kept_folder(tmp_path, best) != first
     assert {name: (first / name).read_bytes() for name in theirs} == theirs
     if not dies:
-        assert f"{first}: a better run" in caplog.text and "README.md, onnx/model.onnx" in caplog.text
-        assert {path.name for path in first.rglob("*") if path.is_file()} == {"README.md", "model.onnx"}
+        assert (
+            f"{first}: a better run" in caplog.text
+            and "README.md, onnx/model.onnx" in caplog.text
+        )
+        assert {path.name for path in first.rglob("*") if path.is_file()} == {
+            "README.md",
+            "model.onnx",
+        }
 
 
 def test_a_changed_card_stays_and_is_named(
-    model_folder: Callable[..., Path], data: Path, tmp_path: Path, caplog: pytest.LogCaptureFixture
+    model_folder: Callable[..., Path],
+    data: Path,
+    tmp_path: Path,
+    caplog: pytest.LogCaptureFixture,
 ) -> None:
     words = two_runs(model_folder("ours"), data, tmp_path, "sst2")
     keep(words)
@@ -343,7 +422,10 @@ def test_a_damaged_encoder_with_files_of_its_user_is_not_made_again(
     keep(words)
     theirs = of_their_own(folder := kept(tmp_path, "sst2"))
     (folder / "model.safetensors").write_bytes(b"damaged")
-    with pytest.raises(UserError, match=r"holds README\.md, onnx/model\.onnx, which --keep did not write"):
+    with pytest.raises(
+        UserError,
+        match=r"holds README\.md, onnx/model\.onnx, which --keep did not write",
+    ):
         run([*words, *KEEP])
     assert {name: (folder / name).read_bytes() for name in theirs} == theirs
 
@@ -364,22 +446,38 @@ def killed(words: list[str], *, as_tried: bool) -> None:
 
 @pytest.mark.parametrize("as_tried", [True, False])
 def test_a_process_that_is_killed_while_it_keeps_loses_nothing(
-    model_folder: Callable[..., Path], kept_by: Kept, data: Path, tmp_path: Path, as_tried: bool
+    model_folder: Callable[..., Path],
+    kept_by: Kept,
+    data: Path,
+    tmp_path: Path,
+    as_tried: bool,
 ) -> None:
     whole = kept_by("ours", "sst2")
     other = [*two_runs(model_folder("ours"), data, tmp_path, "sst2"), *KEEP]
     process = started(functools.partial(killed, as_tried=as_tried), other)
     process.join()
     assert process.exitcode == 9 and list(tmp_path.rglob("*.tmp"))
-    assert len(results(tmp_path)) == (not as_tried)  # the run's scores are there, its weights are not
+    assert len(results(tmp_path)) == (
+        not as_tried
+    )  # the run's scores are there, its weights are not
     assert run(other) == COMPLETE
     assert not list(tmp_path.rglob("*.tmp"))
     a, b = kept(whole, "sst2"), kept(tmp_path, "sst2")
-    names = ("model.safetensors", "config.json", "tokenizer.json", "manifest.json", "README.md")
-    assert a.name == b.name and all((a / name).read_bytes() == (b / name).read_bytes() for name in names)
+    names = (
+        "model.safetensors",
+        "config.json",
+        "tokenizer.json",
+        "manifest.json",
+        "README.md",
+    )
+    assert a.name == b.name and all(
+        (a / name).read_bytes() == (b / name).read_bytes() for name in names
+    )
     (b / "model.safetensors").write_bytes(b"damaged")
     assert run(other) == COMPLETE
-    assert (a / "model.safetensors").read_bytes() == (b / "model.safetensors").read_bytes()
+    assert (a / "model.safetensors").read_bytes() == (
+        b / "model.safetensors"
+    ).read_bytes()
 
 
 def test_the_card_has_scores_interval_data_and_licences(
@@ -399,7 +497,9 @@ def test_the_card_has_scores_interval_data_and_licences(
     tests = []
     for seed in (0, 1):
         runs = [
-            read_results(tmp_path / "s" / f"results/tiny/SC/qqp/lr{rate}_sd{seed}/results.json")
+            read_results(
+                tmp_path / "s" / f"results/tiny/SC/qqp/lr{rate}_sd{seed}/results.json"
+            )
             for rate in ("1e-03", "5e-03")
         ]
         tests.append(100 * max(runs, key=lambda pair: pair[0].score)[1].score)
@@ -418,8 +518,14 @@ def refused(words: list[str], *parts: str) -> None:
     for more in ([], ["--dry-run"]):
         with pytest.raises((UserError, OSError)) as error:
             run([*words, *KEEP, *more])
-        assert "\n" not in str(error.value) and all(part in str(error.value) for part in parts), error.value
-    left = {path for path in store.rglob("*") if path not in before and path.parent.name != "locks"}
+        assert "\n" not in str(error.value) and all(
+            part in str(error.value) for part in parts
+        ), error.value
+    left = {
+        path
+        for path in store.rglob("*")
+        if path not in before and path.parent.name != "locks"
+    }
     assert not {path for path in left if path.is_dir()} - {
         store / "asked",
         store / "asked/tiny",
@@ -433,7 +539,9 @@ def words(model_folder: Callable[..., Path], data: Path, tmp_path: Path) -> list
     return two_runs(model_folder("llama"), data, tmp_path, "sst2")
 
 
-def test_an_unknown_value_names_the_known_ones(words: list[str], capfd: pytest.CaptureFixture[str]) -> None:
+def test_an_unknown_value_names_the_known_ones(
+    words: list[str], capfd: pytest.CaptureFixture[str]
+) -> None:
     with pytest.raises(UserError, match="best"):
         run([*words, "--keep", "worst"])
 
@@ -445,13 +553,26 @@ FULL = shutil._ntuple_diskusage(10**9, 10**9, 10)
 @pytest.mark.parametrize(
     ("place", "instead", "said"),
     [
-        ("shutil.disk_usage", lambda place: FULL, ("GB free", "--keep best needs", "--dataset")),
+        (
+            "shutil.disk_usage",
+            lambda place: FULL,
+            ("GB free", "--keep best needs", "--dataset"),
+        ),
         ("os.access", lambda place, mode: False, ("cannot be written", "--out")),
-        (f"{FOLDER}._ending", lambda before, *_: before, ("tokenizer", "reads", "--keep")),
+        (
+            f"{FOLDER}._ending",
+            lambda before, *_: before,
+            ("tokenizer", "reads", "--keep"),
+        ),
     ],
 )
 def test_what_cannot_be_kept_is_said_before_anything_is_computed(
-    place: str, instead: Any, said: tuple[str, ...], words: list[str], tmp_path: Path, monkeypatch: Any
+    place: str,
+    instead: Any,
+    said: tuple[str, ...],
+    words: list[str],
+    tmp_path: Path,
+    monkeypatch: Any,
 ) -> None:
     monkeypatch.setattr(place, instead)
     refused(words, *said)
@@ -471,19 +592,34 @@ def test_cells_of_a_release_are_refused(words: list[str], tmp_path: Path) -> Non
 def test_half_an_encoder_decoder_is_refused(
     data: Path, tmp_path: Path, tokenizer: PreTrainedTokenizerFast
 ) -> None:
-    config = T5Config(vocab_size=len(tokenizer), d_model=32, d_kv=8, d_ff=64, num_layers=2, num_heads=4)
+    config = T5Config(
+        vocab_size=len(tokenizer),
+        d_model=32,
+        d_kv=8,
+        d_ff=64,
+        num_layers=2,
+        num_heads=4,
+    )
     T5Model(config).save_pretrained(tmp_path / "t5")
     tokenizer.save_pretrained(tmp_path / "t5")
-    refused(two_runs(tmp_path / "t5", data, tmp_path, "sst2"), "encoder of an encoder-decoder", "--keep")
+    refused(
+        two_runs(tmp_path / "t5", data, tmp_path, "sst2"),
+        "encoder of an encoder-decoder",
+        "--keep",
+    )
 
 
-def test_something_else_in_its_place_is_not_touched(words: list[str], tmp_path: Path) -> None:
+def test_something_else_in_its_place_is_not_touched(
+    words: list[str], tmp_path: Path
+) -> None:
     assert run(words) == COMPLETE
     key = best_run(tmp_path, "tiny", DATASETS["sst2"])
     assert key is not None
     (folder := kept_folder(tmp_path, key)).mkdir(parents=True)
     (folder / "notes.txt").write_text("mine")
-    with pytest.raises(UserError, match=r"sst2.* holds notes\.txt, which --keep did not write; move it"):
+    with pytest.raises(
+        UserError, match=r"sst2.* holds notes\.txt, which --keep did not write; move it"
+    ):
         run([*words, *KEEP])
     assert (folder / "notes.txt").read_text() == "mine"
 
@@ -495,13 +631,19 @@ def test_a_full_disk_leaves_the_scores_and_no_half_of_a_folder(
         if ".keep." in str(folder):
             return "Model"
         (folder / "config.json").write_text("{}")
-        raise OSError(errno.ENOSPC, "No space left on device", str(folder / "model.safetensors"))
+        raise OSError(
+            errno.ENOSPC, "No space left on device", str(folder / "model.safetensors")
+        )
 
     with monkeypatch.context() as patched:
         patched.setattr(Keeper, "write", full)
-        with pytest.raises(OSError, match=r"No space left.*encoders/tiny/SC/sst2/lr1e-03_sd0'"):
+        with pytest.raises(
+            OSError, match=r"No space left.*encoders/tiny/SC/sst2/lr1e-03_sd0'"
+        ):
             run([*words, *KEEP])
-    assert len(results(tmp_path)) == 1 and not list((tmp_path / "encoders/tiny/SC/sst2").iterdir())
+    assert len(results(tmp_path)) == 1 and not list(
+        (tmp_path / "encoders/tiny/SC/sst2").iterdir()
+    )
     keep(words)
     assert plain(kept(tmp_path, "sst2"))
 
@@ -511,16 +653,28 @@ def test_the_best_run_of_an_own_dataset_is_that_by_the_metric_which_is_compared(
 ) -> None:
     """`compare` reads the definition's metric of such a dataset, of which the paper says none."""
     sst2 = DATASETS["sst2"]
-    own = replace(sst2, name="mine", headline="f1", files=replace(sst2.files, content="its definition"))
+    own = replace(
+        sst2,
+        name="mine",
+        headline="f1",
+        files=replace(sst2.files, content="its definition"),
+    )
     by_seed = {0: (0.9, 0.2), 1: (0.5, 0.7)}  # accuracy, F1
 
     def record(folder: Path) -> dict[str, Any]:
-        return {"standard": {split: {"f1": by_seed[int(folder.name[-1])][1]} for split in SCORED_SPLITS}}
+        return {
+            "standard": {
+                split: {"f1": by_seed[int(folder.name[-1])][1]}
+                for split in SCORED_SPLITS
+            }
+        }
 
     monkeypatch.setattr(status, "record_of", record)
     for dataset, best in ((sst2, 0), (own, 1)):
         for seed, (accuracy, _) in by_seed.items():
-            key = RunKey(model="tiny", dataset=dataset.name, lr=1e-4, seed=seed, task="SC")
+            key = RunKey(
+                model="tiny", dataset=dataset.name, lr=1e-4, seed=seed, task="SC"
+            )
             write_results(tmp_path, key, {split: [accuracy] for split in SCORED_SPLITS})
         found = best_run(tmp_path, "tiny", dataset)
         assert found is not None and found.seed == best

@@ -56,23 +56,34 @@ def test_all_twelve_datasets_run_and_are_written_as_the_release_has_them(
     out = capsys.readouterr().out.splitlines()
     assert out == ["tiny: 12 of 12 runs done, 0 failed, 0 left"]
     found = results(tmp_path)
-    assert set(found) == {f"tiny/{d.task}/{d.name}/{d.run_prefix}lr5e-04_sd0" for d in DATASETS.values()}
+    assert set(found) == {
+        f"tiny/{d.task}/{d.name}/{d.run_prefix}lr5e-04_sd0" for d in DATASETS.values()
+    }
     for text in found.values():
         content = json.loads(text)
         assert list(content) == ["validation", "test"]
         assert text.decode() == json.dumps(content, indent=4)
         for split in content.values():
-            assert split["score"] == pytest.approx(sum(split["scores_i"]) / len(split["scores_i"]))
+            assert split["score"] == pytest.approx(
+                sum(split["scores_i"]) / len(split["scores_i"])
+            )
             assert all(0 <= score <= 1 for score in split["scores_i"])
     sst2 = json.loads(found["tiny/SC/sst2/lr5e-04_sd0"])
     assert {len(sst2[split]["scores_i"]) for split in ("validation", "test")} == {24}
     assert not locks(tmp_path)
-    expected = {"SC": "accuracy", "TC": "entity_f1", "QA": "exact_match", "IR": "ndcg_at_10"}
+    expected = {
+        "SC": "accuracy",
+        "TC": "entity_f1",
+        "QA": "exact_match",
+        "IR": "ndcg_at_10",
+    }
     for folder in found:
         recorded, more = record(tmp_path, folder), details(tmp_path, folder)
         assert 0 <= recorded["standard"]["test"][expected[recorded["task"]]] <= 1
         n_test = len(json.loads(found[folder])["test"]["scores_i"])
-        assert all(len(values) == n_test for values in more["standard"]["test"].values())
+        assert all(
+            len(values) == n_test for values in more["standard"]["test"].values()
+        )
         assert recorded["steps"] == len(more["losses"]) == 3
         assert set(recorded["seconds"]) == {"tuning", "evaluation"}
         assert recorded["provenance"]["versions"]["torch"]
@@ -95,12 +106,17 @@ def test_a_run_does_not_depend_on_the_runs_beside_it_or_on_how_many_are_computed
     assert torch.get_num_threads() == threads and not locks(tmp_path / "together")
     run([*replaced(grid, "--out", tmp_path / "single"), "--lr", "5e-3", "--seed", "1"])
     single = results(tmp_path / "single")
-    assert len(single) == 4 and all(alone[folder] == text for folder, text in single.items())
+    assert len(single) == 4 and all(
+        alone[folder] == text for folder, text in single.items()
+    )
     for folder in alone:
         for store in ("together", *(["single"] if folder in single else [])):
             assert details(tmp_path, folder) == details(tmp_path / store, folder)
             one, other = record(tmp_path, folder), record(tmp_path / store, folder)
-            assert all(one[part] == other[part] for part in ("standard", "machine", "description"))
+            assert all(
+                one[part] == other[part]
+                for part in ("standard", "machine", "description")
+            )
     assert one["machine"]["threads"] == 1
 
 
@@ -109,7 +125,11 @@ def test_a_fine_tuning_that_another_process_holds_is_left_to_it(
 ) -> None:
     """Its neighbours in the cell are done all the same."""
     grid = ["--dataset", "uner_en", "--lr", "1e-3", "--seed", "0", "1"]
-    held = claim_path(tmp_path, RunKey(model="tiny", dataset="uner_en", lr=1e-3, seed=0), DATASETS["uner_en"])
+    held = claim_path(
+        tmp_path,
+        RunKey(model="tiny", dataset="uner_en", lr=1e-3, seed=0),
+        DATASETS["uner_en"],
+    )
     with try_lock(held) as mine:
         assert mine
         assert run([*arguments, *grid]) == BUSY
@@ -125,17 +145,21 @@ def test_a_claim_is_checked_once_more_for_what_was_done_meanwhile(
     """What another process ended between the look and the claim is not done again, nor a failure tried twice."""
     fail_at_5e_3(monkeypatch)
     grid = [*arguments, "--dataset", "sst2", "--lr", "1e-3", "5e-3", "--seed", "0"]
-    request = request_of(arguments[1], data, tmp_path, lrs=(1e-3, 5e-3), retry_failed=True)
+    request = request_of(
+        arguments[1], data, tmp_path, lrs=(1e-3, 5e-3), retry_failed=True
+    )
     assert run(grid) == FAILED
-    before = {path: path.stat().st_mtime_ns for path in (tmp_path / "results").rglob("*.json")}
+    before = {
+        path: path.stat().st_mtime_ns for path in (tmp_path / "results").rglob("*.json")
+    }
     (job,) = compared_jobs(request)
     forget_failed([job])
     assert [len(job.pending(each)) for each in job.fine_tunings] == [0, 1]
     assert run(grid) == FAILED, "another worker of the call tries it"
     assert not job.pending(), "and it is not tried again in this call"
-    assert {path for path, when in before.items() if path.stat().st_mtime_ns != when} == {
-        tmp_path / "results/tiny/SC/sst2/lr5e-03_sd0/run.json"
-    }
+    assert {
+        path for path, when in before.items() if path.stat().st_mtime_ns != when
+    } == {tmp_path / "results/tiny/SC/sst2/lr5e-03_sd0/run.json"}
 
 
 def test_a_run_that_a_call_with_other_settings_made_meanwhile_is_not_counted(
@@ -156,12 +180,25 @@ def test_a_run_that_a_call_with_other_settings_made_meanwhile_is_not_counted(
 
 
 @pytest.mark.parametrize(
-    ("kills", "workers"), [((5,), 1), pytest.param((1, 3, 5, 9), 2, marks=pytest.mark.slow)]
+    ("kills", "workers"),
+    [((5,), 1), pytest.param((1, 3, 5, 9), 2, marks=pytest.mark.slow)],
 )
 def test_killed_it_goes_on_to_the_same_bytes(
     kills: tuple[int, ...], workers: int, arguments: list[str], tmp_path: Path
 ) -> None:
-    grid = [*arguments, "--dataset", "uner_en", "msmarco", "nq", "--lr", "1e-3", "2e-3", "--seed", "0", "1"]
+    grid = [
+        *arguments,
+        "--dataset",
+        "uner_en",
+        "msmarco",
+        "nq",
+        "--lr",
+        "1e-3",
+        "2e-3",
+        "--seed",
+        "0",
+        "1",
+    ]
     run(grid)
     expected = results(tmp_path)
     assert len(expected) == 12
@@ -180,12 +217,32 @@ def test_killed_it_goes_on_to_the_same_bytes(
 
 
 @pytest.mark.slow
-def test_several_processes_share_every_cell_and_do_no_run_twice(arguments: list[str], tmp_path: Path) -> None:
+def test_several_processes_share_every_cell_and_do_no_run_twice(
+    arguments: list[str], tmp_path: Path
+) -> None:
     """Three calls at once, one of which is killed: each run is written once, but for the one the kill cost."""
-    grid = [*arguments, "--dataset", "uner_en", "sst2", "--lr", "1e-3", "2e-3", "3e-3", "--seed", "0", "1"]
+    grid = [
+        *arguments,
+        "--dataset",
+        "uner_en",
+        "sst2",
+        "--lr",
+        "1e-3",
+        "2e-3",
+        "3e-3",
+        "--seed",
+        "0",
+        "1",
+    ]
     words = [sys.executable, "-m", "clm_or_mlm", "benchmarks", "run", *grid]
     calls = [
-        subprocess.Popen(words, cwd=ROOT, stderr=subprocess.PIPE, stdout=subprocess.DEVNULL, text=True)
+        subprocess.Popen(
+            words,
+            cwd=ROOT,
+            stderr=subprocess.PIPE,
+            stdout=subprocess.DEVNULL,
+            text=True,
+        )
         for _ in range(3)
     ]
     while len(results(tmp_path)) < 2 and all(call.poll() is None for call in calls):
@@ -193,7 +250,12 @@ def test_several_processes_share_every_cell_and_do_no_run_twice(arguments: list[
     os.kill(calls[0].pid, signal.SIGKILL)
     logs = [call.communicate()[1] for call in calls]
     assert run(grid) == COMPLETE and len(results(tmp_path)) == 12
-    written = [line.split(" validation")[0] for log in logs for line in log.splitlines() if "test " in line]
+    written = [
+        line.split(" validation")[0]
+        for log in logs
+        for line in log.splitlines()
+        if "test " in line
+    ]
     assert 0 < len(written) == len(set(written)) <= 12
 
 
@@ -206,7 +268,9 @@ def test_workers_with_a_device_each_make_the_same_bytes(
     known = known_datasets(read_definitions(file))
     for name in ("sst2", "mine"):
         make_synthetic(data, known[name], train=96, evaluation=24)
-    alone = request_of(arguments[1], data, tmp_path, datasets=("sst2", "mine"), known=known)
+    alone = request_of(
+        arguments[1], data, tmp_path, datasets=("sst2", "mine"), known=known
+    )
     assert status_code(run_grid(alone)) == COMPLETE
     (mine,) = stored_definitions(tmp_path)
     assert mine.floor == round(floor_of(load(data, mine)), 2)
@@ -214,12 +278,19 @@ def test_workers_with_a_device_each_make_the_same_bytes(
     monkeypatch.setattr(device, "CPU", replace(device.CPU, gpu=True))
     monkeypatch.setattr(torch.cuda, "device_count", lambda: 2)
     request = replace(alone, store=tmp_path / "several", workers=3)
-    assert queue._devices(replace(request, device="cpu"), 0) == ["cpu:0", "cpu:1", "cpu:0"]
+    assert queue._devices(replace(request, device="cpu"), 0) == [
+        "cpu:0",
+        "cpu:1",
+        "cpu:0",
+    ]
     with pytest.raises(UserError, match="leave out --device cpu:1"):
         queue._devices(replace(request, device="cpu:1"), 0)
     monkeypatch.setattr(queue, "_devices", lambda request, needed: ["cpu:0", "cpu"])
     assert status_code(run_grid(request)) == COMPLETE
-    assert results(tmp_path / "several") == results(tmp_path) and len(results(tmp_path)) == 2
+    assert (
+        results(tmp_path / "several") == results(tmp_path)
+        and len(results(tmp_path)) == 2
+    )
 
 
 def test_workers_follow_cores_and_memory(
@@ -237,7 +308,9 @@ def fail(error: Exception, stop: Stop) -> None:
     raise error
 
 
-@pytest.mark.parametrize("error", [UserError("no such thing"), OSError(28, "No space left on device")])
+@pytest.mark.parametrize(
+    "error", [UserError("no such thing"), OSError(28, "No space left on device")]
+)
 def test_a_mistake_is_told_after_the_others_have_ended_what_they_are_at(
     error: Exception, tmp_path: Path
 ) -> None:
@@ -256,26 +329,40 @@ def test_a_mistake_stops_the_others_however_close_its_end_is_to_being_seen() -> 
         while not stop():
             time.sleep(0.001)
 
-    for _ in range(40):  # a process whose end is seen before its exit code is comes up once in some dozens
+    for _ in range(
+        40
+    ):  # a process whose end is seen before its exit code is comes up once in some dozens
         with pytest.raises(UserError, match="no such thing"):
-            side_by_side([wait_for_it, functools.partial(fail, UserError("no such thing"))], fresh=False)
+            side_by_side(
+                [wait_for_it, functools.partial(fail, UserError("no such thing"))],
+                fresh=False,
+            )
 
 
-def test_a_programming_error_is_told_with_its_name(capfd: pytest.CaptureFixture[str]) -> None:
+def test_a_programming_error_is_told_with_its_name(
+    capfd: pytest.CaptureFixture[str],
+) -> None:
     with pytest.raises(RuntimeError, match="ZeroDivisionError in a worker"):
-        side_by_side([functools.partial(fail, ZeroDivisionError()), lambda stop: None], fresh=False)
+        side_by_side(
+            [functools.partial(fail, ZeroDivisionError()), lambda stop: None],
+            fresh=False,
+        )
     assert "Traceback" in capfd.readouterr().err
 
 
 def test_a_killed_process_is_told_in_a_sentence() -> None:
-    with pytest.raises(UserError, match="killed by SIGKILL, as happens when memory runs out"):
+    with pytest.raises(
+        UserError, match="killed by SIGKILL, as happens when memory runs out"
+    ):
         side_by_side([lambda stop: os.kill(os.getpid(), signal.SIGKILL)], fresh=False)
 
 
 def test_processes_end_with_a_call_that_is_interrupted(
     tmp_path: Path, request: pytest.FixtureRequest
 ) -> None:
-    before = signal.signal(signal.SIGINT, signal.default_int_handler)  # commands answer it with an exit code
+    before = signal.signal(
+        signal.SIGINT, signal.default_int_handler
+    )  # commands answer it with an exit code
     request.addfinalizer(lambda: signal.signal(signal.SIGINT, before))
 
     def interrupt(stop: Stop) -> None:
@@ -292,7 +379,10 @@ def test_processes_end_with_a_call_that_is_interrupted(
 
 @pytest.mark.slow
 @pytest.mark.real_data
-@pytest.mark.skipif(not REAL.is_dir(), reason="REAL_DATA names no folder with original distribution files")
+@pytest.mark.skipif(
+    not REAL.is_dir(),
+    reason="REAL_DATA names no folder with original distribution files",
+)
 def test_sst2_is_learnt_from_random_weights(tmp_path: Path) -> None:
     """872 sentences, 444 of them positive: chance is 0.509 +- 0.034 (95 %)."""
     words = ["sst2", "--out", str(tmp_path / "data")]
@@ -303,9 +393,32 @@ def test_sst2_is_learnt_from_random_weights(tmp_path: Path) -> None:
         load(tmp_path / "data", "sst2").train["first"].to_pylist()[:20_000], size=4_000
     )
     model = save_model(tmp_path / "tiny", tokenizer, hidden=64)
-    words = ["--model", str(model), "--data", str(tmp_path / "data"), "--out", str(tmp_path)]
-    words += ["--dataset", "sst2", "--lr", "2e-3", "--seed", "0", "--steps", "250", "--device", "cpu"]
+    words = [
+        "--model",
+        str(model),
+        "--data",
+        str(tmp_path / "data"),
+        "--out",
+        str(tmp_path),
+    ]
+    words += [
+        "--dataset",
+        "sst2",
+        "--lr",
+        "2e-3",
+        "--seed",
+        "0",
+        "--steps",
+        "250",
+        "--device",
+        "cpu",
+    ]
     assert run(words) == COMPLETE
-    content = json.loads((tmp_path / "results/tiny/SC/sst2/lr2e-03_sd0/results.json").read_text())
-    assert [len(content[split]["scores_i"]) for split in ("validation", "test")] == [3_368, 872]
+    content = json.loads(
+        (tmp_path / "results/tiny/SC/sst2/lr2e-03_sd0/results.json").read_text()
+    )
+    assert [len(content[split]["scores_i"]) for split in ("validation", "test")] == [
+        3_368,
+        872,
+    ]
     assert min(content[split]["score"] for split in ("validation", "test")) > 0.65

@@ -16,7 +16,12 @@ from tests.sealed import seal
 
 def test_names_datasets_and_stores() -> None:
     assert dataset_names(None) == tuple(DATASETS)
-    assert dataset_names(["QA", "squad", "sst2"]) == ("squad", "squad_v2", "record", "sst2")
+    assert dataset_names(["QA", "squad", "sst2"]) == (
+        "squad",
+        "squad_v2",
+        "record",
+        "sst2",
+    )
     assert store_of(Path("somewhere/results")) == Path("somewhere")
     assert store_of(Path("store")) == Path("store")
 
@@ -37,7 +42,9 @@ def test_names_datasets_and_stores() -> None:
         (["--pooling", "meen"], "did you mean 'mean'"),
     ],
 )
-def test_wrong_input_is_told_in_one_sentence(arguments: list[str], more: list[str], message: str) -> None:
+def test_wrong_input_is_told_in_one_sentence(
+    arguments: list[str], more: list[str], message: str
+) -> None:
     with pytest.raises(UserError, match=message) as caught:
         run([*arguments, "--dataset", "sst2", "--lr", "1e-3", "--seed", "0", *more])
     assert "\n" not in str(caught.value)

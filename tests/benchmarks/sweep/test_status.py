@@ -57,38 +57,62 @@ def asked_of(grid: list[str]) -> tuple[tuple[float, ...], tuple[int, ...]]:
         else:
             last.append(word)
     lrs = dict.fromkeys(float(word) for word in parts.get("--lr", [])) or LEARNING_RATES
-    return tuple(lrs), tuple(dict.fromkeys(int(word) for word in parts.get("--seed", []))) or SEEDS
+    return tuple(lrs), tuple(
+        dict.fromkeys(int(word) for word in parts.get("--seed", []))
+    ) or SEEDS
 
 
 @pytest.mark.parametrize("dataset", ["sst2", "mine", "found"])
 @pytest.mark.parametrize("grid", GRIDS)
 @pytest.mark.parametrize("rates", RATES)
 def test_counts_and_exit_code_are_a_plain_recount(
-    dataset: str, grid: str, rates: str, tmp_path: Path, capsys: pytest.CaptureFixture[str]
+    dataset: str,
+    grid: str,
+    rates: str,
+    tmp_path: Path,
+    capsys: pytest.CaptureFixture[str],
 ) -> None:
     """Stores with runs of every state at random, and with one state throughout."""
     file = define(tmp_path)
     known = known_datasets(read_definitions(file))[dataset]
-    words = ["--out", str(tmp_path), "--datasets", str(file), "--dataset", dataset, *GRIDS[grid], "--json"]
+    words = [
+        "--out",
+        str(tmp_path),
+        "--datasets",
+        str(file),
+        "--dataset",
+        dataset,
+        *GRIDS[grid],
+        "--json",
+    ]
     draw = random.Random(f"{dataset} {grid} {rates}")
     lrs, seeds = asked_of(GRIDS[grid])
     asked = set(itertools.product(lrs, seeds))
     for kinds in (("done",), ("failed", "done"), STATES):
         store: dict[tuple[float, int], str] = {}
         for pair in sorted(
-            {*itertools.product(RATES[rates], (0, 1, 7)), *(asked if kinds == STATES[:1] else ())}
+            {
+                *itertools.product(RATES[rates], (0, 1, 7)),
+                *(asked if kinds == STATES[:1] else ()),
+            }
         ):
             if draw.random() < 0.8 or pair in asked:
                 store[pair] = draw.choice(kinds)
         model = f"m{len(kinds)}"
         for (lr, seed), state in store.items():
-            put(tmp_path, RunKey(model=model, dataset=dataset, lr=lr, seed=seed, task=known.task), state)
+            put(
+                tmp_path,
+                RunKey(model=model, dataset=dataset, lr=lr, seed=seed, task=known.task),
+                state,
+            )
         capsys.readouterr()
         code = status([*words, "--model", model])
         (cell,) = json.loads(capsys.readouterr().out)
         # An empty folder of a run that never wrote anything belongs to the cell when no grid is named.
         there = asked | (set(store) if not GRIDS[grid] else set())
-        counted = {state: sum(store.get(pair) == state for pair in there) for state in STATES}
+        counted = {
+            state: sum(store.get(pair) == state for pair in there) for state in STATES
+        }
         assert (cell["runs"], cell["done"]) == (len(there), counted["done"]), kinds
         assert len(cell["failed"]) == counted["failed"]
         missing = len(there) - counted["done"] - counted["failed"]
@@ -101,9 +125,17 @@ def test_status_counts_what_was_asked_for_and_what_is_asked_now(
 ) -> None:
     run([*arguments, *RUN_OF_UNER])
     for more, code, counts in (
-        ([], 0, (1, 1, 0)),  # what was asked for: neither the paper's grid nor its other datasets
+        (
+            [],
+            0,
+            (1, 1, 0),
+        ),  # what was asked for: neither the paper's grid nor its other datasets
         (["--dataset", "uner_en", "--lr", "1e-4", "--seed", "0"], 4, (1, 0, 1)),
-        (["--dataset", "uner_en", "--lr", "1e-3", "--seed", "0", "1", "2"], 4, (3, 1, 2)),
+        (
+            ["--dataset", "uner_en", "--lr", "1e-3", "--seed", "0", "1", "2"],
+            4,
+            (3, 1, 2),
+        ),
     ):
         capsys.readouterr()
         assert status(["--out", str(tmp_path), *more, "--json"]) == code
@@ -116,12 +148,25 @@ def test_status_counts_what_was_asked_for_and_what_is_asked_now(
 
 
 @pytest.mark.parametrize(
-    "note", [b"[[0.001, 1e400]]", b"[[1e400, 0]]", b"[" * 100_000, b"{}", b"[1]", b"[[[], 0]]", b"\xff"]
+    "note",
+    [
+        b"[[0.001, 1e400]]",
+        b"[[1e400, 0]]",
+        b"[" * 100_000,
+        b"{}",
+        b"[1]",
+        b"[[[], 0]]",
+        b"\xff",
+    ],
 )
-def test_a_damaged_note_of_what_was_asked_for_asks_for_nothing(tmp_path: Path, note: bytes) -> None:
+def test_a_damaged_note_of_what_was_asked_for_asks_for_nothing(
+    tmp_path: Path, note: bytes
+) -> None:
     (tmp_path / "asked/m").mkdir(parents=True)
     (tmp_path / "asked/m/sst2.json").write_bytes(note)
-    assert cell_status(tmp_path, "m", DATASETS["sst2"], [1e-3], [0], others=True).runs == 1
+    assert (
+        cell_status(tmp_path, "m", DATASETS["sst2"], [1e-3], [0], others=True).runs == 1
+    )
 
 
 def test_the_state_of_a_store_is_read_without_torch() -> None:

@@ -35,11 +35,16 @@ class Oracle(nn.Module):
     def __init__(self, *words: str, padding: float = -3.0) -> None:
         super().__init__()
         self.chosen = torch.tensor(
-            [TOKENIZER(" " + w, add_special_tokens=False)["input_ids"][0] for w in words]
+            [
+                TOKENIZER(" " + w, add_special_tokens=False)["input_ids"][0]
+                for w in words
+            ]
         )
         self.padding = padding
 
-    def forward(self, ids: Tensor, lengths: Tensor, kinds: Tensor | None = None) -> Tensor:
+    def forward(
+        self, ids: Tensor, lengths: Tensor, kinds: Tensor | None = None
+    ) -> Tensor:
         margin = torch.where(torch.isin(ids, self.chosen), 3.0, -3.0)
         margin[torch.arange(ids.shape[1]) >= lengths[:, None]] = self.padding
         return torch.stack([torch.zeros_like(margin), margin], dim=-1)

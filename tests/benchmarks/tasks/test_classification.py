@@ -16,7 +16,9 @@ from tests.benchmarks.tasks.oracle import CPU, TOKENIZER, Oracle, loaded, settin
 
 COMMON = {"title": "", "task": "SC", "trained_on": "mine", "name": "mine"}
 LABELS = Dataset(**COMMON, labels=3, form="SC-labels", headline="micro_f1")  # type: ignore[arg-type]
-VALUE = Dataset(**COMMON, labels=1, form="SC-value", headline="pearson", value_range=(0.0, 5.0))  # type: ignore[arg-type]
+VALUE = Dataset(
+    **COMMON, labels=1, form="SC-value", headline="pearson", value_range=(0.0, 5.0)
+)  # type: ignore[arg-type]
 
 
 class Fixed(nn.Module):
@@ -27,7 +29,10 @@ class Fixed(nn.Module):
         self.outputs = torch.tensor(outputs)
 
     def forward(
-        self, ids: torch.Tensor, lengths: torch.Tensor, kinds: torch.Tensor | None = None
+        self,
+        ids: torch.Tensor,
+        lengths: torch.Tensor,
+        kinds: torch.Tensor | None = None,
     ) -> torch.Tensor:
         return self.outputs[torch.argsort(torch.argsort(-lengths, stable=True))]
 
@@ -42,11 +47,13 @@ def test_several_labels() -> None:
     assert np.asarray(examples.labels).tolist() == [[1, 0, 1], [0, 0, 0], [0, 1, 0]]
     logits = torch.randn(3, 3)
     expected = nn.BCEWithLogitsLoss()(logits, torch.tensor(np.asarray(examples.labels)))
-    assert examples.loss(logits, torch.tensor(np.asarray(examples.labels))).mean() == pytest.approx(
-        float(expected)
-    )
+    assert examples.loss(
+        logits, torch.tensor(np.asarray(examples.labels))
+    ).mean() == pytest.approx(float(expected))
     split = family.split(LABELS, found, ("x", "y", "z"), setting())
-    scored = evaluate(LABELS, split(Fixed([[1, -1, -1], [-1, -1, -1], [-1, 1, 1]]), CPU))  # type: ignore[arg-type]
+    scored = evaluate(
+        LABELS, split(Fixed([[1, -1, -1], [-1, -1, -1], [-1, 1, 1]]), CPU)
+    )  # type: ignore[arg-type]
     assert scored.scores == pytest.approx([2 / 3, 1.0, 2 / 3])
     assert scored.standard["micro_f1"] == pytest.approx(2 * 2 / (3 + 3))
 
@@ -64,7 +71,9 @@ def test_a_number() -> None:
     split = family.split(VALUE, found, (), setting())
     scored = evaluate(VALUE, split(Fixed(outputs.tolist()), CPU))  # type: ignore[arg-type]
     assert scored.scores == pytest.approx([0.8, 1.0, 0.9])
-    assert scored.standard["pearson"] == pytest.approx(np.corrcoef([1, 5, 2.5], [0, 5, 2])[0, 1])
+    assert scored.standard["pearson"] == pytest.approx(
+        np.corrcoef([1, 5, 2.5], [0, 5, 2])[0, 1]
+    )
 
 
 UNER = get_dataset("uner_en")
@@ -74,16 +83,22 @@ def test_words_cut_off_vanish_in_the_paper_and_are_o_in_standard() -> None:
     names = ("O", "B-PER")
     rows = [{"id": "0", "words": ["dog", "fox", "dog", "Malmo"], "tags": [0, 1, 0, 1]}]
     oracle = Oracle("fox", "Malmo")
-    split = TokenClassification().split(UNER, table("TC", "test", rows), names, setting())
+    split = TokenClassification().split(
+        UNER, table("TC", "test", rows), names, setting()
+    )
     whole = evaluate(UNER, split(oracle, CPU))
     assert whole.scores == [1.0] and whole.standard["entity_f1"] == 1.0
     tokens = len(TOKENIZER("dog fox dog", add_special_tokens=False)["input_ids"])
-    split = TokenClassification().split(UNER, table("TC", "test", rows), names, setting(tokens))
+    split = TokenClassification().split(
+        UNER, table("TC", "test", rows), names, setting(tokens)
+    )
     cut = evaluate(UNER, split(oracle, CPU))
     assert cut.scores == [1.0]
     assert cut.instances == {
-        "entities_right": [1], "entities_predicted": [1], "entities_gold": [2],
-    }  # fmt: skip
+        "entities_right": [1],
+        "entities_predicted": [1],
+        "entities_gold": [2],
+    }
 
 
 @pytest.mark.parametrize("fitting", [1, 2, 7])
@@ -99,7 +114,10 @@ def test_a_batch_is_halved_until_it_fits(fitting: int) -> None:
     ids, lengths = torch.arange(21, dtype=torch.int32).view(7, 3), torch.arange(1, 8)
     batch = PaddedBatch(rows=np.arange(7), ids=ids, lengths=lengths)
     found = in_halves(compute, batch)
-    assert found.dtype == torch.float32 and found.tolist() == (ids.sum(1) * lengths).tolist()
+    assert (
+        found.dtype == torch.float32
+        and found.tolist() == (ids.sum(1) * lengths).tolist()
+    )
     assert sum(sizes) == 7 and max(sizes) <= fitting
 
 
@@ -107,6 +125,10 @@ def test_a_row_that_does_not_fit_fails_the_run() -> None:
     def compute(ids: Tensor, lengths: Tensor, kinds: Tensor | None) -> Tensor:
         raise torch.OutOfMemoryError
 
-    with pytest.raises(FineTuningError, match="out of memory in evaluation even with one row"):
+    with pytest.raises(
+        FineTuningError, match="out of memory in evaluation even with one row"
+    ):
         ids = torch.zeros(3, 2, dtype=torch.int32)
-        in_halves(compute, PaddedBatch(rows=np.arange(3), ids=ids, lengths=torch.ones(3)))
+        in_halves(
+            compute, PaddedBatch(rows=np.arange(3), ids=ids, lengths=torch.ones(3))
+        )

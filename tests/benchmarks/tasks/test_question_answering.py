@@ -30,7 +30,9 @@ def questions(*rows: tuple[str, str | None]) -> object:
                 "id": str(number),
                 "question": "who?",
                 "context": context,
-                "answers": [] if answer is None else [{"text": answer, "start": context.index(answer)}],
+                "answers": []
+                if answer is None
+                else [{"text": answer, "start": context.index(answer)}],
             }
             for number, (context, answer) in enumerate(rows)
         ],
@@ -55,7 +57,9 @@ def test_the_right_tokens_score_one_in_both_protocols() -> None:
 
 
 def test_a_dataset_without_unanswerable_questions_always_gets_an_answer() -> None:
-    split = QuestionAnswering().split(get_dataset("squad"), questions((CONTEXT, "brown fox")), (), setting())
+    split = QuestionAnswering().split(
+        get_dataset("squad"), questions((CONTEXT, "brown fox")), (), setting()
+    )
     assert evaluated(split, Oracle(), CPU).instances["predicted"] != [""]
 
 
@@ -69,20 +73,31 @@ def test_predictions_on_padding_count_as_in_batches_of_four() -> None:
         (short, "fox"),
         (short, "brown fox"),
     ]
-    split = QuestionAnswering().split(get_dataset("squad_v2"), questions(*rows), (), setting())
+    split = QuestionAnswering().split(
+        get_dataset("squad_v2"), questions(*rows), (), setting()
+    )
     widths = split(Oracle(), CPU).gold.lengths  # type: ignore[arg-type, attr-defined]
     assert widths[0] == widths[1] == widths[2] == widths[3] > widths[4]
     padded = widths[0] - len(encode_questions(TOKENIZER, ["who?"], [short], 500).ids[0])
-    for device in (CPU, replace(CPU, eval_positions=1), replace(CPU, eval_positions=10**6)):
+    for device in (
+        CPU,
+        replace(CPU, eval_positions=1),
+        replace(CPU, eval_positions=10**6),
+    ):
         split = QuestionAnswering().split(
-            get_dataset("squad_v2"), questions(*rows), (), replace(setting(), device=device)
+            get_dataset("squad_v2"),
+            questions(*rows),
+            (),
+            replace(setting(), device=device),
         )
         scores = evaluated(split, Oracle("brown", "fox", padding=3.0), device).scores
         assert scores[1] == scores[4] == 1.0
         assert scores[0] == pytest.approx(2 * 2 / (2 + 2 + padded))
 
 
-def test_an_answer_cut_off_is_abstention_in_the_paper_and_found_in_a_window_in_standard() -> None:
+def test_an_answer_cut_off_is_abstention_in_the_paper_and_found_in_a_window_in_standard() -> (
+    None
+):
     split = QuestionAnswering().split(
         get_dataset("squad_v2"),
         questions((CONTEXT, "Malmo"), ("a dog", "dog")),
@@ -109,4 +124,6 @@ def test_the_best_span_has_the_largest_sum(margins: list[float]) -> None:
         for j in range(i + 1, len(values) + 1)
     ]
     assert total == pytest.approx(max(sums), abs=1e-9)
-    assert float(values[start:end].astype(np.float64).sum()) == pytest.approx(total, abs=1e-9)
+    assert float(values[start:end].astype(np.float64).sum()) == pytest.approx(
+        total, abs=1e-9
+    )

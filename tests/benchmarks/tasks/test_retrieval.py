@@ -29,7 +29,10 @@ from tests.benchmarks.tiny import CPU, resettable_of
 
 @pytest.mark.parametrize("kind", ["ours", "bert"])
 def test_the_cached_gradient_of_the_contrastive_loss_is_the_plain_one(
-    kind: str, data: Path, model_folder: Callable[..., Path], monkeypatch: pytest.MonkeyPatch
+    kind: str,
+    data: Path,
+    model_folder: Callable[..., Path],
+    monkeypatch: pytest.MonkeyPatch,
 ) -> None:
     """With dropout (BERT) too: the second pass draws the masks of the first."""
     resettable = resettable_of(model_folder(kind))
@@ -57,12 +60,16 @@ def test_the_cached_gradient_of_the_contrastive_loss_is_the_plain_one(
     assert twice == 2 * once > 2
     torch.testing.assert_close(loss, cached_loss)
     for name, gradient in direct.items():
-        torch.testing.assert_close(cached[name], gradient, rtol=1e-4, atol=1e-7, msg=name)
+        torch.testing.assert_close(
+            cached[name], gradient, rtol=1e-4, atol=1e-7, msg=name
+        )
 
 
 def test_the_loss_is_small_where_each_query_is_nearest_to_its_document() -> None:
     vectors = torch.eye(4)
-    near, far = (sum(info_nce(vectors, other, 0.05)) for other in (3 * vectors, vectors.flip(0)))
+    near, far = (
+        sum(info_nce(vectors, other, 0.05)) for other in (3 * vectors, vectors.flip(0))
+    )
     assert near < 1e-6 < far
     for rows in (None, 1, 3):
         found = sum(info_nce(vectors, torch.ones(4, 4), 1.0, rows))
@@ -81,29 +88,45 @@ def test_the_loss_with_hard_negatives_is_its_closed_form() -> None:
     )
     expected = 0.0
     for place, query in enumerate(angles["queries"]):
-        grades = [math.exp(math.cos(query - document) / 0.05) for document in angles["documents"]]
+        grades = [
+            math.exp(math.cos(query - document) / 0.05)
+            for document in angles["documents"]
+        ]
         expected -= math.log(grades[place] / sum(grades)) / 2
     for rows in (None, 1):
-        assert float(sum(info_nce(queries, documents, 0.05, rows))) == pytest.approx(expected, rel=1e-5)
+        assert float(sum(info_nce(queries, documents, 0.05, rows))) == pytest.approx(
+            expected, rel=1e-5
+        )
 
 
 @pytest.mark.parametrize("factor", [10**9, 0], ids=["whole", "cached"])
 @pytest.mark.parametrize("exact", [False, True])
 def test_every_query_is_scored_against_the_negatives_of_the_whole_batch(
-    factor: int, exact: bool, data: Path, model_folder: Callable[..., Path], monkeypatch: pytest.MonkeyPatch
+    factor: int,
+    exact: bool,
+    data: Path,
+    model_folder: Callable[..., Path],
+    monkeypatch: pytest.MonkeyPatch,
 ) -> None:
     """The gradient is that of one softmax over texts that pass the model one by one."""
     resettable = resettable_of(model_folder("ours"))
     plain = load_data(data, "msmarco")
     rows = plain.train.slice(0, 8).to_pylist()
-    pairs = [{**row, "negatives": [rows[k]["positive"] for k in range(i % 3)]} for i, row in enumerate(rows)]
-    dataset = replace(plain, tables={**plain.tables, "pairs": table("IR", "pairs", pairs)})
+    pairs = [
+        {**row, "negatives": [rows[k]["positive"] for k in range(i % 3)]}
+        for i, row in enumerate(rows)
+    ]
+    dataset = replace(
+        plain, tables={**plain.tables, "pairs": table("IR", "pairs", pairs)}
+    )
     setting = replace(resettable.setting, fine_tuning=replace(FINE_TUNING, batch=4))
     objective = Retrieval().objective(dataset, np.arange(8), setting)
     step = next(objective.order(0))
     model = resettable.reset(dataset.dataset, 0).eval()
     monkeypatch.setattr(device, "CPU", replace(device.CPU, graph_factor=factor))
-    loss = objective.backward(model, step, replace(CPU, train_positions=400, exact_micro_batches=exact))
+    loss = objective.backward(
+        model, step, replace(CPU, train_positions=400, exact_micro_batches=exact)
+    )
     found = gradients(model)
 
     model.zero_grad()
@@ -120,12 +143,16 @@ def test_every_query_is_scored_against_the_negatives_of_the_whole_batch(
     for ids in (encoded[row] for row in range(len(encoded))):
         hidden = model(torch.from_numpy(ids)[None].long(), torch.tensor([len(ids)]))[0]
         vectors.append(torch.nn.functional.normalize(hidden.mean(0), dim=0))
-    similarities = torch.stack(vectors[:4]) @ torch.stack(vectors[4:]).T / FINE_TUNING.temperature
+    similarities = (
+        torch.stack(vectors[:4]) @ torch.stack(vectors[4:]).T / FINE_TUNING.temperature
+    )
     expected = (torch.logsumexp(similarities, 1) - similarities.diagonal()).mean()
     expected.backward()  # type: ignore[no-untyped-call]
     torch.testing.assert_close(loss, expected.detach(), rtol=1e-4, atol=1e-5)
     for name, gradient in gradients(model).items():
-        torch.testing.assert_close(found[name], gradient, rtol=1e-3, atol=1e-5, msg=name)
+        torch.testing.assert_close(
+            found[name], gradient, rtol=1e-3, atol=1e-5, msg=name
+        )
 
 
 def test_retrieval_reads_with_the_tokenizers_own_special_tokens(
@@ -136,9 +163,13 @@ def test_retrieval_reads_with_the_tokenizers_own_special_tokens(
     config = json.loads((folder / "config.json").read_text())
     (folder / "config.json").write_text(json.dumps({**config, "eos_token_id": 2}))
     loaded, dataset = load(str(folder)), load_data(data, "msmarco")
-    objective = Retrieval().objective(dataset, np.arange(3), Setting(loaded=loaded, device=CPU))
+    objective = Retrieval().objective(
+        dataset, np.arange(3), Setting(loaded=loaded, device=CPU)
+    )
     assert {int(objective.queries[row][-1]) for row in range(3)} == {1}
-    sst2 = CLASSES.examples(get_dataset("sst2"), load_data(data, "sst2").tables["test"], loaded)
+    sst2 = CLASSES.examples(
+        get_dataset("sst2"), load_data(data, "sst2").tables["test"], loaded
+    )
     assert {int(sst2.ids[row][-1]) for row in range(3)} == {2}
 
 

@@ -90,7 +90,9 @@ def folder(model_folder: Callable[..., Path], tmp_path: Path) -> Path:
     return copy
 
 
-def evaluator_of(dataset: LocalDataset, folder: Path) -> tuple[ResettableModel, RetrievalEvaluator]:
+def evaluator_of(
+    dataset: LocalDataset, folder: Path
+) -> tuple[ResettableModel, RetrievalEvaluator]:
     resettable = resettable_of(folder)
     family = family_of(dataset.dataset)
     evaluator = family.evaluator(dataset, resettable.setting)
@@ -105,31 +107,50 @@ def test_vectors_and_scores_are_those_of_its_encode(
     """Its `encode` gives our unit vectors; its similarities, ranked as the paper's code does, our scores (D3)."""
     dataset = load_data(data, "msmarco")
     resettable, evaluator = evaluator_of(dataset, folder)
-    corpus = {row["id"]: document_text(row["text"], row["title"]) for row in dataset.corpus.to_pylist()}
+    corpus = {
+        row["id"]: document_text(row["text"], row["title"])
+        for row in dataset.corpus.to_pylist()
+    }
     splits: dict[str, dict[str, Any]] = {}
     for split in SCORED_SPLITS:
         relevant: dict[str, list[str]] = {}
         for row in dataset.qrels(split).to_pylist():
             if row["relevance"] >= 1:
                 relevant.setdefault(row["query_id"], []).append(row["doc_id"])
-        queries = {row["id"]: query_text(row["text"]) for row in dataset.queries(split).to_pylist()}
+        queries = {
+            row["id"]: query_text(row["text"])
+            for row in dataset.queries(split).to_pylist()
+        }
         splits[split] = {"queries": queries, "relevant": relevant}
     found = oracle.run(
-        EUROBERT + MODEL + ENCODE, folder=tmp_path / "run", model=folder, corpus=corpus, splits=splits
+        EUROBERT + MODEL + ENCODE,
+        folder=tmp_path / "run",
+        model=folder,
+        corpus=corpus,
+        splits=splits,
     )
 
     model = resettable.reset(dataset.dataset, SEED).eval()
     theirs = torch.tensor(found["documents"])
     ours = evaluator.vectors(model, evaluator.paper["documents"], CPU)
-    torch.testing.assert_close(ours, torch.nn.functional.normalize(theirs, dim=-1), rtol=0, atol=1e-6)
+    torch.testing.assert_close(
+        ours, torch.nn.functional.normalize(theirs, dim=-1), rtol=0, atol=1e-6
+    )
     assert theirs.std(dim=0).max() > 1e-3
     scored = evaluator(model, CPU)
     for split in SCORED_SPLITS:
         relevant, expected = splits[split]["relevant"], []
-        for query, row in zip(evaluator.qrels[split], found[split]["similarities"], strict=True):
+        for query, row in zip(
+            evaluator.qrels[split], found[split]["similarities"], strict=True
+        ):
             similarity = np.asarray(row)
             best = np.argsort(-similarity, kind="stable")[:10]
-            labels = [[int(evaluator.document_ids[number] in relevant[query]) for number in best]]
+            labels = [
+                [
+                    int(evaluator.document_ids[number] in relevant[query])
+                    for number in best
+                ]
+            ]
             expected.append(ndcg_score(labels, similarity[best][None]))
         np.testing.assert_allclose(scored[split].scores, expected, rtol=0, atol=1e-6)
         assert 0 < np.mean(expected) < 1
@@ -200,9 +221,18 @@ def test_losses_of_every_seed_and_of_later_epochs_are_its_trainers(
     steps = len(pairs["anchor"]) // 32 + 2
     texts = [document_text(text) for text in dataset.corpus["text"].to_pylist()[:6]]
     found = oracle.run(
-        MODEL.replace("EuroBertModel", "BertModel") + TRAIN.partition("arguments =")[0] + "import torch" + SEEDS,
-        folder=tmp_path / "run", model=bert, pairs=pairs, steps=steps, lr=LR, limit=LIMIT, texts=texts,
-    )  # fmt: skip
+        MODEL.replace("EuroBertModel", "BertModel")
+        + TRAIN.partition("arguments =")[0]
+        + "import torch"
+        + SEEDS,
+        folder=tmp_path / "run",
+        model=bert,
+        pairs=pairs,
+        steps=steps,
+        lr=LR,
+        limit=LIMIT,
+        texts=texts,
+    )
     for precision, tolerance in (("fp32", 1e-5), ("bf16", 0.0)):
         device = choose_device("cpu", precision, positions=1, exact=precision == "bf16")
         device = replace(device, train_positions=2_048, eval_positions=1)
@@ -215,8 +245,18 @@ def test_losses_of_every_seed_and_of_later_epochs_are_its_trainers(
             model = resettable.reset(dataset.dataset, seed).eval()
             ours = evaluator.vectors(model, evaluator.paper["documents"], device)
             expected = torch.nn.functional.normalize(torch.tensor(vectors), dim=-1)
-            torch.testing.assert_close(ours[: len(texts)], expected, rtol=0, atol=max(1e-6, tolerance))
-            log = fine_tune(model, objective, device, lr=LR, seed=seed, steps=steps, fine_tuning=FINE_TUNING)
+            torch.testing.assert_close(
+                ours[: len(texts)], expected, rtol=0, atol=max(1e-6, tolerance)
+            )
+            log = fine_tune(
+                model,
+                objective,
+                device,
+                lr=LR,
+                seed=seed,
+                steps=steps,
+                fine_tuning=FINE_TUNING,
+            )
             assert len(losses) == steps and np.ptp(losses) > 0.01
             np.testing.assert_allclose(log.losses, losses, rtol=0, atol=tolerance)
 
@@ -230,18 +270,31 @@ def test_three_steps_of_its_trainer_end_in_our_weights(
     pairs = pairs_of(dataset)
     losses = oracle.run(
         EUROBERT + MODEL + TRAIN,
-        folder=tmp_path / "run", model=folder, pairs=pairs, steps=STEPS, lr=LR, limit=LIMIT, seed=SEED,
-    )  # fmt: skip
+        folder=tmp_path / "run",
+        model=folder,
+        pairs=pairs,
+        steps=STEPS,
+        lr=LR,
+        limit=LIMIT,
+        seed=SEED,
+    )
     assert len(losses) == STEPS and len(pairs["anchor"]) == 32 * STEPS
 
     resettable, _ = evaluator_of(dataset, folder)
     objective = objective_of(dataset, resettable.setting, [SEED])
     model = resettable.reset(dataset.dataset, SEED)
-    start = {name: value.detach().clone() for name, value in model.encoder.base.named_parameters()}
-    fine_tune(model, objective, CPU, lr=LR, seed=SEED, steps=STEPS, fine_tuning=FINE_TUNING)
+    start = {
+        name: value.detach().clone()
+        for name, value in model.encoder.base.named_parameters()
+    }
+    fine_tune(
+        model, objective, CPU, lr=LR, seed=SEED, steps=STEPS, fine_tuning=FINE_TUNING
+    )
     theirs = load_file(tmp_path / "run" / "trained.safetensors")
     ours = dict(model.encoder.base.named_parameters())
     assert set(ours) == set(theirs)
     for name, value in theirs.items():
-        torch.testing.assert_close(ours[name].detach(), value, rtol=2e-3, atol=2e-5, msg=name)
+        torch.testing.assert_close(
+            ours[name].detach(), value, rtol=2e-3, atol=2e-5, msg=name
+        )
         assert "layers" not in name or not torch.equal(value, start[name]), name

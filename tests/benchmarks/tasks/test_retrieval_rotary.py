@@ -23,7 +23,14 @@ from benchmarks.finetuning.trainer import fine_tune
 from benchmarks.protocol import FINE_TUNING
 from benchmarks.tasks.families import objective_of
 from pretraining.model import modeling
-from tests.benchmarks.tasks.test_retrieval_oracle import LIMIT, LR, MODEL, SEEDS, TRAIN, pairs_of
+from tests.benchmarks.tasks.test_retrieval_oracle import (
+    LIMIT,
+    LR,
+    MODEL,
+    SEEDS,
+    TRAIN,
+    pairs_of,
+)
 from tests.benchmarks.tiny import resettable_of
 from tests.oracle import EUROBERT, Oracle, older_tokenizer
 
@@ -43,7 +50,9 @@ def rounding(*names: str) -> Iterator[None]:
         angles = positions[..., None].float() * frequencies
         found = torch.stack([angles.cos(), angles.sin()])[..., None, :]
         cos, sin = found.bfloat16().float() if "tables" in names else found
-        return cos[..., None, :], torch.stack((-sin, sin), dim=-2)  # as `modeling.rotary_tables` shapes them
+        return cos[..., None, :], torch.stack(
+            (-sin, sin), dim=-2
+        )  # as `modeling.rotary_tables` shapes them
 
     def rotate(x: Tensor, cos: Tensor, sin: Tensor) -> Tensor:
         if "rotation" not in names:
@@ -63,13 +72,23 @@ def rounding(*names: str) -> Iterator[None]:
         yield
 
 
-def losses_of(dataset: LocalDataset, folder: Path, *names: str, steps: int = 1) -> tuple[float, ...]:
+def losses_of(
+    dataset: LocalDataset, folder: Path, *names: str, steps: int = 1
+) -> tuple[float, ...]:
     device = choose_device("cpu", "bf16", exact=True)
     resettable = resettable_of(folder, device)
     objective = objective_of(dataset, resettable.setting, [SEED])
     model = resettable.reset(dataset.dataset, SEED)
     with rounding(*names):
-        log = fine_tune(model, objective, device, lr=LR, seed=SEED, steps=steps, fine_tuning=FINE_TUNING)
+        log = fine_tune(
+            model,
+            objective,
+            device,
+            lr=LR,
+            seed=SEED,
+            steps=steps,
+            fine_tuning=FINE_TUNING,
+        )
     return log.losses
 
 
@@ -80,15 +99,27 @@ def test_rounded_as_transformers_rounds_the_losses_are_its_to_the_bit(
     older_tokenizer(folder)
     dataset = load_data(data, "msmarco")
     pairs = pairs_of(dataset)
-    script = SEEDS.replace('("fp32", "bf16")', '("bf16",)').replace("range(5)", f"({SEED},)")
+    script = SEEDS.replace('("fp32", "bf16")', '("bf16",)').replace(
+        "range(5)", f"({SEED},)"
+    )
     found = oracle.run(
         EUROBERT + MODEL + TRAIN.partition("arguments =")[0] + script,
-        folder=tmp_path / "run", model=folder, pairs=pairs, steps=STEPS, lr=LR, limit=LIMIT, texts=["a"],
-    )  # fmt: skip
+        folder=tmp_path / "run",
+        model=folder,
+        pairs=pairs,
+        steps=STEPS,
+        lr=LR,
+        limit=LIMIT,
+        texts=["a"],
+    )
     theirs = found[f"bf16 {SEED}"][0]
     assert list(losses_of(dataset, folder, *OPERATIONS, steps=STEPS)) == theirs
     # The first loss without one of the three, with one alone, and with none: each has a share, and none has all of it.
-    for names in (*itertools.combinations(OPERATIONS, 2), *((name,) for name in OPERATIONS), ()):
+    for names in (
+        *itertools.combinations(OPERATIONS, 2),
+        *((name,) for name in OPERATIONS),
+        (),
+    ):
         share = abs(losses_of(dataset, folder, *names)[0] - theirs[0])
         print(f"{', '.join(names) or 'none'}: {share:.1e}")
         assert 0 < share < 0.05, names

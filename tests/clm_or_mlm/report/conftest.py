@@ -14,11 +14,20 @@ from paper_figures.figure import FigureInputs
 from tests.analysis.made_up import random_runs
 from tests.clm_or_mlm.report.window import SIZES, as_opened, content_of
 
-CHROMIUM = shutil.which("chromium") or shutil.which("google-chrome") or shutil.which("chromium-browser")
+CHROMIUM = (
+    shutil.which("chromium")
+    or shutil.which("google-chrome")
+    or shutil.which("chromium-browser")
+)
 ARGUMENTS = [
-    "--no-sandbox", "--disable-gpu", "--disable-quic", "--no-first-run", "--disable-background-networking",
-    "--disable-component-update", "--disable-sync",
-]  # fmt: skip
+    "--no-sandbox",
+    "--disable-gpu",
+    "--disable-quic",
+    "--no-first-run",
+    "--disable-background-networking",
+    "--disable-component-update",
+    "--disable-sync",
+]
 
 
 FEW = ("3", "5", "6", "8")
@@ -27,7 +36,9 @@ FEW = ("3", "5", "6", "8")
 
 @pytest.fixture(scope="session")
 def own() -> Source:
-    runs = random_runs(models=("610m-clm-42k", "610m-mlm40-42k", "210m-clm-42k", "1b-clm-42k"))
+    runs = random_runs(
+        models=("610m-clm-42k", "610m-mlm40-42k", "210m-clm-42k", "1b-clm-42k")
+    )
     return Source(label="<my> runs", runs=runs)
 
 
@@ -38,12 +49,19 @@ def published_content() -> PageContent:
 
 @pytest.fixture(scope="session")
 def own_content(own: Source) -> PageContent:
-    return content_of(FigureInputs(source=own, settings=Settings(interval="bootstrap", resamples=200)), FEW)
+    return content_of(
+        FigureInputs(
+            source=own, settings=Settings(interval="bootstrap", resamples=200)
+        ),
+        FEW,
+    )
 
 
 @pytest.fixture(scope="session")
 def published(published_content: PageContent) -> str:
-    return render_page(published_content, {"source": "published", "versions": {"numpy": "2"}})
+    return render_page(
+        published_content, {"source": "published", "versions": {"numpy": "2"}}
+    )
 
 
 @pytest.fixture(scope="session")
@@ -52,7 +70,9 @@ def with_runs(own_content: PageContent) -> str:
 
 
 @pytest.fixture(scope="session")
-def addresses(published: str, with_runs: str, tmp_path_factory: pytest.TempPathFactory) -> tuple[str, str]:
+def addresses(
+    published: str, with_runs: str, tmp_path_factory: pytest.TempPathFactory
+) -> tuple[str, str]:
     """Where the pages are: of the published cells, of runs."""
     folder = tmp_path_factory.mktemp("pages")
     (folder / "published.html").write_text(published, encoding="utf-8")
@@ -80,16 +100,24 @@ def errors() -> list[str]:
 
 @pytest.fixture(scope="module")
 def window(browser: Any, errors: list[str]) -> Iterator[Any]:
-    page = browser.new_context(viewport=dict(zip(("width", "height"), SIZES["desk"], strict=True))).new_page()
+    page = browser.new_context(
+        viewport=dict(zip(("width", "height"), SIZES["desk"], strict=True))
+    ).new_page()
     page.on(
         "console",
-        lambda message: errors.append(message.text) if message.type in ("error", "warning") else None,
+        lambda message: (
+            errors.append(message.text)
+            if message.type in ("error", "warning")
+            else None
+        ),
     )
     page.on("pageerror", lambda error: errors.append(str(error)))
     page.on(
         "request",
         lambda request: (
-            None if request.url.startswith(("file:", "data:", "blob:")) else errors.append(request.url)
+            None
+            if request.url.startswith(("file:", "data:", "blob:"))
+            else errors.append(request.url)
         ),
     )
     yield page
@@ -103,6 +131,8 @@ def page(window: Any, addresses: tuple[str, str], errors: list[str]) -> Iterator
 
 
 @pytest.fixture
-def own_page(window: Any, addresses: tuple[str, str], errors: list[str]) -> Iterator[Any]:
+def own_page(
+    window: Any, addresses: tuple[str, str], errors: list[str]
+) -> Iterator[Any]:
     """The page of runs as it opens."""
     yield from as_opened(window, addresses[1], errors)

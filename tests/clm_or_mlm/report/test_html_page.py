@@ -34,25 +34,38 @@ def test_page_is_one_file_and_loads_nothing(published: str, with_runs: str) -> N
     for page in (published, with_runs):
         assert len(page.encode()) < MOST_BYTES
         # An address of the web stands in links that a reader may follow, nowhere else.
-        outside = [page[found.start() - 60 : found.end()] for found in re.finditer(r"https?://", page)]
+        outside = [
+            page[found.start() - 60 : found.end()]
+            for found in re.finditer(r"https?://", page)
+        ]
         assert all(re.search(r'<a href="https://$', text) for text in outside), outside
         assert not re.search(
-            r'@import|<link rel="stylesheet"|<iframe|fetch\(|XMLHttpRequest|sendBeacon', page
+            r'@import|<link rel="stylesheet"|<iframe|fetch\(|XMLHttpRequest|sendBeacon',
+            page,
         )
-        assert set(re.findall(r"url\((.)", page)) == {"#"}, "only parts of the page itself"
+        assert set(re.findall(r"url\((.)", page)) == {"#"}, (
+            "only parts of the page itself"
+        )
         assert not re.search(r"<(?:script|img|source|object|embed)\b[^>]*\bsrc=", page)
         ids = re.findall(r'\bid="([^"]+)"', page)
         assert ids and len(ids) == len(set(ids))
 
 
 def test_every_write_of_the_report_fails_once(
-    published_content: PageContent, published: str, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+    published_content: PageContent,
+    published: str,
+    tmp_path: Path,
+    monkeypatch: pytest.MonkeyPatch,
 ) -> None:
     """Until it has its page the command writes nothing."""
-    monkeypatch.setattr("clm_or_mlm.report.content.gather", lambda *_: published_content)
+    monkeypatch.setattr(
+        "clm_or_mlm.report.content.gather", lambda *_: published_content
+    )
     monkeypatch.setattr("clm_or_mlm.report.html_page.render_page", lambda *_: published)
     survives_failures(
-        lambda out: main(["report", "--out", f"{out}/index.html"]), tmp_path / "outs", few=False
+        lambda out: main(["report", "--out", f"{out}/index.html"]),
+        tmp_path / "outs",
+        few=False,
     )
 
 
@@ -69,7 +82,10 @@ def test_the_command_of_the_page_names_all_that_is_not_the_default(
         in html.unescape(with_runs)
     )
     source = replace(
-        own_content.source, label="results/ (standard protocol)", protocol="standard", added_models=("mine",)
+        own_content.source,
+        label="results/ (standard protocol)",
+        protocol="standard",
+        added_models=("mine",),
     )
     settings = Settings(selection="mean", interval="pooled")
     page = render_page(replace(own_content, source=source, settings=settings), {})
@@ -77,8 +93,12 @@ def test_the_command_of_the_page_names_all_that_is_not_the_default(
     assert f"make report {words}</pre>" in html.unescape(page)
 
 
-def test_equal_content_gives_equal_bytes(published_content: PageContent, published: str) -> None:
-    again = render_page(published_content, {"source": "published", "versions": {"numpy": "2"}})
+def test_equal_content_gives_equal_bytes(
+    published_content: PageContent, published: str
+) -> None:
+    again = render_page(
+        published_content, {"source": "published", "versions": {"numpy": "2"}}
+    )
     assert again == published
 
 
@@ -87,7 +107,9 @@ def test_each_interval_says_how_often_it_holds_the_mean(published: str) -> None:
     assert all(one.caption(5) in part for one in INTERVALS.values())
 
 
-def test_without_runs_no_count_of_cells_is_printed(published: str, with_runs: str) -> None:
+def test_without_runs_no_count_of_cells_is_printed(
+    published: str, with_runs: str
+) -> None:
     assert "none of the paper's 736 scores was recomputed" in html.unescape(published)
     assert "Cells by table and status" not in published
     assert "Cells by table and status" in with_runs and ">Distinct<" in with_runs
@@ -96,32 +118,56 @@ def test_without_runs_no_count_of_cells_is_printed(published: str, with_runs: st
 def test_the_paper_is_held_against_itself_its_code_and_its_release_in_lists_of_their_own(
     published: str,
 ) -> None:
-    for reference, part in zip(Reference, published.split("<h3>The paper against ")[1:], strict=True):
+    for reference, part in zip(
+        Reference, published.split("<h3>The paper against ")[1:], strict=True
+    ):
         said = as_read(part.split("</ol>")[0])
         differing = [
-            one for one in check_arithmetic() if one.status == "differs" and one.against is reference
+            one
+            for one in check_arithmetic()
+            if one.status == "differs" and one.against is reference
         ]
         assert (
-            said.startswith(reference.value) and len(differing) == said.count(f": {reference.words[0]} ") > 0
+            said.startswith(reference.value)
+            and len(differing) == said.count(f": {reference.words[0]} ") > 0
         )
-        assert all(f"{one.statement}: {reference.words[0]} {one.stated}; " in said for one in differing)
-        assert "two-stage" in differing[0].statement or len(differing) == 1  # the most consequential first
+        assert all(
+            f"{one.statement}: {reference.words[0]} {one.stated}; " in said
+            for one in differing
+        )
+        assert (
+            "two-stage" in differing[0].statement or len(differing) == 1
+        )  # the most consequential first
     assert (
-        "each model was pretrained once" in published.lower() and "which queries each NQ score" in published
+        "each model was pretrained once" in published.lower()
+        and "which queries each NQ score" in published
     )
 
 
 @pytest.mark.parametrize(
     ("shift", "said"),
     [
-        (0.0, "1 agree to the printed digits, 0 more within the printed interval, 0 are outside it."),
-        (-0.02, "Table 2, 610m-mlm40-42k, sst2: printed 91.42, recomputed 89.42 (-2.00)"),
+        (
+            0.0,
+            "1 agree to the printed digits, 0 more within the printed interval, 0 are outside it.",
+        ),
+        (
+            -0.02,
+            "Table 2, 610m-mlm40-42k, sst2: printed 91.42, recomputed 89.42 (-2.00)",
+        ),
     ],
 )
-def test_runs_are_counted_once_and_what_differs_is_listed_with_both_numbers(shift: float, said: str) -> None:
-    content = gather(FigureInputs(source=released_source(shift), settings=Settings(interval="t")), [])
+def test_runs_are_counted_once_and_what_differs_is_listed_with_both_numbers(
+    shift: float, said: str
+) -> None:
+    content = gather(
+        FigureInputs(source=released_source(shift), settings=Settings(interval="t")), []
+    )
     page = " ".join(as_read(render_page(content, {})).split())
-    assert "From 30 runs of test, 1 of the paper's 736 scores were recomputed: " in page and said in page
+    assert (
+        "From 30 runs of test, 1 of the paper's 736 scores were recomputed: " in page
+        and said in page
+    )
 
 
 def test_a_source_of_another_kind_says_so_in_the_first_lines(
@@ -130,6 +176,9 @@ def test_a_source_of_another_kind_says_so_in_the_first_lines(
     standard = replace(own, protocol="standard")
     page = render_page(replace(published_content, source=standard), {})
     opening = page[page.index("<header ") : page.index("</header>")]
-    assert "STANDARD PROTOCOL" in opening and "not the paper&#39;s metrics" in opening.replace("'", "&#39;")
+    assert (
+        "STANDARD PROTOCOL" in opening
+        and "not the paper&#39;s metrics" in opening.replace("'", "&#39;")
+    )
     assert "not comparable with the paper's, so the audit" in page
     assert not PUBLISHED.title

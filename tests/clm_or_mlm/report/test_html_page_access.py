@@ -9,17 +9,23 @@ from tests.clm_or_mlm.report.window import SIZES, resize
 
 
 @pytest.mark.slow
-def test_a_phone_does_not_scroll_sideways(page: Any, addresses: tuple[str, str]) -> None:
+def test_a_phone_does_not_scroll_sideways(
+    page: Any, addresses: tuple[str, str]
+) -> None:
     for address in addresses:
         page.goto(address)
         resize(page, "phone")
-        page.evaluate("document.querySelectorAll('details').forEach(box => { box.open = true; })")
+        page.evaluate(
+            "document.querySelectorAll('details').forEach(box => { box.open = true; })"
+        )
         wide = """() => [...document.querySelectorAll('main *, header *, nav *')].filter(
             element => !element.closest('.scroll, pre, .hidden, svg')
                 && element.getBoundingClientRect().right > innerWidth + 0.5
         ).map(element => element.outerHTML.slice(0, 120))"""
         assert page.evaluate(wide) == []
-        assert page.evaluate("document.documentElement.scrollWidth") <= SIZES["phone"][0]
+        assert (
+            page.evaluate("document.documentElement.scrollWidth") <= SIZES["phone"][0]
+        )
         # A picture is wider than the screen, in a box of its own that scrolls, so that its text can be read.
         assert page.locator("#figure3 svg text").first.bounding_box()["height"] > 9
 
@@ -42,7 +48,15 @@ def test_the_keyboard_begins_at_the_skip_link_and_sees_where_it_is(page: Any) ->
         )
         assert outline >= 2 and top >= 0, name
         order.append(name)
-    sections = ["#top", "#sure", "#findings", "#figures", "#tables", "#audit", "#making"]
+    sections = [
+        "#top",
+        "#sure",
+        "#findings",
+        "#figures",
+        "#tables",
+        "#audit",
+        "#making",
+    ]
     assert order[:8] == [*sections, "https://arxiv.org/abs/2507.00994v4"]
     page.locator(".skip").focus()
     page.keyboard.press("Enter")
@@ -58,12 +72,18 @@ def test_axe_finds_nothing(page: Any, scheme: str, size: str) -> None:
         """document.querySelectorAll('#table-2, #intervals, #F1 details, #claims, #sure details, #figure3').forEach(
             box => { (box.closest("details")).open = true; })"""
     )
-    found = axe.run(page, options={"resultTypes": ["violations"]}).response["violations"]
-    assert [(one["id"], [node["html"][:160] for node in one["nodes"][:3]]) for one in found] == []
+    found = axe.run(page, options={"resultTypes": ["violations"]}).response[
+        "violations"
+    ]
+    assert [
+        (one["id"], [node["html"][:160] for node in one["nodes"][:3]]) for one in found
+    ] == []
 
 
 @pytest.mark.slow
-def test_a_phone_is_read_in_a_few_screens_and_opens_all_of_it(page: Any, addresses: tuple[str, str]) -> None:
+def test_a_phone_is_read_in_a_few_screens_and_opens_all_of_it(
+    page: Any, addresses: tuple[str, str]
+) -> None:
     resize(page, "phone")
     page.goto(addresses[0])
     assert page.evaluate("document.documentElement.scrollHeight") <= 15_000
@@ -74,9 +94,14 @@ def test_a_phone_is_read_in_a_few_screens_and_opens_all_of_it(page: Any, address
         range.selectNodeContents(text);
         return new Set([...range.getClientRects()].map(box => box.top)).size > 1;
     }).map(cell => cell.innerText)"""
-    page.evaluate("document.querySelectorAll('details').forEach(box => { box.open = true; })")
+    page.evaluate(
+        "document.querySelectorAll('details').forEach(box => { box.open = true; })"
+    )
     assert page.evaluate(broken) == [], "an interval is on one line"
-    assert page.locator("#figure3 figcaption").is_visible() and page.locator("#F8 pre").is_visible()
+    assert (
+        page.locator("#figure3 figcaption").is_visible()
+        and page.locator("#F8 pre").is_visible()
+    )
 
 
 @pytest.mark.slow
@@ -91,12 +116,17 @@ def test_paper_holds_every_table_and_begins_with_the_answer(own_page: Any) -> No
         element => element.checkVisibility() && element.getBoundingClientRect().right > innerWidth + 1
     ).map(element => element.innerText.slice(0, 60) + element.getBoundingClientRect().right)"""
     assert page.evaluate(wide) == []
-    assert page.locator("h1").bounding_box()["y"] < 100 and page.locator(".strip").is_visible()
+    assert (
+        page.locator("h1").bounding_box()["y"] < 100
+        and page.locator(".strip").is_visible()
+    )
     heads = page.locator("thead:not(.hidden)").evaluate_all(
         "heads => heads.map(head => getComputedStyle(head).display)"
     )
     assert set(heads) == {"table-header-group"}
-    assert not re.search(r"hover|click|\btap\b", page.locator("body").inner_text(), re.IGNORECASE)
+    assert not re.search(
+        r"hover|click|\btap\b", page.locator("body").inner_text(), re.IGNORECASE
+    )
     assert page.locator("nav").is_hidden() and page.locator("#filters").is_hidden()
     pages = len(re.findall(rb"/Type\s*/Page\b", page.pdf(format="A4")))
     assert 5 < pages < 40

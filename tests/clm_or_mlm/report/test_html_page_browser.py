@@ -54,17 +54,23 @@ def test_marks_are_drawn_at_their_numbers_and_right_supports(
         return 100 * parseFloat(dot.left) / box.width;
     })"""
     drawn = page.locator(".tasks .mark").evaluate_all(places)
-    effects = [row.effect for rows in published_content.strip_rows.values() for _, row in rows]
+    effects = [
+        row.effect for rows in published_content.strip_rows.values() for _, row in rows
+    ]
     assert len(drawn) == len(effects) == 12
     slope, intercept = np.polyfit(effects, drawn, 1)
     assert slope > 0
-    assert np.allclose(np.array(effects) * slope + intercept, drawn, atol=1), "one linear axis"
+    assert np.allclose(np.array(effects) * slope + intercept, drawn, atol=1), (
+        "one linear axis"
+    )
     for entry in published_content.findings:
         forest = SmallForest.of(entry.comparisons)
         if forest is None or entry.id == "answer":
             continue
         shown = page.locator(f"#{entry.id} .mark").evaluate_all(places)
-        for row, x in zip((mark.row for mark in forest.marks.values()), shown, strict=True):
+        for row, x in zip(
+            (mark.row for mark in forest.marks.values()), shown, strict=True
+        ):
             supports = row.outcome == "holds" and 0 in (row.region_low, row.region_high)
             assert not (supports and x <= forest.zero)
 
@@ -74,7 +80,9 @@ def test_the_contents_mark_the_place(page: Any) -> None:
     assert current.inner_text() == "Answer"
     for way in ("Tables", "Findings"):
         page.get_by_role("link", name=way, exact=True).click()
-        page.wait_for_function(f"document.querySelector('nav [aria-current]').textContent === '{way}'")
+        page.wait_for_function(
+            f"document.querySelector('nav [aria-current]').textContent === '{way}'"
+        )
 
 
 def test_a_tap_or_the_arrow_keys_show_the_numbers_of_a_mark(page: Any) -> None:
@@ -84,7 +92,9 @@ def test_a_tap_or_the_arrow_keys_show_the_numbers_of_a_mark(page: Any) -> None:
     page.locator("#F8 .marks").scroll_into_view_if_needed()
     box = page.locator("#F8 .mark").nth(2).bounding_box()
     page.mouse.click(box["x"] + 2, box["y"] + box["height"] / 2)
-    assert "on QA, 12k: +2.26 [+1.27, +3.25] points, holds" in as_read(label.inner_text())
+    assert "on QA, 12k: +2.26 [+1.27, +3.25] points, holds" in as_read(
+        label.inner_text()
+    )
     page.locator("h1").click()
     assert label.is_hidden()
     page.locator("#figure3 svg").focus()
@@ -125,27 +135,38 @@ def test_every_mark_says_what_the_csv_says_of_it(page: Any) -> None:
     drawn = DrawnFigure.of(FIGURES["3"].load(), FigureInputs(source=PUBLISHED))
     rows = list(csv.DictReader(io.StringIO(drawn.csv)))
     said = page.locator("#figure3 svg [id*='-point-'] > title").all_text_contents()
-    assert said == ["\n".join(f"{name}: {value}" for name, value in row.items()) for row in rows]
+    assert said == [
+        "\n".join(f"{name}: {value}" for name, value in row.items()) for row in rows
+    ]
     assert "model: 610m-mlm40-42k" in said[6] and "mean: 87" in said[6]
 
 
 def test_every_number_behind_a_finding_opens(page: Any) -> None:
     page.locator("#F8 .why > summary").click()
-    assert "610m-clm-3k-mlm40-12k SC average" in page.locator("#F8 .why pre").inner_text()
+    assert (
+        "610m-clm-3k-mlm40-12k SC average" in page.locator("#F8 .why pre").inner_text()
+    )
 
 
 def test_find_shows_rows_and_clear_shows_all(own_page: Any) -> None:
     page = own_page
-    rows, shown = page.locator("tr[data-compares]"), page.locator("tr[data-compares]:not([hidden])")
+    rows, shown = (
+        page.locator("tr[data-compares]"),
+        page.locator("tr[data-compares]:not([hidden])"),
+    )
     total = rows.count()
     page.get_by_label("only rows that differ").check()
     assert 0 < shown.count() < total
-    assert shown.evaluate_all("rows => rows.every(row => row.dataset.compares === 'differs')")
+    assert shown.evaluate_all(
+        "rows => rows.every(row => row.dataset.compares === 'differs')"
+    )
     assert page.locator("#count").inner_text() == f"{shown.count()} of {total} rows"
     page.get_by_label("only rows that differ").uncheck()
     page.get_by_role("searchbox").fill("1b clm")
     assert 0 < shown.count() < total
-    assert shown.evaluate_all("rows => rows.every(row => row.dataset.text.includes('1b'))")
+    assert shown.evaluate_all(
+        "rows => rows.every(row => row.dataset.text.includes('1b'))"
+    )
     assert page.locator("#table-10").is_hidden()
     page.get_by_role("button", name="Clear").click()
     assert shown.count() == total and page.locator("#table-10").is_visible()

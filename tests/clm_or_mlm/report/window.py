@@ -19,7 +19,9 @@ def as_read(page: str) -> str:
 
 def content_of(inputs: FigureInputs, figures: Iterable[str]) -> PageContent:
     """The content of a page with those of the figures that the inputs allow."""
-    return gather(inputs, draw_figures([FIGURES[name].load() for name in figures], inputs, []))
+    return gather(
+        inputs, draw_figures([FIGURES[name].load() for name in figures], inputs, [])
+    )
 
 
 def as_opened(window: Any, address: str, errors: list[str]) -> Iterator[Any]:

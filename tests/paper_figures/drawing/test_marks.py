@@ -22,7 +22,9 @@ SVG = "{http://www.w3.org/2000/svg}"
 
 def of_mlm(**columns: object) -> pd.DataFrame:
     """Rows of one series of a model of the paper, without intervals but for those given."""
-    return pd.DataFrame({"series": "MLM", "model": PAPERS, "low": np.nan, "high": np.nan, **columns})
+    return pd.DataFrame(
+        {"series": "MLM", "model": PAPERS, "low": np.nan, "high": np.nan, **columns}
+    )
 
 
 def lines_named(ax: Axes, name: str) -> list[Line2D]:
@@ -50,22 +52,45 @@ def test_a_score_without_interval_has_a_mark_alone() -> None:
 def test_an_x_without_any_score_has_its_tick_and_a_cross() -> None:
     rows = of_mlm(x=[10.0, 40.0], mean=[1.0, 2.0])
     ax = Figure().subplots()
-    draw_lines(ax, rows, {"MLM": MLM}, expected={"MLM": [1, 2, 5, 10, 20, 40]}, log_x=True)
-    assert [float(line.get_xdata()[0]) for line in lines_named(ax, "_missing")] == [1, 2, 5, 20]  # type: ignore[index]
-    assert [label.get_text() for label in ax.get_xticklabels()] == ["1", "2", "5", "10", "20", "40"]
+    draw_lines(
+        ax, rows, {"MLM": MLM}, expected={"MLM": [1, 2, 5, 10, 20, 40]}, log_x=True
+    )
+    assert [float(line.get_xdata()[0]) for line in lines_named(ax, "_missing")] == [
+        1,
+        2,
+        5,
+        20,
+    ]  # type: ignore[index]
+    assert [label.get_text() for label in ax.get_xticklabels()] == [
+        "1",
+        "2",
+        "5",
+        "10",
+        "20",
+        "40",
+    ]
     assert not len(ax.xaxis.get_minorticklocs())
 
 
 def test_an_added_models_interval_widens_no_axis_and_ends_in_an_arrow() -> None:
     rows = pd.DataFrame(
-        {"x": [1.0, 1.0], "series": ["MLM", "mine"], "model": ["610m-mlm40-42k", "mine"], "mean": [84.0, 86.0],
-         "low": [83.0, 40.0], "high": [85.0, 100.0]}
-    )  # fmt: skip
+        {
+            "x": [1.0, 1.0],
+            "series": ["MLM", "mine"],
+            "model": ["610m-mlm40-42k", "mine"],
+            "mean": [84.0, 86.0],
+            "low": [83.0, 40.0],
+            "high": [85.0, 100.0],
+        }
+    )
     ax = Figure().subplots()
     draw_lines(ax, rows, {"MLM": MLM, "mine": EXTRA[0]}, expected={})
     low, high = ax.get_ylim()
     assert 80 < low < 83 and 86 < high < 90
-    assert [float(line.get_ydata()[0]) for line in lines_named(ax, "_end")] == [low, high]  # type: ignore[index]
+    assert [float(line.get_ydata()[0]) for line in lines_named(ax, "_end")] == [
+        low,
+        high,
+    ]  # type: ignore[index]
 
 
 def test_right_supports() -> None:
@@ -80,8 +105,14 @@ def test_right_supports() -> None:
         marks, lines = {}, []
         for group in axes.iter(f"{SVG}g"):
             for path in group.findall(f"{SVG}path"):
-                ends = re.fullmatch(r"M ([\d.]+) [\d.]+\s+L ([\d.]+) [\d.]+\s*", path.get("d", ""))
-                if ends and ends[1] == ends[2] and "stroke-width: 0.8" in path.get("style", ""):
+                ends = re.fullmatch(
+                    r"M ([\d.]+) [\d.]+\s+L ([\d.]+) [\d.]+\s*", path.get("d", "")
+                )
+                if (
+                    ends
+                    and ends[1] == ends[2]
+                    and "stroke-width: 0.8" in path.get("style", "")
+                ):
                     lines.append(float(ends[1]))
             if found := re.fullmatch(r"point-(\d+)", str(group.get("id"))):
                 [use] = group.iter(f"{SVG}use")
@@ -96,16 +127,23 @@ LOOKS = dict(zip("abcd", EXTRA, strict=True))
 
 
 @pytest.mark.parametrize(
-    "ends", [(1, 1, 1, 1), (0, 0.1, 9.9, 10), (2, 4, 6, 8), (10, 10, 10, 0), (0, 0, 0, 0)]
+    "ends",
+    [(1, 1, 1, 1), (0, 0.1, 9.9, 10), (2, 4, 6, 8), (10, 10, 10, 0), (0, 0, 0, 0)],
 )
-def test_names_are_in_the_order_of_their_lines_and_apart(ends: tuple[float, ...]) -> None:
+def test_names_are_in_the_order_of_their_lines_and_apart(
+    ends: tuple[float, ...],
+) -> None:
     rows = pd.DataFrame({"series": list("abcd"), "x": 1.0, "mean": ends})
     with paper_style():
         figure = Figure(figsize=(3, 2))
         ax = figure.subplots()
         ax.set_ylim(0, 10)
         write_names(ax, rows, LOOKS)
-        boxes = {text.get_text(): box for text, box in drawn_texts(figure) if text.get_text() in LOOKS}
+        boxes = {
+            text.get_text(): box
+            for text, box in drawn_texts(figure)
+            if text.get_text() in LOOKS
+        }
     middles = np.array([(boxes[name].y0 + boxes[name].y1) / 2 for name in "abcd"])
     assert np.diff(middles[np.argsort(ends, kind="stable")]).min() > 11
     points = 72 / figure.dpi
@@ -118,7 +156,10 @@ def test_names_are_in_the_order_of_their_lines_and_apart(ends: tuple[float, ...]
 
 @pytest.mark.parametrize("name", ["1", "6", "8", "claims", "answer"])
 def test_every_row_of_the_csv_is_a_group_of_the_svg(name: str) -> None:
-    rows, root = pd.read_csv(files(name)["csv"]), ElementTree.parse(files(name)["svg"]).getroot()
+    rows, root = (
+        pd.read_csv(files(name)["csv"]),
+        ElementTree.parse(files(name)["svg"]).getroot(),
+    )
     ids = [str(element.get("id")) for element in root.iter(f"{SVG}g")]
     points = [found for found in ids if re.fullmatch(r"point-\d+", found)]
     shown = rows.index if "effect" not in rows else rows.index[rows["effect"].notna()]

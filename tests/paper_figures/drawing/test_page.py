@@ -10,14 +10,21 @@ from pretraining.models import MODELS
 def rendered(figure: Figure) -> list[tuple[str, float, float]]:
     """Return each text with its left and right end, as shares of the page's width."""
     boxes = [(text.get_text(), text.get_window_extent()) for text in figure.texts]
-    return [(text, box.x0 / figure.bbox.width, box.x1 / figure.bbox.width) for text, box in boxes]
+    return [
+        (text, box.x0 / figure.bbox.width, box.x1 / figure.bbox.width)
+        for text, box in boxes
+    ]
 
 
 def test_no_caption_runs_over_the_page_and_no_name_is_broken() -> None:
-    caption = f"Not drawn: {', '.join(MODELS)}, {'W' * 40} {'i' * 90}, not in this source."
+    caption = (
+        f"Not drawn: {', '.join(MODELS)}, {'W' * 40} {'i' * 90}, not in this source."
+    )
     with paper_style():
         lines = wrapped(caption, WIDTH - 0.24)
-        drawing, _ = make_page(heading="Figure", panels=task_panels(), x_label="", caption=caption)
+        drawing, _ = make_page(
+            heading="Figure", panels=task_panels(), x_label="", caption=caption
+        )
         ends = [right for text, _, right in rendered(drawing) if text in lines]
     assert len(ends) == len(lines) > 5
     assert max(ends) <= 1 - 0.1 / 7.2

@@ -25,39 +25,61 @@ from paper_figures.drawing.style import (
     Look,
     looks_of,
     paper_style,
-)  # fmt: skip
+)
 from tests.paper_figures.colours import EYES, contrast, lab
 
-GROUPS: dict[str, tuple[Look, ...]] = {"objectives": (MLM, CLM), "sizes": RAMP_BLUE, "budgets": RAMP_PURPLE}
+GROUPS: dict[str, tuple[Look, ...]] = {
+    "objectives": (MLM, CLM),
+    "sizes": RAMP_BLUE,
+    "budgets": RAMP_PURPLE,
+}
 
 
 @pytest.mark.parametrize("group", GROUPS)
-def test_series_of_one_figure_differ_for_every_eye_in_grey_and_in_marker_and_dash(group: str) -> None:
+def test_series_of_one_figure_differ_for_every_eye_in_grey_and_in_marker_and_dash(
+    group: str,
+) -> None:
     for one, two in itertools.combinations(GROUPS[group], 2):
         for eye in EYES:
             assert np.linalg.norm(lab(one.color, eye) - lab(two.color, eye)) > 18
         assert abs(lab(one.color)[0] - lab(two.color)[0]) > 15
     assert max(lab(look.color)[0] for look in GROUPS[group]) < 73
     everyone = (*GROUPS[group], *EXTRA)
-    assert len({look.marker for look in everyone}) == len({look.dash for look in everyone}) == len(everyone)
+    assert (
+        len({look.marker for look in everyone})
+        == len({look.dash for look in everyone})
+        == len(everyone)
+    )
 
 
 def test_lines_have_a_contrast_of_three_and_text_of_four_and_a_half() -> None:
     everyone = (MLM, CLM, *RAMP_BLUE, *RAMP_PURPLE, *EXTRA)
-    assert {look.color: c for look in everyone if (c := contrast(look.color, WHITE)) < 3} == {}
-    texts = (INK, GREY, *(look.ink for look in everyone), *VERDICT.values(), *SIGN.values())
+    assert {
+        look.color: c for look in everyone if (c := contrast(look.color, WHITE)) < 3
+    } == {}
+    texts = (
+        INK,
+        GREY,
+        *(look.ink for look in everyone),
+        *VERDICT.values(),
+        *SIGN.values(),
+    )
     assert {text: c for text in texts if (c := contrast(text, WHITE)) < 4.5} == {}
     assert contrast(GREY, LIGHT) >= 4.5
 
 
-def test_one_table_has_the_colours_of_objectives_verdicts_and_signs_and_no_two_are_alike() -> None:
+def test_one_table_has_the_colours_of_objectives_verdicts_and_signs_and_no_two_are_alike() -> (
+    None
+):
     assert (MLM.color, CLM.color, RAMP_PURPLE[1].color) == tuple(OBJECTIVE.values())
     assert set(VERDICT) == set(OUTCOMES)
     everything = [*OBJECTIVE.values(), *VERDICT.values(), *SIGN.values()]
     for one, two in itertools.combinations(everything, 2):
         assert np.linalg.norm(lab(one) - lab(two)) > 18, (one, two)
     # The report takes them from the table.
-    page = (resources.files("clm_or_mlm") / "report" / "templates" / "style.css").read_text()
+    page = (
+        resources.files("clm_or_mlm") / "report" / "templates" / "style.css"
+    ).read_text()
     assert not set(everything) & set(re.findall(r"#[0-9a-f]{6}", page))
     for path in Path(paper_figures.__path__[0]).rglob("*.py"):
         taken = set(re.findall(r"#[0-9a-f]{6}", path.read_text())) & set(everything)
@@ -71,10 +93,18 @@ def test_series_of_ones_own_get_looks_in_turn() -> None:
 
 def test_the_style_ignores_and_restores_what_was_set() -> None:
     with mpl.rc_context(
-        {"font.size": 30, "axes.grid.axis": "x", "lines.linewidth": 9, "svg.fonttype": "none"}
+        {
+            "font.size": 30,
+            "axes.grid.axis": "x",
+            "lines.linewidth": 9,
+            "svg.fonttype": "none",
+        }
     ):
         with paper_style():
             assert mpl.rcParams["font.size"] == 7
-            assert mpl.rcParams["lines.linewidth"] == mpl.rcParamsDefault["lines.linewidth"]
+            assert (
+                mpl.rcParams["lines.linewidth"]
+                == mpl.rcParamsDefault["lines.linewidth"]
+            )
             assert mpl.rcParams["svg.fonttype"] == "path"
         assert mpl.rcParams["font.size"] == 30

@@ -22,7 +22,9 @@ def logged(folder: Path | None) -> FigureInputs:
     return FigureInputs(source=open_source("published"), logs=folder)
 
 
-def test_every_curve_is_the_loss_of_the_steps_that_led_to_its_model(tmp_path: Path) -> None:
+def test_every_curve_is_the_loss_of_the_steps_that_led_to_its_model(
+    tmp_path: Path,
+) -> None:
     losses = write_logs(tmp_path)
     data = FIGURE.collect(logged(tmp_path))
     assert list(dict.fromkeys(data["panel"])) == ["CPT 2K", "CPT 12K", "CPT 22K"]
@@ -31,10 +33,14 @@ def test_every_curve_is_the_loss_of_the_steps_that_led_to_its_model(tmp_path: Pa
         for start, objective in (("MLM start", "mlm40"), ("CLM start", "clm")):
             rows = data[(data["panel"] == panel) & (data["series"] == start)]
             trunk = f"610m-{objective}"
-            path = {step: loss for step, loss in losses[trunk].items() if step <= 40_000}
+            path = {
+                step: loss for step, loss in losses[trunk].items() if step <= 40_000
+            }
             path |= losses[f"{trunk}-42k"]
             stable = losses.get(f"{trunk}-dec42k-mlm40", {})
-            path |= {step: loss for step, loss in stable.items() if step <= total - 2000}
+            path |= {
+                step: loss for step, loss in stable.items() if step <= total - 2000
+            }
             path |= losses[f"{trunk}-dec42k-mlm40-{42 + extra}k"]
             assert len(rows) <= POINTS + 4
             assert rows["x"].is_monotonic_increasing
@@ -44,7 +50,11 @@ def test_every_curve_is_the_loss_of_the_steps_that_led_to_its_model(tmp_path: Pa
             width = -(-total // POINTS)
             starts = np.array([0, 40_000, 42_000, total - 2000])
             first = starts[np.searchsorted(starts, steps, side="left") - 1]
-            bins = np.unique(np.stack([first, (steps - first - 1) // width]), axis=1, return_inverse=True)[1]
+            bins = np.unique(
+                np.stack([first, (steps - first - 1) // width]),
+                axis=1,
+                return_inverse=True,
+            )[1]
             for index, got in enumerate(rows.to_dict("records")):
                 inside = steps[bins.ravel() == index]
                 values = [path[step] for step in inside]
@@ -54,7 +64,9 @@ def test_every_curve_is_the_loss_of_the_steps_that_led_to_its_model(tmp_path: Pa
                 )
 
 
-def test_the_picture_shows_the_curves_on_a_logarithmic_axis_and_never_across_a_hole(tmp_path: Path) -> None:
+def test_the_picture_shows_the_curves_on_a_logarithmic_axis_and_never_across_a_hole(
+    tmp_path: Path,
+) -> None:
     write_logs(tmp_path, leave_out=("610m-clm-42k",))
     inputs = logged(tmp_path)
     data = FIGURE.collect(inputs)
@@ -66,8 +78,14 @@ def test_the_picture_shows_the_curves_on_a_logarithmic_axis_and_never_across_a_h
         for series in ("MLM start", "CLM start"):
             lines = [line for line in ax.lines if line.get_label() == series]
             rows = data[(data["panel"] == panel) & (data["series"] == series)]
-            assert np.concatenate([line.get_xdata() for line in lines]).tolist() == rows["x"].tolist()  # type: ignore[misc]
-            assert np.concatenate([line.get_ydata() for line in lines]).tolist() == rows["mean"].tolist()  # type: ignore[misc]
+            assert (
+                np.concatenate([line.get_xdata() for line in lines]).tolist()
+                == rows["x"].tolist()
+            )  # type: ignore[misc]
+            assert (
+                np.concatenate([line.get_ydata() for line in lines]).tolist()
+                == rows["mean"].tolist()
+            )  # type: ignore[misc]
             for line in lines:
                 x = np.asarray(line.get_xdata(), float)
                 assert not ((x <= 42).any() and (x > 42).any())
@@ -77,10 +95,17 @@ def test_the_picture_shows_the_curves_on_a_logarithmic_axis_and_never_across_a_h
 
 
 def test_a_start_without_any_log_is_named(tmp_path: Path) -> None:
-    runs = ("", "-42k", "-dec42k-mlm40", *(f"-dec42k-mlm40-{total}k" for total in (44, 54, 64)))
+    runs = (
+        "",
+        "-42k",
+        "-dec42k-mlm40",
+        *(f"-dec42k-mlm40-{total}k" for total in (44, 54, 64)),
+    )
     write_logs(tmp_path, leave_out=[f"610m-clm{run}" for run in runs])
     data = FIGURE.collect(logged(tmp_path))
-    assert list(missing(FIGURE, data)) == [name for name in FIGURE_MODELS[12] if name.startswith("610m-clm")]
+    assert list(missing(FIGURE, data)) == [
+        name for name in FIGURE_MODELS[12] if name.startswith("610m-clm")
+    ]
     assert "610m-clm-dec42k-mlm40-64k, for lack of a training log." in alt_text(
         FIGURE, data, logged(tmp_path)
     )
@@ -101,28 +126,45 @@ def row(step: object, loss: object = 3.0, **other: object) -> dict[str, object]:
     return {"step": step, "loss": loss, **about, **other}
 
 
-def log(folder: Path, *lines: object, name: str = "stages/610m-clm", end: str = "\n") -> Path:
+def log(
+    folder: Path, *lines: object, name: str = "stages/610m-clm", end: str = "\n"
+) -> Path:
     path = folder / name / "log.jsonl"
     path.parent.mkdir(parents=True)
-    path.write_text("\n".join(line if isinstance(line, str) else json.dumps(line) for line in lines) + end)
+    path.write_text(
+        "\n".join(line if isinstance(line, str) else json.dumps(line) for line in lines)
+        + end
+    )
     return path
 
 
 @pytest.mark.parametrize(
     ("lines", "found"),
     [
-        ([row(30, 2.0), row(10, 4.0, lr=5e-4), row(20, 9, split="validation")], {10: 4.0, 30: 2.0}),
-        ([row(10, 4.0), row(20, 3.0), row(20, 2.5), '{"step": 30, "obj'], {10: 4.0, 20: 2.5}),
+        (
+            [row(30, 2.0), row(10, 4.0, lr=5e-4), row(20, 9, split="validation")],
+            {10: 4.0, 30: 2.0},
+        ),
+        (
+            [row(10, 4.0), row(20, 3.0), row(20, 2.5), '{"step": 30, "obj'],
+            {10: 4.0, 20: 2.5},
+        ),
     ],
     ids=["in the order of steps without validation", "a step done again, a cut line"],
 )
-def test_losses_of_a_log(lines: list[object], found: dict[int, float], tmp_path: Path) -> None:
+def test_losses_of_a_log(
+    lines: list[object], found: dict[int, float], tmp_path: Path
+) -> None:
     log(tmp_path, *lines, end="")
     losses = training_losses(tmp_path, TRUNK)
-    assert losses.to_numpy().tolist() == [["610m-clm", step, "clm", loss] for step, loss in found.items()]
+    assert losses.to_numpy().tolist() == [
+        ["610m-clm", step, "clm", loss] for step, loss in found.items()
+    ]
 
 
-def test_the_log_of_a_finished_model_is_enough_and_may_repeat_those_of_its_stages(tmp_path: Path) -> None:
+def test_the_log_of_a_finished_model_is_enough_and_may_repeat_those_of_its_stages(
+    tmp_path: Path,
+) -> None:
     rows = [row(10), row(20, stage="610m-clm-42k"), row(20, stage="610m-mlm40")]
     log(tmp_path, *rows, name="models/610m-clm-42k")
     alone = training_losses(tmp_path, TRUNK)
@@ -132,8 +174,16 @@ def test_the_log_of_a_finished_model_is_enough_and_may_repeat_those_of_its_stage
     assert training_losses(tmp_path, TRUNK).equals(alone)
 
 
-def test_a_log_of_several_trainings_in_the_folder_itself_is_read(tmp_path: Path) -> None:
-    log(tmp_path, row(10), row(20, stage="610m-clm-42k"), row(5, stage="210m-clm"), name="logs")
+def test_a_log_of_several_trainings_in_the_folder_itself_is_read(
+    tmp_path: Path,
+) -> None:
+    log(
+        tmp_path,
+        row(10),
+        row(20, stage="610m-clm-42k"),
+        row(5, stage="210m-clm"),
+        name="logs",
+    )
     losses = training_losses(tmp_path / "logs", TRUNK)
     assert losses["stage"].tolist() == ["610m-clm", "610m-clm-42k"]
     assert training_losses(tmp_path, TRUNK).empty
@@ -142,7 +192,9 @@ def test_a_log_of_several_trainings_in_the_folder_itself_is_read(tmp_path: Path)
 def test_two_trainings_of_one_stage_are_not_mixed(tmp_path: Path) -> None:
     log(tmp_path, row(10, 3.0), name="a/610m-clm")
     second = log(tmp_path, row(10, 3.5), name="b/610m-clm")
-    with refused(f"{second}: step 10 of 610m-clm has a different loss here than in {tmp_path / 'a'}"):
+    with refused(
+        f"{second}: step 10 of 610m-clm has a different loss here than in {tmp_path / 'a'}"
+    ):
         training_losses(tmp_path, TRUNK)
 
 
@@ -156,7 +208,9 @@ def test_two_trainings_of_one_stage_are_not_mixed(tmp_path: Path) -> None:
         (row(5, None), "line 2 is not a row of a training log"),
     ],
 )
-def test_a_wrong_line_is_reported_with_its_file(line: object, says: str, tmp_path: Path) -> None:
+def test_a_wrong_line_is_reported_with_its_file(
+    line: object, says: str, tmp_path: Path
+) -> None:
     path = log(tmp_path, row(2), line, row(9))
     with refused(f"{path}: {says}"):
         training_losses(tmp_path, TRUNK)

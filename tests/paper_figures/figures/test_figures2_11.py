@@ -8,11 +8,21 @@ from common.errors import UserError
 from paper_figures.figure import FigureInputs
 from paper_figures.figures import figures2_11
 from paper_figures.figures.figure1 import position_by_share
-from paper_figures.figures.figures2_11 import clm_share, objective_series, training_flops
+from paper_figures.figures.figures2_11 import (
+    clm_share,
+    objective_series,
+    training_flops,
+)
 from paper_figures.figures.task_figures import size_rank
 from paper_figures.words import alt_text, caption
 from pretraining.models import OBJECTIVES, Objective, find_model, parse
-from tests.paper_figures.made_up import ALL_MODELS, STEP_FLOPS, from_runs, made_up_runs, paper_figure
+from tests.paper_figures.made_up import (
+    ALL_MODELS,
+    STEP_FLOPS,
+    from_runs,
+    made_up_runs,
+    paper_figure,
+)
 
 OWN: dict[tuple[int, str], tuple[str, float | str]] = {
     (3, "610m-mlm60-42k"): ("610M", 60.0),
@@ -29,7 +39,10 @@ OWN: dict[tuple[int, str], tuple[str, float | str]] = {
     (6, "610m-mlm40to15-42k"): ("MLM 40 to 15 %, 42K steps", 0.0),
     (6, "610m-clm-21k-mlm50to40-42k"): ("MLM 50 to 40 %, 42K steps", 50.0),
     (6, "610m-clm-11k-mlm40-22k-clm-44k"): ("CLM + MLM 40 % + CLM, 44K steps", 75.0),
-    (6, "610m-mlm40-11k-clm-22k-mlm40-44k"): ("MLM 40 % + CLM + MLM 40 %, 44K steps", 25.0),
+    (6, "610m-mlm40-11k-clm-22k-mlm40-44k"): (
+        "MLM 40 % + CLM + MLM 40 %, 44K steps",
+        25.0,
+    ),
     (11, "1b-clm-21k-mlm40to15-42k"): ("1B, MLM 40 to 15 %", 50.0),
     (2, "610m-mlm50to40-42k"): ("610m-mlm50to40-42k", "610M"),
     (8, "610m-mlm20-dec42k-mlm40-64k"): ("MLM 20 % start", "CPT"),
@@ -64,7 +77,9 @@ def all_models() -> FigureInputs:
 
 
 @pytest.mark.parametrize(("number", "model"), OWN)
-def test_own_models_take_their_place(number: int, model: str, all_models: FigureInputs) -> None:
+def test_own_models_take_their_place(
+    number: int, model: str, all_models: FigureInputs
+) -> None:
     data = paper_figure(number).collect(all_models)
     rows = data[data["model"] == model]
     assert len(rows) == 4
@@ -72,7 +87,10 @@ def test_own_models_take_their_place(number: int, model: str, all_models: Figure
 
 
 def test_flops_grow_with_steps_alone() -> None:
-    one, two = (training_flops(parse(f"610m-{objective}-42k-1000")) for objective in ("clm", "mlm40"))
+    one, two = (
+        training_flops(parse(f"610m-{objective}-42k-1000"))
+        for objective in ("clm", "mlm40")
+    )
     assert one == two == pytest.approx(1000 * STEP_FLOPS)
     assert training_flops(parse("610m-clm-42k-2000")) == 2 * one
 
@@ -80,26 +98,40 @@ def test_flops_grow_with_steps_alone() -> None:
 @pytest.mark.parametrize(
     ("name", "share"),
     [
-        ("610m-clm-5k-mlm40-22k", 25), ("610m-clm-17k-mlm40-22k", 75), ("610m-clm-32k-mlm40-42k", 75),
-        ("610m-clm-4k-mlm40-42k", 100 * 4 / 42), ("610m-clm-11k-mlm40-42k", 100 * 11 / 42),
-        ("610m-clm-3k-mlm20-12k", 25), ("610m-mlm40-42k", 0), ("610m-clm-dec42k-mlm40-64k", None),
+        ("610m-clm-5k-mlm40-22k", 25),
+        ("610m-clm-17k-mlm40-22k", 75),
+        ("610m-clm-32k-mlm40-42k", 75),
+        ("610m-clm-4k-mlm40-42k", 100 * 4 / 42),
+        ("610m-clm-11k-mlm40-42k", 100 * 11 / 42),
+        ("610m-clm-3k-mlm20-12k", 25),
+        ("610m-mlm40-42k", 0),
+        ("610m-clm-dec42k-mlm40-64k", None),
     ],
-)  # fmt: skip
-def test_shares_of_clm_are_nominal_for_the_papers_splits(name: str, share: float | None) -> None:
-    assert clm_share(parse(name)) == (None if share is None else pytest.approx(share, abs=1e-9))
+)
+def test_shares_of_clm_are_nominal_for_the_papers_splits(
+    name: str, share: float | None
+) -> None:
+    assert clm_share(parse(name)) == (
+        None if share is None else pytest.approx(share, abs=1e-9)
+    )
 
 
 def test_own_models_stand_among_the_printed_points_of_models_without_runs() -> None:
     own, figure = "toy-s-clm-60-mlm25-120", paper_figure(6)
     inputs = from_runs(made_up_runs([own, "610m-mlm40-42k"]))
-    data, printed = figure.collect(inputs), figure.collect(FigureInputs(source=PUBLISHED))
+    data, printed = (
+        figure.collect(inputs),
+        figure.collect(FigureInputs(source=PUBLISHED)),
+    )
     assert dict(zip(data["model"], data["source"], strict=True)) == {
         name: inputs.source.name if name in (own, "610m-mlm40-42k") else "published"
         for name in (*figure.models, own)
     }
     columns = ["panel", "model", "mean", "low", "high", "n_seeds"]
     same, there = (
-        rows[rows["model"].isin({*printed["model"]} - {"610m-mlm40-42k"})][columns].reset_index(drop=True)
+        rows[rows["model"].isin({*printed["model"]} - {"610m-mlm40-42k"})][
+            columns
+        ].reset_index(drop=True)
         for rows in (data, printed)
     )
     pd.testing.assert_frame_equal(same, there)
@@ -111,11 +143,17 @@ def test_own_models_stand_among_the_printed_points_of_models_without_runs() -> N
 @pytest.mark.parametrize(
     ("number", "model"),
     [
-        (8, "610m-mlm60-42k"), (9, "610m-mlm60-42k"), (1, "toy-s-clm-60-mlm25-120"), (3, "toy-s-clm-60-mlm25-120"),
-        (4, "bert-base-uncased"), (10, "toy-s-clm-42k-1000"),
+        (8, "610m-mlm60-42k"),
+        (9, "610m-mlm60-42k"),
+        (1, "toy-s-clm-60-mlm25-120"),
+        (3, "toy-s-clm-60-mlm25-120"),
+        (4, "bert-base-uncased"),
+        (10, "toy-s-clm-42k-1000"),
     ],
-)  # fmt: skip
-def test_an_own_model_without_a_place_is_no_figure_of_its_own(number: int, model: str) -> None:
+)
+def test_an_own_model_without_a_place_is_no_figure_of_its_own(
+    number: int, model: str
+) -> None:
     with pytest.raises(UserError, match=rf"Figure {number} \(.+\) cannot show {model}"):
         paper_figure(number).collect(from_runs(made_up_runs([model])))
 
@@ -123,7 +161,8 @@ def test_an_own_model_without_a_place_is_no_figure_of_its_own(number: int, model
 def test_an_own_model_without_a_task_average_is_named() -> None:
     runs = made_up_runs(["mine"])
     with pytest.raises(
-        UserError, match=r"it has no task average of mine; an average needs all three datasets of a task"
+        UserError,
+        match=r"it has no task average of mine; an average needs all three datasets of a task",
     ):
         paper_figure(2).collect(from_runs(runs[runs["dataset"] == "sst2"]))
 
@@ -131,7 +170,13 @@ def test_an_own_model_without_a_task_average_is_named() -> None:
 def test_a_made_up_objective_is_named_as_it_is_called() -> None:
     OBJECTIVES.register(Objective(name="rtd", has_ratio=True, prepare="made.up:rtd"))
     try:
-        names = ("610m-rtd20-42k", "610m-rtd40-42k", "1b-rtd20-42k", "610m-mlm20-42k", "610m-clm-42k")
+        names = (
+            "610m-rtd20-42k",
+            "610m-rtd40-42k",
+            "1b-rtd20-42k",
+            "610m-mlm20-42k",
+            "610m-clm-42k",
+        )
         series = [objective_series(parse(name)) for name in names]
         assert figures2_11.by_ratio(parse("610m-rtd20-42k")) is None
     finally:
@@ -143,4 +188,8 @@ def test_names_outside_the_scheme_are_no_points() -> None:
     assert find_model("bert-base-uncased") is None
     assert find_model("4b-mlm15-42k") is not None and find_model("4b-mlm15-42z") is None
     assert find_model("my-own-study.s-mlm15-42k").size == "my-own-study.s"  # type: ignore[union-attr]
-    assert [size_rank(size) for size in ("210m", "1.5b", "giant")] == [210e6, 1.5e9, float("inf")]
+    assert [size_rank(size) for size in ("210m", "1.5b", "giant")] == [
+        210e6,
+        1.5e9,
+        float("inf"),
+    ]

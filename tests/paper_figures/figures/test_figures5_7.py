@@ -18,7 +18,11 @@ TASKS = ("SC", "TC", "QA", "IR")
 
 VALUES = {
     column: dict(
-        zip(zip(RUNS.model, RUNS.dataset, RUNS.lr, RUNS.seed, strict=True), 100 * RUNS[column], strict=True)
+        zip(
+            zip(RUNS.model, RUNS.dataset, RUNS.lr, RUNS.seed, strict=True),
+            100 * RUNS[column],
+            strict=True,
+        )
     )
     for column in ("validation_score", "test_score")
 }
@@ -45,14 +49,20 @@ def figure_7(task: str, scheme: str) -> Array:
     found = []
     for ratio in (20, 30, 40, 50):
         model = scheme.format(ratio)
-        validation, test = cube(model, task, "validation_score"), cube(model, task, "test_score")
+        validation, test = (
+            cube(model, task, "validation_score"),
+            cube(model, task, "test_score"),
+        )
         best = validation.argmax(axis=1)[:, None]
         found.append(np.take_along_axis(test, best, axis=1)[:, 0].mean(axis=0))
     return np.concatenate(found)
 
 
 CASES = {
-    5: {"MLM": lambda t: figure_5(t, "610m-mlm40-42k"), "CLM": lambda t: figure_5(t, "610m-clm-42k")},
+    5: {
+        "MLM": lambda t: figure_5(t, "610m-mlm40-42k"),
+        "CLM": lambda t: figure_5(t, "610m-clm-42k"),
+    },
     7: {
         "MLM": lambda t: figure_7(t, "610m-mlm{}-42k"),
         "CLM+MLM": lambda t: figure_7(t, "610m-clm-40k-mlm{}-42k"),
@@ -70,7 +80,9 @@ def test_spread_is_the_standard_deviation_of_task_averages(number: int) -> None:
             rows = data[(data["panel"] == task) & (data["x"] == column)]
             bar = rows[rows["interval"] == "sd"].squeeze()
             assert (bar["mean"], bar["n_seeds"]) == (0, 5)
-            assert [bar["low"], bar["high"]] == pytest.approx([-scores.std(ddof=1), scores.std(ddof=1)])
+            assert [bar["low"], bar["high"]] == pytest.approx(
+                [-scores.std(ddof=1), scores.std(ddof=1)]
+            )
             single = rows.loc[rows["interval"] == "single", "mean"]
             assert np.sort(single) == pytest.approx(np.sort(scores - scores.mean()))
 
@@ -84,14 +96,28 @@ def test_the_picture_holds_the_spread(number: int) -> None:
     for task, ax in zip(TASKS, drawn.axes, strict=True):
         rows = data[data["panel"] == task]
         for column in CASES[number]:
-            bar = rows[(rows["series"] == column) & (rows["interval"] == "sd")].squeeze()
-            (bars,) = [found for found in ax.collections if found.get_label() == f"_sd {column}"]
+            bar = rows[
+                (rows["series"] == column) & (rows["interval"] == "sd")
+            ].squeeze()
+            (bars,) = [
+                found
+                for found in ax.collections
+                if found.get_label() == f"_sd {column}"
+            ]
             ((_, low), (_, high)) = bars.get_segments()[0]  # type: ignore[attr-defined]
             assert (low, high) == pytest.approx((bar["low"], bar["high"]))
-            points = {line.get_gid(): line for line in ax.lines if line.get_label() == f"{column} single"}
-            single = rows[(rows["x"] == column) & (rows["interval"] == "single")]["mean"]
+            points = {
+                line.get_gid(): line
+                for line in ax.lines
+                if line.get_label() == f"{column} single"
+            }
+            single = rows[(rows["x"] == column) & (rows["interval"] == "single")][
+                "mean"
+            ]
             assert list(points) == [f"point-{row}" for row in single.index]
-            assert [line.get_ydata()[0] for line in points.values()] == pytest.approx(single.tolist())  # type: ignore[index]
+            assert [line.get_ydata()[0] for line in points.values()] == pytest.approx(
+                single.tolist()
+            )  # type: ignore[index]
 
 
 FIVE = RUNS[RUNS["model"].isin(FIGURE_MODELS[5])]
@@ -101,11 +127,19 @@ def test_figure_5_leaves_out_the_large_rates_and_scores_that_lack_a_dataset() ->
     wild = FIVE.copy()
     wild.loc[wild["lr"] > 1e-4, "test_score"] = 0.0
     columns = ["panel", "series", "model", "x", "mean", "low", "high"]
-    one, two = (paper_figure(5).collect(from_runs(runs))[columns] for runs in (wild, FIVE))
+    one, two = (
+        paper_figure(5).collect(from_runs(runs))[columns] for runs in (wild, FIVE)
+    )
     pd.testing.assert_frame_equal(one, two)
-    holed = FIVE[~((FIVE.dataset == "sst2") & (FIVE.lr == 5e-5) & (FIVE.model == "610m-clm-42k"))]
+    holed = FIVE[
+        ~((FIVE.dataset == "sst2") & (FIVE.lr == 5e-5) & (FIVE.model == "610m-clm-42k"))
+    ]
     data = paper_figure(5).collect(from_runs(holed))
-    counts = data[(data["panel"] == "SC") & (data["interval"] == "single")].groupby("x").size()
+    counts = (
+        data[(data["panel"] == "SC") & (data["interval"] == "single")]
+        .groupby("x")
+        .size()
+    )
     assert counts.to_dict() == {"MLM": 20, "CLM": 15}
 
 
@@ -120,6 +154,9 @@ def test_a_single_score_has_no_spread_and_is_drawn_all_the_same() -> None:
 
 def test_its_caption_says_how_rates_were_chosen_and_figure_5_does_not() -> None:
     inputs = from_runs(RUNS)
-    sentences = {n: source_sentence(paper_figure(n), paper_figure(n).collect(inputs), inputs) for n in (5, 7)}
+    sentences = {
+        n: source_sentence(paper_figure(n), paper_figure(n).collect(inputs), inputs)
+        for n in (5, 7)
+    }
     assert "learning rate chosen for each seed" in sentences[7]
     assert "learning rate" not in sentences[5]

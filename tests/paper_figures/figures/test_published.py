@@ -29,7 +29,11 @@ def _mix(budget: int, share: int) -> str:
 
 
 def _start(objective: str, steps: int) -> str:
-    return f"610m-{objective}-dec42k-mlm40-{42 + steps}k" if steps else f"610m-{objective}-42k"
+    return (
+        f"610m-{objective}-dec42k-mlm40-{42 + steps}k"
+        if steps
+        else f"610m-{objective}-42k"
+    )
 
 
 BOTH = {"MLM": "mlm40", "CLM": "clm"}
@@ -52,8 +56,9 @@ def _cells() -> dict[tuple[int, str], tuple[float, float]]:
     with (ROOT / "analysis" / "data" / "published_scores.csv").open(newline="") as file:
         return {
             (int(row["table"]), row["model"]): (float(row["mean"]), float(row["ci95"]))
-            for row in csv.DictReader(file) if row["dataset"] == "average"
-        }  # fmt: skip
+            for row in csv.DictReader(file)
+            if row["dataset"] == "average"
+        }
 
 
 CELLS = _cells()
@@ -63,7 +68,13 @@ def _expected(number: int) -> Iterator[tuple[str, str, float | str, str, float, 
     """Yield panel, series, x, model, mean and half-width."""
     if number == 1:
         for share in (0, 25, 50, 75, 100):
-            yield "SC: CLM share", "42K steps", share, _mix(42, share), *CELLS[10, _mix(42, share)]
+            yield (
+                "SC: CLM share",
+                "42K steps",
+                share,
+                _mix(42, share),
+                *CELLS[10, _mix(42, share)],
+            )
         for (series, x), model in POINTS[8].items():
             yield "SC: CPT", series, x, model, *CELLS[14, model]
         return
@@ -89,9 +100,18 @@ STUDENT = 2.7764451 / 1.96
 def test_every_drawn_value_is_the_published_cell(number: int) -> None:
     data = collected(str(number)).data
     counts = [CLEAR] * (number in (2, 4, 6, 9, 10))
-    assert list(data.columns) == [*COLUMNS, *(GAPS if number in (3, 6) else ()), *counts]
+    assert list(data.columns) == [
+        *COLUMNS,
+        *(GAPS if number in (3, 6) else ()),
+        *counts,
+    ]
     drawn = {
-        (row["panel"], row["series"], _key(row["x"])): (row["model"], row["mean"], row["low"], row["high"])
+        (row["panel"], row["series"], _key(row["x"])): (
+            row["model"],
+            row["mean"],
+            row["low"],
+            row["high"],
+        )
         for row in data.to_dict("records")
     }
     expected = {
@@ -125,7 +145,9 @@ def _intervals(ax: Axes) -> list[tuple[float, float, float]]:
         assert isinstance(collection, LineCollection)
         for segment in collection.get_segments():
             (x, low), (_, high) = segment
-            found.append((round(float(x), 6), round(float(low), 6), round(float(high), 6)))
+            found.append(
+                (round(float(x), 6), round(float(low), 6), round(float(high), 6))
+            )
     return sorted(found)
 
 
@@ -136,28 +158,42 @@ def test_points_lines_and_intervals_stand_at_the_data(number: int) -> None:
         assert low <= rows["low"].min()
         assert rows["high"].max() <= high
         words = [label.get_text() for label in ax.get_xticklabels()]
-        aside = {name: _ASIDE * (2 * rank - 1) for rank, name in enumerate(dict.fromkeys(rows["series"]))}
+        aside = {
+            name: _ASIDE * (2 * rank - 1)
+            for rank, name in enumerate(dict.fromkeys(rows["series"]))
+        }
         at = {
             row: words.index(x) + aside[name] if isinstance(x, str) else float(x)
             for row, x, name in zip(rows.index, rows["x"], rows["series"], strict=True)
         }
         points = {str(line.get_gid()): line for line in ax.lines if line.get_gid()}
-        assert points.keys() == {f"point-{row}" for row in rows.index}, "a mark for each row of the CSV"
+        assert points.keys() == {f"point-{row}" for row in rows.index}, (
+            "a mark for each row of the CSV"
+        )
         for row, mean in rows["mean"].items():
             point = points[f"point-{row}"]
-            assert (*point.get_xdata(), *point.get_ydata()) == pytest.approx((at[row], mean))  # type: ignore[misc]
+            assert (*point.get_xdata(), *point.get_ydata()) == pytest.approx(
+                (at[row], mean)
+            )  # type: ignore[misc]
         for series, part in rows.groupby("series", sort=False):
             (line,) = [line for line in ax.lines if line.get_label() == series]
-            x, y = np.asarray(line.get_xdata(), float), np.asarray(line.get_ydata(), float)
+            x, y = (
+                np.asarray(line.get_xdata(), float),
+                np.asarray(line.get_ydata(), float),
+            )
             there = np.isfinite(y)
             assert x[there].tolist() == pytest.approx([at[row] for row in part.index])
             assert y[there].tolist() == pytest.approx(part["mean"].tolist())
         wanted = zip(at.values(), rows["low"], rows["high"], strict=True)
-        assert _intervals(ax) == sorted((round(x, 6), round(a, 6), round(b, 6)) for x, a, b in wanted)
+        assert _intervals(ax) == sorted(
+            (round(x, 6), round(a, 6), round(b, 6)) for x, a, b in wanted
+        )
 
 
 @pytest.mark.parametrize(("number", "base"), [(3, 20.0), (6, 0.0)])
-def test_the_second_row_shows_differences_with_welchs_interval(number: int, base: float) -> None:
+def test_the_second_row_shows_differences_with_welchs_interval(
+    number: int, base: float
+) -> None:
     data, drawn = collected(str(number)).data, picture(str(number))
     assert len(drawn.axes) == 8
     xs = sorted(set(data["x"]) - {base})
@@ -175,9 +211,16 @@ def test_the_second_row_shows_differences_with_welchs_interval(number: int, base
             for row in others:
                 by = row["mean"] - than["mean"]
                 assert near[row["x"]][1] == pytest.approx(by)
-                one, two = (((end["high"] - end["mean"]) / stats.t.ppf(0.975, 4)) ** 2 for end in (row, than))
-                half = stats.t.ppf(0.975, 4 * (one + two) ** 2 / (one**2 + two**2)) * np.sqrt(one + two)
+                one, two = (
+                    ((end["high"] - end["mean"]) / stats.t.ppf(0.975, 4)) ** 2
+                    for end in (row, than)
+                )
+                half = stats.t.ppf(
+                    0.975, 4 * (one + two) ** 2 / (one**2 + two**2)
+                ) * np.sqrt(one + two)
                 wanted.append((near[row["x"]][0], by - half, by + half))
-        assert np.array(_intervals(ax)) == pytest.approx(np.array(sorted(wanted)), abs=1e-4)
+        assert np.array(_intervals(ax)) == pytest.approx(
+            np.array(sorted(wanted)), abs=1e-4
+        )
         low, high = ax.get_ylim()
         assert low < 0 < high

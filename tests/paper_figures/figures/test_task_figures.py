@@ -9,7 +9,12 @@ from paper_figures.drawing.style import paper_style
 from paper_figures.words import alt_text, missing, missing_sentence
 from pretraining.models import FIGURE_MODELS
 from tests.paper_figures.drawn import PUBLISHED
-from tests.paper_figures.made_up import ALL_MODELS, from_runs, made_up_runs, paper_figure
+from tests.paper_figures.made_up import (
+    ALL_MODELS,
+    from_runs,
+    made_up_runs,
+    paper_figure,
+)
 
 SCORED = tuple(number for number in FIGURE_MODELS if number not in (5, 7, 12))
 FULL = made_up_runs()
@@ -28,14 +33,22 @@ def test_a_complete_store_gives_every_model_of_the_figure(number: int) -> None:
 @pytest.mark.parametrize("seed", [0, pytest.param(1, marks=pytest.mark.slow)])
 def test_holes_anywhere_are_left_out_and_named(number: int, seed: int) -> None:
     rng = np.random.default_rng([number, seed])
-    kept = FULL[FULL["model"].isin(rng.choice(ALL_MODELS, 30, replace=False)) & (FULL["seed"] < 1 + 2 * seed)]
+    kept = FULL[
+        FULL["model"].isin(rng.choice(ALL_MODELS, 30, replace=False))
+        & (FULL["seed"] < 1 + 2 * seed)
+    ]
     kept = kept[~((kept["dataset"] == "nq") & (kept["model"] < "610m-f"))]
     figure, inputs = paper_figure(number), from_runs(kept)
     try:
         data = figure.collect(inputs)
     except UserError as error:
-        lacks = "cannot be drawn from runs.parquet: it has no task average", "needs scores of 1b-clm-10k"
-        assert str(error).startswith(tuple(f"Figure {number} {words}" for words in lacks))
+        lacks = (
+            "cannot be drawn from runs.parquet: it has no task average",
+            "needs scores of 1b-clm-10k",
+        )
+        assert str(error).startswith(
+            tuple(f"Figure {number} {words}" for words in lacks)
+        )
         return
     gaps = set(missing(figure, data))
     assert gaps | set(data["model"]) == set(FIGURE_MODELS[number])
@@ -69,12 +82,19 @@ def test_what_a_source_lacks_leaves_its_panel_empty(
     assert set(data["panel"]) == panels
     with paper_style():
         drawn = figure.draw(data, "", "")
-    assert [text.get_text() for text in drawn.axes[empty].texts] == ["not in this source"]
-    assert ("610m-clm-42k (QA)" in missing_sentence(missing(figure, data), "why")) == (number == 2)
+    assert [text.get_text() for text in drawn.axes[empty].texts] == [
+        "not in this source"
+    ]
+    assert ("610m-clm-42k (QA)" in missing_sentence(missing(figure, data), "why")) == (
+        number == 2
+    )
 
 
 def test_figure_11_is_refused_where_the_two_stage_model_is_missing() -> None:
     figure = paper_figure(11)
-    with pytest.raises(NotApplicableError, match=r"Figure 11 needs .*1b-clm-10k-mlm40-42k.*--source PATH"):
+    with pytest.raises(
+        NotApplicableError,
+        match=r"Figure 11 needs .*1b-clm-10k-mlm40-42k.*--source PATH",
+    ):
         figure.collect(PUBLISHED)
     assert set(figure.collect(WHOLE)["panel"]) == {"SC", "TC", "QA", "IR"}

@@ -15,5 +15,7 @@ def room(tmp_path_factory: pytest.TempPathFactory) -> Path:
     train_tokenizer(DOCUMENTS[:100], 300).save(folder / "tokenizer")
     write_jsonl(folder / "a.jsonl", [*DOCUMENTS[:500], "", DOCUMENTS[3]])
     write_jsonl(folder / "b.jsonl", [*DOCUMENTS[400:], DOCUMENTS[899]])
-    build(sources(folder), str(folder / "tokenizer"), folder / "out", SETTINGS, workers=0)
+    build(
+        sources(folder), str(folder / "tokenizer"), folder / "out", SETTINGS, workers=0
+    )
     return folder

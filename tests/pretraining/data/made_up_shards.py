@@ -24,7 +24,11 @@ def sources(folder: Path) -> list[str]:
 
 def hashes(folder: Path) -> dict[str, str]:
     """Return the hash of every file but the one that says who made the shards."""
-    files = (path for path in sorted(folder.rglob("*")) if path.is_file() and path.name != PROVENANCE)
+    files = (
+        path
+        for path in sorted(folder.rglob("*"))
+        if path.is_file() and path.name != PROVENANCE
+    )
     return {str(path.relative_to(folder)): sha256_file(path) for path in files}
 
 
@@ -45,6 +49,9 @@ def with_content(split: Path, content: bytes, packed: bytes | None = None) -> No
     entry = index["shards"][0]
     packed = zstandard.compress(content, 1) if packed is None else packed
     for key, data in (("raw_data", content), ("zip_data", packed)):
-        entry[key] |= {"bytes": len(data), "hashes": {"sha256": hashlib.sha256(data).hexdigest()}}
+        entry[key] |= {
+            "bytes": len(data),
+            "hashes": {"sha256": hashlib.sha256(data).hexdigest()},
+        }
     (split / entry["zip_data"]["basename"]).write_bytes(packed)
     path.write_text(json.dumps(index, sort_keys=True))

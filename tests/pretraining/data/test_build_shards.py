@@ -24,7 +24,13 @@ from pretraining.data.build_shards import build
 from pretraining.data.shard_index import SHARDS, ShardSettings
 from pretraining.data.shard_manifest import UNFINISHED, load_manifest, verify
 from pretraining.data.tokenizer import TextTokenizer, load_tokenizer, train_tokenizer
-from tests.pretraining.data.made_up_shards import DOCUMENTS, SETTINGS, hashes, sources, stream
+from tests.pretraining.data.made_up_shards import (
+    DOCUMENTS,
+    SETTINGS,
+    hashes,
+    sources,
+    stream,
+)
 from tests.pretraining.documents import make_documents, write_jsonl
 
 
@@ -33,13 +39,20 @@ def expected_streams(room: Path, encoder: TextTokenizer) -> dict[str, np.ndarray
     streams: dict[str, list[np.ndarray]] = {"train": [], "validation": []}
     for text in DOCUMENTS:
         digest = hashlib.blake2b(text.encode(), digest_size=16).digest()
-        held_out = int.from_bytes(digest[:8], "little") / 2**64 < SETTINGS.validation_share
-        ids = [*encoder.inner.encode(text, add_special_tokens=False).ids, encoder.eos_id]
+        held_out = (
+            int.from_bytes(digest[:8], "little") / 2**64 < SETTINGS.validation_share
+        )
+        ids = [
+            *encoder.inner.encode(text, add_special_tokens=False).ids,
+            encoder.eos_id,
+        ]
         streams["validation" if held_out else "train"].append(np.array(ids))
     return {name: np.concatenate(parts) for name, parts in streams.items()}
 
 
-def test_the_stream_holds_every_unique_document_once(room: Path, tmp_path: Path) -> None:
+def test_the_stream_holds_every_unique_document_once(
+    room: Path, tmp_path: Path
+) -> None:
     encoder = load_tokenizer(str(room / "out/tokenizer"))
     manifest = load_manifest(room / "out")
     assert manifest["duplicates_dropped"] == 102
@@ -50,7 +63,9 @@ def test_the_stream_holds_every_unique_document_once(room: Path, tmp_path: Path)
         found = stream(room / "out", split, tmp_path)
         assert found.tokens == len(expected) == manifest["splits"][split]["tokens"]
         assert (found.read(0, found.tokens) == expected).all()
-        assert manifest["splits"][split]["documents"] == (expected == encoder.eos_id).sum()
+        assert (
+            manifest["splits"][split]["documents"] == (expected == encoder.eos_id).sum()
+        )
     assert len(manifest["splits"]["train"]["shards"]) > 2
 
 
@@ -66,11 +81,22 @@ GOLDEN = {
 def test_the_tokens_are_those_of_the_version(tmp_path: Path) -> None:
     train_tokenizer(DOCUMENTS[:100], 300).save(tmp_path / "tokenizer")
     source = write_jsonl(tmp_path / "a.jsonl", DOCUMENTS)
-    build([str(source)], str(tmp_path / "tokenizer"), tmp_path / "out", SETTINGS, workers=0)
-    assert load_manifest(tmp_path / "out")["request"]["version"] == SHARDS == max(GOLDEN)
+    build(
+        [str(source)],
+        str(tmp_path / "tokenizer"),
+        tmp_path / "out",
+        SETTINGS,
+        workers=0,
+    )
+    assert (
+        load_manifest(tmp_path / "out")["request"]["version"] == SHARDS == max(GOLDEN)
+    )
     for split, expected in GOLDEN[SHARDS].items():
         found = stream(tmp_path / "out", split, tmp_path / "cache")
-        assert hashlib.sha256(found.read(0, found.tokens).tobytes()).hexdigest() == expected
+        assert (
+            hashlib.sha256(found.read(0, found.tokens).tobytes()).hexdigest()
+            == expected
+        )
 
 
 def test_shards_say_who_made_them_apart_from_what_they_are(room: Path) -> None:
@@ -78,21 +104,35 @@ def test_shards_say_who_made_them_apart_from_what_they_are(room: Path) -> None:
     assert made["engine"] == load_tokenizer(str(room / "tokenizer")).engine
     assert made["files"] == {"manifest.json": sha256_file(room / "out/manifest.json")}
     text = (room / "out/manifest.json").read_text()
-    assert "command" not in text and made["commit"] not in text and str(room) not in text
+    assert (
+        "command" not in text and made["commit"] not in text and str(room) not in text
+    )
 
 
 @pytest.mark.parametrize("workers", [1, 3])
-def test_bytes_do_not_depend_on_workers(room: Path, tmp_path: Path, workers: int) -> None:
+def test_bytes_do_not_depend_on_workers(
+    room: Path, tmp_path: Path, workers: int
+) -> None:
     build(sources(room), str(room / "tokenizer"), tmp_path, SETTINGS, workers=workers)
     assert hashes(tmp_path) == hashes(room / "out")
 
 
 def test_a_second_call_does_nothing(room: Path) -> None:
     before = {path: path.stat().st_mtime_ns for path in (room / "out").rglob("*")}
-    assert not build(sources(room), str(room / "tokenizer"), room / "out", SETTINGS, workers=0)
-    assert {path: path.stat().st_mtime_ns for path in (room / "out").rglob("*")} == before
+    assert not build(
+        sources(room), str(room / "tokenizer"), room / "out", SETTINGS, workers=0
+    )
+    assert {
+        path: path.stat().st_mtime_ns for path in (room / "out").rglob("*")
+    } == before
     with pytest.raises(UserError, match="shards made with different settings"):
-        build(sources(room), str(room / "tokenizer"), room / "out", ShardSettings(shard_records=3), workers=0)
+        build(
+            sources(room),
+            str(room / "tokenizer"),
+            room / "out",
+            ShardSettings(shard_records=3),
+            workers=0,
+        )
 
 
 def _replace(path: Path, old: str, new: str) -> None:
@@ -112,7 +152,10 @@ TEXT_CHANGES = {
         lambda text: write_jsonl(text / "c.jsonl", ["c"]),
         r"c\.jsonl, then missing, now 14 bytes",
     ),
-    "a file less": (lambda text: (text / "b.jsonl").unlink(), r"b\.jsonl, then [\d,]+ bytes, now missing"),
+    "a file less": (
+        lambda text: (text / "b.jsonl").unlink(),
+        r"b\.jsonl, then [\d,]+ bytes, now missing",
+    ),
     "its time": (lambda text: os.utime(text / "a.jsonl", ns=(5, 5)), None),
     "its place": (lambda text: text.rename(text.with_name("moved")), None),
 }
@@ -121,7 +164,11 @@ TEXT_CHANGES = {
 @pytest.mark.parametrize("change", TEXT_CHANGES)
 @pytest.mark.parametrize("complete", [True, False], ids=["complete", "unfinished"])
 def test_shards_belong_to_their_text(
-    room: Path, tmp_path: Path, change: str, complete: bool, monkeypatch: pytest.MonkeyPatch
+    room: Path,
+    tmp_path: Path,
+    change: str,
+    complete: bool,
+    monkeypatch: pytest.MonkeyPatch,
 ) -> None:
     text, out = tmp_path / "text", tmp_path / "out"
     text.mkdir()
@@ -139,7 +186,10 @@ def test_shards_belong_to_their_text(
     apply(text)
     source = str(text if text.exists() else tmp_path / "moved")
     if message is None:
-        assert build([source], str(room / "tokenizer"), out, SETTINGS, workers=0) is not complete
+        assert (
+            build([source], str(room / "tokenizer"), out, SETTINGS, workers=0)
+            is not complete
+        )
         assert hashes(out) == hashes(room / "out")
         return
     with pytest.raises(UserError, match=f"{message}.*remove the folder"):
@@ -159,9 +209,20 @@ def test_complete_shards_go_on_without_their_text_or_a_record_of_it(
     assert not build([str(tmp_path / "gone.txt")], *words, SETTINGS, workers=0)
     assert "the text is gone, but the shards are complete: " in caplog.text
     with pytest.raises(UserError, match="different settings"):
-        build([str(tmp_path / "gone.txt")], *words, ShardSettings(shard_records=3), workers=0)
+        build(
+            [str(tmp_path / "gone.txt")],
+            *words,
+            ShardSettings(shard_records=3),
+            workers=0,
+        )
     with pytest.raises(UserError, match=r"gone\.txt does not exist"):
-        build([str(tmp_path / "gone.txt")], str(room / "tokenizer"), tmp_path / "new", SETTINGS, workers=0)
+        build(
+            [str(tmp_path / "gone.txt")],
+            str(room / "tokenizer"),
+            tmp_path / "new",
+            SETTINGS,
+            workers=0,
+        )
     (tmp_path / "out/provenance.json").unlink()
     assert not build(sources(room), *words, SETTINGS, workers=0)
     for name in ("a.jsonl", "b.jsonl"):
@@ -183,7 +244,13 @@ def test_reading_stops_after_the_tokens_asked_for(room: Path, tmp_path: Path) ->
 
 
 def test_a_small_source_holds_out_more_unless_told_otherwise() -> None:
-    sizes = {40_000: None, 19_000_000: None, 20_000_000: 0.01, 40_000_000: 0.005, 10**12: 0.005}
+    sizes = {
+        40_000: None,
+        19_000_000: None,
+        20_000_000: 0.01,
+        40_000_000: 0.005,
+        10**12: 0.005,
+    }
     for size, share in sizes.items():
         assert ShardSettings().settled(size).validation_share == pytest.approx(share)
         assert ShardSettings(validation_share=0.3).settled(size).validation_share == 0.3
@@ -196,24 +263,39 @@ def test_one_percent_of_paragraphs_is_held_out_and_what_ends_a_document_is_named
     paragraphs = [text[:200] for text in make_documents(3_000, seed=3)]
     (tmp_path / "own.txt").write_text("\n\n".join(paragraphs))
     build(
-        [str(tmp_path / "own.txt")], str(room / "out/tokenizer"), tmp_path / "out", ShardSettings(), workers=0
+        [str(tmp_path / "own.txt")],
+        str(room / "out/tokenizer"),
+        tmp_path / "out",
+        ShardSettings(),
+        workers=0,
     )
     splits = load_manifest(tmp_path / "out")["splits"]
     held, trained = (splits[split]["tokens"] for split in ("validation", "train"))
     assert 2_048 <= held < 0.03 * trained
     assert f"held out: {100 * held / (held + trained):.2g} %" in caplog.text
     assert "--document-separator file" in caplog.text
-    build(sources(room), str(room / "tokenizer"), tmp_path / "json", SETTINGS, workers=0)
+    build(
+        sources(room), str(room / "tokenizer"), tmp_path / "json", SETTINGS, workers=0
+    )
     assert caplog.text.count("--document-separator") == 1
 
 
-def test_a_hundred_lines_become_shards_without_an_option(room: Path, tmp_path: Path) -> None:
+def test_a_hundred_lines_become_shards_without_an_option(
+    room: Path, tmp_path: Path
+) -> None:
     (tmp_path / "own.txt").write_text(
         "".join(f"line {number} of a text of my own\n" for number in range(100))
     )
     words = ["--source", str(tmp_path / "own.txt"), "--document-separator", "line"]
     assert main(
-        ["shards", *words, "--tokenizer", str(room / "out/tokenizer"), "--out", str(tmp_path / "out")]
+        [
+            "shards",
+            *words,
+            "--tokenizer",
+            str(room / "out/tokenizer"),
+            "--out",
+            str(tmp_path / "out"),
+        ]
     ) in (0, None)
     splits = load_manifest(tmp_path / "out")["splits"]
     held_out, trained = splits["validation"]["documents"], splits["train"]["documents"]
@@ -232,13 +314,37 @@ def test_a_hundred_lines_become_shards_without_an_option(room: Path, tmp_path: P
         ),
         ("a.txt", "\n\n", {}, None, "there is no text; give files"),
         ("a.jsonl", "", {}, None, "there is no text; give files"),
-        ("a.jsonl", '{"body": "one"}\n{"body": "two"}\n', {}, {"text_field": "body"}, "it has body"),
-        ("a.txt", "one\n\ntwo\n", {"validation_share": 0.01}, {}, "of 2 documents, 0 were held out"),
-        ("a.txt", "one\n\ntwo\n", {"validation_share": 0.99}, {}, "of 2 documents, 2 were held out"),
+        (
+            "a.jsonl",
+            '{"body": "one"}\n{"body": "two"}\n',
+            {},
+            {"text_field": "body"},
+            "it has body",
+        ),
+        (
+            "a.txt",
+            "one\n\ntwo\n",
+            {"validation_share": 0.01},
+            {},
+            "of 2 documents, 0 were held out",
+        ),
+        (
+            "a.txt",
+            "one\n\ntwo\n",
+            {"validation_share": 0.99},
+            {},
+            "of 2 documents, 2 were held out",
+        ),
     ],
 )
 def test_a_failed_call_does_not_stop_the_corrected_one(
-    room: Path, tmp_path: Path, name: str, content: str, wrong: dict, right: dict | None, message: str
+    room: Path,
+    tmp_path: Path,
+    name: str,
+    content: str,
+    wrong: dict,
+    right: dict | None,
+    message: str,
 ) -> None:
     (tmp_path / name).write_text(content)
     out = tmp_path / "out"
@@ -258,7 +364,13 @@ def test_a_failed_call_does_not_stop_the_corrected_one(
 def test_shards_do_not_go_into_a_models_folder(room: Path, tmp_path: Path) -> None:
     (tmp_path / "config.json").write_text("{}")
     with pytest.raises(UserError, match=r"is a model's folder; choose another"):
-        build([str(tmp_path / "a.txt")], str(room / "tokenizer"), tmp_path, ShardSettings(), workers=0)
+        build(
+            [str(tmp_path / "a.txt")],
+            str(room / "tokenizer"),
+            tmp_path,
+            ShardSettings(),
+            workers=0,
+        )
 
 
 @pytest.mark.parametrize("share", [0, 0.5])
@@ -270,25 +382,42 @@ def test_text_that_the_tokenizer_does_not_know_is_said(
     inner = tokenizers.Tokenizer(tokenizers.models.WordLevel(words, unk_token="[UNK]"))
     inner.pre_tokenizer = tokenizers.pre_tokenizers.WhitespaceSplit()
     inner.add_special_tokens(list(words)[:4])
-    inner.post_processor = tokenizers.processors.BertProcessing(("[SEP]", 2), ("[CLS]", 1))
+    inner.post_processor = tokenizers.processors.BertProcessing(
+        ("[SEP]", 2), ("[CLS]", 1)
+    )
     inner.save(str(tmp_path / "tokenizer.json"))
-    (tmp_path / "tokenizer_config.json").write_text('{"cls_token": "[CLS]", "sep_token": "[SEP]"}')
+    (tmp_path / "tokenizer_config.json").write_text(
+        '{"cls_token": "[CLS]", "sep_token": "[SEP]"}'
+    )
     (tmp_path / "config.json").write_text('{"model_type": "bert"}')
-    lines = [" ".join(["ድር" if place < share * 9 else "map"] * 9 + ["map"] * place) for place in range(9)]
+    lines = [
+        " ".join(["ድር" if place < share * 9 else "map"] * 9 + ["map"] * place)
+        for place in range(9)
+    ]
     (tmp_path / "a.txt").write_text("\n".join(lines))
     settings = ShardSettings(document_separator="line", validation_share=0.5)
-    build([str(tmp_path / "a.txt")], str(tmp_path), tmp_path / "out", settings, workers=0)
+    build(
+        [str(tmp_path / "a.txt")], str(tmp_path), tmp_path / "out", settings, workers=0
+    )
     manifest = load_manifest(tmp_path / "out")
     tokens = [manifest["splits"][split]["tokens"] for split in ("train", "validation")]
     found = stream(tmp_path / "out", "train", tmp_path / "cache")
     read = found.read(0, found.tokens)
-    assert (np.flatnonzero(read == 1) == [0, *(1 + np.flatnonzero(read == 2))[:-1]]).all()
-    assert (manifest["tokenizer"]["first"], manifest["tokenizer"]["unknown_id"]) == ([1], 0)
+    assert (
+        np.flatnonzero(read == 1) == [0, *(1 + np.flatnonzero(read == 2))[:-1]]
+    ).all()
+    assert (manifest["tokenizer"]["first"], manifest["tokenizer"]["unknown_id"]) == (
+        [1],
+        0,
+    )
     assert not verify(tmp_path / "out")
     unknown = sum(line.split().count("ድር") for line in lines)
     assert f"unknown tokens: {100 * unknown / sum(tokens):.3g} %" in caplog.text
     assert ("choose one that knows" in caplog.text) is bool(share)
-    assert re.search(r"; 3\.\d letters a token; unknown tokens: ", redacted(caplog.text)) or share
+    assert (
+        re.search(r"; 3\.\d letters a token; unknown tokens: ", redacted(caplog.text))
+        or share
+    )
 
 
 def start(source: Path, tokenizer: str, out: Path) -> subprocess.Popen[bytes]:
@@ -321,7 +450,13 @@ def test_a_build_resumes_after_a_failure_anywhere(
     for survive in range(4, 150):
         calls["left"] = survive
         try:
-            build(sources(room), str(room / "tokenizer"), tmp_path / "out", SETTINGS, workers=0)
+            build(
+                sources(room),
+                str(room / "tokenizer"),
+                tmp_path / "out",
+                SETTINGS,
+                workers=0,
+            )
         except KilledError:
             failures += 1
         else:
@@ -335,7 +470,9 @@ class KilledError(Exception):
 
 
 @pytest.mark.slow
-def test_killed_at_random_moments_it_ends_with_the_same_bytes(room: Path, tmp_path: Path) -> None:
+def test_killed_at_random_moments_it_ends_with_the_same_bytes(
+    room: Path, tmp_path: Path
+) -> None:
     """Every process but the last is killed a random while after it has made something durable."""
     source, tokenizer = tmp_path / "long.jsonl", str(room / "tokenizer")
     write_jsonl(source, make_documents(2_500, words=700))
@@ -343,8 +480,13 @@ def test_killed_at_random_moments_it_ends_with_the_same_bytes(room: Path, tmp_pa
     generator, kills, out = random.Random(0), 0, tmp_path / "out"
     state = out / UNFINISHED / "log.jsonl"
     while not (out / "manifest.json").exists():
-        process, before = start(source, tokenizer, out), state.exists() and state.read_bytes()
-        while process.poll() is None and (not state.exists() or state.read_bytes() == before):
+        process, before = (
+            start(source, tokenizer, out),
+            state.exists() and state.read_bytes(),
+        )
+        while process.poll() is None and (
+            not state.exists() or state.read_bytes() == before
+        ):
             time.sleep(0.01)
         time.sleep(generator.uniform(0, 0.1))
         kills += process.poll() is None

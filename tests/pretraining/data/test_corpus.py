@@ -20,7 +20,8 @@ def write_all(folder: Path) -> dict[str, Path]:
     plain = write_jsonl(folder / "a.jsonl", TEXTS)
     packed = folder / "b.jsonl.zst"
     packed.write_bytes(
-        zstandard.compress(plain.read_bytes()[:500]) + zstandard.compress(plain.read_bytes()[500:])
+        zstandard.compress(plain.read_bytes()[:500])
+        + zstandard.compress(plain.read_bytes()[500:])
     )
     zipped = folder / "c.jsonl.gz"
     zipped.write_bytes(gzip.compress(plain.read_bytes()))
@@ -32,7 +33,9 @@ def write_all(folder: Path) -> dict[str, Path]:
 
 
 @pytest.mark.parametrize("kind", ["jsonl", "zst", "gz", "parquet"])
-def test_every_kind_gives_the_same_documents_and_resumes_anywhere(tmp_path: Path, kind: str) -> None:
+def test_every_kind_gives_the_same_documents_and_resumes_anywhere(
+    tmp_path: Path, kind: str
+) -> None:
     path = write_all(tmp_path)[kind]
     source = open_source([str(path)])
     found = list(source.documents())
@@ -52,19 +55,26 @@ def test_every_kind_gives_the_same_documents_and_resumes_anywhere(tmp_path: Path
         ("two", ["one\nstill one\n ", "three"]),
     ],
 )
-def test_text_files_are_split_where_a_document_ends(tmp_path: Path, separator: str, texts: list[str]) -> None:
+def test_text_files_are_split_where_a_document_ends(
+    tmp_path: Path, separator: str, texts: list[str]
+) -> None:
     (tmp_path / "x.txt").write_bytes(b"\xef\xbb\xbf\none\nstill one\n \n\n\ntwo\n")
     (tmp_path / "y.txt.gz").write_bytes(gzip.compress(b"three", mtime=0))
     source = open_source([str(tmp_path)], separator=separator)
     found = list(source.documents())
     assert [document.text for document in found] == texts
     for place, document in enumerate(found):
-        assert [d.text for d in source.documents(document.file, document.row)] == texts[place + 1 :]
+        assert [d.text for d in source.documents(document.file, document.row)] == texts[
+            place + 1 :
+        ]
 
 
 def test_a_line_that_is_called_as_the_choice_of_lines_is_text(tmp_path: Path) -> None:
     (tmp_path / "x.txt").write_text("one\nline\nfile\n")
-    found = {name: open_source([str(tmp_path)], separator=name).documents() for name in ("line", "file")}
+    found = {
+        name: open_source([str(tmp_path)], separator=name).documents()
+        for name in ("line", "file")
+    }
     assert [document.text for document in found["line"]] == ["one", "line", "file"]
     assert [document.text for document in found["file"]] == ["one\nline\nfile"]
 
@@ -72,8 +82,9 @@ def test_a_line_that_is_called_as_the_choice_of_lines_is_text(tmp_path: Path) ->
 def test_lines_that_end_in_two_characters_are_lines(tmp_path: Path) -> None:
     (tmp_path / "x.txt").write_bytes(b"one\r\nstill one\r\n\r\ntwo\r\n---\r\nstill two")
     assert [d.text for d in open_source([str(tmp_path)]).documents()] == [
-        "one\r\nstill one", "two\r\n---\r\nstill two"
-    ]  # fmt: skip
+        "one\r\nstill one",
+        "two\r\n---\r\nstill two",
+    ]
     assert len(list(open_source([str(tmp_path)], separator="---").documents())) == 2
 
 
@@ -81,7 +92,9 @@ def test_folders_and_patterns_are_read_in_order_of_names(tmp_path: Path) -> None
     files = write_all(tmp_path)
     folder, pattern = open_source([str(tmp_path)]), open_source([f"{tmp_path}/*"])
     assert (
-        folder.files == pattern.files == tuple(str(files[kind]) for kind in ("jsonl", "zst", "gz", "parquet"))
+        folder.files
+        == pattern.files
+        == tuple(str(files[kind]) for kind in ("jsonl", "zst", "gz", "parquet"))
     )
     assert sum(1 for _ in folder.documents()) == 4 * 23
 
@@ -106,32 +119,49 @@ def test_linked_folders_are_read_and_other_kinds_are_named(tmp_path: Path) -> No
         open_source([str(folder)])
     (elsewhere / "data.arrow").unlink()
     (elsewhere / "disk3").symlink_to("../not mounted")
-    with pytest.raises(UserError, match=r"disk3 links to \.\./not mounted, where nothing is; mount that"):
+    with pytest.raises(
+        UserError,
+        match=r"disk3 links to \.\./not mounted, where nothing is; mount that",
+    ):
         open_source([str(folder)])
 
 
 def test_empty_texts_are_empty_strings(tmp_path: Path) -> None:
     path = tmp_path / "a.jsonl"
     path.write_text('{"text": "x"}\n\n{"text": null}\n{"text": ""}\n')
-    assert [document.text for document in open_source([str(path)]).documents()] == ["x", "", "", ""]
+    assert [document.text for document in open_source([str(path)]).documents()] == [
+        "x",
+        "",
+        "",
+        "",
+    ]
 
 
 def test_halves_of_surrogate_pairs_are_replaced(tmp_path: Path) -> None:
     """JSON can name them, UTF-8 cannot hold them; whole pairs are one letter."""
     path = tmp_path / "a.jsonl"
-    path.write_bytes(b'{"text": "a\\ud83d\\ude00b\\ud800c"}\n{"text": "x", "score": NaN}\n')
+    path.write_bytes(
+        b'{"text": "a\\ud83d\\ude00b\\ud800c"}\n{"text": "x", "score": NaN}\n'
+    )
     texts = [document.text for document in open_source([str(path)]).documents()]
     assert texts == ["a\U0001f600b\ufffdc", "x"]
 
 
 @pytest.mark.parametrize(
-    "kind", [pyarrow.large_string(), pyarrow.dictionary(pyarrow.int32(), pyarrow.string())]
+    "kind",
+    [pyarrow.large_string(), pyarrow.dictionary(pyarrow.int32(), pyarrow.string())],
 )
-def test_every_type_of_text_column_is_read(tmp_path: Path, kind: pyarrow.DataType) -> None:
+def test_every_type_of_text_column_is_read(
+    tmp_path: Path, kind: pyarrow.DataType
+) -> None:
     path = tmp_path / "a.parquet"
     column = pyarrow.array(["x", None, "y"], pyarrow.string()).cast(kind)
     pyarrow.parquet.write_table(pyarrow.table({"text": column}), path)
-    assert [document.text for document in open_source([str(path)]).documents()] == ["x", "", "y"]
+    assert [document.text for document in open_source([str(path)]).documents()] == [
+        "x",
+        "",
+        "y",
+    ]
 
 
 def test_groups_hold_all_documents(tmp_path: Path) -> None:
@@ -145,19 +175,35 @@ def test_groups_hold_all_documents(tmp_path: Path) -> None:
 @pytest.mark.parametrize(
     ("name", "content", "message"),
     [
-        ("a.jsonl", b'{"text": "x"}\nno\n', r"line 2 is not a JSON object; .*jq -c \.`"),
+        (
+            "a.jsonl",
+            b'{"text": "x"}\nno\n',
+            r"line 2 is not a JSON object; .*jq -c \.`",
+        ),
         (
             "a.jsonl",
             b'{"text": "x"}\n{"text": "caf\xe9"}\n',
             r"line 2, byte 14 \(0xe9\) is not UTF-8; convert",
         ),
         ("a.jsonl", b'{"text": "x"}\n\x00\x00\n', "line 2 holds NULs"),
-        ("a.jsonl", '{"text": "x"}\n'.encode("utf-16"), "is text in UTF-16, .*iconv -f UTF-16 "),
-        ("a.json", b'{\n "text": "x"\n}\n', r"line 1 is not a JSON object; .*jq -c \.`"),
+        (
+            "a.jsonl",
+            '{"text": "x"}\n'.encode("utf-16"),
+            "is text in UTF-16, .*iconv -f UTF-16 ",
+        ),
+        (
+            "a.json",
+            b'{\n "text": "x"\n}\n',
+            r"line 1 is not a JSON object; .*jq -c \.`",
+        ),
         ("a.json", b'\xef\xbb\xbf"x"\n', "line 1 is not a JSON object"),
         ("a.jsonl", b'{"body": "x"}\n', "line 1 has no 'text'; it has body"),
         ("a.jsonl", b"\n[1]\n", r"line 2 begins a JSON array; .*jq -c '\.\[\]'`"),
-        ("a.jsonl", b'{"text": ["x"]}\n', r"line 1 has a list in 'text', not text; change --text-field"),
+        (
+            "a.jsonl",
+            b'{"text": ["x"]}\n',
+            r"line 1 has a list in 'text', not text; change --text-field",
+        ),
         ("a.jsonl.gz", b"no gzip", "cannot be read: .*; fetch it again"),
         ("a.jsonl.zst", b"no zstd", "cannot be read"),
         ("a.parquet", b"no parquet", "cannot be read: .*; fetch it again"),
@@ -166,16 +212,30 @@ def test_groups_hold_all_documents(tmp_path: Path) -> None:
         ("a.txt", b"one\ntw\xe9\n", r"line 2, byte 3 \(0xe9\) is not UTF-8; convert"),
         ("a.txt", b"one\ntwo\x00\n", "line 2 holds NULs"),
         *[
-            (name, b"version https://git-lfs.github.com/spec/v1\n", "Git LFS pointer, .*git lfs pull")
+            (
+                name,
+                b"version https://git-lfs.github.com/spec/v1\n",
+                "Git LFS pointer, .*git lfs pull",
+            )
             for name in ("a.txt", "a.jsonl", "a.parquet", "a.jsonl.gz", "a.txt.xz")
         ],
-        ("a.txt", gzip.compress(b"text", mtime=0), "packed by gzip; unpack it, or let its name end in .gz"),
+        (
+            "a.txt",
+            gzip.compress(b"text", mtime=0),
+            "packed by gzip; unpack it, or let its name end in .gz",
+        ),
         ("a.xlsx", b"PK\x03\x04\n", "is a spreadsheet; save its rows as JSON Lines"),
-        ("a.json", b'[{"text": "x"}]', "JSON array; one object with 'text' a line is needed"),
+        (
+            "a.json",
+            b'[{"text": "x"}]',
+            "JSON array; one object with 'text' a line is needed",
+        ),
         ("a.json", b'[\n{"text": "x"}]', "line 1 begins a JSON array"),
     ],
 )
-def test_damaged_files_are_reported(tmp_path: Path, name: str, content: bytes, message: str) -> None:
+def test_damaged_files_are_reported(
+    tmp_path: Path, name: str, content: bytes, message: str
+) -> None:
     path = tmp_path / name
     path.write_bytes(content)
     with pytest.raises(UserError, match=message) as error:
@@ -195,15 +255,25 @@ def test_damaged_files_are_reported(tmp_path: Path, name: str, content: bytes, m
         ),
         (
             "a.jsonl",
-            json.dumps({"text": "one"}) + "\n" + json.dumps({"text": "two", "id": "1" * 99}),
+            json.dumps({"text": "one"})
+            + "\n"
+            + json.dumps({"text": "two", "id": "1" * 99}),
             "line 2: .*split it",
         ),
-        ("a.parquet", ["one", "two " * 20], "row 2: .*split it, .*--document-separator"),
+        (
+            "a.parquet",
+            ["one", "two " * 20],
+            "row 2: .*split it, .*--document-separator",
+        ),
         ("a.parquet", ["one", "\u00e9" * 33], "row 2: .*split it"),
     ],
 )
 def test_a_document_that_is_too_large_is_refused(
-    tmp_path: Path, name: str, content: str | list[str], place: str, monkeypatch: pytest.MonkeyPatch
+    tmp_path: Path,
+    name: str,
+    content: str | list[str],
+    place: str,
+    monkeypatch: pytest.MonkeyPatch,
 ) -> None:
     """Many lines of one document, and one line."""
     monkeypatch.setattr("pretraining.data.corpus.MOST_TEXT", 64)
@@ -220,7 +290,9 @@ def test_a_document_that_is_too_large_is_refused(
 
 
 @pytest.mark.parametrize("kind", ["txt", "jsonl"])
-def test_a_document_of_8_mb_is_read_and_no_larger_one(tmp_path: Path, kind: str) -> None:
+def test_a_document_of_8_mb_is_read_and_no_larger_one(
+    tmp_path: Path, kind: str
+) -> None:
     path = tmp_path / f"a.{kind}"
     text = "\u00e9" * 4_000_000
 
@@ -229,12 +301,18 @@ def test_a_document_of_8_mb_is_read_and_no_larger_one(tmp_path: Path, kind: str)
         return [document.text for document in open_source([str(path)]).documents()]
 
     assert documents(text) == [text]
-    with pytest.raises(UserError, match=r"line 1: the document is larger than 8 MB; .*--document-separator"):
+    with pytest.raises(
+        UserError,
+        match=r"line 1: the document is larger than 8 MB; .*--document-separator",
+    ):
         documents(f"{text}a")
 
 
 def test_mistakes_are_reported(tmp_path: Path) -> None:
-    with pytest.raises(UserError, match=r"absent\.jsonl does not exist; give a file, a folder, a pattern"):
+    with pytest.raises(
+        UserError,
+        match=r"absent\.jsonl does not exist; give a file, a folder, a pattern",
+    ):
         open_source([str(tmp_path / "absent.jsonl")])
     for empty in (tmp_path, tmp_path / "*.jsonl"):
         with pytest.raises(UserError, match="no documents here"):
@@ -245,9 +323,13 @@ def test_mistakes_are_reported(tmp_path: Path) -> None:
             open_source([str(spec)])
     (tmp_path / "a.docx").unlink()
     table = write_all(tmp_path)["parquet"]
-    with pytest.raises(UserError, match=r"no column 'body'; choose one of text, id with --text-field"):
+    with pytest.raises(
+        UserError, match=r"no column 'body'; choose one of text, id with --text-field"
+    ):
         list(open_source([str(table)], "body").documents())
-    with pytest.raises(UserError, match=r"row 1 has a int in 'id', not text; change --text-field"):
+    with pytest.raises(
+        UserError, match=r"row 1 has a int in 'id', not text; change --text-field"
+    ):
         list(open_source([str(table)], "id").documents())
     with pytest.raises(UserError, match="a hub dataset has the form"):
         open_source(["hf:nonsense"])
@@ -294,31 +376,60 @@ def test_a_hub_dataset_is_pinned_and_read_by_row_groups(
 
 
 @pytest.mark.parametrize(
-    ("name", "known"), [("a.jsonl", True), ("a.JSONL.gz", True), ("b.parquet.zst", True), ("readme", False)]
+    ("name", "known"),
+    [
+        ("a.jsonl", True),
+        ("a.JSONL.gz", True),
+        ("b.parquet.zst", True),
+        ("readme", False),
+    ],
 )
-def test_kinds_go_by_the_suffix_below_a_compression(tmp_path: Path, name: str, known: bool) -> None:
+def test_kinds_go_by_the_suffix_below_a_compression(
+    tmp_path: Path, name: str, known: bool
+) -> None:
     (tmp_path / name).write_bytes(b"")
     (tmp_path / "z.txt").write_text("z")
     files = open_source([str(tmp_path)]).files
-    assert files == tuple(str(tmp_path / file) for file in ([name] if known else []) + ["z.txt"])
+    assert files == tuple(
+        str(tmp_path / file) for file in ([name] if known else []) + ["z.txt"]
+    )
 
 
-def test_files_of_no_known_suffix_are_read_as_they_are_said_to_be(tmp_path: Path) -> None:
+def test_files_of_no_known_suffix_are_read_as_they_are_said_to_be(
+    tmp_path: Path,
+) -> None:
     (tmp_path / "notes.md").write_text("one\n\ntwo")
     (tmp_path / "part-0").write_text("three")
     (tmp_path / "z.jsonl.xz").write_bytes(lzma.compress(b'{"text": "four"}\n'))
-    aside = ["_SUCCESS", "part-1.csv", "part-2.tsv.gz", ".part-0.crc", "README", "SHA.sha256"]
+    aside = [
+        "_SUCCESS",
+        "part-1.csv",
+        "part-2.tsv.gz",
+        ".part-0.crc",
+        "README",
+        "SHA.sha256",
+    ]
     for name in aside:
         (tmp_path / name).write_text("no text")
     source = open_source([str(tmp_path)], kind="txt")
     assert {Path(name).name for name in source.left_out} == {*aside}
     assert open_source([str(tmp_path / "README")], kind="txt").left_out == ()
-    assert [document.text for document in source.documents()] == ["one", "two", "three", "four"]
+    assert [document.text for document in source.documents()] == [
+        "one",
+        "two",
+        "three",
+        "four",
+    ]
     assert open_source([str(tmp_path)]).files == (str(tmp_path / "z.jsonl.xz"),)
-    assert source.identity()["kind"] == ".txt" and "kind" not in open_source([str(tmp_path)]).identity()
+    assert (
+        source.identity()["kind"] == ".txt"
+        and "kind" not in open_source([str(tmp_path)]).identity()
+    )
     with pytest.raises(UserError, match=r"part-0: unknown kind of file.*--kind txt"):
         open_source([str(tmp_path / "part-0")])
-    with pytest.raises(UserError, match=r"--kind docx: no such kind; choose one of parquet, jsonl"):
+    with pytest.raises(
+        UserError, match=r"--kind docx: no such kind; choose one of parquet, jsonl"
+    ):
         open_source([str(tmp_path)], kind="docx")
     for bad in (lzma.compress(b'{"text": "four"}\n')[:-8], b"no xz"):
         (tmp_path / "z.jsonl.xz").write_bytes(bad)

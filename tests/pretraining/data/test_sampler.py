@@ -32,7 +32,9 @@ def test_lengths_are_uniform_with_the_papers_mean() -> None:
     seed=st.integers(0, 2**63),
 )
 @settings(max_examples=50, deadline=None)
-def test_sequences_tile_the_stream(mode: str, shortest: int, extra: int, tokens: int, seed: int) -> None:
+def test_sequences_tile_the_stream(
+    mode: str, shortest: int, extra: int, tokens: int, seed: int
+) -> None:
     cut = Cut(mode=mode, shortest=shortest, longest=shortest + extra, seed=seed)
     count = cut.count(tokens)
     starts, stops = cut.spans(np.arange(count))
@@ -53,7 +55,9 @@ def test_a_sample_is_found_alone() -> None:
 
 def test_other_seeds_cut_elsewhere() -> None:
     other = Cut(shortest=12, longest=2048, seed=1)
-    assert (other.spans(np.arange(100))[1] != PAPER_CUT.spans(np.arange(100))[1]).mean() > 0.4
+    assert (
+        other.spans(np.arange(100))[1] != PAPER_CUT.spans(np.arange(100))[1]
+    ).mean() > 0.4
 
 
 @given(
@@ -64,7 +68,9 @@ def test_other_seeds_cut_elsewhere() -> None:
     epoch=st.integers(0, 3),
 )
 @settings(max_examples=60, deadline=None)
-def test_an_epoch_is_a_permutation(samples: int, batch: int, block: int, chunk: int, epoch: int) -> None:
+def test_an_epoch_is_a_permutation(
+    samples: int, batch: int, block: int, chunk: int, epoch: int
+) -> None:
     if samples < batch:
         return
     order = Order(samples=samples, batch=batch, seed=5, block=block, chunk=chunk)
@@ -87,7 +93,9 @@ def test_blocks_and_epochs_are_shuffled() -> None:
 def test_the_order_never_changes() -> None:
     """Golden: sha256 of Order(samples=10_000, batch=96, seed=7, block=1024).at(e, 0, 10_000) for e in 0, 1."""
     order = Order(samples=10_000, batch=96, seed=7, block=1024)
-    data = b"".join(order.at(epoch, 0, 10_000).astype("<i8").tobytes() for epoch in (0, 1))
+    data = b"".join(
+        order.at(epoch, 0, 10_000).astype("<i8").tobytes() for epoch in (0, 1)
+    )
     order_hash = "2cb8c25e4e68879d21ff8bccbd9fd0e37c9c88090b30deebeab5392e94c27702"
     assert hashlib.sha256(data).hexdigest() == order_hash
     lengths = np.diff(PAPER_CUT.spans(np.arange(10_000)), axis=0)
@@ -116,7 +124,10 @@ def test_a_block_of_chunks_comes_from_everywhere() -> None:
 
 def test_data_of_one_block_have_one_order_whatever_the_chunks() -> None:
     """Small studies and committed losses therefore stay what they are."""
-    orders = [Order(samples=10_000, batch=96, seed=7, chunk=chunk) for chunk in (100, 2**14, 2**20)]
+    orders = [
+        Order(samples=10_000, batch=96, seed=7, chunk=chunk)
+        for chunk in (100, 2**14, 2**20)
+    ]
     for epoch in (0, 1):
         first, *others = (order.at(epoch, 0, 10_000) for order in orders)
         assert all((first == other).all() for other in others)
@@ -140,8 +151,14 @@ def _reference(state: int) -> int:
 
 def test_documents_end_after_their_end_of_text() -> None:
     tokens = np.array([4, 5, 0, 0, 6, 7])
-    assert [tokens[part].tolist() for part in split_documents(tokens, 0)] == [[4, 5, 0], [0], [6, 7]]
-    assert [tokens[part].tolist() for part in split_documents(tokens[:3], 0)] == [[4, 5, 0]]
+    assert [tokens[part].tolist() for part in split_documents(tokens, 0)] == [
+        [4, 5, 0],
+        [0],
+        [6, 7],
+    ]
+    assert [tokens[part].tolist() for part in split_documents(tokens[:3], 0)] == [
+        [4, 5, 0]
+    ]
     assert split_documents(np.array([1, 2]), 0) == [slice(0, 2)]
 
 
@@ -156,4 +173,6 @@ def test_mean_lengths_are_those_of_the_spans(mode: Literal["random", "fixed"]) -
     starts, stops = cut.spans(np.arange(20_000))
     lengths = (stops - starts).astype(float)
     assert lengths.mean() == pytest.approx(cut.mean_length, rel=0.01)
-    assert (lengths**2).sum() / lengths.sum() == pytest.approx(cut.attended_length, rel=0.01)
+    assert (lengths**2).sum() / lengths.sum() == pytest.approx(
+        cut.attended_length, rel=0.01
+    )

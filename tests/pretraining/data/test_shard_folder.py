@@ -19,7 +19,11 @@ from tests.pretraining.data.made_up_shards import SETTINGS, hashes, sources
 
 
 def contents(folder: Path) -> dict[str, bytes]:
-    return {str(path.relative_to(folder)): path.read_bytes() for path in folder.rglob("*") if path.is_file()}
+    return {
+        str(path.relative_to(folder)): path.read_bytes()
+        for path in folder.rglob("*")
+        if path.is_file()
+    }
 
 
 def put(folder: Path, *names: str) -> dict[str, bytes]:
@@ -53,16 +57,31 @@ def test_files_in_the_place_of_shards_are_refused_and_stay(
 ) -> None:
     before = put(tmp_path, place, "notes.md")
     with pytest.raises(UserError) as error:
-        build(sources(room), str(room / "tokenizer"), tmp_path, SETTINGS, workers=0, part=part)
+        build(
+            sources(room),
+            str(room / "tokenizer"),
+            tmp_path,
+            SETTINGS,
+            workers=0,
+            part=part,
+        )
     assert named in str(error.value) and "choose another --out" in str(error.value)
     assert contents(tmp_path) == before
 
 
-def test_a_text_in_its_own_output_is_refused_and_stays(room: Path, tmp_path: Path) -> None:
+def test_a_text_in_its_own_output_is_refused_and_stays(
+    room: Path, tmp_path: Path
+) -> None:
     before = put(tmp_path, "train/book.txt", "validation/labels.csv")
-    with pytest.raises(UserError, match=r"other files \(train/book\.txt, validation/labels\.csv\)"):
+    with pytest.raises(
+        UserError, match=r"other files \(train/book\.txt, validation/labels\.csv\)"
+    ):
         build(
-            [str(tmp_path / "train/book.txt")], str(room / "tokenizer"), tmp_path, ShardSettings(), workers=0
+            [str(tmp_path / "train/book.txt")],
+            str(room / "tokenizer"),
+            tmp_path,
+            ShardSettings(),
+            workers=0,
         )
     assert contents(tmp_path) == before
 
@@ -70,13 +89,23 @@ def test_a_text_in_its_own_output_is_refused_and_stays(room: Path, tmp_path: Pat
 def test_a_refused_text_leaves_what_was_there(room: Path, tmp_path: Path) -> None:
     before = put(tmp_path, "book.txt", "models/train.bin")
     with pytest.raises(UserError, match="of 1 documents"):
-        build([str(tmp_path / "book.txt")], str(room / "tokenizer"), tmp_path, ShardSettings(), workers=0)
+        build(
+            [str(tmp_path / "book.txt")],
+            str(room / "tokenizer"),
+            tmp_path,
+            ShardSettings(),
+            workers=0,
+        )
     assert contents(tmp_path) == before
 
 
-def test_an_unfinished_folder_of_another_program_is_told_by_its_mark(room: Path, tmp_path: Path) -> None:
+def test_an_unfinished_folder_of_another_program_is_told_by_its_mark(
+    room: Path, tmp_path: Path
+) -> None:
     (tmp_path / ".state").mkdir()
-    (tmp_path / ".state/CACHEDIR.TAG").write_text("Signature: 8a477f597d28d172789f06886806bc55\n")
+    (tmp_path / ".state/CACHEDIR.TAG").write_text(
+        "Signature: 8a477f597d28d172789f06886806bc55\n"
+    )
     with pytest.raises(UserError, match="CACHEDIR"):
         make(room, tmp_path)
     (tmp_path / ".state/CACHEDIR.TAG").unlink()
@@ -85,7 +114,9 @@ def test_an_unfinished_folder_of_another_program_is_told_by_its_mark(room: Path,
     assert hashes(tmp_path) == hashes(room / "out")
 
 
-def test_failed_writes_leave_files_beside_the_shards(room: Path, tmp_path: Path) -> None:
+def test_failed_writes_leave_files_beside_the_shards(
+    room: Path, tmp_path: Path
+) -> None:
     def call(out: Path) -> None:
         out.mkdir(exist_ok=True)
         with (out / "notes.md").open("w") as file:
@@ -93,7 +124,10 @@ def test_failed_writes_leave_files_beside_the_shards(room: Path, tmp_path: Path)
         make(room, out)
 
     survives_failures(call, tmp_path, few=True)
-    assert hashes(tmp_path / "clean") == {**hashes(room / "out"), **hashes_of_notes(tmp_path / "clean")}
+    assert hashes(tmp_path / "clean") == {
+        **hashes(room / "out"),
+        **hashes_of_notes(tmp_path / "clean"),
+    }
 
 
 def hashes_of_notes(folder: Path) -> dict[str, str]:
@@ -101,12 +135,23 @@ def hashes_of_notes(folder: Path) -> dict[str, str]:
 
 
 @pytest.mark.parametrize("moves", range(1, 6))
-def test_a_killed_move_goes_on_where_it_was(room: Path, tmp_path: Path, moves: int) -> None:
+def test_a_killed_move_goes_on_where_it_was(
+    room: Path, tmp_path: Path, moves: int
+) -> None:
     put(tmp_path, "notes.md")
     process = started(killed_after, moves, room, tmp_path)
     process.join()
     assert process.exitcode == -signal.SIGKILL
-    assert len([path for path in tmp_path.iterdir() if path.name not in (".state", "notes.md")]) == moves
+    assert (
+        len(
+            [
+                path
+                for path in tmp_path.iterdir()
+                if path.name not in (".state", "notes.md")
+            ]
+        )
+        == moves
+    )
     make(room, tmp_path)
     assert {path.name for path in tmp_path.iterdir()} == {
         "train",
@@ -143,7 +188,9 @@ def test_what_came_meanwhile_is_not_replaced(
 
     with monkeypatch.context() as patched:
         patched.setattr(build_shards, "_finish", others_first)
-        with pytest.raises(UserError, match=r"validation/labels\.csv, provenance\.json"):
+        with pytest.raises(
+            UserError, match=r"validation/labels\.csv, provenance\.json"
+        ):
             make(room, tmp_path)
     for name in ("validation/labels.csv", "provenance.json"):
         assert (tmp_path / name).read_bytes() == f"{name} of somebody".encode()
@@ -165,14 +212,20 @@ def test_shards_that_another_call_finished_are_compared(
     monkeypatch.setattr(build_shards, "_finish", other_call_first)
     with pytest.raises(UserError, match="shards made with different settings"):
         build(
-            sources(room), str(room / "tokenizer"), tmp_path, ShardSettings(shard_records=10_000), workers=0
+            sources(room),
+            str(room / "tokenizer"),
+            tmp_path,
+            ShardSettings(shard_records=10_000),
+            workers=0,
         )
     assert hashes(tmp_path) == hashes(room / "out")
 
 
 @pytest.mark.parametrize("command", ["adapt {start} --tokens 1e6", "train 610m-clm"])
 def test_no_remedy_leads_into_a_folder_of_others(command: str, tmp_path: Path) -> None:
-    before = put(tmp_path, "shards/train/index.json", "shards/train/shard.00000.mds.zstd")
+    before = put(
+        tmp_path, "shards/train/index.json", "shards/train/shard.00000.mds.zstd"
+    )
     words = command.format(start=tmp_path / "start").split()
     with pytest.raises(UserError) as error:
         main([*words, "--data", f"{tmp_path}/shards", "--out", f"{tmp_path}/out"])

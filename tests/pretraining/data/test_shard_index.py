@@ -75,7 +75,9 @@ HOSTILE: dict[str, Change] = {
 
 
 @pytest.mark.parametrize("name", HOSTILE)
-def test_a_hostile_index_is_refused_in_one_sentence(copy: Path, tmp_path: Path, name: str) -> None:
+def test_a_hostile_index_is_refused_in_one_sentence(
+    copy: Path, tmp_path: Path, name: str
+) -> None:
     before = hashes(tmp_path)
     path = changed(copy, HOSTILE[name])
     before[str(path.relative_to(tmp_path))] = hashes(path.parent)[INDEX]
@@ -97,7 +99,10 @@ def test_a_pickle_in_a_shard_never_runs(copy: Path, tmp_path: Path) -> None:
     payload = pickle.dumps(Bomb())
     count, offset = 2, 4 * 4
     data = (
-        b"".join(number.to_bytes(4, "little") for number in (count, offset, offset + 64, offset + 128))
+        b"".join(
+            number.to_bytes(4, "little")
+            for number in (count, offset, offset + 64, offset + 128)
+        )
         + payload
     )
     with_content(split, data + bytes(128))
@@ -111,7 +116,9 @@ def test_a_pickle_in_a_shard_never_runs(copy: Path, tmp_path: Path) -> None:
 
 
 @pytest.mark.parametrize("count", [60, pytest.param(1000, marks=pytest.mark.slow)])
-def test_no_flipped_bit_of_an_index_passes(copy: Path, tmp_path: Path, count: int) -> None:
+def test_no_flipped_bit_of_an_index_passes(
+    copy: Path, tmp_path: Path, count: int
+) -> None:
     manifest = load_manifest(copy)
     tokens = manifest["splits"]["train"]["tokens"]
 

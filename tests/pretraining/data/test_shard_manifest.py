@@ -12,7 +12,9 @@ from tests.flips import flip
 from tests.pretraining.data.made_up_shards import DOCUMENTS, stream
 
 
-def test_verify_finds_a_flipped_byte(room: Path, tmp_path: Path, capsys: pytest.CaptureFixture[str]) -> None:
+def test_verify_finds_a_flipped_byte(
+    room: Path, tmp_path: Path, capsys: pytest.CaptureFixture[str]
+) -> None:
     copy = tmp_path / "copy"
     shutil.copytree(room / "out", copy)
     assert main(["check", str(copy)]) == 0
@@ -28,11 +30,16 @@ def test_verify_finds_a_flipped_byte(room: Path, tmp_path: Path, capsys: pytest.
         reader = stream(copy, "train", tmp_path)
         reader.read(0, reader.tokens)
     shutil.copy(room / "out/train/shard.00001.mds.zstd", shard)
-    for file, text in (("manifest.json", '"documents": '), ("train/index.json", '"samples": ')):
+    for file, text in (
+        ("manifest.json", '"documents": '),
+        ("train/index.json", '"samples": '),
+    ):
         path = copy / file
         good = path.read_text()
         path.write_text(
-            good.replace(text, text + "1", 1) if file == "manifest.json" else good.replace("a", "b", 1)
+            good.replace(text, text + "1", 1)
+            if file == "manifest.json"
+            else good.replace("a", "b", 1)
         )
         assert len(verify(copy)) == 1 or file != "manifest.json"
         assert verify(copy)
@@ -49,7 +56,8 @@ def test_a_tokenizer_with_other_files_is_refused(room: Path, tmp_path: Path) -> 
     good = config.read_text()
     config.write_text(good.replace("2048", "2049"))
     with pytest.raises(
-        UserError, match="tokenizer is missing or is not the tokenizer that the shards were made with"
+        UserError,
+        match="tokenizer is missing or is not the tokenizer that the shards were made with",
     ):
         check_tokenizer(copy, manifest)
     config.write_text(good)
@@ -64,10 +72,14 @@ def test_a_tokenizer_with_other_files_is_refused(room: Path, tmp_path: Path) -> 
 @pytest.mark.parametrize(
     ("part", "field", "value"),
     [
-        ("tokenizer", "vocab_size", "400"), ("tokenizer", "vocab_size", 5), ("tokenizer", "eos_id", -1),
-        ("tokenizer", "mask_id", None), ("tokenizer", "more", 1), ("format", None, 1),
+        ("tokenizer", "vocab_size", "400"),
+        ("tokenizer", "vocab_size", 5),
+        ("tokenizer", "eos_id", -1),
+        ("tokenizer", "mask_id", None),
+        ("tokenizer", "more", 1),
+        ("format", None, 1),
     ],
-)  # fmt: skip
+)
 def test_a_hostile_manifest_is_refused(
     room: Path, tmp_path: Path, part: str, field: str | None, value: object
 ) -> None:

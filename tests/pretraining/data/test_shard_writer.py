@@ -21,13 +21,22 @@ def document(text: str, row: int) -> Document:
 def test_a_save_takes_what_is_new_alone(tmp_path: Path) -> None:
     """However many shards there are: 6,000 take six times as long as 1,000."""
     writer, sizes = ShardWriter(tmp_path, REQUEST), []
-    shard = Shard(number=0, samples=1, size=4112, sha256="0" * 64, packed_size=9, packed_sha256="0" * 64)
+    shard = Shard(
+        number=0,
+        samples=1,
+        size=4112,
+        sha256="0" * 64,
+        packed_size=9,
+        packed_sha256="0" * 64,
+    )
     for number in range(40):
         add(writer, number, 4)
         writer.splits["train"].shards.append(shard)
         writer.splits["train"].pending.clear()
         writer.save()
-        sizes.append(sum(path.stat().st_size for path in (tmp_path / UNFINISHED).iterdir()))
+        sizes.append(
+            sum(path.stat().st_size for path in (tmp_path / UNFINISHED).iterdir())
+        )
     assert max(np.diff(sizes)) < 1.1 * min(np.diff(sizes))
 
 
@@ -60,10 +69,14 @@ def test_it_resumes_where_it_was_saved(tmp_path: Path) -> None:
     add(writer, 3, 6)
     again = ShardWriter(tmp_path, REQUEST)
     assert (again.tokens, again.position.row) == (9, 2)
-    assert np.frombuffer(again.splits["validation"].pending, np.int32).tolist() == [2] * 5
+    assert (
+        np.frombuffer(again.splits["validation"].pending, np.int32).tolist() == [2] * 5
+    )
     add(again, 2, 5)
     assert again.position.duplicates == 1
-    with pytest.raises(UserError, match="unfinished shards made with different settings"):
+    with pytest.raises(
+        UserError, match="unfinished shards made with different settings"
+    ):
         ShardWriter(tmp_path, REQUEST | {"settings": {}})
 
 
@@ -95,13 +108,19 @@ def test_a_changed_record_is_never_resumed(tmp_path: Path) -> None:
     whole = [path.read_bytes() for path in files]
     for path, good in zip(files, whole, strict=True):
         for place in {*range(0, len(good) - 1, 31), len(good) - 2}:
-            for bad in (good[:place], good[:place] + bytes([good[place] ^ 1]) + good[place + 1 :]):
+            for bad in (
+                good[:place],
+                good[:place] + bytes([good[place] ^ 1]) + good[place + 1 :],
+            ):
                 path.write_bytes(bad)
-                if path.name == "log.jsonl" and len(bad) < len(good):  # a line that was never finished
+                if path.name == "log.jsonl" and len(bad) < len(
+                    good
+                ):  # a line that was never finished
                     assert state(ShardWriter(tmp_path, REQUEST)) in earlier
                 else:
                     with pytest.raises(
-                        UserError, match=f"{path}.*; remove {tmp_path} and run the same command"
+                        UserError,
+                        match=f"{path}.*; remove {tmp_path} and run the same command",
                     ):
                         ShardWriter(tmp_path, REQUEST)
                 for file, content in zip(files, whole, strict=True):

@@ -17,12 +17,23 @@ class KilledError(Exception):
     """No OSError, of which some are passed over."""
 
 
-def part(text: Path, out: Path, which: str | None, *, tokenizer: Path | None = None) -> None:
-    build(sources(text), str((tokenizer or text) / "tokenizer"), out, SETTINGS, workers=0, part=which)
+def part(
+    text: Path, out: Path, which: str | None, *, tokenizer: Path | None = None
+) -> None:
+    build(
+        sources(text),
+        str((tokenizer or text) / "tokenizer"),
+        out,
+        SETTINGS,
+        workers=0,
+        part=which,
+    )
 
 
 @pytest.mark.parametrize("parts", [["1/2", "2/2"], ["2/2"], ["1/1"]])
-def test_the_shards_of_parts_are_those_of_one_process(room: Path, tmp_path: Path, parts: list[str]) -> None:
+def test_the_shards_of_parts_are_those_of_one_process(
+    room: Path, tmp_path: Path, parts: list[str]
+) -> None:
     """With documents twice in a file and across files, some held out, and parts that nobody made."""
     for which in parts:
         part(room, tmp_path / "out", which)
@@ -57,7 +68,9 @@ def test_parts_and_their_end_resume_after_a_failure_anywhere(
     assert hashes(tmp_path / "out") == hashes(room / "out")
 
 
-def test_tokens_of_another_text_or_damaged_ones_are_not_used(room: Path, tmp_path: Path) -> None:
+def test_tokens_of_another_text_or_damaged_ones_are_not_used(
+    room: Path, tmp_path: Path
+) -> None:
     text, out = tmp_path / "text", tmp_path / "out"
     text.mkdir()
     for file in sources(room):
@@ -75,7 +88,8 @@ def test_tokens_of_another_text_or_damaged_ones_are_not_used(room: Path, tmp_pat
     ):
         damage(first)
         with pytest.raises(
-            UserError, match=rf"{first} is damaged \(.*\); remove it and run the same command"
+            UserError,
+            match=rf"{first} is damaged \(.*\); remove it and run the same command",
         ):
             part(room, out, None)
         first.write_bytes(good)
@@ -92,7 +106,9 @@ def test_tokens_of_another_text_or_damaged_ones_are_not_used(room: Path, tmp_pat
         ("1/3", "of which there are 2; choose at most 2 parts"),
     ],
 )
-def test_what_is_no_part_is_refused(room: Path, tmp_path: Path, which: str, words: str) -> None:
+def test_what_is_no_part_is_refused(
+    room: Path, tmp_path: Path, which: str, words: str
+) -> None:
     command = [
         "shards",
         "--tokenizer",

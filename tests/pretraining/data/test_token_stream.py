@@ -21,7 +21,12 @@ from pretraining.data.shard_index import RECORD, Shard
 from pretraining.data.token_stream import TokenStream, held, make_shard_cache_folder
 from tests.common.test_files import NOBODY, as_another_user, needs_root
 from tests.flips import flips
-from tests.pretraining.data.made_up_shards import SETTINGS, stream, whole_of, with_content
+from tests.pretraining.data.made_up_shards import (
+    SETTINGS,
+    stream,
+    whole_of,
+    with_content,
+)
 
 
 def test_any_span_can_be_read(room: Path, tmp_path: Path) -> None:
@@ -60,7 +65,9 @@ def test_threads_that_read_at_once_decompress_each_shard_once(
     assert sorted(made) == [shard.number for shard in reader.shards] and len(made) > 1
 
 
-@pytest.mark.filterwarnings("ignore::ResourceWarning", "ignore::pytest.PytestUnraisableExceptionWarning")
+@pytest.mark.filterwarnings(
+    "ignore::ResourceWarning", "ignore::pytest.PytestUnraisableExceptionWarning"
+)
 def test_streaming_itself_reads_them(room: Path, tmp_path: Path) -> None:
     from streaming import StreamingDataset
 
@@ -73,7 +80,9 @@ def test_streaming_itself_reads_them(room: Path, tmp_path: Path) -> None:
         validate_hash="sha256",
     )
     reader = stream(room / "out", "train", tmp_path)
-    found = np.concatenate([dataset[number]["tokens"] for number in range(dataset.size)])
+    found = np.concatenate(
+        [dataset[number]["tokens"] for number in range(dataset.size)]
+    )
     assert (found == reader.read(0, reader.tokens)).all()
 
 
@@ -81,7 +90,9 @@ STEP = RECORD * SETTINGS.shard_records
 
 
 @pytest.mark.parametrize("count", [60, pytest.param(1000, marks=pytest.mark.slow)])
-def test_no_flipped_bit_of_a_shard_passes(room: Path, tmp_path: Path, count: int) -> None:
+def test_no_flipped_bit_of_a_shard_passes(
+    room: Path, tmp_path: Path, count: int
+) -> None:
     copy = Path(shutil.copytree(room / "out", tmp_path / "copy"))
 
     def believe() -> None:
@@ -99,15 +110,22 @@ def test_no_flipped_bit_of_a_cached_shard_passes(
     """It is made again from the shard, with a warning: in a new process, and in one that has read it already."""
     expected = whole_of(room / "out", tmp_path / "cache")[:5]
     cached = tmp_path / "cache/train/shard.00000.mds"
-    generator, running = random.Random(0), stream(room / "out", "train", tmp_path / "cache")
+    generator, running = (
+        random.Random(0),
+        stream(room / "out", "train", tmp_path / "cache"),
+    )
     for number in range(count):
         data = bytearray(cached.read_bytes())
         data[generator.randrange(len(data))] ^= 1 << generator.randrange(8)
         cached.write_bytes(data)
         caplog.clear()
-        reader = running if number % 2 else stream(room / "out", "train", tmp_path / "cache")
+        reader = (
+            running if number % 2 else stream(room / "out", "train", tmp_path / "cache")
+        )
         assert (reader.read(0, 5) == expected).all()
-        assert "its content has changed (SHA-256); decompressing it again" in caplog.text
+        assert (
+            "its content has changed (SHA-256); decompressing it again" in caplog.text
+        )
 
 
 def test_what_has_not_changed_is_hashed_once(
@@ -131,7 +149,9 @@ def test_what_has_not_changed_is_hashed_once(
     for _ in range(3):
         second.read(0, second.tokens)
         first.read(0, first.tokens)
-    assert sorted(hashed) == [f"shard.{number:05}.mds" for number in range(len(second.shards))]
+    assert sorted(hashed) == [
+        f"shard.{number:05}.mds" for number in range(len(second.shards))
+    ]
 
 
 def test_a_shard_is_opened_once_and_its_time_of_use_is_written_once_a_minute(
@@ -159,7 +179,9 @@ def test_a_shard_is_opened_once_and_its_time_of_use_is_written_once_a_minute(
         assert (reader.read(start, start + 100) == whole[start : start + 100]).all()
     assert not opened and not touched
     monkeypatch.setattr(time, "time", lambda: now + 61)
-    assert (reader.read(0, reader.tokens) == whole).all() and len(touched) == len(reader.shards)
+    assert (reader.read(0, reader.tokens) == whole).all() and len(touched) == len(
+        reader.shards
+    )
     monkeypatch.undo()
     # One that another process has removed is made again, and its descriptor is closed.
     gone = reader._descriptors[0]
@@ -197,7 +219,11 @@ def test_hostile_shards_are_refused(room: Path, tmp_path: Path) -> None:
         ) as error:
             stream(copy, "train", cache).read(0, 5)
         assert "\n" not in str(error.value)
-        size = sum(path.stat().st_size for path in held(cache) if path.name == "shard.00000.mds")
+        size = sum(
+            path.stat().st_size
+            for path in held(cache)
+            if path.name == "shard.00000.mds"
+        )
         assert size in (0, len(good))
 
 
@@ -212,26 +238,41 @@ def _read(folder: Path, cache: Path, seed: int, limit: float, seconds: float) ->
 
 
 @pytest.mark.parametrize("shards", [1.5, 4])
-def test_ranks_that_evict_each_others_shards_read_on(room: Path, tmp_path: Path, shards: float) -> None:
+def test_ranks_that_evict_each_others_shards_read_on(
+    room: Path, tmp_path: Path, shards: float
+) -> None:
     np.save(tmp_path / "expected.npy", whole_of(room / "out", tmp_path / "free"))
     size = max(path.stat().st_size for path in held(tmp_path / "free"))
     context = multiprocessing.get_context("fork")
     arguments = (room / "out/train", tmp_path / "cache")
-    ranks = [context.Process(target=_read, args=(*arguments, seed, shards * size, 2)) for seed in range(4)]
+    ranks = [
+        context.Process(target=_read, args=(*arguments, seed, shards * size, 2))
+        for seed in range(4)
+    ]
     for rank in ranks:
         rank.start()
     for rank in ranks:
         rank.join(60)
     assert [rank.exitcode for rank in ranks] == [0] * 4
-    assert sum(path.stat().st_size for path in held(tmp_path / "cache")) <= (shards + 4) * size
+    assert (
+        sum(path.stat().st_size for path in held(tmp_path / "cache"))
+        <= (shards + 4) * size
+    )
     assert not list((tmp_path / "cache").glob(".*"))
 
 
-def test_killed_ranks_leave_nothing_that_is_believed_or_stays(room: Path, tmp_path: Path) -> None:
-    np.save(tmp_path / "expected.npy", expected := whole_of(room / "out", tmp_path / "free"))
+def test_killed_ranks_leave_nothing_that_is_believed_or_stays(
+    room: Path, tmp_path: Path
+) -> None:
+    np.save(
+        tmp_path / "expected.npy", expected := whole_of(room / "out", tmp_path / "free")
+    )
     context, generator = multiprocessing.get_context("fork"), random.Random(1)
     for seed in range(10):
-        rank = context.Process(target=_read, args=(room / "out/train", tmp_path / "cache", seed, 20_000, 30))
+        rank = context.Process(
+            target=_read,
+            args=(room / "out/train", tmp_path / "cache", seed, 20_000, 30),
+        )
         rank.start()
         rank.join(generator.uniform(0.02, 0.3))
         rank.kill()
@@ -243,15 +284,24 @@ def test_left_overs_of_ended_processes_are_removed(room: Path, tmp_path: Path) -
     """Those of this machine at once, those of another once they are a day old."""
     ended = subprocess.Popen(["true"])
     ended.wait()
-    mine, theirs = (temporary_name("shard").replace(*pair) for pair in (
-        (f"-{os.getpid()}-", f"-{ended.pid}-"), (files._machine(), "abcdef")
-    ))  # fmt: skip
+    mine, theirs = (
+        temporary_name("shard").replace(*pair)
+        for pair in (
+            (f"-{os.getpid()}-", f"-{ended.pid}-"),
+            (files._machine(), "abcdef"),
+        )
+    )
     for name in (mine, theirs):
         (tmp_path / "train" / name).mkdir(parents=True)
         (tmp_path / "train" / name / "shard.00000.mds").write_bytes(b"half")
     whole_of(room / "out", tmp_path)
-    assert not (tmp_path / "train" / mine).exists() and (tmp_path / "train" / theirs).exists()
-    assert held(tmp_path) and tmp_path / "train" / theirs / "shard.00000.mds" not in held(tmp_path)
+    assert (
+        not (tmp_path / "train" / mine).exists()
+        and (tmp_path / "train" / theirs).exists()
+    )
+    assert held(
+        tmp_path
+    ) and tmp_path / "train" / theirs / "shard.00000.mds" not in held(tmp_path)
     os.utime(tmp_path / "train" / theirs, (0, 0))
     (tmp_path / "train/shard.00000.mds").unlink()
     whole_of(room / "out", tmp_path)
@@ -261,12 +311,16 @@ def test_left_overs_of_ended_processes_are_removed(room: Path, tmp_path: Path) -
 def test_the_bound_is_for_all_data_together(room: Path, tmp_path: Path) -> None:
     root = tmp_path / "shards"
     for name in ("first", "second"):
-        reader = TokenStream(room / "out/train", root / name / "train", root=root, limit_bytes=100_000)
+        reader = TokenStream(
+            room / "out/train", root / name / "train", root=root, limit_bytes=100_000
+        )
         for start in range(0, reader.tokens - 10, STEP):
             reader.read(start, start + 10)
         assert 0 < sum(path.stat().st_size for path in held(root)) <= 100_000
     assert not list((root / "first/train").glob("*.mds"))
-    assert {oct(path.stat().st_mode & 0o777) for path in root.rglob("*") if path.is_dir()} == {"0o700"}
+    assert {
+        oct(path.stat().st_mode & 0o777) for path in root.rglob("*") if path.is_dir()
+    } == {"0o700"}
 
 
 def test_a_full_disk_evicts_before_it_complains(
@@ -286,12 +340,16 @@ def test_a_full_disk_evicts_before_it_complains(
     reader.read(STEP, STEP + 5)
     assert [path.name for path in held(tmp_path)] == ["shard.00001.mds"]
     full["times"] = 10
-    with pytest.raises(UserError, match="no space left on device: a decompressed shard needs"):
+    with pytest.raises(
+        UserError, match="no space left on device: a decompressed shard needs"
+    ):
         reader.read(2 * STEP, 2 * STEP + 5)
 
 
 @needs_root
-def test_another_users_cache_is_refused(tmp_path_factory: pytest.TempPathFactory) -> None:
+def test_another_users_cache_is_refused(
+    tmp_path_factory: pytest.TempPathFactory,
+) -> None:
     with tempfile.TemporaryDirectory() as folder:
         Path(folder).chmod(0o1777)
         trap = Path(folder, "clm-or-mlm-0")

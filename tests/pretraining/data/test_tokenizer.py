@@ -74,10 +74,16 @@ def test_every_text_survives(small: TextTokenizer) -> None:
         assert small.inner.decode(ids[:-1].tolist(), skip_special_tokens=False) == text
 
 
-def test_saved_folder_loads_everywhere_with_the_same_ids(small: TextTokenizer, tmp_path: Path) -> None:
+def test_saved_folder_loads_everywhere_with_the_same_ids(
+    small: TextTokenizer, tmp_path: Path
+) -> None:
     small.save(tmp_path)
     again = load_tokenizer(str(tmp_path))
-    assert again.sha256 == small.sha256 == load_tokenizer(str(tmp_path / "tokenizer.json")).sha256
+    assert (
+        again.sha256
+        == small.sha256
+        == load_tokenizer(str(tmp_path / "tokenizer.json")).sha256
+    )
     hub = AutoTokenizer.from_pretrained(tmp_path)
     assert (hub.eos_token_id, hub.pad_token_id, hub.mask_token_id) == (398, 398, 399)
     assert hub.mask_token == "<|mask|>"
@@ -88,7 +94,9 @@ def test_saved_folder_loads_everywhere_with_the_same_ids(small: TextTokenizer, t
 
 
 def tiktoken_file(path: Path, ranks: dict[bytes, int]) -> Path:
-    lines = [f"{base64.b64encode(token).decode()} {rank}" for token, rank in ranks.items()]
+    lines = [
+        f"{base64.b64encode(token).decode()} {rank}" for token, rank in ranks.items()
+    ]
     path.write_text("\n".join(lines) + "\n")
     return path
 
@@ -98,7 +106,9 @@ def test_tiktoken_file_gives_tiktokens_ids(tmp_path: Path) -> None:
     ranks = bpe_train(" ".join(make_documents(20)), 350, LLAMA3_SPLIT, visualise=None)
     ranks[b" zzqx"] = 350
     path = tiktoken_file(tmp_path / "tokenizer.model", ranks)
-    reference = tiktoken.Encoding("x", pat_str=LLAMA3_SPLIT, mergeable_ranks=ranks, special_tokens={})
+    reference = tiktoken.Encoding(
+        "x", pat_str=LLAMA3_SPLIT, mergeable_ranks=ranks, special_tokens={}
+    )
     ours = load_tokenizer(str(tmp_path))
     texts = [*HARD, *make_documents(30, seed=4), "a zzqx zzqxy"]
     for text, ids in zip(texts, ours.encode_batch(texts), strict=True):
@@ -108,31 +118,56 @@ def test_tiktoken_file_gives_tiktokens_ids(tmp_path: Path) -> None:
 
 
 @pytest.mark.real_data
-def test_llama3_ids_are_tiktokens_and_those_of_tokenizers_on_real_text(tmp_path: Path) -> None:
+def test_llama3_ids_are_tiktokens_and_those_of_tokenizers_on_real_text(
+    tmp_path: Path,
+) -> None:
     if not os.environ.get("REAL_DATA"):
         pytest.skip("REAL_DATA is not set")
     data = Path(os.environ["REAL_DATA"])
     file = data / "tokenizer/llama3-tiktoken/tokenizer.model.zst"
-    special = {text: 128_000 + place for place, text in enumerate(llama3_special_tokens())}
+    special = {
+        text: 128_000 + place for place, text in enumerate(llama3_special_tokens())
+    }
     reference = tiktoken.Encoding(
-        "llama3", pat_str=LLAMA3_SPLIT, mergeable_ranks=read_ranks(file), special_tokens=special
+        "llama3",
+        pat_str=LLAMA3_SPLIT,
+        mergeable_ranks=read_ranks(file),
+        special_tokens=special,
     )
     ours = load_tokenizer(str(data / "tokenizer/llama3-tiktoken"))
-    assert (ours.vocab_size, ours.bos_id, ours.eos_id, ours.mask_id) == (128_256, 128_000, 128_001, 128_002)
-    source = open_source([str(data / "pretrain/openstax-anatomy-physiology-2e.jsonl.zst")])
+    assert (ours.vocab_size, ours.bos_id, ours.eos_id, ours.mask_id) == (
+        128_256,
+        128_000,
+        128_001,
+        128_002,
+    )
+    source = open_source(
+        [str(data / "pretrain/openstax-anatomy-physiology-2e.jsonl.zst")]
+    )
     texts = [*HARD, *(document.text for document in source.documents())]
-    chapters = open_source([str(data / "pretrain/eltec-eng.chapters.jsonl.zst")]).documents()
+    chapters = open_source(
+        [str(data / "pretrain/eltec-eng.chapters.jsonl.zst")]
+    ).documents()
     texts += [document.text for document in islice(chapters, 150)]
     assert ours.engine == "tiktoken"
     for text, ids in zip(texts, ours.encode_batch(texts), strict=True):
-        assert ids[:-1].tolist() == reference.encode_ordinary(text) == slowly(ours, text)
+        assert (
+            ids[:-1].tolist() == reference.encode_ordinary(text) == slowly(ours, text)
+        )
     ours.save(tmp_path)
     # What is known by its hash is what the comparison of all merges finds.
     model = ours.inner.to_str().partition('"model":')[2]
     assert hashlib.sha256(model.encode()).hexdigest() == LLAMA3_MODEL
-    compared, known = tiktoken_twin(json.loads(ours.inner.to_str())), load_tokenizer(str(tmp_path)).twin
+    compared, known = (
+        tiktoken_twin(json.loads(ours.inner.to_str())),
+        load_tokenizer(str(tmp_path)).twin,
+    )
     assert compared is not None and known is not None
-    assert compared._mergeable_ranks == known._mergeable_ranks == reference._mergeable_ranks
+    assert (
+        compared._mergeable_ranks
+        == known._mergeable_ranks
+        == reference._mergeable_ranks
+    )
     hub = AutoTokenizer.from_pretrained(tmp_path)
     assert hub(texts[-1])["input_ids"] == reference.encode_ordinary(texts[-1])
     assert hub.convert_tokens_to_ids("<|mask|>") == 128_002
@@ -144,12 +179,20 @@ def test_a_tokenizer_json_without_a_mask(tmp_path: Path) -> None:
         pytest.skip("REAL_DATA is not set")
     data = Path(os.environ["REAL_DATA"]) / "tokenizer/olmo"
     path = tmp_path / "tokenizer.json"
-    path.write_bytes(zstandard.decompress((data / "allenai_gpt-neox-olmo-dolma-v1_5.json.zst").read_bytes()))
+    path.write_bytes(
+        zstandard.decompress(
+            (data / "allenai_gpt-neox-olmo-dolma-v1_5.json.zst").read_bytes()
+        )
+    )
     before = json.loads(path.read_text())
     made = load_tokenizer(str(path))
     assert (
         made.mask_id
-        == max(max(before["model"]["vocab"].values()), *(t["id"] for t in before["added_tokens"])) + 1
+        == max(
+            max(before["model"]["vocab"].values()),
+            *(t["id"] for t in before["added_tokens"]),
+        )
+        + 1
     )
 
 
@@ -165,7 +208,10 @@ def test_llama3s_own_json_gets_its_mask_from_the_first_reserved_token(
             {"SpecialToken": {"id": begin["id"], "type_id": 0}},
             {"Sequence": {"id": "A", "type_id": 0}},
         ],
-        "pair": [{"Sequence": {"id": "A", "type_id": 0}}, {"Sequence": {"id": "B", "type_id": 0}}],
+        "pair": [
+            {"Sequence": {"id": "A", "type_id": 0}},
+            {"Sequence": {"id": "B", "type_id": 0}},
+        ],
         "special_tokens": {begin["id"]: begin},
     }
     path = tmp_path / "tokenizer.json"
@@ -183,11 +229,14 @@ def test_the_reserved_token_with_the_masks_id_becomes_the_mask(
     content = json.loads(small.inner.to_str())
     first = content["added_tokens"][2]
     first["content"] = "<|reserved_special_token_0|>"
-    content["added_tokens"].append({**first, "id": 400, "content": "<|reserved_special_token_1|>"})
+    content["added_tokens"].append(
+        {**first, "id": 400, "content": "<|reserved_special_token_1|>"}
+    )
     path = tmp_path / "tokenizer.json"
     path.write_text(json.dumps(content))
     monkeypatch.setattr(
-        "pretraining.data.tokenizer_files.SPECIAL_TOKENS", replace(SPECIAL_TOKENS, mask_id=400)
+        "pretraining.data.tokenizer_files.SPECIAL_TOKENS",
+        replace(SPECIAL_TOKENS, mask_id=400),
     )
     assert load_tokenizer(str(path)).mask_id == 400
 
@@ -246,7 +295,9 @@ _OWN = {"bos_token": "<bos>", "eos_token": {"content": "<eos>", "special": True}
 _NUMBERS = {"bos_token_id": 0, "eos_token_id": [1, 7]}
 
 
-def _write_words(folder: Path, special: Sequence[str], files: Mapping[str, object]) -> None:
+def _write_words(
+    folder: Path, special: Sequence[str], files: Mapping[str, object]
+) -> None:
     """Write a tokenizer of special tokens, numbered first, and of words, with what stands next to it."""
     inner = tokenizers.Tokenizer(tokenizers.models.WordLevel(unk_token="baker"))
     inner.add_special_tokens(list(special))
@@ -259,28 +310,61 @@ def _write_words(folder: Path, special: Sequence[str], files: Mapping[str, objec
 @pytest.mark.parametrize(
     ("special", "files", "ends"),
     [
-        (("<bos>", "<eos>", "<mask>"), {"tokenizer_config.json": _OWN}, ("<bos>", "<eos>")),
-        (("<bos>", "<eos>", "<mask>"), {"special_tokens_map.json": _OWN}, ("<bos>", "<eos>")),
-        (("<bos>", "<eos>", "<mask>"), {"generation_config.json": _NUMBERS}, ("<bos>", "<eos>")),
+        (
+            ("<bos>", "<eos>", "<mask>"),
+            {"tokenizer_config.json": _OWN},
+            ("<bos>", "<eos>"),
+        ),
+        (
+            ("<bos>", "<eos>", "<mask>"),
+            {"special_tokens_map.json": _OWN},
+            ("<bos>", "<eos>"),
+        ),
+        (
+            ("<bos>", "<eos>", "<mask>"),
+            {"generation_config.json": _NUMBERS},
+            ("<bos>", "<eos>"),
+        ),
         (("<bos>", "<eos>", "<mask>"), {"config.json": _NUMBERS}, ("<bos>", "<eos>")),
         (("<bos>", "<eos>", "<mask>"), {}, ("<bos>", "<eos>")),
-        (("<mask>", "<\uff5cend\u2581of\u2581sentence\uff5c>"), {"config.json": _NUMBERS},
-         ("<mask>", "<\uff5cend\u2581of\u2581sentence\uff5c>")),
-        (("<|endoftext|>", "[CLS]", "[SEP]", "[MASK]"),
-         {"tokenizer_config.json": {"cls_token": "[CLS]", "sep_token": "[SEP]"}, "config.json": {"eos_token_id": 0}},
-         ("[CLS]", "[SEP]")),
-        (("<|im_end|>",), {"tokenizer_config.json": {"eos_token": "<|im_end|>"}}, (None, "<|im_end|>")),
+        (
+            ("<mask>", "<\uff5cend\u2581of\u2581sentence\uff5c>"),
+            {"config.json": _NUMBERS},
+            ("<mask>", "<\uff5cend\u2581of\u2581sentence\uff5c>"),
+        ),
+        (
+            ("<|endoftext|>", "[CLS]", "[SEP]", "[MASK]"),
+            {
+                "tokenizer_config.json": {"cls_token": "[CLS]", "sep_token": "[SEP]"},
+                "config.json": {"eos_token_id": 0},
+            },
+            ("[CLS]", "[SEP]"),
+        ),
+        (
+            ("<|im_end|>",),
+            {"tokenizer_config.json": {"eos_token": "<|im_end|>"}},
+            (None, "<|im_end|>"),
+        ),
     ],
-)  # fmt: skip
+)
 def test_begin_and_end_are_the_models_own(
-    special: tuple[str, ...], files: Mapping[str, object], ends: tuple[str | None, str], tmp_path: Path
+    special: tuple[str, ...],
+    files: Mapping[str, object],
+    ends: tuple[str | None, str],
+    tmp_path: Path,
 ) -> None:
     _write_words(tmp_path, special, files)
     made = load_tokenizer(str(tmp_path))
-    assert (made.bos_id, made.eos_id) == tuple(name and made.inner.token_to_id(name) for name in ends)
+    assert (made.bos_id, made.eos_id) == tuple(
+        name and made.inner.token_to_id(name) for name in ends
+    )
     made.save(tmp_path / "saved")
     again = load_tokenizer(str(tmp_path / "saved"))
-    assert (again.bos_id, again.eos_id, again.sha256) == (made.bos_id, made.eos_id, made.sha256)
+    assert (again.bos_id, again.eos_id, again.sha256) == (
+        made.bos_id,
+        made.eos_id,
+        made.sha256,
+    )
 
 
 @pytest.mark.parametrize(
@@ -313,7 +397,10 @@ _TEMPLATE = {
         {"Sequence": {"id": "A", "type_id": 0}},
         {"SpecialToken": {"id": "<eos>", "type_id": 0}},
     ],
-    "pair": [{"Sequence": {"id": "A", "type_id": 0}}, {"Sequence": {"id": "B", "type_id": 0}}],
+    "pair": [
+        {"Sequence": {"id": "A", "type_id": 0}},
+        {"Sequence": {"id": "B", "type_id": 0}},
+    ],
     "special_tokens": {
         name: {"id": name, "ids": [number], "tokens": [name]}
         for number, name in enumerate(("<bos>", "<eos>"))
@@ -327,29 +414,57 @@ _TEMPLATE = {
         (_TEMPLATE, "llama", [0]),
         (_TEMPLATE | {"single": _TEMPLATE["single"][1:]}, "llama", []),
         (_BERT, "bert", [0]),
-        ({**_BERT, "type": "RobertaProcessing", "trim_offsets": True, "add_prefix_space": True}, "roberta", [0]),
-        ({"type": "Sequence", "processors": [{"type": "ByteLevel", "trim_offsets": True}, _TEMPLATE]}, "llama", [0]),
+        (
+            {
+                **_BERT,
+                "type": "RobertaProcessing",
+                "trim_offsets": True,
+                "add_prefix_space": True,
+            },
+            "roberta",
+            [0],
+        ),
+        (
+            {
+                "type": "Sequence",
+                "processors": [{"type": "ByteLevel", "trim_offsets": True}, _TEMPLATE],
+            },
+            "llama",
+            [0],
+        ),
         (None, "bert", []),
         (_TEMPLATE, "eurobert", []),
         (_TEMPLATE, None, []),
     ],
-)  # fmt: skip
+)
 def test_a_document_begins_as_texts_do_for_the_model(
     processor: dict[str, Any] | None, kind: str | None, first: list[int], tmp_path: Path
 ) -> None:
     """Our own models', and a tokenizer without a model, begin documents with their first word."""
     config = {"config.json": {"model_type": kind}} if kind else {}
-    _write_words(tmp_path, ("<bos>", "<eos>", "<mask>"), {"tokenizer_config.json": _OWN} | config)
+    _write_words(
+        tmp_path, ("<bos>", "<eos>", "<mask>"), {"tokenizer_config.json": _OWN} | config
+    )
     path = tmp_path / "tokenizer.json"
-    path.write_text(json.dumps(json.loads(path.read_text()) | {"post_processor": processor}))
+    path.write_text(
+        json.dumps(json.loads(path.read_text()) | {"post_processor": processor})
+    )
     made = load_tokenizer(str(tmp_path))
     assert list(made.first) == first
-    assert made.encode_batch(["baker", ""])[0].tolist() == [*first, made.inner.token_to_id("baker"), 1]
+    assert made.encode_batch(["baker", ""])[0].tolist() == [
+        *first,
+        made.inner.token_to_id("baker"),
+        1,
+    ]
     assert load_tokenizer(str(path)).first == ()
 
 
 def test_what_ends_or_pads_a_text_does_not_become_the_mask(tmp_path: Path) -> None:
-    special = ("<|reserved_special_token_0|>", "<|reserved_special_token_1|>", "<|reserved_special_token_2|>")
+    special = (
+        "<|reserved_special_token_0|>",
+        "<|reserved_special_token_1|>",
+        "<|reserved_special_token_2|>",
+    )
     config = {"eos_token": special[0], "pad_token": special[1]}
     _write_words(tmp_path, special, {"tokenizer_config.json": config})
     made = load_tokenizer(str(tmp_path))
@@ -391,7 +506,10 @@ def test_groups_come_in_order_with_digests_and_tokens(workers: int) -> None:
         hashlib.blake2b(text.encode(), digest_size=16).digest() for text in TEXTS
     ]
     expected = encoder.encode_batch(TEXTS)
-    assert all((tokens == ids).all() for (_, tokens), ids in zip(results, expected, strict=True))
+    assert all(
+        (tokens == ids).all()
+        for (_, tokens), ids in zip(results, expected, strict=True)
+    )
 
 
 RANKS = 360
@@ -403,7 +521,8 @@ def llama3() -> TextTokenizer:
     """Return a tokenizer of Llama 3's form."""
     texts = " ".join(make_documents(20)) + " aaaa aaaaa \n\n \t 1234 it's IT'S"
     return _assemble(
-        bpe_model(bpe_train(texts, RANKS, LLAMA3_SPLIT, visualise=None)), llama3_special_tokens()
+        bpe_model(bpe_train(texts, RANKS, LLAMA3_SPLIT, visualise=None)),
+        llama3_special_tokens(),
     )
 
 
@@ -427,9 +546,16 @@ def test_a_run_of_spaces_that_tiktoken_cannot_take() -> None:
     """The longest run that is left to tiktoken, one that certainly is not, and one that it could not take."""
     longest = "x" + " " * 499_998 + "x"
     assert not overflows(longest)
-    assert llama3().encode_batch([longest])[0][:-1].tolist() == slowly(llama3(), longest)
-    assert all(overflows("x" * start + " " * 500_000 + "x") for start in (0, 1, 249_999, 250_001))
-    assert llama3().encode_batch([" " * 1_000_000])[0][:-1].tolist() == slowly(llama3(), " " * 1_000_000)
+    assert llama3().encode_batch([longest])[0][:-1].tolist() == slowly(
+        llama3(), longest
+    )
+    assert all(
+        overflows("x" * start + " " * 500_000 + "x")
+        for start in (0, 1, 249_999, 250_001)
+    )
+    assert llama3().encode_batch([" " * 1_000_000])[0][:-1].tolist() == slowly(
+        llama3(), " " * 1_000_000
+    )
 
 
 def test_the_twin_follows_from_the_content_alone(tmp_path: Path) -> None:
@@ -441,7 +567,12 @@ def test_the_twin_follows_from_the_content_alone(tmp_path: Path) -> None:
 def test_ranks_give_the_twin_that_the_content_gives(tmp_path: Path) -> None:
     ranks = bpe_train(" ".join(make_documents(20)), RANKS, LLAMA3_SPLIT, visualise=None)
     file = tmp_path / "tokenizer.model"
-    file.write_text("".join(f"{base64.b64encode(token).decode()} {rank}\n" for token, rank in ranks.items()))
+    file.write_text(
+        "".join(
+            f"{base64.b64encode(token).decode()} {rank}\n"
+            for token, rank in ranks.items()
+        )
+    )
     direct = from_tiktoken(file)
     direct.save(tmp_path)
     by_content = load_tokenizer(str(tmp_path / "tokenizer.json"))
@@ -457,10 +588,14 @@ def swap_merges(content: dict[str, Any]) -> None:
 
 CHANGES: dict[str, Callable[[dict[str, Any]], object]] = {
     "normalizer": lambda c: c.update(normalizer={"type": "NFC"}),
-    "another split": lambda c: c["pre_tokenizer"]["pretokenizers"][0]["pattern"].update(Regex=r"\s+|\S+"),
+    "another split": lambda c: c["pre_tokenizer"]["pretokenizers"][0]["pattern"].update(
+        Regex=r"\s+|\S+"
+    ),
     "one part of the split": lambda c: c["pre_tokenizer"]["pretokenizers"].pop(),
     "no split": lambda c: c.update(pre_tokenizer=None),
-    "space before the text": lambda c: c["pre_tokenizer"]["pretokenizers"][1].update(add_prefix_space=True),
+    "space before the text": lambda c: c["pre_tokenizer"]["pretokenizers"][1].update(
+        add_prefix_space=True
+    ),
     "tokens found in text": lambda c: c["added_tokens"][3].update(special=False),
     "merges only": lambda c: c["model"].update(ignore_merges=False),
     "dropout": lambda c: c["model"].update(dropout=0.1),
@@ -492,13 +627,29 @@ def test_every_character_there_is_is_cut_alike() -> None:
     for first in range(0, len(texts), 5_000):
         part = texts[first : first + 5_000]
         slow = llama3().inner.encode_batch_fast(part, add_special_tokens=False)
-        for text, found, expected in zip(part, llama3().encode_batch(part), slow, strict=True):
+        for text, found, expected in zip(
+            part, llama3().encode_batch(part), slow, strict=True
+        ):
             assert found[:-1].tolist() == expected.ids, text
 
 
-def test_the_command_trains_and_converts(tmp_path: Path, capsys: pytest.CaptureFixture[str]) -> None:
+def test_the_command_trains_and_converts(
+    tmp_path: Path, capsys: pytest.CaptureFixture[str]
+) -> None:
     file = write_jsonl(tmp_path / "a.jsonl", make_documents(40))
-    main(["tokenizer", "--train", str(file), "--vocab", "300", "--out", str(tmp_path / "t")])
+    main(
+        [
+            "tokenizer",
+            "--train",
+            str(file),
+            "--vocab",
+            "300",
+            "--out",
+            str(tmp_path / "t"),
+        ]
+    )
     assert "300 ids" in capsys.readouterr().out
     main(["tokenizer", "--convert", str(tmp_path / "t"), "--out", str(tmp_path / "u")])
-    assert (tmp_path / "t/tokenizer.json").read_bytes() == (tmp_path / "u/tokenizer.json").read_bytes()
+    assert (tmp_path / "t/tokenizer.json").read_bytes() == (
+        tmp_path / "u/tokenizer.json"
+    ).read_bytes()

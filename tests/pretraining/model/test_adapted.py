@@ -31,7 +31,9 @@ def sequences() -> list[torch.Tensor]:
 
 
 @pytest.mark.parametrize("family", FAMILIES)
-def test_packed_logits_are_those_of_each_sequence_alone_under_eager(family: str) -> None:
+def test_packed_logits_are_those_of_each_sequence_alone_under_eager(
+    family: str,
+) -> None:
     model, texts = made(family), sequences()
     batch = PackedBatch.of([text.numpy() for text in texts])
     with torch.no_grad():
@@ -48,19 +50,30 @@ def test_the_loss_and_its_gradient_are_those_of_the_plain_logits(family: str) ->
     labels, weights = text.roll(3), torch.linspace(0.5, 2.0, len(text))
     labels[::4] = -100
     found = model.loss_of(
-        model.encode(PackedBatch.of([text.numpy()]), is_causal=False), labels, weights=weights, chunk=8
+        model.encode(PackedBatch.of([text.numpy()]), is_causal=False),
+        labels,
+        weights=weights,
+        chunk=8,
     )
     found.backward()
-    ours = {name: p.grad.clone() for name, p in model.named_parameters() if p.grad is not None}
+    ours = {
+        name: p.grad.clone()
+        for name, p in model.named_parameters()
+        if p.grad is not None
+    }
     model.zero_grad()
     plain = model.plain(text[None], is_causal=False)[0]
-    each = torch.nn.functional.cross_entropy(plain, labels, ignore_index=-100, reduction="none")
+    each = torch.nn.functional.cross_entropy(
+        plain, labels, ignore_index=-100, reduction="none"
+    )
     wanted = (each * weights).sum()
     wanted.backward()
     torch.testing.assert_close(found, wanted, rtol=1e-5, atol=1e-5)
     for name, parameter in model.named_parameters():
         if parameter.grad is not None:
-            torch.testing.assert_close(ours[name], parameter.grad, rtol=1e-4, atol=1e-4, msg=name)
+            torch.testing.assert_close(
+                ours[name], parameter.grad, rtol=1e-4, atol=1e-4, msg=name
+            )
 
 
 def test_the_soft_caps_of_the_large_weights_are_met() -> None:
@@ -68,12 +81,18 @@ def test_the_soft_caps_of_the_large_weights_are_met() -> None:
     with torch.no_grad():
         capped = model.plain(sequences()[1][None], is_causal=False)
         model.config.final_logit_softcapping = None
-        assert (model.plain(sequences()[1][None], is_causal=False) - capped).abs().max() > 1
+        assert (
+            model.plain(sequences()[1][None], is_causal=False) - capped
+        ).abs().max() > 1
 
 
 def test_deberta_is_refused_in_one_sentence() -> None:
     config = hf.DebertaV2Config(
-        vocab_size=ROWS, hidden_size=32, intermediate_size=48, num_hidden_layers=2, num_attention_heads=4
+        vocab_size=ROWS,
+        hidden_size=32,
+        intermediate_size=48,
+        num_hidden_layers=2,
+        num_attention_heads=4,
     )
     with pytest.raises(UserError, match="no door for packed sequences"):
         AdaptedModel(hf.DebertaV2ForMaskedLM(config))
@@ -81,18 +100,27 @@ def test_deberta_is_refused_in_one_sentence() -> None:
 
 def test_a_class_whose_layers_mix_neighbouring_sequences_is_refused() -> None:
     config = hf.Lfm2Config(
-        vocab_size=ROWS, hidden_size=32, intermediate_size=48, num_hidden_layers=2, num_attention_heads=4,
-        num_key_value_heads=2, layer_types=["conv", "full_attention"],
-    )  # fmt: skip
+        vocab_size=ROWS,
+        hidden_size=32,
+        intermediate_size=48,
+        num_hidden_layers=2,
+        num_attention_heads=4,
+        num_key_value_heads=2,
+        layer_types=["conv", "full_attention"],
+    )
     with pytest.raises(UserError, match="lfm cannot be trained"):
         check_packing(AdaptedModel(hf.Lfm2ForCausalLM(config)), "lfm")
 
 
 def test_sides_know_a_causal_output_and_one_that_padding_changes() -> None:
     def mean(ids: torch.Tensor, length: int) -> torch.Tensor:
-        return ids[:, :length].float().mean(1, keepdim=True).expand(ids.shape)[..., None]
+        return (
+            ids[:, :length].float().mean(1, keepdim=True).expand(ids.shape)[..., None]
+        )
 
     cpu = torch.device("cpu")
     assert sides(mean, 64, cpu).both_ways
-    assert not sides(lambda ids, length: ids.float().cumsum(1)[..., None], 64, cpu).both_ways
+    assert not sides(
+        lambda ids, length: ids.float().cumsum(1)[..., None], 64, cpu
+    ).both_ways
     assert not sides(lambda ids, length: mean(ids, ids.shape[1]), 64, cpu).both_ways

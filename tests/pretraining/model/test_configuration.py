@@ -24,7 +24,9 @@ def test_other_architectures_are_refused(fields: dict, message: str) -> None:
 
 
 def test_rope_parameters_of_newer_versions_are_read() -> None:
-    config = EncoderConfig(rope_parameters={"rope_type": "default", "rope_theta": 250_000})
+    config = EncoderConfig(
+        rope_parameters={"rope_type": "default", "rope_theta": 250_000}
+    )
     for read in (config, EncoderConfig.from_dict(config.to_dict())):
         assert read.rope_theta == read.rope_parameters["rope_theta"] == 250_000
 
@@ -34,5 +36,9 @@ def test_a_shape_comes_back_from_its_configuration() -> None:
     for shape in (*SHAPES.values(), TINY):
         config = config_of(shape, tokenizer, is_causal=True)
         assert shape_of(config) == shape
-        assert (config.bos_token_id, config.eos_token_id, config.pad_token_id) == (7, 7, 7)
+        assert (config.bos_token_id, config.eos_token_id, config.pad_token_id) == (
+            7,
+            7,
+            7,
+        )
         assert (config.mask_token_id, config.is_causal) == (9, True)

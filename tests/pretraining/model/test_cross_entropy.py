@@ -24,7 +24,9 @@ def plain(hidden: Tensor, weight: Tensor, labels: Tensor) -> Tensor:
 
 
 @given(rows=st.integers(0, 40), chunk=st.integers(1, 50), scale=st.floats(-3, 3))
-def test_value_and_gradient_equal_the_plain_computation(rows: int, chunk: int, scale: float) -> None:
+def test_value_and_gradient_equal_the_plain_computation(
+    rows: int, chunk: int, scale: float
+) -> None:
     grads, values = [], []
     for function in (plain, lambda *given_: linear_cross_entropy(*given_, chunk)):
         hidden, weight, labels = problem(rows)
@@ -63,11 +65,15 @@ def test_fused_equals_eager(dtype: torch.dtype) -> None:
                 value = linear_cross_entropy(hidden, weight, labels, 16, fused=fused)
                 value.backward()
                 with torch.no_grad():
-                    unwatched = linear_cross_entropy(hidden, weight, labels, 16, fused=fused)
+                    unwatched = linear_cross_entropy(
+                        hidden, weight, labels, 16, fused=fused
+                    )
             torch.testing.assert_close(unwatched, value.detach(), rtol=1e-5, atol=0)
             results.append((value.detach(), hidden.grad, weight.grad))
         for ours, theirs in zip(*results, strict=True):
-            assert (ours - theirs).norm() / theirs.norm() < (1e-6 if dtype == torch.float32 else 4e-3)
+            assert (ours - theirs).norm() / theirs.norm() < (
+                1e-6 if dtype == torch.float32 else 4e-3
+            )
 
 
 def test_large_logits_stay_finite() -> None:
@@ -131,9 +137,13 @@ def test_weights_multiply_each_positions_loss_and_gradient() -> None:
     weight = torch.randn(7, 5, dtype=torch.float64, requires_grad=True)
     labels = torch.tensor([0, 6, -100, 3, 3, 1, 2, -100, 5])
     weights = torch.rand(9, dtype=torch.float64)
-    each = torch.nn.functional.cross_entropy(hidden @ weight.t(), labels, reduction="none", ignore_index=-100)
+    each = torch.nn.functional.cross_entropy(
+        hidden @ weight.t(), labels, reduction="none", ignore_index=-100
+    )
     expected = torch.autograd.grad((each * weights).sum(), (hidden, weight))
     total = linear_cross_entropy(hidden, weight, labels, 4, weights=weights)
     torch.testing.assert_close(total, (each * weights).sum(), rtol=1e-12, atol=0)
-    for ours, theirs in zip(torch.autograd.grad(total, (hidden, weight)), expected, strict=True):
+    for ours, theirs in zip(
+        torch.autograd.grad(total, (hidden, weight)), expected, strict=True
+    ):
         torch.testing.assert_close(ours, theirs, rtol=1e-12, atol=1e-14)

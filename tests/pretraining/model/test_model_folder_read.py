@@ -42,7 +42,11 @@ def released_config(config: EncoderConfig) -> dict[str, object]:
 
 def to_released(state: dict[str, Tensor]) -> dict[str, Tensor]:
     """Return tensors as the authors released them: a base model, bare names, no head."""
-    return {name.removeprefix("model."): tensor for name, tensor in state.items() if name != HEAD}
+    return {
+        name.removeprefix("model."): tensor
+        for name, tensor in state.items()
+        if name != HEAD
+    }
 
 
 @pytest.fixture
@@ -51,7 +55,10 @@ def released(tmp_path: Path, tiny_model: EuroBertForMaskedLM) -> Path:
     folder = tmp_path / "released"
     folder.mkdir()
     (folder / "config.json").write_text(json.dumps(released_config(tiny_model.config)))
-    state = {name: tensor.bfloat16() for name, tensor in to_released(tiny_model.state_dict()).items()}
+    state = {
+        name: tensor.bfloat16()
+        for name, tensor in to_released(tiny_model.state_dict()).items()
+    }
     save_file(state, folder / "model.safetensors", metadata={"format": "pt"})
     return folder
 
@@ -61,13 +68,17 @@ def hidden(model: EuroBertPreTrainedModel, is_causal: bool | None = None) -> Ten
         return model.body(TOKENS, is_causal=is_causal).last_hidden_state
 
 
-def test_released_folder_loads_with_its_direction(released: Path, tiny_model: EuroBertForMaskedLM) -> None:
+def test_released_folder_loads_with_its_direction(
+    released: Path, tiny_model: EuroBertForMaskedLM
+) -> None:
     config = read_config(released)
     assert config.is_causal and config.model_type == "eurobert"
     assert not hasattr(config, "auto_map")
     model = load_encoder(released, EuroBertModel).float()
     reference = tiny_model.bfloat16().float()
-    torch.testing.assert_close(hidden(model), hidden(reference, is_causal=True), atol=1e-6, rtol=0)
+    torch.testing.assert_close(
+        hidden(model), hidden(reference, is_causal=True), atol=1e-6, rtol=0
+    )
     for name, tensor in model.state_dict().items():
         assert torch.equal(tensor, reference.state_dict()[f"model.{name}"]), name
 
@@ -78,8 +89,13 @@ def test_released_folder_gets_a_new_head(released: Path) -> None:
         torch.manual_seed(0)
         models.append(load_encoder(released, EuroBertForMaskedLM).float())
     first, second = models
-    assert torch.equal(first.lm_head.weight, second.lm_head.weight) and first.lm_head.weight.std() > 0.01
-    assert torch.equal(hidden(first), hidden(load_encoder(released, EuroBertModel).float()))
+    assert (
+        torch.equal(first.lm_head.weight, second.lm_head.weight)
+        and first.lm_head.weight.std() > 0.01
+    )
+    assert torch.equal(
+        hidden(first), hidden(load_encoder(released, EuroBertModel).float())
+    )
 
 
 def test_bare_names_with_a_head_and_our_own_names_are_read_too(
@@ -89,31 +105,54 @@ def test_bare_names_with_a_head_and_our_own_names_are_read_too(
     for form in (to_released(state) | {HEAD: state[HEAD]}, state):
         save_file(form, released / "model.safetensors")
         found = load_encoder(released, EuroBertForMaskedLM).state_dict()
-        assert found.keys() == state.keys() and all(torch.equal(found[name], state[name]) for name in state)
+        assert found.keys() == state.keys() and all(
+            torch.equal(found[name], state[name]) for name in state
+        )
 
 
 def test_shards_are_joined(released: Path) -> None:
     whole = load_file(released / "model.safetensors")
     names = sorted(whole)
-    halves = {"model-00001-of-00002.safetensors": names[:9], "model-00002-of-00002.safetensors": names[9:]}
+    halves = {
+        "model-00001-of-00002.safetensors": names[:9],
+        "model-00002-of-00002.safetensors": names[9:],
+    }
     for file, part in halves.items():
-        save_file({name: whole[name] for name in part}, released / file, metadata={"format": "pt"})
+        save_file(
+            {name: whole[name] for name in part},
+            released / file,
+            metadata={"format": "pt"},
+        )
     weight_map = {name: file for file, part in halves.items() for name in part}
     (released / "model.safetensors").unlink()
     (released / "model.safetensors.index.json").write_text(
         json.dumps({"metadata": {}, "weight_map": weight_map})
     )
     found = load_encoder(released, EuroBertModel).state_dict()
-    assert found.keys() == whole.keys() and all(torch.equal(found[name], whole[name]) for name in whole)
+    assert found.keys() == whole.keys() and all(
+        torch.equal(found[name], whole[name]) for name in whole
+    )
 
 
 @pytest.mark.parametrize(
     ("tensors", "said"),
     [
-        ({"layers.0.mlp.up_proj.weight": None}, r"lacks: layers\.0\.mlp\.up_proj\.weight$"),
-        ({"layers.0.mlp.up_proj.weight": (3, 3)}, r"do not fit its config: layers\.0\.mlp\.up_proj\.weight$"),
-        ({"layers.0.mlp.up_proj.bias": (3,)}, r"unknown tensors: layers\.0\.mlp\.up_proj\.bias$"),
-        (dict.fromkeys((f"layers.0.mlp.{name}_proj.bias" for name in "abcde"), (3,)), "and 2 more$"),
+        (
+            {"layers.0.mlp.up_proj.weight": None},
+            r"lacks: layers\.0\.mlp\.up_proj\.weight$",
+        ),
+        (
+            {"layers.0.mlp.up_proj.weight": (3, 3)},
+            r"do not fit its config: layers\.0\.mlp\.up_proj\.weight$",
+        ),
+        (
+            {"layers.0.mlp.up_proj.bias": (3,)},
+            r"unknown tensors: layers\.0\.mlp\.up_proj\.bias$",
+        ),
+        (
+            dict.fromkeys((f"layers.0.mlp.{name}_proj.bias" for name in "abcde"), (3,)),
+            "and 2 more$",
+        ),
     ],
 )
 def test_tensors_that_do_not_fit_are_named(
@@ -152,10 +191,15 @@ def test_unreadable_folders_are_reported(
 @pytest.mark.parametrize(
     ("field", "value"),
     [
-        ("hidden_size", "64"), ("hidden_size", -64), ("vocab_size", 0), ("is_causal", "yes"),
-        ("num_attention_heads", 3), ("pad_token_id", -1), ("model_type", ["eurobert"]),
+        ("hidden_size", "64"),
+        ("hidden_size", -64),
+        ("vocab_size", 0),
+        ("is_causal", "yes"),
+        ("num_attention_heads", 3),
+        ("pad_token_id", -1),
+        ("model_type", ["eurobert"]),
     ],
-)  # fmt: skip
+)
 def test_a_config_of_no_model_is_refused(
     tmp_path: Path, tiny_model: EuroBertForMaskedLM, field: str, value: object
 ) -> None:

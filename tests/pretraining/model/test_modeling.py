@@ -23,9 +23,16 @@ EXACT = {"210m": 310_266_624, "610m": 755_625_600, "1b": 1_409_482_944}
 
 def llama_like(config: EncoderConfig) -> LlamaForCausalLM:
     same = (
-        "vocab_size", "hidden_size", "intermediate_size", "num_hidden_layers", "num_attention_heads",
-        "num_key_value_heads", "max_position_embeddings", "rms_norm_eps", "rope_theta",
-    )  # fmt: skip
+        "vocab_size",
+        "hidden_size",
+        "intermediate_size",
+        "num_hidden_layers",
+        "num_attention_heads",
+        "num_key_value_heads",
+        "max_position_embeddings",
+        "rms_norm_eps",
+        "rope_theta",
+    )
     fields = {name: getattr(config, name) for name in same}
     return LlamaForCausalLM(LlamaConfig(**fields, pad_token_id=None)).eval()
 
@@ -36,13 +43,17 @@ def test_parameter_counts(size: str) -> None:
         model = EuroBertForMaskedLM(config_for(size))
     total = sum(p.numel() for p in model.parameters())
     assert total == EXACT[size] == SHAPES[size].trained_parameters
-    body = sum(p.numel() for name, p in model.model.named_parameters() if "embed" not in name)
+    body = sum(
+        p.numel() for name, p in model.model.named_parameters() if "embed" not in name
+    )
     assert body == SHAPES[size].body_parameters
     assert total - body == 2 * SHAPES[size].embedding_parameters
     assert shape_of(model.config) == SHAPES[size]
 
 
-def test_causal_logits_loss_and_gradients_equal_those_of_llama(tiny_model: EuroBertForMaskedLM) -> None:
+def test_causal_logits_loss_and_gradients_equal_those_of_llama(
+    tiny_model: EuroBertForMaskedLM,
+) -> None:
     ours = tiny_model.eval()
     ours.config.is_causal = True
     theirs = llama_like(tiny_model.config)
@@ -52,13 +63,19 @@ def test_causal_logits_loss_and_gradients_equal_those_of_llama(tiny_model: EuroB
     attention_mask[1, 50:] = 0
     attention_mask[2, :20] = 0
     with torch.no_grad():
-        a, b = ours(tokens, attention_mask).logits, theirs(tokens, attention_mask).logits
+        a, b = (
+            ours(tokens, attention_mask).logits,
+            theirs(tokens, attention_mask).logits,
+        )
     real = attention_mask.bool()
     torch.testing.assert_close(a[real], b[real], atol=1e-5, rtol=0)
     labels = tokens.clone()
     labels[0, 5:9] = -100
     logits = ours(tokens).logits[:, :-1].flatten(0, 1)
-    losses = [F.cross_entropy(logits, labels[:, 1:].flatten()), theirs(tokens, labels=labels).loss]
+    losses = [
+        F.cross_entropy(logits, labels[:, 1:].flatten()),
+        theirs(tokens, labels=labels).loss,
+    ]
     torch.testing.assert_close(*losses)
     for loss in losses:
         loss.backward()
@@ -73,16 +90,23 @@ def test_packed_and_padded_hidden_states_agree(
     input_ids, attention_mask = padded(batch, pad_token_id=1)
     with torch.no_grad():
         packed = tiny_model.model.encode(batch, is_causal=is_causal)
-        of_padded = tiny_model.model(input_ids, attention_mask, is_causal=is_causal).last_hidden_state
+        of_padded = tiny_model.model(
+            input_ids, attention_mask, is_causal=is_causal
+        ).last_hidden_state
         left = tiny_model.model(
             torch.stack(
-                [row.roll(int(1 - m.sum())) for row, m in zip(input_ids, attention_mask, strict=True)]
+                [
+                    row.roll(int(1 - m.sum()))
+                    for row, m in zip(input_ids, attention_mask, strict=True)
+                ]
             ),
             torch.stack([m.roll(int(1 - m.sum())) for m in attention_mask]),
             is_causal=is_causal,
         )
     assert left.last_hidden_state.isfinite().all()
-    torch.testing.assert_close(packed, of_padded[attention_mask.bool()], atol=5e-6, rtol=0)
+    torch.testing.assert_close(
+        packed, of_padded[attention_mask.bool()], atol=5e-6, rtol=0
+    )
 
 
 def test_rms_norm_is_float32_inside_and_keeps_the_type() -> None:
@@ -100,10 +124,14 @@ def test_rotary_scores_depend_on_distance_alone() -> None:
     for shift in (0, 7, 1000):
         cos, sin = rotary_tables(torch.tensor([3 + shift, 8 + shift]), 16, 10_000.0)
         scores.append((rotate(q, cos[:1], sin[:1]) * rotate(k, cos[1:], sin[1:])).sum())
-    torch.testing.assert_close(torch.stack(scores), scores[0].repeat(3), atol=2e-4, rtol=0)
+    torch.testing.assert_close(
+        torch.stack(scores), scores[0].repeat(3), atol=2e-4, rtol=0
+    )
 
 
-def test_positions_do_not_change_with_the_weights_type(tiny_model: EuroBertForMaskedLM) -> None:
+def test_positions_do_not_change_with_the_weights_type(
+    tiny_model: EuroBertForMaskedLM,
+) -> None:
     # A rotary buffer would be rounded to bfloat16 along with the weights: position 300 would become 300 +- 1.
     cos, _ = rotary_tables(torch.arange(2048), 16, 10_000.0)
     assert cos.dtype == torch.float32
@@ -130,7 +158,9 @@ def test_initial_weights(tiny_config: EncoderConfig) -> None:
     assert eos.abs().min() > 0, "the end of text starts like any other token"
 
 
-def test_the_end_of_text_is_trained_although_it_is_the_padding(tiny_model: EuroBertForMaskedLM) -> None:
+def test_the_end_of_text_is_trained_although_it_is_the_padding(
+    tiny_model: EuroBertForMaskedLM,
+) -> None:
     tiny_model.model.encode(PackedBatch.of([[5, 6, 1]])).square().sum().backward()
     gradient = tiny_model.model.embed_tokens.weight.grad
     assert gradient is not None and gradient[1].abs().sum() > 0
@@ -148,7 +178,16 @@ def test_one_product_for_several_projections_changes_rounding_alone(
         tiny_model.zero_grad()
         hidden = tiny_model.model.encode(batch, is_causal=is_causal)
         hidden.square().sum().backward()
-        found.append([hidden, *(p.grad.clone() for p in tiny_model.model.parameters() if p.grad is not None)])
+        found.append(
+            [
+                hidden,
+                *(
+                    p.grad.clone()
+                    for p in tiny_model.model.parameters()
+                    if p.grad is not None
+                ),
+            ]
+        )
     assert list(tiny_model.state_dict()) == names
     for apart, joined in zip(*found, strict=True):
         assert ((apart - joined).norm() / apart.norm()).item() < 2e-6
@@ -164,13 +203,17 @@ def test_wrong_input_is_reported(tiny_model: EuroBertForMaskedLM) -> None:
 
 
 @pytest.mark.slow
-@pytest.mark.filterwarnings("ignore:The .grad attribute of a Tensor that is not a leaf")  # Dynamo looks at it
+@pytest.mark.filterwarnings(
+    "ignore:The .grad attribute of a Tensor that is not a leaf"
+)  # Dynamo looks at it
 def test_compiled_blocks_give_the_same_numbers_and_are_not_compiled_for_every_length(
     tiny_model: EuroBertForMaskedLM,
 ) -> None:
     rng = np.random.default_rng(0)
     batches = [
-        PackedBatch.of([rng.integers(0, 311, n) for n in rng.integers(12, 90, 5)], max_length=2048)
+        PackedBatch.of(
+            [rng.integers(0, 311, n) for n in rng.integers(12, 90, 5)], max_length=2048
+        )
         for _ in range(5)
     ]
     expected = [tiny_model.model.encode(each).detach() for each in batches]

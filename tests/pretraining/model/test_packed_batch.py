@@ -15,7 +15,9 @@ def sequences(lengths: list[int]) -> list[np.ndarray]:
 
 
 @given(LENGTHS)
-def test_tokens_positions_and_sequences_follow_the_given_arrays(lengths: list[int]) -> None:
+def test_tokens_positions_and_sequences_follow_the_given_arrays(
+    lengths: list[int],
+) -> None:
     given_sequences = sequences(lengths)
     batch = PackedBatch.of(given_sequences, list(range(7, 7 + len(lengths))), epoch=3)
     assert batch.tokens.tolist() == np.concatenate(given_sequences).tolist()

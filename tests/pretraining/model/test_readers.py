@@ -40,19 +40,34 @@ def exported(kind: str, folder: Path) -> Path:
     """Return an export of a family, or the Llama twin of an own model."""
     if kind != "twin":
         start = start_of(str(save_start(folder / "start", kind)))
-        return export_trained(start, load_start(start, 0).state_dict(), {"model": "tiny"}, folder / "out")
+        return export_trained(
+            start, load_start(start, 0).state_dict(), {"model": "tiny"}, folder / "out"
+        )
     config = config_for(
-        "tiny", vocab_size=300, bos_token_id=297, eos_token_id=298, pad_token_id=298, mask_token_id=299
+        "tiny",
+        vocab_size=300,
+        bos_token_id=297,
+        eos_token_id=298,
+        pad_token_id=298,
+        mask_token_id=299,
     )
     model = EuroBertForMaskedLM(config)
     initialise(model, 3)
     train_tokenizer(make_documents(40), 300).save(folder / "tokenizer")
-    own = export(model.state_dict(), config, folder / "tokenizer", {"model": "own"}, folder / "own")
+    own = export(
+        model.state_dict(),
+        config,
+        folder / "tokenizer",
+        {"model": "own"},
+        folder / "own",
+    )
     return export_llama(own, folder / "out")
 
 
 @pytest.mark.slow
-@pytest.mark.skipif(not CONVERTER, reason="LLAMA_CPP_CONVERTER names no convert_hf_to_gguf.py")
+@pytest.mark.skipif(
+    not CONVERTER, reason="LLAMA_CPP_CONVERTER names no convert_hf_to_gguf.py"
+)
 @pytest.mark.parametrize("kind", ["llama", "qwen2", "qwen3", "gemma3", "bert", "twin"])
 def test_llama_cpp_converts_an_export(kind: str, tmp_path: Path) -> None:
     pytest.importorskip("sentencepiece")
@@ -71,7 +86,9 @@ def test_llama_cpp_converts_an_export(kind: str, tmp_path: Path) -> None:
     done = subprocess.run(command, capture_output=True, text=True, check=False)
     assert done.returncode == 0, done.stderr[-2000:]
     # Gemma 3's class has it always off, and needs no field.
-    assert done.stdout.splitlines()[-1] == f"causal: {[] if kind == 'gemma3' else [False]}"
+    assert (
+        done.stdout.splitlines()[-1] == f"causal: {[] if kind == 'gemma3' else [False]}"
+    )
 
 
 @pytest.mark.slow
@@ -83,7 +100,9 @@ def test_onnxruntime_gives_the_states_of_an_export(
     pytest.importorskip("onnxscript")
     onnxruntime = pytest.importorskip("onnxruntime")
     no_cache = {} if kind in ENCODERS else {"use_cache": False}
-    model = hf.AutoModel.from_pretrained(exported(kind, tmp_path), attn_implementation="eager", **no_cache)
+    model = hf.AutoModel.from_pretrained(
+        exported(kind, tmp_path), attn_implementation="eager", **no_cache
+    )
     model.eval()
     # Two texts: a size of 1 would be taken as fixed.
     ids = torch.arange(9).repeat(2, 1)
@@ -91,14 +110,22 @@ def test_onnxruntime_gives_the_states_of_an_export(
     sizes = {0: torch.export.Dim.DYNAMIC, 1: torch.export.Dim.DYNAMIC}
     monkeypatch.chdir(tmp_path)
     torch.onnx.export(
-        model, kwargs=inputs, f="encoder.onnx", dynamo=True, dynamic_shapes=dict.fromkeys(inputs, sizes)
+        model,
+        kwargs=inputs,
+        f="encoder.onnx",
+        dynamo=True,
+        dynamic_shapes=dict.fromkeys(inputs, sizes),
     )
     session = onnxruntime.InferenceSession("encoder.onnx")
     ids = torch.randint(3, 290, (3, 23), generator=torch.Generator().manual_seed(0))
     mask = torch.ones_like(ids)
     mask[0, 11:] = 0
-    (states, *_) = session.run(None, {"input_ids": ids.numpy(), "attention_mask": mask.numpy()})
+    (states, *_) = session.run(
+        None, {"input_ids": ids.numpy(), "attention_mask": mask.numpy()}
+    )
     with torch.no_grad():
         wanted = model(input_ids=ids, attention_mask=mask).last_hidden_state
     kept = mask.bool()
-    torch.testing.assert_close(torch.from_numpy(states)[kept], wanted[kept], rtol=1e-5, atol=1e-5)
+    torch.testing.assert_close(
+        torch.from_numpy(states)[kept], wanted[kept], rtol=1e-5, atol=1e-5
+    )

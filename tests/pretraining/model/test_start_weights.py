@@ -30,7 +30,9 @@ from tests.pretraining.sizes import config_for
 
 
 @pytest.mark.parametrize("family", FAMILIES)
-def test_a_start_comes_back_as_its_own_class_and_sees_both_sides(family: str, tmp_path: Path) -> None:
+def test_a_start_comes_back_as_its_own_class_and_sees_both_sides(
+    family: str, tmp_path: Path
+) -> None:
     start = start_of(str(save_start(tmp_path / family, family)))
     model = load_start(start, seed=0)
     out = export_trained(start, model.state_dict(), {"model": "tiny"}, tmp_path / "out")
@@ -49,7 +51,10 @@ def test_a_start_comes_back_as_its_own_class_and_sees_both_sides(family: str, tm
             assert not said["missing_keys"] | said["unexpected_keys"]
         else:  # AutoModel has a pooler that no masked model has, and no head
             assert all(name.startswith("pooler.") for name in said["missing_keys"])
-    before, after = load_file(start.folder / "model.safetensors"), load_file(out / "model.safetensors")
+    before, after = (
+        load_file(start.folder / "model.safetensors"),
+        load_file(out / "model.safetensors"),
+    )
     if family in DECODERS:
         prefix = named.base_model_prefix
         after = {f"{prefix}.{name}": tensor for name, tensor in after.items()}
@@ -66,23 +71,40 @@ def test_a_start_comes_back_as_its_own_class_and_sees_both_sides(family: str, tm
     }
     others = {"rope_theta": rope["rope_theta"]} if "rope_theta" in rope else {}
     assert {
-        name: fields[name] for name in fields if "rope_" in name and name != "rope_parameters"
+        name: fields[name]
+        for name in fields
+        if "rope_" in name and name != "rope_parameters"
     } == older.get(family, others)
     tokenizer = hf.AutoTokenizer.from_pretrained(out)
     assert tokenizer.mask_token_id == 299
     assert tokenizer.pad_token is not None
     # The export is a start again.
     again = load_start(start_of(str(out)), seed=0)
-    assert all(torch.equal(a, b) for a, b in zip(model.parameters(), again.parameters(), strict=True))
+    assert all(
+        torch.equal(a, b)
+        for a, b in zip(model.parameters(), again.parameters(), strict=True)
+    )
 
 
-_SCALED = {"rope_type": "yarn", "factor": 4.0, "rope_theta": 1e6, "original_max_position_embeddings": 24}
-_LAYERS = {"full_attention": _SCALED, "sliding_attention": {"rope_type": "default", "rope_theta": 1e4}}
+_SCALED = {
+    "rope_type": "yarn",
+    "factor": 4.0,
+    "rope_theta": 1e6,
+    "original_max_position_embeddings": 24,
+}
+_LAYERS = {
+    "full_attention": _SCALED,
+    "sliding_attention": {"rope_type": "default", "rope_theta": 1e4},
+}
 
 
 @pytest.mark.parametrize(
     ("family", "rope", "scaling"),
-    [("qwen2", _SCALED, _SCALED), ("gemma3", _LAYERS, _SCALED), ("modernbert", _LAYERS, None)],
+    [
+        ("qwen2", _SCALED, _SCALED),
+        ("gemma3", _LAYERS, _SCALED),
+        ("modernbert", _LAYERS, None),
+    ],
 )
 def test_older_fields_of_scaled_positions_change_nothing_in_transformers(
     family: str, rope: dict[str, Any], scaling: dict[str, Any] | None, tmp_path: Path
@@ -91,7 +113,9 @@ def test_older_fields_of_scaled_positions_change_nothing_in_transformers(
     fields = json.loads((folder / "config.json").read_text())
     (folder / "config.json").write_text(json.dumps(fields | {"rope_parameters": rope}))
     start = start_of(str(folder))
-    out = export_trained(start, load_start(start, 0).state_dict(), {"model": "tiny"}, tmp_path / "out")
+    out = export_trained(
+        start, load_start(start, 0).state_dict(), {"model": "tiny"}, tmp_path / "out"
+    )
     assert json.loads((out / "config.json").read_text()).get("rope_scaling") == scaling
     assert hf.AutoConfig.from_pretrained(out).rope_parameters == rope
 
@@ -103,12 +127,19 @@ def test_an_untied_head_is_read_beside_the_weights_or_among_them_as_older_export
     model = load_start(start, seed=0)
     out = export_trained(start, model.state_dict(), {"model": "tiny"}, tmp_path / "out")
     (out / LM_HEAD).write_bytes((out / LM_HEAD).read_bytes()[:-9])
-    with pytest.raises(UserError, match=r"lm_head\.safetensors is no safetensors file, or not whole"):
+    with pytest.raises(
+        UserError, match=r"lm_head\.safetensors is no safetensors file, or not whole"
+    ):
         load_start(start_of(str(out)), seed=0)
     (out / LM_HEAD).unlink()
-    (out / "model.safetensors").write_bytes((start.folder / "model.safetensors").read_bytes())
+    (out / "model.safetensors").write_bytes(
+        (start.folder / "model.safetensors").read_bytes()
+    )
     again = load_start(start_of(str(out)), seed=1)
-    assert all(torch.equal(a, b) for a, b in zip(model.parameters(), again.parameters(), strict=True))
+    assert all(
+        torch.equal(a, b)
+        for a, b in zip(model.parameters(), again.parameters(), strict=True)
+    )
 
 
 def test_a_llama_runs_in_our_own_class_without_any_difference(tmp_path: Path) -> None:
@@ -116,7 +147,9 @@ def test_a_llama_runs_in_our_own_class_without_any_difference(tmp_path: Path) ->
     model = load_start(start, seed=0)
     assert isinstance(model, EuroBertForMaskedLM)
     assert model.lm_head.weight is model.model.embed_tokens.weight
-    plain = AdaptedModel(hf.LlamaForCausalLM.from_pretrained(start.folder, attn_implementation="sdpa"))
+    plain = AdaptedModel(
+        hf.LlamaForCausalLM.from_pretrained(start.folder, attn_implementation="sdpa")
+    )
     ids = torch.randint(3, 297, (1, 30), generator=torch.Generator().manual_seed(0))
     batch = PackedBatch.of([ids[0].numpy()])
     with torch.no_grad():
@@ -139,7 +172,9 @@ LLAMAS: dict[str, tuple[dict[str, object], bool]] = {
 
 
 @pytest.mark.parametrize("name", LLAMAS)
-def test_llamas_that_our_class_lacks_keep_transformers(name: str, tmp_path: Path) -> None:
+def test_llamas_that_our_class_lacks_keep_transformers(
+    name: str, tmp_path: Path
+) -> None:
     changes, is_ours = LLAMAS[name]
     start = start_of(str(save_start(tmp_path / "llama", "llama")))
     start = replace(start, config={**start.config, **changes})
@@ -148,7 +183,9 @@ def test_llamas_that_our_class_lacks_keep_transformers(name: str, tmp_path: Path
 
 
 @pytest.mark.parametrize("family", ["llama", "bert", "gpt2", "qwen2"])
-def test_a_new_mask_has_the_mean_row_and_the_vocabulary_a_multiple_of_64(family: str, tmp_path: Path) -> None:
+def test_a_new_mask_has_the_mean_row_and_the_vocabulary_a_multiple_of_64(
+    family: str, tmp_path: Path
+) -> None:
     folder = save_start(tmp_path / family, family, mask="new", rows=299)
     start = start_of(str(folder))
     assert (start.mask.id, start.mask.origin) == (299, "new")
@@ -164,14 +201,20 @@ def test_a_new_mask_has_the_mean_row_and_the_vocabulary_a_multiple_of_64(family:
     head = model.lm_head if isinstance(model, EuroBertForMaskedLM) else model.head
     assert (head.weight is inner.weight) is tied
     out = export_trained(start, model.state_dict(), {"model": "tiny"}, tmp_path / "out")
-    assert hf.AutoModel.from_pretrained(out).get_input_embeddings().weight.shape[0] == 320
+    assert (
+        hf.AutoModel.from_pretrained(out).get_input_embeddings().weight.shape[0] == 320
+    )
     read = tokenizers.Tokenizer.from_file(str(out / "tokenizer.json"))
-    with_space, without = (read.encode(f"the baker{space}<|mask|> the").ids for space in (" ", ""))
+    with_space, without = (
+        read.encode(f"the baker{space}<|mask|> the").ids for space in (" ", "")
+    )
     assert with_space == without
     assert load_tokenizer(str(out)).sha256 == load_tokenizer(str(folder)).sha256
 
 
-def test_a_new_mask_takes_a_row_that_the_tokenizer_leaves_unused(tmp_path: Path) -> None:
+def test_a_new_mask_takes_a_row_that_the_tokenizer_leaves_unused(
+    tmp_path: Path,
+) -> None:
     start = start_of(str(save_start(tmp_path / "qwen2", "qwen2", mask="new")))
     model = load_start(start, seed=0)
     assert isinstance(model, AdaptedModel)
@@ -180,16 +223,22 @@ def test_a_new_mask_takes_a_row_that_the_tokenizer_leaves_unused(tmp_path: Path)
     torch.testing.assert_close(rows[299], rows[:299].mean(0))
 
 
-@pytest.mark.parametrize(("family", "mask"), [("llama", "own"), ("gpt2", "reserved"), ("llama", "new")])
+@pytest.mark.parametrize(
+    ("family", "mask"), [("llama", "own"), ("gpt2", "reserved"), ("llama", "new")]
+)
 def test_words_that_only_the_tokenizer_has_begin_at_the_mean_and_are_counted(
     family: str, mask: str, tmp_path: Path, caplog: pytest.LogCaptureFixture
 ) -> None:
     start = start_of(str(save_start(tmp_path / family, family, mask=mask, rows=280)))
     model = load_start(start, seed=0)
     is_ours = isinstance(model, EuroBertForMaskedLM)
-    rows = (model.model.embed_tokens if is_ours else model.inner.get_input_embeddings()).weight
+    rows = (
+        model.model.embed_tokens if is_ours else model.inner.get_input_embeddings()
+    ).weight
     torch.testing.assert_close(rows[280:], rows[:280].mean(0).expand(40, -1))
-    assert f"{19 if mask == 'new' else 20} ids of its tokenizer have no row" in caplog.text
+    assert (
+        f"{19 if mask == 'new' else 20} ids of its tokenizer have no row" in caplog.text
+    )
 
 
 def test_shards_have_the_ids_of_the_start(tmp_path: Path) -> None:
@@ -210,18 +259,33 @@ def test_a_changed_export_is_found(tmp_path: Path) -> None:
     with pytest.raises(UserError, match=r"does not see both sides.*`clm-or-mlm adapt`"):
         checked_encoder(out)
     tensors = load_file(out / "model.safetensors")
-    save_file({name: value * math.nan for name, value in tensors.items()}, out / "model.safetensors")
+    save_file(
+        {name: value * math.nan for name, value in tensors.items()},
+        out / "model.safetensors",
+    )
     with pytest.raises(UserError, match="outputs that are no numbers"):
         checked_encoder(out)
 
 
 @pytest.mark.parametrize(
     "stored",
-    [[], {}, {"vector": None}, {"vector": ["a"]}, {"vector": [[0.5], [1.0, 2.0]]}, {"vector": [1.0]}],
+    [
+        [],
+        {},
+        {"vector": None},
+        {"vector": ["a"]},
+        {"vector": [[0.5], [1.0, 2.0]]},
+        {"vector": [1.0]},
+    ],
 )
 def test_a_self_test_of_another_form_is_refused(stored: object, tmp_path: Path) -> None:
     start = start_of(str(save_start(tmp_path / "a", "bert")))
-    out = export_trained(start, load_start(start, seed=0).state_dict(), {"model": "tiny"}, tmp_path / "out")
+    out = export_trained(
+        start,
+        load_start(start, seed=0).state_dict(),
+        {"model": "tiny"},
+        tmp_path / "out",
+    )
     (out / "manifest.json").unlink()
     text = json.loads((out / "self_test.json").read_text())["text"]
     content = {"text": text, **stored} if isinstance(stored, dict) else stored
@@ -231,30 +295,59 @@ def test_a_self_test_of_another_form_is_refused(stored: object, tmp_path: Path) 
 
 
 def test_the_llama_twin_of_an_own_model_gives_the_same_states(tmp_path: Path) -> None:
-    model = EuroBertForMaskedLM(config_for("tiny", vocab_size=320, bos_token_id=297, eos_token_id=298,
-                                           pad_token_id=298, mask_token_id=299))  # fmt: skip
+    model = EuroBertForMaskedLM(
+        config_for(
+            "tiny",
+            vocab_size=320,
+            bos_token_id=297,
+            eos_token_id=298,
+            pad_token_id=298,
+            mask_token_id=299,
+        )
+    )
     initialise(model, 3)
     train_tokenizer(make_documents(40), 300).save(tmp_path / "tokenizer")
-    own = export(model.state_dict(), model.config, tmp_path / "tokenizer", {"model": "own"}, tmp_path / "own")
+    own = export(
+        model.state_dict(),
+        model.config,
+        tmp_path / "tokenizer",
+        {"model": "own"},
+        tmp_path / "own",
+    )
     twin = export_llama(own, tmp_path / "twin")
     assert export_llama(own, tmp_path / "twin") == twin
     fields = json.loads((twin / "config.json").read_text())
-    assert (fields["architectures"], fields["is_causal"], fields["use_bidirectional_attention"]) == (
-        ["LlamaModel"], False, True,
-    )  # fmt: skip
-    ids, mask = torch.randint(3, 297, (2, 12), generator=torch.Generator().manual_seed(0)), torch.ones(2, 12)
+    assert (
+        fields["architectures"],
+        fields["is_causal"],
+        fields["use_bidirectional_attention"],
+    ) == (
+        ["LlamaModel"],
+        False,
+        True,
+    )
+    ids, mask = (
+        torch.randint(3, 297, (2, 12), generator=torch.Generator().manual_seed(0)),
+        torch.ones(2, 12),
+    )
     mask[1, 7:] = 0
     theirs = hf.AutoModel.from_pretrained(twin).eval()
     with torch.no_grad():
         for given in (None, mask.long()):
             ours = model.model(ids, given).last_hidden_state
             found = theirs(input_ids=ids, attention_mask=given).last_hidden_state
-            seen = torch.ones(2, 12, dtype=torch.bool) if given is None else given.bool()
+            seen = (
+                torch.ones(2, 12, dtype=torch.bool) if given is None else given.bool()
+            )
             torch.testing.assert_close(ours[seen], found[seen], rtol=0, atol=2e-6)
     assert len(checked_encoder(twin)) == 3
     model.config.is_causal = True
     causal = export(
-        model.state_dict(), model.config, tmp_path / "tokenizer", {"model": "c"}, tmp_path / "causal"
+        model.state_dict(),
+        model.config,
+        tmp_path / "tokenizer",
+        {"model": "c"},
+        tmp_path / "causal",
     )
     with pytest.raises(UserError, match="causally"):
         export_llama(causal, tmp_path / "other")
@@ -270,7 +363,9 @@ def test_an_exports_tokenizer_tells_pairs_apart_and_neither_cuts_nor_pads(
     inner.enable_padding(length=9)
     inner.save(str(path))
     start_folder._write_tokenizer(tmp_path, start_of(str(path.parent)), None)
-    read = transformers.AutoTokenizer.from_pretrained(tmp_path)("The baker sold a map.", "The judge forgot.")
+    read = transformers.AutoTokenizer.from_pretrained(tmp_path)(
+        "The baker sold a map.", "The judge forgot."
+    )
     assert ("token_type_ids" in read) == pairs
     assert len(read["input_ids"]) > 9
 
@@ -279,10 +374,21 @@ def test_shards_whose_documents_begin_otherwise_than_the_starts_texts_are_said(
     tmp_path: Path, caplog: pytest.LogCaptureFixture
 ) -> None:
     path = save_start(tmp_path / "start", "bert") / "tokenizer.json"
-    template = {"type": "BertProcessing", "sep": ["<|end_of_text|>", 298], "cls": ["<|begin_of_text|>", 297]}
-    path.write_text(json.dumps(json.loads(path.read_text()) | {"post_processor": template}))
+    template = {
+        "type": "BertProcessing",
+        "sep": ["<|end_of_text|>", 298],
+        "cls": ["<|begin_of_text|>", 297],
+    }
+    path.write_text(
+        json.dumps(json.loads(path.read_text()) | {"post_processor": template})
+    )
     start, own = start_of(str(path.parent)), load_tokenizer(str(path.parent))
-    older = {"sha256": own.sha256, "bos_id": own.bos_id, "eos_id": own.eos_id, "mask_id": own.mask_id}
+    older = {
+        "sha256": own.sha256,
+        "bos_id": own.bos_id,
+        "eos_id": own.eos_id,
+        "mask_id": own.mask_id,
+    }
     data_config(start, older | {"first": [297]}, "data")
     assert not caplog.text
     data_config(start, older, "data")

@@ -15,9 +15,17 @@ def read(*words: str) -> TrainingConfig:
     return read_settings(TrainingConfig, assignments(words), "--set", typed=False)
 
 
-def test_settings_are_read_by_type_into_their_groups(capsys: pytest.CaptureFixture[str]) -> None:
-    config = read("peak_lr=1e-3", "warmup_steps=1e3", "tensorboard=no", "wandb=runs", "seed=2")
-    assert (config.optimizer.peak_lr, config.optimizer.warmup_steps, config.seed) == (1e-3, 1000, 2)
+def test_settings_are_read_by_type_into_their_groups(
+    capsys: pytest.CaptureFixture[str],
+) -> None:
+    config = read(
+        "peak_lr=1e-3", "warmup_steps=1e3", "tensorboard=no", "wandb=runs", "seed=2"
+    )
+    assert (config.optimizer.peak_lr, config.optimizer.warmup_steps, config.seed) == (
+        1e-3,
+        1000,
+        2,
+    )
     assert (config.record.tensorboard, config.record.wandb) == (False, "runs")
     assert TrainingConfig().tokens_per_step == 2_373_120
     main(["settings", "--set", "global_batch=96"])
@@ -27,7 +35,8 @@ def test_settings_are_read_by_type_into_their_groups(capsys: pytest.CaptureFixtu
     main(["settings", "Out", "memory"])
     assert re.findall(r"(?m)^\w+(?= = )", capsys.readouterr().out) == ["microbatch"]
     with pytest.raises(
-        UserError, match=r"no setting matches 'masking'.*ratio and steps are in the model's name"
+        UserError,
+        match=r"no setting matches 'masking'.*ratio and steps are in the model's name",
     ):
         main(["settings", "masking"])
 
@@ -49,7 +58,10 @@ def test_settings_are_read_by_type_into_their_groups(capsys: pytest.CaptureFixtu
         ("seed=4294967296", "seed must be below 4,294,967,296"),
         ("warmup_steps=-1", "warmup_steps must be at least 0"),
         *(
-            (f"skip={text}", f"skip='{text}': write STEP:COUNT.*rising.*above 0.*below 2")
+            (
+                f"skip={text}",
+                f"skip='{text}': write STEP:COUNT.*rising.*above 0.*below 2",
+            )
             for text in NO_SKIPS
         ),
     ],
@@ -70,10 +82,25 @@ def test_machine_settings_may_change_when_a_run_resumes() -> None:
     config = TrainingConfig()
     free = values_of(config).keys() - read("algorithms=module:Class").science().keys()
     assert free == {
-        "microbatch", "precision", "backend", "residual", "compile", "eval_every", "eval_sequences", "save_every",
-        "log_every", "cache", "cache_gb", "tensorboard", "wandb", "callbacks", "skip",
-        "save_minutes", "timeout_minutes", "shard_optimizer",
-    }  # fmt: skip
+        "microbatch",
+        "precision",
+        "backend",
+        "residual",
+        "compile",
+        "eval_every",
+        "eval_sequences",
+        "save_every",
+        "log_every",
+        "cache",
+        "cache_gb",
+        "tensorboard",
+        "wandb",
+        "callbacks",
+        "skip",
+        "save_minutes",
+        "timeout_minutes",
+        "shard_optimizer",
+    }
     assert read("microbatch=1", "save_every=5", "wandb=p").science() == config.science()
     assert read("seed=1").science() != config.science()
 
@@ -93,7 +120,17 @@ def test_groups_divide_the_step() -> None:
 
 
 def test_batches_left_out_are_never_trained_on_and_all_others_once() -> None:
-    assert [Batches(skip="3:2,6:1").number(step) for step in range(9)] == [0, 1, 2, 5, 6, 7, 9, 10, 11]
+    assert [Batches(skip="3:2,6:1").number(step) for step in range(9)] == [
+        0,
+        1,
+        2,
+        5,
+        6,
+        7,
+        9,
+        10,
+        11,
+    ]
     assert [Batches().number(step) for step in range(3)] == [0, 1, 2]
 
 

@@ -16,7 +16,9 @@ def hoffmann_as_printed(
     final_linear = 2 * length * (key * heads) * d
     dense = 2 * length * (d * ffw + d * ffw)
     final_logits = 2 * length * d * vocab
-    forward = embeddings + layers * (projections + logits + softmax + reduction + final_linear + dense)
+    forward = embeddings + layers * (
+        projections + logits + softmax + reduction + final_linear + dense
+    )
     return 3 * (forward + final_logits)
 
 
@@ -25,12 +27,18 @@ def test_hoffmann_equals_the_appendix_where_both_describe_the_same_block() -> No
     # SwiGLU matrices of 2/3 the width cost what its two do.
     ours = Shape(hidden=640, layers=10, heads=10, kv_heads=10, mlp=2560, vocab=32_000)
     printed = hoffmann_as_printed(640, 10, 10, 64, 2560 * 3 // 2, 32_000, 2048)
-    assert hoffmann_flops_per_token(ours, length=2048) * 2048 == pytest.approx(printed, rel=1e-12)
+    assert hoffmann_flops_per_token(ours, length=2048) * 2048 == pytest.approx(
+        printed, rel=1e-12
+    )
 
 
-@pytest.mark.parametrize(("size", "expected"), [("210m", 1.50e9), ("610m", 4.38e9), ("1b", 8.32e9)])
+@pytest.mark.parametrize(
+    ("size", "expected"), [("210m", 1.50e9), ("610m", 4.38e9), ("1b", 8.32e9)]
+)
 def test_model_flops_at_2048_tokens(size: str, expected: float) -> None:
-    assert model_flops_per_token(SHAPES[size], length=2048) == pytest.approx(expected, rel=2e-3)
+    assert model_flops_per_token(SHAPES[size], length=2048) == pytest.approx(
+        expected, rel=2e-3
+    )
 
 
 def test_the_masked_head_saves_its_share() -> None:

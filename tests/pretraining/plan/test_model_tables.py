@@ -42,12 +42,19 @@ def test_a_table_of_a_papers_model_is_that_model(tmp_path: Path) -> None:
     named = models["mini-s-clm-9-mlm40-24"]
     assert models["mine"].stages == named.stages
     assert models["further"].stages[: len(named.stages)] == named.stages
-    assert [models[name].kind for name in ("mine", "further")] == ["two-stage", "continued"]
+    assert [models[name].kind for name in ("mine", "further")] == [
+        "two-stage",
+        "continued",
+    ]
     again = study_of(
-        tmp_path, '[models.cpt]\nstages = [{train="clm", steps=24, decay="linear:6"}, "mlm40:12"]'
+        tmp_path,
+        '[models.cpt]\nstages = [{train="clm", steps=24, decay="linear:6"}, "mlm40:12"]',
     )
     assert again.models["cpt"].stages == again.model("mini-s-clm-dec24-mlm40-36").stages
-    assert again.model("cpt-s2").stages == again.model("mini-s-clm-dec24-mlm40-36-s2").stages
+    assert (
+        again.model("cpt-s2").stages
+        == again.model("mini-s-clm-dec24-mlm40-36-s2").stages
+    )
 
 
 def test_the_page_s_study_file_is_what_its_sentences_say(tmp_path: Path) -> None:
@@ -62,7 +69,11 @@ def test_the_page_s_study_file_is_what_its_sentences_say(tmp_path: Path) -> None
         ("mlm40to15", "decay", 36_000, 40_000),
     ]
     assert (mine.stages[1].data, mine.stages[3].curve) == ("shards-news", "sqrt")
-    assert (domain.start, domain.kind, domain.steps) == ("HuggingFaceTB/SmolLM2-135M", "adapted", 4_000)
+    assert (domain.start, domain.kind, domain.steps) == (
+        "HuggingFaceTB/SmolLM2-135M",
+        "adapted",
+        4_000,
+    )
     assert study.models["small-mlm40-40k"].stages[0].name == mine.stages[0].name
 
 
@@ -87,20 +98,40 @@ def test_stages_of_shares_decays_and_data(tmp_path: Path) -> None:
         ("mlm40to15", "decay", 115, 125),
         ("clm", "stable", 125, 200),
     ]
-    assert [stage.data for stage in model.stages] == ["", "other-shards", "other-shards", ""]
-    assert (model.stages[2].curve, model.kind, model.decayed) == ("sqrt", "intermediate", False)
+    assert [stage.data for stage in model.stages] == [
+        "",
+        "other-shards",
+        "other-shards",
+        "",
+    ]
+    assert (model.stages[2].curve, model.kind, model.decayed) == (
+        "sqrt",
+        "intermediate",
+        False,
+    )
     assert model.label() == "CLM + MLM 40 to 15 % on other-shards + CLM"
     assert (model.clm_steps, model.clm_share) == (100, 0.5)
     plan = plan_of([model], study)
     each = study.config.tokens_per_step
-    assert (plan.data_tokens, plan.tokens_of("other-shards")) == (100 * each, 100 * each)
+    assert (plan.data_tokens, plan.tokens_of("other-shards")) == (
+        100 * each,
+        100 * each,
+    )
     last = plan.stages[-1]
     assert plan.steps_on_its_data(last) == ((0, 25), (125, 200))
     batches = Batches(skip="10:3,50:7,130:2")
-    numbers = [batches.number(step, plan.steps_on_its_data(last)) for step in (125, 129, 130, 199)]
+    numbers = [
+        batches.number(step, plan.steps_on_its_data(last))
+        for step in (125, 129, 130, 199)
+    ]
     assert numbers == [28, 32, 35, 104]
     inside = plan.steps_on_its_data(plan.stages[2])
-    assert [batches.number(step, inside) for step in (25, 49, 50, 124)] == [0, 24, 32, 106]
+    assert [batches.number(step, inside) for step in (25, 49, 50, 124)] == [
+        0,
+        24,
+        32,
+        106,
+    ]
 
 
 def test_a_ratio_falls_in_a_straight_line_over_its_stage() -> None:
@@ -112,16 +143,24 @@ def test_a_ratio_falls_in_a_straight_line_over_its_stage() -> None:
     mean = sum(stable.ratio_at(step) or 0 for step in range(40_000)) / 40_000 / 100
     assert stable.predicted_share == pytest.approx(mean, rel=1e-9)
     assert stable.lasting_ratio == decay.lasting_ratio == 15
-    assert parse_objective("mlm40-15") == parse_objective("mlm40to15") == stable.trained_on
+    assert (
+        parse_objective("mlm40-15") == parse_objective("mlm40to15") == stable.trained_on
+    )
     # It does not share a trunk with what falls over other steps, but a constant ratio does.
     assert parse("610m-mlm40to15-22k").stages[0].name != stable.name
-    assert parse("610m-mlm40-22k").stages[0].name == parse("610m-mlm40-42k").stages[0].name
+    assert (
+        parse("610m-mlm40-22k").stages[0].name == parse("610m-mlm40-42k").stages[0].name
+    )
 
 
 def test_names_say_clm_in_the_middle_too() -> None:
     model = find_model("610m-mlm40-10k-clm-20k-mlm40-42k")
     assert model is not None
-    assert (model.kind, model.objective, model.switch) == ("multi-stage", "mlm+clm+mlm", 10_000)
+    assert (model.kind, model.objective, model.switch) == (
+        "multi-stage",
+        "mlm+clm+mlm",
+        10_000,
+    )
     assert model.clm_share == pytest.approx(10 / 42)
     assert [stage.name for stage in model.stages] == [
         "610m-mlm40",
@@ -131,7 +170,9 @@ def test_names_say_clm_in_the_middle_too() -> None:
     ]
 
 
-def test_trunks_of_the_same_start_objective_and_data_are_trained_once(tmp_path: Path) -> None:
+def test_trunks_of_the_same_start_objective_and_data_are_trained_once(
+    tmp_path: Path,
+) -> None:
     study = study_of(
         tmp_path,
         """
@@ -149,7 +190,9 @@ def test_trunks_of_the_same_start_objective_and_data_are_trained_once(tmp_path: 
     assert plan.stage("mini-s-clm-20-mlm30-40.sqrt8").models == ("two",)
     # The first trunk once for both; what follows other data is other work.
     assert plan.costs().steps == 20 + 20 + 20 + 30
-    assert [s.name for s, _ in targets_of("two", study).stages][-1] == "mini-s-clm-20-mlm30-40.sqrt8"
+    assert [s.name for s, _ in targets_of("two", study).stages][
+        -1
+    ] == "mini-s-clm-20-mlm30-40.sqrt8"
 
 
 MISTAKES = {
@@ -193,7 +236,10 @@ STAGES = 'stages = ["clm:9"]'
         (f'[models."a\\nb"]\n{STAGES}', r"'a\\nb'.*at most 80 letters"),
         (f"[models.mini-s-clm-24]\n{STAGES}", "already says size, stages and steps"),
         ("[models.mine]", "unknown model 'mine'.*a name of your own needs `stages`"),
-        ("[models]\nmine = 3", r"\[models.mine\]: there must be a table of keys and values, not 3"),
+        (
+            "[models]\nmine = 3",
+            r"\[models.mine\]: there must be a table of keys and values, not 3",
+        ),
     ],
 )
 def test_a_name_that_means_something_else_or_nothing_is_refused(
@@ -205,22 +251,35 @@ def test_a_name_that_means_something_else_or_nothing_is_refused(
 
 def test_a_start_that_is_not_here_stops_only_its_own_plan(tmp_path: Path) -> None:
     study = study_of(
-        tmp_path, '[models.mine]\nstart = "./absent"\nstages = ["clm:9"]\n[models."mini-s-clm-9"]'
+        tmp_path,
+        '[models.mine]\nstart = "./absent"\nstages = ["clm:9"]\n[models."mini-s-clm-9"]',
     )
     assert plan_of([study.models["mini-s-clm-9"]], study).costs().gpu_hours > 0
-    (tmp_path / "none.toml").write_text('[models.mine]\nstart = "./absent"\nstages = ["clm:9k"]')
-    with pytest.raises(UserError, match=r"unknown model 'mina'; the study has no sizes.*did you mean 'mine'"):
+    (tmp_path / "none.toml").write_text(
+        '[models.mine]\nstart = "./absent"\nstages = ["clm:9k"]'
+    )
+    with pytest.raises(
+        UserError,
+        match=r"unknown model 'mina'; the study has no sizes.*did you mean 'mine'",
+    ):
         load_study(tmp_path / "none.toml").model("mina")
     with pytest.raises(UserError, match="absent"):
         plan_of([study.models["mine"]], study).costs()
 
 
-def test_the_plan_prints_what_each_stage_adds(tmp_path: Path, capsys: pytest.CaptureFixture[str]) -> None:
+def test_the_plan_prints_what_each_stage_adds(
+    tmp_path: Path, capsys: pytest.CaptureFixture[str]
+) -> None:
     study = study_of(tmp_path, '[models.mine]\nstages = ["clm:10", "mlm40-20:30"]')
     words = ["plan", "mine", "--study", str(tmp_path / "own.toml")]
     assert not main(words)
     lines = capsys.readouterr().out.splitlines()
-    rows = [line.split() for line in lines[[line.startswith("adds") for line in lines].index(True) + 1 :][:3]]
+    rows = [
+        line.split()
+        for line in lines[
+            [line.startswith("adds") for line in lines].index(True) + 1 :
+        ][:3]
+    ]
     assert [row[:2] for row in rows] == [
         ["mini-s-clm", "10"],
         ["mini-s-clm-10-mlm40to20.by.40", "24"],
@@ -230,5 +289,7 @@ def test_the_plan_prints_what_each_stage_adds(tmp_path: Path, capsys: pytest.Cap
     stages = json.loads(capsys.readouterr().out)["stages"]
     costs = plan_of([study.models["mine"]], study).costs()
     assert sum(stage["tokens"] for stage in stages) == costs.tokens
-    assert sum(stage["flops"]["model"] for stage in stages) == pytest.approx(costs.flops["model"])
+    assert sum(stage["flops"]["model"] for stage in stages) == pytest.approx(
+        costs.flops["model"]
+    )
     assert ("ratio_steps" in stages[0], stages[1]["ratio_steps"]) == (False, [10, 40])

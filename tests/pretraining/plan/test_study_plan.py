@@ -45,9 +45,13 @@ def test_parents_come_first_and_hold_the_step() -> None:
 
 def test_costs_by_hand() -> None:
     """One base model: 42,000 steps of 2,373,120 tokens."""
-    costs = plan_of([PAPER_STUDY.models["610m-clm-42k"]]).costs(device=replace(DEVICES["A100"], mfu=0.5))
+    costs = plan_of([PAPER_STUDY.models["610m-clm-42k"]]).costs(
+        device=replace(DEVICES["A100"], mfu=0.5)
+    )
     tokens = 42_000 * 2_373_120
     assert costs.tokens == tokens
-    assert costs.gpu_hours == pytest.approx(costs.flops["model"] / (DEVICES["A100"].peak * 0.5 * 3600))
+    assert costs.gpu_hours == pytest.approx(
+        costs.flops["model"] / (DEVICES["A100"].peak * 0.5 * 3600)
+    )
     assert costs.checkpoint_bytes == 2 * 12 * SHAPES["610m"].trained_parameters
     assert costs.model_bytes == 4 * SHAPES["610m"].trained_parameters

@@ -31,7 +31,9 @@ def step(model: torch.nn.Module, optimizer: torch.optim.Optimizer) -> None:
 
 
 def test_it_holds_the_step_it_is_named_for_however_long_the_disk_takes(
-    tmp_path: Path, trained: tuple[torch.nn.Module, torch.optim.Optimizer], monkeypatch: pytest.MonkeyPatch
+    tmp_path: Path,
+    trained: tuple[torch.nn.Module, torch.optim.Optimizer],
+    monkeypatch: pytest.MonkeyPatch,
 ) -> None:
     model, optimizer = trained
     go_on, original = threading.Event(), checkpoints.write
@@ -47,42 +49,58 @@ def test_it_holds_the_step_it_is_named_for_however_long_the_disk_takes(
     writer.begin(1, model, optimizer, STATE, ())
     for _ in range(3):
         step(model, optimizer)
-    assert not checkpoints.checkpoint_steps(tmp_path), "training continued before it was written"
+    assert not checkpoints.checkpoint_steps(tmp_path), (
+        "training continued before it was written"
+    )
     go_on.set()
     assert writer.finish() is None
     (saved,) = checkpoints.checkpoint_steps(tmp_path)
     found = load_file(saved.path / "model.safetensors")
     assert all(torch.equal(found[name], value) for name, value in weights.items())
     assert not torch.equal(found["weight"], model.weight)
-    assert torch.equal(load_file(saved.path / "optimizer.safetensors")["exp_avg.weight"], moment)
+    assert torch.equal(
+        load_file(saved.path / "optimizer.safetensors")["exp_avg.weight"], moment
+    )
 
 
 def test_without_a_copy_it_is_written_before_training_continues(tmp_path: Path) -> None:
-    model = torch.nn.ModuleDict({"one": torch.nn.Linear(4, 4), "tied": torch.nn.Linear(4, 4)})
+    model = torch.nn.ModuleDict(
+        {"one": torch.nn.Linear(4, 4), "tied": torch.nn.Linear(4, 4)}
+    )
     model["tied"].weight = model["one"].weight
     optimizer = torch.optim.AdamW(model.parameters(), lr=0.1)
-    tensors = checkpoints.tensors_of(model, optimizer, copied=False)["model.safetensors"]
+    tensors = checkpoints.tensors_of(model, optimizer, copied=False)[
+        "model.safetensors"
+    ]
     assert tensors["one.weight"].data_ptr() == model["one"].weight.data_ptr()
     before = {name: value.clone() for name, value in model.state_dict().items()}
     writer = CheckpointWriter(tmp_path, background=False)
     assert writer.begin(1, model, optimizer, STATE, ()) is None
     (saved,) = checkpoints.checkpoint_steps(tmp_path)
     found = load_file(saved.path / "model.safetensors")
-    assert found.keys() == before.keys() and all(torch.equal(found[name], before[name]) for name in found)
+    assert found.keys() == before.keys() and all(
+        torch.equal(found[name], before[name]) for name in found
+    )
     (tmp_path / "file").touch()
     assert (
-        CheckpointWriter(tmp_path / "file", background=False).begin(1, model, optimizer, STATE, ())
+        CheckpointWriter(tmp_path / "file", background=False).begin(
+            1, model, optimizer, STATE, ()
+        )
         is not None
     )
 
 
 def test_a_wait_that_ctrl_c_ends_is_made_good_by_the_next(
-    tmp_path: Path, trained: tuple[torch.nn.Module, torch.optim.Optimizer], monkeypatch: pytest.MonkeyPatch
+    tmp_path: Path,
+    trained: tuple[torch.nn.Module, torch.optim.Optimizer],
+    monkeypatch: pytest.MonkeyPatch,
 ) -> None:
     go_on, original = threading.Event(), checkpoints.write
 
     def slow(*args: object) -> object:
-        threading.Timer(0.2, signal.pthread_kill, [threading.main_thread().ident, signal.SIGINT]).start()
+        threading.Timer(
+            0.2, signal.pthread_kill, [threading.main_thread().ident, signal.SIGINT]
+        ).start()
         assert go_on.wait(30)
         return original(*args)  # type: ignore[arg-type]
 
@@ -108,7 +126,9 @@ def test_one_at_a_time_and_the_one_before_is_removed_after(
     assert not list(tmp_path.glob(".step-*"))
 
 
-@pytest.mark.parametrize("error", [OSError(5, "input/output error"), UserError("no room")])
+@pytest.mark.parametrize(
+    "error", [OSError(5, "input/output error"), UserError("no room")]
+)
 def test_a_problem_comes_up_at_the_next_one_and_at_the_end(
     tmp_path: Path,
     trained: tuple[torch.nn.Module, torch.optim.Optimizer],

@@ -23,20 +23,37 @@ from pretraining.training import checkpoints
 from pretraining.training.composer_parts import BucketViews, additions
 from pretraining.training.log import read_log
 from pretraining.training.stage import StageTraining
-from tests.pretraining.small_study import MODEL, QUIET, STUDY, Run, changed, science, seal_again, train
+from tests.pretraining.small_study import (
+    MODEL,
+    QUIET,
+    STUDY,
+    Run,
+    changed,
+    science,
+    seal_again,
+    train,
+)
 
 pytestmark = QUIET
 
 
-def test_a_loss_that_is_no_number_stops_with_the_last_checkpoint_kept(run: Run, tmp_path: Path) -> None:
+def test_a_loss_that_is_no_number_stops_with_the_last_checkpoint_kept(
+    run: Run, tmp_path: Path
+) -> None:
     assert run("mini-s-clm-24-5", tmp_path)
     broken = tmp_path / "stages/mini-s-clm/step-00000005"
     good = load_file(broken / "model.safetensors")
-    save_file({name: value * torch.nan for name, value in good.items()}, broken / "model.safetensors")
+    save_file(
+        {name: value * torch.nan for name, value in good.items()},
+        broken / "model.safetensors",
+    )
     seal_again(broken)
     with pytest.raises(UserError, match=r"the loss at step 6 is nan"):
         run(MODEL, tmp_path)
-    steps = [item.step for item in checkpoints.checkpoint_steps(tmp_path / "stages/mini-s-clm")]
+    steps = [
+        item.step
+        for item in checkpoints.checkpoint_steps(tmp_path / "stages/mini-s-clm")
+    ]
     assert steps == [5]
     save_file(good, broken / "model.safetensors")
     seal_again(broken)
@@ -52,7 +69,9 @@ def test_weights_and_biases_without_an_account_is_reported(
         raise UsageError("No API key configured.\nUse `wandb login`.")
 
     monkeypatch.setattr("wandb.init", refuse)
-    with pytest.raises(UserError, match=r"No API key configured; log in .* WANDB_MODE=offline"):
+    with pytest.raises(
+        UserError, match=r"No API key configured; log in .* WANDB_MODE=offline"
+    ):
         run(MODEL, tmp_path, "wandb=p")
 
 
@@ -75,22 +94,39 @@ def test_weights_and_biases_get_every_step(
 
     monkeypatch.setattr(wandb.sdk.wandb_run.Run, "log", logged)
     assert train(
-        "mini-s-clm-24-5", data=data, out=tmp_path / "out", study=study, config=changed(study, "wandb=p")
+        "mini-s-clm-24-5",
+        data=data,
+        out=tmp_path / "out",
+        study=study,
+        config=changed(study, "wandb=p"),
     )
     (kept,) = tmp_path.glob("wandb/offline-run-*/*.wandb")
     assert kept.stat().st_size > 1000
     losses = {int(row["step"]): row["clm/loss"] for row in runs if "clm/loss" in row}
     rows = read_log(tmp_path / "out/models/mini-s-clm-24-5/log.jsonl")
-    assert list(losses.values()) == [row["loss"] for row in rows if row["split"] == "train"]
+    assert list(losses.values()) == [
+        row["loss"] for row in rows if row["split"] == "train"
+    ]
     assert wandb.run is None
 
 
 def _words(data: Path, out: Path, model: str = MODEL) -> list[str]:
     (out / "s.toml").write_text(STUDY)
-    return ["train", model, "--data", str(data), "--study", str(out / "s.toml"), "--out", str(out)]
+    return [
+        "train",
+        model,
+        "--data",
+        str(data),
+        "--study",
+        str(out / "s.toml"),
+        "--out",
+        str(out),
+    ]
 
 
-def _at_step(monkeypatch: pytest.MonkeyPatch, step: int, act: Callable[[StageTraining], object]) -> None:
+def _at_step(
+    monkeypatch: pytest.MonkeyPatch, step: int, act: Callable[[StageTraining], object]
+) -> None:
     """Have something happen as a step begins."""
     batch_start = StageTraining.batch_start
 
@@ -106,7 +142,9 @@ def _resumed(words: list[str], out: Path, done: Path, model: str = MODEL) -> Non
     assert main(words) == 0
     ours, theirs = (folder / "models" / model for folder in (out, done))
     assert science(ours / "log.jsonl") == science(theirs / "log.jsonl")
-    assert sha256_file(ours / "model.safetensors") == sha256_file(theirs / "model.safetensors")
+    assert sha256_file(ours / "model.safetensors") == sha256_file(
+        theirs / "model.safetensors"
+    )
 
 
 @pytest.mark.parametrize(
@@ -139,7 +177,8 @@ def test_ctrl_c_saves_and_a_second_one_stops_at_once(
         main(words)
     assert f"mini-s-clm: interrupted after step {ended}; {saved}" in caplog.text
     assert (
-        "mini-s-clm: saving a checkpoint after this step; press Ctrl-C again to stop at once" in caplog.text
+        "mini-s-clm: saving a checkpoint after this step; press Ctrl-C again to stop at once"
+        in caplog.text
     )
     assert "; run the same command to resume" in caplog.text
     monkeypatch.undo()
@@ -148,7 +187,11 @@ def test_ctrl_c_saves_and_a_second_one_stops_at_once(
 
 @pytest.mark.parametrize("number", [signal.SIGTERM, signal.SIGUSR1, None])
 def test_a_signal_or_the_stop_file_saves_and_the_next_call_resumes(
-    done: Path, data: Path, tmp_path: Path, monkeypatch: pytest.MonkeyPatch, number: int | None
+    done: Path,
+    data: Path,
+    tmp_path: Path,
+    monkeypatch: pytest.MonkeyPatch,
+    number: int | None,
 ) -> None:
     stop = tmp_path / "stop"
 
@@ -166,7 +209,8 @@ def test_a_signal_or_the_stop_file_saves_and_the_next_call_resumes(
     monkeypatch.undo()
     if number is None:
         with pytest.raises(
-            UserError, match="already exists and would stop training at once; remove it first"
+            UserError,
+            match="already exists and would stop training at once; remove it first",
         ):
             main(words)
         stop.unlink()
@@ -197,15 +241,24 @@ def test_a_signal_in_any_step_of_two_stages_ends_the_command(
     _at_step(monkeypatch, step, lambda _: signal.raise_signal(signal.SIGTERM))
     words = _words(data, tmp_path, SHORT)
     assert main(words) == AGAIN
-    assert f"stopped and saved at step {step + 1}; run the same command to resume" in caplog.text
-    assert not (tmp_path / "models").exists() and checkpoints.checkpoint_steps(tmp_path / "stages/mini-s-clm")
+    assert (
+        f"stopped and saved at step {step + 1}; run the same command to resume"
+        in caplog.text
+    )
+    assert not (tmp_path / "models").exists() and checkpoints.checkpoint_steps(
+        tmp_path / "stages/mini-s-clm"
+    )
     assert (tmp_path / f"stages/{SHORT}").exists() == (step >= 6)
     monkeypatch.undo()
     _resumed(words, tmp_path, short, SHORT)
 
 
-def test_gradients_are_views_of_buckets_and_the_first_buckets_are_freed(tmp_path: Path) -> None:
-    torch.distributed.init_process_group("gloo", init_method=f"file://{tmp_path}/store", rank=0, world_size=1)
+def test_gradients_are_views_of_buckets_and_the_first_buckets_are_freed(
+    tmp_path: Path,
+) -> None:
+    torch.distributed.init_process_group(
+        "gloo", init_method=f"file://{tmp_path}/store", rank=0, world_size=1
+    )
     try:
         state = SimpleNamespace(model=DistributedDataParallel(torch.nn.Linear(3, 2)))
         first = weakref.ref(state.model)
@@ -232,23 +285,48 @@ def made(config: TrainingConfig) -> dict[str, list[str]]:
 
 def test_names_are_checked() -> None:
     assert made(TrainingConfig()) == {
-        "callbacks": ["SpeedMonitor", "MemoryMonitor", "OptimizerMonitor", "RuntimeEstimator"],
+        "callbacks": [
+            "SpeedMonitor",
+            "MemoryMonitor",
+            "OptimizerMonitor",
+            "RuntimeEstimator",
+        ],
         "algorithms": [],
         "loggers": ["TensorboardLogger"],
     }
-    assert not additions(TrainingConfig(), "stage", Path("tensorboard"), rank=1)["loggers"]
+    assert not additions(TrainingConfig(), "stage", Path("tensorboard"), rank=1)[
+        "loggers"
+    ]
     assert not any(made(TrainingConfig(record=Record(tensorboard=False))).values())
     assert not made(TrainingConfig(record=Record(callbacks="")))["callbacks"]
     for setting, word, problem in (
-        ("callbacks", "SpedMonitor", "module 'composer.callbacks' has no attribute 'SpedMonitor'"),
+        (
+            "callbacks",
+            "SpedMonitor",
+            "module 'composer.callbacks' has no attribute 'SpedMonitor'",
+        ),
         ("callbacks", "ThresholdStopper", "missing 3 required positional arguments"),
         ("callbacks", "nowhere:Watch", "No module named 'nowhere'"),
         ("callbacks", "json:Watch", "module 'json' has no attribute 'Watch'"),
-        ("callbacks", "json:JSONDecoder", "it is not a subclass of Composer's Callback"),
-        ("algorithms", "SpeedMonitor", "module 'composer.algorithms' has no attribute 'SpeedMonitor'"),
+        (
+            "callbacks",
+            "json:JSONDecoder",
+            "it is not a subclass of Composer's Callback",
+        ),
+        (
+            "algorithms",
+            "SpeedMonitor",
+            "module 'composer.algorithms' has no attribute 'SpeedMonitor'",
+        ),
     ):
-        with pytest.raises(UserError, match=f"{setting}: {word} cannot be created: .*{problem}"):
-            additions(read_settings(TrainingConfig, {setting: word}), "stage", Path("tensorboard"))
+        with pytest.raises(
+            UserError, match=f"{setting}: {word} cannot be created: .*{problem}"
+        ):
+            additions(
+                read_settings(TrainingConfig, {setting: word}),
+                "stage",
+                Path("tensorboard"),
+            )
 
 
 def test_a_class_of_ones_own_is_found_in_the_current_folder(
@@ -260,7 +338,12 @@ def test_a_class_of_ones_own_is_found_in_the_current_folder(
     monkeypatch.chdir(tmp_path)
     # As for an installed command.
     monkeypatch.setattr(sys, "path", [place for place in sys.path if place])
-    assert "Watch" in made(TrainingConfig(record=Record(callbacks="watch_here:Watch")))["callbacks"]
+    assert (
+        "Watch"
+        in made(TrainingConfig(record=Record(callbacks="watch_here:Watch")))[
+            "callbacks"
+        ]
+    )
 
 
 OWN = """
@@ -287,22 +370,42 @@ class Halved(Algorithm):
 
 
 def test_a_users_own_callback_logger_and_algorithm(
-    data: Path, tmp_path: Path, monkeypatch: pytest.MonkeyPatch, capsys: pytest.CaptureFixture[str]
+    data: Path,
+    tmp_path: Path,
+    monkeypatch: pytest.MonkeyPatch,
+    capsys: pytest.CaptureFixture[str],
 ) -> None:
     (tmp_path / "own_parts.py").write_text(OWN)
     monkeypatch.syspath_prepend(tmp_path)
     words, out = _words(data, tmp_path, "mini-s-clm"), tmp_path
-    assert main([*words, "--callback", "own_parts:Steps", "--callback", "own_parts:Losses"]) == 0
-    rows = [row for row in read_log(out / "stages/mini-s-clm/log.jsonl") if row["split"] == "train"]
+    assert (
+        main(
+            [*words, "--callback", "own_parts:Steps", "--callback", "own_parts:Losses"]
+        )
+        == 0
+    )
+    rows = [
+        row
+        for row in read_log(out / "stages/mini-s-clm/log.jsonl")
+        if row["split"] == "train"
+    ]
     said = [line.split() for line in capsys.readouterr().out.splitlines()]
     for who in ("callback", "logger"):
-        assert [float(value) for name, _, value in said if name == who] == [row["loss"] for row in rows]
+        assert [float(value) for name, _, value in said if name == who] == [
+            row["loss"] for row in rows
+        ]
     halved = tmp_path / "halved"
     assert main([*words[:-1], str(halved), "--set", "algorithms=own_parts:Halved"]) == 0
-    of_halved = [row for row in read_log(halved / "stages/mini-s-clm/log.jsonl") if row["split"] == "train"]
+    of_halved = [
+        row
+        for row in read_log(halved / "stages/mini-s-clm/log.jsonl")
+        if row["split"] == "train"
+    ]
     assert of_halved[0]["loss"] == rows[0]["loss"]
     assert of_halved[0]["grad_norm"] == pytest.approx(rows[0]["grad_norm"] / 2)
-    with pytest.raises(UserError, match="was trained with algorithms='own_parts:Halved', not None"):
+    with pytest.raises(
+        UserError, match="was trained with algorithms='own_parts:Halved', not None"
+    ):
         main([*words[:-1], str(halved)])
 
 

@@ -15,7 +15,14 @@ from pretraining.plan.config import MachineSettings, TrainingConfig
 from pretraining.plan.study_plan import load_study
 from pretraining.training import context
 from pretraining.training.ranks import Ranks
-from tests.pretraining.small_study import MODEL, QUIET, STUDY, Run, seal_again, weights_hash
+from tests.pretraining.small_study import (
+    MODEL,
+    QUIET,
+    STUDY,
+    Run,
+    seal_again,
+    weights_hash,
+)
 
 pytestmark = QUIET
 
@@ -29,7 +36,9 @@ MISTAKES = [
 
 
 @pytest.mark.parametrize(("words", "message"), MISTAKES)
-def test_wrong_settings_are_reported(run: Run, tmp_path: Path, words: list[str], message: str) -> None:
+def test_wrong_settings_are_reported(
+    run: Run, tmp_path: Path, words: list[str], message: str
+) -> None:
     with pytest.raises(UserError, match=message):
         run(MODEL, tmp_path, *words)
 
@@ -45,29 +54,47 @@ def test_a_new_model_is_not_trained_on_shards_that_begin_documents_for_a_start(
     run: Run, data: Path, tmp_path: Path
 ) -> None:
     other = Path(shutil.copytree(data, tmp_path / "other"))
-    change_manifest(other, lambda content: content["tokenizer"].__setitem__("first", [1]))
+    change_manifest(
+        other, lambda content: content["tokenizer"].__setitem__("first", [1])
+    )
     with pytest.raises(UserError, match=r"a new model.* tokenizer.json alone"):
         run(MODEL, tmp_path / "out", data=other)
 
 
-def test_another_run_is_never_resumed(run: Run, done: Path, data: Path, tmp_path: Path) -> None:
+def test_another_run_is_never_resumed(
+    run: Run, done: Path, data: Path, tmp_path: Path
+) -> None:
     with pytest.raises(UserError, match=r"was trained with peak_lr=0.003, not 0.001"):
         run(MODEL, done, "peak_lr=1e-3")
-    with pytest.raises(UserError, match="was trained with gradients='fp32', not 'bf16'"):
+    with pytest.raises(
+        UserError, match="was trained with gradients='fp32', not 'bf16'"
+    ):
         run(MODEL, done, "gradients=bf16")
     with pytest.raises(UserError, match="was trained with peak_lr"):
         run("mini-s-clm-24", done, "peak_lr=1e-3")
     with pytest.raises(UserError, match="was trained with seed=0, not 3"):
         run(MODEL, done, "seed=3")
     other = Path(shutil.copytree(data, tmp_path / "other"))
-    change_manifest(other, lambda content: content["splits"]["train"].__setitem__("documents", 7))
-    with pytest.raises(UserError, match=r"with data='.*; use its original --data or choose"):
+    change_manifest(
+        other, lambda content: content["splits"]["train"].__setitem__("documents", 7)
+    )
+    with pytest.raises(
+        UserError, match=r"with data='.*; use its original --data or choose"
+    ):
         run(MODEL, done, data=other)
-    change_manifest(other, lambda content: content["tokenizer"].__setitem__("sha256", "1" * 64))
-    with pytest.raises(UserError, match=r"with tokenizer='.*; use its original --data or choose"):
+    change_manifest(
+        other, lambda content: content["tokenizer"].__setitem__("sha256", "1" * 64)
+    )
+    with pytest.raises(
+        UserError, match=r"with tokenizer='.*; use its original --data or choose"
+    ):
         run(MODEL, done, data=other)
-    change_manifest(other, lambda content: content["tokenizer"].__setitem__("vocab_size", 50_000))
-    with pytest.raises(UserError, match=r"has 50000 ids, but the model has rows for only 400"):
+    change_manifest(
+        other, lambda content: content["tokenizer"].__setitem__("vocab_size", 50_000)
+    )
+    with pytest.raises(
+        UserError, match=r"has 50000 ids, but the model has rows for only 400"
+    ):
         run(MODEL, tmp_path / "new", data=other)
     with pytest.raises(UserError, match="no shards here"):
         run(MODEL, tmp_path / "new", data=tmp_path)
@@ -79,21 +106,29 @@ def test_a_trunk_of_another_design_is_never_reused(
     run: Run, done: Path, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
 ) -> None:
     """The names are the same: where stages begin, and the decay, are not."""
-    (tmp_path / "mini.toml").write_text(STUDY.replace("decay_steps = 6", "decay_steps = 5"))
+    (tmp_path / "mini.toml").write_text(
+        STUDY.replace("decay_steps = 6", "decay_steps = 5")
+    )
     other = load_study(tmp_path / "mini.toml")
     with pytest.raises(
-        UserError, match=rf"models/{MODEL} was trained with stages=.*{MODEL} from step 18 to 24', not"
+        UserError,
+        match=rf"models/{MODEL} was trained with stages=.*{MODEL} from step 18 to 24', not",
     ):
         run(MODEL, done, study=other)
     out = Path(shutil.copytree(done, tmp_path / "out"))
     shutil.rmtree(out / "models")
-    with pytest.raises(UserError, match=rf"stages/{MODEL}/step-00000024 was trained with stages="):
+    with pytest.raises(
+        UserError, match=rf"stages/{MODEL}/step-00000024 was trained with stages="
+    ):
         run(MODEL, out, study=other)
     shutil.rmtree(out / "stages" / MODEL)
     assert run(MODEL, out, study=other)
     monkeypatch.setattr(context, "RESULTS", context.RESULTS + 1)
     for model in (MODEL, "mini-s-clm-24"):
-        with pytest.raises(UserError, match="was trained with results=1, not 2; continue with the version"):
+        with pytest.raises(
+            UserError,
+            match="was trained with results=1, not 2; continue with the version",
+        ):
             run(model, done)
 
 
@@ -106,13 +141,17 @@ def test_a_checkpoint_of_another_stage_step_or_seed_is_never_taken(
         run(MODEL, out, "seed=3")
     last = out / "stages" / MODEL / "step-00000024"
     last.rename(renamed := last.with_name("step-00000023"))
-    with pytest.raises(UserError, match=r"step-00000023/state\.json belongs to another checkpoint"):
+    with pytest.raises(
+        UserError, match=r"step-00000023/state\.json belongs to another checkpoint"
+    ):
         run(MODEL, out)
     renamed.rename(last)
     for name in ("mini-s-clm-9-mlm40", MODEL):
         shutil.rmtree(out / "stages" / name)
     shutil.copytree(done / "stages/mini-s-clm-9-mlm40", out / "stages/mini-s-mlm40")
-    with pytest.raises(UserError, match="stages/mini-s-mlm40/step-00000018 was trained with stages="):
+    with pytest.raises(
+        UserError, match="stages/mini-s-mlm40/step-00000018 was trained with stages="
+    ):
         run("mini-s-mlm40-24", out)
     saved = out / "stages/mini-s-clm/step-00000009"
     settings = read_manifest(saved / "state.json", "")["science"]
@@ -125,7 +164,11 @@ def test_a_checkpoint_of_another_stage_step_or_seed_is_never_taken(
         ),
         ("shape", {"hidden": 32}, "was trained with"),
         ("stages", [], "was trained with stages="),
-        ("interventions", {"skip": [], "peak_lr_from": [[2, 1e-3]]}, "was trained with"),
+        (
+            "interventions",
+            {"skip": [], "peak_lr_from": [[2, 1e-3]]},
+            "was trained with",
+        ),
     ):
         before = (saved / "state.json").read_bytes()
         seal_again(saved, **{field: value})
@@ -158,9 +201,20 @@ def test_the_pass_fills_a_gpu_where_its_memory_is_known(
     given: dict[str, Any], expected: int, monkeypatch: pytest.MonkeyPatch
 ) -> None:
     """The memory of our own class is counted, that of another's measured."""
-    monkeypatch.setattr(torch.cuda, "mem_get_info", lambda device: (83_700_000_000, 85_000_000_000))
+    monkeypatch.setattr(
+        torch.cuda, "mem_get_info", lambda device: (83_700_000_000, 85_000_000_000)
+    )
     monkeypatch.setattr(context, "measured_gb", lambda *given, several: (10.0, 4.0))
     ranks = Ranks(rank=0, world=1, device=torch.device("cpu"))
-    usual = {"bf16": True, "config": TrainingConfig(), "start": None, "ranks": ranks, "shape": SHAPES["610m"]}
+    usual = {
+        "bf16": True,
+        "config": TrainingConfig(),
+        "start": None,
+        "ranks": ranks,
+        "shape": SHAPES["610m"],
+    }
     usual["model_config"] = None
-    assert context.TrainingContext._microbatch(SimpleNamespace(**usual | given)) == expected
+    assert (
+        context.TrainingContext._microbatch(SimpleNamespace(**usual | given))
+        == expected
+    )

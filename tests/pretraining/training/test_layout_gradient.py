@@ -27,7 +27,9 @@ STEP = 1
 CPU = torch.device("cpu")
 
 
-def prepared(study: Study, data: Path, dtype: torch.dtype, *words: str) -> tuple[Data, EuroBertForMaskedLM]:
+def prepared(
+    study: Study, data: Path, dtype: torch.dtype, *words: str
+) -> tuple[Data, EuroBertForMaskedLM]:
     torch.set_num_threads(1)
     config = model_config(study, data)
     model = EuroBertForMaskedLM(config)
@@ -36,22 +38,32 @@ def prepared(study: Study, data: Path, dtype: torch.dtype, *words: str) -> tuple
 
 
 def gradient(model: EuroBertForMaskedLM) -> Tensor:
-    found = torch.cat([p.grad.flatten() for p in model.parameters() if p.grad is not None])
+    found = torch.cat(
+        [p.grad.flatten() for p in model.parameters() if p.grad is not None]
+    )
     model.zero_grad()
     return found
 
 
-def of_ranks_in_turn(source: Data, model: EuroBertForMaskedLM, world: int, weighting: str) -> Tensor:
+def of_ranks_in_turn(
+    source: Data, model: EuroBertForMaskedLM, world: int, weighting: str
+) -> Tensor:
     """The sum over the ranks' shares, one after the other in this process."""
-    shares = [source.step(STEP, "mlm", 40, rank=rank, world=world) for rank in range(world)]
-    weights = group_weights(torch.stack([share.counts for share in shares]).sum(0), weighting)
+    shares = [
+        source.step(STEP, "mlm", 40, rank=rank, world=world) for rank in range(world)
+    ]
+    weights = group_weights(
+        torch.stack([share.counts for share in shares]).sum(0), weighting
+    )
     for share in shares:
         for part in share.weighed(weights).microbatches:
             loss_sum(model, part).total.backward()
     return gradient(model)
 
 
-def of_the_papers_loop(source: Data, model: EuroBertForMaskedLM, weighting: str) -> Tensor:
+def of_the_papers_loop(
+    source: Data, model: EuroBertForMaskedLM, weighting: str
+) -> Tensor:
     """The mean of the means of neighbours in twelves, written out; or the mean over all predicted tokens."""
     by_id = sequences(part.inputs for part in source.step(STEP, "clm").microbatches)
     ids = source._cut.spans(source.order.batch_of(STEP)[1])[0].tolist()
@@ -59,11 +71,18 @@ def of_the_papers_loop(source: Data, model: EuroBertForMaskedLM, weighting: str)
     losses = []
     for first in range(0, 96, 12):
         part = ids[first : first + 12]
-        losses.append(loss_sum(model, mlm(PackedBatch.of([by_id[i].numpy() for i in part], part), rule)))
+        losses.append(
+            loss_sum(
+                model, mlm(PackedBatch.of([by_id[i].numpy() for i in part], part), rule)
+            )
+        )
     if weighting == "equal":
         torch.stack([loss.mean for loss in losses]).mean().backward()
     else:
-        (torch.stack([loss.total for loss in losses]).sum() / sum(loss.count for loss in losses)).backward()
+        (
+            torch.stack([loss.total for loss in losses]).sum()
+            / sum(loss.count for loss in losses)
+        ).backward()
     return gradient(model)
 
 
@@ -93,22 +112,30 @@ def test_one_gradient_for_all_micro_batches_and_ranks(
     for size, world in layouts:
         source, _ = prepared(study, data, dtype, f"microbatch={size}")
         found = of_ranks_in_turn(source, model, world, weighting)
-        assert float((found - expected).norm() / expected.norm()) < within, (size, world)
+        assert float((found - expected).norm() / expected.norm()) < within, (
+            size,
+            world,
+        )
         passes.add(source.step(STEP, "mlm", 40, world=world).passes)
     assert min(passes) == 1 and max(passes) >= 40
 
 
 def test_the_weightings_differ(study: Study, data: Path) -> None:
     source, model = prepared(study, data, torch.float64)
-    equal, token = (of_ranks_in_turn(source, model, 1, rule) for rule in ("equal", "token"))
+    equal, token = (
+        of_ranks_in_turn(source, model, 1, rule) for rule in ("equal", "token")
+    )
     assert float((equal - token).norm() / token.norm()) > 1e-3
 
 
 def one_of_many(study: Study, data: Path, folder: Path, rank: int, world: int) -> None:
     torch.distributed.init_process_group(
-        "gloo", init_method=f"file://{folder}/store", rank=rank, world_size=world,
+        "gloo",
+        init_method=f"file://{folder}/store",
+        rank=rank,
+        world_size=world,
         timeout=timedelta(seconds=60),
-    )  # fmt: skip
+    )
     source, model = prepared(study, data, torch.float64, "microbatch=4")
     ranks = Ranks(rank=rank, world=world, device=CPU)
     share = source.step(STEP, "mlm", 40, rank=rank, world=world)
@@ -122,13 +149,18 @@ def one_of_many(study: Study, data: Path, folder: Path, rank: int, world: int) -
             # As Composer scales it: 1 over the ranks' mean number of passes; DDP then takes the ranks' mean.
             (whole.module.loss(whole(part), part) * world / share.passes).backward()
     if rank == 0:
-        torch.save({"gradient": gradient(model), "read": tuple(steps.sums())}, folder / "gradient.pt")
+        torch.save(
+            {"gradient": gradient(model), "read": tuple(steps.sums())},
+            folder / "gradient.pt",
+        )
     torch.distributed.destroy_process_group()
 
 
 @pytest.mark.filterwarnings("ignore:.*multi-threaded, use of fork:DeprecationWarning")
 @pytest.mark.parametrize("world", [2, 4])
-def test_processes_end_in_the_same_gradient(study: Study, data: Path, tmp_path: Path, world: int) -> None:
+def test_processes_end_in_the_same_gradient(
+    study: Study, data: Path, tmp_path: Path, world: int
+) -> None:
     """Real processes under gloo, through DDP, in float64."""
     source, model = prepared(study, data, torch.float64)
     expected = of_the_papers_loop(source, model, "equal")

@@ -21,33 +21,53 @@ def rule(tiny_model: EuroBertForMaskedLM) -> MaskRule:
 
 
 def grads(model: EuroBertForMaskedLM) -> dict[str, Tensor]:
-    found = {name: p.grad.clone() for name, p in model.named_parameters() if p.grad is not None}
+    found = {
+        name: p.grad.clone()
+        for name, p in model.named_parameters()
+        if p.grad is not None
+    }
     model.zero_grad()
     return found
 
 
 def plain_loss(
-    model: EuroBertForMaskedLM, batch: PackedBatch, labels: list[Tensor], is_causal: bool
+    model: EuroBertForMaskedLM,
+    batch: PackedBatch,
+    labels: list[Tensor],
+    is_causal: bool,
 ) -> Tensor:
     """Sequence by sequence, with all logits: the definition."""
     total = torch.zeros(())
     starts = batch.cu_seqlens.tolist()
     for start, end, target in zip(starts, starts[1:], labels, strict=False):
-        hidden = model.model(batch.tokens[None, start:end], is_causal=is_causal).last_hidden_state[0]
+        hidden = model.model(
+            batch.tokens[None, start:end], is_causal=is_causal
+        ).last_hidden_state[0]
         logits = model.lm_head(hidden)
-        total = total + F.cross_entropy(logits, target, reduction="sum", ignore_index=-100)
+        total = total + F.cross_entropy(
+            logits, target, reduction="sum", ignore_index=-100
+        )
     return total
 
 
 def test_clm_predicts_the_next_token_of_the_same_sequence(batch: PackedBatch) -> None:
     made = clm(batch)
     assert made.is_causal and made.inputs is batch
-    assert made.count == batch.num_tokens - len(batch) == int((made.labels != -100).sum())
-    for start, end in zip(batch.cu_seqlens.tolist(), batch.cu_seqlens.tolist()[1:], strict=False):
-        assert made.labels[start:end].tolist() == [*batch.tokens[start + 1 : end].tolist(), -100]
+    assert (
+        made.count == batch.num_tokens - len(batch) == int((made.labels != -100).sum())
+    )
+    for start, end in zip(
+        batch.cu_seqlens.tolist(), batch.cu_seqlens.tolist()[1:], strict=False
+    ):
+        assert made.labels[start:end].tolist() == [
+            *batch.tokens[start + 1 : end].tolist(),
+            -100,
+        ]
 
 
-def test_mlm_replaces_and_predicts_the_masked_tokens(batch: PackedBatch, rule: MaskRule) -> None:
+def test_mlm_replaces_and_predicts_the_masked_tokens(
+    batch: PackedBatch, rule: MaskRule
+) -> None:
     made = mlm(batch, rule)
     assert not made.is_causal and made.positions is not None
     assert made.count == len(made.positions) == len(made.labels)
@@ -58,14 +78,25 @@ def test_mlm_replaces_and_predicts_the_masked_tokens(batch: PackedBatch, rule: M
     assert torch.equal(made.inputs.tokens[others], batch.tokens[others])
 
 
-def test_mntp_predicts_masked_tokens_from_the_ones_before(batch: PackedBatch, rule: MaskRule) -> None:
+def test_mntp_predicts_masked_tokens_from_the_ones_before(
+    batch: PackedBatch, rule: MaskRule
+) -> None:
     one, other = mlm(batch, rule), mntp(batch, rule)
-    assert one.positions is not None and other.positions is not None and not other.is_causal
+    assert (
+        one.positions is not None
+        and other.positions is not None
+        and not other.is_causal
+    )
     firsts = set(batch.cu_seqlens[:-1].tolist())
     masked = zip(one.positions.tolist(), one.labels.tolist(), strict=True)
     wanted = [(place - 1, label) for place, label in masked if place not in firsts]
-    assert list(zip(other.positions.tolist(), other.labels.tolist(), strict=True)) == wanted
-    assert other.count == len(wanted) and torch.equal(one.inputs.tokens, other.inputs.tokens)
+    assert (
+        list(zip(other.positions.tolist(), other.labels.tolist(), strict=True))
+        == wanted
+    )
+    assert other.count == len(wanted) and torch.equal(
+        one.inputs.tokens, other.inputs.tokens
+    )
 
 
 @pytest.mark.parametrize("objective", ["clm", "mlm"])
@@ -75,9 +106,14 @@ def test_loss_and_gradients_equal_the_plain_computation(
     made = clm(batch) if objective == "clm" else mlm(batch, rule)
     labels = made.labels
     if made.positions is not None:
-        labels = torch.full_like(batch.tokens, -100).index_copy(0, made.positions, made.labels)
+        labels = torch.full_like(batch.tokens, -100).index_copy(
+            0, made.positions, made.labels
+        )
     expected = plain_loss(
-        tiny_model, made.inputs, list(labels.split(batch.cu_seqlens.diff().tolist())), made.is_causal
+        tiny_model,
+        made.inputs,
+        list(labels.split(batch.cu_seqlens.diff().tolist())),
+        made.is_causal,
     )
     expected.backward()
     theirs = grads(tiny_model)
@@ -88,17 +124,27 @@ def test_loss_and_gradients_equal_the_plain_computation(
     torch.testing.assert_close(loss.total, expected, rtol=2e-6, atol=1e-5)
     assert ours.keys() == theirs.keys()
     for name in ours:
-        torch.testing.assert_close(ours[name], theirs[name], rtol=1e-4, atol=2e-5, msg=name)
+        torch.testing.assert_close(
+            ours[name], theirs[name], rtol=1e-4, atol=2e-5, msg=name
+        )
 
 
 def test_labels_know_their_group(batch: PackedBatch, rule: MaskRule) -> None:
     numbers = torch.arange(len(batch)) % 3
     lengths = batch.cu_seqlens.diff().tolist()
-    of_tokens = [int(number) for number, length in zip(numbers, lengths, strict=True) for _ in range(length)]
+    of_tokens = [
+        int(number)
+        for number, length in zip(numbers, lengths, strict=True)
+        for _ in range(length)
+    ]
     for made in (clm(batch), mlm(batch, rule)):
         grouped = made.grouped(numbers)
         assert grouped.groups is not None and grouped.groups.shape == made.labels.shape
-        places = range(batch.num_tokens) if made.positions is None else made.positions.tolist()
+        places = (
+            range(batch.num_tokens)
+            if made.positions is None
+            else made.positions.tolist()
+        )
         assert grouped.groups.tolist() == [of_tokens[place] for place in places]
         counts = grouped.counts(4)
         assert int(counts.sum()) == made.count and counts[3] == 0
@@ -119,7 +165,9 @@ def test_weights() -> None:
 def test_nothing_to_predict_is_no_loss_and_no_nan(
     objective: str, tiny_model: EuroBertForMaskedLM, rule: MaskRule
 ) -> None:
-    batch = PackedBatch.of([[1]], [0])  # one end of text: nothing follows, and it is never masked
+    batch = PackedBatch.of(
+        [[1]], [0]
+    )  # one end of text: nothing follows, and it is never masked
     made = clm(batch) if objective == "clm" else mlm(batch, rule)
     loss = loss_sum(tiny_model, made)
     loss.mean.backward()

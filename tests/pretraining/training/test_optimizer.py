@@ -4,7 +4,15 @@ import torch
 from hypothesis import given
 from hypothesis import strategies as st
 
-from pretraining.models import DECAYS, MODELS, Model, StageSpec, make_stages, parse, parse_objective
+from pretraining.models import (
+    DECAYS,
+    MODELS,
+    Model,
+    StageSpec,
+    make_stages,
+    parse,
+    parse_objective,
+)
 from pretraining.plan.config import Optimizer, TrainingConfig
 from pretraining.training.optimizer import (
     WSD,
@@ -25,7 +33,9 @@ def trained(steps: int) -> tuple[torch.nn.Module, torch.optim.Optimizer]:
     return model, optimizer
 
 
-def update(model: torch.nn.Module, optimizer: torch.optim.Optimizer, steps: int) -> None:
+def update(
+    model: torch.nn.Module, optimizer: torch.optim.Optimizer, steps: int
+) -> None:
     for step in range(steps):
         optimizer.zero_grad()
         model(torch.full((1, 3), 1.0 + step)).square().sum().backward()
@@ -36,25 +46,38 @@ def test_the_settings_reach_it() -> None:
     adamw = Optimizer(peak_lr=2e-3, beta1=0.8, beta2=0.9, eps=1e-6, weight_decay=0.2)
     config = TrainingConfig(optimizer=adamw)
     group = build_optimizer(torch.nn.Linear(3, 2), config, CPU).param_groups[0]
-    assert (group["lr"], group["betas"], group["eps"], group["weight_decay"]) == (2e-3, (0.8, 0.9), 1e-6, 0.2)
+    assert (group["lr"], group["betas"], group["eps"], group["weight_decay"]) == (
+        2e-3,
+        (0.8, 0.9),
+        1e-6,
+        0.2,
+    )
     assert not group["fused"]
 
 
 def test_a_restored_state_continues_bit_for_bit() -> None:
     model, optimizer = trained(3)
-    saved = {name: tensor.clone() for name, tensor in optimizer_state(model, optimizer).items()}
+    saved = {
+        name: tensor.clone()
+        for name, tensor in optimizer_state(model, optimizer).items()
+    }
     other, fresh = trained(0)
     other.load_state_dict(model.state_dict())
     load_optimizer_state(other, fresh, saved)
     for each, its in ((model, optimizer), (other, fresh)):
         update(each, its, 2)
-    assert all(torch.equal(a, b) for a, b in zip(model.parameters(), other.parameters(), strict=True))
+    assert all(
+        torch.equal(a, b)
+        for a, b in zip(model.parameters(), other.parameters(), strict=True)
+    )
 
 
 def test_the_state_is_named_by_parameter_and_holds_no_scalar() -> None:
     saved = optimizer_state(*trained(1))
     assert sorted(saved) == [
-        f"{what}.{name}" for what in ("exp_avg", "exp_avg_sq", "step") for name in ("bias", "weight")
+        f"{what}.{name}"
+        for what in ("exp_avg", "exp_avg_sq", "step")
+        for name in ("bias", "weight")
     ]
     assert saved["step.bias"].shape == (1,)
     assert optimizer_state(*trained(0)) == {}
@@ -90,22 +113,35 @@ def test_shortest_continued_model_warms_up_inside_its_decay() -> None:
 def test_a_sqrt_decay_is_one_minus_the_root_of_the_share_that_is_done() -> None:
     schedule = WSD(warmup_steps=0, decay_start=100, decay_steps=400, curve="sqrt")
     done = np.arange(1, 401) / 400
-    assert [schedule(step) for step in range(100, 500)] == pytest.approx(list(1 - done**0.5), abs=1e-15)
+    assert [schedule(step) for step in range(100, 500)] == pytest.approx(
+        list(1 - done**0.5), abs=1e-15
+    )
     assert (schedule(99), schedule(199), schedule(499)) == (1, 0.5, 0)
 
 
 def test_the_decay_of_a_start_has_a_rate_to_its_last_update() -> None:
-    spec = StageSpec(objective=parse_objective("mlm30"), end=4, decay_steps=4, curve="sqrt")
+    spec = StageSpec(
+        objective=parse_objective("mlm30"), end=4, decay_steps=4, curve="sqrt"
+    )
     stages = make_stages("s", [spec], usual_decay=4)
     model = Model(name="mine", size="s", stages=stages, start="smollm2/")
     schedule = stage_schedule(model, stages[-1], Optimizer(warmup_steps=0))
-    assert [schedule(step) for step in range(4)] == pytest.approx([1 - (n / 5) ** 0.5 for n in range(1, 5)])
+    assert [schedule(step) for step in range(4)] == pytest.approx(
+        [1 - (n / 5) ** 0.5 for n in range(1, 5)]
+    )
 
 
 def test_whatever_follows_a_decay_is_warmed_up_again() -> None:
-    words = ("clm", 0, 10, 4), ("mlm40", 10, 30, 6), ("clm", 30, 50, 0), ("mlm40", 50, 60, 10)
+    words = (
+        ("clm", 0, 10, 4),
+        ("mlm40", 10, 30, 6),
+        ("clm", 30, 50, 0),
+        ("mlm40", 50, 60, 10),
+    )
     specs = [
-        StageSpec(objective=parse_objective(word), end=end, decay_steps=decay, curve="sqrt")
+        StageSpec(
+            objective=parse_objective(word), end=end, decay_steps=decay, curve="sqrt"
+        )
         for word, _, end, decay in words
     ]
     model = Model(name="mine", size="s", stages=make_stages("s", specs, usual_decay=4))
@@ -119,7 +155,17 @@ def test_whatever_follows_a_decay_is_warmed_up_again() -> None:
         return [1 - (place / steps) ** 0.5 for place in range(1, steps + 1)]
 
     again = [1 / 3, 2 / 3]
-    expected = [0.5, *[1.0] * 5, *fall(4), *again, *[1.0] * 12, *fall(6), *again, *[1.0] * 18, *fall(10)]
+    expected = [
+        0.5,
+        *[1.0] * 5,
+        *fall(4),
+        *again,
+        *[1.0] * 12,
+        *fall(6),
+        *again,
+        *[1.0] * 18,
+        *fall(10),
+    ]
     assert rates == pytest.approx(expected, abs=1e-15)
 
 
@@ -134,11 +180,21 @@ def test_branches_share_one_curve() -> None:
                 assert seen.setdefault(key, schedule(step)) == schedule(step)
 
 
-@given(st.integers(0, 50), st.integers(0, 200), st.integers(1, 50), st.sampled_from([*DECAYS]))
+@given(
+    st.integers(0, 50),
+    st.integers(0, 200),
+    st.integers(1, 50),
+    st.sampled_from([*DECAYS]),
+)
 def test_multipliers_lie_in_zero_to_one_and_only_fall_in_the_decay(
     warmup: int, start: int, decay: int, curve: str
 ) -> None:
-    schedule = WSD(warmup_steps=warmup, decay_start=max(start, warmup), decay_steps=decay, curve=curve)
+    schedule = WSD(
+        warmup_steps=warmup,
+        decay_start=max(start, warmup),
+        decay_steps=decay,
+        curve=curve,
+    )
     values = [schedule(step) for step in range(max(start, warmup) + decay)]
     assert all(0 <= value <= 1 for value in values)
     assert values[-1] == 0
@@ -147,7 +203,9 @@ def test_multipliers_lie_in_zero_to_one_and_only_fall_in_the_decay(
 
 def test_steps_outside_a_schedule_are_refused() -> None:
     assert WSD(warmup_steps=0)(0) == WSD(warmup_steps=1)(0) == 1.0
-    with pytest.raises(ValueError, match=r"step -1 is outside the schedule \[0, None\)"):
+    with pytest.raises(
+        ValueError, match=r"step -1 is outside the schedule \[0, None\)"
+    ):
         WSD(warmup_steps=0)(-1)
     with pytest.raises(ValueError, match="outside the schedule"):
         WSD(warmup_steps=0, decay_start=2, decay_steps=2)(4)

@@ -52,24 +52,42 @@ def test_first_host(hosts: str, first: str) -> None:
 
 def test_a_task_knows_its_place() -> None:
     task = {
-        "SLURM_NTASKS": "16", "SLURM_PROCID": "13", "SLURM_LOCALID": "5", "SLURM_NODEID": "1", "SLURM_NNODES": "2",
-        "SLURM_JOB_NODELIST": "gpu[11-12]", "SLURM_JOB_ID": "123456",
-    }  # fmt: skip
+        "SLURM_NTASKS": "16",
+        "SLURM_PROCID": "13",
+        "SLURM_LOCALID": "5",
+        "SLURM_NODEID": "1",
+        "SLURM_NNODES": "2",
+        "SLURM_JOB_NODELIST": "gpu[11-12]",
+        "SLURM_JOB_ID": "123456",
+    }
     assert slurm_environment(task) == {
-        "RANK": "13", "WORLD_SIZE": "16", "LOCAL_RANK": "5", "LOCAL_WORLD_SIZE": "8", "NODE_RANK": "1",
-        "MASTER_ADDR": "gpu11", "MASTER_PORT": "15456",
-    }  # fmt: skip
+        "RANK": "13",
+        "WORLD_SIZE": "16",
+        "LOCAL_RANK": "5",
+        "LOCAL_WORLD_SIZE": "8",
+        "NODE_RANK": "1",
+        "MASTER_ADDR": "gpu11",
+        "MASTER_PORT": "15456",
+    }
 
 
 def test_a_launcher_and_a_single_task_are_left_alone() -> None:
     assert slurm_environment({}) == {}
     assert slurm_environment({"SLURM_NTASKS": "1", "SLURM_PROCID": "0"}) == {}
-    assert slurm_environment({"SLURM_NTASKS": "8", "SLURM_PROCID": "0", "RANK": "0"}) == {}
+    assert (
+        slurm_environment({"SLURM_NTASKS": "8", "SLURM_PROCID": "0", "RANK": "0"}) == {}
+    )
 
 
-def _asks_whether_a_folder_is_shared(folder: Path, own: Path, rank: int, expected: bool) -> None:
+def _asks_whether_a_folder_is_shared(
+    folder: Path, own: Path, rank: int, expected: bool
+) -> None:
     torch.distributed.init_process_group(
-        "gloo", init_method=f"file://{folder}/store", rank=rank, world_size=2, timeout=timedelta(seconds=60)
+        "gloo",
+        init_method=f"file://{folder}/store",
+        rank=rank,
+        world_size=2,
+        timeout=timedelta(seconds=60),
     )
     os.environ["LOCAL_WORLD_SIZE"] = "1"
     assert Ranks(rank=rank, world=2, device=torch.device("cpu")).share(own) is expected
@@ -79,14 +97,18 @@ def _asks_whether_a_folder_is_shared(folder: Path, own: Path, rank: int, expecte
 
 @pytest.mark.filterwarnings("ignore:.*multi-threaded, use of fork:DeprecationWarning")
 @pytest.mark.parametrize("is_shared", [True, False])
-def test_processes_of_two_machines_know_whether_they_see_one_folder(tmp_path: Path, is_shared: bool) -> None:
+def test_processes_of_two_machines_know_whether_they_see_one_folder(
+    tmp_path: Path, is_shared: bool
+) -> None:
     processes = []
     for rank in range(2):
         own = tmp_path / ("cache" if is_shared else f"cache{rank}")
         own.mkdir(exist_ok=True)
         words = (tmp_path, own, rank, is_shared)
         context = multiprocessing.get_context("fork")
-        processes.append(context.Process(target=_asks_whether_a_folder_is_shared, args=words))
+        processes.append(
+            context.Process(target=_asks_whether_a_folder_is_shared, args=words)
+        )
         processes[-1].start()
     for process in processes:
         process.join(120)

@@ -37,9 +37,15 @@ from tests.pretraining.families import DECODERS, FAMILIES, save_start
 from tests.pretraining.sizes import config_for
 
 SETTINGS = (
-    "global_batch=4", "microbatch=2", "max_length=24", "eval_sequences=4", "eval_every=10", "save_every=4",
-    "callbacks=", "peak_lr=1e-3",
-)  # fmt: skip
+    "global_batch=4",
+    "microbatch=2",
+    "max_length=24",
+    "eval_sequences=4",
+    "eval_every=10",
+    "save_every=4",
+    "callbacks=",
+    "peak_lr=1e-3",
+)
 """With a rate at which tiny random models move."""
 
 
@@ -48,17 +54,27 @@ def shards(tmp_path_factory: pytest.TempPathFactory) -> Path:
     folder = tmp_path_factory.mktemp("shards")
     start = save_start(folder / "start", "llama")
     file = write_jsonl(folder / "documents.jsonl", make_documents(60))
-    build([str(file)], str(start), folder / "data", ShardSettings(validation_share=0.05), workers=0)
+    build(
+        [str(file)],
+        str(start),
+        folder / "data",
+        ShardSettings(validation_share=0.05),
+        workers=0,
+    )
     return folder / "data"
 
 
-def made(start: Start, *settings: str, objective: str = "mlm30", steps: int = 20) -> Adaptation:
+def made(
+    start: Start, *settings: str, objective: str = "mlm30", steps: int = 20
+) -> Adaptation:
     changes = (*SETTINGS, *settings)
     return Adaptation(start=start, objective=objective, steps=steps, changes=changes)
 
 
 def run(start: Start, what: Adaptation, shards: Path, out: Path) -> bool:
-    return train(replace(what.targets, start=start), data=shards, out=out, config=what.config)
+    return train(
+        replace(what.targets, start=start), data=shards, out=out, config=what.config
+    )
 
 
 @pytest.mark.parametrize("family", FAMILIES)
@@ -72,32 +88,48 @@ def test_twenty_losses_are_those_of_a_plain_loop_on_the_same_batches(
     rows = read_log(tmp_path / "out/models" / model.name / "log.jsonl")
     ours = [row["loss"] for row in rows if row["split"] == "train"]
     context = TrainingContext(
-        targets=what.targets, config=what.config, source=shards, out=tmp_path, ranks=Ranks.here()
+        targets=what.targets,
+        config=what.config,
+        source=shards,
+        out=tmp_path,
+        ranks=Ranks.here(),
     )
     torch.testing.assert_close(
-        torch.tensor(ours), torch.tensor(_plain_losses(context, start, family)), rtol=0, atol=1e-4
+        torch.tensor(ours),
+        torch.tensor(_plain_losses(context, start, family)),
+        rtol=0,
+        atol=1e-4,
     )
     out = tmp_path / "out/models" / model.name
     assert len(checked_encoder(out)) == 3
     assert json.loads((out / "manifest.json").read_text())["start"] == start.identity
-    assert read_config(out).get("sliding_window") == read_config(start.folder).get("sliding_window")
+    assert read_config(out).get("sliding_window") == read_config(start.folder).get(
+        "sliding_window"
+    )
 
 
 def _plain_losses(context: TrainingContext, start: Start, family: str) -> list[float]:
     """Return the losses of a loop without anything of ours but the batches: each sequence alone, under eager."""
     auto = hf.AutoModelForCausalLM if family in DECODERS else hf.AutoModelForMaskedLM
     plain = hf.AutoConfig.from_pretrained(start.folder)
-    if family == "gemma3":  # its window follows when a configuration is made with the flag
+    if (
+        family == "gemma3"
+    ):  # its window follows when a configuration is made with the flag
         plain = type(plain)(**plain.to_dict() | {"use_bidirectional_attention": True})
     else:
         plain.is_causal = False
-    inner = auto.from_pretrained(start.folder, config=plain, attn_implementation="eager")
+    inner = auto.from_pretrained(
+        start.folder, config=plain, attn_implementation="eager"
+    )
     adamw, losses = context.config.optimizer, []
     inner.eval()  # nothing is dropped out
     optimizer = torch.optim.AdamW(
-        inner.parameters(), lr=adamw.peak_lr, betas=(adamw.beta1, adamw.beta2), eps=adamw.eps,
+        inner.parameters(),
+        lr=adamw.peak_lr,
+        betas=(adamw.beta1, adamw.beta2),
+        eps=adamw.eps,
         weight_decay=adamw.weight_decay,
-    )  # fmt: skip
+    )
     for step in range(20):
         rate = (step + 1) / 1 if step < 1 else 1.0
         rate = min(rate, 1.0 if step < 16 else 1 - ((step - 16 + 1) / 5) ** 0.5)
@@ -109,7 +141,9 @@ def _plain_losses(context: TrainingContext, start: Start, family: str) -> list[f
             labels[part.positions] = part.labels
             for first, last in pairwise(bounds):
                 logits = inner(input_ids=part.inputs.tokens[None, first:last]).logits[0]
-                total = total + torch.nn.functional.cross_entropy(logits, labels[first:last], reduction="sum")
+                total = total + torch.nn.functional.cross_entropy(
+                    logits, labels[first:last], reduction="sum"
+                )
             count += part.count
         loss = total / count
         loss.backward()
@@ -128,9 +162,19 @@ def test_a_real_decoders_losses_are_those_of_a_plain_loop(tmp_path: Path) -> Non
     if not (os.environ.get("REAL_MODELS") and os.environ.get("REAL_DATA")):
         pytest.skip("REAL_MODELS or REAL_DATA is not set")
     start = start_of(str(Path(os.environ["REAL_MODELS"], "smollm2-135m")))
-    text = Path(os.environ["REAL_DATA"]) / "pretrain/openstax-anatomy-physiology-2e.jsonl.zst"
+    text = (
+        Path(os.environ["REAL_DATA"])
+        / "pretrain/openstax-anatomy-physiology-2e.jsonl.zst"
+    )
     build([str(text)], start.text, tmp_path / "data", ShardSettings(), workers=0)
-    what = made(start, "global_batch=6", "microbatch=6", "max_length=256", "save_every=20", "peak_lr=1e-4")
+    what = made(
+        start,
+        "global_batch=6",
+        "microbatch=6",
+        "max_length=256",
+        "save_every=20",
+        "peak_lr=1e-4",
+    )
     assert run(start, what, tmp_path / "data", tmp_path / "out")
     context = TrainingContext(
         targets=what.targets,
@@ -141,12 +185,16 @@ def test_a_real_decoders_losses_are_those_of_a_plain_loop(tmp_path: Path) -> Non
     )
     rows = read_log(tmp_path / "out/models" / what.targets.model.name / "log.jsonl")
     ours = torch.tensor([row["loss"] for row in rows if row["split"] == "train"])
-    torch.testing.assert_close(ours, torch.tensor(_plain_losses(context, start, "llama")), rtol=0, atol=0.05)
+    torch.testing.assert_close(
+        ours, torch.tensor(_plain_losses(context, start, "llama")), rtol=0, atol=0.05
+    )
     assert ours[-4:].mean() < ours[0] - 1
 
 
 RESUMED = [
-    pytest.param(family, marks=() if family in ("llama", "gemma3", "bert") else pytest.mark.slow)
+    pytest.param(
+        family, marks=() if family in ("llama", "gemma3", "bert") else pytest.mark.slow
+    )
     for family in FAMILIES
 ]
 """Our own class, one that wraps a decoder and one that wraps an encoder; the others are long repetitions of these."""
@@ -170,17 +218,22 @@ def test_three_stages_stopped_and_resumed_give_the_same_bytes(
     study = what.targets.plan.study
     name = f"{what.targets.model.size}-{first}-4-mlm40-12"
     model = replace(study.design.parse(name), start=start.text)
-    targets = replace(targets_of(name, replace(study, models={name: model})), start=start)
+    targets = replace(
+        targets_of(name, replace(study, models={name: model})), start=start
+    )
     assert len(targets.stages) == 3
     assert train(targets, data=shards, out=tmp_path / "whole", config=what.config)
     stopping = made(start, f"callbacks={__name__}:StopAtFive", steps=12).config
     assert not train(targets, data=shards, out=tmp_path / "halves", config=stopping)
     assert train(targets, data=shards, out=tmp_path / "halves", config=what.config)
     files = [
-        f"models/{name}/{file}" for file in ("model.safetensors", "config.json", "log.jsonl", "manifest.json")
+        f"models/{name}/{file}"
+        for file in ("model.safetensors", "config.json", "log.jsonl", "manifest.json")
     ]
     for file in files:
-        assert sha256_file(tmp_path / "whole" / file) == sha256_file(tmp_path / "halves" / file), file
+        assert sha256_file(tmp_path / "whole" / file) == sha256_file(
+            tmp_path / "halves" / file
+        ), file
 
 
 SMALL_FILES = (
@@ -208,7 +261,10 @@ class DamageAtTwo(Callback):
 
 @pytest.mark.parametrize("spoil", [Path.unlink, lambda path: path.write_text("{")])
 def test_what_becomes_of_a_starts_small_files_after_the_first_step_changes_nothing(
-    spoil: Callable[[Path], object], shards: Path, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+    spoil: Callable[[Path], object],
+    shards: Path,
+    tmp_path: Path,
+    monkeypatch: pytest.MonkeyPatch,
 ) -> None:
     exported = []
     for place, callbacks in (("whole", ""), ("spoilt", f"{__name__}:DamageAtTwo")):
@@ -220,12 +276,16 @@ def test_what_becomes_of_a_starts_small_files_after_the_first_step_changes_nothi
         what = made(start, f"callbacks={callbacks}", steps=4)
         assert run(start, what, shards, tmp_path / place)
         out = tmp_path / place / "models" / what.targets.model.name
-        exported.append({path.name: sha256_file(path) for path in out.iterdir() if path.is_file()})
+        exported.append(
+            {path.name: sha256_file(path) for path in out.iterdir() if path.is_file()}
+        )
     assert exported[0].pop("provenance.json") and exported[1].pop("provenance.json")
     assert exported[0] == exported[1] and "LICENSE" in exported[0]
 
 
-def test_a_checkpoint_is_not_resumed_with_another_start_or_without_it(shards: Path, tmp_path: Path) -> None:
+def test_a_checkpoint_is_not_resumed_with_another_start_or_without_it(
+    shards: Path, tmp_path: Path
+) -> None:
     start = start_of(str(save_start(tmp_path / "a", "qwen2")))
     other = start_of(str(save_start(tmp_path / "a2", "qwen3")))
     what = made(start, steps=4)
@@ -233,7 +293,9 @@ def test_a_checkpoint_is_not_resumed_with_another_start_or_without_it(shards: Pa
     assert run(start, what, shards, tmp_path / "out")  # the export fits, and is used
     with pytest.raises(UserError, match="original start"):
         run(other, what, shards, tmp_path / "out")
-    alone = replace(what.targets, model=replace(what.targets.model, start=""), start=None)
+    alone = replace(
+        what.targets, model=replace(what.targets.model, start=""), start=None
+    )
     with pytest.raises(UserError):
         train(alone, data=shards, out=tmp_path / "out", config=what.config)
 
@@ -244,29 +306,53 @@ def test_an_own_export_and_a_released_model_are_starts_and_stay_eurobert(
 ) -> None:
     model = EuroBertForMaskedLM(
         config_for(
-            "tiny", vocab_size=320, bos_token_id=297, eos_token_id=298, pad_token_id=298, mask_token_id=299
+            "tiny",
+            vocab_size=320,
+            bos_token_id=297,
+            eos_token_id=298,
+            pad_token_id=298,
+            mask_token_id=299,
         )
     )
     initialise(model, 3)
-    own = export(model.state_dict(), model.config, shards / "tokenizer", {"model": "own"}, tmp_path / "own")
+    own = export(
+        model.state_dict(),
+        model.config,
+        shards / "tokenizer",
+        {"model": "own"},
+        tmp_path / "own",
+    )
     if released:  # as the authors' are: another type, a base model without a head
         state = load_file(own / "model.safetensors")
         base = {
-            name.removeprefix("model."): tensor for name, tensor in state.items() if name != "lm_head.weight"
+            name.removeprefix("model."): tensor
+            for name, tensor in state.items()
+            if name != "lm_head.weight"
         }
         save_file(base, own / "model.safetensors")
         fields = json.loads((own / "config.json").read_text())
-        (own / "config.json").write_text(json.dumps(fields | {"model_type": "sl_model"}))
+        (own / "config.json").write_text(
+            json.dumps(fields | {"model_type": "sl_model"})
+        )
         (own / "manifest.json").unlink()
     start = start_of(str(own))
     what = made(start, steps=4)
     assert run(start, what, shards, tmp_path / "out")
     finished = tmp_path / "out/models" / what.targets.model.name
-    assert json.loads((finished / "config.json").read_text())["model_type"] == "eurobert"
-    assert json.loads((finished / "manifest.json").read_text())["start"] == start.identity
+    assert (
+        json.loads((finished / "config.json").read_text())["model_type"] == "eurobert"
+    )
+    assert (
+        json.loads((finished / "manifest.json").read_text())["start"] == start.identity
+    )
     assert len(checked_encoder(finished)) == 3
     with pytest.raises(UserError, match="original start"):
-        run(start_of(str(save_start(tmp_path / "a", "qwen2"))), what, shards, tmp_path / "out")
+        run(
+            start_of(str(save_start(tmp_path / "a", "qwen2"))),
+            what,
+            shards,
+            tmp_path / "out",
+        )
     for share, name in ((0.5, "merge50"), (0.501, "merge50.1"), (0.004, "merge0.4")):
         assert write_merged(start, finished, share).name.endswith(name)
 
@@ -293,39 +379,54 @@ def test_an_undecayed_checkpoint_is_exported_with_its_start_and_is_a_start_itsel
     assert len(checked_encoder(tmp_path / "trunk")) == 3
     train_tokenizer(make_documents(40, seed=5), 300).save(start.folder)
     with pytest.raises(UserError, match="another tokenizer"):
-        export_checkpoint(checkpoint, shards, tmp_path / "other", start=start_of(str(start.folder)))
+        export_checkpoint(
+            checkpoint, shards, tmp_path / "other", start=start_of(str(start.folder))
+        )
     again = start_of(str(tmp_path / "trunk"))
     assert run(again, made(again, steps=4), shards, tmp_path / "again")
 
 
-def test_a_model_that_ends_in_clm_is_refused_before_its_training(shards: Path, tmp_path: Path) -> None:
+def test_a_model_that_ends_in_clm_is_refused_before_its_training(
+    shards: Path, tmp_path: Path
+) -> None:
     start = start_of(str(save_start(tmp_path / "a", "qwen2")))
     targets = made(start, steps=4).targets
     study = targets.plan.study
     model = replace(study.design.parse(f"{targets.model.size}-clm-4"), start=start.text)
-    targets = replace(targets_of(model.name, replace(study, models={model.name: model})), start=start)
+    targets = replace(
+        targets_of(model.name, replace(study, models={model.name: model})), start=start
+    )
     with pytest.raises(UserError, match="end with MLM"):
         train(targets, data=shards, out=tmp_path / "out", config=study.config)
     assert not (tmp_path / "out/stages").exists()
 
 
-def test_the_average_lies_between_start_and_encoder(shards: Path, tmp_path: Path) -> None:
+def test_the_average_lies_between_start_and_encoder(
+    shards: Path, tmp_path: Path
+) -> None:
     start = start_of(str(save_start(tmp_path / "a", "llama")))
     what = made(start, steps=4)
     assert run(start, what, shards, tmp_path / "out")
     finished = tmp_path / "out/models" / what.targets.model.name
     merged = write_merged(start, finished, 0.25)
     before, after, mean = (
-        load_start(item, 0).state_dict() for item in (start, start_of(str(finished)), start_of(str(merged)))
+        load_start(item, 0).state_dict()
+        for item in (start, start_of(str(finished)), start_of(str(merged)))
     )
     for name, tensor in mean.items():
         torch.testing.assert_close(tensor, 0.75 * after[name] + 0.25 * before[name])
     assert len(checked_encoder(merged)) == 3
 
 
-def test_every_choice_is_printed_with_its_reason_unless_it_was_the_users(tmp_path: Path) -> None:
+def test_every_choice_is_printed_with_its_reason_unless_it_was_the_users(
+    tmp_path: Path,
+) -> None:
     start = start_of(str(save_start(tmp_path / "a", "qwen2")))
-    found = Adaptation(start=start, tokens=1e6, changes=("peak_lr=3e-4", "max_length=32", "global_batch=8"))
+    found = Adaptation(
+        start=start,
+        tokens=1e6,
+        changes=("peak_lr=3e-4", "max_length=32", "global_batch=8"),
+    )
     assert found.targets.model.steps == 3907
     said = found.advice
     assert "peak_lr" not in said

@@ -40,13 +40,20 @@ def test_retries_count_anew_after_progress(
     tmp_path: Path, monkeypatch: pytest.MonkeyPatch, deaths: int, works: bool
 ) -> None:
     """A training on nodes that die: seven times after a checkpoint, or for ever before the first."""
-    job = Job(kind=JOB_KINDS["model"], name="m", makes=("m.txt",), checkpoints="stages/m/step-*/state.json")
+    job = Job(
+        kind=JOB_KINDS["model"],
+        name="m",
+        makes=("m.txt",),
+        checkpoints="stages/m/step-*/state.json",
+    )
     starts: list[int] = []
 
     def killed(*_: object) -> int:
         starts.append(len(starts))
         done = works and len(starts) > deaths
-        path = tmp_path / ("m.txt" if done else f"stages/m/step-{len(starts)}/state.json")
+        path = tmp_path / (
+            "m.txt" if done else f"stages/m/step-{len(starts)}/state.json"
+        )
         if works:
             path.parent.mkdir(parents=True, exist_ok=True)
             path.touch()
@@ -70,7 +77,9 @@ def test_what_needs_a_failed_job_is_not_started(
         return 2 if job is first else 0
 
     monkeypatch.setattr(step, "do", do)
-    assert not run_workflow(Workflow(target="b", jobs=by_marker([first, second, other])), tmp_path)
+    assert not run_workflow(
+        Workflow(target="b", jobs=by_marker([first, second, other])), tmp_path
+    )
     assert started == ["a", "c"]
 
 
@@ -79,15 +88,23 @@ def test_jobs_in_slurms_queue_refuse_a_call_here(
 ) -> None:
     job = Job(kind=JOB_KINDS["model"], name="m", makes=("m.txt",))
     make_id(tmp_path)
-    program(tmp_path / "bin/squeue", f"echo '64|RUNNING|None|0:10|'$(id -un)'|{job.marker}'")
+    program(
+        tmp_path / "bin/squeue", f"echo '64|RUNNING|None|0:10|'$(id -un)'|{job.marker}'"
+    )
     monkeypatch.setenv("PATH", f"{tmp_path}/bin:{os.environ['PATH']}")
-    with pytest.raises(UserError, match=r"Slurm jobs of this study are queued or running \(64\)"):
+    with pytest.raises(
+        UserError, match=r"Slurm jobs of this study are queued or running \(64\)"
+    ):
         run_workflow(Workflow(target="m", jobs=by_marker([job])), tmp_path)
 
 
-def test_an_allocations_end_starts_no_job(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+def test_an_allocations_end_starts_no_job(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
     """As of a job of PBS, LSF or Kubernetes."""
-    job = Job(kind=JOB_KINDS["model"], name="m", commands=(("settings",),), makes=("m.txt",))
+    job = Job(
+        kind=JOB_KINDS["model"], name="m", commands=(("settings",),), makes=("m.txt",)
+    )
     monkeypatch.setenv("CLM_OR_MLM_ENDS", str(round(time.time()) + 60))
     assert not run_workflow(Workflow(target="m", jobs=by_marker([job])), tmp_path)
     assert not (tmp_path / job.attempts).exists()
@@ -113,20 +130,36 @@ def test_what_a_site_calls_a_module_is_a_word_to_the_shell(
     module = program(tmp_path / "bin" / "module", 'printf "%s\\n" "$@" > loaded')
     monkeypatch.setenv("PATH", f"{module.parent}:{os.environ['PATH']}")
     words = ("table", "2", "--format", "csv", "--out", "a")
-    job = Job(kind=JOB_KINDS["analysis"], name="all", commands=(words,), makes=("a/table02.csv",))
+    job = Job(
+        kind=JOB_KINDS["analysis"],
+        name="all",
+        commands=(words,),
+        makes=("a/table02.csv",),
+    )
     names = ("$(touch made)", "a;b {c}")
-    assert run_workflow(Workflow(target="all", jobs=by_marker([job]), modules=names), tmp_path)
+    assert run_workflow(
+        Workflow(target="all", jobs=by_marker([job]), modules=names), tmp_path
+    )
     assert (tmp_path / "loaded").read_text().splitlines() == ["load", *names]
     assert not (tmp_path / "made").exists()
 
 
 @pytest.mark.slow
-def test_a_cell_with_a_failed_run_starts_again_only_where_that_is_asked_for(tmp_path: Path) -> None:
+def test_a_cell_with_a_failed_run_starts_again_only_where_that_is_asked_for(
+    tmp_path: Path,
+) -> None:
     made = ("run/table02.csv", "last/table02.csv")
-    words = [("table", "2", "--format", "csv", "--out", Path(path).parent.name) for path in made]
+    words = [
+        ("table", "2", "--format", "csv", "--out", Path(path).parent.name)
+        for path in made
+    ]
     cell = Job(kind=JOB_KINDS["cell"], name="m", commands=(words[0],), makes=(made[0],))
     last = Job(
-        kind=JOB_KINDS["analysis"], name="all", commands=(words[1],), makes=(made[1],), needs=(cell.marker,)
+        kind=JOB_KINDS["analysis"],
+        name="all",
+        commands=(words[1],),
+        makes=(made[1],),
+        needs=(cell.marker,),
     )
     (tmp_path / "run").mkdir()
     write_manifest(tmp_path / "run/run.json", {"status": "failed"})
@@ -169,7 +202,9 @@ def _works_in(folder: Path) -> list[str]:
     found = []
     for process in Path("/proc").glob("[0-9]*"):
         try:
-            if (process / "cwd").readlink() == folder and (command := (process / "cmdline").read_text()):
+            if (process / "cwd").readlink() == folder and (
+                command := (process / "cmdline").read_text()
+            ):
                 found.append(command.replace("\0", " "))
         except OSError:
             continue
@@ -178,7 +213,9 @@ def _works_in(folder: Path) -> list[str]:
 
 @pytest.mark.slow
 def test_a_users_mistake_is_not_tried_again_until_the_next_call(tmp_path: Path) -> None:
-    (tmp_path / "none.jsonl").write_text("no JSON\n")  # that the file is there is looked at before
+    (tmp_path / "none.jsonl").write_text(
+        "no JSON\n"
+    )  # that the file is there is looked at before
     (tmp_path / "w.toml").write_text(
         "text = ['none.jsonl']\nrepeat_text = true\ntrain_tokenizer = 300\ngpus_per_node = 0\ncpus = 1\nseeds = [0]\n"
         "make_datasets = ['--train', '4']\ndatasets = ['sst2']\nlearning_rates = [1e-4]\n"
@@ -194,14 +231,21 @@ def test_a_users_mistake_is_not_tried_again_until_the_next_call(tmp_path: Path) 
         answer = python("-m", "clm_or_mlm", "workflow", *words, code=3)
         text = answer.stdout + answer.stderr
         assert text.count("shards shards exited with code 2") == 1, text
-        assert "none.jsonl" in (tmp_path / "study/logs/shards/shards.refused").read_text()
+        assert (
+            "none.jsonl" in (tmp_path / "study/logs/shards/shards.refused").read_text()
+        )
 
 
 @pytest.mark.slow
 def test_a_job_that_is_killed_is_started_again(tmp_path: Path) -> None:
     """As for lack of memory, in the middle of its work, by `restarts`."""
     words = ("table", "2", "--format", "csv", "--out", "made")
-    job = Job(kind=JOB_KINDS["model"], name="m", commands=(words,) * 5, makes=("made/table02.csv",))
+    job = Job(
+        kind=JOB_KINDS["model"],
+        name="m",
+        commands=(words,) * 5,
+        makes=("made/table02.csv",),
+    )
     killed: list[int] = []
 
     def kill_one() -> None:
@@ -209,7 +253,9 @@ def test_a_job_that_is_killed_is_started_again(tmp_path: Path) -> None:
             for process in Path("/proc").glob("[0-9]*"):
                 with contextlib.suppress(OSError):
                     mine = (process / "cwd").readlink() == tmp_path
-                    if mine and "table" in (process / "cmdline").read_text().split("\0"):
+                    if mine and "table" in (process / "cmdline").read_text().split(
+                        "\0"
+                    ):
                         os.kill(int(process.name), signal.SIGKILL)
                         killed.append(int(process.name))
                         break
@@ -218,13 +264,24 @@ def test_a_job_that_is_killed_is_started_again(tmp_path: Path) -> None:
     thread = threading.Thread(target=kill_one, daemon=True)
     thread.start()
     assert run_workflow(Workflow(target="m", jobs={job.marker: job}), tmp_path)
-    rows = [json.loads(line) for line in (tmp_path / job.attempts).read_text().splitlines()]
+    rows = [
+        json.loads(line) for line in (tmp_path / job.attempts).read_text().splitlines()
+    ]
     assert [row["code"] for row in rows if row["end"]] == [-9, 0]
 
 
-def test_cancel_ends_a_call_from_another_process(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+def test_cancel_ends_a_call_from_another_process(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
     folder, output = tmp_path / "study", tmp_path / "output"
-    command = [sys.executable, "-m", "clm_or_mlm", *smallest.WORDS, "--dir", str(folder)]
+    command = [
+        sys.executable,
+        "-m",
+        "clm_or_mlm",
+        *smallest.WORDS,
+        "--dir",
+        str(folder),
+    ]
     with output.open("wb") as sink:
         call = subprocess.Popen(command, cwd=ROOT, stdout=sink, stderr=sink)
     while not holder_of(folder / LEASE):
@@ -234,7 +291,10 @@ def test_cancel_ends_a_call_from_another_process(tmp_path: Path, monkeypatch: py
     monkeypatch.setenv("PATH", f"{tmp_path}:{os.environ['PATH']}")
     assert cancel(folder) == []
     assert holder_of(folder / LEASE) is None
-    assert call.wait() == 2 and "`clm-or-mlm cancel` stopped the process" in output.read_text()
+    assert (
+        call.wait() == 2
+        and "`clm-or-mlm cancel` stopped the process" in output.read_text()
+    )
     while found := _works_in(folder):
         time.sleep(0.1)
     assert not found

@@ -38,5 +38,9 @@ def _ended(folder: Path) -> None:
 
 def test_a_chain_of_jobs(store: Path, tmp_path: Path) -> None:
     survives(
-        ["-c", CHAIN, str(store)], tmp_path, aside=("logs",), settled=_ended, OMP_NUM_THREADS="1"
+        ["-c", CHAIN, str(store)],
+        tmp_path,
+        aside=("logs",),
+        settled=_ended,
+        OMP_NUM_THREADS="1",
     )

@@ -26,9 +26,18 @@ def made(tmp_path: Path) -> Made:
     for name in settings.needed_datasets:
         _touch(tmp_path / "data" / name / "manifest.json")
     _touch(tmp_path / "shards" / "manifest.json")
-    for item in plan_of(tuple(study_of(settings).models.values()), study_of(settings)).stages:
+    for item in plan_of(
+        tuple(study_of(settings).models.values()), study_of(settings)
+    ).stages:
         for step in item.keep:
-            _touch(tmp_path / "pretraining" / "stages" / item.name / f"step-{step:08}" / "state.json")
+            _touch(
+                tmp_path
+                / "pretraining"
+                / "stages"
+                / item.name
+                / f"step-{step:08}"
+                / "state.json"
+            )
     for job in workflow.of_kind("model"):
         for name in ("manifest.json", "config.json", "model.safetensors"):
             _touch(tmp_path / "pretraining" / "models" / job.name / name)
@@ -128,7 +137,11 @@ def test_files_of_jobs_at_work_are_left_alone(made: Made) -> None:
 def test_old_trunks_may_be_deleted(made: Made) -> None:
     shutil.rmtree(made[2] / "pretraining" / "stages")
     assert _todo(made) == [TABLES]
-    missing = {job.kind.name for marker, job in made[0].jobs.items() if not (made[2] / marker).is_file()}
+    missing = {
+        job.kind.name
+        for marker, job in made[0].jobs.items()
+        if not (made[2] / marker).is_file()
+    }
     assert missing == {"stage", "analysis"}, "tables have none until they are made"
 
 

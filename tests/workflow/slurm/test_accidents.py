@@ -251,7 +251,16 @@ def test_preempted_training_goes_on(slurm: PrivateSlurm, tmp_path: Path) -> None
     study.submit()
     study.wait_until(lambda: len(study.events("step")) > 3)
     # A partition of higher priority takes both nodes.
-    urgent = ("-p", "urgent", "-N", "2", "--exclusive", "--comment=urgent", "-o", "/dev/null")
+    urgent = (
+        "-p",
+        "urgent",
+        "-N",
+        "2",
+        "--exclusive",
+        "--comment=urgent",
+        "-o",
+        "/dev/null",
+    )
     slurm.output("sbatch", *urgent, "--wrap", "sleep 5")
     study.finish()
     assert study.submitted() == {**ONCE, "urgent": 1}

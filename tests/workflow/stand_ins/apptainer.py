@@ -15,7 +15,10 @@ import time
 from pathlib import Path
 
 CONTENT = "x" * 10_000
-STEPS, SECONDS = int(os.environ.get("STAND_IN_STEPS", "24")), float(os.environ.get("STAND_IN_SECONDS", "1"))
+STEPS, SECONDS = (
+    int(os.environ.get("STAND_IN_STEPS", "24")),
+    float(os.environ.get("STAND_IN_SECONDS", "1")),
+)
 
 
 def note(*words: object) -> None:
@@ -32,7 +35,10 @@ def make(path: Path) -> None:
 
 
 def train(words: list[str]) -> int:
-    name, stop = words[words.index("train") + 1], Path(words[words.index("--stop-file") + 1])
+    name, stop = (
+        words[words.index("train") + 1],
+        Path(words[words.index("--stop-file") + 1]),
+    )
     folder = Path("pretraining/stages") / name
     steps = max((int(path.name[5:]) for path in folder.glob("step-*")), default=0)
     note("resume", name, steps)
@@ -50,7 +56,10 @@ def train(words: list[str]) -> int:
 
 
 def tune(words: list[str]) -> int:
-    name, workers = words[words.index("--name") + 1], int(words[words.index("--workers") + 1])
+    name, workers = (
+        words[words.index("--name") + 1],
+        int(words[words.index("--workers") + 1]),
+    )
     runs = [f"{name}/{number}" for number in range(8)]
     todo = [run for run in runs if not Path("results", run).is_file()]
     lock = threading.Lock()
@@ -86,7 +95,9 @@ def main() -> int:
     if sys.argv[1] == "--version":
         sys.stdout.write("apptainer version 1.4.5\n")
         return 0
-    words = sys.argv[next(at for at, word in enumerate(sys.argv) if word.endswith(".sif")) + 1 :]
+    words = sys.argv[
+        next(at for at, word in enumerate(sys.argv) if word.endswith(".sif")) + 1 :
+    ]
     if "train" in words:
         return train(words)
     if words[0] == "benchmarks":

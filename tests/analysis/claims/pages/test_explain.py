@@ -28,7 +28,12 @@ def test_text_has_a_line_for_each_claim(capsys):
     lead, table, notes = (part.splitlines() for part in run(capsys).split("\n\n"))
     assert [line.split()[0] for line in table[1:]] == ["answer", *FINDINGS]
     assert notes[0].startswith("Source: published")
-    for word, count in (("findings", 21), ("hold,", 7), ("hold in some", 9), ("are open", 5)):
+    for word, count in (
+        ("findings", 21),
+        ("hold,", 7),
+        ("hold in some", 9),
+        ("are open", 5),
+    ):
         assert f"{count} {word}" in lead[0]
     assert "6 of 12" in lead[1] and "8" not in lead[1]
     assert run(capsys, "F5", "F9").startswith(
@@ -43,18 +48,26 @@ def test_explaining_prints_the_numbers_that_enter(capsys):
     assert "25 % CLM - MLM alone on IR, 22k > 0: -0.25" in text
     assert "+1 x 610m-clm-5k-mlm40-22k IR average: 77.29 (+-0.46), n = 5" in text
     assert "  not part of the verdict:" in text and "df " in text
-    assert text.endswith("0.5 (IR) points.\n")  # the legend of the table's columns is not cut in a sentence
+    assert text.endswith(
+        "0.5 (IR) points.\n"
+    )  # the legend of the table's columns is not cut in a sentence
     assert "the three strongest of 36" in run(capsys, "F5a", "--explain")
 
 
 def test_runs_are_explained_by_their_test(capsys, tmp_path):
-    models = [f"{size}-{kind}-42k" for size in ("210m", "610m", "1b") for kind in ("clm", "mlm40")]
+    models = [
+        f"{size}-{kind}-42k"
+        for size in ("210m", "610m", "1b")
+        for kind in ("clm", "mlm40")
+    ]
     path = tmp_path / "runs.parquet"
     write_runs(path, made_up_runs(np.random.default_rng(0), models=models))
     text = run(capsys, "--source", str(path), "F1", "--explain")
     assert "pooled bootstrap t, 5 seeds" in text
     page = run(capsys, "--source", str(path), "--format", "markdown")
-    spread = page.split("\n### F7\n")[1].split("\n### ")[0]  # a spread has no standard error to plan with
+    spread = page.split("\n### F7\n")[1].split("\n### ")[
+        0
+    ]  # a spread has no standard error to plan with
     assert "Most adverse: spread" in spread and "seeds would decide" not in spread
 
 
@@ -67,17 +80,30 @@ def test_a_single_cell_of_real_runs_decides_nothing_and_says_why(capsys):
 def test_the_command_that_the_page_names_gives_the_page_again(capsys, tmp_path):
     path = tmp_path / "my runs.csv"
     runs = made_up_runs(np.random.default_rng(0), models=("610m-clm-42k", "mine"))
-    runs[list(COLUMNS)].to_csv(path, index=False)  # as somebody else writes one: its protocol is not recorded
-    given = ["--source", f"standard:{path}", "--add-model", "mine", "--selection", "mean"]
+    runs[list(COLUMNS)].to_csv(
+        path, index=False
+    )  # as somebody else writes one: its protocol is not recorded
+    given = [
+        "--source",
+        f"standard:{path}",
+        "--add-model",
+        "mine",
+        "--selection",
+        "mean",
+    ]
     page = run(capsys, *given, "--format", "markdown")
-    [command] = [line for line in page.splitlines() if line.startswith("    clm-or-mlm claims ")]
+    [command] = [
+        line for line in page.splitlines() if line.startswith("    clm-or-mlm claims ")
+    ]
     assert run(capsys, *shlex.split(command)[2:]) == page
 
 
 def test_ids_are_taken_in_any_case_and_f5_is_all_of_f5():
     assert choose(["f5", "F1"]) == ["F1", "F5a", "F5b", "F5c", "F5d", "F5e"]
     assert choose(None) == ["answer", *FINDINGS]
-    with pytest.raises(UserError, match=r"unknown finding 'F18'; the findings are answer, F1, .*F17"):
+    with pytest.raises(
+        UserError, match=r"unknown finding 'F18'; the findings are answer, F1, .*F17"
+    ):
         choose(["F18"])
 
 
@@ -90,13 +116,24 @@ def test_every_format_names_the_claims_shown_and_ends_in_a_line_break(
     assert text.endswith("\n") and "F1" in text and "F7" in text and "F5a" not in text
 
 
-def test_the_committed_page_is_the_one_generated_now_and_has_a_section_for_every_finding(capsys):
+def test_the_committed_page_is_the_one_generated_now_and_has_a_section_for_every_finding(
+    capsys,
+):
     page = (ROOT / "docs" / "findings.md").read_text()
-    assert run(capsys, "--format", "markdown") == page, "docs/findings.md is old: make findings"
+    assert run(capsys, "--format", "markdown") == page, (
+        "docs/findings.md is old: make findings"
+    )
     for name, finding in FINDINGS.items():
-        [row] = [line for line in page.splitlines() if line.startswith("- **") and f"[{name}](#" in line]
+        [row] = [
+            line
+            for line in page.splitlines()
+            if line.startswith("- **") and f"[{name}](#" in line
+        ]
         assert row.split("**")[1].lower() in OUTCOMES
         section = page.split(f"\n### {name}\n")[1].split("\n### ")[0]
         assert finding.statement in section and finding.remark in section
-        assert "Most adverse: " in section or "cannot be tested: needs individual runs." in section
+        assert (
+            "Most adverse: " in section
+            or "cannot be tested: needs individual runs." in section
+        )
     assert len(page.split()) < 2_000

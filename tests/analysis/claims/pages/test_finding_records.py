@@ -31,7 +31,9 @@ def test_json_holds_everything_and_is_repeatable(capsys):
 def test_csv_has_one_row_a_claim_or_one_a_contrast(capsys):
     rows = list(csv.DictReader(io.StringIO(run(capsys, "--format", "csv"))))
     assert [row["id"] for row in rows] == ["answer", *FINDINGS]
-    rows = list(csv.DictReader(io.StringIO(run(capsys, "--format", "csv", "--explain", "F1"))))
+    rows = list(
+        csv.DictReader(io.StringIO(run(capsys, "--format", "csv", "--explain", "F1")))
+    )
     assert [row["part"] for row in rows] == ["verdict"] * 6 + ["reported"] * 6
     assert float(rows[0]["effect"]) == pytest.approx(2.09)
 

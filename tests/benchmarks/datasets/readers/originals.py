@@ -33,7 +33,9 @@ def putter(folder: Path) -> Put:
 
 def defined(kind: str, **table: Any) -> Dataset:
     """A dataset of one's own whose three files stay as they are."""
-    return published(definition_of("mine", {"kind": kind, **table}, "my.toml: [mine]", Path()))
+    return published(
+        definition_of("mine", {"kind": kind, **table}, "my.toml: [mine]", Path())
+    )
 
 
 def published(dataset: Dataset) -> Dataset:
@@ -47,7 +49,10 @@ def inputs_of(
     dataset = get_dataset(dataset)
     return ReaderInputs(
         dataset=replace(dataset, trained_on=trained_on or dataset.trained_on),
-        files={role: paths if isinstance(paths, tuple) else (paths,) for role, paths in files.items()},
+        files={
+            role: paths if isinstance(paths, tuple) else (paths,)
+            for role, paths in files.items()
+        },
     )
 
 

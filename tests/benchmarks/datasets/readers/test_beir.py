@@ -16,7 +16,13 @@ from benchmarks.datasets.readers.beir import read as read_judged
 from benchmarks.datasets.readers.reader import halve
 from benchmarks.protocol import DatasetFiles, get_dataset
 from common.errors import UserError
-from tests.benchmarks.datasets.readers.originals import Put, defined, inputs_of, read, rows
+from tests.benchmarks.datasets.readers.originals import (
+    Put,
+    defined,
+    inputs_of,
+    read,
+    rows,
+)
 from tests.benchmarks.datasets.readers.test_refusals import HEADER, beir_files
 
 MARCO = get_dataset("msmarco")
@@ -33,18 +39,27 @@ def test_beir(put: Put) -> None:
         ("test", "q3"),
     ]
     assert [row["relevance"] for row in rows(content, "qrels")] == [1, 1, 1, 3, 0]
-    assert any("test queries without a relevant document left out: 1;" in note for note in content.notes)
+    assert any(
+        "test queries without a relevant document left out: 1;" in note
+        for note in content.notes
+    )
     assert NEGATIVES in content.notes
 
 
 def test_nqs_declared_counts_are_beirs_queries_halved() -> None:
     validation = halve(f"test{number}" for number in range(3_452))
-    assert get_dataset("nq").counts == {"validation": len(validation), "test": 3_452 - len(validation)}
+    assert get_dataset("nq").counts == {
+        "validation": len(validation),
+        "test": 3_452 - len(validation),
+    }
 
 
 def own_files(put: Put) -> dict[str, Path]:
     return {
-        "corpus": put("c.jsonl", [{"_id": f"d{i}", "title": f"T{i}", "text": f"text {i}"} for i in range(8)]),
+        "corpus": put(
+            "c.jsonl",
+            [{"_id": f"d{i}", "title": f"T{i}", "text": f"text {i}"} for i in range(8)],
+        ),
         "queries": put("q.tsv", "".join(f"q{i}\tquery {i}\n" for i in range(8))),
         "test": put("test.tsv", "".join(f"q{i} 0 d{i} 1\n" for i in range(4))),
     }
@@ -71,18 +86,32 @@ def test_judgements_of_one_split_are_halved(put: Put) -> None:
     content = read_judged(inputs_of("nq", **own_files(put)))
     validation = [query for split, query in judged(content) if split == "validation"]
     test = [query for split, query in judged(content) if split == "test"]
-    assert len(validation) == len(test) == 2 and sorted(validation + test) == ["q0", "q1", "q2", "q3"]
-    assert content.splits == "validation is half of the queries, random.Random(42).sample of their sorted ids"
+    assert len(validation) == len(test) == 2 and sorted(validation + test) == [
+        "q0",
+        "q1",
+        "q2",
+        "q3",
+    ]
+    assert (
+        content.splits
+        == "validation is half of the queries, random.Random(42).sample of their sorted ids"
+    )
 
 
 def asked(number: int, *docs: str, **text: str) -> dict[str, Any]:
     passages = [{"docid": doc, **text} for doc in docs]
-    return {"query_id": f"q{number}", "query": f"ask {number}", "positive_passages": passages}
+    return {
+        "query_id": f"q{number}",
+        "query": f"ask {number}",
+        "positive_passages": passages,
+    }
 
 
 def test_every_positive_passage_of_mldr_is_judged_relevant_once(put: Put) -> None:
     dev = put("dev.jsonl", [asked(1, "a", "b", text="x"), asked(2, "b", text="x")])
-    content = read("mldr_en", validation=dev, test=put("test.jsonl", [asked(3, "a", text="x")]))
+    content = read(
+        "mldr_en", validation=dev, test=put("test.jsonl", [asked(3, "a", text="x")])
+    )
     assert [tuple(row.values()) for row in rows(content, "qrels")] == [
         ("validation", "q1", "a", 1),
         ("validation", "q1", "b", 1),
@@ -97,17 +126,26 @@ def test_every_positive_passage_of_mldr_is_judged_relevant_once(put: Put) -> Non
     assert content.notes == ()
 
 
-def test_mldrs_corpus_gives_the_texts_that_are_wanted_before_those_of_the_queries(put: Put) -> None:
+def test_mldrs_corpus_gives_the_texts_that_are_wanted_before_those_of_the_queries(
+    put: Put,
+) -> None:
     dev, test = (
         put("dev.jsonl", [asked(1, "a", text="short")]),
         put("test.jsonl", [asked(2, "c", text="own")]),
     )
-    corpus = put("corpus.jsonl", [{"docid": "b", "text": "unasked"}, {"docid": "a", "text": "long"}])
+    corpus = put(
+        "corpus.jsonl",
+        [{"docid": "b", "text": "unasked"}, {"docid": "a", "text": "long"}],
+    )
     content = read("mldr_en", validation=dev, test=test, corpus=corpus)
-    assert [(row["id"], row["text"]) for row in rows(content, "corpus")] == [("a", "long"), ("c", "own")]
+    assert [(row["id"], row["text"]) for row in rows(content, "corpus")] == [
+        ("a", "long"),
+        ("c", "own"),
+    ]
     bare = put("bare.jsonl", [asked(1, "c"), asked(2, "a", "d")])
     with pytest.raises(
-        UserError, match=r"judged document ids missing from .*corpus\.jsonl: 2 \(first: 'c'\)"
+        UserError,
+        match=r"judged document ids missing from .*corpus\.jsonl: 2 \(first: 'c'\)",
     ):
         read("mldr_en", validation=bare, test=bare, corpus=corpus)
 
@@ -125,7 +163,10 @@ def test_mldrs_corpus_gives_the_texts_that_are_wanted_before_those_of_the_querie
     ],
 )
 def test_judgements_of_every_form(put: Put, name: str, text: str) -> None:
-    assert judgements([put(name, text)], MARCO.files) == [("q1", "d1", 1), ("q2", "d2", 0)]
+    assert judgements([put(name, text)], MARCO.files) == [
+        ("q1", "d1", 1),
+        ("q2", "d2", 0),
+    ]
 
 
 TEXTS = [("a", None, "one"), ("b", None, "two"), ("None", None, "three")]
@@ -138,7 +179,10 @@ TEXTS = [("a", None, "one"), ("b", None, "two"), ("None", None, "three")]
 def test_texts_of_wanted_rows_come_with_their_titles(
     put: Put, key: str, text: str, title: str, ending: str
 ) -> None:
-    found = [{key: identity, text: words, "title": title, "more": 1} for identity, _, words in TEXTS]
+    found = [
+        {key: identity, text: words, "title": title, "more": 1}
+        for identity, _, words in TEXTS
+    ]
     path = put(f"x{ending}", found)
     if ending == ".parquet":
         pq.write_table(pa.Table.from_pylist(found), path)
@@ -149,13 +193,19 @@ def test_texts_of_wanted_rows_come_with_their_titles(
 
 def test_texts_without_titles_have_none(put: Put, tmp_path: Path) -> None:
     bare = put("x.tsv", "a\tone\nb\t two \nNone\tthree")
-    lines = put("x.jsonl", [{"id": identity, "text": text} for identity, _, text in TEXTS])
-    table = pa.table({"id": [row[0] for row in TEXTS], "text": [row[2] for row in TEXTS]})
+    lines = put(
+        "x.jsonl", [{"id": identity, "text": text} for identity, _, text in TEXTS]
+    )
+    table = pa.table(
+        {"id": [row[0] for row in TEXTS], "text": [row[2] for row in TEXTS]}
+    )
     pq.write_table(table, tmp_path / "x.parquet")
     for path in (bare, lines, tmp_path / "x.parquet"):
         found = wanted_texts(path, dict.fromkeys(["a", "b", "None"]), MARCO.files)
         assert [row[1:] for row in found] == TEXTS
-    pq.write_table(pa.table({"_id": [1, 2], "text": ["one", "two"]}), tmp_path / "numbers.parquet")
+    pq.write_table(
+        pa.table({"_id": [1, 2], "text": ["one", "two"]}), tmp_path / "numbers.parquet"
+    )
     found = wanted_texts(tmp_path / "numbers.parquet", {"1": 1}, MARCO.files)
     assert [row[1:] for row in found] == [("1", None, "one")]
 
@@ -167,7 +217,11 @@ def test_texts_without_titles_have_none(put: Put, tmp_path: Path) -> None:
         (" ask \t answer \n", [("ask", "answer")], False),
         ("query\tpositive\nask\tanswer\n", [("ask", "answer")], False),
         ("anchor\tpositive\tnegative\nask\tanswer\tno\n", [("ask", "answer")], True),
-        ("ask\tanswer\nquery\tpositive\n", [("ask", "answer"), ("query", "positive")], False),
+        (
+            "ask\tanswer\nquery\tpositive\n",
+            [("ask", "answer"), ("query", "positive")],
+            False,
+        ),
         ("ask me\tyes\tno\n", [("ask me", "yes")], True),
         ("ask 0\tyes\n", [("ask 0", "yes")], False),
         ("ask 0\tyes it is\n", [("ask 0", "yes it is")], False),
@@ -186,13 +240,17 @@ def test_training_lines_are_a_query_its_passage_and_perhaps_a_negative(
     assert list(inputs.notes) == ([NEGATIVES] if negatives else [])
 
 
-@pytest.mark.parametrize("names", [("query", "positive"), ("anchor", "document"), ("sentence1", "sentence2")])
+@pytest.mark.parametrize(
+    "names", [("query", "positive"), ("anchor", "document"), ("sentence1", "sentence2")]
+)
 @pytest.mark.parametrize("negative", [None, "no"])
 def test_training_rows_may_name_their_columns_otherwise(
     put: Put, names: tuple[str, str], negative: str | None
 ) -> None:
     inputs = inputs_of("msmarco")
-    path = put("pairs.jsonl", [{names[0]: "ask", names[1]: "answer", "negative": negative}])
+    path = put(
+        "pairs.jsonl", [{names[0]: "ask", names[1]: "answer", "negative": negative}]
+    )
     assert pairs([path], inputs).to_pylist() == [{"query": "ask", "positive": "answer"}]
     assert list(inputs.notes) == ([NEGATIVES] if negative else [])
 
@@ -207,7 +265,9 @@ def test_training_rows_may_name_their_columns_otherwise(
         "q1 Q0 d1 1\nq1 Q0 d2 0\nq2 Q0 d3 2\n",
     ],
 )
-def test_training_judgements_become_pairs_of_what_is_relevant(put: Put, text: str) -> None:
+def test_training_judgements_become_pairs_of_what_is_relevant(
+    put: Put, text: str
+) -> None:
     more = put("more.jsonl", [{"query": "ask", "positive": "answer"}])
     inputs = inputs_of(
         "msmarco",
@@ -226,32 +286,71 @@ ASKED = {"query": "ask", "positive": "yes", "negatives": ["no"]}
 @pytest.mark.parametrize(
     ("name", "content", "expected"),
     [
-        ("x.tsv", TWO_TRIPLETS, [ASKED, {"query": "why", "positive": "so", "negatives": ["never"]}]),
+        (
+            "x.tsv",
+            TWO_TRIPLETS,
+            [ASKED, {"query": "why", "positive": "so", "negatives": ["never"]}],
+        ),
         ("x.tsv", "anchor\tpositive\tnegative\nask\tyes\tno\n", [ASKED]),
         ("x.tsv", "negative_1\tquery\tanswer\nno\task\tyes\n", [ASKED]),
         ("x.csv", "anchor,positive,negative\nask,yes,no\n", [ASKED]),
         ("x.csv", "question,answer,negative\nask,yes,no\n", [ASKED]),
         ("x.csv", "query,answer\nask,yes\n", [{"query": "ask", "positive": "yes"}]),
         ("x.jsonl", [{"query": "ask", "positive": "yes", "negatives": "no"}], [ASKED]),
-        ("x.jsonl", [{"query": "ask", "answer": "yes", "negative_1": "no", "negative_2": "nay"}],
-         [{**ASKED, "negatives": ["no", "nay"]}]),
-        ("x.jsonl", [{"query": "ask", "pos": ["yes", "ja"], "neg": ["no", "ja", "no", " "], "neg_scores": [1]}],
-         [ASKED, {**ASKED, "positive": "ja"}]),
-        ("x.jsonl", [{"anchor": "ask", "positive": "yes", "hard_negatives": ["no"]}, {"anchor": "a", "positive": "b"}],
-         [ASKED, {"query": "a", "positive": "b", "negatives": []}]),
-        ("x.tsv", "1\t10\t11\n2\t12\t10\n", [ASKED, {"query": "why", "positive": "so", "negatives": ["yes"]}]),
+        (
+            "x.jsonl",
+            [
+                {
+                    "query": "ask",
+                    "answer": "yes",
+                    "negative_1": "no",
+                    "negative_2": "nay",
+                }
+            ],
+            [{**ASKED, "negatives": ["no", "nay"]}],
+        ),
+        (
+            "x.jsonl",
+            [
+                {
+                    "query": "ask",
+                    "pos": ["yes", "ja"],
+                    "neg": ["no", "ja", "no", " "],
+                    "neg_scores": [1],
+                }
+            ],
+            [ASKED, {**ASKED, "positive": "ja"}],
+        ),
+        (
+            "x.jsonl",
+            [
+                {"anchor": "ask", "positive": "yes", "hard_negatives": ["no"]},
+                {"anchor": "a", "positive": "b"},
+            ],
+            [ASKED, {"query": "a", "positive": "b", "negatives": []}],
+        ),
+        (
+            "x.tsv",
+            "1\t10\t11\n2\t12\t10\n",
+            [ASKED, {"query": "why", "positive": "so", "negatives": ["yes"]}],
+        ),
     ],
-)  # fmt: skip
+)
 def test_triplets_of_ones_own_keep_their_negatives(
     put: Put, name: str, content: Any, expected: list[dict[str, Any]]
 ) -> None:
     """Of a query's negatives, those are left out that are its positives, or are there already."""
-    queries, corpus = put("q.tsv", "1\task\n2\twhy\n"), put("c.tsv", "10\tyes\n11\tno\n12\tso\n")
+    queries, corpus = (
+        put("q.tsv", "1\task\n2\twhy\n"),
+        put("c.tsv", "10\tyes\n11\tno\n12\tso\n"),
+    )
     inputs = inputs_of(defined("retrieval"), queries=queries, corpus=corpus)
     assert pairs([put(name, content)], inputs).to_pylist() == expected
 
 
-@pytest.mark.parametrize(("query", "negatives"), [("query", "negatives"), ("anchor", "negative")])
+@pytest.mark.parametrize(
+    ("query", "negatives"), [("query", "negatives"), ("anchor", "negative")]
+)
 def test_columns_of_triplets_have_the_names_that_a_definition_gives(
     put: Put, query: str, negatives: str
 ) -> None:
@@ -259,9 +358,13 @@ def test_columns_of_triplets_have_the_names_that_a_definition_gives(
     path = put("x.tsv", "Frage\tAntwort\tfalsch\tnegative\nask\tyes\tno\tunread\n")
     inputs = inputs_of(defined("retrieval", columns=columns))
     assert pairs([path], inputs).to_pylist() == [ASKED]
-    assert list(inputs.notes) == ["columns that are not read: 'negative'", "hard negatives: 1 of 1 pairs"]
+    assert list(inputs.notes) == [
+        "columns that are not read: 'negative'",
+        "hard negatives: 1 of 1 pairs",
+    ]
     with pytest.raises(
-        UserError, match=r"x\.csv: there is no column falsch; the columns are 'Frage', 'Antwort'"
+        UserError,
+        match=r"x\.csv: there is no column falsch; the columns are 'Frage', 'Antwort'",
     ):
         pairs([put("x.csv", "Frage,Antwort\nask,yes\n")], inputs)
 
@@ -274,19 +377,29 @@ def test_pairs_without_a_text_are_left_out_and_counted(put: Put) -> None:
 
 
 def test_held_out_triplets_are_asked_of_their_negatives_too(put: Put) -> None:
-    every = [{"query": f"q{i}", "positive": f"p{i}", "negatives": [f"p{i + 1}", f"n{i}"]} for i in range(40)]
+    every = [
+        {"query": f"q{i}", "positive": f"p{i}", "negatives": [f"p{i + 1}", f"n{i}"]}
+        for i in range(40)
+    ]
     content = read(defined("retrieval"), train=put("x.jsonl", every))
     assert "they are asked of their own documents and negatives" in content.splits
     assert "hard negatives: 80 of 40 pairs" in content.notes
-    asked, docs = ({row["id"]: row["text"] for row in rows(content, name)} for name in ("queries", "corpus"))
+    asked, docs = (
+        {row["id"]: row["text"] for row in rows(content, name)}
+        for name in ("queries", "corpus")
+    )
     judged = {
-        (asked[row["query_id"]], docs[row["doc_id"]], row["relevance"]) for row in rows(content, "qrels")
+        (asked[row["query_id"]], docs[row["doc_id"]], row["relevance"])
+        for row in rows(content, "qrels")
     }
     held = [row for row in every if row["query"] in asked.values()]
     assert judged == {
         (row["query"], text, grade)
         for row in held
-        for text, grade in ((row["positive"], 1), *((text, 0) for text in row["negatives"]))
+        for text, grade in (
+            (row["positive"], 1),
+            *((text, 0) for text in row["negatives"]),
+        )
     }
     trained = rows(content, "pairs")
     assert len(trained) == 36 and trained == [row for row in every if row not in held]
@@ -295,7 +408,10 @@ def test_held_out_triplets_are_asked_of_their_negatives_too(put: Put) -> None:
 @pytest.mark.parametrize(
     ("content", "said"),
     [
-        ([{"query": "a", "positive": "b", "negatives": [1]}], ":1: negatives is not text: 1"),
+        (
+            [{"query": "a", "positive": "b", "negatives": [1]}],
+            ":1: negatives is not text: 1",
+        ),
         ([{"query": "a", "pos": [], "neg": ["c"]}], ":1: the row has no positive"),
         ([{"query": "a", "negative": "c"}], ":1: there is no column positive or"),
         *(
@@ -303,7 +419,13 @@ def test_held_out_triplets_are_asked_of_their_negatives_too(put: Put) -> None:
                 [{"query": "a", "positive": "b", slip: "c"}],
                 f": nothing is read of the column {slip!r}; did you mean",
             )
-            for slip in ("negativ", "Negative", "negatve", "hard-negatives", "negative 1")
+            for slip in (
+                "negativ",
+                "Negative",
+                "negatve",
+                "hard-negatives",
+                "negative 1",
+            )
         ),
     ],
 )
@@ -316,7 +438,10 @@ IDS = st.text("ab0 .-\u00e9", min_size=1, max_size=6).map(str.strip).filter(bool
 GRADES = st.integers(-1, 3)
 
 
-@given(st.dictionaries(st.tuples(IDS, IDS), GRADES, min_size=1, max_size=8), st.sampled_from(["", "Q0", "0"]))
+@given(
+    st.dictionaries(st.tuples(IDS, IDS), GRADES, min_size=1, max_size=8),
+    st.sampled_from(["", "Q0", "0"]),
+)
 @settings(suppress_health_check=[HealthCheck.function_scoped_fixture])
 def test_judgements_with_any_ids_are_the_same_in_every_form(
     put: Put, judged: dict[tuple[str, str], int], second: str
@@ -325,9 +450,23 @@ def test_judgements_with_any_ids_are_the_same_in_every_form(
     expected = [(query, doc, score) for (query, doc), score in judged.items()]
     trec = f"\t{second}\t" if second else "\t"
     forms: list[tuple[str, str | list[Any]]] = [
-        ("a.tsv", "query-id\tcorpus-id\tscore\n" + "".join(f"{q}{trec}{d}\t{s}\r\n" for q, d, s in expected)),
-        ("b.tsv", "query-id\tcorpus-id\tscore\n" + "".join(f"{q}\t{d}\t{s}.0\n" for q, d, s in expected)),
-        ("c.jsonl", [{"query-id": q, "corpus-id": d, "score": float(s)} for q, d, s in expected]),
+        (
+            "a.tsv",
+            "query-id\tcorpus-id\tscore\n"
+            + "".join(f"{q}{trec}{d}\t{s}\r\n" for q, d, s in expected),
+        ),
+        (
+            "b.tsv",
+            "query-id\tcorpus-id\tscore\n"
+            + "".join(f"{q}\t{d}\t{s}.0\n" for q, d, s in expected),
+        ),
+        (
+            "c.jsonl",
+            [
+                {"query-id": q, "corpus-id": d, "score": float(s)}
+                for q, d, s in expected
+            ],
+        ),
     ]
     for name, content in forms:
         assert judgements([put(name, content)], DatasetFiles()) == expected
@@ -336,17 +475,41 @@ def test_judgements_with_any_ids_are_the_same_in_every_form(
 @pytest.mark.parametrize(
     ("name", "content", "said"),
     [
-        ("a.tsv", "q\td\t1\nq\te\t0.9\n", ":2: the relevance 0.9 is not a whole number"),
-        ("a.jsonl", [{"qid": "q", "pid": "d", "score": 2.7}], ":1: the relevance 2.7 is not a whole number"),
+        (
+            "a.tsv",
+            "q\td\t1\nq\te\t0.9\n",
+            ":2: the relevance 0.9 is not a whole number",
+        ),
+        (
+            "a.jsonl",
+            [{"qid": "q", "pid": "d", "score": 2.7}],
+            ":1: the relevance 2.7 is not a whole number",
+        ),
         ("a.json", '{"q": {"d": 0.5}}', ": q: the relevance 0.5 is not a whole number"),
         ("a.tsv", "q d nan\n", ":1: the relevance nan is not a whole number"),
-        ("a.tsv", "q\td\t1\nq\td\t0\n", ":2: the query q and the document d have the relevance 0 here and 1 before"),
-        ("a.jsonl", [{"qid": "q", "pid": "d", "score": s} for s in (1, 1, 2)], ":3: the query q and the document d"),
-        ("a.txt", "q Q0 d 1 12.5 bm25\n", ":1: the line is not a judgement .*a TREC run"),
+        (
+            "a.tsv",
+            "q\td\t1\nq\td\t0\n",
+            ":2: the query q and the document d have the relevance 0 here and 1 before",
+        ),
+        (
+            "a.jsonl",
+            [{"qid": "q", "pid": "d", "score": s} for s in (1, 1, 2)],
+            ":3: the query q and the document d",
+        ),
+        (
+            "a.txt",
+            "q Q0 d 1 12.5 bm25\n",
+            ":1: the line is not a judgement .*a TREC run",
+        ),
         ("a.tsv", "q\tuser manual\n", ":1: the line is not a judgement"),
-        ("a.tsv", "q\td\thigh\n", ":1: the line is not a judgement .*'high' is not a number"),
+        (
+            "a.tsv",
+            "q\td\thigh\n",
+            ":1: the line is not a judgement .*'high' is not a number",
+        ),
     ],
-)  # fmt: skip
+)
 def test_a_judgement_that_says_two_things_or_none_is_refused(
     name: str, content: Any, said: str, put: Put
 ) -> None:
@@ -356,20 +519,32 @@ def test_a_judgement_that_says_two_things_or_none_is_refused(
 
 
 @pytest.mark.parametrize("name", ["b.tsv", "b.jsonl", "b.json"])
-def test_a_pair_that_two_files_judge_differently_is_refused(name: str, put: Put) -> None:
+def test_a_pair_that_two_files_judge_differently_is_refused(
+    name: str, put: Put
+) -> None:
     rows = [{"qid": "q 1", "pid": "d", "score": 0}]
-    content: dict[str, Any] = {"b.tsv": "q 1\td\t0\n", "b.jsonl": rows, "b.json": '{"q 1": {"d": 0}}'}
+    content: dict[str, Any] = {
+        "b.tsv": "q 1\td\t0\n",
+        "b.jsonl": rows,
+        "b.json": '{"q 1": {"d": 0}}',
+    }
     paths = [put("a.tsv", "q 1\td\t1\n"), put(name, content[name])]
-    with pytest.raises(UserError, match=re.escape(name) + ".*the relevance 0 here and 1 before"):
+    with pytest.raises(
+        UserError, match=re.escape(name) + ".*the relevance 0 here and 1 before"
+    ):
         judgements(paths, DatasetFiles())
 
 
 def test_a_document_with_two_texts_is_refused(put: Put) -> None:
     files = {
         "queries": put("q.tsv", "q0\twhich?\nq1\twhat?\n"),
-        "corpus": put("c.jsonl", [{"_id": "d 0", "text": text} for text in ("one", "one", "two")]),
+        "corpus": put(
+            "c.jsonl", [{"_id": "d 0", "text": text} for text in ("one", "one", "two")]
+        ),
         "validation": put("v.tsv", "q0\td 0\t1\n"),
         "test": put("t.tsv", "q1\td 0\t1\n"),
     }
-    with pytest.raises(UserError, match=r"c\.jsonl:3: the document d 0 has a different text further up"):
+    with pytest.raises(
+        UserError, match=r"c\.jsonl:3: the document d 0 has a different text further up"
+    ):
         read(defined("retrieval", trained_on="msmarco"), **files)

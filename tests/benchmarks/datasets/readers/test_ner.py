@@ -9,7 +9,13 @@ import pytest
 
 from benchmarks.datasets.readers.ner import sentences, tag_rows
 from benchmarks.protocol import get_dataset
-from tests.benchmarks.datasets.readers.originals import Put, inputs_of, read, refused, rows
+from tests.benchmarks.datasets.readers.originals import (
+    Put,
+    inputs_of,
+    read,
+    refused,
+    rows,
+)
 
 UNER_TAGS = get_dataset("uner_en").label_names
 
@@ -43,9 +49,17 @@ def test_a_sentence_has_the_document_that_its_file_names(
     assert [row["document"] for _, row in sentences(put(name, text))] == documents
 
 
-def test_documents_of_rows_are_in_a_column_and_without_any_there_is_none(put: Put) -> None:
-    table = [{"words": ["Ada"], "tags": ["B-PER"], "doc_id": 7}, {"words": ["won"], "tags": ["O"]}]
-    named, without = put("a.jsonl", table), put("b.jsonl", [{"words": ["Ada"], "tags": ["B-PER"]}])
+def test_documents_of_rows_are_in_a_column_and_without_any_there_is_none(
+    put: Put,
+) -> None:
+    table = [
+        {"words": ["Ada"], "tags": ["B-PER"], "doc_id": 7},
+        {"words": ["won"], "tags": ["O"]},
+    ]
+    named, without = (
+        put("a.jsonl", table),
+        put("b.jsonl", [{"words": ["Ada"], "tags": ["B-PER"]}]),
+    )
     content = read("uner_en", train=without, validation=without, test=named)
     assert [row["document"] for row in rows(content, "test")] == ["7", None]
     assert "document" not in content.tables["train"].column_names
@@ -56,7 +70,10 @@ def spoken(path: Path) -> list[tuple[int, str]]:
     return [
         (
             int(where.removeprefix(f"{path}:")),
-            " ".join(f"{word}/{tag}" for word, tag in zip(row["words"], row["tags"], strict=True)),
+            " ".join(
+                f"{word}/{tag}"
+                for word, tag in zip(row["words"], row["tags"], strict=True)
+            ),
         )
         for where, row in sentences(path)
     ]
@@ -82,10 +99,22 @@ def spoken(path: Path) -> list[tuple[int, str]]:
         ("1-2\tcannot\t_\n1\tcan\tO\n2\tnot\tO\n2.1\tgone\t_\n", [(2, "can/O not/O")]),
         ("1.1\tgone\t_\t-\n1\tcan\tO\t-\n", [(2, "can/O")]),
         ("1\t2-3\tO\t-\n2\t-\tO\t1-2\n", [(1, "2-3/O -/O")]),
-        ("# id 7 d=train\nAda O\n\n# id 8 d=train\n# O\nwon O\n", [(2, "Ada/O"), (5, "#/O won/O")]),
-        ("# O\n# B-LOC\n\n# so O\n#Oslo B-LOC\nin O\n", [(1, "#/O #/B-LOC"), (5, "#Oslo/B-LOC in/O")]),
-        ("10\u00a0000 O\n\u3000 O\n\u2009x\u2028\tO\n", [(1, "10\u00a0000/O \u3000/O \u2009x\u2028/O")]),
-        ("# text = a\tb\tc\n1\tAda\tO\n#\n# sent\t2\n# text = a\tb\tc\n2\t#\tO\n", [(2, "Ada/O #/O")]),
+        (
+            "# id 7 d=train\nAda O\n\n# id 8 d=train\n# O\nwon O\n",
+            [(2, "Ada/O"), (5, "#/O won/O")],
+        ),
+        (
+            "# O\n# B-LOC\n\n# so O\n#Oslo B-LOC\nin O\n",
+            [(1, "#/O #/B-LOC"), (5, "#Oslo/B-LOC in/O")],
+        ),
+        (
+            "10\u00a0000 O\n\u3000 O\n\u2009x\u2028\tO\n",
+            [(1, "10\u00a0000/O \u3000/O \u2009x\u2028/O")],
+        ),
+        (
+            "# text = a\tb\tc\n1\tAda\tO\n#\n# sent\t2\n# text = a\tb\tc\n2\t#\tO\n",
+            [(2, "Ada/O #/O")],
+        ),
     ],
 )
 def test_a_line_is_a_word_first_and_its_tag_last_or_uners_index_word_and_tag(
@@ -112,8 +141,14 @@ def test_brackets_open_and_close_entities_within_a_sentence(
     def line(word: str, tag: str) -> str:
         return f"doc 0 0 {word} NN (S* - - - spk {tag}{' *' * (columns - 12)} -\n"
 
-    text = "".join(line(*pair) for pair in zip(("one", "two", "three"), entities.split(), strict=True))
-    path = put("a_gold_conll", f"#begin document (x); part 000\n{text}\n{line('#', '*')}#end document\n")
+    text = "".join(
+        line(*pair)
+        for pair in zip(("one", "two", "three"), entities.split(), strict=True)
+    )
+    path = put(
+        "a_gold_conll",
+        f"#begin document (x); part 000\n{text}\n{line('#', '*')}#end document\n",
+    )
     one, two, three = tags.split()
     assert spoken(path) == [(2, f"one/{one} two/{two} three/{three}"), (6, "#/O")]
 
@@ -136,16 +171,23 @@ def test_a_file_is_iob1_when_b_only_parts_neighbours_of_one_type(
     inputs = inputs_of("uner_en")
     found = tag_rows(put("a.conll", text), inputs)
     assert [" ".join(UNER_TAGS[tag] for tag in row["tags"]) for row in found] == kept
-    assert list(inputs.notes) == (["IOB1 tags were turned into IOB2"] if is_iob1 else [])
+    assert list(inputs.notes) == (
+        ["IOB1 tags were turned into IOB2"] if is_iob1 else []
+    )
 
 
 @pytest.mark.parametrize("column", ["tags", "ner", "ner_tags"])
-def test_ids_count_in_the_names_that_the_file_declares(tmp_path: Path, column: str) -> None:
+def test_ids_count_in_the_names_that_the_file_declares(
+    tmp_path: Path, column: str
+) -> None:
     alphabetical = sorted(UNER_TAGS)
     tags = [["B-PER", "I-PER", "O", "B-LOC"], ["O", "I-ORG"]]
     ids = [[alphabetical.index(tag) for tag in line] for line in tags]
     table = pa.table({"tokens": [["a"] * 4, ["a"] * 2], column: ids})
-    feature = {"feature": {"names": alphabetical, "_type": "ClassLabel"}, "_type": "Sequence"}
+    feature = {
+        "feature": {"names": alphabetical, "_type": "ClassLabel"},
+        "_type": "Sequence",
+    }
     metadata = {"huggingface": json.dumps({"info": {"features": {column: feature}}})}
     pq.write_table(table.replace_schema_metadata(metadata), tmp_path / "x.parquet")
     found = tag_rows(tmp_path / "x.parquet", inputs_of("uner_en"))
@@ -153,15 +195,22 @@ def test_ids_count_in_the_names_that_the_file_declares(tmp_path: Path, column: s
 
 
 @pytest.mark.parametrize(
-    ("inside", "strays", "fine"), [(0, 0, True), (50, 1, True), (49, 1, False), (1, 0, True)]
+    ("inside", "strays", "fine"),
+    [(0, 0, True), (50, 1, True), (49, 1, False), (1, 0, True)],
 )
 def test_unnamed_ids_may_have_one_stray_in_fifty_tags_inside_entities(
     put: Put, inside: int, strays: int, fine: bool
 ) -> None:
-    stray, follows, starts = UNER_TAGS.index("I-LOC"), UNER_TAGS.index("I-PER"), UNER_TAGS.index("B-PER")
+    stray, follows, starts = (
+        UNER_TAGS.index("I-LOC"),
+        UNER_TAGS.index("I-PER"),
+        UNER_TAGS.index("B-PER"),
+    )
     tags = [starts, *[follows] * (inside - strays), *[stray] * strays, 0]
     path = put("x.jsonl", [{"words": ["a"] * len(tags), "tags": tags}])
     if fine:
         assert [row["tags"] for row in tag_rows(path, inputs_of("uner_en"))] == [tags]
     else:
-        assert "numbers its tags without naming them" in refused(lambda: tag_rows(path, inputs_of("uner_en")))
+        assert "numbers its tags without naming them" in refused(
+            lambda: tag_rows(path, inputs_of("uner_en"))
+        )

@@ -20,7 +20,9 @@ from tests.benchmarks.datasets.readers.originals import published
 def rows(path: Path) -> list[Row]:
     """Read a sentence a line, of class 1; a line with a colon names its id."""
     return [
-        {"id": found[0], "first": found[-1], "label": 1} if len(found) > 1 else {"first": line, "label": 1}
+        {"id": found[0], "first": found[-1], "label": 1}
+        if len(found) > 1
+        else {"first": line, "label": 1}
         for line in path.read_text().splitlines()
         for found in [line.split(":")]
     ]
@@ -34,9 +36,13 @@ def inputs(tmp_path: Path) -> Callable[..., ReaderInputs]:
         files = {}
         for role, numbers in counts.items():
             paths = []
-            for part, count in enumerate(numbers if isinstance(numbers, list) else [numbers]):
+            for part, count in enumerate(
+                numbers if isinstance(numbers, list) else [numbers]
+            ):
                 path = tmp_path / f"{role}{part}"
-                path.write_text("".join(f"{role} {part} {line}\n" for line in range(count)))
+                path.write_text(
+                    "".join(f"{role} {part} {line}\n" for line in range(count))
+                )
                 paths.append(path)
             files[role] = tuple(paths)
         return ReaderInputs(dataset=get_dataset("sst2"), files=files)
@@ -68,11 +74,17 @@ def test_validation_is_carved_from_train_and_the_other_file_is_the_test(
     made = inputs(train=[30, 10], **counts)
     made.note("something was corrected")
     content = with_splits(made, rows)
-    everything = [f"train 0 {line}" for line in range(30)] + [f"train 1 {line}" for line in range(10)]
+    everything = [f"train 0 {line}" for line in range(30)] + [
+        f"train 1 {line}" for line in range(10)
+    ]
     ours = pa.table({"first": everything})
     for split, numbers in zip(("train", "validation"), carve(40), strict=True):
-        assert firsts(content, split) == ours.take(pa.array(numbers))["first"].to_pylist()
-    assert sorted(firsts(content, "train") + firsts(content, "validation")) == sorted(everything)
+        assert (
+            firsts(content, split) == ours.take(pa.array(numbers))["first"].to_pylist()
+        )
+    assert sorted(firsts(content, "train") + firsts(content, "validation")) == sorted(
+        everything
+    )
     assert len(firsts(content, "validation")) == 2
     assert firsts(content, "test") == [f"{tested} {line}" for line in range(3)]
     assert (content.splits, content.notes) == (how, ("something was corrected",))
@@ -82,7 +94,10 @@ def test_three_files_are_kept_as_they_are(inputs: Make) -> None:
     made = inputs(train=3, validation=[1, 1], test=1)
     for content, how in (
         (with_splits(made, rows), "as given: three files"),
-        (with_splits(replace(made, dataset=published(made.dataset)), rows), "as published"),
+        (
+            with_splits(replace(made, dataset=published(made.dataset)), rows),
+            "as published",
+        ),
     ):
         assert firsts(content, "train") == ["train 0 0", "train 0 1", "train 0 2"]
         assert firsts(content, "validation") == ["validation 0 0", "validation 1 0"]
@@ -90,12 +105,19 @@ def test_three_files_are_kept_as_they_are(inputs: Make) -> None:
         assert (content.splits, content.notes) == (how, ())
 
 
-def test_rows_without_an_id_are_numbered_over_the_files_of_their_role(inputs: Make) -> None:
+def test_rows_without_an_id_are_numbered_over_the_files_of_their_role(
+    inputs: Make,
+) -> None:
     made = inputs(train=[2, 2], validation=1, test=1)
     path = made.files["train"][1]
     path.write_text("one\nmine:two\n")
     content = with_splits(made, rows)
-    assert content.tables["train"]["id"].to_pylist() == ["train-0", "train-1", "train-2", "mine"]
+    assert content.tables["train"]["id"].to_pylist() == [
+        "train-0",
+        "train-1",
+        "train-2",
+        "mine",
+    ]
     assert content.tables["test"]["id"].to_pylist() == ["test-0"]
 
 
@@ -112,9 +134,13 @@ def test_carve_is_the_librarys_for_any_size(rows: int) -> None:
     assert validation.tolist() == library["test"]["row"][:]
 
 
-@given(st.sets(st.text(min_size=1, max_size=4), min_size=1, max_size=50), st.integers(0, 5))
+@given(
+    st.sets(st.text(min_size=1, max_size=4), min_size=1, max_size=50), st.integers(0, 5)
+)
 def test_halves(ids: set[str], seed: int) -> None:
     chosen = halve(ids, seed)
     assert chosen <= ids
     assert len(chosen) == round(len(ids) / 2)
-    assert chosen == halve(sorted(ids, reverse=True), seed), "the order of the ids does not matter"
+    assert chosen == halve(sorted(ids, reverse=True), seed), (
+        "the order of the ids does not matter"
+    )

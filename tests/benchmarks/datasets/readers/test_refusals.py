@@ -8,7 +8,13 @@ import pyarrow.parquet as pq
 import pytest
 
 from benchmarks.protocol import Dataset
-from tests.benchmarks.datasets.readers.originals import Put, defined, inputs_of, read, refused
+from tests.benchmarks.datasets.readers.originals import (
+    Put,
+    defined,
+    inputs_of,
+    read,
+    refused,
+)
 
 HEADER = "query-id\tcorpus-id\tscore\n"
 TAGGED = {"words": ["Ada", "won"], "tags": [1, 0]}
@@ -17,7 +23,11 @@ LABELS = defined("labels", labels=["x", "y"])
 VALUE = defined("value", range=[-1, 5])
 ANSWERS = {"id": "1", "question": "?", "context": "Ada met Ada"}
 ASKED = {"query_id": "q0", "query": "ask"}
-RECORD = {"source": "CNN", "idx": 7, "passage": {"text": "Ada met Bob.", "entities": []}}
+RECORD = {
+    "source": "CNN",
+    "idx": 7,
+    "passage": {"text": "Ada met Bob.", "entities": []},
+}
 
 
 def squad(questions: list[dict[str, Any]]) -> list[Any]:
@@ -97,44 +107,108 @@ def test_a_bad_file_of_the_papers_datasets(
 ) -> None:
     path = put(name, text)
     said = refused(lambda: read(dataset, train=path, validation=path, test=path))
-    assert (said.startswith(f"{path}{place}") or not place) and what in said and "\n" not in said
+    assert (
+        (said.startswith(f"{path}{place}") or not place)
+        and what in said
+        and "\n" not in said
+    )
 
 
 @pytest.mark.parametrize(
     ("role", "name", "text", "place", "what"),
     [
-        *(("test", "x.tsv", f"q1 d1 1\n{line}\n", ":2", "not a judgement (query, document, relevance)") for line in (
-            "q2 d2", "q2", "q2 0 d2 1 more", "q2 d2 high", "query-id corpus-id score"
-        )),
+        *(
+            (
+                "test",
+                "x.tsv",
+                f"q1 d1 1\n{line}\n",
+                ":2",
+                "not a judgement (query, document, relevance)",
+            )
+            for line in (
+                "q2 d2",
+                "q2",
+                "q2 0 d2 1 more",
+                "q2 d2 high",
+                "query-id corpus-id score",
+            )
+        ),
         ("test", "x.json", "[]", "", "the row does not have the expected form"),
-        ("test", "x.tsv", "q3 0 91 1\nq3 0 9 1\nq3 0 90 1\n", "", "corpus.jsonl: 2 (first: '91')"),
-        ("test", "x.tsv", "q91 0 9 1\nq90 0 9 1\n", "", "queries.jsonl: 2 (first: 'q91')"),
-        *(("train", "x.tsv", f"ask\tanswer\n{line}\n", ":2", "not a query, a passage and perhaps a negative")
-          for line in ("alone", "one\ttwo\tthree\tfour", "")),
-        ("queries", "x.tsv", "q1\ta\nq1\tb\n", ":2", "the query q1 has a different text further up"),
-        ("corpus", "x.tsv", "1\tone\ntwo\n", ":2", "the line is not an id, a tab and a text"),
+        (
+            "test",
+            "x.tsv",
+            "q3 0 91 1\nq3 0 9 1\nq3 0 90 1\n",
+            "",
+            "corpus.jsonl: 2 (first: '91')",
+        ),
+        (
+            "test",
+            "x.tsv",
+            "q91 0 9 1\nq90 0 9 1\n",
+            "",
+            "queries.jsonl: 2 (first: 'q91')",
+        ),
+        *(
+            (
+                "train",
+                "x.tsv",
+                f"ask\tanswer\n{line}\n",
+                ":2",
+                "not a query, a passage and perhaps a negative",
+            )
+            for line in ("alone", "one\ttwo\tthree\tfour", "")
+        ),
+        (
+            "queries",
+            "x.tsv",
+            "q1\ta\nq1\tb\n",
+            ":2",
+            "the query q1 has a different text further up",
+        ),
+        (
+            "corpus",
+            "x.tsv",
+            "1\tone\ntwo\n",
+            ":2",
+            "the line is not an id, a tab and a text",
+        ),
     ],
-)  # fmt: skip
-def test_a_bad_file_of_retrieval(put: Put, role: str, name: str, text: str, place: str, what: str) -> None:
+)
+def test_a_bad_file_of_retrieval(
+    put: Put, role: str, name: str, text: str, place: str, what: str
+) -> None:
     files = beir_files(put)
     path = put(name, text)
     said = refused(lambda: read("msmarco", **{**files, role: path}))
-    assert (said.startswith(f"{path}{place}") or not place) and what in said and "\n" not in said
+    assert (
+        (said.startswith(f"{path}{place}") or not place)
+        and what in said
+        and "\n" not in said
+    )
 
 
 @pytest.mark.parametrize("score", ["high", [1], float("inf")], ids=str)
 def test_a_relevance_that_is_none(score: object, put: Put, tmp_path: Path) -> None:
     table = pa.table({"query-id": ["q4"], "corpus-id": ["7"], "score": [score]})
     pq.write_table(table, tmp_path / "bad.parquet")
-    said = refused(lambda: read("msmarco", **{**beir_files(put), "test": tmp_path / "bad.parquet"}))
+    said = refused(
+        lambda: read("msmarco", **{**beir_files(put), "test": tmp_path / "bad.parquet"})
+    )
     assert "bad.parquet: row 0: the " in said and "is not a " in said
 
 
 @pytest.mark.parametrize("columns", [["_id", "title"], ["text", "title"], ["title"]])
-def test_a_corpus_without_id_or_text(put: Put, tmp_path: Path, columns: list[str]) -> None:
+def test_a_corpus_without_id_or_text(
+    put: Put, tmp_path: Path, columns: list[str]
+) -> None:
     pq.write_table(pa.table({name: ["x"] for name in columns}), tmp_path / "x.parquet")
-    said = refused(lambda: read("msmarco", **{**beir_files(put), "corpus": tmp_path / "x.parquet"}))
-    assert f"has the columns {', '.join(columns)}, but needs an id and a text column" in said
+    said = refused(
+        lambda: read("msmarco", **{**beir_files(put), "corpus": tmp_path / "x.parquet"})
+    )
+    assert (
+        f"has the columns {', '.join(columns)}, but needs an id and a text column"
+        in said
+    )
 
 
 @pytest.mark.parametrize(
@@ -148,25 +222,61 @@ def test_a_corpus_without_id_or_text(put: Put, tmp_path: Path, columns: list[str
         ("msmarco", ("train", "validation", "queries", "corpus"), "--test FILE"),
     ],
 )
-def test_a_file_that_is_wanting(put: Put, dataset: str, given: tuple[str, ...], wanting: str) -> None:
-    files = beir_files(put) if dataset == "msmarco" else dict.fromkeys(given, put("x", ""))
+def test_a_file_that_is_wanting(
+    put: Put, dataset: str, given: tuple[str, ...], wanting: str
+) -> None:
+    files = (
+        beir_files(put) if dataset == "msmarco" else dict.fromkeys(given, put("x", ""))
+    )
     inputs = inputs_of(dataset, **{role: files[role] for role in given})
-    assert inputs.dataset.name in (said := refused(lambda: read(dataset, **inputs.files))) and wanting in said
+    assert (
+        inputs.dataset.name in (said := refused(lambda: read(dataset, **inputs.files)))
+        and wanting in said
+    )
 
 
-OUTSIDE = ("2", "9" * 5_000, 2, -2, "2.0", 0.5, "01", "000000001", "0000000000", "Y", True, [], "\u0661")
+OUTSIDE = (
+    "2",
+    "9" * 5_000,
+    2,
+    -2,
+    "2.0",
+    0.5,
+    "01",
+    "000000001",
+    "0000000000",
+    "Y",
+    True,
+    [],
+    "\u0661",
+)
 
 
 @pytest.mark.parametrize(
     ("dataset", "value", "what"),
     [
-        *((TEXT, value, f"{value!r} is not in the label set x, y") for value in OUTSIDE),
-        *((TEXT, value, "; numbers count from 0") for value in OUTSIDE if str(value).isdecimal()),
+        *(
+            (TEXT, value, f"{value!r} is not in the label set x, y")
+            for value in OUTSIDE
+        ),
+        *(
+            (TEXT, value, "; numbers count from 0")
+            for value in OUTSIDE
+            if str(value).isdecimal()
+        ),
         (LABELS, "x, z", "'z' is not in the label set x, y"),
         (LABELS, ["x", "x"], "a label occurs twice in ['x', 'x']; name each"),
         (LABELS, "x, x", "a label occurs twice in 'x, x'; name each"),
-        (LABELS, ["x", 1], "the labels mix names with numbers such as 1; use names only"),
-        (LABELS, {"x": 1, "y": 0}, "is neither a list of labels nor comma-separated names"),
+        (
+            LABELS,
+            ["x", 1],
+            "the labels mix names with numbers such as 1; use names only",
+        ),
+        (
+            LABELS,
+            {"x": 1, "y": 0},
+            "is neither a list of labels nor comma-separated names",
+        ),
         (LABELS, 1, "1 is neither a list of labels nor comma-separated names"),
         (VALUE, -1.5, "the value -1.5 is outside the range -1 to 5"),
         (VALUE, "5.001", "the value 5.001 is outside the range -1 to 5"),
@@ -177,10 +287,12 @@ OUTSIDE = ("2", "9" * 5_000, 2, -2, "2.0", 0.5, "01", "000000001", "0000000000",
     ],
     ids=ascii,
 )
-def test_what_a_row_of_ones_own_may_not_say(put: Put, dataset: Dataset, value: object, what: str) -> None:
-    column = dataset.files.columns[{"SC": "label", "SC-labels": "labels", "SC-value": "value"}[dataset.form]][
-        0
-    ]
+def test_what_a_row_of_ones_own_may_not_say(
+    put: Put, dataset: Dataset, value: object, what: str
+) -> None:
+    column = dataset.files.columns[
+        {"SC": "label", "SC-labels": "labels", "SC-value": "value"}[dataset.form]
+    ][0]
     path = put("x.jsonl", [{"text": "a", column: value}])
     said = refused(lambda: read(dataset, train=path, validation=path, test=path))
     assert said.startswith(f"{path}:1: ") and what in said
@@ -190,10 +302,15 @@ def beir_files(put: Put) -> dict[str, Path]:
     """The files of a small MS MARCO."""
     return {
         "corpus": put(
-            "corpus.jsonl", [{"_id": str(i), "title": "", "text": f"passage {i}"} for i in range(50)]
+            "corpus.jsonl",
+            [{"_id": str(i), "title": "", "text": f"passage {i}"} for i in range(50)],
         ),
-        "queries": put("queries.jsonl", [{"_id": f"q{i}", "text": f"query {i}"} for i in range(20)]),
+        "queries": put(
+            "queries.jsonl", [{"_id": f"q{i}", "text": f"query {i}"} for i in range(20)]
+        ),
         "validation": put("qrels/dev.tsv", HEADER + "q1\t4\t1\nq2\t9\t1\nq1\t5\t1\n"),
         "test": put("qrels/test.tsv", HEADER + "q3\t9\t3\nq3\t8\t0\nq4\t7\t0\n"),
-        "train": put("pairs.jsonl", [{"query": "a", "positive": "b", "negative": "c"}] * 4),
+        "train": put(
+            "pairs.jsonl", [{"query": "a", "positive": "b", "negative": "c"}] * 4
+        ),
     }

@@ -20,7 +20,11 @@ from pretraining.training.objectives import clm, loss_sum, mlm
 from tests.pretraining.sizes import config_for
 
 STEPS, SEQUENCES, VOCAB = 20, 8, 311
-SCHEDULES = {"clm": ["clm"] * STEPS, "mlm40": ["mlm"] * STEPS, "clm-10-mlm40-20": ["clm"] * 10 + ["mlm"] * 10}
+SCHEDULES = {
+    "clm": ["clm"] * STEPS,
+    "mlm40": ["mlm"] * STEPS,
+    "clm-10-mlm40-20": ["clm"] * 10 + ["mlm"] * 10,
+}
 
 
 def batch_of(step: int) -> PackedBatch:
@@ -31,14 +35,21 @@ def batch_of(step: int) -> PackedBatch:
         length = rng.integers(12, 65)
         walk = rng.integers(0, 300) + np.cumsum(rng.integers(0, 4, length))
         sequences.append(4 + walk % 30)
-    return PackedBatch.of(sequences, np.arange(step * SEQUENCES, (step + 1) * SEQUENCES))
+    return PackedBatch.of(
+        sequences, np.arange(step * SEQUENCES, (step + 1) * SEQUENCES)
+    )
 
 
 def losses(schedule: list[str], device: str = "cpu") -> list[float]:
     """Return the mean loss of each step, in nats a predicted token."""
     torch.set_num_threads(1)
     config = config_for(
-        "tiny", vocab_size=VOCAB, bos_token_id=0, eos_token_id=1, pad_token_id=1, mask_token_id=2
+        "tiny",
+        vocab_size=VOCAB,
+        bos_token_id=0,
+        eos_token_id=1,
+        pad_token_id=1,
+        mask_token_id=2,
     )
     model = EuroBertForMaskedLM(config)
     initialise(model, 0)
@@ -65,5 +76,9 @@ def losses(schedule: list[str], device: str = "cpu") -> list[float]:
 
 
 if __name__ == "__main__":
-    json.dump({name: losses(schedule) for name, schedule in SCHEDULES.items()}, sys.stdout, indent=1)
+    json.dump(
+        {name: losses(schedule) for name, schedule in SCHEDULES.items()},
+        sys.stdout,
+        indent=1,
+    )
     sys.stdout.write("\n")

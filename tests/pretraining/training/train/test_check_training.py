@@ -27,16 +27,40 @@ def _without(path: Path, number: int) -> None:
 
 DONE: dict[str, tuple[Callable[[Path], object], str, tuple[str, ...]]] = {
     # what is done: its kind, and words of the line
-    "weights": (lambda out: flip(_last(out) / "model.safetensors"), "damaged", (LAST, "remove its folder")),
-    "state": (lambda out: (_last(out) / "state.json").unlink(), "damaged", (LAST, "no state.json; remove it")),
-    "no checkpoint": (lambda out: shutil.rmtree(_last(out)), "missing", ("no checkpoint; run the same train",)),
+    "weights": (
+        lambda out: flip(_last(out) / "model.safetensors"),
+        "damaged",
+        (LAST, "remove its folder"),
+    ),
+    "state": (
+        lambda out: (_last(out) / "state.json").unlink(),
+        "damaged",
+        (LAST, "no state.json; remove it"),
+    ),
+    "no checkpoint": (
+        lambda out: shutil.rmtree(_last(out)),
+        "missing",
+        ("no checkpoint; run the same train",),
+    ),
     "log": (lambda out: (out / LOG).unlink(), "missing", (LOG, "no log here")),
     "log's byte": (lambda out: flip(out / LOG, 3), "damaged", (LOG, "is not a row")),
-    "log's rows": (lambda out: _without(out / LOG, 4), "missing", (LOG, "1 rows of the steps")),
+    "log's rows": (
+        lambda out: _without(out / LOG, 4),
+        "missing",
+        (LOG, "1 rows of the steps"),
+    ),
     "a loss": (lambda out: change_a_loss(out / LOG), "damaged", (LOG, "have changed")),
-    "model": (lambda out: flip(out / "models" / MODEL / "config.json"), "damaged", (MODEL, "remove it and run")),
-    "model's log": (lambda out: (out / "models" / MODEL / "log.jsonl").unlink(), "damaged", (MODEL, "log.jsonl")),
-}  # fmt: skip
+    "model": (
+        lambda out: flip(out / "models" / MODEL / "config.json"),
+        "damaged",
+        (MODEL, "remove it and run"),
+    ),
+    "model's log": (
+        lambda out: (out / "models" / MODEL / "log.jsonl").unlink(),
+        "damaged",
+        (MODEL, "log.jsonl"),
+    ),
+}
 
 
 @pytest.mark.parametrize("name", DONE)
@@ -47,13 +71,21 @@ def test_damage_is_named_with_its_place_and_remedy(
     out = Path(shutil.copytree(done, tmp_path / "out"))
     do(out)
     assert main(["check", str(out)]) == (kind == "damaged")
-    lines = [line for line in capsys.readouterr().out.splitlines() if not line.startswith("whole: ")]
-    assert len(lines) == 1 and lines[0].startswith(f"{kind}: ") and all(word in lines[0] for word in words), (
-        lines
-    )
+    lines = [
+        line
+        for line in capsys.readouterr().out.splitlines()
+        if not line.startswith("whole: ")
+    ]
+    assert (
+        len(lines) == 1
+        and lines[0].startswith(f"{kind}: ")
+        and all(word in lines[0] for word in words)
+    ), lines
 
 
-def test_a_whole_training_has_whole_parts(done: Path, capsys: pytest.CaptureFixture[str]) -> None:
+def test_a_whole_training_has_whole_parts(
+    done: Path, capsys: pytest.CaptureFixture[str]
+) -> None:
     assert main(["check", str(done)]) == 0
     lines = capsys.readouterr().out.splitlines()
     assert {line.split(": ")[0] for line in lines} == {"whole"} and len(lines) >= 5

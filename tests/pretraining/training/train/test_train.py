@@ -41,7 +41,9 @@ def test_the_model_is_a_folder_others_load(done: Path, data: Path) -> None:
     model = EuroBertForMaskedLM.from_pretrained(folder)
     assert (model.config.is_causal, model.config.mask_token_id) == (False, 389)
     saved = load_file(done / "stages" / MODEL / "step-00000024" / "model.safetensors")
-    assert all(torch.equal(value, saved[name]) for name, value in model.state_dict().items())
+    assert all(
+        torch.equal(value, saved[name]) for name, value in model.state_dict().items()
+    )
 
 
 def test_nothing_of_a_stage_is_kept_for_the_next(run: Run, tmp_path: Path) -> None:
@@ -50,7 +52,9 @@ def test_nothing_of_a_stage_is_kept_for_the_next(run: Run, tmp_path: Path) -> No
     def alive() -> dict[int, object]:
         # By type: asking a weak proxy for its class raises where its object is gone.
         kinds = (StageTraining, EuroBertForMaskedLM)
-        return {id(one): one for one in gc.get_objects() if issubclass(type(one), kinds)}
+        return {
+            id(one): one for one in gc.get_objects() if issubclass(type(one), kinds)
+        }
 
     before = alive()
     assert run(MODEL, tmp_path / "out")
@@ -58,22 +62,33 @@ def test_nothing_of_a_stage_is_kept_for_the_next(run: Run, tmp_path: Path) -> No
     assert alive().keys() <= before.keys()
 
 
-def test_another_pretraining_is_the_same_model_with_another_seed(run: Run, tmp_path: Path) -> None:
+def test_another_pretraining_is_the_same_model_with_another_seed(
+    run: Run, tmp_path: Path
+) -> None:
     name = "mini-s-clm-24"
     assert run(name, tmp_path / "set", "seed=3")
     assert run(name, tmp_path / "first")
     # It has a trunk of its own, next to the first one's.
     assert run(f"{name}-s3", tmp_path / "first")
-    named, by_hand = weights_hash(tmp_path / "first", f"{name}-s3"), weights_hash(tmp_path / "set", name)
+    named, by_hand = (
+        weights_hash(tmp_path / "first", f"{name}-s3"),
+        weights_hash(tmp_path / "set", name),
+    )
     assert named == by_hand != weights_hash(tmp_path / "first", name)
 
 
-def test_a_second_call_does_nothing_and_trunks_are_shared(run: Run, done: Path, tmp_path: Path) -> None:
-    files = [path for path in done.rglob("*") if path.is_file() and path.name != ".lock"]
+def test_a_second_call_does_nothing_and_trunks_are_shared(
+    run: Run, done: Path, tmp_path: Path
+) -> None:
+    files = [
+        path for path in done.rglob("*") if path.is_file() and path.name != ".lock"
+    ]
     before = [path.stat().st_mtime_ns for path in files]
     assert run(MODEL, done)
     assert [path.stat().st_mtime_ns for path in files] == before
-    assert {path for path in done.rglob("*") if path.is_file() and path.name != ".lock"} == {*files}
+    assert {
+        path for path in done.rglob("*") if path.is_file() and path.name != ".lock"
+    } == {*files}
     out = shutil.copytree(done, tmp_path / "out")
     log = out / "models" / MODEL / "log.jsonl"
     log.unlink()
@@ -87,13 +102,22 @@ def test_a_second_call_does_nothing_and_trunks_are_shared(run: Run, done: Path, 
     log = "stages/mini-s-clm/log.jsonl"
     assert science(out / log) == science(alone / log)
     assert weights_hash(out, "mini-s-clm-24") == weights_hash(alone, "mini-s-clm-24")
-    kept = [item.step for item in checkpoints.checkpoint_steps(alone / "stages/mini-s-clm")]
+    kept = [
+        item.step for item in checkpoints.checkpoint_steps(alone / "stages/mini-s-clm")
+    ]
     assert kept == [5, 9, 18]
-    assert EuroBertForMaskedLM.from_pretrained(alone / "models/mini-s-clm-24").config.is_causal
+    assert EuroBertForMaskedLM.from_pretrained(
+        alone / "models/mini-s-clm-24"
+    ).config.is_causal
 
 
 def test_a_model_made_elsewhere_at_another_time_has_the_same_bytes(
-    run: Run, done: Path, study: Study, data: Path, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+    run: Run,
+    done: Path,
+    study: Study,
+    data: Path,
+    tmp_path: Path,
+    monkeypatch: pytest.MonkeyPatch,
 ) -> None:
     """All but provenance.json and the timings: other folders, words, commit, cache, clock, user and machine."""
     monkeypatch.setattr("sys.argv", ["pretraining", "train", "--elsewhere"])
@@ -103,7 +127,9 @@ def test_a_model_made_elsewhere_at_another_time_has_the_same_bytes(
     original = time.monotonic
     monkeypatch.setattr(time, "monotonic", lambda: 1e6 + 3 * original())
     moved = shutil.copytree(data, tmp_path / "moved")
-    assert run(MODEL, tmp_path / "out", f"cache={tmp_path / 'cache'}", "cache_gb=1", data=moved)
+    assert run(
+        MODEL, tmp_path / "out", f"cache={tmp_path / 'cache'}", "cache_gb=1", data=moved
+    )
     stages = (done / "stages" / stage.name for stage in study.models[MODEL].stages)
     names = {
         path.relative_to(done)
@@ -112,19 +138,36 @@ def test_a_model_made_elsewhere_at_another_time_has_the_same_bytes(
         if path.is_file()
     }
     apart = {"provenance.json", "timings.jsonl", ".lock"}
-    same = {name for name in names if name.name not in apart and name.parts[1] != "mini-s-clm"}
-    same |= {Path("stages/mini-s-clm") / rest for rest in ("log.jsonl", "step-00000009/state.json")}
+    same = {
+        name
+        for name in names
+        if name.name not in apart and name.parts[1] != "mini-s-clm"
+    }
+    same |= {
+        Path("stages/mini-s-clm") / rest
+        for rest in ("log.jsonl", "step-00000009/state.json")
+    }
     expected = {"README.md", "manifest.json", "log.jsonl", "state.json", "config.json"}
     assert {path.name for path in same} >= expected
     for name in sorted(same):
-        assert (tmp_path / "out" / name).read_bytes() == (done / name).read_bytes(), name
+        assert (tmp_path / "out" / name).read_bytes() == (done / name).read_bytes(), (
+            name
+        )
     first, second = (
-        read_manifest(out / "models" / MODEL / "provenance.json", "") for out in (done, tmp_path / "out")
+        read_manifest(out / "models" / MODEL / "provenance.json", "")
+        for out in (done, tmp_path / "out")
     )
     assert first["commit"] != second["commit"] == "f" * 40
     assert first["command"] != second["command"] and first["machine"] == "1 x cpu"
-    for text in ((done / "models" / MODEL / name).read_text() for name in ("README.md", "manifest.json")):
-        assert str(tmp_path) not in text and "tokens_per_second" not in text and "command" not in text
+    for text in (
+        (done / "models" / MODEL / name).read_text()
+        for name in ("README.md", "manifest.json")
+    ):
+        assert (
+            str(tmp_path) not in text
+            and "tokens_per_second" not in text
+            and "command" not in text
+        )
 
 
 CHANGED = "mini-s-clm: the rows up to step {} as they were written"
@@ -133,7 +176,11 @@ CHANGED = "mini-s-clm: the rows up to step {} as they were written"
 @pytest.mark.parametrize(
     ("damage", "said", "lacks"),
     [
-        (lambda path: path.unlink(), "no log here", ["mini-s-clm: 9 of the steps 1 to 9"]),
+        (
+            lambda path: path.unlink(),
+            "no log here",
+            ["mini-s-clm: 9 of the steps 1 to 9"],
+        ),
         (
             lambda path: path.write_bytes(b"\xff" + path.read_bytes()[1:]),
             "line 1 is not a row",
@@ -141,7 +188,9 @@ CHANGED = "mini-s-clm: the rows up to step {} as they were written"
         ),
         (change_a_loss, "have changed since", [CHANGED.format(9)]),
         (
-            lambda path: path.write_text("".join(path.read_text().splitlines(keepends=True)[:-4])),
+            lambda path: path.write_text(
+                "".join(path.read_text().splitlines(keepends=True)[:-4])
+            ),
             "it has no rows of mini-s-clm",
             None,
         ),
@@ -149,9 +198,14 @@ CHANGED = "mini-s-clm: the rows up to step {} as they were written"
     ids=["lost", "a byte", "a loss", "its end"],
 )
 def test_a_lost_or_damaged_log_does_not_stop_an_export(
-    run: Run, done: Path, tmp_path: Path, caplog: pytest.LogCaptureFixture,
-    damage: Callable[[Path], object], said: str, lacks: list[str] | None,
-) -> None:  # fmt: skip
+    run: Run,
+    done: Path,
+    tmp_path: Path,
+    caplog: pytest.LogCaptureFixture,
+    damage: Callable[[Path], object],
+    said: str,
+    lacks: list[str] | None,
+) -> None:
     out = Path(shutil.copytree(done, tmp_path / "out"))
     shutil.rmtree(out / "models")
     damage(out / "stages/mini-s-clm/log.jsonl")
@@ -183,20 +237,32 @@ def test_the_log_is_on_the_disk_before_its_checkpoint_has_a_name(
     order: list[str] = []
     sync, write = LogWriter.sync, checkpoints.write
     monkeypatch.setattr(LogWriter, "sync", lambda log: (order.append("log"), sync(log)))
-    monkeypatch.setattr(checkpoints, "write", lambda *words: (order.append("checkpoint"), write(*words)))
+    monkeypatch.setattr(
+        checkpoints, "write", lambda *words: (order.append("checkpoint"), write(*words))
+    )
     assert run("mini-s-clm", tmp_path / "out", "save_every=8")
     assert order and order == ["log", "checkpoint"] * (len(order) // 2)
 
 
-def test_a_damaged_model_is_never_called_finished(run: Run, done: Path, tmp_path: Path) -> None:
+def test_a_damaged_model_is_never_called_finished(
+    run: Run, done: Path, tmp_path: Path
+) -> None:
     out = Path(shutil.copytree(done, tmp_path / "out"))
     folder = out / "models" / MODEL
-    for name in ("model.safetensors", "config.json", "tokenizer.json", "log.jsonl", "manifest.json"):
+    for name in (
+        "model.safetensors",
+        "config.json",
+        "tokenizer.json",
+        "log.jsonl",
+        "manifest.json",
+    ):
         path = folder / name
         good = path.read_bytes()
         for bad in (good[:-1], good[:-3] + bytes([good[-3] ^ 1]) + good[-2:]):
             path.write_bytes(bad)
-            with pytest.raises(UserError, match=rf"{name}.*; remove .* to write it again"):
+            with pytest.raises(
+                UserError, match=rf"{name}.*; remove .* to write it again"
+            ):
                 run(MODEL, out)
         if name != "log.jsonl":
             path.unlink()
@@ -209,23 +275,31 @@ def test_a_damaged_model_is_never_called_finished(run: Run, done: Path, tmp_path
     assert weights_hash(out) == weights_hash(done)
 
 
-def test_continued_and_intermediate_models(run: Run, done: Path, tmp_path: Path) -> None:
+def test_continued_and_intermediate_models(
+    run: Run, done: Path, tmp_path: Path
+) -> None:
     assert run("mini-s-clm-dec24-mlm40-36", tmp_path)
     rows = read_log(tmp_path / "models/mini-s-clm-dec24-mlm40-36/log.jsonl")
     rates = {row["step"]: row["lr"] / 3e-3 for row in rows if row["split"] == "train"}
     assert [rates[step] for step in (24, 25, 26, 30)] == pytest.approx([0, 0.5, 1, 1])
     switch = {
-        row["objective"]: row["loss"] for row in rows if row["step"] == 24 and row["split"] == "validation"
+        row["objective"]: row["loss"]
+        for row in rows
+        if row["step"] == 24 and row["split"] == "validation"
     }
     assert switch["mlm"] > switch["clm"]
     assert run("mini-s-clm-24-5", tmp_path)
     trunk = tmp_path / "stages/mini-s-clm/step-00000005/model.safetensors"
     ours = load_file(tmp_path / "models/mini-s-clm-24-5/model.safetensors")
-    assert all(torch.equal(value, ours[name]) for name, value in load_file(trunk).items())
+    assert all(
+        torch.equal(value, ours[name]) for name, value in load_file(trunk).items()
+    )
 
 
 @pytest.mark.slow
-def test_a_longer_trunk_is_trained_again_where_its_checkpoint_was_not_kept(run: Run, tmp_path: Path) -> None:
+def test_a_longer_trunk_is_trained_again_where_its_checkpoint_was_not_kept(
+    run: Run, tmp_path: Path
+) -> None:
     other = "mini-s-clm-7-mlm40-24"
     assert run("mini-s-clm-24", tmp_path / "late")
     trunk = tmp_path / "late/stages/mini-s-clm"
@@ -233,12 +307,16 @@ def test_a_longer_trunk_is_trained_again_where_its_checkpoint_was_not_kept(run: 
     assert run(other, tmp_path / "late")
     assert {5, 9, 18} <= {item.step for item in checkpoints.checkpoint_steps(trunk)}
     assert run(other, tmp_path / "alone")
-    assert weights_hash(tmp_path / "late", other) == weights_hash(tmp_path / "alone", other)
+    assert weights_hash(tmp_path / "late", other) == weights_hash(
+        tmp_path / "alone", other
+    )
     name = f"models/{other}/log.jsonl"
     assert science(tmp_path / "late" / name) == science(tmp_path / "alone" / name)
 
 
-def test_another_precision_before_a_resume_stands_in_the_model(run: Run, tmp_path: Path) -> None:
+def test_another_precision_before_a_resume_stands_in_the_model(
+    run: Run, tmp_path: Path
+) -> None:
     assert run("mini-s-clm", tmp_path)
     saved = checkpoints.latest(tmp_path / "stages/mini-s-clm", 9)
     assert saved is not None
@@ -246,11 +324,17 @@ def test_another_precision_before_a_resume_stands_in_the_model(run: Run, tmp_pat
     write_manifest(saved.path / "state.json", {**state, "precision": "bf16"})
     assert run(MODEL, tmp_path)
     manifest = json.loads((tmp_path / "models" / MODEL / "manifest.json").read_text())
-    assert (manifest["earlier_precision"], manifest["precision"]) == ({"9": "bf16"}, "fp32")
+    assert (manifest["earlier_precision"], manifest["precision"]) == (
+        {"9": "bf16"},
+        "fp32",
+    )
 
 
 def test_one_stage_alone(run: Run, done: Path, tmp_path: Path) -> None:
-    with pytest.raises(UserError, match=r"branches off mini-s-clm at step 9.* first run `train mini-s-clm`"):
+    with pytest.raises(
+        UserError,
+        match=r"branches off mini-s-clm at step 9.* first run `train mini-s-clm`",
+    ):
         run("mini-s-clm-9-mlm40", tmp_path)
     assert run("mini-s-clm", tmp_path)
     assert run("mini-s-clm-9-mlm40", tmp_path)
@@ -266,7 +350,9 @@ def test_killed_at_ten_random_moments_it_ends_the_same_bit_for_bit(
     kills = 0
     for attempt in range(20):
         out = tmp_path / str(attempt)
-        kills += train_and_kill(MODEL, out, data, study, most=10 - kills, within=(0.02, 0.4), seed=attempt)
+        kills += train_and_kill(
+            MODEL, out, data, study, most=10 - kills, within=(0.02, 0.4), seed=attempt
+        )
         same_run(out, done)
         if kills >= 10:
             return
@@ -275,7 +361,14 @@ def test_killed_at_ten_random_moments_it_ends_the_same_bit_for_bit(
 
 def test_a_checkpoint_is_exported(done: Path, data: Path, tmp_path: Path) -> None:
     saved = done / "stages/mini-s-clm/step-00000009"
-    words = ["pretraining", "export", "--data", str(data), "--out", str(tmp_path / "model")]
+    words = [
+        "pretraining",
+        "export",
+        "--data",
+        str(data),
+        "--out",
+        str(tmp_path / "model"),
+    ]
     main([*words, str(saved)])
     model = EuroBertForMaskedLM.from_pretrained(tmp_path / "model")
     assert model.config.is_causal

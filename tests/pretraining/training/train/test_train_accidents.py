@@ -41,12 +41,37 @@ def job(
     out.mkdir(exist_ok=True)
     (out / "s.toml").write_text(STUDY)
     (out / "accident.py").write_text(ACCIDENT)
-    words = [sys.executable, "-m", "torch.distributed.run", "--standalone", f"--nproc-per-node={ranks}"]
-    words += ["-m", "clm_or_mlm", "train", MODEL, "--data", str(data), "--out", str(out)]
-    words += ["--study", str(out / "s.toml"), *(word for item in settings for word in ("--set", item))]
-    environ = {**os.environ, "OMP_NUM_THREADS": "1", "ACCIDENT": accident + str(out / "happened")}
+    words = [
+        sys.executable,
+        "-m",
+        "torch.distributed.run",
+        "--standalone",
+        f"--nproc-per-node={ranks}",
+    ]
+    words += [
+        "-m",
+        "clm_or_mlm",
+        "train",
+        MODEL,
+        "--data",
+        str(data),
+        "--out",
+        str(out),
+    ]
+    words += [
+        "--study",
+        str(out / "s.toml"),
+        *(word for item in settings for word in ("--set", item)),
+    ]
+    environ = {
+        **os.environ,
+        "OMP_NUM_THREADS": "1",
+        "ACCIDENT": accident + str(out / "happened"),
+    }
     environ["PYTHONPATH"] = f"{out}:{environ.get('PYTHONPATH', Path.cwd())}"
-    return subprocess.run(words, capture_output=True, text=True, env=environ, timeout=240)
+    return subprocess.run(
+        words, capture_output=True, text=True, env=environ, timeout=240
+    )
 
 
 @pytest.fixture(scope="module")
@@ -61,18 +86,41 @@ def undisturbed(data: Path, tmp_path_factory: pytest.TempPathFactory) -> Path:
 @pytest.mark.parametrize(
     ("accident", "settings", "said"),
     [
-        ("1,9,", (), ["another process of this job has ended", "the same command resumes"]),
+        (
+            "1,9,",
+            (),
+            ["another process of this job has ended", "the same command resumes"],
+        ),
         ("0,9,", (), []),
         ("2,15,", (), ["stopped and saved at step 1"]),
-        ("1,19,", ("timeout_minutes=0.1",), ["rank 1 of 2 has stopped there", "step 12", "exit code 75"]),
+        (
+            "1,19,",
+            ("timeout_minutes=0.1",),
+            ["rank 1 of 2 has stopped there", "step 12", "exit code 75"],
+        ),
     ],
-    ids=["one rank killed", "the first rank killed", "all asked to stop", "one rank hangs"],
+    ids=[
+        "one rank killed",
+        "the first rank killed",
+        "all asked to stop",
+        "one rank hangs",
+    ],
 )
 def test_the_bytes_are_those_of_an_undisturbed_run(
-    accident: str, settings: tuple[str, ...], said: list[str], undisturbed: Path, data: Path, tmp_path: Path
+    accident: str,
+    settings: tuple[str, ...],
+    said: list[str],
+    undisturbed: Path,
+    data: Path,
+    tmp_path: Path,
 ) -> None:
     """Checkpoints are due after every step by the clock; so one step, and the one being written, are repeated."""
-    often = ("save_every=1000", "save_minutes=0.00001", "callbacks=accident:Accident", *settings)
+    often = (
+        "save_every=1000",
+        "save_minutes=0.00001",
+        "callbacks=accident:Accident",
+        *settings,
+    )
     ended = job(data, tmp_path, *often, accident=accident)
     assert ended.returncode != 0
     assert all(words in ended.stderr for words in said), ended.stderr[-5000:]
@@ -90,7 +138,11 @@ def test_the_optimizer_shared_among_processes_gives_the_same_bytes(
     """Without interruption and after a kill; one process can resume what two have saved, to float32's rounding."""
     assert job(data, tmp_path / "a", "shard_optimizer=true").returncode == 0
     same_run(tmp_path / "a", undisturbed, files=SAVED)
-    often = ("save_minutes=0.00001", "shard_optimizer=true", "callbacks=accident:Accident")
+    often = (
+        "save_minutes=0.00001",
+        "shard_optimizer=true",
+        "callbacks=accident:Accident",
+    )
     assert job(data, tmp_path / "b", *often, accident="1,9,").returncode
     assert job(data, tmp_path / "b", *often).returncode == 0
     same_run(tmp_path / "b", undisturbed, files=SAVED)
@@ -98,5 +150,7 @@ def test_the_optimizer_shared_among_processes_gives_the_same_bytes(
     assert job(data, tmp_path / "c", *often, ranks=1).returncode == 0
     last = Path("stages", MODEL, "step-00000024")
     for file in ("model.safetensors", "optimizer.safetensors"):
-        ours, theirs = (load_file(folder / last / file) for folder in (tmp_path / "c", undisturbed))
+        ours, theirs = (
+            load_file(folder / last / file) for folder in (tmp_path / "c", undisturbed)
+        )
         torch.testing.assert_close(ours, theirs, rtol=1e-3, atol=1e-5)
