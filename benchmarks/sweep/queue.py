@@ -278,10 +278,11 @@ def side_by_side(calls: Sequence[Callable[[Stop], None]], *, fresh: bool) -> Non
     """
     context: BaseContext = multiprocessing.get_context("spawn" if fresh else "fork")
     stop, errors = context.Event(), context.SimpleQueue()
+    # Each kind of context has the class; their common base does not declare it.
+    process_of = context.Process  # type: ignore[attr-defined]
+    parent = os.getpid()
     processes = [
-        context.Process(
-            target=_call, args=(call, stop, errors, os.getpid()), daemon=True
-        )  # type: ignore[attr-defined]
+        process_of(target=_call, args=(call, stop, errors, parent), daemon=True)
         for call in calls
     ]
     sys.stdout.flush()
