@@ -352,7 +352,7 @@ def _loaded(workflow: Workflow) -> list[str]:
 def run_job(job: Job, workflow: Workflow, folder: Path, number: str = "") -> int:
     """Run a job until it is done or cannot be; return the exit code of its last attempt.
 
-    What died without a sentence, or was stopped by the clock, is started again: `workflow.restarts` times, counted
+    What died without a sentence, or was stopped by the clock, is started again: `restarts` times, counted
     anew whenever it has come further.
 
     Args:

@@ -75,10 +75,7 @@ def test_the_example_of_the_page_asks_by_kind_of_job(tmp_path: Path) -> None:
     for job in (model, pack):
         queue = workflow.queue(job)
         assert (queue["account"], queue["constraint"]) == ("abc@h100", "h100")
-        assert (queue["qos"], queue["slurm_extra"]) == (
-            "qos_gpu_h100-t3",
-            "--hint=nomultithread",
-        )
+        assert (queue["qos"], queue["slurm_extra"]) == ("long", "--hint=nomultithread")
     assert workflow.modules == ("arch/h100", "singularity")
     assert workflow.environ["HF_HOME"] == "$SCRATCH/huggingface"
 

@@ -297,7 +297,7 @@ def _limited(slurm: PrivateSlurm, most: int, where: str) -> Iterator[None]:
     limit = {
         "qos": ("qos", "normal", "set", "MaxSubmitJobsPerUser"),
         "partition": ("qos", "of-partition", "set", "MaxSubmitJobsPerUser"),
-        "user": ("user", "root", "where", "account=abc", "set", "MaxSubmitJobs"),
+        "user": ("user", "root", "set", "MaxSubmitJobs"),
     }[where]
     slurm.output(*words, *limit[:-1], f"{limit[-1]}={most}")
     try:

@@ -29,8 +29,8 @@ SITES = {
     "gres-by-name": {"cpu": "main", "gpu": "main", "gpus": "main"},
     "mine-site.toml": {
         "cpu": "cpu_p1 abc@cpu",
-        "gpu": "main abc@h100 h100 qos_gpu_h100-t3",
-        "gpus": "main abc@h100 h100 qos_gpu_h100-t3",
+        "gpu": "main abc@h100",
+        "gpus": "main abc@h100 h100 long",
     },
 }
 """What a site's profile asks for, by kind of job: partition, then account, feature, quality and whole nodes."""
