@@ -85,9 +85,8 @@ class SourceOptions:
         is_standard = self.source.startswith(prefix := f"{STANDARD}:")
         study: Mapping[str, Model] = {}
         if self.study is not None:
-            from pretraining.plan.study_plan import (
-                load_study,
-            )  # not for those without a study of their own
+            # Not for those without a study of their own
+            from pretraining.plan.study_plan import load_study
 
             study = load_study(self.study).models
         own = {name: model for name, model in study.items() if find_model(name) is None}

@@ -192,9 +192,8 @@ class Source:
             and definition.is_own
             and self.protocol in (PAPER, STANDARD)
         ):
-            return (
-                definition.headline
-            )  # of a dataset of one's own the paper says no metric
+            # Of a dataset of one's own the paper says no metric
+            return definition.headline
         return {PAPER: TASKS[task].metric, STANDARD: TASKS[task].standard_metric}.get(
             self.protocol, self.protocol
         )

@@ -160,9 +160,8 @@ def parse_results(content: bytes) -> tuple[Split, Split]:
             raise ResultsError(
                 "broken", f"is not a valid result ({error}); {AGAIN}"
             ) from None
-    may_hold_bools = (
-        b"u" in content or b"f" in content
-    )  # true and false hold one; no name or number does
+    # True and false hold one; no name or number does
+    may_hold_bools = b"u" in content or b"f" in content
     validation, test = (
         _split(document, name, may_hold_bools) for name in SCORED_SPLITS
     )

@@ -176,15 +176,13 @@ def app_of(words: Sequence[str] = (), prefix: str = "clm-or-mlm") -> App:
             app.command(command.function, name=name)
     for room in rooms:
         room_app = program(room)
-        if room in COMMANDS and words[:1] == [
-            room
-        ]:  # a command itself, whose words may be those of a verb
+        # A command itself, whose words may be those of a verb
+        if room in COMMANDS and words[:1] == [room]:
             module, _, function = COMMANDS[room].function.partition(":")
             room_app.default(getattr(importlib.import_module(module), function))
         for verb, command in _verbs_of(room, COMMANDS).items():
-            is_called = words[1:2] == [
-                verb
-            ]  # its help is its docstring then, not its line of the list
+            # Its help is its docstring then, not its line of the list
+            is_called = words[1:2] == [verb]
             room_app.command(
                 command.function, name=verb, help=None if is_called else command.line
             )
@@ -244,10 +242,8 @@ def _meant_by(word: str) -> str:
     """Return the command about a finding, a figure, a table or a model that is typed as one; empty for other words."""
     if word in {words.partition(" ")[0] for words in COMMANDS}:
         return ""
-    from analysis.claims.titles import (
-        ANSWER,
-        TITLES,
-    )  # no command needs them to be started
+    # No command needs them to be started
+    from analysis.claims.titles import ANSWER, TITLES
     from pretraining.models import find_model
 
     name = word.lower()

@@ -56,12 +56,8 @@ def _hook(
 sys.excepthook = _hook
 
 # isort: split
-from typing import (
-    Annotated,
-    Any,
-    Literal,
-    NoReturn,
-)  # not all of them are in an old Python
+# Not all of them are in an old Python
+from typing import Annotated, Any, Literal, NoReturn
 
 import attrs
 from cyclopts import (
@@ -181,9 +177,8 @@ def _in_a_sentence(app: App) -> Iterator[None]:
         if isinstance(error.__cause__, UserError):  # of a converter
             raise error.__cause__ from None
         chain = error.command_chain or ()
-        if isinstance(
-            error, UnknownCommandError
-        ):  # the library would import all commands to list them
+        # The library would import all commands to list them
+        if isinstance(error, UnknownCommandError):
             word = (error.unused_tokens or [""])[0]
             sentence = f"Unknown command {word!r}{nearest(_OTHER_WORDS.get(word, word), list(error.app or ()))}"
         elif (
@@ -196,9 +191,8 @@ def _in_a_sentence(app: App) -> Iterator[None]:
             sentence = f"Unexpected argument {(error.unused_tokens or [''])[0]!r}"
         else:
             sentence = " ".join(str(error).split()).rstrip(".")
-            if (
-                isinstance(error, MissingArgumentError) and not error.keyword
-            ):  # not given at all
+            # Not given at all
+            if isinstance(error, MissingArgumentError) and not error.keyword:
                 sentence = re.sub(
                     r'^Command "(.+)" parameter (.+) requires an argument',
                     r"\1 needs \2",
@@ -268,9 +262,8 @@ def run(
             f"error: a library cannot be loaded ({visible(found[0])}); {_library_remedy()}\n"
         )
         code = 2
-    if (
-        "torch" not in sys.modules
-    ):  # whose workers and shared memory may end only when they are collected
+    # Whose workers and shared memory may end only when they are collected
+    if "torch" not in sys.modules:
         # Python looks through everything for garbage once more: a tenth of the time of a table or a figure.
         gc.freeze()
     sys.exit(code)
@@ -312,9 +305,8 @@ class _Help:
 
 
 def _default_help() -> DefaultFormatter:
-    from cyclopts.help import (
-        DefaultFormatter,
-    )  # it imports `rich`, which only the help needs
+    # It imports `rich`, which only the help needs
+    from cyclopts.help import DefaultFormatter
 
     return DefaultFormatter()
 

@@ -37,9 +37,8 @@ def nearest(word: str, known: Iterable[str], *, at_least: float = 0.62) -> str:
         names = {
             folded: name for folded, name in names.items() if folded.startswith(word)
         }
-    close = difflib.get_close_matches(
-        word, names, n=5, cutoff=at_least
-    )  # the closest first
+    # The closest first
+    close = difflib.get_close_matches(word, names, n=5, cutoff=at_least)
     ratios = [difflib.SequenceMatcher(None, folded, word).ratio() for folded in close]
     best = [
         folded

@@ -150,9 +150,8 @@ def remove_leftovers(folder: Path, name: str | None = None) -> None:
             if path.is_dir() and not path.is_symlink():
                 target = folder / (name or short)
                 if path.name.endswith(_OLD) and not target.exists():
-                    path.rename(
-                        target
-                    )  # it was to be replaced, and the new one never came
+                    # It was to be replaced, and the new one never came
+                    path.rename(target)
                 shutil.rmtree(path, ignore_errors=True)
             else:
                 path.unlink(missing_ok=True)

@@ -276,9 +276,8 @@ def read_toml(path: Path) -> dict[str, Any]:
     """
     content = read_bounded(path)
     try:
-        return tomllib.loads(
-            content.decode("utf-8-sig")
-        )  # Windows' editors begin a file with a mark
+        # Windows' editors begin a file with a mark
+        return tomllib.loads(content.decode("utf-8-sig"))
     except (
         ValueError,
         RecursionError,

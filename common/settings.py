@@ -299,9 +299,8 @@ def describe_settings(settings: object, words: Iterable[str] = ()) -> str:
 
 def _texts(kind: type) -> dict[str, str]:
     """Return the docstring under each field by its key, inherited ones and those of groups included."""
-    from docstring_parser import (
-        parse_from_object,
-    )  # for a description or a mistake alone
+    # For a description or a mistake alone
+    from docstring_parser import parse_from_object
 
     groups = [hint for hint in _hints(kind).values() if _is(hint, Group)]
     types = [

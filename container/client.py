@@ -32,9 +32,8 @@ def main(
         done = Client.execute(image, return_result=True, **words)
         if done["return_code"]:
             return 1
-        answer = "".join(
-            done["message"]
-        )  # one text, or standard output and standard error
+        # One text, or standard output and standard error
+        answer = "".join(done["message"])
     sys.stdout.write(answer)
     return 0
 

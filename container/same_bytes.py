@@ -66,9 +66,8 @@ def mksquashfs_words(context: Path, labels: Mapping[str, str], seconds: int) -> 
         "etc/hostname": "localhost\n",
         "etc/resolv.conf": "",
     }
-    pseudo_files = [
-        f"/{path} d {mode} 0 0" for path, mode in _EMPTIED.items()
-    ]  # as mksquashfs calls them
+    # As mksquashfs calls them
+    pseudo_files = [f"/{path} d {mode} 0 0" for path, mode in _EMPTIED.items()]
     for path, text in contents.items():
         source = context / Path(path).name
         write_text(source, text)
@@ -119,12 +118,8 @@ def normalise(image: Path, seconds: int) -> None:
         launch, magic, version, machine, _, _, _, *places = _HEADER.unpack(head)
         _, total, table, _, data, _ = places
         file.seek(table)
-        is_used, offset, size, padded_size = (
-            1,
-            5,
-            6,
-            7,
-        )  # fields of a descriptor; 0 is its kind
+        # Fields of a descriptor; 0 is its kind
+        is_used, offset, size, padded_size = (1, 5, 6, 7)
         rows = [
             list(_DESCRIPTOR.unpack(file.read(_DESCRIPTOR.size))) for _ in range(total)
         ]

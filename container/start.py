@@ -261,9 +261,8 @@ def main(argv: Sequence[str]) -> None:
     if problem := lost_output(words, os.environ):
         raise UserError(problem)
     environ = os.environ | cache_environment(scratch_of(os.environ), os.environ)
-    inside = os.environ.get(
-        "CLM_OR_MLM_IMAGE"
-    )  # where it was checked outside, and root has another number
+    # Where it was checked outside, and root has another number
+    inside = os.environ.get("CLM_OR_MLM_IMAGE")
     if compat := os.environ.get(COMPAT) if inside else compat_folder(os.environ):
         environ["LD_LIBRARY_PATH"] = ":".join(
             filter(None, [str(compat), environ.get("LD_LIBRARY_PATH")])

@@ -98,9 +98,8 @@ class FigureInputs:
     @cached_property
     def assessment(self) -> Assessment:
         """The findings judged against the source."""
-        from analysis.claims.assessment import (
-            assess,
-        )  # statistics that most figures do not need
+        # Statistics that most figures do not need
+        from analysis.claims.assessment import assess
 
         return assess(self.source, self.settings)
 

@@ -214,9 +214,8 @@ def rounded(table: pd.DataFrame, source: Source) -> pd.DataFrame:
     """
     shown = table.copy()
     decimals = 2 if source.is_published else 4
-    are_losses = "range" in set(
-        table.get("interval", ())
-    )  # the interval of Figure 12 alone
+    # The interval of Figure 12 alone
+    are_losses = "range" in set(table.get("interval", ()))
     for name in table.columns:
         if (
             pd.api.types.is_float_dtype(table[name])

@@ -298,9 +298,8 @@ def make_stages(
             if is_usual_decay or not spec.decay_steps
             else f".{spec.curve}{spec.decay_steps}"
         )
-        if (
-            spec.cut is None
-        ):  # a checkpoint that is cut out of the stable steps has no decay
+        # A checkpoint that is cut out of the stable steps has no decay
+        if spec.cut is None:
             add(
                 f"{prefix}-{last_step}{decay_suffix}",
                 spec,

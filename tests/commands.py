@@ -40,9 +40,8 @@ def started(call: Callable[..., Any], *args: Any) -> BaseProcess:
     """A process that makes a call, forked as a worker is, so that it need not import everything again."""
     process = multiprocessing.get_context("fork").Process(target=call, args=args)
     with warnings.catch_warnings():
-        warnings.filterwarnings(
-            "ignore", ".*use of fork", DeprecationWarning
-        )  # from Python 3.12 on
+        # From Python 3.12 on
+        warnings.filterwarnings("ignore", ".*use of fork", DeprecationWarning)
         process.start()
     return process
 

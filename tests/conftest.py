@@ -34,9 +34,8 @@ def pytest_collection() -> Generator[None, object, object]:
     finally:
         gc.freeze()
         gc.enable()
-        atexit.register(
-            gc.unfreeze
-        )  # else triton takes what is frozen for a leak, and lists it
+        # Else triton takes what is frozen for a leak, and lists it
+        atexit.register(gc.unfreeze)
 
 
 @pytest.fixture(scope="session")

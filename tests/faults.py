@@ -31,9 +31,8 @@ def failing(number: int) -> Iterator[list[str]]:
             calls.append(name)
             if len(calls) == number:
                 raise OSError(errno.ENOSPC, os.strerror(errno.ENOSPC))
-            return (
-                None if name == "fsync" else of(*words, **more)
-            )  # a disk's time, which tells nothing here
+            # A disk's time, which tells nothing here
+            return None if name == "fsync" else of(*words, **more)
 
         return call
 

@@ -86,9 +86,8 @@ def survives(
         settled(tmp_path / "killed")
         if killed == KILLS:
             break
-        if (
-            process.returncode == 0
-        ):  # the whole call ended before its time came: the next one begins with nothing
+        # The whole call ended before its time came: the next one begins with nothing
+        if process.returncode == 0:
             (tmp_path / "killed").rename(tmp_path / f"ended-{time.monotonic_ns()}")
     assert killed == KILLS
     finished(words, tmp_path / "killed", **environment)

@@ -46,16 +46,14 @@ def pytest_configure_node(node: Any) -> None:
 
 def pytest_configure(config: pytest.Config) -> None:
     if hasattr(config, "workerinput"):
-        atexit.register(
-            _leave, os.getpid()
-        )  # the first that is registered is the last that is called
+        # The first that is registered is the last that is called
+        atexit.register(_leave, os.getpid())
 
 
 def _leave(worker: int) -> None:
     """End a worker without taking apart all that it has imported, which takes seconds; nobody reads its exit code."""
-    if (
-        os.getpid() == worker and "coverage" not in sys.modules
-    ):  # which may write what it has seen only later
+    # Which may write what it has seen only later
+    if os.getpid() == worker and "coverage" not in sys.modules:
         sys.stdout.flush()
         sys.stderr.flush()
         os._exit(0)

@@ -194,9 +194,8 @@ def _is_newest(job: Job, folder: Path) -> bool:
 def _wanted(workflow: Workflow, complete: Mapping[str, bool]) -> set[str]:
     """Return the markers of the jobs that a study is for, and of all that one of them waits for."""
     wanted = {marker for marker, job in workflow.jobs.items() if job.kind.goal}
-    for marker, job in reversed(
-        workflow.jobs.items()
-    ):  # a job stands after those that it needs
+    # A job stands after those that it needs
+    for marker, job in reversed(workflow.jobs.items()):
         if marker in wanted and (job.kind.follows or not complete[marker]):
             # Tables follow from the cells whether or not they were made before.
             wanted.update(job.needs)

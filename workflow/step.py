@@ -300,9 +300,8 @@ def do(job: Job, workflow: Workflow, folder: Path) -> int:
             *ranks,
             *words,
         ]
-        log_start = (
-            log_file.stat().st_size if log_file.is_file() else 0
-        )  # this command's part of it
+        # This command's part of it
+        log_start = log_file.stat().st_size if log_file.is_file() else 0
         seconds = seconds_left(job, started, environ)
         code = run_until(command, log_file, seconds, environ, stop, folder)
         if ranks and code and _HUNG.search(log_file.read_bytes()[log_start:]):

@@ -362,9 +362,8 @@ def _training(
         study.config.science(),
     )
     deciding = {key: value for key, value in changes.items() if key in science}
-    exported = (
-        study.shapes[item.size].trained_parameters * 4 if kind.goal else 0.0
-    )  # float32
+    # Float32
+    exported = study.shapes[item.size].trained_parameters * 4 if kind.goal else 0.0
     # An export alone needs no second node, and one GPU.
     nodes, gpus = (
         (settings.nodes, settings.gpus_per_node)

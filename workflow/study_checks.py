@@ -203,9 +203,8 @@ def _ids(settings: StudySettings) -> int:
     """Return how many ids the study's tokenizer has; 0 where that cannot be seen; a `UserError` where it is none."""
     if settings.train_tokenizer or not settings.tokenizer:
         return settings.train_tokenizer
-    with contextlib.suppress(
-        ImportError
-    ):  # a login node's environment need not have the library
+    # A login node's environment need not have the library
+    with contextlib.suppress(ImportError):
         from pretraining.data.tokenizer import load_tokenizer
 
         return load_tokenizer(settings.tokenizer).vocab_size
@@ -285,9 +284,8 @@ def _resources(settings: StudySettings, workflow: Workflow) -> Iterator[CheckLin
     study = study_of(settings)
     memory_gb = DEVICES[settings.device].memory_gb
     several = settings.nodes * settings.gpus_per_node > 1
-    microbatch = (
-        study.config.batches.microbatch or 1
-    )  # where it is not set, training makes the pass fit
+    # Where it is not set, training makes the pass fit
+    microbatch = study.config.batches.microbatch or 1
     for size in (
         _sizes(settings, workflow) if settings.gpus_per_node and memory_gb else ()
     ):

@@ -449,9 +449,8 @@ def _decisive(main: FindingRow, tree: Branch) -> Result:
         and (main.fails_in > 0 or main.direction == "against")
     )
     decides = tree.decides_against if against else tree.decides_for
-    if (
-        not decides.known and main.known
-    ):  # what the source lacks has a p of 1, the largest
+    # What the source lacks has a p of 1, the largest
+    if not decides.known and main.known:
         return max(
             (one for one in tree.results if one.known), key=lambda result: result.p_for
         )

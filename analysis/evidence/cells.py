@@ -241,9 +241,8 @@ class Cells:
         """The covariances between runs over test instances, where these are read."""
         if self._instances is None or self.runs is None:
             return None
-        from analysis.statistics.crossed import (
-            InstanceCovariance,
-        )  # not for those who hold instances fixed
+        # Not for those who hold instances fixed
+        from analysis.statistics.crossed import InstanceCovariance
 
         return InstanceCovariance.of(
             select_runs(self.runs, self.selection), self._instances

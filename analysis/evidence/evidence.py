@@ -165,9 +165,8 @@ class Evidence(Cells):
         if found is None:
             return mean, math.nan, math.nan, count, self.settings.method.name
         low, high = found.estimate.interval()
-        if (
-            found.interval == PAPER_INTERVAL.name
-        ):  # as the paper has it: its own factor, and nothing cut
+        # As the paper has it: its own factor, and nothing cut
+        if found.interval == PAPER_INTERVAL.name:
             half = (
                 self.printed[cell][1]
                 if cell in self.printed

@@ -205,9 +205,8 @@ def _crossed(cells: Cells, terms: Sequence[Term]) -> Estimated | None:
         return student and replace(
             student, interval="crossed", test=f"{student.test} (instances missing)"
         )
-    is_level = (
-        len(terms) == 1 and terms[0].weight == 1
-    )  # a score, which ends where the metric does
+    # A score, which ends where the metric does
+    is_level = len(terms) == 1 and terms[0].weight == 1
     estimate = crossed_estimate(
         values, *covariance, limits=LIMITS if is_level else None
     )

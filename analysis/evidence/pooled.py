@@ -119,9 +119,8 @@ class ResidualPools:
         """Return of the `nth` cell there the means, in standard errors, and the variances of every resample."""
         task, _ = place
         datasets = [one for one in self._pools if one[0] == task and one[1] != AVERAGE]
-        place = (
-            datasets[0] if len(datasets) == 1 else place
-        )  # the average of one dataset is the dataset
+        # The average of one dataset is the dataset
+        place = datasets[0] if len(datasets) == 1 else place
         key = place, count, nth
         if key not in self._banks:
             # A generator of its own for each key: the same draws whatever was asked before.

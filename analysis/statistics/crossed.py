@@ -84,9 +84,8 @@ def covariance_of_means(
     sums = sums / (count * np.sqrt(1 - sizes / count))
     if not paired:
         return np.diag((sums**2).sum(axis=1))
-    covariance: Array = np.round(
-        sums @ sums.T, 16
-    )  # so that matrix products of all machines agree
+    # So that matrix products of all machines agree
+    covariance: Array = np.round(sums @ sums.T, 16)
     return covariance
 
 
@@ -120,9 +119,8 @@ def freedom_of(clusters: Clusters | int) -> float:
         + squares**2 * first**2
         - 4 * squares * second * first
     )
-    self_pairs = weights * (
-        squares - 2 * shares
-    )  # what `pairs` has of each cluster with itself
+    # What `pairs` has of each cluster with itself
+    self_pairs = weights * (squares - 2 * shares)
     return float(diagonal.sum()) ** 2 / (
         float((diagonal**2 - self_pairs**2).sum()) + pairs
     )
@@ -236,9 +234,8 @@ def _with_added(
 ) -> tuple[Array, Array, float]:
     """Return values, covariance and degrees of freedom with `_ADDED` clusters of mean size at either limit."""
     low, high = limits
-    count = (
-        min(freedom, _MANY) + 1
-    )  # as many equal clusters as have these degrees of freedom
+    # As many equal clusters as have these degrees of freedom
+    count = min(freedom, _MANY) + 1
     total = count + 2 * _ADDED
     mean = (count * values + _ADDED * (low + high)) / total
     shift, below, above = (

@@ -183,9 +183,8 @@ def student_estimate(values: Array) -> Student:
         return Student(
             effect=float(values.mean()), error=0.0, df=float(len(values) - 1)
         )
-    from statsmodels.stats.weightstats import (
-        DescrStatsW,
-    )  # takes a tenth of a second to import
+    # Takes a tenth of a second to import
+    from statsmodels.stats.weightstats import DescrStatsW
 
     sample = DescrStatsW(values)
     return Student(

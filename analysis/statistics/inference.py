@@ -56,9 +56,8 @@ def holm(p_values: Sequence[float]) -> list[float]:
         )
     if not len(values):
         return []
-    from statsmodels.stats.multitest import (
-        multipletests,
-    )  # takes a tenth of a second to import
+    # Takes a tenth of a second to import
+    from statsmodels.stats.multitest import multipletests
 
     # Each call of it collects garbage: 70 ms with the imports of a command, nothing where they are out of its sight.
     gc.freeze()

@@ -106,9 +106,8 @@ def _settings_that_differ(runs: Sequence[Run]) -> str:
     run_records = _records_of(runs)
     names = sorted({name for made in run_records for name in made} - {*_OF_MODEL})
     for run, made in zip(runs, run_records, strict=True):
-        for name in (
-            names if made else ()
-        ):  # what a run without a record was made from is unknown
+        # What a run without a record was made from is unknown
+        for name in names if made else ():
             models_of = values.setdefault((name, run.dataset), {})
             models_of.setdefault(_short(made.get(name, "not recorded")), {})[
                 run.model

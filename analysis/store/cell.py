@@ -90,9 +90,8 @@ def read_cell(
     problems: list[Problem] = []
     runs: dict[tuple[float, int], Run] = {}
     scores: list[RunScores] = []
-    clusters: dict[str, ClusterIds] = {
-        "": {}
-    }  # by their hash; a run that does not say has none
+    # By their hash; a run that does not say has none
+    clusters: dict[str, ClusterIds] = {"": {}}
 
     # Of two spellings of one run that of the release counts: the one that `key.folder` has.
     for name, key in sorted(
@@ -122,9 +121,8 @@ def read_cell(
             problems.append(
                 Problem(path=run_path, kind="duplicate", sentence=_repeats(first, run))
             )
-    if (
-        len({run.sealed for run in runs.values()}) > 1
-    ):  # `benchmarks run` never leaves one without
+    # `benchmarks run` never leaves one without
+    if len({run.sealed for run in runs.values()}) > 1:
         bare = {key: run for key, run in runs.items() if not run.sealed}
         problems += [
             Problem(path=run.path, kind="changed", sentence=_BARE)

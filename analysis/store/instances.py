@@ -233,9 +233,8 @@ def instances_folder(path: Path) -> Iterator[tuple[Path, dict[str, str]]]:
     with contextlib.suppress(_UnchangedError), atomic_folder(path) as folder:
         yield folder, hashes
         write_manifest(folder / _MANIFEST, {"format": 3}, hashes)
-        with contextlib.suppress(
-            FileNotFoundError, DamagedError
-        ):  # then the new folder takes its place
+        # Then the new folder takes its place
+        with contextlib.suppress(FileNotFoundError, DamagedError):
             if (path / _MANIFEST).read_bytes() == (folder / _MANIFEST).read_bytes():
                 check_files(path, hashes, "")
                 raise _UnchangedError

@@ -158,9 +158,8 @@ class _Clone:
         if changed := self.git(
             "status", *options, "--", *(f"results/{name}" for name in models)
         ):
-            first_line = changed.split("\0")[
-                0
-            ]  # two letters, a blank, the path; `git` strips what it returns
+            # Two letters, a blank, the path; `git` strips what it returns
+            first_line = changed.split("\0")[0]
             path = first_line.lstrip().partition(" ")[2].lstrip()
             raise UserError(
                 f"{self.folder / path} has changed since it was fetched; delete {self.folder} and fetch again"
@@ -182,24 +181,21 @@ class _Clone:
 
     def prepare(self) -> None:
         """Make the clone, unless it is there: the pinned commit without file contents."""
-        stale = list(
-            (self.folder / ".git").rglob("*.lock")
-        )  # a killed git's; ours keeps others out
+        # A killed git's; ours keeps others out
+        stale = list((self.folder / ".git").rglob("*.lock"))
         for path in stale:
             path.unlink()
         if not self.has_commit():
-            self.git(
-                "init", "--quiet", "--template="
-            )  # without the user's template, which may hold hooks
+            # Without the user's template, which may hold hooks
+            self.git("init", "--quiet", "--template=")
             (self.folder / ".git" / "info").mkdir(exist_ok=True)
             (self.folder / ".git" / "info" / "attributes").write_text(_NO_FILTERS)
             self.git("config", "remote.origin.url", self.url)
             without_contents = ("--depth=1", "--filter=blob:none", "--no-tags")
             self.git("fetch", "--quiet", *without_contents, "origin", self.commit)
             self.git("sparse-checkout", "set", "--cone")
-        if (
-            stale or not self.has_commit()
-        ):  # what a killed checkout wrote in part becomes whole
+        # What a killed checkout wrote in part becomes whole
+        if stale or not self.has_commit():
             self.git("checkout", "--quiet", "--force", "--detach", self.commit)
 
     def fetch(self, models: Sequence[str]) -> None:
@@ -218,9 +214,8 @@ class _Clone:
                 self.folder,
             )
         for name in progress(wanted, "fetching", len(wanted), "model"):
-            self.git(
-                "sparse-checkout", "add", f"results/{name}"
-            )  # is listed when it is complete
+            # Is listed when it is complete
+            self.git("sparse-checkout", "add", f"results/{name}")
 
     def git(self, *args: str) -> str:
         """Run git in the clone, unable to ask or to execute anything of it, and return its output.

@@ -205,9 +205,8 @@ def read_table(path: Path, *, add_models: Sequence[str] = ()) -> RunsTable:
         )
 
         datasets = known_datasets(recorded_definitions(record.datasets, path))
-    for rate in (
-        LEARNING_RATES
-    ):  # a detour through float32 or text must not make a seventh rate
+    # A detour through float32 or text must not make a seventh rate
+    for rate in LEARNING_RATES:
         runs.loc[(runs["lr"] - rate).abs() < 1e-6 * rate, "lr"] = rate
     for wrong, why in _row_faults(runs, (*add_models, *record.added_models), datasets):
         if (rows := np.flatnonzero(wrong)).size:

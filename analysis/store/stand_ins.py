@@ -71,9 +71,8 @@ def averaged_datasets(
         return (dataset,)
     if runs is None or _FAMILY not in runs:
         return datasets_of(task)
-    families = runs[_FAMILY].to_numpy()[
-        (runs["task"] == task).to_numpy()
-    ]  # all rows of a task have the same
+    # All rows of a task have the same
+    families = runs[_FAMILY].to_numpy()[(runs["task"] == task).to_numpy()]
     return (
         tuple(filter(None, str(families[0]).split(",")))
         if len(families)

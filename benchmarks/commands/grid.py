@@ -152,9 +152,8 @@ def run(
     request = options.request(retry_failed=retry_failed)
     # Fetches the model if need be, or refuses it, before torch takes seconds to import.
     resolve(request.model, revision=request.revision, code=request.trust_remote_code)
-    from benchmarks.datasets.local_dataset import (
-        find_manifest,
-    )  # pyarrow, which `status` need not have
+    # Pyarrow, which `status` need not have
+    from benchmarks.datasets.local_dataset import find_manifest
 
     for name in request.datasets:
         find_manifest(request.data, request.known[name])

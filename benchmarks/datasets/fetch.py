@@ -161,9 +161,8 @@ def _resolve(pins: Sequence[Pin]) -> list[_File]:
     for pin in pins:
         commit, paths = "", list[str]()
         repo_files: dict[str, Any] = {}
-        for branch, glob in map(
-            _branch_and_glob, pin.files
-        ):  # the first that fits a file counts
+        # The first that fits a file counts
+        for branch, glob in map(_branch_and_glob, pin.files):
             try:
                 commit, repo_files = listing(pin.repo, pin.commit or branch)
             except _NoRevisionError:

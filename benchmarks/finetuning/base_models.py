@@ -74,10 +74,8 @@ def _load_with_transformers(
         and type(config) in AutoModelForTextEncoding._model_mapping
         and not hasattr(config, "encoder")
     ):
-        auto_class, takes_encoder = (
-            AutoModelForTextEncoding,
-            False,
-        )  # T5's kind: the encoder alone
+        # T5's kind: the encoder alone
+        auto_class, takes_encoder = (AutoModelForTextEncoding, False)
     if hasattr(config, "use_cache"):
         config.use_cache = False
     options = {
@@ -147,14 +145,12 @@ def load_tokenizer(folder: Path, *, from_config: bool = True) -> Any:
     Raises:
         UserError: no config, no tokenizer, a slow one, or neither an end-of-text nor a separator token.
     """
-    config = read_config(
-        folder
-    )  # refuses what is none, before transformers reads all of it
+    # Refuses what is none, before transformers reads all of it
+    config = read_config(folder)
     try:
         with contextlib.suppress(FileNotFoundError):
-            os.close(
-                open_plain(folder / "tokenizer.json", MOST_BYTES)
-            )  # transformers reads it whatever its size
+            # Transformers reads it whatever its size
+            os.close(open_plain(folder / "tokenizer.json", MOST_BYTES))
         tokenizer = _tokenizer_of_file(folder, AutoTokenizer.from_pretrained(folder))
     except (KeyboardInterrupt, SystemExit):
         raise
@@ -210,9 +206,8 @@ def _copy_special_tokens(tokenizer: Any, config: Mapping[str, Any]) -> None:
     vocabulary = tokenizer.get_vocab()
     for name in ("bos", "eos", "pad", "mask"):
         number, text = config.get(f"{name}_token_id"), config.get(f"{name}_token")
-        if isinstance(number, int) and 0 <= number < len(
-            tokenizer
-        ):  # the first Llamas pad with -1
+        # The first Llamas pad with -1
+        if isinstance(number, int) and 0 <= number < len(tokenizer):
             text = tokenizer.convert_ids_to_tokens(number)
         if isinstance(text, str) and text in vocabulary:
             setattr(tokenizer, f"{name}_token", text)

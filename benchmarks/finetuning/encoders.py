@@ -367,9 +367,8 @@ def input_limits(
 ) -> Limits:
     """Return the longest inputs of a base model with this tokenizer; `max_length` limits those of fine-tuning."""
     positions = int(getattr(base.config, "max_position_embeddings", 0) or _POSITIONS)
-    positions = (
-        positions if positions > 0 else _POSITIONS
-    )  # XLNet's -1: as many as there are
+    # XLNet's -1: as many as there are
+    positions = positions if positions > 0 else _POSITIONS
     # A tokenizer without a limit has one of 10**30.
     tokenizer_limit = int(min(getattr(tokenizer, "model_max_length", positions), 10**9))
     both = min(positions, tokenizer_limit, _POSITIONS)

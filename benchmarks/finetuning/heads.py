@@ -229,9 +229,8 @@ def _class_head(
     """
     config: Any = encoder.base.config
     base_class = AutoModel._model_mapping.get(type(config), None)
-    is_whole = base_class is not None and isinstance(
-        encoder.base, base_class
-    )  # no part of an encoder-decoder
+    # No part of an encoder-decoder
+    is_whole = base_class is not None and isinstance(encoder.base, base_class)
     kind = auto._model_mapping.get(type(config), None) if is_whole else None
     if (
         kind is None

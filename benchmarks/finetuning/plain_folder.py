@@ -154,9 +154,8 @@ def _as_eurobert(config: Any) -> Any | None:
     fields = {
         name: value for name, value in config.to_dict().items() if name not in left_out
     }
-    mask = (
-        fields.pop("mask_token_id", None) or 0
-    )  # a field that must be there; a classifier masks nothing
+    # A field that must be there; a classifier masks nothing
+    mask = fields.pop("mask_token_id", None) or 0
     return transformers.EuroBertConfig(**fields, mask_token_id=mask, is_causal=False)
 
 

@@ -52,9 +52,10 @@ def vote_words(predicted: Ints, words: Ints) -> tuple[Ints, Ints]:
     voted = np.zeros(len(numbers), dtype=np.int64)
     voted[pair_word[winners]] = pairs[winners] % tags
     ends = np.append(starts[1:], len(words))
+    # Ties
     for word in np.flatnonzero(
         np.bincount(pair_word[winners], minlength=len(numbers)) > 1
-    ):  # ties
+    ):
         votes = predicted[starts[word] : ends[word]].tolist()
         voted[word] = max(set(votes), key=votes.count)
     return numbers, voted

@@ -207,9 +207,8 @@ def definition_of(name: str, table: Any, where: str, folder: Path) -> Dataset:
         raise UserError(
             f"{where} is not a table; put a header with the dataset's name, such as [reviews], above its keys"
         )
-    is_one_hub = isinstance(
-        table.get("hub"), dict
-    )  # else a list: the roles are in several repositories
+    # Else a list: the roles are in several repositories
+    is_one_hub = isinstance(table.get("hub"), dict)
     entry = read_settings(
         _Table, {**table, "hub": [table["hub"]]} if is_one_hub else table, where
     )

@@ -133,9 +133,8 @@ def dry_run(
     )
     tokens = loaded.tokenizer(text or "a", add_special_tokens=False)["input_ids"]
     tokens = tokens or [loaded.tokenizer.pad_token_id]
-    ids = torch.from_numpy(
-        np.resize(np.array(tokens, dtype=np.int64), (1, length))
-    )  # repeated
+    # Repeated
+    ids = torch.from_numpy(np.resize(np.array(tokens, dtype=np.int64), (1, length)))
     model = new_model(dataset.dataset, loaded.encoder, pooling, head)
     was_training = model.training
     weights = {name: parameter.data for name, parameter in model.named_parameters()}

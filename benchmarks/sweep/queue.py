@@ -108,9 +108,8 @@ def _do_jobs(
             run_bytes(loaded.encoder, precision, request.positions or kind.positions)
         )
     )
-    devices = _devices(request, run_size)[
-        : _left(jobs)
-    ]  # no more workers than fine-tunings
+    # No more workers than fine-tunings
+    devices = _devices(request, run_size)[: _left(jobs)]
     if len(devices) == 1:
         _work(jobs, devices, 0, loaded, lambda: False)
         return
@@ -141,9 +140,8 @@ def _fitting(run_size: int) -> int:
     """Return how many runs fit side by side: by cores, or OMP_NUM_THREADS where it is set, and by free memory."""
     threads = os.environ.get("OMP_NUM_THREADS", "")
     usable = int(threads) if threads.isdigit() else cores()
-    if usable < 2 or not sys.platform.startswith(
-        "linux"
-    ):  # forks were tried on Linux alone
+    # Forks were tried on Linux alone
+    if usable < 2 or not sys.platform.startswith("linux"):
         return 1
     return max(1, min(usable, int(psutil.virtual_memory().available // run_size)))
 

@@ -88,9 +88,8 @@ class RunJob:
                 )
             if state.reason is None:
                 return True
-            before = (
-                state.description
-            )  # a failure under other settings is no reason not to try
+            # A failure under other settings is no reason not to try
+            before = state.description
             return before is not None and bool(
                 difference(before, self.descriptions.get(key.dataset, before))
             )

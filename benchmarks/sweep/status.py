@@ -130,9 +130,8 @@ def counted_scores_of(
     scores = state_of(store, key).scores
     if scores is None or not dataset.is_own:
         return scores
-    with contextlib.suppress(
-        ResultsError
-    ):  # a run without that metric: as results.json has them
+    # A run without that metric: as results.json has them
+    with contextlib.suppress(ResultsError):
         return counted_scores(record_of(folder_of(store, key)), dataset, PAPER, scores)
     return scores
 

@@ -213,19 +213,19 @@ class ContrastiveObjective(TrainedRows):
         ]
         passes = device.passes(texts.lengths, sizes, packed=packs(model))
         positions = sum(len(part) * int(texts.lengths[part].max()) for part in passes)
-        order = device.tensor(
-            np.argsort(np.concatenate(passes))
-        )  # from that of the passes to that of `texts`
+        # From that of the passes to that of `texts`
+        order = device.tensor(np.argsort(np.concatenate(passes)))
         most = device.train_positions * device.kind.graph_factor
         if positions <= most and not device.exact_micro_batches:
             vectors = torch.cat(
                 [self._embed(model, texts, part, len(rows), device) for part in passes]
             )[order]
             return self._loss_backward(vectors, len(rows), device)
+        # The second pass draws this one's masks
         with (
             torch.no_grad(),
             torch.random.fork_rng([device.torch_device] if device.kind.gpu else []),
-        ):  # the second pass draws this one's masks
+        ):
             leaf = torch.cat(
                 [self._embed(model, texts, part, len(rows), device) for part in passes]
             )
@@ -272,9 +272,8 @@ class ContrastiveObjective(TrainedRows):
     ) -> Tensor:
         """Return the vectors of a pass, the texts `part` of a batch whose first `number` texts are queries."""
         width = 0  # as wide as the longest of the pass
-        if (
-            device.exact_micro_batches
-        ):  # queries, and documents, are padded to the longest of the batch
+        # Queries, and documents, are padded to the longest of the batch
+        if device.exact_micro_batches:
             lengths_of_kind = (
                 texts.lengths[:number] if part[0] < number else texts.lengths[number:]
             )

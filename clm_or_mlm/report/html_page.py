@@ -119,9 +119,8 @@ def _title_of_file(stem: str) -> str:
 
 def _make_words(content: PageContent) -> list[str]:
     """Return the variables of make that give this page again, as far as they are not the usual ones."""
-    _, given, *options = (
-        content.source.options
-    )  # after the word --source what it was given
+    # After the word --source what it was given
+    _, given, *options = content.source.options
     options += content.settings.options(content.source.with_interval(Settings()))
     words = [] if content.source.is_published else [f"SOURCE={shlex.quote(given)}"]
     return [*words, f"ARGS={shlex.quote(shlex.join(options))}"] if options else words

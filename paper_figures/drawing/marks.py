@@ -72,9 +72,8 @@ def draw_lines(
                 set(map(float, expected.get(name, ()))) - {float(x) for x in part["x"]}
             )
             xs = part["x"].to_numpy(dtype=float)
-            if (
-                second
-            ):  # side by side: in one place a hidden mark would be one that is counted
+            # Side by side: in one place a hidden mark would be one that is counted
+            if second:
                 low, high = ax.get_xlim()
                 xs = xs + (rank - (len(look) - 1) / 2) * 0.025 * (high - low)
             # A bar behind others at its x is wider, so that it shows on both sides of theirs.
@@ -291,9 +290,8 @@ def write_names(ax: Axes, rows: pd.DataFrame, look: Mapping[str, Look]) -> None:
         look: the series' looks.
     """
     ends = dict(records(rows, "series", "mean"))
-    tall = (
-        72 * float(ax.bbox.height) / ax.figure.dpi
-    )  # in points of the page, as all heights here
+    # In points of the page, as all heights here
+    tall = 72 * float(ax.bbox.height) / ax.figure.dpi
     scale = ax.transData + ax.transAxes.inverted()
     wanted = sorted(
         (float(scale.transform((1.0, value))[1]) * tall, name)

@@ -61,9 +61,8 @@ def wrapped(text: str, width: float) -> list[str]:
     """Return a text in lines of at most `width` inches, broken at spaces alone and where the text has a new line."""
     lines: list[str] = []
     for part in text.split("\n"):
-        words = [
-            word for word in part.split(" ") if word
-        ]  # a no-break space keeps words together
+        # A no-break space keeps words together
+        words = [word for word in part.split(" ") if word]
         while words:
             # To lay a text out is slow, so the longest line that fits is searched for by halving.
             more = range(1, min(len(words), _WORDS))

@@ -170,9 +170,8 @@ def build(
     _finish(source, writer, encoder, request)
     publish(out)
     manifest = load_manifest(out)
-    check_request(
-        out, manifest["request"], request
-    )  # unless another process has written others meanwhile
+    # Unless another process has written others meanwhile
+    check_request(out, manifest["request"], request)
     _report(source, out, writer, encoder, manifest)
     return True
 

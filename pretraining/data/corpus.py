@@ -409,9 +409,8 @@ def _text(value: object, where: str, field: str) -> str:
 def _plain_texts(
     source: TextSource, name: str, raw: IO[bytes], start: int
 ) -> Iterator[str]:
-    packed = unpacked(
-        name, raw
-    )  # held to the end: one that nobody holds closes the file, too
+    # Held to the end: one that nobody holds closes the file, too
+    packed = unpacked(name, raw)
     texts = filter(str.strip, _between(name, _lines(name, packed), source.separator))
     yield from itertools.islice(texts, start, None)
 

@@ -73,9 +73,8 @@ class RemoteShards:
     @cached_property
     def _downloader(self) -> Any:
         """What brings files, over the connection that it opened for the first of them."""
-        from streaming.base.storage import (
-            CloudDownloader,
-        )  # imports torchvision and transformers
+        # Imports torchvision and transformers
+        from streaming.base.storage import CloudDownloader
 
         return CloudDownloader.get(self.url)
 
@@ -108,9 +107,8 @@ class RemoteShards:
             except UserError as error:
                 problem = str(error).replace(str(path), "").lstrip(": ")
             except Exception as error:  # each library has its own
-                vars(self).pop(
-                    "_downloader", None
-                )  # the next attempt opens another connection
+                # The next attempt opens another connection
+                vars(self).pop("_downloader", None)
                 if isinstance(error, OSError) and error.errno in DISK_FULL:
                     raise
                 problem = first_line(error)

@@ -65,9 +65,8 @@ def publish(out: Path) -> bool:
         left = [name for name in _PARTS if (state / name).exists()]
         check_place(out, left)
         for name in left:
-            with contextlib.suppress(
-                FileNotFoundError
-            ):  # another process has just moved it
+            # Another process has just moved it
+            with contextlib.suppress(FileNotFoundError):
                 (state / name).replace(out / name)
             sync_folder(out)
         is_complete = True

@@ -176,9 +176,8 @@ def verify(data: Path) -> list[str]:
                 problems.append(f"{path}: {error}")
             except UserError as error:
                 problems.append(str(error))
-    from pretraining.data.tokenizer import (
-        load_tokenizer,
-    )  # not for a folder without shards
+    # Not for a folder without shards
+    from pretraining.data.tokenizer import load_tokenizer
 
     try:
         check_tokenizer(data, manifest)

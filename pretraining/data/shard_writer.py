@@ -94,10 +94,8 @@ class SplitWriter:
             mark_cache(folder)
             self.shards.append(write_shard(folder / self.name, len(self.shards), part))
             del self.pending[:length]
-            self.saved = (
-                self.saved[0],
-                0,
-            )  # what was saved of the pending tokens is in the shard
+            # What was saved of the pending tokens is in the shard
+            self.saved = (self.saved[0], 0)
         return len(self.shards) > before
 
 

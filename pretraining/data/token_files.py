@@ -136,9 +136,8 @@ def read_tokens(path: Path, number: int, row: int) -> Groups:
             size = path.stat().st_size
             while (length := file.read(8)) != bytes(8):
                 packed = file.read(min(size, int.from_bytes(length, "little")))
-                data = unpack(
-                    packed, allow_extra_data=False
-                )  # nothing, at an early end, is refused, too
+                # Nothing, at an early end, is refused, too
+                data = unpack(packed, allow_extra_data=False)
                 count = int.from_bytes(data[:8], "little")
                 table = np.frombuffer(data, _TABLE, count, 8)
                 tokens = np.frombuffer(data, np.int32, offset=8 + table.nbytes)

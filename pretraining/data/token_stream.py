@@ -77,9 +77,8 @@ class TokenStream:
         Raises:
             UserError: no index, one that `shards` did not write, or a damaged last shard.
         """
-        from streaming.base.format import (
-            reader_from_json,
-        )  # imports torchvision and transformers
+        # Imports torchvision and transformers
+        from streaming.base.format import reader_from_json
 
         self.shards = read_index(folder)
         """The split's shards, as the index describes them."""
@@ -170,9 +169,8 @@ class TokenStream:
         """Close descriptors of shards that have no name any more, whose space is not free before, and the oldest."""
         opened = list(self._descriptors)  # the oldest first
         for place, number in enumerate(opened):
-            if not self._opening[number].acquire(
-                blocking=False
-            ):  # being read by another thread
+            # Being read by another thread
+            if not self._opening[number].acquire(blocking=False):
                 continue
             try:
                 descriptor = self._descriptors.get(number)
@@ -275,9 +273,8 @@ def held(root: Path) -> dict[Path, os.stat_result]:
     """Return the shards in a cache, the one that was opened last at the end."""
     found = {}
     for folder, subfolders, names in os.walk(root):
-        subfolders[:] = [
-            name for name in subfolders if not name.startswith(".")
-        ]  # what is being made
+        # What is being made
+        subfolders[:] = [name for name in subfolders if not name.startswith(".")]
         for path in (Path(folder, name) for name in names if name.endswith(".mds")):
             with contextlib.suppress(FileNotFoundError):
                 found[path] = path.stat()

@@ -280,17 +280,15 @@ def _write_tokenizer(folder: Path, start: Start, data: Path | None) -> None:
     )
     # A tokenizer.json may have been saved while it cut or padded texts.
     content = {**start.tokenizer.content, "truncation": None, "padding": None}
-    if (
-        start.mask.origin != "own"
-    ):  # as RoBERTa's and ModernBERT's: "the <|mask|>" has no token for the space
+    # As RoBERTa's and ModernBERT's: "the <|mask|>" has no token for the space
+    if start.mask.origin != "own":
         content["added_tokens"] = [
             item | ({"lstrip": True} if item["id"] == start.mask.id else {})
             for item in content["added_tokens"]
         ]
     types = start.config.get("type_vocab_size")
-    pairs = (
-        ["token_type_ids"] if isinstance(types, int) and types > 1 else []
-    )  # BERT's family marks the second text of a pair
+    # BERT's family marks the second text of a pair
+    pairs = ["token_type_ids"] if isinstance(types, int) and types > 1 else []
     write_tokenizer(
         folder,
         json.dumps(content, ensure_ascii=False) + "\n",

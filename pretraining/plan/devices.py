@@ -224,9 +224,8 @@ def reached(name: str, left_out: str = "") -> float:
         name: of the device.
         left_out: a measured size that shall not count.
     """
-    if (
-        name == "MI250X"
-    ):  # the paper's own hours of its base models, trained by another trainer
+    # The paper's own hours of its base models, trained by another trainer
+    if name == "MI250X":
         tokens, length = 42_000 * TRAINING.tokens_per_step, effective_length()
         hours = sum(
             tokens * _seconds(shape, DEVICES[name], share, length, _PASS_TOKENS) / 3600

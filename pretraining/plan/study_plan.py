@@ -169,9 +169,8 @@ def read_study(content: Mapping[str, Any], path: Path) -> Study:
         models = _repeated(models, file.pretrainings, path)
     settings = file.settings
     refuse_code(settings, f"{path} [settings]")
-    if settings.get(
-        "microbatch"
-    ):  # before there were groups, it decided the gradient, too
+    # Before there were groups, it decided the gradient, too
+    if settings.get("microbatch"):
         settings = {"loss_group": settings["microbatch"], **settings}
     config = read_settings(TrainingConfig, settings, f"{path} [settings]")
     return Study(

@@ -121,9 +121,8 @@ class StepData(DataSpec):  # type: ignore[misc]  # composer is untyped
         )
         self._ranks, self._weighting = ranks, weighting
         self._stop, self._save = stop, save
-        self._counts = self._rest = torch.zeros(
-            0
-        )  # of the last step: `rest` is fingerprint and requests
+        # Of the last step: `rest` is fingerprint and requests
+        self._counts = self._rest = torch.zeros(0)
 
     def _weighed(self, batch: StepBatch) -> StepBatch:
         # Halves of so few bits that doubles hold their sums exactly.

@@ -68,9 +68,8 @@ class TrainingContext:
                 )
             self.model_config = config_of(self.shape, tokenizer)
         else:
-            _ = (
-                self.start.identity
-            )  # hashed before the first step, whatever becomes of its files meanwhile
+            # Hashed before the first step, whatever becomes of its files meanwhile
+            _ = self.start.identity
             self.model_config = data_config(self.start, tokenizer, str(self.source))
         if not config.batches.microbatch:
             batches = replace(config.batches, microbatch=self._microbatch())
@@ -164,9 +163,8 @@ class TrainingContext:
             "interventions": self.config.interventions(step),
         }
         theirs = {part: state.get(part) for part in mine}
-        theirs["science"] = {"gradients": "fp32"} | (
-            theirs["science"] or {}
-        )  # before there was a choice
+        # Before there was a choice
+        theirs["science"] = {"gradients": "fp32"} | (theirs["science"] or {})
         if (earlier := theirs["interventions"]) and not earlier.get("peak_lr_from"):
             # Of version 1, which could change the peak rate from a step on; here it was not.
             theirs["interventions"] = {"skip": earlier.get("skip")}

@@ -372,10 +372,8 @@ def _log_rows(
     every = context.config.record.log_every
     rows: list[dict[str, Any]] = []
     lacks: list[str] = []
-    ends = [
-        *(stage.start for stage in stages[1:]),
-        step,
-    ]  # a trunk may be longer than the model needs
+    # A trunk may be longer than the model needs
+    ends = [*(stage.start for stage in stages[1:]), step]
     for stage, end in zip(stages, ends, strict=True):
         path, faults = context.folder(stage.name) / LOG, list[str]()
         stage_rows = [row for row in read_log(path, faults) if row["step"] <= end]

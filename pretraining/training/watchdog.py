@@ -125,9 +125,8 @@ class Watchdog(AbstractContextManager["Watchdog"]):
         if self._ranks.rank == running[0]:
             logger.error("%s", self._sentence(lost, after))
         else:
-            time.sleep(
-                _LOOKS * self._beat
-            )  # the first to end may take the others with it
+            # The first to end may take the others with it
+            time.sleep(_LOOKS * self._beat)
         os._exit(AGAIN)
 
     def _sentence(self, lost: list[int], reports: dict[int, list[int | str]]) -> str:

@@ -114,12 +114,10 @@ def two_ps(contrast: Contrast, cells: Cells) -> tuple[float, float]:
         [(term.weight, *cells[term.cell]) for term in contrast.terms]
     )
     t = stats.t(df)
-    above = [
-        t.sf((effect - end) / error) for end in (contrast.low, contrast.high)
-    ]  # of "at most the end"
-    below = [
-        t.cdf((effect - end) / error) for end in (contrast.low, contrast.high)
-    ]  # of "at least the end"
+    # Of "at most the end"
+    above = [t.sf((effect - end) / error) for end in (contrast.low, contrast.high)]
+    # Of "at least the end"
+    below = [t.cdf((effect - end) / error) for end in (contrast.low, contrast.high)]
     if math.isfinite(contrast.low) and math.isfinite(contrast.high):
         return max(above[0], below[1]), min(1.0, 2 * min(below[0], above[1]))
     if math.isfinite(contrast.low):

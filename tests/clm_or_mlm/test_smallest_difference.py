@@ -108,9 +108,8 @@ def test_text_has_hours_money_and_differences(
 def test_adaptations_are_those_that_adapt_makes() -> None:
     study = load_study(file_of("adaptation"))
     start = start_to_plan("HuggingFaceTB/SmolLM2-135M")
-    assert (
-        start.shape.encoder_parameters == 134_515_008
-    )  # as its page says, embedding and head tied
+    # As its page says, embedding and head tied
+    assert start.shape.encoder_parameters == 134_515_008
     chosen = Adaptation(start=start, steps=7900)
     assert values_of(study.config) == values_of(chosen.config) | {"microbatch": 48}
     ours, theirs = study.models["gpu-mlm30"], chosen.targets.model

@@ -50,9 +50,8 @@ def test_pipes_devices_folders_and_large_files_are_refused_without_waiting(
 
 def _zipped(first: str, content: str = "text") -> bytes:
     with zipfile.ZipFile(file := io.BytesIO(), "w") as archive:
-        archive.writestr(
-            zipfile.ZipInfo(first), content
-        )  # of no time, as are the names of the tests
+        # Of no time, as are the names of the tests
+        archive.writestr(zipfile.ZipInfo(first), content)
     return file.getvalue()
 
 

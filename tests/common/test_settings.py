@@ -212,9 +212,8 @@ def test_words_of_set_are_keys_and_values() -> None:
 def test_a_file_that_is_not_toml_is_named(tmp_path: Path) -> None:
     (tmp_path / "a.toml").write_text("x = 1\n[y]\nz = 'w'\n")
     assert read_toml(tmp_path / "a.toml") == {"x": 1, "y": {"z": "w"}}
-    (tmp_path / "mark.toml").write_bytes(
-        b"\xef\xbb\xbfx = 1\r\n"
-    )  # as Windows' editors write
+    # As Windows' editors write
+    (tmp_path / "mark.toml").write_bytes(b"\xef\xbb\xbfx = 1\r\n")
     assert read_toml(tmp_path / "mark.toml") == {"x": 1}
     (tmp_path / "b.toml").write_bytes(b"x = \xff")
     with pytest.raises(UserError, match=r"b\.toml: not a TOML file"):

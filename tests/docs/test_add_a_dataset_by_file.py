@@ -180,9 +180,8 @@ def test_from_the_file_to_a_row_of_scores(
     )
     # What follows takes the definitions from the store.
     capsys.readouterr()
-    assert (
-        main(["benchmarks", "status", "--out", str(out), "--json"]) == 0
-    )  # of the twelve nothing was asked for
+    # Of the twelve nothing was asked for
+    assert main(["benchmarks", "status", "--out", str(out), "--json"]) == 0
     cells = {cell["dataset"]: cell for cell in json.loads(capsys.readouterr().out)}
     assert all(cells[name]["done"] == cells[name]["runs"] == 1 for name in NAMES)
     assert cells.keys() == set(NAMES)

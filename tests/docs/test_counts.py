@@ -140,9 +140,8 @@ def test_a_quarter_of_clm_counts_in_figure_6_as_in_the_answer() -> None:
 def test_the_report_fills_what_its_verdicts_count() -> None:
     page = render_page(gather(PUBLISHED, []), {})
     strip = page[page.index('class="strip"') : page.index('id="sure"')]
-    assert (
-        strip.count(" counted") - 1 == main(ANSWER).holds_in + main(ANSWER).fails_in
-    )  # one in its sentence
+    # One in its sentence
+    assert strip.count(" counted") - 1 == main(ANSWER).holds_in + main(ANSWER).fails_in
     for name in FINDINGS:
         card = page[page.index(f'<article id="{name}"') :].partition("<details")[0]
         row = main(name)

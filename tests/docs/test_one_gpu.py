@@ -180,9 +180,8 @@ def test_its_runs_are_compared_by_the_last_command(
     capsys: pytest.CaptureFixture[str],
 ) -> None:
     """Every dataset gets a difference with its interval."""
-    monkeypatch.setattr(
-        "analysis.store.ingest.cores", lambda: 1
-    )  # it would start processes to read
+    # It would start processes to read
+    monkeypatch.setattr("analysis.store.ingest.cores", lambda: 1)
     rng = np.random.default_rng(0)
     runs = of(commands, "benchmarks", "run")
     assert len(runs) == 15

@@ -245,9 +245,8 @@ def options_of_script(name: str) -> set[str]:
 
 def commands_in(page: str) -> list[list[str]]:
     """The words after each `clm-or-mlm` of a page, and after each `python -m` but pytest's."""
-    text = re.sub(
-        r"^error: .*$", "", TEXTS[page], flags=re.MULTILINE
-    )  # what a command answers
+    # What a command answers
+    text = re.sub(r"^error: .*$", "", TEXTS[page], flags=re.MULTILINE)
     text = re.sub(r"\s*\\\n\s*", " ", text)
     found = []
     for line in re.findall(r"python -m ([^`\n]+)", text):

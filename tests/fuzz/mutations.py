@@ -232,9 +232,8 @@ def outcome(form: FileFormat, path: Path, original: str) -> str:
         check(error)
         return "refused"
     except OSError as error:
-        assert error.errno and error.filename, (
-            error
-        )  # what `common.cli.run` says in a sentence
+        # What `common.cli.run` says in a sentence
+        assert error.errno and error.filename, error
         return "refused"
     # Whoever seals a manifest again says what is in it.
     believed = not form.sealed or is_sealed(path.read_bytes())

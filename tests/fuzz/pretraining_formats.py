@@ -187,9 +187,8 @@ def unfinished(folder: Path) -> Path:
 def resumed(path: Path) -> Any:
     with tempfile.TemporaryDirectory() as copy:
         out = Path(copy, "out")
-        subprocess.run(
-            ["cp", "-a", path.parent.parent, out], check=True
-        )  # pipes and links as they are
+        # Pipes and links as they are
+        subprocess.run(["cp", "-a", path.parent.parent, out], check=True)
         writer = ShardWriter(out, REQUEST)
         joined = {name: bytes(split.pending) for name, split in writer.splits.items()}
         entries = {

@@ -155,9 +155,8 @@ def test_models_of_a_study_file_take_their_place_by_their_stages(
     )
     drawn = pd.read_csv(tmp_path / "figure6.csv")
     label = "MLM 40 % + CLM on news + MLM 40 to 15 %"
-    rows = drawn[
-        drawn["model"] == "sandwich"
-    ]  # its repetition is not a model of its own
+    # Its repetition is not a model of its own
+    rows = drawn[drawn["model"] == "sandwich"]
     assert (set(rows["series"]), len(rows)) == ({f"{label}, 42K steps"}, 4)
     assert list(rows["x"]) == pytest.approx([100 * 11 / 42] * 4)
     capsys.readouterr()

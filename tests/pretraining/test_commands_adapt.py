@@ -93,9 +93,8 @@ def test_three_commands_make_a_folder_for_sentence_transformers(
         True,
     )
     for folder in (made, merged):
-        assert (
-            SentenceTransformer(folder, device="cpu").max_seq_length == 24
-        )  # not the start's positions
+        # Not the start's positions
+        assert SentenceTransformer(folder, device="cpu").max_seq_length == 24
     main(words)
     assert "nothing to do; the model is complete" in caplog.text
 

@@ -52,9 +52,8 @@ def step_seconds(
         * width
         * ((4 + 2 * rates.residual) + (4 + 3 * rates.residual) + (2 + rates.residual))
     )
-    rotations = 8 * (
-        width + kv
-    )  # queries and keys, read and written in bf16, forward and backward
+    # Queries and keys, read and written in bf16, forward and backward
+    rotations = 8 * (width + kv)
     gates = 16 * shape.mlp  # SwiGLU: three tensors forward, five backward
     products = shape.body_parameters + shape.embedding_parameters
     weights = passes * (6 * products + 18 * products + 16 * shape.embedding_parameters)

@@ -103,9 +103,8 @@ def test_a_studys_file(folder: Path, line: str, command: str) -> None:
         "plan": ("plan", "--study", "study.toml"),
         "workflow": (*PLAN, "--settings", "s.toml"),
     }[command]
-    if (
-        line == 'callbacks = "evil"' and command != "train"
-    ):  # a name of Composer's, checked by the training
+    # A name of Composer's, checked by the training
+    if line == 'callbacks = "evil"' and command != "train":
         assert not main(words) and not (folder / "ran").exists()
     else:
         assert "study.toml" in _refused(folder, words) or command == "train"

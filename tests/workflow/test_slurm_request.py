@@ -332,9 +332,8 @@ def test_what_is_checked_is_what_is_submitted(
         gres="gpu:h100",
     )
     assert {line.status for line in check_requests(workflow)} == {"ok"}
-    checked = [
-        call[1:-1] for call in _calls(tmp_path / "checked")
-    ]  # but --test-only and --wrap
+    # But --test-only and --wrap
+    checked = [call[1:-1] for call in _calls(tmp_path / "checked")]
     submit(workflow, tmp_path, list(workflow.jobs), SlurmQueue())
     submitted = [call[call.index("--nodes=2" if "--nodes=2" in call else "--nodes=1") :]
                  for call in _calls(tmp_path / "submitted")]  # fmt: skip

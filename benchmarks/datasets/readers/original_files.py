@@ -319,9 +319,8 @@ def _table_rows(
             yield f"{path}:{number}", dict(zip(header, fields, strict=True))
             continue
         pieces.append((number, len(fields)))
-        columns = (
-            sum(size - 1 for _, size in pieces) + 1
-        )  # a line break is inside a column
+        # A line break is inside a column
+        columns = sum(size - 1 for _, size in pieces) + 1
         if note and columns == len(header) and min(pieces[0][1], len(fields)) > 1:
             cut.append(pieces[0][0])
             pieces = []

@@ -268,9 +268,8 @@ def test_what_is_left_at_the_spread_of_other_pretrainings_is_that_of_own_arithme
         return int(sum(multipletests(ps, 0.05, method="holm")[0][:12]))
 
     said = answer(assessment).pretraining
-    assert (
-        "(standard deviation 0.24 to 0.42 points)" in said
-    )  # T5's, of 220M parameters
+    # T5's, of 220M parameters
+    assert "(standard deviation 0.24 to 0.42 points)" in said
     low, high = (left(sd, (25, 50, 75)) for sd in (0.416, 0.235))
     assert f"{low} to {high} of 12 would be shown" in said
     assert (
@@ -298,9 +297,8 @@ def test_tasks_and_trunks_are_said(assessment: Assessment) -> None:
     )
     t = stats.ttest_1samp(by_task, 0)
     low, high = t.confidence_interval(0.95)
-    assert (
-        low < 0 < high and "if the tasks are treated as a random sample" in cautions
-    )  # -0.5 to +3.7, errors aside
+    # -0.5 to +3.7, errors aside
+    assert low < 0 < high and "if the tasks are treated as a random sample" in cautions
     assert "2 trunks (610m-clm, 610m-mlm40)" in cautions
 
 

@@ -73,9 +73,8 @@ def test_f8_by_dataset_holds_alone_in_21_of_36_and_is_nowhere_reversed(
     )
     assert (main_of(found).holds_in, main_of(found).fails_in) == (4, 0)
     assert list(parts["counted"]).count("holds") == 4
-    assert (
-        found[found["role"] == "verdict"]["holds_in"].iloc[0] == 9
-    )  # had no other share of CLM been tried
+    # Had no other share of CLM been tried
+    assert found[found["role"] == "verdict"]["holds_in"].iloc[0] == 9
 
 
 def test_mnli_makes_the_widening_and_sst2_shows_no_gap_at_any_size(

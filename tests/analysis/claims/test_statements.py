@@ -111,9 +111,8 @@ def test_models_of_one_trunk_are_named_together_and_others_are_not() -> None:
         shared_trunks(asked("F8"))
         == "the 6 models compared branch from 2 trunks (610m-clm, 610m-mlm40)"
     )
-    assert (
-        shared_trunks(asked("F1")) == ""
-    )  # six base models, each from random weights of its own
+    # Six base models, each from random weights of its own
+    assert shared_trunks(asked("F1")) == ""
     own = [difference("x", "mine", "yours", "SC")]
     assert shared_trunks(own) == ""
     steps = [difference("x", "1b-clm-42k-1000", "1b-clm-42k", "SC")]

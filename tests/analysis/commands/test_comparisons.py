@@ -58,7 +58,6 @@ def test_instances_widen_the_interval(capsys, tmp_path):
     assert widths[0] != widths[1]
     assert main([*args, "--interval", "crossed"]) == 0
     assert "paired by seed and instance" in capsys.readouterr().out
-    assert (
-        main(args) == 0
-    )  # the default of runs is over seeds, whether instances are known or not
+    # The default of runs is over seeds, whether instances are known or not
+    assert main(args) == 0
     assert "Welch" in capsys.readouterr().out  # two models are too few for a pool

@@ -24,9 +24,8 @@ def test_the_command_says_what_it_did_and_its_status_says_whether_all_was_well(
     cut(store)
     done = command("ingest", store, "--out", tmp_path / "runs.csv")
     assert done.returncode == 1
-    assert (
-        "180 runs of 2 models" in done.stderr
-    )  # the copy stands in for the broken file
+    # The copy stands in for the broken file
+    assert "180 runs of 2 models" in done.stderr
     assert "1 problem (1 broken)" in done.stderr
     assert f"WARNING: {run_folder(store) / 'results.json'}: is cut off" in done.stderr
     done = command("ingest", store)

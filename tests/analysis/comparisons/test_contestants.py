@@ -22,9 +22,8 @@ def test_the_overall_score_is_the_mean_of_task_averages_over_all_seeds():
     contestants = contestants_of(
         Source(label="x", runs=best_runs(scores)), [REAL, MADE_UP], SETTINGS
     )
-    by_seed = np.mean(
-        list(scores[REAL].values()), axis=0
-    )  # three datasets a task: the mean of all twelve
+    # Three datasets a task: the mean of all twelve
+    by_seed = np.mean(list(scores[REAL].values()), axis=0)
     assert contestants.mean(REAL, OVERALL) == pytest.approx(by_seed.mean())
     tasks = np.array(list(scores[REAL].values())).reshape(4, 3, 5).mean(axis=1)
     spread = np.hypot.reduce(tasks.std(axis=1, ddof=1)) / 4

@@ -166,9 +166,8 @@ def test_runs_next_to_printed_cells_are_tested_by_welch() -> None:
     replaced = Evidence(Settings(interval="t"), runs=RUNS, printed=True).result(
         on_dataset("sst2")
     )
-    assert (
-        replaced.test == "Welch"
-    )  # models that have runs are not taken from the paper
+    # Models that have runs are not taken from the paper
+    assert replaced.test == "Welch"
     assert (OTHER, "SC", "sst2") in both and (OTHER, "SC", "sst2") in both.printed
 
 
@@ -227,9 +226,8 @@ def test_resampled_findings_are_repeatable_and_many_seeds_depend_on_the_generato
         repr(evidence(runs, interval, seed=s).result(GAP).low) for s in (7, 7, 8)
     )
     assert first == second
-    assert (
-        first != other or interval == "pooled"
-    )  # Student's quantile may be the larger
+    # Student's quantile may be the larger
+    assert first != other or interval == "pooled"
     level = level_of((CLM, "SC", "sst2"))
     shuffled = runs.sample(frac=1, random_state=0)
     assert repr(evidence(runs, interval).result(level)) == repr(

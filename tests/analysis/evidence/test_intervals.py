@@ -67,9 +67,8 @@ def test_few_seeds_get_students_interval_under_its_own_name(
         assert found.interval == (
             "t" if resampled and seeds < FEWEST_SEEDS else interval
         )
-        if (
-            contrast is LEVEL
-        ):  # differences may be as wide as Welch's, which is the least
+        # Differences may be as wide as Welch's, which is the least
+        if contrast is LEVEL:
             assert (found.estimate.interval() == student.estimate.interval()) == (
                 found.interval == "t"
             )

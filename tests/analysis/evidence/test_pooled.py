@@ -208,9 +208,8 @@ def test_scores_in_another_unit_or_on_another_level_have_the_same_interval_there
     effect, low, high = ends(CONTRASTS[name], FRAME)[:3]
     total = sum(term.weight for term in CONTRASTS[name].terms)
     moved = FRAME.copy()
-    for place in range(
-        len(moved)
-    ):  # every cell's own spread is taken out: only the shape is shared
+    # Every cell's own spread is taken out: only the shape is shared
+    for place in range(len(moved)):
         moved.iloc[place] = moved.iloc[place] * 0.25 + 7
     expected = [0.25 * end + 7 * total for end in (effect, low, high)]
     assert ends(CONTRASTS[name], moved)[:3] == pytest.approx(expected)

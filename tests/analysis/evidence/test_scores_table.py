@@ -174,9 +174,8 @@ def test_published_scores_are_students_unless_another_interval_is_named() -> Non
     found = published_scores()
     pd.testing.assert_frame_equal(found, published_scores("t"))
     assert set(found["source"]) == {"published"} and set(found["n_seeds"]) == {5}
-    inside = found[
-        (found["low"] > 0) & (found["high"] < 100)
-    ]  # others are cut where the metric ends
+    # Others are cut where the metric ends
+    inside = found[(found["low"] > 0) & (found["high"] < 100)]
     assert len(found) - len(inside) == 9
     assert (inside["mean"] - inside["low"]).to_numpy() == pytest.approx(
         (inside["high"] - inside["mean"]).to_numpy()

@@ -349,9 +349,8 @@ def test_a_difference_within_seeds_has_the_covariance_of_its_instances(
         for asked in (parts, [*parts, (0.5, MLM, "qqp")], [(0.5, MLM, "qqp")])
     )
     assert found and both and alone and found[0] == pytest.approx(expected)
-    assert both[0] == pytest.approx(
-        expected + alone[0]
-    )  # other test sets are independent
+    # Other test sets are independent
+    assert both[0] == pytest.approx(expected + alone[0])
     assert covariance.between_seeds([(1.0, "210m-clm-42k", "sst2")], seeds) is None
     assert covariance.between_seeds(parts, [0, 9]) is None
 

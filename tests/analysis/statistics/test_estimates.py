@@ -50,9 +50,8 @@ def test_a_students_ps_are_the_tails_of_its_distribution_around_the_effect(df, e
         assert estimate.p_above(bound) == pytest.approx(around.cdf(bound))
         assert estimate.p_below(bound) == pytest.approx(around.sf(bound))
     assert estimate.interval(0.8) == pytest.approx(around.interval(0.8))
-    assert (
-        estimate.instance_share == 0
-    )  # instances are held fixed unless somebody says otherwise
+    # Instances are held fixed unless somebody says otherwise
+    assert estimate.instance_share == 0
 
 
 @pytest.mark.parametrize(

@@ -129,9 +129,8 @@ def test_type_one_error_of_brown_forsythe_and_of_the_ratio():
 
     found = np.array([both(1.0) for _ in range(2_000)])
     error = 3 * np.sqrt(0.05 * 0.95 / 2_000)
-    assert (
-        abs(np.mean(found[:, 0] <= 0.05) - 0.05) < error + 0.01
-    )  # known to be conservative in small samples
+    # Known to be conservative in small samples
+    assert abs(np.mean(found[:, 0] <= 0.05) - 0.05) < error + 0.01
     assert np.mean(found[:, 1] <= 0.05) <= 0.05 + error
     shares = [
         np.mean([both(scale)[1] <= 0.05 for _ in range(300)])

@@ -117,13 +117,8 @@ def test_what_is_not_itself_is_left_out_by_ingest_and_refused_by_the_others(
     assert main(["ingest", str(sealed), "--out", str(table)]) == 1
     assert 0 < len(read_runs(table)) < 60
     page = ["report", "--out", str(tmp_path / "page.html")]
-    others = [
-        ["audit"],
-        ["compare", *MODELS],
-        ["claims"],
-        ["table", "3"],
-        page,
-    ]  # which open it as `scores` does
+    # Which open it as `scores` does
+    others = [["audit"], ["compare", *MODELS], ["claims"], ["table", "3"], page]
     for command in (["scores"], *(others if name == "seeds exchanged" else [])):
         with pytest.raises(
             UserError,

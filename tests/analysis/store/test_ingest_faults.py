@@ -247,9 +247,8 @@ def test_own_models_are_taken_by_name_or_pattern(store: Path, tmp_path: Path) ->
     assert len(read(store, tmp_path / "a").runs) == 90
     ingested = read(store, tmp_path / "a", add_models=["bert-*"])
     assert (ingested.status, len(ingested.runs)) == (0, 180)
-    assert (
-        len(read_runs(tmp_path / "a" / "runs.parquet")) == 180
-    )  # the table remembers the name
+    # The table remembers the name
+    assert len(read_runs(tmp_path / "a" / "runs.parquet")) == 180
     with pytest.raises(UserError, match="a CSV cannot record"):
         ingest(store, tmp_path / "runs.csv", add_models=["bert-base"])
 

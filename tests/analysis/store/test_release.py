@@ -95,9 +95,8 @@ def test_only_the_wanted_models_arrive(
     missing = git(store, "rev-list", "--objects", "--missing=print", origin[1]).split(
         "\n"
     )
-    assert (
-        sum(line.startswith("?") for line in missing) >= FILES
-    )  # contents of the other models never came
+    # Contents of the other models never came
+    assert sum(line.startswith("?") for line in missing) >= FILES
     assert cached_release(tmp_path / "cache", commit=origin[1]) == (HELD[0],)
 
 
@@ -215,9 +214,8 @@ def test_a_killed_fetch_goes_on(
     if (
         git_folder := tmp_path / "cache" / f"released-{origin[1][:12]}" / ".git"
     ).is_dir():
-        (git_folder / "index.lock").write_text(
-            ""
-        )  # what git itself leaves when it is killed
+        # What git itself leaves when it is killed
+        (git_folder / "index.lock").write_text("")
     store = fetch(*HELD[:2])
     assert {Path(name).parts[1] for name in files(store)} == set(HELD[:2])
     assert len(list(store.rglob("results.json"))) == 2 * FILES

@@ -127,10 +127,8 @@ def test_an_own_model_is_taken_when_named_and_remembered_in_parquet(
 ) -> None:
     path = csv_file(tmp_path, "bert-base,SC,sst2,1e-05,0,0.5,0.5", ROW)
     runs = read_runs(path, add_models=["bert-*"])
-    assert runs["model"].tolist() == [
-        "610m-mlm40-42k",
-        "bert-base",
-    ]  # the study's models come first
+    # The study's models come first
+    assert runs["model"].tolist() == ["610m-mlm40-42k", "bert-base"]
     write_runs(tmp_path / "runs.parquet", runs)
     assert len(read_runs(tmp_path / "runs.parquet")) == 2
 

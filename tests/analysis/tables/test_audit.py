@@ -73,9 +73,8 @@ def test_summary_counts_every_cell_once() -> None:
 def test_repeats_are_counted_once() -> None:
     found = audit(released_source())
     assert found.summary()[-1]["cells"] == len(found.distinct) == 736
-    assert (
-        found.summary()[-2]["exact"] == 3
-    )  # SST-2 of the 42K model stands in Tables 2, 10 and 14
+    # SST-2 of the 42K model stands in Tables 2, 10 and 14
+    assert found.summary()[-2]["exact"] == 3
     assert found.summary()[-1]["exact"] == 1
     keys = [(cell.model, cell.task, cell.dataset) for cell in found.distinct]
     assert set(keys) == {(cell.model, cell.task, cell.dataset) for cell in found.cells}

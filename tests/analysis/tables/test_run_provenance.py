@@ -63,9 +63,8 @@ def test_a_store_made_with_one_thing_agrees(
         (),
         (),
     )
-    assert (
-        main(["audit", "--source", str(store), "--format", "json"]) == 1
-    )  # its scores differ from the paper's
+    # Its scores differ from the paper's
+    assert main(["audit", "--source", str(store), "--format", "json"]) == 1
     assert json.loads(capsys.readouterr().out)["provenance"]["runs"] == 9
     main(["audit", "--source", str(store)])
     printed = capsys.readouterr().out
@@ -166,9 +165,8 @@ def test_runs_of_the_stores_own_datasets_are_compared(store: Path) -> None:
         seal(folder, _record(provenance__commit=commit, description__tuning={}))
     found = audit_provenance(store / "results")
     assert (found.runs, found.recorded) == (11, 11)
-    (mismatch,) = (
-        found.mismatches
-    )  # not the tuning: in no table do they stand with the paper's
+    # Not the tuning: in no table do they stand with the paper's
+    (mismatch,) = found.mismatches
     assert (mismatch.aspect, mismatch.table) == ("commit", "reviews")
     assert mismatch.examples == ("610m-clm-42k/SC/reviews/lr1e-04_sd1",)
 

@@ -114,9 +114,8 @@ def test_killed_fetch_goes_on(tmp_path: Path, fake: FakeHub) -> None:
     assert len(big) > 21 << 20, "the client writes blocks of 10 MB"
     files = fake.repos["hgissbkh/conll2003-en"]["main"][1]
     files["data/validation-00000-of-00001.parquet"] = big
-    files["data/test-00000-of-00001.parquet"] = conll_rows(
-        40, shift=1
-    )  # the same content is brought once
+    # The same content is brought once
+    files["data/test-00000-of-00001.parquet"] = conll_rows(40, shift=1)
     command = [
         sys.executable,
         "-m",

@@ -265,9 +265,8 @@ def test_hidden_states_are_those_of_the_padded_pass_to_the_bit(
         torch.testing.assert_close(
             gradients[1][name], gradient, rtol=1e-4, atol=1e-6, msg=name
         )
-    assert torch.equal(
-        encoder.eval()(ids, tokens), found[0]
-    )  # evaluation scores what padding predicts, too
+    # Evaluation scores what padding predicts, too
+    assert torch.equal(encoder.eval()(ids, tokens), found[0])
 
 
 def test_padding_is_left_out_where_that_pays() -> None:

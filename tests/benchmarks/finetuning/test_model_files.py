@@ -130,6 +130,5 @@ def test_the_configs_special_tokens_are_copied_when_asked_for_or_needed(
         json.dumps({**content, "eos_token": None, "sep_token": None})
     )
     (folder / "special_tokens_map.json").unlink(missing_ok=True)
-    assert (
-        load_tokenizer(folder, from_config=False).eos_token_id == 2
-    )  # nothing else could end a text
+    # Nothing else could end a text
+    assert load_tokenizer(folder, from_config=False).eos_token_id == 2

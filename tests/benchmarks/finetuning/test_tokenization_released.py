@@ -196,9 +196,8 @@ def test_no_token_of_all_real_questions_and_sentences_differs(
     words = check_words(tokenizer, found)
     tokens, cut = check_answers(tokenizer, real_rows)
     assert words > 20_000 and tokens > 1_000_000 and cut == 0
-    assert (
-        check_answers(tokenizer, real_rows[::5], 200)[1] > 0
-    )  # with positions for a part of the context
+    # With positions for a part of the context
+    assert check_answers(tokenizer, real_rows[::5], 200)[1] > 0
 
 
 TEXT = "The quick brown fox jumps over the lazy dog in Malmo, Sweden."

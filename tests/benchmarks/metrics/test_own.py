@@ -129,10 +129,8 @@ def test_sets_of_labels_by_hand(
 def test_classes_by_hand(
     predicted: list[int], gold: list[int], macro: float, mcc: float
 ) -> None:
-    for one, other in (
-        (predicted, gold),
-        (gold, predicted),
-    ):  # neither knows which side is the gold one
+    # Neither knows which side is the gold one
+    for one, other in ((predicted, gold), (gold, predicted)):
         made = ClassPredictions(predicted=np.array(one), gold=np.array(other))
         assert METRICS["standard SC macro_f1"].compute(made).value == pytest.approx(
             macro

@@ -92,10 +92,8 @@ def test_a_word_has_the_tag_of_its_first_sub_token_and_one_without_is_o(
     names: tuple[str, ...], outside: int
 ) -> None:
     """Where no tag is O, a word without sub-tokens has the first one."""
-    predicted = [
-        [0, 2, outside],
-        [2, outside],
-    ]  # word 2 and the last one have no sub-token
+    # Word 2 and the last one have no sub-token
+    predicted = [[0, 2, outside], [2, outside]]
     made = TagPredictions(
         tokens=np.array([2, 0, 1, 2, 0, 2, 1]),
         words=np.array([-1, 0, 0, 1, -1, 3, 3]),

@@ -36,10 +36,8 @@ def test_a_store_and_a_table_remember_their_datasets(
     )
     record = definitions_record([DATASETS["sst2"], definition])
     assert recorded_definitions(record, tmp_path / "runs.parquet") == [definition]
-    for given in (
-        replace(definition, floor=62.5),
-        definition,
-    ):  # a later call does not know it
+    # A later call does not know it
+    for given in (replace(definition, floor=62.5), definition):
         store_definitions(store, [given])
         (again,) = stored_definitions(store)
         (noted,) = recorded_definitions(

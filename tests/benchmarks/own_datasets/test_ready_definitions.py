@@ -233,9 +233,8 @@ def test_each_form_is_fetched_with_one_command_at_a_commit(
     (definition,) = read_definitions(Path(word))
     fake = hub_of(definition)
     with fake.serve():
-        named = (
-            [definition.name] if definition.task == "IR" else []
-        )  # not MS MARCO as well
+        # Not MS MARCO as well
+        named = [definition.name] if definition.task == "IR" else []
         assert not command("fetch")(
             [*named, "--datasets", word, "--out", str(tmp_path)]
         )

@@ -139,9 +139,8 @@ def test_a_classifier_scores_the_same_in_plain_transformers(
         stored(store, "sst2").scores,
         strict=True,
     ):
-        if own_class.endswith(
-            "Model"
-        ):  # the head is beside it, and the card says how to use it
+        # The head is beside it, and the card says how to use it
+        if own_class.endswith("Model"):
             space: dict[str, Any] = {}
             exec(
                 code[1].replace("FOLDER", str(folder)).replace('"a text"', repr(text)),
@@ -191,9 +190,8 @@ def test_a_tagger_and_an_answerer_give_the_tags_and_answers_in_plain_transformer
     batch = AutoTokenizer.from_pretrained(kept(store, "uner_en"))(
         "a b", return_tensors="pt"
     )
-    assert (
-        batch["input_ids"][0, -1] == 1 and 0 not in batch["input_ids"]
-    )  # the end of text, no beginning
+    # The end of text, no beginning
+    assert batch["input_ids"][0, -1] == 1 and 0 not in batch["input_ids"]
 
 
 def dcg(relevance: list[float]) -> float:
@@ -457,9 +455,8 @@ def test_a_process_that_is_killed_while_it_keeps_loses_nothing(
     process = started(functools.partial(killed, as_tried=as_tried), other)
     process.join()
     assert process.exitcode == 9 and list(tmp_path.rglob("*.tmp"))
-    assert len(results(tmp_path)) == (
-        not as_tried
-    )  # the run's scores are there, its weights are not
+    # The run's scores are there, its weights are not
+    assert len(results(tmp_path)) == (not as_tried)
     assert run(other) == COMPLETE
     assert not list(tmp_path.rglob("*.tmp"))
     a, b = kept(whole, "sst2"), kept(tmp_path, "sst2")

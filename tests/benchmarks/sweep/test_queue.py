@@ -329,9 +329,8 @@ def test_a_mistake_stops_the_others_however_close_its_end_is_to_being_seen() -> 
         while not stop():
             time.sleep(0.001)
 
-    for _ in range(
-        40
-    ):  # a process whose end is seen before its exit code is comes up once in some dozens
+    # A process whose end is seen before its exit code is comes up once in some dozens
+    for _ in range(40):
         with pytest.raises(UserError, match="no such thing"):
             side_by_side(
                 [wait_for_it, functools.partial(fail, UserError("no such thing"))],
@@ -360,9 +359,8 @@ def test_a_killed_process_is_told_in_a_sentence() -> None:
 def test_processes_end_with_a_call_that_is_interrupted(
     tmp_path: Path, request: pytest.FixtureRequest
 ) -> None:
-    before = signal.signal(
-        signal.SIGINT, signal.default_int_handler
-    )  # commands answer it with an exit code
+    # Commands answer it with an exit code
+    before = signal.signal(signal.SIGINT, signal.default_int_handler)
     request.addfinalizer(lambda: signal.signal(signal.SIGINT, before))
 
     def interrupt(stop: Stop) -> None:

@@ -78,10 +78,8 @@ def test_the_loss_is_small_where_each_query_is_nearest_to_its_document() -> None
 
 def test_the_loss_with_hard_negatives_is_its_closed_form() -> None:
     """Unit vectors at known angles: the mean over queries of -log(e^(s+/t) / sum of e^(s/t) over all documents)."""
-    angles = {
-        "queries": [0.0, 1.0],
-        "documents": [0.3, 1.2, 0.5, -0.4, 2.0],
-    }  # two positives, three negatives
+    # Two positives, three negatives
+    angles = {"queries": [0.0, 1.0], "documents": [0.3, 1.2, 0.5, -0.4, 2.0]}
     queries, documents = (
         torch.tensor([[3 * math.cos(angle), 3 * math.sin(angle)] for angle in found])
         for found in angles.values()

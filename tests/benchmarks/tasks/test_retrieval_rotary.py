@@ -50,9 +50,8 @@ def rounding(*names: str) -> Iterator[None]:
         angles = positions[..., None].float() * frequencies
         found = torch.stack([angles.cos(), angles.sin()])[..., None, :]
         cos, sin = found.bfloat16().float() if "tables" in names else found
-        return cos[..., None, :], torch.stack(
-            (-sin, sin), dim=-2
-        )  # as `modeling.rotary_tables` shapes them
+        # As `modeling.rotary_tables` shapes them
+        return cos[..., None, :], torch.stack((-sin, sin), dim=-2)
 
     def rotate(x: Tensor, cos: Tensor, sin: Tensor) -> Tensor:
         if "rotation" not in names:

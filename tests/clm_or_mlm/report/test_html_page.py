@@ -135,9 +135,8 @@ def test_the_paper_is_held_against_itself_its_code_and_its_release_in_lists_of_t
             f"{one.statement}: {reference.words[0]} {one.stated}; " in said
             for one in differing
         )
-        assert (
-            "two-stage" in differing[0].statement or len(differing) == 1
-        )  # the most consequential first
+        # The most consequential first
+        assert "two-stage" in differing[0].statement or len(differing) == 1
     assert (
         "each model was pretrained once" in published.lower()
         and "which queries each NQ score" in published

@@ -186,6 +186,5 @@ def test_sorting_with_the_keyboard(page: Any, table: str, column: int) -> None:
         )
         numbers = [float(key) for key in keys if key]
         assert len(numbers) > 10 and numbers == sorted(numbers, reverse=down)
-        assert [key == "" for key in keys] == sorted(
-            key == "" for key in keys
-        )  # what is not known comes last
+        # What is not known comes last
+        assert [key == "" for key in keys] == sorted(key == "" for key in keys)

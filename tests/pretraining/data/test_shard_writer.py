@@ -113,9 +113,8 @@ def test_a_changed_record_is_never_resumed(tmp_path: Path) -> None:
                 good[:place] + bytes([good[place] ^ 1]) + good[place + 1 :],
             ):
                 path.write_bytes(bad)
-                if path.name == "log.jsonl" and len(bad) < len(
-                    good
-                ):  # a line that was never finished
+                # A line that was never finished
+                if path.name == "log.jsonl" and len(bad) < len(good):
                     assert state(ShardWriter(tmp_path, REQUEST)) in earlier
                 else:
                     with pytest.raises(

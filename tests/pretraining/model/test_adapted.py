@@ -16,9 +16,8 @@ LENGTHS = (5, 21, 1, 40, 3)
 def made(family: str) -> AdaptedModel:
     torch.manual_seed(0)
     inner = FAMILIES[family]()
-    if (
-        family == "gemma3"
-    ):  # as a start is loaded: its window follows from the flag when the configuration is made
+    # As a start is loaded: its window follows from the flag when the configuration is made
+    if family == "gemma3":
         fields = {**inner.config.to_dict(), "use_bidirectional_attention": True}
         torch.manual_seed(0)
         inner = type(inner)(type(inner.config)(**fields))

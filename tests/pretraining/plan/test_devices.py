@@ -133,9 +133,8 @@ def test_small_networks_take_longer_than_at_40_percent(
         vocab=32_768,
     )
     flops = model_flops_per_token(shape, predicted=0.4)
-    speed = H100.tokens_per_second(
-        shape, predicted=0.4, pass_tokens=98_304
-    )  # more is not bound by the host
+    # More is not bound by the host
+    speed = H100.tokens_per_second(shape, predicted=0.4, pass_tokens=98_304)
     assert least < 0.4 / (speed * flops / 989.4e12) < most
 
 

@@ -165,9 +165,8 @@ def test_weights() -> None:
 def test_nothing_to_predict_is_no_loss_and_no_nan(
     objective: str, tiny_model: EuroBertForMaskedLM, rule: MaskRule
 ) -> None:
-    batch = PackedBatch.of(
-        [[1]], [0]
-    )  # one end of text: nothing follows, and it is never masked
+    # One end of text: nothing follows, and it is never masked
+    batch = PackedBatch.of([[1]], [0])
     made = clm(batch) if objective == "clm" else mlm(batch, rule)
     loss = loss_sum(tiny_model, made)
     loss.mean.backward()

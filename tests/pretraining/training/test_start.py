@@ -112,9 +112,8 @@ def _plain_losses(context: TrainingContext, start: Start, family: str) -> list[f
     """Return the losses of a loop without anything of ours but the batches: each sequence alone, under eager."""
     auto = hf.AutoModelForCausalLM if family in DECODERS else hf.AutoModelForMaskedLM
     plain = hf.AutoConfig.from_pretrained(start.folder)
-    if (
-        family == "gemma3"
-    ):  # its window follows when a configuration is made with the flag
+    # Its window follows when a configuration is made with the flag
+    if family == "gemma3":
         plain = type(plain)(**plain.to_dict() | {"use_bidirectional_attention": True})
     else:
         plain.is_causal = False

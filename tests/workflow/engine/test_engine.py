@@ -213,9 +213,8 @@ def _works_in(folder: Path) -> list[str]:
 
 @pytest.mark.slow
 def test_a_users_mistake_is_not_tried_again_until_the_next_call(tmp_path: Path) -> None:
-    (tmp_path / "none.jsonl").write_text(
-        "no JSON\n"
-    )  # that the file is there is looked at before
+    # That the file is there is looked at before
+    (tmp_path / "none.jsonl").write_text("no JSON\n")
     (tmp_path / "w.toml").write_text(
         "text = ['none.jsonl']\nrepeat_text = true\ntrain_tokenizer = 300\ngpus_per_node = 0\ncpus = 1\nseeds = [0]\n"
         "make_datasets = ['--train', '4']\ndatasets = ['sst2']\nlearning_rates = [1e-4]\n"

@@ -48,9 +48,8 @@ def test_explaining_prints_the_numbers_that_enter(capsys):
     assert "25 % CLM - MLM alone on IR, 22k > 0: -0.25" in text
     assert "+1 x 610m-clm-5k-mlm40-22k IR average: 77.29 (+-0.46), n = 5" in text
     assert "  not part of the verdict:" in text and "df " in text
-    assert text.endswith(
-        "0.5 (IR) points.\n"
-    )  # the legend of the table's columns is not cut in a sentence
+    # The legend of the table's columns is not cut in a sentence
+    assert text.endswith("0.5 (IR) points.\n")
     assert "the three strongest of 36" in run(capsys, "F5a", "--explain")
 
 
@@ -65,9 +64,8 @@ def test_runs_are_explained_by_their_test(capsys, tmp_path):
     text = run(capsys, "--source", str(path), "F1", "--explain")
     assert "pooled bootstrap t, 5 seeds" in text
     page = run(capsys, "--source", str(path), "--format", "markdown")
-    spread = page.split("\n### F7\n")[1].split("\n### ")[
-        0
-    ]  # a spread has no standard error to plan with
+    # A spread has no standard error to plan with
+    spread = page.split("\n### F7\n")[1].split("\n### ")[0]
     assert "Most adverse: spread" in spread and "seeds would decide" not in spread
 
 
@@ -80,9 +78,8 @@ def test_a_single_cell_of_real_runs_decides_nothing_and_says_why(capsys):
 def test_the_command_that_the_page_names_gives_the_page_again(capsys, tmp_path):
     path = tmp_path / "my runs.csv"
     runs = made_up_runs(np.random.default_rng(0), models=("610m-clm-42k", "mine"))
-    runs[list(COLUMNS)].to_csv(
-        path, index=False
-    )  # as somebody else writes one: its protocol is not recorded
+    # As somebody else writes one: its protocol is not recorded
+    runs[list(COLUMNS)].to_csv(path, index=False)
     given = [
         "--source",
         f"standard:{path}",
