@@ -217,9 +217,8 @@ def _sbatch(
     )
     output = folder / job.slurm_log
     output.parent.mkdir(parents=True, exist_ok=True)
-    escaped = str(output).replace(
-        "%", "%%"
-    )  # Slurm puts numbers in the place of %j and others
+    # Slurm puts numbers in the place of %j and others
+    escaped = str(output).replace("%", "%%")
     command = [
         "sbatch",
         "--parsable",
