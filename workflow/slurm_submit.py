@@ -85,13 +85,12 @@ def submit(
         needs = [
             need for need in job.needs if not workflow.jobs[need].is_complete(folder)
         ]
-        if not numbers.keys() >= set(needs):  # one of them has failed
+        if not numbers.keys() >= set(needs):
             log.warning("%s is not submitted: what it needs has failed", marker)
             waiting.pop(0)
             continue
-        is_alone = (
-            queue.submitter is None and not is_last
-        )  # then a place must be left for the one that submits
+        # Then a place must be left for the one that submits the others.
+        is_alone = queue.submitter is None and not is_last
         if before + submitted + is_alone >= max(workflow.max_jobs, 2):
             break
         options = (
@@ -157,18 +156,15 @@ def _place_submitter(
             return
         except _NoRoomError as error:
             limit = str(error)
-        idle = [
-            marker
-            for marker in workflow.jobs
-            if marker in numbers and marker not in started
-        ]
+        if attempt > 0:
+            time.sleep(1)
+            continue
+        idle = [marker for marker in numbers if marker not in started]
         if len(numbers) < 2 or not idle:
             break
-        if attempt == 0:
-            waiting.insert(0, idle[-1])
-            subprocess.run(["scancel", numbers.pop(idle[-1])], check=True)
-        else:
-            time.sleep(1)
+        last = [marker for marker in workflow.jobs if marker in idle][-1]
+        waiting.insert(0, last)
+        subprocess.run(["scancel", numbers.pop(last)], check=True)
     forget_left(folder)
     if len(numbers) == 1:
         ((marker, number),) = numbers.items()

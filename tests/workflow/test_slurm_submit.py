@@ -113,6 +113,14 @@ def test_the_last_place_goes_to_the_job_that_submits_the_rest(
     assert "workflow.slurm_submit" in (tmp_path / "script").read_text()
 
 
+def test_a_place_that_is_freed_late_is_waited_for(calls: Path, tmp_path: Path) -> None:
+    full = f"case $(wc -l < {calls}) in 3|4|6|7) {FULL};; esac"
+    (tmp_path / "say").write_text(full)
+    done = submit(WORKFLOW, tmp_path, TODO, Queue())
+    assert list(done.numbers) == [SHARDS.marker] and len(done.left) == 2
+    assert [row[0] for row in _words(calls)].count("cancel") == 1
+
+
 def test_while_one_submits_the_rest_no_other_does(calls: Path, tmp_path: Path) -> None:
     (tmp_path / "say").write_text(f"[ $(wc -l < {calls}) = 1 ] || {{ {FULL}; }}")
     queue = Queue(submitter=SlurmJob("9", "RUNNING"))
