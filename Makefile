@@ -97,7 +97,7 @@ gpu-check: ## the tests that need a GPU, two minutes (GPU_PYTHON=python on a mac
 	@$(GPU_PYTHON) -m tests.speed.gpu_check $(if $(ARGS),$(ARGS),--device cuda)
 
 ## Images and clusters (docs/hpc.md)
-.PHONY: image image-full image-test doctor study study-status study-detached audit
+.PHONY: image image-full image-test doctor study study-status audit
 image: $(CLUSTER)/.installed ## build/analysis.sif, the small Apptainer image
 	@$(CLUSTER)/bin/python -m clm_or_mlm build analysis $(ARGS)
 
@@ -108,16 +108,13 @@ image-test: $(CLUSTER)/.installed ## run the image's own tests and compare it wi
 	@$(CLUSTER)/bin/python -m clm_or_mlm test $(IMAGE)
 	@$(CLUSTER)/bin/python -m clm_or_mlm container verify $(IMAGE) $(ARGS)
 
-study: ## run a study's jobs here or on a cluster (TARGET=figure3|table10|all, PROFILE=local|slurm, ARGS=--dry-run)
+study: ## run a study's jobs here, or submit them to a cluster (TARGET=figure3|table10|all, PROFILE=local|slurm, ARGS=--dry-run)
 	@$(MAKE) --silent $(STUDY_ENV)/.installed
 	@$(STUDY_ENV)/bin/python -m clm_or_mlm workflow $(TARGET) --profile $(PROFILE) $(ARGS)
 
 DIR ?= build/study
 study-status: $(CLUSTER)/.installed ## jobs done, running, queued and failed, and hours used and left (DIR=folder)
 	@$(CLUSTER)/bin/python -m clm_or_mlm workflow status --dir "$(DIR)" $(ARGS)
-
-study-detached: $(CLUSTER)/.installed ## run a study from a Slurm job, which continues after you log out (TARGET=figure3 DIR=folder ARGS=options)
-	@$(CLUSTER)/bin/python -m clm_or_mlm workflow $(TARGET) --detach --dir "$(DIR)" --profile slurm $(ARGS)
 
 audit: $(SMALL)/.installed ## check a finished study: coverage, published scores against yours, provenance, failures (STORE=DIR)
 	@test -n "$(STORE)" || { echo "error: name the store: make audit STORE=DIR" >&2; exit 2; }
@@ -153,6 +150,8 @@ UV := $(FULL)/bin/python -m uv pip compile --quiet --python-version 3.11 --unive
 lock: ## regenerate the hash-locked requirements from pyproject.toml and the .in files
 	@$(UV) --override requirements/overrides.txt --excludes requirements/excludes.txt --extra full --extra test \
 	pyproject.toml requirements/composer.in -o requirements/full.txt
+	@$(UV) --override requirements/overrides.txt --excludes requirements/excludes.txt -c requirements/full.txt --extra full \
+	pyproject.toml requirements/composer.in -o requirements/full-image.txt
 	@$(UV) -c requirements/full.txt pyproject.toml -o requirements/analysis.txt
 	@$(UV) -c requirements/full.txt requirements/cluster.in -o requirements/cluster.txt
 	@$(UV) --excludes requirements/oracle-borrowed.txt requirements/oracle.in -o requirements/oracle.txt

@@ -29,7 +29,7 @@ from common.provenance import ROOT, git_commit
 from container.check_lines import CheckLine, fail, ok, warn
 from container.machine import Machine
 from container.packages import LOCK
-from container.runtime import stream
+from container.runtime import stream, version_of
 from container.same_bytes import labels_of, mksquashfs_words, normalise
 
 log = logging.getLogger(__name__)
@@ -72,8 +72,9 @@ class Image:
 
     @property
     def requirements(self) -> Path:
-        """Hash-locked Python packages it holds."""
-        return ROOT / "requirements" / f"{self.name}.txt"
+        """Hash-locked Python packages it holds, without those of tests."""
+        name = "full-image" if self.name == "full" else self.name
+        return ROOT / "requirements" / f"{name}.txt"
 
 
 IMAGES = (Image(name="analysis"), Image(name="full"))
@@ -167,6 +168,11 @@ def build(image: Image, *, mirror: str | None = None, relock: bool = False) -> P
             "the image will contain the last commit, without uncommitted changes"
         )
         commit = commit.removesuffix("-dirty")
+    if Machine().which("debootstrap") is None:
+        raise UserError(
+            "images are built by debootstrap, which is not on PATH; "
+            "install it, or build elsewhere and copy the image"
+        )
     snapshot = (
         f"{datetime.now(UTC):%Y%m%d}T000000Z"
         if relock
@@ -215,6 +221,12 @@ def build(image: Image, *, mirror: str | None = None, relock: bool = False) -> P
             "snapshot": snapshot,
             "mirror": "snapshot" if "{snapshot}" in address else "mirror of the day",
         },
+        # The bytes depend on these too.
+        "tools": {
+            "apptainer": version_of(Machine())[1],
+            "mksquashfs": _first_line("mksquashfs", "-version"),
+            "debootstrap": _first_line("debootstrap", "--version"),
+        },
     }
     write_manifest(
         record_of(target),
@@ -222,6 +234,12 @@ def build(image: Image, *, mirror: str | None = None, relock: bool = False) -> P
         {path.name: sha256_file(path) for path in (target, bom)},
     )
     return target
+
+
+def _first_line(*command: str) -> str:
+    """Return the first line of what a program says, such as its version."""
+    text = Machine().output(command)[1]
+    return text.partition("\n")[0]
 
 
 def _git(*words: str) -> str:

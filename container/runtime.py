@@ -96,7 +96,7 @@ _PASS = re.compile(
     r"(SLURM|NCCL|RCCL|FI|UCX|GLOO|TORCH|PYTORCH|CUDA|HIP|ROCR|HSA|MIOPEN|AMD|GPU|NVIDIA|HF|WANDB|CLM_OR_MLM|OMP|MKL)_.*"
     r"|(OPENBLAS|TORCHELASTIC|TRITON)_.*"
     r"|MASTER_(ADDR|PORT)|RANK|WORLD_SIZE|LOCAL_RANK|LOCAL_WORLD_SIZE|NODE_RANK|TMPDIR|NO_COLOR|COLUMNS|TERM"
-    r"|(HTTPS?|NO)_PROXY|(https?|no)_proxy|SOURCE_DATE_EPOCH"
+    r"|(HTTPS?|NO|ALL)_PROXY|(https?|no|all)_proxy|SOURCE_DATE_EPOCH|REQUESTS_CA_BUNDLE|SSL_CERT_FILE"
 )
 """Variables that a command in an image gets from outside: of devices, jobs, networks and caches."""
 
@@ -145,6 +145,13 @@ def command_in(
         if key in named or (_PASS.fullmatch(key) and not _SECRET.fullmatch(key))
     }
     environ[SCRATCH] = scratch
+    # Certificates of a proxy that looks into connections, as a file of the cluster's.
+    certificates = {
+        environ.get(name, "") for name in ("REQUESTS_CA_BUNDLE", "SSL_CERT_FILE")
+    }
+    places |= dict.fromkeys(
+        sorted(path for path in certificates if Path(path).is_file())
+    )
     driver = {"nvidia": ["--nv"], "rocm": ["--rocm"], "none": []}[gpu]
     line = ["run", "--no-home", "--cleanenv", "--pwd", here, *driver]
     line += [word for place in places for word in ("--bind", place)]

@@ -1,7 +1,7 @@
 """What a job writes down each time that it runs: when, where, by which code and image, what it took, how it ended.
 
-A JSON line in `Job.attempts`, appended as the job ends: it stays true in a copy of the folder and by another
-checkout.
+JSON lines in `Job.attempts`, one as the job starts and one with the same start as it ends: they stay true in a copy of
+the folder and by another checkout.
 """
 
 from __future__ import annotations
@@ -13,7 +13,7 @@ import os
 import platform
 import resource
 import time
-from collections.abc import Callable, Iterator
+from collections.abc import Callable, Sequence
 from dataclasses import dataclass
 from datetime import UTC, datetime
 from pathlib import Path
@@ -22,10 +22,13 @@ from common.provenance import git_commit
 from common.reading import read_bounded, strict_json
 from workflow.jobs import Job, Workflow
 
+_KILLED = 137
+"""Exit code of an attempt that somebody knows to be over."""
+
 
 @dataclass(frozen=True, kw_only=True)
 class Attempt:
-    """One time that a job ran and was not killed."""
+    """One time that a job ran."""
 
     seconds: float = 0.0
     """Wall time."""
@@ -38,11 +41,15 @@ class Attempt:
     start: str = ""
     """UTC, ISO 8601."""
     end: str = ""
-    """The same."""
+    """The same; empty while it runs, and for ever when it was killed."""
     node: str = ""
     """Where its commands were started."""
     slurm: str = ""
-    """Slurm's number of it."""
+    """Number of the Slurm job that it ran in."""
+    submitted: bool = False
+    """Whether the study submitted that Slurm job."""
+    progress: str = ""
+    """How far the job was at the start (`progress_of_job`)."""
     commit: str = "unknown"
     """Of the code that ran: the image's, where there is one."""
     image_sha256: str = ""
@@ -50,35 +57,76 @@ class Attempt:
 
 
 def run_attempt(
-    job: Job, workflow: Workflow, folder: Path, work: Callable[[], int]
+    job: Job,
+    workflow: Workflow,
+    folder: Path,
+    work: Callable[[], int],
+    *,
+    submitted: bool = False,
 ) -> int:
-    """Call `work`, append a line about it, and return its exit code; an error of it counts as a user's mistake, 2."""
+    """Call `work` and return its exit code; an error of it counts as a user's mistake, 2.
+
+    A line is appended before and one after, whatever happens in between short of a kill.
+    """
     code = 2
-    start, began, cpu_before = _now(), time.monotonic(), _cpu_seconds()
+    began, cpu_before = time.monotonic(), _cpu_seconds()
+    attempt = Attempt(
+        gpus=job.nodes * job.gpus,
+        start=_now(),
+        node=platform.node(),
+        slurm=os.environ.get("SLURM_JOB_ID", ""),
+        submitted=submitted,
+        progress=progress_of_job(job, folder),
+        commit=workflow.image_commit or git_commit(),
+        image_sha256=workflow.image_sha256,
+    )
+    _append(job, folder, attempt)
     try:
         code = work()
     finally:
-        attempt = Attempt(
-            seconds=round(time.monotonic() - began, 1),
-            cpu_seconds=round(_cpu_seconds() - cpu_before, 2),
-            gpus=job.nodes * job.gpus,
-            code=code,
-            start=start,
-            end=_now(),
-            node=platform.node(),
-            slurm=os.environ.get("SLURM_JOB_ID", ""),
-            commit=workflow.image_commit or git_commit(),
-            image_sha256=workflow.image_sha256,
+        seconds = round(time.monotonic() - began, 1)
+        cpu_seconds = round(_cpu_seconds() - cpu_before, 2)
+        ended = dataclasses.replace(
+            attempt, end=_now(), code=code, seconds=seconds, cpu_seconds=cpu_seconds
         )
-        path = folder / job.attempts
-        path.parent.mkdir(parents=True, exist_ok=True)
-        with path.open("a", encoding="utf-8") as file:
-            file.write(json.dumps(dataclasses.asdict(attempt)) + "\n")
+        _append(job, folder, ended)
     return code
 
 
+def end_attempt(job: Job, folder: Path, attempt: Attempt) -> None:
+    """Write down that an attempt without an end was killed."""
+    _append(job, folder, dataclasses.replace(attempt, end=_now(), code=_KILLED))
+
+
+def progress_of_job(job: Job, folder: Path) -> str:
+    """Return what changes when a job comes further: its last checkpoint, or how much of what it makes is there."""
+    if job.checkpoints:
+        return max(
+            (path.parent.name for path in folder.glob(job.checkpoints)), default=""
+        )
+    return str(sum((folder / path).is_file() for path in job.makes))
+
+
+def tries_without_progress(job: Job, folder: Path, attempts: Sequence[Attempt]) -> int:
+    """Return how many of some attempts, from the last one back, began where the job is now."""
+    here = progress_of_job(job, folder)
+    count = 0
+    for attempt in reversed(attempts):
+        if attempt.progress != here:
+            break
+        count += 1
+    return count
+
+
+def _append(job: Job, folder: Path, attempt: Attempt) -> None:
+    path = folder / job.attempts
+    path.parent.mkdir(parents=True, exist_ok=True)
+    with path.open("a", encoding="utf-8") as file:
+        file.write(json.dumps(dataclasses.asdict(attempt)) + "\n")
+
+
 def _now() -> str:
-    return datetime.now(UTC).isoformat(timespec="seconds")
+    return datetime.now(UTC).isoformat(timespec="milliseconds")
 
 
 def _cpu_seconds() -> float:
@@ -86,8 +134,8 @@ def _cpu_seconds() -> float:
     return used.ru_utime + used.ru_stime
 
 
-def attempts_in(path: Path) -> Iterator[Attempt]:
-    """Yield a job's attempts; a line that a full disk cut short is left out.
+def attempts_in(path: Path) -> list[Attempt]:
+    """Return a job's attempts; a line that a full disk cut short is left out.
 
     Raises:
         UserError: something else than a file is there.
@@ -95,11 +143,20 @@ def attempts_in(path: Path) -> Iterator[Attempt]:
     try:
         lines = read_bounded(path).splitlines()
     except FileNotFoundError:
-        return
+        return []
     kinds = {name: type(value) for name, value in dataclasses.asdict(Attempt()).items()}
-    for line in lines:
+    attempts: dict[object, Attempt] = {}
+    for number, line in enumerate(lines):
         with contextlib.suppress(AttributeError, TypeError, ValueError, OverflowError):
             row = strict_json(line)
-            yield Attempt(
-                **{name: kind(row[name]) for name, kind in kinds.items() if name in row}
+            values = {
+                name: kind(row[name]) for name, kind in kinds.items() if name in row
+            }
+            attempt = Attempt(**values)
+            key = (
+                (attempt.start, attempt.node, attempt.slurm)
+                if attempt.start
+                else number
             )
+            attempts[key] = attempt  # an end takes the place of its start
+    return list(attempts.values())

@@ -19,8 +19,9 @@ from container.image import IMAGES, Image
 from workflow import engine
 from workflow.doctor import examine
 from workflow.engine import Profile, run_workflow
-from workflow.jobs import JOB_KINDS, Job
-from workflow.slurm_jobs import allocation_seconds
+from workflow.jobs import Job
+from workflow.slurm_queue import ENDS, Queue, allocation_seconds
+from workflow.slurm_submit import Submission
 from workflow.study import place_stand_ins, study_of, workflow_of
 from workflow.study_checks import check_start, sample_of
 from workflow.study_progress import StudyProgress, progress_of
@@ -36,7 +37,7 @@ _SHOWN = 5
 def study(
     target: str,
     /,
-    *words: Annotated[str, Parameter(show=False)],
+    *,
     profile: Profile = "local",
     dir_: Annotated[Path, Parameter(name="--dir")] = Path("build/study"),
     settings: Annotated[Path | None, Parameter(metavar="FILE")] = None,
@@ -44,21 +45,20 @@ def study(
     image: Annotated[Path | None, Parameter(metavar="FILE")] = None,
     dry_run: bool = False,
     retry_failed: bool = False,
-    detach: bool = False,
 ) -> int:
     """Run a study as jobs: shards, pretraining, fine-tuning, tables and figures.
 
-    Rerun the same command to resume a study; finished jobs are not repeated.
+    Rerun the same command to resume a study; finished jobs are not repeated. With --profile slurm the jobs are
+    submitted, each to start after those that it needs, and the command ends.
 
     examples:
       clm-or-mlm workflow figure3 --dry-run
       clm-or-mlm workflow figure3 --profile slurm --dir /scratch/me/study --settings mine.toml
-      clm-or-mlm workflow figure3 --profile slurm --dir /scratch/me/study --detach
       clm-or-mlm workflow all --settings miniature/smallest/settings.toml        a made-up study that takes minutes
       clm-or-mlm workflow settings                    every setting, its default and its meaning
       clm-or-mlm workflow status --dir /scratch/me/study
 
-    Options after -- are passed to snakemake.
+    exit code: 0 all jobs are done, or submitted; 3 some jobs are not done
 
     Args:
         target: what to make: figureN, tableN, all or a model; `settings` lists the settings instead
@@ -69,55 +69,25 @@ def study(
         image: image for the jobs (default: this environment, or build/full.sif if the site limits the number of files)
         dry_run: print jobs, GPU hours and disk space, ask Slurm if it would accept the jobs, and stop
         retry_failed: repeat runs that are recorded as failed
-        detach: run in a Slurm job of one core, which resumes after its time limit
     """
-    if words and not words[0].startswith("-"):  # those after `--` begin with dashes
-        raise UserError(
-            f"unexpected {words[0]!r}; give one target, its options, then -- and snakemake's options"
-        )
     if target == "settings":
         sys.stdout.write(describe_settings(StudySettings()))
         return 0
     folder = dir_.resolve()
-    if detach and profile != "slurm":
-        raise UserError(
-            "--detach needs --profile slurm; on this machine, use nohup or tmux instead"
-        )
     values = load_settings(settings, site)
     workflow = workflow_of(target, values, _image(values, image))
-    workflow, lines = check_start(
-        values, workflow, folder, profile, dry_run=dry_run, detach=detach
-    )
+    workflow, lines = check_start(values, workflow, folder, profile, dry_run=dry_run)
     warned = [
         f"warning: {line.sentence} (the start refuses this)\n"
         for line in lines
         if line.status == "fail"
     ]
     warned += [f"warning: {line.sentence}\n" for line in lines if line.status == "warn"]
-    if detach and not dry_run:
-        sys.stdout.writelines(warned)
-        arguments = {
-            "--profile": profile,
-            "--dir": folder,
-            "--settings": settings,
-            "--site": site,
-            "--image": image,
-        }
-        options = [
-            str(word)
-            for option, value in arguments.items()
-            if value
-            for word in (option, value)
-        ]
-        options += ["--retry-failed"] if retry_failed else []
-        again = [target, *options, "--", *words]
-        sys.stdout.write(
-            f"{engine.detach(again, folder, workflow, _controller(values))}\n"
-        )
-        return 0
 
-    def announce(todo: list[Job]) -> None:
-        progress = StudyProgress(workflow=workflow, folder=folder, todo=tuple(todo))
+    def announce(todo: list[Job], queue: Queue) -> None:
+        progress = StudyProgress(
+            workflow=workflow, folder=folder, todo=tuple(todo), live=queue.live
+        )
         sys.stdout.writelines(
             [progress.text(), *_about_the_site(values, progress), *warned]
         )
@@ -129,22 +99,30 @@ def study(
         workflow,
         folder,
         profile=profile,
-        words=words,
         announce=announce,
         dry_run=dry_run,
         retry_failed=retry_failed,
     )
+    if isinstance(done, Submission):
+        more = (
+            f", {len(done.left)} wait for a place in Slurm's queue" if done.left else ""
+        )
+        sys.stdout.write(
+            f"{len(done.numbers)} jobs submitted{more}; clm-or-mlm workflow status --dir {folder} shows them, "
+            f"clm-or-mlm cancel --dir {folder} ends them\n"
+        )
+        return 0
     if not done:
         left, remedy = (
             allocation_seconds(os.environ)[0] / 60,
             "rerun the command to finish",
         )
-        if profile == "local" and left < _SOON_MINUTES:
+        if left < _SOON_MINUTES:
             job = os.environ.get("SLURM_JOB_ID")
-            remedy += (
-                f"; Slurm job {job} ends in {left:.0f} min, so submit it again (sbatch)"
-            )
-        with contextlib.suppress(UserError):  # Slurm does not answer
+            what = f"Slurm job {job}" if job else f"this job (${ENDS})"
+            again = " (sbatch)" if job else ""
+            remedy += f"; {what} ends in {left:.0f} min, so submit it again{again}"
+        with contextlib.suppress(UserError):
             sys.stderr.writelines(
                 f"{line}\n" for line in progress_of(folder).failures()[:_SHOWN]
             )
@@ -192,19 +170,6 @@ def _image(values: StudySettings, given: Path | None) -> str:
     return "" if used is None else str(used.resolve())
 
 
-def _controller(values: StudySettings) -> Job:
-    """Return what a job takes that runs the study: one core, for as long as the site allows."""
-    hours, memory = values.hours("cpu"), min(2.0, values.memory_gb)
-    kind = JOB_KINDS["analysis"]
-    return Job(
-        kind=kind,
-        name="controller",
-        limit_hours=hours,
-        gpu_hours=hours,
-        memory_gb=memory,
-    )
-
-
 def status(
     *, dir_: Annotated[Path, Parameter(name="--dir")] = Path("build/study")
 ) -> int:
@@ -218,13 +183,12 @@ def status(
         dir_: the study's folder
     """
     progress = progress_of(dir_.resolve())
-    resume = (
-        "no process is running it; rerun the command to resume\n"
-        if progress.code
-        else ""
-    )
-    runs = "will run it" if progress.caller.endswith("(pending)") else "is running it"
-    caller = f"{progress.caller} {runs}\n" if progress.caller else resume
+    if progress.caller:
+        caller = f"{progress.caller} is running it\n"
+    elif progress.live or progress.unseen or not progress.code:
+        caller = ""
+    else:
+        caller = "nothing is running it; rerun the command to resume\n"
     sys.stdout.write(progress.text() + caller)
     return progress.code
 

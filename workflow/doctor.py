@@ -6,6 +6,7 @@ fail), with what was seen and what to do.
 
 from __future__ import annotations
 
+import os
 import resource
 from collections.abc import Iterable, Iterator
 from pathlib import Path
@@ -46,6 +47,17 @@ def runtimes(machine: Machine, images: Iterable[Path] = ()) -> Iterator[CheckLin
             )
         else:
             yield ok("apptainer", text)
+        if machine.which("debootstrap") is None:
+            yield warn(
+                "debootstrap",
+                "not on PATH, and make image needs it; build images elsewhere and copy them",
+            )
+        spaces = machine.path("/proc/sys/user/max_user_namespaces")
+        if spaces.is_file() and spaces.read_text().strip() == "0":
+            yield fail(
+                "namespaces",
+                "this kernel gives users no namespaces, so only a setuid Apptainer starts images; ask the site",
+            )
     for image in images:
         try:
             name, commit = identity_of(image, machine=machine)
@@ -92,6 +104,12 @@ def folders(machine: Machine, study: Path) -> Iterator[CheckLine]:
     for what, folder, wanted, advice in places:
         if problem := machine.write_problem(folder):
             yield fail(what, f"cannot write to {folder}: {problem}; {advice}")
+            continue
+        if what == "scratch" and os.statvfs(folder).f_flag & os.ST_NOEXEC:
+            yield fail(
+                what,
+                f"{folder} is mounted noexec, and compiled kernels are loaded from there; {advice}",
+            )
             continue
         free = machine.free_gb(folder)
         seen = f"{folder}, {free:.1f} GB free"

@@ -1,8 +1,7 @@
 """A workflow as data: jobs with their commands, what each makes, needs and takes; written to a folder and read there.
 
-A job's kind says what it may end with and when it is complete; each kind is one rule of Snakemake.
-
-`workflow.study` plans those of a study. Standard library only.
+A job's kind says what it may end with and when it is complete. `workflow.study` plans those of a study. Standard
+library only.
 """
 
 from __future__ import annotations
@@ -27,6 +26,9 @@ from common.reading import read_bounded
 WORKFLOW = "workflow.json"
 """File in a workflow's folder with all of its jobs."""
 
+LEASE = ".lease"
+"""File there that names the call that works in it."""
+
 _REMEDY = (
     "delete it and rerun the study, which then keeps the existing files as they are"
 )
@@ -48,15 +50,13 @@ class JobKind:
     """A kind of job."""
 
     name: str
-    """The name of its rule, and of the folders of its markers and logs."""
+    """The name of the folders of its markers and logs."""
     title: str
     """What its jobs are, in the summary."""
     part: str
     """The part of a study that its time is counted for."""
     may_fail: bool = False
     """Whether a run that is recorded as failed is done, too: a loss that diverged does so again."""
-    priority: int = 0
-    """Of jobs that could start, those of the highest priority do."""
     goal: bool = False
     """Whether its jobs are what a study is for; jobs of other kinds are done when one of these waits for them."""
     follows: bool = False
@@ -73,8 +73,8 @@ JOB_KINDS = {
     for kind in (
         JobKind(name="data", title="datasets", part="data"),
         JobKind(name="shards", title="shards", part="data"),
-        JobKind(name="stage", title="trunks and stages", part="pretraining", priority=10),
-        JobKind(name="model", title="decays and exports", part="pretraining", priority=5, goal=True),
+        JobKind(name="stage", title="trunks and stages", part="pretraining"),
+        JobKind(name="model", title="decays and exports", part="pretraining", goal=True),
         JobKind(name="cell", title="fine-tuning cells", part="fine-tuning", may_fail=True),
         JobKind(name="analysis", title="tables, claims, figures", part="analysis", goal=True, follows=True),
     )
@@ -168,8 +168,13 @@ class Job:
         return self.log.removesuffix("log") + "stop"
 
     @property
+    def slurm_log(self) -> str:
+        """What Slurm and `workflow.step` say of it."""
+        return self.log.removesuffix("log") + "slurm"
+
+    @property
     def attempts(self) -> str:
-        """The file with a line for every time that it ran and was not killed (`workflow.attempts`)."""
+        """The file that says when it ran (`workflow.attempts`)."""
         return self.log.removesuffix("log") + "attempts.jsonl"
 
     def made_from(self) -> dict[str, Any]:

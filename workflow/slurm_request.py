@@ -1,130 +1,80 @@
-"""What Slurm is asked for a job, said once: for Snakemake, for the check before a study, and for the study's own job.
-
-The words of sbatch come from Snakemake's Slurm executor itself, so what is checked is what will be submitted.
-"""
+"""What Slurm is asked for a job, said once: for the check before a study, and for the submission."""
 
 from __future__ import annotations
 
 import getpass
-import math
 import re
 import shlex
 from collections.abc import Iterator, Mapping
 from dataclasses import replace
-from types import SimpleNamespace
 
-from common.errors import UserError, first_line
+from common.errors import UserError
 from container.check_lines import CheckLine, fail, ok, warn
 from container.machine import Machine
 from workflow.jobs import QUEUES, Job, Workflow
-from workflow.slurm_jobs import minutes_of
+from workflow.slurm_queue import minutes_of
 
-Request = dict[str, str | int]
-"""What Slurm is asked for, by the names of the executor's resources."""
+Request = dict[str, list[str]]
+"""Words for sbatch, by the setting that they come from."""
 
-_RESOURCES = {
-    "partition": "slurm_partition",
-    "account": "slurm_account",
-    "memory_gb_per_gpu": "slurm_extra",
-    "memory_gb_per_core": "mem_mb_per_cpu",
-}
-"""The resource of the executor that a setting of [jobs] goes to; the others have one name."""
+_ALL_FULL = re.compile(r"\w*Submit\w*Limit")
+"""How Slurm names a limit on the number of jobs in its queue."""
 
-SUBMIT_LIMIT = re.compile(r"\w*Submit\w*Limit")
-"""How Slurm names a limit on the jobs in its queue; `workflow/profiles/slurm/bin/sbatch` waits for the same."""
+
+def no_room(said: str) -> bool:
+    """Return whether Slurm refuses a job because this user has too many in its queue; it does not always name that."""
+    return bool(_ALL_FULL.search(said)) or (
+        "job submit limit" in said and "Limit" not in said
+    )
 
 
 def request_of(workflow: Workflow, job: Job) -> Request:
     """Return what Slurm is asked for a job."""
     queue = workflow.queue(job)
-    request: Request = {_RESOURCES.get(key, key): value for key, value in queue.items()}
+    request = {
+        "nodes": [f"--nodes={job.nodes}", "--ntasks-per-node=1"],
+        "cpus": [f"--cpus-per-task={job.cpus}"],
+        "hours": [f"--time={job.minutes}"],
+    }
     per_gpu, per_core = (
-        round(1000 * float(queue.get(f"memory_gb_per_{what}", 0)))
-        for what in ("gpu", "core")
+        float(queue.get(f"memory_gb_per_{what}", 0)) for what in ("gpu", "core")
     )
-    mem_per_gpu = f"--mem-per-gpu={per_gpu}M" if per_gpu and job.gpus else ""
-    # Asked of Slurm by itself, since its limit counts from its own start of the job. Not with an image: every process
-    # of the job gets it, and the one that mounts the image dies of it. The job's clock asks then.
-    warning = (
-        f"--signal=USR1@{job.margin_seconds}"
-        if job.checkpoints and not workflow.image
-        else ""
-    )
-    request |= {
-        "nodes": job.nodes,
-        # 0 is not asked for; without it Snakemake would ask for its own default.
-        "mem_mb": 0 if mem_per_gpu or per_core else round(1000 * job.memory_gb),
-        "runtime": job.minutes,
-        "cpus_per_task": job.cpus,
-        "gres": f"{workflow.gres}:{job.gpus}" if job.gpus else "",
-        "tasks_per_gpu": 0,
-        "gpus_here": job.gpus,
-        "slurm_extra": " ".join(
-            filter(None, (warning, mem_per_gpu, queue.get("slurm_extra", "")))
-        ),
-    }
-    request |= {"mem_mb_per_cpu": per_core} if per_core else {}
-    # On several nodes the job starts a process on each itself; else Snakemake starts the one.
-    return request | ({"mpi": "srun", "tasks": job.nodes} if job.nodes > 1 else {})
+    if per_gpu and job.gpus:
+        request["memory_gb_per_gpu"] = [f"--mem-per-gpu={1000 * per_gpu:.0f}M"]
+    elif per_core:
+        request["memory_gb_per_core"] = [f"--mem-per-cpu={1000 * per_core:.0f}M"]
+    elif job.memory_gb:
+        request["memory_gb"] = [f"--mem={1000 * job.memory_gb:.0f}M"]
+    if job.gpus:
+        request["gres"] = [f"--gres={workflow.gres}:{job.gpus}"]
+    for key in ("partition", "account", "qos", "constraint"):
+        if key in queue:
+            request[key] = [f"--{key}={queue[key]}"]
+    if "slurm_extra" in queue:
+        request["slurm_extra"] = shlex.split(queue["slurm_extra"])
+    return request
 
 
-class _Resources(dict[str, str | int]):
-    """Resources as the executor reads them: by key and as attributes."""
-
-    __getattr__ = dict.__getitem__
-
-
-def sbatch_options(request: Request) -> list[str]:
-    """Return the options with which Snakemake's Slurm executor submits a job, but for its name, output and comment."""
-    # Half a second, and for those alone who use Slurm.
-    from snakemake_executor_plugin_slurm.submit_string import get_submit_command
-    from snakemake_executor_plugin_slurm.utils import set_gres_string
-    from snakemake_interface_common.exceptions import WorkflowError
-
-    job = SimpleNamespace(resources=_Resources(request), threads=1)
-    account, partition = (
-        f"{option} {shlex.quote(str(request[key]))}" if key in request else ""
-        for option, key in (("-A", "slurm_account"), ("-p", "slurm_partition"))
-    )
-    names = dict.fromkeys(("run_uuid", "slurm_logfile", "workdir"), "") | {
-        "comment_str": "NAMED"
-    }
-    # As workflow/profiles/slurm has it
-    settings = SimpleNamespace(requeue=True, qos="", reservation="")
-    try:
-        gres = set_gres_string(job)
-    except WorkflowError as error:
-        raise UserError(
-            f"gres: {first_line(error)}; correct it in the site's file or the settings"
-        ) from None
-    call = get_submit_command(
-        job, {**names, "account": account, "partition": partition}, settings
-    )
-    words = shlex.split(call + gres)
-    return words[words.index("NAMED") + 1 :]
+def words_of(request: Request) -> list[str]:
+    """Return the options of sbatch for a request."""
+    return [word for words in request.values() for word in words]
 
 
-def _setting_of_resource(
-    workflow: Workflow, job: Job, machine: Machine
+def _settings(
+    request: Request, job: Job, queue: Mapping[str, str], machine: Machine
 ) -> dict[str, str]:
-    """Return by resource of a request the setting that it comes from, as a sentence names it."""
-    of_queue = {}
-    for key, value in workflow.queue(job).items():
-        variable = f"SBATCH_{key.upper()}"
-        shell = (
-            f" (or {variable} in your shell)"
-            if machine.environ.get(variable) == value
-            else ""
-        )
-        where = "" if key == "account" else f" of [jobs.{job.queue}]"
-        of_queue[_RESOURCES.get(key, key)] = f"{key}{where}{shell}"
-    return of_queue | {
-        "runtime": f"limit_hours, or hours of [jobs.{job.queue}]",
-        "nodes": "nodes",
-        "mem_mb": "memory_gb",
-        "cpus_per_task": "cpus",
+    """Return by key of a request how a sentence names the setting."""
+    names = {
+        "hours": f"limit_hours, or hours of [jobs.{job.queue}]",
         "gres": "gpus_per_node, or gres",
     }
+    for key in request:
+        variable = f"SBATCH_{key.upper()}"
+        is_variable = key in queue and machine.environ.get(variable) == queue[key]
+        shell = f" (or {variable} in your shell)" if is_variable else ""
+        where = f" of [jobs.{job.queue}]" if key in queue and key != "account" else ""
+        names.setdefault(key, f"{key}{where}{shell}")
+    return names
 
 
 def _without_variables(machine: Machine, *names: str) -> Machine:
@@ -136,25 +86,8 @@ def _without_variables(machine: Machine, *names: str) -> Machine:
     )
 
 
-def _without(request: Request, resource: str) -> Request:
-    """Return a request without a resource; without nodes it is one of a single process."""
-    gone = ("nodes", "mpi", "tasks") if resource == "nodes" else (resource,)
-    return {key: value for key, value in request.items() if key not in gone}
-
-
-def with_account(workflow: Workflow) -> Workflow:
-    """Return a workflow whose jobs without an account have the user's default one, which Slurm would take.
-
-    Snakemake's executor would guess it from the user's last jobs, and say so. Where Slurm has no accounting, nothing
-    changes.
-    """
-    if all("account" in workflow.queues.get(name, {}) for name in QUEUES):
-        return workflow  # Slurm's controller need not be asked
-    rows = _accounting(Machine(), "user", getpass.getuser(), "format=DefaultAccount")
-    own = {"account": rows[0][0]} if rows and rows[0][0] else {}
-    return replace(
-        workflow, queues={name: own | workflow.queues.get(name, {}) for name in QUEUES}
-    )
+def _without(request: Request, setting: str) -> Request:
+    return {key: words for key, words in request.items() if key != setting}
 
 
 def check_requests(
@@ -188,11 +121,10 @@ def _answer(workflow: Workflow, job: Job, machine: Machine) -> CheckLine:
     """
     what = f"{job.queue} jobs"
     request = request_of(workflow, job)
-    settings = _setting_of_resource(workflow, job, machine)
+    settings = _settings(request, job, workflow.queue(job), machine)
     # The request has these two (`Queue.options`).
     machine = _without_variables(machine, "SBATCH_ACCOUNT", "SBATCH_PARTITION")
-    options = sbatch_options(request)
-    asked = f"sbatch {shlex.join(options)}"
+    asked = f"sbatch {shlex.join(words_of(request))}"
     if not (why := _refusal(request, machine)):
         limits = _limits(workflow.queue(job), machine, "MaxWall", "MaxWall")
         if short := [limit for limit in limits if minutes_of(limit) < job.minutes]:
@@ -205,17 +137,11 @@ def _answer(workflow: Workflow, job: Job, machine: Machine) -> CheckLine:
         what,
         f"Slurm takes no more {what} of yours now ({limit}); the study waits until it does",
     )
-    if SUBMIT_LIMIT.search(why):
+    if _ALL_FULL.search(why):
         return full
-    without = {key: _without(request, key) for key in settings}
-    changed = {
-        key: smaller
-        for key, smaller in without.items()
-        if sbatch_options(smaller) != options
-    }
-    wrong = [key for key, smaller in changed.items() if not _refusal(smaller, machine)]
+    wrong = [key for key in request if not _refusal(_without(request, key), machine)]
     # Where Slurm does not say which limit it is: that of submitted jobs, unless a smaller job would be taken.
-    if not wrong and "job submit limit" in why and "Limit" not in why:
+    if not wrong and no_room(why):
         return full
     if set(wrong) <= {"nodes"} and (down := _down(workflow.queue(job), machine)):
         return warn(
@@ -253,7 +179,7 @@ def _answer(workflow: Workflow, job: Job, machine: Machine) -> CheckLine:
 def _refusal(request: Request, machine: Machine) -> str | None:
     """Return why a job would not be taken, or would never start, or None; nothing is submitted."""
     code, text = machine.output(
-        ["sbatch", "--test-only", *sbatch_options(request), "--wrap=true"]
+        ["sbatch", "--test-only", *words_of(request), "--wrap=true"]
     )
     if code:
         lines = [
@@ -263,16 +189,15 @@ def _refusal(request: Request, machine: Machine) -> str | None:
         said = [line for line in lines if line.strip() and not line.startswith("Try ")]
         return "; ".join(said) or f"sbatch exits with {code}"
     # What no partition takes for its length or its account is accepted, and waits for ever.
-    partition, minutes = (
-        str(request.get("slurm_partition", "")),
-        int(request.get("runtime", 0)),
+    partition, account, minutes = (
+        request.get(key, ["="])[0].partition("=")[2]
+        for key in ("partition", "account", "hours")
     )
-    account = str(request.get("slurm_account", ""))
     _, text = machine.output(["sinfo", "--noheader", "--format=%R|%P|%l"])
     rows = [line.split("|") for line in text.splitlines() if line.count("|") == 2]
     whys = [
         f"partition {name} allows no jobs longer than {limit}"
-        if ":" in limit and minutes_of(limit) < minutes
+        if ":" in limit and minutes_of(limit) < float(minutes or 0)
         else _excluded(name, account, machine)
         for name, shown, limit in rows
         if name in partition.split(",") or (not partition and shown.endswith("*"))
@@ -288,6 +213,16 @@ def _excluded(partition: str, account: str, machine: Machine) -> str | None:
     allowed, denied = words.get("AllowAccounts", "ALL"), words.get("DenyAccounts", "")
     if allowed == "ALL" and not denied:
         return None
+    if not account:  # Slurm takes the user's own
+        account = next(
+            (
+                row[0]
+                for row in _accounting(
+                    machine, "user", getpass.getuser(), "format=DefaultAccount"
+                )
+            ),
+            "",
+        )
     refused = (
         account in denied.split(",") if denied else account not in allowed.split(",")
     )
@@ -296,34 +231,6 @@ def _excluded(partition: str, account: str, machine: Machine) -> str | None:
         if account and refused
         else None
     )
-
-
-def limit_jobs(workflow: Workflow, own: int) -> tuple[Workflow, list[CheckLine]]:
-    """Return the workflow with no more jobs at a time than the site takes of a user, and a line where it has a limit.
-
-    Args:
-        workflow: the jobs.
-        own: Slurm jobs that run the study itself, which count as well.
-    """
-    here = Machine()
-    queues = {job.queue: workflow.queue(job) for job in workflow.jobs.values()}
-    limits = [_submit_limit(queue, here) for queue in queues.values()]
-    # Of queues with different limits the largest counts, since submissions to the others wait.
-    if (most := max(limits, default=math.inf)) == math.inf:
-        return workflow, []
-    said = f"Slurm takes {most:.0f} jobs of yours at a time"
-    if most <= own:
-        said = f"{said}, and the one that runs the study is one of them; leave --detach out, and use tmux"
-        return workflow, [fail("jobs", said)]
-    workflow = replace(workflow, max_jobs=min(workflow.max_jobs, int(most) - own))
-    return workflow, [warn("jobs", f"{said}; the study submits {workflow.max_jobs}")]
-
-
-def _submit_limit(queue: Mapping[str, str], machine: Machine) -> float:
-    """Return how many jobs a user may have in a queue; infinity: any number."""
-    shared = "MaxSubmitJobsPerUser,MaxSubmitJobsPerAccount,GrpSubmitJobs"
-    found = _limits(queue, machine, "MaxSubmitJobs,GrpSubmitJobs", shared)
-    return min(map(int, filter(str.isdecimal, found)), default=math.inf)
 
 
 def _limits(

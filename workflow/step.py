@@ -1,11 +1,9 @@
-"""`python -m workflow.step MARKER`: one job of the workflow, on the machine that the scheduler gave it.
+"""One job of the workflow, on the machine that it was given; `python -m workflow.step MARKER` in a Slurm job.
 
 It runs the job's commands in the image, or in this environment, training by torchrun on all GPUs; lets training save
-itself before the time limit, and then puts the Slurm job that the study submitted for it back into the queue, or, in an
-allocation of the user's, starts it again in place; prints the last lines of what failed; and writes the job's marker
-only when what it should make is there. On Slurm, what died without a sentence is
-started again by Snakemake (`--retries`), what a user's mistake ended is not. `--finished MARKER` writes the marker of
-a job that is complete already.
+itself before the time limit; starts again what died without a sentence, in place, or by putting the Slurm job back into
+the queue; prints the last lines of what failed; and writes the job's marker only when what it should make is there.
+What a user's mistake ended is not started again.
 """
 
 from __future__ import annotations
@@ -16,6 +14,7 @@ import logging
 import os
 import platform
 import re
+import shlex
 import signal
 import subprocess
 import sys
@@ -27,26 +26,31 @@ from string import Template
 from common.cli import run
 from common.errors import UserError
 from common.files import sha256_file, write_text, written
+from common.locks import try_lease
 from common.processes import AGAIN, end_with_parent, ignore_stop_signal, on_stop_signal
 from common.provenance import IMAGE_SHA256, ROOT
 from container.machine import Machine
 from container.start import GPU_COUNT
-from workflow.attempts import run_attempt
+from workflow.attempts import (
+    attempts_in,
+    progress_of_job,
+    run_attempt,
+    tries_without_progress,
+)
 from workflow.jobs import Job, Workflow, load, write_marker
-from workflow.slurm_jobs import PROFILE, allocation_seconds, refuse_cancelled
+from workflow.slurm_queue import allocation_seconds
 
 MISTAKE = 2
 """Exit code of every command for what the user has to correct; the same job would end with it again."""
 
-RESUME = -1
-"""What `do` returns when the time limit stopped a job that had come further: it continues in the next."""
+STOPPED = 128 + signal.SIGTERM
+"""Exit code of a job that somebody ended: it is not started again."""
+
+NO_TIME = 124
+"""Exit code of a job that was not started, since the allocation ends soon."""
 
 _SAVING_SECONDS = 120
 """Seconds that torchrun lets its processes save themselves after a signal; a checkpoint of 1B has 17 GB."""
-
-_NEAR = 90.0
-"""Seconds from the end of a job's time at which a stop was for the time limit, not somebody's wish: Slurm's own
-warning comes up to a minute early."""
 
 _ENDED = tuple(
     code
@@ -54,6 +58,9 @@ _ENDED = tuple(
     for code in (-number, 128 + number)
 )
 """Exit codes of a command that was ended from outside: a job that somebody cancels must not come back."""
+
+_PREEMPTION_SECONDS = 300
+"""Longest time that Slurm gives a job between its signal and its end."""
 
 _HUNG = re.compile(rb"(?m)^ *exitcode +: %d " % AGAIN)
 """How torchrun, which ends with 1, reports a process that ended so: the watchdog's, where another one hung."""
@@ -135,7 +142,7 @@ def launcher_of(
         )
     number = int(environ["SLURM_JOB_ID"])
     # Below the range of ports that Linux hands out to others (32768 and up); two jobs on a node never meet.
-    # Snakemake's job step drops the list of nodes; this runs on the first of them.
+    # This runs on the first of the job's nodes.
     meet = f"{environ.get('SLURMD_NODENAME') or platform.node()}:{12_000 + number % 20_000}"
     torchrun += [f"--nnodes={job.nodes}", "--rdzv-backend=c10d"]
     torchrun += [f"--rdzv-endpoint={meet}", f"--rdzv-id={number}"]
@@ -161,8 +168,11 @@ def run_until(
     seconds: float,
     environ: Mapping[str, str],
     stop: signal.Signals | Path,
+    folder: Path | None = None,
 ) -> int:
-    """Run a command, its output to the log; return its exit code, `AGAIN` when it was asked to stop before its end.
+    """Run a command, its output to the log; return its exit code.
+
+    That is `AGAIN` when the clock asked it to stop before its end, `STOPPED` when somebody did.
 
     Args:
         command: the command.
@@ -171,6 +181,7 @@ def run_until(
             SIGTERM to this process do so at once.
         environ: its environment.
         stop: how it is asked: a signal to its process group, or a file that is made.
+        folder: where it works; the current folder without.
     """
     log_file.parent.mkdir(parents=True, exist_ok=True)
     deadline, asked = time.monotonic() + seconds, False
@@ -184,6 +195,7 @@ def run_until(
             stdout=sink,
             stderr=sink,
             env=dict(environ),
+            cwd=folder,
             start_new_session=True,
             preexec_fn=with_us,
         )
@@ -214,8 +226,10 @@ def run_until(
                 stop.unlink(missing_ok=True)
     code = process.returncode
     # Somebody who ends a job signals every process of it: the command may be gone before this one has asked it.
-    ended = asked or bool(received) or code in _ENDED
-    return AGAIN if ended and code != 0 else code
+    by_clock = asked and signal.SIGTERM not in received
+    if code == 0 or by_clock:
+        return AGAIN if code else 0
+    return STOPPED if received or code in _ENDED else code
 
 
 def _in_the_child(parent: int) -> None:
@@ -249,7 +263,10 @@ def seconds_left(job: Job, started: float, environ: Mapping[str, str]) -> float:
 
 
 def do(job: Job, workflow: Workflow, folder: Path) -> int:
-    """Run a job's commands and write its marker; return an exit code: 0, `AGAIN`, or that of what failed.
+    """Run a job's commands and write its marker.
+
+    Returns:
+        0; `AGAIN` when the clock stopped it; `STOPPED` when somebody did; or the exit code of what failed.
 
     Raises:
         UserError: the commands ended well, but not all that they should make is there.
@@ -268,7 +285,7 @@ def do(job: Job, workflow: Workflow, folder: Path) -> int:
         environ.setdefault("OMP_NUM_THREADS", str(max(1, job.cpus // job.gpus)))
     else:
         environ["OMP_NUM_THREADS"] = str(job.cpus)
-    started, saved_before = time.monotonic(), _checkpoints(job, folder)
+    started, progress_before = time.monotonic(), progress_of_job(job, folder)
     for words in job.commands:
         nodes, ranks = (
             launcher_of(job, environ, workflow.gres, workflow.numa_binding)
@@ -276,27 +293,28 @@ def do(job: Job, workflow: Workflow, folder: Path) -> int:
             else ([], [])
         )
         stop = folder / job.stop if job.checkpoints else signal.SIGINT
-        command = [*nodes, *start_words(workflow, folder, environ), *ranks, *words]
+        command = [
+            *_loaded(workflow),
+            *nodes,
+            *start_words(workflow, folder, environ),
+            *ranks,
+            *words,
+        ]
         # This command's part of it
         log_start = log_file.stat().st_size if log_file.is_file() else 0
-        code = run_until(
-            command, log_file, seconds_left(job, started, environ), environ, stop
-        )
+        seconds = seconds_left(job, started, environ)
+        code = run_until(command, log_file, seconds, environ, stop, folder)
         if ranks and code and _HUNG.search(log_file.read_bytes()[log_start:]):
             code = AGAIN
-        if code == AGAIN:
-            gained = _checkpoints(job, folder) != saved_before
+        if code in (AGAIN, STOPPED):
+            gained = progress_of_job(job, folder) != progress_before
             repeats = "nothing was saved since it started, so the next job repeats it"
             log.info(
                 "%s: stopped; %s",
                 what,
                 "the next job resumes it" if gained else repeats,
             )
-            return (
-                RESUME
-                if gained and seconds_left(job, started, os.environ) < _NEAR
-                else AGAIN
-            )
+            return code
         if code not in job.kind.accepted:
             sys.stderr.write(
                 f"{what} exited with code {code}; last lines of {log_file}:\n"
@@ -318,21 +336,78 @@ def do(job: Job, workflow: Workflow, folder: Path) -> int:
     return 0
 
 
-def _checkpoints(job: Job, folder: Path) -> set[Path]:
-    """Return what shows how far a job is: its checkpoints, or what it makes."""
-    made = (folder / path for path in job.makes)
-    return (
-        set(folder.glob(job.checkpoints))
-        if job.checkpoints
-        else {path for path in made if path.is_file()}
-    )
+def _loaded(workflow: Workflow) -> list[str]:
+    """Return the words before a command that load the site's environment modules."""
+    if not workflow.modules:
+        return []
+    return [
+        "bash",
+        "-c",
+        f'module load {shlex.join(workflow.modules)} || exit 1; exec "$@"',
+        "-",
+    ]
 
 
-def _requeue() -> None:
-    """Put this Slurm job back into the queue, and wait until Slurm ends it, where that is allowed."""
-    code, text = Machine().output(
-        ["scontrol", "requeue", os.environ["SLURM_JOB_ID"]], seconds=300
-    )
+def run_job(job: Job, workflow: Workflow, folder: Path, number: str = "") -> int:
+    """Run a job until it is done or cannot be; return the exit code of its last attempt.
+
+    What died without a sentence, or was stopped by the clock, is started again: `restarts` times, counted
+    anew whenever it has come further.
+
+    Args:
+        job: the job.
+        workflow: its workflow.
+        folder: where it works.
+        number: of the Slurm job that the study submitted for it, which is put back into the queue instead; empty: here.
+    """
+    before = len(attempts_in(folder / job.attempts))
+    what = f"{job.kind.name} {job.name}"
+    while number or seconds_left(job, time.monotonic(), os.environ) > 0:
+        code = _attempt(job, workflow, folder, submitted=bool(number))
+        if code in (0, MISTAKE, STOPPED):
+            return code
+        attempts = attempts_in(folder / job.attempts)
+        own = (
+            [attempt for attempt in attempts if attempt.slurm == number]
+            if number
+            else attempts[before:]
+        )
+        if tries_without_progress(job, folder, own) > workflow.restarts:
+            return code
+        log.info("%s: restarting", what)
+        if number:
+            requeue(number)
+            return code
+    log.warning("%s: not started, because the allocation ends soon", what)
+    return NO_TIME
+
+
+def _attempt(job: Job, workflow: Workflow, folder: Path, *, submitted: bool) -> int:
+    """Run a job once, alone: what another process works on, on any node, is a user's mistake."""
+    lease = folder / f"{job.log.removesuffix('log')}lease"
+    try:
+        with try_lease(lease, lambda: os.kill(os.getpid(), signal.SIGTERM)) as holder:
+            if holder is not None:
+                raise UserError(
+                    f"{job.kind.name} {job.name}: another process works on it ({holder})"
+                )
+            _refuse_other_image(workflow)
+            return run_attempt(
+                job,
+                workflow,
+                folder,
+                lambda: do(job, workflow, folder),
+                submitted=submitted,
+            )
+    except UserError as error:
+        write_text(folder / job.refused, f"{error}\n")
+        sys.stderr.write(f"error: {error}\n")
+        return MISTAKE
+
+
+def requeue(number: str) -> None:
+    """Put a Slurm job, this one, back into the queue, and wait until Slurm ends it, where that is allowed."""
+    code, text = Machine().output(["scontrol", "requeue", number], seconds=300)
     if code:
         log.warning("the job cannot be requeued: %s", text)
     else:
@@ -340,60 +415,30 @@ def _requeue() -> None:
 
 
 def main(argv: Sequence[str]) -> int:
-    """Do the job of the current folder's workflow that has the marker `argv[-1]`; after `--finished` only write it."""
-    *finished, marker = argv or [""]
-    if finished not in ([], ["--finished"]):
-        raise UserError(
-            f"{' '.join(finished)!r}: before the job's marker comes nothing, or --finished"
-        )
+    """Do the job of the current folder's workflow that has the marker `argv[0]`, in the Slurm job submitted for it."""
+    (marker,) = argv or [""]
     folder = Path.cwd()
-    # Only a job that the study submitted to Slurm is put back; in the user's own allocation it starts again in place.
-    number = (
-        os.environ.get("SLURM_JOB_ID", "") if os.environ.get(PROFILE) == "slurm" else ""
-    )
-    if not number:
-        # Slurm ends what a killed job of ours started; here nobody else does.
-        end_with_parent()
+    number = os.environ.get("SLURM_JOB_ID", "")
     workflow = load(folder)
     if marker not in workflow.jobs:
         raise UserError(f"{marker!r} is not a job of {workflow.target}")
     job = workflow.jobs[marker]
-    if finished:
-        return _finished(job, folder)
-    if (folder / job.refused).is_file():
-        why = (folder / job.refused).read_text("utf-8", errors="replace").strip()
-        log.error(
-            "%s %s: not retried, because it would fail again: %s",
-            job.kind.name,
-            job.name,
-            why,
+    # Slurm takes a job that it has forgotten for one that ended well.
+    if missing := [
+        need for need in job.needs if not workflow.jobs[need].is_complete(folder)
+    ]:
+        raise UserError(
+            f"{marker} needs {missing[0]}, which is not done; rerun the study's command"
         )
-        return MISTAKE
-    try:
-        _refuse_what_cannot_start(job, workflow, folder, number)
-        while number or seconds_left(job, time.monotonic(), os.environ) > 0:
-            code = run_attempt(job, workflow, folder, lambda: do(job, workflow, folder))
-            if code != RESUME:
-                return code
-            if number:
-                _requeue()
-                return AGAIN
-            log.info("%s %s: restarting", job.kind.name, job.name)
-        log.warning(
-            "%s %s: not started, because the Slurm job ends soon",
-            job.kind.name,
-            job.name,
-        )
-        return AGAIN
-    except UserError as error:
-        write_text(folder / job.refused, f"{error}\n")
-        raise
+    code = run_job(job, workflow, folder, number)
+    if code == STOPPED:
+        # Slurm may be about to put this job back, after preemption: it does so only with what has not ended by itself.
+        time.sleep(_PREEMPTION_SECONDS)
+    return code
 
 
-def _refuse_what_cannot_start(
-    job: Job, workflow: Workflow, folder: Path, number: str
-) -> None:
-    """Raise a `UserError` where the image is another one now, or where somebody has ended this job by scancel."""
+def _refuse_other_image(workflow: Workflow) -> None:
+    """Raise a `UserError` where the image is another one now."""
     image = Path(workflow.image)
     changed = (
         workflow.image_sha256
@@ -404,17 +449,6 @@ def _refuse_what_cannot_start(
         raise UserError(
             f"{image} has changed since this study was started; rerun the study's command"
         )
-    if number:
-        refuse_cancelled(job, folder, number)
-
-
-def _finished(job: Job, folder: Path) -> int:
-    """Write the marker of a job that another call's job completed; return 1 when it did not."""
-    if not (folder / job.marker).is_file():
-        if job.kind.follows or not job.is_complete(folder):
-            return 1
-        write_marker(job, folder)
-    return 0
 
 
 if __name__ == "__main__":

@@ -25,8 +25,7 @@ from container.runtime import check_name, identity_of, program_of, stream
 from pretraining.plan.devices import DEVICES, training_gb
 from workflow.engine import Profile
 from workflow.jobs import Command, Job, Workflow
-from workflow.slurm_jobs import controller_of
-from workflow.slurm_request import check_requests, limit_jobs, with_account
+from workflow.slurm_request import check_requests
 from workflow.study import models_of, study_of
 from workflow.study_settings import StudySettings
 
@@ -55,9 +54,8 @@ def check_start(
     profile: Profile,
     *,
     dry_run: bool = False,
-    detach: bool = False,
 ) -> tuple[Workflow, list[CheckLine]]:
-    """Return the workflow, with account and its image's hash and commit, and a line for all that was looked at.
+    """Return the workflow, with its image's hash and commit, and a line for all that was looked at.
 
     Args:
         settings: the study's.
@@ -65,7 +63,6 @@ def check_start(
         folder: where they work.
         profile: where they run.
         dry_run: go on after what fails.
-        detach: a Slurm job will run the study.
 
     Raises:
         UserError: the first that fails; what comes after it is not looked at.
@@ -73,10 +70,7 @@ def check_start(
     take = list if dry_run else refuse
     lines = take(check_settings(settings, workflow, folder, profile))
     if profile == "slurm":
-        workflow = with_account(workflow)
         lines += take(check_requests(workflow))
-        workflow, limits = limit_jobs(workflow, detach or len(controller_of(folder)))
-        lines += take(limits)
     workflow, image = check_image(workflow, folder, key=settings.image_key)
     return workflow, lines + take(image)
 
@@ -102,7 +96,7 @@ def check_settings(
             "the study with .venv/full/bin/clm-or-mlm workflow (make full-env)",
         )
     yield from _datasets(settings)
-    if settings.modules:  # as the Snakefile loads them
+    if settings.modules:  # as jobs load them
         code, text = Machine().output(
             ["bash", "-c", f"module load {shlex.join(settings.modules)}"]
         )

@@ -7,32 +7,34 @@ left are those planned.
 from __future__ import annotations
 
 import os
-import shutil
+import re
 import time
 from collections.abc import Mapping
 from dataclasses import dataclass, field
+from datetime import UTC, datetime
 from pathlib import Path
 
+from common.errors import UserError
 from common.locks import holder_of
+from common.processes import AGAIN
 from common.reading import read_bounded
 from common.tables import plain_table
 from workflow.attempts import attempts_in
-from workflow.engine import LEASE, reconcile
-from workflow.jobs import Job, Workflow, load
-from workflow.slurm_jobs import LiveJob, controller_of, died_early, live_jobs
+from workflow.engine import reconcile
+from workflow.jobs import LEASE, Job, Workflow, load
+from workflow.slurm_queue import Queue, SlurmJob, read_queue, unseen_attempts
+from workflow.slurm_submit import read_left
+from workflow.step import STOPPED
+
+_FOR_EVER = re.compile(
+    r"(QOS|Assoc)Max\w*PerJob\w*|(QOS|Assoc)MaxWall\w*|(QOS|Assoc)Grp\w*Minutes\w*|PartitionNodeLimit|PartitionTimeLimit"
+    r"|BadConstraints|AccountNotAllowed|QOSNotAllowed|InvalidAccount|InvalidQOS|DependencyNeverSatisfied|JobHeld\w*"
+)
+"""Reasons of Slurm's for which a job waits until somebody changes something."""
 
 _HEAD = (
-    "jobs",
-    "done",
-    "running",
-    "queued",
-    "failed",
-    "left",
-    "GPU hours",
-    "node hours",
-    "disk, GB",
-    "files",
-)
+    "jobs", "done", "running", "queued", "failed", "left", "GPU hours", "node hours", "disk, GB", "files",
+)  # fmt: skip
 
 
 @dataclass(frozen=True, kw_only=True)
@@ -45,17 +47,23 @@ class StudyProgress:
     """Where it is."""
     todo: tuple[Job, ...]
     """Jobs that are not done."""
-    live: Mapping[str, LiveJob] = field(default_factory=dict)
-    """Those in Slurm's queue, by marker."""
+    live: Mapping[str, SlurmJob] = field(default_factory=dict)
+    """Those that are queued or running, by marker."""
     failed: Mapping[str, str] = field(default_factory=dict)
-    """Why others ended, by marker, for those that a mistake ended, or that died before their commands began."""
+    """Why others ended, by marker."""
+    unseen: str = ""
+    """Why it is not known what is queued or running; empty where it is."""
+    waiting: str = ""
+    """What is said of jobs that have no place in Slurm's queue."""
     caller: str = ""
     """Who works in the folder, `process 12 on host x`; empty when nobody does."""
 
     @property
     def code(self) -> int:
-        """0 when all is done, 3 when jobs failed and nobody works on them, 4 when some are left."""
-        return 0 if not self.todo else 3 if self.failed and not self.caller else 4
+        """0 when all is done, 3 when jobs failed and nobody works on any, 4 when some are left."""
+        if not self.todo:
+            return 0
+        return 3 if self.failed and not self.caller and not self.live else 4
 
     def hours_used(self, job: Job) -> float:
         """Return the hours of GPUs (of nodes, for jobs without any) that a job's attempts took."""
@@ -91,34 +99,28 @@ class StudyProgress:
         """Return a table by kind, the jobs in the queue, failures, hours used and left, and what does not suffice."""
         jobs = list(self.workflow.jobs.values())
         hours = {job.marker: job.hours * self.share(job) for job in self.todo}
-        rows = [
-            ["", *_HEAD],
-            *(
-                self._row(kind.title, self.workflow.of_kind(kind.name), hours)
-                for kind in self.workflow.kinds
-            ),
-            self._row("all", jobs, hours),
-        ]
+        rows = [["", *_HEAD], *(self._row(kind.title, self.workflow.of_kind(kind.name), hours)
+                                for kind in self.workflow.kinds), self._row("all", jobs, hours)]  # fmt: skip
         lines = [f"{self.workflow.target} in {self.folder}"]
         lines += plain_table(rows, numbers=range(1, len(_HEAD) + 1))
         for marker, live in sorted(
             self.live.items(), key=lambda item: not _runs(item[1])
         ):
             job = self.workflow.jobs[marker]
-            why = (
-                f" for {live.minutes:.0f} min of {job.minutes}"
-                if _runs(live)
-                else f", {live.reason}"
-            )
-            why += self.heartbeat(job) if _runs(live) else ""
+            if _runs(live):
+                why = (
+                    f" for {live.minutes:.0f} min of {job.minutes}{self.heartbeat(job)}"
+                )
+            else:
+                why = f", {live.reason}"
+                if _FOR_EVER.fullmatch(live.reason):
+                    why += ", for which it waits until somebody changes that"
             lines.append(
                 f"{live.state.lower():10} {live.number:>8}  {job.kind.name} {job.name}{why}"
             )
-        waiting = self.folder / "logs/slurm/waiting"
-        # Workflow/profiles/slurm/bin/sbatch writes it
-        if self.caller and waiting.is_file():
-            why = read_bounded(waiting).decode(errors="replace").partition("\n")[0]
-            lines.append(f"waiting     Slurm takes no more jobs now: {why}")
+        lines += [self.waiting] if self.waiting else []
+        if self.unseen:
+            lines.append(f"unknown     what runs or waits: {self.unseen}")
         lines += self.failures()
         if used := sum(map(self.hours_used, jobs)):
             lines.append(
@@ -182,30 +184,80 @@ def progress_of(folder: Path) -> StudyProgress:
     """
     workflow = load(folder)
     todo = reconcile(workflow, folder, change=False)
-    live = live_jobs(workflow.jobs, folder) if shutil.which("squeue") else {}
-    refused = {
-        job.marker: folder / job.refused for job in todo if job.marker not in live
-    }
+    caller = holder_of(folder / LEASE) or ""
+    queue, unseen = Queue(), ""
+    try:
+        queue = read_queue(workflow.jobs, folder)
+        for job, attempt in unseen_attempts(workflow.jobs, folder, queue):
+            unseen = f"Slurm job {attempt.slurm} ({job.name}) has no end, but squeue does not show it"
+    except UserError as error:
+        unseen = str(error)
+    live = dict(queue.live) | (_here(todo, folder) if caller else {})
+    waiting = ""
+    if left := read_left(folder):
+        who = (
+            f"Slurm job {queue.submitter.number} submits them"
+            if queue.submitter
+            else "nothing submits them now"
+        )
+        waiting = f"waiting     {len(left)} jobs have no place in Slurm's queue; {who}"
+    others = [job for job in todo if job.marker not in live]
+    reasons = {} if unseen else {job.marker: _why_failed(job, folder) for job in others}
     return StudyProgress(
         workflow=workflow,
         folder=folder,
         todo=tuple(todo),
         live=live,
-        failed=died_early([job for job in todo if job.marker not in live], folder)
-        | {
-            marker: read_bounded(path).decode(errors="replace").strip() or "no message"
-            for marker, path in refused.items()
-            if path.is_file()
-        },
-        caller=holder_of(folder / LEASE)
-        or " ".join(
-            f"Slurm job {number} ({state.lower()})"
-            for number, state in controller_of(folder)
-        ),
+        failed={marker: why for marker, why in reasons.items() if why},
+        unseen=unseen,
+        waiting=waiting,
+        caller=caller,
     )
 
 
-def _runs(live: LiveJob) -> bool:
+def _here(todo: list[Job], folder: Path) -> dict[str, SlurmJob]:
+    """Return the job that a call on some machine is doing, by its marker."""
+    found = {}
+    for job in todo:
+        for attempt in attempts_in(folder / job.attempts)[-1:]:
+            if not attempt.end and not attempt.submitted:
+                age = datetime.now(UTC) - datetime.fromisoformat(attempt.start)
+                minutes = age.total_seconds() / 60
+                found[job.marker] = SlurmJob(
+                    number="", state="RUNNING", minutes=minutes
+                )
+    return found
+
+
+def _why_failed(job: Job, folder: Path) -> str:
+    """Return why a job that is not done and not at work has ended; empty where it has not failed."""
+    refused = folder / job.refused
+    if refused.is_file():
+        return read_bounded(refused).decode(errors="replace").strip() or "no message"
+    log = folder / job.slurm_log
+    lines = (
+        read_bounded(log).decode(errors="replace").split("\n") if log.is_file() else []
+    )
+    last_words = " | ".join([line.strip() for line in lines if line.strip()][-2:])
+    attempts = attempts_in(folder / job.attempts)
+    if not attempts:  # it ended before its commands began, if it ever began
+        return last_words
+    last = attempts[-1]
+    if last.submitted:
+        is_failed = not last.end or last.code != 0
+    else:
+        is_failed = bool(last.end) and last.code not in (0, AGAIN, STOPPED)
+    if not is_failed:
+        return ""
+    how = f"ended with exit code {last.code}" if last.end else "was killed"
+    return (
+        f"{how}: {last_words} ({folder / job.log})"
+        if last_words
+        else f"{how} ({folder / job.log})"
+    )
+
+
+def _runs(live: SlurmJob) -> bool:
     return live.state in ("RUNNING", "COMPLETING")
 
 

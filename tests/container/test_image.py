@@ -51,23 +51,13 @@ DEB822 = "Types: deb\n# http://dated.example/archive/debian/20250520T000000Z\nUR
     ("files", "named", "mirror"),
     [
         ({"sources.list": LIST}, {}, "http://near.example/debian"),
-        (
-            {"sources.list": LIST},
-            {"DEBIAN_MIRROR": "http://given.example/debian"},
-            "http://given.example/debian",
-        ),
+        ({"sources.list": LIST}, {"DEBIAN_MIRROR": "http://given.example/debian"}, "http://given.example/debian"),
         # deb822; other repositories are passed over.
-        (
-            {
-                "sources.list.d/a.list": "deb http://packages.example/tool stable main\n",
-                "sources.list.d/debian.sources": DEB822,
-            },
-            {},
-            "http://near.example/debian",
-        ),
+        ({"sources.list.d/a.list": "deb http://packages.example/tool stable main\n",
+          "sources.list.d/debian.sources": DEB822}, {}, "http://near.example/debian"),
         ({}, {}, None),
     ],
-)
+)  # fmt: skip
 def test_the_mirror_is_the_environments_then_the_machines(
     tmp_path: Path, files: dict[str, str], named: dict[str, str], mirror: str | None
 ) -> None:
@@ -150,10 +140,8 @@ def test_definitions_name_no_host_and_share_their_environment() -> None:
             "%test",
         ):
             assert f"\n{section}\n" in text
-    parts = [
-        text.split("%environment")[1].split("%runscript")[0].replace(name, "")
-        for name, text in texts.items()
-    ]
+    parts = [text.split("%environment")[1].split("%runscript")[0].replace(name, "")
+             for name, text in texts.items()]  # fmt: skip
     assert parts[0] == parts[1]
 
 
@@ -234,8 +222,8 @@ def test_another_lock_is_named_and_a_newer_commit_is_a_warning(
     monkeypatch.setattr(Image, "requirements", FULL.requirements)
     monkeypatch.setattr("container.image.git_commit", lambda: "abc")
     assert _problems(built) == {
-        "requirements/full.txt": "the image was built from a different version: "
-        f"git diff {there} -- requirements/full.txt; build the image again"
+        "requirements/full-image.txt": "the image was built from a different version: "
+        f"git diff {there} -- requirements/full-image.txt; build the image again"
     }
     assert verify(ANALYSIS, built)[-1].status == "warn"
     assert (
@@ -355,3 +343,21 @@ def test_of_the_users_environment_only_the_scratch_comes_in(
         text=True,
     )
     assert answer.returncode == code and said in answer.stderr, answer.stderr
+
+
+def test_the_image_holds_what_the_full_environment_has_without_tests() -> None:
+    def versions(path: Path) -> dict[str, str]:
+        lines = path.read_text().splitlines()
+        rows = (
+            line.split()[0].split("==")
+            for line in lines
+            if "==" in line and line[0].isalnum()
+        )
+        return dict(rows)
+
+    image, full = versions(FULL.requirements), versions(ROOT / "requirements/full.txt")
+    assert image.items() < full.items()
+    assert {"torch", "transformers", "mosaicml"} <= image.keys()
+    assert (
+        not {"pytest", "mypy", "ruff", "playwright", "moto", "ipython"} & image.keys()
+    )

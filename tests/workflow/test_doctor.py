@@ -1,8 +1,10 @@
 """Every wrong site setting is found by `doctor`; each test makes one."""
 
+import os
 from collections.abc import Callable, Sequence
 from dataclasses import dataclass, field
 from pathlib import Path
+from types import SimpleNamespace
 
 import pytest
 
@@ -83,30 +85,48 @@ def test_a_healthy_machine_has_no_fail(machine: Maker) -> None:
     assert "0 fail" in text and code == 0
 
 
+DEBOOTSTRAP: Answers = {"debootstrap": (0, "")}
+
+
+def test_what_building_and_starting_images_takes_is_named(tmp_path: Path) -> None:
+    spaces = tmp_path / "proc/sys/user/max_user_namespaces"
+    spaces.parent.mkdir(parents=True)
+    spaces.write_text("0\n")
+    answers = {"apptainer --version": (0, "1.4.5")}
+    lines = doctor.runtimes(FakeMachine(environ={}, root=tmp_path, answers=answers))
+    found = {line.what: line for line in lines}
+    assert (
+        found["debootstrap"].status == "warn"
+        and "make image" in found["debootstrap"].sentence
+    )
+    assert found["namespaces"].status == "fail"
+
+
+def test_a_scratch_without_programs_is_named(
+    machine: Maker, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    site = machine()
+    assert _folders(site)["scratch"].status != "fail"
+    mounted = SimpleNamespace(f_flag=os.ST_NOEXEC, f_bavail=10**9, f_frsize=4096)
+    monkeypatch.setattr("workflow.doctor.os.statvfs", lambda _: mounted)
+    assert "mounted noexec" in _folders(site)["scratch"].sentence
+
+
 @pytest.mark.parametrize(
     ("answers", "status", "seen"),
     [
         ({}, "fail", "apptainer is not on PATH"),
         ({"apptainer --version": (1, "no namespaces")}, "fail", "no namespaces"),
-        (
-            {"singularity --version": (0, "singularity-ce version 4.1.1")},
-            "warn",
-            "support --build-arg, --mksquashfs",
-        ),
-        (
-            {
-                "apptainer --version": (0, "1.4.5"),
-                "apptainer build": (0, "--build-arg --mksquashfs-args"),
-            },
-            "ok",
-            "1.4.5",
-        ),
+        ({"singularity --version": (0, "singularity-ce version 4.1.1")}, "warn", "support --build-arg, --mksquashfs"),
+        ({"apptainer --version": (0, "1.4.5"), "apptainer build": (0, "--build-arg --mksquashfs-args")}, "ok", "1.4.5"),
     ],
-)
+)  # fmt: skip
 def test_runtimes_are_asked_and_not_read(
     answers: Answers, status: str, seen: str
 ) -> None:
-    (line,) = doctor.runtimes(FakeMachine(environ={}, answers=answers))
+    (line,) = doctor.runtimes(
+        FakeMachine(environ={}, root=Path("/none"), answers=answers | DEBOOTSTRAP)
+    )
     assert (line.status, "; " in line.sentence) == (
         status,
         status != "ok",
@@ -184,79 +204,25 @@ IB_DEVICE, CXI = ("sys/class/infiniband/mlx5_0",), ("dev/cxi0", "dev/cxi1")
 @pytest.mark.parametrize(
     ("check", "devices", "answers", "limit", "status", "seen"),
     [
-        (
-            doctor.driver,
-            GPU,
-            {"nvidia-smi": (9, "NVIDIA-SMI has failed")},
-            -1,
-            "fail",
-            "nvidia-smi fails",
-        ),
-        (
-            doctor.driver,
-            GPU,
-            {"nvidia-smi": (0, "580.65.06, Enabled\n580.65.06, Disabled")},
-            -1,
-            "warn",
-            "2 GPU(s), sliced",
-        ),
-        (
-            doctor.driver,
-            GPU,
-            {"nvidia-smi": (0, "580.65.06, Disabled")},
-            -1,
-            "ok",
-            "driver 580.65.06, 1 GPU(s)",
-        ),
-        (
-            doctor.driver,
-            GPU,
-            {"nvidia-smi": (0, "535.104.05, [N/A]")},
-            -1,
-            "fail",
-            "which is too old",
-        ),
+        (doctor.driver, GPU, {"nvidia-smi": (9, "NVIDIA-SMI has failed")}, -1, "fail", "nvidia-smi fails"),
+        (doctor.driver, GPU, {"nvidia-smi": (0, "580.65.06, Enabled\n580.65.06, Disabled")}, -1, "warn",
+         "2 GPU(s), sliced"),
+        (doctor.driver, GPU, {"nvidia-smi": (0, "580.65.06, Disabled")}, -1, "ok", "driver 580.65.06, 1 GPU(s)"),
+        (doctor.driver, GPU, {"nvidia-smi": (0, "535.104.05, [N/A]")}, -1, "fail", "which is too old"),
         (doctor.slurm, (), {}, -1, "warn", "no sbatch here"),
-        (
-            doctor.slurm,
-            (),
-            SINFO | {"sinfo": (1, "Unable to contact slurm controller")},
-            -1,
-            "fail",
-            "Unable",
-        ),
-        (
-            doctor.slurm,
-            (),
-            SINFO | {"sinfo": (0, "")},
-            -1,
-            "fail",
-            "no partition is visible",
-        ),
-        (
-            doctor.slurm,
-            (),
-            SINFO | {"sinfo": (0, "gpu* 20:00:00 9 node(s) gpu:8")},
-            -1,
-            "ok",
-            "gpu* 20:00:00",
-        ),
+        (doctor.slurm, (), SINFO | {"sinfo": (1, "Unable to contact slurm controller")}, -1, "fail", "Unable"),
+        (doctor.slurm, (), SINFO | {"sinfo": (0, "")}, -1, "fail", "no partition is visible"),
+        (doctor.slurm, (), SINFO | {"sinfo": (0, "gpu* 20:00:00 9 node(s) gpu:8")}, -1, "ok", "gpu* 20:00:00"),
         (doctor.fabric, (), {}, 65536, "ok", "nodes communicate over TCP"),
         (doctor.fabric, IB_DEVICE, {}, -1, "ok", "mlx5_0; with NCCL_DEBUG=INFO"),
         (doctor.fabric, IB_DEVICE, {}, 65536, "warn", "limited to 65536 bytes"),
         (doctor.fabric, CXI, {}, -1, "ok", "cxi0, cxi1; "),
     ],
-)
+)  # fmt: skip
 def test_drivers_slurm_and_the_network_between_nodes(
-    machine: Maker,
-    monkeypatch: pytest.MonkeyPatch,
-    check: Callable[[Machine], CheckLine],
-    devices: tuple[str, ...],
-    answers: Answers,
-    limit: int,
-    status: str,
-    seen: str,
-) -> None:
+    machine: Maker, monkeypatch: pytest.MonkeyPatch, check: Callable[[Machine], CheckLine],
+    devices: tuple[str, ...], answers: Answers, limit: int, status: str, seen: str,
+) -> None:  # fmt: skip
     site = machine(answers=answers)
     for device in devices:
         (site.root / device).parent.mkdir(parents=True, exist_ok=True)

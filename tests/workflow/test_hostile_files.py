@@ -1,4 +1,4 @@
-"""Files are data: nothing that stands in a study's, a site's or a settings file makes a command import or run code."""
+"""A study's file is data: nothing in it, or in the settings of its commands, makes a command import or run code."""
 
 import os
 from pathlib import Path
@@ -41,23 +41,7 @@ IN_A_SITE = (
     'pretraining_settings = ["callbacks=evil:E"]',
     'study = "study.toml"',
     'text = ["evil.py"]',
-    '[environment]\nAPPTAINERENV_LD_PRELOAD = "evil.so"',
-    '[environment]\nAPPTAINERENV_PYTHONPATH = "."',
-    '[environment]\nAPPTAINER_BIND = ".:/repo"',
-    '[environment]\nCC = "./evil.sh"',
-    '[environment]\nMPLBACKEND = "module://evil"',
-    '[environment]\nNCCL_NET_PLUGIN = "./evil.so"',
-    '[environment]\nOPENSSL_CONF = "evil.cnf"',
-    '[environment]\nCLM_OR_MLM_COMMIT = "0"',
-    '[environment]\nFI_PROVIDER_PATH = "."',
-    '[environment]\nNCCL_DEBUG_FILE = "/tmp/evil"',
-    '[environment]\n"OMP_A; ./evil.sh" = "1"',
-    'modules = ["./evil"]',
-    'modules = ["evil; ./evil.sh"]',
     'binds = [".:/usr/lib/python3.11"]',
-    '[jobs]\nslurm_extra = "--wrap=./evil.sh"',
-    '[jobs.cpu]\nslurm_extra = "--nice=1 evil.sh"',
-    '[jobs.gpu]\nslurm_extra = "--get-user-env --bbf=evil.sh"',
 )
 IN_SETTINGS = (
     'pretraining_settings = ["callbacks = evil:E"]',

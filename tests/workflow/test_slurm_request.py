@@ -1,21 +1,15 @@
 """What Slurm is asked for a job: the same words in the check before a study as in the submission."""
 
-import os
-import signal
-import subprocess
-import threading
-import time
 from dataclasses import replace
 from pathlib import Path
 
 import pytest
 
-from common.errors import UserError
-from common.provenance import ROOT
 from tests.commands import program
-from workflow.engine import detach, run_workflow
 from workflow.jobs import JOB_KINDS, Job, Workflow, by_marker
-from workflow.slurm_request import check_requests, limit_jobs, with_account
+from workflow.slurm_queue import Queue as SlurmQueue
+from workflow.slurm_request import check_requests, no_room
+from workflow.slurm_submit import submit
 from workflow.study_settings import Queue
 
 BIG = Job(kind=JOB_KINDS["model"], name="m", nodes=2, gpus=4, cpus=16, memory_gb=100.0)
@@ -50,15 +44,15 @@ SETTINGS = [
     ("*--nodes=2*", "", "fail", "correct nodes in"),
     ("*--mem*100000*", "", "fail", "memory_gb"),
     ("*--cpus-per-task=16*", "", "fail", "cpus"),
-    ('*"-p gpu"*', "", "fail", "partition of [jobs.gpus]"),
+    ("*--partition=gpu*", "", "fail", "partition of [jobs.gpus]"),
     ("*--cpus-per-task=16*|*--gres=gpu:4*", "", "fail", "correct gpus_per_node in"),
     ("*", "", "fail", "[jobs.gpus], nodes and cpus"),
-    ('*--mem*100000*|*"-p gpu"*', "", "fail", "[jobs.gpus], nodes and cpus"),
+    ("*--mem*100000*|*--partition=gpu*", "", "fail", "[jobs.gpus], nodes and cpus"),
     # Nodes that are down are a warning, unless another setting is wrong.
     ("*--nodes=2*", "n1", "warn", "while n1 are down"),
     ("*", "n1", "warn", "while n1 are down"),
     ("*--mem*", "n1", "fail", "memory_gb"),
-    ("none", "", "ok", "-p gpu -t 30"),
+    ("none", "", "ok", "--partition=gpu"),
 ]
 
 
@@ -79,33 +73,13 @@ def test_the_setting_that_is_wrong_is_named(
 @pytest.mark.parametrize(
     ("refused", "said", "queue", "words"),
     [
-        ('*"-A other"*', "Invalid account", {"account": "other"}, "correct account in"),
-        (
-            "*--qos=dev*",
-            "Invalid qos specification",
-            {"qos": "dev"},
-            "correct qos of [jobs.gpus]",
-        ),
-        (
-            '*"-t 30"*',
-            f"QOSMaxWallDurationPerJobLimit\n{GENERIC}",
-            {},
-            "correct limit_hours, or hours of [jobs.gpus]",
-        ),
-        (
-            "*-C*a100*",
-            "Invalid feature specification",
-            {"constraint": "a100"},
-            "correct constraint of [jobs.gpus]",
-        ),
-        (
-            "*--reserv*",
-            "Requested reservation is invalid",
-            {"slurm_extra": "--reservation=x"},
-            "correct slurm_extra",
-        ),
+        ("*--account=other*", "Invalid account", {"account": "other"}, "correct account in"),
+        ("*--qos=dev*", "Invalid qos specification", {"qos": "dev"}, "correct qos of [jobs.gpus]"),
+        ("*--time=30*", f"QOSMaxWallDurationPerJobLimit\n{GENERIC}", {}, "limit_hours, or hours of [jobs.gpus]"),
+        ("*--constraint=a100*", "Invalid feature", {"constraint": "a100"}, "correct constraint of [jobs.gpus]"),
+        ("*--reserv*", "Requested reservation is invalid", {"slurm_extra": "--reservation=x"}, "correct slurm_extra"),
     ],
-)
+)  # fmt: skip
 def test_the_wrong_key_of_a_queue_is_named(
     tmp_path: Path,
     monkeypatch: pytest.MonkeyPatch,
@@ -170,77 +144,19 @@ def test_a_full_queue_is_no_wrong_setting(
 
 
 @pytest.mark.parametrize(
-    ("user", "qos", "own", "most"),
+    ("said", "full"),
     [
-        ("abc|abc|||", "normal|||", 0, 200),
-        ("abc|abc||50|", "normal|40||", 0, 40),
-        ("abc|abc||50|\nabc|other||3|", "normal||60|", 1, 49),
-        ("abc|abc|small||7", "normal|4||\nsmall|||9", 0, 7),
-        ("abc|abc|||", "normal|1||", 1, None),
-        ("", "", 0, 200),
-    ],
-)
-def test_a_study_submits_no_more_jobs_than_the_site_takes(
-    tmp_path: Path,
-    monkeypatch: pytest.MonkeyPatch,
-    user: str,
-    qos: str,
-    own: int,
-    most: int | None,
-) -> None:
-    monkeypatch.setenv("PATH", f"{tmp_path / 'bin'}:/usr/bin:/bin")
-    rows = f"case \"$*\" in *withassoc*) echo '{user}';; *) echo '{qos}';; esac"
-    program(tmp_path / "bin/sacctmgr", rows if user else "exit 1")
-    workflow, lines = limit_jobs(CLUSTER, own)
-    assert [line.status for line in lines] == (
-        ["warn"] if most and most < 200 else [] if most else ["fail"]
-    )
-    assert workflow.max_jobs == (most or 200)
-
-
-@pytest.mark.parametrize(
-    ("said", "calls", "code"),
-    [
-        (f"QOSMaxSubmitJobPerUserLimit\nsbatch: error: {GENERIC}", 2, 0),
-        (f"Batch job submission failed: {GENERIC}", 2, 0),
+        (f"QOSMaxSubmitJobPerUserLimit\nsbatch: error: {GENERIC}", True),
+        (f"Batch job submission failed: {GENERIC}", True),
         (
             f"QOSMaxCpuPerUserLimit\nsbatch: error: Batch job submission failed: {GENERIC}",
-            1,
-            1,
+            False,
         ),
-        ("Invalid account", 1, 1),
+        ("Invalid account", False),
     ],
 )
-def test_a_submission_waits_for_room_in_the_queue_alone(
-    tmp_path: Path, said: str, calls: int, code: int
-) -> None:
-    (tmp_path / "logs/slurm").mkdir(parents=True)
-    slurms = program(
-        tmp_path / "sbatch",
-        'echo "$@" >> calls; [ "$(wc -l < calls)" -gt 1 ] && echo 42 && exit\n'
-        f'echo "sbatch: error: {said}" >&2; exit 1',
-    )
-    ours = ROOT / "workflow/profiles/slurm/bin/sbatch"
-    done = subprocess.run(
-        [ours, "--wrap", "two words"],
-        cwd=tmp_path,
-        env=os.environ | {"CLM_OR_MLM_SBATCH": str(slurms)},
-        capture_output=True,
-        text=True,
-        start_new_session=True,
-    )
-    assert (done.returncode, done.stdout) == (code, "" if code else "42\n")
-    assert done.stderr.startswith(f"sbatch: error: {said}") == bool(code)
-    assert (tmp_path / "calls").read_text() == "--wrap two words\n" * calls
-    assert not list((tmp_path / "logs/slurm").iterdir())
-
-
-def test_what_snakemakes_executor_does_not_take_is_said_before_slurm_is_asked(
-    tmp_path: Path, monkeypatch: pytest.MonkeyPatch
-) -> None:
-    _cluster(tmp_path, monkeypatch, "*", "")
-    (line,) = check_requests(replace(CLUSTER, gres="gpu:h-100"))
-    assert line.status == "fail" and "gres: Invalid GRES format" in line.sentence
+def test_only_a_full_queue_is_waited_for(said: str, full: bool) -> None:
+    assert no_room(said) is full
 
 
 @pytest.mark.parametrize(
@@ -286,13 +202,7 @@ def test_accounts_that_a_partition_takes_are_read(
     program(tmp_path / "bin/scontrol", f'case "$*" in {allowed};; esac')
     program(tmp_path / "bin/sacctmgr", "echo mine")
     queue = {"partition": partitions} | ({"account": account} if account else {})
-    workflow = with_account(replace(CLUSTER, queues={"gpus": queue}))
-    assert [asked["account"] for asked in workflow.queues.values()] == [
-        "mine",
-        "mine",
-        account or "mine",
-    ]
-    (line,) = check_requests(workflow)
+    (line,) = check_requests(replace(CLUSTER, queues={"gpus": queue}))
     assert line.status == ("fail" if said else "ok") and said in line.sentence
 
 
@@ -320,11 +230,11 @@ def test_variables_of_sbatch_are_used_as_they_are_checked(
 ) -> None:
     monkeypatch.setenv("SBATCH_PARTITION", "halfhour")
     monkeypatch.setenv("SBATCH_ACCOUNT", "other")
-    _cluster(tmp_path, monkeypatch, '*"-A other"*', "")
+    _cluster(tmp_path, monkeypatch, "*--account=other*", "")
     own = Queue(account="abc").options()
     assert own == {"partition": "halfhour", "account": "abc"}
     (line,) = check_requests(replace(CLUSTER, queues={"gpus": own}))
-    assert line.status == "ok" and "-A abc -p halfhour" in line.sentence
+    assert line.status == "ok" and "--partition=halfhour --account=abc" in line.sentence
     (line,) = check_requests(replace(CLUSTER, queues={"gpus": Queue().options()}))
     assert "correct account (or SBATCH_ACCOUNT in your shell) in" in line.sentence
     monkeypatch.setenv("SBATCH_QOS", "dev")
@@ -350,10 +260,10 @@ def test_variables_of_sbatch_are_used_as_they_are_checked(
         ),
         (
             Queue(memory_gb_per_core=3.5),
-            "--mem-per-cpu 3500",
+            "--mem-per-cpu=3500M",
             "memory_gb_per_core of [jobs.gpus]",
         ),
-        (Queue(), "--mem 100000", "memory_gb in"),
+        (Queue(), "--mem=100000M", "memory_gb in"),
     ],
 )
 def test_memory_is_asked_for_by_node_gpu_or_core(
@@ -373,25 +283,13 @@ def test_a_machine_without_slurm_is_no_login_node(
 
 
 QUEUE = {
-    "partition": "gpu",
-    "account": "abc@h100",
-    "qos": "long",
-    "constraint": "h100&big",
+    "partition": "gpu", "account": "abc@h100", "qos": "long", "constraint": "h100&big",
     "slurm_extra": "--exclusive '--reservation=of me'",
-    # No setting has it: a field of this name would be asked for at once.
-    "clusters": "alps",
-}
+}  # fmt: skip
 TRAINED = Job(
-    kind=JOB_KINDS["model"],
-    name="m",
-    nodes=2,
-    gpus=4,
-    cpus=16,
-    memory_gb=0.5,
-    makes=("m",),
-    checkpoints="stages/m/step-*",
-    commands=(("train", "m"),),
-)
+    kind=JOB_KINDS["model"], name="m", nodes=2, gpus=4, cpus=16, memory_gb=0.5, makes=("m",),
+    checkpoints="stages/m/step-*", commands=(("train", "m"),),
+)  # fmt: skip
 TUNED = Job(
     kind=JOB_KINDS["model"],
     name="n",
@@ -410,67 +308,41 @@ def _calls(path: Path) -> list[list[str]]:
     return [call.split("\n")[:-1] for call in path.read_text().split("END\n")[:-1]]
 
 
-def test_what_is_checked_is_what_is_submitted_and_what_the_studys_own_job_asks_for(
-    tmp_path: Path, monkeypatch: pytest.MonkeyPatch, capfd: pytest.CaptureFixture[str]
+def test_what_is_checked_is_what_is_submitted(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch
 ) -> None:
-    """Snakemake itself submits to a made-up sbatch, which writes down what it was asked for and takes nothing."""
+    """A made-up sbatch writes down what it was asked for."""
     note = f"printf '%s\\n' \"$@\" END >> {tmp_path}"
     program(
         tmp_path / "bin/sbatch",
-        f'case "$*" in *--test-only*) {note}/checked;; *) {note}/submitted; exit 1;; esac',
+        f'case "$*" in *--test-only*) {note}/checked;; *) {note}/submitted; echo 7;; esac',
     )
-    for name in ("squeue", "sinfo", "scontrol"):
+    for name in ("squeue", "sinfo", "scontrol", "sacctmgr"):
         program(tmp_path / f"bin/{name}", "")
-    program(tmp_path / "bin/sacctmgr", "echo abc@h100; echo x")
     monkeypatch.setenv("PATH", f"{tmp_path / 'bin'}:/usr/bin:/bin")
     queues = {
         "gpus": QUEUE,
         "gpu": {"partition": "a,b", "account": "x"},
         "cpu": {"partition": "c"},
     }
-    workflow = with_account(
-        Workflow(
-            target="all",
-            jobs=by_marker([TRAINED, TUNED, TABLES]),
-            queues=queues,
-            gres="gpu:h100",
-        )
+    workflow = Workflow(
+        target="all",
+        jobs=by_marker([TRAINED, TUNED, TABLES]),
+        queues=queues,
+        gres="gpu:h100",
     )
     assert {line.status for line in check_requests(workflow)} == {"ok"}
     # But --test-only and --wrap
     checked = [call[1:-1] for call in _calls(tmp_path / "checked")]
-
-    def end() -> None:
-        while not noted.is_file() or len(_calls(noted)) < 3:
-            time.sleep(0.1)
-        # Else Snakemake would wait 40 seconds for what nobody has taken
-        os.kill(os.getpid(), signal.SIGTERM)
-
-    noted = tmp_path / "submitted"
-    threading.Thread(target=end, daemon=True).start()
-    with pytest.raises(SystemExit):
-        run_workflow(replace(workflow, restarts=0), tmp_path / "study", profile="slurm")
-    assert "guess" not in capfd.readouterr().err, (
-        "the executor has an account for every job"
-    )
-    submitted = []
-    for call in _calls(noted):
-        place = call.index("-D")
-        submitted.append(
-            [*call[call.index("--comment") + 2 : place], *call[place + 2 : -1]]
-        )
-    assert len(checked) == 3 and sorted(submitted) == sorted(checked)
+    submit(workflow, tmp_path, list(workflow.jobs), SlurmQueue())
+    submitted = [call[call.index("--nodes=2" if "--nodes=2" in call else "--nodes=1") :]
+                 for call in _calls(tmp_path / "submitted")]  # fmt: skip
+    assert sorted(submitted) == sorted(checked)
     gpus = next(call for call in checked if "--nodes=2" in call)
     for word in (
-        "--signal=USR1@180",
-        "--clusters",
-        "alps",
+        "--ntasks-per-node=1",
         "--reservation=of me",
         "--gres=gpu:h100:4",
-        "--ntasks=2",
+        "--constraint=h100&big",
     ):
         assert word in gpus
-    with pytest.raises(UserError, match="does not take the job"):
-        detach(["all"], tmp_path / "study", workflow, TRAINED)
-    own = _calls(noted)[-1]
-    assert own[-len(gpus) :] == gpus

@@ -14,13 +14,18 @@ from common.errors import UserError
 from common.files import sha256_file, written
 from common.processes import AGAIN
 from tests.commands import program, python
+from tests.common.test_locks import holder
 from tests.common.test_processes import alive
 from workflow import step
+from workflow.attempts import attempts_in
 from workflow.jobs import JOB_KINDS, Job, Workflow, save
-from workflow.slurm_jobs import prefix_of
 from workflow.step import (
+    MISTAKE,
+    NO_TIME,
+    STOPPED,
     do,
     launcher_of,
+    run_job,
     run_until,
     seconds_left,
     site_environment,
@@ -67,9 +72,11 @@ sys.exit(code)
 """
 
 
-@pytest.mark.parametrize("number", [signal.SIGTERM, signal.SIGUSR1])
+@pytest.mark.parametrize(
+    ("number", "code"), [(signal.SIGTERM, STOPPED), (signal.SIGUSR1, AGAIN)]
+)
 def test_asked_to_end_it_saves_at_once_and_launchers_and_mounts_live_on(
-    tmp_path: Path, number: signal.Signals
+    tmp_path: Path, number: signal.Signals, code: int
 ) -> None:
     def ask() -> None:
         while not (tmp_path / "ready").is_file():
@@ -80,7 +87,7 @@ def test_asked_to_end_it_saves_at_once_and_launchers_and_mounts_live_on(
     thread.start()
     assert (
         until(tmp_path, [sys.executable, "-c", LAUNCHER, TRAINER, str(tmp_path)], 60)
-        == AGAIN
+        == code
     )
     thread.join()
     assert (tmp_path / "saved").is_file() and (tmp_path / "mounted").is_file()
@@ -173,7 +180,7 @@ KILLED = (
         ("print('hello'); raise SystemExit(75)", AGAIN),
         # As by scancel, which signals every process of a job: it is no crash, the job must not put itself back.
         *(
-            (KILLED.format(int(number)), AGAIN)
+            (KILLED.format(int(number)), STOPPED)
             for number in (signal.SIGTERM, signal.SIGINT)
         ),
     ],
@@ -268,7 +275,7 @@ def test_a_job_whose_rank_hung_is_begun_again(
 def test_an_image_is_hashed_again_only_when_its_file_has_changed(
     tmp_path: Path, monkeypatch: pytest.MonkeyPatch
 ) -> None:
-    job, workflow = _job(tmp_path)
+    _, workflow = _job(tmp_path)
     (image := tmp_path / "full.sif").write_bytes(b"image")
     workflow = replace(
         workflow,
@@ -283,14 +290,14 @@ def test_an_image_is_hashed_again_only_when_its_file_has_changed(
         return sha256_file(path)
 
     monkeypatch.setattr(step, "sha256_file", counted)
-    step._refuse_what_cannot_start(job, workflow, tmp_path, "")
+    step._refuse_other_image(workflow)
     assert hashed == []
     os.utime(image, (1, 1))
-    step._refuse_what_cannot_start(job, workflow, tmp_path, "")
+    step._refuse_other_image(workflow)
     assert hashed == [image]
     image.write_bytes(b"other")
     with pytest.raises(UserError, match="has changed since this study was started"):
-        step._refuse_what_cannot_start(job, workflow, tmp_path, "")
+        step._refuse_other_image(workflow)
 
 
 def test_processes_are_one_a_gpu_and_an_image_one_a_node() -> None:
@@ -323,7 +330,7 @@ def test_processes_are_one_a_gpu_and_an_image_one_a_node() -> None:
         and "--rdzv-endpoint=gpu03:12007" in inside
         and inside[-2:] == ["-m", "clm_or_mlm"]
     )
-    # Snakemake's job steps hide the list of nodes: the first is the one that this runs on.
+    # The first node is the one that this runs on.
     _, inside = launcher_of(many, {"SLURM_JOB_ID": "7", "SLURMD_NODENAME": "gpu03"})
     assert "--rdzv-endpoint=gpu03:12007" in inside
     with pytest.raises(UserError, match="which only Slurm provides"):
@@ -365,61 +372,76 @@ def test_the_sites_variables_are_expanded_in_the_job(tmp_path: Path) -> None:
         site_environment(site, {})
 
 
-def test_a_cancelled_job_that_is_submitted_again_ends_at_once(tmp_path: Path) -> None:
-    """One that Slurm has put back keeps its number, and is done."""
-    job = Job(
-        kind=JOB_KINDS["shards"],
-        name="a",
-        commands=(("settings",),),
-        makes=("made.txt",),
-    )
-    (tmp_path / "made.txt").touch()
-    save(Workflow(target="all", jobs={job.marker: job}), tmp_path)
-    name, comment = f"{prefix_of(tmp_path)}-1", "rule_shards_wildcards_a"
-    rows = (
-        f"7|CANCELLED|None|0:10|{name}|{comment}",
-        f"8|RUNNING|None|0:00|{name}|{comment}",
-    )
-    program(tmp_path / "squeue", "\n".join(f"echo '{row}'" for row in rows))
-    path = f"{tmp_path}:{ENVIRON['PATH']}"
-    for number, code in (("8", 2), ("7", 0)):
-        (tmp_path / job.refused).unlink(missing_ok=True)
-        ended = python(
-            "-m",
-            "workflow.step",
-            job.marker,
-            cwd=tmp_path,
-            code=code,
-            PATH=path,
-            SLURM_JOB_ID=number,
-            CLM_OR_MLM_PROFILE="slurm",
-        )
-        assert (
-            "Slurm job 7 was cancelled; the next run starts a again" in ended.stderr
-        ) == (code == 2)
-
-
-@pytest.mark.parametrize("submitted", [False, True])
-def test_only_a_job_that_the_study_submitted_is_put_back_others_go_on_in_place(
-    tmp_path: Path, monkeypatch: pytest.MonkeyPatch, submitted: bool
+@pytest.mark.parametrize("number", ["", "119"])
+def test_what_died_is_put_back_by_slurm_or_goes_on_in_place(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch, number: str
 ) -> None:
     job, workflow = _job(tmp_path)
-    save(workflow, tmp_path)
-    monkeypatch.chdir(tmp_path)
+    codes = [AGAIN, 1, 0]
+    put_back: list[str] = []
     monkeypatch.setenv("SLURM_JOB_ID", "119")
-    monkeypatch.setenv("CLM_OR_MLM_PROFILE", "slurm" if submitted else "local")
-    codes, put_back = [step.RESUME, step.RESUME, 0], []
-    monkeypatch.setattr(step, "end_with_parent", lambda: None)
-    monkeypatch.setattr(step, "refuse_cancelled", lambda *_: None)
-    monkeypatch.setattr(step, "_requeue", lambda: put_back.append("119"))
-    monkeypatch.setattr(step, "run_attempt", lambda *_: codes.pop(0))
-    ended = step.main([job.marker])
-    assert (ended, put_back, len(codes)) == (
-        (AGAIN, ["119"], 2) if submitted else (0, [], 0)
+    monkeypatch.delenv("SLURM_JOB_END_TIME", raising=False)
+    monkeypatch.setattr(step, "requeue", put_back.append)
+    monkeypatch.setattr(step, "do", lambda *_: codes.pop(0))
+    code = run_job(job, workflow, tmp_path, number)
+    assert (code, put_back, len(codes)) == (
+        (AGAIN, ["119"], 2) if number else (0, [], 0)
     )
 
 
-def test_a_users_mistake_is_not_tried_again_by_the_same_call(
+@pytest.mark.parametrize("code", [MISTAKE, STOPPED])
+def test_mistakes_and_cancelled_jobs_do_not_come_back(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch, code: int
+) -> None:
+    job, workflow = _job(tmp_path)
+    monkeypatch.setenv("SLURM_JOB_ID", "119")
+    monkeypatch.setattr(step, "requeue", lambda number: pytest.fail(number))
+    monkeypatch.setattr(step, "do", lambda *_: code)
+    assert run_job(job, workflow, tmp_path, "119") == code
+
+
+def test_a_job_that_never_comes_further_is_given_up(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    """Three times, across the requeues of one Slurm job; earlier jobs of another number do not count."""
+    job, workflow = _job(tmp_path)
+    put_back: list[str] = []
+    monkeypatch.setattr(step, "requeue", put_back.append)
+    monkeypatch.setattr(step, "do", lambda *_: AGAIN)
+    for number in ("118", "119", "119", "119"):
+        monkeypatch.setenv("SLURM_JOB_ID", number)
+        run_job(job, workflow, tmp_path, number)
+    assert put_back == ["118", "119", "119"]
+
+
+def test_no_job_starts_shortly_before_the_end(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    job, workflow = _job(tmp_path)
+    monkeypatch.setenv("CLM_OR_MLM_ENDS", str(round(time.time()) + 60))
+    assert run_job(job, workflow, tmp_path) == NO_TIME
+    assert not (tmp_path / job.attempts).exists()
+
+
+def test_what_another_process_works_on_is_refused(tmp_path: Path) -> None:
+    job, workflow = _job(tmp_path, ("settings",))
+    with holder(tmp_path / "logs/shards/a.lease", 60.0):
+        assert run_job(job, workflow, tmp_path) == MISTAKE
+    assert "another process works on it" in (tmp_path / job.refused).read_text()
+
+
+def test_a_slurm_job_whose_needs_are_missing_ends(tmp_path: Path) -> None:
+    first, _ = _job(tmp_path)
+    second = replace(first, name="b", needs=(first.marker,))
+    save(
+        Workflow(target="all", jobs={job.marker: job for job in (first, second)}),
+        tmp_path,
+    )
+    said = python("-m", "workflow.step", second.marker, cwd=tmp_path, code=2).stderr
+    assert "needs done/shards/a.json, which is not done" in said
+
+
+def test_a_users_mistake_is_written_down(
     tmp_path: Path, monkeypatch: pytest.MonkeyPatch
 ) -> None:
     job = Job(
@@ -431,31 +453,15 @@ def test_a_users_mistake_is_not_tried_again_by_the_same_call(
     save(Workflow(target="all", jobs={job.marker: job}), tmp_path)
     for name in [name for name in ENVIRON if name.startswith("SLURM")]:
         monkeypatch.delenv(name)
-    for said in (
-        "shards a exited with code 2",
-        "not retried, because it would fail again",
-    ):
-        assert (
-            said
-            in python("-m", "workflow.step", job.marker, cwd=tmp_path, code=2).stderr
-        )
-    (attempt,) = (tmp_path / job.attempts).read_text().splitlines()
-    took = json.loads(attempt)
+    said = python(
+        "-m", "workflow.step", job.marker, cwd=tmp_path, code=2, SLURM_JOB_ID="7"
+    ).stderr
+    assert "shards a exited with code 2" in said
+    began, took = map(json.loads, (tmp_path / job.attempts).read_text().splitlines())
+    assert began["start"] == took["start"] and not began["end"] and took["slurm"] == "7"
     assert (
         (took["code"], took["gpus"]) == (2, 0)
         and took["seconds"] > 0
         and took["cpu_seconds"] > 0
     )
-
-
-@pytest.mark.parametrize(
-    "words", [["--finish"], ["done/a.json"], ["--finished", "--finished"], ["--", "-v"]]
-)
-def test_words_before_the_marker_are_refused_before_anything_is_read(
-    words: list[str],
-) -> None:
-    with pytest.raises(
-        UserError,
-        match=r"'(--finish|done/a|--).*': before the job's marker comes nothing",
-    ):
-        step.main([*words, "done/shards/a.json"])
+    assert [attempt.code for attempt in attempts_in(tmp_path / job.attempts)] == [2]

@@ -4,6 +4,7 @@ import json
 import shutil
 import subprocess
 import sys
+import time
 from pathlib import Path
 
 import pytest
@@ -64,27 +65,23 @@ def test_two_nodes_train_tune_and_analyse(tmp_path: Path) -> None:
         str(tmp_path / "two.toml"),
     ]
     words += ["--image", str(IMAGE)] if IMAGE.is_file() else []
-    words += [
-        "--",
-        "--slurm-init-seconds-before-status-checks",
-        "5",
-        "--seconds-between-status-checks",
-        "5",
-    ]
     with private_slurm(tmp_path / "cluster", networks=True) as slurm:
         environ = slurm.environ | {"PYTHONPATH": str(ROOT), "OMP_NUM_THREADS": "1"}
         command = [sys.executable, "-m", "clm_or_mlm", "workflow", *words]
         ended = subprocess.run(
             command, env=environ, cwd=ROOT, capture_output=True, text=True
         )
-        logs = "\n".join(
-            path.read_text()[-3000:] for path in folder.glob("logs/*/*.log")
-        )
-        assert ended.returncode == 0, ended.stdout[-3000:] + ended.stderr[-3000:] + logs
+        assert ended.returncode == 0, ended.stdout[-3000:] + ended.stderr[-3000:]
+        end = time.monotonic() + 1800
+        while slurm.output("squeue", "-h").strip():
+            assert time.monotonic() < end
+            time.sleep(2)
+        logs = "\n".join(path.read_text()[-3000:] for path in folder.glob("logs/*/*.*"))
+        assert (folder / "analysis/all/reproduce.json").is_file(), logs
         stages = [
             row
             for row in slurm.jobs()
-            if row["Comment"].startswith(("rule_stage", "rule_model"))
+            if row["Comment"].startswith(("done/stage", "done/model"))
         ]
         assert {(row["NumNodes"], row["BatchHost"]) for row in stages} == {
             ("2", "east")

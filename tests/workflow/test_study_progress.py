@@ -8,7 +8,7 @@ from pathlib import Path
 import pytest
 
 from workflow.jobs import JOB_KINDS, Job, Workflow, by_marker, save, write_marker
-from workflow.slurm_jobs import LiveJob
+from workflow.slurm_queue import SlurmJob, make_id
 from workflow.study import workflow_of
 from workflow.study_progress import StudyProgress, progress_of, warnings
 from workflow.study_settings import StudySettings
@@ -42,7 +42,8 @@ def study(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> Path:
     write_marker(DONE, tmp_path)
     (tmp_path / "logs/cell").mkdir(parents=True)
     (tmp_path / DONE.attempts).write_text(
-        '{"seconds": 7200.0, "gpus": 2, "code": 75}\n{"seconds": 7200.0, "gpus": 2, "code": 0}\n{"sec'
+        '{"seconds": 7200.0, "gpus": 2, "code": 75, "end": "x"}\n'
+        '{"seconds": 7200.0, "gpus": 2, "code": 0, "end": "x"}\n{"sec'
     )
     (tmp_path / BROKEN.refused).write_text("error: no data\n")
     return tmp_path
@@ -73,28 +74,67 @@ def test_what_is_done_left_and_failed_is_counted_and_nothing_is_changed(
 
 def test_jobs_in_the_queue_are_shown_with_why_they_wait(study: Path) -> None:
     live = {
-        HALF.marker: LiveJob(
-            number="7", state="RUNNING", reason="None", comment="", minutes=3.0
-        ),
-        BROKEN.marker: LiveJob(
-            number="8", state="PENDING", reason="Priority", comment="", minutes=0.0
+        HALF.marker: SlurmJob(number="7", state="RUNNING", minutes=3.0),
+        BROKEN.marker: SlurmJob(
+            number="8", state="PENDING", reason="QOSMaxCpuPerJobLimit"
         ),
     }
     found = replace(
         progress_of(study), live=live, failed={}, caller="process 1 on host x"
     )
     assert "running           7  cell m/b for 3 min of" in found.text()
-    assert "pending           8  cell m/c, Priority" in found.text()
+    assert (
+        "pending           8  cell m/c, QOSMaxCpuPerJobLimit, for which it waits until"
+        in found.text()
+    )
     assert _row(found, "all")[:6] == ["4", "1", "1", "1", "0", "1"]
     assert found.code == 4
 
 
+@pytest.mark.parametrize(
+    ("attempt", "slurm_log", "said"),
+    [
+        ("", "", None),
+        ("", "bash: python: cannot execute\n\n", "bash: python: cannot execute"),
+        ('{"code": 1, "start": "a", "end": "b"}', "", "ended with exit code 1 ("),
+        ('{"code": 75, "start": "a", "end": "b"}', "", None),
+        ('{"start": "a"}', "", None),
+        (
+            '{"code": 1, "start": "a", "end": "b"}',
+            "slurmstepd: TIME LIMIT",
+            "1: slurmstepd: TIME LIMIT",
+        ),
+        (
+            '{"code": 143, "start": "a", "end": "b", "submitted": true}',
+            "CANCELLED",
+            "143: CANCELLED",
+        ),
+    ],
+)
+def test_why_a_job_ended_is_said(
+    study: Path, attempt: str, slurm_log: str, said: str | None
+) -> None:
+    path = study / HALF.attempts
+    path.write_text(f"{attempt}\n")
+    if slurm_log:
+        (study / HALF.slurm_log).write_text(slurm_log)
+    failed = progress_of(study).failed
+    assert (HALF.marker in failed) == (said is not None)
+    assert (said or "") in failed.get(HALF.marker, "")
+
+
+def test_without_a_queue_nothing_is_called_failed(study: Path) -> None:
+    make_id(study)
+    found = progress_of(study)
+    assert (
+        "unknown     what runs or waits: Slurm's queue cannot be seen from here"
+        in found.text()
+    )
+    assert not found.failed and found.code == 4
+
+
 def test_a_running_job_shows_when_it_last_wrote(study: Path) -> None:
-    live = {
-        HALF.marker: LiveJob(
-            number="7", state="RUNNING", reason="None", comment="", minutes=30.0
-        )
-    }
+    live = {HALF.marker: SlurmJob(number="7", state="RUNNING", minutes=30.0)}
     found = replace(progress_of(study), live=live)
     assert "wrote" not in found.text()
     log = study / HALF.log

@@ -8,9 +8,9 @@ from pathlib import Path
 import pytest
 
 from common.errors import UserError
-from pretraining.paper_settings import SHAPES
-from pretraining.plan.config import TrainingConfig
+from common.provenance import ROOT
 from workflow.jobs import QUEUES, queue_name
+from workflow.slurm_request import request_of
 from workflow.study import workflow_of
 from workflow.study_settings import SITES, Site, load_settings
 
@@ -18,6 +18,15 @@ from workflow.study_settings import SITES, Site, load_settings
 def _file(folder: Path, text: str, name: str = "w.toml") -> Path:
     (folder / name).write_text(text)
     return folder / name
+
+
+def example_site() -> str:
+    """Return the example of the page, as a file."""
+    page = (ROOT / "docs/hpc.md").read_text()
+    (block,) = re.findall(
+        r"^    # mine-site.toml.*\n((?:    .*\n)+)", page, re.MULTILINE
+    )
+    return "".join(f"{line[4:]}\n" for line in block.splitlines())
 
 
 @pytest.mark.parametrize(
@@ -33,22 +42,6 @@ def test_every_site_plans_the_study(path: Path, tmp_path: Path) -> None:
     words = [word for queue in workflow.queues.values() for word in queue.values()]
     assert not any("{" in word for word in (*words, *workflow.environ.values()))
     assert all(queue["account"] for queue in workflow.queues.values())
-
-
-@pytest.mark.parametrize("site", ["lumi", "adastra"])
-def test_a_cache_in_memory_leaves_room_for_the_job(site: str, tmp_path: Path) -> None:
-    """In GB of a job: shards at their limit, rank 0's copy of a checkpoint of 1B, 8 a process."""
-    settings = load_settings(_file(tmp_path, 'account = "abc"'), site)
-    assert (
-        settings.environment["CLM_OR_MLM_SCRATCH"]
-        == "/tmp"
-        not in settings.environment["HF_HOME"]
-    )
-    cached, saved = (
-        TrainingConfig().machine.cache_gb,
-        12e-9 * SHAPES["1b"].trained_parameters,
-    )
-    assert cached + saved + 4 * 8 < 4 * settings.memory_gb
 
 
 def test_generic_has_every_key_with_its_default() -> None:
@@ -67,8 +60,11 @@ def test_generic_has_every_key_with_its_default() -> None:
         assert written[key] == (list(value) if isinstance(value, tuple) else value), key
 
 
-def test_jean_zay_asks_by_kind_of_job(tmp_path: Path) -> None:
-    settings = load_settings(_file(tmp_path, 'site = "jean-zay"\naccount = "abc"'))
+def test_the_example_of_the_page_asks_by_kind_of_job(tmp_path: Path) -> None:
+    _file(tmp_path, example_site(), "mine-site.toml")
+    settings = load_settings(
+        _file(tmp_path, 'site = "mine-site.toml"\naccount = "abc"')
+    )
     workflow = workflow_of("610m-clm-42k", settings)
     (shards,), (model,), (pack,) = (
         workflow.of_kind(kind) for kind in ("shards", "model", "cell")
@@ -79,10 +75,7 @@ def test_jean_zay_asks_by_kind_of_job(tmp_path: Path) -> None:
     for job in (model, pack):
         queue = workflow.queue(job)
         assert (queue["account"], queue["constraint"]) == ("abc@h100", "h100")
-        assert (queue["qos"], queue["slurm_extra"]) == (
-            "qos_gpu_h100-t3",
-            "--hint=nomultithread",
-        )
+        assert (queue["qos"], queue["slurm_extra"]) == ("long", "--hint=nomultithread")
     assert workflow.modules == ("arch/h100", "singularity")
     assert workflow.environ["HF_HOME"] == "$SCRATCH/huggingface"
 
@@ -113,7 +106,10 @@ def test_a_site_of_ones_own_starts_from_another(tmp_path: Path) -> None:
 @pytest.mark.parametrize(
     ("text", "message"),
     [
-        ("site = 'lum'", "unknown site 'lum'; sites are .*; did you mean 'lumi'"),
+        (
+            "site = 'whole'",
+            "unknown site 'whole'; sites are .*; did you mean 'whole-node'",
+        ),
         ("site = 'mine.toml'", "names itself as its site"),
         ("site = 'x.toml'", r"x\.toml does not exist"),
         ("module = ['x']", "unknown key 'module'; did you mean 'modules'"),
@@ -142,14 +138,30 @@ def test_what_cannot_be_is_refused_with_a_sentence(
         load_settings(_file(tmp_path, 'site = "mine.toml"\n'))
 
 
-def test_what_slurm_is_asked_for_beyond_its_options_is_words_not_code(
-    tmp_path: Path,
+def test_any_option_of_sbatch_and_any_variable_may_be_given(tmp_path: Path) -> None:
+    extra = "--gpus-per-node=h100:2 --clusters=alps --reservation='$(touch x) b'"
+    text = f'[jobs]\nslurm_extra = "{extra}"\n[environment]\nTMPDIR = "$SLURM_TMPDIR"\n'
+    settings = load_settings(_file(tmp_path, text))
+    assert settings.environment == {"TMPDIR": "$SLURM_TMPDIR"}
+    workflow = workflow_of("610m-clm-42k", settings)
+    job = workflow.of_kind("model")[0]
+    words = ["--gpus-per-node=h100:2", "--clusters=alps", "--reservation=$(touch x) b"]
+    assert request_of(workflow, job)["slurm_extra"] == words
+
+
+def test_variables_in_paths_are_expanded(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch
 ) -> None:
-    path = _file(
-        tmp_path, "[jobs]\nslurm_extra = \"--nice=7 --reservation='$(touch x) b'\"\n"
+    monkeypatch.setenv("SCRATCH", "/scratch/me")
+    found = load_settings(
+        _file(
+            tmp_path, "text = ['$SCRATCH/text/*.parquet']\ndata = '${SCRATCH}/data'\n"
+        )
     )
-    asked = load_settings(path).jobs["cpu"].options()["slurm_extra"]
-    assert asked == "--nice=7 '--reservation=$(touch x) b'"
+    assert (
+        found.text == ("/scratch/me/text/*.parquet",)
+        and found.data == "/scratch/me/data"
+    )
 
 
 def test_a_job_belongs_to_a_kind_by_its_gpus() -> None:

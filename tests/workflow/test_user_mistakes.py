@@ -27,8 +27,7 @@ CALLS = [
     (("210m-clm-42k", "--image", "no.sif"), "no.sif does not exist"),
     (("210m-clm-42k", "--image", "text.jsonl"), "is not named like an image file"),
     (("210m-clm-42k", "--image", "zeros.sif"), "zeros.sif is not a valid image file"),
-    (("210m-clm-42k", "more"), "unexpected 'more'"),
-    (("210m-clm-42k", "--detach"), "--detach needs --profile slurm"),
+    (("210m-clm-42k", "more"), "Unexpected argument 'more'"),
 ]
 SETTINGS = [
     ({"pretraining_settings": '["global_bach=8"]'}, "did you mean 'global_batch'"),

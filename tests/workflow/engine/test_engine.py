@@ -1,4 +1,4 @@
-"""A workflow through Snakemake: mistakes, failures, two calls at once."""
+"""A workflow on this machine: mistakes, failures, two calls at once."""
 
 import contextlib
 import json
@@ -19,17 +19,15 @@ from common.provenance import ROOT
 from tests.commands import program, python
 from tests.common.test_locks import holder
 from tests.workflow import smallest
-from workflow import engine
-from workflow.engine import LEASE, cancel, run_workflow
-from workflow.jobs import JOB_KINDS, Job, Workflow, by_marker
+from workflow import step
+from workflow.engine import cancel, run_workflow
+from workflow.jobs import JOB_KINDS, LEASE, Job, Workflow, by_marker
+from workflow.slurm_queue import make_id
 
 NOTHING = Workflow(target="all", jobs={})
 
 
-def test_one_call_works_in_a_folder(
-    tmp_path: Path, monkeypatch: pytest.MonkeyPatch
-) -> None:
-    monkeypatch.setattr(engine, "_snakemake", lambda *_: 0)
+def test_one_call_works_in_a_folder(tmp_path: Path) -> None:
     message = r"another process is using .* \(process \d+ on host"
     with holder(tmp_path / LEASE, 60.0), pytest.raises(UserError, match=message):
         run_workflow(NOTHING, tmp_path)
@@ -61,9 +59,55 @@ def test_retries_count_anew_after_progress(
             path.touch()
         return int(not done)
 
-    monkeypatch.setattr(engine, "_snakemake", killed)
+    monkeypatch.setattr(step, "do", killed)
     assert run_workflow(Workflow(target="m", jobs=by_marker([job])), tmp_path) is works
-    assert len(starts) == deaths + 1
+    assert len(starts) == (deaths if works else 2) + 1
+
+
+def test_what_needs_a_failed_job_is_not_started(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    first = Job(kind=JOB_KINDS["stage"], name="a", makes=("a",))
+    second = Job(kind=JOB_KINDS["model"], name="b", makes=("b",), needs=(first.marker,))
+    other = Job(kind=JOB_KINDS["model"], name="c", makes=("c",))
+    started: list[str] = []
+
+    def do(job: Job, *_: object) -> int:
+        started.append(job.name)
+        return 2 if job is first else 0
+
+    monkeypatch.setattr(step, "do", do)
+    assert not run_workflow(
+        Workflow(target="b", jobs=by_marker([first, second, other])), tmp_path
+    )
+    assert started == ["a", "c"]
+
+
+def test_jobs_in_slurms_queue_refuse_a_call_here(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    job = Job(kind=JOB_KINDS["model"], name="m", makes=("m.txt",))
+    make_id(tmp_path)
+    program(
+        tmp_path / "bin/squeue", f"echo '64|RUNNING|None|0:10|'$(id -un)'|{job.marker}'"
+    )
+    monkeypatch.setenv("PATH", f"{tmp_path}/bin:{os.environ['PATH']}")
+    with pytest.raises(
+        UserError, match=r"Slurm jobs of this study are queued or running \(64\)"
+    ):
+        run_workflow(Workflow(target="m", jobs=by_marker([job])), tmp_path)
+
+
+def test_an_allocations_end_starts_no_job(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    """As of a job of PBS, LSF or Kubernetes."""
+    job = Job(
+        kind=JOB_KINDS["model"], name="m", commands=(("settings",),), makes=("m.txt",)
+    )
+    monkeypatch.setenv("CLM_OR_MLM_ENDS", str(round(time.time()) + 60))
+    assert not run_workflow(Workflow(target="m", jobs=by_marker([job])), tmp_path)
+    assert not (tmp_path / job.attempts).exists()
 
 
 def test_a_dry_run_announces_and_starts_nothing(tmp_path: Path) -> None:
@@ -72,7 +116,7 @@ def test_a_dry_run_announces_and_starts_nothing(tmp_path: Path) -> None:
     assert run_workflow(
         Workflow(target="m", jobs={job.marker: job}),
         tmp_path,
-        announce=announced.extend,
+        announce=lambda jobs, _: announced.extend(jobs),
         dry_run=True,
     )
     assert announced == [job]
@@ -94,9 +138,7 @@ def test_what_a_site_calls_a_module_is_a_word_to_the_shell(
     )
     names = ("$(touch made)", "a;b {c}")
     assert run_workflow(
-        Workflow(target="all", jobs=by_marker([job]), modules=names),
-        tmp_path,
-        words=("--quiet",),
+        Workflow(target="all", jobs=by_marker([job]), modules=names), tmp_path
     )
     assert (tmp_path / "loaded").read_text().splitlines() == ["load", *names]
     assert not (tmp_path / "made").exists()
@@ -123,7 +165,7 @@ def test_a_cell_with_a_failed_run_starts_again_only_where_that_is_asked_for(
     write_manifest(tmp_path / "run/run.json", {"status": "failed"})
     for retry in (False, True):
         workflow = Workflow(target="all", jobs=by_marker([cell, last]))
-        assert run_workflow(workflow, tmp_path, words=("--quiet",), retry_failed=retry)
+        assert run_workflow(workflow, tmp_path, retry_failed=retry)
         assert [(tmp_path / path).is_file() for path in made] == [retry, True]
 
 
@@ -183,9 +225,6 @@ def test_a_users_mistake_is_not_tried_again_until_the_next_call(tmp_path: Path) 
         tmp_path / "w.toml",
         "--dir",
         tmp_path / "study",
-        "--",
-        "--until",
-        "shards",
     )
     for _ in range(2):
         answer = python("-m", "clm_or_mlm", "workflow", *words, code=3)
@@ -198,7 +237,7 @@ def test_a_users_mistake_is_not_tried_again_until_the_next_call(tmp_path: Path) 
 
 @pytest.mark.slow
 def test_a_job_that_is_killed_is_started_again(tmp_path: Path) -> None:
-    """As for lack of memory, in the middle of its work, by the local profile's `retries`."""
+    """As for lack of memory, in the middle of its work, by `restarts`."""
     words = ("table", "2", "--format", "csv", "--out", "made")
     job = Job(
         kind=JOB_KINDS["model"],
@@ -223,13 +262,11 @@ def test_a_job_that_is_killed_is_started_again(tmp_path: Path) -> None:
 
     thread = threading.Thread(target=kill_one, daemon=True)
     thread.start()
-    assert run_workflow(
-        Workflow(target="m", jobs={job.marker: job}), tmp_path, words=("--quiet",)
-    )
+    assert run_workflow(Workflow(target="m", jobs={job.marker: job}), tmp_path)
     rows = [
         json.loads(line) for line in (tmp_path / job.attempts).read_text().splitlines()
     ]
-    assert [row["code"] for row in rows] == [-9, 0]
+    assert [row["code"] for row in rows if row["end"]] == [-9, 0]
 
 
 def test_cancel_ends_a_call_from_another_process(

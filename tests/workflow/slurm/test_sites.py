@@ -9,6 +9,7 @@ from container.machine import Machine
 from tests.commands import program
 from tests.workflow.stand_ins.slurm import NEEDS_SLURM, PrivateSlurm, private_slurm
 from tests.workflow.stand_ins.study import ONCE, Study
+from tests.workflow.test_study_settings import example_site
 from workflow.slurm_request import check_requests
 from workflow.study import workflow_of
 from workflow.study_settings import load_settings
@@ -26,20 +27,10 @@ SITES = {
     "generic": {"cpu": "main", "gpu": "main", "gpus": "main"},
     "whole-node": {"cpu": "main", "gpu": "main exclusive", "gpus": "main exclusive"},
     "gres-by-name": {"cpu": "main", "gpu": "main", "gpus": "main"},
-    "jean-zay": {
+    "mine-site.toml": {
         "cpu": "cpu_p1 abc@cpu",
-        "gpu": "main abc@h100 h100 qos_gpu_h100-t3",
-        "gpus": "main abc@h100 h100 qos_gpu_h100-t3",
-    },
-    "lumi": {
-        "cpu": "small abc",
-        "gpu": "small-g abc",
-        "gpus": "standard-g abc exclusive",
-    },
-    "adastra": {
-        "cpu": "main abc GENOA",
-        "gpu": "main abc MI250 exclusive",
-        "gpus": "main abc MI250 exclusive",
+        "gpu": "main abc@h100",
+        "gpus": "main abc@h100 h100 long",
     },
 }
 """What a site's profile asks for, by kind of job: partition, then account, feature, quality and whole nodes."""
@@ -51,9 +42,10 @@ def test_the_study_with_each_sites_profile(
 ) -> None:
     """What differs from the site: jobs are small, folders are here, and `module` only writes down what is loaded."""
     account = "abc" if "abc" in str(SITES[name]) else "abc@h100"
+    (tmp_path / "mine-site.toml").write_text(example_site())
     (tmp_path / "site.toml").write_text(
         f'site = "{name}"\ngpus_per_node = 2\ntuning_gpus = 2\ncpus = 1\nmemory_gb = 0.5\n'
-        '[environment]\nCLM_OR_MLM_SCRATCH = "$STAND_IN_SCRATCH"\n'
+        '[environment]\nCLM_OR_MLM_SCRATCH = "$STAND_IN_SCRATCH"\nTMPDIR = "/tmp"\n'
     )
     settings = tmp_path / "w.toml"
     settings.write_text(f'site = "site.toml"\naccount = "{account}"\n')
@@ -62,19 +54,17 @@ def test_the_study_with_each_sites_profile(
     scratch = tmp_path / "scratch"
     scratch.mkdir()
     study.environ |= dict.fromkeys(
-        ("STAND_IN_SCRATCH", "SCRATCH", "WORK", "SCRATCHDIR", "WORKDIR"), str(scratch)
+        ("STAND_IN_SCRATCH", "SCRATCH", "WORK", "JOBSCRATCH"), str(scratch)
     )
-    study.finish(study.start())
+    study.submit()
+    study.finish()
     assert study.submitted() == ONCE
     assert study.repeated() == (0, 0)
-    rows = {
-        row["Comment"].removeprefix("rule_"): row
-        for row in slurm.jobs()[study.before :]
-    }
+    rows = {row["Comment"]: row for row in slurm.jobs()[study.before :]}
     for marker, kind in (
-        ("shards_wildcards_shards", "cpu"),
-        ("stage_wildcards_s", "gpu"),
-        ("cell_wildcards_a", "gpus"),
+        ("done/shards/shards.json", "cpu"),
+        ("done/stage/s.json", "gpu"),
+        ("done/cell/a.json", "gpus"),
     ):
         row = rows[marker]
         found = [row["Partition"], row["Account"], row["Features"], row["QOS"]]
@@ -93,7 +83,7 @@ def test_the_study_with_each_sites_profile(
         else []
     )
     assert set(loaded) == (
-        {"load arch/h100 singularity"} if name == "jean-zay" else set()
+        {"load arch/h100 singularity"} if name == "mine-site.toml" else set()
     )
 
 

@@ -105,14 +105,9 @@ SchedulerParameters=batch_sched_delay=1,sched_interval=2,requeue_delay=1
 PreemptType=preempt/partition_prio
 PreemptMode=REQUEUE
 JobRequeue=1
-MinJobAge=7200
+MinJobAge={min_job_age}
 KillWait=5
-AccountingStorageType=accounting_storage/slurmdbd
-AccountingStorageHost=127.0.0.1
-AccountingStoragePort={accounting}
-AccountingStorageEnforce=associations,qos,limits
-AccountingStoreFlags=job_comment
-JobAcctGatherType=jobacct_gather/linux
+{storage}JobAcctGatherType=jobacct_gather/linux
 JobAcctGatherFrequency=2
 SlurmctldLogFile={folder}/slurmctld.log
 SlurmdLogFile={folder}/slurmd-%n.log
@@ -121,7 +116,7 @@ SlurmdParameters=config_overrides
 NodeName=DEFAULT CPUs=8 RealMemory=16000 Gres=gpu:h100:2 Feature=h100,MI250,GENOA
 NodeName=east NodeHostname={host} NodeAddr={east_address} Port={east}
 NodeName=west NodeHostname={host} NodeAddr={west_address} Port={west}
-PartitionName=main Nodes=ALL Default=YES MaxTime=INFINITE State=UP PriorityTier=1
+PartitionName=main Nodes=ALL Default=YES MaxTime=INFINITE State=UP PriorityTier=1{qos}
 PartitionName=cpu Nodes=ALL MaxTime=600 State=UP PriorityTier=1
 PartitionName=gpu Nodes=ALL MaxTime=600 State=UP PriorityTier=1
 PartitionName=cpu_p1 Nodes=ALL MaxTime=6000 State=UP PriorityTier=1
@@ -129,6 +124,14 @@ PartitionName=small Nodes=ALL MaxTime=4320 State=UP PriorityTier=1
 PartitionName=small-g Nodes=ALL MaxTime=4320 State=UP PriorityTier=1
 PartitionName=standard-g Nodes=ALL MaxTime=2880 State=UP PriorityTier=1
 PartitionName=urgent Nodes=ALL MaxTime=600 State=UP PriorityTier=9
+"""
+
+_STORAGE = """\
+AccountingStorageType=accounting_storage/slurmdbd
+AccountingStorageHost=127.0.0.1
+AccountingStoragePort={accounting}
+AccountingStorageEnforce=associations,qos,limits
+AccountingStoreFlags=job_comment
 """
 
 _ACCOUNTING = """\
@@ -148,10 +151,18 @@ StorageLoc=slurm_acct_db
 
 
 @contextlib.contextmanager
-def private_slurm(folder: Path, *, networks: bool = False) -> Iterator[PrivateSlurm]:
+def private_slurm(
+    folder: Path,
+    *,
+    networks: bool = False,
+    min_job_age: int = 7200,
+    accounting: bool = True,
+) -> Iterator[PrivateSlurm]:
     """Start a cluster in a folder and end it with the block.
 
     With `networks` each node has a network of its own, with an interface `eth0`, and knows the other by its name.
+    `min_job_age` are the seconds after which the controller forgets a job that has ended; without `accounting` nothing
+    else remembers it, and nobody has limits.
 
     Two nodes are `east` and `west`, with two stand-ins for GPUs (`gpu:h100`) and the feature `h100` each; partitions
     are `main`, `cpu`, `gpu` and `urgent`, which preempts; accounts are `abc`, `abc@cpu` and `abc@h100`, qualities of
@@ -165,6 +176,9 @@ def private_slurm(folder: Path, *, networks: bool = False) -> Iterator[PrivateSl
         **ports,
         **addresses,
     }
+    storage = _STORAGE.format(**values) if accounting else ""
+    values |= {"min_job_age": min_job_age, "storage": storage}
+    values |= {"qos": " QOS=of-partition" if accounting else ""}
     (folder / "state").mkdir(parents=True)
     (folder / "etc").mkdir()
     (folder / "etc" / "slurm.conf").write_text(_CONF.format(**values))
@@ -181,24 +195,11 @@ def private_slurm(folder: Path, *, networks: bool = False) -> Iterator[PrivateSl
     with contextlib.ExitStack() as stack:
         if networks:
             _networks(stack)
-        _database(stack, folder, ports["database"])
-        _start(stack, slurm, "slurmdbd", "-D")
-        _until(lambda: slurm.output("sacctmgr", "-n", "list", "cluster") is not None)
-        manage = ("sacctmgr", "-i")
-        slurm.output(*manage, "add", "cluster", "private")
-        for name in ("short", "long", "qos_gpu_h100-t3"):
-            slurm.output(*manage, "add", "qos", name)
-        for name in ("abc@cpu", "abc@h100", "abc"):
-            slurm.output(*manage, "add", "account", name)
-            words = (
-                f"account={name}",
-                "qos=normal,short,long,qos_gpu_h100-t3",
-                "defaultqos=normal",
-            )
-            slurm.output(*manage, "add", "user", getpass.getuser(), *words)
+        if accounting:
+            _account(stack, slurm, ports["database"])
         _start(stack, slurm, "slurmctld", "-D")
         for node in NODES:
-            # Jobs see this cluster at Slurm's usual place too: Snakemake's job steps drop SLURM_CONF.
+            # Jobs see this cluster at Slurm's usual place too.
             inside = ["unshare", "--mount"]
             ready = f"mount --bind {folder}/etc /etc/slurm && mount --bind {folder}/hosts /etc/hosts"
             if networks:
@@ -229,6 +230,25 @@ def private_slurm(folder: Path, *, networks: bool = False) -> Iterator[PrivateSl
         yield slurm
         slurm.output("scancel", "--user", getpass.getuser())
         _until(lambda: not slurm.output("squeue", "-h").strip())
+
+
+def _account(stack: contextlib.ExitStack, slurm: PrivateSlurm, port: int) -> None:
+    """Start the accounting, with accounts and qualities of service."""
+    _database(stack, slurm.folder, port)
+    _start(stack, slurm, "slurmdbd", "-D")
+    _until(lambda: slurm.output("sacctmgr", "-n", "list", "cluster") is not None)
+    manage = ("sacctmgr", "-i")
+    slurm.output(*manage, "add", "cluster", "private")
+    for name in ("short", "long", "qos_gpu_h100-t3", "of-partition"):
+        slurm.output(*manage, "add", "qos", name)
+    for name in ("abc@cpu", "abc@h100", "abc"):
+        slurm.output(*manage, "add", "account", name)
+        words = (
+            f"account={name}",
+            "qos=normal,short,long,qos_gpu_h100-t3",
+            "defaultqos=normal",
+        )
+        slurm.output(*manage, "add", "user", getpass.getuser(), *words)
 
 
 _PREFIX = "clm-"

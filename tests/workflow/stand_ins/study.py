@@ -8,7 +8,7 @@ import os
 import subprocess
 import sys
 import time
-from collections.abc import Callable
+from collections.abc import Callable, Sequence
 from pathlib import Path
 
 from common.provenance import ROOT
@@ -16,7 +16,7 @@ from tests.commands import program
 from tests.workflow.stand_ins.slurm import PrivateSlurm
 
 STUDY = """
-import logging, sys
+import logging, os, sys
 from pathlib import Path
 from common.errors import UserError
 from workflow.engine import run_workflow
@@ -47,10 +47,11 @@ last = Job(
 asked = {} if site is None else {
     name: getattr(site, name) for name in ("queues", "gres", "modules", "environ", "binds")
 }
-workflow = Workflow(target="all", jobs=by_marker([first, stage, *packs, last]), image=str(folder / "x.sif"), **asked)
-often = ("--slurm-init-seconds-before-status-checks", "3", "--seconds-between-status-checks", "3")
+workflow = Workflow(target="all", jobs=by_marker([first, stage, *packs, last]), image=os.environ["STAND_IN_IMAGE"],
+    max_jobs=int(os.environ.get("STAND_IN_MAX_JOBS", "200")), **asked)
 try:
-    sys.exit(not run_workflow(workflow, folder, profile="slurm", words=often))
+    done = run_workflow(workflow, folder, profile="slurm")
+    print("done" if done is True else f"submitted {len(done.numbers)}, left {len(done.left)}", flush=True)
 except UserError as error:
     sys.exit(f"error: {error}")
 """
@@ -80,23 +81,22 @@ class Study:
         made = program(
             folder / "bin" / "apptainer", f'exec "{sys.executable}" "{stand_in}" "$@"'
         )
-        (folder / "x.sif").touch()
+        (self.notes / "x.sif").touch()
         self.environ = slurm.environ | {
+            "CLM_OR_MLM_SUBMIT_SECONDS": "2",
             "PYTHONPATH": str(ROOT),
             "PATH": f"{made.parent}:{os.environ['PATH']}",
             "CLM_OR_MLM_SCRATCH": str(self.notes),
+            "STAND_IN_IMAGE": str(self.notes / "x.sif"),
             "STAND_IN_EVENTS": str(self.notes / "events"),
         }
 
-    def start(self) -> subprocess.Popen[bytes]:
-        command = [
-            sys.executable,
-            "-c",
-            STUDY,
-            str(self.folder),
-            str(self.limit),
-            self.settings,
-        ]
+    def start(
+        self, *, through: Sequence[str] = (), by: Path | None = None
+    ) -> subprocess.Popen[bytes]:
+        """Call the study, as seen by another path where one is given."""
+        words = [str(by or self.folder), str(self.limit), self.settings]
+        command = [*through, sys.executable, "-c", STUDY, *words]
         with (self.notes / "out").open("ab") as sink:
             return subprocess.Popen(
                 command, env=self.environ, cwd=ROOT, stdout=sink, stderr=sink
@@ -108,7 +108,7 @@ class Study:
     def logs(self) -> str:
         """Return what Slurm's jobs printed."""
         return "\n".join(
-            path.read_text() for path in self.folder.glob("logs/slurm/**/*.log")
+            path.read_text() for path in self.folder.glob("logs/*/*.slurm")
         )
 
     def events(self, *what: str) -> list[list[str]]:
@@ -120,34 +120,51 @@ class Study:
         )
         return [row for row in rows if row[0] in what]
 
-    def wait_until(
-        self, done: Callable[[], object], process: subprocess.Popen[bytes] | None = None
-    ) -> None:
-        end = time.monotonic() + 240
+    def wait_until(self, done: Callable[[], object], seconds: float = 240) -> None:
+        end = time.monotonic() + seconds
         while not done():
-            assert process is None or process.poll() is None, self.text()[-5000:]
-            assert time.monotonic() < end, self.text()[-5000:]
+            assert time.monotonic() < end, self.text()[-5000:] + self.logs()[-5000:]
             time.sleep(0.2)
 
-    def finish(self, process: subprocess.Popen[bytes]) -> None:
-        assert process.wait(700) == 0, self.text()[-6000:]
-        assert (self.folder / "tables").is_file()
+    def submit(self) -> None:
+        """Call the study to the end of its submission."""
+        call = self.start()
+        assert call.wait(240) == 0, self.text()[-6000:]
+
+    def queued(self) -> list[str]:
+        """Return the numbers of the study's jobs that are queued or running."""
+        file = self.folder / "slurm.id"
+        name = file.read_text().strip() if file.is_file() else "none"
+        return self.slurm.output("squeue", "-h", "-o", "%i", f"--name={name}").split()
+
+    def finish(self) -> None:
+        """Wait until Slurm has done all of its jobs."""
+        self.wait_until(lambda: not self.queued(), seconds=700)
+        assert (self.folder / "tables").is_file(), (
+            self.text()[-3000:] + self.logs()[-6000:]
+        )
+
+    def status(self) -> tuple[str, int]:
+        """Return what the status of the study says, and its exit code."""
+        progress = (
+            "import sys; from pathlib import Path; from workflow.study_progress import progress_of; "
+            "found = progress_of(Path(sys.argv[1])); print(found.text()); sys.exit(found.code)"
+        )
+        command = [sys.executable, "-c", progress, str(self.folder)]
+        answer = subprocess.run(
+            command, env=self.environ, cwd=ROOT, capture_output=True, text=True
+        )
+        return answer.stdout + answer.stderr, answer.returncode
 
     def submitted(self) -> dict[str, int]:
         """Return how many Slurm jobs there were of each of the study's."""
-        comments = [
-            row["Comment"].removeprefix("rule_")
-            for row in self.slurm.jobs()[self.before :]
-        ]
+        comments = [row["Comment"] for row in self.slurm.jobs()[self.before :]]
         return dict(collections.Counter(comments))
 
     def restarted(self) -> list[str]:
         """Return what Slurm has put back into its queue, once for each time."""
-        return [
-            row["Comment"]
-            for row in self.slurm.jobs()[self.before :]
-            for _ in range(int(row["Restarts"]))
-        ]
+        rows = self.slurm.jobs()[self.before :]
+        return [row["Comment"] for row in rows for _ in range(int(row["Restarts"]))]
 
     def repeated(self) -> tuple[int, int]:
         """Return how many runs were begun again, and how many that were finished were."""
@@ -160,8 +177,8 @@ class Study:
 
 
 ONCE = {
-    "shards_wildcards_shards": 1,
-    "stage_wildcards_s": 1,
-    "analysis_wildcards_all": 1,
-    **{f"cell_wildcards_{name}": 1 for name in "abc"},
+    "done/shards/shards.json": 1,
+    "done/stage/s.json": 1,
+    "done/analysis/all.json": 1,
+    **{f"done/cell/{name}.json": 1 for name in "abc"},
 }

@@ -1,0 +1,152 @@
+"""What is submitted, to a made-up sbatch that writes down what it is asked for."""
+
+from pathlib import Path
+
+import pytest
+
+from common.errors import UserError
+from tests.commands import program
+from workflow.jobs import JOB_KINDS, Job, Workflow, by_marker
+from workflow.slurm_queue import Queue, SlurmJob, make_id
+from workflow.slurm_submit import read_left, submit
+
+SHARDS = Job(kind=JOB_KINDS["shards"], name="shards", makes=("shards",))
+STAGE = Job(kind=JOB_KINDS["stage"], name="s", makes=("s",), needs=(SHARDS.marker,))
+MODEL = Job(
+    kind=JOB_KINDS["model"], name="m", makes=("m",), needs=(SHARDS.marker, STAGE.marker)
+)
+WORKFLOW = Workflow(target="m", jobs=by_marker([SHARDS, STAGE, MODEL]))
+TODO = list(WORKFLOW.jobs)
+
+
+@pytest.fixture
+def calls(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> Path:
+    """An sbatch that notes its words, a call a line, and counts from 1."""
+    note = f'echo "$@" >> {tmp_path}/calls; cat > {tmp_path}/script'
+    program(
+        tmp_path / "bin/sbatch",
+        f"{note}; [ ! -e {tmp_path}/say ] || . {tmp_path}/say; wc -l < {tmp_path}/calls",
+    )
+    program(tmp_path / "bin/scancel", f'echo "cancel $@" >> {tmp_path}/calls')
+    monkeypatch.setenv("PATH", f"{tmp_path}/bin:/usr/bin:/bin")
+    monkeypatch.setattr("workflow.slurm_submit.time.sleep", lambda _: None)
+    return tmp_path / "calls"
+
+
+def _words(calls: Path) -> list[list[str]]:
+    return [line.split() for line in calls.read_text().splitlines()]
+
+
+def test_each_job_starts_after_those_that_it_needs(calls: Path, tmp_path: Path) -> None:
+    folder = tmp_path / "50%j"  # which Slurm would take for the job's number
+    folder.mkdir()
+    done = submit(WORKFLOW, folder, TODO, Queue())
+    assert list(done.numbers.values()) == ["1", "2", "3"] and not done.left
+    rows = _words(calls)
+    after = [[word for word in row if word.startswith("--dependency")] for row in rows]
+    assert after == [[], ["--dependency=afterok:1"], ["--dependency=afterok:1:2"]]
+    for word in (
+        "--parsable",
+        "--requeue",
+        "--kill-on-invalid-dep=yes",
+        f"--job-name={make_id(folder)}",
+        f"--comment={MODEL.marker}",
+        f"--chdir={folder}",
+        f"--output={tmp_path}/50%%j/logs/model/m.slurm",
+        "--time=30",
+        "--nodes=1",
+    ):
+        assert word in rows[2]
+    script = (tmp_path / "script").read_text()
+    assert (
+        script.startswith("#!/bin/bash\n")
+        and f"-m workflow.step {MODEL.marker}\n" in script
+    )
+
+
+def test_what_is_live_or_complete_is_not_submitted(calls: Path, tmp_path: Path) -> None:
+    (tmp_path / "shards").touch()
+    live = {STAGE.marker: SlurmJob("64", "RUNNING")}
+    done = submit(WORKFLOW, tmp_path, TODO[1:], Queue(live=live))
+    assert list(done.numbers) == [MODEL.marker]
+    assert "--dependency=afterok:64" in _words(calls)[0]
+
+
+def test_what_needs_a_lost_job_is_not_submitted(calls: Path, tmp_path: Path) -> None:
+    """As where one failed while others waited for a place in the queue."""
+    done = submit(WORKFLOW, tmp_path, [MODEL.marker], Queue())
+    assert not done.numbers and not done.left and not calls.exists()
+
+
+@pytest.mark.parametrize(
+    ("said", "number"),
+    [
+        ("echo 1200 GPU hours left; echo 77; exit", "77"),
+        ("echo '77;alps'; echo 1200 GPU hours left; exit", "77"),
+        ("echo project 5; echo 78; echo; exit", "78"),
+    ],
+)
+def test_the_number_among_a_sites_own_lines(
+    calls: Path, tmp_path: Path, said: str, number: str
+) -> None:
+    (tmp_path / "say").write_text(said)
+    assert submit(WORKFLOW, tmp_path, [SHARDS.marker], Queue()).numbers == {
+        SHARDS.marker: number
+    }
+
+
+FULL = "echo sbatch: error: QOSMaxSubmitJobPerUserLimit >&2; exit 1"
+
+
+def test_the_last_place_goes_to_the_job_that_submits_the_rest(
+    calls: Path, tmp_path: Path
+) -> None:
+    """A limit of two: the second job, which has not started, gives way."""
+    full = f"case $(wc -l < {calls}) in 3|4) {FULL};; esac"
+    (tmp_path / "say").write_text(full)
+    done = submit(WORKFLOW, tmp_path, TODO, Queue())
+    assert list(done.numbers) == [SHARDS.marker]
+    assert list(done.left) == read_left(tmp_path) == [STAGE.marker, MODEL.marker]
+    rows = _words(calls)
+    assert rows[4] == ["cancel", "2"] and "--begin=now+20" in rows[1]
+    assert "--comment=submits" in rows[5] and "--dependency=afterany:1" in rows[5]
+    assert "workflow.slurm_submit" in (tmp_path / "script").read_text()
+
+
+def test_a_place_that_is_freed_late_is_waited_for(calls: Path, tmp_path: Path) -> None:
+    full = f"case $(wc -l < {calls}) in 3|4|6|7) {FULL};; esac"
+    (tmp_path / "say").write_text(full)
+    done = submit(WORKFLOW, tmp_path, TODO, Queue())
+    assert list(done.numbers) == [SHARDS.marker] and len(done.left) == 2
+    assert [row[0] for row in _words(calls)].count("cancel") == 1
+
+
+def test_while_one_submits_the_rest_no_other_does(calls: Path, tmp_path: Path) -> None:
+    (tmp_path / "say").write_text(f"[ $(wc -l < {calls}) = 1 ] || {{ {FULL}; }}")
+    queue = Queue(submitter=SlurmJob("9", "RUNNING"))
+    done = submit(WORKFLOW, tmp_path, TODO, queue)
+    assert list(done.numbers) == [SHARDS.marker] and len(done.left) == 2
+    assert len(_words(calls)) == 2
+
+
+@pytest.mark.parametrize(
+    ("room", "said"),
+    [(1, "takes one job of yours at a time"), (0, "takes no more jobs of yours now")],
+)
+def test_no_place_for_one_that_submits_the_rest_is_said(
+    calls: Path, tmp_path: Path, room: int, said: str
+) -> None:
+    (tmp_path / "say").write_text(f"[ $(wc -l < {calls}) -le {room} ] || {{ {FULL}; }}")
+    with pytest.raises(UserError, match=said):
+        submit(WORKFLOW, tmp_path, TODO, Queue())
+    assert not read_left(tmp_path) and not any("cancel" in row for row in _words(calls))
+
+
+def test_another_refusal_is_said_with_what_slurm_says(
+    calls: Path, tmp_path: Path
+) -> None:
+    (tmp_path / "say").write_text("echo sbatch: error: Invalid account >&2; exit 1")
+    with pytest.raises(
+        UserError, match=r"does not take done/shards/shards.json: .*Invalid account"
+    ):
+        submit(WORKFLOW, tmp_path, TODO, Queue())

@@ -1,0 +1,258 @@
+"""Which jobs of a study are queued or running on Slurm, by an id that the study's folder holds.
+
+Slurm's jobs have the id as their name and the job's marker as their comment, so that it does not matter by which path
+or by whom the folder is seen.
+"""
+
+from __future__ import annotations
+
+import math
+import os
+import re
+import secrets
+import time
+from collections.abc import Collection, Mapping, Sequence
+from dataclasses import dataclass, field
+from pathlib import Path
+from typing import NamedTuple
+
+from common.errors import UserError
+from common.files import write_text
+from common.reading import read_bounded
+from container.machine import Machine
+from workflow.attempts import Attempt, attempts_in
+from workflow.jobs import Job
+
+ENDS = "CLM_OR_MLM_ENDS"
+"""Variable with the end of the allocation that this runs in, in seconds since 1970, where no Slurm says it."""
+
+SUBMITS = "submits"
+"""Comment of the Slurm job that submits what did not fit into Slurm's queue."""
+
+_ID = "slurm.id"
+"""File with the id, in the study's folder."""
+
+_ENDED = {
+    "BOOT_FAIL", "CANCELLED", "COMPLETED", "DEADLINE", "FAILED", "LAUNCH_FAILED", "NODE_FAIL", "OUT_OF_MEMORY",
+    "PREEMPTED", "RECONFIG_FAIL", "REVOKED", "TIMEOUT",
+}  # fmt: skip
+
+
+class SlurmJob(NamedTuple):
+    """A job that Slurm knows."""
+
+    number: str
+    """Slurm's number."""
+    state: str
+    """`RUNNING`, `PENDING`, `COMPLETING` ..."""
+    reason: str = ""
+    """Why it waits; `None` when it does not."""
+    minutes: float = 0.0
+    """How long it has run."""
+    user: str = ""
+    """Whose it is."""
+    comment: str = ""
+    """The marker of the study's job that it does, or `SUBMITS`."""
+
+
+@dataclass(frozen=True, kw_only=True)
+class Queue:
+    """What Slurm knows of a study."""
+
+    live: Mapping[str, SlurmJob] = field(default_factory=dict)
+    """Jobs that are queued or running, by marker."""
+    submitter: SlurmJob | None = None
+    """The job that submits the rest of them."""
+    strange: Sequence[SlurmJob] = ()
+    """Queued or running jobs of the same folder that are none of the study's."""
+    ended: Collection[str] = ()
+    """Numbers of those that ended minutes ago."""
+
+    @property
+    def jobs(self) -> list[SlurmJob]:
+        """All that are queued or running, first the one that submits more."""
+        first = [self.submitter] if self.submitter else []
+        return [*first, *self.live.values(), *self.strange]
+
+
+def study_id(folder: Path) -> str:
+    """Return the id of the study in a folder; empty where nothing was ever submitted."""
+    path = folder / _ID
+    return read_bounded(path).decode(errors="replace").strip() if path.is_file() else ""
+
+
+def make_id(folder: Path) -> str:
+    """Return the id of the study in a folder, after it was written there where there is none."""
+    if not study_id(folder):
+        name = re.sub(r"[^A-Za-z0-9_-]", "-", folder.name)[:24]
+        write_text(folder / _ID, f"{name}-{secrets.token_hex(4)}\n")
+    return study_id(folder)
+
+
+def read_queue(jobs: Mapping[str, Job], folder: Path) -> Queue:
+    """Return what Slurm knows of a study; nothing is asked where nothing was ever submitted.
+
+    Args:
+        jobs: the study's jobs by marker.
+        folder: the study's folder.
+
+    Raises:
+        UserError: Slurm does not answer.
+    """
+    name = study_id(folder)
+    rows = _slurm_jobs(name) if name else []
+    by_marker = {job.comment: job for job in rows if job.state not in _ENDED}
+    submitter = by_marker.pop(SUBMITS, None)
+    return Queue(
+        live={marker: job for marker, job in by_marker.items() if marker in jobs},
+        submitter=submitter,
+        strange=[job for marker, job in by_marker.items() if marker not in jobs],
+        ended={job.number for job in rows if job.state in _ENDED},
+    )
+
+
+def _slurm_jobs(name: str) -> list[SlurmJob]:
+    """Return the jobs of a name that Slurm knows, of every user, those that ended minutes ago as well."""
+    command = [
+        "squeue",
+        "--noheader",
+        "--states=all",
+        f"--name={name}",
+        "--format=%i|%T|%r|%M|%u|%k",
+    ]
+    machine = Machine()
+    if machine.which("squeue") is None:
+        raise UserError(
+            "Slurm's queue cannot be seen from here (no squeue); use a login node of the cluster"
+        )
+    code, text = machine.output(command)
+    if code:
+        last = text.splitlines()[-1:] or ["no message"]
+        raise UserError(
+            f"squeue does not answer ({last[0]}): without it, live jobs cannot be distinguished from lost ones"
+        )
+    rows = [line.split("|", 5) for line in text.splitlines() if line.count("|") >= 5]
+    return [
+        SlurmJob(number, state, reason, minutes_of(used), user, comment)
+        for number, state, reason, used, user, comment in rows
+    ]
+
+
+def unseen_attempts(
+    jobs: Mapping[str, Job], folder: Path, queue: Queue
+) -> list[tuple[Job, Attempt]]:
+    """Return the Slurm jobs that started, have no end on disk, and of which Slurm says neither that they run nor not.
+
+    Args:
+        jobs: the study's jobs by marker.
+        folder: its folder.
+        queue: what Slurm's queue shows.
+    """
+    open_ = []
+    for marker, job in jobs.items():
+        last = attempts_in(folder / job.attempts)[-1:]
+        is_open = marker not in queue.live and not job.is_complete(folder)
+        open_ += [
+            (job, attempt)
+            for attempt in last
+            if is_open and attempt.submitted and not attempt.end
+        ]
+    unknown = [
+        attempt.slurm for _, attempt in open_ if attempt.slurm not in queue.ended
+    ]
+    ended = {*queue.ended, *(_accounted(unknown) if unknown else ())}
+    return [(job, attempt) for job, attempt in open_ if attempt.slurm not in ended]
+
+
+def _accounted(numbers: Collection[str]) -> set[str]:
+    """Return those of some Slurm jobs that have ended by Slurm's accounting; none where there is none."""
+    words = [
+        "sacct",
+        "--allocations",
+        "--noheader",
+        "--parsable2",
+        "--format=JobIDRaw,State",
+    ]
+    machine = Machine()
+    code, text = (
+        machine.output([*words, f"--jobs={','.join(numbers)}"])
+        if machine.which("sacct")
+        else (1, "")
+    )
+    rows = (
+        [line.split("|") for line in text.splitlines() if "|" in line]
+        if not code
+        else []
+    )
+    return {
+        row[0] for row in rows if row[1].split()[0] in _ENDED
+    }  # "CANCELLED by 1000"
+
+
+def refuse_start(jobs: Mapping[str, Job], folder: Path, queue: Queue) -> None:
+    """Refuse to start where jobs are somebody else's or another target's, or may run unseen.
+
+    Raises:
+        UserError: which ones.
+    """
+    own = _own_name()
+    others = [job for job in queue.jobs if job.user != own]
+    if others:
+        user, numbers = others[0].user, " ".join(job.number for job in others)
+        raise UserError(
+            f"jobs of {user} work in {folder} ({numbers}); wait for them, or ask {user} to end them (clm-or-mlm cancel)"
+        )
+    if strange := " ".join(job.number for job in queue.strange):
+        raise UserError(
+            f"jobs of another target in {folder} are still queued or running ({strange}); wait for them, or cancel "
+            f"them: scancel {strange}"
+        )
+    for job, attempt in unseen_attempts(jobs, folder, queue)[:1]:
+        raise UserError(
+            f"Slurm job {attempt.slurm} ({job.name}) has no end, but squeue does not show it; if it "
+            f"does not run any more, enter clm-or-mlm cancel --dir {folder}, then repeat this command"
+        )
+
+
+def _own_name() -> str:
+    """Return this user's name as Slurm shows it."""
+    import pwd  # not on every system that can show a study's progress
+
+    try:
+        return pwd.getpwuid(os.getuid()).pw_name
+    except KeyError:
+        return str(os.getuid())
+
+
+def allocation_seconds(environ: Mapping[str, str]) -> tuple[float, float]:
+    """Return the seconds left of the allocation that this runs in and its whole length; infinity where nobody says it.
+
+    `CLM_OR_MLM_ENDS` says it under any scheduler, else Slurm does.
+    """
+    now = time.time()
+    if (ends := environ.get(ENDS, "")).isdecimal():
+        return int(ends) - now, math.inf
+    start, end = (
+        environ.get(f"SLURM_JOB_{name}_TIME", "") for name in ("START", "END")
+    )
+    # An end that has passed is that of a job before its limit was raised.
+    if end.isdecimal() and int(end) > now:
+        return int(end) - now, int(end) - int(start) if start.isdecimal() else math.inf
+    if number := environ.get("SLURM_JOB_ID"):  # Slurm 22 sets no such variables
+        code, text = Machine().output(
+            ["squeue", "--noheader", f"--jobs={number}", "--format=%L %l"]
+        )
+        times = re.fullmatch(
+            r"([\d:-]+) ([\d:-]+)", text.strip()
+        )  # words where there is no limit
+        if not code and times:
+            return 60 * minutes_of(times[1]), 60 * minutes_of(times[2])
+    return math.inf, math.inf
+
+
+def minutes_of(text: str) -> float:
+    """Return the minutes of Slurm's `[days-][hours:]minutes:seconds`."""
+    days, _, clock = text.rpartition("-")
+    parts = [float(part) for part in clock.split(":") if part.isdecimal()]
+    seconds = sum(value * 60.0**power for power, value in enumerate(reversed(parts)))
+    return (float(days) * 1440 if days.isdecimal() else 0.0) + float(seconds) / 60

@@ -1,0 +1,309 @@
+"""Submits a study's jobs to Slurm, each to start after those that it needs; Slurm then holds the study.
+
+Where Slurm's queue has no room for all of them, a job of one core submits the others as places become free:
+`python -m workflow.slurm_submit`, in the study's folder.
+"""
+
+from __future__ import annotations
+
+import logging
+import os
+import re
+import shlex
+import subprocess
+import sys
+import time
+from collections.abc import Collection, Mapping, Sequence
+from dataclasses import dataclass, replace
+from pathlib import Path
+
+from common.cli import run
+from common.errors import UserError
+from common.files import write_text
+from common.locks import try_lease
+from common.provenance import ROOT
+from workflow.jobs import JOB_KINDS, LEASE, Job, Workflow, load
+from workflow.slurm_queue import SUBMITS, Queue, SlurmJob, make_id, read_queue
+from workflow.slurm_request import no_room, request_of, words_of
+from workflow.step import requeue, seconds_left
+
+log = logging.getLogger(__name__)
+
+_LEFT = "slurm.left"
+"""File with the markers of jobs that wait for a place in Slurm's queue, one a line."""
+
+_SECONDS = float(os.environ.get("CLM_OR_MLM_SUBMIT_SECONDS", "30"))
+"""Between two looks for a place."""
+
+_HEAD_START = 20
+"""Seconds that a job waits at least: so long the last one can still give its place to the one that submits more."""
+
+_PLACE_SECONDS = 10
+"""How long Slurm may take to free a place."""
+
+
+_HERE = SlurmJob(number="", state="RUNNING", comment=SUBMITS)
+"""This job, where Slurm's queue does not show it."""
+
+
+class _NoRoomError(Exception):
+    """Slurm takes no more jobs of this user now, as it says."""
+
+
+@dataclass(frozen=True, kw_only=True)
+class Submission:
+    """What came of a submission."""
+
+    numbers: Mapping[str, str]
+    """Slurm's numbers of what was submitted, by marker."""
+    left: Sequence[str]
+    """Markers of what waits for a place in the queue."""
+
+
+def submit(
+    workflow: Workflow, folder: Path, todo: Sequence[str], queue: Queue
+) -> Submission:
+    """Submit those of some jobs that are not queued or running, in order, each after those that it needs.
+
+    Args:
+        workflow: the study's jobs.
+        folder: where they work.
+        todo: markers of jobs that are not done, those that others need first.
+        queue: what Slurm knows of the study.
+
+    Raises:
+        UserError: Slurm does not take a job; or it takes no more, not even one that submits the others.
+    """
+    study = make_id(folder)
+    numbers = {marker: job.number for marker, job in queue.live.items()}
+    before = len(queue.jobs)
+    waiting = [marker for marker in todo if marker not in numbers]
+    submitted, minute = 0, time.monotonic()
+    while waiting:
+        marker, is_last = waiting[0], len(waiting) == 1
+        job = workflow.jobs[marker]
+        needs = [
+            need for need in job.needs if not workflow.jobs[need].is_complete(folder)
+        ]
+        if not numbers.keys() >= set(needs):
+            log.warning("%s is not submitted: what it needs has failed", marker)
+            waiting.pop(0)
+            continue
+        # Then a place must be left for the one that submits the others.
+        is_alone = queue.submitter is None and not is_last
+        if before + submitted + is_alone >= max(workflow.max_jobs, 2):
+            break
+        options = (
+            ["--dependency=afterok:" + ":".join(numbers[need] for need in needs)]
+            if needs
+            else []
+        )
+        options += [f"--begin=now+{_HEAD_START}"] if is_alone else []
+        try:
+            numbers[marker] = _sbatch(workflow, folder, study, job, marker, options)
+        except _NoRoomError:
+            break
+        waiting.pop(0)
+        submitted += 1
+        if waiting and submitted % workflow.jobs_per_minute == 0:
+            time.sleep(max(0.0, 60 - (time.monotonic() - minute)))
+            minute = time.monotonic()
+    if waiting and queue.submitter is None:
+        started = {
+            marker for marker, job in queue.live.items() if job.state != "PENDING"
+        }
+        _place_submitter(workflow, folder, waiting, numbers, started)
+    _write_left(folder, waiting)
+    new = {
+        marker: number for marker, number in numbers.items() if marker not in queue.live
+    }
+    return Submission(numbers=new, left=waiting)
+
+
+def _place_submitter(
+    workflow: Workflow,
+    folder: Path,
+    waiting: list[str],
+    numbers: dict[str, str],
+    started: Collection[str],
+) -> None:
+    """Submit the job that submits what waits, if need be in the place of the last job that has not started.
+
+    Args:
+        workflow: the study's jobs.
+        folder: where they work.
+        waiting: markers of those that have no place; the one that gives its place away is put before them.
+        numbers: Slurm's numbers of the others by marker; likewise taken from there.
+        started: markers of those that run.
+
+    Raises:
+        UserError: there is no place.
+    """
+    job, study = _submitter(workflow), make_id(folder)
+    limit = ""
+    for attempt in range(_PLACE_SECONDS):
+        _write_left(folder, waiting)
+        after = "?".join(f"afterany:{number}" for number in numbers.values())
+        try:
+            _sbatch(
+                workflow,
+                folder,
+                study,
+                job,
+                SUBMITS,
+                [f"--dependency={after}"] if after else [],
+            )
+            return
+        except _NoRoomError as error:
+            limit = str(error)
+        if attempt > 0:
+            time.sleep(1)
+            continue
+        idle = [marker for marker in numbers if marker not in started]
+        if len(numbers) < 2 or not idle:
+            break
+        last = [marker for marker in workflow.jobs if marker in idle][-1]
+        waiting.insert(0, last)
+        subprocess.run(["scancel", numbers.pop(last)], check=True)
+    forget_left(folder)
+    if len(numbers) == 1:
+        ((marker, number),) = numbers.items()
+        raise UserError(
+            f"Slurm takes one job of yours at a time ({limit}), now {number} for {marker}; run the study as one job "
+            "with --profile local (docs/hpc.md), or repeat the command whenever a job has ended"
+        )
+    raise UserError(
+        f"Slurm takes no more jobs of yours now ({limit}); repeat the command when some have ended"
+    )
+
+
+def _submitter(workflow: Workflow) -> Job:
+    """Return what the Slurm job takes that submits the others: one core, for as long as the site allows."""
+    small = [job for job in workflow.jobs.values() if job.queue == "cpu"]
+    hours = max((job.limit_hours for job in small), default=20.0)
+    memory_gb = min((min(2.0, job.memory_gb) for job in small), default=2.0)
+    kind = JOB_KINDS["analysis"]
+    return Job(
+        kind=kind, name=SUBMITS, limit_hours=hours, gpu_hours=hours, memory_gb=memory_gb
+    )
+
+
+def _sbatch(
+    workflow: Workflow,
+    folder: Path,
+    study: str,
+    job: Job,
+    comment: str,
+    options: Collection[str],
+) -> str:
+    """Submit a job and return its number.
+
+    Raises:
+        _NoRoomError: Slurm takes no more jobs of this user now.
+        UserError: it does not take this one.
+    """
+    module = (
+        "workflow.slurm_submit"
+        if comment == SUBMITS
+        else f"workflow.step {shlex.quote(comment)}"
+    )
+    script = (
+        f"#!/bin/bash\nexport PYTHONPATH={shlex.quote(str(ROOT))} PYTHONNOUSERSITE=1\n"
+        f"exec {shlex.quote(sys.executable)} -m {module}\n"
+    )
+    output = folder / job.slurm_log
+    output.parent.mkdir(parents=True, exist_ok=True)
+    # Slurm puts numbers in the place of %j and others
+    escaped = str(output).replace("%", "%%")
+    command = [
+        "sbatch",
+        "--parsable",
+        "--requeue",
+        "--kill-on-invalid-dep=yes",
+        f"--job-name={study}",
+    ]
+    command += [
+        f"--comment={comment}",
+        f"--chdir={folder}",
+        f"--output={escaped}",
+        "--open-mode=append",
+    ]
+    command += [*options, *words_of(request_of(workflow, job))]
+    # A job that submits others must not hand its own variables on.
+    environ = {
+        name: value
+        for name, value in os.environ.items()
+        if not name.startswith("SLURM_") or name == "SLURM_CONF"
+    }
+    done = subprocess.run(
+        command, input=script, env=environ, capture_output=True, text=True
+    )
+    if done.returncode:
+        said = (
+            done.stderr.strip().replace("\n", "; ")
+            or f"sbatch exits with {done.returncode}"
+        )
+        if no_room(said):
+            raise _NoRoomError(said.partition(";")[0].removeprefix("sbatch: error: "))
+        raise UserError(
+            f"Slurm does not take {comment}: {said}; what was submitted stays in the queue"
+        )
+    # A site's own lines may have numbers, too: those with nothing else are looked at first.
+    lines = re.findall(r"^(\d+)(?:;\S*)?$", done.stdout, re.MULTILINE)
+    lines = lines or re.findall(r"^(\d+)", done.stdout, re.MULTILINE)
+    if not lines:
+        raise UserError(
+            f"sbatch names no number for {comment}; repeat the command, which finds the job by its name"
+        )
+    return str(lines[-1])
+
+
+def read_left(folder: Path) -> list[str]:
+    """Return the markers of jobs that wait for a place in Slurm's queue."""
+    path = folder / _LEFT
+    return path.read_text("utf-8").splitlines() if path.is_file() else []
+
+
+def _write_left(folder: Path, markers: Sequence[str]) -> None:
+    if markers:
+        write_text(folder / _LEFT, "".join(f"{marker}\n" for marker in markers))
+    else:
+        (folder / _LEFT).unlink(missing_ok=True)
+
+
+def forget_left(folder: Path) -> None:
+    """Let nothing wait for a place in Slurm's queue any more."""
+    _write_left(folder, ())
+
+
+def main(argv: Sequence[str]) -> int:
+    """Submit what waits for a place in Slurm's queue, as places become free, in the current folder."""
+    folder, started = Path.cwd(), time.monotonic()
+    while read_left(folder):
+        with try_lease(folder / LEASE, lambda: None) as holder:
+            if holder is None:
+                workflow = load(folder)
+                try:
+                    queue = read_queue(workflow.jobs, folder)
+                except UserError as error:  # Slurm does not answer now
+                    log.warning("%s", error)
+                else:
+                    todo = [
+                        marker
+                        for marker in read_left(folder)
+                        if marker in workflow.jobs
+                    ]
+                    submit(
+                        workflow,
+                        folder,
+                        todo,
+                        replace(queue, submitter=queue.submitter or _HERE),
+                    )
+        if seconds_left(_submitter(load(folder)), started, os.environ) <= 0:
+            requeue(os.environ["SLURM_JOB_ID"])
+        time.sleep(_SECONDS if read_left(folder) else 0)
+    return 0
+
+
+if __name__ == "__main__":
+    run(main)
