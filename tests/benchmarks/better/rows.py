@@ -37,6 +37,7 @@ from tests.benchmarks.better.scores import (
     bm25,
     by_cosine,
     keep,
+    keep_clusters,
     provenance,
     result_path,
     sentiment,
@@ -54,6 +55,7 @@ UPDATES, FEW_UPDATES = 250, 40
 def row_a(places: Places) -> None:
     """What costs nothing: BM25 and MiniLM as it is."""
     found = {name: read(places.data) for name, read in SETS.items()}
+    keep_clusters(found.values())
     for name, retrieval in found.items():
         path = result_path("a", "bm25", name, None, None)
         if not path.exists():

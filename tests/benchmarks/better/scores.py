@@ -5,7 +5,7 @@ import json
 import resource
 import subprocess
 import time
-from collections.abc import Sequence
+from collections.abc import Iterable, Sequence
 from dataclasses import dataclass, field
 from pathlib import Path
 from typing import Any
@@ -25,6 +25,8 @@ from common.model_files import weights_hash
 from tests.benchmarks.better.sets import RetrievalSet
 
 RESULTS = Path(__file__).parent / "results"
+SETS_FILE = RESULTS / "sets.json"
+"""Of each set the clusters of its test queries, as numbers."""
 MEASURES = ("ndcg_cut_10", "recall_10", "recall_100")
 K1, B, METHOD, STOPWORDS = 1.5, 0.75, "lucene", "en"
 _DEPTH = 100
@@ -141,6 +143,13 @@ def result_path(row: str, model: str, name: str, length: int | None, seed: int |
     if seed is not None:
         parts.append(f"seed{seed}")
     return RESULTS / f"{'-'.join(parts)}.json"
+
+
+def keep_clusters(sets: Iterable[RetrievalSet]) -> None:
+    """Write which test queries of each set belong together."""
+    numbers = {found.name: np.unique(found.clusters, return_inverse=True)[1].tolist() for found in sets}
+    lines = [f" {json.dumps(name)}: {json.dumps(labels)}" for name, labels in numbers.items()]
+    write_text(SETS_FILE, "{\n" + ",\n".join(lines) + "\n}\n")
 
 
 def keep(path: Path, made: dict[str, Any]) -> None:
