@@ -134,9 +134,9 @@ def training_meetings(data: Path) -> list[str]:
 
 
 def sst2(data: Path) -> dict[str, tuple[list[str], list[int]]]:
-    """Return 4,000 training sentences of SST-2 and the 872 of its test, each with their labels."""
+    """Return 2,000 training sentences of SST-2 and the 872 of its test, each with their labels."""
     parts = {}
-    for part, step, most in (("train", 15, 4_000), ("test", 1, 872)):
+    for part, step, most in (("train", 30, 2_000), ("test", 1, 872)):
         lines = content(data / "sst2" / f"{part}.tsv").splitlines()[1:]  # without the columns' names
         rows = [line.split("\t") for line in lines[::step][:most]]
         parts[part] = [plain(row[0]) for row in rows], [int(row[1]) for row in rows]
