@@ -103,7 +103,7 @@ def close(
         nn.utils.clip_grad_norm_(model.parameters(), FINE_TUNING.clip_norm)
         optimiser.step()
         optimiser.zero_grad(set_to_none=True)
-        losses.append(float(loss))
+        losses.append(float(loss.detach()))
         if time.monotonic() - saved_at > _SAVE_SECONDS or step + 1 == steps:
             made = {
                 "model": model.state_dict(),

@@ -72,6 +72,13 @@ def as_loaded(places: Places) -> Path:
     return places.smollm2
 
 
+def plain_smollm2(places: Places) -> Path:
+    """Return SmolLM2 causal and by its last token, without its chat template, which wraps every text."""
+    return _pooled(
+        places, "plain", AutoModel.from_pretrained(places.smollm2, dtype=torch.float32), "lasttoken"
+    )
+
+
 def pretrained_smollm2(places: Places, *, arm: str, seed: int) -> Path:
     """Return SmolLM2 after the 100 updates of one of decoder.toml's models."""
     data = shards(places, "passages", natural_questions(places.data).documents, places.smollm2)
@@ -85,29 +92,31 @@ def pretrained_smollm2(places: Places, *, arm: str, seed: int) -> Path:
 def both_ways(places: Places) -> Path:
     """Return SmolLM2's weights with `is_causal: false` and mean pooling."""
     model = AutoModel.from_pretrained(places.smollm2, dtype=torch.float32)
-    return _bidirectional(places, "both-ways", model)
+    model.config.is_causal = False
+    return _pooled(places, "both-ways", model, "mean")
 
 
 def random_smollm2(places: Places) -> Path:
     """Return random weights of SmolLM2's shape, both ways."""
     torch.manual_seed(0)
-    return _bidirectional(places, "random", AutoModel.from_config(AutoConfig.from_pretrained(places.smollm2)))
+    model = AutoModel.from_config(AutoConfig.from_pretrained(places.smollm2))
+    model.config.is_causal = False
+    return _pooled(places, "random", model, "mean")
 
 
-def _bidirectional(places: Places, name: str, model: torch.nn.Module) -> Path:
-    """Write a model that looks both ways and whose texts become the mean of their tokens."""
+def _pooled(places: Places, name: str, model: torch.nn.Module, pooling: str) -> Path:
+    """Write a model with a pooling, whose texts are read as they are."""
     folder = places.work / f"smollm2-{name}"
     if folder.exists():
         return folder
-    plain = places.work / f"plain-{name}"
-    with atomic_folder(plain) as making:
-        model.config.is_causal = False
+    bare = places.work / f"bare-{name}"
+    tokenizer = AutoTokenizer.from_pretrained(places.smollm2)
+    tokenizer.chat_template = None
+    with atomic_folder(bare) as making:
         model.save_pretrained(making)
-        AutoTokenizer.from_pretrained(places.smollm2).save_pretrained(making)
-    transformer = Transformer(str(plain))
-    pooling = Pooling(transformer.get_embedding_dimension(), "mean")
+        tokenizer.save_pretrained(making)
+    transformer = Transformer(str(bare))
+    layers = [transformer, Pooling(transformer.get_embedding_dimension(), pooling)]
     with atomic_folder(folder) as making:
-        SentenceTransformer(modules=[transformer, pooling], device="cpu").save(
-            str(making), create_model_card=False
-        )
+        SentenceTransformer(modules=layers, device="cpu").save(str(making), create_model_card=False)
     return folder

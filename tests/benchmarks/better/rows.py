@@ -25,6 +25,7 @@ from tests.benchmarks.better.pretrained import (
     adapted_minilm,
     as_loaded,
     both_ways,
+    plain_smollm2,
     pretrained_smollm2,
     random_smollm2,
 )
@@ -94,10 +95,16 @@ def row_c(places: Places) -> None:
             closing.make(places, adapted_minilm(places, seed))
 
 
+def row_d_untrained(places: Places) -> None:
+    """SmolLM2 as it is, without its chat template, and both ways."""
+    without_pairs(places, "smollm2-as-loaded", None, as_loaded)
+    without_pairs(places, "smollm2-plain", None, plain_smollm2)
+    without_pairs(places, "smollm2-both-ways", None, both_ways)
+
+
 def row_d(places: Places) -> None:
     """SmolLM2 without pairs, and row f of the same models."""
-    without_pairs(places, "smollm2-as-loaded", None, as_loaded)
-    without_pairs(places, "smollm2-both-ways", None, both_ways)
+    row_d_untrained(places)
     for seed in SEEDS:
         for arm in (MLM, CLM_MLM):
             without_pairs(places, f"smollm2-{arm}", seed, partial(pretrained_smollm2, arm=arm, seed=seed))
@@ -266,7 +273,16 @@ def score_sentiment(
     )
 
 
-ROWS = {"a": row_a, "a-own": row_a_own, "b": row_b, "c": row_c, "d": row_d, "e": row_e, "f": row_f}
+ROWS = {
+    "a": row_a,
+    "a-own": row_a_own,
+    "b": row_b,
+    "c": row_c,
+    "d-untrained": row_d_untrained,
+    "d": row_d,
+    "e": row_e,
+    "f": row_f,
+}
 
 
 def main() -> None:
