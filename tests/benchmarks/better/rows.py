@@ -51,6 +51,8 @@ TRAINED_LENGTH, OWN_LENGTH = 128, 256
 DECODER_LENGTH, SHORT_LENGTH = 64, 32
 """Tokens of SmolLM2's texts: without pairs, and in its closing step."""
 UPDATES, FEW_UPDATES = 250, 40
+SST2 = "sst2"
+DECODER_TASKS = (QMSUM, NQ, SST2)
 
 
 def row_a(places: Places) -> None:
@@ -97,9 +99,10 @@ def row_c(places: Places) -> None:
 
 def row_d_untrained(places: Places) -> None:
     """SmolLM2 as it is, without its chat template, and both ways."""
-    without_pairs(places, "smollm2-as-loaded", None, as_loaded)
-    without_pairs(places, "smollm2-plain", None, plain_smollm2)
-    without_pairs(places, "smollm2-both-ways", None, both_ways)
+    folders = {"as-loaded": as_loaded, "plain": plain_smollm2, "both-ways": both_ways}
+    for task in DECODER_TASKS:
+        for model, folder_of in folders.items():
+            without_pairs(places, f"smollm2-{model}", None, folder_of, (task,))
 
 
 def row_d(places: Places) -> None:
@@ -110,18 +113,26 @@ def row_d(places: Places) -> None:
             without_pairs(places, f"smollm2-{arm}", seed, partial(pretrained_smollm2, arm=arm, seed=seed))
 
 
-def without_pairs(places: Places, model: str, seed: int | None, folder_of: Callable[[Places], Path]) -> None:
-    """Score a model of SmolLM2 on both sets and on SST-2."""
-    paths = {name: result_path("d", model, name, DECODER_LENGTH, seed) for name in (NQ, QMSUM)}
-    probe = result_path("f", model, "sst2", DECODER_LENGTH, seed)
-    if all(path.exists() for path in (*paths.values(), probe)):
+def without_pairs(
+    places: Places,
+    model: str,
+    seed: int | None,
+    folder_of: Callable[[Places], Path],
+    tasks: tuple[str, ...] = DECODER_TASKS,
+) -> None:
+    """Score a model of SmolLM2 on some of QMSum, NQ and SST-2."""
+    rows = {task: "f" if task == SST2 else "d" for task in tasks}
+    paths = {task: result_path(row, model, task, DECODER_LENGTH, seed) for task, row in rows.items()}
+    if all(path.exists() for path in paths.values()):
         return
     folder = folder_of(places)
     encoder = opened(folder, DECODER_LENGTH)
     told = {} if seed is None else {"seed": seed}
-    for name, path in paths.items():
-        score(path, SETS[name](places.data), folder, encoder, told)
-    score_sentiment(probe, places, folder, encoder, told)
+    for task, path in paths.items():
+        if task == SST2:
+            score_sentiment(path, places, folder, encoder, told)
+        else:
+            score(path, SETS[task](places.data), folder, encoder, told)
 
 
 def row_e(places: Places) -> None:
@@ -148,7 +159,7 @@ def row_e(places: Places) -> None:
 
 def row_f(places: Places) -> None:
     """MiniLM's vectors on SST-2; those of SmolLM2 come with row d."""
-    path = result_path("f", "minilm", "sst2", TRAINED_LENGTH, None)
+    path = result_path("f", "minilm", SST2, TRAINED_LENGTH, None)
     score_sentiment(path, places, places.minilm, opened(places.minilm, TRAINED_LENGTH))
 
 
