@@ -33,7 +33,9 @@ def mined(found: RetrievalSet, model: SentenceTransformer, path: Path) -> list[T
     """
     if not path.exists():
         columns = list(zip(*found.train, strict=True))
-        pairs = Dataset.from_dict({"query": list(columns[0]), "positive": list(columns[1])})
+        pairs = Dataset.from_dict(
+            {"query": list(columns[0]), "positive": list(columns[1])}
+        )
         rows = mine_hard_negatives(
             pairs,
             model,
@@ -43,7 +45,12 @@ def mined(found: RetrievalSet, model: SentenceTransformer, path: Path) -> list[T
             sampling_strategy="top",
             verbose=False,
         )
-        write_text(path, json.dumps([(row["query"], row["positive"], row["negative"]) for row in rows]))
+        write_text(
+            path,
+            json.dumps(
+                [(row["query"], row["positive"], row["negative"]) for row in rows]
+            ),
+        )
     return [tuple(row) for row in json.loads(path.read_text())]
 
 
@@ -55,7 +62,10 @@ def batches(triplets: list[Triplet], seed: int, size: int) -> Iterator[list[Trip
     """
     generator = torch.Generator().manual_seed(seed)
     while True:
-        waiting = [triplets[number] for number in torch.randperm(len(triplets), generator=generator)]
+        waiting = [
+            triplets[number]
+            for number in torch.randperm(len(triplets), generator=generator)
+        ]
         while True:
             batch: dict[str, Triplet] = {}
             left = []
@@ -76,7 +86,12 @@ def vectors(model: SentenceTransformer, texts: list[str]) -> Tensor:
 
 
 def close(
-    model: SentenceTransformer, triplets: list[Triplet], seed: int, steps: int, state: Path, clock: Clock
+    model: SentenceTransformer,
+    triplets: list[Triplet],
+    seed: int,
+    steps: int,
+    state: Path,
+    clock: Clock,
 ) -> list[float]:
     """Train a model in place and return the losses; the checkpoint `state` is written every three minutes."""
     torch.manual_seed(seed)  # for dropout
@@ -116,7 +131,8 @@ def close(
                 torch.save(made, temporary)
             saved_at = time.monotonic()
             print(
-                f"{time.strftime('%H:%M:%S')} update {step + 1} of {steps}, loss {losses[-1]:.3f}", flush=True
+                f"{time.strftime('%H:%M:%S')} update {step + 1} of {steps}, loss {losses[-1]:.3f}",
+                flush=True,
             )
     model.eval()
     return losses

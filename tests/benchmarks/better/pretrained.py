@@ -43,7 +43,9 @@ def run(*words: object) -> str:
     command = [sys.executable, "-m", "clm_or_mlm", *map(str, words)]
     done = subprocess.run(command, stdout=subprocess.PIPE, text=True, check=False)
     if done.returncode:
-        raise UserError(f"`clm-or-mlm {' '.join(command[3:])}` failed (exit code {done.returncode})")
+        raise UserError(
+            f"`clm-or-mlm {' '.join(command[3:])}` failed (exit code {done.returncode})"
+        )
     return done.stdout
 
 
@@ -53,17 +55,39 @@ def shards(places: Places, name: str, texts: list[str], tokenizer: Path) -> Path
     if not folder.exists():
         source = places.work / f"{name}.jsonl"
         write_text(source, "".join(f"{json.dumps({'text': text})}\n" for text in texts))
-        run("shards", "--source", source, "--tokenizer", tokenizer, "--out", folder, "--workers", 1)
+        run(
+            "shards",
+            "--source",
+            source,
+            "--tokenizer",
+            tokenizer,
+            "--out",
+            folder,
+            "--workers",
+            1,
+        )
     return folder
 
 
 def adapted_minilm(places: Places, seed: int) -> Path:
     """Return MiniLM after 100 updates of MLM on QMSum's training meetings."""
     data = shards(places, "meetings", training_meetings(places.data), places.minilm)
-    settings = [word for one in (*_MLM_OF_MINILM, f"seed={seed}") for word in ("--set", one)]
+    settings = [
+        word for one in (*_MLM_OF_MINILM, f"seed={seed}") for word in ("--set", one)
+    ]
     out = places.work / f"minilm-mlm-{seed}"
     return Path(
-        run("adapt", places.minilm, "--data", data, "--steps", 100, "--out", out, *settings).split()[-1]
+        run(
+            "adapt",
+            places.minilm,
+            "--data",
+            data,
+            "--steps",
+            100,
+            "--out",
+            out,
+            *settings,
+        ).split()[-1]
     )
 
 
@@ -75,17 +99,33 @@ def as_loaded(places: Places) -> Path:
 def plain_smollm2(places: Places) -> Path:
     """Return SmolLM2 causal and by its last token, without its chat template, which wraps every text."""
     return _pooled(
-        places, "plain", AutoModel.from_pretrained(places.smollm2, dtype=torch.float32), "lasttoken"
+        places,
+        "plain",
+        AutoModel.from_pretrained(places.smollm2, dtype=torch.float32),
+        "lasttoken",
     )
 
 
 def pretrained_smollm2(places: Places, *, arm: str, seed: int) -> Path:
     """Return SmolLM2 after the 100 updates of one of decoder.toml's models."""
-    data = shards(places, "passages", natural_questions(places.data).documents, places.smollm2)
+    data = shards(
+        places, "passages", natural_questions(places.data).documents, places.smollm2
+    )
     study = places.work / "decoder.toml"
     write_text(study, _STUDY.read_text().replace("START", str(places.smollm2)))
     out = places.work / f"smollm2-{seed}"
-    run("train", arm, "--study", study, "--data", data, "--out", out, "--set", f"seed={seed}")
+    run(
+        "train",
+        arm,
+        "--study",
+        study,
+        "--data",
+        data,
+        "--out",
+        out,
+        "--set",
+        f"seed={seed}",
+    )
     return out / "models" / arm
 
 
@@ -118,5 +158,7 @@ def _pooled(places: Places, name: str, model: torch.nn.Module, pooling: str) -> 
     transformer = Transformer(str(bare))
     layers = [transformer, Pooling(transformer.get_embedding_dimension(), pooling)]
     with atomic_folder(folder) as making:
-        SentenceTransformer(modules=layers, device="cpu").save(str(making), create_model_card=False)
+        SentenceTransformer(modules=layers, device="cpu").save(
+            str(making), create_model_card=False
+        )
     return folder

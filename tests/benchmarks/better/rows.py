@@ -63,9 +63,23 @@ def row_a(places: Places) -> None:
         path = result_path("a", "bm25", name, None, None)
         if not path.exists():
             clock = Clock()
-            settings = {"k1": K1, "b": B, "method": METHOD, "stopwords": STOPWORDS, "stemmer": None}
+            settings = {
+                "k1": K1,
+                "b": B,
+                "method": METHOD,
+                "stopwords": STOPWORDS,
+                "stemmer": None,
+            }
             made = bm25(retrieval)
-            keep(path, {**about(retrieval), "settings": settings, **made, **provenance(None, clock)})
+            keep(
+                path,
+                {
+                    **about(retrieval),
+                    "settings": settings,
+                    **made,
+                    **provenance(None, clock),
+                },
+            )
     untrained_minilm(places, TRAINED_LENGTH)
 
 
@@ -110,7 +124,12 @@ def row_d(places: Places) -> None:
     row_d_untrained(places)
     for seed in SEEDS:
         for arm in (MLM, CLM_MLM):
-            without_pairs(places, f"smollm2-{arm}", seed, partial(pretrained_smollm2, arm=arm, seed=seed))
+            without_pairs(
+                places,
+                f"smollm2-{arm}",
+                seed,
+                partial(pretrained_smollm2, arm=arm, seed=seed),
+            )
 
 
 def without_pairs(
@@ -122,7 +141,10 @@ def without_pairs(
 ) -> None:
     """Score a model of SmolLM2 on some of QMSum, NQ and SST-2."""
     rows = {task: "f" if task == SST2 else "d" for task in tasks}
-    paths = {task: result_path(row, model, task, DECODER_LENGTH, seed) for task, row in rows.items()}
+    paths = {
+        task: result_path(row, model, task, DECODER_LENGTH, seed)
+        for task, row in rows.items()
+    }
     if all(path.exists() for path in paths.values()):
         return
     folder = folder_of(places)
@@ -182,7 +204,8 @@ class Closing:
     def paths(self) -> dict[int, Path]:
         """Of the results, by length."""
         return {
-            length: result_path(self.row, self.model, self.name, length, self.seed) for length in self.lengths
+            length: result_path(self.row, self.model, self.name, length, self.seed)
+            for length in self.lengths
         }
 
     @property
@@ -219,7 +242,13 @@ def of_minilm(row: str, model: str, name: str, seed: int) -> Closing:
     """Return a closing step of rows b and c."""
     lengths = (TRAINED_LENGTH, OWN_LENGTH) if name == QMSUM else (TRAINED_LENGTH,)
     return Closing(
-        row=row, model=model, name=name, seed=seed, updates=UPDATES, length=TRAINED_LENGTH, lengths=lengths
+        row=row,
+        model=model,
+        name=name,
+        seed=seed,
+        updates=UPDATES,
+        length=TRAINED_LENGTH,
+        lengths=lengths,
     )
 
 
@@ -265,7 +294,11 @@ def score(
 
 
 def score_sentiment(
-    path: Path, places: Places, start: Path, model: SentenceTransformer, told: dict[str, Any] | None = None
+    path: Path,
+    places: Places,
+    start: Path,
+    model: SentenceTransformer,
+    told: dict[str, Any] | None = None,
 ) -> None:
     """Score a model's frozen vectors on SST-2, unless that is done."""
     if path.exists():

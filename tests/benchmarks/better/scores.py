@@ -39,7 +39,9 @@ class Clock:
 
     cpu: float = 0.0
     wall: float = 0.0
-    started: tuple[float, float] = field(default_factory=lambda: (time.process_time(), time.monotonic()))
+    started: tuple[float, float] = field(
+        default_factory=lambda: (time.process_time(), time.monotonic())
+    )
 
     def read(self) -> tuple[float, float]:
         """Return seconds of the CPU and of the wall."""
@@ -47,7 +49,9 @@ class Clock:
         return self.cpu + time.process_time() - cpu, self.wall + time.monotonic() - wall
 
 
-def judged(found: RetrievalSet, similarities: NDArray[Any], ranked: NDArray[np.int64]) -> dict[str, Any]:
+def judged(
+    found: RetrievalSet, similarities: NDArray[Any], ranked: NDArray[np.int64]
+) -> dict[str, Any]:
     """Return NDCG@10 of each query, and the means of all measures, in percent.
 
     Args:
@@ -60,10 +64,22 @@ def judged(found: RetrievalSet, similarities: NDArray[Any], ranked: NDArray[np.i
         name: dict(zip(map(str, numbers), map(float, values), strict=True))
         for name, numbers, values in zip(names, ranked, similarities, strict=True)
     }
-    relevant = {name: {str(number): 1} for name, number in zip(names, found.relevant, strict=True)}
-    by_query = {measure: list(ranking_scores(run, relevant, measure).values()) for measure in MEASURES}
-    means = {measure: round(100 * float(np.mean(values)), 3) for measure, values in by_query.items()}
-    return {**means, "ndcg_by_query": [round(100 * value, 2) for value in by_query["ndcg_cut_10"]]}
+    relevant = {
+        name: {str(number): 1}
+        for name, number in zip(names, found.relevant, strict=True)
+    }
+    by_query = {
+        measure: list(ranking_scores(run, relevant, measure).values())
+        for measure in MEASURES
+    }
+    means = {
+        measure: round(100 * float(np.mean(values)), 3)
+        for measure, values in by_query.items()
+    }
+    return {
+        **means,
+        "ndcg_by_query": [round(100 * value, 2) for value in by_query["ndcg_cut_10"]],
+    }
 
 
 def bm25(found: RetrievalSet) -> dict[str, Any]:
@@ -75,11 +91,15 @@ def bm25(found: RetrievalSet) -> dict[str, Any]:
 
     index = bm25s.BM25(k1=K1, b=B, method=METHOD)
     index.index(tokens(found.documents), show_progress=False)
-    ranked, similarities = index.retrieve(tokens(found.queries), k=_DEPTH, show_progress=False)
+    ranked, similarities = index.retrieve(
+        tokens(found.queries), k=_DEPTH, show_progress=False
+    )
     return judged(found, similarities, ranked)
 
 
-def embedded(model: SentenceTransformer, texts: Sequence[str], batch: int = 32) -> torch.Tensor:
+def embedded(
+    model: SentenceTransformer, texts: Sequence[str], batch: int = 32
+) -> torch.Tensor:
     """Return the unit vectors of texts, (texts, H)."""
     vectors = model.encode(
         list(texts),
@@ -93,12 +113,17 @@ def embedded(model: SentenceTransformer, texts: Sequence[str], batch: int = 32) 
 
 def by_cosine(found: RetrievalSet, model: SentenceTransformer) -> dict[str, Any]:
     """Rank by the cosine of a model's vectors, read as sentence-transformers reads its folder."""
-    queries, documents = embedded(model, found.queries), embedded(model, found.documents)
+    queries, documents = (
+        embedded(model, found.queries),
+        embedded(model, found.documents),
+    )
     similarities, ranked = rank(queries, documents, _DEPTH)
     return judged(found, similarities, ranked)
 
 
-def sentiment(parts: dict[str, tuple[list[str], list[int]]], model: SentenceTransformer) -> dict[str, Any]:
+def sentiment(
+    parts: dict[str, tuple[list[str], list[int]]], model: SentenceTransformer
+) -> dict[str, Any]:
     """Return the accuracy, in percent, of a logistic regression on a model's frozen vectors.
 
     Args:
@@ -106,7 +131,9 @@ def sentiment(parts: dict[str, tuple[list[str], list[int]]], model: SentenceTran
         model: what makes the vectors.
     """
     (train, labels), (test, gold) = parts["train"], parts["test"]
-    pipeline = make_pipeline(StandardScaler(), LogisticRegression(C=1.0, max_iter=2_000))
+    pipeline = make_pipeline(
+        StandardScaler(), LogisticRegression(C=1.0, max_iter=2_000)
+    )
     pipeline.fit(embedded(model, train).numpy(), labels)
     right = pipeline.predict(embedded(model, test).numpy()) == np.array(gold)
     sizes = {"train_texts": len(train), "test_texts": len(test)}
@@ -122,8 +149,12 @@ def provenance(model: Path | None, clock: Clock) -> dict[str, Any]:
     cpu, wall = clock.read()
     versions = {name: importlib.metadata.version(name) for name in _LIBRARIES}
     if model is None:
-        versions = {name: importlib.metadata.version(name) for name in ("bm25s", "numpy")}
-    commit = subprocess.run(["git", "rev-parse", "HEAD"], capture_output=True, text=True, check=False)
+        versions = {
+            name: importlib.metadata.version(name) for name in ("bm25s", "numpy")
+        }
+    commit = subprocess.run(
+        ["git", "rev-parse", "HEAD"], capture_output=True, text=True, check=False
+    )
     return {
         "weights": None if model is None else weights_hash(model),
         "versions": versions,
@@ -135,7 +166,9 @@ def provenance(model: Path | None, clock: Clock) -> dict[str, Any]:
     }
 
 
-def result_path(row: str, model: str, name: str, length: int | None, seed: int | None) -> Path:
+def result_path(
+    row: str, model: str, name: str, length: int | None, seed: int | None
+) -> Path:
     """Return where a result is kept."""
     parts = [row, model, name]
     if length is not None:
@@ -147,8 +180,13 @@ def result_path(row: str, model: str, name: str, length: int | None, seed: int |
 
 def keep_clusters(sets: Iterable[RetrievalSet]) -> None:
     """Write which test queries of each set belong together."""
-    numbers = {found.name: np.unique(found.clusters, return_inverse=True)[1].tolist() for found in sets}
-    lines = [f" {json.dumps(name)}: {json.dumps(labels)}" for name, labels in numbers.items()]
+    numbers = {
+        found.name: np.unique(found.clusters, return_inverse=True)[1].tolist()
+        for found in sets
+    }
+    lines = [
+        f" {json.dumps(name)}: {json.dumps(labels)}" for name, labels in numbers.items()
+    ]
     write_text(SETS_FILE, "{\n" + ",\n".join(lines) + "\n}\n")
 
 

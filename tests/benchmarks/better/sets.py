@@ -78,21 +78,31 @@ def natural_questions(data: Path) -> RetrievalSet:
         else:
             train.append(pair)
     documents = list(dict.fromkeys(document for _, document in [*train, *test]))
-    return RetrievalSet(name=NQ, documents=documents, test=test, clusters=clusters, train=train)
+    return RetrievalSet(
+        name=NQ, documents=documents, test=test, clusters=clusters, train=train
+    )
 
 
 def squad(data: Path) -> RetrievalSet:
     """Questions and their paragraphs; all are tested on."""
-    articles = json.loads(content(data / "squad_v1.1" / "dev-v1.1.from-dev-v2.0-answerable.json"))["data"]
-    paragraphs = [paragraph for article in articles for paragraph in article["paragraphs"]]
+    articles = json.loads(
+        content(data / "squad_v1.1" / "dev-v1.1.from-dev-v2.0-answerable.json")
+    )["data"]
+    paragraphs = [
+        paragraph for article in articles for paragraph in article["paragraphs"]
+    ]
     test = [
         (plain(question["question"]), plain(paragraph["context"]))
         for paragraph in paragraphs
         for question in paragraph["qas"]
     ]
-    documents = list(dict.fromkeys(plain(paragraph["context"]) for paragraph in paragraphs))
+    documents = list(
+        dict.fromkeys(plain(paragraph["context"]) for paragraph in paragraphs)
+    )
     clusters = [document for _, document in test]
-    return RetrievalSet(name=SQUAD, documents=documents, test=test, clusters=clusters, train=[])
+    return RetrievalSet(
+        name=SQUAD, documents=documents, test=test, clusters=clusters, train=[]
+    )
 
 
 def words_of(turns: list[dict[str, str]]) -> str:
@@ -113,7 +123,10 @@ def qmsum(data: Path) -> RetrievalSet:
         for number, meeting in enumerate(meetings(data, part)):
             turns = meeting["meeting_transcripts"]
             for asked in meeting["specific_query_list"]:
-                spans = [turns[int(first) : int(last) + 1] for first, last in asked["relevant_text_span"]]
+                spans = [
+                    turns[int(first) : int(last) + 1]
+                    for first, last in asked["relevant_text_span"]
+                ]
                 document = words_of([turn for span in spans for turn in span])
                 pair = plain(asked["query"]), document
                 if part == "train":
@@ -122,7 +135,9 @@ def qmsum(data: Path) -> RetrievalSet:
                     test.append(pair)
                     clusters.append(f"{part}-{number}")
     documents = list(dict.fromkeys(document for _, document in [*train, *test]))
-    return RetrievalSet(name=QMSUM, documents=documents, test=test, clusters=clusters, train=train)
+    return RetrievalSet(
+        name=QMSUM, documents=documents, test=test, clusters=clusters, train=train
+    )
 
 
 SETS = {NQ: natural_questions, SQUAD: squad, QMSUM: qmsum}
@@ -130,14 +145,18 @@ SETS = {NQ: natural_questions, SQUAD: squad, QMSUM: qmsum}
 
 def training_meetings(data: Path) -> list[str]:
     """Return all words of each of QMSum's training meetings."""
-    return [words_of(meeting["meeting_transcripts"]) for meeting in meetings(data, "train")]
+    return [
+        words_of(meeting["meeting_transcripts"]) for meeting in meetings(data, "train")
+    ]
 
 
 def sst2(data: Path) -> dict[str, tuple[list[str], list[int]]]:
     """Return 2,000 training sentences of SST-2 and the 872 of its test, each with their labels."""
     parts = {}
     for part, step, most in (("train", 30, 2_000), ("test", 1, 872)):
-        lines = content(data / "sst2" / f"{part}.tsv").splitlines()[1:]  # without the columns' names
+        lines = content(data / "sst2" / f"{part}.tsv").splitlines()[
+            1:
+        ]  # without the columns' names
         rows = [line.split("\t") for line in lines[::step][:most]]
         parts[part] = [plain(row[0]) for row in rows], [int(row[1]) for row in rows]
     return parts

@@ -52,7 +52,9 @@ OTHERS = (
 )
 
 
-def difference(first: Array, second: Array | None = None, clusters: Array | None = None) -> Student:
+def difference(
+    first: Array, second: Array | None = None, clusters: Array | None = None
+) -> Student:
     """Return the mean of some runs less that of others, with the error over seeds and test instances together.
 
     What a single run's seed would do is unknown and not counted: its error is over instances alone.
@@ -65,7 +67,9 @@ def difference(first: Array, second: Array | None = None, clusters: Array | None
     parts = [first] if second is None else [first, second]
     together = np.concatenate(parts)
     covariance = covariance_of_means(together, clusters)
-    signs = np.concatenate([np.full(len(part), sign) for part, sign in zip(parts, (1, -1), strict=False)])
+    signs = np.concatenate(
+        [np.full(len(part), sign) for part, sign in zip(parts, (1, -1), strict=False)]
+    )
     variances = []
     shared = 0.0
     for one in np.unique(signs):
@@ -76,14 +80,20 @@ def difference(first: Array, second: Array | None = None, clusters: Array | None
             shared += float(inside[0, 0])
             continue
         shared += float(inside.sum() - np.trace(inside)) / (count * (count - 1))
-        variances.append((float(together[rows].mean(axis=1).var(ddof=1)) / count, count - 1.0))
+        variances.append(
+            (float(together[rows].mean(axis=1).var(ddof=1)) / count, count - 1.0)
+        )
     if second is not None:
         shared -= 2 * float(covariance[np.ix_(signs == 1, signs == -1)].mean())
-    variances.append((max(0.0, shared), freedom_of(first.shape[1] if clusters is None else clusters)))
+    variances.append(
+        (max(0.0, shared), freedom_of(first.shape[1] if clusters is None else clusters))
+    )
     total = sum(variance for variance, _ in variances)
     squares = sum(variance**2 / freedom for variance, freedom in variances)
     effect = float(first.mean()) - (0.0 if second is None else float(second.mean()))
-    return Student(effect=effect, error=total**0.5, df=total**2 / squares if squares else np.inf)
+    return Student(
+        effect=effect, error=total**0.5, df=total**2 / squares if squares else np.inf
+    )
 
 
 def found() -> dict[str, list[dict[str, Any]]]:
@@ -117,9 +127,20 @@ def p_of(estimate: Student) -> float:
 def main() -> None:
     """Print the scores, then the comparisons."""
     results = found()
-    clusters = {name: np.array(labels) for name, labels in json.loads(SETS_FILE.read_text()).items()}
+    clusters = {
+        name: np.array(labels)
+        for name, labels in json.loads(SETS_FILE.read_text()).items()
+    }
     rows = [
-        ["result", "seeds", "NDCG@10 or accuracy", "by cluster", "recall@10", "recall@100", "CPU s a run"]
+        [
+            "result",
+            "seeds",
+            "NDCG@10 or accuracy",
+            "by cluster",
+            "recall@10",
+            "recall@100",
+            "CPU s a run",
+        ]
     ]
     for name, runs in results.items():
         scores, groups = by_text(runs), clusters.get(runs[0]["set"])
@@ -127,25 +148,41 @@ def main() -> None:
             f"{np.mean([run[key] for run in runs]):.1f}" if key in runs[0] else ""
             for key in ("recall_10", "recall_100")
         ]
-        seconds = np.mean([run["cpu_seconds"] + run.get("training_cpu_seconds", 0.0) for run in runs])
+        seconds = np.mean(
+            [run["cpu_seconds"] + run.get("training_cpu_seconds", 0.0) for run in runs]
+        )
         seeds = str(len(runs)) if "seed" in runs[0] else ""
         whole = difference(scores)
         grouped = "" if groups is None else shown(difference(scores, clusters=groups))
         rows.append([name, seeds, shown(whole), grouped, *recalls, f"{seconds:,.0f}"])
     print("\n".join(markdown_table(rows)))
     for title, pairs in (("Main comparisons", MAIN), ("Others", OTHERS)):
-        made = [(one, other) for one, other in pairs if one in results and other in results]
+        made = [
+            (one, other) for one, other in pairs if one in results and other in results
+        ]
         rows = [["first", "second", "difference", "by cluster", "p", "Holm"]]
-        estimates = [difference(by_text(results[one]), by_text(results[other])) for one, other in made]
+        estimates = [
+            difference(by_text(results[one]), by_text(results[other]))
+            for one, other in made
+        ]
         values = [p_of(estimate) for estimate in estimates]
         # Of all main comparisons, those that are still to come included.
         missing = [1.0] * (len(pairs) - len(made))
-        adjusted = holm([*values, *missing])[: len(made)] if title.startswith("Main") else [None] * len(made)
-        for (one, other), estimate, p, corrected in zip(made, estimates, values, adjusted, strict=True):
+        adjusted = (
+            holm([*values, *missing])[: len(made)]
+            if title.startswith("Main")
+            else [None] * len(made)
+        )
+        for (one, other), estimate, p, corrected in zip(
+            made, estimates, values, adjusted, strict=True
+        ):
             groups = clusters.get(results[one][0]["set"])
             grouped = ""
             if groups is not None:
-                grouped = shown(difference(by_text(results[one]), by_text(results[other]), groups), "+")
+                grouped = shown(
+                    difference(by_text(results[one]), by_text(results[other]), groups),
+                    "+",
+                )
             last = "" if corrected is None else f"{corrected:.3g}"
             rows.append([one, other, shown(estimate, "+"), grouped, f"{p:.3g}", last])
         print(f"\n{title}\n")

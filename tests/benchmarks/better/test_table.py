@@ -12,7 +12,9 @@ from tests.benchmarks.better.table import difference, p_of
 def drawn(runs: int) -> np.ndarray:
     generator = np.random.default_rng([7, runs])
     easy = generator.normal(50, 20, 200)
-    return easy + generator.normal(0, 5, (runs, 200)) + generator.normal(0, 1, (runs, 1))
+    return (
+        easy + generator.normal(0, 5, (runs, 200)) + generator.normal(0, 1, (runs, 1))
+    )
 
 
 def test_two_single_runs_are_a_paired_t_test():
@@ -41,7 +43,9 @@ def test_variances_of_two_models_seeds_add_up():
 
 
 def test_batches_hold_each_positive_once():
-    rows = [(f"query {number}", f"document {number % 5}", "other") for number in range(40)]
+    rows = [
+        (f"query {number}", f"document {number % 5}", "other") for number in range(40)
+    ]
     order = batches(rows, seed=1, size=4)
     taken = [next(order) for _ in range(7)]  # of the first pass
     assert all(len({positive for _, positive, _ in batch}) == 4 for batch in taken)
