@@ -225,6 +225,18 @@ def append_bytes(path: Path, content: bytes) -> None:
             sync_folder(path.parent)
 
 
+def append_line(path: Path, line: str) -> None:
+    """Append a line to `path`, making its folder; one that a full disk cut before stays a line of its own."""
+    path.parent.mkdir(parents=True, exist_ok=True)
+    with path.open("a+b") as file:
+        content = f"{line}\n".encode()
+        if file.tell() > 0:
+            file.seek(-1, os.SEEK_END)
+            if file.read(1) != b"\n":
+                content = b"\n" + content
+        file.write(content)
+
+
 def write_text(path: Path, content: str) -> None:
     """Write `content` to `path` atomically as UTF-8 with Unix line ends, making its folder."""
     write_bytes(path, content.encode("utf-8"))

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import os
 import re
 from collections.abc import Iterable
 from pathlib import Path
@@ -9,7 +10,13 @@ from typing import Any
 
 from common.errors import UserError, first_line, path_hint
 from common.files import sha256_bytes, sha256_file
-from common.reading import inside, read_bounded, read_json, refuse_pointer
+from common.reading import (
+    inside,
+    open_plain,
+    read_bounded,
+    read_json,
+    refuse_pointer,
+)
 
 _TOKENIZER = (
     "tokenizer.json",
@@ -203,7 +210,8 @@ def weight_types(folder: Path) -> dict[str, str]:
 
     types: dict[str, str] = {}
     for path in sorted(folder.glob("*.safetensors")):
-        with path.open("rb") as raw:
+        # A pipe of that name is refused, not waited for.
+        with os.fdopen(open_plain(path), "rb") as raw:
             refuse_pointer(path, raw.read(64))
         try:
             with safe_open(path, framework="numpy") as file:

@@ -18,6 +18,7 @@ from dataclasses import dataclass
 from datetime import UTC, datetime
 from pathlib import Path
 
+from common.files import append_line
 from common.provenance import git_commit
 from common.reading import read_bounded, strict_json
 from workflow.jobs import Job, Workflow
@@ -119,10 +120,7 @@ def tries_without_progress(job: Job, folder: Path, attempts: Sequence[Attempt]) 
 
 
 def _append(job: Job, folder: Path, attempt: Attempt) -> None:
-    path = folder / job.attempts
-    path.parent.mkdir(parents=True, exist_ok=True)
-    with path.open("a", encoding="utf-8") as file:
-        file.write(json.dumps(dataclasses.asdict(attempt)) + "\n")
+    append_line(folder / job.attempts, json.dumps(dataclasses.asdict(attempt)))
 
 
 def _now() -> str:

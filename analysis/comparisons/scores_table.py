@@ -21,6 +21,7 @@ from analysis.statistics.learning_rate_selection import CELL, select_runs
 from analysis.store.text_table import ENDINGS, TextTable, read_text_table, text_table_of
 from benchmarks.protocol import DATASETS
 from common.errors import UserError, nearest
+from common.plain_text import name_fault
 from common.reading import MOST_LARGE, PARQUET, read_bounded
 
 _TITLES = {
@@ -132,8 +133,12 @@ def scores_by_seed(
     cells = rows.groupby(CELL)
     tuned = cells["lr"].transform("nunique") > 1
     faults = {
-        "has no printable model": ~rows["model"].map(_is_name),
-        "has no printable dataset": ~rows["dataset"].map(_is_name),
+        "has no printable model, or one that begins like a formula": ~rows["model"].map(
+            _is_name
+        ),
+        "has no printable dataset, or one that begins like a formula": ~rows[
+            "dataset"
+        ].map(_is_name),
         "has no finite score; of a run that diverged give the score of its last checkpoint, or delete it and say so "
         "where you report the others": ~np.isfinite(rows["test_score"]),
         "has no learning rate; give one, or leave the column out": ~np.isfinite(
@@ -166,7 +171,8 @@ def scores_by_seed(
 
 
 def _is_name(text: str) -> bool:
-    return 0 < len(text) <= 200 and text.isprintable()
+    """Return whether a text can name a model or a dataset; a spreadsheet would run what begins like a formula."""
+    return name_fault(text) is None
 
 
 def _long(table: TextTable) -> TextTable:

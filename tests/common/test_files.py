@@ -18,6 +18,7 @@ import pytest
 from common.cli import run
 from common.errors import UserError
 from common.files import (
+    append_line,
     atomic_folder,
     atomic_path,
     cache_folder,
@@ -389,3 +390,13 @@ def test_two_users_share_a_scratch_and_no_folder(shared: Path) -> None:
     assert as_another_user(lambda: str(list(ours.iterdir()))).startswith(
         "PermissionError"
     )
+
+
+def test_a_line_after_one_that_was_cut_is_whole(tmp_path: Path) -> None:
+    path = tmp_path / "new" / "lines"
+    append_line(path, "first")
+    with path.open("ab") as file:
+        file.write(b"sec")  # as a full disk leaves it
+    append_line(path, "third")
+    append_line(path, "fourth")
+    assert path.read_text().splitlines() == ["first", "sec", "third", "fourth"]

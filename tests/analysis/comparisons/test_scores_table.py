@@ -126,6 +126,7 @@ REFUSED: dict[str, tuple[str, tuple[str, ...]]] = {
     "a column twice": (TEXT.replace("dataset", "score"), ("'score' twice",)),
     "other letters": (TEXT.replace("A", "é"), ("line 2, byte", "is not UTF-8")),
     "a name that is none": (TEXT.replace("A,", "A\a,"), ("line 2", "no printable model")),
+    "a formula": (TEXT.replace("A,", "=1+1,"), ("line 2", "like a formula")),
     "no name": (f"{TEXT},sst2,0,1\n", ("line 9", "no printable model")),
 }  # fmt: skip
 
