@@ -71,7 +71,7 @@ ALLOWED = {
 
 FILES = [path for room in ALLOWED for path in sorted((ROOT / room).rglob("*.py"))]
 _NO_MODULES = ("__init__", "__main__")
-MOST_LINES = 600
+MOST_LINES = 700
 """Of a module: what a reader can hold."""
 
 

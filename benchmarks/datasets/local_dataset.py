@@ -9,6 +9,7 @@ from __future__ import annotations
 import contextlib
 import dataclasses
 import hashlib
+import os
 from collections.abc import Iterable, Mapping
 from dataclasses import dataclass, field
 from pathlib import Path
@@ -225,7 +226,10 @@ def check_place(folder: Path, sources: Iterable[Path] = ()) -> None:
         return
     others = strangers(folder, dict.fromkeys(_written(folder), ""))
     others += [
-        path.name for path in sources if path.resolve().is_relative_to(folder.resolve())
+        path.name
+        for path in sources
+        # Unlike Path.resolve, it takes a link to itself, which the reader refuses in a sentence.
+        if Path(os.path.realpath(path)).is_relative_to(folder.resolve())
     ]
     if others:
         raise UserError(

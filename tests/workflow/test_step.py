@@ -425,7 +425,7 @@ def test_no_job_starts_shortly_before_the_end(
 
 def test_what_another_process_works_on_is_refused(tmp_path: Path) -> None:
     job, workflow = _job(tmp_path, ("settings",))
-    with holder(tmp_path / "logs/shards/a.lease", 60.0):
+    with holder(tmp_path / "logs/shards/a.lease"):
         assert run_job(job, workflow, tmp_path) == MISTAKE
     assert "another process works on it" in (tmp_path / job.refused).read_text()
 
