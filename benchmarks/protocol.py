@@ -80,6 +80,8 @@ class DatasetFiles:
     """Names of the columns by field; the reader's own where they are not named."""
     ignore: tuple[str, ...] = ()
     """Columns of pairs of which nothing is read."""
+    corpus: Literal["", "all", "judged"] = "judged"
+    """Which documents are searched; empty: all, if they are not too many."""
     header: tuple[str, ...] = ()
     """Names of the columns of tables of text without a header."""
     quotes: bool | None = None

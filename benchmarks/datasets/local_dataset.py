@@ -94,7 +94,7 @@ class LocalDataset:
 
     @property
     def corpus(self) -> pa.Table:
-        """The documents judged for any query of either split (IR)."""
+        """The documents that are searched (IR): those judged for a query of either split, or all."""
         return self.tables["corpus"]
 
     def queries(self, split: str) -> pa.Table:

@@ -10,7 +10,7 @@ import re
 from collections.abc import Iterable, Iterator, Mapping, Sequence
 from dataclasses import dataclass, field
 from pathlib import Path
-from typing import Annotated, Any
+from typing import Annotated, Any, Literal
 
 from annotated_types import Ge, Le
 
@@ -181,6 +181,7 @@ class _Table(FileSettings):
     prompt: str = ""
     columns: dict[str, str | int] = field(default_factory=dict)
     ignore: tuple[str, ...] = ()
+    corpus: Literal["", "all", "judged"] = ""
     header: tuple[str, ...] = ()
     quotes: bool | None = None
     ids: str = ""
@@ -247,6 +248,7 @@ def definition_of(name: str, table: Any, where: str, folder: Path) -> Dataset:
         files=DatasetFiles(
             columns=columns,
             ignore=entry.ignore,
+            corpus=entry.corpus or ("judged" if entry.hub else ""),
             header=entry.header,
             quotes=entry.quotes,
             ids=entry.ids,
@@ -300,6 +302,8 @@ def _faults(
         len(entry.range) == 2 and entry.range[0] < entry.range[1]
     ):
         yield "`range` must give the smallest and the largest value, such as range = [0, 5]"
+    if (entry.corpus or entry.ignore) and kind.task != "IR":
+        yield "only the kind 'retrieval' has `corpus` and `ignore`; leave them out"
     if entry.prompt and kind.task != "SC":
         yield f"the kind {kind.name!r} takes no prompt; leave the key out"
     placeholders = [name for name in ("text", "second") if name in kind.columns]

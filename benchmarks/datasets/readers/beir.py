@@ -1,7 +1,8 @@
 """Retrieval: queries, documents and judgements in BEIR's, MS MARCO's or TREC's form, or MLDR's.
 
-Only documents that a judgement of either split names are written, in the order of the judgements, as in the
-release. The 8.8 million passages are read once, a batch at a time.
+Documents that a judgement of either split names are written, in the order of the judgements, as in the release; of
+one's own files the others follow, unless only the judged ones are to be searched. The 8.8 million passages are read
+once, a batch at a time.
 """
 
 from __future__ import annotations
@@ -51,6 +52,8 @@ _TEXT = ("text", "query")
 _RELEVANCE = ("score", "relevance", "label")
 _HELD_OUT, _MOST_HELD_OUT, _FEWEST = 0.1, 2_000, 20
 """Share and largest number of the queries that are held out of pairs alone, and how many there must be."""
+_MOST_SEARCHED = 200_000
+"""Documents that are searched unless the definition says which."""
 _NO_NEGATIVES = "the negatives of the training file are left out"
 _NEGATIVE = re.compile(r"(hard_?)?neg(ative)?s?([_-]?\d+)?")
 _NEGATIVES = ("negative", "negatives", "hard_negative", "hard_negatives")
@@ -146,13 +149,13 @@ Text = tuple[str, str, str | None, str]
 
 
 def wanted_texts(
-    path: Path, wanted: Mapping[str, object], files: DatasetFiles
+    path: Path, wanted: Mapping[str, object] | None, files: DatasetFiles
 ) -> Iterator[Text]:
-    """Yield (where, id, title or None, text) of the rows whose id is wanted; others are not held in memory.
+    """Yield (where, id, title or None, text) of the rows whose id is wanted, or all; others are not held in memory.
 
     Read are Parquet and JSON lines with `_id`, `title` and `text`, and TSV lines of id and text.
     """
-    if plain_suffix(path) == ".parquet":
+    if plain_suffix(path) == ".parquet" and wanted is not None:
         yield from _wanted_rows(path, wanted)
     elif is_text(path) and not (files.content and _names_texts(path)):
         for number, line in progress(lines(path), path.name, unit="line"):
@@ -163,13 +166,14 @@ def wanted_texts(
                     "the first line, such as id, title and text"
                 )
             identity, text = (part.strip() for part in fields)
-            if identity in wanted:
+            if wanted is None or identity in wanted:
                 yield f"{path}:{number}", identity, None, text
     else:
         files = replace(files, header=())  # that of the pairs
         for where, row in progress(records(path, files), path.name, unit="line"):
             with row_at(where):
-                if (identity := str(pick(row, _ID))) in wanted:
+                identity = str(pick(row, _ID))
+                if wanted is None or identity in wanted:
                     yield where, identity, _title(row), words_of(row, _TEXT)
 
 
@@ -389,13 +393,15 @@ def retrieval(
     Args:
         splits: judgements of `validation` and `test`.
         queries: texts by query id.
-        docs: `title` and `text` by document id, for every judged document.
+        docs: `title` and `text` by document id. A judged one that is missing stays in the judgements, and so in the
+            ideal ranking, as in trec_eval.
         inputs: notes the queries that are left out because nothing is relevant to them.
     """
     query_rows: list[Row] = []
     qrel_rows: list[Row] = []
     for split, judgements in splits.items():
         relevant = {query for query, _, score in judgements if score >= 1}
+        kept = relevant & queries.keys()
         judged = dict.fromkeys(query for query, _, _ in judgements)
         if len(relevant) < len(judged):
             dropped = len(judged) - len(relevant)
@@ -403,19 +409,20 @@ def retrieval(
                 f"{split} queries without a relevant document left out: {dropped}; the documents judged for them stay"
             )
         query_rows += [
-            {"split": split, "id": q, "text": queries[q]}
-            for q in judged
-            if q in relevant
+            {"split": split, "id": q, "text": queries[q]} for q in judged if q in kept
         ]
         qrel_rows += [
             {"split": split, "query_id": query, "doc_id": doc, "relevance": score}
             for query, doc, score in judgements
-            if query in relevant
+            if query in kept
         ]
+    in_order = dict.fromkeys([*_judged(splits), *docs])
     return {
         "queries": table("IR", "queries", query_rows),
         "corpus": table(
-            "IR", "corpus", ({"id": doc, **docs[doc]} for doc in _judged(splits))
+            "IR",
+            "corpus",
+            [{"id": doc, **docs[doc]} for doc in in_order if doc in docs],
         ),
         "qrels": table("IR", "qrels", qrel_rows),
     }
@@ -426,7 +433,9 @@ def _judged(splits: Mapping[str, list[Judgement]]) -> dict[str, None]:
     return dict.fromkeys(doc for found in splits.values() for _, doc, _ in found)
 
 
-def _query_texts(inputs: ReaderInputs, wanted: Mapping[str, object]) -> dict[str, str]:
+def _query_texts(
+    inputs: ReaderInputs, wanted: Mapping[str, object], *, some: bool = False
+) -> dict[str, str]:
     found: dict[str, str] = {}
     for path in inputs.need("queries", "the queries' texts"):
         for where, identity, _, text in wanted_texts(
@@ -436,25 +445,41 @@ def _query_texts(inputs: ReaderInputs, wanted: Mapping[str, object]) -> dict[str
                 raise UserError(
                     f"{where}: the query {identity} has a different text further up"
                 )
-    _check_complete(wanted, found, "query", inputs.of("queries"))
+    _check_complete(wanted, found, "query", inputs, some=some)
     return found
 
 
 def _documents(
-    inputs: ReaderInputs, wanted: Mapping[str, object], *, titles: bool
+    inputs: ReaderInputs,
+    wanted: Mapping[str, object],
+    *,
+    titles: bool,
+    corpus: str = "judged",
+    some: bool = False,
 ) -> dict[str, Row]:
-    """Return the documents that are wanted, by id; without `titles` their titles are left out."""
+    """Return the documents that are wanted, or all of the `corpus`, by id; without `titles` theirs are left out."""
     documents: dict[str, Row] = {}
     for path in inputs.need("corpus", "the documents' texts"):
+        searched = wanted if corpus == "judged" else None
         for where, identity, title, text in wanted_texts(
-            path, wanted, inputs.dataset.files
+            path, searched, inputs.dataset.files
         ):
             document = {"title": title if titles else None, "text": text}
             if documents.setdefault(identity, document) != document:
                 raise UserError(
                     f"{where}: the document {identity} has a different text further up"
                 )
-    _check_complete(wanted, documents, "document", inputs.of("corpus"))
+            if not corpus and len(documents) > _MOST_SEARCHED:
+                raise UserError(
+                    f"{path} has more than {_MOST_SEARCHED:,} documents; set corpus = 'all', or 'judged' for those "
+                    f"with judgements, in {inputs.dataset.files.where}"
+                )
+    _check_complete(wanted, documents, "document", inputs, some=some)
+    if corpus != "judged":
+        count = sum(identity in documents for identity in wanted)
+        inputs.note(
+            f"documents that are searched: {len(documents):,}, of which {count:,} are judged"
+        )
     return documents
 
 
@@ -462,12 +487,22 @@ def _check_complete(
     wanted: Mapping[str, object],
     found: Mapping[str, object],
     what: str,
-    paths: Sequence[Path],
+    inputs: ReaderInputs,
+    *,
+    some: bool = False,
 ) -> None:
+    """Refuse judged ids that no file has, or count them, if `some` others are there."""
     missing = [identity for identity in wanted if identity not in found]
     if missing:
-        raise UserError(
-            f"judged {what} ids missing from {', '.join(map(str, paths))}: {len(missing):,} (first: {missing[0]!r})"
+        role = {"query": "queries", "document": "corpus"}[what]
+        sentence = (
+            f"judged {what} ids missing from {', '.join(map(str, inputs.of(role)))}: {len(missing):,} (first: "
+            f"{missing[0]!r})"
+        )
+        if not some or len(missing) == len(wanted):
+            raise UserError(sentence)
+        inputs.note(
+            f"{sentence}; {'left out' if what == 'query' else 'they count in the ideal ranking'}"
         )
 
 
@@ -501,8 +536,15 @@ def read(inputs: ReaderInputs, *, titles: bool = True) -> DatasetContent:
     if inputs.dataset.trained_on == inputs.dataset.name:
         tables["pairs"] = pairs(inputs.need("train", "training pairs"), inputs)
     asked = dict.fromkeys(query for found in splits.values() for query, _, _ in found)
-    queries = _query_texts(inputs, asked)
-    docs = _documents(inputs, _judged(splits), titles=titles)
+    dataset = inputs.dataset
+    queries = _query_texts(inputs, asked, some=dataset.is_own)
+    docs = _documents(
+        inputs,
+        _judged(splits),
+        titles=titles,
+        corpus=dataset.files.corpus,
+        some=dataset.is_own,
+    )
     tables |= retrieval(splits, queries, docs, inputs)
     return DatasetContent(tables=tables, splits=how, notes=tuple(inputs.notes))
 
@@ -586,12 +628,8 @@ def read_mldr(inputs: ReaderInputs) -> DatasetContent:
         for _, identity, _, text in wanted_texts(path, wanted, inputs.dataset.files):
             docs[identity] = {"title": None, "text": text}
     if not wanted.keys() <= docs.keys():
-        _check_complete(
-            wanted,
-            docs,
-            "document",
-            inputs.need("corpus", "the texts of its positive passages"),
-        )
+        inputs.need("corpus", "the texts of its positive passages")
+        _check_complete(wanted, docs, "document", inputs)
     return DatasetContent(
         tables=retrieval(splits, queries, docs, inputs),
         splits="validation is dev, test is test; the corpus holds the positive documents of both",

@@ -611,3 +611,59 @@ def test_a_querys_own_text_is_not_its_answer(put: Put) -> None:
     assert all(
         asked[row["query_id"]] != docs[row["doc_id"]] for row in rows(content, "qrels")
     )
+
+
+@pytest.mark.parametrize("corpus", ["", "all", "judged"])
+def test_which_documents_are_searched_is_said(corpus: str, put: Put) -> None:
+    table = {"corpus": corpus} if corpus else {}
+    content = read(
+        defined("retrieval", trained_on="msmarco", **table), **own_files(put)
+    )
+    ids = [row["id"] for row in rows(content, "corpus")]
+    assert sorted(ids[:4]) == ["d0", "d1", "d2", "d3"]
+    assert ids[4:] == ([] if corpus == "judged" else ["d4", "d5", "d6", "d7"])
+    said = "documents that are searched: 8, of which 4 are judged"
+    assert (said in content.notes) == (corpus != "judged")
+
+
+def test_more_documents_than_are_searched_unasked(
+    put: Put, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    monkeypatch.setattr("benchmarks.datasets.readers.beir._MOST_SEARCHED", 7)
+    with pytest.raises(
+        UserError, match=r"c\.jsonl has more than 7 documents; set corpus = 'all'"
+    ):
+        read(defined("retrieval", trained_on="msmarco"), **own_files(put))
+    asked = defined("retrieval", trained_on="msmarco", corpus="all")
+    assert len(rows(read(asked, **own_files(put)), "corpus")) == 8
+
+
+def test_judged_ids_without_a_text_are_counted(put: Put) -> None:
+    """A query is left out; a document stays among the judgements."""
+    lines = "".join(f"q{i} 0 d{i} 1\nq{i} 0 gone{i} 1\n" for i in (0, 1, 2, 3, 77))
+    files = {
+        **own_files(put),
+        "test": put("more.tsv", lines),
+        "validation": put("dev.tsv", "q5 0 d5 1\n"),
+    }
+    content = read(defined("retrieval", trained_on="msmarco"), **files)
+    tested = [row for row in rows(content, "qrels") if row["split"] == "test"]
+    assert [row["query_id"] for row in tested] == [
+        "q0",
+        "q0",
+        "q1",
+        "q1",
+        "q2",
+        "q2",
+        "q3",
+        "q3",
+    ]
+    assert "gone0" not in [row["id"] for row in rows(content, "corpus")]
+    assert any(
+        "judged query ids missing" in note and "1 (first: 'q77'); left" in note
+        for note in content.notes
+    )
+    assert any(
+        "6 (first: 'gone0'); they count in the ideal ranking" in note
+        for note in content.notes
+    )
