@@ -19,6 +19,7 @@ from benchmarks.protocol import HeadName
 from benchmarks.sweep.keep import check_keeping
 from benchmarks.sweep.request import RunRequest
 from benchmarks.sweep.run_jobs import compared_jobs
+from benchmarks.sweep.window import window_cuts
 from benchmarks.tasks.families import family_of, new_model
 from common.errors import UserError, first_line
 from common.progress import progress
@@ -202,7 +203,7 @@ def validate(request: RunRequest) -> Iterator[str]:
         UserError: the first thing that a run would stumble over.
     """
     runs_left = sum(len(job.pending()) for job in compared_jobs(request))
-    loaded, precision, _ = preflight(request)
+    loaded, precision, sets = preflight(request)
     positions = request.positions or choose_kind(request.device).positions
     parameters = sum(p.numel() for p in loaded.encoder.parameters())
     model_size, activations_size = (
@@ -217,6 +218,11 @@ def validate(request: RunRequest) -> Iterator[str]:
         f"memory of each parallel run (--workers): {model_size} for weights, gradients and optimiser in "
         f"{precision.name}, {activations_size} for the activations of {positions:,} token positions (--positions)"
     )
+    for dataset in sets:
+        if "corpus" in dataset.tables:
+            yield f"{dataset.name}: {dataset.corpus.num_rows:,} documents are searched for each query"
+        if cut := window_cuts(dataset, loaded):
+            yield f"{dataset.name}: {cut}"
     if request.keep == "best":
         yield f"kept: the weights of the best run of each dataset, in {request.store / 'encoders'}"
     yield f"{runs_left} runs to do; everything they need is available"

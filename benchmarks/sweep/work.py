@@ -41,6 +41,7 @@ from benchmarks.sweep.keep import Keeper
 from benchmarks.sweep.preflight import check_labels
 from benchmarks.sweep.run_jobs import RunJob
 from benchmarks.sweep.status import counted_scores_of, folder_of, state_of
+from benchmarks.sweep.window import window_cuts
 from benchmarks.tasks.base import Evaluator, Setting, TaskModel
 from benchmarks.tasks.families import (
     family_of,
@@ -131,6 +132,8 @@ class Prepared:
     """Optimiser steps of a fine-tuning."""
     provenance: dict[str, object]
     """Code, versions and command, as each run records them."""
+    cuts: Mapping[str, str] = field(default_factory=dict)
+    """What the model's window cuts of each dataset, in words; empty where it cuts nothing."""
     keeper: Keeper | None = None
     """What keeps the best runs' weights, where they are wanted."""
 
@@ -200,6 +203,8 @@ class Prepared:
             "losses": [round(loss, 6) for loss in tuned.losses],
             STANDARD: {split: evaluations[split].instances for split in SCORED_SPLITS},
         }
+        if cut := self.cuts.get(key.dataset):
+            content["cut"] = cut
         clusters = {split: evaluations[split].clusters for split in SCORED_SPLITS}
         if any(clusters.values()):
             details[CLUSTERS] = clusters
@@ -270,6 +275,12 @@ def prepare(job: RunJob, resettable: ResettableModel) -> Prepared:
         check_labels(dataset)
     _check_unchanged(job, resettable, sets)
     setting = resettable.setting
+    cuts = {
+        name: window_cuts(dataset, setting.loaded) for name, dataset in sets.items()
+    }
+    for name, cut in cuts.items():
+        if cut:
+            log.info("%s: %s", name, cut)
     return Prepared(
         job=job,
         runs=frozenset(todo),
@@ -284,6 +295,7 @@ def prepare(job: RunJob, resettable: ResettableModel) -> Prepared:
         },
         steps=fine_tuning_steps(sets[job.trained_on], setting.fine_tuning),
         provenance=provenance("full", PACKAGES),
+        cuts=cuts,
         keeper=Keeper(request=job.request, setting=setting, sets=sets)
         if job.request.keep == "best"
         else None,

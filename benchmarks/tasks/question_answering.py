@@ -44,7 +44,7 @@ class QuestionAnswering(SupervisedFamily):
         self, dataset: Dataset, table: pa.Table, loaded: LoadedModel
     ) -> Examples:
         """Return token ids, and 1 for the tokens of the first gold answer, 0 for all others."""
-        questions = _encode(table, loaded)
+        questions = encode_table(table, loaded)
         labels = Ragged(questions.gold.values.astype(np.int64), questions.gold.offsets)
         return Examples(ids=questions.ids, labels=labels, kinds=questions.kinds)
 
@@ -57,7 +57,7 @@ class QuestionAnswering(SupervisedFamily):
     ) -> Predict:
         """Tokenise and batch a split, and the further windows of contexts that were cut."""
         loaded = setting.loaded
-        questions = _encode(table, loaded)
+        questions = encode_table(table, loaded)
         lengths = questions.ids.lengths
         starts = np.arange(0, len(lengths), _EVAL_BATCH)
         widths = np.repeat(np.maximum.reduceat(lengths, starts), _EVAL_BATCH)[
@@ -113,7 +113,7 @@ class QuestionAnswering(SupervisedFamily):
             longest = table.take(
                 np.sort(np.argsort(-lengths, kind="stable")[:_LONGEST])
             )
-            _encode(longest, loaded)  # raises it
+            encode_table(longest, loaded)  # raises it
 
 
 def best_span(margins: NDArray[np.float32]) -> tuple[int, int, float]:
@@ -181,7 +181,8 @@ def _decode(
     ]
 
 
-def _encode(table: pa.Table, loaded: LoadedModel) -> Questions:
+def encode_table(table: pa.Table, loaded: LoadedModel) -> Questions:
+    """Return a table's questions, tokenised with their contexts and first gold answers."""
     return encode_questions(
         loaded.tokenizer,
         table["question"].to_pylist(),

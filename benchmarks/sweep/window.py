@@ -1,0 +1,83 @@
+"""What a model's window cuts of a dataset: inputs, and the answers or entities that are behind the cut."""
+
+from __future__ import annotations
+
+from collections.abc import Iterator, Sequence
+
+import pyarrow as pa
+
+from benchmarks.datasets.local_dataset import LocalDataset
+from benchmarks.finetuning.encoders import LoadedModel
+from benchmarks.finetuning.tokenization import encode_texts, encode_words, texts_of
+from benchmarks.protocol import Dataset
+from benchmarks.tag_schemes import tag_parts, to_iob2
+from benchmarks.tasks.question_answering import encode_table
+
+_CALLED = {"QA": ("contexts", "answers"), "TC": ("sentences", "entities")}
+_SLACK = 16
+"""Bytes that prefixes and special tokens may add to a text; a token has at least one."""
+
+
+def window_cuts(dataset: LocalDataset, loaded: LoadedModel) -> str:
+    """Return how many inputs of all splits are cut, and what is lost, in words; empty where nothing is cut.
+
+    Lost are first answers without a token and entities that begin behind the cut.
+    """
+    entry = dataset.dataset
+    limit = loaded.limits.retrieval if entry.task == "IR" else loaded.limits.labelled
+    inputs, cut, lost = 0, 0, 0
+    for name, table in dataset.tables.items():
+        if name == "qrels":
+            continue
+        sizes = [
+            [len(text.encode()) for text in texts_of(entry, row)]
+            for row in table.to_pylist()
+        ]
+        inputs += sum(map(len, sizes))
+        long = table.filter(
+            pa.array([max(bytes_of) + _SLACK > limit for bytes_of in sizes], pa.bool_())
+        )
+        if long.num_rows:
+            for lost_there in _losses(entry, long, dataset.labels, loaded, limit):
+                cut += 1
+                lost += lost_there
+    if not cut:
+        return ""
+    called, parts = _CALLED.get(entry.task, ("texts", ""))
+    losses = f"; {lost:,} {parts} are lost" if parts else ""
+    return f"{cut:,} of {inputs:,} {called} are cut at {limit:,} tokens{losses}"
+
+
+def _losses(
+    entry: Dataset,
+    table: pa.Table,
+    labels: Sequence[str],
+    loaded: LoadedModel,
+    limit: int,
+) -> Iterator[int]:
+    """Yield for each input that is cut how many answers or entities it loses."""
+    if entry.task == "QA":
+        questions = encode_table(table, loaded)
+        for row, answers in enumerate(table["answers"].to_pylist()):
+            if questions.cut[row]:
+                yield int(bool(answers) and not questions.gold[row].any())
+    elif entry.task == "TC":
+        sentences = table["words"].to_pylist()
+        parts = tag_parts(labels)
+        _, words = encode_words(loaded.tokenizer, sentences, limit)
+        for row, ids in enumerate(table["tags"].to_pylist()):
+            kept = int(words[row].max(initial=-1)) + 1
+            if kept < len(sentences[row]):
+                tags = to_iob2([labels[number] for number in ids], parts)
+                yield sum(tag.startswith("B") for tag in tags[kept:])
+    else:
+        tokenizer = (
+            loaded.retrieval_tokenizer if entry.task == "IR" else loaded.tokenizer
+        )
+        texts = [text for row in table.to_pylist() for text in texts_of(entry, row)]
+        # One token more than fits shows that a text is cut.
+        yield from (
+            0
+            for length in encode_texts(tokenizer, texts, limit + 1).lengths
+            if length > limit
+        )
