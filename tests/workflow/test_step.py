@@ -423,9 +423,12 @@ def test_no_job_starts_shortly_before_the_end(
     assert not (tmp_path / job.attempts).exists()
 
 
-def test_what_another_process_works_on_is_refused(tmp_path: Path) -> None:
+def test_what_another_process_works_on_is_refused(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    monkeypatch.setattr(step, "_LEASE_SECONDS", 1)
     job, workflow = _job(tmp_path, ("settings",))
-    with holder(tmp_path / "logs/shards/a.lease", 60.0):
+    with holder(tmp_path / "logs/shards/a.lease"):
         assert run_job(job, workflow, tmp_path) == MISTAKE
     assert "another process works on it" in (tmp_path / job.refused).read_text()
 

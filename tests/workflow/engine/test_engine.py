@@ -29,7 +29,7 @@ NOTHING = Workflow(target="all", jobs={})
 
 def test_one_call_works_in_a_folder(tmp_path: Path) -> None:
     message = r"another process is using .* \(process \d+ on host"
-    with holder(tmp_path / LEASE, 60.0), pytest.raises(UserError, match=message):
+    with holder(tmp_path / LEASE), pytest.raises(UserError, match=message):
         run_workflow(NOTHING, tmp_path)
     # The lease of a killed call is free at once.
     assert run_workflow(NOTHING, tmp_path)
