@@ -26,7 +26,7 @@ from string import Template
 from common.cli import run
 from common.errors import UserError
 from common.files import sha256_file, write_text, written
-from common.locks import try_lease
+from common.locks import holder_of, try_lease
 from common.processes import AGAIN, end_with_parent, ignore_stop_signal, on_stop_signal
 from common.provenance import IMAGE_SHA256, ROOT
 from container.machine import Machine
@@ -58,6 +58,9 @@ _ENDED = tuple(
     for code in (-number, 128 + number)
 )
 """Exit codes of a command that was ended from outside: a job that somebody cancels must not come back."""
+
+_LEASE_SECONDS = 150
+"""How long a job waits for another process that works on the same."""
 
 _PREEMPTION_SECONDS = 300
 """Longest time that Slurm gives a job between its signal and its end."""
@@ -385,6 +388,10 @@ def run_job(job: Job, workflow: Workflow, folder: Path, number: str = "") -> int
 def _attempt(job: Job, workflow: Workflow, folder: Path, *, submitted: bool) -> int:
     """Run a job once, alone: what another process works on, on any node, is a user's mistake."""
     lease = folder / f"{job.log.removesuffix('log')}lease"
+    # That of a job whose node died, put back elsewhere, is free after two minutes.
+    deadline = time.monotonic() + _LEASE_SECONDS
+    while holder_of(lease) and time.monotonic() < deadline:
+        time.sleep(1)
     try:
         with try_lease(lease, lambda: os.kill(os.getpid(), signal.SIGTERM)) as holder:
             if holder is not None:

@@ -423,7 +423,10 @@ def test_no_job_starts_shortly_before_the_end(
     assert not (tmp_path / job.attempts).exists()
 
 
-def test_what_another_process_works_on_is_refused(tmp_path: Path) -> None:
+def test_what_another_process_works_on_is_refused(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    monkeypatch.setattr(step, "_LEASE_SECONDS", 1)
     job, workflow = _job(tmp_path, ("settings",))
     with holder(tmp_path / "logs/shards/a.lease"):
         assert run_job(job, workflow, tmp_path) == MISTAKE
