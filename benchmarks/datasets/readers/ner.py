@@ -102,7 +102,7 @@ def sentences(
         if not all(pair):
             size = len(_cut(line))
             hint = (
-                f", but {size} columns; set columns = {{words = 1, tags = {size}}}, by number"
+                f", but {size} columns; set columns = {{words = ..., tags = ...}} to their numbers"
                 if size > 2
                 else ""
             )
