@@ -101,11 +101,9 @@ def sentences(
             continue
         if not all(pair):
             size = len(_cut(line))
-            hint = (
-                f", but {size} columns; set columns = {{words = ..., tags = ...}} to their numbers"
-                if size > 2
-                else ""
-            )
+            hint = ""
+            if size > 2:
+                hint = f", but {size} columns; set columns = {{words = ..., tags = ...}} to their numbers"
             raise UserError(
                 f"{path}:{number}: the line does not have a word and a tag{hint}"
             )
