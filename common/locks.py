@@ -23,7 +23,7 @@ _SECONDS = 60.0
 
 
 class _Lease(SoftFileLease):
-    """A lease whose age is told by the file system's clock, so that nobody has to watch it to see that it is old."""
+    """A lease with its age by the file system's clock, so that nobody has to watch it to see that it is old."""
 
     def _marker_unchanged_for(self, marker: os.stat_result) -> float:
         # The library takes a lease over once this reaches `_SECONDS`; a touch that is on its way counts as well.
