@@ -95,7 +95,7 @@ def import_(
         validation: the official validation set (for retrieval, its relevance judgements; for mldr_en, its queries)
         test: a labelled test set (for retrieval, its relevance judgements; for mldr_en, its queries)
         queries: texts of the queries (msmarco, nq)
-        corpus: documents (msmarco, nq, mldr_en); only judged documents are kept
+        corpus: documents (msmarco, nq, mldr_en), of which only judged ones are kept
         datasets: files that define your own datasets and name their original files (docs/add-a-dataset.md)
         out: folder of the datasets
         replace: replace an existing, different version of the dataset
