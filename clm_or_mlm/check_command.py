@@ -23,10 +23,10 @@ from common.manifest import (
     FILES,
     MANIFEST,
     check_files,
-    first_of,
     read_manifest,
     strangers,
 )
+from common.plain_text import first_of
 from pretraining.data import shard_manifest
 from pretraining.training.log import LOG, read_log
 

@@ -6,6 +6,8 @@ import difflib
 from collections.abc import Iterable
 from pathlib import Path
 
+from common.plain_text import first_of
+
 _SHORT, _FEW = 4, 6
 
 
@@ -71,11 +73,8 @@ def path_hint(path: Path, holds: str) -> str:
         )
     except OSError:  # it may not be read
         return ""
-    more = f" and {len(names) - _FEW} more" if len(names) > _FEW else ""
     there = (
-        f"; in {folder}: {', '.join(names[:_FEW])}{more}"
-        if names and missing == path
-        else ""
+        f"; in {folder}: {first_of(names, _FEW)}" if names and missing == path else ""
     )
     return nearest(missing.name, names) or there
 

@@ -9,7 +9,7 @@ from __future__ import annotations
 import contextlib
 import json
 import os
-from collections.abc import Iterable, Iterator, Mapping, Sequence
+from collections.abc import Iterable, Iterator, Mapping
 from dataclasses import dataclass
 from pathlib import Path
 from typing import Any
@@ -22,6 +22,7 @@ from common.files import (
     sha256_open,
     write_text,
 )
+from common.plain_text import first_of
 from common.reading import BadJsonError, inside, open_plain, read_bounded, strict_json
 
 MANIFEST = "manifest.json"
@@ -30,9 +31,6 @@ FILES = "files"
 """The key with the SHA-256 of each file, by its path below the manifest's folder."""
 SEAL = "seal"
 """The last key, with the hash of the rest."""
-
-_SHOWN = 5
-"""Problems that a message lists."""
 
 
 class DamagedError(UserError):
@@ -150,7 +148,9 @@ def check_files(folder: Path, files: Mapping[str, str], remedy: str) -> None:
         except DamagedError as error:
             problems.append(f"{name}: {error}")
     if problems:
-        raise DamagedError(f"{folder} is damaged: {first_of(problems, '; ')}; {remedy}")
+        raise DamagedError(
+            f"{folder} is damaged: {first_of(problems, between='; ')}; {remedy}"
+        )
 
 
 def strangers(
@@ -169,12 +169,6 @@ def strangers(
     tops = [folder / name for name in among] or [folder]
     files = {path.relative_to(folder).as_posix(): path for path in _files_of(tops)}
     return [name for name, path in files.items() if not _is_ours(path, ours.get(name))]
-
-
-def first_of(names: Sequence[str], between: str = ", ") -> str:
-    """Return the first of some names or faults, for a message, and how many more there are."""
-    more = f" and {len(names) - _SHOWN:,} more" if len(names) > _SHOWN else ""
-    return f"{between.join(names[:_SHOWN])}{more}"
 
 
 def _files_of(paths: Iterable[Path]) -> Iterator[Path]:

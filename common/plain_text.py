@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import re
 import unicodedata
+from collections.abc import Sequence
 
 _HIDDEN = ("Cc", "Cf", "Cs", "Co", "Cn", "Zl", "Zp")
 """Unicode categories of what a terminal obeys or cannot show: controls, directions, lone surrogates, unassigned."""
@@ -55,6 +56,12 @@ def visible(text: str) -> str:
 def counted(number: int, what: str) -> str:
     """Return a number of things in words: `1 model`, `1,520 runs`."""
     return f"{number:,} {what}{'' if number == 1 else 's'}"
+
+
+def first_of(names: Sequence[str], most: int = 5, between: str = ", ") -> str:
+    """Return the first of some names, for a message, and how many more there are: `a, b and 3 more`."""
+    more = f" and {len(names) - most:,} more" if len(names) > most else ""
+    return f"{between.join(names[:most])}{more}"
 
 
 def name_fault(name: str, most: int = 200) -> str | None:

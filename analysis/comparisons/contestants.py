@@ -23,6 +23,7 @@ from analysis.statistics.estimates import LIMITS
 from analysis.statistics.learning_rate_selection import CELL
 from benchmarks.protocol import AVERAGE, DATASETS, PAPER, TASKS, in_order, title_of
 from common.errors import UserError, nearest
+from common.plain_text import first_of
 from pretraining.models import MODELS
 
 ALL = "all"
@@ -304,19 +305,14 @@ def _two_models(rows: pd.DataFrame, wanted: Sequence[str]) -> tuple[str, str]:
         matching = [name] if name in known else fnmatch.filter(known, name)
         if not matching:
             raise UserError(
-                f"there are no scores of {name!r}; the models are {_listed(known)}{nearest(name, known)}"
+                f"there are no scores of {name!r}; the models are {first_of(known, 8)}{nearest(name, known)}"
             )
         found += [one for one in matching if one not in found]
     if len(found) != 2:
         raise UserError(
-            f"two models are compared, not {len(found)}; name two of {_listed(known)}"
+            f"two models are compared, not {len(found)}; name two of {first_of(known, 8)}"
         )
     return found[0], found[1]
-
-
-def _listed(names: Sequence[str]) -> str:
-    more = f" and {len(names) - 8} more" if len(names) > 8 else ""
-    return ", ".join(names[:8]) + more
 
 
 def _floors(source: Source) -> dict[str, float]:

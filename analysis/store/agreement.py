@@ -14,6 +14,7 @@ import orjson
 
 from analysis.store.cell import Run
 from benchmarks.run_fields import fields_that_decide
+from common.plain_text import first_of
 
 _OF_MODEL = fields_that_decide("of the model")
 
@@ -123,7 +124,7 @@ def _settings_that_differ(runs: Sequence[Run]) -> str:
             a_model_has_two or name not in fields_that_decide("within a model")
         ):
             words = " and ".join(
-                f"{value} for {_listed(list(models))}"
+                f"{value} for {first_of(list(models), _SHOWN)}"
                 for value, models in sorted(models_of.items())
             )
             datasets_of.setdefault((name, words), []).append(dataset)
@@ -131,7 +132,7 @@ def _settings_that_differ(runs: Sequence[Run]) -> str:
         return ""
     choices = fields_that_decide("by choice")
     parts = [
-        f"{name} is {words} (on {_listed(datasets)}){', as the models chose' * (name in choices)}"
+        f"{name} is {words} (on {first_of(datasets, _SHOWN)}){', as the models chose' * (name in choices)}"
         for (name, words), datasets in datasets_of.items()
     ]
     more = f"; and {len(parts) - _SHOWN} more" if len(parts) > _SHOWN else ""
@@ -153,9 +154,3 @@ def _short(value: object) -> str:
     """Return a value as text, a long one such as a hash by its first 12 characters."""
     text = str(value)
     return f"{text[:12]}..." if len(text) > 40 else text
-
-
-def _listed(names: Sequence[str]) -> str:
-    """Return the first few names, and how many there are besides."""
-    more = f" and {len(names) - _SHOWN} more" if len(names) > _SHOWN else ""
-    return f"{', '.join(names[:_SHOWN])}{more}"

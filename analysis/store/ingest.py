@@ -34,7 +34,7 @@ from benchmarks.runs import store_of
 from common.errors import UserError
 from common.files import cache_folder, mark_cache
 from common.locks import wait_for_lease
-from common.plain_text import counted
+from common.plain_text import counted, first_of
 from common.processes import cores, worker_pool
 from common.progress import progress
 
@@ -342,10 +342,7 @@ def _missing_of_grid(
             if (lr, seed) not in rates_and_seeds
         ]
         if lacking:
-            names = ", ".join(lacking[:6]) + (
-                f" and {len(lacking) - 6} more" if len(lacking) > 6 else ""
-            )
-            sentence = f"lacks {len(lacking)} of the {len(_GRID)} runs of the paper's grid: {names}"
+            sentence = f"lacks {len(lacking)} of the {len(_GRID)} runs of the paper's grid: {first_of(lacking, 6)}"
             gaps.append(
                 Problem(
                     path=f"{scan.results}/{name}", kind="missing", sentence=sentence

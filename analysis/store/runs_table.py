@@ -52,7 +52,7 @@ from common.manifest import (
     manifest_text,
     read_manifest,
 )
-from common.plain_text import name_fault
+from common.plain_text import first_of, name_fault
 from common.reading import (
     MOST_LARGE,
     PARQUET,
@@ -471,11 +471,10 @@ def _unequal_rates(runs: pd.DataFrame) -> str:
         f"{model} has {', '.join(map(format_lr, rates))}"
         for rates, model in grids[unequal[0]].items()
     ]
-    more = f" and {len(words) - _SHOWN} more" if len(words) > _SHOWN else ""
     others = f", and on {len(unequal) - 1} more datasets" if len(unequal) > 1 else ""
     return (
         f"models were tried at different learning rates, which contributes to their differences (on {unequal[0]} "
-        f"{'; '.join(words[:_SHOWN])}{more}{others})"
+        f"{first_of(words, _SHOWN, '; ')}{others})"
     )
 
 

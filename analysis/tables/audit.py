@@ -18,6 +18,7 @@ from analysis.tables.paper_arithmetic import (
 from analysis.tables.run_provenance import Provenance, provenance_lines
 from benchmarks.protocol import AVERAGE, DATASETS, LEARNING_RATES, SEEDS, datasets_of
 from common.errors import UserError
+from common.plain_text import first_of
 from common.tables import TableDocument, markdown_table, signed
 
 STATUSES = ("exact", "within interval", "differs", "incomplete", "no runs")
@@ -316,14 +317,7 @@ def verdict(result: Audit) -> str:
     )
     statements = f"Statements in the paper that fail a check: {failed}."
     if result.others:
-        more = (
-            f" and {len(result.others) - _NAMED} more"
-            if len(result.others) > _NAMED
-            else ""
-        )
-        statements += (
-            f" No table of the paper has {', '.join(result.others[:_NAMED])}{more}."
-        )
+        statements += f" No table of the paper has {first_of(result.others, _NAMED)}."
     if not result.has_runs:
         what = "runs of the paper's models" if result.others else "runs"
         return f"This source has no {what}, so no cell can be recomputed. {statements}"

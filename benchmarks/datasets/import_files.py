@@ -22,7 +22,7 @@ from benchmarks.finetuning.tokenization import texts_of
 from benchmarks.protocol import Dataset
 from common.errors import UserError
 from common.files import sha256_file
-from common.manifest import first_of
+from common.plain_text import first_of
 
 _NUMBERS = re.compile(r"[-_.]?\d+(-of-\d+)?")
 """What numbers a part of a file."""

@@ -38,10 +38,10 @@ from common.manifest import (
     SEAL,
     DamagedError,
     check_files,
-    first_of,
     strangers,
 )
 from common.manifest import read_manifest as read_manifest_file
+from common.plain_text import first_of
 from common.reading import read_bounded
 
 

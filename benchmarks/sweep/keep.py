@@ -58,12 +58,12 @@ from common.files import atomic_folder, remove_leftovers, sha256_file, temporary
 from common.locks import wait_for_lease
 from common.manifest import (
     MANIFEST,
-    first_of,
     read_manifest,
     remove_ours,
     write_manifest,
 )
 from common.model_files import licence_of, resolve
+from common.plain_text import first_of
 from common.reading import read_json
 
 log = logging.getLogger(__name__)

@@ -18,10 +18,10 @@ from common.manifest import (
     FILES,
     MANIFEST,
     check_files,
-    first_of,
     read_manifest,
     strangers,
 )
+from common.plain_text import first_of
 
 log = logging.getLogger(__name__)
 

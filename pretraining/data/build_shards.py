@@ -21,6 +21,7 @@ from common.errors import UserError
 from common.files import mark_cache, sha256_bytes, sha256_file, write_text
 from common.manifest import MANIFEST
 from common.packed import plain_suffix
+from common.plain_text import first_of
 from common.processes import cores
 from common.progress import Meter
 from common.provenance import provenance, provenance_path
@@ -382,12 +383,10 @@ def _report(
     )
     logger.info("files: %s; documents read: %s", f"{len(source.files):,}", f"{read:,}")
     if left_out:
-        more = f" and {len(left_out) - 3:,} more" if len(left_out) > 3 else ""
         logger.warning(
-            "left out, of no kind that is read (%s): %s%s; if they are text, name one with --kind",
+            "left out, of no kind that is read (%s): %s; if they are text, name one with --kind",
             ", ".join(FILE_KINDS),
-            ", ".join(left_out[:3]),
-            more,
+            first_of(left_out, 3),
         )
     train, validation = (manifest["splits"][split] for split in ("train", "validation"))
     tokens, documents = (

@@ -14,7 +14,8 @@ from pathlib import Path
 
 from common.errors import UserError
 from common.files import is_marked, remove_folder, remove_leftovers, sync_folder
-from common.manifest import MANIFEST, first_of, strangers
+from common.manifest import MANIFEST, strangers
+from common.plain_text import first_of
 from common.provenance import PROVENANCE
 from pretraining.data.shard_index import INDEX
 from pretraining.data.shard_manifest import SHARD_SPLITS, UNFINISHED
