@@ -227,14 +227,13 @@ def append_bytes(path: Path, content: bytes) -> None:
 
 def append_line(path: Path, line: str) -> None:
     """Append a line to `path`, making its folder; one that a full disk cut before stays a line of its own."""
-    path.parent.mkdir(parents=True, exist_ok=True)
-    with path.open("a+b") as file:
-        content = f"{line}\n".encode()
-        if file.tell() > 0:
+    content = f"{line}\n".encode()
+    if path.is_file() and path.stat().st_size > 0:
+        with path.open("rb") as file:
             file.seek(-1, os.SEEK_END)
             if file.read(1) != b"\n":
                 content = b"\n" + content
-        file.write(content)
+    append_bytes(path, content)
 
 
 def write_text(path: Path, content: str) -> None:
