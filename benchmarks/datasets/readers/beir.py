@@ -21,9 +21,9 @@ import pyarrow.parquet as pq
 from benchmarks.datasets.local_dataset import DatasetContent, table
 from benchmarks.datasets.readers.original_files import (
     BadRowError,
-    has_json_lines,
     is_missing,
     is_text,
+    is_whole_json,
     json_of,
     lines,
     pick,
@@ -87,7 +87,7 @@ def _judged_pairs(
 ) -> Iterator[tuple[str, str, str, Any]]:
     """Yield (where, query id, document id, relevance as written)."""
     content = None
-    if plain_suffix(path) == ".json" and not has_json_lines(path):
+    if is_whole_json(path):
         content = json_of(path)
     if isinstance(content, dict):
         for query, docs in content.items():

@@ -266,7 +266,12 @@ def _json_line_rows(path: Path) -> Iterator[tuple[str, Row]]:
             yield f"{path}:{number}", row
 
 
-def has_json_lines(path: Path) -> bool:
+def is_whole_json(path: Path) -> bool:
+    """Return whether a file is one JSON value: called `.json`, and without an object a line."""
+    return plain_suffix(path) == ".json" and not _has_json_lines(path)
+
+
+def _has_json_lines(path: Path) -> bool:
     """Return whether a file called `.json` has an object a line, as `datasets` writes it."""
     first = [line for (_, line), _ in zip(lines(path), range(2), strict=False)]
     return len(first) == 2 and isinstance(_parsed(first[0]), dict)
@@ -274,7 +279,7 @@ def has_json_lines(path: Path) -> bool:
 
 def _json_rows(path: Path) -> Iterator[tuple[str, Row]]:
     """Yield the rows of a JSON array or object, or of JSON lines, which the name `.json` may hide."""
-    if has_json_lines(path):
+    if _has_json_lines(path):
         yield from _json_line_rows(path)
         return
     content = json_of(path)

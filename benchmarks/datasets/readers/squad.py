@@ -17,8 +17,8 @@ from typing import Any
 from benchmarks.datasets.local_dataset import DatasetContent
 from benchmarks.datasets.readers.original_files import (
     BadRowError,
-    has_json_lines,
     is_missing,
+    is_whole_json,
     json_of,
     pick_text,
     records,
@@ -27,7 +27,6 @@ from benchmarks.datasets.readers.original_files import (
 from benchmarks.datasets.readers.reader import ReaderInputs, with_splits
 from benchmarks.datasets.schema import Row
 from common.errors import UserError
-from common.packed import plain_suffix
 
 _TRUTH = {
     "true": True,
@@ -231,7 +230,7 @@ def _folded(text: str) -> str:
 def _questions_in(path: Path, inputs: ReaderInputs) -> Iterator[tuple[str, Row]]:
     """Yield (where, row) of each question, with its context, from a file in any of the known forms."""
     articles: Any = []
-    if plain_suffix(path) == ".json" and not has_json_lines(path):
+    if is_whole_json(path):
         content = json_of(path)
         articles = content.get("data") if isinstance(content, dict) else content
     if (
