@@ -10,7 +10,7 @@ One row a run, sorted by learning rate and seed:
     test_clusters            not say
 
 Any Parquet reader opens the folder as one data set; `_manifest.json` in it has the hash of each file. All cells may
-also be in one such file (`join_cells`), with the manifest next to it. It can hold
+also be in one such file, a row group each, with the manifest next to it, as in the packaged example. It can hold
 runs that the runs table leaves out because the rest of their dataset has another number of instances; rows of the
 runs table say which to read.
 """
@@ -34,7 +34,7 @@ from analysis.store.stand_ins import RECORDED_AS
 from benchmarks.protocol import DATASETS, Dataset
 from benchmarks.runs import SCORED_SPLITS
 from common.errors import UserError, first_line
-from common.files import atomic_folder, atomic_path, sha256_bytes, sha256_file
+from common.files import atomic_folder, sha256_bytes
 from common.manifest import (
     FILES,
     DamagedError,
@@ -86,7 +86,7 @@ def read_instances(
     """Return the scores of some runs of one dataset on every instance.
 
     Args:
-        path: the instances folder that `ingest --instances` wrote, or the file of `join_cells`.
+        path: the instances folder that `ingest --instances` wrote, or one file of all cells.
         dataset: its name.
         runs: rows of the runs table, with `model`, `lr`, `seed`; rows of other datasets are refused. Where the
             split's score column is there too, it must be the mean of the instances.
@@ -189,23 +189,6 @@ def write_cell(
     path.parent.mkdir(parents=True, exist_ok=True)
     path.write_bytes(content)
     return sha256_bytes(content)
-
-
-def join_cells(folder: Path, path: Path) -> None:
-    """Write the cells of an instances folder as one file, with a manifest; equal cells give equal bytes."""
-    with (
-        atomic_path(path) as temporary,
-        pq.ParquetWriter(
-            temporary,
-            _SCHEMA,
-            use_dictionary=_NAMES,
-            compression="zstd",
-            write_statistics=_NAMES,  # by which a reader finds a cell
-        ) as writer,
-    ):
-        for cell in sorted(folder.glob("*/*.parquet")):
-            writer.write_table(pq.read_table(cell, partitioning=None))
-    write_manifest(manifest_path(path), {"format": 3}, {path.name: sha256_file(path)})
 
 
 class _UnchangedError(Exception):

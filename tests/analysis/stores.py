@@ -7,12 +7,15 @@ import time
 from pathlib import Path
 
 import numpy as np
+import pyarrow.parquet as pq
 
 from analysis.sources import Source, open_source
 from analysis.store.ingest import StoreTable, ingest
+from analysis.store.runs_table import manifest_path
 from benchmarks.protocol import DATASETS
 from benchmarks.runs import DETAILS, RESULTS, RunKey, cell_keys, results_text
-from common.files import write_text
+from common.files import sha256_file, write_text
+from common.manifest import write_manifest
 from common.provenance import ROOT
 from tests.results import write_results
 from tests.sealed import seal
@@ -129,3 +132,20 @@ def released_source(change: float = 0.0, keep: int = 30) -> Source:
         :keep
     ]
     return Source(label="test", runs=runs)
+
+
+def join_cells(folder: Path, path: Path) -> None:
+    """Write the cells of an instances folder as one file with its manifest, as the packaged example has them."""
+    names = ["model", "task", "dataset"]
+    cells = sorted(folder.glob("*/*.parquet"))
+    path.parent.mkdir(parents=True, exist_ok=True)
+    with pq.ParquetWriter(
+        path,
+        pq.read_schema(cells[0]),
+        use_dictionary=names,
+        compression="zstd",
+        write_statistics=names,  # by which a reader finds a cell
+    ) as writer:
+        for cell in cells:
+            writer.write_table(pq.read_table(cell, partitioning=None))
+    write_manifest(manifest_path(path), {"format": 3}, {path.name: sha256_file(path)})

@@ -6,9 +6,9 @@ from pathlib import Path
 import pyarrow.dataset as ds
 import pytest
 
-from analysis.store.instances import join_cells, read_clusters, read_instances
+from analysis.store.instances import read_clusters, read_instances
 from common.errors import UserError
-from tests.analysis.stores import MODELS, SIZES, read
+from tests.analysis.stores import MODELS, SIZES, join_cells, read
 
 
 def test_any_parquet_reader_opens_the_instances_as_one_data_set(
