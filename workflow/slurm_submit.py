@@ -280,7 +280,7 @@ def main(argv: Sequence[str]) -> int:
     """Submit what waits for a place in Slurm's queue, as places become free, in the current folder."""
     folder, started = Path.cwd(), time.monotonic()
     while read_left(folder):
-        with try_lease(folder / LEASE, lambda: None) as holder:
+        with try_lease(folder / LEASE) as holder:
             if holder is None:
                 workflow = load(folder)
                 try:
