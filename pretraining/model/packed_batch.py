@@ -5,8 +5,9 @@ Shape suffixes here and in the model: T packed tokens, S sequences, B x L a padd
 
 from __future__ import annotations
 
-from collections.abc import Sequence
+from collections.abc import Iterator, Sequence
 from dataclasses import dataclass, replace
+from itertools import pairwise
 from typing import TypeVar
 
 import numpy as np
@@ -84,6 +85,17 @@ class PackedBatch:
     def num_tokens(self) -> int:
         """T, the number of tokens."""
         return int(self.tokens.shape[0])
+
+    def alone(self) -> Iterator[PackedBatch]:
+        """Yield a batch of each sequence, in their order."""
+        bounds = self.cu_seqlens.tolist()
+        for number, (start, end) in enumerate(pairwise(bounds)):
+            yield replace(
+                self,
+                tokens=self.tokens[start:end],
+                cu_seqlens=torch.tensor([0, end - start], dtype=torch.int32),
+                sample_ids=self.sample_ids[number : number + 1],
+            )
 
     def to(
         self, device: torch.device | str, *, non_blocking: bool = False

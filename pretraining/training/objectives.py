@@ -119,12 +119,12 @@ def mlm(batch: PackedBatch, rule: MaskRule | None) -> ObjectiveBatch:
 def mntp(batch: PackedBatch, rule: MaskRule | None) -> ObjectiveBatch:
     """Return the batch for masked next-token prediction (arXiv 2404.05961): masked tokens are predicted one before.
 
-    So a decoder's head stays where it was trained. The first token of a sequence has none before it and is not
-    predicted.
+    So a decoder's head stays where it was trained. The first token has none before it and is not predicted. The
+    batch is one sequence, as `prepare` gives it.
     """
     made = mlm(batch, rule)
     assert made.positions is not None, "MLM predicts at positions"
-    kept = ~torch.isin(made.positions, batch.cu_seqlens[:-1].long())
+    kept = made.positions > 0
     labels, positions = made.labels[kept], made.positions[kept] - 1
     return replace(made, labels=labels, positions=positions, count=len(positions))
 
@@ -132,10 +132,28 @@ def mntp(batch: PackedBatch, rule: MaskRule | None) -> ObjectiveBatch:
 def prepare(
     batch: PackedBatch, objective: str, rule: MaskRule | None
 ) -> ObjectiveBatch:
-    """Return a packed batch made ready for the objective of that name; the rule is there for those with a ratio."""
+    """Return a packed batch made ready for the objective of that name; the rule is there for those with a ratio.
+
+    The objective gets one sequence at a time. So it cannot look from one text into the next, and what it predicts
+    does not depend on which texts share a pass.
+    """
     function: Callable[[PackedBatch, MaskRule | None], ObjectiveBatch]
     function = pkgutil.resolve_name(OBJECTIVES[objective].prepare)
-    return function(batch, rule)
+    parts = [function(sequence, rule) for sequence in batch.alone()]
+    tokens = torch.cat([part.inputs.tokens for part in parts])
+    starts = batch.cu_seqlens[:-1].tolist()
+    positions = [
+        part.positions + start
+        for part, start in zip(parts, starts, strict=True)
+        if part.positions is not None
+    ]
+    return replace(
+        parts[0],
+        inputs=replace(batch, tokens=tokens),
+        labels=torch.cat([part.labels for part in parts]),
+        positions=torch.cat(positions) if positions else None,
+        count=sum(part.count for part in parts),
+    )
 
 
 def loss_sum(

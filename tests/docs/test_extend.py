@@ -277,6 +277,11 @@ def test_an_objective_is_trained(
         lefts = made.positions[made.positions > 0] - 1
         assert (made.inputs.tokens[lefts] != 2).all()
         assert 0 < made.count == len(made.positions) < masked.count
+        packed = objectives.prepare(batch, "lone", rule)
+        parts = [names["lone"](sequence, rule) for sequence in batch.alone()]
+        assert packed.labels.tolist() == [
+            label for part in parts for label in part.labels.tolist()
+        ]
         assert not main(plan)
         assert "610m-clm-10k-lone20" in capsys.readouterr().out
         words = [model if "lone" in word else word for word in train]

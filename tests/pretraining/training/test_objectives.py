@@ -1,3 +1,6 @@
+from itertools import pairwise
+from pkgutil import resolve_name
+
 import pytest
 import torch
 import torch.nn.functional as F
@@ -6,13 +9,16 @@ from torch import Tensor
 from pretraining.model.masking import MaskRule
 from pretraining.model.modeling import EuroBertForMaskedLM
 from pretraining.model.packed_batch import PackedBatch
+from pretraining.models import OBJECTIVES
 from pretraining.training.objectives import (
     clm,
     group_weights,
     loss_sum,
     mlm,
-    mntp,
+    prepare,
 )
+
+OBJECTIVE_OF = {name: resolve_name(OBJECTIVES[name].prepare) for name in OBJECTIVES}
 
 
 @pytest.fixture
@@ -81,7 +87,7 @@ def test_mlm_replaces_and_predicts_the_masked_tokens(
 def test_mntp_predicts_masked_tokens_from_the_ones_before(
     batch: PackedBatch, rule: MaskRule
 ) -> None:
-    one, other = mlm(batch, rule), mntp(batch, rule)
+    one, other = mlm(batch, rule), prepare(batch, "mntp", rule)
     assert (
         one.positions is not None
         and other.positions is not None
@@ -97,6 +103,35 @@ def test_mntp_predicts_masked_tokens_from_the_ones_before(
     assert other.count == len(wanted) and torch.equal(
         one.inputs.tokens, other.inputs.tokens
     )
+
+
+@pytest.mark.parametrize("objective", sorted(OBJECTIVES))
+def test_an_objective_predicts_the_same_alone_as_packed(
+    objective: str, batch: PackedBatch, rule: MaskRule
+) -> None:
+    packed = prepare(batch, objective, rule)
+    assert len(batch) > 1 and packed.inputs.cu_seqlens.equal(batch.cu_seqlens)
+    places, labels, tokens = [], [], []
+    starts = batch.cu_seqlens.tolist()
+    for number, (start, end) in enumerate(pairwise(starts)):
+        sequence = PackedBatch.of(
+            [batch.tokens[start:end]],
+            [int(batch.sample_ids[number])],
+            epoch=batch.epoch,
+        )
+        alone = OBJECTIVE_OF[objective](sequence, rule)
+        where = torch.arange(end - start)
+        places += [
+            start + int(i)
+            for i in (where if alone.positions is None else alone.positions)
+        ]
+        labels += alone.labels.tolist()
+        tokens += alone.inputs.tokens.tolist()
+    assert packed.labels.tolist() == labels
+    assert packed.inputs.tokens.tolist() == tokens
+    assert packed.count == sum(label != -100 for label in labels)
+    if packed.positions is not None:
+        assert packed.positions.tolist() == places
 
 
 @pytest.mark.parametrize("objective", ["clm", "mlm"])
