@@ -14,6 +14,7 @@ from typing import Annotated, Any, Literal
 
 from annotated_types import Ge, Le
 
+from benchmarks.datasets.column_names import COLUMNS
 from benchmarks.protocol import OUTPUTS, Dataset, DatasetFiles, Pin
 from benchmarks.tag_schemes import tag_parts
 from common.errors import UserError, nearest
@@ -42,8 +43,6 @@ class DatasetKind:
     """As `kind` names it in the file."""
     form: str
     """Its local form: a name in `benchmarks.datasets.schema.FORMS`."""
-    columns: Mapping[str, tuple[str, ...]]
-    """The fields, each with the names of columns that need no entry in the file."""
     metrics: tuple[str, ...]
     """The standard metrics to choose from, the default first."""
     roles: tuple[str, ...] = ("train", "validation", "test")
@@ -56,46 +55,50 @@ class DatasetKind:
     """Other names of fields, each with the field."""
 
     @property
+    def columns(self) -> Mapping[str, tuple[str, ...]]:
+        """The fields, each with the names of columns that need no entry in the file."""
+        return COLUMNS[self.name]
+
+    @property
     def task(self) -> str:
         """The paper's task whose learning rates, steps and folders it shares."""
         return self.form.partition("-")[0]
 
 
-_TEXT = ("text", "sentence")
 _SC_METRICS = ("accuracy", "macro_f1", "f1", "mcc")
-_ANSWERS = {
-    "question": ("question",),
-    "context": ("context",),
-    "answers": ("answers",),
-    "id": ("id",),
-}
 
 DATASET_KINDS: Registry[DatasetKind] = Registry(
     "kind of dataset",
     [
-        DatasetKind(name="text", form="SC", labelled=True, metrics=_SC_METRICS,
-                    columns={"text": _TEXT, "label": ("label",)}),
-        DatasetKind(name="pair", form="SC", labelled=True, metrics=_SC_METRICS,
-                    columns={"text": ("sentence1", "premise", "question1", "text1"),
-                             "second": ("sentence2", "hypothesis", "question2", "text2"), "label": ("label",)}),
-        DatasetKind(name="labels", form="SC-labels", columns={"text": _TEXT, "labels": ("labels",)}, labelled=True,
-                    metrics=("micro_f1", "macro_f1")),
-        DatasetKind(name="value", form="SC-value", metrics=("pearson", "spearman"),
-                    columns={"text": ("sentence1", *_TEXT), "second": ("sentence2",),
-                             "value": ("score", "label", "value")}),
-        DatasetKind(name="tags", form="TC", labelled=True, metrics=("entity_f1",),
-                    columns={"words": ("words", "tokens"), "tags": ("tags", "ner_tags", "ner")}),
-        DatasetKind(name="answers", form="QA", columns=_ANSWERS, metrics=("f1", "exact_match"), optional=()),
-        DatasetKind(name="answers or none", form="QA", columns=_ANSWERS, metrics=("f1", "exact_match"), optional=()),
-        DatasetKind(name="retrieval", form="IR", optional=("negatives",),
-                    columns={"query": ("query", "anchor", "question", "sentence1"),
-                             "positive": ("positive", "positives", "pos", "document", "passage", "answer",
-                                          "sentence2")},
-                    synonyms={"anchor": "query", "negative": "negatives"},
-                    metrics=("ndcg_at_10", "recall_at_10", "recall_at_100"),
-                    roles=("train", "validation", "test", "queries", "corpus")),
+        DatasetKind(name="text", form="SC", labelled=True, metrics=_SC_METRICS),
+        DatasetKind(name="pair", form="SC", labelled=True, metrics=_SC_METRICS),
+        DatasetKind(
+            name="labels",
+            form="SC-labels",
+            labelled=True,
+            metrics=("micro_f1", "macro_f1"),
+        ),
+        DatasetKind(name="value", form="SC-value", metrics=("pearson", "spearman")),
+        DatasetKind(name="tags", form="TC", labelled=True, metrics=("entity_f1",)),
+        DatasetKind(
+            name="answers", form="QA", metrics=("f1", "exact_match"), optional=()
+        ),
+        DatasetKind(
+            name="answers or none",
+            form="QA",
+            metrics=("f1", "exact_match"),
+            optional=(),
+        ),
+        DatasetKind(
+            name="retrieval",
+            form="IR",
+            optional=("negatives",),
+            synonyms={"anchor": "query", "negative": "negatives"},
+            metrics=("ndcg_at_10", "recall_at_10", "recall_at_100"),
+            roles=("train", "validation", "test", "queries", "corpus"),
+        ),
     ],
-)  # fmt: skip
+)
 """A class of a text, of a pair; several labels; a number; tags of words; answers in a context; retrieval."""
 
 

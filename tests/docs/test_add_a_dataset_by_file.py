@@ -11,6 +11,7 @@ import pytest
 
 from analysis.evidence.evidence import Evidence, scores_of
 from analysis.evidence.settings import Settings
+from benchmarks.datasets.column_names import COLUMNS
 from benchmarks.datasets.local_dataset import load, verify
 from benchmarks.finetuning.tokenization import texts_of
 from benchmarks.own_datasets.definition_file import read_definitions
@@ -227,3 +228,18 @@ def test_it_enters_no_average() -> None:
     )["mean"]
     assert scores["average"] == pytest.approx(80)
     assert scores["reviews"] == pytest.approx(10)
+
+
+def test_the_page_names_every_default_column() -> None:
+    page = PAGE.read_text()
+    rows = re.findall(r"^\| `([a-z`, ]+)` \| (.*?) \|", page, re.M)
+    text_of = {kind: cell for kinds, cell in rows for kind in kinds.split("`, `")}
+    pairs = re.search(r"^- \*\*Pairs\*\*.*?(?=^- )", page, re.M | re.S)
+    assert pairs is not None
+    for kind, columns in COLUMNS.items():
+        text = pairs[0] if kind == "retrieval" else text_of[kind]
+        named = re.findall(r"`(\w+)`", text)
+        wanted = [name for names in columns.values() for name in names]
+        # The ids of questions are a detail of SQuAD's files.
+        wanted = [name for name in wanted if name != "id"]
+        assert [name for name in named if name in wanted] == wanted, kind

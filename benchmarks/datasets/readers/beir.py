@@ -8,7 +8,6 @@ once, a batch at a time.
 from __future__ import annotations
 
 import random
-import re
 from collections.abc import Iterator, Mapping, Sequence
 from dataclasses import replace
 from pathlib import Path
@@ -18,6 +17,8 @@ import pyarrow as pa
 import pyarrow.compute as pc
 import pyarrow.parquet as pq
 
+from benchmarks.datasets.column_names import JUDGEMENTS, TEXTS, is_negative
+from benchmarks.datasets.column_names import NEGATIVES as NEGATIVE_NAMES
 from benchmarks.datasets.local_dataset import DatasetContent, table
 from benchmarks.datasets.readers.original_files import (
     BadRowError,
@@ -43,21 +44,11 @@ from common.progress import progress
 Judgement = tuple[str, str, int]
 """Query id, document id, relevance."""
 
-_ID = ("_id", "id", "docid", "doc_id", "query_id", "pid", "qid")
-_QUERY_ID, _DOC_ID = (
-    ("query-id", "query_id", "qid"),
-    ("corpus-id", "corpus_id", "doc_id", "docid", "pid"),
-)
-_TEXT = ("text", "query")
-_RELEVANCE = ("score", "relevance", "label")
 _HELD_OUT, _MOST_HELD_OUT, _FEWEST = 0.1, 2_000, 20
 """Share and largest number of the queries that are held out of pairs alone, and how many there must be."""
 _MOST_SEARCHED = 200_000
 """Documents that are searched unless the definition says which."""
 _NO_NEGATIVES = "the negatives of the training file are left out"
-_NEGATIVE = re.compile(r"(hard_?)?neg(ative)?s?([_-]?\d+)?")
-_NEGATIVES = ("negative", "negatives", "hard_negative", "hard_negatives")
-"""Names of the columns of pairs and triplets, as sentence-transformers, FlagEmbedding and others have them."""
 
 
 def judgements(paths: Sequence[Path], files: DatasetFiles) -> list[Judgement]:
@@ -103,7 +94,9 @@ def _judged_pairs(
     elif is_text(path):
         for number, line in lines(path):
             fields = _fields(line)
-            if not any(fields) or (number == 1 and fields[0].lower() in _QUERY_ID):
+            if not any(fields) or (
+                number == 1 and fields[0].lower() in JUDGEMENTS["query"]
+            ):
                 continue
             if len(fields) == 4:  # TREC's second column is always the same
                 fields = [fields[0], *fields[2:]]
@@ -119,8 +112,11 @@ def _judged_pairs(
     else:
         for where, row in records(path, files):
             with row_at(where):
-                pair = str(pick(row, _QUERY_ID)), str(pick(row, _DOC_ID))
-                yield where, *pair, pick(row, _RELEVANCE)
+                pair = (
+                    str(pick(row, JUDGEMENTS["query"])),
+                    str(pick(row, JUDGEMENTS["document"])),
+                )
+                yield where, *pair, pick(row, JUDGEMENTS["relevance"])
 
 
 def _fields(line: str) -> list[str]:
@@ -172,9 +168,9 @@ def wanted_texts(
         files = replace(files, header=())  # that of the pairs
         for where, row in progress(records(path, files), path.name, unit="line"):
             with row_at(where):
-                identity = str(pick(row, _ID))
+                identity = str(pick(row, TEXTS["id"]))
                 if wanted is None or identity in wanted:
-                    yield where, identity, _title(row), words_of(row, _TEXT)
+                    yield where, identity, _title(row), words_of(row, TEXTS["text"])
 
 
 def _title(row: Row) -> str | None:
@@ -185,15 +181,17 @@ def _title(row: Row) -> str | None:
 def _names_texts(path: Path) -> bool:
     """Return whether a first line names the columns of ids and of texts."""
     first = next((line for _, line in lines(path)), "").split("\t")
-    return not (set(first).isdisjoint(_ID) or set(first).isdisjoint(_TEXT))
+    return not (
+        set(first).isdisjoint(TEXTS["id"]) or set(first).isdisjoint(TEXTS["text"])
+    )
 
 
 def _wanted_rows(path: Path, wanted: Mapping[str, object]) -> Iterator[Text]:
     """Yield the wanted rows of a Parquet file, which alone are read."""
     with typed_file(path) as (schema, _):
         names = schema.names
-        key = next((name for name in _ID if name in names), None)
-        text = next((name for name in _TEXT if name in names), None)
+        key = next((name for name in TEXTS["id"] if name in names), None)
+        text = next((name for name in TEXTS["text"] if name in names), None)
         if key is None or text is None:
             raise UserError(
                 f"{path} has the columns {', '.join(names)}, but needs an id and a text column"
@@ -282,10 +280,8 @@ def _pair_rows(path: Path, inputs: ReaderInputs) -> Iterator[Row]:
                 raise BadRowError("the row has no positive")
             new = [name for name in row if name not in is_negatives_column]
             for name in new:
-                is_negatives_column[name] = bool(
-                    name in named_negatives
-                    if named_negatives
-                    else _NEGATIVE.fullmatch(name)
+                is_negatives_column[name] = (
+                    name in named_negatives if named_negatives else is_negative(name)
                 )
             if inputs.dataset.is_own:
                 _check_columns(
@@ -310,7 +306,7 @@ def _pair_rows(path: Path, inputs: ReaderInputs) -> Iterator[Row]:
 
 def _check_columns(row: Row, others: Sequence[str], files: DatasetFiles) -> None:
     """Refuse a row of a pair that is none, and columns, next to the negatives', that are neither read nor ignored."""
-    for name in _RELEVANCE:
+    for name in JUDGEMENTS["relevance"]:
         if str(row.get(name)).lower() in ("0", "0.0", "-1", "-1.0", "false"):
             raise BadRowError(
                 f"{name} is {row[name]}, so that the texts are no pair; leave out such rows"
@@ -321,9 +317,10 @@ def _check_columns(row: Row, others: Sequence[str], files: DatasetFiles) -> None
     ]
     for name in others:
         if name not in (*read, *files.ignore):
+            meant = nearest(name, NEGATIVE_NAMES, at_least=0.8)
             raise BadRowError(
-                f"nothing is read of the column {name!r:.40}{nearest(name, _NEGATIVES, at_least=0.8)}; rename it, or "
-                f"set ignore = [{name!r:.40}] in {files.where}"
+                f"nothing is read of the column {name!r:.40}{meant}; rename it, or set "
+                f" ignore = [{name!r:.40}] in {files.where}"
             )
 
 
@@ -339,7 +336,10 @@ def _are_ids(line: str) -> bool:
     """Return whether a file that begins so has judgements, or MS MARCO's triples of ids."""
     fields = _fields(line)
     if len(fields) == 3:
-        named = fields[0].lower() in _QUERY_ID and fields[1].lower() in _DOC_ID
+        named = (
+            fields[0].lower() in JUDGEMENTS["query"]
+            and fields[1].lower() in JUDGEMENTS["document"]
+        )
         return named or all(field.isdigit() for field in fields)
     return len(fields) == 4 and fields[1] in ("0", "Q0")
 

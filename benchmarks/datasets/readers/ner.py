@@ -13,6 +13,7 @@ from itertools import chain, pairwise
 from pathlib import Path
 from typing import Any
 
+from benchmarks.datasets.column_names import COLUMNS, DOCUMENT_IDS
 from benchmarks.datasets.local_dataset import DatasetContent
 from benchmarks.datasets.readers.original_files import (
     BadRowError,
@@ -29,12 +30,7 @@ from benchmarks.protocol import DatasetFiles
 from benchmarks.tag_schemes import OUTSIDE, is_iob, tag_parts, to_iob2
 from common.errors import UserError, nearest
 
-_COLUMNS = {
-    "words": ("words", "tokens"),
-    "tags": ("tags", "ner", "ner_tags"),
-    "document": ("document_id", "doc_id", "document"),
-}
-"""Names of the columns, the first that is there, of files of which a definition says nothing."""
+_COLUMNS = {**COLUMNS["tags"], DOCUMENT: DOCUMENT_IDS}
 _DIRECTIVE = re.compile(r"#\s*(begin|end) document\b")
 _DOCUMENT = re.compile(
     r"-DOCSTART-|#\s*newdoc\b(?:\s+id\s*=\s*(?P<uner>.+))?|#\s*begin document\s*\((?P<conll>[^()]*)\)"
@@ -250,7 +246,7 @@ def tag_rows(path: Path, inputs: ReaderInputs) -> list[Row]:
                     {
                         "words": words,
                         "tags": tags,
-                        **document_of(row, columns["document"]),
+                        **document_of(row, columns[DOCUMENT]),
                     },
                 )
             )

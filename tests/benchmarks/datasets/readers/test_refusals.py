@@ -68,7 +68,7 @@ CASES: dict[str, list[tuple[str, str | list[Any], str, str]]] = {
         )),
         ("x.conll", "Ada B-PER\n\nin O\nRome B-LOK\n", ":3", "the tag 'B-LOK' is not in the tag set O, B-PER"),
         ("x.conll", "Rome B-LOK\n", ":1", "did you mean 'B-LOC'?"),
-        ("x.jsonl", [TAGGED, {"words": ["Ada"]}], ":2", "there is no column tags or ner or ner_tags"),
+        ("x.jsonl", [TAGGED, {"words": ["Ada"]}], ":2", "there is no column tags or ner_tags or ner"),
         ("x.jsonl", [{"tags": ["O"]}], ":1", "there is no column words or tokens; the columns are 'tags'"),
         ("x.jsonl", [{"words": [], "tags": []}], ":1", "there are 0 words and 0 tags"),
         ("x.jsonl", [{"words": ["Ada"], "tags": [0, 0]}], ":1", "there are 1 words and 2 tags"),
