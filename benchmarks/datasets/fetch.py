@@ -279,7 +279,7 @@ def _hub_errors_as_sentences(repo: str, revision: str) -> Iterator[None]:
         status = getattr(getattr(error, "response", None), "status_code", None)
         if status == 404:
             raise UserError(
-                f"{repo} no longer has a file that it listed: {error}"
+                f"{repo} no longer has a file that it listed; give another revision, or {_REMEDY}"
             ) from error
         raise UnreachableError(
             f"the hub cannot be reached ({f'HTTP {status}' if status else type(error).__name__}); run fetch on a "

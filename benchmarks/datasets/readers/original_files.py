@@ -19,7 +19,7 @@ import pyarrow.parquet as pq
 
 from benchmarks.datasets.schema import DOCUMENT, Row
 from benchmarks.protocol import DatasetFiles
-from common.errors import UserError, first_line
+from common.errors import UserError
 from common.packed import plain_suffix, unpacked
 from common.progress import progress
 from common.reading import text_of
@@ -141,7 +141,7 @@ def lines(path: Path) -> Iterator[tuple[int, str]]:
         if error.errno is not None:
             raise
         raise UserError(
-            f"{path}: the compressed file is damaged after line {number} ({first_line(error)})"
+            f"{path}: the compressed file is damaged after line {number}; copy it again"
         ) from None
 
 
@@ -151,7 +151,7 @@ def json_of(path: Path) -> Any:
         return orjson.loads("\n".join(line for _, line in lines(path)))
     except orjson.JSONDecodeError as error:
         raise UserError(
-            f"{path}:{error.lineno}: not valid JSON ({error.msg})"
+            f"{path}:{error.lineno}: not valid JSON from here on; write or copy the file again"
         ) from None
 
 
@@ -388,9 +388,10 @@ def _quoted(path: Path, mark: str) -> Iterator[tuple[int, list[str]]]:
             if fields:
                 yield start, fields
             start = reader.line_num + 1
-    except csv.Error as error:
+    except csv.Error:
         raise UserError(
-            f"{path}:{start}: the line has invalid quotes ({error})"
+            f"{path}:{start}: the line has invalid quotes; a field with quotes in it stands in quotes, "
+            "and those in it are doubled"
         ) from None
 
 
