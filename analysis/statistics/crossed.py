@@ -49,6 +49,10 @@ def cluster_sums(values: Array, clusters: Clusters) -> Array:
 
     Returns:
         (..., n_clusters), clusters in the order of their labels.
+
+    >>> scores = np.array([1.0, 0.0, 1.0, 1.0])
+    >>> cluster_sums(scores, np.array([7, 7, 9, 9]))
+    array([1., 2.])
     """
     order = np.argsort(clusters, kind="stable")
     _, starts = np.unique(clusters[order], return_index=True)
@@ -72,6 +76,11 @@ def covariance_of_means(
 
     Returns:
         (n_runs, n_runs), diagonal where runs are not paired; zero for a single cluster, which says nothing.
+
+    >>> scores = np.array([[1.0, 0.0, 1.0, 1.0], [1.0, 0.0, 0.0, 1.0]])
+    >>> covariance_of_means(scores)
+    array([[0.0625    , 0.04166667],
+           [0.04166667, 0.08333333]])
     """
     count = scores.shape[1]
     sums = scores - scores.mean(axis=1, keepdims=True)
@@ -99,6 +108,11 @@ def freedom_of(clusters: Clusters | int) -> float:
 
     Returns:
         At least 1; of a single cluster, which has no variance, 1.
+
+    >>> freedom_of(872)
+    871.0
+    >>> round(freedom_of(np.array([0, 0, 0, 0, 1, 2])), 2)  # a large cluster, two small ones
+    1.25
     """
     if isinstance(clusters, int):
         return max(float(clusters - 1), 1.0)
@@ -143,6 +157,11 @@ def crossed_variance(
 
     Returns:
         The seeds' part, the instances' part, and Satterthwaite's degrees of freedom of their sum.
+
+    >>> seeds = np.array([90.0, 91.0, 92.0])
+    >>> shared = np.full((3, 3), 0.25)
+    >>> [round(part, 3) for part in crossed_variance(seeds, shared)]
+    [0.333, 0.25, 6.125]
     """
     count = len(values)
     over_seeds = float(values.var(ddof=1)) / count
@@ -196,6 +215,12 @@ def crossed_estimate(
         covariance: (n_seeds, n_seeds) of the same over samples of the instances (see `crossed_variance`).
         freedom: degrees of freedom of the covariance.
         limits: least and largest score, where the contrast is one; None of a difference, which is far from its own.
+
+    >>> differences = np.array([1.0, 2.0, 3.0])
+    >>> estimate = crossed_estimate(differences, np.full((3, 3), 0.25), freedom=871)
+    >>> low, high = estimate.interval()
+    >>> f"{estimate.effect} [{low:.2f}, {high:.2f}]"
+    '2.0 [0.14, 3.86]'
     """
     effect = float(values.mean())
     over_seeds, over_instances, df = crossed_variance(values, covariance, freedom)
@@ -375,7 +400,11 @@ class InstanceCovariance:
 
 
 def run_key(runs: pd.DataFrame) -> list[str]:
-    """Return the columns by which the instances of a run are found."""
+    """Return the columns by which the instances of a run are found.
+
+    >>> run_key(pd.DataFrame(columns=["model", "lr", "seed", "test_score"]))
+    ['model', 'lr', 'seed']
+    """
     return ["model", "lr", "seed", *([RECORDED_AS] if RECORDED_AS in runs else [])]
 
 

@@ -22,6 +22,12 @@ def region_p(estimate: Estimate, low: float, high: float) -> tuple[float, float]
     One finite end: both are two-sided p's (twice the one-sided, at most 1), so that 0.05 goes with the 95 %
     interval. Two finite ends: the p for is that of two one-sided tests (TOST), which goes with the 90 %
     interval; the p against is twice the smaller of the two one-sided p's beyond the ends.
+
+    >>> from analysis.statistics.estimates import Student
+    >>> estimate = Student(effect=1.0, error=0.5, df=8.0)
+    >>> holds, fails = region_p(estimate, 0.0, np.inf)
+    >>> f"above 0: p {holds:.3f}; not above: p {fails:.3f}"
+    'above 0: p 0.081; not above: p 1.000'
     """
     if np.isfinite(low) and np.isfinite(high):
         inside = max(estimate.p_above(low), estimate.p_below(high))
@@ -37,6 +43,9 @@ def partial_conjunction(p_values: Sequence[float], count: int) -> tuple[float, i
 
     Benjamini and Heller (2008): (n - count + 1) times the count-th smallest p, valid however the tests depend on
     each other. All of n: the largest p, unadjusted (intersection-union); one of n: Bonferroni.
+
+    >>> partial_conjunction([0.2, 0.01, 0.02], count=2)
+    (0.04, 2)
     """
     order = np.argsort(np.asarray(p_values), kind="stable")
     position = int(order[count - 1])
@@ -48,6 +57,9 @@ def holm(p_values: Sequence[float]) -> list[float]:
 
     Raises:
         ValueError: a p that is not a number: it would make all larger ones unknown, too.
+
+    >>> [round(p, 3) for p in holm([0.01, 0.04, 0.02])]
+    [0.03, 0.04, 0.04]
     """
     values = np.asarray(p_values, dtype=np.float64)
     if np.isnan(values).any():
@@ -68,7 +80,11 @@ def holm(p_values: Sequence[float]) -> list[float]:
 
 
 def brown_forsythe(first: Array, second: Array) -> float:
-    """Return the two-sided p of Brown and Forsythe's test that two groups have the same spread; 1-D arrays."""
+    """Return the two-sided p of Brown and Forsythe's test that two groups have the same spread; 1-D arrays.
+
+    >>> round(brown_forsythe(np.array([1.0, 2.0, 3.0, 4.0]), np.array([1.0, 5.0, 9.0, 13.0])), 3)
+    0.045
+    """
     if np.ptp(first) == 0 and np.ptp(second) == 0:
         return 1.0
     from scipy import stats  # takes as long to import as a figure to draw
@@ -86,6 +102,10 @@ def spread_ratios(narrow: Array, wide: Array, picks: npt.NDArray[np.int64]) -> A
 
     Returns:
         (resamples,); nan where a resample has no spread at all.
+
+    >>> narrow, wide = np.array([[1.0, 2.0, 3.0]]), np.array([[2.0, 4.0, 6.0]])
+    >>> np.exp(spread_ratios(narrow, wide, np.array([[0, 1, 2]])))
+    array([0.5])
     """
     with np.errstate(divide="ignore", invalid="ignore"):
         first, second = (

@@ -50,6 +50,13 @@ def select_runs(runs: pd.DataFrame, selection: str = "seed") -> pd.DataFrame:
 
     Raises:
         UserError: unknown rule.
+
+    >>> import pandas as pd
+    >>> cell = {"model": "m", "task": "SC", "dataset": "sst2", "seed": 0}
+    >>> tried = [{"lr": 1e-5, "validation_score": 90.0}, {"lr": 5e-5, "validation_score": 92.0}]
+    >>> runs = pd.DataFrame([cell | run for run in tried])
+    >>> select_runs(runs)["lr"].tolist()
+    [5e-05]
     """
     return (
         SELECTIONS[selection]

@@ -183,6 +183,11 @@ def metrics_of(dataset: Dataset, protocol: str) -> list[Metric]:
 
     Raises:
         ValueError: there is not exactly one by the paper's protocol, which has one score a run.
+
+    >>> import benchmarks.metrics.paper, benchmarks.metrics.standard
+    >>> from benchmarks.protocol import DATASETS
+    >>> [metric.key for metric in metrics_of(DATASETS["squad"], "standard")]
+    ['exact_match', 'f1']
     """
     metrics = [
         metric
@@ -198,7 +203,14 @@ def metrics_of(dataset: Dataset, protocol: str) -> list[Metric]:
 
 
 def evaluate(dataset: Dataset, predictions: object) -> Evaluation:
-    """Score a dataset's predictions, of its task's class, by all its metrics."""
+    """Score a dataset's predictions, of its task's class, by all its metrics.
+
+    >>> import benchmarks.metrics.paper, benchmarks.metrics.standard
+    >>> from benchmarks.protocol import DATASETS
+    >>> classes = ClassPredictions(predicted=np.array([1, 0]), gold=np.array([1, 1]))
+    >>> evaluate(DATASETS["sst2"], classes).scores
+    [1, 0]
+    """
     (paper,) = metrics_of(dataset, PAPER)
     scores = list(paper.compute(predictions).instances[Metric.SCORES_I])
     values: dict[str, float] = {}

@@ -47,6 +47,9 @@ def entity_counts(
 
     Returns:
         For each sentence the entities that are right, predicted and gold; shape (sentences, 3).
+
+    >>> entity_counts([["B-PER", "I-PER", "O"]], [["B-PER", "I-PER", "B-LOC"]])
+    array([[1, 1, 2]])
     """
     counts = np.zeros((len(gold), 3), dtype=np.int64)
     for row, (ours, theirs) in enumerate(zip(predicted, gold, strict=True)):
@@ -63,7 +66,11 @@ def entity_counts(
 
 
 def f1_of_counts(counts: Ints) -> float:
-    """Return the micro-F1 of entity counts, shape (sentences, 3); 0 where there is no entity at all."""
+    """Return the micro-F1 of entity counts, shape (sentences, 3); 0 where there is no entity at all.
+
+    >>> f1_of_counts(np.array([[1, 1, 2]]))
+    0.6666666666666666
+    """
     right, predicted, gold = (int(total) for total in counts.sum(axis=0))
     return 2.0 * right / (predicted + gold) if predicted + gold else 0.0
 
@@ -77,6 +84,9 @@ def squad_scores(predicted: str, answers: Sequence[str]) -> tuple[float, float]:
     Args:
         predicted: the answer.
         answers: the gold answers.
+
+    >>> squad_scores("the Eiffel Tower", ["Eiffel Tower", "Paris"])
+    (1.0, 1.0)
     """
     golds = [found for found in map(_normalise, answers) if found] or [""]
     ours = _normalise(predicted)
@@ -98,6 +108,10 @@ def ranking_scores(
 
     Returns:
         The score of each query of `qrels`.
+
+    >>> run = {"q1": {"d1": 0.9, "d2": 0.8}}
+    >>> ranking_scores(run, {"q1": {"d2": 1}}, "recall_10")
+    {'q1': 1.0}
     """
     name, _, depth = measure.rpartition("_")
     evaluator = pytrec_eval.RelevanceEvaluator(
@@ -173,7 +187,12 @@ def _trec_eval(key: str, measure: str, made: RankingPredictions) -> Score:
 
 
 def f1(average: str, made: ClassPredictions | LabelPredictions) -> float:
-    """Return the F1 of all labels (`micro`), of the second (`binary`), or their mean (`macro`); 0 of none."""
+    """Return the F1 of all labels (`micro`), of the second (`binary`), or their mean (`macro`); 0 of none.
+
+    >>> made = ClassPredictions(predicted=np.array([0, 1, 1]), gold=np.array([0, 1, 0]))
+    >>> round(f1("macro", made), 3)
+    0.667
+    """
     from sklearn.metrics import f1_score
 
     return float(
@@ -182,7 +201,12 @@ def f1(average: str, made: ClassPredictions | LabelPredictions) -> float:
 
 
 def matthews(made: ClassPredictions) -> float:
-    """Return Matthews' correlation of classes, 0 where one side never changes."""
+    """Return Matthews' correlation of classes, 0 where one side never changes.
+
+    >>> made = ClassPredictions(predicted=np.array([0, 1, 1]), gold=np.array([0, 1, 0]))
+    >>> matthews(made)
+    0.5
+    """
     from sklearn.metrics import matthews_corrcoef
 
     changes = np.ptp(made.predicted) and np.ptp(made.gold)
@@ -190,7 +214,12 @@ def matthews(made: ClassPredictions) -> float:
 
 
 def correlation(kind: str, made: ValuePredictions) -> float:
-    """Return Pearson's or Spearman's correlation (`pearsonr`, `spearmanr`); 0 where one side never changes."""
+    """Return Pearson's or Spearman's correlation (`pearsonr`, `spearmanr`); 0 where one side never changes.
+
+    >>> made = ValuePredictions(predicted=np.array([1.0, 2.0, 3.0]), gold=np.array([1.0, 3.0, 2.0]), limits=(0.0, 5.0))
+    >>> round(correlation("spearmanr", made), 3)
+    0.5
+    """
     from scipy import stats
 
     changes = np.ptp(made.predicted) and np.ptp(made.gold)

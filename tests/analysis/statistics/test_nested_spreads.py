@@ -1,6 +1,5 @@
 """Spreads between pretrainings and between seeds: scipy's analysis of variance, statsmodels' mixed model, coverage."""
 
-import doctest
 import math
 
 import numpy as np
@@ -12,7 +11,6 @@ from hypothesis import strategies as st
 from scipy import stats
 from statsmodels.regression.mixed_linear_model import MixedLM
 
-from analysis.statistics import nested_spreads as module
 from analysis.statistics.nested_spreads import SpreadEstimate, nested_spreads
 
 
@@ -30,10 +28,6 @@ def drawn(
         70 + levels + rng.normal(0, within, (pretrainings, seeds))
     )
     return scores
-
-
-def test_example_of_the_docstring_is_what_it_prints() -> None:
-    assert doctest.testmod(module) == (0, 3)
 
 
 def test_one_arm_is_the_analysis_of_variance() -> None:
