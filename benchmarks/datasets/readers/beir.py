@@ -22,6 +22,7 @@ from benchmarks.datasets.column_names import NEGATIVES as NEGATIVE_NAMES
 from benchmarks.datasets.local_dataset import DatasetContent, table
 from benchmarks.datasets.readers.original_files import (
     BadRowError,
+    cells,
     is_missing,
     is_text,
     is_whole_json,
@@ -153,9 +154,11 @@ def wanted_texts(
     """
     if plain_suffix(path) == ".parquet" and wanted is not None:
         yield from _wanted_rows(path, wanted)
-    elif is_text(path) and not (files.content and _names_texts(path)):
-        for number, line in progress(lines(path), path.name, unit="line"):
-            fields = line.split("\t", -1 if files.content else 1)
+    elif is_text(path) and not (files.content and _names_texts(path, files)):
+        for number, fields in progress(cells(path, files), path.name, unit="line"):
+            if len(fields) > 2 and not files.content:
+                # A text of the paper's files may have tabs.
+                fields = [fields[0], "\t".join(fields[1:])]
             if len(fields) != 2:
                 raise UserError(
                     f"{path}:{number}: the line is not an id, a tab and a text; further columns need their names in "
@@ -178,9 +181,9 @@ def _title(row: Row) -> str | None:
     return None if is_missing(row.get("title")) else words_of(row, ["title"])
 
 
-def _names_texts(path: Path) -> bool:
+def _names_texts(path: Path, files: DatasetFiles) -> bool:
     """Return whether a first line names the columns of ids and of texts."""
-    first = next((line for _, line in lines(path)), "").split("\t")
+    _, first = next(cells(path, files), (1, []))
     return not (
         set(first).isdisjoint(TEXTS["id"]) or set(first).isdisjoint(TEXTS["text"])
     )
@@ -346,8 +349,7 @@ def _are_ids(line: str) -> bool:
 
 def _pair_lines(path: Path, inputs: ReaderInputs) -> Iterator[Row]:
     """Yield the pairs of a file of lines: a query, a passage and perhaps a negative, with tabs between."""
-    for number, line in lines(path):
-        query, *passages = line.split("\t")
+    for number, (query, *passages) in cells(path, inputs.dataset.files):
         is_own = inputs.dataset.is_own
         if len(passages) not in (1, 2) or (is_own and passages[-1].strip().isdecimal()):
             hint = (

@@ -316,38 +316,9 @@ def _table_rows(
 
     Lines with too few columns are a cut row if they have its number together; the first and the last one have a tab,
     or a text at either end of a row could lose its end.
-
-    CSV is read as RFC 4180 has it, with the comma, semicolon or tab that its first line has most of. Whether quotes
-    around a field of a TSV file are part of its text is for the definition to say; those of the paper's files are.
     """
-    is_csv = ".csv" in path.suffixes
-    if is_csv or files.quotes:
-        first_row = next((line for _, line in lines(path)), "")
-        rows = list(_quoted(path, max(",;\t", key=first_row.count) if is_csv else "\t"))
-    else:
-        rows = [
-            (number, line.split("\t"))
-            for number, line in lines(path)
-            if number == 1 or line.strip()
-        ]
-    has_quotes = (
-        number for number, fields in rows if any(field[:1] == '"' for field in fields)
-    )
-    if (
-        files.content
-        and files.quotes is None
-        and not is_csv
-        and (number := next(has_quotes, None))
-    ):
-        raise UserError(
-            f"{path}:{number}: the quotes may enclose the text or be part of it; set quotes = true if they enclose "
-            f"it, else quotes = false, in {files.where}"
-        )
-    header = list(files.header) or (rows.pop(0)[1] if rows else [])
-    if files.header and rows and rows[0][1] == header:
-        raise UserError(
-            f"{path}:1: the first line is the header; remove `header` from {files.where}"
-        )
+    rows = cells(path, files)
+    header = list(files.header) or next(rows, (1, []))[1]
     with row_at(f"{path}:1"):
         _check_unique(header)
     cut: list[int] = []  # first lines of cut rows
@@ -355,6 +326,10 @@ def _table_rows(
         tuple[int, int]
     ] = []  # number and columns of each line of a row that may be cut
     for number, fields in rows:
+        if files.header and number == 1 and fields == header:
+            raise UserError(
+                f"{path}:1: the first line is the header; remove `header` from {files.where}"
+            )
         if len(fields) == len(header) and not pieces:
             yield f"{path}:{number}", dict(zip(header, fields, strict=True))
             continue
@@ -375,6 +350,36 @@ def _table_rows(
         note(
             f"{path.name}: rows that a line break cuts, left out: {len(cut):,} (first: line {cut[0]})"
         )
+
+
+def cells(path: Path, files: DatasetFiles) -> Iterator[tuple[int, list[str]]]:
+    """Yield (line number, fields) of each row of a table of text.
+
+    CSV is read as RFC 4180 has it, with the comma, semicolon or tab that its first line has most of. Whether quotes
+    around a field of a TSV file are part of its text is for the definition to say; those of the paper's files are.
+
+    Raises:
+        UserError: quotes are invalid, or the definition does not say what they are.
+    """
+    is_csv = ".csv" in path.suffixes
+    if is_csv or files.quotes:
+        mark = "\t"
+        if is_csv:
+            first_row = next((line for _, line in lines(path)), "")
+            mark = max(",;\t", key=first_row.count)
+        yield from _quoted(path, mark)
+        return
+    is_open = bool(files.content) and files.quotes is None
+    for number, line in lines(path):
+        if number > 1 and not line.strip():
+            continue
+        fields = line.split("\t")
+        if is_open and any(field.startswith('"') for field in fields):
+            raise UserError(
+                f"{path}:{number}: the quotes may enclose the text or be part of it; set quotes = true if they enclose "
+                f"it, else quotes = false, in {files.where}"
+            )
+        yield number, fields
 
 
 def _quoted(path: Path, mark: str) -> Iterator[tuple[int, list[str]]]:

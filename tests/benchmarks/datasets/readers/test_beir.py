@@ -613,6 +613,16 @@ def test_a_querys_own_text_is_not_its_answer(put: Put) -> None:
     )
 
 
+def test_quotes_of_a_tsv_corpus_are_what_the_definition_says(put: Put) -> None:
+    texts = "".join(f'd{i}\t"text ""{i}"""\n' for i in range(8))
+    files = {**own_files(put), "corpus": put("corpus.tsv", texts)}
+    with pytest.raises(UserError, match=r"corpus\.tsv:1: the quotes may enclose"):
+        read(defined("retrieval", trained_on="msmarco"), **files)
+    for quotes, text in ((True, 'text "0"'), (False, '"text ""0"""')):
+        table = defined("retrieval", trained_on="msmarco", quotes=quotes)
+        assert rows(read(table, **files), "corpus")[0]["text"] == text
+
+
 @pytest.mark.parametrize("corpus", ["", "all", "judged"])
 def test_which_documents_are_searched_is_said(corpus: str, put: Put) -> None:
     table = {"corpus": corpus} if corpus else {}

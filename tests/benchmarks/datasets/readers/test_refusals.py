@@ -178,7 +178,7 @@ def test_a_bad_file_of_the_papers_datasets(
                 ":2",
                 "not a query, a passage and perhaps a negative",
             )
-            for line in ("alone", "one\ttwo\tthree\tfour", "")
+            for line in ("alone", "one\ttwo\tthree\tfour")
         ),
         (
             "queries",
