@@ -323,7 +323,7 @@ def _check_columns(row: Row, others: Sequence[str], files: DatasetFiles) -> None
             meant = nearest(name, NEGATIVE_NAMES, at_least=0.8)
             raise BadRowError(
                 f"nothing is read of the column {name!r:.40}{meant}; rename it, or set "
-                f" ignore = [{name!r:.40}] in {files.where}"
+                f"ignore = [{name!r:.40}] in {files.where}"
             )
 
 
