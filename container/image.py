@@ -58,6 +58,11 @@ class Image:
         return BUILD / f"{self.name}.sif"
 
     @property
+    def bom(self) -> Path:
+        """Where its SBOM lands."""
+        return self.path.with_suffix(".sbom.json")
+
+    @property
     def definition(self) -> Path:
         """Its definition file."""
         return ROOT / "container" / f"{self.name}.def"
@@ -65,10 +70,10 @@ class Image:
     @property
     def debian_lock(self) -> Path:
         """Debian packages it holds, with versions and hashes; those of another machine than x86-64 are other files."""
-        other = {"x86_64": "", "aarch64": "-arm64"}.get(
-            platform.machine(), f"-{platform.machine()}"
-        )
-        return ROOT / "container" / f"debian-{self.name}{other}.lock"
+        machine = platform.machine()
+        endings = {"x86_64": "", "aarch64": "-arm64"}
+        ending = endings.get(machine, f"-{machine}")
+        return ROOT / "container" / f"debian-{self.name}{ending}.lock"
 
     @property
     def requirements(self) -> Path:
@@ -95,11 +100,16 @@ def mirror_of(environ: Mapping[str, str], apt: Path = Path("/etc/apt")) -> str:
     Raises:
         UserError: there is none.
     """
-    if chosen := environ.get("DEBIAN_MIRROR"):
+    chosen = environ.get("DEBIAN_MIRROR")
+    if chosen:
         return chosen
-    for file in [apt / "sources.list", *sorted((apt / "sources.list.d").glob("*"))]:
-        text = file.read_text("utf-8", errors="replace") if file.is_file() else ""
-        if match := _DEBIAN_URL.search(text):
+    others = sorted((apt / "sources.list.d").glob("*"))
+    for file in [apt / "sources.list", *others]:
+        if not file.is_file():
+            continue
+        text = file.read_text("utf-8", errors="replace")
+        match = _DEBIAN_URL.search(text)
+        if match:
             return match[1]
     raise UserError(
         "no Debian mirror is configured on this machine; give one with --mirror URL or DEBIAN_MIRROR=URL (for Debian's "
@@ -117,14 +127,14 @@ def dated_mirror(mirror: str, snapshot: str, seconds: float = 10.0) -> str:
     """
     if "{snapshot}" in mirror:
         return mirror
-    host = mirror.rstrip("/").removesuffix("/debian")
+    address = mirror.rstrip("/")
+    host = address.removesuffix("/debian")
     for candidate in (
         f"{host}/archive/debian/{{snapshot}}",
-        f"{mirror.rstrip('/')}/{{snapshot}}",
+        f"{address}/{{snapshot}}",
     ):
-        release_file = (
-            f"{candidate.replace('{snapshot}', snapshot)}/dists/bookworm/Release"
-        )
+        dated = candidate.replace("{snapshot}", snapshot)
+        release_file = f"{dated}/dists/bookworm/Release"
         with (
             contextlib.suppress(OSError, ValueError),
             urllib.request.urlopen(release_file, timeout=seconds),
@@ -135,11 +145,8 @@ def dated_mirror(mirror: str, snapshot: str, seconds: float = 10.0) -> str:
 
 def snapshot_of(lock: Path) -> str:
     """Return the date in a Debian lock's first line, such as 20261121T000000Z."""
-    match = (
-        re.match(r"# bookworm (\d{8}T\d{6}Z)", lock.read_text("utf-8"))
-        if lock.is_file()
-        else None
-    )
+    text = lock.read_text("utf-8") if lock.is_file() else ""
+    match = re.match(r"# bookworm (\d{8}T\d{6}Z)", text)
     if match is None:
         raise UserError(
             f"{lock}: no snapshot date in its first line; record it with --relock"
@@ -158,35 +165,21 @@ def build(image: Image, *, mirror: str | None = None, relock: bool = False) -> P
     Raises:
         UserError: something that is needed is missing or differs from the locks, or the build failed.
     """
-    commit = git_commit()
-    if commit == "unknown":
-        raise UserError(
-            f"{ROOT} is not a git checkout; an image contains a commit, so build it from a clone"
-        )
-    if commit.endswith("-dirty"):
-        log.warning(
-            "the image will contain the last commit, without uncommitted changes"
-        )
-        commit = commit.removesuffix("-dirty")
+    commit = _commit_in_image()
     if Machine().which("debootstrap") is None:
         raise UserError(
             "images are built by debootstrap, which is not on PATH; "
             "install it, or build elsewhere and copy the image"
         )
-    snapshot = (
-        f"{datetime.now(UTC):%Y%m%d}T000000Z"
-        if relock
-        else snapshot_of(image.debian_lock)
-    )
     todays_mirror = mirror or mirror_of(os.environ)
     # A new lock is made of today's packages; an old one needs the mirror as of its date, for today's may be newer.
-    address = todays_mirror if relock else dated_mirror(todays_mirror, snapshot)
-    temporary = Path(os.environ.get("APPTAINER_TMPDIR") or tempfile.gettempdir())
-    if (free := Machine().free_gb(temporary)) < image.needs_gb:
-        raise UserError(
-            f"{temporary} has {free:.1f} GB free, but the build needs {image.needs_gb:.0f} GB; set APPTAINER_TMPDIR "
-            "to a folder with more space"
-        )
+    if relock:
+        snapshot = f"{datetime.now(UTC):%Y%m%d}T000000Z"
+        address = todays_mirror
+    else:
+        snapshot = snapshot_of(image.debian_lock)
+        address = dated_mirror(todays_mirror, snapshot)
+    _check_room(image)
     # Every timestamp in the image is the commit's, so that two builds have the same bytes.
     commit_time = int(_git("log", "-1", "--format=%ct"))
     arguments = {
@@ -196,44 +189,77 @@ def build(image: Image, *, mirror: str | None = None, relock: bool = False) -> P
         "SNAPSHOT": snapshot,
     }
     context = _context(image, relock, commit_time)
-    labels = labels_of(image.definition.read_text("utf-8"), arguments, commit_time)
-    target, bom = image.path, image.path.with_suffix(".sbom.json")
+    definition = image.definition.read_text("utf-8")
+    labels = labels_of(definition, arguments, commit_time)
     words = ["build", "--force", "--bind", f"{context}:/context"]
     words += ["--mksquashfs-args", mksquashfs_words(context, labels, commit_time)]
     for key, value in arguments.items():
         words += ["--build-arg", f"{key}={value}"]
+    target = image.path
     with atomic_path(target) as unfinished:
-        _apptainer_build(
-            [*words, str(unfinished), str(image.definition)], target.with_suffix(".log")
-        )
+        words += [str(unfinished), str(image.definition)]
+        _apptainer_build(words, target.with_suffix(".log"))
         # Written there by container/post.sh.
-        shutil.copyfile(context / "sbom.json", bom)
+        shutil.copyfile(context / "sbom.json", image.bom)
         if relock:
             head = f"# bookworm {snapshot}: name, version and SHA-256 of every Debian package in {image.name}.sif\n"
-            write_text(image.debian_lock, head + (context / LOCK).read_text("utf-8"))
+            found = (context / LOCK).read_text("utf-8")
+            write_text(image.debian_lock, head + found)
         normalise(unfinished, commit_time)
+    is_dated = "{snapshot}" in address
+    debian = {
+        "lock": sha256_file(image.debian_lock),
+        "snapshot": snapshot,
+        "mirror": "snapshot" if is_dated else "mirror of the day",
+    }
     record = {
         "image": image.name,
         "commit": commit,
         "lock": arguments["LOCK"],
-        "debian": {
-            "lock": sha256_file(image.debian_lock),
-            "snapshot": snapshot,
-            "mirror": "snapshot" if "{snapshot}" in address else "mirror of the day",
-        },
-        # The bytes depend on these too.
-        "tools": {
-            "apptainer": version_of(Machine())[1],
-            "mksquashfs": _first_line("mksquashfs", "-version"),
-            "debootstrap": _first_line("debootstrap", "--version"),
-        },
+        "debian": debian,
+        "tools": _tools(),
     }
-    write_manifest(
-        record_of(target),
-        record,
-        {path.name: sha256_file(path) for path in (target, bom)},
-    )
+    hashes = {path.name: sha256_file(path) for path in (target, image.bom)}
+    write_manifest(record_of(target), record, hashes)
     return target
+
+
+def _commit_in_image() -> str:
+    """Return the commit whose code an image will hold.
+
+    Raises:
+        UserError: the package is not a git checkout.
+    """
+    commit = git_commit()
+    if commit == "unknown":
+        raise UserError(
+            f"{ROOT} is not a git checkout; an image contains a commit, so build it from a clone"
+        )
+    if commit.endswith("-dirty"):
+        log.warning(
+            "the image will contain the last commit, without uncommitted changes"
+        )
+    return commit.removesuffix("-dirty")
+
+
+def _check_room(image: Image) -> None:
+    """Refuse a build whose unpacked root has no room in Apptainer's temporary folder."""
+    temporary = Path(os.environ.get("APPTAINER_TMPDIR") or tempfile.gettempdir())
+    free = Machine().free_gb(temporary)
+    if free < image.needs_gb:
+        raise UserError(
+            f"{temporary} has {free:.1f} GB free, but the build needs {image.needs_gb:.0f} GB; set APPTAINER_TMPDIR "
+            "to a folder with more space"
+        )
+
+
+def _tools() -> dict[str, str]:
+    """Return the versions of the programs on which an image's bytes depend as well."""
+    return {
+        "apptainer": version_of(Machine())[1],
+        "mksquashfs": _first_line("mksquashfs", "-version"),
+        "debootstrap": _first_line("debootstrap", "--version"),
+    }
 
 
 def _first_line(*command: str) -> str:
@@ -276,12 +302,11 @@ def _context(image: Image, relock: bool, commit_time: int) -> Path:
         [*pip, *words], stderr=subprocess.PIPE, text=True, env=environ
     )
     if answer.returncode:
-        errors = [
-            line for line in answer.stderr.splitlines() if line.startswith("ERROR")
-        ]
-        raise UserError(
-            f"the packages could not be downloaded: {(errors or ['pip failed'])[-1]}"
-        )
+        error = "pip failed"
+        for line in answer.stderr.splitlines():
+            if line.startswith("ERROR"):
+                error = line
+        raise UserError(f"the packages could not be downloaded: {error}")
     if not relock:
         shutil.copyfile(image.debian_lock, context / "debian.lock")
     _git("archive", "--format=tar", "-o", str(context / "source.tar"), "HEAD")
@@ -299,8 +324,8 @@ def _apptainer_build(words: list[str], log_file: Path) -> None:
                 if line.startswith(("INFO:", "I: Base system", "error:")):
                     log.info("%s", line.strip()[:160])
     except UserError as error:
-        last = log_file.read_text("utf-8").splitlines()[-15:]
-        text = "\n".join(f"    {line[:300]}" for line in last)
+        written = log_file.read_text("utf-8").splitlines()
+        text = "\n".join(f"    {line[:300]}" for line in written[-15:])
         raise UserError(f"{error}; last lines of {log_file}:\n{text}") from None
 
 
@@ -338,16 +363,21 @@ def verify(image: Image, path: Path | None = None) -> list[CheckLine]:
         lines.append(
             fail("image", f"found {record['image']}, expected {image.name}; {_REMEDY}")
         )
-    checkout, built = git_commit(), record["commit"]
-    for lock, digest in (
-        (image.requirements, record["lock"]),
-        (image.debian_lock, record["debian"]["lock"]),
-    ):
+    built = record["commit"]
+    hashes = {
+        image.requirements: record["lock"],
+        image.debian_lock: record["debian"]["lock"],
+    }
+    for lock, digest in hashes.items():
         name = str(lock.relative_to(ROOT))
+        if sha256_file(lock) == digest:
+            lines.append(ok(name, "as built"))
+            continue
         changed = f"the image was built from a different version: git diff {built} -- {name}; {_REMEDY}"
-        lines.append(
-            ok(name, "as built") if sha256_file(lock) == digest else fail(name, changed)
-        )
+        lines.append(fail(name, changed))
+    checkout = git_commit()
     if checkout == built:
-        return [*lines, ok("commit", checkout)]
-    return [*lines, warn("commit", f"image: {built}, this checkout: {checkout}")]
+        lines.append(ok("commit", checkout))
+    else:
+        lines.append(warn("commit", f"image: {built}, this checkout: {checkout}"))
+    return lines

@@ -44,21 +44,15 @@ def debian_packages(archives: Path = Path("/var/cache/archives")) -> list[Packag
     hashes = {
         path.name.split("_")[0]: sha256_file(path) for path in archives.glob("*.deb")
     }
-    rows = sorted(
-        line.split()[:2]
-        for line in text.splitlines()
-        if line.split()[2].startswith("i")
-    )
-    return [
-        Package(
-            "deb/debian",
-            name,
-            version,
-            f"see /usr/share/doc/{name}/copyright",
-            hashes.get(name, "unknown"),
-        )
-        for name, version in rows
-    ]
+    packages = []
+    for line in sorted(text.splitlines()):
+        name, version, status = line.split()
+        if not status.startswith("i"):
+            continue
+        licence = f"see /usr/share/doc/{name}/copyright"
+        digest = hashes.get(name, "unknown")
+        packages.append(Package("deb/debian", name, version, licence, digest))
+    return packages
 
 
 def python_packages(wheels: Path) -> list[Package]:
@@ -70,16 +64,11 @@ def python_packages(wheels: Path) -> list[Package]:
     distributions = {
         _canonical(package.name): package for package in metadata.distributions()
     }
-    return [
-        Package(
-            "pypi",
-            name,
-            package.version,
-            _licence(package),
-            hashes.get(name, "unknown"),
-        )
-        for name, package in sorted(distributions.items())
-    ]
+    packages = []
+    for name, found in sorted(distributions.items()):
+        digest = hashes.get(name, "unknown")
+        packages.append(Package("pypi", name, found.version, _licence(found), digest))
+    return packages
 
 
 def _canonical(name: str) -> str:
@@ -89,15 +78,18 @@ def _canonical(name: str) -> str:
 def _licence(package: metadata.Distribution) -> str:
     """Return a package's SPDX expression, else its classifiers, else its own first words."""
     fields = package.metadata.json
-    lines = [
-        line
-        for line in fields.get("classifier") or []
-        if line.startswith("License :: ")
-    ]
-    classifiers = " AND ".join(line.rpartition(" :: ")[2] for line in lines)
-    first_words = str(fields.get("license") or "").strip().partition("\n")[0][:120]
-    named = fields.get("license_expression") or classifiers or first_words
-    return str(named or "unknown: the package names none")
+    expression = fields.get("license_expression")
+    if expression:
+        return str(expression)
+    names = []
+    for line in fields.get("classifier") or []:
+        if line.startswith("License :: "):
+            names.append(line.rpartition(" :: ")[2])
+    if names:
+        return " AND ".join(names)
+    text = str(fields.get("license") or "").strip()
+    first_line = text.partition("\n")[0]
+    return first_line[:120] or "unknown: the package names none"
 
 
 def sbom(packages: Iterable[Package], about: Mapping[str, str]) -> dict[str, Any]:
@@ -126,40 +118,40 @@ def sbom(packages: Iterable[Package], about: Mapping[str, str]) -> dict[str, Any
 def main(argv: Sequence[str]) -> None:
     """Write the SBOM of the image that is being built, if its Debian packages are those of the lock."""
     debian = debian_packages()
-    installed = [
-        f"{package.name} {package.version} {package.sha256}" for package in debian
-    ]
-    if (lock := CONTEXT / "debian.lock").is_file():
-        wanted = [
-            line
-            for line in lock.read_text("utf-8").splitlines()
-            if not line.startswith("#")
-        ]
-        missing, others = (
-            sorted(set(wanted) - set(installed)),
-            sorted(set(installed) - set(wanted)),
-        )
-        if missing or others:
-            old, new = (
-                dict(line.split(" ", 1) for line in lines)
-                for lines in (missing, others)
-            )
-            moved = [
-                f"{name} {old.get(name, 'none')} -> {new.get(name, 'none')}"
-                for name in sorted(old | new)
-            ]
-            raise UserError(
-                f"the mirror does not have the packages in {lock.name}: {'; '.join(moved)}; use a mirror of the "
-                "recorded date (--mirror) or record the new set (--relock)"
-            )
+    installed = [f"{one.name} {one.version} {one.sha256}" for one in debian]
+    lock = CONTEXT / "debian.lock"
+    if lock.is_file():
+        _check_debian(installed, lock)
     write_text(CONTEXT / LOCK, "".join(f"{line}\n" for line in installed))
     packages = [*debian, *python_packages(CONTEXT / "wheels")]
-    text = (
-        json.dumps(sbom(packages, dict(word.split("=", 1) for word in argv)), indent=1)
-        + "\n"
-    )
+    about = dict(word.split("=", 1) for word in argv)
+    text = json.dumps(sbom(packages, about), indent=1)
     for folder in (CONTEXT, Path("/opt/clm-or-mlm")):
-        write_text(folder / "sbom.json", text)
+        write_text(folder / "sbom.json", f"{text}\n")
+
+
+def _check_debian(installed: Sequence[str], lock: Path) -> None:
+    """Refuse Debian packages that are not those of the lock.
+
+    Args:
+        installed: `name version sha256` of each.
+        lock: a file of such lines, and comments.
+    """
+    lines = lock.read_text("utf-8").splitlines()
+    wanted = {line for line in lines if not line.startswith("#")}
+    missing = wanted - set(installed)
+    others = set(installed) - wanted
+    if not missing and not others:
+        return
+    old = dict(line.split(" ", 1) for line in missing)
+    new = dict(line.split(" ", 1) for line in others)
+    moves = []
+    for name in sorted(old | new):
+        moves.append(f"{name} {old.get(name, 'none')} -> {new.get(name, 'none')}")
+    raise UserError(
+        f"the mirror does not have the packages in {lock.name}: {'; '.join(moves)}; use a mirror of the recorded "
+        "date (--mirror) or record the new set (--relock)"
+    )
 
 
 if __name__ == "__main__":

@@ -126,42 +126,44 @@ def command_in(
     """
     gpu = machine.environ.get("CLM_OR_MLM_GPU", "auto")
     if gpu == "auto":
-        devices = {"/dev/nvidiactl": "nvidia", "/dev/kfd": "rocm"}
-        gpu = next(
-            (name for path, name in devices.items() if machine.path(path).exists()),
-            "none",
-        )
+        gpu = "none"
+        if machine.path("/dev/kfd").exists():
+            gpu = "rocm"
+        if machine.path("/dev/nvidiactl").exists():
+            gpu = "nvidia"
     if gpu not in ("nvidia", "rocm", "none"):
         raise UserError(
             f"CLM_OR_MLM_GPU must be auto, nvidia, rocm or none, not {gpu!r}"
         )
-    here, scratch = str(Path.cwd()), str(scratch_of(machine.environ).parent)
+    here = str(Path.cwd())
+    scratch = str(scratch_of(machine.environ).parent)
+    places = [here, scratch]
     compat = compat_folder(machine.environ) if gpu == "nvidia" else None
-    places = dict.fromkeys([here, scratch, *([str(compat)] if compat else []), *binds])
+    if compat:
+        places.append(str(compat))
+    places += binds
     named = machine.environ.get(NAMED, "").split()
-    environ = {
-        key: value
-        for key, value in machine.environ.items()
-        if key in named or (_PASS.fullmatch(key) and not _SECRET.fullmatch(key))
-    }
+    environ = {}
+    for key, value in machine.environ.items():
+        is_public = _PASS.fullmatch(key) and not _SECRET.fullmatch(key)
+        if is_public or key in named:
+            environ[key] = value
     environ[SCRATCH] = scratch
     # Certificates of a proxy that looks into connections, as a file of the cluster's.
-    certificates = {
-        environ.get(name, "") for name in ("REQUESTS_CA_BUNDLE", "SSL_CERT_FILE")
-    }
-    places |= dict.fromkeys(
-        sorted(path for path in certificates if Path(path).is_file())
-    )
+    certificates = {environ.get("REQUESTS_CA_BUNDLE"), environ.get("SSL_CERT_FILE")}
+    for path in sorted(filter(None, certificates)):
+        if Path(path).is_file():
+            places.append(path)
     driver = {"nvidia": ["--nv"], "rocm": ["--rocm"], "none": []}[gpu]
     line = ["run", "--no-home", "--cleanenv", "--pwd", here, *driver]
-    line += [word for place in places for word in ("--bind", place)]
-    # Apptainer's --env splits values at commas, as in CUDA_VISIBLE_DEVICES=0,1. SingularityCE knows its own prefix
-    # alone; equal values under both are fine.
-    prefixed = {
-        f"{prefix}ENV_{key}": value
-        for key, value in environ.items()
-        for prefix in ("APPTAINER", "SINGULARITY")
-    }
+    for place in dict.fromkeys(places):
+        line += ["--bind", place]
+    # Apptainer's --env splits values at commas, as in CUDA_VISIBLE_DEVICES=0,1. SingularityCE knows only its own
+    # prefix; equal values under both are fine.
+    prefixed = {}
+    for key, value in environ.items():
+        prefixed[f"APPTAINERENV_{key}"] = value
+        prefixed[f"SINGULARITYENV_{key}"] = value
     return [*line, str(image), *words], prefixed
 
 
@@ -207,14 +209,8 @@ def identity_of(
     here = replace(here, environ={**here.environ, **variables})
     # line is ["run", *options, image, IDENTITY].
     command, options = ["python", "-m", "container.start", IDENTITY], line[1:-2]
-    asked = _by_spython(
-        here,
-        2 * SECONDS,
-        "execute",
-        str(image),
-        json.dumps(command),
-        json.dumps(options),
-    )
+    words = ["execute", str(image), json.dumps(command), json.dumps(options)]
+    asked = _by_spython(here, 2 * SECONDS, *words)
     code, text = asked or here.output([program, *line], 2 * SECONDS)
     said = re.search(r"^(analysis|full) (\S+)$", text, re.MULTILINE)
     if code or said is None:

@@ -10,15 +10,18 @@ from __future__ import annotations
 import json
 import re
 import struct
-from collections.abc import Mapping
+from collections.abc import Mapping, Sequence
+from dataclasses import dataclass
 from datetime import UTC, datetime
 from pathlib import Path
-from typing import Any
+from typing import Any, BinaryIO
 
 from common.errors import UserError
 from common.files import write_text
 
 _BUILD_DATE = "org.label-schema.build-date"
+_FIELD = re.compile(r"\{\{ (\w+) \}\}")
+"""What Apptainer fills by an argument of the build."""
 _EMPTIED = {
     "var/log": "0755",
     "var/cache/apt": "0755",
@@ -85,11 +88,11 @@ def labels_of(
     """Return an image's labels: those of its definition, filled, and the usual ones with the commit's time."""
     section = definition.partition("\n%labels\n")[2].partition("\n%")[0]
     labels = {"org.label-schema.schema-version": "1.0", _BUILD_DATE: _stamp(seconds)}
-    for line in filter(None, map(str.strip, section.splitlines())):
-        key, _, value = line.partition(" ")
-        labels[key] = re.sub(
-            r"\{\{ (\w+) \}\}", lambda match: arguments[match[1]], value.strip()
-        )
+    for line in section.splitlines():
+        key, _, value = line.strip().partition(" ")
+        if not key:
+            continue
+        labels[key] = _FIELD.sub(lambda field: arguments[field[1]], value.strip())
     return labels
 
 
@@ -116,39 +119,22 @@ def normalise(image: Path, seconds: int) -> None:
         if head[32:45] != b"SIF_MAGIC\x0001\0":
             raise UserError(f"{image}: not an image file (SIF, version 1)")
         launch, magic, version, machine, _, _, _, *places = _HEADER.unpack(head)
-        _, total, table, _, data, _ = places
+        _, total, table, _, end_of_previous, _ = places
         file.seek(table)
-        # Fields of a descriptor; 0 is its kind
-        is_used, offset, size, padded_size = (1, 5, 6, 7)
-        rows = [
-            list(_DESCRIPTOR.unpack(file.read(_DESCRIPTOR.size))) for _ in range(total)
-        ]
-        if any(kind == _SIGNATURE and used for kind, used, *_ in rows):
+        rows = [_Row.read(file) for _ in range(total)]
+        used = [row for row in rows if row.is_used]
+        if any(row.kind == _SIGNATURE for row in used):
             raise UserError(
                 f"{image} is already signed; sign it after this step, not before"
             )
-        starts = sorted(row[offset] for row in rows if row[is_used])
-        for row in filter(lambda row: row[is_used], rows):
-            if row[0] == _JSON:
-                next_starts = (start for start in starts if start > row[offset])
-                room = min(next_starts, default=row[offset] + row[size]) - row[offset]
-                file.seek(row[offset])
-                content = _dated(json.loads(file.read(row[size])), _stamp(seconds))
-                text = json.dumps(
-                    content, separators=(",", ":"), sort_keys=True
-                ).encode()
-                # Dates differ by a few letters; the next object begins at a multiple of 4,096 bytes.
-                if len(text) > room:
-                    raise UserError(
-                        f"{image}: there is no room for its metadata; build the image again"
-                    )
-                file.seek(row[offset])
-                file.write(text.ljust(room, b"\0"))
-                row[size] = len(text)
-            end = row[offset] + row[size]
-            # What pads it stands before it, and follows from the lengths of those before.
-            row[padded_size], data = end - data, end
-            row[8:12] = seconds, seconds, 0, 0
+        starts = sorted(row.offset for row in used)
+        for row in used:
+            if row.kind == _JSON:
+                row.size = _write_dated(file, image, row, starts, seconds)
+            end = row.offset + row.size
+            # What pads an object stands before it, and follows from the lengths of those before.
+            row.padded_size = end - end_of_previous
+            end_of_previous = end
         file.seek(0)
         file.write(
             _HEADER.pack(
@@ -156,7 +142,80 @@ def normalise(image: Path, seconds: int) -> None:
             )
         )
         file.seek(table)
-        file.write(b"".join(_DESCRIPTOR.pack(*row) for row in rows))
+        file.write(b"".join(row.pack(seconds) for row in rows))
+
+
+@dataclass(kw_only=True)
+class _Row:
+    """A descriptor: where an object of the file is."""
+
+    kind: int
+    is_used: bool
+    ids: tuple[int, int, int]
+    """Its id, group and link."""
+    offset: int
+    size: int
+    padded_size: int
+    times_and_users: tuple[int, int, int, int]
+    name: bytes
+    more: bytes
+
+    @classmethod
+    def read(cls, file: BinaryIO) -> _Row:
+        """Read the descriptor at a file's place."""
+        fields = _DESCRIPTOR.unpack(file.read(_DESCRIPTOR.size))
+        kind, is_used, *ids = fields[:5]
+        offset, size, padded_size = fields[5:8]
+        return cls(
+            kind=kind,
+            is_used=is_used,
+            ids=(ids[0], ids[1], ids[2]),
+            offset=offset,
+            size=size,
+            padded_size=padded_size,
+            times_and_users=fields[8:12],
+            name=fields[12],
+            more=fields[13],
+        )
+
+    def pack(self, seconds: int) -> bytes:
+        """Return its bytes, with one time and without users where it is used."""
+        times_and_users = self.times_and_users
+        if self.is_used:
+            times_and_users = (seconds, seconds, 0, 0)
+        sizes = (self.offset, self.size, self.padded_size)
+        return _DESCRIPTOR.pack(
+            self.kind,
+            self.is_used,
+            *self.ids,
+            *sizes,
+            *times_and_users,
+            self.name,
+            self.more,
+        )
+
+
+def _write_dated(
+    file: BinaryIO, image: Path, row: _Row, starts: Sequence[int], seconds: int
+) -> int:
+    """Write the image's metadata with another time, in its own place; return its new size.
+
+    Raises:
+        UserError: there is no room before the next object.
+    """
+    file.seek(row.offset)
+    content = _dated(json.loads(file.read(row.size)), _stamp(seconds))
+    text = json.dumps(content, separators=(",", ":"), sort_keys=True).encode()
+    next_starts = (start for start in starts if start > row.offset)
+    room = min(next_starts, default=row.offset + row.size) - row.offset
+    # Dates differ by a few letters; the next object begins at a multiple of 4,096 bytes.
+    if len(text) > room:
+        raise UserError(
+            f"{image}: there is no room for its metadata; build the image again"
+        )
+    file.seek(row.offset)
+    file.write(text.ljust(room, b"\0"))
+    return len(text)
 
 
 def _stamp(seconds: int) -> str:

@@ -76,14 +76,11 @@ def scratch_of(environ: Mapping[str, str]) -> Path:
     Raises:
         UserError: none can be written or has 64 MB free; the sentence names each and why.
     """
+    chosen = environ.get(SCRATCH)
     usual = [environ.get("SLURM_TMPDIR"), environ.get("TMPDIR"), "/tmp"]
-    places = [
-        place
-        for place in ([environ[SCRATCH]] if environ.get(SCRATCH) else usual)
-        if place
-    ]
+    places = [chosen] if chosen else usual
     problems = []
-    for place in dict.fromkeys(places):
+    for place in dict.fromkeys(filter(None, places)):
         folder = Path(place) / f"clm-or-mlm-{os.getuid()}"
         problem = _problem(folder)
         if problem is None:
@@ -105,10 +102,11 @@ def _problem(folder: Path) -> str | None:
         return "not a directory"
     except OSError as error:
         return os.strerror(error.errno or 0).lower()
+    problem = Machine().write_problem(folder)
+    if problem:
+        return problem
     free = 1000 * Machine().free_gb(folder)
-    return Machine().write_problem(folder) or (
-        f"{free:.0f} MB free" if free < _NEED_MB else None
-    )
+    return f"{free:.0f} MB free" if free < _NEED_MB else None
 
 
 def cache_environment(scratch: Path, environ: Mapping[str, str]) -> dict[str, str]:
@@ -166,15 +164,19 @@ def lost_output(words: Sequence[str], environ: Mapping[str, str]) -> str | None:
     if not environ.get("CLM_OR_MLM_IMAGE") or "--help" in words:
         return None
     outputs = [word.partition("=")[2] for word in words if word.startswith("--out=")]
-    outputs += [
-        after for word, after in itertools.pairwise(words) if word in ("--out", "--dir")
-    ]
+    for option, value in itertools.pairwise(words):
+        if option in ("--out", "--dir"):
+            outputs.append(value)
     # words is ["clm_or_mlm", COMMAND, ...]; these commands write below the current folder unless told otherwise.
-    outputs += ["."] if not outputs and words[1:2] and words[1] in _WRITE_HERE else []
-    for folder in (Path(word).absolute() for word in outputs):
+    command = words[1] if len(words) > 1 else ""
+    if not outputs and command in _WRITE_HERE:
+        outputs = ["."]
+    # Apptainer keeps a contained home, /tmp and /dev together in memory.
+    memory = Path("/dev").stat().st_dev
+    for output in outputs:
+        folder = Path(output).absolute()
         existing = next(path for path in (folder, *folder.parents) if path.exists())
-        # Apptainer keeps a contained home, /tmp and /dev together in memory.
-        if existing.stat().st_dev == Path("/dev").stat().st_dev:
+        if existing.stat().st_dev == memory:
             return f"{folder} is in the image's memory, where nobody will see it; show a folder: --bind DIR"
     return None
 
@@ -192,38 +194,40 @@ def refuse_fewer_gpus(
     Raises:
         UserError: the sentence names driver, libraries and count, and what to do.
     """
-    done = subprocess.run(
+    answer = subprocess.run(
         [sys.executable, "-c", _COUNT],
         env=dict(environ),
         capture_output=True,
         text=True,
     )
-    if done.returncode:
-        last = (done.stderr.strip() or f"exit code {done.returncode}").splitlines()[-1]
+    if answer.returncode:
+        said = answer.stderr.strip() or f"exit code {answer.returncode}"
+        last = said.splitlines()[-1]
         raise UserError(
             f"this job was given {wanted} GPU(s), but torch cannot be asked for them: {last}"
         )
-    count, torch, cuda, hip, why = done.stdout.split("\n")[:5]
+    count, torch, cuda, hip, why = answer.stdout.split("\n")[:5]
     why = why.partition(" Please ")[0].rstrip(".")
     if int(count) >= wanted:
         return
     kernel = host / "proc/driver/nvidia/version"
-    module = re.search(
-        r"Module.*?\s(\d+)(\.[\d.]+)",
-        kernel.read_text("utf-8") if kernel.is_file() else "",
-    )
-    driver = (
-        f"NVIDIA driver {module[1]}{module[2]}"
-        if module
-        else "no NVIDIA driver on this node"
-    )
+    text = kernel.read_text("utf-8") if kernel.is_file() else ""
+    module = re.search(r"Module.*?\s(\d+)(\.[\d.]+)", text)
+    driver = "no NVIDIA driver on this node"
     advice = "check the node with nvidia-smi, and the number of GPUs that the job asks for (gpus_per_node, gres)"
-    if module and cuda.startswith("13.") and int(module[1]) < MINIMUM_DRIVER:
-        advice = f"CUDA {cuda} needs driver {MINIMUM_DRIVER}; use newer nodes, or set cuda_compat (docs/hpc.md)"
-    libraries = f"torch {torch}, built for {f'CUDA {cuda}' if cuda else f'ROCm {hip}' if hip else 'CPUs'}"
+    if module:
+        driver = f"NVIDIA driver {module[1]}{module[2]}"
+        if cuda.startswith("13.") and int(module[1]) < MINIMUM_DRIVER:
+            advice = f"CUDA {cuda} needs driver {MINIMUM_DRIVER}; use newer nodes, or set cuda_compat (docs/hpc.md)"
+    built_for = "CPUs"
+    if cuda:
+        built_for = f"CUDA {cuda}"
+    elif hip:
+        built_for = f"ROCm {hip}"
+    reason = f"; torch says: {why}" if why else ""
     raise UserError(
-        f"this job was given {wanted} GPU(s), but {libraries}, can compute on {count} here ({driver}"
-        f"{f'; torch says: {why}' if why else ''}); {advice}"
+        f"this job was given {wanted} GPU(s), but torch {torch}, built for {built_for}, can compute on {count} here "
+        f"({driver}{reason}); {advice}"
     )
 
 
@@ -254,20 +258,21 @@ def main(argv: Sequence[str]) -> None:
     if argv == [IDENTITY]:
         sys.stdout.write(f"{os.environ.get('CLM_OR_MLM_IMAGE', '')} {git_commit()}\n")
         return
-    if problem := driver_problem(os.environ):
-        # Training would fall back to the CPU in silence and run for weeks.
-        raise UserError(problem)
     words = command_of(argv)
-    if problem := lost_output(words, os.environ):
+    # Without the driver training would fall back to the CPU in silence and run for weeks.
+    problem = driver_problem(os.environ) or lost_output(words, os.environ)
+    if problem:
         raise UserError(problem)
     environ = os.environ | cache_environment(scratch_of(os.environ), os.environ)
-    # Where it was checked outside, and root has another number
-    inside = os.environ.get("CLM_OR_MLM_IMAGE")
-    if compat := os.environ.get(COMPAT) if inside else compat_folder(os.environ):
-        environ["LD_LIBRARY_PATH"] = ":".join(
-            filter(None, [str(compat), environ.get("LD_LIBRARY_PATH")])
-        )
-    if wanted := int(os.environ.get(GPU_COUNT) or 0):
+    compat = os.environ.get(COMPAT)
+    # In an image it was checked outside; inside, root has another number.
+    if compat and not os.environ.get("CLM_OR_MLM_IMAGE"):
+        compat_folder(os.environ)
+    if compat:
+        libraries = [compat, environ.get("LD_LIBRARY_PATH")]
+        environ["LD_LIBRARY_PATH"] = ":".join(filter(None, libraries))
+    wanted = int(os.environ.get(GPU_COUNT) or 0)
+    if wanted:
         refuse_fewer_gpus(wanted, environ)
     os.execve(sys.executable, [sys.executable, "-m", *words], environ)
 
