@@ -22,26 +22,32 @@ def floor_of(found: LocalDataset) -> float:
         found: a dataset of one of the four families' own forms, with its test split.
     """
     if found.dataset.form == "IR":
-        judged = [
-            row
-            for row in found.tables["qrels"].to_pylist()
-            if row["split"] == "test" and row["relevance"] > 0
-        ]
-        relevant_per_query = len(judged) / len({row["query_id"] for row in judged})
-        gain = float((1 / np.log2(np.arange(FINE_TUNING.cutoff) + 2)).sum())
-        return 100 * gain * relevant_per_query / int(found.corpus.num_rows)
+        return 100 * _ranking_floor(found)
     rows = found.tables["test"]
     if found.dataset.form == "SC":
-        ((_, most),) = Counter(rows["label"].to_pylist()).most_common(1)
+        labels = Counter(rows["label"].to_pylist())
+        ((_, most),) = labels.most_common(1)
         return 100 * int(most) / int(rows.num_rows)
     if found.dataset.form == "TC":
         gold = Ragged.of(rows["tags"].to_pylist())
-        return 100 * float(
-            sentence_f1s(Ragged(np.zeros_like(gold.values), gold.offsets), gold).mean()
-        )
-    return 100 * float(
-        np.mean([not answers for answers in rows["answers"].to_pylist()])
-    )
+        outside = Ragged(np.zeros_like(gold.values), gold.offsets)
+        return 100 * float(sentence_f1s(outside, gold).mean())
+    unanswered = [not answers for answers in rows["answers"].to_pylist()]
+    return 100 * float(np.mean(unanswered))
+
+
+def _ranking_floor(found: LocalDataset) -> float:
+    """Return the expected NDCG of a random ranking of the corpus."""
+    relevant = 0
+    queries = set()
+    for row in found.tables["qrels"].to_pylist():
+        if row["split"] == "test" and row["relevance"] > 0:
+            relevant += 1
+            queries.add(row["query_id"])
+    relevant_per_query = relevant / len(queries)
+    places = np.arange(FINE_TUNING.cutoff)
+    gain = float((1 / np.log2(places + 2)).sum())
+    return gain * relevant_per_query / int(found.corpus.num_rows)
 
 
 def with_floor(found: LocalDataset) -> Dataset:

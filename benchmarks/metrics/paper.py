@@ -82,20 +82,20 @@ def sentence_f1s(predicted: Ragged, gold: Ragged) -> Floats:
     if not len(gold.values):
         return np.ones(len(gold))
     tags = int(max(predicted.values.max(), gold.values.max())) + 1
-    sentence = gold.row_of
-    predicted_key = sentence * tags + predicted.values
-    gold_key = sentence * tags + gold.values
+    # Sentence and tag as one number, so that all sentences are counted at once.
+    sentence = gold.row_of * tags
+    predicted_key = sentence + predicted.values
+    gold_key = sentence + gold.values
     size = len(gold) * tags
     hits = np.bincount(gold_key[predicted_key == gold_key], minlength=size)
-    occurrences = np.bincount(gold_key, minlength=size) + np.bincount(
-        predicted_key, minlength=size
-    )
-    f1 = np.divide(2.0 * hits, occurrences, out=np.zeros(size), where=occurrences > 0)
-    present = (occurrences > 0).reshape(len(gold), tags).sum(axis=1)
+    occurrences = np.bincount(gold_key, minlength=size)
+    occurrences += np.bincount(predicted_key, minlength=size)
+    f1 = np.zeros(size)
+    np.divide(2.0 * hits, occurrences, out=f1, where=occurrences > 0)
     total = f1.reshape(len(gold), tags).sum(axis=1)
-    scores: Floats = np.divide(
-        total, present, out=np.ones(len(gold)), where=present > 0
-    )
+    present = (occurrences > 0).reshape(len(gold), tags).sum(axis=1)
+    scores = np.ones(len(gold))
+    np.divide(total, present, out=scores, where=present > 0)
     return scores
 
 
@@ -118,10 +118,13 @@ def position_f1s(predicted: Ragged, gold: Ragged) -> Floats:
     n_chosen = np.bincount(row[chosen], minlength=rows)
     n_wanted = np.bincount(row[wanted], minlength=rows)
     both = np.bincount(row[chosen & wanted], minlength=rows)
+    # An empty set stands for position 0.
     first = gold.offsets[:-1]
     both = np.where(n_chosen == 0, wanted[first], both)
-    both = np.where(n_wanted == 0, np.where(n_chosen == 0, 1, chosen[first]), both)
-    scores: Floats = 2.0 * both / (np.maximum(n_chosen, 1) + np.maximum(n_wanted, 1))
+    both = np.where(n_wanted == 0, chosen[first], both)
+    both = np.where((n_chosen == 0) & (n_wanted == 0), 1, both)
+    sizes = np.maximum(n_chosen, 1) + np.maximum(n_wanted, 1)
+    scores: Floats = 2.0 * both / sizes
     return scores
 
 
@@ -140,36 +143,30 @@ def ndcgs(similarities: Floats, relevances: Ints) -> Floats:
     array([0.631])
     """
     queries, depth = similarities.shape
+    gains = relevances.astype(np.float64)
     discounts = 1.0 / np.log2(np.arange(depth) + 2.0)
-    tied = np.concatenate(
-        [
-            np.zeros((queries, 1), dtype=np.int64),
-            np.cumsum(np.diff(similarities, axis=1) != 0, axis=1),
-        ],
-        axis=1,
-    )
-    group = np.arange(queries)[:, None] * depth + tied
+    # Documents of equal similarity are a group; groups of all queries are numbered through.
+    group = np.zeros((queries, depth), dtype=np.int64)
+    group[:, 1:] = np.cumsum(np.diff(similarities, axis=1) != 0, axis=1)
+    group += np.arange(queries)[:, None] * depth
+    numbers = group.ravel()
     size = queries * depth
-    members = np.bincount(group.ravel(), minlength=size)
-    gains = np.bincount(
-        group.ravel(), weights=relevances.ravel().astype(np.float64), minlength=size
-    )
-    weight = np.bincount(
-        group.ravel(),
-        weights=np.broadcast_to(discounts, group.shape).ravel(),
-        minlength=size,
-    )
-    dcg = (gains * weight / np.maximum(members, 1)).reshape(queries, depth).sum(axis=1)
-    ideal = -np.sort(-relevances.astype(np.float64), axis=1) @ discounts
-    scores: Floats = np.divide(dcg, ideal, out=np.zeros(queries), where=ideal > 0)
+    members = np.bincount(numbers, minlength=size)
+    gain_of_group = np.bincount(numbers, weights=gains.ravel(), minlength=size)
+    places = np.broadcast_to(discounts, group.shape).ravel()
+    discount_of_group = np.bincount(numbers, weights=places, minlength=size)
+    shared = gain_of_group * discount_of_group / np.maximum(members, 1)
+    dcg = shared.reshape(queries, depth).sum(axis=1)
+    ideal = -np.sort(-gains, axis=1) @ discounts
+    scores = np.zeros(queries)
+    np.divide(dcg, ideal, out=scores, where=ideal > 0)
     return scores
 
 
 def _accuracy(made: ClassPredictions) -> Score:
     """Score 1 where an example's predicted class is the gold one and 0 elsewhere; QQP's score too."""
-    return Score.mean_of(
-        Metric.SCORES_I, (made.predicted == made.gold).astype(np.int64).tolist()
-    )
+    right = (made.predicted == made.gold).astype(np.int64)
+    return Score.mean_of(Metric.SCORES_I, right.tolist())
 
 
 def _sentence_f1(made: TagPredictions) -> Score:
@@ -177,10 +174,10 @@ def _sentence_f1(made: TagPredictions) -> Score:
     words, voted = vote_words(made.tokens, made.words)
     per_sentence = np.bincount(made.gold.row_of[words], minlength=len(made.gold))
     offsets = np.concatenate([[0], np.cumsum(per_sentence)])
+    predicted = Ragged(voted, offsets)
     gold = Ragged(made.gold.values[words].astype(np.int64), offsets)
-    return Score.mean_of(
-        Metric.SCORES_I, sentence_f1s(Ragged(voted, offsets), gold).tolist()
-    )
+    scores = sentence_f1s(predicted, gold)
+    return Score.mean_of(Metric.SCORES_I, scores.tolist())
 
 
 def _position_f1(made: AnswerPredictions) -> Score:
@@ -188,11 +185,12 @@ def _position_f1(made: AnswerPredictions) -> Score:
 
 
 def _ndcg(made: RankingPredictions) -> Score:
-    relevances = [
-        [made.qrels[query].get(document, 0) >= 1 for document in ranked]
-        for query, ranked in zip(made.query_ids, made.paper_documents, strict=True)
-    ]
-    scores = ndcgs(made.paper_similarities, np.array(relevances).astype(np.int64))
+    relevances = []
+    for query, ranked in zip(made.query_ids, made.paper_documents, strict=True):
+        judged = made.qrels[query]
+        relevances.append([judged.get(document, 0) >= 1 for document in ranked])
+    is_relevant = np.array(relevances).astype(np.int64)
+    scores = ndcgs(made.paper_similarities, is_relevant)
     return Score.mean_of(Metric.SCORES_I, scores.tolist())
 
 

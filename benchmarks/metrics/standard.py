@@ -53,16 +53,18 @@ def entity_counts(
     """
     counts = np.zeros((len(gold), 3), dtype=np.int64)
     for row, (ours, theirs) in enumerate(zip(predicted, gold, strict=True)):
-        found = (
-            set(get_entities(list(ours))) if any(tag != "O" for tag in ours) else set()
-        )
-        true = (
-            set(get_entities(list(theirs)))
-            if any(tag != "O" for tag in theirs)
-            else set()
-        )
+        found = _entities(ours)
+        true = _entities(theirs)
         counts[row] = len(found & true), len(found), len(true)
     return counts
+
+
+def _entities(tags: Sequence[str]) -> set[tuple[str, int, int]]:
+    """Return type, first and last word of each entity of a sentence."""
+    # Most sentences have none, and the library takes its time to find that out.
+    if all(tag == "O" for tag in tags):
+        return set()
+    return set(get_entities(list(tags)))
 
 
 def f1_of_counts(counts: Ints) -> float:
@@ -88,10 +90,12 @@ def squad_scores(predicted: str, answers: Sequence[str]) -> tuple[float, float]:
     >>> squad_scores("the Eiffel Tower", ["Eiffel Tower", "Paris"])
     (1.0, 1.0)
     """
-    golds = [found for found in map(_normalise, answers) if found] or [""]
+    golds = list(filter(None, map(_normalise, answers))) or [""]
     ours = _normalise(predicted)
-    exact = max(float(ours == gold) for gold in golds)
-    return exact, max(_overlap_f1(ours.split(), gold.split()) for gold in golds)
+    exact = float(ours in golds)
+    words = ours.split()
+    overlap = max(_overlap_f1(words, gold.split()) for gold in golds)
+    return exact, overlap
 
 
 def ranking_scores(
@@ -114,18 +118,22 @@ def ranking_scores(
     {'q1': 1.0}
     """
     name, _, depth = measure.rpartition("_")
-    evaluator = pytrec_eval.RelevanceEvaluator(
-        {query: dict(judged) for query, judged in qrels.items()}, {f"{name}.{depth}"}
-    )
-    scores = evaluator.evaluate(
-        {query: dict(ranking) for query, ranking in run.items()}
-    )
-    return {query: scores.get(query, {}).get(measure, 0.0) for query in qrels}
+    # Its C code takes dictionaries, not mappings of other kinds.
+    judged = {query: dict(relevances) for query, relevances in qrels.items()}
+    rankings = {query: dict(ranking) for query, ranking in run.items()}
+    evaluator = pytrec_eval.RelevanceEvaluator(judged, {f"{name}.{depth}"})
+    found = evaluator.evaluate(rankings)
+    scores = {}
+    for query in qrels:
+        of_query = found.get(query, {})  # absent where nothing was retrieved
+        scores[query] = of_query.get(measure, 0.0)
+    return scores
 
 
 def _normalise(text: str) -> str:
     """Lower the case, drop punctuation and articles, and join words by one space, as SQuAD's script does."""
-    return " ".join(_ARTICLES.sub(" ", text.lower().translate(_PUNCTUATION)).split())
+    words = text.lower().translate(_PUNCTUATION)
+    return " ".join(_ARTICLES.sub(" ", words).split())
 
 
 def _overlap_f1(ours: list[str], gold: list[str]) -> float:
@@ -147,27 +155,34 @@ def _entity_f1(made: TagPredictions) -> Score:
     outside = made.names.index("O") if "O" in made.names else 0
     tags = np.full(len(made.gold.values), outside, dtype=np.int64)
     tags[words] = made.tokens[inside[first]]
-
-    parts = tag_parts(made.names)
-
-    def named(tags: Ragged) -> list[list[str]]:
-        return [
-            to_iob2([made.names[int(tag)] for tag in tags[row]], parts)
-            for row in range(len(tags))
-        ]
-
-    counts = entity_counts(named(Ragged(tags, made.gold.offsets)), named(made.gold))
-    columns = ("entities_right", "entities_predicted", "entities_gold")
+    predicted = Ragged(tags, made.gold.offsets)
+    counts = entity_counts(
+        _in_iob2(predicted, made.names), _in_iob2(made.gold, made.names)
+    )
+    right, found, gold = counts.T.tolist()
     instances = {
-        name: counts[:, column].tolist() for column, name in enumerate(columns)
+        "entities_right": right,
+        "entities_predicted": found,
+        "entities_gold": gold,
     }
     return Score(value=f1_of_counts(counts), instances=instances)
 
 
+def _in_iob2(tags: Ragged, names: Sequence[str]) -> list[list[str]]:
+    """Return the tags of each sentence by name, in IOB2."""
+    parts = tag_parts(names)
+    sentences = []
+    for row in range(len(tags)):
+        named = [names[int(tag)] for tag in tags[row]]
+        sentences.append(to_iob2(named, parts))
+    return sentences
+
+
 def _squad(made: AnswerPredictions, side: int) -> list[float]:
-    return [
-        squad_scores(*pair)[side] for pair in zip(made.texts, made.answers, strict=True)
-    ]
+    scores = []
+    for text, answers in zip(made.texts, made.answers, strict=True):
+        scores.append(squad_scores(text, answers)[side])
+    return scores
 
 
 def _exact_match(made: AnswerPredictions) -> Score:
@@ -236,18 +251,18 @@ def _whole(compute: Any, made: Any) -> Score:
 
 def _set_f1s(made: LabelPredictions) -> Score:
     """Score each example's set of labels by its F1; 1 where both sets are empty."""
-    both, size = (
-        (made.predicted & made.gold).sum(1),
-        made.predicted.sum(1) + made.gold.sum(1),
-    )
-    scores = np.divide(2.0 * both, size, out=np.ones(len(size)), where=size > 0)
+    both = (made.predicted & made.gold).sum(axis=1)
+    size = made.predicted.sum(axis=1) + made.gold.sum(axis=1)
+    scores = np.ones(len(size))
+    np.divide(2.0 * both, size, out=scores, where=size > 0)
     return Score.mean_of(Metric.SCORES_I, scores.tolist())
 
 
 def _closeness(made: ValuePredictions) -> Score:
     """Score each example by 1 - error / (largest - smallest value), 0 for larger errors."""
     low, high = made.limits
-    near = np.clip(1 - np.abs(made.predicted - made.gold) / (high - low), 0, 1)
+    error = np.abs(made.predicted - made.gold) / (high - low)
+    near = np.clip(1 - error, 0, 1)
     return Score.mean_of(Metric.SCORES_I, near.tolist())
 
 
