@@ -14,6 +14,7 @@ import logging
 import os
 import shutil
 from collections.abc import Callable, Iterator, Sequence
+from contextlib import nullcontext
 from pathlib import Path, PurePosixPath
 from typing import Any
 
@@ -70,27 +71,26 @@ def fetch(dataset: Dataset | str, data: Path, *, replace_old: bool = False) -> M
         raise UserError(
             f"{name} has no known location on a hub; use `clm-or-mlm import {name} --train FILE ...`"
         )
-    recorded: list[
-        _File
-    ] = []  # the files that the dataset on disk was made from, if it was fetched
+    # The files that the dataset on disk was made from, if it was fetched.
+    recorded: list[_File] = []
     if (data / name / MANIFEST).is_file():
-        with (
-            contextlib.suppress(UserError) if replace_old else contextlib.nullcontext()
-        ):
+        # What cannot be read is no hindrance to what replaces it.
+        may_fail = contextlib.suppress(UserError) if replace_old else nullcontext()
+        with may_fail:
             manifest = read_manifest(data, dataset)
-            recorded = (
-                manifest.source["files"] if manifest.source["kind"] == _KIND else []
-            )
+            if manifest.source["kind"] == _KIND:
+                recorded = manifest.source["files"]
         difference = _difference(pins, recorded)
         if not replace_old:
-            if faults := [
-                *verify(data, dataset),
-                *([f"{data / name} {difference}"] if difference else []),
-            ]:
+            faults = list(verify(data, dataset))
+            if difference:
+                faults.append(f"{data / name} {difference}")
+            if faults:
                 raise UserError(f"{faults[0]}; fetch it again with --replace")
             log.info("%s is already in %s", name, data)
             return manifest
-        recorded = [] if difference else recorded
+        if difference:
+            recorded = []
     check_place(data / name)
     data.mkdir(parents=True, exist_ok=True)
     downloads = data / DOWNLOADS / name
@@ -115,9 +115,13 @@ def _branch_and_glob(pattern: str) -> tuple[str, str]:
 
 def _matches(pin: Pin, file: _File) -> bool:
     """Return whether a file is one that the pin names, at whatever commit."""
-    same = (pin.role, pin.repo) == (file["role"], file["repo"])
-    globs = (_branch_and_glob(pattern)[1] for pattern in pin.files)
-    return same and any(fnmatch.fnmatchcase(file["path"], glob) for glob in globs)
+    if pin.role != file["role"] or pin.repo != file["repo"]:
+        return False
+    for pattern in pin.files:
+        _, glob = _branch_and_glob(pattern)
+        if fnmatch.fnmatchcase(file["path"], glob):
+            return True
+    return False
 
 
 def _difference(pins: Sequence[Pin], files: Sequence[_File]) -> str:
@@ -128,14 +132,12 @@ def _difference(pins: Sequence[Pin], files: Sequence[_File]) -> str:
             return f"has {file['role']} data from {file['path']} of {file['repo']}, which fetch does not use"
         if pin.commit not in (None, file["revision"]):
             return f"was made from {file['repo']} at {file['revision']}, but this package pins {pin.commit}"
-    lacking = [
-        pin for pin in pins if files and not any(_matches(pin, file) for file in files)
-    ]
-    return (
-        f"has no {lacking[0].role} data from {lacking[0].repo}, which fetch uses"
-        if lacking
-        else ""
-    )
+    if not files:
+        return ""
+    for pin in pins:
+        if not any(_matches(pin, file) for file in files):
+            return f"has no {pin.role} data from {pin.repo}, which fetch uses"
+    return ""
 
 
 def _resolve(pins: Sequence[Pin]) -> list[_File]:
@@ -159,17 +161,20 @@ def _resolve(pins: Sequence[Pin]) -> list[_File]:
 
     resolved = []
     for pin in pins:
-        commit, paths = "", list[str]()
+        commit = ""
+        paths: list[str] = []
         repo_files: dict[str, Any] = {}
-        # The first that fits a file counts
-        for branch, glob in map(_branch_and_glob, pin.files):
+        # The first pattern that fits a file counts.
+        for pattern in pin.files:
+            branch, glob = _branch_and_glob(pattern)
             try:
                 commit, repo_files = listing(pin.repo, pin.commit or branch)
             except _NoRevisionError:
                 if pin.commit:
                     raise
                 continue
-            if paths := sorted(fnmatch.filter(repo_files, glob)):
+            paths = sorted(fnmatch.filter(repo_files, glob))
+            if paths:
                 break
         folders = sorted({str(PurePosixPath(path).parent) for path in paths})
         if not paths:
@@ -183,14 +188,10 @@ def _resolve(pins: Sequence[Pin]) -> list[_File]:
             )
         origin = {"role": pin.role, "repo": pin.repo, "revision": commit}
         for path in paths:
-            size, lfs = repo_files[path].size, repo_files[path].lfs
+            found = repo_files[path]
+            digest = found.lfs.sha256 if found.lfs else None
             resolved.append(
-                {
-                    **origin,
-                    "path": path,
-                    "bytes": size,
-                    "sha256": lfs.sha256 if lfs else None,
-                }
+                {**origin, "path": path, "bytes": found.size, "sha256": digest}
             )
     return resolved
 
@@ -203,15 +204,12 @@ def _download(files: Sequence[_File], downloads: Path) -> Iterator[tuple[_File, 
     """
     from huggingface_hub import snapshot_download
 
-    for repo, revision in dict.fromkeys(
-        (file["repo"], file["revision"]) for file in files
-    ):
-        of_repo = [
-            file
-            for file in files
-            if (file["repo"], file["revision"]) == (repo, revision)
-        ]
-        log.info("%s (%.1f MB)", repo, sum(file["bytes"] for file in of_repo) / 1e6)
+    files_of: dict[tuple[str, str], list[_File]] = {}
+    for file in files:
+        files_of.setdefault((file["repo"], file["revision"]), []).append(file)
+    for (repo, revision), of_repo in files_of.items():
+        size = sum(file["bytes"] for file in of_repo)
+        log.info("%s (%.1f MB)", repo, size / 1e6)
         with _hub_errors_as_sentences(repo, revision):
             folder = snapshot_download(
                 repo,
@@ -222,7 +220,8 @@ def _download(files: Sequence[_File], downloads: Path) -> Iterator[tuple[_File, 
                 endpoint=_endpoint(),
                 max_workers=4,
             )
-        yield from ((file, inside(Path(folder), file["path"])) for file in of_repo)
+        for file in of_repo:
+            yield file, inside(Path(folder), file["path"])
 
 
 def _check_download(file: _File, path: Path, pins: Sequence[Pin]) -> _File:
@@ -232,14 +231,15 @@ def _check_download(file: _File, path: Path, pins: Sequence[Pin]) -> _File:
         UserError: it is not what the manifest, the hub or the pins say; it is removed.
     """
     actual = sha256_file(path)
-    pinned = (pin.sha256.get(file["path"]) for pin in pins if pin.repo == file["repo"])
-    for source, expected in (
-        ("the hub or the manifest says", file["sha256"]),
-        *(("the pinned hash is", known) for known in pinned),
-    ):
+    expectations = [("the hub or the manifest says", file["sha256"])]
+    for pin in pins:
+        if pin.repo == file["repo"]:
+            known = pin.sha256.get(file["path"])
+            expectations.append(("the pinned hash is", known))
+    for source, expected in expectations:
         if expected and actual != expected:
-            for part in (path.resolve(), path):  # a link to what was downloaded
-                part.unlink(missing_ok=True)
+            path.resolve().unlink(missing_ok=True)  # what the link leads to
+            path.unlink(missing_ok=True)
             raise UserError(
                 f"{file['path']} of {file['repo']} has the SHA-256 {actual[:12]}..., but {source} {expected[:12]}...; "
                 "the download was deleted; try again: if this recurs, the file on the hub has changed"

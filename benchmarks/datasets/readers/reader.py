@@ -6,6 +6,7 @@ import math
 import random
 from collections.abc import Callable, Iterable, Mapping
 from dataclasses import dataclass, field
+from itertools import chain
 from pathlib import Path
 
 import numpy as np
@@ -73,12 +74,17 @@ class ReaderInputs:
 
     def check_numbers(self) -> None:
         """Refuse numbers without names next to a file that names its numbers in another order."""
+        if not self.numbered:
+            return
         labels = self.dataset.label_names
-        others = [path for path, names in self.declared.items() if names != labels]
-        if others and self.numbered:
+        for path, names in self.declared.items():
+            if names == labels:
+                continue
+            ours = ", ".join(labels)
+            theirs = ", ".join(names)
             raise UserError(
-                f"{self.numbered[0]} has numbers as labels, by `labels` in the order {', '.join(labels):.60}, but "
-                f"{others[0].name} has them in the order {', '.join(self.declared[others[0]]):.60}; write the names"
+                f"{self.numbered[0]} has numbers as labels, by `labels` in the order {ours:.60}, but {path.name} has "
+                f"them in the order {theirs:.60}; write the names"
             )
 
     def of(self, role: str) -> tuple[Path, ...]:
@@ -118,12 +124,14 @@ def with_splits(
         )
     tables = {}
     for role in SPLIT_TABLES:
-        if paths := inputs.of(role):
-            read = [row for path in paths for row in rows(path)]
-            numbered = (
-                {"id": f"{role}-{number}", **row} for number, row in enumerate(read)
-            )
-            tables[role] = table(dataset.form, role, numbered)
+        paths = inputs.of(role)
+        if not paths:
+            continue
+        numbered: list[Row] = []
+        for row in chain.from_iterable(map(rows, paths)):
+            # An id of the row's own replaces its number.
+            numbered.append({"id": f"{role}-{len(numbered)}", **row})
+        tables[role] = table(dataset.form, role, numbered)
     inputs.check_numbers()
     if len(tables) == 3:
         splits = (

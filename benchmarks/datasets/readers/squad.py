@@ -72,9 +72,7 @@ def question_rows(path: Path, inputs: ReaderInputs) -> list[Row]:
             says_answers |= "answers" in row or _is_impossible(row)
             if not _is_impossible(row):
                 answers, count_moved = answers_of(
-                    row.get("answers"),
-                    context,
-                    row.get("answer_start", row.get("start")),
+                    row.get("answers"), context, _start_in(row)
                 )
                 moved += [where] * count_moved
             if not answers and not dataset.may_abstain:
@@ -110,7 +108,8 @@ def _is_impossible(row: Row) -> bool:
     value = row.get("is_impossible")
     if is_missing(value):
         return False
-    if (truth := _TRUTH.get(str(value).strip().lower())) is None:
+    truth = _TRUTH.get(str(value).strip().lower())
+    if truth is None:
         raise BadRowError(f"is_impossible is neither true nor false: {value!r:.80}")
     return truth
 
@@ -131,40 +130,49 @@ def answers_of(value: Any, context: str, start: Any = None) -> tuple[list[Row], 
         BadRowError: an answer is not in the context.
     """
     if isinstance(value, dict):
-        texts, starts = (
-            _listed(value["text"]),
-            _listed(value.get("answer_start", value.get("start"))),
-        )
+        texts = _listed(value["text"])
+        starts = _listed(_start_in(value))
     elif isinstance(value, list) and any(isinstance(item, dict) for item in value):
         items = [item if isinstance(item, dict) else {"text": item} for item in value]
         texts = [item["text"] for item in items]
-        starts = [item.get("answer_start", item.get("start")) for item in items]
+        starts = [_start_in(item) for item in items]
     else:
-        texts, starts = _listed(value), _listed(start)
-    if all(
-        is_missing(text) or (isinstance(text, str) and not text.strip())
-        for text in texts
-    ):
+        texts = _listed(value)
+        starts = _listed(start)
+    if all(map(_is_empty, texts)):
         return [], 0
-    starts = [_start_number(number) for number in starts] or [None] * len(texts)
-    if len(starts) != len(texts):
+    numbers = [_start_number(number) for number in starts] or [None] * len(texts)
+    if len(numbers) != len(texts):
         raise BadRowError(
-            f"answers and starts differ in number: {len(texts)} and {len(starts)}"
+            f"answers and starts differ in number: {len(texts)} and {len(numbers)}"
         )
-    answers = [
-        {"text": text, "start": _place(text, context, start)}
-        for text, start in zip(texts, starts, strict=True)
-    ]
-    moved = sum(
-        start not in (None, answer["start"])
-        for start, answer in zip(starts, answers, strict=True)
-    )
+    answers: list[Row] = []
+    moved = 0
+    for text, number in zip(texts, numbers, strict=True):
+        place = _place(text, context, number)
+        answers.append({"text": text, "start": place})
+        if number is not None and number != place:
+            moved += 1
     return answers, moved
+
+
+def _start_in(item: Row) -> Any:
+    """Return where an answer says that it starts; None where it does not say."""
+    return item.get("answer_start", item.get("start"))
+
+
+def _is_empty(text: Any) -> bool:
+    """Return whether a text stands for no answer."""
+    if isinstance(text, str):
+        return not text.strip()
+    return is_missing(text)
 
 
 def _listed(value: Any) -> list[Any]:
     """Return a list as it is, one value as a list of it, None as an empty list."""
-    return value if isinstance(value, list) else [] if value is None else [value]
+    if value is None:
+        return []
+    return value if isinstance(value, list) else [value]
 
 
 def _start_number(start: Any) -> int | None:
@@ -187,13 +195,14 @@ def _place(text: Any, context: str, start: int | None) -> int:
     if start is not None:
         if context.startswith(text, start):
             return start
-        units = context.encode("utf-16-le", "replace")[: 2 * start].decode(
-            "utf-16-le", "ignore"
-        )
-        octets = context.encode("utf-8", "replace")[:start].decode("utf-8", "ignore")
-        for place in (len(units), len(octets)):
-            if context.startswith(text, place):
-                return place
+        # Other programs count UTF-16 units, or bytes of UTF-8.
+        units = context.encode("utf-16-le", "replace")[: 2 * start]
+        octets = context.encode("utf-8", "replace")[:start]
+        before_units = units.decode("utf-16-le", "ignore")
+        before_octets = octets.decode("utf-8", "ignore")
+        for before in (before_units, before_octets):
+            if context.startswith(text, len(before)):
+                return len(before)
     # A look-ahead finds overlapping occurrences, too.
     places = [match.start() for match in re.finditer(f"(?={re.escape(text)})", context)]
     if not places:
@@ -205,13 +214,15 @@ def _place(text: Any, context: str, start: int | None) -> int:
         raise BadRowError(f"an answer is not in the context: {text!r:.80}{hint}")
 
     def inside_word(place: int) -> bool:
-        return any(
-            0 < end < len(context) and all(map(_in_words, context[end - 1 : end + 1]))
-            for end in (place, place + len(text))
-        )
+        for end in (place, place + len(text)):
+            is_inner = 0 < end < len(context)
+            if is_inner and all(map(_in_words, context[end - 1 : end + 1])):
+                return True
+        return False
 
     if start is None:
-        return next((place for place in places if not inside_word(place)), places[0])
+        whole = [place for place in places if not inside_word(place)]
+        return (whole or places)[0]
     return min(places, key=lambda place: (abs(place - start), inside_word(place)))
 
 

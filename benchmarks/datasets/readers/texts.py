@@ -108,37 +108,41 @@ def _doubt(
 ) -> str:
     """Return why numbers among the labels may mean something else; empty where they cannot."""
     names = dataset.label_names
-    seen = set().union(
-        *(labels.seen for labels in labels_of_files if not labels.declared)
-    )
-    if any("numbers" in labels.kinds for labels in labels_of_files):
+    seen: set[int] = set()
+    kinds: set[str] = set()
+    for labels in labels_of_files:
+        kinds |= labels.kinds
+        if not labels.declared:
+            seen |= labels.seen
+    if "numbers" in kinds:
         if 0 not in seen:
             return (
                 f"labels are numbers, but none is 0, the number of {names[0]}; if they count from 1, write the "
                 "labels' names instead"
             )
-        lists = (
-            content.tables["train"].to_pylist() if dataset.form == "SC-labels" else []
-        )
-        if lists and all(len(row["labels"]) == len(names) for row in lists):
+        if dataset.form != "SC-labels":
+            return ""
+        counts = {len(row["labels"]) for row in content.tables["train"].to_pylist()}
+        if counts == {len(names)}:
             return (
                 "every example has as many numbers as there are labels, as if 0 and 1 marked absent and present; "
                 "list only the names or numbers of the labels that an example has"
             )
-    elif seen < set(range(len(names))) and all(
-        names[number].isdecimal() for number in seen
-    ):
-        # Names that are numbers, not all of them used: each may be meant as the number of another name.
-        written = {int(names[number]): number for number in seen}
-        for base in (0, 1):
-            meant = {value: value - base for value in written}
-            if meant != written and all(
-                0 <= number < len(names) for number in meant.values()
-            ):
-                return (
-                    f"of the labels {', '.join(names)} the files have only {', '.join(map(str, sorted(written)))}, "
-                    f"which may be numbered from {base}; remove labels without examples from `labels`"
-                )
+        return ""
+    are_all_used = len(seen) == len(names)
+    if are_all_used or not all(names[number].isdecimal() for number in seen):
+        return ""
+    # Names that are numbers, not all of them used: each may be meant as the number of another name.
+    written = {int(names[number]): number for number in seen}
+    for base in (0, 1):
+        meant = {value: value - base for value in written}
+        are_numbers = all(0 <= number < len(names) for number in meant.values())
+        if meant != written and are_numbers:
+            used = ", ".join(map(str, sorted(written)))
+            return (
+                f"of the labels {', '.join(names)} the files have only {used}, which may be numbered from {base}; "
+                "remove labels without examples from `labels`"
+            )
     return ""
 
 
@@ -161,11 +165,11 @@ def text_rows(
         with row_at(where):
             first = words_of(row, columns["text"])
             second = None
-            if not may_lack_second or any(
-                not is_missing(row.get(column)) for column in columns.get("second", ())
-            ):
+            seconds = [row.get(column) for column in columns.get("second", ())]
+            if not may_lack_second or not all(map(is_missing, seconds)):
                 second = words_of(row, columns["second"])
-            if (label := _label(row, columns[name], dataset)) is None:
+            label = _label(row, columns[name], dataset)
+            if label is None:
                 unlabelled.append(where)
                 continue
             value = value_of(dataset, label, labels)
@@ -197,34 +201,31 @@ def _label(row: Row, names: Sequence[str], dataset: Dataset) -> Any:
     written = "" if value is None else str(value).strip()
     if {written, _whole(written)} & set(dataset.files.leave_out):
         return None
-    unlabelled = {"SC": ("", "-1", "-"), "SC-labels": (), "SC-value": ("",)}[
-        dataset.form
-    ]
-    if value is None or (
-        _whole(written) in unlabelled and written not in dataset.label_names
-    ):
-        remedy = f'set leave_out = ["{_whole(written)}"] in {dataset.files.where}, which leaves such rows out'
-        remedy = (
-            remedy
-            if dataset.is_own
-            else "leave out unlabelled test files such as GLUE's"
-        )
-        what = (
-            f"{names[0]} is {written}"
-            if written
-            else f"the value of {names[0]} is missing"
-        )
+    is_unlabelled = _whole(written) in _UNLABELLED[dataset.form]
+    if value is None or (is_unlabelled and written not in dataset.label_names):
+        what = f"the value of {names[0]} is missing"
+        if written:
+            what = f"{names[0]} is {written}"
+        remedy = "leave out unlabelled test files such as GLUE's"
+        if dataset.is_own:
+            remedy = f'set leave_out = ["{_whole(written)}"] in {dataset.files.where}, which leaves such rows out'
         raise BadRowError(f"the example has no label, {what}; {remedy}")
     return value
 
 
+_UNLABELLED: dict[str, tuple[str, ...]] = {
+    "SC": ("", "-1", "-"),
+    "SC-labels": (),
+    "SC-value": ("",),
+}
+"""What stands in place of a label in a row without one, by form."""
+
+
 def _labels(dataset: Dataset, value: Any, labels: Labels) -> list[int]:
     """Return the ids of a list of labels, or of names between commas, in ascending order."""
-    parts = (
-        [part.strip() for part in value.split(",") if part.strip()]
-        if isinstance(value, str)
-        else value
-    )
+    parts = value
+    if isinstance(value, str):
+        parts = [part.strip() for part in value.split(",") if part.strip()]
     if not isinstance(parts, list):
         raise BadRowError(
             f"{value!r:.80} is neither a list of labels nor comma-separated names"
