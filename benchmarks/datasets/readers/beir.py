@@ -58,20 +58,20 @@ def judgements(paths: Sequence[Path], files: DatasetFiles) -> list[Judgement]:
     Raises:
         UserError: a line is no judgement, a relevance is no whole number, or a pair is judged twice, differently.
     """
-    out: list[Judgement] = []
+    judgements: list[Judgement] = []
     relevance_of: dict[tuple[str, str], int] = {}
-    for where, query, doc, value in (
-        judged for path in paths for judged in _judged_pairs(path, files)
-    ):
-        with row_at(where):
-            score = _relevance(value)
-            if relevance_of.setdefault((query, doc), score) != score:
-                raise BadRowError(
-                    f"the query {query} and the document {doc} have the relevance {score} here and "
-                    f"{relevance_of[query, doc]} before; keep one of them"
-                )
-            out.append((query, doc, score))
-    return out
+    for path in paths:
+        for where, query, doc, value in _judged_pairs(path, files):
+            with row_at(where):
+                score = _relevance(value)
+                before = relevance_of.setdefault((query, doc), score)
+                if before != score:
+                    raise BadRowError(
+                        f"the query {query} and the document {doc} have the relevance {score} here and {before} "
+                        "before; keep one of them"
+                    )
+                judgements.append((query, doc, score))
+    return judgements
 
 
 def _judged_pairs(
@@ -88,10 +88,8 @@ def _judged_pairs(
                     raise BadRowError(
                         'the judgements have no relevances; write {"query": {"document": 1}}'
                     )
-                yield from (
-                    (f"{path}: {query}", query, doc, value)
-                    for doc, value in docs.items()
-                )
+                for doc, value in docs.items():
+                    yield f"{path}: {query}", query, doc, value
     elif is_text(path):
         for number, line in lines(path):
             fields = _fields(line)
@@ -102,10 +100,9 @@ def _judged_pairs(
             if len(fields) == 4:  # TREC's second column is always the same
                 fields = [fields[0], *fields[2:]]
             if len(fields) != 3:
-                hint = (
-                    "; it looks like a line of a TREC run, give the judgements (qrels)"
-                    * (len(fields) == 6)
-                )
+                hint = ""
+                if len(fields) == 6:  # what a system retrieved, not what people judged
+                    hint = "; it looks like a line of a TREC run, give the judgements (qrels)"
                 raise UserError(
                     f"{path}:{number}: the line is not a judgement (query, document, relevance){hint}"
                 )
@@ -122,9 +119,9 @@ def _judged_pairs(
 
 def _fields(line: str) -> list[str]:
     """Return the columns of a line: between its tabs, where it has some, so that ids may have blanks."""
-    return (
-        [field.strip() for field in line.split("\t")] if "\t" in line else line.split()
-    )
+    if "\t" not in line:
+        return line.split()
+    return [field.strip() for field in line.split("\t")]
 
 
 def _relevance(value: Any) -> int:
@@ -193,19 +190,22 @@ def _wanted_rows(path: Path, wanted: Mapping[str, object]) -> Iterator[Text]:
     """Yield the wanted rows of a Parquet file, which alone are read."""
     with typed_file(path) as (schema, _):
         names = schema.names
-        key = next((name for name in TEXTS["id"] if name in names), None)
-        text = next((name for name in TEXTS["text"] if name in names), None)
-        if key is None or text is None:
+        keys = [name for name in TEXTS["id"] if name in names]
+        texts = [name for name in TEXTS["text"] if name in names]
+        if not keys or not texts:
             raise UserError(
                 f"{path} has the columns {', '.join(names)}, but needs an id and a text column"
             )
-        columns = [key, text, *(["title"] if "title" in names else [])]
-        chosen = (
-            pc.field(key).cast(pa.string()).isin(pa.array(list(wanted), pa.string()))
-        )
+        key = keys[0]
+        columns = [key, texts[0]]
+        if "title" in names:
+            columns.append("title")
+        ids = pa.array(list(wanted), pa.string())
+        chosen = pc.field(key).cast(pa.string()).isin(ids)
         for row in pq.read_table(path, columns=columns, filters=chosen).to_pylist():
-            with row_at(where := f"{path}: row {row[key]}"):
-                yield where, str(row[key]), _title(row), words_of(row, [text])
+            where = f"{path}: row {row[key]}"
+            with row_at(where):
+                yield where, str(row[key]), _title(row), words_of(row, texts)
 
 
 def pairs(paths: Sequence[Path], inputs: ReaderInputs) -> pa.Table:
@@ -227,36 +227,46 @@ def pairs(paths: Sequence[Path], inputs: ReaderInputs) -> pa.Table:
                 row["negatives"] = []
             found.append(row)
     if dataset.is_own:
-        full = [
-            row for row in found if row["query"].strip() and row["positive"].strip()
-        ]
-        unlike = [row for row in full if row["query"] != row["positive"]]
-        for what, before, after in (
-            ("query or positive is empty", found, full),
-            ("texts are equal", full, unlike),
-        ):
-            if len(after) < len(before):
-                inputs.note(
-                    f"pairs left out because their {what}: {len(before) - len(after):,}"
-                )
-        found = unlike
+        found = _without_nothing(found, inputs)
     positives: dict[str, set[str]] = {}
     for row in found:
         positives.setdefault(row["query"], {row["query"]}).add(row["positive"])
+    kept = 0
     left_out = 0
     for row in found:
         negatives = [text for text in dict.fromkeys(row["negatives"]) if text.strip()]
-        row["negatives"] = [
-            text for text in negatives if text not in positives[row["query"]]
-        ]
+        right = positives[row["query"]]
+        row["negatives"] = [text for text in negatives if text not in right]
+        kept += len(row["negatives"])
         left_out += len(negatives) - len(row["negatives"])
-    if kept := sum(len(row["negatives"]) for row in found):
+    if kept:
         inputs.note(f"hard negatives: {kept:,} of {len(found):,} pairs")
     if left_out:
         inputs.note(
             f"negatives left out because they are their query or its positives: {left_out:,}"
         )
     return table("IR", "pairs", found)
+
+
+def _without_nothing(found: Sequence[Row], inputs: ReaderInputs) -> list[Row]:
+    """Return the pairs of two texts that differ; how many are left out is noted."""
+    pairs = []
+    empty = 0
+    equal = 0
+    for row in found:
+        if not row["query"].strip() or not row["positive"].strip():
+            empty += 1
+        elif row["query"] == row["positive"]:
+            equal += 1
+        else:
+            pairs.append(row)
+    if empty:
+        inputs.note(
+            f"pairs left out because their query or positive is empty: {empty:,}"
+        )
+    if equal:
+        inputs.note(f"pairs left out because their texts are equal: {equal:,}")
+    return pairs
 
 
 def _is_header(fields: Sequence[str], files: DatasetFiles) -> bool:
@@ -281,25 +291,24 @@ def _pair_rows(path: Path, inputs: ReaderInputs) -> Iterator[Row]:
             positives = _texts("positive", pick(row, files.columns["positive"]))
             if not positives:
                 raise BadRowError("the row has no positive")
-            new = [name for name in row if name not in is_negatives_column]
-            for name in new:
-                is_negatives_column[name] = (
-                    name in named_negatives if named_negatives else is_negative(name)
-                )
+            others = []  # columns that no row had so far, and that have no negatives
+            for name in row:
+                if name in is_negatives_column:
+                    continue
+                is_negatives = is_negative(name)
+                if named_negatives:
+                    is_negatives = name in named_negatives
+                is_negatives_column[name] = is_negatives
+                if not is_negatives:
+                    others.append(name)
             if inputs.dataset.is_own:
-                _check_columns(
-                    row, [name for name in new if not is_negatives_column[name]], files
-                )
-            negatives = [
-                text
-                for name, value in row.items()
-                if value is not None and is_negatives_column[name]
-                for text in _texts(name, value)
-            ]
-            yield from (
-                {"query": query, "positive": text, "negatives": negatives}
-                for text in positives
-            )
+                _check_columns(row, others, files)
+            negatives = []
+            for name, value in row.items():
+                if value is not None and is_negatives_column[name]:
+                    negatives += _texts(name, value)
+            for text in positives:
+                yield {"query": query, "positive": text, "negatives": negatives}
     if named_negatives and not any(is_negatives_column.values()):
         there = ", ".join(map(repr, is_negatives_column))
         raise UserError(
@@ -329,21 +338,18 @@ def _check_columns(row: Row, others: Sequence[str], files: DatasetFiles) -> None
 
 def _texts(name: str, value: Any) -> list[str]:
     """Return a column's text, or its texts; `BadRowError` where it has something else."""
-    return [
-        pick_text({name: text}, (name,))
-        for text in (value if isinstance(value, list) else [value])
-    ]
+    values = value if isinstance(value, list) else [value]
+    return [pick_text({name: text}, (name,)) for text in values]
 
 
 def _are_ids(line: str) -> bool:
     """Return whether a file that begins so has judgements, or MS MARCO's triples of ids."""
     fields = _fields(line)
     if len(fields) == 3:
-        named = (
-            fields[0].lower() in JUDGEMENTS["query"]
-            and fields[1].lower() in JUDGEMENTS["document"]
-        )
-        return named or all(field.isdigit() for field in fields)
+        query, document, _ = (field.lower() for field in fields)
+        if query in JUDGEMENTS["query"] and document in JUDGEMENTS["document"]:
+            return True
+        return all(field.isdigit() for field in fields)
     return len(fields) == 4 and fields[1] in ("0", "Q0")
 
 
@@ -367,18 +373,23 @@ def _pair_lines(path: Path, inputs: ReaderInputs) -> Iterator[Row]:
 
 def _joined(path: Path, inputs: ReaderInputs) -> Iterator[Row]:
     """Yield the pairs of relevant judgements, or of triples of ids, with the texts of the other files."""
-    first = _fields(next(line for _, line in lines(path)))
+    _, first_line = next(lines(path))
+    first = _fields(first_line)
+    rows_of_ids = []
     if len(first) == 3 and all(field.isdigit() for field in first):
-        rows_of_ids = [_fields(line) for _, line in lines(path)]
+        for _, line in lines(path):
+            rows_of_ids.append(_fields(line))
     else:
-        judged = judgements([path], inputs.dataset.files)
-        rows_of_ids = [[query, doc] for query, doc, score in judged if score >= 1]
-    queries = _query_texts(inputs, dict.fromkeys(query for query, *_ in rows_of_ids))
-    docs = _documents(
-        inputs,
-        dict.fromkeys(doc for _, *ids in rows_of_ids for doc in ids),
-        titles=False,
-    )
+        for query, doc, score in judgements([path], inputs.dataset.files):
+            if score >= 1:
+                rows_of_ids.append([query, doc])
+    query_ids: dict[str, None] = {}
+    doc_ids: dict[str, None] = {}
+    for query, *ids in rows_of_ids:
+        query_ids[query] = None
+        doc_ids |= dict.fromkeys(ids)
+    queries = _query_texts(inputs, query_ids)
+    docs = _documents(inputs, doc_ids, titles=False)
     for query, *ids in rows_of_ids:
         positive, *negatives = (docs[doc]["text"] for doc in ids)
         yield {"query": queries[query], "positive": positive, "negatives": negatives}
@@ -403,29 +414,28 @@ def retrieval(
     qrel_rows: list[Row] = []
     for split, judgements in splits.items():
         relevant = {query for query, _, score in judgements if score >= 1}
-        kept = relevant & queries.keys()
         judged = dict.fromkeys(query for query, _, _ in judgements)
         if len(relevant) < len(judged):
             dropped = len(judged) - len(relevant)
             inputs.note(
                 f"{split} queries without a relevant document left out: {dropped}; the documents judged for them stay"
             )
-        query_rows += [
-            {"split": split, "id": q, "text": queries[q]} for q in judged if q in kept
-        ]
-        qrel_rows += [
-            {"split": split, "query_id": query, "doc_id": doc, "relevance": score}
-            for query, doc, score in judgements
-            if query in kept
-        ]
-    in_order = dict.fromkeys([*_judged(splits), *docs])
+        kept = relevant & queries.keys()
+        for query in judged:
+            if query in kept:
+                query_rows.append({"split": split, "id": query, "text": queries[query]})
+        for query, doc, score in judgements:
+            if query in kept:
+                judgement = {"query_id": query, "doc_id": doc, "relevance": score}
+                qrel_rows.append({"split": split, **judgement})
+    corpus_rows = []
+    # The judged ones come first, in the order of the judgements.
+    for doc in dict.fromkeys([*_judged(splits), *docs]):
+        if doc in docs:
+            corpus_rows.append({"id": doc, **docs[doc]})
     return {
         "queries": table("IR", "queries", query_rows),
-        "corpus": table(
-            "IR",
-            "corpus",
-            [{"id": doc, **docs[doc]} for doc in in_order if doc in docs],
-        ),
+        "corpus": table("IR", "corpus", corpus_rows),
         "qrels": table("IR", "qrels", qrel_rows),
     }
 
@@ -574,22 +584,24 @@ def _of_pairs(inputs: ReaderInputs) -> DatasetContent:
             judgements = splits[
                 "validation" if row["query"] in for_validation else "test"
             ]
+            query = queries[row["query"]]
             for number, text in enumerate([row["positive"], *row.get(NEGATIVES, ())]):
                 # A document with a query's text has its id, so that it is not the query's answer.
                 doc = docs.setdefault(text, queries.get(text, f"d{len(docs)}"))
-                judgements[queries[row["query"]], doc, int(number == 0)] = None
+                relevance = 1 if number == 0 else 0
+                judgements[query, doc, relevance] = None
     tables = retrieval(
         {split: list(judgements) for split, judgements in splits.items()},
         {name: text for text, name in queries.items()},
         {name: {"title": None, "text": text} for text, name in docs.items()},
         inputs,
     )
-    tables["pairs"] = table(
-        "IR", "pairs", [row for row in rows if row["query"] not in queries]
-    )
+    trained = [row for row in rows if row["query"] not in queries]
+    tables["pairs"] = table("IR", "pairs", trained)
+    and_negatives = " and negatives" if NEGATIVES in rows[0] else ""
     how = (
         f"{count} of {len(asked)} queries are held out, random.Random({HALVES_SEED}).sample of them sorted, half "
-        f"of them for validation; they are asked of their own documents{' and negatives' * (NEGATIVES in rows[0])}"
+        f"of them for validation; they are asked of their own documents{and_negatives}"
     )
     return DatasetContent(tables=tables, splits=how, notes=tuple(inputs.notes))
 
@@ -610,21 +622,17 @@ def read_mldr(inputs: ReaderInputs) -> DatasetContent:
             split, f"the queries of its {split} split with their positive passages"
         )
         splits[split] = []
-        for where, row in (
-            item for path in paths for item in records(path, inputs.dataset.files)
-        ):
-            with row_at(where):
-                query, passages = str(row["query_id"]), row["positive_passages"]
-                positives = [
-                    (str(passage["docid"]), passage.get("text")) for passage in passages
-                ]
-                queries[query] = row["query"]
-                splits[split] += [(query, doc, 1) for doc, _ in positives]
-                docs |= {
-                    doc: {"title": None, "text": text}
-                    for doc, text in positives
-                    if text is not None
-                }
+        for path in paths:
+            for where, row in records(path, inputs.dataset.files):
+                with row_at(where):
+                    query = str(row["query_id"])
+                    queries[query] = row["query"]
+                    for passage in row["positive_passages"]:
+                        doc = str(passage["docid"])
+                        splits[split].append((query, doc, 1))
+                        text = passage.get("text")
+                        if text is not None:
+                            docs[doc] = {"title": None, "text": text}
     wanted = _judged(splits)
     for path in inputs.of("corpus"):
         for _, identity, _, text in wanted_texts(path, wanted, inputs.dataset.files):
