@@ -19,16 +19,15 @@ def dataset_table(data: Path, datasets: Mapping[str, Dataset] = DATASETS) -> Gri
     ]
     for name, dataset in datasets.items():
         counts: Mapping[str, int] = {}
-        source, licence = "absent", dataset.files.licence
+        source = "absent"
+        licence = dataset.files.licence
         if (data / name / MANIFEST).is_file():
             manifest = read_manifest(data, dataset)
-            counts, source, licence = (
-                manifest.counts,
-                str(manifest.source["kind"]),
-                manifest.licence,
-            )
-        shown = (
-            f"{counts[split]:,}" if split in counts else "-" for split in SPLIT_TABLES
-        )
+            counts = manifest.counts
+            source = str(manifest.source["kind"])
+            licence = manifest.licence
+        shown = []
+        for split in SPLIT_TABLES:
+            shown.append(f"{counts[split]:,}" if split in counts else "-")
         rows.append((name, dataset.task, *shown, source, licence))
     return Grid(rows, range(2, 2 + len(SPLIT_TABLES)))

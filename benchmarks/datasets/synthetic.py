@@ -87,32 +87,23 @@ def synthetic(
         raise UserError(
             "a synthetic dataset needs at least 1 training and 2 evaluation examples"
         )
-    name_seed = (
-        list(DATASETS).index(dataset.name)
-        if dataset.name in DATASETS
-        else len(DATASETS)
-    )
+    name_seed = len(DATASETS)
+    if dataset.name in DATASETS:
+        name_seed = list(DATASETS).index(dataset.name)
     rng = np.random.default_rng([seed, name_seed])
     labels = dataset.label_names
     if dataset.task == "IR":
         tables = _retrieval(dataset, train, evaluation, rng)
     else:
-        tables = {
-            split: table(
-                dataset.task,
-                split,
-                [
-                    {
-                        "id": f"{split}-{i}",
-                        **GRAMMARS[dataset.task](dataset, labels, rng),
-                    }
-                    for i in range(size)
-                ],
-            )
-            for split, size in zip(
-                SPLIT_TABLES, (train, evaluation, evaluation), strict=True
-            )
-        }
+        draw = GRAMMARS[dataset.task]
+        sizes = (train, evaluation, evaluation)
+        tables = {}
+        for split, size in zip(SPLIT_TABLES, sizes, strict=True):
+            rows = []
+            for number in range(size):
+                drawn = draw(dataset, labels, rng)
+                rows.append({"id": f"{split}-{number}", **drawn})
+            tables[split] = table(dataset.task, split, rows)
     note = "made up by benchmarks.datasets.synthetic: scores on it say nothing about a model"
     return DatasetContent(tables=tables, splits="drawn independently", notes=(note,))
 
@@ -131,19 +122,16 @@ def make_synthetic(
     files = replace_fields(
         dataset.files, licence="made up, free to use", citation="none"
     )
-    return write(
-        data,
-        replace_fields(dataset, files=files),
-        synthetic(dataset, train=train, evaluation=evaluation, seed=seed),
-        source={
-            "kind": "synthetic",
-            "seed": seed,
-            "train": train,
-            "evaluation": evaluation,
-            "files": [],
-        },
-        replace=replace,
-    )
+    made_up = replace_fields(dataset, files=files)
+    content = synthetic(dataset, train=train, evaluation=evaluation, seed=seed)
+    source = {
+        "kind": "synthetic",
+        "seed": seed,
+        "train": train,
+        "evaluation": evaluation,
+        "files": [],
+    }
+    return write(data, made_up, content, source=source, replace=replace)
 
 
 def _pick_word(rng: np.random.Generator, words: Sequence[str]) -> str:

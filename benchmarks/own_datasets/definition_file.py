@@ -138,13 +138,13 @@ def ready_text() -> str:
     lines = []
     for stem, path in READY.items():
         for dataset in _definitions_in(path):
-            pins = dataset.files.pins
-            origins = dict.fromkeys(
-                f"{pin.repo}@{(pin.commit or _AT_FETCH)[:12]}" for pin in pins
-            )
+            origins: dict[str, None] = {}
+            for pin in dataset.files.pins:
+                revision = pin.commit or _AT_FETCH
+                origins[f"{pin.repo}@{revision[:12]}"] = None
+            kind = dataset.files.content["kind"]
             lines.append(
-                f"{stem:11} {dataset.name:22} {dataset.files.content['kind']:10} {dataset.headline:11} "
-                f"{dataset.title:26} {', '.join(origins)}"
+                f"{stem:11} {dataset.name:22} {kind:10} {dataset.headline:11} {dataset.title:26} {', '.join(origins)}"
             )
     return "\n".join(lines)
 
@@ -216,10 +216,10 @@ def definition_of(name: str, table: Any, where: str, folder: Path) -> Dataset:
             f"{where} is not a table; put a header with the dataset's name, such as [reviews], above its keys"
         )
     # Else a list: the roles are in several repositories
-    is_one_hub = isinstance(table.get("hub"), dict)
-    entry = read_settings(
-        _Table, {**table, "hub": [table["hub"]]} if is_one_hub else table, where
-    )
+    settings = table
+    if isinstance(table.get("hub"), dict):
+        settings = {**table, "hub": [table["hub"]]}
+    entry = read_settings(_Table, settings, where)
     try:
         kind = DATASET_KINDS[entry.kind]
     except UserError as error:
@@ -228,12 +228,36 @@ def definition_of(name: str, table: Any, where: str, folder: Path) -> Dataset:
     metric = entry.metric or kind.metrics[0]
     for sentence in _faults(name, entry, kind, labels, metric):
         raise UserError(f"{where}: {sentence}")
-    own_columns = {
-        kind.synonyms.get(key, key): (str(column),)
-        for key, column in entry.columns.items()
-    }
-    columns = {**kind.columns, **own_columns}
-    in_words = ", ".join(" or ".join(names) for names in columns.values())
+    columns = dict(kind.columns)
+    for key, column in entry.columns.items():
+        columns[kind.synonyms.get(key, key)] = (str(column),)
+    originals = " and ".join(kind.roles)
+    if columns:
+        in_words = ", ".join(" or ".join(names) for names in columns.values())
+        originals = f"{originals} with the columns {in_words}"
+    paths = {}
+    for role, names in entry.files.items():
+        paths[role] = tuple(folder / name for name in _listed(names))
+    corpus = entry.corpus
+    if not corpus and entry.hub:
+        corpus = "judged"
+    files = DatasetFiles(
+        columns=columns,
+        ignore=entry.ignore,
+        corpus=corpus,
+        header=entry.header,
+        quotes=entry.quotes,
+        ids=entry.ids,
+        leave_out=tuple(map(str, entry.leave_out)),
+        originals=originals,
+        paths=paths,
+        pins=tuple(_pins(entry.hub, kind)),
+        licence=entry.licence,
+        citation=entry.citation,
+        content=table,
+        where=where,
+    )
+    value_range = (entry.range[0], entry.range[1]) if entry.range else None
     return Dataset(
         name=name,
         title=entry.title or name,
@@ -245,29 +269,10 @@ def definition_of(name: str, table: Any, where: str, folder: Path) -> Dataset:
         prompt=entry.prompt,
         may_abstain=kind.name == "answers or none",
         headline=metric,
-        value_range=(entry.range[0], entry.range[1]) if entry.range else None,
+        value_range=value_range,
         label_names=labels,
         floor=entry.floor,
-        files=DatasetFiles(
-            columns=columns,
-            ignore=entry.ignore,
-            corpus=entry.corpus or ("judged" if entry.hub else ""),
-            header=entry.header,
-            quotes=entry.quotes,
-            ids=entry.ids,
-            leave_out=tuple(str(value) for value in entry.leave_out),
-            originals=" and ".join(kind.roles)
-            + (f" with the columns {in_words}" if columns else ""),
-            paths={
-                role: tuple(folder / path for path in _listed(paths))
-                for role, paths in entry.files.items()
-            },
-            pins=tuple(_pins(entry.hub, kind)),
-            licence=entry.licence,
-            citation=entry.citation,
-            content=table,
-            where=where,
-        ),
+        files=files,
     )
 
 

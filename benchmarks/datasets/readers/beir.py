@@ -319,16 +319,16 @@ def _pair_rows(path: Path, inputs: ReaderInputs) -> Iterator[Row]:
 def _check_columns(row: Row, others: Sequence[str], files: DatasetFiles) -> None:
     """Refuse a row of a pair that is none, and columns, next to the negatives', that are neither read nor ignored."""
     for name in JUDGEMENTS["relevance"]:
-        if str(row.get(name)).lower() in ("0", "0.0", "-1", "-1.0", "false"):
+        label = str(row.get(name)).lower()
+        if label in ("0", "0.0", "-1", "-1.0", "false"):
             raise BadRowError(
                 f"{name} is {row[name]}, so that the texts are no pair; leave out such rows"
             )
-    read = [
-        next(name for name in files.columns[field] if name in row)
-        for field in ("query", "positive")
-    ]
+    read = set(files.ignore)
+    for field in ("query", "positive"):
+        read.add(next(name for name in files.columns[field] if name in row))
     for name in others:
-        if name not in (*read, *files.ignore):
+        if name not in read:
             meant = nearest(name, NEGATIVE_NAMES, at_least=0.8)
             raise BadRowError(
                 f"nothing is read of the column {name!r:.40}{meant}; rename it, or set "
@@ -356,13 +356,13 @@ def _are_ids(line: str) -> bool:
 def _pair_lines(path: Path, inputs: ReaderInputs) -> Iterator[Row]:
     """Yield the pairs of a file of lines: a query, a passage and perhaps a negative, with tabs between."""
     for number, (query, *passages) in cells(path, inputs.dataset.files):
-        is_own = inputs.dataset.is_own
-        if len(passages) not in (1, 2) or (is_own and passages[-1].strip().isdecimal()):
-            hint = (
-                "; judgements have TREC's four columns, Q0 or 0 second, or BEIR's header"
-                if not passages
-                else "; columns of other kinds need their names in the first line"
-            )
+        is_pair = len(passages) in (1, 2)
+        if is_pair and inputs.dataset.is_own:
+            is_pair = not passages[-1].strip().isdecimal()  # a label, not a text
+        if not is_pair:
+            hint = "; columns of other kinds need their names in the first line"
+            if not passages:
+                hint = "; judgements have TREC's four columns, Q0 or 0 second, or BEIR's header"
             raise UserError(
                 f"{path}:{number}: the line is not a query, a passage and perhaps a negative, with tabs between{hint}"
             )
