@@ -90,12 +90,10 @@ class Audit:
     @property
     def distinct(self) -> tuple[AuditedCell, ...]:
         """The cells without the repeats: the 42K rows of Tables 10-17 are those of Tables 2-5, which stay."""
-        return tuple(
-            {
-                (cell.model, cell.task, cell.dataset): cell
-                for cell in reversed(self.cells)
-            }.values()
-        )[::-1]
+        first: dict[tuple[str, str, str], AuditedCell] = {}
+        for cell in self.cells:
+            first.setdefault((cell.model, cell.task, cell.dataset), cell)
+        return tuple(first.values())
 
     @property
     def differing(self) -> list[AuditedCell]:
@@ -126,30 +124,30 @@ class Audit:
 
         The last row counts a score that several tables repeat once.
         """
-        rows: list[dict[str, object]] = []
-        tables = sorted({cell.table for cell in self.cells})
-        groups = [
-            (table, [cell for cell in self.cells if cell.table == table])
-            for table in tables
-        ]
-        for table, cells in [
-            *groups,
-            ("all", list(self.cells)),
-            ("distinct", list(self.distinct)),
-        ]:
+        groups: dict[int | str, list[AuditedCell]] = {}
+        for cell in sorted(self.cells, key=lambda cell: cell.table):
+            groups.setdefault(cell.table, []).append(cell)
+        groups["all"] = list(self.cells)
+        groups["distinct"] = list(self.distinct)
+        rows = []
+        for table, cells in groups.items():
+            row: dict[str, object] = {"table": table, "cells": len(cells)}
             counts = Counter(cell.status.split(":")[0] for cell in cells)
-            agreeing = Counter(
-                cell.agreement for cell in cells if cell.status.startswith("incomplete")
+            for status in STATUSES:
+                row[status] = counts[status]
+            incomplete = [c for c in cells if c.status.startswith("incomplete")]
+            row["incomplete_but_exact"] = sum(
+                cell.agreement == "exact" for cell in incomplete
             )
-            rows.append(
-                {"table": table, "cells": len(cells)}
-                | {status: counts[status] for status in STATUSES}
-                | {"incomplete_but_exact": agreeing["exact"]}
-            )
+            rows.append(row)
         return rows
 
     def as_dict(self) -> dict[str, object]:
         """Return the audit for JSON."""
+        summary = {}
+        for row in self.summary():
+            table = str(row.pop("table"))
+            summary[table] = row
         return {
             "source": self.source,
             "selection": self.selection,
@@ -157,7 +155,7 @@ class Audit:
             "others": list(self.others),
             "cells": [vars(cell) for cell in self.cells],
             "arithmetic": [vars(check) for check in self.arithmetic],
-            "summary": {str(row.pop("table")): row for row in self.summary()},
+            "summary": summary,
         }
 
 
@@ -180,19 +178,18 @@ def audit(source: Source, *, selection: str = "seed") -> Audit:
     run_counts: Counter[tuple[str, str]] = Counter()
     if source.runs is not None:
         scores = source.scores(settings)
-        recomputed = {
-            (model, task, dataset): (mean, (high - low) / 2, n_seeds)
-            for model, task, dataset, mean, low, high, n_seeds in records(
-                scores, "model", "task", "dataset", "mean", "low", "high", "n_seeds"
-            )
-        }
-        grid = source.runs[
-            source.runs["lr"].isin(LEARNING_RATES) & source.runs["seed"].isin(SEEDS)
-        ]
-        run_counts.update(records(grid, "model", "dataset"))
+        columns = ("model", "task", "dataset", "mean", "low", "high", "n_seeds")
+        for model, task, dataset, mean, low, high, n_seeds in records(scores, *columns):
+            half = (high - low) / 2
+            recomputed[model, task, dataset] = (mean, half, n_seeds)
+        runs = source.runs
+        is_in_grid = runs["lr"].isin(LEARNING_RATES) & runs["seed"].isin(SEEDS)
+        run_counts.update(records(runs[is_in_grid], "model", "dataset"))
+    published = published_cells()
+    names_of_cell = ("table", "model", "task", "dataset", "mean", "ci95")
     cells = []
     for table, model, task, dataset, printed, ci95 in records(
-        published_cells(), "table", "model", "task", "dataset", "mean", "ci95"
+        published, *names_of_cell
     ):
         names = datasets_of(task) if dataset == AVERAGE else (dataset,)
         n_runs = sum(run_counts[model, name] for name in names)
@@ -205,36 +202,36 @@ def audit(source: Source, *, selection: str = "seed") -> Audit:
             agreement = _agreement(
                 mean - printed, half - ci95, ci95, must_be_exact=must_be_exact
             )
-        status = agreement if n_runs >= full else None
-        cells.append(
-            AuditedCell(
-                table=table,
-                model=model,
-                task=task,
-                dataset=dataset,
-                agreement=agreement,
-                status=status
-                or (f"incomplete: {n_runs} of {full}" if n_runs else "no runs"),
-                published_mean=printed,
-                published_ci95=ci95,
-                mean=_rounded(mean),
-                ci95=_rounded(half),
-                n_seeds=n_seeds,
-                n_runs=n_runs,
-                difference=_rounded(mean - printed),
-            )
+        status = "no runs"
+        if n_runs >= full and agreement:
+            status = agreement
+        elif n_runs:
+            status = f"incomplete: {n_runs} of {full}"
+        cell = AuditedCell(
+            table=table,
+            model=model,
+            task=task,
+            dataset=dataset,
+            agreement=agreement,
+            status=status,
+            published_mean=printed,
+            published_ci95=ci95,
+            mean=_rounded(mean),
+            ci95=_rounded(half),
+            n_seeds=n_seeds,
+            n_runs=n_runs,
+            difference=_rounded(mean - printed),
         )
-    with_runs: list[str] = (
-        [] if source.runs is None else list(source.runs["model"].unique())
-    )
-    others = tuple(
-        name for name in with_runs if name not in set(published_cells()["model"])
-    )
+        cells.append(cell)
+    others = []
+    if source.runs is not None:
+        papers = set(published["model"])
+        others = [name for name in source.runs["model"].unique() if name not in papers]
     return Audit(
         source=source.long_label,
         selection=selection,
         unsealed=source.unsealed,
-        others=others,
+        others=tuple(others),
         cells=tuple(cells),
         arithmetic=tuple(check_arithmetic()),
     )
@@ -269,24 +266,12 @@ def audit_document(result: Audit, made: Provenance | None = None) -> TableDocume
     ]
     for title, rows in _sections(result):
         head, _, *body = markdown_table(rows)
-        lines += [
-            "",
-            f"## {title}",
-            "",
-            head,
-            f"|{'|'.join([' --- '] * len(rows[0]))}|",
-            *body,
-        ]
+        rule = "|" + " --- |" * len(rows[0])
+        lines += ["", f"## {title}", "", head, rule, *body]
     data = result.as_dict()
     if made is not None:
-        lines += [
-            "",
-            "## How its runs were made",
-            "",
-            "```text",
-            *provenance_lines(made),
-            "```",
-        ]
+        lines += ["", "## How its runs were made", ""]
+        lines += ["```text", *provenance_lines(made), "```"]
         data["provenance"] = asdict(made)
     return TableDocument(body=lines, data=data)
 
@@ -297,10 +282,11 @@ def runs_of_stand_ins(source: Source, made: Provenance | None) -> TableDocument:
     runs = source.need_runs("the audit")
     name_of = {paper: name for name, paper in source.stand_ins.models.items()}
     counts = runs.groupby(["model", "dataset"], sort=False, observed=True).size()
-    rows = [
-        f"{name_of.get(model, model):32}{model if model in name_of else '-':32}{dataset:16}{number:>6}"
-        for (model, dataset), number in zip(counts.index, counts, strict=True)
-    ]
+    rows = []
+    for (model, dataset), number in zip(counts.index, counts, strict=True):
+        name = name_of.get(model, model)
+        paper = model if model in name_of else "-"
+        rows.append(f"{name:32}{paper:32}{dataset:16}{number:>6}")
     head = f"This source's numbers are not compared with the paper's. It has {len(runs)} runs:"
     columns = f"{'model':32}{'stands for':32}{'dataset':16}{'runs':>6}"
     notes = [] if made is None else provenance_lines(made)
@@ -310,12 +296,13 @@ def runs_of_stand_ins(source: Source, made: Provenance | None) -> TableDocument:
 def verdict(result: Audit) -> str:
     """Return the outcome in one or two sentences."""
     counts = result.summary()[-1]
-    failed = ", ".join(
-        f"{sum(check.status == 'differs' for check in checks)} of {len(checks)} against {reference.named}"
-        for reference in Reference
-        if (checks := result.checks(reference))
-    )
-    statements = f"Statements in the paper that fail a check: {failed}."
+    failed = []
+    for reference in Reference:
+        checks = result.checks(reference)
+        if checks:
+            number = sum(check.status == "differs" for check in checks)
+            failed.append(f"{number} of {len(checks)} against {reference.named}")
+    statements = f"Statements in the paper that fail a check: {', '.join(failed)}."
     if result.others:
         statements += f" No table of the paper has {first_of(result.others, _NAMED)}."
     if not result.has_runs:
@@ -327,21 +314,15 @@ def verdict(result: Audit) -> str:
 
 def _sections(result: Audit) -> list[tuple[str, list[list[str]]]]:
     """Return each section's title and table, the first row its head."""
-    summary = [[str(row[name]) for name in _SUMMARY] for row in result.summary()]
-    sections = [
-        (
-            reference.heading,
-            [
-                ["stated", "value", "recomputed", "status", "note"],
-                *(
-                    [c.statement, c.stated, c.recomputed, c.status, c.note]
-                    for c in result.checks(reference)
-                ),
-            ],
-        )
-        for reference in Reference
-    ]
+    sections = []
+    for reference in Reference:
+        rows = [["stated", "value", "recomputed", "status", "note"]]
+        for check in result.checks(reference):
+            numbers = [check.stated, check.recomputed, check.status]
+            rows.append([check.statement, *numbers, check.note])
+        sections.append((reference.heading, rows))
     if result.has_runs:
+        summary = [[str(row[name]) for name in _SUMMARY] for row in result.summary()]
         sections.append(("Its cells by table", [[*_SUMMARY], *summary]))
         rows = [_cell_row(cell) for cell in result.cells if cell.n_runs]
         sections.append(("Its cells with runs", [[*_CELLS], *rows]))
@@ -350,17 +331,20 @@ def _sections(result: Audit) -> list[tuple[str, list[list[str]]]]:
 
 def _cell_row(cell: AuditedCell) -> list[str]:
     """Return what is printed of a cell, under the names of `_CELLS`."""
-    half = "" if cell.ci95 is None else f" ± {cell.ci95:.2f}"
-    return [
-        str(cell.table),
-        cell.model,
-        cell.task,
-        "Average" if cell.dataset == AVERAGE else DATASETS[cell.dataset].title,
-        f"{cell.published_mean:.2f} ± {cell.published_ci95:.2f}",
-        "-" if cell.mean is None else f"{cell.mean:.2f}{half}",
-        "" if cell.difference is None else signed(cell.difference),
-        str(cell.n_runs),
-        cell.status
-        if cell.agreement in (None, cell.status)
-        else f"{cell.status} ({cell.agreement})",
-    ]
+    title = "Average"
+    if cell.dataset != AVERAGE:
+        title = DATASETS[cell.dataset].title
+    published = f"{cell.published_mean:.2f} ± {cell.published_ci95:.2f}"
+    recomputed = "-"
+    if cell.mean is not None:
+        recomputed = f"{cell.mean:.2f}"
+    if cell.ci95 is not None:
+        recomputed = f"{recomputed} ± {cell.ci95:.2f}"
+    difference = ""
+    if cell.difference is not None:
+        difference = signed(cell.difference)
+    status = cell.status
+    if cell.agreement not in (None, cell.status):
+        status = f"{status} ({cell.agreement})"
+    names = [str(cell.table), cell.model, cell.task, title]
+    return [*names, published, recomputed, difference, str(cell.n_runs), status]

@@ -28,7 +28,7 @@ from pretraining.models import (
     own_model,
     parse,
 )
-from pretraining.paper_settings import SHAPES, TRAINING
+from pretraining.paper_settings import SHAPES, TRAINING, Shape
 
 
 @dataclass(frozen=True, kw_only=True)
@@ -94,96 +94,90 @@ def build_table(
         return _settings_table()
     contents = _contents()
     if number not in contents:
-        beyond = (
-            ""
-            if max(contents) in TABLES
-            else f", other families Tables 18 to {max(contents)}"
-        )
+        beyond = ""
+        if max(contents) not in TABLES:
+            beyond = f", other families Tables 18 to {max(contents)}"
         raise UserError(
             f"there is no Table {number}; the paper has Tables 1 to {max(TABLES)}{beyond}"
         )
     layout, task_name = contents[number]
     task = TASKS[task_name]
     alone = not source.comparable or number not in TABLES
-    published: dict[tuple[str, str], tuple[float, float]] = {}
-    if not alone:
-        printed = records(
-            published_cells(), "table", "model", "dataset", "mean", "ci95"
-        )
-        published = {
-            (model, name): (mean, half)
-            for table, model, name, mean, half in printed
-            if table == number
-        }
-    of_runs = (
-        pd.DataFrame(columns=COLUMNS)
-        if scores is None
-        else scores.query("source != 'published'")
-    )
+    published = {} if alone else _printed_in(number)
+    of_runs = pd.DataFrame(columns=COLUMNS)
+    if scores is not None:
+        of_runs = scores.query("source != 'published'")
     of_runs = of_runs[of_runs["task"] == task.name]
-    score_rows = list(
-        records(of_runs, "model", "dataset", "mean", "low", "high", "n_seeds")
-    )
-    recomputed = {
-        (model, dataset): (mean, low, high)
-        for model, dataset, mean, low, high, _ in score_rows
-    }
-    seeds = {(model, dataset): count for model, dataset, *_, count in score_rows}
-    papers_models = {name for names in TABLES.values() for name in names}
-    stand_ins = source.stand_ins
-    names = (
-        datasets_of(task.name)
-        if stand_ins is None
-        else stand_ins.families.get(task.name, ())
-    )
+    recomputed: dict[tuple[str, str], tuple[float, float, float]] = {}
+    seeds: dict[tuple[str, str], int] = {}
+    columns = ("model", "dataset", "mean", "low", "high", "n_seeds")
+    for model, dataset, mean, low, high, count in records(of_runs, *columns):
+        recomputed[model, dataset] = (mean, low, high)
+        seeds[model, dataset] = count
+    names = datasets_of(task.name)
+    if source.stand_ins is not None:
+        names = source.stand_ins.families.get(task.name, ())
     datasets = [*names, AVERAGE]
     measured = dict.fromkeys(
         model for model, dataset in recomputed if dataset in datasets
     )
     models = [name for name in layout.models if name in measured or not alone]
-    models += [
-        name
-        for name in measured
-        if name not in papers_models and layout.has(_model(name, source))
-    ]
-
+    papers_models = set().union(*TABLES.values())
+    for name in measured:
+        if name not in papers_models and layout.has(_model(name, source)):
+            models.append(name)
+    cells = []
+    for model in models:
+        is_alone = alone or model not in papers_models
+        row = []
+        for name in datasets:
+            entry = TableEntry(
+                model=model,
+                dataset=name,
+                published=published.get((model, name)),
+                recomputed=recomputed.get((model, name)),
+                n_seeds=seeds.get((model, name), 0),
+                alone=is_alone,
+            )
+            row.append(entry)
+        cells.append(tuple(row))
     metric = source.metric_of(task.name, AVERAGE)
     remark = source.floors_in_words(names)
     if not models:
         remark = f"{source.label} has no scores for this table."
+    caption = f"{source.own_words} {task.title} ({metric}, %): {layout.title}. {remark}"
+    titles = [DATASETS[name].title for name in names]
+    origin = "published"
+    if scores is not None and not scores.empty:
+        origin = str(scores["source"].iloc[0])
+    interval_words = ""
+    if len(of_runs):
+        interval_words = caption_of(records(of_runs, "n_seeds", "interval"))
     return Table(
         number=number,
-        caption=f"{source.own_words} {task.title} ({metric}, %): {layout.title}. {remark}".strip(),
+        caption=caption.strip(),
         stubs=layout.stubs,
         labels=tuple(layout.label_of(name, source) for name in models),
-        columns=tuple(
-            AVERAGE.title() if name == AVERAGE else DATASETS[name].title
-            for name in datasets
-        ),
-        cells=tuple(
-            tuple(
-                TableEntry(
-                    model=model,
-                    dataset=name,
-                    published=published.get((model, name)),
-                    recomputed=recomputed.get((model, name)),
-                    n_seeds=seeds.get((model, name), 0),
-                    alone=alone or model not in papers_models,
-                )
-                for name in datasets
-            )
-            for model in models
-        ),
+        columns=(*titles, AVERAGE.title()),
+        cells=tuple(cells),
         models=tuple(models),
         alone=alone,
-        source="published"
-        if scores is None or scores.empty
-        else str(scores["source"].iloc[0]),
+        source=origin,
         interval=", ".join(dict.fromkeys(of_runs["interval"])),
-        interval_words=caption_of(records(of_runs, "n_seeds", "interval"))
-        if len(of_runs)
-        else "",
+        interval_words=interval_words,
     )
+
+
+def _printed_in(number: int) -> dict[tuple[str, str], tuple[float, float]]:
+    """Return mean and half-width of each model and dataset that a table of the paper prints."""
+    cells = published_cells()
+    of_table = cells[cells["table"] == number]
+    printed = {}
+    for model, name, mean, half in records(
+        of_table, "model", "dataset", "mean", "ci95"
+    ):
+        printed[model, name] = (mean, half)
+    return printed
 
 
 @dataclass(frozen=True, kw_only=True)
@@ -209,10 +203,9 @@ class _Layout:
             last = "" if named is None else self.label(named)[-1]
             return (name, *[""] * (len(self.stubs) - 2), last)
         *first, last = self.label(model)
-        return (
-            *first,
-            f"{last}, pretraining seed {model.seed}" if model.seed else last,
-        )
+        if model.seed:
+            last = f"{last}, pretraining seed {model.seed}"
+        return (*first, last)
 
     def has(self, model: Model | None) -> bool:
         """Whether a model that the paper does not have belongs here."""
@@ -221,7 +214,8 @@ class _Layout:
 
 def _model(name: str, source: Source) -> Model | None:
     """Return the model of a name in the paper's scheme, or of a study's own; None for other names."""
-    if (known := MODELS.get(name) or own_model(name, source.study_models)) is not None:
+    known = MODELS.get(name) or own_model(name, source.study_models)
+    if known is not None:
         return known
     try:
         return parse(name)
@@ -281,78 +275,72 @@ _TASKS = ("SC", "TC", "QA", "IR")
 def _contents() -> dict[int, tuple[_Layout, str]]:
     """Return layout and task of each table from 2 on: the paper's, then one of each layout for every other family."""
     paper = [(layout, task) for layout in _LAYOUTS for task in _TASKS]
-    other = [
-        (layout, task) for task in TASKS if task not in _TASKS for layout in _LAYOUTS
-    ]
+    families = [task for task in TASKS if task not in _TASKS]
+    other = [(layout, task) for task in families for layout in _LAYOUTS]
     return dict(enumerate([*paper, *other], start=2))
 
 
 def models_of_tables() -> dict[int, tuple[str, ...]]:
     """Return by table the paper's models in it: of Tables 1 to 17, and of those of other families of tasks."""
-    return {
-        1: (),
-        **{number: layout.models for number, (layout, _) in _contents().items()},
-    }
+    models: dict[int, tuple[str, ...]] = {1: ()}
+    for number, (layout, _) in _contents().items():
+        models[number] = layout.models
+    return models
 
 
 def _settings_table() -> Table:
     """Return Table 1 from the study plan: architectures and training settings."""
-    sizes = tuple(SHAPES.values())
-    same = len(sizes)
-    rows: list[tuple[str, tuple[str, ...]]] = [
-        (
-            "Parameters (embedding + body)",
-            tuple(f"{s.encoder_parameters / 1e6:,.1f}M" for s in sizes),
-        ),
-        (
-            "Parameters trained (with the untied head)",
-            tuple(f"{s.trained_parameters / 1e6:,.1f}M" for s in sizes),
-        ),
-        ("Layers", tuple(str(shape.layers) for shape in sizes)),
-        ("Embedding dimension", tuple(f"{shape.hidden:,}" for shape in sizes)),
-        ("FFN dimension", tuple(f"{shape.mlp:,}" for shape in sizes)),
-        ("Attention heads", tuple(str(shape.heads) for shape in sizes)),
-        ("Key/value heads", tuple(str(shape.kv_heads) for shape in sizes)),
-        ("Head dimension", tuple(str(shape.head_dim) for shape in sizes)),
-        ("Layer normalisation", ("RMSNorm",) * same),
-        ("RMSNorm epsilon", tuple(f"{shape.norm_eps:g}" for shape in sizes)),
-        ("Activation function", ("SwiGLU",) * same),
-        (
-            "Positional embedding",
-            tuple(f"RoPE, theta {shape.rope_theta:,.0f}" for shape in sizes),
-        ),
-        ("Maximum context length", tuple(f"{shape.max_length:,}" for shape in sizes)),
-        ("Vocabulary size", tuple(f"{shape.vocab:,}" for shape in sizes)),
-        (
-            "Weight initialisation (standard deviation)",
-            tuple(f"{shape.init_std:g}" for shape in sizes),
-        ),
-        ("Optimiser", ("AdamW",) * same),
-        ("Peak learning rate", (f"{TRAINING.peak_lr:g}",) * same),
-        ("Betas", (f"{TRAINING.betas[0]:g}, {TRAINING.betas[1]:g}",) * same),
-        ("Epsilon", (f"{TRAINING.eps:g}",) * same),
-        ("Weight decay", (f"{TRAINING.weight_decay:g}",) * same),
-        ("Gradient clipping", (f"{TRAINING.clip_norm:g}",) * same),
-        ("Schedule", ("WSD",) * same),
-        ("Warm-up steps", (f"{TRAINING.warmup_steps:,}",) * same),
-        ("Decay steps", (f"{TRAINING.decay_steps:,}",) * same),
-        (
-            "Steps",
-            tuple(
-                "12,000 / 22,000 / 42,000" if size == "610m" else "42,000"
-                for size in SHAPES
-            ),
-        ),
-        ("Sequences per GPU and step", (str(TRAINING.device_batch),) * same),
-        ("GPUs", (str(TRAINING.devices),) * same),
-        ("Tokens per step (expected)", (f"{TRAINING.tokens_per_step:,}",) * same),
-    ]
+    of_size: dict[str, dict[str, str]] = {}
+    for size, shape in SHAPES.items():
+        of_size[size.upper()] = _settings_of(size, shape)
+    names = list(next(iter(of_size.values())))
+    rows = []
+    for name in names:
+        rows.append(tuple(settings[name] for settings in of_size.values()))
     return Table(
         number=1,
         caption="Model architectures and pretraining settings, from the study plan.",
         stubs=("Setting",),
-        labels=tuple((name,) for name, _ in rows),
-        columns=tuple(size.upper() for size in SHAPES),
-        texts=tuple(tuple(values) for _, values in rows),
+        labels=tuple((name,) for name in names),
+        columns=tuple(of_size),
+        texts=tuple(rows),
         source="study plan",
     )
+
+
+def _settings_of(size: str, shape: Shape) -> dict[str, str]:
+    """Return what Table 1 says of a size, by setting."""
+    first_beta, second_beta = TRAINING.betas
+    steps = "42,000"
+    if size == "610m":
+        steps = "12,000 / 22,000 / 42,000"
+    return {
+        "Parameters (embedding + body)": f"{shape.encoder_parameters / 1e6:,.1f}M",
+        "Parameters trained (with the untied head)": f"{shape.trained_parameters / 1e6:,.1f}M",
+        "Layers": str(shape.layers),
+        "Embedding dimension": f"{shape.hidden:,}",
+        "FFN dimension": f"{shape.mlp:,}",
+        "Attention heads": str(shape.heads),
+        "Key/value heads": str(shape.kv_heads),
+        "Head dimension": str(shape.head_dim),
+        "Layer normalisation": "RMSNorm",
+        "RMSNorm epsilon": f"{shape.norm_eps:g}",
+        "Activation function": "SwiGLU",
+        "Positional embedding": f"RoPE, theta {shape.rope_theta:,.0f}",
+        "Maximum context length": f"{shape.max_length:,}",
+        "Vocabulary size": f"{shape.vocab:,}",
+        "Weight initialisation (standard deviation)": f"{shape.init_std:g}",
+        "Optimiser": "AdamW",
+        "Peak learning rate": f"{TRAINING.peak_lr:g}",
+        "Betas": f"{first_beta:g}, {second_beta:g}",
+        "Epsilon": f"{TRAINING.eps:g}",
+        "Weight decay": f"{TRAINING.weight_decay:g}",
+        "Gradient clipping": f"{TRAINING.clip_norm:g}",
+        "Schedule": "WSD",
+        "Warm-up steps": f"{TRAINING.warmup_steps:,}",
+        "Decay steps": f"{TRAINING.decay_steps:,}",
+        "Steps": steps,
+        "Sequences per GPU and step": str(TRAINING.device_batch),
+        "GPUs": str(TRAINING.devices),
+        "Tokens per step (expected)": f"{TRAINING.tokens_per_step:,}",
+    }

@@ -86,14 +86,19 @@ def _compare(
     **texts: str,
 ) -> ArithmeticCheck:
     """Return the check of one number; `texts`: id, statement and note."""
-    numbers = {
-        name: f"{value:,.10g}" if value == int(value) else f"{value:.3g}"
-        for name, value in (("stated", stated), ("recomputed", recomputed))
-    }
-    status = (
-        "agrees" if np.isclose(stated, recomputed, rtol=1e-9, atol=0) else "differs"
+    is_close = np.isclose(stated, recomputed, rtol=1e-9, atol=0)
+    return ArithmeticCheck(
+        stated=_number(stated),
+        recomputed=_number(recomputed),
+        status="agrees" if is_close else "differs",
+        against=against,
+        **texts,
     )
-    return ArithmeticCheck(**numbers, **texts, status=status, against=against)
+
+
+def _number(value: float) -> str:
+    """Return a number as text: a whole one in full, another with three digits."""
+    return f"{value:,.10g}" if value == int(value) else f"{value:.3g}"
 
 
 def _code() -> Iterator[ArithmeticCheck]:
@@ -108,25 +113,19 @@ def _code() -> Iterator[ArithmeticCheck]:
 
 
 def _steps() -> Iterator[ArithmeticCheck]:
-    base = {
-        name
-        for name, model in MODELS.items()
-        if model.kind == "base" and model.steps == 42_000
-    }
-    # The one-stage models at 12K and 22K steps are endpoints of the budgets that two-stage models are compared at.
-    further = [
-        model
-        for model in MODELS.values()
-        if model.size == "610m"
-        and (
-            model.kind == "two-stage"
-            or (model.kind == "base" and model.name not in base)
-        )
-    ]
-    steps = _shared_steps([model.name for model in further], done=base)
-    endpoints = sum(
-        PAPER_DESIGN.decay_steps for model in further if model.kind == "base"
-    )
+    existing = set()
+    further = []
+    endpoints = 0
+    for model in MODELS.values():
+        if model.kind == "base" and model.steps == 42_000:
+            existing.add(model.name)
+        elif model.size == "610m" and model.kind == "two-stage":
+            further.append(model.name)
+        elif model.size == "610m" and model.kind == "base":
+            # At 12K and 22K steps: endpoints of the budgets that two-stage models are compared at.
+            further.append(model.name)
+            endpoints += PAPER_DESIGN.decay_steps
+    steps = _shared_steps(further, existing)
     yield _compare(
         120_000,
         steps,
@@ -136,7 +135,7 @@ def _steps() -> Iterator[ArithmeticCheck]:
         "the decays of the four one-stage endpoints.",
     )
     continued = [name for name, model in MODELS.items() if model.kind == "continued"]
-    steps = _shared_steps(continued, done={"610m-clm-42k", "610m-mlm40-42k"})
+    steps = _shared_steps(continued, {"610m-clm-42k", "610m-mlm40-42k"})
     yield _compare(
         26_000,
         steps,
@@ -147,26 +146,29 @@ def _steps() -> Iterator[ArithmeticCheck]:
 
 
 def _counts() -> Iterator[ArithmeticCheck]:
+    checkpoints = len(_RELEASED)
+    datasets = len(DATASETS)
     grid = len(LEARNING_RATES) * len(SEEDS)
     trained_datasets = len({dataset.trained_on for dataset in DATASETS.values()})
+    trainings = checkpoints * trained_datasets * grid
     yield _compare(
         15_120,
-        len(_RELEASED) * len(DATASETS) * grid,
+        checkpoints * datasets * grid,
         id="evaluation-runs",
         statement="15,120 fine-tuning and evaluation runs (text)",
-        note=f"{len(_RELEASED)} checkpoints x {len(DATASETS)} datasets x {len(LEARNING_RATES)} rates x "
-        f"{len(SEEDS)} seeds; NQ and MLDR reuse the MS MARCO training, so the trainings are "
-        f"{len(_RELEASED)} x {trained_datasets} x {grid} = {len(_RELEASED) * trained_datasets * grid:,}.",
+        note=f"{checkpoints} checkpoints x {datasets} datasets x {len(LEARNING_RATES)} rates x {len(SEEDS)} seeds; NQ "
+        f"and MLDR reuse the MS MARCO training, so the trainings are {checkpoints} x {trained_datasets} x {grid} = "
+        f"{trainings:,}.",
     )
     yield _compare(
         38,
         len(MODELS),
         id="models",
         statement="38 models (abstract)",
-        note=f"{len(_RELEASED)} checkpoints are evaluated in the tables and one more, the 1B two-stage model, in "
+        note=f"{checkpoints} checkpoints are evaluated in the tables and one more, the 1B two-stage model, in "
         "Figure 11; 38 is what the tables have without the 12 intermediate checkpoints.",
     )
-    expected = len(_RELEASED) * (len(DATASETS) + 1) * grid
+    expected = checkpoints * (datasets + 1) * grid
     yield _compare(
         RELEASED_FILES,
         expected,
@@ -255,13 +257,13 @@ def _settings() -> Iterator[ArithmeticCheck]:
         status="agrees" if abs(total / 1e11 - 1) < 0.005 else "differs",
         note=f"42,000 steps x {TRAINING.tokens_per_step:,} expected tokens.",
     )
+    hours = [f"{number // 1000}k {name}" for name, number in GPU_HOURS.items()]
     yield _compare(
         110_000,
         sum(GPU_HOURS.values()),
         id="gpu-hours",
         statement="110K GPU hours in all (text)",
-        note=" + ".join(f"{hours // 1000}k {name}" for name, hours in GPU_HOURS.items())
-        + ".",
+        note=f"{' + '.join(hours)}.",
     )
 
 
@@ -276,20 +278,22 @@ def _references() -> Iterator[ArithmeticCheck]:
     )
 
 
-def _shared_steps(names: list[str], done: set[str]) -> int:
-    """Return the steps that `names` need when shared stages run once and those of `done` exist."""
+def _shared_steps(names: list[str], existing: set[str]) -> int:
+    """Return the steps that `names` need when shared stages run once and those of `existing` models are there."""
+    existing_end: dict[tuple[str, str, int], int] = {}
+    for name in existing:
+        for stage in MODELS[name].stages:
+            existing_end[_identity(stage)] = stage.end
     needed_end: dict[tuple[str, str, int], int] = {}
-    existing_end = {
-        _identity(stage): stage.end for name in done for stage in MODELS[name].stages
-    }
     for name in names:
         for stage in MODELS[name].stages:
             key = _identity(stage)
             needed_end[key] = max(needed_end.get(key, stage.start), stage.end)
-    return sum(
-        max(0, end - existing_end.get((name, phase, start), start))
-        for (name, phase, start), end in needed_end.items()
-    )
+    steps = 0
+    for key, end in needed_end.items():
+        _, _, start = key
+        steps += max(0, end - existing_end.get(key, start))
+    return steps
 
 
 def _identity(stage: Stage) -> tuple[str, str, int]:

@@ -6,6 +6,8 @@ its interval in brackets and the number of seeds when it is not five.
 
 from __future__ import annotations
 
+import math
+
 import pandas as pd
 
 from analysis.evidence.intervals import PAPER_INTERVAL, caption_of
@@ -22,53 +24,49 @@ def table_document(table: Table) -> TableDocument:
 
     One without rows is its caption.
     """
-    stubs, head = len(table.stubs), [*table.stubs, *table.columns]
-    texts = table.texts or tuple(
-        tuple("\n".join(_lines(cell)) for cell in cells) for cells in table.cells
-    )
-    rows = [
-        [*label, *entries] for label, entries in zip(table.labels, texts, strict=True)
-    ]
-    note = _note(table)
+    stubs = len(table.stubs)
+    head = [*table.stubs, *table.columns]
+    texts = table.texts
+    if not texts:
+        texts = tuple(tuple(map(_text, cells)) for cells in table.cells)
+    rows = []
+    for label, entries in zip(table.labels, texts, strict=True):
+        rows.append([*label, *entries])
+    caption = f"{table.caption} {_note(table)}".rstrip()
+    line = f"**Table {table.number}.** {caption}"
+
+    def csv() -> str:
+        frame = pd.DataFrame(rows, columns=head)
+        if table.cells:
+            frame = _data_frame(table)
+        return frame.to_csv(index=False)
+
+    if not rows:
+        comment = f"% {line}\n".replace("**", "")
+        return TableDocument(body=[line], pages={"latex": lambda: comment, "csv": csv})
     grid = Grid(
         [head, *rows],
         numbers=range(stubs, len(head)),
-        caption=f"{table.caption} {note}".rstrip(),
+        caption=caption,
         label=str(table.number),
         stubs=stubs,
         grouped=stubs > 1,
     )
-    line = f"**Table {table.number}.** {table.caption} {note}".rstrip()
-    return TableDocument(
-        body=[line, "", grid] if rows else [line],
-        pages={
-            **({} if rows else {"latex": lambda: f"% {line}\n".replace("**", "")}),
-            "csv": lambda: (
-                _data_frame(table) if table.cells else pd.DataFrame(rows, columns=head)
-            ).to_csv(index=False),
-        },
-    )
+    return TableDocument(body=[line, "", grid], pages={"csv": csv})
 
 
 def scores_document(scores: pd.DataFrame, source: Source) -> TableDocument:
     """Return scores in percent (`analysis.evidence.evidence.COLUMNS`), with the metric of each, and as data."""
-    head = ["model", "dataset", "metric", "mean", "95 % interval", "seeds"]
-    rows = [
-        [
-            model,
-            f"{task} average" if dataset == AVERAGE else dataset,
-            source.metric_of(task, dataset),
-            f"{mean:.2f}",
-            f"[{low:.2f}, {high:.2f}]" if low == low else "",
-            str(seeds),
-        ]
-        for model, task, dataset, mean, low, high, seeds in records(
-            scores, "model", "task", "dataset", "mean", "low", "high", "n_seeds"
-        )
-    ]
+    rows = [["model", "dataset", "metric", "mean", "95 % interval", "seeds"]]
+    columns = ("model", "task", "dataset", "mean", "low", "high", "n_seeds")
+    for model, task, dataset, mean, low, high, seeds in records(scores, *columns):
+        name = f"{task} average" if dataset == AVERAGE else dataset
+        metric = source.metric_of(task, dataset)
+        interval = "" if math.isnan(low) else f"[{low:.2f}, {high:.2f}]"
+        rows.append([model, name, metric, f"{mean:.2f}", interval, str(seeds)])
     words = caption_of(records(scores, "n_seeds", "interval"))
     body: list[str | Grid] = [
-        Grid([head, *rows], numbers={3, 5}),
+        Grid(rows, numbers={3, 5}),
         "",
         f"In percent. Source: {source.words}. {words}.",
     ]
@@ -81,7 +79,7 @@ def recomputed_text(cell: TableEntry, unusual_seeds: str = " n={}") -> str:
         return ""
     mean, low, high = cell.recomputed
     seeds = "" if cell.n_seeds == N_SEEDS else unusual_seeds.format(cell.n_seeds)
-    bounds = f" [{low:.2f}, {high:.2f}]" if low == low else ""  # nan: no interval
+    bounds = "" if math.isnan(low) else f" [{low:.2f}, {high:.2f}]"
     return f"{mean:.2f}{bounds}{seeds}"
 
 
@@ -89,31 +87,29 @@ def _data_frame(table: Table) -> pd.DataFrame:
     """Return one row a model, published and recomputed numbers apart."""
     parts = ("published_mean", "published_ci95", "mean", "low", "high", "n_seeds")
     names = [f"{cell.dataset}_{part}" for cell in table.cells[0] for part in parts]
-    rows = [
-        [
-            model,
-            *label,
-            *(value for cell in cells for value in _numbers(cell)),
-            table.interval,
-            table.source,
-        ]
-        for model, label, cells in zip(
-            table.models, table.labels, table.cells, strict=True
-        )
-    ]
-    return pd.DataFrame(
-        rows, columns=["model", *table.stubs, *names, "interval", "source"]
-    )
+    columns = ["model", *table.stubs, *names, "interval", "source"]
+    rows = []
+    for model, label, cells in zip(
+        table.models, table.labels, table.cells, strict=True
+    ):
+        numbers: list[str] = []
+        for cell in cells:
+            numbers += _numbers(cell)
+        rows.append([model, *label, *numbers, table.interval, table.source])
+    return pd.DataFrame(rows, columns=columns)
 
 
 def _numbers(cell: TableEntry) -> list[str]:
     """Return a cell's numbers as CSV has them, empty where there are none: two published, three recomputed, seeds."""
-    published = [f"{value:.2f}" for value in cell.published or ()]
-    recomputed = [
-        f"{value:.6f}" if value == value else "" for value in cell.recomputed or ()
-    ]
-    seeds = str(cell.n_seeds) if recomputed else ""
-    return [*(published or [""] * 2), *(recomputed or [""] * 3), seeds]
+    numbers = [""] * 6
+    if cell.published:
+        numbers[:2] = [f"{value:.2f}" for value in cell.published]
+    if cell.recomputed:
+        numbers[5] = str(cell.n_seeds)
+        for place, value in enumerate(cell.recomputed, start=2):
+            if not math.isnan(value):
+                numbers[place] = f"{value:.6f}"
+    return numbers
 
 
 def _note(table: Table) -> str:
@@ -129,11 +125,13 @@ def _note(table: Table) -> str:
     return f"Cells with ± as published: {printed}. Cells without, recomputed from {table.source}: mean{recomputed}."
 
 
-def _lines(cell: TableEntry) -> list[str]:
-    """Return the published text and below it the recomputed one; of a source of its own the recomputed one alone."""
+def _text(cell: TableEntry) -> str:
+    """Return the published text and below it the recomputed one; of a source of its own only the recomputed one."""
+    recomputed = recomputed_text(cell)
     if cell.alone:
-        return [recomputed_text(cell) or "-"]
-    published = (
-        f"{cell.published[0]:.2f} (±{cell.published[1]:.2f})" if cell.published else "-"
-    )
-    return [published, *([recomputed_text(cell)] if cell.recomputed else [])]
+        return recomputed or "-"
+    published = "-"
+    if cell.published:
+        mean, half = cell.published
+        published = f"{mean:.2f} (±{half:.2f})"
+    return f"{published}\n{recomputed}" if recomputed else published
