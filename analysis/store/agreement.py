@@ -31,9 +31,8 @@ def other_weights(runs: Sequence[Run]) -> dict[str, str]:
     by_model: dict[str, dict[str, tuple[str, ...]]] = {}
     for run, made in zip(runs, _records_of(runs), strict=True):
         if any(name in made for name in _OF_MODEL):
-            by_model.setdefault(run.model, {})[run.path] = tuple(
-                str(made.get(name)) for name in _OF_MODEL
-            )
+            values = tuple(str(made.get(name)) for name in _OF_MODEL)
+            by_model.setdefault(run.model, {})[run.path] = values
     sentences: dict[str, str] = {}
     for model, values_by_path in by_model.items():
         (most_common, count), *others = Counter(values_by_path.values()).most_common()
@@ -43,22 +42,28 @@ def other_weights(runs: Sequence[Run]) -> dict[str, str]:
         for path, values in values_by_path.items():
             if values == majority:
                 continue
-            compared = majority or next(
-                other for other in values_by_path.values() if other != values
-            )
-            # The first field that differs.
-            name, mine, theirs = next(
-                field
-                for field in zip(_OF_MODEL, values, compared, strict=True)
-                if field[1] != field[2]
-            )
-            whose = f"most runs of {model}" if majority else f"as many runs of {model}"
+            if majority:
+                compared = majority
+                whose, left_out = f"most runs of {model}", "the run is"
+            else:
+                compared = next(v for v in values_by_path.values() if v != values)
+                whose, left_out = f"as many runs of {model}", "all are"
+            name, mine, theirs = _first_difference(values, compared)
             sentences[path] = (
                 f"was made from a model with the {name} {_short(mine)}, but {whose} with {_short(theirs)}, so the name "
-                f"means two models; {'the run is' if majority else 'all are'} left out until one of the two has "
-                "another name"
+                f"means two models; {left_out} left out until one of the two has another name"
             )
     return sentences
+
+
+def _first_difference(
+    values: Sequence[str], others: Sequence[str]
+) -> tuple[str, str, str]:
+    """Return the first field of a model that differs, and both its values."""
+    for name, mine, theirs in zip(_OF_MODEL, values, others, strict=True):
+        if mine != theirs:
+            return name, mine, theirs
+    raise AssertionError("two records that differ")
 
 
 def is_made_alike(one: Run, other: Run) -> bool:
@@ -84,20 +89,24 @@ def differences(runs: Sequence[Run]) -> str:
     for run in runs:
         if run.made:
             by_fine_tuning.setdefault(_fine_tuning(run), []).append(run)
-    pairs = [pair for same in by_fine_tuning.values() for pair in combinations(same, 2)]
-    # The same fine-tuning with another outcome leaves something to compare.
-    with_other_scores = {
-        (one.model, other.model) for one, other in pairs if one.marks != other.marks
-    }
-    same_models = [
-        f"{one} and {other} are the same weights, fine-tuned alike, so a comparison of them says nothing; the folder "
-        "of one can be removed"
-        for one, other in dict.fromkeys(
-            (one.model, other.model) for one, other in pairs
-        )
-        if (one, other) not in with_other_scores
-    ]
-    return "; ".join(filter(None, [*same_models, _settings_that_differ(runs)]))
+    has_one_outcome: dict[tuple[str, str], bool] = {}
+    for same in by_fine_tuning.values():
+        for one, other in combinations(same, 2):
+            models = (one.model, other.model)
+            before = has_one_outcome.get(models, True)
+            has_one_outcome[models] = before and one.marks == other.marks
+    sentences = []
+    for (first, second), is_same in has_one_outcome.items():
+        # The same fine-tuning with another outcome leaves something to compare.
+        if is_same:
+            sentences.append(
+                f"{first} and {second} are the same weights, fine-tuned alike, so a comparison of them says nothing; "
+                "the folder of one can be removed"
+            )
+    settings = _settings_that_differ(runs)
+    if settings:
+        sentences.append(settings)
+    return "; ".join(sentences)
 
 
 def _settings_that_differ(runs: Sequence[Run]) -> str:
@@ -105,48 +114,52 @@ def _settings_that_differ(runs: Sequence[Run]) -> str:
     # By field and dataset: each value that it has, with the models that have it, in the order of their runs.
     values: dict[tuple[str, str], dict[str, dict[str, None]]] = {}
     run_records = _records_of(runs)
-    names = sorted({name for made in run_records for name in made} - {*_OF_MODEL})
+    names = sorted(set().union(*run_records) - {*_OF_MODEL})
     for run, made in zip(runs, run_records, strict=True):
-        # What a run without a record was made from is unknown
-        for name in names if made else ():
+        if not made:  # what a run without a record was made from is unknown
+            continue
+        for name in names:
+            value = _short(made.get(name, "not recorded"))
             models_of = values.setdefault((name, run.dataset), {})
-            models_of.setdefault(_short(made.get(name, "not recorded")), {})[
-                run.model
-            ] = None
+            models_of.setdefault(value, {})[run.model] = None
+    within_a_model = fields_that_decide("within a model")
     # The same difference on several datasets is one.
     datasets_of: dict[tuple[str, str], list[str]] = {}
     for (name, dataset), models_of in values.items():
-        # What decides within a model alone may differ between models, but no model may have two values.
-        a_model_has_two = sum(map(len, models_of.values())) > len(
-            set().union(*models_of.values())
-        )
-        if len(models_of) > 1 and (
-            a_model_has_two or name not in fields_that_decide("within a model")
-        ):
-            words = " and ".join(
-                f"{value} for {first_of(list(models), _SHOWN)}"
-                for value, models in sorted(models_of.items())
-            )
-            datasets_of.setdefault((name, words), []).append(dataset)
+        if len(models_of) < 2:
+            continue
+        models = set().union(*models_of.values())
+        a_model_has_two = sum(map(len, models_of.values())) > len(models)
+        # Only within a model: two models may differ in it, but no model may have two values.
+        if name in within_a_model and not a_model_has_two:
+            continue
+        parts = []
+        for value, of_value in sorted(models_of.items()):
+            parts.append(f"{value} for {first_of(list(of_value), _SHOWN)}")
+        datasets_of.setdefault((name, " and ".join(parts)), []).append(dataset)
     if not datasets_of:
         return ""
     choices = fields_that_decide("by choice")
-    parts = [
-        f"{name} is {words} (on {first_of(datasets, _SHOWN)}){', as the models chose' * (name in choices)}"
-        for (name, words), datasets in datasets_of.items()
-    ]
-    more = f"; and {len(parts) - _SHOWN} more" if len(parts) > _SHOWN else ""
+    sentences = []
+    for (name, words), datasets in datasets_of.items():
+        chosen = ", as the models chose" if name in choices else ""
+        sentences.append(f"{name} is {words} (on {first_of(datasets, _SHOWN)}){chosen}")
+    more = ""
+    if len(sentences) > _SHOWN:
+        more = f"; and {len(sentences) - _SHOWN} more"
     return (
         "models were not fine-tuned and evaluated alike, which contributes to their differences: "
-        f"{'; '.join(parts[:_SHOWN])}{more}"
+        f"{'; '.join(sentences[:_SHOWN])}{more}"
     )
 
 
 def _records_of(runs: Sequence[Run]) -> list[dict[str, Any]]:
     """Return what each run was made from, by field (`Run.made`); empty where it has no record."""
-    parsed = {
-        text: orjson.loads(text) if text else {} for text in {run.made for run in runs}
-    }
+    parsed: dict[str, dict[str, Any]] = {"": {}}
+    for run in runs:
+        # Most runs of a model have the same record: each is parsed once.
+        if run.made not in parsed:
+            parsed[run.made] = orjson.loads(run.made)
     return [parsed[run.made] for run in runs]
 
 

@@ -93,23 +93,23 @@ def read_cell(
     # By their hash; a run that does not say has none
     clusters: dict[str, ClusterIds] = {"": {}}
 
+    wanted_clusters = clusters if instances is not None else None
+
+    def spelling_order(item: tuple[str, RunKey]) -> tuple[bool, str]:
+        name, key = item
+        return key.folder.name != name, name
+
     # Of two spellings of one run that of the release counts: the one that `key.folder` has.
-    for name, key in sorted(
-        cell.runs.items(), key=lambda item: (item[1].folder.name != item[0], item[0])
-    ):
+    for name, key in sorted(cell.runs.items(), key=spelling_order):
         run_path = f"{cell.name}/{name}"
         try:
-            wanted_clusters = clusters if instances is not None else None
             run, run_scores = _read_run(
                 results, run_path, key, cell.dataset, protocol, wanted_clusters
             )
         except ResultsError as error:
-            # These two are about the run's other files.
-            path = (
-                run_path
-                if error.kind in ("standard", "changed")
-                else f"{run_path}/{RESULTS}"
-            )
+            path = f"{run_path}/{RESULTS}"
+            if error.kind in ("standard", "changed"):
+                path = run_path  # these two are about the run's other files
             problems.append(
                 Problem(path=path, kind=error.kind, sentence=error.sentence)
             )
@@ -123,12 +123,13 @@ def read_cell(
             )
     # `benchmarks run` never leaves one without
     if len({run.sealed for run in runs.values()}) > 1:
-        bare = {key: run for key, run in runs.items() if not run.sealed}
-        problems += [
-            Problem(path=run.path, kind="changed", sentence=_BARE)
-            for run in bare.values()
-        ]
-        runs = {key: run for key, run in runs.items() if key not in bare}
+        sealed = {}
+        for key_of_run, run in runs.items():
+            if run.sealed:
+                sealed[key_of_run] = run
+            else:
+                problems.append(Problem(path=run.path, kind="changed", sentence=_BARE))
+        runs = sealed
         scores = [of_run for of_run in scores if (of_run.lr, of_run.seed) in runs]
     sha256 = ""
     if instances is not None and runs:
@@ -176,25 +177,21 @@ def _read_run(
     ids_of: ClusterIds = {}
     instances = {"validation": validation.scores, "test": test.scores}
     if clusters is not None:
-        if (
-            max(abs(scores[0] - validation.score), abs(scores[1] - test.score))
-            > MEAN_TOLERANCE
-        ):
-            instances = (
-                _of_own_metric(folder, record, dataset.headline, run) or instances
-            )
+        gaps = (abs(scores[0] - validation.score), abs(scores[1] - test.score))
+        if max(gaps) > MEAN_TOLERANCE:
+            of_metric = _of_own_metric(folder, record, dataset.headline, run)
+            instances = of_metric or instances
         clusters_sha256 = str(record.get(CLUSTERS, ""))
         if clusters_sha256 not in clusters:
             clusters[clusters_sha256] = _clusters(folder, clusters_sha256)
         ids_of = clusters[clusters_sha256]
         counts = dict(zip(SCORED_SPLITS, (run.n_validation, run.n_test), strict=True))
-        if wrong := [
-            split for split, ids in ids_of.items() if len(ids) != counts[split]
-        ]:
-            raise ResultsError(
-                "value",
-                f"has {counts[wrong[0]]:,} {wrong[0]} instances, but clusters for {len(ids_of[wrong[0]]):,}; {AGAIN}",
-            )
+        for split, ids in ids_of.items():
+            if len(ids) != counts[split]:
+                raise ResultsError(
+                    "value",
+                    f"has {counts[split]:,} {split} instances, but clusters for {len(ids):,}; {AGAIN}",
+                )
     return run, RunScores(lr=key.lr, seed=key.seed, **instances, clusters=ids_of)
 
 
@@ -224,7 +221,10 @@ def _of_own_metric(
             values = np.array(standard[split][metric], dtype=np.float64)
         except (KeyError, TypeError, ValueError):
             return None
-        if values.shape != (count,) or not abs(values.mean() - score) <= MEAN_TOLERANCE:
+        if values.shape != (count,):
+            return None
+        is_their_mean = abs(values.mean() - score) <= MEAN_TOLERANCE
+        if not is_their_mean:
             return None
         found[split] = values
     return found

@@ -301,10 +301,11 @@ def write_runs(
 
 def sort_runs(runs: pd.DataFrame) -> pd.DataFrame:
     """Return the rows in the table's order with a fresh index; the argument is left as it is."""
-    ranked = {
-        f"{column} rank": [f"{ranks.get(name, 999):03}{name}" for name in runs[column]]
-        for column, ranks in _RANKS.items()
-    }
+    ranked = {}
+    for column, ranks in _RANKS.items():
+        # Names without a rank come last, in the order of the alphabet.
+        keys_of_rows = [f"{ranks.get(name, 999):03}{name}" for name in runs[column]]
+        ranked[f"{column} rank"] = keys_of_rows
     keys = [f"{column} rank" if column in _RANKS else column for column in KEYS]
     in_order = runs.assign(**ranked).sort_values(keys, kind="stable", ignore_index=True)
     return in_order.drop(columns=list(ranked))
@@ -373,9 +374,12 @@ def _check_header(header: Sequence[str], path: Path) -> None:
 
 def _check_repeats(runs: pd.DataFrame, path: Path, places: Sequence[str]) -> None:
     """Raise a `UserError` where two rows are of the same run; `places`: what to call each row."""
-    if (repeats := runs.duplicated(list(KEYS))).any():
-        run = runs.loc[repeats, list(KEYS)].iloc[0]
-        first, second = np.flatnonzero((runs[list(KEYS)] == run).all(axis=1))[:2]
+    keys = runs[list(KEYS)]
+    repeats = keys.duplicated()
+    if repeats.any():
+        run = keys[repeats].iloc[0]
+        is_same = (keys == run).all(axis=1)
+        first, second = np.flatnonzero(is_same)[:2]
         raise UserError(
             f"{path}: {places[first]} and {places[second]} are the same run, {run['model']} on {run['dataset']} "
             f"with lr {format_lr(run['lr'])}, seed {run['seed']:.0f}; keep one of them"
@@ -458,22 +462,25 @@ def _unequal_rates(runs: pd.DataFrame) -> str:
     tried: dict[str, dict[str, list[float]]] = {}
     for dataset, model, lr in records(runs.sort_values("lr"), "dataset", "model", "lr"):
         rates = tried.setdefault(dataset, {}).setdefault(model, [])
-        rates += [] if lr in rates else [lr]
-    # A model for each grid: the first that has it.
-    grids = {
-        dataset: {tuple(rates): model for model, rates in reversed(rates_of.items())}
-        for dataset, rates_of in tried.items()
-    }
-    unequal = [dataset for dataset, models_of in grids.items() if len(models_of) > 1]
+        if lr not in rates:
+            rates.append(lr)
+    unequal = {}
+    for dataset, rates_of in tried.items():
+        # A model for each grid: the first that has it.
+        grids = {tuple(rates): model for model, rates in reversed(rates_of.items())}
+        if len(grids) > 1:
+            unequal[dataset] = grids
     if not unequal:
         return ""
-    words = [
-        f"{model} has {', '.join(map(format_lr, rates))}"
-        for rates, model in grids[unequal[0]].items()
-    ]
-    others = f", and on {len(unequal) - 1} more datasets" if len(unequal) > 1 else ""
+    example = next(iter(unequal))
+    words = []
+    for grid, model in unequal[example].items():
+        words.append(f"{model} has {', '.join(map(format_lr, grid))}")
+    others = ""
+    if len(unequal) > 1:
+        others = f", and on {len(unequal) - 1} more datasets"
     return (
-        f"models were tried at different learning rates, which contributes to their differences (on {unequal[0]} "
+        f"models were tried at different learning rates, which contributes to their differences (on {example} "
         f"{first_of(words, _SHOWN, '; ')}{others})"
     )
 
@@ -559,11 +566,15 @@ def _not_a_score(name: str, value: float) -> str:
 def other_sizes(runs: pd.DataFrame) -> list[str]:
     """Return the datasets whose test sets are not the paper's, with their numbers of examples."""
     sizes = runs.dropna(subset="n_test").drop_duplicates(["dataset", "n_test"])
-    return [
-        f"{name} ({count:,} test examples, the paper's has {TEST_INSTANCES[name]:,})"
-        for name, count in dict(records(sizes, "dataset", "n_test")).items()
-        if TEST_INSTANCES.get(name, count) != count
-    ]
+    size_of = dict(records(sizes, "dataset", "n_test"))
+    others = []
+    for name, count in size_of.items():
+        papers = TEST_INSTANCES.get(name, count)
+        if papers != count:
+            others.append(
+                f"{name} ({count:,} test examples, the paper's has {papers:,})"
+            )
+    return others
 
 
 def warn_of_other_sizes(source: str, runs: pd.DataFrame) -> None:
@@ -598,6 +609,6 @@ def fingerprint(runs: pd.DataFrame) -> str:
     """Return a name of the runs by their content: the same wherever they are."""
     columns = ["model", "dataset", "lr", "seed", "validation_score", "test_score"]
     rows = pd.util.hash_pandas_object(runs[columns], index=False).to_numpy()
-    return (
-        f"runs-{hashlib.sha256(np.sort(rows).astype('<u8').tobytes()).hexdigest()[:12]}"
-    )
+    in_order = np.sort(rows).astype("<u8")
+    digest = hashlib.sha256(in_order.tobytes()).hexdigest()
+    return f"runs-{digest[:12]}"

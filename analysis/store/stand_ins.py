@@ -56,10 +56,10 @@ class StandIns(FileSettings):
     def in_place(self, runs: pd.DataFrame) -> pd.DataFrame:
         """Return the runs under the paper's names; `averaged_datasets` knows their families, `read_instances` their own
         names."""
+        own_names = list(runs["model"])
         families = [",".join(self.families.get(task, ())) for task in runs["task"]]
-        names = [self.models.get(name, name) for name in runs["model"]]
-        renamed = runs.assign(**{_FAMILY: families, RECORDED_AS: list(runs["model"])})
-        return renamed.assign(model=names)
+        names = [self.models.get(name, name) for name in own_names]
+        return runs.assign(**{_FAMILY: families, RECORDED_AS: own_names}, model=names)
 
 
 def averaged_datasets(
@@ -73,11 +73,10 @@ def averaged_datasets(
         return datasets_of(task)
     # All rows of a task have the same
     families = runs[_FAMILY].to_numpy()[(runs["task"] == task).to_numpy()]
-    return (
-        tuple(filter(None, str(families[0]).split(",")))
-        if len(families)
-        else datasets_of(task)
-    )
+    if not len(families):
+        return datasets_of(task)
+    names = str(families[0]).split(",")
+    return tuple(filter(None, names))
 
 
 def read_stand_ins(source: Path) -> StandIns | None:
@@ -89,9 +88,9 @@ def read_stand_ins(source: Path) -> StandIns | None:
     path = (source if source.is_dir() else source.parent) / STAND_INS
     if not path.is_file():
         return None
-    content = read_json(path, remedy := "make it again or remove it")
+    remedy = "make it again or remove it"
+    content = read_json(path, remedy)
     if isinstance(content, dict) and "logs" in content:
-        content["logs"] = (
-            inside(path.parent, str(content["logs"])) if content["logs"] else None
-        )
+        logs = content["logs"]
+        content["logs"] = inside(path.parent, str(logs)) if logs else None
     return read_settings(StandIns, content, str(path), remedy=remedy)
