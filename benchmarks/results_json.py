@@ -212,15 +212,13 @@ def _floats(
             return np.frombuffer(bytearray(entries), dtype=np.uint8).astype(np.float64)
         with contextlib.suppress(struct.error):  # unlike NumPy refuses null and "0.5"
             return np.frombuffer(struct.pack(f"{len(entries)}d", *entries))
-    place, wrong = next(  # there is one: the last conversion takes every number
-        (place, entry)
-        for place, entry in enumerate(entries)
-        if isinstance(entry, bool) or not isinstance(entry, int | float)
-    )
-    raise ResultsError(
-        "value",
-        f"has {name}.scores_i[{place}] = {reprlib.repr(wrong)}, which is not a number",
-    )
+    for place, entry in enumerate(entries):
+        if isinstance(entry, bool) or not isinstance(entry, int | float):
+            raise ResultsError(
+                "value",
+                f"has {name}.scores_i[{place}] = {reprlib.repr(entry)}, which is not a number",
+            )
+    raise AssertionError("the last conversion takes every number")
 
 
 def _why_not_json(content: bytes) -> ResultsError:

@@ -267,63 +267,61 @@ def make_stages(
         if end <= begin:  # a switch where the decay begins leaves no stable steps
             return
         if len(name) > 2 * _LONGEST:
-            name = f"{name[:_LONGEST]}-{hashlib.sha256(name.encode()).hexdigest()[:12]}"
-        stages.append(
-            Stage(
-                name=f"{name}-s{seed}" if seed else name,
-                objective=spec.objective.name,
-                ratio=spec.objective.ratio,
-                last_ratio=spec.objective.last_ratio,
-                ratio_steps=ratio_span if spec.objective.last_ratio else None,
-                start=begin,
-                end=end,
-                phase=phase,
-                parent=stages[-1].name if stages else None,
-                curve=spec.curve if phase == "decay" else LINEAR,
-                data=spec.data,
-            )
+            digest = hashlib.sha256(name.encode()).hexdigest()
+            name = f"{name[:_LONGEST]}-{digest[:12]}"
+        if seed:
+            name = f"{name}-s{seed}"
+        objective = spec.objective
+        stage = Stage(
+            name=name,
+            objective=objective.name,
+            ratio=objective.ratio,
+            last_ratio=objective.last_ratio,
+            ratio_steps=ratio_span if objective.last_ratio else None,
+            start=begin,
+            end=end,
+            phase=phase,
+            parent=stages[-1].name if stages else None,
+            curve=spec.curve if phase == "decay" else LINEAR,
+            data=spec.data,
         )
+        stages.append(stage)
 
     for spec in specs:
-        last_step, ratio_span = format_steps(spec.end), (start, spec.end)
-        prefix = f"{parent_name}-{spec.objective}" + (
-            f".on.{short_name(spec.data)}" if spec.data else ""
-        )
-        # Where the ratio changes, another end is other work from the first step on.
-        trunk = f"{prefix}.by.{last_step}" if spec.objective.last_ratio else prefix
-        add(trunk, spec, ratio_span, spec.cut or spec.end - spec.decay_steps, "stable")
+        last_step = format_steps(spec.end)
+        ratio_span = (start, spec.end)
+        prefix = f"{parent_name}-{spec.objective}"
+        if spec.data:
+            prefix = f"{prefix}.on.{short_name(spec.data)}"
+        trunk = prefix
+        if spec.objective.last_ratio:
+            # The ratio changes from the first step on, towards the end: another end is other work.
+            trunk = f"{prefix}.by.{last_step}"
+        stable_end = spec.cut or spec.end - spec.decay_steps
+        add(trunk, spec, ratio_span, stable_end, "stable")
         is_usual_decay = (spec.decay_steps, spec.curve) == (usual_decay, LINEAR)
-        decay_suffix = (
-            ""
-            if is_usual_decay or not spec.decay_steps
-            else f".{spec.curve}{spec.decay_steps}"
-        )
-        # A checkpoint that is cut out of the stable steps has no decay
+        decay = ""
+        if spec.decay_steps and not is_usual_decay:
+            decay = f".{spec.curve}{spec.decay_steps}"
+        # A checkpoint that is cut out of the stable steps has no decay.
         if spec.cut is None:
-            add(
-                f"{prefix}-{last_step}{decay_suffix}",
-                spec,
-                ratio_span,
-                spec.end,
-                "decay",
-            )
-        parent_name = (
-            f"{prefix}-{'dec' if spec.decay_steps else ''}{last_step}{decay_suffix}"
-        )
+            name = f"{prefix}-{last_step}{decay}"
+            add(name, spec, ratio_span, spec.end, "decay")
+        decayed = "dec" if spec.decay_steps else ""
+        parent_name = f"{prefix}-{decayed}{last_step}{decay}"
         start = spec.end
     return tuple(stages)
 
 
 def short_name(text: str) -> str:
     """Return a folder or address as a part of a name, without hyphens: `news`, and for all but a word a hash, too."""
-    words = re.sub(r"[^A-Za-z0-9]+", "_", text.rstrip("/").rpartition("/")[2]).strip(
-        "_"
-    )[:40]
-    return (
-        words
-        if words == text
-        else f"{words}.{hashlib.sha256(text.encode()).hexdigest()[:8]}".lstrip(".")
-    )
+    last = text.rstrip("/").rpartition("/")[2]
+    words = re.sub(r"[^A-Za-z0-9]+", "_", last)
+    word = words.strip("_")[:40]
+    if word == text:
+        return word
+    digest = hashlib.sha256(text.encode()).hexdigest()[:8]
+    return f"{word}.{digest}".lstrip(".")
 
 
 @dataclass(frozen=True, kw_only=True)
@@ -343,15 +341,12 @@ class Model:
 
     def again(self, seed: int) -> Model:
         """Return the model pretrained again with another seed, its stages under names of their own."""
-        stages = tuple(
-            replace(
-                stage,
-                name=f"{stage.name}-s{seed}",
-                parent=stage.parent and f"{stage.parent}-s{seed}",
-            )
-            for stage in self.stages
-        )
-        return replace(self, name=f"{self.name}-s{seed}", stages=stages, seed=seed)
+        stages = []
+        for stage in self.stages:
+            parent = stage.parent and f"{stage.parent}-s{seed}"
+            stages.append(replace(stage, name=f"{stage.name}-s{seed}", parent=parent))
+        name = f"{self.name}-s{seed}"
+        return replace(self, name=name, stages=tuple(stages), seed=seed)
 
     @property
     def origin(self) -> str:
@@ -383,13 +378,13 @@ class Model:
     @property
     def _firsts(self) -> tuple[Stage, ...]:
         """The stages in which something new begins: an objective, a ratio, data, or what follows a decay."""
-        new = [
-            after
-            for before, after in pairwise(self.stages)
-            if before.phase == "decay"
-            or (before.trained_on, before.data) != (after.trained_on, after.data)
-        ]
-        return (self.stages[0], *new)
+        firsts = [self.stages[0]]
+        for before, after in pairwise(self.stages):
+            is_same_objective = before.trained_on == after.trained_on
+            is_same = is_same_objective and before.data == after.data
+            if before.phase == "decay" or not is_same:
+                firsts.append(after)
+        return tuple(firsts)
 
     @property
     def objectives(self) -> tuple[StageObjective, ...]:
@@ -509,8 +504,12 @@ class Design:
         self, name: str, what: str, step: int, least: int, most: int | None = None
     ) -> None:
         """Refuse a name whose `what`, a step, is below `least` or above `most`."""
-        if step < least or (most is not None and step > most):
-            limit = f"at least {least}" if step < least else f"at most {most}"
+        limit = ""
+        if step < least:
+            limit = f"at least {least}"
+        elif most is not None and step > most:
+            limit = f"at most {most}"
+        if limit:
             raise UserError(
                 f"there is no model {name!r}: with a decay of {self.decay_steps} steps its {what} must be {limit}, "
                 f"not {step}"

@@ -8,6 +8,7 @@ sees the same batches, whatever its objective, its number of ranks or the step i
 from __future__ import annotations
 
 import heapq
+import math
 from dataclasses import dataclass, field
 from functools import lru_cache
 from itertools import pairwise
@@ -66,29 +67,26 @@ class Cut:
         blocks, second = numbers // 2, numbers % 2 == 1
         width = self.shortest + self.longest
         choices = np.uint64(self.longest - self.shortest + 1)
-        first = self.shortest + (
-            counter_hash(blocks, self.seed, _CUT) % choices
-        ).astype(np.int64)
+        drawn = counter_hash(blocks, self.seed, _CUT) % choices
+        first = self.shortest + drawn.astype(np.int64)
         start = blocks * width
-        return start + np.where(second, first, 0), start + np.where(
-            second, width, first
-        )
+        begins = start + np.where(second, first, 0)
+        ends = start + np.where(second, width, first)
+        return begins, ends
 
     @property
     def mean_length(self) -> float:
         """Mean tokens of a sequence."""
-        return (
-            self.longest if self.mode == "fixed" else (self.shortest + self.longest) / 2
-        )
+        if self.mode == "fixed":
+            return self.longest
+        return (self.shortest + self.longest) / 2
 
     @property
     def attended_length(self) -> float:
         """Mean length of the sequence that a token is in: what attention costs a token."""
-        return (
-            self.longest
-            if self.mode == "fixed"
-            else effective_length(self.shortest, self.longest)
-        )
+        if self.mode == "fixed":
+            return self.longest
+        return effective_length(self.shortest, self.longest)
 
 
 @dataclass(frozen=True, kw_only=True)
@@ -150,19 +148,19 @@ class Order:
     def block_of(self, step: int) -> tuple[int, int]:
         """Return the epoch of a step and the number of the block that its first sample is in."""
         epoch, position = divmod(step, self.steps_per_epoch)
-        return epoch, int(
-            np.searchsorted(
-                _block_ends(self, epoch), position * self.batch, side="right"
-            )
-        )
+        first = position * self.batch
+        block = np.searchsorted(_block_ends(self, epoch), first, side="right")
+        return epoch, int(block)
 
     def stretches(self, epoch: int, block: int) -> tuple[Int64s, Int64s]:
         """Return the first sample of each chunk of a block, and the one after its last; none after the last block."""
-        chunk, per_block = self.together, self.block // self.together
-        chunks = np.sort(
-            _chunk_order(self, epoch)[block * per_block : (block + 1) * per_block]
-        )
-        return chunks * chunk, np.minimum((chunks + 1) * chunk, self.samples)
+        chunk = self.together
+        per_block = self.block // chunk
+        first = block * per_block
+        chunks = np.sort(_chunk_order(self, epoch)[first : first + per_block])
+        begins = chunks * chunk
+        ends = np.minimum(begins + chunk, self.samples)
+        return begins, ends
 
 
 def split_documents(
@@ -183,10 +181,11 @@ def lay_out(lengths: npt.ArrayLike, world: int, most: int) -> list[list[Int64s]]
         most: most tokens of a pass; a longer sequence is a pass of its own.
     """
     sizes = np.asarray(lengths, np.int64)
-    return [
-        [places[part] for part in _balanced_passes(sizes[places], most)]
-        for places in _balanced(sizes, world)
-    ]
+    ranks = []
+    for places in _balanced(sizes, world):
+        passes = _balanced_passes(sizes[places], most)
+        ranks.append([places[part] for part in passes])
+    return ranks
 
 
 def _balanced(lengths: Int64s, parts: int) -> list[Int64s]:
@@ -202,7 +201,8 @@ def _balanced(lengths: Int64s, parts: int) -> list[Int64s]:
 
 def _balanced_passes(lengths: Int64s, most: int) -> list[Int64s]:
     """Return as few passes of nearly equal size as fit."""
-    for count in range(max(1, -(-int(lengths.sum()) // most)), len(lengths)):
+    fewest = math.ceil(int(lengths.sum()) / most)
+    for count in range(max(1, fewest), len(lengths)):
         passes = _balanced(lengths, count)
         if all(lengths[part].sum() <= most for part in passes):
             return passes
@@ -218,29 +218,27 @@ def _mix(x: npt.NDArray[np.uint64]) -> npt.NDArray[np.uint64]:
 
 @lru_cache(maxsize=4)
 def _chunk_order(order: Order, epoch: int) -> Int64s:
-    chunks = np.arange(-(-order.samples // order.together), dtype=np.int64)
-    return chunks[
-        np.argsort(counter_hash(chunks, order.seed, _BLOCKS, epoch), kind="stable")
-    ]
+    count = math.ceil(order.samples / order.together)
+    chunks = np.arange(count, dtype=np.int64)
+    keys = counter_hash(chunks, order.seed, _BLOCKS, epoch)
+    return chunks[np.argsort(keys, kind="stable")]
 
 
 @lru_cache(maxsize=4)
 def _block_ends(order: Order, epoch: int) -> Int64s:
     """Return the place in the epoch after each block's last sample."""
-    chunks = _chunk_order(order, epoch) * order.together
-    sizes = np.minimum(order.together, order.samples - chunks)
-    return np.cumsum(
-        np.add.reduceat(sizes, np.arange(0, len(sizes), order.block // order.together))
-    )
+    first_samples = _chunk_order(order, epoch) * order.together
+    sizes = np.minimum(order.together, order.samples - first_samples)
+    per_block = order.block // order.together
+    first_chunks = np.arange(0, len(sizes), per_block)
+    return np.cumsum(np.add.reduceat(sizes, first_chunks))
 
 
 @lru_cache(maxsize=4)
 def _block_samples(order: Order, epoch: int, block: int) -> Int64s:
     """Return a block's samples, shuffled."""
     starts, stops = order.stretches(epoch, block)
-    samples = np.concatenate(
-        [np.arange(a, b) for a, b in zip(starts, stops, strict=True)]
-    ).astype(np.int64)
-    return samples[
-        np.argsort(counter_hash(samples, order.seed, _SAMPLES, epoch), kind="stable")
-    ]
+    chunks = [np.arange(a, b) for a, b in zip(starts, stops, strict=True)]
+    samples = np.concatenate(chunks).astype(np.int64)
+    keys = counter_hash(samples, order.seed, _SAMPLES, epoch)
+    return samples[np.argsort(keys, kind="stable")]

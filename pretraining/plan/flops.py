@@ -21,15 +21,19 @@ def hoffmann_flops_per_token(shape: Shape, *, length: float | None = None) -> fl
         length: tokens of a sequence; `effective_length()` when left out.
     """
     length = effective_length() if length is None else length
-    width, kv_width = shape.heads * shape.head_dim, shape.kv_heads * shape.head_dim
+    width = shape.heads * shape.head_dim
+    kv_width = shape.kv_heads * shape.head_dim
     embedding = 2 * shape.vocab * shape.hidden
-    projections = 2 * shape.hidden * (width + 2 * kv_width) + 2 * width * shape.hidden
-    scores = 2 * length * width + 3 * shape.heads * length + 2 * length * width
+    inputs = 2 * shape.hidden * (width + 2 * kv_width)
+    output = 2 * width * shape.hidden
+    scores = 2 * length * width
+    softmax = 3 * shape.heads * length
+    values = 2 * length * width
     feed_forward = 2 * 3 * shape.hidden * shape.mlp
+    layer = inputs + output + (scores + softmax + values) + feed_forward
     logits = 2 * shape.hidden * shape.vocab
-    return 3 * (
-        embedding + shape.layers * (projections + scores + feed_forward) + logits
-    )
+    forward = embedding + shape.layers * layer + logits
+    return 3 * forward  # the backward pass takes twice the forward pass
 
 
 def model_flops_per_token(

@@ -41,31 +41,27 @@ def _tree(plan: Plan, device: Device, price: float | None) -> str:
 
     def walk(item: PlannedStage, indent: str, last: bool, root: bool) -> None:
         """Add the line of a stage, then those of what branches off it."""
-        branch = "" if root else ("`-- " if last else "|-- ")
+        branch = deeper = ""
+        if not root:
+            branch = "`-- " if last else "|-- "
+            deeper = indent + ("    " if last else "|   ")
         steps = f"{format_steps(item.start)} to {format_steps(item.end)}"
-        finished = [
-            name
-            for name in item.models
-            if plan.study.model(name).stages[-1].name == item.name
-        ]
-        note = (
-            f"  = {', '.join(finished)}" if finished and finished != [item.name] else ""
-        )
+        finished = []
+        for name in item.models:
+            if plan.study.model(name).stages[-1].name == item.name:
+                finished.append(name)
+        note = ""
+        if finished and finished != [item.name]:
+            note = f"  = {', '.join(finished)}"
         mark = " *" if item.name in names else ""
-        lines.append(
-            f"{indent}{branch}{item.name}{mark}  {item.trained_on.label()} {item.phase}, {steps}{note}"
-        )
+        what = f"{item.trained_on.label()} {item.phase}, {steps}"
+        lines.append(f"{indent}{branch}{item.name}{mark}  {what}{note}")
         children = plan.children(item.name)
-        deeper = indent if root else indent + ("    " if last else "|   ")
-        for number, child in enumerate(children, 1):
-            walk(child, deeper, number == len(children), False)
+        for child in children:
+            walk(child, deeper, child is children[-1], False)
 
-    starts = {model.start for model in plan.models}
-    origin = (
-        "random initialisation"
-        if starts == {""}
-        else " or ".join(sorted(map(_origin, starts)))
-    )
+    origins = {model.start or "random initialisation" for model in plan.models}
+    origin = " or ".join(sorted(origins))
     for item in plan.children(None):
         walk(item, "", True, True)
     lines += [
@@ -76,73 +72,77 @@ def _tree(plan: Plan, device: Device, price: float | None) -> str:
     if len(plan.models) == 1 and (len(plan.stages) > 1 or plan.models[0].start):
         lines += [*_added(plan, device, price), ""]
     lines += _totals(plan, device, price)
-    if skip := plan.study.config.batches.skip:
+    skip = plan.study.config.batches.skip
+    if skip:
         lines.append(f"changes        skip={skip}")
     return "\n".join(lines) + "\n"
 
 
 def _added(plan: Plan, device: Device, price: float | None) -> list[str]:
     """Return what each stage of a model adds, from random weights or the start on, as lines of one table."""
-    rows = [
-        [
-            "adds",
-            "steps",
-            "tokens",
-            "model FLOPs",
-            f"{device.name} hours",
-            *["money"] * (price is not None),
-        ]
-    ]
+    head = ["adds", "steps", "tokens", "model FLOPs", f"{device.name} hours"]
+    if price is not None:
+        head.append("money")
+    rows = [head]
     for item in plan.stages:
         costs = plan.costs([item], device=device)
-        money = [f"{price * costs.gpu_hours:,.2f}"] if price is not None else []
-        rows.append(
-            [
-                item.name,
-                f"{costs.steps:,}",
-                f"{costs.tokens:.4g}",
-                f"{costs.flops['model']:.4g}",
-                f"{costs.gpu_hours:,.3g}",
-                *money,
-            ]
-        )
+        row = [item.name, f"{costs.steps:,}", f"{costs.tokens:.4g}"]
+        row += [f"{costs.flops['model']:.4g}", f"{costs.gpu_hours:,.3g}"]
+        if price is not None:
+            row.append(f"{price * costs.gpu_hours:,.2f}")
+        rows.append(row)
     return plain_table(rows, range(1, len(rows[0])))
 
 
 def _totals(plan: Plan, device: Device, price: float | None) -> list[str]:
     """Return what all stages take together, a line for each quantity."""
-    costs, name = plan.costs(device=device), device.name
+    costs = plan.costs(device=device)
     alone = sum(model.steps for model in plan.models)
-    return [
-        f"steps          {costs.steps:,} ({alone:,} if every model were trained alone)",
-        f"tokens         {_short(costs.tokens)}; if the shards hold fewer than {_short(plan.data_tokens)}, they are "
-        "repeated",
-        *(
-            f"               of them in {data} {_short(plan.tokens_of(data))} for a model at most"
-            for data in dict.fromkeys(stage.data for stage in plan.stages)
-            if data
+    tokens, hours = _short(costs.tokens), _figure(costs.gpu_hours)
+    rows = [
+        (
+            "steps",
+            f"{costs.steps:,} ({alone:,} if every model were trained alone)",
         ),
-        f"FLOPs          {costs.flops['hoffmann']:.4g} by Hoffmann et al., Appendix F; "
-        f"{costs.flops['model']:.4g} model FLOPs",
-        f"{name} hours".ljust(15)
-        + f"{_figure(costs.gpu_hours)} at {_mfu(costs, device):.0%} of the bf16 peak "
-        f"(model FLOPs), {device.basis}",
-        *(
-            [f"money          {price * costs.gpu_hours:,.2f} at {price:g} an hour"]
-            if price is not None
-            else []
+        (
+            "tokens",
+            f"{tokens}; if the shards hold fewer than {_short(plan.data_tokens)}, they are repeated",
         ),
-        f"memory         {_figure(costs.memory_gb)} GB{_too_much(plan, costs, device)}",
-        *(
-            [
-                "               counted for compiled blocks; others take more, which `adapt` measures on the GPU"
-            ]
-            if plan.study.config.machine.compile == "off"
-            else []
-        ),
-        f"disk           {_bytes(costs.checkpoint_bytes)} of kept checkpoints with optimiser state, "
-        f"{_bytes(costs.model_bytes)} of exported models, {_bytes(plan.data_bytes)} of decompressed shards",
     ]
+    for data in dict.fromkeys(stage.data for stage in plan.stages):
+        if data:
+            most = _short(plan.tokens_of(data))
+            rows.append(("", f"of them in {data} {most} for a model at most"))
+    by_hoffmann, of_model = costs.flops["hoffmann"], costs.flops["model"]
+    rows += [
+        (
+            "FLOPs",
+            f"{by_hoffmann:.4g} by Hoffmann et al., Appendix F; {of_model:.4g} model FLOPs",
+        ),
+        (
+            f"{device.name} hours",
+            f"{hours} at {_mfu(costs, device):.0%} of the bf16 peak (model FLOPs), {device.basis}",
+        ),
+    ]
+    if price is not None:
+        money = price * costs.gpu_hours
+        rows.append(("money", f"{money:,.2f} at {price:g} an hour"))
+    memory = _figure(costs.memory_gb)
+    rows.append(("memory", f"{memory} GB{_too_much(plan, costs, device)}"))
+    if plan.study.config.machine.compile == "off":
+        rows.append(
+            (
+                "",
+                "counted for compiled blocks; others take more, which `adapt` measures on the GPU",
+            )
+        )
+    sizes = [
+        f"{_bytes(costs.checkpoint_bytes)} of kept checkpoints with optimiser state",
+        f"{_bytes(costs.model_bytes)} of exported models",
+        f"{_bytes(plan.data_bytes)} of decompressed shards",
+    ]
+    rows.append(("disk", ", ".join(sizes)))
+    return [f"{name:15}{words}" for name, words in rows]
 
 
 def _mfu(costs: Costs, device: Device) -> float:
@@ -156,25 +156,18 @@ def _too_much(plan: Plan, costs: Costs, device: Device) -> str:
     words = f" at {counted(sequences, 'sequence')} in a pass"
     if device.memory_gb is None or costs.memory_gb <= device.memory_gb:
         return words
-    shapes = [plan.study.shapes[item.size] for item in plan.stages]
-    fits = min(
-        largest_microbatch(
-            shape, device.memory_gb, config.batches.max_length, most=sequences
-        )
-        for shape in shapes
-    )
-    words += f", more than the {device.memory_gb:g} GB of one {device.name}; "
+    fits = sequences
+    for item in plan.stages:
+        shape = plan.study.shapes[item.size]
+        length = config.batches.max_length
+        most = largest_microbatch(shape, device.memory_gb, length, most=sequences)
+        fits = min(fits, most)
+    words += f", more than the {device.memory_gb:g} GB of one {device.name}"
     if not fits:
-        return f"{words}use another device or a smaller model"
-    return words + (
-        f"set microbatch={fits}"
-        if config.batches.microbatch
-        else f"training takes {fits} by itself"
-    )
-
-
-def _origin(start: str) -> str:
-    return start or "random initialisation"
+        return f"{words}; use another device or a smaller model"
+    if config.batches.microbatch:
+        return f"{words}; set microbatch={fits}"
+    return f"{words}; training takes {fits} by itself"
 
 
 def _short(count: float) -> str:
@@ -182,13 +175,11 @@ def _short(count: float) -> str:
 
 
 def _figure(count: float) -> str:
-    return (
-        f"{count:,.0f}"
-        if count >= 10
-        else f"{count:.1f}"
-        if count >= 1
-        else f"{count:.2g}"
-    )
+    if count >= 10:
+        return f"{count:,.0f}"
+    if count >= 1:
+        return f"{count:.1f}"
+    return f"{count:.2g}"
 
 
 def _bytes(size: float) -> str:
@@ -204,35 +195,41 @@ def _stage(plan: Plan, item: PlannedStage, device: Device) -> dict[str, object]:
     adds, in other studies than the paper's."""
     optional = {field.name for field in fields(Stage) if field.default is not MISSING}
     unused = optional - item.extras().keys()
-    kept = {key: value for key, value in asdict(item).items() if key not in unused} | {
-        "steps": item.steps
-    }
+    entry = {key: value for key, value in asdict(item).items() if key not in unused}
+    entry["steps"] = item.steps
     if plan.study is PAPER_STUDY:
-        return kept
+        return entry
     costs = plan.costs([item], device=device)
-    return kept | {
-        name: getattr(costs, name) for name in ("tokens", "flops", "gpu_hours")
+    adds = {
+        "tokens": costs.tokens,
+        "flops": costs.flops,
+        "gpu_hours": costs.gpu_hours,
     }
+    return entry | adds
 
 
 def _data(plan: Plan, device: Device, price: float | None) -> dict[str, object]:
     """Return the plan as its JSON has it."""
-    costs = plan.costs(device=device)
+    models = []
+    for model in plan.models:
+        entry: dict[str, object] = {"name": model.name, "kind": model.kind}
+        entry |= {"steps": model.steps, "figures": model.figures}
+        if model.start:
+            entry["start"] = model.start
+        entry["stages"] = [stage.name for stage in model.stages]
+        models.append(entry)
+    changes = {}
+    if plan.study.config.batches.skip:
+        changes["skip"] = plan.study.config.batches.skip
+    found = plan.costs(device=device)
+    costs = asdict(found) | {"device": device.name, "mfu": _mfu(found, device)}
+    if price is not None:
+        costs["money"] = price * found.gpu_hours
+    costs |= {"data_tokens": plan.data_tokens, "data_bytes": plan.data_bytes}
     return {
         "study": plan.study.name,
-        "models": [
-            {
-                name: getattr(model, name)
-                for name in ("name", "kind", "steps", "figures")
-            }
-            | ({"start": model.start} if model.start else {})
-            | {"stages": [stage.name for stage in model.stages]}
-            for model in plan.models
-        ],
+        "models": models,
         "stages": [_stage(plan, item, device) for item in plan.stages],
-        "changes": {"skip": skip} if (skip := plan.study.config.batches.skip) else {},
-        "costs": asdict(costs)
-        | {"device": device.name, "mfu": _mfu(costs, device)}
-        | ({} if price is None else {"money": price * costs.gpu_hours})
-        | {name: getattr(plan, name) for name in ("data_tokens", "data_bytes")},
+        "changes": changes,
+        "costs": costs,
     }

@@ -334,15 +334,13 @@ class Plan:
 
         The end decides them only where the rate falls towards it: a trunk may be trained further.
         """
-        return [
-            {
-                key: getattr(item, key)
-                for key in ("name", "objective", "ratio", "start", "phase")
-            }
-            | {"end": item.end if item.phase == "decay" else None}
-            | item.extras()
-            for item in self.ancestry(stage)
-        ]
+        line = []
+        for item in self.ancestry(stage):
+            entry: dict[str, object] = {"name": item.name, "objective": item.objective}
+            entry |= {"ratio": item.ratio, "start": item.start, "phase": item.phase}
+            entry["end"] = item.end if item.phase == "decay" else None
+            line.append(entry | item.extras())
+        return line
 
     def ancestry(self, stage: PlannedStage) -> list[PlannedStage]:
         """Return the stages that lead to one, itself last."""
@@ -353,11 +351,11 @@ class Plan:
         """Return the steps [first, end) that lead to the end of a stage and are trained on the same shards."""
         line = self.ancestry(stage)
         ends = [*(later.start for later in line[1:]), stage.end]
-        return tuple(
-            (item.start, end)
-            for item, end in zip(line, ends, strict=True)
-            if item.data == stage.data
-        )
+        spans = []
+        for item, end in zip(line, ends, strict=True):
+            if item.data == stage.data:
+                spans.append((item.start, end))
+        return tuple(spans)
 
     def children(self, name: str | None) -> list[PlannedStage]:
         """Return the stages that branch off the named one, in order of the step; the first ones for None."""
