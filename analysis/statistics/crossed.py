@@ -123,20 +123,17 @@ def freedom_of(clusters: Clusters | int) -> float:
     # the trace of its square, without a matrix of all pairs.
     weights, squares = shares**2 / (1 - shares), float((shares**2).sum())
     diagonal = weights * (1 - 2 * shares + squares)
-    first, second, third = (
-        float((weights * shares**power).sum()) for power in range(3)
-    )
-    pairs = (
-        2 * third * first
-        + 2 * second**2
-        + squares**2 * first**2
-        - 4 * squares * second * first
-    )
-    # What `pairs` has of each cluster with itself
+    first = float(weights.sum())
+    second = float((weights * shares).sum())
+    third = float((weights * shares**2).sum())
+    pairs = 2 * third * first + 2 * second**2
+    pairs += squares**2 * first**2
+    pairs -= 4 * squares * second * first
+    # What `pairs` has of each cluster with itself.
     self_pairs = weights * (squares - 2 * shares)
-    return float(diagonal.sum()) ** 2 / (
-        float((diagonal**2 - self_pairs**2).sum()) + pairs
-    )
+    trace = float(diagonal.sum())
+    trace_of_square = float((diagonal**2 - self_pairs**2).sum()) + pairs
+    return trace**2 / trace_of_square
 
 
 def crossed_variance(
@@ -197,7 +194,8 @@ class BoundedStudent(Student):
         room = (self.effect - low) * (high - self.effect)
         ratio = half**2 / room  # squared quantile over effective size
         centre = (self.effect + ratio * (low + high) / 2) / (1 + ratio)
-        spread = math.sqrt(ratio * room + (ratio * (high - low) / 2) ** 2) / (1 + ratio)
+        at_centre = (ratio * (high - low) / 2) ** 2
+        spread = math.sqrt(ratio * room + at_centre) / (1 + ratio)
         return centre - spread, centre + spread
 
 
@@ -224,32 +222,31 @@ def crossed_estimate(
     """
     effect = float(values.mean())
     over_seeds, over_instances, df = crossed_variance(values, covariance, freedom)
-    added: dict[str, float] = {}
+    centre = None
     if limits is not None:
-        half = float(special.stdtrit(df, 0.5 + LEVEL / 2)) * math.sqrt(
-            over_seeds + over_instances
-        )
-        if effect - half <= limits[0] or effect + half >= limits[1]:
+        low, high = limits
+        quantile = float(special.stdtrit(df, 0.5 + LEVEL / 2))
+        half = quantile * math.sqrt(over_seeds + over_instances)
+        if effect - half <= low or effect + half >= high:
             values, covariance, freedom = _with_added(
                 values, covariance, freedom, limits
             )
             over_seeds, over_instances, df = crossed_variance(
                 values, covariance, freedom
             )
-            added = {"centre": float(values.mean())}
+            centre = float(values.mean())
     variance = over_seeds + over_instances
     share = over_instances / variance if variance > 0 else 0.0
+    error = math.sqrt(variance)
     if limits is None:
-        return Student(
-            effect=effect, error=math.sqrt(variance), df=df, instance_share=share
-        )
+        return Student(effect=effect, error=error, df=df, instance_share=share)
     return BoundedStudent(
         effect=effect,
-        error=math.sqrt(variance),
+        error=error,
         df=df,
         instance_share=share,
         limits=limits,
-        **added,
+        centre=centre,
     )
 
 
@@ -262,20 +259,21 @@ def _with_added(
     count = min(freedom, _MANY) + 1
     total = count + 2 * _ADDED
     mean = (count * values + _ADDED * (low + high)) / total
-    shift, below, above = (
-        np.outer(gap, gap) for gap in (values - mean, mean - low, high - mean)
-    )
-    squares = (
-        count * (count - 1) * covariance + count * shift + _ADDED * (below + above)
-    )
+    shift = np.outer(values - mean, values - mean)
+    below = np.outer(mean - low, mean - low)
+    above = np.outer(high - mean, high - mean)
+    squares = count * (count - 1) * covariance + count * shift
+    squares = squares + _ADDED * (below + above)
     return mean, squares / (total * (total - 1)), freedom + 2 * _ADDED
 
 
 def note_single_instances(datasets: Iterable[str]) -> None:
     """Say of which datasets, of those whose runs name no clusters, instances may come in clusters all the same."""
-    if names := [
-        name for name in datasets if name not in DATASETS or DATASETS[name].cluster
-    ]:
+    names = []
+    for name in datasets:
+        if name not in DATASETS or DATASETS[name].cluster:
+            names.append(name)
+    if names:
         logger.warning(
             "%s: the runs do not record which test instances share a passage, premise or document, so instances are "
             "treated as independent; if some are related, intervals over instances are too narrow (docs/claims.md)",

@@ -62,11 +62,9 @@ class Student:
         if self.error == 0:
             return 0.0 if distance > 0 else 1.0
         ratio = distance / self.error
-        return float(
-            special.ndtr(-ratio)
-            if np.isinf(self.df)
-            else special.stdtr(self.df, -ratio)
-        )
+        if np.isinf(self.df):
+            return float(special.ndtr(-ratio))
+        return float(special.stdtr(self.df, -ratio))
 
 
 @dataclass(frozen=True, kw_only=True)
@@ -96,9 +94,8 @@ class Resampled:
         """Return the share of the draws below `bound`, ties counted half, and half a draw or more from 0 and 1."""
         count = len(self.drawn)
         rounding = 1e-12 * max(abs(bound), abs(self.effect), 1.0)
-        below = float(
-            np.searchsorted(self.drawn, [bound - rounding, bound + rounding]).mean()
-        )
+        places = np.searchsorted(self.drawn, [bound - rounding, bound + rounding])
+        below = float(places.mean())
         return min(max(below, 0.5), count - 0.5) / count
 
 
@@ -129,16 +126,12 @@ class Studentised:
     def interval(self, level: float = LEVEL) -> tuple[float, float]:
         """Two-sided interval."""
         if self.symmetric:
-            half = (
-                max(float(_reaching(self._sizes, level)), _quantile(self.df, level))
-                * self.error
-            )
+            resampled = float(_reaching(self._sizes, level))
+            half = max(resampled, _quantile(self.df, level)) * self.error
             return self.effect - half, self.effect + half
         share = 0.5 + level / 2
-        above, below = (
-            float(_reaching(self.ratios, share)),
-            float(_reaching(-self.ratios[::-1], share)),
-        )
+        above = float(_reaching(self.ratios, share))
+        below = float(_reaching(-self.ratios[::-1], share))
         return self.effect - above * self.error, self.effect + below * self.error
 
     @cached_property
@@ -153,12 +146,10 @@ class Studentised:
             ordered = self.ratios if sign > 0 else -self.ratios[::-1]
             reached = total - int(np.searchsorted(ordered, ratio - rounding))
             return min(max(reached, 0.5), total - 0.5) / total
-        beyond = (
-            (total - int(np.searchsorted(self._sizes, abs(ratio) - rounding)))
-            / total
-            / 2
-        )
-        beyond = max(beyond, float(special.stdtr(self.df, -abs(ratio))))
+        reached = total - int(np.searchsorted(self._sizes, abs(ratio) - rounding))
+        resampled = reached / total / 2
+        student = float(special.stdtr(self.df, -abs(ratio)))
+        beyond = max(resampled, student)
         return beyond if ratio > 0 else 1 - beyond
 
 
@@ -172,9 +163,8 @@ def is_flat(values: Array) -> bool:
     >>> is_flat(np.array([91.2, 91.2, 91.2]))
     True
     """
-    return bool(
-        values.max() - values.min() <= 1e-12 * max(abs(float(values.mean())), 1.0)
-    )
+    rounding = 1e-12 * max(abs(float(values.mean())), 1.0)
+    return bool(values.max() - values.min() <= rounding)
 
 
 def student_estimate(values: Array) -> Student:
@@ -189,9 +179,8 @@ def student_estimate(values: Array) -> Student:
     '91.0 [88.52, 93.48]'
     """
     if is_flat(values):
-        return Student(
-            effect=float(values.mean()), error=0.0, df=float(len(values) - 1)
-        )
+        mean = float(values.mean())
+        return Student(effect=mean, error=0.0, df=float(len(values) - 1))
     # Takes a tenth of a second to import
     from statsmodels.stats.weightstats import DescrStatsW
 
@@ -215,11 +204,12 @@ def difference_estimate(first: Array, second: Array) -> Student:
 
     pair = CompareMeans(DescrStatsW(first), DescrStatsW(second))
     seeds = (len(first), len(second))
-    return Student(
-        effect=float(pair.d1.mean - pair.d2.mean),
-        error=float(pair.std_meandiff_separatevar),
-        df=float(min(seeds) - 1 if few_against_many(seeds) else pair.dof_satt()),
-    )
+    df = float(pair.dof_satt())
+    if few_against_many(seeds):
+        df = float(min(seeds) - 1)
+    effect = float(pair.d1.mean - pair.d2.mean)
+    error = float(pair.std_meandiff_separatevar)
+    return Student(effect=effect, error=error, df=df)
 
 
 def few_against_many(seeds: Sequence[float]) -> bool:
@@ -293,16 +283,16 @@ def every_resample(count: int) -> Resamples:
     >>> resamples.picks.tolist(), resamples.counts.tolist()
     ([[0, 0], [0, 1], [1, 1]], [1, 2, 1])
     """
-    picks = np.array(
-        list(combinations_with_replacement(range(count), count)), dtype=np.int64
+    multisets = list(combinations_with_replacement(range(count), count))
+    counts = []
+    for multiset in multisets:
+        times = Counter(multiset).values()
+        orders = math.factorial(count) // math.prod(map(math.factorial, times))
+        counts.append(orders)
+    return Resamples(
+        picks=np.array(multisets, dtype=np.int64),
+        counts=np.array(counts, dtype=np.int64),
     )
-    # How often each seed is in each resample: (n_resamples, n_seeds).
-    times = np.stack([(picks == seed).sum(axis=1) for seed in range(count)], axis=1)
-    orders = [
-        math.factorial(count) // math.prod(map(math.factorial, row))
-        for row in times.tolist()
-    ]
-    return Resamples(picks=picks, counts=np.array(orders, dtype=np.int64))
 
 
 def seed_bootstrap(values: Array, resamples: Resamples) -> Resampled:
@@ -319,10 +309,9 @@ def seed_bootstrap(values: Array, resamples: Resamples) -> Resampled:
     """
     drawn = values[resamples.picks]
     # Summed in one order, so that every machine rounds alike.
-    means = np.sort(
-        np.repeat(reduce(operator.add, drawn.T) / len(values), resamples.counts)
-    )
-    return Resampled(effect=float(values.mean()), drawn=means)
+    means = reduce(operator.add, drawn.T) / len(values)
+    repeated = np.repeat(means, resamples.counts)
+    return Resampled(effect=float(values.mean()), drawn=np.sort(repeated))
 
 
 def apart_bootstrap(
@@ -342,31 +331,30 @@ def apart_bootstrap(
     [0.0, 3.33]
     """
     drawn = np.zeros(resamples)
+    parts = []
     copies: Counter[bytes] = Counter()
     for row, weight in zip(rows, weights, strict=True):
         # By its scores, not its place, so that the mirror has the same draws; equal rows still have their own.
         scores = row.tobytes()
         rng = np.random.default_rng([seed, zlib.crc32(scores), copies[scores]])
         copies[scores] += 1
-        drawn += weight * row[rng.integers(0, len(row), (resamples, len(row)))].mean(
-            axis=1
-        )
-    effect = math.fsum(
-        weight * row.mean() for row, weight in zip(rows, weights, strict=True)
-    )
-    return Resampled(effect=effect, drawn=np.sort(drawn))
+        picks = rng.integers(0, len(row), (resamples, len(row)))
+        drawn += weight * row[picks].mean(axis=1)
+        parts.append(weight * row.mean())
+    return Resampled(effect=math.fsum(parts), drawn=np.sort(drawn))
 
 
 def _reaching(ordered: Array, shares: npt.ArrayLike) -> Array:
     """Return the smallest of ascending values up to which each share of them is."""
-    places = (
-        np.ceil(np.asarray(shares) * len(ordered) * (1 - 1e-12)).astype(np.int64) - 1
-    )
-    found: Array = ordered[np.clip(places, 0, len(ordered) - 1)]
-    return found
+    counts = np.ceil(np.asarray(shares) * len(ordered) * (1 - 1e-12))
+    places = counts.astype(np.int64) - 1
+    reaching: Array = ordered[np.clip(places, 0, len(ordered) - 1)]
+    return reaching
 
 
 def _quantile(df: float, level: float) -> float:
     """Return the two-sided quantile of Student's t."""
     share = 0.5 + level / 2
-    return float(special.ndtri(share) if np.isinf(df) else special.stdtrit(df, share))
+    if np.isinf(df):
+        return float(special.ndtri(share))
+    return float(special.stdtrit(df, share))
