@@ -73,17 +73,8 @@ class Queue(FileSettings):
 
     def options(self) -> dict[str, str]:
         """Return what of it is set, but for the time limit, which follows from each job's estimate as well."""
-        # What is checked and said is what sbatch would take from its variables.
-        options = {
-            name: os.environ.get(f"SBATCH_{name.upper()}", "")
-            for name in ("partition", "account")
-        }
-        options |= {
-            name: str(value)
-            for name, value in vars(self).items()
-            if value and name != "hours"
-        }
-        return {name: value for name, value in options.items() if value}
+        values = vars(self).items()
+        return {key: str(value) for key, value in values if value and key != "hours"}
 
     def __post_init__(self) -> None:
         """Refuse values that cannot be."""
