@@ -97,9 +97,9 @@ def study(
             [progress.text(), *_about_the_site(values, progress), *warned]
         )
         sys.stdout.flush()
+        if not dry_run:
+            place_stand_ins(values, folder, target)
 
-    if not dry_run:
-        place_stand_ins(values, folder, target)
     done = run_workflow(
         workflow,
         folder,

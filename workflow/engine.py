@@ -23,6 +23,7 @@ from pathlib import Path
 from typing import Literal
 
 from common.errors import UserError
+from common.files import share_with_group
 from common.locks import end_holder, holder_of, try_lease
 from common.processes import on_stop_signal
 from container.machine import Machine
@@ -86,6 +87,7 @@ def run_workflow(
         )
         return True
     folder.mkdir(parents=True, exist_ok=True)
+    share_with_group(folder)
     with try_lease(folder / LEASE, _stop) as holder:
         if holder is not None:
             raise UserError(

@@ -19,7 +19,7 @@ from pathlib import Path
 
 from common.cli import run
 from common.errors import UserError
-from common.files import write_text
+from common.files import share_with_group, write_text
 from common.locks import try_lease
 from common.provenance import ROOT
 from workflow.jobs import JOB_KINDS, LEASE, Job, Workflow, load
@@ -279,6 +279,7 @@ def forget_left(folder: Path) -> None:
 def main(argv: Sequence[str]) -> int:
     """Submit what waits for a place in Slurm's queue, as places become free, in the current folder."""
     folder, started = Path.cwd(), time.monotonic()
+    share_with_group(folder)
     while read_left(folder):
         with try_lease(folder / LEASE) as holder:
             if holder is None:
