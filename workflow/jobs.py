@@ -300,10 +300,8 @@ def write_marker(job: Job, folder: Path) -> None:
 
 def save(workflow: Workflow, folder: Path) -> None:
     """Write what `load` reads, unless it is there already."""
-    values = {
-        item.name: getattr(workflow, item.name) for item in dataclasses.fields(Workflow)
-    }
-    jobs = [_fields(job) for job in workflow.jobs.values()]
+    values = dataclasses.asdict(workflow)
+    jobs = [job | {"kind": job["kind"]["name"]} for job in values["jobs"].values()]
     text = manifest_text(values | {"jobs": jobs})
     path = folder / WORKFLOW
     if not path.is_file() or read_bounded(path) != text.encode():
@@ -323,14 +321,9 @@ def load(folder: Path) -> Workflow:
             f"there is no study in {folder}; give the study's folder with --dir DIR"
         ) from None
     with another_shape(folder / WORKFLOW, _REMEDY):
-        jobs = [
-            Job(**{**job, "kind": JOB_KINDS[job["kind"]]})
-            for job in _tuples(values.pop("jobs"))
-        ]
-        return Workflow(
-            **{key: _tuples(value) for key, value in values.items()},
-            jobs=by_marker(jobs),
-        )
+        values = _tuples(values)
+        jobs = [Job(**job | {"kind": JOB_KINDS[job["kind"]]}) for job in values["jobs"]]
+        return Workflow(**values | {"jobs": by_marker(jobs)})
 
 
 def refuse_other_settings(
@@ -353,9 +346,8 @@ def refuse_other_settings(
         if job.kind.follows or not (marker in live or job.is_complete(folder)):
             continue
         # By what is made, since packed cells are other jobs than single ones.
-        for before in {
-            made[path].marker: made[path] for path in job.makes if path in made
-        }.values():
+        makers = [made[path] for path in job.makes if path in made]
+        for before in by_marker(makers).values():
             if changed := difference(before.made_from(), job.made_from()):
                 name, old, new = changed
                 raise UserError(
@@ -368,23 +360,10 @@ def _short(value: object) -> str:
     return textwrap.shorten(json.dumps(value), 200)
 
 
-def _fields(job: Job) -> dict[str, Any]:
-    """Return what of a job differs from the defaults."""
-    values = {item.name: getattr(job, item.name) for item in dataclasses.fields(Job)}
-    defaults = {item.name: item.default for item in dataclasses.fields(Job)} | {
-        "description": {}
-    }
-    return {key: value for key, value in values.items() if value != defaults[key]} | {
-        "kind": job.kind.name
-    }
-
-
 def _tuples(value: Any) -> Any:
     """Return JSON's lists as tuples."""
     if isinstance(value, list):
-        return tuple(_tuples(item) for item in value)
-    return (
-        {key: _tuples(item) for key, item in value.items()}
-        if isinstance(value, dict)
-        else value
-    )
+        return tuple(map(_tuples, value))
+    if isinstance(value, dict):
+        return {key: _tuples(item) for key, item in value.items()}
+    return value
