@@ -99,10 +99,7 @@ def home(start: Start) -> Iterator[CheckLine]:
 def folders(start: Start) -> Iterator[CheckLine]:
     """Folders that have to be written, and the GB each needs: caches, temporary files, the study's, workers' memory."""
     machine = start.machine
-    # On the first day the study's own is not there yet.
-    place = start.folder.resolve()
-    existing = next(path for path in (place, *place.parents) if path.exists())
-    yield _room(start, "study folder", existing, 1, "choose another folder")
+    yield _room(start, "study folder", start.place, 1, "choose another folder")
     larger = f"set {SCRATCH} to a folder with 10 GB or more"
     try:
         scratch = scratch_of(machine.environ)

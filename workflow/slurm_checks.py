@@ -2,15 +2,14 @@
 
 from __future__ import annotations
 
-import getpass
 import shlex
 from collections.abc import Iterator, Mapping
 from dataclasses import replace
 
 from container.check_lines import CheckLine, fail, ok, warn
 from container.machine import Machine
-from workflow.jobs import QUEUES, Job, Workflow
-from workflow.slurm_queue import minutes_of
+from workflow.jobs import Job, Workflow
+from workflow.slurm_queue import minutes_of, own_name
 from workflow.slurm_request import FULL, Request, no_room, request_of, words_of
 from workflow.start import Start
 
@@ -74,8 +73,10 @@ def _answer(workflow: Workflow, job: Job, machine: Machine) -> CheckLine:
     if down:
         seen = f"Slurm would not take {what} now ({why}), while {', '.join(down)}"
         return warn(what, f"{seen} are down")
-    correct = " or ".join(_name(key, workflow, job) for key in wrong)
-    correct = correct or _wrong_elsewhere(workflow, job, machine)
+    names = [_name(key, workflow, job) for key in wrong]
+    several = f"[jobs.{job.queue}], gpus_per_node, nodes and cpus"
+    names = names or list(_variables(request, machine)) or [several]
+    correct = f"{' or '.join(names)} (settings or site's file)"
     said = f"Slurm refuses {what} ({why}) submitted as `{asked}`; correct {correct}"
     return fail(what, f"{said}; `sinfo -o '%R %l %c %m %f %G'` shows what the site has")
 
@@ -86,31 +87,21 @@ def _without(request: Request, setting: str) -> Request:
 
 def _name(key: str, workflow: Workflow, job: Job) -> str:
     """Return how a sentence names the setting behind a part of a request."""
-    names = {
-        "hours": f"limit_hours, or hours of [jobs.{job.queue}]",
-        "gres": "gpus_per_node, or gres",
-    }
-    if key in workflow.queue(job) and key != "account":
-        names.setdefault(key, f"{key} of [jobs.{job.queue}]")
-    where = "in the site's file or the settings (docs/hpc.md)"
-    return f"{names.get(key, key)} {where}"
+    if key == "hours":
+        return f"limit_hours, or hours of [jobs.{job.queue}]"
+    if key == "gres":
+        return "gpus_per_node, or gres"
+    is_of_queue = key in workflow.queue(job) and key != "account"
+    return f"{key} of [jobs.{job.queue}]" if is_of_queue else key
 
 
-def _wrong_elsewhere(workflow: Workflow, job: Job, machine: Machine) -> str:
-    """Return what to correct where no single part of a request is wrong: a variable of the shell, or several."""
-    request = request_of(workflow, job)
+def _variables(request: Request, machine: Machine) -> Iterator[str]:
+    """Yield the variables of sbatch without which Slurm would take a job."""
     for name in sorted(machine.environ):
         environ = {key: machine.environ[key] for key in machine.environ if key != name}
         is_option = name.startswith("SBATCH_")
         if is_option and not _refusal(request, replace(machine, environ=environ)):
-            return f"{name} in your shell"
-    if job.gpus > 1:  # cores and memory are asked for each GPU
-        memory_gb = job.memory_gb / job.gpus
-        smaller = replace(job, gpus=1, cpus=job.cpus // job.gpus, memory_gb=memory_gb)
-        queues = dict.fromkeys(QUEUES, workflow.queue(job))
-        if not _refusal(request_of(replace(workflow, queues=queues), smaller), machine):
-            return _name("gpus_per_node", workflow, job)
-    return _name(f"[jobs.{job.queue}], nodes and cpus", workflow, job)
+            yield f"{name} in your shell"
 
 
 def _refusal(request: Request, machine: Machine) -> str:
@@ -162,7 +153,7 @@ def _excluded(row: Mapping[str, str], request: Request, machine: Machine) -> str
         return ""
     account = _value(request, "account", machine)
     if not account:  # Slurm takes the user's own
-        rows = _accounting(machine, "user", getpass.getuser(), "format=DefaultAccount")
+        rows = _accounting(machine, "user", own_name(), "format=DefaultAccount")
         account = "".join(row[0] for row in rows[:1])
     taken = account in allowed.split(",")
     if denied:
@@ -195,7 +186,7 @@ def _limits(request: Request, machine: Machine) -> Iterator[list[str]]:
     """Yield the values of `_LIMITS` of the account and each quality of service that a job would have."""
     columns = ",".join(_LIMITS)
     format_ = f"format=DefaultAccount,Account,DefaultQOS,{columns}"
-    rows = _accounting(machine, "user", getpass.getuser(), "withassoc", format_)
+    rows = _accounting(machine, "user", own_name(), "withassoc", format_)
     account = _value(request, "account", machine)
     mine = [row for row in rows if row[1] == (account or row[0])]
     partitions = _partitions(_value(request, "partition", machine), machine)

@@ -38,6 +38,12 @@ class Start:
         """Whether there is a study, and not only a machine."""
         return bool(self.workflow.jobs)
 
+    @property
+    def place(self) -> Path:
+        """The study's folder, or on the first day the nearest above it that is there."""
+        folder = self.folder.resolve()
+        return next(path for path in (folder, *folder.parents) if path.is_dir())
+
     def fault(self, what: str, sentence: str) -> CheckLine:
         """Return a line on what is wrong with this machine: a failure only where jobs run here."""
         return (fail if self.profile == "local" else warn)(what, sentence)

@@ -195,8 +195,9 @@ def options(start: Start) -> Iterator[CheckLine]:
     """Whether jobs' commands take their words."""
     # One of each kind; without a text, that is what is missing.
     jobs = {job.kind.name: job for job in start.workflow.jobs.values()}
-    for job in jobs.values() if start.settings.text else ():
-        yield from filter(None, map(_misunderstood, job.commands))
+    with contextlib.chdir(start.place):  # where they work, more or less
+        for job in jobs.values() if start.settings.text else ():
+            yield from filter(None, map(_misunderstood, job.commands))
 
 
 def _misunderstood(words: Command) -> CheckLine | None:

@@ -48,13 +48,13 @@ def _cluster(
 
 SETTINGS = [
     ("*--gres=gpu:4*", "", "fail", "gpus_per_node, or gres"),
-    ("*--nodes=2*", "", "fail", "correct nodes in"),
+    ("*--nodes=2*", "", "fail", "correct nodes ("),
     ("*--mem*100000*", "", "fail", "memory_gb"),
     ("*--cpus-per-task=16*", "", "fail", "cpus"),
     ("*--partition=gpu*", "", "fail", "partition of [jobs.gpus]"),
-    ("*--cpus-per-task=16*|*--gres=gpu:4*", "", "fail", "correct gpus_per_node in"),
-    ("*", "", "fail", "[jobs.gpus], nodes and cpus"),
-    ("*--mem*100000*|*--partition=gpu*", "", "fail", "[jobs.gpus], nodes and cpus"),
+    ("*--cpus-per-task=16*|*--gres=gpu:4*", "", "fail", "[jobs.gpus], gpus_per_node, "),
+    ("*", "", "fail", "[jobs.gpus], gpus_per_node, nodes and cpus"),
+    ("*--mem*100000*|*--partition=gpu*", "", "fail", "[jobs.gpus], gpus_per_node, "),
     # Nodes that are down are a warning, unless another setting is wrong.
     ("*--nodes=2*", "n1", "warn", "while n1 are down"),
     ("*", "n1", "warn", "while n1 are down"),
@@ -80,7 +80,7 @@ def test_the_setting_that_is_wrong_is_named(
 @pytest.mark.parametrize(
     ("refused", "said", "queue", "words"),
     [
-        ("*--account=other*", "Invalid account", {"account": "other"}, "correct account in"),
+        ("*--account=other*", "Invalid account", {"account": "other"}, "correct account ("),
         ("*--qos=dev*", "Invalid qos specification", {"qos": "dev"}, "correct qos of [jobs.gpus]"),
         ("*--time=30*", f"QOSMaxWallDurationPerJobLimit\n{GENERIC}", {}, "limit_hours, or hours of [jobs.gpus]"),
         ("*--constraint=a100*", "Invalid feature", {"constraint": "a100"}, "correct constraint of [jobs.gpus]"),
@@ -112,7 +112,7 @@ def test_a_gpu_by_a_name_that_the_site_lacks(
         "Invalid generic resource (gres) specification",
     )
     (line,) = _checked(replace(CLUSTER, gres=gres))
-    assert "correct gpus_per_node, or gres in" in line.sentence
+    assert "correct gpus_per_node, or gres (" in line.sentence
 
 
 @pytest.mark.parametrize(
@@ -126,12 +126,12 @@ def test_a_gpu_by_a_name_that_the_site_lacks(
         ),
         ("*", f"AssocGrpSubmitJobsLimit\n{GENERIC}", "warn", "waits until it does"),
         ("*", GENERIC, "warn", "waits until it does"),
-        ("*--nodes=2*", GENERIC, "fail", "correct nodes in"),
+        ("*--nodes=2*", GENERIC, "fail", "correct nodes ("),
         (
             "*--nodes=2*",
             f"QOSMaxNodePerUserLimit\n{GENERIC}",
             "fail",
-            "correct nodes in",
+            "correct nodes (",
         ),
     ],
 )
@@ -256,7 +256,7 @@ def test_a_wrong_variable_of_sbatch_is_named(
     program(tmp_path / "bin/sbatch", f'[ -z "${name}" ] || {{ {said}; }}')
     (line,) = _checked(replace(CLUSTER, queues={}))
     assert "(Invalid x)" in line.sentence
-    assert f"correct {name} in your shell; " in line.sentence
+    assert f"correct {name} in your shell (" in line.sentence
 
 
 def test_a_partition_by_a_variable_is_looked_at(
@@ -284,7 +284,7 @@ def test_a_partition_by_a_variable_is_looked_at(
             "--mem-per-cpu=3500M",
             "memory_gb_per_core of [jobs.gpus]",
         ),
-        (Queue(), "--mem=100000M", "memory_gb in"),
+        (Queue(), "--mem=100000M", "memory_gb ("),
     ],
 )
 def test_memory_is_asked_for_by_node_gpu_or_core(
