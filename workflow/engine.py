@@ -44,7 +44,7 @@ from workflow.slurm_queue import (
     study_id,
     unseen_attempts,
 )
-from workflow.slurm_submit import Submission, forget_left, submit
+from workflow.slurm_submit import Submission, submit, write_left
 from workflow.step import NO_TIME, STOPPED, run_job
 
 log = logging.getLogger(__name__)
@@ -252,7 +252,7 @@ def cancel(folder: Path) -> list[str]:
     if not study_id(folder):
         return []
     workflow = load(folder)
-    forget_left(folder)
+    write_left(folder, ())
     queue = read_queue(workflow.jobs, folder)
     unseen = unseen_attempts(workflow.jobs, folder, queue)
     numbers = [job.number for job in queue.jobs]

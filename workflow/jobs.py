@@ -250,8 +250,6 @@ class Workflow:
     """How torchrun binds the processes of a training to cores near their GPUs; empty: not at all."""
     max_jobs: int = 200
     """Most jobs in Slurm's queue at a time."""
-    jobs_per_minute: int = 60
-    """Most jobs that are submitted in a minute."""
     restarts: int = 2
     """How often a job that died without a sentence, as on a lost node, is started again."""
     modules: tuple[str, ...] = ()

@@ -29,14 +29,7 @@ def request_of(workflow: Workflow, job: Job) -> Request:
         "cpus": [f"--cpus-per-task={job.cpus}"],
         "hours": [f"--time={job.minutes}"],
     }
-    per_gpu, per_core = (
-        float(queue.get(f"memory_gb_per_{what}", 0)) for what in ("gpu", "core")
-    )
-    if per_gpu and job.gpus:
-        request["memory_gb_per_gpu"] = [f"--mem-per-gpu={1000 * per_gpu:.0f}M"]
-    elif per_core:
-        request["memory_gb_per_core"] = [f"--mem-per-cpu={1000 * per_core:.0f}M"]
-    elif job.memory_gb:
+    if job.memory_gb:
         request["memory_gb"] = [f"--mem={1000 * job.memory_gb:.0f}M"]
     if job.gpus:
         request["gres"] = [f"--gres={workflow.gres}:{job.gpus}"]

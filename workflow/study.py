@@ -154,7 +154,6 @@ def workflow_of(target: str, settings: StudySettings, image: str = "") -> Workfl
         gres=settings.gres,
         numa_binding=settings.numa_binding,
         max_jobs=settings.max_jobs,
-        jobs_per_minute=settings.jobs_per_minute,
         restarts=settings.restarts,
         modules=settings.modules,
         environ=settings.variables(),

@@ -10,7 +10,7 @@ from tests.commands import program
 from workflow.jobs import JOB_KINDS, Job, Workflow, by_marker
 from workflow.slurm_checks import slurm
 from workflow.slurm_queue import Queue as SlurmQueue
-from workflow.slurm_request import no_room
+from workflow.slurm_request import no_room, request_of, words_of
 from workflow.slurm_submit import submit
 from workflow.start import Start
 from workflow.study_settings import Queue
@@ -272,27 +272,14 @@ def test_a_partition_by_a_variable_is_looked_at(
 
 
 @pytest.mark.parametrize(
-    ("queue", "word", "label"),
-    [
-        (
-            Queue(memory_gb_per_gpu=40.0),
-            "--mem-per-gpu=40000M",
-            "memory_gb_per_gpu of [jobs.gpus]",
-        ),
-        (
-            Queue(memory_gb_per_core=3.5),
-            "--mem-per-cpu=3500M",
-            "memory_gb_per_core of [jobs.gpus]",
-        ),
-        (Queue(), "--mem=100000M", "memory_gb ("),
-    ],
+    ("memory_gb", "extra", "word"),
+    [(100.0, "", "--mem=100000M"), (0.0, "--mem-per-gpu=40G", "--mem-per-gpu=40G")],
 )
-def test_memory_is_asked_for_by_node_gpu_or_core(
-    tmp_path: Path, monkeypatch: pytest.MonkeyPatch, queue: Queue, word: str, label: str
-) -> None:
-    _cluster(tmp_path, monkeypatch, f'*"{word}"*', "")
-    (line,) = _checked(replace(CLUSTER, queues={"gpus": queue.options()}))
-    assert f"correct {label}" in line.sentence and line.sentence.count("--mem") == 1
+def test_memory_is_asked_for_once(memory_gb: float, extra: str, word: str) -> None:
+    job = replace(BIG, memory_gb=memory_gb)
+    queues = {"gpus": Queue(slurm_extra=extra).options()}
+    words = words_of(request_of(replace(CLUSTER, queues=queues), job))
+    assert [found for found in words if found.startswith("--mem")] == [word]
 
 
 def test_a_machine_without_slurm_is_no_login_node(
@@ -338,7 +325,7 @@ def test_what_is_checked_is_what_is_submitted(
         tmp_path / "bin/sbatch",
         f'case "$*" in *--test-only*) {note}/checked;; *) {note}/submitted; echo 7;; esac',
     )
-    for name in ("squeue", "sinfo", "scontrol", "sacctmgr"):
+    for name in ("squeue", "sinfo", "scontrol", "sacctmgr", "scancel"):
         program(tmp_path / f"bin/{name}", "")
     monkeypatch.setenv("PATH", f"{tmp_path / 'bin'}:/usr/bin:/bin")
     queues = {
@@ -357,7 +344,8 @@ def test_what_is_checked_is_what_is_submitted(
     checked = [call[1:-1] for call in _calls(tmp_path / "checked")]
     submit(workflow, tmp_path, list(workflow.jobs), SlurmQueue())
     submitted = [call[call.index("--nodes=2" if "--nodes=2" in call else "--nodes=1") :]
-                 for call in _calls(tmp_path / "submitted")]  # fmt: skip
+                 for call in _calls(tmp_path / "submitted")
+                 if "--comment=submits" not in call]  # fmt: skip
     assert sorted(submitted) == sorted(checked)
     gpus = next(call for call in checked if "--nodes=2" in call)
     for word in (
