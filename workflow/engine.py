@@ -49,6 +49,9 @@ from workflow.step import NO_TIME, STOPPED, run_job
 
 log = logging.getLogger(__name__)
 
+_ENDING_SECONDS = 90
+"""How long Slurm may take to end a job: 30 seconds to its kill (KillWait), then its node's own commands."""
+
 Profile = Literal["local", "slurm"]
 """Where jobs run."""
 
@@ -93,7 +96,7 @@ def run_workflow(
             raise UserError(
                 f"another process is using {folder} ({holder}); wait for it or choose another folder"
             )
-        queue = read_queue(workflow.jobs, folder)
+        queue = _settled_queue(workflow, folder)
         refuse_start(workflow.jobs, folder, queue)
         if profile == "local" and queue.jobs:
             numbers = " ".join(job.number for job in queue.jobs)
@@ -115,6 +118,18 @@ def run_workflow(
                 else True
             )
         return _run_here(workflow, folder, todo)
+
+
+def _settled_queue(workflow: Workflow, folder: Path) -> Queue:
+    """Return what Slurm knows of a study when none of its jobs is about to end: how it ends decides what is left."""
+    deadline = time.monotonic() + _ENDING_SECONDS
+    while True:
+        queue = read_queue(workflow.jobs, folder)
+        ending = [job.number for job in queue.jobs if job.state == "COMPLETING"]
+        if not ending or time.monotonic() > deadline:
+            return queue
+        log.info("waiting for Slurm jobs that are ending: %s", " ".join(ending))
+        time.sleep(5)
 
 
 def _stop() -> None:

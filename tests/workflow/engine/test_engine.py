@@ -23,6 +23,7 @@ from workflow import step
 from workflow.engine import cancel, run_workflow
 from workflow.jobs import JOB_KINDS, LEASE, Job, Workflow, by_marker
 from workflow.slurm_queue import make_id
+from workflow.slurm_submit import Submission
 
 NOTHING = Workflow(target="all", jobs={})
 
@@ -96,6 +97,24 @@ def test_jobs_in_slurms_queue_refuse_a_call_here(
         UserError, match=r"Slurm jobs of this study are queued or running \(64\)"
     ):
         run_workflow(Workflow(target="m", jobs=by_marker([job])), tmp_path)
+
+
+def test_a_job_that_is_ending_is_waited_for(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    """As after a cancel: what would be submitted to start after it would die with it."""
+    job = Job(kind=JOB_KINDS["model"], name="m", makes=("m.txt",))
+    make_id(tmp_path)
+    note = f"echo x >> {tmp_path}/asked; [ $(wc -l < {tmp_path}/asked) -gt 2 ]"
+    row = f"'64|COMPLETING|None|0:10|'$(id -un)'|{job.marker}'"
+    program(tmp_path / "bin/squeue", f"{note} || echo {row}")
+    program(tmp_path / "bin/sbatch", "echo 65")
+    monkeypatch.setenv("PATH", f"{tmp_path}/bin:{os.environ['PATH']}")
+    monkeypatch.setattr("workflow.engine.time.sleep", lambda _: None)
+    workflow = Workflow(target="m", jobs=by_marker([job]))
+    done = run_workflow(workflow, tmp_path, profile="slurm")
+    assert isinstance(done, Submission) and done.numbers == {job.marker: "65"}
+    assert (tmp_path / "asked").read_text().count("x") == 3
 
 
 def test_an_allocations_end_starts_no_job(
