@@ -25,7 +25,7 @@ from workflow.slurm_submit import Submission
 from workflow.start import Start
 from workflow.study import place_stand_ins, study_of, workflow_of
 from workflow.study_checks import sample_of
-from workflow.study_progress import StudyProgress, progress_of
+from workflow.study_progress import StudyProgress, progress_of, shortages
 from workflow.study_settings import StudySettings, load_settings
 
 _NOT_ALL_DONE = 3
@@ -194,7 +194,8 @@ def status(
         caller = ""
     else:
         caller = "nothing is running it; rerun the command to resume\n"
-    sys.stdout.write(progress.text() + caller)
+    short = [f"warning: {line}\n" for line in shortages(progress)]
+    sys.stdout.writelines([progress.text(), *short, caller])
     return progress.code
 
 

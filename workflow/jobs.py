@@ -53,8 +53,6 @@ class JobKind:
     """The name of the folders of its markers and logs."""
     title: str
     """What its jobs are, in the summary."""
-    part: str
-    """The part of a study that its time is counted for."""
     may_fail: bool = False
     """Whether a run that is recorded as failed is done, too: a loss that diverged does so again."""
     goal: bool = False
@@ -71,12 +69,12 @@ class JobKind:
 JOB_KINDS = {
     kind.name: kind
     for kind in (
-        JobKind(name="data", title="datasets", part="data"),
-        JobKind(name="shards", title="shards", part="data"),
-        JobKind(name="stage", title="trunks and stages", part="pretraining"),
-        JobKind(name="model", title="decays and exports", part="pretraining", goal=True),
-        JobKind(name="cell", title="fine-tuning cells", part="fine-tuning", may_fail=True),
-        JobKind(name="analysis", title="tables, claims, figures", part="analysis", goal=True, follows=True),
+        JobKind(name="data", title="datasets"),
+        JobKind(name="shards", title="shards"),
+        JobKind(name="stage", title="trunks and stages"),
+        JobKind(name="model", title="decays and exports", goal=True),
+        JobKind(name="cell", title="fine-tuning cells", may_fail=True),
+        JobKind(name="analysis", title="tables, claims, figures", goal=True, follows=True),
     )
 }  # fmt: skip
 """All kinds, in the order of a study."""

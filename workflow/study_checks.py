@@ -18,9 +18,11 @@ from common.provenance import git_commit
 from container.check_lines import CheckLine, fail, ok, warn
 from container.runtime import check_name, program_of, stream
 from pretraining.plan.devices import DEVICES, training_gb
+from workflow.engine import reconcile
 from workflow.jobs import Command
 from workflow.start import Check, Start
 from workflow.study import models_of, study_of
+from workflow.study_progress import StudyProgress, shortages
 from workflow.study_settings import StudySettings
 
 _SAMPLES = {"sample-10BT": 10e9, "sample-100BT": 100e9, "sample-350BT": 350e9}
@@ -281,6 +283,14 @@ def memory(start: Start) -> Iterator[CheckLine]:
             yield warn("memory", said)
 
 
+def space(start: Start) -> Iterator[CheckLine]:
+    """Whether there is room for what is not done yet, and time for what cannot resume."""
+    todo = tuple(reconcile(start.workflow, start.folder, change=False))
+    found = StudyProgress(workflow=start.workflow, folder=start.folder, todo=todo)
+    for sentence in shortages(found):
+        yield warn("space", sentence)
+
+
 def time_limits(start: Start) -> Iterator[CheckLine]:
     """Whether jobs have time for more than to start and to save."""
     jobs = start.workflow.jobs.values()
@@ -369,6 +379,7 @@ STUDY_CHECKS: tuple[Check, ...] = (
     tokens,
     cores,
     memory,
+    space,
     time_limits,
     variables,
     binds,

@@ -3,6 +3,7 @@
 import hashlib
 from dataclasses import replace
 from pathlib import Path
+from types import SimpleNamespace
 
 import pytest
 
@@ -128,7 +129,17 @@ def test_the_sample_of_fineweb_edu_has_tokens_to_spare() -> None:
 def _cautions(settings: StudySettings) -> str:
     workflow = workflow_of("1b-clm-42k", settings)
     start = Start(folder=Path(), settings=settings, workflow=workflow)
-    return "\n".join(_found(start, "warn"))
+    return "\n".join(said for said in _found(start, "warn") if " GB free" not in said)
+
+
+def test_a_disk_that_is_too_small_is_in_the_list(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    full = SimpleNamespace(f_bavail=1, f_frsize=10**9, f_files=0, f_favail=0)
+    monkeypatch.setattr("workflow.study_progress.os.statvfs", lambda _: full)
+    workflow = workflow_of(MODEL, READY)
+    start = Start(folder=tmp_path, settings=READY, workflow=workflow)
+    assert any("has 1 GB free, but the study" in said for said in _found(start, "warn"))
 
 
 def test_memory_limits_and_folders_are_warned_of(tmp_path: Path) -> None:
