@@ -323,6 +323,14 @@ def scratch_folder(place: str = "") -> Path:
     )
 
 
+def share_with_group(folder: Path) -> None:
+    """Let the group write what this process and its children make, where it may write the folder itself."""
+    mask = os.umask(0)
+    if folder.stat().st_mode & stat.S_IWGRP:
+        mask &= ~stat.S_IRWXG
+    os.umask(mask)
+
+
 def private_folder(path: Path) -> Path:
     """Make a folder that its user alone can read and write, if need be, and return it.
 

@@ -8,13 +8,14 @@ from __future__ import annotations
 import contextlib
 import logging
 import os
+import signal
 import tempfile
 import time
 from collections.abc import Callable, Iterator
 from pathlib import Path
 
 from filelock import SoftFileLease, Timeout
-from filelock._identity import owner_is_stale
+from filelock._identity import host_name, owner_is_stale
 
 logger = logging.getLogger(__name__)
 
@@ -84,6 +85,20 @@ def holder_of(path: Path) -> str | None:
     if owner is not None and owner_is_stale(owner.pid, owner.hostname, owner.start):
         return None
     return _words(lease) if _now(path.parent) - touched < 2 * _SECONDS else None
+
+
+def end_holder(path: Path) -> bool:
+    """Ask who holds a lease to end (SIGTERM); return whether it is of this machine and may be asked."""
+    owner = _Lease(path).owner
+    if owner is None or owner.hostname != host_name():
+        return owner is None and not path.exists()
+    try:
+        os.kill(owner.pid, signal.SIGTERM)
+    except PermissionError:
+        return False
+    except ProcessLookupError:
+        pass
+    return True
 
 
 def _now(folder: Path) -> float:

@@ -14,7 +14,7 @@ from cyclopts import Parameter
 
 from common.errors import UserError
 from common.settings import describe_settings
-from container.check_lines import report
+from container.check_lines import refuse, report
 from container.image import IMAGES, Image
 from workflow import engine
 from workflow.doctor import examine
@@ -22,9 +22,10 @@ from workflow.engine import Profile, run_workflow
 from workflow.jobs import Job
 from workflow.slurm_queue import ENDS, Queue, allocation_seconds
 from workflow.slurm_submit import Submission
+from workflow.start import Start
 from workflow.study import place_stand_ins, study_of, workflow_of
-from workflow.study_checks import check_start, sample_of
-from workflow.study_progress import StudyProgress, progress_of
+from workflow.study_checks import sample_of
+from workflow.study_progress import StudyProgress, progress_of, shortages
 from workflow.study_settings import StudySettings, load_settings
 
 _NOT_ALL_DONE = 3
@@ -76,13 +77,17 @@ def study(
     folder = dir_.resolve()
     values = load_settings(settings, site)
     workflow = workflow_of(target, values, _image(values, image))
-    workflow, lines = check_start(values, workflow, folder, profile, dry_run=dry_run)
+    start = Start(folder=folder, settings=values, workflow=workflow, profile=profile)
+    lines = list(examine(start)) if dry_run else refuse(examine(start))
+    ends = {"fail": " (the start refuses this)", "warn": ""}
     warned = [
-        f"warning: {line.sentence} (the start refuses this)\n"
+        f"warning: {line.sentence}{ends[status]}\n"
+        for status in ends
         for line in lines
-        if line.status == "fail"
+        if line.status == status
     ]
-    warned += [f"warning: {line.sentence}\n" for line in lines if line.status == "warn"]
+    if not dry_run:
+        workflow = start.workflow_with_image()
 
     def announce(todo: list[Job], queue: Queue) -> None:
         progress = StudyProgress(
@@ -92,9 +97,9 @@ def study(
             [progress.text(), *_about_the_site(values, progress), *warned]
         )
         sys.stdout.flush()
+        if not dry_run:
+            place_stand_ins(values, folder, target)
 
-    if not dry_run:
-        place_stand_ins(values, folder, target)
     done = run_workflow(
         workflow,
         folder,
@@ -189,7 +194,8 @@ def status(
         caller = ""
     else:
         caller = "nothing is running it; rerun the command to resume\n"
-    sys.stdout.write(progress.text() + caller)
+    short = [f"warning: {line}\n" for line in shortages(progress)]
+    sys.stdout.writelines([progress.text(), *short, caller])
     return progress.code
 
 
@@ -230,18 +236,14 @@ def doctor(
         profile: with --settings, where jobs run
         image_file: with --settings, the image that jobs run in (default: this environment)
     """
-    images = [one.path for one in IMAGES if one.path.is_file()]
-    values, folder, lines = (
-        load_settings(settings),
-        study.resolve(),
-        examine(study, images),
-    )
-    image = _image(values, image_file)
+    images = tuple(image.path for image in IMAGES if image.path.is_file())
+    start = Start(folder=study.resolve(), images=images)
+    values = load_settings(settings)
     if settings is not None and study_of(values).models:
         # How much text it takes follows from what is made of it, which the dry run knows.
         planned = replace(values, repeat_text=True)
-        workflow = workflow_of("all", planned, image)
-        lines += check_start(planned, workflow, folder, profile, dry_run=True)[1]
-    text, code = report(lines)
+        jobs = workflow_of("all", planned, _image(values, image_file))
+        start = replace(start, settings=planned, workflow=jobs, profile=profile)
+    text, code = report(list(examine(start)))
     sys.stdout.write(text)
     return code

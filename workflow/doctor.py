@@ -1,14 +1,14 @@
-"""`clm-or-mlm doctor`: wrong site settings, found before a job is submitted.
+"""The one list of what is looked at before a start: the study, what Slurm would say, the image, this machine.
 
-Each check looks at one thing and returns a line: ok, warn (it works, but you should know) or fail (jobs will
-fail), with what was seen and what to do.
+Each check looks at one thing and says ok, warn (it works, but you should know) or fail (jobs will fail), with what was
+seen and what to do. `clm-or-mlm doctor` prints the list; a start refuses the first that fails, its dry run names all.
 """
 
 from __future__ import annotations
 
 import os
 import resource
-from collections.abc import Iterable, Iterator
+from collections.abc import Iterator
 from pathlib import Path
 
 from common.errors import UserError
@@ -16,6 +16,9 @@ from container.check_lines import CheckLine, fail, ok, warn
 from container.machine import Machine
 from container.runtime import identity_of, version_of
 from container.start import COMPAT, MINIMUM_DRIVER, SCRATCH, driver_problem, scratch_of
+from workflow.slurm_checks import slurm
+from workflow.start import Check, Start
+from workflow.study_checks import STUDY_CHECKS
 
 
 def _inside(machine: Machine) -> bool:
@@ -25,188 +28,195 @@ def _inside(machine: Machine) -> bool:
     )
 
 
-def runtimes(machine: Machine, images: Iterable[Path] = ()) -> Iterator[CheckLine]:
-    """What runs images: whether it starts, knows what building asks for, and starts the images given."""
+def apptainer(start: Start) -> Iterator[CheckLine]:
+    """Whether something here runs images, builds them, and starts those that are given."""
+    machine = start.machine
     if _inside(machine):
-        yield ok("runtime", "already inside an image")
+        yield ok("apptainer", "already inside an image")
         return
+    if start.is_planned and not start.workflow.image:
+        return
+    if not start.is_planned:
+        yield from _builds(machine)
+    spaces = machine.path("/proc/sys/user/max_user_namespaces")
+    if spaces.is_file() and spaces.read_text().strip() == "0":
+        said = "this kernel gives users no namespaces, so only a setuid Apptainer starts images; ask the site"
+        yield start.fault("namespaces", said)
+    for image in start.images:
+        try:
+            name, commit = identity_of(image, machine=machine)
+            said = f"starts here; the {name} image of commit {commit[:12]}"
+            yield ok(image.name, said)
+        except UserError as error:
+            yield fail(image.name, str(error))
+
+
+def _builds(machine: Machine) -> Iterator[CheckLine]:
+    """Yield whether Apptainer is here, and what building an image asks for."""
     try:
         program, text = version_of(machine)
     except UserError as error:
         yield fail("apptainer", str(error))
+        return
+    _, usage = machine.output([program, "build", "--help"])
+    needed = ("--build-arg", "--mksquashfs-args")
+    lacks = [option for option in needed if option not in usage]
+    if lacks:
+        seen = f"{text}, whose `build` does not support {', '.join(lacks)}"
+        said = f"{seen}; it may run images; build them on another machine"
+        yield warn("apptainer", said)
     else:
-        _, usage = machine.output([program, "build", "--help"])
-        if lacks := [
-            option
-            for option in ("--build-arg", "--mksquashfs-args")
-            if option not in usage
-        ]:
-            seen = f"{text}, whose `build` does not support {', '.join(lacks)}"
-            yield warn(
-                "apptainer", f"{seen}; it may run images; build them on another machine"
-            )
-        else:
-            yield ok("apptainer", text)
-        if machine.which("debootstrap") is None:
-            yield warn(
-                "debootstrap",
-                "not on PATH, and make image needs it; build images elsewhere and copy them",
-            )
-        spaces = machine.path("/proc/sys/user/max_user_namespaces")
-        if spaces.is_file() and spaces.read_text().strip() == "0":
-            yield fail(
-                "namespaces",
-                "this kernel gives users no namespaces, so only a setuid Apptainer starts images; ask the site",
-            )
-    for image in images:
-        try:
-            name, commit = identity_of(image, machine=machine)
-        except UserError as error:
-            yield fail(image.name, str(error))
-        else:
-            yield ok(
-                image.name, f"starts here; the {name} image of commit {commit[:12]}"
-            )
+        yield ok("apptainer", text)
+    if machine.which("debootstrap") is None:
+        said = (
+            "not on PATH, and make image needs it; build images elsewhere and copy them"
+        )
+        yield warn("debootstrap", said)
 
 
-def folders(machine: Machine, study: Path) -> Iterator[CheckLine]:
+def certificates(start: Start) -> Iterator[CheckLine]:
+    """Whether the certificates of a proxy that reads along are where the environment says."""
+    for name in ("REQUESTS_CA_BUNDLE", "SSL_CERT_FILE", "CURL_CA_BUNDLE"):
+        path = start.machine.environ.get(name, "")
+        if path and not Path(path).exists():
+            said = f"{name} is {path}, which does not exist, so no download works; correct or unset it"
+            yield warn("certificates", said)
+
+
+def home(start: Start) -> Iterator[CheckLine]:
+    """Whether the home folder can be written; jobs do without it."""
+    folder = Path(start.machine.environ.get("HOME", "/no/home"))
+    if not folder.is_dir():
+        said = (
+            f"{folder} is not a folder; set XDG_CACHE_HOME to a folder you can write to"
+        )
+        yield warn("home", said)
+    elif problem := start.machine.write_problem(folder):
+        said = f"cannot write to {folder}: {problem}; free some space there (check the quota), or set HOME and "
+        yield warn("home", f"{said}XDG_CACHE_HOME to another folder")
+
+
+def folders(start: Start) -> Iterator[CheckLine]:
     """Folders that have to be written, and the GB each needs: caches, temporary files, the study's, workers' memory."""
-    temporary = machine.environ.get("APPTAINER_TMPDIR") or machine.environ.get("TMPDIR")
+    machine = start.machine
+    yield _room(start, "study folder", start.place, 1, "choose another folder")
     larger = f"set {SCRATCH} to a folder with 10 GB or more"
-    elsewhere = "set TMPDIR and APPTAINER_TMPDIR to another folder: building full.sif takes 20 GB"
-    # On the first day the study's own is not there yet.
-    existing = next(
-        path for path in (study.resolve(), *study.resolve().parents) if path.exists()
-    )
-    places = [
-        ("temporary files", Path(temporary or machine.path("/tmp")), 25, elsewhere),
-        ("study folder", existing, 1, "choose another with --study DIR"),
-        (
-            "shared memory",
-            machine.path("/dev/shm"),
-            0.5,
-            "ask the site for 2 GB or more in /dev/shm",
-        ),
-    ]
-    home = Path(machine.environ.get("HOME", "/no/home"))
-    if home.is_dir():
-        quota = "free some space there (check the quota), or set HOME and XDG_CACHE_HOME to another folder"
-        places.append(("home", home, 0, quota))
-    else:
-        yield warn(
-            "home",
-            f"{home} is not a folder; set XDG_CACHE_HOME to a folder you can write to",
-        )
     try:
-        places.append(("scratch", scratch_of(machine.environ), 10, larger))
+        scratch = scratch_of(machine.environ)
     except UserError as error:
-        yield fail("scratch", str(error))
-    for what, folder, wanted, advice in places:
-        if problem := machine.write_problem(folder):
-            yield fail(what, f"cannot write to {folder}: {problem}; {advice}")
-            continue
-        if what == "scratch" and os.statvfs(folder).f_flag & os.ST_NOEXEC:
-            yield fail(
-                what,
-                f"{folder} is mounted noexec, and compiled kernels are loaded from there; {advice}",
-            )
-            continue
-        free = machine.free_gb(folder)
-        seen = f"{folder}, {free:.1f} GB free"
-        yield warn(what, f"{seen}; {advice}") if free < wanted else ok(what, seen)
+        yield start.fault("scratch", str(error))
+    else:
+        if os.statvfs(scratch).f_flag & os.ST_NOEXEC:
+            said = f"{scratch} is mounted noexec, and compiled kernels are loaded from there; {larger}"
+            yield start.fault("scratch", said)
+        else:
+            yield _room(start, "scratch", scratch, 10, larger)
+    memory = machine.path("/dev/shm")
+    advice = "ask the site for 2 GB or more in /dev/shm"
+    yield _room(start, "shared memory", memory, 0.5, advice)
+    if start.is_planned:
+        return
+    temporary = machine.environ.get("APPTAINER_TMPDIR") or machine.environ.get("TMPDIR")
+    elsewhere = "set TMPDIR and APPTAINER_TMPDIR to another folder: building full.sif takes 20 GB"
+    folder = Path(temporary or machine.path("/tmp"))
+    yield _room(start, "temporary files", folder, 25, elsewhere)
 
 
-def driver(machine: Machine) -> CheckLine:
+def _room(
+    start: Start, what: str, folder: Path, wanted: float, advice: str
+) -> CheckLine:
+    """Return whether a folder can be written, and has the GB that are wanted."""
+    if problem := start.machine.write_problem(folder):
+        return start.fault(what, f"cannot write to {folder}: {problem}; {advice}")
+    free = start.machine.free_gb(folder)
+    seen = f"{folder}, {free:.1f} GB free"
+    return warn(what, f"{seen}; {advice}") if free < wanted else ok(what, seen)
+
+
+def driver(start: Start) -> Iterator[CheckLine]:
     """The NVIDIA driver, and that --nv brings it into the image."""
-    what = "GPU driver"
-    if _inside(machine) and (
-        problem := driver_problem(machine.environ, machine.path("/dev/nvidiactl"))
-    ):
-        return fail(what, f"{problem}, or use clm-or-mlm container run, which sets it")
-    if not machine.path("/dev/nvidiactl").exists():
+    what, machine = "GPU driver", start.machine
+    device = machine.path("/dev/nvidiactl")
+    if not start.settings.gpus_per_node or start.settings.runtime == "none":
+        return
+    if _inside(machine) and (problem := driver_problem(machine.environ, device)):
+        said = f"{problem}, or use clm-or-mlm container run, which sets it"
+        yield start.fault(what, said)
+        return
+    if not device.exists():
         if machine.path("/dev/kfd").exists():
-            return warn(
-                what,
-                "an AMD GPU: --rocm is used; the image has CUDA builds: see docs/hpc.md",
+            said = (
+                "an AMD GPU: --rocm is used; the image has CUDA builds: see docs/hpc.md"
             )
-        return ok(
-            what,
-            "no GPU on this machine, as on most login nodes; run doctor in a GPU job too",
-        )
-    code, text = machine.output(
-        [
-            "nvidia-smi",
-            "--query-gpu=driver_version,mig.mode.current",
-            "--format=csv,noheader",
-        ]
-    )
+            yield warn(what, said)
+        else:
+            said = "no GPU on this machine, as on most login nodes; run doctor in a GPU job too"
+            yield ok(what, said)
+        return
+    query = "--query-gpu=driver_version,mig.mode.current"
+    code, text = machine.output(["nvidia-smi", query, "--format=csv,noheader"])
     rows = text.splitlines()
     if code or not rows:
         advice = 'report the node; exclude it with slurm_extra = "--exclude=NODE"'
-        return fail(what, f"nvidia-smi fails: {rows[-1] if rows else code}; {advice}")
+        seen = rows[-1] if rows else code
+        yield start.fault(what, f"nvidia-smi fails: {seen}; {advice}")
+        return
     seen = f"driver {rows[0].split(',')[0]}, {len(rows)} GPU(s)"
     number = rows[0].partition(".")[0]
-    if (
-        number.isdecimal()
-        and int(number) < MINIMUM_DRIVER
-        and not machine.environ.get(COMPAT)
-    ):
+    is_old = number.isdecimal() and int(number) < MINIMUM_DRIVER
+    compat = machine.environ.get(COMPAT) or start.settings.cuda_compat
+    if is_old and not compat:
         advice = f"torch for CUDA 13 needs {MINIMUM_DRIVER}: ask the site, or set cuda_compat (docs/hpc.md)"
-        return fail(what, f"{seen}, which is too old; {advice}")
-    if "Enabled" in text:
-        return warn(
-            what,
-            f"{seen}, sliced (MIG); MIG slices cannot use NCCL: ask for whole GPUs",
-        )
-    return ok(what, seen)
+        yield start.fault(what, f"{seen}, which is too old; {advice}")
+    elif "Enabled" in text:
+        said = f"{seen}, sliced (MIG); MIG slices cannot use NCCL: ask for whole GPUs"
+        is_alone = start.settings.nodes * start.settings.gpus_per_node == 1
+        is_wrong = start.is_planned and not is_alone
+        yield start.fault(what, said) if is_wrong else warn(what, said)
+    else:
+        yield ok(what, seen)
 
 
-def fabric(machine: Machine) -> CheckLine:
+def fabric(start: Start) -> Iterator[CheckLine]:
     """The network between nodes; whether NCCL or RCCL uses it is seen when it runs."""
+    if start.is_planned and start.settings.nodes == 1:
+        return
     places = (("/sys/class/infiniband", "*"), ("/dev", "cxi[0-9]*"))
     names = sorted(
         path.name
         for place, pattern in places
-        for path in machine.path(place).glob(pattern)
+        for path in start.machine.path(place).glob(pattern)
     )
-    if not names:
-        return ok(
-            "fabric", "no InfiniBand, Slingshot or EFA here: nodes communicate over TCP"
-        )
+    listed = ", ".join(names)
     limit = resource.getrlimit(resource.RLIMIT_MEMLOCK)[0]
-    if limit != resource.RLIM_INFINITY:
-        seen = f"{', '.join(names)}, and locked memory is limited to {limit} bytes"
-        return warn(
-            "fabric", f"{seen}; RDMA needs `ulimit -l unlimited` in jobs: ask the site"
-        )
-    return ok(
-        "fabric",
-        f"{', '.join(names)}; with NCCL_DEBUG=INFO a job's log says whether it is used",
-    )
+    if not names:
+        said = "no InfiniBand, Slingshot or EFA here: nodes communicate over TCP"
+        yield ok("fabric", said)
+    elif limit != resource.RLIM_INFINITY:
+        seen = f"{listed}, and locked memory is limited to {limit} bytes"
+        advice = "RDMA needs `ulimit -l unlimited` in jobs: ask the site"
+        yield warn("fabric", f"{seen}; {advice}")
+    else:
+        said = f"{listed}; with NCCL_DEBUG=INFO a job's log says whether it is used"
+        yield ok("fabric", said)
 
 
-def slurm(machine: Machine) -> CheckLine:
-    """What Slurm offers."""
-    if machine.which("sbatch") is None:
-        return warn("Slurm", "no sbatch here; only PROFILE=local works on this machine")
-    code, text = machine.output(["sinfo", "--noheader", "--format=%P %l %D node(s) %G"])
-    if code:
-        return fail(
-            "Slurm",
-            f"{text.splitlines()[-1] if text else f'sinfo failed ({code})'}; is slurmctld up?",
-        )
-    if not text:
-        return fail("Slurm", "no partition is visible; ask for access to one")
-    return ok("Slurm", "; ".join(text.replace("(null)", "no GPU").splitlines()[:6]))
+MACHINE_CHECKS: tuple[Check, ...] = (
+    slurm,
+    apptainer,
+    certificates,
+    folders,
+    home,
+    driver,
+    fabric,
+)
+"""What is looked at also where no study is planned."""
 
 
-def examine(study: Path, images: Iterable[Path]) -> list[CheckLine]:
-    """Return the answers of all checks for this machine, and for images that are to start on it."""
-    here = Machine()
-    return [
-        *runtimes(here, images),
-        *folders(here, study),
-        driver(here),
-        fabric(here),
-        slurm(here),
-    ]
+def examine(start: Start) -> Iterator[CheckLine]:
+    """Yield the answers of all checks, the study's first; a check that finds nothing says so."""
+    checks = (*STUDY_CHECKS, *MACHINE_CHECKS) if start.is_planned else MACHINE_CHECKS
+    for check in checks:
+        lines = list(check(start))
+        name = check.__name__.replace("_", " ")
+        yield from lines or [ok(name, "nothing is wrong")]

@@ -10,7 +10,6 @@ is, and a store that was copied here counts.
 
 from __future__ import annotations
 
-import contextlib
 import itertools
 import logging
 import os
@@ -18,14 +17,14 @@ import shutil
 import signal
 import subprocess
 import sys
-import threading
 import time
-from collections.abc import Callable, Collection, Iterator, Mapping
+from collections.abc import Callable, Collection, Mapping
 from pathlib import Path
 from typing import Literal
 
 from common.errors import UserError
-from common.locks import holder_of, try_lease
+from common.files import share_with_group
+from common.locks import end_holder, holder_of, try_lease
 from common.processes import on_stop_signal
 from container.machine import Machine
 from workflow.attempts import end_attempt
@@ -45,13 +44,13 @@ from workflow.slurm_queue import (
     study_id,
     unseen_attempts,
 )
-from workflow.slurm_submit import Submission, forget_left, submit
+from workflow.slurm_submit import Submission, submit, write_left
 from workflow.step import NO_TIME, STOPPED, run_job
 
 log = logging.getLogger(__name__)
 
-CANCEL = ".cancel"
-"""File in a workflow's folder that asks the call that works there to end."""
+_ENDING_SECONDS = 90
+"""How long Slurm may take to end a job: 30 seconds to its kill (KillWait), then its node's own commands."""
 
 Profile = Literal["local", "slurm"]
 """Where jobs run."""
@@ -91,14 +90,13 @@ def run_workflow(
         )
         return True
     folder.mkdir(parents=True, exist_ok=True)
-    lost = threading.Event()
-    with try_lease(folder / LEASE, lost.set) as holder:
+    share_with_group(folder)
+    with try_lease(folder / LEASE, _stop) as holder:
         if holder is not None:
             raise UserError(
                 f"another process is using {folder} ({holder}); wait for it or choose another folder"
             )
-        (folder / CANCEL).unlink(missing_ok=True)
-        queue = read_queue(workflow.jobs, folder)
+        queue = _settled_queue(workflow, folder)
         refuse_start(workflow.jobs, folder, queue)
         if profile == "local" and queue.jobs:
             numbers = " ".join(job.number for job in queue.jobs)
@@ -119,7 +117,25 @@ def run_workflow(
                 if todo
                 else True
             )
-        return _run_here(workflow, folder, todo, lost)
+        return _run_here(workflow, folder, todo)
+
+
+def _settled_queue(workflow: Workflow, folder: Path) -> Queue:
+    """Return what Slurm knows of a study when none of its jobs is about to end: how it ends decides what is left."""
+    deadline = time.monotonic() + _ENDING_SECONDS
+    while True:
+        queue = read_queue(workflow.jobs, folder)
+        ending = [job.number for job in queue.jobs if job.state == "COMPLETING"]
+        if not ending or time.monotonic() > deadline:
+            return queue
+        log.info("waiting for Slurm jobs that are ending: %s", " ".join(ending))
+        time.sleep(5)
+
+
+def _stop() -> None:
+    """End this process, whose lease another one took while it did not respond."""
+    log.error("another process took over the study's folder, so this one is stopping")
+    os.kill(os.getpid(), signal.SIGTERM)
 
 
 def reconcile(
@@ -202,17 +218,15 @@ def _wanted(workflow: Workflow, complete: Mapping[str, bool]) -> set[str]:
     return wanted
 
 
-def _run_here(
-    workflow: Workflow, folder: Path, todo: list[Job], lost: threading.Event
-) -> bool:
+def _run_here(workflow: Workflow, folder: Path, todo: list[Job]) -> bool:
     """Do jobs one after the other in this process; return whether all are done.
 
     Raises:
-        UserError: another process has taken over the folder, `cancel` was called, or nothing can be written any more.
+        UserError: nothing can be written any more.
     """
     failed: set[str] = set()
     received: list[signal.Signals] = []
-    with on_stop_signal(received.append), _watching(folder, lost):
+    with on_stop_signal(received.append):
         for number, job in enumerate(todo, 1):
             what = f"{job.kind.name} {job.name}"
             if failed.intersection(job.needs):
@@ -221,14 +235,6 @@ def _run_here(
                 continue
             log.info("%s (%d of %d)", what, number, len(todo))
             code = STOPPED if received else run_job(job, workflow, folder)
-            if lost.is_set():
-                raise UserError(
-                    f"another process took over {folder} while this one was not responding, so this one is stopping"
-                )
-            if (folder / CANCEL).exists():
-                raise UserError(
-                    f"`clm-or-mlm cancel` stopped the process that was using {folder}"
-                )
             if code == STOPPED:
                 sys.stderr.write("stopped; rerun the command to resume\n")
                 sys.exit(STOPPED)
@@ -243,61 +249,32 @@ def _run_here(
     return not failed
 
 
-@contextlib.contextmanager
-def _watching(folder: Path, lost: threading.Event) -> Iterator[None]:
-    """While the block runs, ask this process to stop when the lease is lost or `cancel` is called."""
-    done = threading.Event()
-
-    def watch() -> None:
-        while not done.wait(1):
-            if lost.is_set() or (folder / CANCEL).exists():
-                os.kill(os.getpid(), signal.SIGTERM)
-                return
-
-    thread = threading.Thread(target=watch, daemon=True)
-    thread.start()
-    try:
-        yield
-    finally:
-        done.set()
-        thread.join()
-
-
 def cancel(folder: Path) -> list[str]:
-    """End the call that works in a folder, on whatever node, and the study's Slurm jobs; return their numbers.
+    """End the call that works in a folder and the study's Slurm jobs; return their numbers.
 
     Jobs that have no end on disk and that Slurm does not show are ended as well, and count as ended afterwards.
 
     Raises:
-        UserError: the call has not ended after two minutes, or Slurm does not answer.
+        UserError: the call is on another machine or has not ended after two minutes, or Slurm does not answer.
     """
-    request = folder / CANCEL
     deadline = time.monotonic() + 120
-    try:
-        while holder := holder_of(folder / LEASE):
-            # It would submit or start others.
-            request.touch()
-            if time.monotonic() > deadline:
-                raise UserError(
-                    f"the process using {folder} ({holder}) has not stopped; end it first"
-                )
-            time.sleep(0.5)
-    finally:
-        request.unlink(missing_ok=True)
+    # It would submit or start others.
+    while holder := holder_of(folder / LEASE):
+        if not end_holder(folder / LEASE) or time.monotonic() > deadline:
+            said = f"{holder} is using {folder}; run this command on that host as its user, or end its job (scancel)"
+            raise UserError(said)
+        time.sleep(0.5)
     if not study_id(folder):
         return []
     workflow = load(folder)
-    forget_left(folder)
+    write_left(folder, ())
     queue = read_queue(workflow.jobs, folder)
     unseen = unseen_attempts(workflow.jobs, folder, queue)
-    numbers = [
-        *(job.number for job in queue.jobs),
-        *(attempt.slurm for _, attempt in unseen),
-    ]
+    numbers = [job.number for job in queue.jobs]
+    numbers += [attempt.slurm for _, attempt in unseen]
     if numbers and shutil.which("scancel"):
-        subprocess.run(
-            ["scancel", *numbers], stderr=subprocess.DEVNULL
-        )  # one may have ended meanwhile
+        # One may have ended meanwhile
+        subprocess.run(["scancel", *numbers], stderr=subprocess.DEVNULL)
     for job, attempt in unseen:
         end_attempt(job, folder, attempt)
     return numbers

@@ -53,8 +53,6 @@ class JobKind:
     """The name of the folders of its markers and logs."""
     title: str
     """What its jobs are, in the summary."""
-    part: str
-    """The part of a study that its time is counted for."""
     may_fail: bool = False
     """Whether a run that is recorded as failed is done, too: a loss that diverged does so again."""
     goal: bool = False
@@ -71,12 +69,12 @@ class JobKind:
 JOB_KINDS = {
     kind.name: kind
     for kind in (
-        JobKind(name="data", title="datasets", part="data"),
-        JobKind(name="shards", title="shards", part="data"),
-        JobKind(name="stage", title="trunks and stages", part="pretraining"),
-        JobKind(name="model", title="decays and exports", part="pretraining", goal=True),
-        JobKind(name="cell", title="fine-tuning cells", part="fine-tuning", may_fail=True),
-        JobKind(name="analysis", title="tables, claims, figures", part="analysis", goal=True, follows=True),
+        JobKind(name="data", title="datasets"),
+        JobKind(name="shards", title="shards"),
+        JobKind(name="stage", title="trunks and stages"),
+        JobKind(name="model", title="decays and exports", goal=True),
+        JobKind(name="cell", title="fine-tuning cells", may_fail=True),
+        JobKind(name="analysis", title="tables, claims, figures", goal=True, follows=True),
     )
 }  # fmt: skip
 """All kinds, in the order of a study."""
@@ -250,8 +248,6 @@ class Workflow:
     """How torchrun binds the processes of a training to cores near their GPUs; empty: not at all."""
     max_jobs: int = 200
     """Most jobs in Slurm's queue at a time."""
-    jobs_per_minute: int = 60
-    """Most jobs that are submitted in a minute."""
     restarts: int = 2
     """How often a job that died without a sentence, as on a lost node, is started again."""
     modules: tuple[str, ...] = ()
@@ -300,10 +296,8 @@ def write_marker(job: Job, folder: Path) -> None:
 
 def save(workflow: Workflow, folder: Path) -> None:
     """Write what `load` reads, unless it is there already."""
-    values = {
-        item.name: getattr(workflow, item.name) for item in dataclasses.fields(Workflow)
-    }
-    jobs = [_fields(job) for job in workflow.jobs.values()]
+    values = dataclasses.asdict(workflow)
+    jobs = [job | {"kind": job["kind"]["name"]} for job in values["jobs"].values()]
     text = manifest_text(values | {"jobs": jobs})
     path = folder / WORKFLOW
     if not path.is_file() or read_bounded(path) != text.encode():
@@ -323,14 +317,9 @@ def load(folder: Path) -> Workflow:
             f"there is no study in {folder}; give the study's folder with --dir DIR"
         ) from None
     with another_shape(folder / WORKFLOW, _REMEDY):
-        jobs = [
-            Job(**{**job, "kind": JOB_KINDS[job["kind"]]})
-            for job in _tuples(values.pop("jobs"))
-        ]
-        return Workflow(
-            **{key: _tuples(value) for key, value in values.items()},
-            jobs=by_marker(jobs),
-        )
+        values = _tuples(values)
+        jobs = [Job(**job | {"kind": JOB_KINDS[job["kind"]]}) for job in values["jobs"]]
+        return Workflow(**values | {"jobs": by_marker(jobs)})
 
 
 def refuse_other_settings(
@@ -353,9 +342,8 @@ def refuse_other_settings(
         if job.kind.follows or not (marker in live or job.is_complete(folder)):
             continue
         # By what is made, since packed cells are other jobs than single ones.
-        for before in {
-            made[path].marker: made[path] for path in job.makes if path in made
-        }.values():
+        makers = [made[path] for path in job.makes if path in made]
+        for before in by_marker(makers).values():
             if changed := difference(before.made_from(), job.made_from()):
                 name, old, new = changed
                 raise UserError(
@@ -368,23 +356,10 @@ def _short(value: object) -> str:
     return textwrap.shorten(json.dumps(value), 200)
 
 
-def _fields(job: Job) -> dict[str, Any]:
-    """Return what of a job differs from the defaults."""
-    values = {item.name: getattr(job, item.name) for item in dataclasses.fields(Job)}
-    defaults = {item.name: item.default for item in dataclasses.fields(Job)} | {
-        "description": {}
-    }
-    return {key: value for key, value in values.items() if value != defaults[key]} | {
-        "kind": job.kind.name
-    }
-
-
 def _tuples(value: Any) -> Any:
     """Return JSON's lists as tuples."""
     if isinstance(value, list):
-        return tuple(_tuples(item) for item in value)
-    return (
-        {key: _tuples(item) for key, item in value.items()}
-        if isinstance(value, dict)
-        else value
-    )
+        return tuple(map(_tuples, value))
+    if isinstance(value, dict):
+        return {key: _tuples(item) for key, item in value.items()}
+    return value

@@ -113,19 +113,13 @@ def read_queue(jobs: Mapping[str, Job], folder: Path) -> Queue:
 
 def _slurm_jobs(name: str) -> list[SlurmJob]:
     """Return the jobs of a name that Slurm knows, of every user, those that ended minutes ago as well."""
-    command = [
-        "squeue",
-        "--noheader",
-        "--states=all",
-        f"--name={name}",
-        "--format=%i|%T|%r|%M|%u|%k",
-    ]
+    options = ("--noheader", "--states=all", "--format=%i|%T|%r|%M|%u|%k")
     machine = Machine()
     if machine.which("squeue") is None:
         raise UserError(
             "Slurm's queue cannot be seen from here (no squeue); use a login node of the cluster"
         )
-    code, text = machine.output(command)
+    code, text = machine.output(["squeue", *options, f"--name={name}"])
     if code:
         last = text.splitlines()[-1:] or ["no message"]
         raise UserError(
@@ -148,45 +142,27 @@ def unseen_attempts(
         folder: its folder.
         queue: what Slurm's queue shows.
     """
-    open_ = []
+    begun = []
     for marker, job in jobs.items():
-        last = attempts_in(folder / job.attempts)[-1:]
-        is_open = marker not in queue.live and not job.is_complete(folder)
-        open_ += [
-            (job, attempt)
-            for attempt in last
-            if is_open and attempt.submitted and not attempt.end
-        ]
-    unknown = [
-        attempt.slurm for _, attempt in open_ if attempt.slurm not in queue.ended
-    ]
-    ended = {*queue.ended, *(_accounted(unknown) if unknown else ())}
-    return [(job, attempt) for job, attempt in open_ if attempt.slurm not in ended]
+        for attempt in attempts_in(folder / job.attempts)[-1:]:
+            is_open = attempt.submitted and not attempt.end
+            if is_open and marker not in queue.live and not job.is_complete(folder):
+                begun.append((job, attempt))
+    unknown = {attempt.slurm for _, attempt in begun} - set(queue.ended)
+    lost = unknown - _accounted(unknown) if unknown else set()
+    return [(job, attempt) for job, attempt in begun if attempt.slurm in lost]
 
 
 def _accounted(numbers: Collection[str]) -> set[str]:
     """Return those of some Slurm jobs that have ended by Slurm's accounting; none where there is none."""
-    words = [
-        "sacct",
-        "--allocations",
-        "--noheader",
-        "--parsable2",
-        "--format=JobIDRaw,State",
-    ]
     machine = Machine()
-    code, text = (
-        machine.output([*words, f"--jobs={','.join(numbers)}"])
-        if machine.which("sacct")
-        else (1, "")
-    )
-    rows = (
-        [line.split("|") for line in text.splitlines() if "|" in line]
-        if not code
-        else []
-    )
-    return {
-        row[0] for row in rows if row[1].split()[0] in _ENDED
-    }  # "CANCELLED by 1000"
+    if machine.which("sacct") is None:
+        return set()
+    options = ("--allocations", "--noheader", "--parsable2", "--format=JobIDRaw,State")
+    code, text = machine.output(["sacct", *options, f"--jobs={','.join(numbers)}"])
+    # The state is words, as in `CANCELLED by 1000`.
+    found = re.findall(r"^(\d+)\|([A-Z_]+)", "" if code else text, re.MULTILINE)
+    return {number for number, state in found if state in _ENDED}
 
 
 def refuse_start(jobs: Mapping[str, Job], folder: Path, queue: Queue) -> None:
@@ -195,18 +171,17 @@ def refuse_start(jobs: Mapping[str, Job], folder: Path, queue: Queue) -> None:
     Raises:
         UserError: which ones.
     """
-    own = _own_name()
+    own = own_name()
     others = [job for job in queue.jobs if job.user != own]
+    numbers = " ".join(job.number for job in others or queue.strange)
     if others:
-        user, numbers = others[0].user, " ".join(job.number for job in others)
-        raise UserError(
-            f"jobs of {user} work in {folder} ({numbers}); wait for them, or ask {user} to end them (clm-or-mlm cancel)"
-        )
-    if strange := " ".join(job.number for job in queue.strange):
-        raise UserError(
-            f"jobs of another target in {folder} are still queued or running ({strange}); wait for them, or cancel "
-            f"them: scancel {strange}"
-        )
+        user = others[0].user
+        advice = f"wait for them, or ask {user} to end them (clm-or-mlm cancel)"
+        raise UserError(f"jobs of {user} work in {folder} ({numbers}); {advice}")
+    if numbers:
+        fault = f"jobs of another target in {folder} are still queued or running"
+        advice = f"wait for them, or cancel them: scancel {numbers}"
+        raise UserError(f"{fault} ({numbers}); {advice}")
     for job, attempt in unseen_attempts(jobs, folder, queue)[:1]:
         raise UserError(
             f"Slurm job {attempt.slurm} ({job.name}) has no end, but squeue does not show it; if it "
@@ -214,7 +189,7 @@ def refuse_start(jobs: Mapping[str, Job], folder: Path, queue: Queue) -> None:
         )
 
 
-def _own_name() -> str:
+def own_name() -> str:
     """Return this user's name as Slurm shows it."""
     import pwd  # not on every system that can show a study's progress
 

@@ -13,13 +13,13 @@ import shlex
 import subprocess
 import sys
 import time
-from collections.abc import Collection, Mapping, Sequence
+from collections.abc import Mapping, Sequence
 from dataclasses import dataclass, replace
 from pathlib import Path
 
 from common.cli import run
 from common.errors import UserError
-from common.files import write_text
+from common.files import share_with_group, write_text
 from common.locks import try_lease
 from common.provenance import ROOT
 from workflow.jobs import JOB_KINDS, LEASE, Job, Workflow, load
@@ -34,13 +34,6 @@ _LEFT = "slurm.left"
 
 _SECONDS = float(os.environ.get("CLM_OR_MLM_SUBMIT_SECONDS", "30"))
 """Between two looks for a place."""
-
-_HEAD_START = 20
-"""Seconds that a job waits at least: so long the last one can still give its place to the one that submits more."""
-
-_PLACE_SECONDS = 10
-"""How long Slurm may take to free a place."""
-
 
 _HERE = SlurmJob(number="", state="RUNNING", comment=SUBMITS)
 """This job, where Slurm's queue does not show it."""
@@ -65,6 +58,8 @@ def submit(
 ) -> Submission:
     """Submit those of some jobs that are not queued or running, in order, each after those that it needs.
 
+    The first is the job that submits the others, held: it keeps a place for itself, and goes where none is needed.
+
     Args:
         workflow: the study's jobs.
         folder: where they work.
@@ -72,109 +67,60 @@ def submit(
         queue: what Slurm knows of the study.
 
     Raises:
-        UserError: Slurm does not take a job; or it takes no more, not even one that submits the others.
+        UserError: Slurm does not take a job; or it takes no more, not even one beside the one that submits the others.
     """
-    study = make_id(folder)
     numbers = {marker: job.number for marker, job in queue.live.items()}
-    before = len(queue.jobs)
     waiting = [marker for marker in todo if marker not in numbers]
-    submitted, minute = 0, time.monotonic()
-    while waiting:
-        marker, is_last = waiting[0], len(waiting) == 1
-        job = workflow.jobs[marker]
+    limit = ""
+    submitter = queue.submitter.number if queue.submitter else ""
+    is_held = bool(queue.submitter and queue.submitter.reason == "JobHeldUser")
+    places = max(workflow.max_jobs, 2) - len(queue.jobs)
+    if not submitter and len(waiting) > 1:
+        try:
+            submitter = _sbatch(workflow, folder, _submitter(workflow), "--hold")
+        except _NoRoomError as error:
+            advice = "repeat the command when some have ended"
+            said = f"Slurm takes no more jobs of yours now ({error}); {advice}"
+            raise UserError(said) from None
+        is_held = True
+        places -= 1
+    while waiting and places > 0:
+        job = workflow.jobs[waiting[0]]
         needs = [
             need for need in job.needs if not workflow.jobs[need].is_complete(folder)
         ]
         if not numbers.keys() >= set(needs):
-            log.warning("%s is not submitted: what it needs has failed", marker)
+            log.warning("%s is not submitted: what it needs has failed", job.marker)
             waiting.pop(0)
             continue
-        # Then a place must be left for the one that submits the others.
-        is_alone = queue.submitter is None and not is_last
-        if before + submitted + is_alone >= max(workflow.max_jobs, 2):
-            break
-        options = (
-            ["--dependency=afterok:" + ":".join(numbers[need] for need in needs)]
-            if needs
-            else []
-        )
-        options += [f"--begin=now+{_HEAD_START}"] if is_alone else []
+        after = ":".join(numbers[need] for need in needs)
+        options = [f"--dependency=afterok:{after}"] if needs else []
         try:
-            numbers[marker] = _sbatch(workflow, folder, study, job, marker, options)
-        except _NoRoomError:
+            numbers[job.marker] = _sbatch(workflow, folder, job, *options)
+        except _NoRoomError as error:
+            limit = str(error)
             break
         waiting.pop(0)
-        submitted += 1
-        if waiting and submitted % workflow.jobs_per_minute == 0:
-            time.sleep(max(0.0, 60 - (time.monotonic() - minute)))
-            minute = time.monotonic()
-    if waiting and queue.submitter is None:
-        started = {
-            marker for marker, job in queue.live.items() if job.state != "PENDING"
-        }
-        _place_submitter(workflow, folder, waiting, numbers, started)
-    _write_left(folder, waiting)
+        places -= 1
+    is_alone = is_held and not numbers
+    write_left(folder, () if is_alone else waiting)
+    if is_held and (is_alone or not waiting):
+        subprocess.run(["scancel", submitter], check=True)
+    elif is_held:
+        after = "?".join(f"afterany:{number}" for number in numbers.values())
+        words = ["scontrol", "update", f"JobId={submitter}", f"Dependency={after}"]
+        subprocess.run(words, check=True)
+        subprocess.run(["scontrol", "release", submitter], check=True)
+    if is_alone and waiting:
+        advice = (
+            "run the study as one job with --profile local (docs/hpc.md), or repeat the command when others of yours "
+            "have ended"
+        )
+        raise UserError(f"Slurm takes one job of yours at a time ({limit}); {advice}")
     new = {
         marker: number for marker, number in numbers.items() if marker not in queue.live
     }
     return Submission(numbers=new, left=waiting)
-
-
-def _place_submitter(
-    workflow: Workflow,
-    folder: Path,
-    waiting: list[str],
-    numbers: dict[str, str],
-    started: Collection[str],
-) -> None:
-    """Submit the job that submits what waits, if need be in the place of the last job that has not started.
-
-    Args:
-        workflow: the study's jobs.
-        folder: where they work.
-        waiting: markers of those that have no place; the one that gives its place away is put before them.
-        numbers: Slurm's numbers of the others by marker; likewise taken from there.
-        started: markers of those that run.
-
-    Raises:
-        UserError: there is no place.
-    """
-    job, study = _submitter(workflow), make_id(folder)
-    limit = ""
-    for attempt in range(_PLACE_SECONDS):
-        _write_left(folder, waiting)
-        after = "?".join(f"afterany:{number}" for number in numbers.values())
-        try:
-            _sbatch(
-                workflow,
-                folder,
-                study,
-                job,
-                SUBMITS,
-                [f"--dependency={after}"] if after else [],
-            )
-            return
-        except _NoRoomError as error:
-            limit = str(error)
-        if attempt > 0:
-            time.sleep(1)
-            continue
-        idle = [marker for marker in numbers if marker not in started]
-        if len(numbers) < 2 or not idle:
-            break
-        last = [marker for marker in workflow.jobs if marker in idle][-1]
-        waiting.insert(0, last)
-        subprocess.run(["scancel", numbers.pop(last)], check=True)
-    forget_left(folder)
-    if len(numbers) == 1:
-        ((marker, number),) = numbers.items()
-        raise UserError(
-            f"Slurm takes one job of yours at a time ({limit}), now {number} for {marker}; run the study as one job "
-            "with --profile local (docs/hpc.md), or repeat the command whenever a job has ended"
-        )
-    raise UserError(
-        f"Slurm takes no more jobs of yours now ({limit}); repeat the command when some have ended"
-    )
 
 
 def _submitter(workflow: Workflow) -> Job:
@@ -188,25 +134,16 @@ def _submitter(workflow: Workflow) -> Job:
     )
 
 
-def _sbatch(
-    workflow: Workflow,
-    folder: Path,
-    study: str,
-    job: Job,
-    comment: str,
-    options: Collection[str],
-) -> str:
+def _sbatch(workflow: Workflow, folder: Path, job: Job, *options: str) -> str:
     """Submit a job and return its number.
 
     Raises:
         _NoRoomError: Slurm takes no more jobs of this user now.
         UserError: it does not take this one.
     """
-    module = (
-        "workflow.slurm_submit"
-        if comment == SUBMITS
-        else f"workflow.step {shlex.quote(comment)}"
-    )
+    comment, module = job.marker, f"workflow.step {shlex.quote(job.marker)}"
+    if job.name == SUBMITS:
+        comment, module = SUBMITS, "workflow.slurm_submit"
     script = (
         f"#!/bin/bash\nexport PYTHONPATH={shlex.quote(str(ROOT))} PYTHONNOUSERSITE=1\n"
         f"exec {shlex.quote(sys.executable)} -m {module}\n"
@@ -220,7 +157,7 @@ def _sbatch(
         "--parsable",
         "--requeue",
         "--kill-on-invalid-dep=yes",
-        f"--job-name={study}",
+        f"--job-name={make_id(folder)}",
     ]
     command += [
         f"--comment={comment}",
@@ -264,21 +201,18 @@ def read_left(folder: Path) -> list[str]:
     return path.read_text("utf-8").splitlines() if path.is_file() else []
 
 
-def _write_left(folder: Path, markers: Sequence[str]) -> None:
+def write_left(folder: Path, markers: Sequence[str]) -> None:
+    """Write down which jobs wait for a place in Slurm's queue."""
     if markers:
         write_text(folder / _LEFT, "".join(f"{marker}\n" for marker in markers))
     else:
         (folder / _LEFT).unlink(missing_ok=True)
 
 
-def forget_left(folder: Path) -> None:
-    """Let nothing wait for a place in Slurm's queue any more."""
-    _write_left(folder, ())
-
-
 def main(argv: Sequence[str]) -> int:
     """Submit what waits for a place in Slurm's queue, as places become free, in the current folder."""
     folder, started = Path.cwd(), time.monotonic()
+    share_with_group(folder)
     while read_left(folder):
         with try_lease(folder / LEASE) as holder:
             if holder is None:

@@ -25,7 +25,7 @@ from string import Template
 
 from common.cli import run
 from common.errors import UserError
-from common.files import sha256_file, write_text, written
+from common.files import sha256_file, share_with_group, write_text, written
 from common.locks import holder_of, try_lease
 from common.processes import AGAIN, end_with_parent, ignore_stop_signal, on_stop_signal
 from common.provenance import IMAGE_SHA256, ROOT
@@ -425,6 +425,7 @@ def main(argv: Sequence[str]) -> int:
     """Do the job of the current folder's workflow that has the marker `argv[0]`, in the Slurm job submitted for it."""
     (marker,) = argv or [""]
     folder = Path.cwd()
+    share_with_group(folder)
     number = os.environ.get("SLURM_JOB_ID", "")
     workflow = load(folder)
     if marker not in workflow.jobs:

@@ -144,7 +144,7 @@ def workflow_of(target: str, settings: StudySettings, image: str = "") -> Workfl
         for model in models
         for pack in packs
     ]
-    cells = [job for job in jobs if job.kind.part == "fine-tuning"]
+    cells = [job for job in jobs if job.kind.name == "cell"]
     return Workflow(
         target=target,
         jobs=by_marker([*jobs, _analysis(target, cells, settings)]),
@@ -154,7 +154,6 @@ def workflow_of(target: str, settings: StudySettings, image: str = "") -> Workfl
         gres=settings.gres,
         numa_binding=settings.numa_binding,
         max_jobs=settings.max_jobs,
-        jobs_per_minute=settings.jobs_per_minute,
         restarts=settings.restarts,
         modules=settings.modules,
         environ=settings.variables(),

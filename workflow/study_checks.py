@@ -1,32 +1,28 @@
-"""What is looked at before a study starts: its settings, its image, what Slurm would say; a line for each problem.
-
-The start refuses the first that fails, the dry run lists all of them.
-"""
+"""What a study's own settings are looked at for before it starts; each check yields a line for each problem."""
 
 from __future__ import annotations
 
 import contextlib
 import itertools
 import os
+import re
 import shlex
 from collections.abc import Iterator
-from dataclasses import replace
 from importlib.util import find_spec
 from pathlib import Path
 from string import Template
 
 from common.cli import check_words
 from common.errors import UserError
-from common.files import sha256_file, written
 from common.provenance import git_commit
-from container.check_lines import CheckLine, fail, ok, refuse, warn
-from container.machine import Machine
-from container.runtime import check_name, identity_of, program_of, stream
+from container.check_lines import CheckLine, fail, ok, warn
+from container.runtime import check_name, program_of, stream
 from pretraining.plan.devices import DEVICES, training_gb
-from workflow.engine import Profile
-from workflow.jobs import Command, Job, Workflow
-from workflow.slurm_request import check_requests
+from workflow.engine import reconcile
+from workflow.jobs import Command
+from workflow.start import Check, Start
 from workflow.study import models_of, study_of
+from workflow.study_progress import StudyProgress, shortages
 from workflow.study_settings import StudySettings
 
 _SAMPLES = {"sample-10BT": 10e9, "sample-100BT": 100e9, "sample-350BT": 350e9}
@@ -43,114 +39,40 @@ _TOKEN_BYTES = 3.0
 _FEW_IDS = 0.75
 """A tokenizer with fewer than this share of a size's rows is hardly the one that the size was made for."""
 
+_SLICE = re.compile(r"\dg\.\d+gb")
+"""How Slurm and NVIDIA name a slice of a GPU, as in `gpu:1g.10gb`."""
+
 _START_MINUTES = 15
 """Shorter jobs than those of the smallest toy study mostly start and save."""
 
 
-def check_start(
-    settings: StudySettings,
-    workflow: Workflow,
-    folder: Path,
-    profile: Profile,
-    *,
-    dry_run: bool = False,
-) -> tuple[Workflow, list[CheckLine]]:
-    """Return the workflow, with its image's hash and commit, and a line for all that was looked at.
-
-    Args:
-        settings: the study's.
-        workflow: its jobs.
-        folder: where they work.
-        profile: where they run.
-        dry_run: go on after what fails.
-
-    Raises:
-        UserError: the first that fails; what comes after it is not looked at.
-    """
-    take = list if dry_run else refuse
-    lines = take(check_settings(settings, workflow, folder, profile))
-    if profile == "slurm":
-        lines += take(check_requests(workflow))
-    workflow, image = check_image(workflow, folder, key=settings.image_key)
-    return workflow, lines + take(image)
+def _has_shards(start: Start) -> bool:
+    """Return whether the shards are there; they do without what they were made of, which a scratch may have purged."""
+    jobs = start.workflow.of_kind("shards")
+    return all(job.is_complete(start.folder) for job in jobs)
 
 
-def check_settings(
-    settings: StudySettings, workflow: Workflow, folder: Path, profile: Profile
-) -> Iterator[CheckLine]:
-    """Yield what the first jobs of a study would fail for, and what may be wrong; arguments as of `check_start`."""
-    sharded = all(job.is_complete(folder) for job in workflow.of_kind("shards"))
-    # Shards do without what they were made of, which a scratch may have purged.
-    if not sharded:
-        yield from _text(settings, profile)
-        yield from _tokenizer(settings, workflow)
-    if settings.image_key and not Path(settings.image_key).exists():
-        yield fail(
-            "image",
-            f"{settings.image_key} does not exist; correct `image_key` in the settings",
-        )
-    if not workflow.image and find_spec("torch") is None:
-        yield fail(
-            "torch",
-            "jobs need torch, which this environment lacks; give --image build/full.sif (make image-full), or start "
-            "the study with .venv/full/bin/clm-or-mlm workflow (make full-env)",
-        )
-    yield from _datasets(settings)
-    if settings.modules:  # as jobs load them
-        code, text = Machine().output(
-            ["bash", "-c", f"module load {shlex.join(settings.modules)}"]
-        )
-        if code:
-            why = text.splitlines()[-1] if text else f"exit code {code}"
-            yield fail(
-                "modules",
-                f"module load {shlex.join(settings.modules)} fails here ({why}); correct `modules`",
-            )
-    there = (
-        Machine().gpus()
-        if profile == "local" and settings.runtime != "none"
-        else settings.gpus_per_node
-    )
-    if there < settings.gpus_per_node:
-        yield fail(
-            "GPUs",
-            f"the study asks for {settings.gpus_per_node} GPUs, but this machine has {there}, and with --profile local "
-            "jobs run here; use --profile slurm, or set gpus_per_node (0: compute on CPUs)",
-        )
-    for job in (
-        {job.kind.name: job for job in workflow.jobs.values()}.values()
-        if settings.text
-        else ()
-    ):
-        yield from filter(None, map(_misunderstood, job.commands))
-    for job in workflow.of_kind("shards"):
-        if short := job.shortage(folder) if sharded else _short_files(job, settings):
-            yield fail("text", short)
-    yield from _resources(settings, workflow)
-
-
-def _text(settings: StudySettings, profile: Profile) -> Iterator[CheckLine]:
-    """Yield what is wrong with the names of the text."""
+def text(start: Start) -> Iterator[CheckLine]:
+    """Whether the text to pretrain on is there."""
+    settings = start.settings
+    if _has_shards(start):
+        return
     if not settings.text:
-        yield fail(
-            "text",
-            "no text to pretrain on; set text = [...] in the settings (docs/hpc.md)",
-        )
+        said = "no text to pretrain on; set text = [...] in the settings (docs/hpc.md)"
+        yield fail("text", said)
     for word in settings.text:
+        fault = f"{word} needs network access"
         if not word.startswith("hf:"):
             if not _files(word):
-                yield fail(
-                    "text", f"{word} matches no file; correct `text` in the settings"
-                )
+                said = f"{word} matches no file; correct `text` in the settings"
+                yield fail("text", said)
         elif os.environ.get("HF_HUB_OFFLINE"):
-            said = f"{word} needs network access, but HF_HUB_OFFLINE is set; list files on disk in `text`"
+            said = f"{fault}, but HF_HUB_OFFLINE is set; list files on disk in `text`"
             yield fail("text", said)
-        elif profile == "slurm" and settings.offline:
-            yield fail(
-                "text",
-                f"{word} needs network access, which compute nodes lack (offline = true); download the "
-                "files on a login node and list them in `text`",
-            )
+        elif start.profile == "slurm" and settings.offline:
+            advice = "download the files on a login node and list them in `text`"
+            said = f"{fault}, which compute nodes lack (offline = true); {advice}"
+            yield fail("text", said)
 
 
 def _files(word: str) -> list[Path]:
@@ -163,19 +85,22 @@ def _files(word: str) -> list[Path]:
     ]
 
 
-def _tokenizer(settings: StudySettings, workflow: Workflow) -> Iterator[CheckLine]:
-    """Yield what is wrong with the tokenizer: none, two, not there, or not of the size's number of rows."""
+def tokenizer(start: Start) -> Iterator[CheckLine]:
+    """Whether there is one tokenizer, with about the size's number of rows."""
+    settings = start.settings
+    if _has_shards(start):
+        return
     if bool(settings.tokenizer) == bool(settings.train_tokenizer):
-        found = (
-            "two tokenizers; set either" if settings.tokenizer else "no tokenizer; set"
-        )
-        said = f"{found} tokenizer = ... or train_tokenizer = ... in the settings (docs/hpc.md)"
-        yield fail("tokenizer", said)
+        found = "no tokenizer; set"
+        if settings.tokenizer:
+            found = "two tokenizers; set either"
+        said = "tokenizer = ... or train_tokenizer = ... in the settings (docs/hpc.md)"
+        yield fail("tokenizer", f"{found} {said}")
     if settings.tokenizer and not Path(settings.tokenizer).exists():
-        yield fail(
-            "tokenizer",
-            f"{settings.tokenizer} does not exist; correct `tokenizer` in the settings",
+        said = (
+            f"{settings.tokenizer} does not exist; correct `tokenizer` in the settings"
         )
+        yield fail("tokenizer", said)
         return
     try:
         ids = _ids(settings)
@@ -187,16 +112,17 @@ def _tokenizer(settings: StudySettings, workflow: Workflow) -> Iterator[CheckLin
     if rows and ids > rows[size]:
         said = f"the tokenizer has {ids:,} ids, but {size} has rows for {rows[size]:,}"
         yield fail("tokenizer", f"{said}; use the study's, or correct `vocab`")
-    for size in _sizes(settings, workflow) if ids else ():
-        if ids < _FEW_IDS * (count := study_of(settings).shapes[size].vocab):
-            said = f"the tokenizer has {ids:,} ids, but {size} has rows for {count:,}"
+    for size in _sizes(start) if ids else ():
+        if ids < _FEW_IDS * rows[size]:
+            said = (
+                f"the tokenizer has {ids:,} ids, but {size} has rows for {rows[size]:,}"
+            )
             yield warn("tokenizer", f"{said}; is it the study's tokenizer?")
 
 
-def _sizes(settings: StudySettings, workflow: Workflow) -> dict[str, None]:
-    return dict.fromkeys(
-        model.size for model in models_of(workflow.target, study_of(settings))
-    )
+def _sizes(start: Start) -> dict[str, None]:
+    models = models_of(start.workflow.target, study_of(start.settings))
+    return dict.fromkeys(model.size for model in models)
 
 
 def _ids(settings: StudySettings) -> int:
@@ -211,23 +137,69 @@ def _ids(settings: StudySettings) -> int:
     return 0
 
 
-def _datasets(settings: StudySettings) -> Iterator[CheckLine]:
-    """Yield which datasets are not there."""
-    place = Path(settings.data) if settings.data else None
-    wanted = () if settings.make_datasets else settings.needed_datasets
-    if lacks := [
-        name
-        for name in wanted
-        if not (place and (place / name / "manifest.json").is_file())
-    ]:
-        where = (
-            f"{place} lacks"
-            if place
-            else "the settings name no folder (data = ...) with"
-        )
+def environment(start: Start) -> Iterator[CheckLine]:
+    """Whether this environment has what jobs need, where they run in no image."""
+    if not start.workflow.image and find_spec("torch") is None:
         yield fail(
-            "datasets", f"{where} {', '.join(lacks)}; download them: clm-or-mlm fetch"
+            "torch",
+            "jobs need torch, which this environment lacks; give --image build/full.sif (make image-full), or start "
+            "the study with .venv/full/bin/clm-or-mlm workflow (make full-env)",
         )
+
+
+def datasets(start: Start) -> Iterator[CheckLine]:
+    """Whether the datasets are there."""
+    settings = start.settings
+    if settings.make_datasets:
+        return
+    place = Path(settings.data)
+    lacks = [
+        name
+        for name in settings.needed_datasets
+        if not settings.data or not (place / name / "manifest.json").is_file()
+    ]
+    if lacks:
+        where = "the settings name no folder (data = ...) with"
+        if settings.data:
+            where = f"{place} lacks"
+        said = f"{where} {', '.join(lacks)}; download them: clm-or-mlm fetch"
+        yield fail("datasets", said)
+
+
+def modules(start: Start) -> Iterator[CheckLine]:
+    """Whether the site's environment modules can be loaded, as jobs load them."""
+    words = f"module load {shlex.join(start.settings.modules)}"
+    if not start.settings.modules:
+        return
+    code, output = start.machine.output(["bash", "-c", words])
+    if code:
+        why = output.splitlines()[-1] if output else f"exit code {code}"
+        yield fail("modules", f"{words} fails here ({why}); correct `modules`")
+
+
+def gpus(start: Start) -> Iterator[CheckLine]:
+    """Whether the GPUs that jobs ask for are whole ones, and are here where jobs run here."""
+    settings = start.settings
+    asked = settings.gpus_per_node
+    if settings.nodes * asked > 1 and _SLICE.search(settings.gres):
+        said = f"gres {settings.gres} is a slice of a GPU (MIG), and slices cannot use NCCL; set gpus_per_node = 1"
+        yield fail("GPUs", said)
+    if start.profile == "slurm" or settings.runtime == "none":
+        return
+    there = start.machine.gpus() if asked else 0
+    if there < asked:
+        fault = f"the study asks for {asked} GPUs, but this machine has {there}, and with --profile local jobs run here"
+        advice = "use --profile slurm, or set gpus_per_node (0: compute on CPUs)"
+        yield fail("GPUs", f"{fault}; {advice}")
+
+
+def options(start: Start) -> Iterator[CheckLine]:
+    """Whether jobs' commands take their words."""
+    # One of each kind; without a text, that is what is missing.
+    jobs = {job.kind.name: job for job in start.workflow.jobs.values()}
+    with contextlib.chdir(start.place):  # where they work, more or less
+        for job in jobs.values() if start.settings.text else ():
+            yield from filter(None, map(_misunderstood, job.commands))
 
 
 def _misunderstood(words: Command) -> CheckLine | None:
@@ -248,142 +220,169 @@ def _misunderstood(words: Command) -> CheckLine | None:
     return None
 
 
-def _short_files(job: Job, settings: StudySettings) -> str | None:
+def tokens(start: Start) -> Iterator[CheckLine]:
+    """Whether the text or the shards have as many tokens as training takes."""
+    for job in start.workflow.of_kind("shards"):
+        short = job.shortage(start.folder)
+        if not _has_shards(start):
+            short = _short_files(job.tokens, start.settings)
+        if short:
+            yield fail("text", short)
+
+
+def _short_files(needed: float, settings: StudySettings) -> str | None:
     """Return a sentence where even a high estimate by the files' sizes is too little text; none where it is unknown."""
-    if not job.tokens or any(word.startswith("hf:") for word in settings.text):
+    if not needed or any(word.startswith("hf:") for word in settings.text):
         return None
     files = [path for word in settings.text for path in _files(word) if path.is_file()]
-    text = sum(
+    size = sum(
         path.stat().st_size * (_EXPANDS if path.suffix in _PACKED else 1.0)
         for path in files
     )
-    most = text / (1.0 if settings.train_tokenizer else _TOKEN_BYTES)
-    if not files or most >= job.tokens:
+    most = size / (1.0 if settings.train_tokenizer else _TOKEN_BYTES)
+    if not files or most >= needed:
         return None
     return (
         f"`text` names {len(files):,} files with at most {most:,.0f} tokens, but the study needs "
-        f"{job.tokens:,.0f}; name more text (of FineWeb-Edu {sample_of(job.tokens)}), or set repeat_text = true"
+        f"{needed:,.0f}; name more text (of FineWeb-Edu {sample_of(needed)}), or set repeat_text = true"
     )
 
 
 def sample_of(tokens: float) -> str:
     """Return the smallest sample of FineWeb-Edu that has so many tokens, with some to spare."""
-    return next(
-        (name for name, size in _SAMPLES.items() if size >= _SPARE * tokens),
-        "the whole of it",
-    )
+    enough = (name for name, size in _SAMPLES.items() if size >= _SPARE * tokens)
+    return next(enough, "the whole of it")
 
 
-def _resources(settings: StudySettings, workflow: Workflow) -> Iterator[CheckLine]:
-    """Yield what may not suffice: cores, memory, time, folders that are not there."""
+def cores(start: Start) -> Iterator[CheckLine]:
+    """Whether each worker of fine-tuning has a core."""
+    settings = start.settings
     workers = dict(itertools.pairwise(settings.tuning_options)).get("--workers", "")
-    cores = settings.cpus * settings.tuning_gpus
-    if workers.isdecimal() and int(workers) > cores:
-        fault = f"tuning_options: {workers} workers share {cores} cores, but each keeps one busy"
+    shared = settings.cpus * settings.tuning_gpus
+    if workers.isdecimal() and int(workers) > shared:
+        fault = f"tuning_options: {workers} workers share {shared} cores, but each keeps one busy"
         yield warn("cores", f"{fault}; leave --workers out")
-    study = study_of(settings)
+
+
+def memory(start: Start) -> Iterator[CheckLine]:
+    """Whether a GPU's memory holds the pass that the settings fix."""
+    settings, study = start.settings, study_of(start.settings)
     memory_gb = DEVICES[settings.device].memory_gb
-    several = settings.nodes * settings.gpus_per_node > 1
+    if not settings.gpus_per_node or not memory_gb:
+        return
     # Where it is not set, training makes the pass fit
     microbatch = study.config.batches.microbatch or 1
-    for size in (
-        _sizes(settings, workflow) if settings.gpus_per_node and memory_gb else ()
-    ):
-        needs = training_gb(
-            study.shapes[size],
-            microbatch * study.config.batches.max_length,
-            several=several,
-        )
-        if needs > (memory_gb or 0):
-            yield warn(
-                "memory",
-                f"{size} takes about {needs:.0f} GB of each GPU at microbatch={microbatch}, but {settings.device} has "
-                f"{memory_gb}; remove microbatch from pretraining_settings, or choose a smaller size or a larger GPU",
-            )
-    too_short = {
-        job.queue: job for job in workflow.jobs.values() if job.minutes < _START_MINUTES
-    }
+    length = microbatch * study.config.batches.max_length
+    several = settings.nodes * settings.gpus_per_node > 1
+    for size in _sizes(start):
+        needs = training_gb(study.shapes[size], length, several=several)
+        if needs > memory_gb:
+            fault = f"{size} takes about {needs:.0f} GB of each GPU at microbatch={microbatch}"
+            advice = "remove microbatch from pretraining_settings, or choose a smaller size or a larger GPU"
+            said = f"{fault}, but {settings.device} has {memory_gb}; {advice}"
+            yield warn("memory", said)
+
+
+def space(start: Start) -> Iterator[CheckLine]:
+    """Whether there is room for what is not done yet, and time for what cannot resume."""
+    todo = tuple(reconcile(start.workflow, start.folder, change=False))
+    found = StudyProgress(workflow=start.workflow, folder=start.folder, todo=todo)
+    for sentence in shortages(found):
+        yield warn("space", sentence)
+
+
+def time_limits(start: Start) -> Iterator[CheckLine]:
+    """Whether jobs have time for more than to start and to save."""
+    jobs = start.workflow.jobs.values()
+    too_short = {job.queue: job for job in jobs if job.minutes < _START_MINUTES}
     for queue, job in too_short.items():
         fault = f"{queue} jobs end after {job.minutes} min, about as long as they take to start and save"
         yield warn("time", f"{fault}; raise limit_hours or [jobs.{queue}] hours")
-    for key, value in settings.environment.items():
-        names = {
-            match["named"] or match["braced"]
-            for match in Template.pattern.finditer(value)
-        }
-        unset = [
-            name
-            for name in names
-            if name and not name.startswith("SLURM_") and name not in os.environ
-        ]
-        for name in unset:
-            fault = f"[environment] {key} is {value}, but {name} is not set here"
-            yield warn("environment", f"{fault}; where a node lacks it too, jobs end")
-    for bind in settings.binds:
+
+
+def variables(start: Start) -> Iterator[CheckLine]:
+    """Whether the variables that the site's own name are set."""
+    for key, value in start.settings.environment.items():
+        for name in sorted(set(Template(value).get_identifiers())):
+            if not name.startswith("SLURM_") and name not in os.environ:
+                fault = f"[environment] {key} is {value}, but {name} is not set here"
+                advice = "where a node lacks it too, jobs end"
+                yield warn("environment", f"{fault}; {advice}")
+
+
+def binds(start: Start) -> Iterator[CheckLine]:
+    """Whether the folders that images show are there."""
+    for bind in start.settings.binds:
         path = Template(bind).safe_substitute(os.environ)
         if not Path(path).exists():
-            fault = f"binds: {path} does not exist here"
-            yield warn("binds", f"{fault}; where a node lacks it too, it is left out")
+            said = f"binds: {path} does not exist here; where a node lacks it too, it is left out"
+            yield warn("binds", said)
 
 
-def check_image(
-    workflow: Workflow, folder: Path, *, key: str = ""
-) -> tuple[Workflow, list[CheckLine]]:
-    """Start the image that jobs run in; return the workflow with its hash and commit, and what was seen.
-
-    Args:
-        workflow: the jobs; without an image nothing is done.
-        folder: where they will work.
-        key: public key that the image must be signed with; empty: any image will do.
-    """
-    if not workflow.image:
-        return workflow, []
-    here = Machine()
-    image = Path(workflow.image)
+def image(start: Start) -> Iterator[CheckLine]:
+    """Whether the image that jobs run in is one, is signed and starts, with this code."""
+    key, path = start.settings.image_key, Path(start.workflow.image)
+    if key and not Path(key).exists():
+        said = f"{key} does not exist; correct `image_key` in the settings"
+        yield fail("image", said)
+        return
+    if not start.workflow.image:
+        return
     try:
-        workflow = replace(
-            workflow, image_sha256=_image_hash(image, key), image_written=written(image)
-        )
-        if program_of(here) is None:
-            said = f"apptainer is not on PATH here, so {image} was not tried; the first job will try it"
-            return workflow, [warn("image", said)]
-        # A job works in the study's folder and so sees it; this call is made from elsewhere.
-        own = [str(folder.resolve())] if folder.is_dir() else []
-        name, commit = identity_of(
-            image, [*own, *workflow.places(folder, here.environ)], here
-        )
-        if name != "full":
-            raise UserError(
-                f"{image} is the {name} image; jobs need the full one: make image-full"
-            )
+        _refuse_no_image(path, key)
+        if program_of(start.machine) is None:
+            said = f"apptainer is not on PATH here, so {path} was not tried; the first job will try it"
+            yield warn("image", said)
+            return
+        name, commit = start.identity
     except UserError as error:
-        return workflow, [fail("image", str(error))]
-    line = ok("image", f"{image} starts here; commit {commit[:12]}")
-    if commit != (checkout := git_commit()):
-        line = warn(
-            "image",
-            f"jobs run the image's commit {commit}, not this checkout's {checkout}",
-        )
-    return replace(workflow, image_commit=commit), [line]
+        yield fail("image", str(error))
+        return
+    if name != "full":
+        said = f"{path} is the {name} image; jobs need the full one: make image-full"
+        yield fail("image", said)
+    elif commit != (checkout := git_commit()):
+        said = f"jobs run the image's commit {commit}, not this checkout's {checkout}"
+        yield warn("image", said)
+    else:
+        yield ok("image", f"{path} starts here; commit {commit[:12]}")
 
 
-def _image_hash(image: Path, key: str) -> str:
-    """Return the SHA-256 of an image file that is one by its first bytes and, with a key, by its signature."""
-    if not image.is_file():
-        raise UserError(
-            f"{image} does not exist; build it (make image-full) or leave --image out"
-        )
-    check_name(image)
-    with image.open("rb") as file:
-        if file.read(41)[32:] != b"SIF_MAGIC":
-            raise UserError(
-                f"{image} is not a valid image file; copy it here again, or build it: make image-full"
-            )
+def _refuse_no_image(path: Path, key: str) -> None:
+    """Raise a `UserError` where a file is none of an image by its first bytes or, with a key, by its signature."""
+    if not path.is_file():
+        advice = "build it (make image-full) or leave --image out"
+        raise UserError(f"{path} does not exist; {advice}")
+    check_name(path)
+    with path.open("rb") as file:
+        is_image = file.read(41)[32:] == b"SIF_MAGIC"
+    if not is_image:
+        advice = "copy it here again, or build it: make image-full"
+        raise UserError(f"{path} is not a valid image file; {advice}")
     if key:
         try:
-            list(stream(["verify", "--key", key, str(image)]))
+            list(stream(["verify", "--key", key, str(path)]))
         except UserError:
-            raise UserError(
-                f"{image} is not signed with the key {key}; use the signed image or remove image_key"
-            ) from None
-    return sha256_file(image)
+            advice = "use the signed image or remove image_key"
+            said = f"{path} is not signed with the key {key}; {advice}"
+            raise UserError(said) from None
+
+
+STUDY_CHECKS: tuple[Check, ...] = (
+    text,
+    tokenizer,
+    environment,
+    datasets,
+    modules,
+    gpus,
+    options,
+    tokens,
+    cores,
+    memory,
+    space,
+    time_limits,
+    variables,
+    binds,
+    image,
+)
+"""What is looked at before a study starts, in the order in which it is refused."""

@@ -68,32 +68,24 @@ class StudyProgress:
     def hours_used(self, job: Job) -> float:
         """Return the hours of GPUs (of nodes, for jobs without any) that a job's attempts took."""
         attempts = attempts_in(self.folder / job.attempts)
-        return sum(
-            attempt.seconds / 3600 * max(1, attempt.gpus) for attempt in attempts
-        )
+        return sum(one.seconds / 3600 * max(1, one.gpus) for one in attempts)
 
     def heartbeat(self, job: Job) -> str:
         """Return how long ago a job wrote to its log, or its training to its own: a job that hangs writes no more."""
         paths = [self.folder / job.log]
-        paths += (
-            Path(self.folder / job.checkpoints).parents[1].glob("*.jsonl")
-            if job.checkpoints
-            else ()
-        )
+        if job.checkpoints:
+            paths += (self.folder / job.checkpoints).parents[1].glob("*.jsonl")
         written = [path.stat().st_mtime for path in paths if path.is_file()]
-        return (
-            f", wrote {max(0.0, time.time() - max(written)) / 60:.0f} min ago"
-            if written
-            else ""
-        )
+        if not written:
+            return ""
+        return f", wrote {max(0.0, time.time() - max(written)) / 60:.0f} min ago"
 
     def share(self, job: Job) -> float:
         """Return the share of what a job makes that is missing; all of it for training, whose steps are not counted."""
         if job.checkpoints or not job.makes:
             return 1.0
-        return sum(not (self.folder / path).is_file() for path in job.makes) / len(
-            job.makes
-        )
+        missing = [path for path in job.makes if not (self.folder / path).is_file()]
+        return len(missing) / len(job.makes)
 
     def text(self) -> str:
         """Return a table by kind, the jobs in the queue, failures, hours used and left, and what does not suffice."""
@@ -132,9 +124,7 @@ class StudyProgress:
                 f"{len(parts)} jobs exceed the limit of {most.limit_hours:g} h and resume in the next job; {most.name} "
                 f"takes {most.hours:.0f} h in {most.parts} parts"
             )
-        return (
-            "\n".join([*lines, *(f"warning: {line}" for line in warnings(self))]) + "\n"
-        )
+        return "".join(f"{line}\n" for line in lines)
 
     def failures(self) -> list[str]:
         """Return a line for each job that failed."""
@@ -250,46 +240,38 @@ def _why_failed(job: Job, folder: Path) -> str:
     if not is_failed:
         return ""
     how = f"ended with exit code {last.code}" if last.end else "was killed"
-    return (
-        f"{how}: {last_words} ({folder / job.log})"
-        if last_words
-        else f"{how} ({folder / job.log})"
-    )
+    if last_words:
+        how = f"{how}: {last_words}"
+    return f"{how} ({folder / job.log})"
 
 
 def _runs(live: SlurmJob) -> bool:
     return live.state in ("RUNNING", "COMPLETING")
 
 
-def warnings(progress: StudyProgress) -> list[str]:
-    """Return what does not suffice for the jobs to do: space, files, a time limit."""
+def shortages(progress: StudyProgress) -> list[str]:
+    """Return what does not suffice for the jobs to do: space, files, a time limit; with what to do."""
     lines, todo = [], progress.todo
     # Before the start the folder is not there yet.
-    place = next(
-        path for path in (progress.folder, *progress.folder.parents) if path.is_dir()
-    )
+    folders = (progress.folder, *progress.folder.parents)
+    place = next(path for path in folders if path.is_dir())
     status = os.statvfs(place)
     free = status.f_bavail * status.f_frsize / 1e9
     needed = sum(job.disk_bytes * progress.share(job) for job in todo) / 1e9
+    advice = "free some, or choose another folder"
     if needed > free:
         digits = 0 if needed >= 10 else 3
-        lines.append(
-            f"{place} has {free:,.{digits}f} GB free, but the study needs {needed:,.{digits}f} GB"
-        )
+        seen = f"{place} has {free:,.{digits}f} GB free"
+        lines.append(f"{seen}, but the study needs {needed:,.{digits}f} GB; {advice}")
     # Some file systems do not count files: they say 0 of 0.
     files = sum(job.files for job in todo)
     if status.f_files and files > status.f_favail:
-        lines.append(
-            f"{place} has room for {status.f_favail:,} more files, but the study writes {files:,}"
-        )
-    stuck = [
-        job
-        for job in todo
-        if job.parts > 1 and not job.checkpoints and job.kind.part != "fine-tuning"
-    ]
-    for job in stuck:
-        lines.append(
-            f"{job.kind.name} {job.name} takes about {job.hours:.1f} h and cannot resume, but the limit is "
-            f"{job.limit_hours:g} h; raise limit_hours or cpus"
-        )
+        seen = f"{place} has room for {status.f_favail:,} more files"
+        lines.append(f"{seen}, but the study writes {files:,}; {advice}")
+    for job in todo:
+        resumes = job.checkpoints or job.kind.name == "cell"
+        if job.parts > 1 and not resumes:
+            fault = f"{job.kind.name} {job.name} takes about {job.hours:.1f} h and cannot resume"
+            limit = f"but the limit is {job.limit_hours:g} h"
+            lines.append(f"{fault}, {limit}; raise limit_hours or cpus")
     return lines

@@ -64,26 +64,13 @@ class Queue(FileSettings):
     """Features of the nodes, as sbatch's --constraint takes them."""
     hours: float = 0.0
     """Time limit of a job in hours; 0: limit_hours."""
-    memory_gb_per_gpu: Annotated[float, Ge(0)] = 0.0
-    """Memory asked for by GPU (--mem-per-gpu) where the site refuses --mem; 0: memory_gb by node."""
-    memory_gb_per_core: Annotated[float, Ge(0)] = 0.0
-    """Likewise by core (--mem-per-cpu)."""
     slurm_extra: str = ""
-    """More options for sbatch, such as --reservation=NAME."""
+    """More options for sbatch, such as --reservation=NAME, or --mem-per-gpu=60G with memory_gb = 0."""
 
     def options(self) -> dict[str, str]:
         """Return what of it is set, but for the time limit, which follows from each job's estimate as well."""
-        # What is checked and said is what sbatch would take from its variables.
-        options = {
-            name: os.environ.get(f"SBATCH_{name.upper()}", "")
-            for name in ("partition", "account")
-        }
-        options |= {
-            name: str(value)
-            for name, value in vars(self).items()
-            if value and name != "hours"
-        }
-        return {name: value for name, value in options.items() if value}
+        values = vars(self).items()
+        return {key: str(value) for key, value in values if value and key != "hours"}
 
     def __post_init__(self) -> None:
         """Refuse values that cannot be."""
@@ -93,10 +80,6 @@ class Queue(FileSettings):
             raise UserError(
                 f"slurm_extra {self.slurm_extra!r}: {first_line(error).lower()}; correct its quotes or backslashes"
             ) from None
-        if self.memory_gb_per_gpu and self.memory_gb_per_core:
-            raise UserError(
-                "memory_gb_per_gpu and memory_gb_per_core exclude each other; set one of them"
-            )
 
 
 @dataclass(frozen=True, kw_only=True)
@@ -147,8 +130,6 @@ class Site(FileSettings):
     """GPUs per fine-tuning job, all kept busy: 1 makes one job per cell, more make one job per model."""
     max_jobs: Annotated[int, Ge(1)] = 200
     """Most jobs of the study in Slurm's queue at a time."""
-    jobs_per_minute: Annotated[int, Ge(1)] = 60
-    """Most jobs that are submitted in a minute."""
     restarts: Annotated[int, Ge(0)] = 2
     """How often a job that died without a message is started again before it counts as failed."""
     environment: dict[str, str] = field(default_factory=dict)

@@ -13,7 +13,7 @@ from pathlib import Path
 
 import pytest
 
-from common.locks import holder_of, try_lease, wait_for_lease
+from common.locks import end_holder, holder_of, try_lease, wait_for_lease
 from common.provenance import ROOT
 
 HOLDER = """
@@ -99,6 +99,17 @@ def test_a_holder_elsewhere_counts_for_two_minutes(tmp_path: Path, before: str) 
         with try_lease(path) as other:
             assert other == expected
     assert not path.exists()
+
+
+def test_a_holder_is_asked_to_end_on_its_own_machine(tmp_path: Path) -> None:
+    path = tmp_path / "lease"
+    with holder(path) as process:
+        assert end_holder(path)
+        assert process.wait(20) == -signal.SIGTERM
+    assert end_holder(path) and holder_of(path) is None
+    elsewhere = tmp_path / "elsewhere"
+    with holder(elsewhere, ELSEWHERE) as far:
+        assert not end_holder(elsewhere) and far.poll() is None
 
 
 @pytest.mark.parametrize("ahead", [-3600, 0, 3600])

@@ -18,6 +18,7 @@ from container.runtime import (
 )
 from tests.commands import program
 from workflow import doctor
+from workflow.start import Start
 
 
 @pytest.fixture
@@ -51,7 +52,7 @@ def test_one_that_hangs_fails_or_is_missing_is_one_sentence(
     ):
         version_of(Machine(), 1.0)
     monkeypatch.setattr(doctor, "version_of", lambda site: version_of(site, 1.0))
-    line = next(doctor.runtimes(Machine()))
+    line = next(doctor.apptainer(Start(folder=Path())))
     assert line.status == "fail" and "user namespaces" in line.sentence
     program(folder / "apptainer", "echo starter: permission denied; exit 13")
     with pytest.raises(

@@ -49,9 +49,7 @@ def test_what_was_submitted_is_said(
     monkeypatch: pytest.MonkeyPatch,
     capsys: pytest.CaptureFixture[str],
 ) -> None:
-    monkeypatch.setattr(
-        commands, "check_start", lambda _, workflow, *__, **___: (workflow, [])
-    )
+    monkeypatch.setattr(commands, "examine", lambda _: [])
     assert main([*smallest.WORDS, "--dir", str(tmp_path), "--profile", "slurm"]) == 0
     said = capsys.readouterr().out
     assert "1 jobs submitted, 2 wait for a place in Slurm's queue" in said

@@ -2,17 +2,20 @@
 
 import os
 from collections.abc import Callable, Sequence
-from dataclasses import dataclass, field
+from dataclasses import dataclass, field, replace
 from pathlib import Path
 from types import SimpleNamespace
 
 import pytest
 
 from clm_or_mlm.__main__ import main
-from container.check_lines import CheckLine, ok, report
+from container.check_lines import CheckLine, report
 from container.machine import Machine
 from tests.commands import program
 from workflow import doctor
+from workflow.jobs import JOB_KINDS, Job, Workflow, by_marker
+from workflow.start import Check, Start
+from workflow.study_settings import StudySettings
 
 Answers = dict[str, tuple[int, str]]
 
@@ -68,18 +71,17 @@ def machine(tmp_path: Path) -> Maker:
     return make
 
 
+def _start(site: Machine, *images: Path) -> Start:
+    return Start(folder=site.root / "study", machine=site, images=images)
+
+
 def _folders(site: Machine) -> dict[str, CheckLine]:
-    return {line.what: line for line in doctor.folders(site, site.root / "study")}
+    start = _start(site)
+    return {line.what: line for line in (*doctor.folders(start), *doctor.home(start))}
 
 
 def test_a_healthy_machine_has_no_fail(machine: Maker) -> None:
-    site = machine()
-    checks = (doctor.driver, doctor.fabric, doctor.slurm)
-    lines = [
-        *_folders(site).values(),
-        *doctor.runtimes(site),
-        *(check(site) for check in checks),
-    ]
+    lines = list(doctor.examine(_start(machine())))
     assert {line.status for line in lines} <= {"ok", "warn"}
     text, code = report(lines)
     assert "0 fail" in text and code == 0
@@ -93,8 +95,8 @@ def test_what_building_and_starting_images_takes_is_named(tmp_path: Path) -> Non
     spaces.parent.mkdir(parents=True)
     spaces.write_text("0\n")
     answers = {"apptainer --version": (0, "1.4.5")}
-    lines = doctor.runtimes(FakeMachine(environ={}, root=tmp_path, answers=answers))
-    found = {line.what: line for line in lines}
+    site = FakeMachine(environ={}, root=tmp_path, answers=answers)
+    found = {line.what: line for line in doctor.apptainer(_start(site))}
     assert (
         found["debootstrap"].status == "warn"
         and "make image" in found["debootstrap"].sentence
@@ -124,9 +126,8 @@ def test_a_scratch_without_programs_is_named(
 def test_runtimes_are_asked_and_not_read(
     answers: Answers, status: str, seen: str
 ) -> None:
-    (line,) = doctor.runtimes(
-        FakeMachine(environ={}, root=Path("/none"), answers=answers | DEBOOTSTRAP)
-    )
+    site = FakeMachine(environ={}, root=Path("/none"), answers=answers | DEBOOTSTRAP)
+    (line,) = doctor.apptainer(_start(site))
     assert (line.status, "; " in line.sentence) == (
         status,
         status != "ok",
@@ -145,15 +146,14 @@ def test_images_are_started(tmp_path: Path) -> None:
             "CLM_OR_MLM_SCRATCH": str(tmp_path),
         }
     )
-    found = {line.what: line for line in doctor.runtimes(here, images)}
+    found = {line.what: line for line in doctor.apptainer(_start(here, *images))}
     assert found["good.sif"].status == "ok"
     assert (
         found["bad.sif"].status == "fail"
         and "(255: no zstd)" in found["bad.sif"].sentence
     )
-    (line,) = doctor.runtimes(
-        Machine(environ={"APPTAINER_CONTAINER": "/x.sif"}), images
-    )
+    inside = Machine(environ={"APPTAINER_CONTAINER": "/x.sif"})
+    (line,) = doctor.apptainer(_start(inside, *images))
     assert line.status == "ok"
 
 
@@ -170,11 +170,9 @@ def test_folders_that_cannot_be_written(
         Machine, "write_problem", lambda self, folder: "disk quota exceeded"
     )
     found = _folders(machine())
+    home = found.pop("home")
+    assert home.status == "warn" and "quota" in home.sentence
     assert {line.status for line in found.values()} == {"fail"}
-    assert (
-        "quota" in found["home"].sentence
-        and "--study" in found["study folder"].sentence
-    )
 
 
 def test_folders_with_too_little_space(
@@ -193,11 +191,11 @@ def test_folders_with_too_little_space(
 def test_an_image_started_without_nv(machine: Maker) -> None:
     inside = machine({"APPTAINER_CONTAINER": "/x/full.sif", "CLM_OR_MLM_IMAGE": "full"})
     (inside.root / "dev/nvidiactl").touch()
-    line = doctor.driver(inside)
+    (line,) = doctor.driver(_start(inside))
     assert line.status == "fail" and "--nv" in line.sentence
 
 
-GPU, SINFO = ("dev/nvidiactl",), {"sbatch": (0, "")}
+GPU, SINFO = ("dev/nvidiactl",), {"sbatch": (0, ""), "squeue": (0, "")}
 IB_DEVICE, CXI = ("sys/class/infiniband/mlx5_0",), ("dev/cxi0", "dev/cxi1")
 
 
@@ -220,7 +218,7 @@ IB_DEVICE, CXI = ("sys/class/infiniband/mlx5_0",), ("dev/cxi0", "dev/cxi1")
     ],
 )  # fmt: skip
 def test_drivers_slurm_and_the_network_between_nodes(
-    machine: Maker, monkeypatch: pytest.MonkeyPatch, check: Callable[[Machine], CheckLine],
+    machine: Maker, monkeypatch: pytest.MonkeyPatch, check: Check,
     devices: tuple[str, ...], answers: Answers, limit: int, status: str, seen: str,
 ) -> None:  # fmt: skip
     site = machine(answers=answers)
@@ -228,23 +226,52 @@ def test_drivers_slurm_and_the_network_between_nodes(
         (site.root / device).parent.mkdir(parents=True, exist_ok=True)
         (site.root / device).touch()
     monkeypatch.setattr(doctor.resource, "getrlimit", lambda _: (limit, limit))
-    line = check(site)
+    (line,) = check(_start(site))
     assert line.status == status and seen in line.sentence
     assert status == "ok" or "; " in line.sentence
+
+
+def test_a_missing_certificate_is_named(machine: Maker) -> None:
+    site = machine({"SSL_CERT_FILE": "/no/such.pem"})
+    (line,) = doctor.certificates(_start(site))
+    assert line.status == "warn" and "/no/such.pem, which does not" in line.sentence
+    assert not list(doctor.certificates(_start(machine())))
+
+
+def test_faults_of_a_login_node_do_not_refuse_jobs_elsewhere(
+    machine: Maker, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    monkeypatch.setattr(Machine, "write_problem", lambda self, folder: "full")
+    job = Job(kind=JOB_KINDS["model"], name="m")
+    workflow = Workflow(target="m", jobs=by_marker([job]))
+    start = replace(_start(machine()), workflow=workflow)
+    elsewhere = replace(start, profile="slurm")
+    assert {line.status for line in doctor.folders(start)} == {"fail"}
+    assert {line.status for line in doctor.folders(elsewhere)} == {"warn"}
+
+
+@pytest.mark.parametrize(("gpus", "status"), [(1, "warn"), (2, "fail")])
+def test_slices_of_a_gpu_train_alone(machine: Maker, gpus: int, status: str) -> None:
+    site = machine(answers={"nvidia-smi": (0, "580.65.06, Enabled")})
+    (site.root / "dev/nvidiactl").touch()
+    job = Job(kind=JOB_KINDS["model"], name="m")
+    start = replace(
+        _start(site),
+        settings=StudySettings(gpus_per_node=gpus),
+        workflow=Workflow(target="m", jobs=by_marker([job])),
+    )
+    assert [line.status for line in doctor.driver(start)] == [status]
 
 
 def test_with_settings_it_lists_what_a_start_would_refuse(
     tmp_path: Path, monkeypatch: pytest.MonkeyPatch, capsys: pytest.CaptureFixture[str]
 ) -> None:
-    monkeypatch.setattr(
-        "workflow.commands.examine", lambda *_: [ok("home", "all is well")]
-    )
     words = ["doctor", "--study", str(tmp_path), "--image", str(tmp_path / "none.sif")]
     (tmp_path / "s.toml").write_text("gpus_per_node = 0\n")
     assert main([*words, "--settings", str(tmp_path / "s.toml")]) == 1
     said = capsys.readouterr().out
     assert all(
         word in said
-        for word in ("ok    home ", "fail  text ", "none.sif does not exist\n")
+        for word in ("ok    modules ", "fail  text ", "none.sif does not exist\n")
     )
     assert "-> build it (make image-full)" in said

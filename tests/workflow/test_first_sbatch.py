@@ -24,7 +24,8 @@ stage = Job(
 )
 commands.load_settings = lambda path, site: commands.StudySettings()
 commands.workflow_of = lambda *_: Workflow(target="all", jobs=by_marker([stage]), image=str(Path('x.sif').resolve()))
-commands.check_start = lambda settings, workflow, *_, **__: (workflow, [])
+commands.examine = lambda start: []
+commands.Start.workflow_with_image = lambda start: start.workflow
 from common.cli import run
 from clm_or_mlm.__main__ import main
 run(main)

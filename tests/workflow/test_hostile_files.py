@@ -33,8 +33,10 @@ IN_A_STUDY = (
     'callbacks = "evil:E.inner"',
     'callbacks = "evil"',
     'algorithms = ["evil:E"]',
+    '[environment]\nLD_PRELOAD = "evil.so"',
+    '[jobs]\nslurm_extra = "--export=ALL,PYTHONPATH=."',
 )
-"""The review's, its kin, and a name of Composer's that is none."""
+"""Callbacks by their module, a name of Composer's that is none, and what only settings and a site may give."""
 
 IN_A_SITE = (
     'tuning_options = ["--trust-remote-code"]',

@@ -1,5 +1,6 @@
 """What is submitted, to a made-up sbatch that writes down what it is asked for."""
 
+from dataclasses import replace
 from pathlib import Path
 
 import pytest
@@ -27,9 +28,9 @@ def calls(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> Path:
         tmp_path / "bin/sbatch",
         f"{note}; [ ! -e {tmp_path}/say ] || . {tmp_path}/say; wc -l < {tmp_path}/calls",
     )
-    program(tmp_path / "bin/scancel", f'echo "cancel $@" >> {tmp_path}/calls')
+    for name in ("scancel", "scontrol"):
+        program(tmp_path / "bin" / name, f'echo "{name} $@" >> {tmp_path}/calls')
     monkeypatch.setenv("PATH", f"{tmp_path}/bin:/usr/bin:/bin")
-    monkeypatch.setattr("workflow.slurm_submit.time.sleep", lambda _: None)
     return tmp_path / "calls"
 
 
@@ -41,10 +42,12 @@ def test_each_job_starts_after_those_that_it_needs(calls: Path, tmp_path: Path) 
     folder = tmp_path / "50%j"  # which Slurm would take for the job's number
     folder.mkdir()
     done = submit(WORKFLOW, folder, TODO, Queue())
-    assert list(done.numbers.values()) == ["1", "2", "3"] and not done.left
-    rows = _words(calls)
+    assert list(done.numbers.values()) == ["2", "3", "4"] and not done.left
+    held, *rows, last = _words(calls)
+    # The one that would submit the others is not needed.
+    assert {"--hold", "--comment=submits"} <= set(held) and last == ["scancel", "1"]
     after = [[word for word in row if word.startswith("--dependency")] for row in rows]
-    assert after == [[], ["--dependency=afterok:1"], ["--dependency=afterok:1:2"]]
+    assert after == [[], ["--dependency=afterok:2"], ["--dependency=afterok:2:3"]]
     for word in (
         "--parsable",
         "--requeue",
@@ -98,27 +101,32 @@ def test_the_number_among_a_sites_own_lines(
 FULL = "echo sbatch: error: QOSMaxSubmitJobPerUserLimit >&2; exit 1"
 
 
-def test_the_last_place_goes_to_the_job_that_submits_the_rest(
-    calls: Path, tmp_path: Path
-) -> None:
-    """A limit of two: the second job, which has not started, gives way."""
-    full = f"case $(wc -l < {calls}) in 3|4) {FULL};; esac"
-    (tmp_path / "say").write_text(full)
+def test_the_job_that_submits_the_rest_has_a_place(calls: Path, tmp_path: Path) -> None:
+    """A limit of two."""
+    (tmp_path / "say").write_text(f"[ $(wc -l < {calls}) -le 2 ] || {{ {FULL}; }}")
     done = submit(WORKFLOW, tmp_path, TODO, Queue())
-    assert list(done.numbers) == [SHARDS.marker]
+    assert dict(done.numbers) == {SHARDS.marker: "2"}
     assert list(done.left) == read_left(tmp_path) == [STAGE.marker, MODEL.marker]
     rows = _words(calls)
-    assert rows[4] == ["cancel", "2"] and "--begin=now+20" in rows[1]
-    assert "--comment=submits" in rows[5] and "--dependency=afterany:1" in rows[5]
-    assert "workflow.slurm_submit" in (tmp_path / "script").read_text()
+    assert {"--hold", "--comment=submits"} <= set(rows[0])
+    assert rows[3:] == [
+        ["scontrol", "update", "JobId=1", "Dependency=afterany:2"],
+        ["scontrol", "release", "1"],
+    ]
 
 
-def test_a_place_that_is_freed_late_is_waited_for(calls: Path, tmp_path: Path) -> None:
-    full = f"case $(wc -l < {calls}) in 3|4|6|7) {FULL};; esac"
-    (tmp_path / "say").write_text(full)
-    done = submit(WORKFLOW, tmp_path, TODO, Queue())
-    assert list(done.numbers) == [SHARDS.marker] and len(done.left) == 2
-    assert [row[0] for row in _words(calls)].count("cancel") == 1
+def test_a_killed_calls_held_job_is_used_by_the_next(
+    calls: Path, tmp_path: Path
+) -> None:
+    queue = Queue(submitter=SlurmJob("9", "PENDING", "JobHeldUser"))
+    assert not submit(WORKFLOW, tmp_path, TODO, queue).left
+    rows = _words(calls)
+    assert len(rows) == 4 and rows[-1] == ["scancel", "9"]
+
+
+def test_most_jobs_of_a_study_are_kept(calls: Path, tmp_path: Path) -> None:
+    done = submit(replace(WORKFLOW, max_jobs=3), tmp_path, TODO, Queue())
+    assert len(done.numbers) == 2 and list(done.left) == [MODEL.marker]
 
 
 def test_while_one_submits_the_rest_no_other_does(calls: Path, tmp_path: Path) -> None:
@@ -139,13 +147,16 @@ def test_no_place_for_one_that_submits_the_rest_is_said(
     (tmp_path / "say").write_text(f"[ $(wc -l < {calls}) -le {room} ] || {{ {FULL}; }}")
     with pytest.raises(UserError, match=said):
         submit(WORKFLOW, tmp_path, TODO, Queue())
-    assert not read_left(tmp_path) and not any("cancel" in row for row in _words(calls))
+    assert not read_left(tmp_path)
+    cancelled = [row for row in _words(calls) if row[0] == "scancel"]
+    assert cancelled == [["scancel", "1"]] * room
 
 
 def test_another_refusal_is_said_with_what_slurm_says(
     calls: Path, tmp_path: Path
 ) -> None:
-    (tmp_path / "say").write_text("echo sbatch: error: Invalid account >&2; exit 1")
+    said = "echo sbatch: error: Invalid account >&2; exit 1"
+    (tmp_path / "say").write_text(f"[ $(wc -l < {calls}) = 1 ] || {{ {said}; }}")
     with pytest.raises(
         UserError, match=r"does not take done/shards/shards.json: .*Invalid account"
     ):

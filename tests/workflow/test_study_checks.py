@@ -3,6 +3,7 @@
 import hashlib
 from dataclasses import replace
 from pathlib import Path
+from types import SimpleNamespace
 
 import pytest
 
@@ -13,8 +14,9 @@ from common.provenance import git_commit
 from tests.commands import program
 from tests.workflow import smallest
 from workflow.jobs import Workflow
+from workflow.start import Start
 from workflow.study import workflow_of
-from workflow.study_checks import check_image, check_settings, sample_of
+from workflow.study_checks import STUDY_CHECKS, image, sample_of
 from workflow.study_settings import StudySettings
 
 READY = StudySettings(
@@ -27,11 +29,15 @@ READY = StudySettings(
 MODEL = "210m-clm-42k"
 
 
-def _missing(settings: StudySettings, folder: Path, image: str = "") -> list[str]:
-    lines = check_settings(
-        settings, workflow_of(MODEL, settings, image), folder, "local"
-    )
-    return [line.sentence for line in lines if line.status == "fail"]
+def _found(start: Start, status: str) -> list[str]:
+    lines = [line for check in STUDY_CHECKS for line in check(start)]
+    return [line.sentence for line in lines if line.status == status]
+
+
+def _missing(settings: StudySettings, folder: Path) -> list[str]:
+    workflow = workflow_of(MODEL, settings)
+    start = Start(folder=folder, settings=settings, workflow=workflow)
+    return _found(start, "fail")
 
 
 def test_a_study_that_lacks_nothing_can_start(tmp_path: Path) -> None:
@@ -53,9 +59,9 @@ def test_an_environment_without_torch_needs_an_image(
     monkeypatch.setattr("workflow.study_checks.find_spec", lambda name: None)
     (found,) = _missing(READY, tmp_path)
     assert "--image build/full.sif" in found and ".venv/full/bin/clm-or-mlm" in found
-    image = tmp_path / "full.sif"
-    image.touch()
-    assert _missing(READY, tmp_path, image=str(image)) == []
+    workflow = workflow_of(MODEL, READY, str(tmp_path / "full.sif"))
+    start = Start(folder=tmp_path, settings=READY, workflow=workflow)
+    assert not any("torch" in sentence for sentence in _found(start, "fail"))
 
 
 def _shards(workflow: Workflow, folder: Path, tokens: float) -> str | None:
@@ -121,10 +127,19 @@ def test_the_sample_of_fineweb_edu_has_tokens_to_spare() -> None:
 
 
 def _cautions(settings: StudySettings) -> str:
-    lines = check_settings(
-        settings, workflow_of("1b-clm-42k", settings), Path(), "local"
-    )
-    return "\n".join(line.sentence for line in lines if line.status == "warn")
+    workflow = workflow_of("1b-clm-42k", settings)
+    start = Start(folder=Path(), settings=settings, workflow=workflow)
+    return "\n".join(said for said in _found(start, "warn") if " GB free" not in said)
+
+
+def test_a_disk_that_is_too_small_is_in_the_list(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    full = SimpleNamespace(f_bavail=1, f_frsize=10**9, f_files=0, f_favail=0)
+    monkeypatch.setattr("workflow.study_progress.os.statvfs", lambda _: full)
+    workflow = workflow_of(MODEL, READY)
+    start = Start(folder=tmp_path, settings=READY, workflow=workflow)
+    assert any("has 1 GB free, but the study" in said for said in _found(start, "warn"))
 
 
 def test_memory_limits_and_folders_are_warned_of(tmp_path: Path) -> None:
@@ -157,9 +172,19 @@ def test_memory_limits_and_folders_are_warned_of(tmp_path: Path) -> None:
 
 def test_hub_text_without_a_network_needs_no_site(tmp_path: Path) -> None:
     settings = replace(READY, text=("hf:owner/name",), offline=True)
-    lines = check_settings(settings, workflow_of(MODEL, settings), tmp_path, "slurm")
-    assert "compute nodes lack (offline = true)" in next(
-        line.sentence for line in lines if line.what == "text"
+    workflow = workflow_of(MODEL, settings)
+    start = Start(
+        folder=tmp_path, settings=settings, workflow=workflow, profile="slurm"
+    )
+    assert "compute nodes lack (offline = true)" in _found(start, "fail")[0]
+
+
+def test_slices_of_gpus_do_not_train_together(tmp_path: Path) -> None:
+    settings = StudySettings(gres="gpu:1g.10gb", gpus_per_node=2)
+    assert any("(MIG)" in said for said in _missing(settings, tmp_path))
+    assert not any(
+        "(MIG)" in said
+        for said in _missing(replace(settings, gpus_per_node=1), tmp_path)
     )
 
 
@@ -244,13 +269,20 @@ def test_an_image_is_started_and_its_hash_and_commit_are_noted(
     monkeypatch.setenv("PATH", f"{tmp_path}:/usr/bin:/bin")
     monkeypatch.setenv("CLM_OR_MLM_SCRATCH", str(tmp_path))
     study = Workflow(target="all", jobs={}, image=str(tmp_path / "full.sif"))
-    found, (line,) = check_image(study, tmp_path / "study", key=key)
+    if key:
+        (tmp_path / key).touch()
+    monkeypatch.chdir(tmp_path)
+    settings = StudySettings(image_key=key)
+    start = Start(folder=tmp_path / "study", settings=settings, workflow=study)
+    (line,) = image(start)
     assert line.status == status and sentence in line.sentence
     if status != "fail":
+        found = start.workflow_with_image()
         noted = (found.image_sha256, found.image_commit)
         assert noted == (hashlib.sha256(CONTENT).hexdigest(), said.split()[1])
 
 
 def test_without_an_image_nothing_is_started(tmp_path: Path) -> None:
     workflow = Workflow(target="all", jobs={})
-    assert check_image(workflow, tmp_path) == (workflow, [])
+    start = Start(folder=tmp_path, workflow=workflow)
+    assert not list(image(start)) and start.workflow_with_image() == workflow

@@ -10,7 +10,7 @@ import pytest
 from workflow.jobs import JOB_KINDS, Job, Workflow, by_marker, save, write_marker
 from workflow.slurm_queue import SlurmJob, make_id
 from workflow.study import workflow_of
-from workflow.study_progress import StudyProgress, progress_of, warnings
+from workflow.study_progress import StudyProgress, progress_of, shortages
 from workflow.study_settings import StudySettings
 
 DONE, HALF, BROKEN = (
@@ -174,14 +174,14 @@ def test_finished_runs_are_subtracted_and_what_does_not_suffice_is_said(
         (tmp_path / path).parent.mkdir(parents=True)
         (tmp_path / path).touch()
     assert _row(_planned(tmp_path, CELL), "all")[6] == f"{CELL.gpu_hours / 2:.1f}"
-    found = warnings(_planned(tmp_path, replace(CELL, disk_bytes=1e18, files=10**15)))
+    found = shortages(_planned(tmp_path, replace(CELL, disk_bytes=1e18, files=10**15)))
     assert any("GB free, but the study needs 500,000,000 GB" in line for line in found)
     assert any(
         "more files, but the study writes 1,000,000,000,000,000" in line
         for line in found
     )
     (shards,) = workflow_of("210m-clm-42k", StudySettings()).of_kind("shards")
-    (line,) = warnings(
+    (line,) = shortages(
         _planned(tmp_path, replace(shards, gpu_hours=50.0, disk_bytes=0.0, files=0))
     )
     assert line.startswith(

@@ -320,15 +320,7 @@ def test_what_has_no_place_in_the_queue_is_submitted_later(
         assert "jobs have no place in Slurm's queue; Slurm job" in text and code == 4
         study.submit()  # a repeat changes nothing
         study.finish()
-    submitted = study.submitted()
-    assert submitted.pop("submits") == 1
-    # The last one that had a place gave it to the job that submits the others, before it started.
-    twice = [marker for marker, count in submitted.items() if count == 2]
-    assert (
-        len(twice) <= 1
-        and set(submitted.values()) <= {1, 2}
-        and submitted.keys() == ONCE.keys()
-    )
+    assert study.submitted() == {**ONCE, "submits": 1}
     assert study.repeated() == (0, 0)
 
 
@@ -340,8 +332,7 @@ def test_a_limit_of_one_job_is_said(slurm: PrivateSlurm, tmp_path: Path) -> None
             "takes one job of yours at a time" in study.text()
             and "--profile local" in study.text()
         )
-        assert len(study.queued()) == 1
-        cancel_of(study)
+        assert not study.queued()
 
 
 def cancel_of(study: Study) -> None:

@@ -10,7 +10,8 @@ from tests.commands import program
 from tests.workflow.stand_ins.slurm import NEEDS_SLURM, PrivateSlurm, private_slurm
 from tests.workflow.stand_ins.study import ONCE, Study
 from tests.workflow.test_study_settings import example_site
-from workflow.slurm_request import check_requests
+from workflow.slurm_checks import slurm as slurm_check
+from workflow.start import Start
 from workflow.study import workflow_of
 from workflow.study_settings import load_settings
 
@@ -142,7 +143,8 @@ def test_what_slurm_would_refuse_is_refused_at_once_and_a_profile_that_fits_is_t
     settings = load_settings(tmp_path / "w.toml")
     workflow = workflow_of("610m-clm-42k", settings)
     site = Machine(environ=slurm.environ)
-    lines = {line.what: line for line in check_requests(workflow, site)}
+    start = Start(folder=tmp_path, workflow=workflow, profile="slurm", machine=site)
+    lines = {line.what: line for line in slurm_check(start)}
     assert lines.keys() == {"cpu jobs", "gpu jobs", "gpus jobs"}
     failed = [line.sentence for line in lines.values() if line.status != "ok"]
     assert (not message and not failed) or any(

@@ -158,8 +158,11 @@ class Study:
 
     def submitted(self) -> dict[str, int]:
         """Return how many Slurm jobs there were of each of the study's."""
-        comments = [row["Comment"] for row in self.slurm.jobs()[self.before :]]
-        return dict(collections.Counter(comments))
+        rows = self.slurm.jobs()[self.before :]
+        # The one that was kept to submit the rest and was not needed never ran.
+        never = {"Comment": "submits", "RunTime": "00:00:00"}
+        ran = [row for row in rows if not never.items() <= row.items()]
+        return dict(collections.Counter(row["Comment"] for row in ran))
 
     def restarted(self) -> list[str]:
         """Return what Slurm has put back into its queue, once for each time."""

@@ -1,21 +1,28 @@
-"""What Slurm is asked for a job: the same words in the check before a study as in the submission."""
+"""What Slurm is asked for a job: the same words in the check before a start as in the submission."""
 
 from dataclasses import replace
 from pathlib import Path
 
 import pytest
 
+from container.check_lines import CheckLine
 from tests.commands import program
 from workflow.jobs import JOB_KINDS, Job, Workflow, by_marker
+from workflow.slurm_checks import slurm
 from workflow.slurm_queue import Queue as SlurmQueue
-from workflow.slurm_request import check_requests, no_room
+from workflow.slurm_request import no_room, request_of, words_of
 from workflow.slurm_submit import submit
+from workflow.start import Start
 from workflow.study_settings import Queue
 
 BIG = Job(kind=JOB_KINDS["model"], name="m", nodes=2, gpus=4, cpus=16, memory_gb=100.0)
 CLUSTER = Workflow(
     target="all", jobs=by_marker([BIG]), queues={"gpus": {"partition": "gpu"}}
 )
+
+
+def _checked(workflow: Workflow) -> list[CheckLine]:
+    return list(slurm(Start(folder=Path(), workflow=workflow, profile="slurm")))
 
 
 GENERIC = "Job violates accounting/QOS policy (job submit limit, user's size and/or time limits)"
@@ -41,13 +48,13 @@ def _cluster(
 
 SETTINGS = [
     ("*--gres=gpu:4*", "", "fail", "gpus_per_node, or gres"),
-    ("*--nodes=2*", "", "fail", "correct nodes in"),
+    ("*--nodes=2*", "", "fail", "correct nodes ("),
     ("*--mem*100000*", "", "fail", "memory_gb"),
     ("*--cpus-per-task=16*", "", "fail", "cpus"),
     ("*--partition=gpu*", "", "fail", "partition of [jobs.gpus]"),
-    ("*--cpus-per-task=16*|*--gres=gpu:4*", "", "fail", "correct gpus_per_node in"),
-    ("*", "", "fail", "[jobs.gpus], nodes and cpus"),
-    ("*--mem*100000*|*--partition=gpu*", "", "fail", "[jobs.gpus], nodes and cpus"),
+    ("*--cpus-per-task=16*|*--gres=gpu:4*", "", "fail", "[jobs.gpus], gpus_per_node, "),
+    ("*", "", "fail", "[jobs.gpus], gpus_per_node, nodes and cpus"),
+    ("*--mem*100000*|*--partition=gpu*", "", "fail", "[jobs.gpus], gpus_per_node, "),
     # Nodes that are down are a warning, unless another setting is wrong.
     ("*--nodes=2*", "n1", "warn", "while n1 are down"),
     ("*", "n1", "warn", "while n1 are down"),
@@ -66,14 +73,14 @@ def test_the_setting_that_is_wrong_is_named(
     said: str,
 ) -> None:
     _cluster(tmp_path, monkeypatch, refused, down)
-    (line,) = check_requests(CLUSTER)
+    (line,) = _checked(CLUSTER)
     assert line.status == status and said in line.sentence and "\n" not in line.sentence
 
 
 @pytest.mark.parametrize(
     ("refused", "said", "queue", "words"),
     [
-        ("*--account=other*", "Invalid account", {"account": "other"}, "correct account in"),
+        ("*--account=other*", "Invalid account", {"account": "other"}, "correct account ("),
         ("*--qos=dev*", "Invalid qos specification", {"qos": "dev"}, "correct qos of [jobs.gpus]"),
         ("*--time=30*", f"QOSMaxWallDurationPerJobLimit\n{GENERIC}", {}, "limit_hours, or hours of [jobs.gpus]"),
         ("*--constraint=a100*", "Invalid feature", {"constraint": "a100"}, "correct constraint of [jobs.gpus]"),
@@ -89,7 +96,7 @@ def test_the_wrong_key_of_a_queue_is_named(
     words: str,
 ) -> None:
     _cluster(tmp_path, monkeypatch, refused, "", said)
-    (line,) = check_requests(replace(CLUSTER, queues={"gpus": queue}))
+    (line,) = _checked(replace(CLUSTER, queues={"gpus": queue}))
     assert line.status == "fail" and words in line.sentence
 
 
@@ -104,8 +111,8 @@ def test_a_gpu_by_a_name_that_the_site_lacks(
         "",
         "Invalid generic resource (gres) specification",
     )
-    (line,) = check_requests(replace(CLUSTER, gres=gres))
-    assert "correct gpus_per_node, or gres in" in line.sentence
+    (line,) = _checked(replace(CLUSTER, gres=gres))
+    assert "correct gpus_per_node, or gres (" in line.sentence
 
 
 @pytest.mark.parametrize(
@@ -119,12 +126,12 @@ def test_a_gpu_by_a_name_that_the_site_lacks(
         ),
         ("*", f"AssocGrpSubmitJobsLimit\n{GENERIC}", "warn", "waits until it does"),
         ("*", GENERIC, "warn", "waits until it does"),
-        ("*--nodes=2*", GENERIC, "fail", "correct nodes in"),
+        ("*--nodes=2*", GENERIC, "fail", "correct nodes ("),
         (
             "*--nodes=2*",
             f"QOSMaxNodePerUserLimit\n{GENERIC}",
             "fail",
-            "correct nodes in",
+            "correct nodes (",
         ),
     ],
 )
@@ -137,7 +144,7 @@ def test_a_full_queue_is_no_wrong_setting(
     words: str,
 ) -> None:
     _cluster(tmp_path, monkeypatch, refused, "", said)
-    (line,) = check_requests(CLUSTER)
+    (line,) = _checked(CLUSTER)
     assert (
         line.status == status and words in line.sentence and "\n" not in line.sentence
     )
@@ -161,18 +168,20 @@ def test_only_a_full_queue_is_waited_for(said: str, full: bool) -> None:
 
 @pytest.mark.parametrize(
     ("limits", "status"),
-    [("0:10 2:00:00", "ok"), ("0:10 infinite", "ok"), ("0:10 0:20", "fail")],
+    [
+        ("00:10:00 02:00:00", "ok"),
+        ("00:10:00 UNLIMITED", "ok"),
+        ("00:10:00 00:20:00", "fail"),
+    ],
 )
 def test_of_several_partitions_one_that_is_long_enough_suffices(
     tmp_path: Path, monkeypatch: pytest.MonkeyPatch, limits: str, status: str
 ) -> None:
     _cluster(tmp_path, monkeypatch, "none", "")
     rows = zip("ab", limits.split(), strict=True)
-    program(
-        tmp_path / "bin/sinfo",
-        "\n".join(f"echo '{name}|{name}|{limit}'" for name, limit in rows),
-    )
-    (line,) = check_requests(replace(CLUSTER, queues={"gpus": {"partition": "a,b"}}))
+    said = [f"echo PartitionName={name} MaxTime={limit}" for name, limit in rows]
+    program(tmp_path / "bin/scontrol", "\n".join(said))
+    (line,) = _checked(replace(CLUSTER, queues={"gpus": {"partition": "a,b"}}))
     assert line.status == status
 
 
@@ -195,90 +204,89 @@ def test_accounts_that_a_partition_takes_are_read(
     said: str,
 ) -> None:
     _cluster(tmp_path, monkeypatch, "none", "")
-    program(
-        tmp_path / "bin/sinfo", "printf 'a|a|infinite\nb|b|infinite\nc|c|infinite\n'"
+    rows = (
+        "PartitionName=a AllowAccounts=staff,x MaxTime=UNLIMITED",
+        "PartitionName=b AllowAccounts=ALL MaxTime=UNLIMITED",
+        "PartitionName=c AllowAccounts=ALL DenyAccounts=abc MaxTime=UNLIMITED",
     )
-    allowed = "*a) echo AllowAccounts=staff,x;; *b) echo AllowAccounts=ALL;; *) echo AllowAccounts=ALL DenyAccounts=abc"
-    program(tmp_path / "bin/scontrol", f'case "$*" in {allowed};; esac')
+    program(tmp_path / "bin/scontrol", "\n".join(f"echo {row}" for row in rows))
     program(tmp_path / "bin/sacctmgr", "echo mine")
     queue = {"partition": partitions} | ({"account": account} if account else {})
-    (line,) = check_requests(replace(CLUSTER, queues={"gpus": queue}))
+    (line,) = _checked(replace(CLUSTER, queues={"gpus": queue}))
     assert line.status == ("fail" if said else "ok") and said in line.sentence
 
 
 @pytest.mark.parametrize(
     ("user", "qos", "said"),
     [
-        ("0:20:00", "", "is 0:20:00; set"),
-        ("", "0:10:00", "is 0:10:00"),
-        ("1-00:00:00", "2:00:00", ""),
-        ("", "", ""),
+        ("0:20:00|||", "|||", "MaxWall 0:20:00 is less than 30 min"),
+        ("|||", "0:10:00|||", "MaxWall 0:10:00 is less"),
+        ("1-00:00:00|||", "2:00:00|||", ""),
+        ("|||", "|cpu=32,gres/gpu=8,node=2|cpu=960|", ""),
+        ("|cpu=31||", "|||", "MaxTRES cpu=31 is less than 32,"),
+        ("|||", "|node=9,gres/gpu=4||", "MaxTRES gres/gpu=4 is less than 8,"),
+        ("||gres/gpu=239|", "|||", "MaxTRESMins gres/gpu=239 is less than 240,"),
+        ("|||cpu=959,billing=1", "|||", "GrpTRESMins cpu=959 is less than 960,"),
+        ("|||", "", "MaxTRES node=1 is less than 2,"),
     ],
 )
-def test_a_time_limit_by_which_slurm_lets_a_job_wait_for_ever_is_warned_of(
+def test_limits_by_which_a_job_waits_for_ever_are_named(
     tmp_path: Path, monkeypatch: pytest.MonkeyPatch, user: str, qos: str, said: str
 ) -> None:
+    """Of 2 nodes with 16 cores and 4 GPUs for half an hour; last, by the quality of its partition alone."""
     _cluster(tmp_path, monkeypatch, "none", "")
-    rows = f"'abc|abc||{user}';; *) printf 'normal|{qos}\\nother|0:01:00'"
+    rows = f"'abc|abc||{user}';; *) printf 'normal|{qos or '|||'}\\nother|0:01:00|||\\npart||node=1||\\n'"
     program(tmp_path / "bin/sacctmgr", f'case "$*" in *withassoc*) echo {rows};; esac')
-    (line,) = check_requests(CLUSTER)
+    program(
+        tmp_path / "bin/scontrol",
+        f"echo PartitionName=gpu QoS={'N/A' if qos else 'part'}",
+    )
+    (line,) = _checked(CLUSTER)
     assert line.status == ("warn" if said else "ok") and said in line.sentence
 
 
-def test_variables_of_sbatch_are_used_as_they_are_checked(
+@pytest.mark.parametrize("name", ["SBATCH_ACCOUNT", "SBATCH_PARTITION", "SBATCH_QOS"])
+def test_a_wrong_variable_of_sbatch_is_named(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch, name: str
+) -> None:
+    for variable in ("SBATCH_ACCOUNT", "SBATCH_PARTITION", "SBATCH_QOS"):
+        monkeypatch.setenv(variable, "x")
+    _cluster(tmp_path, monkeypatch, "none", "")
+    said = "echo 'sbatch: error: Invalid x' >&2; exit 1"
+    program(tmp_path / "bin/sbatch", f'[ -z "${name}" ] || {{ {said}; }}')
+    (line,) = _checked(replace(CLUSTER, queues={}))
+    assert "(Invalid x)" in line.sentence
+    assert f"correct {name} in your shell (" in line.sentence
+
+
+def test_a_partition_by_a_variable_is_looked_at(
     tmp_path: Path, monkeypatch: pytest.MonkeyPatch
 ) -> None:
-    monkeypatch.setenv("SBATCH_PARTITION", "halfhour")
-    monkeypatch.setenv("SBATCH_ACCOUNT", "other")
-    _cluster(tmp_path, monkeypatch, "*--account=other*", "")
-    own = Queue(account="abc").options()
-    assert own == {"partition": "halfhour", "account": "abc"}
-    (line,) = check_requests(replace(CLUSTER, queues={"gpus": own}))
-    assert line.status == "ok" and "--partition=halfhour --account=abc" in line.sentence
-    (line,) = check_requests(replace(CLUSTER, queues={"gpus": Queue().options()}))
-    assert "correct account (or SBATCH_ACCOUNT in your shell) in" in line.sentence
-    monkeypatch.setenv("SBATCH_QOS", "dev")
-    said = "echo 'sbatch: error: Invalid qos' >&2; exit 1"
-    program(
-        tmp_path / "bin/sbatch",
-        f'[ -z "$SBATCH_ACCOUNT$SBATCH_PARTITION" ] || exit 1; [ -z "$SBATCH_QOS" ] || {{ {said}; }}',
-    )
-    (line,) = check_requests(replace(CLUSTER, queues={"gpus": own}))
-    assert (
-        "(Invalid qos)" in line.sentence
-        and "correct SBATCH_QOS in your shell; " in line.sentence
-    )
+    _cluster(tmp_path, monkeypatch, "none", "")
+    rows = "echo PartitionName=a MaxTime=UNLIMITED Default=YES; echo PartitionName=b MaxTime=00:10:00"
+    program(tmp_path / "bin/scontrol", rows)
+    workflow = replace(CLUSTER, queues={})
+    assert _checked(workflow)[0].status == "ok"
+    monkeypatch.setenv("SBATCH_PARTITION", "b")
+    assert "partition b allows no jobs longer" in _checked(workflow)[0].sentence
 
 
 @pytest.mark.parametrize(
-    ("queue", "word", "label"),
-    [
-        (
-            Queue(memory_gb_per_gpu=40.0),
-            "--mem-per-gpu=40000M",
-            "memory_gb_per_gpu of [jobs.gpus]",
-        ),
-        (
-            Queue(memory_gb_per_core=3.5),
-            "--mem-per-cpu=3500M",
-            "memory_gb_per_core of [jobs.gpus]",
-        ),
-        (Queue(), "--mem=100000M", "memory_gb in"),
-    ],
+    ("memory_gb", "extra", "word"),
+    [(100.0, "", "--mem=100000M"), (0.0, "--mem-per-gpu=40G", "--mem-per-gpu=40G")],
 )
-def test_memory_is_asked_for_by_node_gpu_or_core(
-    tmp_path: Path, monkeypatch: pytest.MonkeyPatch, queue: Queue, word: str, label: str
-) -> None:
-    _cluster(tmp_path, monkeypatch, f'*"{word}"*', "")
-    (line,) = check_requests(replace(CLUSTER, queues={"gpus": queue.options()}))
-    assert f"correct {label}" in line.sentence and line.sentence.count("--mem") == 1
+def test_memory_is_asked_for_once(memory_gb: float, extra: str, word: str) -> None:
+    job = replace(BIG, memory_gb=memory_gb)
+    queues = {"gpus": Queue(slurm_extra=extra).options()}
+    words = words_of(request_of(replace(CLUSTER, queues=queues), job))
+    assert [found for found in words if found.startswith("--mem")] == [word]
 
 
 def test_a_machine_without_slurm_is_no_login_node(
     monkeypatch: pytest.MonkeyPatch,
 ) -> None:
     monkeypatch.setenv("PATH", "/no/such/folder")
-    (line,) = check_requests(CLUSTER)
+    (line,) = _checked(CLUSTER)
     assert line.status == "fail" and "sbatch is not on PATH" in line.sentence
 
 
@@ -317,7 +325,7 @@ def test_what_is_checked_is_what_is_submitted(
         tmp_path / "bin/sbatch",
         f'case "$*" in *--test-only*) {note}/checked;; *) {note}/submitted; echo 7;; esac',
     )
-    for name in ("squeue", "sinfo", "scontrol", "sacctmgr"):
+    for name in ("squeue", "sinfo", "scontrol", "sacctmgr", "scancel"):
         program(tmp_path / f"bin/{name}", "")
     monkeypatch.setenv("PATH", f"{tmp_path / 'bin'}:/usr/bin:/bin")
     queues = {
@@ -331,12 +339,13 @@ def test_what_is_checked_is_what_is_submitted(
         queues=queues,
         gres="gpu:h100",
     )
-    assert {line.status for line in check_requests(workflow)} == {"ok"}
+    assert {line.status for line in _checked(workflow)} == {"ok"}
     # But --test-only and --wrap
     checked = [call[1:-1] for call in _calls(tmp_path / "checked")]
     submit(workflow, tmp_path, list(workflow.jobs), SlurmQueue())
     submitted = [call[call.index("--nodes=2" if "--nodes=2" in call else "--nodes=1") :]
-                 for call in _calls(tmp_path / "submitted")]  # fmt: skip
+                 for call in _calls(tmp_path / "submitted")
+                 if "--comment=submits" not in call]  # fmt: skip
     assert sorted(submitted) == sorted(checked)
     gpus = next(call for call in checked if "--nodes=2" in call)
     for word in (

@@ -1,0 +1,77 @@
+"""What is about to start and where: the one thing that all checks before a start look at (`workflow.doctor`)."""
+
+from __future__ import annotations
+
+from collections.abc import Callable, Iterator
+from dataclasses import dataclass, field, replace
+from functools import cached_property
+from pathlib import Path
+
+from common.files import sha256_file, written
+from container.check_lines import CheckLine, fail, warn
+from container.machine import Machine
+from container.runtime import identity_of, program_of
+from workflow.engine import Profile
+from workflow.jobs import Workflow
+from workflow.study_settings import StudySettings
+
+
+@dataclass(frozen=True, kw_only=True)
+class Start:
+    """A study's start; without jobs, whatever may be started on a machine."""
+
+    folder: Path
+    """The study's."""
+    settings: StudySettings = field(default_factory=StudySettings)
+    """The study's."""
+    workflow: Workflow = field(default_factory=lambda: Workflow(target="", jobs={}))
+    """Its jobs."""
+    profile: Profile = "local"
+    """Where they run."""
+    machine: Machine = field(default_factory=Machine)
+    """The machine that it is called on."""
+    images: tuple[Path, ...] = ()
+    """Images that are to start here, beside that of the jobs."""
+
+    @property
+    def is_planned(self) -> bool:
+        """Whether there is a study, and not only a machine."""
+        return bool(self.workflow.jobs)
+
+    @property
+    def place(self) -> Path:
+        """The study's folder, or on the first day the nearest above it that is there."""
+        folder = self.folder.resolve()
+        return next(path for path in (folder, *folder.parents) if path.is_dir())
+
+    def fault(self, what: str, sentence: str) -> CheckLine:
+        """Return a line on what is wrong with this machine: a failure only where jobs run here."""
+        return (fail if self.profile == "local" else warn)(what, sentence)
+
+    @cached_property
+    def identity(self) -> tuple[str, str]:
+        """The name and the commit that the jobs' image says of itself, started as jobs start it.
+
+        Raises:
+            UserError: it cannot be started here.
+        """
+        # A job works in the study's folder and so sees it; this call is made from elsewhere.
+        own = [str(self.folder.resolve())] if self.folder.is_dir() else []
+        places = self.workflow.places(self.folder, self.machine.environ)
+        return identity_of(Path(self.workflow.image), [*own, *places], self.machine)
+
+    def workflow_with_image(self) -> Workflow:
+        """Return the workflow with its image's hash, and the commit of its code where it can be started here."""
+        image = Path(self.workflow.image)
+        if not self.workflow.image:
+            return self.workflow
+        return replace(
+            self.workflow,
+            image_sha256=sha256_file(image),
+            image_written=written(image),
+            image_commit=self.identity[1] if program_of(self.machine) else "",
+        )
+
+
+Check = Callable[[Start], Iterator[CheckLine]]
+"""Looks at one thing; yields a line where something is wrong or worth knowing, with what to do."""
