@@ -526,6 +526,32 @@ def llama3() -> TextTokenizer:
     )
 
 
+FROZEN = {
+    "own": (
+        "b4033daffec67bab",
+        "8d1bb785ea4d9e33",
+        "4d48aa8585d68281",
+    ),
+    "llama3": (
+        "72519529f5552595",
+        "166fc8b144d03fac",
+        "56e4a313b6c6b2c0",
+    ),
+}
+"""Beginnings of three SHA-256: the tokenizer's own, that of its files, and that of the ids of `TEXTS`."""
+
+
+@pytest.mark.parametrize("kind", FROZEN)
+def test_own_tokenizers_keep_their_bytes(kind: str, tmp_path: Path) -> None:
+    made = llama3() if kind == "llama3" else train_tokenizer(TEXTS, 300)
+    made.save(tmp_path)
+    read = load_tokenizer(str(tmp_path))
+    files = b"".join(path.read_bytes() for path in sorted(tmp_path.iterdir()))
+    ids = b"".join(found.tobytes() for found in read.encode_batch(TEXTS))
+    hashes = (hashlib.sha256(content).hexdigest()[:16] for content in (files, ids))
+    assert (read.sha256[:16], *hashes) == FROZEN[kind]
+
+
 ALPHABET = "abeghin 'sStT\n\r\t12\u00e9\u65e5\u0130\u017f\u200d\U0001f389<|>"
 
 
