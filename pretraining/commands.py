@@ -152,6 +152,7 @@ def shards(
     kind: str | None = None,
     workers: Annotated[int | None, Parameter(validator=Number(gte=0))] = None,
     part: str | None = None,
+    as_llama3: Annotated[bool, Parameter(negative="")] = False,
     settings: ShardSettings = ShardSettings(),
 ) -> None:
     """Convert a source's documents to training shards in MosaicML's streaming format, compressed with zstd.
@@ -167,6 +168,7 @@ def shards(
         kind: how files of no known suffix are read: txt, jsonl or parquet (default: they are left out)
         workers: tokenising threads (default: one per core); their number does not change the shards
         part: such as 3/8: tokenise every eighth file from the third on, no more
+        as_llama3: read a tiktoken file of other ranks with Llama 3's split and special tokens
     """
     from pretraining.data.build_shards import build
 
@@ -180,6 +182,7 @@ def shards(
         kind=kind,
         workers=workers,
         part=part,
+        as_llama3=as_llama3,
     )
 
 
@@ -194,6 +197,7 @@ def tokenizer(
     kind: str | None = None,
     begin_of_text: str | None = None,
     end_of_text: str | None = None,
+    as_llama3: Annotated[bool, Parameter(negative="")] = False,
 ) -> None:
     """Convert or train a tokenizer and save it as a Hugging Face tokenizer folder.
 
@@ -211,6 +215,7 @@ def tokenizer(
         kind: how files of no known suffix are read: txt, jsonl or parquet (default: they are left out)
         begin_of_text: token that begins a text, of a converted one (default: as its files say)
         end_of_text: token that ends a text, of a converted one (default: as its files say)
+        as_llama3: convert a tiktoken file of other ranks with Llama 3's split and special tokens
     """
     if (convert is None) == (not train):
         raise UserError("give either --convert or --train")
@@ -218,7 +223,9 @@ def tokenizer(
     from pretraining.data.tokenizer import load_tokenizer, train_tokenizer
 
     if convert is not None:
-        result = load_tokenizer(convert, begin=begin_of_text, end=end_of_text)
+        result = load_tokenizer(
+            convert, begin=begin_of_text, end=end_of_text, as_llama3=as_llama3
+        )
     else:
         source = open_source(train, text_field, kind=kind)
         texts = (document.text for document in islice(source.documents(), documents))

@@ -30,6 +30,7 @@ from pretraining.data.tokenizer_files import (
     MaskToken,
     TokenizerFiles,
     read_tokenizer,
+    without_json,
 )
 from pretraining.paper_settings import OWN_TYPES, Shape
 
@@ -273,10 +274,7 @@ def start_of(
             f"{folder} cannot be a start: it is an encoder-decoder; give a decoder or an encoder"
         )
     if not (folder / TOKENIZER).is_file():
-        raise UserError(
-            f"{folder} has no tokenizer.json; load its tokenizer with transformers' AutoTokenizer and save it there "
-            "with save_pretrained"
-        )
+        raise without_json(folder)
     if not any(folder.glob("*.safetensors")):
         raise UserError(
             f"{folder} has no safetensors; pickled weights (*.bin) are not opened: save the model with transformers' "
@@ -293,7 +291,7 @@ def start_of(
         text=text,
         folder=folder,
         config=config,
-        tokenizer=read_tokenizer(folder),
+        tokenizer=read_tokenizer(folder, is_planned=is_planned),
         licence=licence_of(folder),
         notices=notices,
     )

@@ -72,6 +72,7 @@ def build(
     kind: str | None = None,
     workers: int | None = None,
     part: str | None = None,
+    as_llama3: bool = False,
 ) -> bool:
     """Write the shards of a source into `out`, resuming where a killed run stopped.
 
@@ -87,6 +88,7 @@ def build(
         kind: what files of no known suffix are, such as `txt`.
         workers: threads that tokenise; one a core when left out, 0 for this one.
         part: such as `3/8`, the third of every eight files.
+        as_llama3: read any tiktoken file with Llama 3's split and special tokens.
 
     Returns:
         False when the shards were there already.
@@ -113,7 +115,7 @@ def build(
         logger.warning("the text is gone, but the shards are complete: %s", error)
         source = TextSource(spec=" ".join(specs), files=(), sizes=(), revision=None)
         identity = made["request"]["source"]
-    encoder = load_tokenizer(tokenizer, begin=begin, end=end)
+    encoder = load_tokenizer(tokenizer, begin=begin, end=end, as_llama3=as_llama3)
     ids = _ids(encoder)
     settings = settings.settled(sum(file["bytes"] for file in identity["files"]))
     request = {

@@ -23,6 +23,7 @@ from collections.abc import Iterable, Iterator, Mapping, Sequence
 from concurrent.futures import Future, ThreadPoolExecutor
 from dataclasses import dataclass, field, replace
 from functools import cached_property
+from operator import itemgetter
 from pathlib import Path
 from typing import TYPE_CHECKING, Any
 
@@ -41,7 +42,9 @@ from pretraining.data.tokenizer_files import (
     COMPANIONS,
     TOKENIZER,
     TokenizerFiles,
+    other_tokenizer,
     read_tokenizer,
+    without_json,
     write_tokenizer,
 )
 from pretraining.paper_settings import SPECIAL_TOKENS
@@ -53,7 +56,13 @@ if TYPE_CHECKING:
 BEGIN, END, MASK = SPECIAL_TOKENS.begin, SPECIAL_TOKENS.end, SPECIAL_TOKENS.mask
 _RESERVED = "<|reserved_special_token_{}|>"
 
-FILES = (TOKENIZER, "tokenizer.model", "tokenizer.model.zst")
+FILES = (
+    TOKENIZER,
+    "tokenizer.model",
+    "tokenizer.model.zst",
+    "tiktoken.model",
+    "*.tiktoken",
+)
 """Files that make a folder a tokenizer's, the first one found counts."""
 
 DIGEST_BYTES = 16
@@ -77,6 +86,8 @@ class TextTokenizer:
     """What a masked token is replaced by."""
     first: tuple[int, ...] = ()
     """What begins every document."""
+    special: frozenset[str] = field(default=frozenset(), repr=False)
+    """The names of its special tokens, as far as other files than tokenizer.json say them."""
     ranks: Mapping[bytes, int] | None = field(default=None, repr=False)
     """The ranks it was made of; None when it came as merges."""
 
@@ -142,8 +153,24 @@ class TextTokenizer:
             for text in texts
         ]
 
+    @cached_property
+    def _reader(self) -> tokenizers.Tokenizer:
+        """The tokenizer with other names for special tokens, where it would read those in a text as the tokens."""
+        added = self._content["added_tokens"]
+        names = {token["content"] for token in added if token["special"]}
+        numbers = (self.bos_id, self.eos_id, self.mask_id)
+        names |= {self.inner.id_to_token(i) for i in numbers if i is not None}
+        content = without_names(self._content, names | self.special)
+        if content is None:
+            return self.inner
+        reader = tokenizers.Tokenizer.from_str(orjson.dumps(content).decode())
+        reader.encode_special_tokens = True
+        return reader
+
     def _encode_slowly(self, texts: Sequence[str]) -> list[Ids]:
-        encodings = self.inner.encode_batch_fast(list(texts), add_special_tokens=False)
+        encodings = self._reader.encode_batch_fast(
+            list(texts), add_special_tokens=False
+        )
         return [self._closed(encoding.ids) for encoding in encodings]
 
     def _closed(self, ids: npt.NDArray[np.uint32] | list[int]) -> Ids:
@@ -176,7 +203,11 @@ class TextTokenizer:
 
 
 def load_tokenizer(
-    source: str, *, begin: str | None = None, end: str | None = None
+    source: str,
+    *,
+    begin: str | None = None,
+    end: str | None = None,
+    as_llama3: bool = False,
 ) -> TextTokenizer:
     """Return the tokenizer at `source`.
 
@@ -185,19 +216,27 @@ def load_tokenizer(
             .zst), or a Hugging Face id with an optional `@revision`.
         begin: what begins a text, in place of what its files say.
         end: what ends one.
+        as_llama3: read any tiktoken file with Llama 3's split and special tokens.
 
     Raises:
         UserError: nothing is there, or it is no tokenizer this project can use.
     """
     folder = Path(source)
-    path = next((folder / name for name in FILES if (folder / name).is_file()), folder)
+    found = (path for name in FILES for path in sorted(folder.glob(name)))
+    path = next(filter(Path.is_file, found), folder)
+    if path.name == "vocab.json":
+        raise without_json(folder.parent)
     if path.is_file() and path.suffix == ".json":
         files = read_tokenizer(folder)
         return replace(
             text_tokenizer(files, str(path), begin=begin, end=end), first=files.first
         )
     if path.is_file():
-        return from_tiktoken(path, begin=begin or BEGIN, end=end or END)
+        return from_tiktoken(
+            path, begin=begin or BEGIN, end=end or END, as_llama3=as_llama3
+        )
+    if other_tokenizer(folder):
+        raise without_json(folder)
     if (
         not path.exists()
         and not source.startswith((".", "/"))
@@ -233,9 +272,20 @@ def llama3_special_tokens() -> list[str]:
     return tokens
 
 
-def from_tiktoken(path: Path, *, begin: str = BEGIN, end: str = END) -> TextTokenizer:
-    """Return the tokenizer of a tiktoken file with Llama 3's split and special tokens; ids are tiktoken's."""
+def from_tiktoken(
+    path: Path, *, begin: str = BEGIN, end: str = END, as_llama3: bool = False
+) -> TextTokenizer:
+    """Return the tokenizer of a tiktoken file with Llama 3's split and special tokens; ids are tiktoken's.
+
+    Raises:
+        UserError: it is another file, or of another model, and `as_llama3` does not say that it shall be read so.
+    """
     ranks = read_ranks(path)
+    if not as_llama3 and _hash_of_ranks(ranks) != _LLAMA3_RANKS:
+        raise UserError(
+            f"{path}: its {len(ranks):,} ranks are not Llama 3's, and a tiktoken file does not say how to split texts "
+            "nor its special tokens; give the model's tokenizer.json, or --as-llama3 to read it as Llama 3's"
+        )
     tokenizer = _assemble(
         bpe_model(ranks), llama3_special_tokens(), begin=begin, end=end
     )
@@ -327,13 +377,21 @@ def text_tokenizer(
         ) from None
     inner.no_padding()
     inner.no_truncation()
-    return _with_ids(
+    for token in content["added_tokens"]:
+        number = inner.token_to_id(token["content"])
+        if number != token["id"]:
+            raise UserError(
+                f"{where}: {token['content']!r} has id {token['id']} among its added_tokens, but {number} in its "
+                "vocabulary; give both one id"
+            )
+    tokenizer = _with_ids(
         inner,
         where,
         begin=begin or files.begin,
         end=end or files.end,
         mask=files.mask.token,
     )
+    return replace(tokenizer, special=frozenset(files.special.values()))
 
 
 def _with_ids(
@@ -454,9 +512,25 @@ _CUT = [
 _SPACES = 250_000
 
 
+_LLAMA3_RANKS = "82e9d31979e92ab929cd544440f129d9ecd797b69e327f80f17e1c50d5551b55"
+"""SHA-256 of Llama 3's tiktoken file."""
+
+
+def _hash_of_ranks(ranks: Mapping[bytes, int]) -> str:
+    """Return the SHA-256 of a tiktoken file with these ranks in their order."""
+    lines = (
+        b"%s %d\n" % (base64.b64encode(token), rank)
+        for token, rank in sorted(ranks.items(), key=itemgetter(1))
+    )
+    return sha256_bytes(b"".join(lines))
+
+
 def read_ranks(path: Path) -> dict[bytes, int]:
     """Return the byte strings and ranks of a tiktoken file: one base64 string and one number a line."""
     data = read_bounded(path)
+    # As sentencepiece's files begin
+    if data.startswith(b"\n") or path.suffix in (".json", ".txt"):
+        raise without_json(path.parent)
     if path.suffix == ".zst":
         try:
             data = unzstd(io.BytesIO(data)).read(MOST_BYTES)
@@ -562,6 +636,48 @@ def _are_ranks(ranks: Mapping[bytes, int]) -> bool:
     return sorted(ranks.values()) == list(range(len(ranks))) and all(
         bytes([b]) in ranks for b in range(256)
     )
+
+
+def without_names(
+    content: Mapping[str, Any], names: Iterable[str]
+) -> dict[str, Any] | None:
+    """Return a tokenizer.json that reads these names as any text and all other text as before; None: it does already.
+
+    Vocabularies of whole pieces have special tokens as words, which a text with their name would give. The words get
+    names that no text is meant to have, around which stands a character that Unicode keeps for programs.
+
+    Args:
+        content: a `tokenizer.json` as the `tokenizers` package writes it.
+        names: of special tokens; one letter is a letter of texts first.
+    """
+    model = content["model"]
+    vocabulary = model["vocab"]
+    pairs = vocabulary.items() if isinstance(vocabulary, dict) else vocabulary
+    found = {
+        token["content"] for token in content["added_tokens"] if not token["special"]
+    }
+    found |= {word for word, _ in pairs}
+    hidden = {name: f"\ufdd0{name}\ufdd0" for name in found & {*names} if len(name) > 1}
+    if not hidden:
+        return None
+    renamed: Any = [[hidden.get(word, word), value] for word, value in pairs]
+    changed = {"vocab": dict(renamed) if isinstance(vocabulary, dict) else renamed}
+    if model.get("unk_token") in hidden:
+        changed["unk_token"] = hidden[model["unk_token"]]
+    if "merges" in model:
+        prefix = model.get("continuing_subword_prefix") or ""
+        changed["merges"] = [
+            [first, second]
+            for first, second in model["merges"]
+            if hidden.keys().isdisjoint(
+                (first, second, first + second.removeprefix(prefix))
+            )
+        ]
+    added = [
+        token | {"content": hidden.get(token["content"], token["content"])}
+        for token in content["added_tokens"]
+    ]
+    return {**content, "model": {**model, **changed}, "added_tokens": added}
 
 
 def overflows(text: str) -> bool:

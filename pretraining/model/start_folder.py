@@ -276,7 +276,10 @@ def _write_tokenizer(folder: Path, start: Start, data: Path | None) -> None:
         ).special  # as the option named it that the shards were written with
     special.setdefault(
         "pad_token",
-        special.get("eos_token") or special.get("sep_token") or start.mask.token,
+        special.get("eos_token")
+        or special.get("sep_token")
+        or start.tokenizer.end
+        or start.mask.token,
     )
     # A tokenizer.json may have been saved while it cut or padded texts.
     content = {**start.tokenizer.content, "truncation": None, "padding": None}

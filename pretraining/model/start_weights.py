@@ -60,6 +60,11 @@ def data_config(start: Start, tokenizer: Mapping[str, Any], data: str) -> Encode
             f"{data} was written with another tokenizer than that of {start.text}; write shards with "
             f"`clm-or-mlm shards --tokenizer {start.text}`"
         )
+    if start.mask.id != tokenizer["mask_id"]:
+        raise UserError(
+            f"{data} was written with another mask, id {tokenizer['mask_id']}, than that of {start.text}, id "
+            f"{start.mask.id}; write shards with `clm-or-mlm shards --tokenizer {start.text}`"
+        )
     shape = start.shape
     if start.is_own:
         return config_of(shape, tokenizer)

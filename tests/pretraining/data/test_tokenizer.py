@@ -109,12 +109,14 @@ def test_tiktoken_file_gives_tiktokens_ids(tmp_path: Path) -> None:
     reference = tiktoken.Encoding(
         "x", pat_str=LLAMA3_SPLIT, mergeable_ranks=ranks, special_tokens={}
     )
-    ours = load_tokenizer(str(tmp_path))
+    with refused(path, "351 ranks are not Llama 3's", "--as-llama3"):
+        load_tokenizer(str(tmp_path))
+    ours = load_tokenizer(str(tmp_path), as_llama3=True)
     texts = [*HARD, *make_documents(30, seed=4), "a zzqx zzqxy"]
     for text, ids in zip(texts, ours.encode_batch(texts), strict=True):
         assert ids[:-1].tolist() == reference.encode_ordinary(text)
     assert ours.eos_id == 352
-    assert from_tiktoken(path).sha256 == ours.sha256
+    assert from_tiktoken(path, as_llama3=True).sha256 == ours.sha256
 
 
 @pytest.mark.real_data
@@ -526,6 +528,32 @@ def llama3() -> TextTokenizer:
     )
 
 
+FROZEN = {
+    "own": (
+        "b4033daffec67bab",
+        "8d1bb785ea4d9e33",
+        "4d48aa8585d68281",
+    ),
+    "llama3": (
+        "72519529f5552595",
+        "166fc8b144d03fac",
+        "56e4a313b6c6b2c0",
+    ),
+}
+"""Beginnings of three SHA-256: the tokenizer's own, that of its files, and that of the ids of `TEXTS`."""
+
+
+@pytest.mark.parametrize("kind", FROZEN)
+def test_own_tokenizers_keep_their_bytes(kind: str, tmp_path: Path) -> None:
+    made = llama3() if kind == "llama3" else train_tokenizer(TEXTS, 300)
+    made.save(tmp_path)
+    read = load_tokenizer(str(tmp_path))
+    files = b"".join(path.read_bytes() for path in sorted(tmp_path.iterdir()))
+    ids = b"".join(found.tobytes() for found in read.encode_batch(TEXTS))
+    hashes = (hashlib.sha256(content).hexdigest()[:16] for content in (files, ids))
+    assert (read.sha256[:16], *hashes) == FROZEN[kind]
+
+
 ALPHABET = "abeghin 'sStT\n\r\t12\u00e9\u65e5\u0130\u017f\u200d\U0001f389<|>"
 
 
@@ -573,7 +601,7 @@ def test_ranks_give_the_twin_that_the_content_gives(tmp_path: Path) -> None:
             for token, rank in ranks.items()
         )
     )
-    direct = from_tiktoken(file)
+    direct = from_tiktoken(file, as_llama3=True)
     direct.save(tmp_path)
     by_content = load_tokenizer(str(tmp_path / "tokenizer.json"))
     assert direct.twin is not None and by_content.twin is not None
