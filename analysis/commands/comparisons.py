@@ -68,13 +68,17 @@ def compare(
     from analysis.comparisons.comparison import compare as compared
     from analysis.comparisons.comparison import compare_table
     from analysis.comparisons.comparison_report import comparison_document
+    from analysis.comparisons.result_folders import table_of_folder
     from analysis.comparisons.scores_table import read_scores, scores_table_in
     from analysis.sources import NAMES
 
-    opened_table = None
+    path = Path(source.source)
+    given, notes = None, list[str]()
     if source.source not in NAMES:
-        opened_table = scores_table_in(Path(source.source))
-    if opened_table is not None:
+        given = scores_table_in(path)
+        if path.is_dir() and (of_tool := table_of_folder(path, table)) is not None:
+            given, notes = of_tool
+    if given is not None:
         if replicates:
             raise UserError(
                 "--replicates is for runs; in a table of scores a pretraining can be a seed"
@@ -84,7 +88,11 @@ def compare(
                 "--study is for runs; a table of scores may have any models"
             )
         scores = read_scores(
-            opened_table, table, selection=score.selection, metric=source.metric
+            given,
+            table,
+            selection=score.selection,
+            metric=source.metric,
+            notes=notes,
         )
         found = compare_table(scores, models, score, margin=margin)
         write(comparison_document(found, full=full), format, out)

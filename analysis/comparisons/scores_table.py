@@ -227,7 +227,9 @@ def read_scores(
         rows = select_runs(rows, selection)
     # Names in one order, so that no number depends on that of the rows
     rows = rows.sort_values(["model", "dataset"], kind="stable", ignore_index=True)
-    said = [_counts(rows), *notes]
+    is_of_instances = "error" in rows and asked["n"] == "n_instances"
+    unit = "test instance" if is_of_instances else "seed"
+    said = [_counts(rows, unit), *notes]
     if left_out:
         said.append(f"without {metric}: {first_of(left_out, 4)}")
     if unread:
@@ -512,8 +514,9 @@ def _repeats(
 ) -> dict[str, pd.Series]:
     """Return by what is wrong which rows it is of, where rows are held against each other."""
     place = ["task", "dataset"]
+    metrics = first_of(sorted(set(rows["metric"])), 4)
     faults = {
-        "has another metric than the dataset's first row; choose one with --metric, or keep its rows alone": rows[
+        f"has another metric than the dataset's first row; choose one with --metric ({metrics:.60})": rows[
             "metric"
         ]
         != rows.groupby(place)["metric"].transform("first"),
@@ -580,16 +583,20 @@ def _unread(
         title = table.titles[column]
         unread.append(title)
         cells = pd.Series([row[column] for row in table.rows])[rows.index]
+        is_folder = name.startswith("folder")  # often named after the model
         is_measured = cells.str.fullmatch(r"[-+\d.,%eE\s]*").all()
-        if name in ignored or (is_measured and name not in _CONDITIONS):
+        is_condition = is_folder or name in _CONDITIONS
+        if name in ignored or (is_measured and not is_condition):
             continue
-        differing = cells.groupby(rows["dataset"]).nunique()
-        if (differing > 1).any():
-            place = differing.index[differing > 1][0]
+        by = [rows["dataset"], rows["model"]] if is_folder else [rows["dataset"]]
+        differing = cells.groupby(by).transform("nunique") > 1
+        if differing.any():
+            place = rows["dataset"][differing].iloc[0]
             values = sorted(set(cells[rows["dataset"] == place]))
+            role = "seed" if is_folder else _guess(rows)
             raise UserError(
                 f"{table.where}: column {title!r:.40} is not read, but differs on {place:.30} "
-                f"({first_of(values, 2):.50}); say what it is, as in --columns {_guess(rows)}={title:.30}, keep one "
+                f"({first_of(values, 2):.50}); say what it is, as in --columns {role}={title:.30}, keep one "
                 f"value of it, or --columns ignore={title:.30}"
             )
     return unread
@@ -629,7 +636,9 @@ def _direction(
     for role in ("lower_is_better", "higher_is_better"):
         if titles[role]:
             cells = pd.Series(table.texts(titles[role]))[rows.index].str.lower()
-            said = set(cells.isin(("true", "yes", "1", "1.0")))
+            said = set(cells[cells != ""].isin(("true", "yes", "1", "1.0")))
+            if not said:
+                continue
             if len(said) > 1:
                 raise UserError(
                     f"{table.where}: of some scores less is better, of others more ({titles[role]}); compare them "
@@ -666,14 +675,14 @@ def _refuse_units(
             )
 
 
-def _counts(rows: pd.DataFrame) -> str:
-    """Return how many datasets, models and seeds there are."""
+def _counts(rows: pd.DataFrame, unit: str) -> str:
+    """Return how many datasets, models and seeds, or other units, there are."""
     places = rows.groupby(CELL)
     counts = places["n"].first() if "error" in rows else places.size()
     fewest, most = int(counts.min()), int(counts.max())
-    seeds = f"{counted(most, 'seed')} each"
+    seeds = f"{counted(most, unit)} each"
     if fewest < most:
-        seeds = f"{fewest} to {counted(most, 'seed')}"
+        seeds = f"{fewest} to {counted(most, unit)}"
     if "error" not in rows:
         labels = sorted(set(rows["seed"]), key=lambda seed: (len(seed), seed))
         seeds += f" ({first_of(labels, 5)})"

@@ -28,7 +28,7 @@ ROLES: dict[str, tuple[str, ...]] = {
     "se": ("se", "sem", "stderr", "std_err", "standard_error"),
     "ci95": ("ci95",),
     "ci95_t": ("ci95_t",),
-    "n": ("n", "n_seeds", "n_runs", "count"),
+    "n": ("n", "n_seeds", "n_runs", "count", "n_instances"),
     "lower_is_better": ("lower_is_better",),
     "higher_is_better": ("higher_is_better",),
     "ignore": (),
