@@ -55,15 +55,21 @@ def comparison_document(comparison: Comparison, *, full: bool = False) -> TableD
     ]
     body += [about(comparison), ""]
     for number, (title, rows) in enumerate(difference_tables(comparison, full=full)):
-        caption = " ".join(
-            [about(comparison), title, *footer(comparison)] if number == 0 else [title]
-        )
+        bold = "the model that is ahead"
+        if not comparison.is_pair:
+            bold = "the best mean, and those that are not shown to be worse"
+        words = [about(comparison), f"Bold: {bold}.", title, *footer(comparison)]
+        caption = title if number else " ".join(words)
         columns = [
             column for column, head in enumerate(rows[0]) if full or head not in _MORE
         ]
         shown = [[row[column] for column in columns] for row in rows]
         grid = Grid(
-            shown, caption=caption, label=f"compare{number or ''}", colours=_COLOURS
+            shown,
+            caption=caption,
+            label=f"compare{number or ''}",
+            bold=_bold(rows),
+            colours=_COLOURS,
         )
         body += [*([title, ""] if title else []), grid, ""]
     records, contestants = records_of(comparison), comparison.contestants
@@ -324,6 +330,20 @@ def difference_tables(
     for place in places if full or by_dataset else over or places[-1:]:
         words = f"{first} (A) minus each of the other models (B), {place.title}; Holm over all pairs of models:"
         yield words, _against(comparison, place)
+
+
+def _bold(rows: list[list[str]]) -> set[tuple[int, int]]:
+    """Return the means in bold: of two models that of the one ahead, of many each that is not shown to be worse."""
+    outcomes = [row[rows[0].index("outcome")] for row in rows]
+    if rows[0][1] == "A":
+        column_of = {"A ahead": 1, "B ahead": 2}
+        return {
+            (row, column_of[outcome])
+            for row, outcome in enumerate(outcomes)
+            if outcome in column_of
+        }
+    best = {"B ahead"} & {*outcomes} or {"", "open", "practically equal"}
+    return {(row, 1) for row, outcome in enumerate(outcomes) if outcome in best}
 
 
 def _pair_rows(comparison: Comparison) -> list[list[str]]:
