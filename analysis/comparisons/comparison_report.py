@@ -511,6 +511,13 @@ def compare_scores(
     Raises:
         UserError: different datasets, no scores, a score that is not a finite number, scores that cannot be compared,
             a column that is not read and tells them apart, or a margin below 0.
+
+    >>> import clm_or_mlm as cm
+    >>> found = cm.compare_scores([71.2, 70.8, 71.9], [69.9, 70.4, 70.1])
+    >>> found[["effect", "low", "high", "p_holm", "outcome"]].round(3)
+             effect    low  high  p_holm outcome
+    dataset
+    scores    1.167 -0.007  2.34   0.051    open
     """
     if margin is not None and not 0 <= margin < math.inf:
         raise UserError(f"margin {margin:g}: give a finite number from 0 on")
