@@ -81,6 +81,10 @@ def load(
 
     Raises:
         UserError: there is no such source, a row of it cannot be used, or options that it does not take.
+
+    >>> import clm_or_mlm as cm
+    >>> cm.load("miniature")
+    <source miniature: 1,520 runs of 38 models on 4 datasets>
     """
     if isinstance(source, Source):
         _refuse_options(
@@ -108,6 +112,12 @@ def runs(source: SourceLike) -> pd.DataFrame:
 
     Raises:
         UserError: the source is the published cells, which hold no runs.
+
+    >>> import clm_or_mlm as cm
+    >>> cm.runs("miniature")[["model", "dataset", "seed"]].head(2)
+                      model dataset  seed
+    0  1b-clm-10k-mlm40-42k    sst2     0
+    1  1b-clm-10k-mlm40-42k    sst2     1
     """
     return load(source).need_runs("runs()").copy()
 
@@ -129,6 +139,15 @@ def scores(
 
     Raises:
         UserError: a name or pattern that no model of the source has.
+
+    >>> import clm_or_mlm as cm
+    >>> found = cm.scores(models="610m-mlm40-42k").query("dataset == 'average'")
+    >>> found[["task", "mean", "low", "high"]].round(2)
+       task   mean    low   high
+    3    SC  87.00  86.75  87.25
+    7    TC  92.21  91.84  92.58
+    11   QA  62.77  60.14  65.40
+    15   IR  79.55  79.05  80.05
     """
     opened = load(source)
     frame = opened.scores(_settings(opened, interval, selection))
@@ -156,6 +175,13 @@ def table(
 
     Raises:
         UserError: there is no such table, or it holds no scores (Table 1).
+
+    >>> import clm_or_mlm as cm
+    >>> cm.table(10)[["model", "dataset", "published", "ci95"]].head(3)
+                model dataset  published  ci95
+    0  610m-mlm40-12k    sst2      89.33  0.68
+    1  610m-mlm40-12k     qqp      84.62  0.18
+    2  610m-mlm40-12k  mnli_m      75.17  0.33
     """
     if not str(number).isdecimal():
         raise UserError(f"there is no table {number!r}; give a number from 2 to 17")
@@ -210,6 +236,10 @@ def claims(
         interval: as in `scores`.
         selection: as in `scores`.
         full: all columns.
+
+    >>> import clm_or_mlm as cm
+    >>> cm.claims().at["F8", "verdict"]
+    'holds in 6 of 12'
     """
     if isinstance(source, str) and (finding := _finding(source)):
         raise UserError(
@@ -252,6 +282,12 @@ def findings(
 
     Raises:
         UserError: there is no such finding.
+
+    >>> import clm_or_mlm as cm
+    >>> found = cm.findings("F8").query("role == 'mean'")
+    >>> found[["effect", "low", "high"]].round(2)
+        effect   low  high
+    27    1.58  1.27   1.9
     """
     columns = [
         "role",
@@ -285,6 +321,10 @@ def explain(
 
     Raises:
         UserError: there is no such finding.
+
+    >>> import clm_or_mlm as cm
+    >>> print(cm.explain("F8").splitlines()[0])
+    F8: At equal budget, CLM then MLM (25 % CLM, 75 % MLM) beats MLM alone at 12k, 22k and 42k on each task.
     """
     name, opened = _known_finding(finding), load(source)
     return explanations(assess(opened, _settings(opened, interval, "seed")), [name])
@@ -295,6 +335,10 @@ def audit(source: SourceLike = "published", *, selection: str = "seed") -> pd.Da
 
     Raises:
         UserError: the source's networks or metrics are not the paper's.
+
+    >>> import clm_or_mlm as cm
+    >>> len(cm.audit("published"))
+    800
     """
     return pd.DataFrame(
         [asdict(cell) for cell in audit_source(load(source), selection=selection).cells]
@@ -325,6 +369,16 @@ def compare(
 
     Raises:
         UserError: an unknown model, fewer than two, or nothing in common.
+
+    >>> import clm_or_mlm as cm
+    >>> found = cm.compare("610m-clm-10k-mlm40-42k", "610m-mlm40-42k")
+    >>> found.query("dataset == 'average'")[["task", "effect", "low", "high", "outcome"]].round(2)
+       task  effect   low  high outcome
+    3    SC    0.85  0.58  1.12   ahead
+    7    TC    0.86  0.49  1.23   ahead
+    11   QA    5.00  2.40  7.60   ahead
+    15   IR    0.33 -0.88  1.54    open
+    16  all    1.76  1.11  2.41   ahead
     """
     opened = load(source)
     result = compare_models(
@@ -362,6 +416,14 @@ def sensitivity(
     Args:
         source: as in `load`.
         interval: as in `scores`.
+
+    >>> import clm_or_mlm as cm
+    >>> found = cm.sensitivity().query("id == 'F1'")
+    >>> found[["sharing", "pretraining_sd"]]
+                sharing  pretraining_sd
+    0            models           0.633
+    1            trunks           0.633
+    2  trunks and tasks           0.633
     """
     opened = load(source)
     return sensitivity_of(opened, _settings(opened, interval, "seed")).table
@@ -381,6 +443,13 @@ def plan(
 
     Raises:
         UserError: an unknown model or device, or a study file that cannot be read.
+
+    >>> import clm_or_mlm as cm
+    >>> cm.plan("610m-mlm40-42k", device="H100")[["objective", "end"]]
+                   objective    end
+    stage
+    610m-mlm40      MLM 40 %  40000
+    610m-mlm40-42k  MLM 40 %  42000
     """
     opened = load_study(None if study is None else Path(study))
     planned = plan_of(
@@ -428,6 +497,11 @@ def figure(
 
     Raises:
         UserError: the source does not allow the figure, or the figure has no such panel.
+
+    >>> import clm_or_mlm as cm
+    >>> figure = cm.figure("3")
+    >>> len(figure.axes)
+    8
     """
     from paper_figures.figure import FigureInputs, figures_named
     from paper_figures.save import DrawnFigure
@@ -455,6 +529,13 @@ def models() -> pd.DataFrame:
 
     Columns: size, kind, objective, ratio (of the last stage, %) and, in optimizer steps, switch (where the second stage
     begins) and steps (in total).
+
+    >>> import clm_or_mlm as cm
+    >>> cm.models()[["size", "objective", "steps"]].head(2)
+                    size objective  steps
+    model
+    210m-mlm20-42k  210m       mlm  42000
+    210m-mlm30-42k  210m       mlm  42000
     """
     columns = ["size", "kind", "objective", "ratio", "switch", "steps"]
     rows = [
@@ -465,7 +546,15 @@ def models() -> pd.DataFrame:
 
 
 def datasets() -> pd.DataFrame:
-    """Return the paper's twelve datasets, one row each, indexed by name: title, task, the task's metric."""
+    """Return the paper's twelve datasets, one row each, indexed by name: title, task, the task's metric.
+
+    >>> import clm_or_mlm as cm
+    >>> cm.datasets().head(2)
+             title task    metric
+    dataset
+    sst2     SST-2   SC  Accuracy
+    qqp        QQP   SC  Accuracy
+    """
     rows = [
         {
             "dataset": item.name,

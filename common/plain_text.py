@@ -67,7 +67,8 @@ def first_of(names: Sequence[str], most: int = 5, between: str = ", ") -> str:
 def name_fault(name: str, most: int = 200) -> str | None:
     """Return why `name` cannot name a model, a file or a column; None when it can.
 
-    A name is UTF-8 and printable, not empty, at most `most` bytes long, and does not begin like a formula.
+    A name is UTF-8 and printable, not empty, at most `most` bytes long, has no blank at an end, and does not begin like
+    a formula.
     """
     try:
         size = len(name.encode("utf-8"))
@@ -77,6 +78,8 @@ def name_fault(name: str, most: int = 200) -> str | None:
         return "is empty"
     if size > most:
         return f"has {size:,} bytes; a name may have at most {most}"
+    if name != name.strip():
+        return "has a blank at an end"
     if not name.isprintable():
         return "contains unprintable characters"
     if name[0] in "=+@-":

@@ -70,6 +70,8 @@ class Grid:
     """Columns of a LaTeX table that are aligned on the left."""
     grouped: bool = False
     """Whether LaTeX rules off rows whose first cell differs from the one above, and writes it once."""
+    bold: Container[tuple[int, int]] = ()
+    """Cells that LaTeX sets in bold, by row (the head is 0) and column."""
     colours: Mapping[str, str] = field(default_factory=dict)
     """Of a terminal's cells, by the words that they begin with."""
 
@@ -165,10 +167,14 @@ def _latex_table(grid: Grid) -> str:
                 body.append("\\midrule")
         lines_of_cells = [cell.split("\n") for cell in row]
         for level in range(max(map(len, lines_of_cells))):
-            cells = (
+            cells = _tex(
                 cell[level] if level < len(cell) else "" for cell in lines_of_cells
             )
-            body.append(f"{' & '.join(_tex(cells))} \\\\")
+            shown = [
+                f"\\textbf{{{cell}}}" if (number + 1, column) in grid.bold else cell
+                for column, cell in enumerate(cells)
+            ]
+            body.append(f"{' & '.join(shown)} \\\\")
     columns = "l" * grid.stubs + "r" * (len(head) - grid.stubs)
     lines = [
         "% needs \\usepackage{booktabs,graphicx}",

@@ -7,6 +7,7 @@ from typing import Annotated
 
 from cyclopts import Parameter
 
+from analysis.comparisons.table_options import TableOptions
 from analysis.evidence.settings import Settings
 from analysis.options import OutFile, SourceOptions
 from common.errors import UserError
@@ -23,6 +24,7 @@ def compare(
     *,
     source: SourceOptions = SourceOptions(),
     score: Settings = Settings(),
+    table: TableOptions = TableOptions(),
     replicates: Annotated[
         tuple[str, ...], Parameter(metavar="PATTERN", group=_HOW, show_default=False)
     ] = (),
@@ -42,7 +44,8 @@ def compare(
     from the pooled bootstrap t for runs and from Welch's t for printed cells, unless --interval names another method
     (crossed covers seeds and test instances).
 
-    A table with columns model, dataset, seed and score, or a column for each seed, is compared in its own unit.
+    A table with columns model, dataset, seed and score, a column for each seed, or model, dataset, mean, sd and n is
+    compared in its own unit: any number of models, and the mean over its datasets.
 
     examples:
       clm-or-mlm compare 610m-mlm40-42k 610m-clm-42k
@@ -65,13 +68,17 @@ def compare(
     from analysis.comparisons.comparison import compare as compared
     from analysis.comparisons.comparison import compare_table
     from analysis.comparisons.comparison_report import comparison_document
-    from analysis.comparisons.scores_table import scores_by_seed, scores_table_in
+    from analysis.comparisons.result_folders import table_of_folder
+    from analysis.comparisons.scores_table import read_scores, scores_table_in
     from analysis.sources import NAMES
 
-    if (
-        source.source not in NAMES
-        and (table := scores_table_in(Path(source.source))) is not None
-    ):
+    path = Path(source.source)
+    given, notes = None, list[str]()
+    if source.source not in NAMES:
+        given = scores_table_in(path)
+        if path.is_dir() and (of_tool := table_of_folder(path, table)) is not None:
+            given, notes = of_tool
+    if given is not None:
         if replicates:
             raise UserError(
                 "--replicates is for runs; in a table of scores a pretraining can be a seed"
@@ -80,10 +87,20 @@ def compare(
             raise UserError(
                 "--study is for runs; a table of scores may have any models"
             )
-        rows = scores_by_seed(table, selection=score.selection, metric=source.metric)
-        found = compare_table(rows, models, score, label=source.source, margin=margin)
+        scores = read_scores(
+            given,
+            table,
+            selection=score.selection,
+            metric=source.metric,
+            notes=notes,
+        )
+        found = compare_table(scores, models, score, margin=margin)
         write(comparison_document(found, full=full), format, out)
         return
+    if table != TableOptions():
+        raise UserError(
+            f"--columns, --spread and --lower-is-better are for a table of scores, and {source.source} is none"
+        )
     # Exact names of the paper's models are fetched if need be; with patterns or other names, only what is there is
     # compared.
     only_paper_models = set(models) <= set(MODELS) and not replicates

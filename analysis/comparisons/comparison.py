@@ -21,6 +21,7 @@ from analysis.comparisons.contestants import (
     widest,
 )
 from analysis.comparisons.differences import Difference, against, compare_pair
+from analysis.comparisons.scores_table import ScoresTable
 from analysis.evidence.settings import Settings
 from analysis.records import records
 from analysis.sources import PUBLISHED, Source
@@ -51,6 +52,8 @@ class Comparison:
     """What is scored without a look at the input, in a sentence."""
     metrics: str = ""
     """Those of datasets of one's own, in a sentence; empty where there are none."""
+    read: str = ""
+    """What was read of a table of scores, in a sentence."""
     replicates: tuple[str, ...] = ()
     """The models that are arms of several pretrainings."""
 
@@ -110,32 +113,34 @@ def compare(
 
 
 def compare_table(
-    rows: pd.DataFrame,
+    table: ScoresTable,
     names: Sequence[str],
     settings: Settings,
     *,
-    label: str,
     margin: float | None = None,
 ) -> Comparison:
-    """Compare two models of a table of scores, in its own unit.
+    """Compare models of a table of scores, in its own unit.
 
     Args:
-        rows: as `analysis.comparisons.scores_table.scores_by_seed` returns them.
-        names: two models, or shell patterns; none: the only two.
+        table: as `analysis.comparisons.scores_table.read_scores` returns it.
+        names: models, or shell patterns; none: all.
         settings: interval, resamples and seed.
-        label: where the table is from.
         margin: of practical equivalence in the scores' unit; None: the findings' where task and unit are known, else
             none.
 
     Raises:
-        UserError: not two models, nothing in common, or an interval that needs more than scores.
+        UserError: fewer than two models, nothing in common, or an interval that needs more than scores.
     """
-    contestants = contestants_of_table(rows, names, settings)
-    found = _compared(contestants, settings, margin=margin, label=label)
+    contestants = contestants_of_table(table, names, settings)
+    found = _compared(contestants, settings, margin=margin, label=table.where)
     known = in_order(
-        one.place.dataset for one in found.differences if contestants.point(one.place)
+        one.place.dataset
+        for one in found.differences
+        if one.place.is_dataset and contestants.point(one.place)
     )
-    return replace(found, floors=PUBLISHED.floors_in_words(known))
+    notes = (*found.notes, *_table_notes(table, contestants))
+    floors = PUBLISHED.floors_in_words(known)
+    return replace(found, read=table.read, notes=notes, floors=floors)
 
 
 def _compared(
@@ -153,7 +158,9 @@ def _compared(
     else:
         if over is not None:
             ordered = sorted(
-                contestants.models, key=lambda model: -contestants.mean(model, over)
+                contestants.models,
+                key=lambda model: contestants.mean(model, over),
+                reverse=not contestants.lower_is_better,
             )
             contestants = replace(contestants, models=tuple(ordered))
         differences = against(contestants, contestants.models[0], margin=margin)
@@ -336,6 +343,37 @@ def _notes(
         yield "The models are in no order: no dataset is common to all of them."
     if settings.method.needs_instances and printed:
         yield "Printed cells say nothing about test instances, so comparisons with them apply only to other seeds."
+
+
+def _table_notes(table: ScoresTable, contestants: Contestants) -> Iterator[str]:
+    """Yield what limits a comparison of a table's scores, a sentence each."""
+    shared = contestants.shared()
+    mean = next((place for place in shared if place == OVERALL), None)
+    if mean is not None:
+        within = [
+            model
+            for model in contestants.models
+            if contestants.parts[model] == [(ALL, AVERAGE)]
+        ]
+        how = "over datasets as independent cells"
+        if len(within) == len(contestants.models):
+            how = "within each seed, since all datasets have the same seeds"
+        elif within:
+            how += f", but of {', '.join(within)} within each seed"
+        yield f"The {mean.title} is unweighted and taken {how}."
+    elif len(shared) > 1:
+        yield "No mean over datasets: some have scores up to 1, others far above."
+    if table.is_summary:
+        return
+    rows = table.rows[table.rows["model"].isin(contestants.models)]
+    for dataset, on_dataset in rows.groupby("dataset"):
+        by_model = on_dataset.pivot(index="model", columns="seed", values="test_score")
+        varied = by_model[by_model.nunique(axis=1) > 1]
+        copies = varied[varied.duplicated(keep=False)]
+        if len(copies):
+            yield (
+                f"On {dataset}, {', '.join(copies.index)} have the same scores, seed by seed: is one a copy?"
+            )
 
 
 def _seed_notes(contestants: Contestants, places: Sequence[Place]) -> Iterator[str]:

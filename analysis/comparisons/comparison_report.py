@@ -12,7 +12,7 @@ import pandas as pd
 
 from analysis.claims.wording import format_p
 from analysis.comparisons.comparison import Comparison, compare_table
-from analysis.comparisons.contestants import Place, places_in_order
+from analysis.comparisons.contestants import Contestants, Place, places_in_order
 from analysis.comparisons.differences import (
     AHEAD,
     BEHIND,
@@ -21,7 +21,8 @@ from analysis.comparisons.differences import (
     UNKNOWN,
     Difference,
 )
-from analysis.comparisons.scores_table import scores_by_seed
+from analysis.comparisons.scores_table import read_scores
+from analysis.comparisons.table_options import TableOptions
 from analysis.evidence.intervals import INTERVALS, POOLED, caption_of
 from analysis.evidence.settings import Settings
 from analysis.palette import SIGN
@@ -54,22 +55,28 @@ def comparison_document(comparison: Comparison, *, full: bool = False) -> TableD
     ]
     body += [about(comparison), ""]
     for number, (title, rows) in enumerate(difference_tables(comparison, full=full)):
-        caption = " ".join(
-            [about(comparison), title, *footer(comparison)] if number == 0 else [title]
-        )
+        bold = "the model that is ahead"
+        if not comparison.is_pair:
+            bold = "the best mean, and those that are not shown to be worse"
+        words = [about(comparison), f"Bold: {bold}.", title, *footer(comparison)]
+        caption = title if number else " ".join(words)
         columns = [
             column for column, head in enumerate(rows[0]) if full or head not in _MORE
         ]
         shown = [[row[column] for column in columns] for row in rows]
         grid = Grid(
-            shown, caption=caption, label=f"compare{number or ''}", colours=_COLOURS
+            shown,
+            caption=caption,
+            label=f"compare{number or ''}",
+            bold=_bold(rows),
+            colours=_COLOURS,
         )
         body += [*([title, ""] if title else []), grid, ""]
     records, contestants = records_of(comparison), comparison.contestants
     models = [
         {
             "name": name,
-            "from": "published cells" if name in contestants.printed else "runs",
+            "from": _origin(contestants, name),
             "mean": None
             if comparison.over is None
             else contestants.mean(name, comparison.over),
@@ -87,16 +94,21 @@ def comparison_document(comparison: Comparison, *, full: bool = False) -> TableD
             "differences": records,
             "notes": list(comparison.notes),
             "floors": comparison.floors,
-            **({"metrics": comparison.metrics} if comparison.metrics else {}),
+            "metrics": comparison.metrics,
+            "read": comparison.read,
         },
     )
 
 
+def _origin(contestants: Contestants, model: str) -> str:
+    """Return what a model's scores are."""
+    if contestants.points is not None:
+        return "table"
+    return "published cells" if model in contestants.printed else "runs"
+
+
 def records_of(comparison: Comparison) -> list[dict[str, Any]]:
     """Return a row for each difference, with the names of columns."""
-    of_pairs = (
-        ("seeds_to_find", "seeds_still", "p_exceeds") if comparison.is_pair else ()
-    )
     mean = comparison.contestants.mean
     return [
         {
@@ -116,7 +128,9 @@ def records_of(comparison: Comparison) -> list[dict[str, Any]]:
             "test": found.test,
             "interval": found.interval,
             "seeds": "/".join(map(str, found.seeds)),
-            **{name: getattr(one, name) for name in of_pairs},
+            "seeds_to_find": one.seeds_to_find,
+            "seeds_still": one.seeds_still,
+            "p_exceeds": one.p_exceeds,
             "mean_first": mean(one.first, one.place),
             "mean_second": mean(one.second, one.place),
             **(_spread_columns(one.spreads) if comparison.replicates else {}),
@@ -167,24 +181,33 @@ def _outcome(one: Difference) -> str:
 
 def about(comparison: Comparison) -> str:
     """Return what is compared, in a sentence."""
+    contestants = comparison.contestants
+    better, best = "above", "highest"
+    if contestants.lower_is_better:
+        better, best = "below", "lowest"
     if comparison.is_pair:
-        first, second = comparison.contestants.models
-        unit = (
-            "Points"
-            if comparison.contestants.in_points
-            else "In the unit of the scores"
-        )
-        said = f"A: {first}. B: {second}. {unit}; above 0, A is better."
+        first, second = contestants.models
+        unit = "Points" if contestants.in_points else "In the unit of the scores"
+        said = f"A: {first}. B: {second}. {unit}; {better} 0, A is better."
     else:
         order = (
             ""
             if comparison.over is None
-            else f", highest mean over {comparison.over.title} first"
+            else f", {best} {_mean_of(comparison.over)} first"
         )
-        said = f"{len(comparison.contestants.models)} models{order}."
-    return " ".join(
-        filter(None, [said, comparison.metrics, f"Source: {comparison.source}."])
+        said = f"{len(contestants.models)} models{order}."
+    sentences = (
+        said,
+        comparison.read,
+        comparison.metrics,
+        f"Source: {comparison.source}.",
     )
+    return " ".join(filter(None, sentences))
+
+
+def _mean_of(place: Place) -> str:
+    """Return a place as what a mean is over."""
+    return place.title if "mean" in place.title else f"mean over {place.title}"
 
 
 def in_a_sentence(comparison: Comparison) -> str:
@@ -204,12 +227,15 @@ def in_a_sentence(comparison: Comparison) -> str:
         BEHIND,
     )
     effect, low, high = found.effect, found.low, found.high
-    if effect < 0:  # the sentence is about the model with the higher score
+    # The sentence is about the model with the better score.
+    if effect != 0 and (effect < 0) != whole.lower_is_better:
         lead, other, clear, behind = other, lead, BEHIND, AHEAD
         effect, low, high = -effect, -high, -low
     ends = "" if math.isnan(low) else f" {_interval(comparison, low, high)}"
     unit = " points" if comparison.contestants.in_points else ""
-    by, on = f"{_signed(comparison, effect)}{ends}{unit}", f"over {whole.place.title}"
+    by = f"{_signed(comparison, effect)}{ends}{unit}"
+    is_mean = "mean" in whole.place.title
+    on = f"{'on the' if is_mean else 'over'} {whole.place.title}"
     words_unless_ahead = {
         EQUAL: "Practically equal",
         OPEN: "Open",
@@ -222,7 +248,9 @@ def in_a_sentence(comparison: Comparison) -> str:
         else f"{lead} is ahead by {by} {on}"
     ]
     averages = [one for one in comparison.differences if not one.place.is_dataset]
-    parts = [one for one in averages or comparison.differences if one is not whole]
+    # A table has no averages but the mean over all.
+    listed = averages if averages[1:] else comparison.differences
+    parts = [one for one in listed if one is not whole]
     words = {
         clear: f"{lead} is ahead" if unsure else "ahead",
         behind: f"{other} is ahead" if unsure else "behind",
@@ -231,11 +259,14 @@ def in_a_sentence(comparison: Comparison) -> str:
         UNKNOWN: "not tested",
     }
     for outcome, word in words.items():
-        if where := [
+        where = [
             one.place.title.removesuffix(" average")
             for one in parts
             if one.outcome == outcome
-        ]:
+        ]
+        if where and not averages[1:] and len(parts) > _MOST_NAMED:
+            said.append(f"{word} on {len(where)} of {len(parts)} datasets")
+        elif where:
             said.append(f"{word} on {', '.join(where)}")
     return f"{'; '.join(said)}."
 
@@ -244,12 +275,13 @@ def _counts(comparison: Comparison) -> str:
     """Return on how many datasets which model is ahead, in a sentence."""
     first, second = comparison.contestants.models
     counts = Counter(one.outcome for one in comparison.differences)
+    missing = comparison.differences[0].result.missing
     words = {
         AHEAD: f"{first} is ahead",
         BEHIND: f"{second} is ahead",
         EQUAL: "practically equal",
         OPEN: "open",
-        UNKNOWN: "not tested",
+        UNKNOWN: f"not tested ({missing})",
     }
     listed = "; ".join(
         f"{word} on {counts[outcome]}"
@@ -293,9 +325,25 @@ def difference_tables(
         if by_dataset or not one.place.is_dataset
     ]
     places = places_in_order([*shown, *over])
+    if full and comparison.contestants.points is not None:
+        places = places_in_order(one.place for one in comparison.differences)
     for place in places if full or by_dataset else over or places[-1:]:
         words = f"{first} (A) minus each of the other models (B), {place.title}; Holm over all pairs of models:"
         yield words, _against(comparison, place)
+
+
+def _bold(rows: list[list[str]]) -> set[tuple[int, int]]:
+    """Return the means in bold: of two models that of the one ahead, of many each that is not shown to be worse."""
+    outcomes = [row[rows[0].index("outcome")] for row in rows]
+    if rows[0][1] == "A":
+        column_of = {"A ahead": 1, "B ahead": 2}
+        return {
+            (row, column_of[outcome])
+            for row, outcome in enumerate(outcomes)
+            if outcome in column_of
+        }
+    best = {"B ahead"} & {*outcomes} or {"", "open", "practically equal"}
+    return {(row, 1) for row, outcome in enumerate(outcomes) if outcome in best}
 
 
 def _pair_rows(comparison: Comparison) -> list[list[str]]:
@@ -375,11 +423,16 @@ def footer(comparison: Comparison, *, full: bool = True) -> list[str]:
     if seen:
         words = caption_of(seen, "; for a single mean, it ", cells)
         lines.append(f"Intervals for differences ({names}): {words}.")
+    is_table = comparison.contestants.points is not None
     if comparison.is_pair:
+        tasks = (
+            "; not applied to their mean"
+            if is_table
+            else ", and separately over the tasks; not applied to the mean over all tasks"
+        )
         lines.append(
-            "p: two-sided, after Holm's adjustment over the datasets, and separately over the tasks; not applied to "
-            "the mean over all tasks. A or B is ahead if it is at most 0.05; practically equal: by two one-sided "
-            "tests, the difference is smaller than the margin; otherwise open."
+            f"p: two-sided, after Holm's adjustment over the datasets{tasks}. A or B is ahead if it is at most 0.05; "
+            "practically equal: by two one-sided tests, the difference is smaller than the margin; otherwise open."
         )
         if full:
             lines.append(
@@ -391,7 +444,7 @@ def footer(comparison: Comparison, *, full: bool = True) -> list[str]:
         for name in comparison.contestants.models
         if name not in comparison.replicates
     ]
-    if comparison.contestants.points is not None:  # a table's seeds may be pretrainings
+    if is_table:  # its seeds may be pretrainings
         once = []
     if comparison.replicates:
         lines.append(
@@ -429,26 +482,42 @@ def compare_scores(
     models: Sequence[str] = (),
     margin: float | None = None,
     metric: str = "",
+    columns: Mapping[str, str] | None = None,
+    spread: str = "",
+    lower_is_better: bool | None = None,
 ) -> pd.DataFrame:
-    """Return the differences of two models' seeds, a row for each dataset; seeds are not paired.
+    """Return the differences of models' scores, a row for each dataset and for their mean; seeds are not paired.
 
-    Columns: those of `compare` with `full`, in the scores' unit. `p_equal` is that of two one-sided tests against the
-    margin, `p_exceeds` the probability that the difference exceeds it (t, flat prior), `interval` is `pooled` (the
-    bootstrap t, whose pool is a dataset's models, where at least five of them have four seeds or more, and these two
-    have) or `t` (Welch's), `seeds_to_find` the seeds of each model that find this effect with a power of 0.8.
+    Of more than two models the differences are those of the best and each other one; Holm's p is over all pairs.
+    Columns: those of `compare` with `full`, in the scores' unit; `attrs["read"]` says what was read. `p_equal` is
+    that of two one-sided tests against the margin, `p_exceeds` the probability that the difference exceeds it (t, flat
+    prior), `interval` is `pooled` (the bootstrap t, whose pool is a dataset's models, where at least five of them have
+    four seeds or more, and these two have) or `t` (Welch's), `seeds_to_find` the seeds of each model that find this
+    effect with a power of 0.8.
 
     Args:
-        mine: one sequence of scores, or a mapping of datasets to sequences; or both models' scores as a frame with
-            columns model, dataset, seed, score (and task, metric, lr, validation_score if there), or with a column for
-            each seed. One seed gives the effect alone.
+        mine: one sequence of scores, or a mapping of datasets to sequences; or all models' scores as a frame with
+            columns model, dataset, seed, score (and task, metric, lr, validation_score if there), with a column for
+            each seed, or with mean, sd (or se, ci95, ci95-t) and n. One seed gives the effect alone.
         baseline: the same of the model that it is held against; none of a frame.
-        models: of a frame, the two that are compared; by default the only two.
+        models: of a frame, those that are compared; by default all.
         margin: models that differ by less are practically equal, in the scores' unit; None: the findings' on the
             paper's datasets and metrics, else none are called so.
         metric: of a frame with several of a dataset, the one to compare.
+        columns: of a frame, its titles by what they are for: `{"score": "eval/accuracy"}` (docs/compare.md).
+        spread: of a frame with cells such as "91.2 ± 0.4", what the second number is: sd, se, ci95 or ci95-t.
+        lower_is_better: whether the better score is the lower one, as of a loss; None: what the frame says.
 
     Raises:
-        UserError: different datasets, no scores, a score that is not a finite number, or a margin below 0.
+        UserError: different datasets, no scores, a score that is not a finite number, scores that cannot be compared,
+            a column that is not read and tells them apart, or a margin below 0.
+
+    >>> import clm_or_mlm as cm
+    >>> found = cm.compare_scores([71.2, 70.8, 71.9], [69.9, 70.4, 70.1])
+    >>> found[["effect", "low", "high", "p_holm", "outcome"]].round(3)
+             effect    low  high  p_holm outcome
+    dataset
+    scores    1.167 -0.007  2.34   0.051    open
     """
     if margin is not None and not 0 <= margin < math.inf:
         raise UserError(f"margin {margin:g}: give a finite number from 0 on")
@@ -468,9 +537,15 @@ def compare_scores(
         frame = pd.DataFrame(
             ours + theirs, columns=["model", "dataset", "seed", "score"]
         )
-    rows = scores_by_seed(text_table_of(frame), metric=metric)
-    found = compare_table(rows, models, Settings(), label="scores", margin=margin)
-    return pd.DataFrame(records_of(found)).set_index("dataset")
+    pairs = tuple(f"{role}={title}" for role, title in (columns or {}).items())
+    options = TableOptions(
+        columns=pairs, spread=spread, lower_is_better=lower_is_better
+    )
+    table = read_scores(text_table_of(frame, "scores"), options, metric=metric)
+    found = compare_table(table, models, Settings(), margin=margin)
+    differences = pd.DataFrame(records_of(found)).set_index("dataset")
+    differences.attrs["read"] = found.read
+    return differences
 
 
 def _rows(given: Seeds | None, name: str) -> list[tuple[str, str, int, float]]:

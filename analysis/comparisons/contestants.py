@@ -9,14 +9,17 @@ import fnmatch
 import math
 import shlex
 from collections.abc import Iterable, Mapping, Sequence
-from dataclasses import dataclass, field
+from dataclasses import dataclass, field, replace
 
 import pandas as pd
 
-from analysis.evidence.contrasts import Contrast, Term
+from analysis.comparisons.scores_table import OTHER_UNIT, ScoresTable, refuse_alike
+from analysis.evidence.cells import Summary
+from analysis.evidence.contrasts import Cell, Contrast, Term
 from analysis.evidence.evidence import Evidence
+from analysis.evidence.intervals import DEFAULT_OF_CELLS
 from analysis.evidence.settings import Settings
-from analysis.published_cells import published_values
+from analysis.published_cells import NORMAL_QUANTILE, published_values
 from analysis.records import records
 from analysis.sources import PUBLISHED, Source
 from analysis.statistics.estimates import LIMITS
@@ -87,6 +90,9 @@ class Contestants:
     """By dataset, where it is known, the percent that a model gets that reads no input."""
     points: Mapping[str, float] | None = None
     """By dataset what a point is in a table's own unit, where that is known; None: all scores are in percent."""
+    parts: Mapping[str, Sequence[tuple[str, str]]] = field(default_factory=dict)
+    """By model the tasks and datasets that the mean over all is over, where these are not the averages of `tasks`."""
+    lower_is_better: bool = False
 
     def point(self, place: Place) -> float | None:
         """Return what a point is in the unit of a score: 1 in percent; None where nobody knows the unit."""
@@ -177,14 +183,13 @@ class Contestants:
         ]
 
     def _terms(self, weight: float, model: str, place: Place) -> list[Term]:
-        """Return a model's score as terms whose weights add up to `weight`; over all tasks one for each task."""
-        if place.task != ALL:
-            return [
-                Term(weight=weight, model=model, task=place.task, dataset=place.dataset)
-            ]
+        """Return a model's score as terms whose weights add up to `weight`; one for each part of a mean."""
+        parts: Sequence[tuple[str, str]] = [(place.task, place.dataset)]
+        if place.task == ALL:
+            parts = self.parts.get(model) or [(task, AVERAGE) for task in self.tasks]
         return [
-            Term(weight=weight / len(self.tasks), model=model, task=task)
-            for task in self.tasks
+            Term(weight=weight / len(parts), model=model, task=task, dataset=dataset)
+            for task, dataset in parts
         ]
 
 
@@ -209,6 +214,7 @@ def contestants_of(
     if len(models) < 2:
         chosen = f"only {models[0]}" if models else "no model"
         raise UserError(f"a comparison needs at least two models; {chosen} was given")
+    refuse_alike(source.label, "model", models)
     if all(name not in with_runs for name in models):
         settings.method.need_cells()
     evidence = source.evidence(settings, printed=source.comparable)
@@ -241,31 +247,63 @@ def contestants_of(
 
 
 def contestants_of_table(
-    rows: pd.DataFrame, names: Sequence[str], settings: Settings
+    table: ScoresTable, names: Sequence[str], settings: Settings
 ) -> Contestants:
-    """Return two models of a table of scores (`analysis.comparisons.scores_table.scores_by_seed`), in its own unit.
+    """Return models of a table of scores, in its own unit.
 
-    All models of the table lend each other the shape of their errors, those that are compared and the others.
+    All models of the table lend each other the shape of their errors, those that are compared and the others. The mean
+    over the datasets that all have is unweighted: of a model that has the same seeds on each it is taken within a seed,
+    since one training may have been scored everywhere; else its cells are independent.
 
     Args:
-        rows: a row for each model, dataset and seed.
-        names: two names or shell patterns; none: the only two models.
+        table: its scores.
+        names: names or shell patterns; none: all models.
         settings: interval, resamples and seed.
 
     Raises:
-        UserError: not two models, or an interval that needs more than scores.
+        UserError: fewer than two models, or an interval that needs more than scores.
     """
-    models = _two_models(rows, names)
-    wide = rows.pivot(index=CELL, columns="seed", values="test_score")
-    in_order_of_number = sorted(wide.columns, key=lambda seed: (len(seed), seed))
+    rows = table.rows
+    models = _models_of_table(rows, names)
+    held = {
+        str(model): [Place(*place) for place in records(one, "task", "dataset")]
+        for model, one in rows.drop_duplicates(CELL).groupby("model")
+        if model in models
+    }
+    shared = places_in_order(set.intersection(*map(set, held.values())))
+    cells = [(place.task, place.dataset) for place in shared]
+    has_mean = len(shared) > 1 and _is_in_one_unit(rows, shared)
+    parts: dict[str, Sequence[tuple[str, str]]] = dict.fromkeys(models, cells)
+    if table.is_summary:
+        evidence = _of_summaries(rows, settings)
+    else:
+        wide = rows.pivot(index=CELL, columns="seed", values="test_score")
+        in_order_of_number = sorted(wide.columns, key=lambda seed: (len(seed), seed))
+        wide = wide[in_order_of_number]
+        half_digits: dict[Cell, float] = {
+            (model, task, dataset): half
+            for model, task, dataset, half in records(
+                rows.groupby(CELL, as_index=False)[["half_digit"]].min().dropna(),
+                *CELL,
+                "half_digit",
+            )
+        }
+        within = _within_seeds(wide, cells) if has_mean else {}
+        for model, means in within.items():
+            mean = (model, ALL, AVERAGE)
+            wide.loc[mean, :] = means
+            halves = [half_digits.get((model, *cell), 0.0) for cell in cells]
+            half_digits[mean] = math.hypot(*halves) / len(cells)
+        parts |= {model: [(ALL, AVERAGE)] for model in {*models} & {*within}}
+        evidence = Evidence(settings, values=wide, half_digits=half_digits)
     points = _points_of(rows)
-    evidence = Evidence(settings, values=wide[in_order_of_number], points=points)
-    held = rows[rows["model"].isin(models)].groupby("model")
+    of_shared = {points.get(place.dataset) for place in shared}
+    if len(of_shared) == 1 and None not in of_shared:
+        points[AVERAGE] = points[shared[0].dataset]
+    over = [replace(OVERALL, title=f"mean of {len(shared)} datasets")]
     places = {
-        str(model): tuple(
-            places_in_order(Place(*place) for place in records(one, "task", "dataset"))
-        )
-        for model, one in held
+        model: tuple(places_in_order([*of_model, *(over if has_mean else [])]))
+        for model, of_model in held.items()
     }
     return Contestants(
         models=models,
@@ -275,7 +313,45 @@ def contestants_of_table(
         tasks=(),
         floors=_floors(PUBLISHED),
         points=points,
+        parts=parts if has_mean else {},
+        lower_is_better=table.lower_is_better,
     )
+
+
+def _of_summaries(rows: pd.DataFrame, settings: Settings) -> Evidence:
+    """Return means with their errors as evidence, by Welch's t unless the settings name another interval."""
+    columns = (*CELL, "mean", "error", "n")
+    summaries = {
+        (model, task, dataset): Summary(
+            mean, error, int(count), NORMAL_QUANTILE * error
+        )
+        for model, task, dataset, mean, error, count in records(rows, *columns)
+    }
+    interval = settings.interval or DEFAULT_OF_CELLS.name
+    return Evidence(replace(settings, interval=interval), summaries=summaries)
+
+
+def _within_seeds(
+    wide: pd.DataFrame, cells: Sequence[tuple[str, str]]
+) -> dict[str, pd.Series]:
+    """Return the mean over some datasets within each seed, of every model that has the same seeds on all of them."""
+    means = {}
+    for model in wide.index.unique("model"):
+        keys = [(model, *cell) for cell in cells]
+        if all(key in wide.index for key in keys):
+            scores = wide.loc[keys]
+            has_seed = scores.notna()
+            if (has_seed.all() == has_seed.any()).all():
+                means[model] = scores.mean(skipna=False)
+    return means
+
+
+def _is_in_one_unit(rows: pd.DataFrame, places: Sequence[Place]) -> bool:
+    """Return whether no dataset's scores are all at most 1 where those of another are far above."""
+    scores = rows["mean"] if "mean" in rows else rows["test_score"]
+    known = rows["dataset"].isin([place.dataset for place in places])
+    largest = scores[known].abs().groupby(rows["dataset"]).max()
+    return not largest.min() <= 1 < largest.max() / OTHER_UNIT
 
 
 def _points_of(rows: pd.DataFrame) -> dict[str, float]:
@@ -289,7 +365,7 @@ def _points_of(rows: pd.DataFrame) -> dict[str, float]:
         metric.startswith(given.lower())
         for metric, given in zip(metrics, known["metric"], strict=True)
     ]
-    scores = known["test_score"][is_papers]
+    scores = known["mean" if "mean" in known else "test_score"][is_papers]
     if not 0 <= scores.min() <= scores.max() <= LIMITS[1]:
         return {}
     return dict.fromkeys(
@@ -297,22 +373,22 @@ def _points_of(rows: pd.DataFrame) -> dict[str, float]:
     )
 
 
-def _two_models(rows: pd.DataFrame, wanted: Sequence[str]) -> tuple[str, str]:
-    """Return the two models that names or shell patterns mean; all of a table of two where none are wanted."""
-    known = [*dict.fromkeys(rows["model"])]
-    found: list[str] = []
+def _models_of_table(rows: pd.DataFrame, wanted: Sequence[str]) -> tuple[str, ...]:
+    """Return the models that names or shell patterns mean, or all, whatever the order of the rows."""
+    known = sorted(set(rows["model"]))
+    found: dict[str, None] = {}
     for name in wanted or ["*"]:
         matching = [name] if name in known else fnmatch.filter(known, name)
         if not matching:
             raise UserError(
                 f"there are no scores of {name!r}; the models are {first_of(known, 8)}{nearest(name, known)}"
             )
-        found += [one for one in matching if one not in found]
-    if len(found) != 2:
+        found |= dict.fromkeys(matching)
+    if len(found) < 2:
         raise UserError(
-            f"two models are compared, not {len(found)}; name two of {first_of(known, 8)}"
+            f"a comparison needs two models or more, not {len(found)}; the models are {first_of(known, 8)}"
         )
-    return found[0], found[1]
+    return tuple(found)
 
 
 def _floors(source: Source) -> dict[str, float]:

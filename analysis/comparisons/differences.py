@@ -37,6 +37,7 @@ class Difference:
     """Whether a score is within the margin of a limit: 0 or 100 %, or its floor."""
     spreads: NestedSpreads | None = None
     """Between the pretrainings of those that are arms, and between the seeds of one; None: not computed, or too few."""
+    lower_is_better: bool = False
     seeds_to_find: int | None = None
     """Seeds a model with which 80 of 100 comparisons find a difference as large; None: not computed, or never."""
 
@@ -58,15 +59,18 @@ class Difference:
         if not self.result.known:
             return UNKNOWN
         if self.p_holm <= ALPHA:
-            return AHEAD if self.result.effect > 0 else BEHIND
+            is_better = (self.result.effect > 0) != self.lower_is_better
+            return AHEAD if is_better else BEHIND
         return EQUAL if self.result.p_for <= ALPHA and not self.at_limit else OPEN
 
     @property
     def p_exceeds(self) -> float:
-        """The probability that the difference is above the margin (t, flat prior); nan where there is no error."""
+        """The probability that the first is better by more than the margin (t, flat prior); nan without an error."""
         student = Student(
             effect=self.result.effect, error=self.result.error, df=self.result.df
         )
+        if self.lower_is_better:
+            return student.p_above(-self.margin)
         return student.p_below(self.margin)
 
     @property
@@ -84,7 +88,7 @@ def margin_of(
     """
     if given is not None:
         return given
-    if place.task == ALL:
+    if place.task == ALL and contestants.tasks:
         margins = [MARGINS[task] for task in contestants.tasks]
         return sum(margins) / len(margins)
     return MARGINS.get(place.task, 0.0) * (contestants.point(place) or 0.0)
@@ -130,6 +134,7 @@ def _differences(
             second=second,
             place=place,
             result=result,
+            lower_is_better=contestants.lower_is_better,
             # The root mean square of both.
             spread=math.hypot(
                 *(contestants.spread(model, place) for model in (first, second))
@@ -198,10 +203,9 @@ def _result(
     result = contestants.evidence.result(contrast)
     seeds = (contestants.seeds(first, place), contestants.seeds(second, place))
     if not result.known:  # of places that both have, for want of seeds or of a spread
-        which = first if seeds[0] < 2 else second
-        missing = (
-            f"only one seed of {which}" if min(seeds) < 2 else "seeds do not differ"
-        )
+        missing = "all seeds of each model are equal"
+        if min(seeds) < 2:
+            missing = "a test needs two seeds of each model"
         effect = contestants.mean(first, place) - contestants.mean(second, place)
         return replace(result, effect=effect, seeds=seeds, missing=missing)
     # A result within seeds has the seeds that both models share.

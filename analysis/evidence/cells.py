@@ -39,6 +39,17 @@ SMALLEST_HALF_WIDTH = 0.005
 """A printed interval of 0.00 stands for anything below this; the largest of it is taken."""
 
 
+class Summary(NamedTuple):
+    """A score of which only the mean and its error are known."""
+
+    mean: float
+    error: float
+    """Standard error; 0 where nothing says how small a spread that was not seen can be, nan of one seed."""
+    seeds: int
+    half: float
+    """Half of the interval as it is printed."""
+
+
 class Part(NamedTuple):
     """A part of a weighted sum that varies independently of the others."""
 
@@ -60,7 +71,8 @@ class Cells:
         instances: Path | None,
         *,
         arms: Iterable[str],
-        points: Mapping[str, float] | None,
+        half_digits: Mapping[Cell, float] | None,
+        summaries: Mapping[Cell, Summary],
         printed: bool,
         selection: str,
         resamples: int,
@@ -73,7 +85,8 @@ class Cells:
             resamples,
             seed,
         )
-        self._instances, self.points = instances, points
+        self._instances = instances
+        self._half_digits = half_digits
         if values is None and runs is not None:
             values = seed_scores(runs, selection)
         self.values = (
@@ -91,13 +104,18 @@ class Cells:
         """Of each model whose seeds are pretrainings, which these are: models of one trunk have the same."""
         self.summary = cache(self._summary)
         """From a cell to its mean, standard error (nan for one seed) and number of seeds."""
-        self.printed: dict[Cell, tuple[float, float]] = {}
-        """Mean and half-width of the cells that are printed ones; all others have runs."""
+        self.printed: dict[Cell, Summary] = dict(summaries)
+        """The cells of which only summaries are known; all others have runs."""
         if printed:
             with_runs = {model for model, _, _ in self._rows}
             columns = ("model", "task", "dataset", "mean", "ci95")
             self.printed = {
-                (model, task, dataset): (mean, half)
+                (model, task, dataset): Summary(
+                    mean,
+                    max(half, SMALLEST_HALF_WIDTH) / NORMAL_QUANTILE,
+                    N_SEEDS,
+                    half,
+                )
                 for model, task, dataset, mean, half in records(
                     published_values(), *columns
                 )
@@ -127,8 +145,7 @@ class Cells:
     def _summary(self, cell: Cell) -> tuple[float, float, int]:
         """Return the mean, its standard error (nan for one seed) and the number of seeds."""
         if cell in self.printed:
-            mean, half = self.printed[cell]
-            return mean, max(half, SMALLEST_HALF_WIDTH) / NORMAL_QUANTILE, N_SEEDS
+            return self.printed[cell][:3]
         scores = self.values_of(cell)
         if len(scores) < 2:
             return float(scores.mean()), math.nan, len(scores)
@@ -177,8 +194,8 @@ class Cells:
     def words(self, cell: Cell) -> str:
         """Return the cell's numbers for a list of what enters a contrast."""
         if cell in self.printed:
-            mean, half = self.printed[cell]
-            return f"{mean:.2f} (+-{half:.2f}), n = {N_SEEDS}"
+            known = self.printed[cell]
+            return f"{known.mean:.2f} (+-{known.half:.2f}), n = {known.seeds}"
         row = self.by_seed(cell)
         has_run = np.isfinite(row)
         seeds = ", ".join(str(seed) for seed in self.values.columns[has_run])
@@ -187,15 +204,16 @@ class Cells:
     def least_error(self, cell: Cell, count: int) -> float:
         """Return the standard error, in points, that `count` seeds are given that all agree.
 
-        It is what the smallest spread that could have been seen gives: one seed differs in one test instance.
+        It is what the smallest spread that could have been seen gives: one seed differs in one test instance, or all
+        are anywhere within half of their last digit. 0 where neither is known.
         """
+        if self._half_digits is not None:
+            return self._half_digits.get(cell, 0.0) / NORMAL_QUANTILE
         model, task, dataset = cell
         names = averaged_datasets(self.runs, task, dataset)
         errors = [self._instance.get((model, name), 0.0) / count for name in names]
-        point = 1.0 if self.points is None else self.points.get(dataset, 0.0)
         return max(
-            math.hypot(*errors) / len(names),
-            SMALLEST_HALF_WIDTH / NORMAL_QUANTILE * point,
+            math.hypot(*errors) / len(names), SMALLEST_HALF_WIDTH / NORMAL_QUANTILE
         )
 
     @cached_property

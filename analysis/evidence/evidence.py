@@ -15,7 +15,7 @@ from pathlib import Path
 
 import pandas as pd
 
-from analysis.evidence.cells import Cells
+from analysis.evidence.cells import Cells, Summary
 from analysis.evidence.contrasts import (
     AnyContrast,
     Cell,
@@ -56,7 +56,8 @@ class Evidence(Cells):
         runs: pd.DataFrame | None = None,
         values: pd.DataFrame | None = None,
         arms: Iterable[str] = (),
-        points: Mapping[str, float] | None = None,
+        half_digits: Mapping[Cell, float] | None = None,
+        summaries: Mapping[Cell, Summary] | None = None,
         instances: Path | None = None,
         printed: bool = False,
     ) -> None:
@@ -67,7 +68,8 @@ class Evidence(Cells):
             runs: a runs table.
             values: scores by seed in place of those of `runs`, as `seed_scores` returns them; a simulation has no runs.
             arms: the models of `values` whose seeds are pretrainings; those of runs are known.
-            points: by dataset what a point is in the unit of `values`, where it is known; None: all are in percent.
+            half_digits: half of the last digit of each cell of `values`, where it is known; None: they are runs.
+            summaries: cells of which only a mean and its error are known, in place of runs.
             instances: the per-instance Parquet; read when the interval needs it.
             printed: whether the paper's printed cells stand in for models that have no runs.
 
@@ -84,7 +86,8 @@ class Evidence(Cells):
             values,
             instances if settings.method.needs_instances else None,
             arms=arms,
-            points=points,
+            half_digits=half_digits,
+            summaries=summaries or {},
             printed=printed,
             selection=settings.selection,
             resamples=settings.resamples,
@@ -138,17 +141,12 @@ class Evidence(Cells):
             found = (T if is_joint and method.is_resampled else method).of_runs(
                 self, terms
             )
-            # In an unknown unit nobody knows the least error that seeds can have that all agree.
-            return (
-                None
-                if found is None
-                or (found.estimate.error == 0 and self.points is not None)
-                else found
-            )
+            # Seeds that all agree, and nobody knows the least error that could have been seen
+            return None if found is None or found.estimate.error == 0 else found
         if method.of_cells is None:
             method = T
         welch = self.welch(terms)
-        if welch is None:
+        if welch is None or welch.error == 0:
             return None
         return Estimated(
             estimate=method.need_cells()(welch),
@@ -185,7 +183,7 @@ class Evidence(Cells):
         # As the paper has it: its own factor, and nothing cut
         if found.interval == PAPER_INTERVAL.name:
             half = (
-                self.printed[cell][1]
+                self.printed[cell].half
                 if cell in self.printed
                 else NORMAL_QUANTILE * found.estimate.error
             )

@@ -11,7 +11,7 @@ import csv
 import io
 import re
 from collections.abc import Sequence
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 from pathlib import Path
 
 import numpy as np
@@ -25,6 +25,11 @@ ENDINGS = (".csv", ".tsv")
 """How the name of a table of text ends."""
 _MISSING = frozenset(("", "nan", "na", "n/a", "null", "none", "-", "--"))
 _NUMBER = re.compile(r"[+-]?(\d+\.?\d*|\.\d+)(e[+-]?\d+)?|[+-]?inf(inity)?", re.ASCII)
+_DECIMALS = re.compile(r"[+-]?\d+(?:[.,](\d*))?\s*%?")
+_EXACT = 6
+"""Decimals from which a number was not rounded for readers."""
+_THOUSANDS = re.compile(r"[1-9]\d{0,2}[.,]\d{3}")
+"""Numbers that have thousands, or three decimals."""
 _SEPARATORS = {",": "commas", ";": "semicolons", "\t": "tabs", "|": "bars"}
 
 
@@ -39,7 +44,11 @@ class TextTable:
     rows: Sequence[Sequence[str]]
     places: Sequence[str]
     """Of each row: `line 2`, or `row 1` of a frame."""
+    titles: tuple[str, ...] = ()
+    """The header as it is written."""
     separator: str = ";"
+    is_written: bool = True
+    """Whether somebody wrote its digits; a frame's numbers have those that a computer keeps."""
 
     def at(self, row: int) -> str:
         """Return the beginning of a sentence about a row."""
@@ -68,10 +77,18 @@ class TextTable:
         has_decimal_commas = self.separator != "," and not any(
             "." in cells[row] for row in filled
         )
+        whole_digits = max(map(len, filter(str.isdecimal, cells)), default=0)
         values = np.full(len(cells), np.nan)
         for row in filled:
             cell = cells[row].removesuffix("%").rstrip()
             number = cell.replace(",", ".") if has_decimal_commas else cell
+            # 1,200 beside 98, 1.200 beside 980
+            longest_whole = whole_digits if "," in cell else whole_digits - 2
+            if _THOUSANDS.fullmatch(cell) and longest_whole > 0:
+                raise UserError(
+                    f"{self.at(row)}: {name} {cell!r} may be thousands or have three decimals; write thousands "
+                    "without a separator, and whole numbers with decimals"
+                )
             if not _NUMBER.fullmatch(number):
                 hint = ", nor a seed's score" if "±" in cell else ""
                 if re.fullmatch(r"[+-]?\d+(,\d+)+", cell):
@@ -89,6 +106,27 @@ class TextTable:
                 f"{self.at(odd[0])}: {name} has no per cent sign, but others in this column have one"
             )
         return values / (100 / whole) if in_percent else values
+
+    def half_digits(self, name: str) -> npt.NDArray[np.float64]:
+        """Return half of the last digit of each number in a column; nan where its digits are not a person's."""
+        decimals = [_DECIMALS.fullmatch(cell) for cell in self.texts(name)]
+        places = [len(found[1] or "") if found else _EXACT for found in decimals]
+        return np.array(
+            [
+                0.5 / 10**count if self.is_written and count < _EXACT else np.nan
+                for count in places
+            ]
+        )
+
+    def with_columns(self, **columns: Sequence[str]) -> TextTable:
+        """Return the table with more columns on its right."""
+        added = zip(*columns.values(), strict=True)
+        return replace(
+            self,
+            header=(*self.header, *columns),
+            titles=(*self.titles, *columns),
+            rows=[(*row, *more) for row, more in zip(self.rows, added, strict=True)],
+        )
 
 
 def read_text_table(
@@ -148,7 +186,8 @@ def read_text_table(
             )
     return TextTable(
         where=str(path),
-        header=tuple(map(_column_name, header)),
+        header=tuple(map(column_name, header)),
+        titles=tuple(header),
         rows=[cells for _, cells in kept[1:]],
         places=[f"line {line}" for line, _ in kept[1:]],
         separator=separator,
@@ -168,16 +207,18 @@ def text_table_of(frame: pd.DataFrame, where: str = "frame") -> TextTable:
             frame.itertuples(index=False, name=None), blank, strict=True
         )
     ]
-    header = tuple(_column_name(str(name)) for name in frame.columns)
+    titles = tuple(map(str, frame.columns))
     return TextTable(
         where=where,
-        header=header,
+        header=tuple(map(column_name, titles)),
+        titles=titles,
         rows=rows,
         places=[f"row {n + 1}" for n in range(len(rows))],
+        is_written=False,
     )
 
 
-def _column_name(title: str) -> str:
+def column_name(title: str) -> str:
     """Return a column's title as `TextTable.header` has it: `Test score (%)` is `test_score`."""
     return re.sub(
         r"[\s-]+", "_", re.sub(r"[(\[][^()\[\]]*[)\]]$", "", title.strip()).strip()

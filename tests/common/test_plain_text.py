@@ -34,6 +34,7 @@ def test_controls_are_shown_as_escapes() -> None:
         ("x" * 201, "201 bytes"),
         ("\udc80", "not UTF-8"),
         ("a\nb", "unprintable"),
+        ("mine ", "blank at an end"),
         ("=1+1", "formula"),
         ("-x", "formula"),
         ("@x", "formula"),

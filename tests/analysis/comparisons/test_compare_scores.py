@@ -17,7 +17,7 @@ def test_it_is_scipys_welch_with_holm() -> None:
         name: rng.normal(12 + 0.8 * place, 1, 5) for place, name in enumerate("abcd")
     }
     theirs = {name: rng.normal(12, 2, 4) for name in "abcd"}
-    found = cm.compare_scores(mine, theirs, margin=0.5)
+    found = cm.compare_scores(mine, theirs, margin=0.5).drop(index="average")
     tests = [
         stats.ttest_ind(mine[name], theirs[name], equal_var=False) for name in "abcd"
     ]

@@ -109,7 +109,7 @@ def test_a_sentence_says_what_is_open_and_what_has_one_seed():
     said = in_a_sentence(
         compare(Source(label="x", runs=best_runs(scores)), [REAL, MADE_UP], Settings())
     )
-    assert f"only one seed of {REAL}" in said and "+0.17 points" in said
+    assert "a test needs two seeds of each model" in said and "+0.17 points" in said
 
 
 def judged(outcome: str, place: Place, effect: float) -> Difference:

@@ -1,0 +1,75 @@
+"""How a table of scores is read, as options of `compare` and in Python; imports no NumPy, so that help is quick."""
+
+from __future__ import annotations
+
+import re
+from dataclasses import dataclass
+from typing import Annotated
+
+from cyclopts import Parameter
+
+from common.cli import MANY, shared_options
+from common.errors import UserError, nearest
+
+SPREADS = ("sd", "se", "ci95", "ci95-t")
+"""What stands beside a mean: standard deviation, standard error, half an interval of 1.96 errors or of Student's t."""
+
+ROLES: dict[str, tuple[str, ...]] = {
+    "model": ("model", "model_name", "method", "system"),
+    "dataset": ("dataset", "dataset_name", "benchmark", "task_name", "task"),
+    "task": ("task",),
+    "metric": ("metric", "metric_name"),
+    "seed": ("seed", "run", "random_seed", "random_state", "trial"),
+    "score": ("score", "test_score", "value", "main_score", "accuracy", "acc", "f1"),
+    "lr": ("lr", "rate", "learning_rate"),
+    "validation_score": ("validation_score", "val_score"),
+    "mean": ("mean",),
+    "sd": ("sd", "std", "stdev"),
+    "se": ("se", "sem", "stderr"),
+    "ci95": ("ci95",),
+    "ci95_t": ("ci95_t",),
+    "n": ("n", "n_seeds", "n_runs", "count", "n_instances"),
+    "lower_is_better": ("lower_is_better",),
+    "higher_is_better": ("higher_is_better",),
+    "ignore": (),
+}
+"""By what a column is for, what its title may be: the first that a header has (docs/compare.md)."""
+
+
+@shared_options("how a table of scores is read")
+@dataclass(frozen=True, kw_only=True)
+class TableOptions:
+    """How a table of scores is read."""
+
+    columns: Annotated[
+        tuple[str, ...], MANY, Parameter(metavar="ROLE=TITLE", show_default=False)
+    ] = ()
+    """what its columns are: score=eval/accuracy,dataset=task_name"""
+    spread: Annotated[
+        str, Parameter(choices=("", *SPREADS), show_choices=False, show_default=False)
+    ] = ""
+    """what the second number of "91.2 ± 0.4" is: sd, se, ci95 (1.96 errors) or ci95-t (Student's)"""
+    lower_is_better: Annotated[bool | None, Parameter(show_default=False)] = None
+    """the better score is the lower one, as of a loss"""
+
+    def __post_init__(self) -> None:
+        if self.spread not in ("", *SPREADS):
+            raise UserError(f"spread {self.spread!r}: give {', '.join(SPREADS)}")
+        _ = self.titles  # refuses unknown roles
+
+    @property
+    def titles(self) -> dict[str, list[str]]:
+        """The titles or patterns given, by role."""
+        titles: dict[str, list[str]] = {}
+        for pairs in self.columns:
+            # A title may have commas, as lm-evaluation-harness's acc,none has.
+            for pair in re.split(r",(?=[\w-]+=)", pairs):
+                name, _, title = pair.partition("=")
+                role = name.strip().replace("-", "_")
+                if role not in ROLES or not title.strip():
+                    known = ", ".join(ROLES)
+                    raise UserError(
+                        f"--columns {pair!r:.60}: give ROLE=TITLE; the roles are {known}{nearest(role, ROLES)}"
+                    )
+                titles.setdefault(role, []).append(title.strip())
+        return titles
