@@ -6,7 +6,7 @@ from pathlib import Path
 import pytest
 
 from common.errors import UserError
-from common.model_files import is_its_own, licence_of, resolve, weight_types
+from common.model_files import is_its_own, licence_of, resolve, tensor_heads
 
 
 @pytest.mark.parametrize(
@@ -53,4 +53,4 @@ def test_a_folder_of_models_is_refused_with_the_models_in_it(tmp_path: Path) -> 
 def test_a_pipe_in_place_of_weights_is_refused_at_once(tmp_path: Path) -> None:
     os.mkfifo(tmp_path / "model.safetensors")
     with pytest.raises(UserError, match=r"model\.safetensors is not a regular file"):
-        weight_types(tmp_path)
+        tensor_heads(tmp_path)
