@@ -6,7 +6,7 @@ import transformers as hf
 
 from common.errors import UserError
 from pretraining.model.adapted import AdaptedModel, check_packing
-from pretraining.model.directions import sides
+from pretraining.model.directions import probe_ids, sides
 from pretraining.model.packed_batch import PackedBatch
 from tests.pretraining.families import DECODERS, FAMILIES, ROWS
 
@@ -85,18 +85,6 @@ def test_the_soft_caps_of_the_large_weights_are_met() -> None:
         ).abs().max() > 1
 
 
-def test_deberta_is_refused_in_one_sentence() -> None:
-    config = hf.DebertaV2Config(
-        vocab_size=ROWS,
-        hidden_size=32,
-        intermediate_size=48,
-        num_hidden_layers=2,
-        num_attention_heads=4,
-    )
-    with pytest.raises(UserError, match="no door for packed sequences"):
-        AdaptedModel(hf.DebertaV2ForMaskedLM(config))
-
-
 def test_a_class_whose_layers_mix_neighbouring_sequences_is_refused() -> None:
     config = hf.Lfm2Config(
         vocab_size=ROWS,
@@ -117,9 +105,9 @@ def test_sides_know_a_causal_output_and_one_that_padding_changes() -> None:
             ids[:, :length].float().mean(1, keepdim=True).expand(ids.shape)[..., None]
         )
 
-    cpu = torch.device("cpu")
-    assert sides(mean, 64, cpu).both_ways
+    probes = probe_ids(torch.nn.Embedding(64, 8))
+    assert sides(mean, probes).both_ways
     assert not sides(
-        lambda ids, length: ids.float().cumsum(1)[..., None], 64, cpu
+        lambda ids, length: ids.float().cumsum(1)[..., None], probes
     ).both_ways
-    assert not sides(lambda ids, length: mean(ids, ids.shape[1]), 64, cpu).both_ways
+    assert not sides(lambda ids, length: mean(ids, ids.shape[1]), probes).both_ways

@@ -362,7 +362,7 @@ def test_an_exports_tokenizer_tells_pairs_apart_and_neither_cuts_nor_pads(
     inner.enable_truncation(2)
     inner.enable_padding(length=9)
     inner.save(str(path))
-    start_folder._write_tokenizer(tmp_path, start_of(str(path.parent)), None)
+    start_folder._write_companions(tmp_path, start_of(str(path.parent)), None)
     read = transformers.AutoTokenizer.from_pretrained(tmp_path)(
         "The baker sold a map.", "The judge forgot."
     )
