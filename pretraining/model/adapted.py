@@ -430,7 +430,10 @@ def check_packing(model: AdaptedModel, where: str) -> None:
     probes = probe_ids(model.inner.get_input_embeddings())
     first, second = probes[None, :11], probes[None, 11:]
     try:
-        if not sides(outputs, probes).both_ways:
+        tried = sides(outputs, probes)
+        if not tried.outputs.isfinite().all():
+            raise UserError(f"{where} has outputs that are no numbers; fetch it again")
+        if not tried.both_ways:
             raise UserError(
                 f"{where} cannot be made bidirectional: with transformers' is_causal=False, the first token's output "
                 "does not change with the last token, or padding changes it; give a model of another family"

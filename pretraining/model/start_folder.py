@@ -51,6 +51,19 @@ from pretraining.starts import Start, start_of
 MINIMUM = "5.2"
 """The first version of transformers that reads `is_causal` of every family."""
 
+_LLAMA_CPP = (
+    "BertForMaskedLM",
+    "BloomModel",
+    "DistilBertForMaskedLM",
+    "Gemma3TextModel",
+    "LlamaModel",
+    "ModernBertForMaskedLM",
+    "Qwen2Model",
+    "Qwen3Model",
+)
+"""Classes that llama.cpp's converter knows (its conversion/__init__.py), as exports name them."""
+_LLAMA_CPP_BASES = ("camembert", "roberta", "xlm-roberta")
+"""Families that it knows without a head alone."""
 _LABELS = ("id2label", "label2id", "num_labels", "problem_type", "finetuning_task")
 """Fields of a head for classes."""
 _ROPE_OF_LAYERS = {
@@ -378,6 +391,27 @@ def _card(
         licence=licence or "unknown",
         front=f"license: {licence}\n" if licence and " " not in licence else "",
         kind=inner.config.model_type,
+        servers=_servers(inner.config, type(_saved_part(inner)).__name__),
         minimum=MINIMUM,
         rows=card_rows(manifest),
+    )
+
+
+def _servers(config: Any, name: str) -> str:
+    """Return what a card says of servers: how llama.cpp's converter, which asks for the class's name, reads it."""
+    if name in _LLAMA_CPP:
+        return "llama.cpp's converter reads this folder as it is."
+    if config.model_type in _LLAMA_CPP_BASES:
+        return (
+            "llama.cpp's converter knows this family without a head alone: write a copy with "
+            "`AutoModel.from_pretrained(...).save_pretrained(...)`, and the tokenizer beside it."
+        )
+    if config.model_type == "mistral" and config.sliding_window is None:
+        return (
+            "Without a sliding window a Mistral is a Llama: for llama.cpp and text-embeddings-inference, set "
+            '`model_type` to `llama` and `architectures` to `["LlamaModel"]` in the `config.json` of a copy.'
+        )
+    return (
+        f"llama.cpp's converter does not know {name}: serve this folder with sentence-transformers or vLLM, or "
+        "export it to ONNX."
     )
