@@ -327,8 +327,15 @@ def _load_inner(start: Start, seed: int) -> Any:
             name for name in missing if name.startswith(f"{inner.base_model_prefix}.")
         ]
         if body:
+            unknown = sorted(info["unexpected_keys"])
+            remedy = "fetch the model again"
+            if unknown:
+                remedy = (
+                    f"its files name them otherwise ({unknown[0]}); save it with transformers' "
+                    "save_pretrained"
+                )
             raise UserError(
-                f"{start.text} lacks weights of its class ({body[0]}); fetch the model again"
+                f"{start.text} lacks weights of its class ({body[0]}); {remedy}"
             )
         logger.warning(
             "%s has no head for tokens; its weights are drawn from the seed", start.text
