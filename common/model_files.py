@@ -6,7 +6,7 @@ import os
 import re
 from collections.abc import Iterable
 from pathlib import Path
-from typing import Any
+from typing import Any, NamedTuple
 
 from common.errors import UserError, first_line, path_hint
 from common.files import sha256_bytes, sha256_file
@@ -36,14 +36,15 @@ _MODULES = "modules.json"
 _CARDS = ("README.md", "LICENSE", "LICENSE.txt", "LICENSE.md")
 """Files that say a licence, the surest first."""
 _MOST = {
-    **dict.fromkeys(("num_hidden_layers", "n_layer", "n_layers"), 2_000),
-    **dict.fromkeys(("hidden_size", "n_embd", "dim", "d_model"), 2**17),
+    **dict.fromkeys(("num_hidden_layers", "n_layer", "n_layers", "num_layers"), 2_000),
+    **dict.fromkeys(("hidden_size", "n_embd", "dim", "d_model", "emb_dim"), 2**17),
     **dict.fromkeys(("intermediate_size", "n_inner", "hidden_dim", "ffn_dim"), 2**20),
     **dict.fromkeys(
         (
             "num_attention_heads",
             "n_head",
             "n_heads",
+            "num_heads",
             "num_key_value_heads",
             "num_local_experts",
         ),
@@ -108,6 +109,7 @@ def _transformer_of(folder: Path) -> Path:
     Raises:
         UserError: it holds no model.
     """
+    folder = snapshot_of(folder)
     if (folder / _CONFIG).is_file():
         return folder
     if (folder / _MODULES).is_file():
@@ -132,6 +134,25 @@ def _transformer_of(folder: Path) -> Path:
         else ""
     )
     raise UserError(f"{folder} has no model config.json; {_REMEDY}{hint}")
+
+
+def snapshot_of(folder: Path) -> Path:
+    """Return the revision that the hub's cache of one repository holds; any other folder itself.
+
+    Raises:
+        UserError: it holds several, none of which is that of its main branch.
+    """
+    snapshots, branch = folder / "snapshots", folder / "refs" / "main"
+    if (folder / _CONFIG).is_file() or not snapshots.is_dir():
+        return folder
+    revisions = sorted(path for path in snapshots.iterdir() if path.is_dir())
+    if branch.is_file():
+        name = read_bounded(branch).decode("utf-8", "replace").strip()
+        revisions = [path for path in revisions if path.name == name] or revisions
+    if len(revisions) > 1:
+        names = ", ".join(str(path) for path in revisions[:3])
+        raise UserError(f"{folder} holds {len(revisions)} revisions; give one: {names}")
+    return revisions[0] if revisions else folder
 
 
 def read_config(folder: Path) -> dict[str, Any]:
@@ -200,15 +221,26 @@ def licence_of(folder: Path) -> str:
     return ""
 
 
-def weight_types(folder: Path) -> dict[str, str]:
-    """Return the type of each tensor of a folder's safetensors, such as `BF16`, by the heads of the files alone.
+class TensorHead(NamedTuple):
+    """What the head of a safetensors file says of a tensor."""
+
+    type: str
+    """Such as `BF16`."""
+    shape: tuple[int, ...]
+    """Its sizes."""
+    path: Path
+    """The file that it is in."""
+
+
+def tensor_heads(folder: Path) -> dict[str, TensorHead]:
+    """Return what the heads of a folder's safetensors say of each tensor, by its name.
 
     Raises:
         UserError: a file is damaged, or a Git LFS pointer.
     """
     from safetensors import SafetensorError, safe_open
 
-    types: dict[str, str] = {}
+    heads: dict[str, TensorHead] = {}
     for path in sorted(folder.glob("*.safetensors")):
         # A pipe of that name is refused, not waited for.
         with os.fdopen(open_plain(path), "rb") as raw:
@@ -216,12 +248,14 @@ def weight_types(folder: Path) -> dict[str, str]:
         try:
             with safe_open(path, framework="numpy") as file:
                 for name in file.keys():  # noqa: SIM118  # not a mapping
-                    types[name] = file.get_slice(name).get_dtype()
+                    tensor = file.get_slice(name)
+                    shape = tuple(tensor.get_shape())
+                    heads[name] = TensorHead(tensor.get_dtype(), shape, path)
         except SafetensorError as error:
             raise UserError(
                 f"{path} is no safetensors file, or not whole ({error}); {_AGAIN}"
             ) from None
-    return types
+    return heads
 
 
 def weights_hash(folder: Path, *, code: bool = False) -> str:

@@ -87,7 +87,7 @@ class Adaptation:
     @property
     def _usual(self) -> tuple[int, int]:
         """Tokens of a sequence and sequences of a step, where they are not changed."""
-        length = min(_LENGTH, self.start.shape.max_length)
+        length = min(_LENGTH, self.start.longest)
         return length, max(1, _TOKENS // length)
 
     @cached_property

@@ -416,11 +416,15 @@ def adapt(
     try:
         import torch
 
-        from pretraining.model.start_folder import write_merged
+        from pretraining.model.encoder_folder import refuse_other_folder
+        from pretraining.model.start_folder import merged_folder, write_merged
         from pretraining.training import train as training
     finally:
         gc.enable()
     model, costs = adaptation.targets.model, adaptation.targets.plan.costs()
+    finished = out / "models" / model.name
+    if merge is not None:
+        refuse_other_folder(merged_folder(finished, merge))
     own_gpu = (
         device_of(torch.cuda.get_device_name()) if torch.cuda.is_available() else None
     )
@@ -456,7 +460,6 @@ def adapt(
         stop_file=stop_file,
     ):
         return AGAIN
-    finished = out / "models" / model.name
     if merge is not None:
         sys.stdout.write(f"{write_merged(adaptation.start, finished, merge)}\n")
     sys.stdout.write(f"{finished}\n")

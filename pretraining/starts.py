@@ -7,21 +7,25 @@ is resumed with another start. No torch: what is wrong with a folder is said at 
 
 from __future__ import annotations
 
+import json
 import re
 from collections.abc import Mapping
 from dataclasses import dataclass, field
 from functools import cached_property
 from pathlib import Path
+from tempfile import TemporaryDirectory
 from typing import Any
 
-from common.errors import UserError
+from common.errors import UserError, first_line
+from common.files import write_text
 from common.model_files import (
+    TensorHead,
     is_its_own,
     licence_of,
     read_config,
     resolve,
+    tensor_heads,
     tokenizer_hash,
-    weight_types,
     weights_hash,
 )
 from common.reading import read_bounded
@@ -46,6 +50,16 @@ _PARTS = {
     ),
 }
 """Fields of a configuration that no start can have, and why."""
+_WRAPPERS = {
+    "_orig_mod": "torch.compile",
+    "_fsdp_wrapped_module": "FSDP",
+    "_checkpoint_wrapped_module": "activation checkpointing",
+    "module": "DataParallel, DDP or DeepSpeed",
+}
+"""Parts of a tensor's name that what a model was trained in puts there; the last only at the beginning."""
+_ADAPTERS = ("lora_A", "lora_B", "base_layer")
+"""Parts of a tensor's name in weights that were saved with an adapter in them."""
+_POSITIONS = "position_embeddings"
 _CHECKPOINT = re.compile(r"step-\d{8}")
 OUR_CLASS: Mapping[str, object] = {
     "hidden_act": "silu",
@@ -92,10 +106,15 @@ class Start:
     """Its licence; empty if unknown."""
     notices: Mapping[str, bytes] = field(default_factory=dict, repr=False)
     """Texts of its licence and notices, by the name of their file."""
+    tensors: Mapping[str, TensorHead] = field(default_factory=dict, repr=False)
+    """What its weights' files say of each tensor; empty where it is only planned with."""
 
     @property
     def name(self) -> str:
         """Its last name."""
+        cache = self.folder.parent.parent.name
+        if self.folder.parent.name == "snapshots" and cache.startswith("models--"):
+            return cache.rpartition("--")[2]
         return Path(self.text.rstrip("/")).name
 
     @property
@@ -144,13 +163,39 @@ class Start:
             "tokenizer": tokenizer_hash(self.folder),
         }
 
-    @property
+    @cached_property
     def longest(self) -> int:
-        """Positions of its longest sequence: RoBERTa's kind has two less than its configuration says."""
-        longest, padding = self.shape.max_length, self.config.get("pad_token_id")
-        if "roberta" not in self.kind and self.kind != "camembert":
-            return longest
-        return longest - 1 - (padding if isinstance(padding, int) else 0)
+        """Positions of its longest sequence, as its class counts them where its weights have a table of positions."""
+        parts = {part for name in self.tensors for part in name.split(".")}
+        if _POSITIONS not in parts or self.is_own:
+            return self.shape.max_length
+        import torch
+        from transformers import AutoModel
+
+        try:
+            with torch.device("meta"):
+                model = AutoModel.from_config(library_config(self))
+        except Exception as error:  # whatever the code of a class may raise
+            raise unloadable(self, error) from None
+        usable = [
+            table.num_embeddings - first_position(table)
+            for table in position_tables(model)
+        ]
+        return int(min([self.shape.max_length, *usable]))
+
+    @property
+    def padding(self) -> int | None:
+        """Id of its padding that its embedding has a row for: of its configuration, else of its tokenizer."""
+        named = self.tokenizer.special.get("pad_token")
+        of_tokenizer = [
+            item["id"]
+            for item in self.tokenizer.content.get("added_tokens", ())
+            if item["content"] == named
+        ]
+        for number in (self.config.get("pad_token_id"), *of_tokenizer):
+            if isinstance(number, int) and 0 <= number < self.shape.vocab:
+                return number
+        return None
 
     @cached_property
     def shape(self) -> Shape:
@@ -186,11 +231,11 @@ class Start:
             for name, value in numbers.items()
             if self.is_own and isinstance(value, int | float)
         }
-        hidden = number("hidden_size", "n_embd", "dim", "d_model")
-        heads = number("num_attention_heads", "n_head", "n_heads")
+        hidden = number("hidden_size", "n_embd", "dim", "d_model", "emb_dim")
+        heads = number("num_attention_heads", "n_head", "n_heads", "num_heads")
         return Shape(
             hidden=hidden,
-            layers=number("num_hidden_layers", "n_layer", "n_layers"),
+            layers=number("num_hidden_layers", "n_layer", "n_layers", "num_layers"),
             heads=heads,
             kv_heads=number("num_key_value_heads", default=heads),
             mlp=number(
@@ -204,6 +249,51 @@ class Start:
             max_length=number("max_position_embeddings", "n_positions", default=2048),
             **kept,
         )
+
+
+def library_config(start: Start) -> Any:
+    """Return a start's configuration as transformers makes it of its file, with a padding that has a row.
+
+    The configuration is that in memory, given to transformers as the file that its own rules want.
+
+    Raises:
+        UserError: transformers has no such class.
+    """
+    from transformers import AutoConfig
+
+    fields = dict(start.config)
+    if fields.get("pad_token_id") is not None:
+        fields["pad_token_id"] = start.padding
+    try:
+        with TemporaryDirectory() as folder:
+            write_text(Path(folder, "config.json"), json.dumps(fields))
+            return AutoConfig.from_pretrained(folder, trust_remote_code=False)
+    except (
+        Exception
+    ) as error:  # whatever the code of a configuration of any class may raise
+        raise unloadable(start, error) from None
+
+
+def unloadable(start: Start, error: Exception) -> UserError:
+    """Return the error to raise where transformers does not load a start."""
+    hint = ""
+    if "trust_remote_code" in str(error) or "auto_map" in start.config:
+        hint = "; code that comes with a model is not run: give a family that transformers has itself"
+    return UserError(f"{start.text} cannot be loaded: {first_line(error)}{hint}")
+
+
+def position_tables(model: Any) -> list[Any]:
+    """Return the tables of learned positions of a model of transformers."""
+    return [
+        module
+        for name, module in model.named_modules()
+        if name.rpartition(".")[2] == _POSITIONS and hasattr(module, "num_embeddings")
+    ]
+
+
+def first_position(table: Any) -> int:
+    """Return the row of a sequence's first token: RoBERTa's kind counts from behind that of the padding."""
+    return 0 if table.padding_idx is None else int(table.padding_idx) + 1
 
 
 def other_architecture(config: Mapping[str, Any]) -> str:
@@ -280,8 +370,8 @@ def start_of(
             f"{folder} has no safetensors; pickled weights (*.bin) are not opened: save the model with transformers' "
             "save_pretrained"
         )
-    if not is_planned:
-        _refuse_quantised(folder)
+    tensors = {} if is_planned else tensor_heads(folder)
+    _refuse_weights(folder, tensors)
     notices = {
         name: read_bounded(folder / name)
         for name in _NOTICES
@@ -294,13 +384,34 @@ def start_of(
         tokenizer=read_tokenizer(folder, is_planned=is_planned),
         licence=licence_of(folder),
         notices=notices,
+        tensors=tensors,
     )
 
 
-def _refuse_quantised(folder: Path) -> None:
-    """Refuse weights that are no floating-point numbers, and files of weights that are damaged."""
-    for name, kind in weight_types(folder).items():
-        if "weight" in name and kind not in _FLOATS:
+def _refuse_weights(folder: Path, tensors: Mapping[str, TensorHead]) -> None:
+    """Refuse weights that are no floating-point numbers, are empty, or were saved within something else."""
+    empty = [name for name, head in tensors.items() if 0 in head.shape]
+    if len(empty) > 1:  # a class may have one: MobileBERT
+        raise UserError(
+            f"{folder} cannot be a start: {len(empty)} of its {len(tensors)} tensors are empty ({empty[0]}), as "
+            "DeepSpeed's ZeRO-3 saves what it has not gathered; gather the weights (zero_to_fp32.py, or "
+            "stage3_gather_16bit_weights_on_model_save) and save again"
+        )
+    for name, head in tensors.items():
+        parts = name.split(".")
+        if "weight" in name and head.type not in _FLOATS:
             raise UserError(
-                f"{folder} cannot be a start: {_QUANTISED} ({name}: {kind})"
+                f"{folder} cannot be a start: {_QUANTISED} ({name}: {head.type})"
+            )
+        if any(part in _ADAPTERS for part in parts):
+            raise UserError(
+                f"{folder} cannot be a start: an adapter is still in its weights ({name}); merge it (peft's "
+                "merge_and_unload) and save the model again"
+            )
+        wrapper = next((part for part in parts if part in _WRAPPERS), "")
+        if wrapper and (wrapper != "module" or parts[0] == wrapper):
+            raise UserError(
+                f"{folder} cannot be a start: {_WRAPPERS[wrapper]} put `{wrapper}.` into the names of its tensors "
+                f"({name}); save the model that is within (accelerate's unwrap_model), or take `{wrapper}.` out of "
+                "the names"
             )

@@ -39,7 +39,7 @@ from benchmarks.finetuning.tokenization import document_text, end_of_text, query
 from common.errors import UserError
 from common.files import write_text
 from pretraining.model.configuration import native_config
-from pretraining.model.directions import FLAG, SERVERS_READ_FLAG
+from pretraining.model.directions import FLAG, SERVERS_READ_FLAG, probe_ids
 from pretraining.model.encoder_folder import quiet, write_pooling_files
 from pretraining.model.modeling import EuroBertModel
 
@@ -230,11 +230,7 @@ def _computes_the_same(
             folder, dtype=next(encoder.parameters()).dtype
         ).eval()
     plain.to(device.torch_device)
-    rows = plain.get_input_embeddings().weight.shape[0]
-    # From the upper half, where no vocabulary has its padding.
-    ids = torch.randint(
-        rows // 2, rows, (2, 11), generator=torch.Generator().manual_seed(0)
-    )
+    ids = probe_ids(plain.get_input_embeddings(), 22).view(2, 11).cpu()
     modules: list[nn.Module] = [encoder, *([] if head is None else [head])]
     was_training = encoder.training
     full, short = torch.tensor([11, 11]), torch.tensor([6, 6])

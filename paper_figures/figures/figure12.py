@@ -273,6 +273,8 @@ def training_losses(
         for row in read_log(path):
             if row["split"] != "train" or row["stage"] not in wanted:
                 continue
+            if row.get("predicted") == 0:  # nothing was masked: no loss
+                continue
             loss = row.get("loss") or 0.0
             where = f"{path}: step {row['step']}"
             if row["objective"] not in OBJECTIVES:

@@ -1,9 +1,10 @@
 """Any language model of transformers, trained like our own: packed sequences, both directions, logits where wanted.
 
-Nothing in a model's code is changed. Its attention goes through transformers' own door: a function registered with
+Nothing in a model's code is changed. Its attention is transformers' to choose: a function registered with
 `AttentionInterface`, and one of the same name with `AttentionMaskInterface` that returns, in place of a mask, how far a
 token sees to its left and to its right. Both follow from what the class itself asks for, so that sliding windows are
-those of its plain use. A batch is one row, with position ids that begin again at each sequence.
+those of its plain use. A batch is one row, with position ids that begin again at each sequence. An encoder whose class
+computes its attention by itself (MPNet, DeBERTa) reads a batch as padded rows, which takes longer.
 
 The last linear layer of the head is left out of the model's own pass. What it would have read is gathered at the
 positions that predict, and taken to the loss a chunk at a time: all logits never exist. What stands before that layer
@@ -18,11 +19,13 @@ import contextlib
 import inspect
 from collections.abc import Callable, Iterator
 from contextvars import ContextVar
+from functools import cached_property
 from typing import Any
 
 import torch
 import torch.nn.functional as F
 from torch import Tensor, nn
+from torch.nn.utils.rnn import pad_sequence
 from torch.utils.checkpoint import checkpoint
 from transformers import AttentionInterface, AttentionMaskInterface
 
@@ -37,8 +40,9 @@ from pretraining.model.attention import (
     varlen,
 )
 from pretraining.model.cross_entropy import IGNORE, linear_cross_entropy, rows_per_chunk
-from pretraining.model.directions import padding_mask, sides, turn
+from pretraining.model.directions import padding_mask, probe_ids, sides, turn
 from pretraining.model.packed_batch import PackedBatch, positions_of
+from pretraining.starts import first_position, position_tables
 
 _NAME = "clm_or_mlm_packed"
 """What the attention and its mask are registered as."""
@@ -184,15 +188,13 @@ AttentionMaskInterface.register(_NAME, _reach)
 class AdaptedModel(nn.Module):
     """A model of transformers with a head for tokens, read and trained in packed batches."""
 
+    is_padded: bool
+    """Whether it reads a batch as padded rows, since its class does not take packed sequences."""
     blocks_compiled = False
     """Whether its blocks are compiled; other classes' never are."""
 
     def __init__(self, inner: Any) -> None:
-        """Take a `*ForCausalLM` or `*ForMaskedLM` in float32, and never drop anything out: a step is then repeatable.
-
-        Raises:
-            UserError: the class has no door for packed sequences.
-        """
+        """Take a `*ForCausalLM` or `*ForMaskedLM` in float32, and drop nothing out, so that a step is repeatable."""
         super().__init__()
         self.inner = inner
         self.config = inner.config
@@ -200,22 +202,17 @@ class AdaptedModel(nn.Module):
         for module in inner.modules():
             if isinstance(module, nn.Dropout):
                 module.p = 0.0
+            # What a class hands to functions, which do not look for `eval`.
+            for name, value in vars(module).items():
+                if "drop" in name and isinstance(value, float):
+                    setattr(module, name, 0.0)
         parameters = inspect.signature(inner.forward).parameters
-        if "position_ids" not in parameters or not inner._can_set_attn_implementation():
-            raise UserError(
-                f"{type(inner).__name__} has no door for packed sequences (position ids, transformers' "
-                "AttentionInterface), so it cannot be a start; give a model of another family"
-            )
+        self.is_padded = (
+            "position_ids" not in parameters or not inner._can_set_attn_implementation()
+        )
         self._more = {"use_cache": False} if "use_cache" in parameters else {}
-        tables = [
-            module
-            for name, module in inner.named_modules()
-            if name.rpartition(".")[2] == "position_embeddings"
-            and isinstance(module, nn.Embedding)
-        ]
-        # RoBERTa's kind counts positions from behind that of the padding.
-        self.first_position = next(
-            (t.padding_idx + 1 for t in tables if t.padding_idx is not None), 0
+        self.first_position = max(
+            map(first_position, position_tables(inner)), default=0
         )
 
     @property
@@ -237,6 +234,16 @@ class AdaptedModel(nn.Module):
         declared = getattr(config, "head_dim", None)
         return int(declared or config.hidden_size // config.num_attention_heads)
 
+    @cached_property
+    def looks_back(self) -> bool:
+        """Whether its class can look back only, as a decoder's does: by trying."""
+        probes = probe_ids(self.inner.get_input_embeddings())[None]
+        with torch.no_grad():
+            both, causal = (
+                self.plain(probes, is_causal=turned) for turned in (False, True)
+            )
+        return _gap(both, causal) > 1e-6
+
     def set_attention_backend(self, backend: str) -> None:
         """Choose the backend of packed batches; where scores are bounded it is the reference, one by one."""
         self.attention_backend = backend
@@ -247,12 +254,17 @@ class AdaptedModel(nn.Module):
         Args:
             batch: on the model's device.
             is_causal: whether attention looks back only; as the configuration says when left out.
+
+        Raises:
+            UserError: it is to look back only, and reads padded rows.
         """
         causal = (
             bool(getattr(self.config, "is_causal", False))
             if is_causal is None
             else is_causal
         )
+        if self.is_padded:
+            return self._encode_rows(batch, causal)
         device = batch.tokens.device
         dtype = activation_dtype(next(self.parameters()))
         backend = resolve_backend(self.attention_backend, device, dtype, self.head_dim)
@@ -277,6 +289,28 @@ class AdaptedModel(nn.Module):
         features: Tensor = out.logits[0]
         return features
 
+    def _encode_rows(self, batch: PackedBatch, causal: bool) -> Tensor:
+        """Return what `encode` does, of one padded row a sequence."""
+        if causal and not self.looks_back:
+            raise UserError(
+                f"{type(self.inner).__name__} cannot look back only, as CLM does; train it with MLM"
+            )
+        lengths = batch.cu_seqlens.diff().long()
+        padding = getattr(self.config, "pad_token_id", None) or 0
+        rows = pad_sequence(
+            list(torch.split(batch.tokens, lengths.tolist())),
+            batch_first=True,
+            padding_value=padding,
+        )
+        mask = torch.arange(rows.shape[1], device=rows.device) < lengths[:, None]
+        with (
+            self._attending(self.config._attn_implementation, causal),
+            self._features(),
+        ):
+            out = self.inner(input_ids=rows, attention_mask=mask.long(), **self._more)
+        features: Tensor = out.logits[mask]
+        return features
+
     def loss_of(
         self,
         features: Tensor,
@@ -298,7 +332,8 @@ class AdaptedModel(nn.Module):
             else chunk
         )
         total = torch.zeros((), device=features.device)
-        for start in range(0, len(labels), rows):
+        # Without labels, too, so that the sum of none has gradients: zeros.
+        for start in range(0, max(1, len(labels)), rows):
             part = slice(start, start + rows)
             factor = None if weights is None else weights[part]
             args = (features[part], head.weight, bias, labels[part], factor, cap)
@@ -388,31 +423,25 @@ def check_packing(model: AdaptedModel, where: str) -> None:
     """
     was_training = model.training
     model.eval()
-    rows, device = model.head.weight.shape[0], next(model.parameters()).device
 
     def outputs(ids: Tensor, length: int) -> Tensor:
         return model.plain(ids, padding_mask(ids, length), is_causal=False)
 
-    ids = torch.randint(
-        rows // 2, rows, (1, 18), generator=torch.Generator().manual_seed(0)
-    ).to(device)
-    first, second = ids[:, :11], ids[:, 11:]
+    probes = probe_ids(model.inner.get_input_embeddings())
+    first, second = probes[None, :11], probes[None, 11:]
     try:
-        if not sides(outputs, rows, device).both_ways:
+        tried = sides(outputs, probes)
+        if not tried.outputs.isfinite().all():
+            raise UserError(f"{where} has outputs that are no numbers; fetch it again")
+        if not tried.both_ways:
             raise UserError(
                 f"{where} cannot be made bidirectional: with transformers' is_causal=False, the first token's output "
                 "does not change with the last token, or padding changes it; give a model of another family"
             )
         batch = PackedBatch.of([first[0].cpu().numpy(), second[0].cpu().numpy()]).to(
-            device
+            probes.device
         )
-        is_decoder = (
-            _gap(
-                model.plain(first, is_causal=False), model.plain(first, is_causal=True)
-            )
-            > 1e-6
-        )
-        for causal in (False, True) if is_decoder else (False,):
+        for causal in (False, True) if model.looks_back else (False,):
             packed = model.logits(model.encode(batch, is_causal=causal))
             alone = torch.cat(
                 [model.plain(row, is_causal=causal)[0] for row in (first, second)]

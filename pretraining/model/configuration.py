@@ -10,7 +10,7 @@ from transformers import EuroBertConfig
 
 from common.errors import UserError
 from pretraining.paper_settings import SPECIAL_TOKENS, Shape
-from pretraining.starts import OUR_CLASS, Start, other_architecture
+from pretraining.starts import OUR_CLASS, other_architecture
 
 _OF_SHAPE = {
     "vocab_size": "vocab",
@@ -43,7 +43,7 @@ class EncoderConfig(EuroBertConfig):  # type: ignore[misc]  # transformers is un
     """Shape, special tokens and direction of attention of one encoder (the released configs' fields).
 
     It is that of transformers' native `eurobert` with a direction, so that a folder loads with its classes and with
-    ours, without remote code; which of them `AutoModel` takes is decided by `pretraining.model.modeling`.
+    ours, without remote code; `AutoModel` takes its own.
     """
 
     def __init__(
@@ -114,29 +114,6 @@ def config_of(
         mask_token_id=tokenizer["mask_id"],
         is_causal=is_causal,
     )
-
-
-def config_of_llama(start: Start) -> EncoderConfig | None:
-    """Return the configuration of this package's class for a Llama that it computes; None for other models."""
-    if start.is_own or not start.is_our_class:
-        return None
-    fields = start.config
-    others = (
-        "rope_parameters",
-        "rope_scaling",
-        "hidden_act",
-        "attention_bias",
-        "mlp_bias",
-        "head_dim",
-    )
-    names = (*shape_fields(start.shape), *others)
-    kept = {name: fields[name] for name in names if fields.get(name) is not None}
-    kept.setdefault("rms_norm_eps", 1e-6)  # Llama's default, which is not ours
-    # Padding has no row of its own here; which tokens are special, the shards say.
-    kept |= dict.fromkeys(
-        ("bos_token_id", "eos_token_id", "pad_token_id", "mask_token_id"), 0
-    )
-    return EncoderConfig(**kept)
 
 
 def shape_fields(shape: Shape) -> dict[str, Any]:

@@ -22,6 +22,8 @@ SERVERS_READ_FLAG = ("llama", "mistral", "qwen2", "qwen3")
 """Types whose servers read `FLAG` in place of `is_causal`; transformers ignores it there."""
 
 _LENGTH = 11
+_COLUMNS, _CANDIDATES = 64, 4096
+"""Of an embedding: what two rows are compared by, and how many are compared at a time."""
 _NEAR = 1e-3
 """Relative difference that rounding may make where padding changes nothing."""
 _SEEN = 1e-6
@@ -84,21 +86,45 @@ class Sides:
 
 
 @torch.no_grad()
-def sides(
-    outputs: Callable[[Tensor, int], Tensor], rows: int, device: torch.device
-) -> Sides:
+def probe_ids(embedding: nn.Embedding, count: int = _LENGTH + 7) -> Tensor:
+    """Return ids (count,) whose rows differ, so that outputs tell them apart; always the same ones.
+
+    New rows of a grown vocabulary are equal, and two of their ids would prove nothing. Ids of the upper half come
+    first, where no special ones are. They come again only where too few rows differ.
+    """
+    rows = embedding.weight[:, :_COLUMNS]
+    half = len(rows) // 2
+    generator = torch.Generator().manual_seed(0)
+    upper = half + torch.randperm(len(rows) - half, generator=generator)
+    order = torch.cat([upper, torch.randperm(half, generator=generator)])
+    order = order[
+        order != (-1 if embedding.padding_idx is None else embedding.padding_idx)
+    ]
+    found = order[:0]
+    for part in torch.split(order, _CANDIDATES):
+        found = torch.cat([found, part])
+        values = rows[found.to(rows.device)].float().cpu()
+        _, group = torch.unique(values, dim=0, return_inverse=True)
+        firsts = torch.full((int(group.max()) + 1,), len(found))
+        firsts.scatter_reduce_(0, group, torch.arange(len(found)), "amin")
+        found = found[firsts.sort().values][:count]
+        if len(found) == count:
+            break
+    return found.repeat(count)[:count].to(rows.device)
+
+
+@torch.no_grad()
+def sides(outputs: Callable[[Tensor, int], Tensor], probes: Tensor) -> Sides:
     """Return what changes the outputs of a few tokens, with and without padding.
 
     Args:
         outputs: gives (1, L, width) for ids (1, L) of which so many are real and the rest padding.
-        rows: of the embedding; tokens are of its upper half, where no special ones are.
-        device: of the model.
+        probes: 18 ids, as `probe_ids` returns them.
     """
-    drawn = np.random.default_rng(0).integers(rows // 2, rows, (1, _LENGTH + 3))
-    padded = torch.from_numpy(drawn).to(device)
+    padded = probes[None, : _LENGTH + 3]
     other_padding, last_changed = padded.clone(), padded.clone()
-    other_padding[0, _LENGTH:] = (padded[0, _LENGTH:] + 1) % rows
-    last_changed[0, _LENGTH - 1] = (padded[0, _LENGTH - 1] + 1) % rows
+    last_changed[0, _LENGTH - 1] = probes[_LENGTH + 3]
+    other_padding[0, _LENGTH:] = probes[_LENGTH + 4 :]
     inputs = (
         padded[:, :_LENGTH],
         last_changed[:, :_LENGTH],
@@ -222,9 +248,7 @@ def _trial(encoder: Any, inputs: dict[nn.Module, tuple[Any, Any]]) -> Trial:
             raise _CallError(f"it returned hidden states of shape {shapes}")
         return hidden.float()
 
-    changes = sides(
-        states, int(encoder.base.get_input_embeddings().weight.shape[0]), device
-    )
+    changes = sides(states, probe_ids(encoder.base.get_input_embeddings()).to(device))
     one_side = {(True, False), (False, True)}
     one_sided = [
         part

@@ -16,7 +16,7 @@ from typing import Any
 import torch
 from safetensors import SafetensorError
 from torch import Tensor
-from transformers import AutoModel, AutoTokenizer
+from transformers import AutoConfig, AutoModel, AutoTokenizer
 from transformers.utils import logging as library
 
 from common.errors import UserError, first_line
@@ -29,10 +29,10 @@ from common.manifest import (
     read_manifest,
     write_manifest,
 )
-from common.model_files import read_object, weight_types
+from common.model_files import read_object, tensor_heads
 from common.provenance import provenance, provenance_path
 from common.reading import read_json
-from pretraining.model.directions import padding_mask, sides
+from pretraining.model.directions import padding_mask, probe_ids, sides
 from pretraining.models import PREDICTION_SHIFT
 
 PACKAGES = ("torch", "mosaicml", "mosaicml-streaming", "transformers")
@@ -158,9 +158,7 @@ def write_folder(
             and {key: existing[key] for key in existing if key != FILES} == content
         ):
             return out
-        raise UserError(
-            f"{out} exists and is not an export of this model: remove it or choose another folder"
-        )
+        raise _another(out)
     try:
         with atomic_folder(out) as making:
             fill(making)
@@ -174,7 +172,7 @@ def write_folder(
                 write_pooling_files(
                     making, width, longest=content.get("science", {}).get("max_length")
                 )
-                vector = _self_test_vector(making, str(out))
+                vector = self_test_vector(making, str(out))
                 # Five digits: how many threads compute it may change the seventh, and the manifest has its hash.
                 numbers = [float(f"{value:.5g}") for value in vector.tolist()]
                 test = {"text": _TEXT, "pooling": "mean", "vector": numbers}
@@ -193,6 +191,25 @@ def write_folder(
             f"{out} could not be written: {error}; fix the cause and run the same command again"
         ) from None
     return out
+
+
+def refuse_other_folder(out: Path) -> None:
+    """Refuse to make a model's folder where there is something else than a model of this package.
+
+    Raises:
+        UserError: there is.
+    """
+    is_other = out.exists()
+    if out.is_dir():
+        is_other = any(out.iterdir()) and not (out / MANIFEST).is_file()
+    if is_other:
+        raise _another(out)
+
+
+def _another(out: Path) -> UserError:
+    return UserError(
+        f"{out} exists and is not an export of this model: remove it or choose another folder"
+    )
 
 
 def check_model(
@@ -223,8 +240,20 @@ def check_model(
 
 
 @torch.no_grad()
-def _self_test_vector(folder: Path, name: str, remedy: str = "") -> Tensor:
+def self_test_vector(
+    folder: Path,
+    name: str,
+    remedy: str = "",
+    *,
+    state: Mapping[str, Tensor] | None = None,
+) -> Tensor:
     """Return the mean hidden state of the self-test's text, of a folder's model as plain transformers loads it.
+
+    Args:
+        folder: the model's.
+        name: what it is called in messages.
+        remedy: for a model that does not see both sides.
+        state: its weights, where the folder has none.
 
     Raises:
         UserError: it cannot be loaded, or does not see both sides, which the remedy is for.
@@ -232,8 +261,15 @@ def _self_test_vector(folder: Path, name: str, remedy: str = "") -> Tensor:
     try:
         tokenizer = AutoTokenizer.from_pretrained(folder, trust_remote_code=False)
         with quiet():
-            model = AutoModel.from_pretrained(
-                folder, dtype=torch.float32, trust_remote_code=False
+            config = AutoConfig.from_pretrained(folder, trust_remote_code=False)
+            kind: Any = AutoModel
+            if state is not None:  # which `AutoModel` does not take
+                kind = AutoModel._model_mapping[type(config)]
+            model = kind.from_pretrained(
+                folder if state is None else None,
+                config=config,
+                state_dict=state,
+                dtype=torch.float32,
             ).eval()
         read = tokenizer([_TEXT], return_tensors="pt")
         hidden: Tensor = model(
@@ -256,9 +292,7 @@ def _self_test_vector(folder: Path, name: str, remedy: str = "") -> Tensor:
         ).last_hidden_state
         return states
 
-    if not sides(
-        outputs, model.get_input_embeddings().weight.shape[0], hidden.device
-    ).both_ways:
+    if not sides(outputs, probe_ids(model.get_input_embeddings())).both_ways:
         raise UserError(
             f"{name} does not see both sides: in plain transformers, the first token's output does not change with the "
             f"last token, or padding changes it{remedy and f'; {remedy}'}"
@@ -283,8 +317,8 @@ def checked_encoder(folder: Path) -> list[str]:
     for name in _READ:
         if (folder / name).is_file():
             read_object(folder / name)
-    weight_types(folder)
-    vector = _self_test_vector(
+    tensor_heads(folder)
+    vector = self_test_vector(
         folder, str(folder), "`clm-or-mlm adapt` makes an encoder of a decoder"
     )
     held.append(

@@ -1,8 +1,7 @@
 """The encoder: a pre-norm Llama block without biases, causal or bidirectional (protocol: Table 1, section 3).
 
-Parameters have the names of transformers' native `eurobert` (>= 5.3), so that each loads the other's folders.
-Importing this module makes `AutoModel` and `AutoModelForMaskedLM` load a `eurobert` folder with our classes in place of
-the native ones. The numbers are the same, but only ours follow `is_causal` in padded batches, too.
+Parameters have the names of transformers' native `eurobert` (>= 5.3), so that each loads the other's folders;
+`AutoModel` loads the native classes. The numbers are the same, but only ours follow `is_causal` in padded batches, too.
 
 Padding and the end of text share id 128001. The native class gives its embedding a `padding_idx`: that row is zero and
 never trained. The paper's trainer does not, and neither does this class; a loaded checkpoint is the same in both.
@@ -18,7 +17,7 @@ from typing import Any
 import torch
 import torch.nn.functional as F
 from torch import Tensor, nn
-from transformers import AutoConfig, AutoModel, AutoModelForMaskedLM, PreTrainedModel
+from transformers import PreTrainedModel
 from transformers.modeling_outputs import BaseModelOutput, MaskedLMOutput
 
 from pretraining.model.attention import (
@@ -400,9 +399,3 @@ def _initialise_module(
             module.bias.zero_()
     elif isinstance(module, RMSNorm):
         module.weight.fill_(1.0)
-
-
-# All of them or none: with the configuration alone, `AutoModel` would know neither our classes nor the native ones.
-AutoConfig.register(EncoderConfig.model_type, EncoderConfig, exist_ok=True)
-AutoModel.register(EncoderConfig, EuroBertModel, exist_ok=True)
-AutoModelForMaskedLM.register(EncoderConfig, EuroBertForMaskedLM, exist_ok=True)

@@ -7,12 +7,13 @@ from collections.abc import Callable, Mapping
 from functools import partial
 from pathlib import Path
 from string import Template
+from tempfile import TemporaryDirectory
 from typing import Any
 
 import torch
 from safetensors.torch import save_file
 from torch import Tensor, nn
-from transformers import LlamaConfig, LlamaForCausalLM
+from transformers import AutoTokenizer, LlamaConfig, LlamaForCausalLM
 
 from common.errors import UserError
 from common.files import write_bytes, write_text
@@ -25,22 +26,46 @@ from pretraining.model.directions import (
     has_own_flag,
     is_decoder,
 )
-from pretraining.model.encoder_folder import check_model, quiet, write_folder
+from pretraining.model.encoder_folder import (
+    check_model,
+    quiet,
+    self_test_vector,
+    write_folder,
+)
 from pretraining.model.model_folder import (
     card_rows,
     copy_tokenizer,
     export,
     load_encoder,
-    read_config,
 )
 from pretraining.model.modeling import EuroBertForMaskedLM
-from pretraining.model.start_weights import LM_HEAD, load_start, model_of
+from pretraining.model.start_weights import (
+    LM_HEAD,
+    exported_config,
+    load_start,
+    model_of,
+)
 from pretraining.models import PREDICTION_SHIFT
 from pretraining.starts import Start, start_of
 
 MINIMUM = "5.2"
 """The first version of transformers that reads `is_causal` of every family."""
 
+_LLAMA_CPP = (
+    "BertForMaskedLM",
+    "BloomModel",
+    "DistilBertForMaskedLM",
+    "Gemma3TextModel",
+    "LlamaModel",
+    "ModernBertForMaskedLM",
+    "Qwen2Model",
+    "Qwen3Model",
+)
+"""Classes that llama.cpp's converter knows (its conversion/__init__.py), as exports name them."""
+_LLAMA_CPP_BASES = ("camembert", "roberta", "xlm-roberta")
+"""Families that it knows without a head alone."""
+_LABELS = ("id2label", "label2id", "num_labels", "problem_type", "finetuning_task")
+"""Fields of a head for classes."""
 _ROPE_OF_LAYERS = {
     "gemma3_text": ("rope_theta", "rope_local_base_freq"),
     "modernbert": ("global_rope_theta", "local_rope_theta"),
@@ -66,7 +91,8 @@ def export_trained(
         state: a checkpoint's tensors, as the trained model names them.
         manifest: what the model was made from; see `pretraining.model.model_folder.export`.
         out: folder to make; the same model that is there stays.
-        config: a `eurobert`'s configuration; another class has its start's, and no causal form.
+        config: a `eurobert`'s configuration, as `export_config` returns it; another class has its start's, and no
+            causal form.
         tokenizer_dir: folder with a `eurobert`'s tokenizer; another class has its start's, and from here only what ends
             a text where its start does not say.
         texts: further files by name.
@@ -75,11 +101,11 @@ def export_trained(
     Raises:
         UserError: `out` holds other things, or what was written does not see both sides.
     """
-    if start is None or start.is_own:
-        assert config is not None
+    if config is not None:
         return export(
             state, config, tokenizer_dir, manifest, out, texts=texts, origin=origin
         )
+    assert start is not None, "random weights are a `eurobert`'s"
     about = {
         **manifest,
         "start_name": start.name,
@@ -92,7 +118,7 @@ def export_trained(
     }
     return _write(
         lambda: model_of(start, state),
-        partial(_write_tokenizer, start=start, data=tokenizer_dir),
+        partial(_write_companions, start=start, data=tokenizer_dir),
         about,
         out,
         made_from=start.name,
@@ -100,6 +126,28 @@ def export_trained(
         texts=texts,
         origin=origin,
     )
+
+
+def try_export(start: Start, model: nn.Module, tokenizer_dir: Path) -> None:
+    """Refuse before the first step what `export_trained` would refuse after the last one.
+
+    The small files of an export are written and read by plain transformers, with the weights in memory.
+
+    Args:
+        start: what is trained, as `as_loaded` returned it.
+        model: as `load_start` returned it.
+        tokenizer_dir: that of the shards.
+
+    Raises:
+        UserError: transformers does not load it so, or it does not see both sides.
+    """
+    inner = model_of(start, model.state_dict())
+    with TemporaryDirectory() as name:
+        folder = Path(name)
+        inner.config.save_pretrained(folder)
+        _write_config(folder, inner)
+        _write_companions(folder, start, tokenizer_dir)
+        self_test_vector(folder, start.text, state=_saved_part(inner).state_dict())
 
 
 def export_llama(folder: Path, out: Path) -> Path:
@@ -165,8 +213,7 @@ def _write(
     inner = make()
 
     def fill(making: Path) -> None:
-        # Servers take a decoder's `*Model` for an encoder, and look for that class's names: no `model.`, no head.
-        saved = inner.base_model if is_decoder(inner.config) else inner
+        saved = _saved_part(inner)
         with quiet():
             saved.save_pretrained(making, max_shard_size="1000GB")
         if head := _head_outside(inner, saved):
@@ -186,6 +233,14 @@ def _write(
     )
 
 
+def _saved_part(inner: Any) -> Any:
+    """Return what of a model is saved as its folder's class.
+
+    Servers take a decoder's `*Model` for an encoder, and look for that class's names: no `model.`, no head.
+    """
+    return inner.base_model if is_decoder(inner.config) else inner
+
+
 def write_merged(start: Start, finished: Path, share: float) -> Path:
     """Write the average of a start and what was trained from it next to the latter, and return the folder.
 
@@ -194,7 +249,7 @@ def write_merged(start: Start, finished: Path, share: float) -> Path:
         finished: an export of what was trained.
         share: that of the start, 0 to 1.
     """
-    out = finished.with_name(f"{finished.name}-merge{100 * share:.10g}")
+    out = merged_folder(finished, share)
     trained = start_of(str(finished))
     manifest = check_model(finished) or {}
     before, after = (load_start(item, 0).state_dict() for item in (start, trained))
@@ -216,10 +271,19 @@ def write_merged(start: Start, finished: Path, share: float) -> Path:
         key: value for key, value in manifest.items() if key not in written_by_export
     }
     about |= {"model": out.name, "share_of_the_start": share}
-    config = read_config(finished) if start.is_own else None
     return export_trained(
-        start, state, about, out, config=config, tokenizer_dir=finished
+        start,
+        state,
+        about,
+        out,
+        config=exported_config(start, finished),
+        tokenizer_dir=finished,
     )
+
+
+def merged_folder(finished: Path, share: float) -> Path:
+    """Return where the average of a start and what was trained from it is written."""
+    return finished.with_name(f"{finished.name}-merge{100 * share:.10g}")
 
 
 def _head_outside(inner: Any, saved: nn.Module) -> dict[str, Tensor]:
@@ -237,7 +301,9 @@ def _write_config(folder: Path, inner: nn.Module) -> None:
     path = folder / "config.json"
     fields: dict[str, Any] = json.loads(path.read_text("utf-8"))
     config: Any = inner.config
-    fields.pop(PREDICTION_SHIFT, None)  # the start's, not that of what was trained
+    # The start's: another objective's, and those of a head that is not here.
+    for name in (PREDICTION_SHIFT, *_LABELS):
+        fields.pop(name, None)
     if has_own_flag(config):
         fields.pop("is_causal", None)
     else:
@@ -267,8 +333,11 @@ def _older_rope(fields: Mapping[str, Any]) -> dict[str, Any]:
     return older | ({"rope_scaling": full} if is_scaled and is_for_full_alone else {})
 
 
-def _write_tokenizer(folder: Path, start: Start, data: Path | None) -> None:
-    """Write the start's tokenizer with its mask token, which reads texts as the start's did; and its licence."""
+def _write_companions(folder: Path, start: Start, data: Path | None) -> None:
+    """Write the start's tokenizer with its mask token, which reads texts as the start's did; and its licence.
+
+    A padding that the start's embedding has no row for becomes that of the tokenizer.
+    """
     special = {**start.tokenizer.special, "mask_token": start.mask.token}
     if start.tokenizer.end is None and data is not None:
         special |= read_tokenizer(
@@ -300,6 +369,11 @@ def _write_tokenizer(folder: Path, start: Start, data: Path | None) -> None:
         padding_side="right",
         model_input_names=["input_ids", *pairs, "attention_mask"],
     )
+    padding, path = start.config.get("pad_token_id"), folder / "config.json"
+    if padding is not None and padding != start.padding:
+        fields = json.loads(path.read_text("utf-8"))
+        fields["pad_token_id"] = AutoTokenizer.from_pretrained(folder).pad_token_id
+        write_text(path, json.dumps(fields, indent=2, sort_keys=True) + "\n")
     for name, notice in start.notices.items():
         write_bytes(folder / name, notice)
 
@@ -320,6 +394,27 @@ def _card(
         licence=licence or "unknown",
         front=f"license: {licence}\n" if licence and " " not in licence else "",
         kind=inner.config.model_type,
+        servers=_servers(inner.config, type(_saved_part(inner)).__name__),
         minimum=MINIMUM,
         rows=card_rows(manifest),
+    )
+
+
+def _servers(config: Any, name: str) -> str:
+    """Return what a card says of servers: how llama.cpp's converter, which asks for the class's name, reads it."""
+    if name in _LLAMA_CPP:
+        return "llama.cpp's converter reads this folder as it is."
+    if config.model_type in _LLAMA_CPP_BASES:
+        return (
+            "llama.cpp's converter knows this family without a head alone: write a copy with "
+            "`AutoModel.from_pretrained(...).save_pretrained(...)`, and the tokenizer beside it."
+        )
+    if config.model_type == "mistral" and config.sliding_window is None:
+        return (
+            "Without a sliding window a Mistral is a Llama: for llama.cpp and text-embeddings-inference, set "
+            '`model_type` to `llama` and `architectures` to `["LlamaModel"]` in the `config.json` of a copy.'
+        )
+    return (
+        f"llama.cpp's converter does not know {name}: serve this folder with sentence-transformers or vLLM, or "
+        "export it to ONNX."
     )

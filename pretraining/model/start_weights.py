@@ -9,25 +9,27 @@ from __future__ import annotations
 import json
 import logging
 from collections.abc import Mapping
+from dataclasses import dataclass, replace
 from pathlib import Path
-from tempfile import TemporaryDirectory
 from typing import Any
 
 import torch
+from safetensors import safe_open
 from safetensors.torch import load_file
 from torch import Tensor
-from transformers import AutoConfig, AutoModelForCausalLM, AutoModelForMaskedLM
+from transformers import AutoModelForCausalLM, AutoModelForMaskedLM
 
 from common.errors import UserError, first_line
-from common.files import write_text
+from common.plain_text import first_of
 from pretraining.data.tokenizer import text_tokenizer
 from pretraining.model.adapted import AdaptedModel, check_packing
-from pretraining.model.configuration import EncoderConfig, config_of, config_of_llama
+from pretraining.model.configuration import EncoderConfig, config_of, shape_fields
 from pretraining.model.directions import turn
 from pretraining.model.encoder_folder import quiet
-from pretraining.model.model_folder import load_encoder
+from pretraining.model.model_folder import load_encoder, read_config
 from pretraining.model.modeling import EuroBertForMaskedLM
-from pretraining.starts import Start
+from pretraining.paper_settings import Shape
+from pretraining.starts import Start, library_config, unloadable
 
 logger = logging.getLogger(__name__)
 
@@ -104,12 +106,21 @@ def load_start(start: Start, seed: int) -> Trained:
     """
     if start.is_own:
         return _load_own(start, seed)
-    if (config := config_of_llama(start)) is not None:
-        return _load_llama(start, config)
+    start = as_loaded(start)
     inner = _load_inner(start, seed)
     _grow(inner, start)
+    if (config := _config_of_llama(start)) is not None:
+        ours = _own_class(start, config)
+        ours.load_state_dict(inner.state_dict())
+        return ours
     model = AdaptedModel(inner)
     check_packing(model, start.text)
+    if model.is_padded:
+        logger.warning(
+            "%s: %s does not take packed sequences, so each pass pads them to the longest, which is slower",
+            start.text,
+            type(inner).__name__,
+        )
     return model
 
 
@@ -125,12 +136,27 @@ def _load_own(start: Start, seed: int) -> EuroBertForMaskedLM:
     return model
 
 
-def _load_llama(start: Start, config: EncoderConfig) -> EuroBertForMaskedLM:
-    inner = _load_inner(start, 0)
-    _grow(inner, start)
-    model = _own_class(start, config)
-    model.load_state_dict(inner.state_dict())
-    return model
+def _config_of_llama(start: Start) -> EncoderConfig | None:
+    """Return the configuration of this package's class for a Llama that it computes; None for other models."""
+    if not start.is_our_class:
+        return None
+    fields = start.config
+    others = (
+        "rope_parameters",
+        "rope_scaling",
+        "hidden_act",
+        "attention_bias",
+        "mlp_bias",
+        "head_dim",
+    )
+    names = (*shape_fields(start.shape), *others)
+    kept = {name: fields[name] for name in names if fields.get(name) is not None}
+    kept.setdefault("rms_norm_eps", 1e-6)  # Llama's default, which is not ours
+    # Padding has no row of its own here; which tokens are special, the shards say.
+    kept |= dict.fromkeys(
+        ("bos_token_id", "eos_token_id", "pad_token_id", "mask_token_id"), 0
+    )
+    return EncoderConfig(**kept)
 
 
 def _own_class(start: Start, config: EncoderConfig) -> EuroBertForMaskedLM:
@@ -149,42 +175,127 @@ def network_of(start: Start, config: EncoderConfig) -> Trained:
     The start's folder is not read.
 
     Args:
-        start: the start.
+        start: the start, as `as_loaded` returned it.
         config: what `data_config` returned; used only where the start is of our own architecture.
     """
     if start.is_own:
         return EuroBertForMaskedLM(config)
-    if (llama := config_of_llama(start)) is not None:
+    if (llama := _config_of_llama(start)) is not None:
         return _own_class(start, llama)
     return AdaptedModel(_untrained(start))
+
+
+def export_config(
+    start: Start | None, shape: Shape, tokenizer: Mapping[str, Any], *, is_causal: bool
+) -> EncoderConfig | None:
+    """Return the configuration of a `eurobert` to export; None where it is of another class, that of its start.
+
+    Args:
+        start: what it was trained from; None for random weights.
+        shape: the model's.
+        tokenizer: a shards manifest's `tokenizer`.
+        is_causal: whether its last objective looks back only.
+    """
+    if start is not None and not start.is_own:
+        return None
+    return config_of(shape, tokenizer, is_causal=is_causal)
+
+
+def exported_config(start: Start, finished: Path) -> EncoderConfig | None:
+    """Return the configuration of an export where it is a `eurobert`; None of another class, which has its start's."""
+    return read_config(finished) if start.is_own else None
+
+
+def as_loaded(start: Start) -> Start:
+    """Return a start with the vocabulary and the tie that its tensors have, where its config.json says otherwise.
+
+    Raises:
+        UserError: its embedding and its head have different rows.
+    """
+    if start.is_own:
+        return start
+    names = _names_of(start)
+
+    def in_file(name: str) -> str | None:
+        base = name.removeprefix(f"{names.prefix}.")
+        known = (name, base, f"{names.prefix}.{base}")
+        return next((other for other in known if other in start.tensors), None)
+
+    embedding, head = in_file(names.embedding), in_file(names.head)
+    shapes = [start.tensors[name].shape for name in (embedding, head) if name]
+    rows = sorted({shape[0] for shape in shapes})
+    if len(rows) > 1:
+        raise UserError(
+            f"{start.text}: {embedding} has {shapes[0][0]} rows and {head} has {shapes[1][0]}; give weights of one "
+            "vocabulary"
+        )
+    is_apart = False
+    if embedding and head:
+        is_apart = not torch.equal(_tensor(start, embedding), _tensor(start, head))
+    corrected = _corrected(start, rows[0] if rows else start.shape.vocab, is_apart)
+    for field in corrected.config:
+        said, found = start.config.get(field), corrected.config[field]
+        if said != found:
+            logger.warning(
+                "%s: config.json says %s %s, but the weights (%s) %s; the weights count",
+                start.text,
+                field,
+                json.dumps(said),
+                " and ".join(name for name in (embedding, head) if name),
+                f"have {found} rows" if field == "vocab_size" else "are two",
+            )
+    return corrected
+
+
+def _corrected(start: Start, rows: int, is_apart: bool) -> Start:
+    """Return a start with the rows that its embedding has, and no tie where its head is another tensor."""
+    config = dict(start.config)
+    config["vocab_size"] = rows
+    if is_apart and library_config(start).tie_word_embeddings:
+        config["tie_word_embeddings"] = False
+    return replace(start, config=config)
+
+
+@dataclass(frozen=True, kw_only=True)
+class _Names:
+    """What a class calls its tensors."""
+
+    prefix: str
+    """What stands before those of the model without a head."""
+    embedding: str
+    head: str
+
+
+def _names_of(start: Start) -> _Names:
+    with torch.device("meta"):
+        inner = _from_config(start, start.shape.vocab)
+    layers = inner.get_input_embeddings(), inner.get_output_embeddings()
+    embedding, head = (
+        next(
+            f"{name}.weight"
+            for name, module in inner.named_modules()
+            if module is layer
+        )
+        for layer in layers
+    )
+    return _Names(prefix=inner.base_model_prefix, embedding=embedding, head=head)
+
+
+def _tensor(start: Start, name: str) -> Tensor:
+    with safe_open(start.tensors[name].path, framework="pt") as file:
+        tensor: Tensor = file.get_tensor(name)
+        return tensor
 
 
 def _class_of(start: Start) -> tuple[Any, Any]:
     """Return transformers' `AutoModelFor...` with a head for tokens, and the start's configuration, both directions on.
 
-    The configuration is that in memory, given to transformers as the file that its own rules want.
-
     Raises:
         UserError: transformers has no such class.
     """
-    try:
-        with TemporaryDirectory() as folder:
-            write_text(Path(folder, "config.json"), json.dumps(start.config))
-            config = AutoConfig.from_pretrained(folder, trust_remote_code=False)
-    except (
-        Exception
-    ) as error:  # whatever the code of a configuration of any class may raise
-        raise _unloadable(start, error) from None
+    config = library_config(start)
     turn(config, is_causal=False)
     return AutoModelForMaskedLM if start.is_encoder else AutoModelForCausalLM, config
-
-
-def _unloadable(start: Start, error: Exception) -> UserError:
-    """Return the error to raise where transformers does not load a start."""
-    hint = ""
-    if "trust_remote_code" in str(error) or "auto_map" in start.config:
-        hint = "; code that comes with a model is not run: give a family that transformers has itself"
-    return UserError(f"{start.text} cannot be loaded: {first_line(error)}{hint}")
 
 
 def _load_inner(start: Start, seed: int) -> Any:
@@ -208,24 +319,67 @@ def _load_inner(start: Start, seed: int) -> Any:
                 inner.load_state_dict(head, strict=False)
                 info["missing_keys"] -= head.keys()
     except Exception as error:  # safetensors and transformers raise kinds of their own
-        raise _unloadable(start, error) from None
-    if wrong := sorted(name for name, *_ in info["mismatched_keys"]):
+        raise unloadable(start, error) from None
+    if wrong := sorted(info["mismatched_keys"]):
+        name, in_file, in_class = wrong[0]
         raise UserError(
-            f"{start.text} has tensors that do not fit its config.json ({wrong[0]}); fetch the model again"
+            f"{start.text}: {name} has the shape {tuple(in_file)}, and by config.json it has {tuple(in_class)}; "
+            "give the config.json of these weights, gathered if they were trained with ZeRO-3"
         )
-    missing = sorted(info["missing_keys"])
+    missing = _untied(inner, set(info["missing_keys"]))
     if missing:
         body = [
             name for name in missing if name.startswith(f"{inner.base_model_prefix}.")
         ]
         if body:
+            unknown = sorted(info["unexpected_keys"])
+            remedy = "fetch the model again"
+            if unknown:
+                remedy = (
+                    f"its files name them otherwise ({unknown[0]}); save it with transformers' "
+                    "save_pretrained"
+                )
             raise UserError(
-                f"{start.text} lacks weights of its class ({body[0]}); fetch the model again"
+                f"{start.text} lacks weights of its class ({body[0]}); {remedy}"
             )
         logger.warning(
             "%s has no head for tokens; its weights are drawn from the seed", start.text
         )
+    if unused := sorted(info["unexpected_keys"]):
+        logger.warning(
+            "%s: %s %s not part of %s; the export is without",
+            start.text,
+            first_of(unused, 3),
+            "is" if len(unused) == 1 else "are",
+            type(inner).__name__,
+        )
     return inner
+
+
+def _untied(inner: Any, missing: set[str]) -> list[str]:
+    """Give each tensor that is tied by the class, but not by these weights, the values that it was tied to.
+
+    Of a head with weights of its own, those are its biases: older files have one of two names.
+
+    Returns:
+        What is still missing, sorted.
+    """
+    ties = dict(inner._tied_weights_keys or {})
+    is_apart = not inner.config.tie_word_embeddings and not missing & {
+        name for name in ties if name.endswith(".weight")
+    }
+    copied = {
+        target
+        for target, source in ties.items()
+        if target in missing and source not in missing
+    }
+    if not is_apart:
+        return sorted(missing)
+    parameters = dict(inner.named_parameters())
+    for target in copied:
+        with torch.no_grad():
+            parameters[target].copy_(parameters[ties[target]])
+    return sorted(missing - copied)
 
 
 def model_of(start: Start, state: Mapping[str, Tensor]) -> Any:
@@ -238,9 +392,13 @@ def model_of(start: Start, state: Mapping[str, Tensor]) -> Any:
     Raises:
         UserError: the weights are not of this class.
     """
+    weights = {name.removeprefix("inner."): tensor for name, tensor in state.items()}
+    names = _names_of(start)
+    if {names.embedding, names.head} <= weights.keys():
+        embedding, head = weights[names.embedding], weights[names.head]
+        start = _corrected(start, len(embedding), not torch.equal(embedding, head))
     with torch.device("meta"):
         inner = _untrained(start)
-    weights = {name.removeprefix("inner."): tensor for name, tensor in state.items()}
     try:
         inner.load_state_dict(weights, assign=True)
     except RuntimeError as error:
@@ -253,12 +411,19 @@ def model_of(start: Start, state: Mapping[str, Tensor]) -> Any:
 
 def _untrained(start: Start) -> Any:
     """Return a model of the start's class in transformers with rows for its tokenizer and any weights."""
+    return _from_config(start, _grown(start.shape.vocab, start.tokenizer.rows))
+
+
+def _from_config(start: Start, rows: int) -> Any:
     auto, config = _class_of(start)
-    config.vocab_size = _grown(config.vocab_size, start.tokenizer.rows)
-    with torch.random.fork_rng(devices=[]), quiet():
-        return auto.from_config(
-            config, dtype=torch.float32, attn_implementation="eager"
-        )
+    config.vocab_size = rows
+    try:
+        with torch.random.fork_rng(devices=[]), quiet():
+            return auto.from_config(
+                config, dtype=torch.float32, attn_implementation="eager"
+            )
+    except Exception as error:  # whatever the code of a class may raise
+        raise unloadable(start, error) from None
 
 
 def _grown(have: int, rows: int) -> int:

@@ -17,7 +17,7 @@ from common.errors import UserError
 from pretraining.data.remote_shards import find_shards
 from pretraining.data.shard_manifest import load_manifest
 from pretraining.model.configuration import config_of
-from pretraining.model.start_weights import data_config
+from pretraining.model.start_weights import as_loaded, data_config
 from pretraining.paper_settings import TRAINING
 from pretraining.plan.config import RESULTS, TrainingConfig
 from pretraining.plan.devices import largest_microbatch, sequences_that_fit
@@ -69,6 +69,7 @@ class TrainingContext:
             self.model_config = config_of(self.shape, tokenizer)
         else:
             # Hashed before the first step, whatever becomes of its files meanwhile
+            self.start = as_loaded(self.start)
             _ = self.start.identity
             self.model_config = data_config(self.start, tokenizer, str(self.source))
         if not config.batches.microbatch:

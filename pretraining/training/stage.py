@@ -35,7 +35,13 @@ from common.progress import Meter
 from pretraining.model.adapted import AdaptedModel
 from pretraining.model.attention import resolve_backend
 from pretraining.model.modeling import EuroBertForMaskedLM, initialise
-from pretraining.model.start_weights import Trained, load_start, network_of
+from pretraining.model.start_folder import try_export
+from pretraining.model.start_weights import (
+    Trained,
+    export_config,
+    load_start,
+    network_of,
+)
 from pretraining.plan.devices import mfu
 from pretraining.plan.flops import model_flops_per_token
 from pretraining.plan.study_plan import PlannedStage
@@ -191,6 +197,7 @@ class StageTraining(Callback):  # type: ignore[misc]  # composer is untyped
         self.watchdog = Watchdog(
             ranks, f"{stage.name}@{self.done.step}", 60 * config.machine.timeout_minutes
         )
+        self.without_target = set[str]()
         self.first, self.began = self.done.step, 0.0
         self.meter = Meter(stage.name, target, done=self.done.step, unit="step")
 
@@ -345,8 +352,15 @@ class StageTraining(Callback):  # type: ignore[misc]  # composer is untyped
         self.watchdog.mark(self.done.step, 2)
 
     def after_train_batch(self, state: State, logger: Logger) -> None:
-        """Clip the whole gradient; Composer's own clipping does not report its norm."""
-        del state, logger
+        """Clip the whole gradient; Composer's own clipping does not report its norm.
+
+        Where a step has nothing to predict there is no gradient: without one, the optimizer leaves weights and
+        moments alone.
+        """
+        del logger
+        if not self.data.sums().predicted:
+            state.optimizers[0].zero_grad(set_to_none=True)
+            return
         most = self.context.config.optimizer.clip_norm
         self.done.norm = torch.nn.utils.clip_grad_norm_(self.model.parameters(), most)
 
@@ -357,6 +371,7 @@ class StageTraining(Callback):  # type: ignore[misc]  # composer is untyped
         tokens_before, done.tokens = done.tokens, int(state.timestamp.token)
         done.step = int(state.timestamp.batch)
         loss, norm = float(state.total_loss_dict["loss/train/total"]), float(done.norm)
+        sums = self.data.sums()
         if not (math.isfinite(loss) and math.isfinite(norm)):
             raise UserError(
                 f"the loss at step {done.step} is {loss} and the gradient norm is {norm}; "
@@ -371,7 +386,6 @@ class StageTraining(Callback):  # type: ignore[misc]  # composer is untyped
         self.speed.count(done.tokens - tokens_before)
         if self.context.start is not None and done.step == self.first + _FIRST_STEPS:
             self._say_how_long()
-        sums = self.data.sums()
         row: LogRow = {
             "loss": loss,
             "lr": done.rate,
@@ -379,6 +393,9 @@ class StageTraining(Callback):  # type: ignore[misc]  # composer is untyped
             "predicted": sums.predicted,
             "batch": f"{sums.fingerprint:016x}",
         }
+        if not sums.predicted:
+            del row["loss"], row["grad_norm"]
+            self._say_no_target("step")
         if done.step % config.log_every == 0 or done.step == self.target:
             row |= self._measured()
             self._write("train", row)
@@ -388,10 +405,9 @@ class StageTraining(Callback):  # type: ignore[misc]  # composer is untyped
                 if "tokens_per_second" in row
                 else ""
             )
+            words = f"loss {loss:.3f}" if sums.predicted else "no target"
             share = f", MFU {row['mfu']:.1%}" if "mfu" in row else ""
-            self.meter.update(
-                done.step, f"loss {loss:.3f}, rate {done.rate:.3g}{speed}{share}"
-            )
+            self.meter.update(done.step, f"{words}, rate {done.rate:.3g}{speed}{share}")
         metrics = {
             key: value for key, value in row.items() if isinstance(value, float | int)
         }
@@ -399,7 +415,9 @@ class StageTraining(Callback):  # type: ignore[misc]  # composer is untyped
             done.step % config.eval_every == 0 or self._lasting()
         ):
             with self.speed.paused():
-                metrics["validation_loss"] = self._validate()
+                validation_loss = self._validate()
+            if validation_loss is not None:
+                metrics["validation_loss"] = validation_loss
         logger.log_metrics(
             {f"{self.stage.objective}/{key}": value for key, value in metrics.items()}
         )
@@ -530,8 +548,8 @@ class StageTraining(Callback):  # type: ignore[misc]  # composer is untyped
         )
         return before != now
 
-    def _validate(self) -> float:
-        """Log the loss on the validation split at its fixed masks and return it."""
+    def _validate(self) -> float | None:
+        """Log the loss on the validation split at its fixed masks and return it; None where nothing is masked."""
         ranks = self.context.ranks
         self.model.eval()
         total = count = 0.0
@@ -547,9 +565,25 @@ class StageTraining(Callback):  # type: ignore[misc]  # composer is untyped
                 self.watchdog.mark(self.done.step, 0)
         self.model.train()
         total, count = ranks.total(total, count)
-        loss = total / max(count, 1)
+        if not count:
+            self._say_no_target("validation")
+            self._write("validation", {"predicted": 0})
+            return None
+        loss = total / count
         self._write("validation", {"loss": loss, "predicted": int(count)})
         return loss
+
+    def _say_no_target(self, what: str) -> None:
+        """Warn that there was nothing to predict: once of steps, once of validations."""
+        if what not in self.without_target:
+            self.without_target.add(what)
+            logger.warning(
+                "%s: after step %d, a %s has no token to predict, so it changes nothing and the log has no loss of it; "
+                "give longer sequences, more of them, or a higher masking ratio",
+                self.stage.name,
+                self.done.step,
+                what,
+            )
 
     def _write(self, split: str, row: LogRow) -> None:
         """Write a row of the log, with what each has of its stage; the first rank alone."""
@@ -582,9 +616,14 @@ def build_model(context: TrainingContext, *, is_seeded: bool) -> tuple[Trained, 
     model: Trained
     if context.start is not None:
         start, shape = context.start, context.model_config
-        model = (
-            load_start(start, config.seed) if is_seeded else network_of(start, shape)
-        ).train()
+        tokenizer = context.data.manifest["tokenizer"]
+        if is_seeded:
+            model = load_start(start, config.seed)
+            if export_config(start, context.shape, tokenizer, is_causal=False) is None:
+                try_export(start, model, context.data_folder / "tokenizer")
+        else:
+            model = network_of(start, shape)
+        model.train()
     else:
         model = EuroBertForMaskedLM(context.model_config)
         if is_seeded:

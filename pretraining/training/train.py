@@ -26,7 +26,7 @@ from __future__ import annotations
 import gc
 import logging
 import os
-from collections.abc import Iterator, Mapping
+from collections.abc import Iterator
 from contextlib import ExitStack, contextmanager
 from dataclasses import replace
 from pathlib import Path
@@ -43,10 +43,9 @@ from common.provenance import provenance
 from common.settings import read_settings
 from pretraining.data.remote_shards import find_shards
 from pretraining.data.shard_manifest import check_tokenizer, load_manifest
-from pretraining.model.configuration import EncoderConfig, config_of
-from pretraining.model.encoder_folder import PACKAGES, check_model
+from pretraining.model.encoder_folder import PACKAGES, check_model, refuse_other_folder
 from pretraining.model.start_folder import export_trained
-from pretraining.model.start_weights import data_config
+from pretraining.model.start_weights import data_config, export_config
 from pretraining.models import OBJECTIVES, PREDICTION_SHIFT
 from pretraining.paper_settings import Shape
 from pretraining.plan.config import TrainingConfig
@@ -113,15 +112,15 @@ def train(
     )
     model_folder = out / "models" / model.name
     last = targets.stages[-1][0]
-    if (
-        targets.is_model
-        and start is not None
-        and not start.is_own
-        and OBJECTIVES[last.objective].is_causal
-    ):
+    tokenizer = context.data.manifest["tokenizer"]
+    is_eurobert = export_config(start, context.shape, tokenizer, is_causal=False)
+    if targets.is_model and not is_eurobert and OBJECTIVES[last.objective].is_causal:
         raise UserError(
             f"{model.name} ends in {last.objective}, but its start is exported as an encoder; end with MLM"
         )
+    if targets.is_model:
+        refuse_other_folder(model_folder)
+        check_tokenizer(context.data_folder, context.data.manifest)
     if targets.is_model and _is_finished(context, *targets.stages[-1], model_folder):
         logger.info("%s: nothing to do; the model is complete", model_folder)
         return True
@@ -222,7 +221,8 @@ def export_checkpoint(
             key: value for key, value in state.items() if key not in ("files", "format")
         },
     }
-    config = _config_of(start, shape, shards["tokenizer"], state["objective"])
+    is_causal = OBJECTIVES[state["objective"]].is_causal
+    config = export_config(start, shape, shards["tokenizer"], is_causal=is_causal)
     weights, tokenizer = checkpoints.load_weights(saved), folder / "tokenizer"
     export_trained(
         start, weights, manifest, out, config=config, tokenizer_dir=tokenizer
@@ -320,7 +320,10 @@ def _export(
         **({"log_lacks": lacks} if lacks else {}),
         **_shift(last.objective),
     }
-    config = _config_of(context.start, context.shape, data["tokenizer"], last.objective)
+    is_causal = OBJECTIVES[last.objective].is_causal
+    config = export_config(
+        context.start, context.shape, data["tokenizer"], is_causal=is_causal
+    )
     origin = provenance("full", PACKAGES) | {
         "machine": f"{ranks.world} x {ranks.device_name}"
     }
@@ -340,15 +343,6 @@ def _export(
         step,
         f"{state['tokens']:,}",
     )
-
-
-def _config_of(
-    start: Start | None, shape: Shape, tokenizer: Mapping[str, Any], objective: str
-) -> EncoderConfig | None:
-    """Return the configuration of a `eurobert` that ends in an objective; None for another class of a start."""
-    if start is not None and not start.is_own:
-        return None
-    return config_of(shape, tokenizer, is_causal=OBJECTIVES[objective].is_causal)
 
 
 def _shift(objective: str) -> dict[str, int]:

@@ -16,12 +16,12 @@ from transformers import (
     RobertaConfig,
 )
 
-import pretraining.model.modeling  # noqa: F401  (registers the encoder with AutoModel)
 from benchmarks.finetuning.device import RunDevice, choose_device
 from benchmarks.finetuning.encoders import load
 from benchmarks.sweep.work import ResettableModel
 from benchmarks.tasks.base import Setting
 from pretraining.model.configuration import EncoderConfig
+from pretraining.model.modeling import EuroBertModel
 
 CPU = choose_device("cpu", "fp32")
 END, BEGIN, MASK = "<|end_of_text|>", "<|begin_of_text|>", "<|mask|>"
@@ -102,6 +102,13 @@ def make_config(
     raise AssertionError(kind)
 
 
+def untrained(config: Any) -> Any:
+    """A base model of a configuration, ours or the library's, with weights from torch's generator."""
+    if isinstance(config, EncoderConfig):
+        return EuroBertModel._from_config(config)
+    return AutoModel.from_config(config)
+
+
 def resettable_of(folder: Path, device: RunDevice = CPU) -> ResettableModel:
     """The model of a folder on a device, with the paper's settings."""
     return ResettableModel(Setting(loaded=load(str(folder)), device=device))
@@ -112,8 +119,7 @@ def save_model(
 ) -> Path:
     """Save a tiny model of a kind, its weights drawn from one seed, with its tokenizer, and return the folder."""
     torch.manual_seed(0)
-    AutoModel.from_config(
-        make_config(kind, vocab=len(tokenizer), **options)
-    ).save_pretrained(folder)
+    config = make_config(kind, vocab=len(tokenizer), **options)
+    untrained(config).save_pretrained(folder)
     tokenizer.save_pretrained(folder)
     return folder

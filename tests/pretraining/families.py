@@ -77,6 +77,68 @@ ENCODERS = {
     ),
 }
 FAMILIES = {**DECODERS, **ENCODERS}
+_ROBERTAS = {**_PLAIN, "pad_token_id": 1}
+_DISTILLED = {
+    "vocab_size": ROWS,
+    "dim": 32,
+    "hidden_dim": 48,
+    "n_layers": 2,
+    "n_heads": 4,
+    "max_position_embeddings": 96,
+    "pad_token_id": 298,
+}
+MORE_DECODERS = {
+    "granite": lambda: hf.GraniteForCausalLM(hf.GraniteConfig(**_GROUPED)),
+    "phi3": lambda: hf.Phi3ForCausalLM(hf.Phi3Config(**_GROUPED)),
+    "starcoder2": lambda: hf.Starcoder2ForCausalLM(hf.Starcoder2Config(**_GROUPED)),
+    "smollm3": lambda: hf.SmolLM3ForCausalLM(hf.SmolLM3Config(**_GROUPED)),
+    "cohere2": lambda: hf.Cohere2ForCausalLM(
+        hf.Cohere2Config(**_GROUPED, sliding_window=6)
+    ),
+    "gpt_neox": lambda: hf.GPTNeoXForCausalLM(hf.GPTNeoXConfig(**_PLAIN)),
+    "opt": lambda: hf.OPTForCausalLM(
+        hf.OPTConfig(**_PLAIN, ffn_dim=48, word_embed_proj_dim=32)
+    ),
+    "gemma": lambda: hf.GemmaForCausalLM(hf.GemmaConfig(**_GROUPED, head_dim=16)),
+    "mixtral": lambda: hf.MixtralForCausalLM(
+        hf.MixtralConfig(**_GROUPED, num_local_experts=2, num_experts_per_tok=1)
+    ),
+    "glm4": lambda: hf.Glm4ForCausalLM(hf.Glm4Config(**_GROUPED, head_dim=16)),
+}
+MORE_ENCODERS = {
+    "albert": lambda: hf.AlbertForMaskedLM(
+        hf.AlbertConfig(**_PLAIN, embedding_size=16)
+    ),
+    "distilbert": lambda: hf.DistilBertForMaskedLM(hf.DistilBertConfig(**_DISTILLED)),
+    "xlm-roberta": lambda: hf.XLMRobertaForMaskedLM(hf.XLMRobertaConfig(**_ROBERTAS)),
+    "eurobert": lambda: hf.EuroBertForMaskedLM(
+        hf.EuroBertConfig(**_GROUPED, mask_token_id=299)
+    ),
+    "data2vec-text": lambda: hf.Data2VecTextForMaskedLM(
+        hf.Data2VecTextConfig(**_ROBERTAS)
+    ),
+}
+PADDED = {
+    "mpnet": lambda: hf.MPNetForMaskedLM(hf.MPNetConfig(**_ROBERTAS)),
+    "deberta-v2": lambda: hf.DebertaV2ForMaskedLM(
+        hf.DebertaV2Config(
+            **_PLAIN, relative_attention=True, pos_att_type=["p2c", "c2p"]
+        )
+    ),
+    "xlm": lambda: hf.XLMWithLMHeadModel(
+        hf.XLMConfig(
+            vocab_size=ROWS,
+            emb_dim=32,
+            n_layers=2,
+            n_heads=4,
+            max_position_embeddings=96,
+            pad_index=298,
+        )
+    ),
+}
+"""Encoders whose classes do not take packed sequences."""
+MORE = {**MORE_DECODERS, **MORE_ENCODERS, **PADDED}
+"""Families on which exports are compared with their starts, and no more."""
 
 
 def save_start(
@@ -87,7 +149,7 @@ def save_start(
     The tokenizer has 300 ids; `rows` are those of the embedding.
     """
     torch.manual_seed(0)
-    model = FAMILIES[family]()
+    model = {**FAMILIES, **MORE}[family]()
     if rows != ROWS:
         model.resize_token_embeddings(rows)
     model.save_pretrained(folder)

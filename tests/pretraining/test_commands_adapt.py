@@ -223,6 +223,30 @@ _SINKS = {
 }
 
 
+def _changed(
+    change: Callable[[dict[str, torch.Tensor]], dict[str, torch.Tensor]],
+) -> Callable[[Path], None]:
+    def apply(start: Path) -> None:
+        path = start / "model.safetensors"
+        save_file(change(load_file(path)), path)
+
+    return apply
+
+
+def _renamed(pattern: str) -> Callable[[Path], None]:
+    return _changed(
+        lambda tensors: {
+            pattern.format(name): tensor for name, tensor in tensors.items()
+        }
+    )
+
+
+_emptied = _changed(lambda tensors: {name: torch.empty(0) for name in tensors})
+_other_head = _changed(
+    lambda tensors: tensors | {"lm_head.weight": torch.ones(300, 32)}
+)
+
+
 def _large(name: str) -> Callable[[Path], None]:
     return lambda start: os.truncate(start / name, 2**30)
 
@@ -267,7 +291,7 @@ def _missing(name: str) -> Callable[[Path], None]:
         ),
         (
             _weight(torch.zeros(32, 4)),
-            ["do not fit its config.json (model.layers.1.mlp.up_proj.weight)"],
+            ["model.layers.1.mlp.up_proj.weight has the shape (32, 4)", "(48, 32)"],
         ),
         (_config(vision_config={"depth": 2}), ["images", "text alone"]),
         (_config(quantization_config={"bits": 4}), ["quantised", "original", "bf16"]),
@@ -296,13 +320,16 @@ def _missing(name: str) -> Callable[[Path], None]:
             ["code that comes with a model is not run"],
         ),
         (_weight(None), ["lacks weights", "fetch the model again"]),
+        (_renamed("_orig_mod.{}"), ["torch.compile", "`_orig_mod.`", "unwrap_model"]),
+        (_renamed("module.{}"), ["DataParallel, DDP or DeepSpeed", "`module.`"]),
+        (_renamed("model._fsdp_wrapped_module.{}"), ["FSDP", "unwrap_model"]),
+        (_renamed("{}.lora_A.weight"), ["an adapter", "merge_and_unload"]),
+        (_emptied, ["tensors are empty", "ZeRO-3", "zero_to_fp32.py"]),
+        (_weight(torch.full((48, 32), torch.nan)), ["outputs that are no numbers"]),
+        (_other_head, ["320 rows and lm_head.weight has 300", "one vocabulary"]),
         (
             lambda start: (start / "adapter_config.json").write_text("{}"),
             ["merge_and_unload"],
-        ),
-        (
-            _saved(lambda: hf.DebertaV2ForMaskedLM(hf.DebertaV2Config(**_PLAIN))),
-            ["no door", "another family"],
         ),
         (
             _saved(

@@ -5,7 +5,6 @@ from pathlib import Path
 
 import pytest
 import torch
-from transformers import AutoModel
 
 from benchmarks.finetuning.device import CPU, GPU, choose_device, choose_kind
 from benchmarks.finetuning.encoders import Encoder, load
@@ -28,7 +27,7 @@ def test_a_forward_pass_of_lengths_on_the_cpu_reads_nothing_of_the_device(
 ) -> None:
     # A tensor on `meta` has no values: reading one fails, where on a GPU it is waited for. Autocast knows no `meta`.
     monkeypatch.setattr(modeling, "activation_dtype", lambda hidden: hidden.dtype)
-    base = AutoModel.from_config(make_config("ours", vocab=300)).to("meta")
+    base = modeling.EuroBertModel(make_config("ours", vocab=300)).to("meta")
     for lengths in ([5, 9, 9], [9, 9, 9]):
         ids = torch.zeros(3, 9, dtype=torch.int64, device="meta")
         hidden = Encoder(base)(ids, torch.tensor(lengths))

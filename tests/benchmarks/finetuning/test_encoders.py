@@ -23,7 +23,7 @@ from benchmarks.finetuning.encoders import (
 from benchmarks.ragged import packed_cost
 from common.errors import UserError
 from pretraining.model.directions import Trial, try_out, turn
-from tests.benchmarks.tiny import resettable_of
+from tests.benchmarks.tiny import resettable_of, untrained
 
 KINDS = (
     "ours",
@@ -197,7 +197,7 @@ NO_LIMIT = 10**30
 
 def base(kind: type, **options: int) -> nn.Module:
     with torch.device("meta"):
-        model: nn.Module = AutoModel.from_config(
+        model: nn.Module = untrained(
             kind(**SHAPE, **IDS, intermediate_size=8, **options)
         )
     return model

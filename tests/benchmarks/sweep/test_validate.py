@@ -9,7 +9,6 @@ from pathlib import Path
 import pytest
 import torch
 from safetensors.torch import load_file, save_file
-from transformers import AutoModel
 
 from benchmarks.datasets.local_dataset import load as load_data
 from benchmarks.finetuning.device import PRECISIONS
@@ -19,7 +18,7 @@ from benchmarks.protocol import DATASETS
 from benchmarks.sweep.preflight import check_special_tokens, dry_run, run_bytes
 from common.errors import UserError
 from tests.benchmarks.sweep.stores import run, validate
-from tests.benchmarks.tiny import make_config
+from tests.benchmarks.tiny import make_config, untrained
 
 FP32, BF16 = PRECISIONS["fp32"], PRECISIONS["bf16"]
 
@@ -39,7 +38,7 @@ def test_a_dry_run_checks_and_writes_nothing(
 
 def test_activations_are_counted_per_position() -> None:
     encoders = [
-        Encoder(AutoModel.from_config(make_config("ours", vocab=300, layers=layers)))
+        Encoder(untrained(make_config("ours", vocab=300, layers=layers)))
         for layers in (1, 3)
     ]
     (model, one), (_, three) = (run_bytes(encoder, FP32, 100) for encoder in encoders)

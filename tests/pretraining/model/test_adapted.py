@@ -6,9 +6,9 @@ import transformers as hf
 
 from common.errors import UserError
 from pretraining.model.adapted import AdaptedModel, check_packing
-from pretraining.model.directions import sides
+from pretraining.model.directions import probe_ids, sides
 from pretraining.model.packed_batch import PackedBatch
-from tests.pretraining.families import DECODERS, FAMILIES, ROWS
+from tests.pretraining.families import DECODERS, FAMILIES, PADDED, ROWS
 
 LENGTHS = (5, 21, 1, 40, 3)
 
@@ -85,16 +85,62 @@ def test_the_soft_caps_of_the_large_weights_are_met() -> None:
         ).abs().max() > 1
 
 
-def test_deberta_is_refused_in_one_sentence() -> None:
-    config = hf.DebertaV2Config(
-        vocab_size=ROWS,
-        hidden_size=32,
-        intermediate_size=48,
-        num_hidden_layers=2,
-        num_attention_heads=4,
-    )
-    with pytest.raises(UserError, match="no door for packed sequences"):
-        AdaptedModel(hf.DebertaV2ForMaskedLM(config))
+def of_padded(family: str) -> AdaptedModel:
+    torch.manual_seed(0)
+    inner = PADDED[family]()
+    inner.set_attn_implementation("eager")
+    return AdaptedModel(inner).eval()
+
+
+@pytest.mark.parametrize("family", PADDED)
+def test_padded_rows_give_each_sequence_what_it_has_alone(family: str) -> None:
+    model = of_padded(family)
+    assert model.is_padded
+    check_packing(model, family)
+    texts = sequences()
+    batch = PackedBatch.of([text.numpy() for text in texts])
+    with torch.no_grad():
+        packed = model.logits(model.encode(batch, is_causal=False))
+        alone = [model.inner(input_ids=text[None]).logits[0] for text in texts]
+    torch.testing.assert_close(packed, torch.cat(alone), rtol=1e-4, atol=1e-5)
+
+
+def test_an_encoder_that_reads_padded_rows_cannot_look_back_only() -> None:
+    batch = PackedBatch.of([text.numpy() for text in sequences()])
+    with pytest.raises(UserError, match="MPNetForMaskedLM cannot look back only"):
+        of_padded("mpnet").encode(batch, is_causal=True)
+
+
+@pytest.mark.parametrize("family", PADDED)
+def test_a_class_drops_nothing_out_while_it_is_trained(family: str) -> None:
+    model = of_padded(family).train()
+    batch = PackedBatch.of([text.numpy() for text in sequences()])
+    with torch.no_grad():
+        assert torch.equal(*(model.encode(batch, is_causal=False) for _ in range(2)))
+
+
+@pytest.mark.parametrize("family", ["bert", "gemma2"])
+def test_no_labels_have_a_loss_of_zero_with_zero_gradients(family: str) -> None:
+    model = made(family)
+    batch = PackedBatch.of([text.numpy() for text in sequences()])
+    features = model.encode(batch, is_causal=False)[:0]
+    total = model.loss_of(features, torch.zeros(0, dtype=torch.int64))
+    total.backward()
+    assert float(total.detach()) == 0 and not model.head.weight.grad.any()
+
+
+def test_probes_are_ids_of_different_rows() -> None:
+    embedding = torch.nn.Embedding(1000, 8, padding_idx=990)
+    with torch.no_grad():
+        embedding.weight[60:] = embedding.weight[0]  # as new words begin
+        embedding.weight[970:980] = torch.arange(80.0).view(10, 8)
+    found = probe_ids(embedding)
+    assert len(found) == 18 and 990 not in found
+    assert len(torch.unique(embedding.weight[found], dim=0)) == 18
+    assert torch.equal(found, probe_ids(embedding))
+    with torch.no_grad():
+        embedding.weight[1:] = embedding.weight[0]
+    assert len(probe_ids(embedding)) == 18
 
 
 def test_a_class_whose_layers_mix_neighbouring_sequences_is_refused() -> None:
@@ -117,9 +163,9 @@ def test_sides_know_a_causal_output_and_one_that_padding_changes() -> None:
             ids[:, :length].float().mean(1, keepdim=True).expand(ids.shape)[..., None]
         )
 
-    cpu = torch.device("cpu")
-    assert sides(mean, 64, cpu).both_ways
+    probes = probe_ids(torch.nn.Embedding(64, 8))
+    assert sides(mean, probes).both_ways
     assert not sides(
-        lambda ids, length: ids.float().cumsum(1)[..., None], 64, cpu
+        lambda ids, length: ids.float().cumsum(1)[..., None], probes
     ).both_ways
-    assert not sides(lambda ids, length: mean(ids, ids.shape[1]), 64, cpu).both_ways
+    assert not sides(lambda ids, length: mean(ids, ids.shape[1]), probes).both_ways

@@ -11,6 +11,7 @@ from transformers import (
     AutoConfig,
     AutoModel,
     AutoModelForMaskedLM,
+    AutoModelForSequenceClassification,
     AutoTokenizer,
     EuroBertConfig,
     PreTrainedTokenizerFast,
@@ -20,7 +21,6 @@ from transformers.models.eurobert import modeling_eurobert as native
 from common.errors import UserError
 from common.files import sha256_bytes
 from common.manifest import read_manifest, write_manifest
-from pretraining.model.configuration import EncoderConfig
 from pretraining.model.encoder_folder import check_model
 from pretraining.model.model_folder import export, load_encoder
 from pretraining.model.modeling import (
@@ -246,18 +246,19 @@ def test_native_eurobert_gives_the_same_numbers(
     )
 
 
-def test_which_class_a_user_gets(exported: Path) -> None:
-    """Ours once they are imported, unless the native configuration is given; a causal one looks back, padded or not."""
-    config = AutoConfig.from_pretrained(exported)
-    config.is_causal = True
-    model = AutoModel.from_pretrained(exported, config=config)
-    others = EuroBertConfig.from_pretrained(exported)
-    assert (type(config), type(model)) == (EncoderConfig, EuroBertModel)
-    assert type(AutoModelForMaskedLM.from_pretrained(exported)) is EuroBertForMaskedLM
-    assert (
-        type(AutoModel.from_pretrained(exported, config=others)) is native.EuroBertModel
-    )
+def test_the_package_leaves_the_librarys_eurobert_as_it_was(exported: Path) -> None:
+    native_class = type(AutoModel.from_pretrained(exported))
+    assert native_class is native.EuroBertModel
+    assert type(AutoConfig.from_pretrained(exported)) is EuroBertConfig
+    head = AutoModelForMaskedLM.from_pretrained(exported)
+    assert type(head) is native.EuroBertForMaskedLM
+    labelled = AutoModelForSequenceClassification.from_pretrained(exported)
+    assert type(labelled) is native.EuroBertForSequenceClassification
     assert AutoTokenizer.from_pretrained(exported).mask_token == "<|mask|>"
+
+
+def test_our_class_looks_back_padded_or_not(exported: Path) -> None:
+    model = load_encoder(exported, EuroBertModel, is_causal=True)
     ids = torch.arange(12).expand(2, 12)
     later, padding = ids.clone(), torch.ones_like(ids)
     later[:, 8], padding[1, 9:] = 200, 0

@@ -362,7 +362,7 @@ def test_an_exports_tokenizer_tells_pairs_apart_and_neither_cuts_nor_pads(
     inner.enable_truncation(2)
     inner.enable_padding(length=9)
     inner.save(str(path))
-    start_folder._write_tokenizer(tmp_path, start_of(str(path.parent)), None)
+    start_folder._write_companions(tmp_path, start_of(str(path.parent)), None)
     read = transformers.AutoTokenizer.from_pretrained(tmp_path)(
         "The baker sold a map.", "The judge forgot."
     )
@@ -394,3 +394,61 @@ def test_shards_whose_documents_begin_otherwise_than_the_starts_texts_are_said(
     data_config(start, older, "data")
     assert "do not begin with <|begin_of_text|>" in caplog.text
     assert f"shards --tokenizer {path.parent}" in caplog.text
+
+
+@pytest.mark.parametrize(
+    ("family", "longest"),
+    [("bert", 96), ("roberta", 94), ("data2vec-text", 94), ("mpnet", 94), ("opt", 96)],
+)
+def test_the_longest_sequence_is_the_one_that_the_table_has_rows_for(
+    family: str, longest: int, tmp_path: Path
+) -> None:
+    start = start_of(str(save_start(tmp_path / family, family)))
+    assert start.longest == longest
+    model = load_start(start, seed=0)
+    assert isinstance(model, AdaptedModel)
+    ids = torch.arange(3, 4 + longest)
+    with torch.no_grad():
+        model.encode(PackedBatch.of([ids[:-1].numpy()]))
+        if family != "opt":
+            with pytest.raises((IndexError, RuntimeError)):
+                model.encode(PackedBatch.of([ids.numpy()]))
+
+
+@pytest.mark.parametrize(
+    ("family", "said"),
+    [
+        ("llama", "reads this folder as it is"),
+        ("mistral", "llama.cpp's converter does not know MistralModel"),
+        ("gemma2", "llama.cpp's converter does not know Gemma2Model"),
+        ("roberta", "knows this family without a head alone"),
+    ],
+)
+def test_the_card_says_how_servers_read_the_folder(
+    family: str, said: str, tmp_path: Path
+) -> None:
+    start = start_of(str(save_start(tmp_path / family, family)))
+    state = load_start(start, 0).state_dict()
+    out = export_trained(start, state, {"model": "tiny"}, tmp_path / "out")
+    assert said in (out / "README.md").read_text()
+
+
+def test_a_mistral_without_a_window_is_the_llama_that_its_card_describes(
+    tmp_path: Path,
+) -> None:
+    folder = save_start(tmp_path / "mistral", "mistral")
+    fields = json.loads((folder / "config.json").read_text()) | {"sliding_window": None}
+    (folder / "config.json").write_text(json.dumps(fields))
+    start = start_of(str(folder))
+    state = load_start(start, 0).state_dict()
+    out = export_trained(start, state, {"model": "tiny"}, tmp_path / "out")
+    assert "a Mistral is a Llama" in (out / "README.md").read_text()
+    ids = torch.arange(3, 30)[None]
+    mistral = hf.AutoModel.from_pretrained(out)
+    fields = json.loads((out / "config.json").read_text())
+    fields |= {"model_type": "llama", "architectures": ["LlamaModel"]}
+    (out / "config.json").write_text(json.dumps(fields))
+    llama = hf.AutoModel.from_pretrained(out)
+    assert type(llama) is hf.LlamaModel
+    with torch.no_grad():
+        assert torch.equal(mistral(ids)[0], llama(ids)[0])

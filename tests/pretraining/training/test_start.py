@@ -2,6 +2,7 @@
 
 import json
 import os
+import shutil
 import signal
 from collections.abc import Callable
 from dataclasses import replace
@@ -383,6 +384,115 @@ def test_an_undecayed_checkpoint_is_exported_with_its_start_and_is_a_start_itsel
         )
     again = start_of(str(tmp_path / "trunk"))
     assert run(again, made(again, steps=4), shards, tmp_path / "again")
+
+
+class KeepWeights(Callback):
+    """Keep the weights before each update."""
+
+    kept: list[dict[str, torch.Tensor]]
+
+    def batch_start(self, state: object, logger: object) -> None:
+        tensors = state.model.state_dict()  # type: ignore[attr-defined]
+        self.kept.append({name: value.clone() for name, value in tensors.items()})
+
+
+@pytest.mark.parametrize("family", ["bert", "llama"])
+def test_a_step_without_a_target_changes_no_weight_and_logs_no_loss(
+    family: str,
+    shards: Path,
+    tmp_path: Path,
+    monkeypatch: pytest.MonkeyPatch,
+    caplog: pytest.LogCaptureFixture,
+) -> None:
+    monkeypatch.setattr(KeepWeights, "kept", [], raising=False)
+    start = start_of(str(save_start(tmp_path / family, family)))
+    settings = (
+        f"callbacks={__name__}:KeepWeights",
+        "global_batch=1",
+        "max_length=8",
+        "eval_sequences=1",
+        "weight_decay=0.5",
+    )
+    what = made(start, *settings, objective="mlm5", steps=30)
+    assert run(start, what, shards, tmp_path / "out")
+    log = tmp_path / "out/models" / what.targets.model.name / "log.jsonl"
+    rows = [row for row in read_log(log) if row["split"] == "train"]
+    predicted = [row["predicted"] for row in rows]
+    assert 0 < predicted.count(0) < 30
+    assert [("loss" in row, "grad_norm" in row) for row in rows] == [
+        (count > 0, count > 0) for count in predicted
+    ]
+    for (before, after), count in zip(
+        pairwise(KeepWeights.kept), predicted, strict=False
+    ):
+        same = all(torch.equal(before[name], after[name]) for name in before)
+        assert same is (count == 0)
+    assert "a step has no token to predict, so it changes nothing" in caplog.text
+    validations = [row for row in read_log(log) if row["split"] == "validation"]
+    assert all(("loss" in row) == (row["predicted"] > 0) for row in validations)
+
+
+def _occupied(places: dict[str, Path]) -> None:
+    places["model"].mkdir(parents=True)
+    (places["model"] / "thesis.txt").write_text("mine")
+
+
+def _of_another_tokenizer(places: dict[str, Path]) -> None:
+    (places["data"] / "tokenizer" / "tokenizer_config.json").write_text("{}")
+
+
+def _not_numbers(places: dict[str, Path]) -> None:
+    path = places["start"] / "model.safetensors"
+    tensors = load_file(path)
+    tensors["model.norm.weight"][0] = torch.inf
+    save_file(tensors, path, metadata={"format": "pt"})
+
+
+def _attending_back(forward: Callable[..., object]) -> Callable[..., object]:
+    """Return a model's pass that is causal where nobody asks for eager attention, as exports are loaded."""
+
+    def causal(model: hf.PreTrainedModel, *args: object, **options: object) -> object:
+        if model.config._attn_implementation == "sdpa":
+            model.config.is_causal = True
+        return forward(model, *args, **options)
+
+    return causal
+
+
+@pytest.mark.parametrize(
+    ("family", "break_it", "said"),
+    [
+        ("qwen2", _occupied, "exists and is not an export of this model"),
+        ("qwen2", _of_another_tokenizer, "is not the tokenizer that the shards"),
+        ("llama", _not_numbers, "outputs that are no numbers"),
+        ("qwen2", _not_numbers, "outputs that are no numbers"),
+        ("one-sided", None, "does not see both sides"),
+    ],
+)
+def test_what_an_export_would_refuse_is_refused_before_the_first_step(
+    family: str,
+    break_it: Callable[[dict[str, Path]], None] | None,
+    said: str,
+    shards: Path,
+    tmp_path: Path,
+    monkeypatch: pytest.MonkeyPatch,
+) -> None:
+    folder = save_start(
+        tmp_path / "start", "qwen2" if family == "one-sided" else family
+    )
+    data = shutil.copytree(shards, tmp_path / "data")
+    out = tmp_path / "out"
+    name = made(start_of(str(folder)), steps=4).targets.model.name
+    places = {"model": out / "models" / name, "start": folder, "data": data}
+    if break_it is None:  # a class that looks both ways with a head alone
+        forward = _attending_back(hf.Qwen2Model.forward)
+        monkeypatch.setattr(hf.Qwen2Model, "forward", forward)
+    else:
+        break_it(places)
+    start = start_of(str(folder))
+    with pytest.raises(UserError, match=said):
+        run(start, made(start, steps=4), data, out)
+    assert not any(out.rglob("step-*"))
 
 
 def test_a_model_that_ends_in_clm_is_refused_before_its_training(
