@@ -2,6 +2,8 @@
 
 import pandas as pd
 
+from analysis.claims.assessment import Assessment
+from analysis.claims.catalogue import SHOWN
 from analysis.claims.frame import FindingRow, judge, main_of
 from analysis.claims.statements import Finding, Node
 from analysis.evidence.contrasts import Contrast, Result, Term
@@ -47,3 +49,10 @@ def judged(body: Node, **ps: tuple[float, float] | None) -> pd.DataFrame:
 def main(body: Node, **ps: tuple[float, float] | None) -> FindingRow:
     """Its own row."""
     return main_of(judged(body, **ps))
+
+
+def verdicts_of(assessment: Assessment) -> dict[str, str]:
+    """The verdict on the answer at its split and on every finding."""
+    frame = assessment.frame
+    mains = frame[(frame["role"] == "finding") & frame["id"].isin(SHOWN)]
+    return dict(zip(mains["id"], mains["verdict"], strict=True))
