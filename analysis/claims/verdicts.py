@@ -1,6 +1,6 @@
 """From contrasts to a verdict: the tree of a finding, its parts, the four outcomes.
 
-The rules: docs/claims.md. Trees stay between here and `analysis.claims.frame`, which all others read.
+The rules: docs/claims.md. `analysis.claims.judged` adjusts what stands here.
 """
 
 from __future__ import annotations
@@ -91,6 +91,11 @@ class Branch:
     def known(self) -> bool:
         """Whether the source says anything about it."""
         return any(result.known for result in self.results)
+
+    @property
+    def outcome(self) -> str:
+        """What it is on its own: `holds`, `fails`, or `open`."""
+        return outcome_of(self.p_for, self.p_against, holds_in=0).name
 
     @property
     def rule(self) -> str:

@@ -93,6 +93,13 @@ class Contrast(_Region):
         return tuple(dict.fromkeys(term.model for term in self.terms))
 
     @property
+    def sides(self) -> tuple[tuple[str, ...], tuple[str, ...]]:
+        """The models with positive weights, which are claimed to be ahead, and those with negative ones."""
+        ahead = dict.fromkeys(term.model for term in self.terms if term.weight > 0)
+        behind = dict.fromkeys(term.model for term in self.terms if term.weight < 0)
+        return tuple(ahead), tuple(behind)
+
+    @property
     def tasks(self) -> tuple[str, ...]:
         """The tasks that it is about."""
         return tuple(dict.fromkeys(term.task for term in self.terms))
@@ -131,6 +138,11 @@ class Spread(_Region):
     def models(self) -> tuple[str, ...]:
         """The models that are compared."""
         return *self.narrow, *self.wide
+
+    @property
+    def sides(self) -> tuple[tuple[str, ...], tuple[str, ...]]:
+        """The group that is claimed to spread less, and the other."""
+        return self.narrow, self.wide
 
     @property
     def tasks(self) -> tuple[str, ...]:
@@ -186,6 +198,26 @@ class Result:
     def known(self) -> bool:
         """Whether the source decides anything."""
         return not self.missing
+
+    @property
+    def label(self) -> str:
+        """The comparison in words."""
+        return self.comparison.label
+
+    @property
+    def claimed(self) -> str:
+        """The claimed region in words."""
+        return self.comparison.region
+
+    @property
+    def unit(self) -> str:
+        """Unit of the effect."""
+        return self.comparison.unit
+
+    @property
+    def task(self) -> str:
+        """The task that is compared; of several, `QA, SC`."""
+        return ", ".join(self.comparison.tasks)
 
 
 def contrast_result(

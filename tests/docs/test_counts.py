@@ -1,4 +1,4 @@
-"""Every count of a page, a command or a picture is one of the frame of findings, and as many marks are filled."""
+"""Every count of a page, a command or a picture is that of a judged finding, and as many marks are filled."""
 
 import re
 
@@ -9,7 +9,7 @@ from matplotlib.figure import Figure
 
 from analysis.claims.answer import answer
 from analysis.claims.catalogue import ANSWERS, FINDINGS
-from analysis.claims.frame import FindingRow, main_of, of_finding
+from analysis.claims.judged import JudgedFinding
 from analysis.claims.pages.explain import verdicts_document
 from analysis.claims.titles import ANSWER
 from analysis.claims.verdicts import OUTCOMES
@@ -25,8 +25,8 @@ ASSESSMENT = PUBLISHED.assessment
 IN_WORDS = {"none": 0}
 
 
-def main(finding: str) -> FindingRow:
-    return main_of(of_finding(ASSESSMENT.frame, finding))
+def main(finding: str) -> JudgedFinding:
+    return ASSESSMENT.judged[finding]
 
 
 def counts_of(text: str, of: int) -> set[int]:

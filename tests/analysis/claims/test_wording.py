@@ -1,8 +1,9 @@
 """Verdicts in words: p, effects, sentences."""
 
+from dataclasses import replace
+
 import pytest
 
-from analysis.claims.frame import FindingRow, result_row
 from analysis.claims.wording import (
     format_effect,
     format_p,
@@ -29,29 +30,29 @@ def test_a_p_has_as_many_digits_as_it_needs(p: float, text: str):
     assert format_p(p) == text
 
 
-def row(**known) -> FindingRow:
+def result(**known) -> Result:
     """Of a comparison of which this is known."""
-    return result_row(
-        Result(**({"comparison": part("a")} | known)), "X", "ratio", "verdict"
-    )
+    return Result(**({"comparison": part("a")} | known))
 
 
 def test_an_effect_has_its_interval_and_a_ratio_no_sign():
-    assert format_effect(row(effect=1.0, low=0.5, high=1.5)) == "+1.00 [+0.50, +1.50]"
+    assert (
+        format_effect(result(effect=1.0, low=0.5, high=1.5)) == "+1.00 [+0.50, +1.50]"
+    )
     ratio = Spread(label="r", task="SC", narrow=("x",), wide=("y",))
     assert (
-        format_effect(row(comparison=ratio, effect=0.5, low=0.2, high=0.9))
+        format_effect(result(comparison=ratio, effect=0.5, low=0.2, high=0.9))
         == "0.50 [0.20, 0.90]"
     )
     assert (
-        format_effect(row(comparison=ratio, missing="no runs"))
+        format_effect(result(comparison=ratio, missing="no runs"))
         == format_effect(None)
         == "-"
     )
 
 
-def found_by(interval: str, count: int) -> FindingRow:
-    return row(interval=interval, seeds=(count,))
+def found_by(interval: str, count: int) -> Result:
+    return result(interval=interval, seeds=(count,))
 
 
 def test_the_words_on_tests_are_those_of_the_interval():
@@ -80,13 +81,13 @@ def test_where_another_interval_stands_in_for_few_seeds_the_words_are_its():
 
 
 def test_what_no_number_of_seeds_would_decide_is_said_of_what_can_be_computed_alone():
-    seen = row(effect=1.0, error=0.5, df=4.0, seeds=(5,))
+    seen = result(effect=1.0, error=0.5, df=4.0, seeds=(5,))
     assert seeds_in_words(seen, "it") == "About 12 seeds would decide it"
     for never in (1e-6, 0.0):
-        words = seeds_in_words(seen._replace(effect=never), "it")
+        words = seeds_in_words(replace(seen, effect=never), "it")
         assert words == "No number of seeds up to 100,000 would decide it"
-    for unknown in ({"standard_error": float("nan")}, {"seeds": ()}):
-        assert seeds_in_words(seen._replace(**unknown), "it") == ""
+    for unknown in ({"error": float("nan")}, {"seeds": ()}):
+        assert seeds_in_words(replace(seen, **unknown), "it") == ""
 
 
 def test_a_verdict_without_a_standard_error_says_nothing_of_seeds():
