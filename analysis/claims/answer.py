@@ -8,7 +8,7 @@ from __future__ import annotations
 
 import math
 from bisect import bisect_left
-from collections.abc import Iterable, Mapping, Sequence
+from collections.abc import Mapping, Sequence
 from dataclasses import dataclass
 from typing import NamedTuple
 
@@ -22,7 +22,7 @@ from analysis.claims.pretraining_spread import (
     measured_spreads,
     with_pretraining_spread,
 )
-from analysis.claims.statements import shared_trunks, typical_contrast
+from analysis.claims.statements import Finding, shared_trunks, typical_contrast
 from analysis.claims.titles import ANSWER
 from analysis.claims.verdicts import HOLDS
 from analysis.claims.wording import counted, format_effect
@@ -58,6 +58,7 @@ class Answer:
 def answer(assessment: Assessment) -> Answer:
     """Return the answer that an assessment gives."""
     judged, by_dataset = assessment.judged, assessment.judged_by_dataset
+    tried = splits_tried(judged)
     main = judged[ANSWER]
     stand_ins = assessment.source.stand_ins is not None
     cautions: tuple[str, ...] = ()
@@ -66,23 +67,25 @@ def answer(assessment: Assessment) -> Answer:
             "tasks": _over_places(main, assessment),
             "datasets": _over_places(by_dataset[ANSWER], assessment),
         }
-        cautions = (*_among(judged.values()), *_as_samples(means))
+        cautions = (*_among(judged), *_as_samples(means))
         if shared := shared_trunks(one.comparison for one in main.known_comparisons):
             cautions = (*cautions, f"{shared[0].upper()}{shared[1:]}.")
-    again = None if stand_ins else _pretrained_again(main, assessment)
+    again = None
+    if not (stand_ins or assessment.source.has_arms):
+        again = _pretrained_again(main, assessment)
     return Answer(
         headline=_headline(
             main,
+            tried,
             stand_ins=stand_ins,
-            survives_pretraining=again is not None and again[1],
+            survives_pretraining=again[1] if again else assessment.source.has_arms,
         ),
         pretraining="" if again is None else again[0],
         splits=tuple(
             f"{share} % CLM against MLM alone: shown to be {_better_and_worse(judged[one.id])}; the mean difference is "
             f"{format_effect(judged[one.id].mean)} points. By dataset: "
             f"{_better_and_worse(by_dataset[one.id])}."
-            for share, one in ANSWERS.items()
-            if judged[one.id].known
+            for share, one in tried.items()
         ),
         cautions=cautions,
         findings=counted(judged[name] for name in FINDINGS),
@@ -90,7 +93,11 @@ def answer(assessment: Assessment) -> Answer:
 
 
 def _headline(
-    main: JudgedFinding, *, stand_ins: bool, survives_pretraining: bool
+    main: JudgedFinding,
+    tried: Mapping[int, Finding],
+    *,
+    stand_ins: bool,
+    survives_pretraining: bool,
 ) -> str:
     """Return the headline: whether CLM first beats MLM alone, and in how many comparisons.
 
@@ -100,7 +107,10 @@ def _headline(
     mean = main.mean
     where = "at equal budget" + " in these stand-ins for the paper's models" * stand_ins
     scope = "" if stand_ins else f"{ANSWERS[SPLIT].scope}; "
-    level = f"({scope}95 % confidence for all at once and the {_number(len(ANSWERS))} splits tried)"
+    splits = ""
+    if len(tried) > 1:
+        splits = f" and the {_number(len(tried))} splits tried"
+    level = f"({scope}95 % confidence for all at once{splits})"
     pair = f"{SPLIT} % CLM followed by {100 - SPLIT} % MLM"
     if not main.known:
         return f"Open: this source does not say whether {pair} beats MLM alone: {main.missing}."
@@ -211,11 +221,14 @@ def _pretrained_again(
     left = sorted(map(shown, moved))
     # The statement alone, not among the splits that were tried.
     alone = sorted(shown(one.alone) for one in moved)
+    once = "Each model was pretrained once"
+    if assessment.source.is_replicated:
+        once = "Of each model one pretraining is compared"
     words = (
-        "Each model was pretrained once: intervals reflect only fine-tuning seeds. If pretraining again moved "
+        f"{once}: intervals reflect only fine-tuning seeds. If pretraining again moved "
         f"task scores as much as others measured in a network of {millions}M parameters (standard deviation "
         f"{_points(spreads[0])} to {_points(spreads[-1])} points), {_range(left)} of "
-        f"{main.parts} would be shown to score {direction} ({_range(alone)} had no other split "
+        f"{main.known} would be shown to score {direction} ({_range(alone)} had no other split "
         "been tried)"
     )
     if limit := _mean_up_to(main.mean, assessment):
@@ -271,24 +284,31 @@ def _better_and_worse(main: JudgedFinding) -> str:
     return f"better {better} of {main.known} comparisons and {worse}"
 
 
-def _among(judged: Iterable[JudgedFinding]) -> list[str]:
+def splits_tried(judged: Mapping[str, JudgedFinding]) -> dict[int, Finding]:
+    """Return the answers at each share of CLM of which the source has any comparison: those that counts allow for."""
+    return {share: one for share, one in ANSWERS.items() if judged[one.id].known}
+
+
+def _among(judged: Mapping[str, JudgedFinding]) -> list[str]:
     """Return how many of the answer's parts hold when fewer or more statements are tested at the same time."""
     answer_parts: list[float] = []
     by_family: dict[str, list[float]] = {family: [] for family in FAMILIES}
-    for one in judged:
+    for one in judged.values():
         ps = [part.branch.p_for for part in one.counted]
         if one.id == ANSWER:
             answer_parts = ps
-        elif one.known and one.id != "F8":  # F8 is about the same comparisons
+        elif one.id != "F8":  # F8 is about the same comparisons
             by_family[one.finding.family] += ps
     findings = {name: ps for name, ps in by_family.items() if name != ANSWER}
     # What is tested together with the parts of the answer.
     tested = {
         "at this split alone": [],
-        f"of the {_number(len(ANSWERS))} splits": by_family[ANSWER],
+        f"of the {_number(len(splits_tried(judged)))} splits": by_family[ANSWER],
         f"of the findings on {FAMILIES['two-stage']}": by_family["two-stage"],
         "of all findings": [p for ps in findings.values() for p in ps],
     }
+    if not by_family[ANSWER]:
+        del tested["of the one splits"]
     shown = {
         words: sum(
             p <= ALPHA for p in holm([*answer_parts, *more])[: len(answer_parts)]

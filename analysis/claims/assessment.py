@@ -63,12 +63,7 @@ class Assessment:
             for finding in FINDINGS
             for result in self.judged[finding].known_comparisons
         ]
-        return how_tested(
-            self.settings.interval,
-            tested,
-            published=self.source.is_published,
-            arms=self.source.has_arms,
-        )
+        return how_tested(self.source, self.settings.interval, tested)
 
 
 def assess(source: Source, settings: Settings) -> Assessment:

@@ -96,7 +96,7 @@ def makes_the_result(average: Result, rest: Result) -> bool:
     if average.p_for > ALPHA or rest.p_for <= ALPHA:
         return False
     comparison, whole = average.comparison, average.effect
-    if comparison.is_range:
+    if not comparison.has_direction:
         return not comparison.holds(rest.effect)
     return abs(rest.effect) <= abs(whole) / 2 or rest.effect * whole < 0
 

@@ -45,7 +45,7 @@ class JudgedStatement:
     p_for_holm: float
     p_against_holm: float
     counted: tuple[JudgedPart, ...]
-    """The parts that are counted."""
+    """The parts that are counted: those of which the source says anything."""
 
     @property
     def label(self) -> str:
@@ -64,13 +64,26 @@ class JudgedStatement:
 
     @property
     def parts(self) -> int:
-        """Parts that are counted."""
-        return len(self.counted)
+        """Parts that it has."""
+        return len(self.branch.units)
 
-    @cached_property
+    @property
     def known(self) -> int:
         """Parts of which the source says anything."""
-        return sum(part.branch.known for part in self.counted)
+        return len(self.counted)
+
+    @property
+    def not_run(self) -> str:
+        """` (8 not run)` where the source lacks some of the parts."""
+        lacking = self.parts - self.known
+        return f" ({lacking} not run)" if self.known and lacking else ""
+
+    @property
+    def of(self) -> str:
+        """How many are counted: `12`, or `the 2 that this source has, of 12`."""
+        if self.known in (0, self.parts):
+            return str(self.parts)
+        return f"the {self.known} that this source has, of {self.parts}"
 
     @cached_property
     def holds_in(self) -> int:
@@ -91,17 +104,13 @@ class JudgedStatement:
 
     @property
     def verdict(self) -> str:
-        """The outcome in words: `holds in 6 of 12`."""
-        return self.verdict_of(self.parts)
-
-    def verdict_of(self, parts: int) -> str:
-        """Return the outcome with the counts that it does not say, of so many parts."""
+        """The outcome in words: `holds in 6 of 12`, `holds in 1 of 2 (10 not run)`."""
         fails = f", fails in {self.fails_in}" if self.fails_in else ""
         if self.outcome == IN_PART.name:
             every = ", uncorrected" if self.holds_in == self.parts else fails
-            return f"holds in {self.holds_in} of {parts}{every}"
+            return f"holds in {self.holds_in} of {self.known}{every}{self.not_run}"
         if self.outcome == OPEN.name and fails:
-            return f"{self.outcome}{fails} of {parts}"
+            return f"{self.outcome}{fails} of {self.known}{self.not_run}"
         return self.outcome
 
 
@@ -224,9 +233,8 @@ def judge(findings: Iterable[Finding], result_of: ResultOf) -> dict[str, JudgedF
     judged: dict[str, JudgedFinding] = {}
     for finding, branch in trees:
         # Parts of a statement that was chosen among several are counted with the parts of all of them.
-        rivals = [evaluate(node, result_of) for node in finding.rivals]
-        tried = [branch, *(rival for rival in rivals if rival.known)]
-        counted = _adjusted([unit for one in tried for unit in one.units])
+        tried = [branch, *(evaluate(node, result_of) for node in finding.rivals)]
+        counted = _adjusted([unit for one in tried for unit in one.known_units])
         whole = adjusted.get(id(branch))
         judged[finding.id] = JudgedFinding(
             finding=finding,
@@ -235,7 +243,7 @@ def judge(findings: Iterable[Finding], result_of: ResultOf) -> dict[str, JudgedF
             p_for_holm=branch.p_for if whole is None else whole.p_for_holm,
             p_against_holm=branch.p_against if whole is None else whole.p_against_holm,
             holm_over=0 if whole is None else len(families[finding.family]),
-            counted=counted[: len(branch.units)],
+            counted=counted[: len(branch.known_units)],
         )
     return judged
 
@@ -251,7 +259,7 @@ def _alone(branch: Branch) -> JudgedStatement:
         branch=branch,
         p_for_holm=branch.p_for,
         p_against_holm=branch.p_against,
-        counted=_adjusted(branch.units),
+        counted=_adjusted(branch.known_units),
     )
 
 

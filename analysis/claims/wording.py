@@ -13,6 +13,7 @@ from analysis.claims.verdicts import IN_PART, OPEN, OUTCOMES
 from analysis.evidence.contrasts import Result
 from analysis.evidence.intervals import INTERVALS, coverage_words
 from analysis.published_cells import N_SEEDS
+from analysis.sources import Source
 from analysis.statistics.inference import ALPHA
 
 
@@ -42,17 +43,20 @@ def format_effect(result: Result | None) -> str:
     )
 
 
-def pretrained_once(others: str) -> str:
-    """Return to which other scores than those at hand results extend, where each model was pretrained once."""
+def scope_in_words(source: Source, others: str = "fine-tuning seeds") -> str:
+    """Return to which scores results extend: to other pretrainings, or only to `others` of one pretraining."""
+    if source.has_arms:
+        return "Each model is several pretrainings, which are its seeds, so this is about other pretrainings, too."
+    if source.is_replicated:
+        return (
+            f"This is about other {others} of one pretraining each; some models were pretrained several times, and "
+            "--replicates tests over their pretrainings."
+        )
     return f"Each model was pretrained once, so this is about other {others}, not other pretrainings."
 
 
-ONCE = pretrained_once("fine-tuning seeds")
-ARMS = "Each model is several pretrainings, which are its seeds, so this is about other pretrainings, too."
-
-
 def how_tested(
-    interval: str, tested: Iterable[Result], *, published: bool, arms: bool = False
+    source: Source, interval: str, tested: Iterable[Result]
 ) -> tuple[str, str, str]:
     """Return a sentence each on the test behind p's and intervals, on what they are about, and on multiplicity.
 
@@ -65,7 +69,7 @@ def how_tested(
             used[result.interval] = min(used.get(result.interval, fewest), fewest)
     used = used or {interval: N_SEEDS}
     over = "fine-tuning seeds on the same test instances"
-    if published:
+    if source.is_published:
         test = (
             f"{INTERVALS[interval].tests_of_cells} from each model's mean and printed interval "
             f"({N_SEEDS} seeds, models treated as independent)"
@@ -85,7 +89,7 @@ def how_tested(
     )
     return (
         f"Tests and 95 % intervals ({', '.join(used)}): {test}{coverage}.",
-        ARMS if arms else pretrained_once(over),
+        scope_in_words(source, over),
         "Holm's adjustment covers the findings about one question, not all findings.",
     )
 
@@ -106,20 +110,6 @@ def counted(findings: Iterable[JudgedFinding]) -> str:
     return f"Of {len(judged)} findings, {listed}."
 
 
-def not_run(judged: JudgedFinding) -> str:
-    """Return ` (8 not run)` where the source lacks some of a finding's parts."""
-    lacking = judged.parts - judged.known
-    return f" ({lacking} not run)" if judged.known and lacking else ""
-
-
-def counted_verdict(judged: JudgedFinding) -> str:
-    """Return the verdict with the parts that the source has: `holds in 1 of 4 (8 not run)`."""
-    if judged.outcome not in (IN_PART.name, OPEN.name) or not judged.known:
-        return judged.verdict
-    counts = judged.verdict_of(judged.known)
-    return counts if counts == judged.outcome else f"{counts}{not_run(judged)}"
-
-
 def verdict_in_words(judged: JudgedFinding) -> str:
     """Return the verdict in full: `all 3 parts hold, not after correction (0.078)`."""
     if judged.outcome == IN_PART.name and judged.holds_in == judged.parts:
@@ -131,13 +121,14 @@ def verdict_in_words(judged: JudgedFinding) -> str:
         return f"{held}, not after correction ({format_p(judged.p_for_holm)})"
     if judged.outcome not in (IN_PART.name, OPEN.name) or not judged.fails_in:
         return judged.verdict
-    failing = (
-        f"{judged.fails_in} of {judged.parts} parts fail{'s' * (judged.fails_in == 1)}"
-    )
+    of_parts = f"{judged.parts} parts"
+    if judged.known < judged.parts:
+        of_parts = f"the {judged.known} parts that this source has, of {judged.parts},"
+    failing = f"{judged.fails_in} of {of_parts} fail{'s' * (judged.fails_in == 1)}"
     if judged.p_against <= ALPHA:
         failing += f", not after correction ({format_p(judged.p_against_holm)})"
     holds_in = (
-        f" in {judged.holds_in} of {judged.parts}"
+        f" in {judged.holds_in} of {judged.of}"
         if judged.outcome == IN_PART.name
         else ""
     )
@@ -152,9 +143,9 @@ def readout(judged: JudgedFinding) -> str:
     remark = ""
     if (hold, fail) != (judged.holds_in, judged.fails_in):
         remark = f"; without correction {hold} hold and {fail} fail"
-    holds = f"none of {judged.parts} shown to hold"
+    holds = f"none of {judged.of} shown to hold"
     if judged.holds_in:
-        holds = f"holds in at least {judged.holds_in} of {judged.parts}"
+        holds = f"holds in at least {judged.holds_in} of {judged.of}"
     fails = (
         f"fails in at least {judged.fails_in}"
         if judged.fails_in
@@ -164,11 +155,12 @@ def readout(judged: JudgedFinding) -> str:
 
 
 def levels_in_words() -> str:
-    """Return the levels of all tests and the margins of "comparable"."""
+    """Return the levels of all tests, and the margins."""
     *margins, last = (f"{margin:g} ({task})" for task, margin in MARGINS.items())
     return (
         "A claimed direction is tested at 5 % two-sided (2.5 % one-sided), a claimed range by two one-sided tests at "
-        f'5 %. "Comparable" means within {", ".join(margins)} or {last} points.'
+        f'5 %, "competitive", "on par", "close" and "gap closed" by one. Margins: {", ".join(margins)} or {last} '
+        "points."
     )
 
 
@@ -192,8 +184,8 @@ def seeds_that_decide(result: Result) -> int | None:
     from analysis.precision.design import seeds_needed
 
     seeds = min(result.seeds)
-    # That an effect is inside a range is shown by two one-sided tests.
-    is_inside = claimed.is_range and claimed.holds(result.effect)
+    # That an effect is inside a range, or above a margin, is shown by one-sided tests.
+    is_inside = not claimed.has_direction and claimed.holds(result.effect)
     return seeds_needed(
         distance,
         result.error,
@@ -234,7 +226,7 @@ def sentence(judged: JudgedFinding) -> str:
     held = readout(judged)
     parts = [
         f"{held[0].upper()}{held[1:]}."  # says the verdict itself
-        if words == f"holds in {judged.holds_in} of {judged.parts}"
+        if words == f"holds in {judged.holds_in} of {judged.known}{judged.not_run}"
         else f"{verdict}: {held}."
     ]
     if judged.missing:
@@ -259,19 +251,19 @@ def sentence(judged: JudgedFinding) -> str:
     return " ".join(filter(None, parts))
 
 
-def three_lines(judged: JudgedFinding, once: str = ONCE) -> tuple[str, str, str]:
+def three_lines(judged: JudgedFinding, scope: str) -> tuple[str, str, str]:
     """Return a verdict for whoever asks about one finding: the verdict, its numbers, and how sure it is."""
     finding = judged.finding
     head = f"{judged.id}, {finding.short}: {verdict_in_words(judged)}."
     if not judged.known:
-        return head, f"Not tested: {judged.missing}.", finding.remark or once
+        return head, f"Not tested: {judged.missing}.", finding.remark or scope
     p, adjusted = p_texts(judged)
     held = readout(judged)
     certainty = f"{held[0].upper()}{held[1:]}; p {judged.direction} the whole statement {p} (Holm {adjusted})"
     return (
         head,
         _effects(judged),
-        " ".join(filter(None, (f"{certainty}.", finding.remark, once))),
+        " ".join(filter(None, (f"{certainty}.", finding.remark, scope))),
     )
 
 

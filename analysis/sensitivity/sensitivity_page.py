@@ -110,7 +110,7 @@ def _data(sensitivity: Sensitivity) -> dict[str, object]:
                     "sharing": sharing,
                     "sd": sd,
                     "hold": moved.holds_in,
-                    "parts": moved.parts,
+                    "parts": moved.known,
                     "mean": None
                     if moved.mean is None
                     else [moved.mean.effect, moved.mean.low, moved.mean.high],
@@ -179,7 +179,7 @@ def _moved_rows(sensitivity: Sensitivity) -> Rows:
         for sharing in SHARED_LUCK:
             moved = [overturned.moved[sharing, sd] for sd in MOVED]
             cells = tuple(
-                f"{one.holds_in} of {one.parts}, [{one.mean.low:+.2f}, {one.mean.high:+.2f}]"
+                f"{one.holds_in} of {one.known}, [{one.mean.low:+.2f}, {one.mean.high:+.2f}]"
                 for one in moved
                 if one.mean is not None and one.mean.known
             )

@@ -14,7 +14,7 @@ from analysis.claims.assessment import SPLIT
 from analysis.claims.pages.explain import comparison_lines, mean_words
 from analysis.claims.titles import ANSWER
 from analysis.claims.verdicts import FAILS, HOLDS, IN_PART, OPEN
-from analysis.claims.wording import counted_verdict, format_effect, p_texts, sentence
+from analysis.claims.wording import format_effect, p_texts, sentence
 from analysis.evidence.contrasts import Result
 from analysis.evidence.intervals import INTERVALS
 from analysis.evidence.settings import Settings
@@ -74,7 +74,6 @@ def render_page(
         "recomputed": recomputed_text,
         "sentence": sentence,
         "tone": _tone,
-        "counted_verdict": counted_verdict,
         "signed": signed,
         "title_of_file": _title_of_file,
         "forest": SmallForest.of,

@@ -14,7 +14,6 @@ from matplotlib.ticker import MaxNLocator
 from analysis.claims.assessment import SPLIT
 from analysis.claims.titles import ANSWER
 from analysis.claims.verdicts import OPEN
-from analysis.claims.wording import not_run
 from analysis.palette import SIGN
 from analysis.records import records
 from benchmarks.protocol import TASKS
@@ -62,12 +61,14 @@ class _Answer(FigureSpec):
 
     def collect(self, inputs: FigureInputs) -> pd.DataFrame:
         shown: list[list[object]] = []
-        for part in inputs.assessment.judged[ANSWER].counted:
-            [result] = part.branch.results
+        judged = inputs.assessment.judged[ANSWER]
+        counted = {part.branch.node.label: part for part in judged.counted}
+        for result in judged.comparisons:
+            part = counted.get(result.label)
             models = map(find_model, result.comparison.models)
             steps = min(model.steps for model in models if model)
             said: list[object] = ["not run", math.nan, "not run"]
-            if result.known:
+            if part is not None:
                 p_holm = min(part.p_for_holm, part.p_against_holm)
                 said = [part.branch.outcome, p_holm, part.counted]
             effect = result.effect, result.low, result.high
@@ -81,7 +82,7 @@ class _Answer(FigureSpec):
         main = inputs.assessment.judged[ANSWER]
         if not main.known:
             return "This source does not compare CLM first with MLM alone"
-        of = f"{main.known} comparisons{not_run(main)}"
+        of = f"{main.known} comparisons{main.not_run}"
         better, worse = (
             str(count) if count else "none" for count in (main.holds_in, main.fails_in)
         )

@@ -17,7 +17,7 @@ from matplotlib.lines import Line2D
 from analysis.claims.assessment import Assessment
 from analysis.claims.catalogue import FINDINGS
 from analysis.claims.verdicts import HOLDS, IN_PART, OUTCOMES
-from analysis.claims.wording import counted_verdict, format_effect, format_p
+from analysis.claims.wording import format_effect, format_p
 from analysis.evidence.contrasts import Result
 from analysis.palette import VERDICT
 from paper_figures.drawing.page import TITLE_SIZE, WIDTH, Sheet, bend, inches
@@ -56,7 +56,7 @@ def findings_data(assessment: Assessment) -> pd.DataFrame:
             "id": name,
             "finding": main.finding.short,
             "outcome": main.outcome,
-            "verdict": counted_verdict(main),
+            "verdict": main.verdict,
             "holds": f"{main.holds_in} of {main.known}" if main.known else "",
         }
         drawn.append(base | _point(main.decisive, "decisive"))

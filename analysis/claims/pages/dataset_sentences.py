@@ -16,12 +16,7 @@ def dataset_sentences(assessment: Assessment, finding: str) -> list[str]:
     main = assessment.judged_by_dataset[finding]
     if not main.known:
         return []
-    computed = (
-        f" {main.known} of {main.parts} parts can be computed."
-        if main.known < main.parts
-        else ""
-    )
-    lines = [f"By dataset: {readout(main)}.{computed}"]
+    lines = [f"By dataset: {readout(main)}."]
     effects = assessment.effects_by_dataset(finding)
     for name, made in _makers(effects).items():
         listed = "; ".join(

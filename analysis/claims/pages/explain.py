@@ -10,9 +10,9 @@ from importlib import resources
 
 import jinja2
 
-from analysis.claims.answer import QUESTION, answer, shown_higher
+from analysis.claims.answer import QUESTION, answer, shown_higher, splits_tried
 from analysis.claims.assessment import Assessment
-from analysis.claims.catalogue import ANSWERS, FAMILIES, SHOWN, STATEMENTS
+from analysis.claims.catalogue import FAMILIES, SHOWN, STATEMENTS
 from analysis.claims.judged import JudgedFinding
 from analysis.claims.pages.dataset_sentences import (
     dataset_sentences,
@@ -26,14 +26,13 @@ from analysis.claims.pages.finding_records import (
 from analysis.claims.titles import ANSWER
 from analysis.claims.verdicts import OPEN, OUTCOMES, Branch
 from analysis.claims.wording import (
-    ARMS,
-    ONCE,
     counted,
     format_effect,
     format_p,
     levels_in_words,
     outside_in_words,
     p_texts,
+    scope_in_words,
     seeds_in_words,
     sentence,
     three_lines,
@@ -59,7 +58,7 @@ def verdicts_document(
     explained = {"text": lambda: explanations(assessment, shown)} if explain else {}
     lines: list[str | Grid] = []
     if not explain and len(shown) == 1:
-        scope = ARMS if assessment.source.has_arms else ONCE
+        scope = scope_in_words(assessment.source)
         lines = [
             *three_lines(assessment.judged[shown[0]], scope),
             "",
@@ -92,9 +91,14 @@ def _table(assessment: Assessment, shown: Sequence[str]) -> list[str | Grid]:
     lead = [counted(one for one in judged if one.id != ANSWER)]
     main = assessment.judged[ANSWER]
     if ANSWER in shown and main.known:
+        compared = f"{main.known} comparisons{main.not_run}"
+        tried = len(splits_tried(assessment.judged))
+        allowing = ""
+        if tried > 1:
+            allowing = f", after allowing for the {tried} shares of CLM that were tried"
         lead.append(
-            f"CLM then MLM beats MLM alone in {main.holds_in} of {main.parts} comparisons, after allowing for the "
-            f"{len(ANSWERS)} shares of CLM that were tried: {shown_higher(main) or 'none'}."
+            f"CLM then MLM beats MLM alone in {main.holds_in} of {compared}{allowing}: "
+            f"{shown_higher(main) or 'none'}."
         )
     return [
         *lead,
@@ -189,11 +193,13 @@ def _one_comparison_lines(result: Result, indent: str) -> list[str]:
         f"p for {format_p(result.p_for)}",
         f"against {format_p(result.p_against)}",
     ]
-    if result.comparison.is_range:
+    if not result.comparison.has_direction:
         low90, high90 = result.inner_low, result.inner_high
         details.append(f"90 % [{low90:+.2f}, {high90:+.2f}]")
         if result.comparison.holds(0.0):
-            least_margin = max(abs(low90), abs(high90))
+            least_margin = max(-low90, 0.0)
+            if result.comparison.is_range:
+                least_margin = max(abs(low90), abs(high90))
             details.append(
                 f"a margin of {least_margin:.2f} would do; no difference: p {format_p(result.p_zero)}"
             )

@@ -74,7 +74,7 @@ def as_record(judged: JudgedFinding) -> dict[str, object]:
             "remark": finding.remark,
             **{
                 name: getattr(judged, name)
-                for name in ("parts", "holds_in", "fails_in")
+                for name in ("parts", "known", "holds_in", "fails_in")
             },
             "seeds_that_decide": seeds_that_decide(decisive)
             if judged.outcome == OPEN.name
@@ -222,6 +222,9 @@ def _with_settings(assessment: Assessment, frame: pd.DataFrame) -> pd.DataFrame:
 
 _OF_RESULT = ("claimed", "task", *_EFFECT, "unit")
 _TESTED = ("p_for", "p_against", "outcome")
+_NO_TEXTS: dict[str, object] = dict.fromkeys(
+    ("claimed", "task", "dataset", "first", "second", "unit", "counted"), ""
+)
 _ADJUSTED = ("p_for_holm", "p_against_holm")
 _COLUMNS = (
     "role",
@@ -253,9 +256,7 @@ def parts_frame(judged: JudgedFinding) -> pd.DataFrame:
         rows += _rows_of(statement, "reported")
     if judged.mean is not None:
         rows += _rows_of(judge_alone(judged.mean.comparison, judged.result_of), "mean")
-    frame = pd.DataFrame(rows, columns=_COLUMNS)
-    texts = frame.columns.difference([*_EFFECT, *_TESTED, *_ADJUSTED])
-    return frame.fillna(dict.fromkeys(texts, ""))
+    return pd.DataFrame([_NO_TEXTS | row for row in rows], columns=_COLUMNS)
 
 
 def _rows_of(

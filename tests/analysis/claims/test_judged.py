@@ -22,7 +22,7 @@ def test_parts_marks_and_frame_count_alike(
         for where in (counted, marks, column):
             assert [where.count("holds"), where.count("fails")] == counts
         assert len(marks) == len(one.comparisons)
-        assert len(column) - column.count("") == one.parts
+        assert len(column) - column.count("") == one.known
         assert one.decisive in one.comparisons
 
 

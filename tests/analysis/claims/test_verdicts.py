@@ -67,7 +67,7 @@ def test_what_is_missing_can_be_contradicted_but_not_supported():
     body = all_of("all", [part("a"), part("b")])
     found = judged(body, a=(0.001, 1.0), b=None)
     assert (found.verdict, found.holds_in, found.known, found.parts) == (
-        "holds in 1 of 2",
+        "holds in 1 of 1 (1 not run)",
         1,
         1,
         2,
@@ -84,6 +84,16 @@ def test_what_is_missing_can_be_contradicted_but_not_supported():
         judged(any_of("any", [part("a"), part("b")]), a=(0.01, 1.0), b=None).verdict
         == "holds"
     )
+
+
+def test_what_is_missing_is_not_corrected_for():
+    lacking = dict.fromkeys("bcd")
+    parts = [part(name) for name in "abcd"]
+    assert judged(all_of("all", parts), a=(0.04, 1.0), **lacking).holds_in == 1
+    assert judged(all_of("all", parts), a=(1.0, 0.04), **lacking).verdict == "fails"
+    assert judged(any_of("any", parts), a=(0.04, 1.0), **lacking).verdict == "holds"
+    half = AtLeast(label="half", count=2, parts=tuple(parts))
+    assert judged(half, a=(1e-9, 1.0), **lacking).outcome == "holds in k of n"
 
 
 def test_brackets_within_all_of_move_no_p():
@@ -176,8 +186,8 @@ EXPECTED = {
     "F8": ("holds in 6 of 12", 6, 0, 12),
     "F9": ("holds", 3, 0, 3),
     "F10": ("open", 0, 0, 4),
-    "F11": ("holds in 1 of 4", 1, 0, 4),
-    "F12": ("open, fails in 1 of 4", 0, 1, 4),
+    "F11": ("holds in 3 of 4", 3, 0, 4),
+    "F12": ("holds in 1 of 4, fails in 1", 1, 1, 4),
     "F13": ("holds in 2 of 2, uncorrected", 2, 0, 2),
     "F14": ("open", 0, 0, 4),
     "F15": ("holds in 3 of 4", 3, 0, 4),

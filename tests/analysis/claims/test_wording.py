@@ -2,19 +2,26 @@
 
 from dataclasses import replace
 
+import numpy as np
 import pytest
 
 from analysis.claims.wording import (
     format_effect,
     format_p,
     how_tested,
+    scope_in_words,
     seeds_in_words,
     sentence,
     three_lines,
 )
 from analysis.evidence.contrasts import Result, Spread
 from analysis.evidence.intervals import INTERVALS
+from analysis.sources import PUBLISHED, Source
 from tests.analysis.claims.given import judged, part
+from tests.analysis.made_up import made_up_runs
+
+MODELS = ("610m-clm-42k", "610m-mlm40-42k")
+RUNS = Source(label="x", runs=made_up_runs(np.random.default_rng(0), models=MODELS))
 
 
 @pytest.mark.parametrize(
@@ -56,26 +63,21 @@ def found_by(interval: str, count: int) -> Result:
 
 
 def test_the_words_on_tests_are_those_of_the_interval():
-    over = {name: how_tested(name, [], published=False)[1] for name in INTERVALS}
+    over = {name: how_tested(RUNS, name, [])[1] for name in INTERVALS}
     assert "other fine-tuning seeds and test instances, not" in over.pop("crossed")
     assert all(
         "seeds on the same test instances, not" in line for line in over.values()
     )
-    assert (
-        "Welch's t tests from each model's mean"
-        in how_tested("t", [], published=True)[0]
-    )
+    assert "Welch's t tests from each model's mean" in how_tested(PUBLISHED, "t", [])[0]
 
 
 def test_where_another_interval_stands_in_for_few_seeds_the_words_are_its():
-    test, *_ = how_tested("pooled", [found_by("t", 2)], published=False)
+    test, *_ = how_tested(RUNS, "pooled", [found_by("t", 2)])
     assert (
         test.startswith("Tests and 95 % intervals (t): Welch's t ")
         and "bootstrap" not in test
     )
-    both, *_ = how_tested(
-        "pooled", [found_by("pooled", 5), found_by("t", 2)], published=False
-    )
+    both, *_ = how_tested(RUNS, "pooled", [found_by("pooled", 5), found_by("t", 2)])
     assert both.startswith("Tests and 95 % intervals (pooled, t): a bootstrap t ")
     assert ", or Welch's t " in both
 
@@ -96,15 +98,15 @@ def test_a_verdict_without_a_standard_error_says_nothing_of_seeds():
 
 
 def test_a_finding_is_answered_in_three_lines(found):
-    verdict, numbers, sure = three_lines(found["F8"])
+    verdict, numbers, sure = three_lines(found["F8"], scope_in_words(PUBLISHED))
     assert verdict == "F8, CLM then MLM beats MLM alone: holds in 6 of 12."
     assert "+1.58 [+1.27, +1.90]" in numbers and "-0.25 [-0.91, +0.41]" in numbers
     assert (
         "at least 6 of 12, none shown to fail" in sure
         and "not other pretrainings" in sure
     )
-    assert "needs individual runs" in three_lines(found["F7"])[1]
+    assert "needs individual runs" in three_lines(found["F7"], "")[1]
     assert (
         "p against the whole statement 0.019 (Holm 0.076)"
-        in three_lines(found["F12"])[2]
+        in three_lines(found["F12"], "")[2]
     )
