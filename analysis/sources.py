@@ -29,7 +29,7 @@ from analysis.store.stand_ins import StandIns, averaged_datasets, read_stand_ins
 from benchmarks.protocol import DATASETS, PAPER, STANDARD, TASKS, Dataset
 from common.errors import NotApplicableError, UserError, nearest, path_hint
 from common.plain_text import counted
-from pretraining.models import Model
+from pretraining.models import Model, arm_of
 
 EXAMPLES = {
     name: Path(__file__).parent / "examples" / name / "runs.parquet"
@@ -99,6 +99,12 @@ class Source:
     def has_arms(self) -> bool:
         """Whether its models are arms, whose seeds are pretrainings (`analysis.comparisons.comparison.with_arms`)."""
         return self.runs is not None and MEMBERS in self.runs
+
+    @property
+    def is_replicated(self) -> bool:
+        """Whether any model has runs of several pretrainings (NAME, NAME-s1), each under its own name."""
+        names = [] if self.runs is None else list(self.runs["model"].unique())
+        return len({arm_of(name)[0] for name in names}) < len(names)
 
     def with_interval(self, settings: Settings) -> Settings:
         """Return the settings with the usual interval of this source where they name none (docs/claims.md).

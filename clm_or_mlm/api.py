@@ -22,9 +22,8 @@ import pandas as pd
 
 from analysis.claims.assessment import assess
 from analysis.claims.catalogue import SHOWN
-from analysis.claims.frame import of_finding
 from analysis.claims.pages.explain import explanations
-from analysis.claims.pages.finding_records import as_record
+from analysis.claims.pages.finding_records import as_record, parts_frame
 from analysis.comparisons.comparison import compare as compare_models
 from analysis.comparisons.comparison_report import compare_scores, records_of
 from analysis.evidence.settings import Settings
@@ -248,7 +247,7 @@ def claims(
         )
     opened = load(source)
     assessment = assess(opened, _settings(opened, interval, selection))
-    records = [as_record(of_finding(assessment.frame, name)) for name in SHOWN]
+    records = [as_record(assessment.judged[name]) for name in SHOWN]
     frame = pd.DataFrame(records).set_index("id")
     short = [
         "short",
@@ -289,29 +288,10 @@ def findings(
         effect   low  high
     27    1.58  1.27   1.9
     """
-    columns = [
-        "role",
-        "label",
-        "claimed",
-        "task",
-        "dataset",
-        "first",
-        "second",
-        "effect",
-        "low",
-        "high",
-        "unit",
-        "p_for",
-        "p_for_holm",
-        "p_against",
-        "p_against_holm",
-        "outcome",
-        "counted",
-    ]
     name, opened = _known_finding(finding), load(source)
     assessment = assess(opened, _settings(opened, interval, "seed"))
-    frame = assessment.frame_by_dataset if by_dataset else assessment.frame
-    return of_finding(frame, name)[columns].reset_index(drop=True)
+    judged = assessment.judged_by_dataset if by_dataset else assessment.judged
+    return parts_frame(judged[name])
 
 
 def explain(

@@ -13,29 +13,20 @@ from dataclasses import dataclass
 from typing import NamedTuple
 
 import numpy as np
-import pandas as pd
 
 from analysis.claims.assessment import SPLIT, Assessment
 from analysis.claims.catalogue import ANSWERS, FAMILIES, FINDINGS
-from analysis.claims.frame import (
-    FindingRow,
-    judge,
-    known_of,
-    main_of,
-    mean_of,
-    of_finding,
-    rows,
-)
+from analysis.claims.judged import JudgedFinding, JudgedStatement, judge
 from analysis.claims.pretraining_spread import (
     SHARED_LUCK,
     measured_spreads,
     with_pretraining_spread,
 )
-from analysis.claims.statements import shared_trunks, typical_contrast
+from analysis.claims.statements import Finding, shared_trunks, typical_contrast
 from analysis.claims.titles import ANSWER
 from analysis.claims.verdicts import HOLDS
 from analysis.claims.wording import counted, format_effect
-from analysis.evidence.contrasts import Result
+from analysis.evidence.contrasts import AnyContrast, Result
 from analysis.statistics.inference import ALPHA, holm
 from pretraining.models import find_model, format_steps
 
@@ -66,53 +57,60 @@ class Answer:
 
 def answer(assessment: Assessment) -> Answer:
     """Return the answer that an assessment gives."""
-    frame, by_dataset = assessment.frame, assessment.frame_by_dataset
-    found, stand_ins = (
-        of_finding(frame, ANSWER),
-        assessment.source.stand_ins is not None,
-    )
-    main = main_of(found)
+    judged, by_dataset = assessment.judged, assessment.judged_by_dataset
+    tried = splits_tried(judged)
+    main = judged[ANSWER]
+    stand_ins = assessment.source.stand_ins is not None
     cautions: tuple[str, ...] = ()
     if main.known:
         means = {
-            "tasks": _over_places(found, assessment),
-            "datasets": _over_places(of_finding(by_dataset, ANSWER), assessment),
+            "tasks": _over_places(main, assessment),
+            "datasets": _over_places(by_dataset[ANSWER], assessment),
         }
-        cautions = (*_among(frame), *_as_samples(means))
-        if shared := shared_trunks(known_of(found)["comparison"]):
+        cautions = (*_among(judged), *_as_samples(means))
+        if shared := shared_trunks(one.comparison for one in main.known_comparisons):
             cautions = (*cautions, f"{shared[0].upper()}{shared[1:]}.")
-    again = None if stand_ins else _pretrained_again(found, assessment)
+    again = None
+    if not (stand_ins or assessment.source.has_arms):
+        again = _pretrained_again(main, assessment)
     return Answer(
         headline=_headline(
-            found,
+            main,
+            tried,
             stand_ins=stand_ins,
-            survives_pretraining=again is not None and again[1],
+            survives_pretraining=again[1] if again else assessment.source.has_arms,
         ),
         pretraining="" if again is None else again[0],
         splits=tuple(
-            f"{share} % CLM against MLM alone: shown to be {_better_and_worse(main_of(split))}; the mean difference is "
-            f"{format_effect(mean_of(split))} points. By dataset: "
-            f"{_better_and_worse(main_of(of_finding(by_dataset, one.id)))}."
-            for share, one in ANSWERS.items()
-            if main_of(split := of_finding(frame, one.id)).known
+            f"{share} % CLM against MLM alone: shown to be {_better_and_worse(judged[one.id])}; the mean difference is "
+            f"{format_effect(judged[one.id].mean)} points. By dataset: "
+            f"{_better_and_worse(by_dataset[one.id])}."
+            for share, one in tried.items()
         ),
         cautions=cautions,
-        findings=counted(frame[frame["id"].isin(FINDINGS)]),
+        findings=counted(judged[name] for name in FINDINGS),
     )
 
 
 def _headline(
-    found: pd.DataFrame, *, stand_ins: bool, survives_pretraining: bool
+    main: JudgedFinding,
+    tried: Mapping[int, Finding],
+    *,
+    stand_ins: bool,
+    survives_pretraining: bool,
 ) -> str:
     """Return the headline: whether CLM first beats MLM alone, and in how many comparisons.
 
     With `survives_pretraining` (adding the spread between pretrainings leaves the answer) it begins with "Yes",
     otherwise with "Probably".
     """
-    main, mean = main_of(found), mean_of(found)
+    mean = main.mean
     where = "at equal budget" + " in these stand-ins for the paper's models" * stand_ins
     scope = "" if stand_ins else f"{ANSWERS[SPLIT].scope}; "
-    level = f"({scope}95 % confidence for all at once and the {_number(len(ANSWERS))} splits tried)"
+    splits = ""
+    if len(tried) > 1:
+        splits = f" and the {_number(len(tried))} splits tried"
+    level = f"({scope}95 % confidence for all at once{splits})"
     pair = f"{SPLIT} % CLM followed by {100 - SPLIT} % MLM"
     if not main.known:
         return f"Open: this source does not say whether {pair} beats MLM alone: {main.missing}."
@@ -122,10 +120,11 @@ def _headline(
             f"the {main.known} comparisons (of {main.parts}) that this source allows"
         )
     mean_difference = ""
-    if mean is not None and not mean.missing:
+    if mean is not None and mean.known:
+        median = np.median([one.effect for one in main.known_comparisons])
         mean_difference = (
             f" Over all {main.known}, the mean difference is {mean.effect:+.1f} points [{mean.low:+.1f}, "
-            f"{mean.high:+.1f}], the median {known_of(found)['effect'].median():+.1f}."
+            f"{mean.high:+.1f}], the median {median:+.1f}."
         )
     lead = _lead(main, survives_pretraining=survives_pretraining)
     if not main.holds_in and not main.fails_in:
@@ -138,43 +137,51 @@ def _headline(
     )
     return (
         f"{lead}: {where}, {pair} is shown to score higher than MLM alone in {higher} of {comparisons} and lower "
-        f"in {lower} {level}.{_higher_where(found)}{mean_difference}"
+        f"in {lower} {level}.{_higher_where(main)}{mean_difference}"
     )
 
 
-def shown_higher(found: pd.DataFrame) -> str:
+def shown_higher(judged: JudgedFinding) -> str:
     """Return which comparisons are counted as higher, by task and length: `TC at 12K, 22K and 42K; SC at 42K`."""
     steps: dict[str, list[str]] = {}
-    for row in rows(found[found["counted"] == HOLDS.name]):
-        if model := find_model(row.first):
-            steps.setdefault(row.task, []).append(format_steps(model.steps).upper())
+    for result in _higher(judged):
+        if budget := _steps(result):
+            steps.setdefault(result.task, []).append(format_steps(budget).upper())
     return "; ".join(
         f"{task} at {' and '.join(filter(None, [', '.join(lengths[:-1]), lengths[-1]]))}"
         for task, lengths in steps.items()
     )
 
 
-def _higher_where(found: pd.DataFrame) -> str:
+def _higher(judged: JudgedFinding) -> list[Result]:
+    """Return the comparisons that are counted as higher."""
+    return [
+        result
+        for result in judged.comparisons
+        if judged.marks[result.label] == HOLDS.name
+    ]
+
+
+def _steps(result: Result) -> int:
+    """Return the steps of training of the model that is claimed to be ahead; 0 where they are not known."""
+    model = find_model(", ".join(result.comparison.sides[0]))
+    return model.steps if model else 0
+
+
+def _higher_where(judged: JudgedFinding) -> str:
     """Return which comparisons are shown to be higher, and their gain after the longest training."""
-    main, higher = main_of(found), shown_higher(found)
-    if not higher or main.holds_in == main.parts:
+    higher = shown_higher(judged)
+    if not higher or judged.holds_in == judged.parts:
         return ""
-    known = [
-        (model.steps, row)
-        for row in rows(known_of(found))
-        if (model := find_model(row.first))
-    ]
-    longest = max(steps for steps, _ in known)
-    last = [
-        row for steps, row in known if steps == longest and row.counted == HOLDS.name
-    ]
-    gains = ", ".join(f"{row.effect:+.2f} on {row.task}" for row in last)
+    longest = max(map(_steps, judged.known_comparisons))
+    final = [result for result in _higher(judged) if _steps(result) == longest]
+    gains = ", ".join(f"{result.effect:+.2f} on {result.task}" for result in final)
     return f" Higher: {higher}" + (
         f"; at {format_steps(longest).upper()} by {gains}." if gains else "."
     )
 
 
-def _lead(main: FindingRow, *, survives_pretraining: bool) -> str:
+def _lead(main: JudgedFinding, *, survives_pretraining: bool) -> str:
     """Return the first words; "Open" where no comparison is shown."""
     if main.holds_in and main.fails_in:
         return "It depends"
@@ -190,55 +197,60 @@ def _lead(main: FindingRow, *, survives_pretraining: bool) -> str:
     return "Sometimes, starting with MLM" if main.fails_in else "Open"
 
 
-def _half_fail(main: FindingRow) -> bool:
+def _half_fail(main: JudgedFinding) -> bool:
     """Return whether CLM first is shown to be worse in half of the comparisons: as many as make it better."""
     return 2 * main.fails_in >= main.parts
 
 
 def _pretrained_again(
-    found: pd.DataFrame, assessment: Assessment
+    main: JudgedFinding, assessment: Assessment
 ) -> tuple[str, bool] | None:
     """Return what the spread between pretrainings that others measured leaves, and whether the answer survives it."""
-    main, mean = main_of(found), mean_of(found)
     if not main.holds_in and not main.fails_in:
         return None
     alike = [one for one in measured_spreads() if one.parameters >= _ALIKE]
     spreads = sorted(one.sd for one in alike)
     millions = _range(sorted({round(one.parameters) for one in alike}))
-    count_column, direction = (
-        ("holds_in", "higher") if main.holds_in else ("fails_in", "lower")
-    )
-    moved = pd.concat([_moved(assessment, sd) for sd in (spreads[0], spreads[-1])])
-    left = moved[moved["role"] == "finding"]
+    direction = "higher" if main.holds_in else "lower"
+
+    def shown(judged: JudgedStatement) -> int:
+        """Return in how many parts it is what the answer says."""
+        return judged.holds_in if main.holds_in else judged.fails_in
+
+    moved = [_moved(assessment, sd) for sd in (spreads[0], spreads[-1])]
+    left = sorted(map(shown, moved))
     # The statement alone, not among the splits that were tried.
-    alone = moved[(moved["role"] == "verdict") & (moved["depth"] == 0)]
+    alone = sorted(shown(one.alone) for one in moved)
+    once = "Each model was pretrained once"
+    if assessment.source.is_replicated:
+        once = "Of each model one pretraining is compared"
     words = (
-        "Each model was pretrained once: intervals reflect only fine-tuning seeds. If pretraining again moved "
+        f"{once}: intervals reflect only fine-tuning seeds. If pretraining again moved "
         f"task scores as much as others measured in a network of {millions}M parameters (standard deviation "
-        f"{_points(spreads[0])} to {_points(spreads[-1])} points), {_range(sorted(left[count_column]))} of "
-        f"{main.parts} would be shown to score {direction} ({_range(sorted(alone[count_column]))} had no other split "
+        f"{_points(spreads[0])} to {_points(spreads[-1])} points), {_range(left)} of "
+        f"{main.known} would be shown to score {direction} ({_range(alone)} had no other split "
         "been tried)"
     )
-    if limit := _mean_up_to(mean, assessment):
-        side_of_0 = "above" if mean is not None and mean.effect > 0 else "below"
+    if limit := _mean_up_to(main.mean, assessment):
+        side_of_0 = (
+            "above" if main.mean is not None and main.mean.effect > 0 else "below"
+        )
         words += f"; the mean would stay {side_of_0} 0 up to {limit:.2f} points if all tasks moved alike"
-    survives = bool(
-        ((left["outcome"] == main.outcome) & (left[count_column] > 0)).all()
-    )
+    survives = left[0] > 0 and all(one.outcome == main.outcome for one in moved)
     if not main.holds_in:
-        survives = all(map(_half_fail, rows(left)))
+        survives = all(map(_half_fail, moved))
     return f"{words}.", survives
 
 
-def _moved(assessment: Assessment, sd: float) -> pd.DataFrame:
-    """Return the answer's rows if pretraining again moved task scores by `sd` points."""
+def _moved(assessment: Assessment, sd: float) -> JudgedFinding:
+    """Return the answer if pretraining again moved task scores by `sd` points."""
     result_of = with_pretraining_spread(assessment.result_of, sd, SHARED_LUCK["models"])
-    return of_finding(judge(ANSWERS.values(), result_of), ANSWER)
+    return judge(ANSWERS.values(), result_of)[ANSWER]
 
 
-def _mean_up_to(mean: FindingRow | None, assessment: Assessment) -> float:
+def _mean_up_to(mean: Result | None, assessment: Assessment) -> float:
     """Return the largest spread, in steps of 0.01 points, with which the interval of the mean leaves 0 out; else 0."""
-    if mean is None or mean.comparison is None or mean.missing:
+    if mean is None or not mean.known:
         return 0.0
     asked = mean.comparison
 
@@ -265,34 +277,41 @@ def _number(count: int) -> str:
     return ("no", "one", "two", "three")[count] if count < 4 else str(count)
 
 
-def _better_and_worse(main: FindingRow) -> str:
+def _better_and_worse(main: JudgedFinding) -> str:
     """Return in how many comparisons CLM first is shown better, and worse: bounds, as others may be open."""
     better = f"in at least {main.holds_in}" if main.holds_in else "in none"
     worse = f"worse in at least {main.fails_in}" if main.fails_in else "worse in none"
     return f"better {better} of {main.known} comparisons and {worse}"
 
 
-def _among(frame: pd.DataFrame) -> list[str]:
+def splits_tried(judged: Mapping[str, JudgedFinding]) -> dict[int, Finding]:
+    """Return the answers at each share of CLM of which the source has any comparison: those that counts allow for."""
+    return {share: one for share, one in ANSWERS.items() if judged[one.id].known}
+
+
+def _among(judged: Mapping[str, JudgedFinding]) -> list[str]:
     """Return how many of the answer's parts hold when fewer or more statements are tested at the same time."""
-    known = frame.loc[(frame["role"] == "finding") & (frame["known"] > 0), "id"]
-    # F8 is about the same comparisons.
-    parts = frame[
-        (frame["counted"] != "") & frame["id"].isin(known) & (frame["id"] != "F8")
-    ]
-    answer_parts, others = parts[parts["id"] == ANSWER], parts[parts["id"] != ANSWER]
+    answer_parts: list[float] = []
+    by_family: dict[str, list[float]] = {family: [] for family in FAMILIES}
+    for one in judged.values():
+        ps = [part.branch.p_for for part in one.counted]
+        if one.id == ANSWER:
+            answer_parts = ps
+        elif one.id != "F8":  # F8 is about the same comparisons
+            by_family[one.finding.family] += ps
+    findings = {name: ps for name, ps in by_family.items() if name != ANSWER}
     # What is tested together with the parts of the answer.
     tested = {
-        "at this split alone": others[:0],
-        f"of the {_number(len(ANSWERS))} splits": others[others["family"] == ANSWER],
-        f"of the findings on {FAMILIES['two-stage']}": others[
-            others["family"] == "two-stage"
-        ],
-        "of all findings": others[others["family"] != ANSWER],
+        "at this split alone": [],
+        f"of the {_number(len(splits_tried(judged)))} splits": by_family[ANSWER],
+        f"of the findings on {FAMILIES['two-stage']}": by_family["two-stage"],
+        "of all findings": [p for ps in findings.values() for p in ps],
     }
+    if not by_family[ANSWER]:
+        del tested["of the one splits"]
     shown = {
         words: sum(
-            p <= ALPHA
-            for p in holm([*answer_parts["p_for"], *more["p_for"]])[: len(answer_parts)]
+            p <= ALPHA for p in holm([*answer_parts, *more])[: len(answer_parts)]
         )
         for words, more in tested.items()
     }
@@ -335,13 +354,15 @@ def random_effects(results: Sequence[Result]) -> SampleMean | None:
     return SampleMean(mean, float(mean - half), float(mean + half))
 
 
-def _over_places(found: pd.DataFrame, assessment: Assessment) -> SampleMean | None:
+def _over_places(judged: JudgedFinding, assessment: Assessment) -> SampleMean | None:
     """Return the mean of a finding, with the tasks or datasets that it is about as a sample of such."""
-    places = known_of(found).groupby(["task", "dataset"], sort=False)["comparison"]
-    means = [
-        mean for _, asked in places if (mean := typical_contrast(asked)) is not None
-    ]
-    return random_effects([assessment.result_of(mean) for mean in means])
+    places: dict[tuple[tuple[str, str], ...], list[AnyContrast]] = {}
+    for result in judged.known_comparisons:
+        places.setdefault(result.comparison.places, []).append(result.comparison)
+    means = map(typical_contrast, places.values())
+    return random_effects(
+        [assessment.result_of(mean) for mean in means if mean is not None]
+    )
 
 
 def _as_samples(means: Mapping[str, SampleMean | None]) -> list[str]:

@@ -6,11 +6,13 @@ from collections.abc import Callable
 from dataclasses import dataclass, field
 from functools import cache, cached_property
 
-import pandas as pd
-
-from analysis.claims.by_dataset import effects_by_dataset, finding_by_dataset
+from analysis.claims.by_dataset import (
+    DatasetEffects,
+    effects_by_dataset,
+    finding_by_dataset,
+)
 from analysis.claims.catalogue import FINDINGS, STATEMENTS
-from analysis.claims.frame import judge, known_of, rows
+from analysis.claims.judged import JudgedFinding, judge
 from analysis.claims.verdicts import ResultOf
 from analysis.claims.wording import how_tested
 from analysis.evidence.settings import Settings
@@ -30,12 +32,12 @@ class Assessment:
     """What it says about a comparison."""
 
     @cached_property
-    def frame(self) -> pd.DataFrame:
-        """The frame of what answers the paper's question and of the findings (`analysis.claims.frame.FindingRow`)."""
+    def judged(self) -> dict[str, JudgedFinding]:
+        """What answers the paper's question, and the findings, by id."""
         return judge(STATEMENTS.values(), self.result_of)
 
     @cached_property
-    def frame_by_dataset(self) -> pd.DataFrame:
+    def judged_by_dataset(self) -> dict[str, JudgedFinding]:
         """The same with a part for each dataset that the source has, in place of a part for a task."""
         placed = [
             finding_by_dataset(one, self.source.datasets_of)
@@ -44,7 +46,7 @@ class Assessment:
         return judge(placed, self.result_of)
 
     @cached_property
-    def effects_by_dataset(self) -> Callable[[str], pd.DataFrame]:
+    def effects_by_dataset(self) -> Callable[[str], list[DatasetEffects]]:
         """From a finding's id to its comparisons on each dataset (`analysis.claims.by_dataset.effects_by_dataset`)."""
         datasets = self.source.datasets_of
         return cache(
@@ -56,11 +58,12 @@ class Assessment:
     @property
     def tests(self) -> tuple[str, str, str]:
         """How it was tested: the test with the interval's measured coverage, what it is about, multiplicity."""
-        tested = known_of(self.frame[self.frame["id"].isin(FINDINGS)])
-        published, arms = self.source.is_published, self.source.has_arms
-        return how_tested(
-            self.settings.interval, rows(tested), published=published, arms=arms
-        )
+        tested = [
+            result
+            for finding in FINDINGS
+            for result in self.judged[finding].known_comparisons
+        ]
+        return how_tested(self.source, self.settings.interval, tested)
 
 
 def assess(source: Source, settings: Settings) -> Assessment:

@@ -9,12 +9,9 @@ from __future__ import annotations
 
 import itertools
 import math
-from collections.abc import Callable, Iterable, Iterator, Mapping
-from dataclasses import replace
+from collections.abc import Callable, Iterable, Mapping
+from dataclasses import dataclass, replace
 
-import pandas as pd
-
-from analysis.claims.frame import FindingRow, frame_of, result_row
 from analysis.claims.statements import AtLeast, Finding, Node, comparisons, joins
 from analysis.claims.verdicts import ResultOf
 from analysis.evidence.contrasts import AnyContrast, Contrast, Result, Spread, Term
@@ -33,61 +30,58 @@ def finding_by_dataset(finding: Finding, datasets: Datasets = datasets_of) -> Fi
     )
 
 
+@dataclass(frozen=True, kw_only=True)
+class DatasetEffects:
+    """A comparison on one task, on each of its datasets."""
+
+    average: Result
+    """On the task's average."""
+    single: dict[str, Result]
+    """On each dataset that is known."""
+    without: dict[str, Result]
+    """By dataset on the mean of the others; none where not all are known."""
+
+    @property
+    def label(self) -> str:
+        """The comparison in words."""
+        return self.average.label
+
+    @property
+    def makers(self) -> list[str]:
+        """The datasets with which alone it holds."""
+        return [
+            name
+            for name, rest in self.without.items()
+            if makes_the_result(self.average, rest)
+        ]
+
+
 def effects_by_dataset(
     finding: Finding, result_of: ResultOf, datasets: Datasets = datasets_of
-) -> pd.DataFrame:
-    """Return each comparison of a finding that is on one task, on every dataset of it.
-
-    Returns:
-        The columns of the frame of findings, and of a dataset whether the comparison holds with it alone
-        (`makes_the_result`). Of each comparison a row for each dataset that is known (role `dataset`), one for the
-        task's average (`average`), and, if all are known, one for each dataset with the mean of the others (`without`);
-        none where no dataset is known.
-    """
+) -> list[DatasetEffects]:
+    """Return each comparison of a finding that is on one task and of which any dataset is known, on its datasets."""
     contrasts = dict.fromkeys(
         leaf for leaf in comparisons(finding.body) if isinstance(leaf, Contrast)
     )
-    pairs = [
-        pair
-        for contrast in contrasts
-        for pair in _effects(finding, contrast, result_of, datasets)
-    ]
-    makes = pd.Series([makes_it for _, makes_it in pairs], dtype=bool)
-    return frame_of([row for row, _ in pairs]).assign(makes_the_result=makes)
-
-
-def _effects(
-    finding: Finding, contrast: Contrast, result_of: ResultOf, datasets: Datasets
-) -> Iterator[tuple[FindingRow, bool]]:
-    """Yield the rows of a comparison, each with whether its dataset makes the result."""
-    tasks = contrast.tasks
-    if len(tasks) != 1 or any(term.dataset != AVERAGE for term in contrast.terms):
-        return
-    names = datasets(tasks[0])
-    single = {name: result_of(_on(contrast, {tasks[0]: name})) for name in names}
-    known = {name: result for name, result in single.items() if result.known}
-    if not known:
-        return
-    average = result_of(contrast)
-    without: dict[str, Result] = {}  # by dataset the mean of the others
-    if len(known) == len(names) > 1:
-        without = {
-            name: result_of(_mean_of(contrast, [n for n in names if n != name]))
-            for name in names
-        }
-    for role, results in (
-        ("dataset", known),
-        ("average", {AVERAGE: average}),
-        ("without", without),
-    ):
-        for name, result in results.items():
-            row = result_row(result, finding.id, finding.family, role)
-            makes = (
-                role == "dataset"
-                and name in without
-                and makes_the_result(average, without[name])
-            )
-            yield row._replace(label=contrast.label, dataset=name), makes
+    effects: list[DatasetEffects] = []
+    for contrast in contrasts:
+        tasks = contrast.tasks
+        if len(tasks) != 1 or any(term.dataset != AVERAGE for term in contrast.terms):
+            continue
+        names = datasets(tasks[0])
+        single = {name: result_of(_on(contrast, {tasks[0]: name})) for name in names}
+        known = {name: result for name, result in single.items() if result.known}
+        if not known:
+            continue
+        without: dict[str, Result] = {}
+        if len(known) == len(names) > 1:
+            without = {
+                name: result_of(_mean_of(contrast, [n for n in names if n != name]))
+                for name in names
+            }
+        average = result_of(contrast)
+        effects.append(DatasetEffects(average=average, single=known, without=without))
+    return effects
 
 
 def makes_the_result(average: Result, rest: Result) -> bool:
@@ -102,7 +96,7 @@ def makes_the_result(average: Result, rest: Result) -> bool:
     if average.p_for > ALPHA or rest.p_for <= ALPHA:
         return False
     comparison, whole = average.comparison, average.effect
-    if comparison.is_range:
+    if not comparison.has_direction:
         return not comparison.holds(rest.effect)
     return abs(rest.effect) <= abs(whole) / 2 or rest.effect * whole < 0
 

@@ -123,6 +123,7 @@ def weighted(
     low: float = 0.0,
     high: float = math.inf,
     unit: str = "points",
+    margin: float = 0.0,
 ) -> Contrast:
     """Return the contrast of (weight, model, task) triples on task averages; equal cells are merged."""
     merged: dict[tuple[str, str], float] = {}
@@ -133,7 +134,14 @@ def weighted(
         for (model, task), weight in merged.items()
         if weight
     )
-    return Contrast(label=label, terms=terms, low=low, high=high, unit=unit)
+    return Contrast(
+        label=label,
+        terms=terms,
+        low=-margin if margin else low,
+        high=high,
+        unit=unit,
+        margin=margin,
+    )
 
 
 def difference(
@@ -144,11 +152,11 @@ def difference(
     *,
     low: float = 0.0,
     high: float = math.inf,
+    margin: float = 0.0,
 ) -> Contrast:
     """Return the contrast S(better, task) - S(worse, task)."""
-    return weighted(
-        label, [(1.0, better, task), (-1.0, worse, task)], low=low, high=high
-    )
+    scores = [(1.0, better, task), (-1.0, worse, task)]
+    return weighted(label, scores, low=low, high=high, margin=margin)
 
 
 def mean_of(label: str, contrasts: Iterable[Contrast]) -> Contrast:
@@ -174,12 +182,13 @@ def comparisons(node: Node) -> Iterator[AnyContrast]:
 def typical_contrast(compared: Iterable[AnyContrast]) -> Contrast | None:
     """Return the mean of a finding's contrasts as a contrast of its own, so that it has an interval of its own.
 
-    Contrasts that claim a range ("comparable") have no direction; they count only where there are no others. A
+    Contrasts that claim a range ("comparable") or a margin ("on par") have no direction; they count only where there
+    are no others, ranges only where there are no margins. A
     contrast and its reverse (F5a searches both ways) have no mean, nor have ratios of spreads.
     """
     contrasts = [one for one in compared if isinstance(one, Contrast)]
-    directed = [one for one in contrasts if not one.is_range]
-    chosen = directed or contrasts
+    directed = [one for one in contrasts if one.has_direction]
+    chosen = directed or [one for one in contrasts if one.margin] or contrasts
     if not chosen:
         return None
     unit = Counter(one.unit for one in chosen).most_common(1)[0][0]
@@ -197,16 +206,19 @@ def typical_contrast(compared: Iterable[AnyContrast]) -> Contrast | None:
         Term(weight=weight, model=model, task=task, dataset=dataset)
         for (model, task, dataset), weight in weights.items()
     )
-    low, high = 0.0, math.inf
+    low, high, margin = 0.0, math.inf, 0.0
     if not directed:  # the claimed range of a mean is the mean of the ranges
         low = math.fsum(one.low for one in chosen) / len(chosen)
         high = math.fsum(one.high for one in chosen) / len(chosen)
+        margin = 0.0 if math.isfinite(high) else -low
     label = f"mean of {len(chosen)} comparisons, in the claimed direction"
     if 0 < len(directed) < len(contrasts):
         label = f"mean of the {len(chosen)} that claim a direction"
     if len(chosen) == 1:
         label = f"{chosen[0].label}, the only one that claims a direction"
-    return Contrast(label=label, terms=terms, low=low, high=high, unit=unit)
+    return Contrast(
+        label=label, terms=terms, low=low, high=high, unit=unit, margin=margin
+    )
 
 
 def shared_trunks(compared: Iterable[AnyContrast]) -> str:

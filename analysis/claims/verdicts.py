@@ -1,13 +1,14 @@
 """From contrasts to a verdict: the tree of a finding, its parts, the four outcomes.
 
-The rules: docs/claims.md. Trees stay between here and `analysis.claims.frame`, which all others read.
+The rules: docs/claims.md. `analysis.claims.judged` adjusts what stands here.
 """
 
 from __future__ import annotations
 
-from collections.abc import Callable
+from collections.abc import Callable, Sequence
 from dataclasses import dataclass
 from functools import cached_property
+from operator import attrgetter
 
 from analysis.claims.statements import AtLeast, Node, joins
 from analysis.evidence.contrasts import AnyContrast, Result
@@ -93,6 +94,11 @@ class Branch:
         return any(result.known for result in self.results)
 
     @property
+    def outcome(self) -> str:
+        """What it is on its own: `holds`, `fails`, or `open`."""
+        return outcome_of(self.p_for, self.p_against, holds_in=0).name
+
+    @property
     def rule(self) -> str:
         """How many of its parts have to hold, in words; empty for a single contrast."""
         return self.node.rule if isinstance(self.node, AtLeast) else ""
@@ -101,6 +107,11 @@ class Branch:
     def units(self) -> tuple[Branch, ...]:
         """The parts that are counted; a single contrast is its own only part."""
         return self.counted or (self,)
+
+    @cached_property
+    def known_units(self) -> tuple[Branch, ...]:
+        """Those of which the source says anything."""
+        return tuple(unit for unit in self.units if unit.known)
 
 
 def evaluate(node: Node, result_of: ResultOf) -> Branch:
@@ -125,17 +136,30 @@ def evaluate(node: Node, result_of: ResultOf) -> Branch:
             for unit in (part.units if joins(part.node) else (part,))
         )
         count = len(joined)
-    p_for, place_for = partial_conjunction([part.p_for for part in joined], count)
+    p_for, deciding_for = _decided(joined, count, attrgetter("p_for"))
     # "At least k of n hold" fails when at least n - k + 1 of them do not.
-    p_against, place_against = partial_conjunction(
-        [part.p_against for part in joined], len(joined) - count + 1
-    )
+    failing = len(joined) - count + 1
+    p_against, deciding_against = _decided(joined, failing, attrgetter("p_against"))
     return Branch(
         node=node,
         p_for=p_for,
         p_against=p_against,
-        decides_for=joined[place_for].decides_for,
-        decides_against=joined[place_against].decides_against,
+        decides_for=deciding_for.decides_for,
+        decides_against=deciding_against.decides_against,
         parts=parts,
         counted=() if node.whole else joined,
     )
+
+
+def _decided(
+    parts: Sequence[Branch], count: int, p_of: Callable[[Branch], float]
+) -> tuple[float, Branch]:
+    """Return the p of "at least `count` of the parts", and the part that decides.
+
+    What a source lacks is not tested: the p is corrected for the parts that it has, and is 1 where those are too few.
+    """
+    known = [part for part in parts if part.known]
+    if count > len(known):
+        return 1.0, next(part for part in parts if not part.known)
+    p, place = partial_conjunction([p_of(part) for part in known], count)
+    return p, known[place]

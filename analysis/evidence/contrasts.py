@@ -1,9 +1,9 @@
 """What is asked of scores, a weighted sum of cells or a ratio of spreads with the claimed region; and the answer.
 
 A contrast claims that a weighted sum of scores is in an open region: `(0, inf)` for "better than", `(-m, m)` for
-"comparable", `(1, 3)` for "by one to three points". A level is a contrast of one cell, a difference of two, an average
-over tasks or a slope over masking ratios of many. A ratio of spreads asks whether the scores of one group of conditions
-vary less than those of another (Figures 5 and 7).
+"comparable", `(-m, inf)` for "on par", `(1, 3)` for "by one to three points". A level is a contrast of one cell, a
+difference of two, an average over tasks or a slope over masking ratios of many. A ratio of spreads asks whether the
+scores of one group of conditions vary less than those of another (Figures 5 and 7).
 """
 
 from __future__ import annotations
@@ -62,6 +62,11 @@ class _Region:
         return math.isfinite(self.low) and math.isfinite(self.high)
 
     @property
+    def has_direction(self) -> bool:
+        """Whether it claims that one side is ahead."""
+        return not self.is_range
+
+    @property
     def region(self) -> str:
         """The claimed region in words."""
         if self.is_range:
@@ -86,11 +91,28 @@ class Contrast(_Region):
     """Upper end of the claimed region, in points."""
     unit: str = "points"
     """Unit of the sum."""
+    margin: float = 0.0
+    """Points by which one side may be behind and is still "competitive" or "on par": tested in one direction alone."""
+
+    def __post_init__(self) -> None:
+        assert not self.margin or (self.low, self.high) == (-self.margin, math.inf)
+
+    @property
+    def has_direction(self) -> bool:
+        """Whether it claims that one side is ahead."""
+        return not (self.is_range or self.margin)
 
     @property
     def models(self) -> tuple[str, ...]:
         """The models that are compared."""
         return tuple(dict.fromkeys(term.model for term in self.terms))
+
+    @property
+    def sides(self) -> tuple[tuple[str, ...], tuple[str, ...]]:
+        """The models with positive weights, which are claimed to be ahead, and those with negative ones."""
+        ahead = dict.fromkeys(term.model for term in self.terms if term.weight > 0)
+        behind = dict.fromkeys(term.model for term in self.terms if term.weight < 0)
+        return tuple(ahead), tuple(behind)
 
     @property
     def tasks(self) -> tuple[str, ...]:
@@ -131,6 +153,11 @@ class Spread(_Region):
     def models(self) -> tuple[str, ...]:
         """The models that are compared."""
         return *self.narrow, *self.wide
+
+    @property
+    def sides(self) -> tuple[tuple[str, ...], tuple[str, ...]]:
+        """The group that is claimed to spread less, and the other."""
+        return self.narrow, self.wide
 
     @property
     def tasks(self) -> tuple[str, ...]:
@@ -187,6 +214,26 @@ class Result:
         """Whether the source decides anything."""
         return not self.missing
 
+    @property
+    def label(self) -> str:
+        """The comparison in words."""
+        return self.comparison.label
+
+    @property
+    def claimed(self) -> str:
+        """The claimed region in words."""
+        return self.comparison.region
+
+    @property
+    def unit(self) -> str:
+        """Unit of the effect."""
+        return self.comparison.unit
+
+    @property
+    def task(self) -> str:
+        """The task that is compared; of several, `QA, SC`."""
+        return ", ".join(self.comparison.tasks)
+
 
 def contrast_result(
     comparison: Contrast,
@@ -199,7 +246,9 @@ def contrast_result(
     within_seeds: bool = False,
 ) -> Result:
     """Return the result of an estimated contrast."""
-    p_for, p_against = region_p(estimate, comparison.low, comparison.high)
+    p_for, p_against = region_p(
+        estimate, comparison.low, comparison.high, one_sided=bool(comparison.margin)
+    )
     low, high = estimate.interval()
     inner_low, inner_high = estimate.interval(0.90)
     return Result(

@@ -10,7 +10,7 @@ from functools import cache
 
 from analysis.claims.assessment import assess
 from analysis.claims.catalogue import FINDINGS
-from analysis.claims.frame import FindingRow, judged_rows
+from analysis.claims.judged import JudgedFinding, judge
 from analysis.claims.pretraining_spread import SHARED_LUCK, with_pretraining_spread
 from analysis.claims.statements import comparisons
 from analysis.claims.verdicts import OUTCOMES, ResultOf
@@ -30,13 +30,13 @@ MOVED = (0.0, 0.1, 0.2, 0.5, 1.0)
 class Overturned:
     """What overturns a verdict."""
 
-    main: FindingRow
-    """The finding's own row."""
+    main: JudgedFinding
+    """The finding as it is judged."""
     spread: Mapping[str, float | None]
     """By sharing, the smallest standard deviation between pretrainings with which the verdict is gone; None: none tried
     does, or there is no verdict to overturn."""
-    moved: Mapping[tuple[str, float], tuple[FindingRow, FindingRow | None]]
-    """By sharing and spread of `MOVED` the finding's row, and the mean of its comparisons; None if they have none."""
+    moved: Mapping[tuple[str, float], JudgedFinding]
+    """By sharing and spread of `MOVED` the finding as it then is."""
 
     @property
     def decided(self) -> bool:
@@ -71,45 +71,32 @@ def overturn(result_of: ResultOf) -> list[Overturned]:
     """Return, for every finding, what overturns its verdict; `result_of` says what a source says about a comparison."""
 
     @cache
-    def moved_rows(
-        family: str, sharing: str, sd: float
-    ) -> dict[tuple[str, str], FindingRow]:
-        """Return the rows of a family's findings and means by id and role, with this spread added."""
+    def moved(family: str, sharing: str, sd: float) -> dict[str, JudgedFinding]:
+        """Return a family's findings by id, with this spread added."""
         results = with_pretraining_spread(result_of, sd, SHARED_LUCK[sharing])
         members = [finding for finding in FINDINGS.values() if finding.family == family]
-        return {
-            (row.id, row.role): row
-            for row in judged_rows(members, results, roles=("finding", "mean"))
-        }
+        return judge(members, results)
 
-    def smallest_spread(main: FindingRow, sharing: str) -> float | None:
+    def smallest_spread(main: JudgedFinding, sharing: str) -> float | None:
         """Return the first of `SPREADS` at which the verdict is gone, as it then is at all larger ones."""
 
         def is_gone(number: int) -> bool:
-            moved = moved_rows(main.family, sharing, SPREADS[number])[
-                main.id, "finding"
-            ]
-            return moved.outcome != main.outcome
+            other = moved(main.finding.family, sharing, SPREADS[number])[main.id]
+            return other.outcome != main.outcome
 
         if not OUTCOMES[main.outcome].sided or not is_gone(len(SPREADS) - 1):
             return None
         return SPREADS[bisect_left(range(len(SPREADS)), True, key=is_gone)]
-
-    def finding_and_mean(
-        main: FindingRow, sharing: str, sd: float
-    ) -> tuple[FindingRow, FindingRow | None]:
-        moved = moved_rows(main.family, sharing, sd)
-        return moved[main.id, "finding"], moved.get((main.id, "mean"))
 
     return [
         Overturned(
             main=main,
             spread={sharing: smallest_spread(main, sharing) for sharing in SHARED_LUCK},
             moved={
-                (sharing, sd): finding_and_mean(main, sharing, sd)
+                (sharing, sd): moved(main.finding.family, sharing, sd)[main.id]
                 for sharing in SHARED_LUCK
                 for sd in MOVED
             },
         )
-        for main in judged_rows(FINDINGS.values(), result_of, roles=("finding",))
+        for main in judge(FINDINGS.values(), result_of).values()
     ]

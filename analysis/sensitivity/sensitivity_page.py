@@ -110,12 +110,12 @@ def _data(sensitivity: Sensitivity) -> dict[str, object]:
                     "sharing": sharing,
                     "sd": sd,
                     "hold": moved.holds_in,
-                    "parts": moved.parts,
+                    "parts": moved.known,
                     "mean": None
-                    if mean is None
-                    else [mean.effect, mean.low, mean.high],
+                    if moved.mean is None
+                    else [moved.mean.effect, moved.mean.low, moved.mean.high],
                 }
-                for (sharing, sd), (moved, mean) in one.moved.items()
+                for (sharing, sd), moved in one.moved.items()
             ],
         }
         for one in sensitivity.overturned
@@ -179,9 +179,9 @@ def _moved_rows(sensitivity: Sensitivity) -> Rows:
         for sharing in SHARED_LUCK:
             moved = [overturned.moved[sharing, sd] for sd in MOVED]
             cells = tuple(
-                f"{finding.holds_in} of {finding.parts}, [{mean.low:+.2f}, {mean.high:+.2f}]"
-                for finding, mean in moved
-                if mean is not None and not mean.missing
+                f"{one.holds_in} of {one.known}, [{one.mean.low:+.2f}, {one.mean.high:+.2f}]"
+                for one in moved
+                if one.mean is not None and one.mean.known
             )
             if cells:
                 by_cells.setdefault(cells, []).append(sharing)

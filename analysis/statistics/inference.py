@@ -16,12 +16,15 @@ ALPHA = 0.05
 """Level of every test; several tests are held to it together by Holm's adjustment."""
 
 
-def region_p(estimate: Estimate, low: float, high: float) -> tuple[float, float]:
+def region_p(
+    estimate: Estimate, low: float, high: float, *, one_sided: bool = False
+) -> tuple[float, float]:
     """Return the p's for and against "the effect is in (low, high)".
 
     One finite end: both are two-sided p's (twice the one-sided, at most 1), so that 0.05 goes with the 95 %
-    interval. Two finite ends: the p for is that of two one-sided tests (TOST), which goes with the 90 %
-    interval; the p against is twice the smaller of the two one-sided p's beyond the ends.
+    interval; with `one_sided` the p for is not doubled, which goes with the 90 % interval. Two finite ends: the p
+    for is that of two one-sided tests (TOST), which goes with the 90 % interval; the p against is twice the smaller
+    of the two one-sided p's beyond the ends.
 
     >>> from analysis.statistics.estimates import Student
     >>> estimate = Student(effect=1.0, error=0.5, df=8.0)
@@ -34,7 +37,9 @@ def region_p(estimate: Estimate, low: float, high: float) -> tuple[float, float]
         outside = 2 * min(estimate.p_below(low), estimate.p_above(high))
         return inside, min(1.0, outside)
     if np.isfinite(low):
-        return min(1.0, 2 * estimate.p_above(low)), min(1.0, 2 * estimate.p_below(low))
+        sides = 1 if one_sided else 2
+        p_for = min(1.0, sides * estimate.p_above(low))
+        return p_for, min(1.0, 2 * estimate.p_below(low))
     return min(1.0, 2 * estimate.p_below(high)), min(1.0, 2 * estimate.p_above(high))
 
 

@@ -10,24 +10,15 @@ from dataclasses import dataclass
 from html import escape
 
 import matplotlib as mpl
-import pandas as pd
 
 from analysis.claims.answer import Answer, answer
 from analysis.claims.assessment import Assessment
-from analysis.claims.catalogue import FAMILIES, SHOWN, STATEMENTS
-from analysis.claims.frame import (
-    FindingRow,
-    comparisons_of,
-    decisive_of,
-    main_of,
-    mean_of,
-    of_finding,
-    rows,
-)
+from analysis.claims.catalogue import FAMILIES, SHOWN
+from analysis.claims.judged import JudgedFinding
 from analysis.claims.pages.dataset_sentences import dataset_sentences
-from analysis.claims.statements import Finding
 from analysis.claims.titles import ANSWER
 from analysis.claims.verdicts import OUTCOMES, Outcome
+from analysis.evidence.contrasts import Result
 from analysis.evidence.settings import Settings
 from analysis.sources import PUBLISHED, Source
 from analysis.tables.audit import Audit, AuditedCell, audit
@@ -65,24 +56,14 @@ class Picture:
 class FindingEntry:
     """A finding on the page."""
 
-    finding: Finding
-    """As it is worded."""
-    found: pd.DataFrame
-    """Its rows of the frame."""
-    main: FindingRow
-    """Its own row."""
-    mean: FindingRow | None
-    """The mean of its comparisons."""
-    decisive: FindingRow
-    """The most adverse comparison."""
-    comparisons: tuple[FindingRow, ...]
+    main: JudgedFinding
     datasets: tuple[str, ...]
     """Sentences about single datasets."""
 
     @property
     def id(self) -> str:
         """The finding's."""
-        return self.finding.id
+        return self.main.id
 
 
 @dataclass(frozen=True, kw_only=True)
@@ -148,25 +129,25 @@ class PageContent:
         """The findings by the question that they are about, in the order of the argument."""
         return {
             FAMILIES[name]: [
-                entry for entry in self.findings if entry.finding.family == name
+                entry for entry in self.findings if entry.main.finding.family == name
             ]
             for name in sorted(FAMILIES, key=_ARGUMENT.index)
         }
 
     @property
-    def strip(self) -> tuple[FindingRow, ...]:
-        """The comparisons of the answer."""
-        return next(entry.comparisons for entry in self.findings if entry.id == ANSWER)
+    def strip(self) -> JudgedFinding:
+        """What answers the question."""
+        return next(entry.main for entry in self.findings if entry.id == ANSWER)
 
     @property
-    def strip_rows(self) -> dict[str, list[tuple[str, FindingRow]]]:
-        """The same by task, each with its budget."""
-        by_task: dict[str, list[tuple[str, FindingRow]]] = {
+    def strip_rows(self) -> dict[str, list[tuple[str, Result]]]:
+        """Its comparisons by task, each with its budget."""
+        by_task: dict[str, list[tuple[str, Result]]] = {
             task.title: [] for task in TASKS.values()
         }
-        for row in self.strip:
-            by_task[TASKS[row.task].title].append(
-                (row.label.rpartition(", ")[2].upper(), row)
+        for result in self.strip.comparisons:
+            by_task[TASKS[result.task].title].append(
+                (result.label.rpartition(", ")[2].upper(), result)
             )
         return by_task
 
@@ -223,14 +204,8 @@ def gather(inputs: FigureInputs, figures: Iterable[DrawnFigure]) -> PageContent:
 
 def _entry(name: str, assessment: Assessment) -> FindingEntry:
     """Return a finding's entry."""
-    found = of_finding(assessment.frame, name)
     return FindingEntry(
-        finding=STATEMENTS[name],
-        found=found,
-        main=main_of(found),
-        mean=mean_of(found),
-        decisive=decisive_of(found),
-        comparisons=tuple(rows(comparisons_of(found))),
+        main=assessment.judged[name],
         datasets=tuple(dataset_sentences(assessment, name)),
     )
 

@@ -11,11 +11,11 @@ import jinja2
 
 from analysis.claims.answer import QUESTION
 from analysis.claims.assessment import SPLIT
-from analysis.claims.frame import FindingRow
 from analysis.claims.pages.explain import comparison_lines, mean_words
 from analysis.claims.titles import ANSWER
 from analysis.claims.verdicts import FAILS, HOLDS, IN_PART, OPEN
-from analysis.claims.wording import counted_verdict, format_effect, p_texts, sentence
+from analysis.claims.wording import format_effect, p_texts, sentence
+from analysis.evidence.contrasts import Result
 from analysis.evidence.intervals import INTERVALS
 from analysis.evidence.settings import Settings
 from analysis.palette import OBJECTIVE, SIGN, VERDICT
@@ -74,7 +74,6 @@ def render_page(
         "recomputed": recomputed_text,
         "sentence": sentence,
         "tone": _tone,
-        "counted_verdict": counted_verdict,
         "signed": signed,
         "title_of_file": _title_of_file,
         "forest": SmallForest.of,
@@ -136,9 +135,9 @@ def _tone(outcome: str) -> str:
     }[outcome]
 
 
-def _effect(row: FindingRow) -> str:
+def _effect(result: Result) -> str:
     """Return an effect as the page has it, with true minus signs."""
-    return format_effect(row).replace("-", "\u2212")
+    return format_effect(result).replace("-", "\u2212")
 
 
 def _provenance(record: dict[str, object]) -> list[tuple[str, str]]:

@@ -3,12 +3,12 @@
 from __future__ import annotations
 
 import math
-from collections.abc import Sequence
 from dataclasses import dataclass
 
-from analysis.claims.frame import FindingRow
-from analysis.claims.verdicts import FAILS, HOLDS
+from analysis.claims.judged import JudgedFinding
+from analysis.claims.verdicts import FAILS, HOLDS, outcome_of
 from analysis.claims.wording import format_effect
+from analysis.evidence.contrasts import Result
 
 _TICKS = (-30.0, -10.0, -5.0, -3.0, -1.0, -0.3, 0.0, 0.3, 1.0, 3.0, 5.0, 10.0, 30.0)
 _RATIOS = (0.1, 0.2, 0.5, 1.0, 2.0, 5.0, 10.0)
@@ -20,9 +20,7 @@ _APART = 12.0
 class Mark:
     """A comparison on the axis; places are percent of it, from the left."""
 
-    row: FindingRow
-    label: str
-    """What a tap shows."""
+    result: Result
     at: float
     low: float
     high: float
@@ -30,6 +28,19 @@ class Mark:
     """Whether the verdict counts it as holding or failing."""
     claim: list[float]
     """Where the claimed region begins and ends."""
+
+    @property
+    def outcome(self) -> str:
+        """What the comparison says on its own."""
+        return outcome_of(self.result.p_for, self.result.p_against, holds_in=0).name
+
+    @property
+    def label(self) -> str:
+        """What a tap shows: comparison, effect, what is claimed unless that is `> 0`, and outcome."""
+        result = self.result
+        claimed = "" if result.claimed == "> 0" else f" (claimed {result.claimed})"
+        words = f"{result.label}: {format_effect(result)} {result.unit}{claimed}, {self.outcome}"
+        return words.replace("-", "\u2212")
 
 
 @dataclass(frozen=True, kw_only=True)
@@ -45,14 +56,18 @@ class SmallForest:
     bent: bool
 
     @classmethod
-    def of(cls, rows: Sequence[FindingRow], *, bent: bool = True) -> SmallForest | None:
-        """Return the forest of those comparisons that are known, of one unit; None where none is.
+    def of(cls, judged: JudgedFinding, *, bent: bool = True) -> SmallForest | None:
+        """Return the forest of a finding's comparisons that are known, of one unit; None where none is.
 
         Args:
-            rows: from top to bottom.
+            judged: whose comparisons stand from top to bottom.
             bent: whether the axis is linear near no effect and then logarithmic, as in `figure claims`.
         """
-        decided = [row for row in rows if not row.missing and math.isfinite(row.effect)]
+        decided = [
+            result
+            for result in judged.known_comparisons
+            if math.isfinite(result.effect)
+        ]
         if not decided:
             return None
         are_ratios = decided[0].unit.startswith("ratio")
@@ -63,18 +78,16 @@ class SmallForest:
                 return math.log(value) if value > 0 else -math.inf
             return math.asinh(value) if bent else value
 
-        def mirrored(row: FindingRow, *values: float) -> list[float]:
+        def mirrored(result: Result, *values: float) -> list[float]:
             """Return values on that scale in order, with the other sign where the claim is below a number."""
-            sign = (
-                -1
-                if math.isinf(row.region_low) and math.isfinite(row.region_high)
-                else 1
-            )
+            claimed = result.comparison
+            is_below = math.isinf(claimed.low) and math.isfinite(claimed.high)
+            sign = -1 if is_below else 1
             return sorted(
                 sign * scaled(value) for value in values if not math.isnan(value)
             )
 
-        bars = [mirrored(row, row.low, row.effect, row.high) for row in decided]
+        bars = [mirrored(one, one.low, one.effect, one.high) for one in decided]
         finite = [0.0, *(end for bar in bars for end in bar if math.isfinite(end))]
         margin = 0.05 * (max(finite) - min(finite) or 1.0)
         left, right = min(finite) - margin, max(finite) + margin
@@ -86,19 +99,18 @@ class SmallForest:
             )
 
         marks = {
-            row.label: Mark(
-                row=row,
-                label=_words(row),
-                counted=row.mark in (HOLDS.name, FAILS.name),
-                at=percent(mirrored(row, row.effect)[0]),
+            one.label: Mark(
+                result=one,
+                counted=judged.marks[one.label] in (HOLDS.name, FAILS.name),
+                at=percent(mirrored(one, one.effect)[0]),
                 low=percent(bar[0]),
                 high=percent(bar[-1]),
                 claim=[
                     percent(end)
-                    for end in mirrored(row, row.region_low, row.region_high)
+                    for end in mirrored(one, one.comparison.low, one.comparison.high)
                 ],
             )
-            for row, bar in zip(decided, bars, strict=True)
+            for one, bar in zip(decided, bars, strict=True)
         }
         ticks: dict[float, str] = {}
         candidates = [
@@ -119,13 +131,3 @@ class SmallForest:
             zero=percent(0.0),
             bent=bent and not are_ratios,
         )
-
-
-def _words(row: FindingRow) -> str:
-    """Return what a tap on a mark shows: comparison, effect, what is claimed unless that is `> 0`, and outcome."""
-    claimed = "" if row.claimed == "> 0" else f" (claimed {row.claimed})"
-    return (
-        f"{row.label}: {format_effect(row)} {row.unit}{claimed}, {row.outcome}".replace(
-            "-", "\u2212"
-        )
-    )

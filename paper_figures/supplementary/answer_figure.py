@@ -12,10 +12,8 @@ from matplotlib.figure import Figure
 from matplotlib.ticker import MaxNLocator
 
 from analysis.claims.assessment import SPLIT
-from analysis.claims.frame import main_of, of_finding, rows
 from analysis.claims.titles import ANSWER
 from analysis.claims.verdicts import OPEN
-from analysis.claims.wording import not_run
 from analysis.palette import SIGN
 from analysis.records import records
 from benchmarks.protocol import TASKS
@@ -62,32 +60,29 @@ class _Answer(FigureSpec):
     """
 
     def collect(self, inputs: FigureInputs) -> pd.DataFrame:
-        found = of_finding(inputs.assessment.frame, ANSWER)
         shown: list[list[object]] = []
-        for row in rows(found[found["counted"] != ""]):
-            steps = {
-                model.steps
-                for name in (row.first, row.second)
-                if (model := find_model(name))
-            }
+        judged = inputs.assessment.judged[ANSWER]
+        counted = {part.branch.node.label: part for part in judged.counted}
+        for result in judged.comparisons:
+            part = counted.get(result.label)
+            models = map(find_model, result.comparison.models)
+            steps = min(model.steps for model in models if model)
             said: list[object] = ["not run", math.nan, "not run"]
-            if not row.missing:
-                said = [
-                    row.outcome,
-                    min(row.p_for_holm, row.p_against_holm),
-                    row.counted,
-                ]
-            shown.append([row.task, min(steps), row.effect, row.low, row.high, *said])
+            if part is not None:
+                p_holm = min(part.p_for_holm, part.p_against_holm)
+                said = [part.branch.outcome, p_holm, part.counted]
+            effect = result.effect, result.low, result.high
+            shown.append([result.task, steps, *effect, *said])
         return pd.DataFrame(shown, columns=_COLUMNS)
 
     def details(self, inputs: FigureInputs) -> str:
         return details(inputs)
 
     def finding(self, data: pd.DataFrame, inputs: FigureInputs) -> str:
-        main = main_of(of_finding(inputs.assessment.frame, ANSWER))
+        main = inputs.assessment.judged[ANSWER]
         if not main.known:
             return "This source does not compare CLM first with MLM alone"
-        of = f"{main.known} comparisons{not_run(main)}"
+        of = f"{main.known} comparisons{main.not_run}"
         better, worse = (
             str(count) if count else "none" for count in (main.holds_in, main.fails_in)
         )

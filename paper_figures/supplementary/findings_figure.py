@@ -16,9 +16,9 @@ from matplotlib.lines import Line2D
 
 from analysis.claims.assessment import Assessment
 from analysis.claims.catalogue import FINDINGS
-from analysis.claims.frame import FindingRow, known_of, main_of, rows
 from analysis.claims.verdicts import HOLDS, IN_PART, OUTCOMES
-from analysis.claims.wording import counted_verdict, format_effect, format_p
+from analysis.claims.wording import format_effect, format_p
+from analysis.evidence.contrasts import Result
 from analysis.palette import VERDICT
 from paper_figures.drawing.page import TITLE_SIZE, WIDTH, Sheet, bend, inches
 from paper_figures.drawing.style import GREY, INK, LIGHT, WHITE
@@ -50,41 +50,37 @@ def findings_data(assessment: Assessment) -> pd.DataFrame:
         `role` being `decisive` (one row a finding, the most adverse comparison), `typical` (their mean) or `other`.
     """
     drawn: list[dict[str, object]] = []
-    frame = assessment.frame[assessment.frame["id"].isin(FINDINGS)]
-    for name, found in frame.groupby("id", sort=False):
-        main, known = main_of(found), known_of(found)
+    for name in FINDINGS:
+        main = assessment.judged[name]
         base = {
             "id": name,
-            "finding": FINDINGS[main.id].short,
+            "finding": main.finding.short,
             "outcome": main.outcome,
-            "verdict": counted_verdict(main),
+            "verdict": main.verdict,
             "holds": f"{main.holds_in} of {main.known}" if main.known else "",
         }
-        decisive = {"role": "decisive"} | (
-            {"p": main.p_raw, "p_holm": main.p_holm} if main.known else {}
-        )
+        drawn.append(base | _point(main.decisive, "decisive"))
+        if main.known:
+            drawn[-1] |= {"p": main.p_raw, "p_holm": main.p_holm}
+        if main.mean is not None:
+            drawn.append(base | _point(main.mean, "typical"))
         drawn += (
-            base | _point(row) | decisive for row in rows(found[found["decisive"]])
-        )
-        drawn += (
-            base | _point(row) | {"role": "typical"}
-            for row in rows(found[found["role"] == "mean"])
-        )
-        drawn += (
-            base | _point(row) | {"role": "other"}
-            for row in rows(known[~known["decisive"]])
+            base | _point(result, "other")
+            for result in main.known_comparisons
+            if result is not main.decisive
         )
     return pd.DataFrame(drawn)
 
 
-def _point(row: FindingRow) -> dict[str, object]:
+def _point(result: Result, role: str) -> dict[str, object]:
     """Return what is drawn of a comparison: its effect with interval, and the claimed region."""
-    same = ("unit", "effect", "low", "high", "region_low", "region_high")
     return {
-        "role": "",
-        "contrast": row.label,
-        **{name: getattr(row, name) for name in same},
-        "text": format_effect(row),
+        "role": role,
+        "contrast": result.label,
+        **{name: getattr(result, name) for name in ("unit", "effect", "low", "high")},
+        "region_low": result.comparison.low,
+        "region_high": result.comparison.high,
+        "text": format_effect(result),
         "p": math.nan,
         "p_holm": math.nan,
     }

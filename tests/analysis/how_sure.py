@@ -12,7 +12,7 @@ from functools import partial
 
 from analysis.claims.assessment import assess
 from analysis.claims.catalogue import FINDINGS
-from analysis.claims.frame import judged_rows
+from analysis.claims.judged import judge
 from analysis.claims.pretraining_spread import (
     SHARED_LUCK,
     measured_spreads,
@@ -54,7 +54,7 @@ def clear_with_spread(result_of: ResultOf) -> Iterator[str]:
 
     def clear(sd: float) -> int:
         moved = with_pretraining_spread(result_of, sd, SHARED_LUCK["models"])
-        return judged_rows([FINDINGS["F8"]], moved, roles=("finding",))[0].holds_in
+        return judge([FINDINGS["F8"]], moved)["F8"].holds_in
 
     low, high = f"{min(alike) + 1e-9:.2f}", f"{max(alike):.2f}"
     yield f"others measured {low} to {high} points"
@@ -85,9 +85,7 @@ def overturning(found: Mapping[str, Overturned]) -> Iterator[str]:
     ]
     for sd, words in sorted(rows):
         yield f"| {shown(sd + 1e-9)} | {words} |"
-    means = {
-        key: mean for key, (_, mean) in found["F8"].moved.items() if mean is not None
-    }
+    means = {key: moved.mean for key, moved in found["F8"].moved.items() if moved.mean}
     without, alone, trunk, tasks = (
         f"[{mean.low:+.2f}, {mean.high:+.2f}]"
         for mean in (
@@ -195,9 +193,7 @@ def other_choices(result_of: ResultOf) -> Iterator[str]:
     def outcomes(
         findings: Iterable[Finding], by: ResultOf = result_of
     ) -> dict[str, str]:
-        return {
-            row.id: row.outcome for row in judged_rows(findings, by, roles=("finding",))
-        }
+        return {name: one.outcome for name, one in judge(findings, by).items()}
 
     found = outcomes(FINDINGS.values())
 

@@ -1,4 +1,4 @@
-"""Every count of a page, a command or a picture is one of the frame of findings, and as many marks are filled."""
+"""Every count of a page, a command or a picture is that of a judged finding, and as many marks are filled."""
 
 import re
 
@@ -9,11 +9,10 @@ from matplotlib.figure import Figure
 
 from analysis.claims.answer import answer
 from analysis.claims.catalogue import ANSWERS, FINDINGS
-from analysis.claims.frame import FindingRow, main_of, of_finding
+from analysis.claims.judged import JudgedFinding
 from analysis.claims.pages.explain import verdicts_document
 from analysis.claims.titles import ANSWER
 from analysis.claims.verdicts import OUTCOMES
-from analysis.claims.wording import counted_verdict
 from clm_or_mlm.report.content import gather
 from clm_or_mlm.report.html_page import render_page
 from common.provenance import ROOT
@@ -25,8 +24,8 @@ ASSESSMENT = PUBLISHED.assessment
 IN_WORDS = {"none": 0}
 
 
-def main(finding: str) -> FindingRow:
-    return main_of(of_finding(ASSESSMENT.frame, finding))
+def main(finding: str) -> JudgedFinding:
+    return ASSESSMENT.judged[finding]
 
 
 def counts_of(text: str, of: int) -> set[int]:
@@ -145,6 +144,6 @@ def test_the_report_fills_what_its_verdicts_count() -> None:
     for name in FINDINGS:
         card = page[page.index(f'<article id="{name}"') :].partition("<details")[0]
         row = main(name)
-        assert f">{counted_verdict(row)}<" in card
+        assert f">{row.verdict}<" in card
         if row.known:
             assert card.count(' counted"') == row.holds_in + row.fails_in

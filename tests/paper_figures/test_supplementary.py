@@ -7,7 +7,6 @@ import pandas as pd
 import pytest
 
 from analysis.claims.catalogue import FINDINGS
-from analysis.claims.frame import mean_of, of_finding
 from analysis.claims.wording import format_effect
 from clm_or_mlm.__main__ import main
 from tests.paper_figures.drawn import PUBLISHED, files, picture
@@ -38,9 +37,9 @@ def test_the_means_are_those_that_claims_prints() -> None:
     for text in picture("claims").texts:
         rows.setdefault(round(text.get_position()[1], 6), []).append(text.get_text())
     means = {row[0]: row[3] for row in rows.values() if row[0] in FINDINGS}
-    frame = PUBLISHED.assessment.frame
+    judged = PUBLISHED.assessment.judged
     assert means == {
-        name: format_effect(mean_of(of_finding(frame, name))).replace("-", "\u2212")
+        name: format_effect(judged[name].mean).replace("-", "\u2212")
         for name in FINDINGS
     }
     assert means["F5a"] == "\u2212"

@@ -12,7 +12,6 @@ from analysis.claims.catalogue.terms import (
     Region,
     clm,
     mlm,
-    within,
 )
 from analysis.claims.statements import Finding, all_of, difference, weighted
 from analysis.evidence.contrasts import Contrast
@@ -106,14 +105,14 @@ FINDINGS = (
             "CLM - MLM on TC",
             [
                 all_of(
-                    f"within {MARGINS['TC']} points at 210m and 1b",
+                    f"not behind by {MARGINS['TC']} points at 210m and 1b",
                     [
                         difference(
                             f"CLM - MLM on TC, {size}",
                             clm(size),
                             mlm(size),
                             "TC",
-                            **within("TC"),
+                            margin=MARGINS["TC"],
                         )
                         for size in ("210m", "1b")
                     ],

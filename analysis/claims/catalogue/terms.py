@@ -9,7 +9,7 @@ from benchmarks.protocol import TASKS
 from pretraining.paper_settings import SHAPES
 
 MARGINS = {"SC": 0.5, "TC": 0.25, "QA": 1.0, "IR": 0.5}
-"""Differences in points below which two scores count as comparable; see docs/claims.md for why these."""
+"""Differences in points below which two scores count as comparable or on par; docs/claims.md says why these."""
 
 
 class Region(TypedDict, total=False):

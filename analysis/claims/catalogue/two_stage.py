@@ -134,8 +134,8 @@ FINDINGS = (
             ),
         ),
         rivals=(_beats_mlm_alone(2), _beats_mlm_alone(3)),
-        remark="Counts allow for the three shares tried. Whether 75 % is comparable to MLM alone is tested outside the "
-        "verdict.",
+        remark="Counts allow for the shares of CLM compared. Whether 75 % is comparable to MLM alone is tested outside "
+        "the verdict.",
     ),
     Finding(
         id="F9",
@@ -240,7 +240,7 @@ ANSWERS = {
         family=ANSWER,
         rivals=tuple(_beats_mlm_alone(other) for other in (1, 2, 3) if other != place),
         body=replace(beats := _beats_mlm_alone(place), count=len(beats.parts) // 2),
-        remark="This statement is ours. The counts and p are corrected for the choice among three splits.",
+        remark="This statement is ours. Counts and p allow for the splits compared.",
     )
     for place in (1, 2, 3)
 }

@@ -2,48 +2,30 @@
 
 from __future__ import annotations
 
-import pandas as pd
-
 from analysis.claims.assessment import Assessment
-from analysis.claims.frame import main_of, of_finding, rows
+from analysis.claims.by_dataset import DatasetEffects
 from analysis.claims.wording import format_effect, readout
 from analysis.statistics.inference import ALPHA
-from benchmarks.protocol import AVERAGE, title_of
+from benchmarks.protocol import title_of
 
 _MOST_NAMED = 3
 
 
 def dataset_sentences(assessment: Assessment, finding: str) -> list[str]:
     """Return what the finding says by dataset, where one dataset makes a result, and which show nothing."""
-    finding_rows = of_finding(assessment.frame_by_dataset, finding)
-    main = main_of(finding_rows)
+    main = assessment.judged_by_dataset[finding]
     if not main.known:
         return []
-    computed = (
-        f" {main.known} of {main.parts} parts can be computed."
-        if main.known < main.parts
-        else ""
-    )
-    lines = [f"By dataset: {readout(finding_rows)}.{computed}"]
+    lines = [f"By dataset: {readout(main)}."]
     effects = assessment.effects_by_dataset(finding)
-    makers = _makers(effects)
-    needed = effects[
-        effects["label"].isin([label for labels in makers.values() for label in labels])
-    ]
-    effect_of = {
-        (row.role, row.label, row.dataset): format_effect(row) for row in rows(needed)
-    }
-    for name, labels in makers.items():
+    for name, made in _makers(effects).items():
         listed = "; ".join(
-            f"{label} ({effect_of['average', label, AVERAGE]} with it, "
-            f"{effect_of['without', label, name]} without)"
-            for label in labels[:_MOST_NAMED]
+            f"{one.label} ({format_effect(one.average)} with it, {format_effect(one.without[name])} without)"
+            for one in made[:_MOST_NAMED]
         )
-        more = (
-            f"; and {len(labels) - _MOST_NAMED} more"
-            if len(labels) > _MOST_NAMED
-            else ""
-        )
+        more = ""
+        if len(made) > _MOST_NAMED:
+            more = f"; and {len(made) - _MOST_NAMED} more"
         lines.append(f"Results that depend on {title_of(name)}: {listed}{more}.")
     silent = [
         f"{title_of(name)} (0 of {count})" for name, count in _silent(effects).items()
@@ -67,29 +49,29 @@ def short_dataset_sentences(assessment: Assessment, finding: str) -> list[str]:
     ]
 
 
-def _makers(effects: pd.DataFrame) -> dict[str, list[str]]:
+def _makers(effects: list[DatasetEffects]) -> dict[str, list[DatasetEffects]]:
     """Return by dataset the comparisons whose average holds with it alone."""
-    made = effects[effects["makes_the_result"]]
-    return {
-        str(name): list(group["label"])
-        for name, group in made.groupby("dataset", sort=False)
-    }
+    made: dict[str, list[DatasetEffects]] = {}
+    for one in effects:
+        for name in one.makers:
+            made.setdefault(name, []).append(one)
+    return made
 
 
-def _silent(effects: pd.DataFrame) -> dict[str, int]:
+def _silent(effects: list[DatasetEffects]) -> dict[str, int]:
     """Return by dataset that shows it in none of its comparisons their number, if there are two or more."""
-    single = effects[effects["role"] == "dataset"]
-    by_dataset = single.groupby("dataset", sort=False)["p_for"]
+    ps_of: dict[str, list[float]] = {}
+    for one in effects:
+        for name, result in one.single.items():
+            ps_of.setdefault(name, []).append(result.p_for)
     return {
-        str(name): len(ps)
-        for name, ps in by_dataset
-        if len(ps) > 1 and ps.min() > ALPHA
+        name: len(ps) for name, ps in ps_of.items() if len(ps) > 1 and min(ps) > ALPHA
     }
 
 
 def dataset_record(assessment: Assessment, finding: str) -> dict[str, object]:
     """Return a finding by dataset in plain types: its verdict and readout, and the sentences."""
-    main = main_of(of_finding(assessment.frame_by_dataset, finding))
+    main = assessment.judged_by_dataset[finding]
     return {
         **{
             name: getattr(main, name)

@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-import itertools
 import math
 import shlex
 import textwrap
@@ -10,20 +9,11 @@ from collections.abc import Sequence
 from importlib import resources
 
 import jinja2
-import pandas as pd
 
-from analysis.claims.answer import QUESTION, answer, shown_higher
+from analysis.claims.answer import QUESTION, answer, shown_higher, splits_tried
 from analysis.claims.assessment import Assessment
-from analysis.claims.catalogue import ANSWERS, FAMILIES, SHOWN, STATEMENTS
-from analysis.claims.frame import (
-    FindingRow,
-    by_finding,
-    decisive_of,
-    main_of,
-    mean_of,
-    of_finding,
-    rows,
-)
+from analysis.claims.catalogue import FAMILIES, SHOWN, STATEMENTS
+from analysis.claims.judged import JudgedFinding
 from analysis.claims.pages.dataset_sentences import (
     dataset_sentences,
     short_dataset_sentences,
@@ -34,21 +24,21 @@ from analysis.claims.pages.finding_records import (
     verdicts_frame,
 )
 from analysis.claims.titles import ANSWER
-from analysis.claims.verdicts import OPEN, OUTCOMES
+from analysis.claims.verdicts import OPEN, OUTCOMES, Branch
 from analysis.claims.wording import (
-    ARMS,
-    ONCE,
     counted,
     format_effect,
     format_p,
     levels_in_words,
     outside_in_words,
     p_texts,
+    scope_in_words,
     seeds_in_words,
     sentence,
     three_lines,
     verdict_in_words,
 )
+from analysis.evidence.contrasts import Result
 from analysis.palette import VERDICT
 from common.tables import Grid, TableDocument, show
 
@@ -68,9 +58,9 @@ def verdicts_document(
     explained = {"text": lambda: explanations(assessment, shown)} if explain else {}
     lines: list[str | Grid] = []
     if not explain and len(shown) == 1:
-        scope = ARMS if assessment.source.has_arms else ONCE
+        scope = scope_in_words(assessment.source)
         lines = [
-            *three_lines(of_finding(assessment.frame, shown[0]), scope),
+            *three_lines(assessment.judged[shown[0]], scope),
             "",
             *_source(assessment),
         ]
@@ -94,20 +84,21 @@ def verdicts_document(
 def _table(assessment: Assessment, shown: Sequence[str]) -> list[str | Grid]:
     """Return how many findings have each verdict, one row a finding, and what the columns mean."""
     grid = [["id", "finding", "verdict", "mean [95 %]", "p (Holm)"]]
-    frame = assessment.frame[assessment.frame["id"].isin(list(shown))]
-    mains, means = (
-        by_finding(frame[frame["role"] == role]) for role in ("finding", "mean")
-    )
-    for finding, main in mains.items():
-        mean = format_effect(means.get(finding))
-        grid.append(
-            [finding, STATEMENTS[finding].short, main.verdict, mean, p_texts(main)[1]]
-        )
-    lead = [counted(frame[frame["id"] != ANSWER])]
-    if ANSWER in shown and (main := mains[ANSWER]).known:
+    judged = [assessment.judged[name] for name in shown]
+    for one in judged:
+        mean = format_effect(one.mean)
+        grid.append([one.id, one.finding.short, one.verdict, mean, p_texts(one)[1]])
+    lead = [counted(one for one in judged if one.id != ANSWER)]
+    main = assessment.judged[ANSWER]
+    if ANSWER in shown and main.known:
+        compared = f"{main.known} comparisons{main.not_run}"
+        tried = len(splits_tried(assessment.judged))
+        allowing = ""
+        if tried > 1:
+            allowing = f", after allowing for the {tried} shares of CLM that were tried"
         lead.append(
-            f"CLM then MLM beats MLM alone in {main.holds_in} of {main.parts} comparisons, after allowing for the "
-            f"{len(ANSWERS)} shares of CLM that were tried: {shown_higher(of_finding(frame, ANSWER)) or 'none'}."
+            f"CLM then MLM beats MLM alone in {main.holds_in} of {compared}{allowing}: "
+            f"{shown_higher(main) or 'none'}."
         )
     return [
         *lead,
@@ -145,20 +136,18 @@ def explanations(assessment: Assessment, shown: Sequence[str]) -> str:
 
 def _explanation(assessment: Assessment, name: str) -> str:
     """Return the verdict of one finding, why, its p, and every comparison behind it."""
-    finding = STATEMENTS[name]
-    finding_rows = of_finding(assessment.frame, name)
-    main = main_of(finding_rows)
+    main = assessment.judged[name]
+    finding = main.finding
     lines = [
         f"{finding.id}: {finding.statement}",
         f"  where    {finding.where}",
         f"  verdict  {verdict_in_words(main)}",
-        f"  because  {sentence(finding_rows)}",
+        f"  because  {sentence(main)}",
     ]
     if finding.remark:
         lines.append(f"  note     {finding.remark}")
     if finding.rivals and main.known:
-        alone = rows(finding_rows[finding_rows["role"] == "verdict"])[0]
-        lines.append(f"  alone    {alone.verdict}, had nothing else been tried")
+        lines.append(f"  alone    {main.alone.verdict}, had nothing else been tried")
     if main.known:
         lines.append(
             f"  p        for: {format_p(main.p_for)} (Holm {format_p(main.p_for_holm)}), against: "
@@ -166,74 +155,66 @@ def _explanation(assessment: Assessment, name: str) -> str:
             f"{main.holm_over} findings about {FAMILIES[finding.family]}"
         )
     lines += [f"  datasets {line}" for line in dataset_sentences(assessment, name)]
-    return "\n".join([*lines, *comparison_lines(finding_rows)])
+    return "\n".join([*lines, *comparison_lines(main)])
 
 
-def comparison_lines(found: pd.DataFrame) -> list[str]:
+def comparison_lines(judged: JudgedFinding) -> list[str]:
     """Return every comparison behind a verdict, each with the scores that enter it."""
-    lines = _statement_lines(rows(found[found["role"] == "verdict"]), "  ")
-    for statement in _subtrees(rows(found[found["role"] == "reported"]), depth=0):
-        lines += ["  not part of the verdict:", *_statement_lines(statement, "    ")]
+    lines = _statement_lines(judged.branch, "  ")
+    for statement in judged.reported:
+        lines.append("  not part of the verdict:")
+        lines += _statement_lines(statement.branch, "    ")
     return lines
 
 
-def _subtrees(
-    depth_first: Sequence[FindingRow], depth: int
-) -> list[Sequence[FindingRow]]:
-    """Return the statements of this depth, each with all that is below it, from rows that stand depth first."""
-    starts = [place for place, row in enumerate(depth_first) if row.depth == depth]
-    return [
-        depth_first[start:end]
-        for start, end in itertools.pairwise([*starts, len(depth_first)])
-    ]
-
-
-def _statement_lines(subtree: Sequence[FindingRow], indent: str) -> list[str]:
+def _statement_lines(branch: Branch, indent: str) -> list[str]:
     """Return the lines of a statement and all below it; of a long list of alternatives only the strongest."""
-    head, *below = subtree
-    if not head.rule:  # it is a comparison
-        return _one_comparison_lines(head, indent)
+    if branch.result is not None:
+        return _one_comparison_lines(branch.result, indent)
     lines = [
-        f"{indent}{head.label}: {head.rule} must hold; p for {format_p(head.p_for)}, "
-        f"against {format_p(head.p_against)}"
+        f"{indent}{branch.node.label}: {branch.rule} must hold; p for {format_p(branch.p_for)}, "
+        f"against {format_p(branch.p_against)}"
     ]
-    parts = _subtrees(below, head.depth + 1)
-    if head.rule.startswith("one of") and len(parts) > _LONGEST:
+    parts = list(branch.parts)
+    if branch.rule.startswith("one of") and len(parts) > _LONGEST:
         lines.append(f"{indent}  the three strongest of {len(parts)}:")
-        parts = sorted(parts, key=lambda part: part[0].p_for)[:3]
-    return lines + [
-        line for part in parts for line in _statement_lines(part, indent + "  ")
-    ]
+        parts = sorted(parts, key=lambda part: part.p_for)[:3]
+    for part in parts:
+        lines += _statement_lines(part, indent + "  ")
+    return lines
 
 
-def _one_comparison_lines(row: FindingRow, indent: str) -> list[str]:
+def _one_comparison_lines(result: Result, indent: str) -> list[str]:
     """Return a line with the effect and how it was tested, and below it one for each score that enters it."""
-    if row.missing:
-        return [f"{indent}{row.label} {row.claimed}: unknown, {row.missing}"]
+    if not result.known:
+        return [f"{indent}{result.label} {result.claimed}: unknown, {result.missing}"]
     details = [
-        row.unit,
-        f"p for {format_p(row.p_for)}",
-        f"against {format_p(row.p_against)}",
+        result.unit,
+        f"p for {format_p(result.p_for)}",
+        f"against {format_p(result.p_against)}",
     ]
-    if row.is_range:
-        details.append(f"90 % [{row.low90:+.2f}, {row.high90:+.2f}]")
-        if row.claims(0.0):
-            least_margin = max(abs(row.low90), abs(row.high90))
+    if not result.comparison.has_direction:
+        low90, high90 = result.inner_low, result.inner_high
+        details.append(f"90 % [{low90:+.2f}, {high90:+.2f}]")
+        if result.comparison.holds(0.0):
+            least_margin = max(-low90, 0.0)
+            if result.comparison.is_range:
+                least_margin = max(abs(low90), abs(high90))
             details.append(
-                f"a margin of {least_margin:.2f} would do; no difference: p {format_p(row.p_zero)}"
+                f"a margin of {least_margin:.2f} would do; no difference: p {format_p(result.p_zero)}"
             )
-    if math.isfinite(row.df):
-        details.append(f"df {row.df:.1f}")
-    if row.instance_share:
+    if math.isfinite(result.df):
+        details.append(f"df {result.df:.1f}")
+    if result.instance_share:
         details.append(
-            f"{row.instance_share:.0%} of the squared error from the test instances"
+            f"{result.instance_share:.0%} of the squared error from the test instances"
         )
-    seeds = "-".join(map(str, row.seeds))
-    details.append(f"{row.test}{f', {seeds} seeds' if seeds else ''}")
+    seeds = "-".join(map(str, result.seeds))
+    details.append(f"{result.test}{f', {seeds} seeds' if seeds else ''}")
     lines = [
-        f"{indent}{row.label} {row.claimed}: {format_effect(row)} ({'; '.join(details)})"
+        f"{indent}{result.label} {result.claimed}: {format_effect(result)} ({'; '.join(details)})"
     ]
-    return lines + [f"{indent}    {line}" for line in row.inputs]
+    return lines + [f"{indent}    {line}" for line in result.inputs]
 
 
 def findings_page(assessment: Assessment, shown: Sequence[str]) -> str:
@@ -250,13 +231,12 @@ def findings_page(assessment: Assessment, shown: Sequence[str]) -> str:
     )
     if settings.method.is_resampled:
         options += f" --resamples {settings.resamples} --seed {settings.seed}"
-    frame = assessment.frame
-    main = frame[(frame["role"] == "finding") & frame["id"].isin(list(shown))]
+    judged = [assessment.judged[name] for name in shown]
     by_outcome = {
-        name: list(main.loc[main["outcome"] == name, "id"]) for name in OUTCOMES
+        name: [one.id for one in judged if one.outcome == name] for name in OUTCOMES
     }
     by_family = {
-        title: rows(main[main["family"] == family])
+        title: [one for one in judged if one.finding.family == family]
         for family, title in FAMILIES.items()
     }
     environment = jinja2.Environment(
@@ -285,7 +265,7 @@ def findings_page(assessment: Assessment, shown: Sequence[str]) -> str:
     )
 
 
-def mean_words(mean: FindingRow) -> str:
+def mean_words(mean: Result) -> str:
     """Return what a mean is of, short: `Mean of the 2 that claim a direction`."""
     words = mean.label.removesuffix(", in the claimed direction")
     return (
@@ -297,8 +277,8 @@ def mean_words(mean: FindingRow) -> str:
 
 def _points(assessment: Assessment, finding: str) -> str:
     """Return the numbers of a finding, and the datasets behind it."""
-    found, remark = of_finding(assessment.frame, finding), STATEMENTS[finding].remark
-    main, mean, decisive = main_of(found), mean_of(found), decisive_of(found)
+    main = assessment.judged[finding]
+    remark, mean, decisive = main.finding.remark, main.mean, main.decisive
     if not main.known:
         return f"Open, since it cannot be tested: {main.missing}. {remark}".rstrip()
     said = [] if mean is None else [f"{mean_words(mean)}: {format_effect(mean)}."]
@@ -306,7 +286,7 @@ def _points(assessment: Assessment, finding: str) -> str:
         f"Most adverse: {decisive.label}, {format_effect(decisive)}.",
         f"p: {p_texts(main)[1]}.",
     ]
-    said.append(outside_in_words(found))
+    said.append(outside_in_words(main))
     if main.outcome == OPEN.name and (
         words := seeds_in_words(decisive, "this comparison")
     ):

@@ -3,26 +3,23 @@
 from __future__ import annotations
 
 import math
-from collections.abc import Mapping, Sequence
+from collections.abc import Iterable, Iterator, Mapping, Sequence
 from dataclasses import asdict
-from typing import Any
 
 import pandas as pd
 
 from analysis.claims.assessment import Assessment
-from analysis.claims.catalogue import FAMILIES, MARGINS, STATEMENTS
-from analysis.claims.frame import (
-    FindingRow,
-    comparisons_of,
-    decisive_of,
-    main_of,
-    mean_of,
-    of_finding,
-    rows,
+from analysis.claims.catalogue import FAMILIES, MARGINS
+from analysis.claims.judged import (
+    JudgedFinding,
+    JudgedPart,
+    JudgedStatement,
+    judge_alone,
 )
 from analysis.claims.pages.dataset_sentences import dataset_record
-from analysis.claims.verdicts import OPEN
+from analysis.claims.verdicts import OPEN, Branch
 from analysis.claims.wording import seeds_that_decide, sentence
+from analysis.evidence.contrasts import Result
 from analysis.statistics.inference import ALPHA
 
 _EFFECT = ("effect", "low", "high")
@@ -53,14 +50,18 @@ _CONTRAST = (
     "inputs",
     "missing",
 )
+_NAMES_OF_RESULTS = {
+    "low90": "inner_low",
+    "high90": "inner_high",
+    "standard_error": "error",
+}
 
 
-def as_record(found: pd.DataFrame) -> dict[str, object]:
-    """Return everything about a finding in plain types, for JSON; `found`: its rows of the frame."""
-    main, mean, decisive = main_of(found), mean_of(found), decisive_of(found)
-    finding = STATEMENTS[main.id]
-    ps = {name: getattr(main, name) for name in _PS}
-    if not main.known:
+def as_record(judged: JudgedFinding) -> dict[str, object]:
+    """Return everything about a finding in plain types, for JSON."""
+    finding, mean, decisive = judged.finding, judged.mean, judged.decisive
+    ps = {name: getattr(judged, name) for name in _PS}
+    if not judged.known:
         ps |= dict.fromkeys(name for name in _PS if name != "direction")
     return _rounded(
         {
@@ -68,12 +69,15 @@ def as_record(found: pd.DataFrame) -> dict[str, object]:
                 name: getattr(finding, name)
                 for name in ("id", "short", "statement", "where", "family", "needs")
             },
-            "verdict": main.verdict,
-            "sentence": sentence(found),
+            "verdict": judged.verdict,
+            "sentence": sentence(judged),
             "remark": finding.remark,
-            **{name: getattr(main, name) for name in ("parts", "holds_in", "fails_in")},
+            **{
+                name: getattr(judged, name)
+                for name in ("parts", "known", "holds_in", "fails_in")
+            },
             "seeds_that_decide": seeds_that_decide(decisive)
-            if main.outcome == OPEN.name
+            if judged.outcome == OPEN.name
             else None,
             "typical": None if mean is None else _contrast(mean),
             **{
@@ -84,39 +88,35 @@ def as_record(found: pd.DataFrame) -> dict[str, object]:
             "contrast": decisive.label,
             "region": decisive.claimed,
             **ps,
-            "family_size": main.holm_over,
-            "seeds": _seeds(main),
-            "contrasts": [_contrast(row) for row in rows(comparisons_of(found))],
-            "reported": _reported(found),
+            "family_size": judged.holm_over,
+            "seeds": _seeds(judged.seeds),
+            "contrasts": [_contrast(one) for one in judged.comparisons],
+            "reported": [_reported(one) for one in judged.reported],
         }
     )
 
 
-def _reported(found: pd.DataFrame) -> list[dict[str, Any]]:
-    """Return the statements that are judged next to a finding, each with its comparisons."""
-    statements: list[dict[str, Any]] = []
-    for row in rows(found[found["role"] == "reported"]):
-        if not row.depth:
-            numbers = {
-                name: getattr(row, name)
-                for name in ("label", "verdict", "p_for", "p_against")
-            }
-            statements.append(_rounded(numbers) | {"contrasts": []})
-        if not row.rule:
-            statements[-1]["contrasts"].append(_contrast(row))
-    return statements
+def _reported(judged: JudgedStatement) -> dict[str, object]:
+    """Return a statement that is judged next to a finding, with its comparisons."""
+    numbers = {
+        name: getattr(judged, name)
+        for name in ("label", "verdict", "p_for", "p_against")
+    }
+    contrasts = [_contrast(one) for one in judged.branch.results]
+    return _rounded(numbers) | {"contrasts": contrasts}
 
 
-def _contrast(row: FindingRow) -> dict[str, object]:
+def _contrast(result: Result) -> dict[str, object]:
     """Return a comparison in plain types; one without scores has no p."""
-    record = {name: getattr(row, name) for name in _CONTRAST}
-    return _rounded(
-        record | (dict.fromkeys(("p_for", "p_against")) if row.missing else {})
-    )
+    record = {
+        name: getattr(result, _NAMES_OF_RESULTS.get(name, name)) for name in _CONTRAST
+    }
+    no_p = {} if result.known else dict.fromkeys(("p_for", "p_against"))
+    return _rounded(record | no_p)
 
 
-def _seeds(row: FindingRow) -> str:
-    return "-".join(map(str, row.seeds))
+def _seeds(seeds: Iterable[int]) -> str:
+    return "-".join(map(str, seeds))
 
 
 def _rounded(record: Mapping[str, object]) -> dict[str, object]:
@@ -142,7 +142,7 @@ def verdicts_data(assessment: Assessment, shown: Sequence[str]) -> dict[str, obj
         "margins": MARGINS,
         "families": FAMILIES,
         "findings": [
-            as_record(of_finding(assessment.frame, finding))
+            as_record(assessment.judged[finding])
             | {"datasets": dataset_record(assessment, finding)}
             for finding in shown
         ],
@@ -193,18 +193,22 @@ _CSV_CONTRAST = [
 
 def verdicts_frame(assessment: Assessment, shown: Sequence[str]) -> pd.DataFrame:
     """Return one row a finding."""
-    findings = [as_record(of_finding(assessment.frame, finding)) for finding in shown]
+    findings = [as_record(assessment.judged[finding]) for finding in shown]
     return _with_settings(assessment, pd.DataFrame(findings, columns=_CSV_FINDING))
 
 
 def contrasts_frame(assessment: Assessment, shown: Sequence[str]) -> pd.DataFrame:
     """Return one row a contrast."""
-    contrasts = [
-        _contrast(row) | {"id": row.id, "part": row.role, "seeds": _seeds(row)}
-        for finding in shown
-        for role in ("verdict", "reported")
-        for row in rows(comparisons_of(of_finding(assessment.frame, finding), role))
-    ]
+    contrasts: list[dict[str, object]] = []
+    for name in shown:
+        judged = assessment.judged[name]
+        reported = [result for one in judged.reported for result in one.branch.results]
+        for part, results in (("verdict", judged.comparisons), ("reported", reported)):
+            contrasts += (
+                _contrast(result)
+                | {"id": name, "part": part, "seeds": _seeds(result.seeds)}
+                for result in results
+            )
     return _with_settings(assessment, pd.DataFrame(contrasts, columns=_CSV_CONTRAST))
 
 
@@ -214,3 +218,70 @@ def _with_settings(assessment: Assessment, frame: pd.DataFrame) -> pd.DataFrame:
         selection=assessment.settings.selection,
         interval=assessment.settings.interval,
     )
+
+
+_OF_RESULT = ("claimed", "task", *_EFFECT, "unit")
+_TESTED = ("p_for", "p_against", "outcome")
+_NO_TEXTS: dict[str, object] = dict.fromkeys(
+    ("claimed", "task", "dataset", "first", "second", "unit", "counted"), ""
+)
+_ADJUSTED = ("p_for_holm", "p_against_holm")
+_COLUMNS = (
+    "role",
+    "label",
+    "claimed",
+    "task",
+    "dataset",
+    "first",
+    "second",
+    "effect",
+    "low",
+    "high",
+    "unit",
+    "p_for",
+    "p_for_holm",
+    "p_against",
+    "p_against_holm",
+    "outcome",
+    "counted",
+)
+
+
+def parts_frame(judged: JudgedFinding) -> pd.DataFrame:
+    """Return a finding as a frame: a row for itself, for each statement and comparison in it, and for their mean."""
+    whole = {name: getattr(judged, name) for name in (*_TESTED, *_ADJUSTED)}
+    rows = [whole | {"role": "finding", "label": judged.finding.statement}]
+    rows += _rows_of(judged.alone, "verdict", judged.counted)
+    for statement in judged.reported:
+        rows += _rows_of(statement, "reported")
+    if judged.mean is not None:
+        rows += _rows_of(judge_alone(judged.mean.comparison, judged.result_of), "mean")
+    return pd.DataFrame([_NO_TEXTS | row for row in rows], columns=_COLUMNS)
+
+
+def _rows_of(
+    statement: JudgedStatement, role: str, counted: Iterable[JudgedPart] = ()
+) -> Iterator[dict[str, object]]:
+    """Yield a row for a statement and for all below it, depth first; `counted`: those with adjusted p's."""
+    part_of = {id(part.branch): part for part in counted}
+
+    def rows_below(branch: Branch) -> Iterator[dict[str, object]]:
+        row = {name: getattr(branch, name) for name in _TESTED}
+        row |= {"role": role, "label": branch.node.label}
+        if branch.result is not None:
+            comparison = branch.result.comparison
+            first, second = comparison.sides
+            datasets = dict.fromkeys(dataset for _, dataset in comparison.places)
+            row |= {name: getattr(branch.result, name) for name in _OF_RESULT}
+            row |= {"first": ", ".join(first), "second": ", ".join(second)}
+            row["dataset"] = ", ".join(datasets)
+        part = part_of.get(id(branch))
+        if part is not None:
+            row |= {name: getattr(part, name) for name in (*_ADJUSTED, "counted")}
+        if branch is statement.branch:
+            row["outcome"] = statement.outcome
+        yield row
+        for below in branch.parts:
+            yield from rows_below(below)
+
+    return rows_below(statement.branch)

@@ -1,9 +1,9 @@
 """What the published cells say of every claim, judged once."""
 
-import pandas as pd
 import pytest
 
 from analysis.claims.assessment import Assessment, assess
+from analysis.claims.judged import JudgedFinding
 from analysis.evidence.settings import Settings
 from analysis.sources import PUBLISHED
 
@@ -14,6 +14,6 @@ def assessment() -> Assessment:
 
 
 @pytest.fixture(scope="session")
-def found(assessment: Assessment) -> dict[str, pd.DataFrame]:
-    """The rows of each finding."""
-    return dict(list(assessment.frame.groupby("id", sort=False)))
+def found(assessment: Assessment) -> dict[str, JudgedFinding]:
+    """Each finding."""
+    return assessment.judged

@@ -1,8 +1,8 @@
 """Claims and p's given by hand."""
 
-import pandas as pd
-
-from analysis.claims.frame import FindingRow, judge, main_of
+from analysis.claims.assessment import Assessment
+from analysis.claims.catalogue import SHOWN
+from analysis.claims.judged import JudgedFinding, judge
 from analysis.claims.statements import Finding, Node
 from analysis.evidence.contrasts import Contrast, Result, Term
 
@@ -39,11 +39,11 @@ class Given:
         )
 
 
-def judged(body: Node, **ps: tuple[float, float] | None) -> pd.DataFrame:
-    """The rows of a finding with these p's."""
-    return judge([finding_of(body)], Given(**ps).result)
+def judged(body: Node, **ps: tuple[float, float] | None) -> JudgedFinding:
+    """A finding with these p's."""
+    return judge([finding_of(body)], Given(**ps).result)["X"]
 
 
-def main(body: Node, **ps: tuple[float, float] | None) -> FindingRow:
-    """Its own row."""
-    return main_of(judged(body, **ps))
+def verdicts_of(assessment: Assessment) -> dict[str, str]:
+    """The verdict on the answer at its split and on every finding."""
+    return {name: assessment.judged[name].verdict for name in SHOWN}

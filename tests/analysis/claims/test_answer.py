@@ -3,6 +3,7 @@
 import math
 from collections.abc import Callable
 
+import numpy as np
 import pytest
 from scipy import stats
 
@@ -10,7 +11,6 @@ from analysis.claims.answer import answer, random_effects
 from analysis.claims.assessment import SPLIT, Assessment, assess
 from analysis.claims.by_dataset import finding_by_dataset
 from analysis.claims.catalogue import ANSWERS, FINDINGS
-from analysis.claims.frame import known_of, main_of, mean_of, of_finding
 from analysis.claims.statements import AtLeast, comparisons, difference
 from analysis.claims.titles import ANSWER
 from analysis.evidence.contrasts import AnyContrast, Contrast, Result
@@ -221,19 +221,17 @@ def test_the_counts_of_every_split_and_of_more_tested_at_once_are_those_of_scipy
         in together
     )
     assert f"in {left} of 12 comparisons" in found.headline
-    frame = assessment.frame[assessment.frame["family"] != ANSWER]
-    others = frame.loc[
-        (frame["role"] == "finding") & (frame["known"] > 0) & (frame["id"] != "F8"),
-        "id",
+    units = [
+        part.branch.p_for
+        for name in FINDINGS
+        if name != "F8" and assessment.judged[name].known
+        for part in assessment.judged[name].counted
     ]
-    units = list(
-        frame.loc[(frame["counted"] != "") & frame["id"].isin(others), "p_for"]
-    )
     assert (
         f"{sum(rejected([*own, *units])[:12])} for the {12 + len(units)} of all findings"
         in together
     )
-    main = main_of(of_finding(assessment.frame, ANSWER))
+    main = assessment.judged[ANSWER]
     sixth = {
         share: sorted(better for better, _ in found)[5]
         for share, found in every.items()
@@ -276,15 +274,15 @@ def test_what_is_left_at_the_spread_of_other_pretrainings_is_that_of_own_arithme
         left(0.235, (25,)) == left(0.416, (25,)) == 3
         and "(3 had no other split been tried)" in said
     )
-    mean = mean_of(of_finding(assessment.frame, ANSWER))
+    mean = assessment.judged[ANSWER].mean
     assert mean is not None
     limit = float(said.split(" 0 up to ")[1].split(" ")[0])
 
     def lower(sd: float) -> float:
-        error = math.sqrt(mean.standard_error**2 + 2 * sd**2)
+        error = math.sqrt(mean.error**2 + 2 * sd**2)
         return (
             mean.effect
-            - stats.t.ppf(0.975, mean.df * (error / mean.standard_error) ** 4) * error
+            - stats.t.ppf(0.975, mean.df * (error / mean.error) ** 4) * error
         )
 
     assert lower(limit) > 0 > lower(limit + 0.01)
@@ -292,9 +290,10 @@ def test_what_is_left_at_the_spread_of_other_pretrainings_is_that_of_own_arithme
 
 def test_tasks_and_trunks_are_said(assessment: Assessment) -> None:
     cautions = " ".join(answer(assessment).cautions)
-    by_task = (
-        known_of(of_finding(assessment.frame, ANSWER)).groupby("task")["effect"].mean()
-    )
+    effects: dict[str, list[float]] = {}
+    for one in assessment.judged[ANSWER].comparisons:
+        effects.setdefault(one.task, []).append(one.effect)
+    by_task = [np.mean(found) for found in effects.values()]
     t = stats.ttest_1samp(by_task, 0)
     low, high = t.confidence_interval(0.95)
     # -0.5 to +3.7, errors aside

@@ -13,7 +13,6 @@ import pytest
 from analysis.claims.answer import answer
 from analysis.claims.assessment import SPLIT, assess
 from analysis.claims.catalogue import ANSWERS
-from analysis.claims.frame import main_of, mean_of, of_finding
 from analysis.claims.statements import comparisons
 from analysis.claims.titles import ANSWER
 from analysis.evidence.contrasts import Contrast
@@ -87,8 +86,8 @@ def shares(sources: int, *, differ: bool) -> dict[str, float]:
     for _ in range(sources):
         simulated, better, worse = source(rng, differ=differ)
         assessment = assess(simulated, Settings())
-        found = of_finding(assessment.frame, ANSWER)
-        main, mean = main_of(found), mean_of(found)
+        main = assessment.judged[ANSWER]
+        mean = main.mean
         answered.append(not answer(assessment).headline.startswith("Open"))
         assert answered[-1] == bool(main.holds_in or main.fails_in)
         right.append(main.holds_in <= better and main.fails_in <= worse)

@@ -94,8 +94,10 @@ def test_ranges_count_in_the_typical_effect_only_where_nothing_has_a_direction()
 ):
     typical = typical_contrast(asked("F4"))
     assert typical is not None and "CLM - MLM on TC, 610m" in typical.label
-    alone = typical_contrast(one for one in asked("F4") if one.is_range)
-    assert alone is not None and (alone.low, alone.high) == (-0.25, 0.25)
+    alone = typical_contrast(one for one in asked("F4") if not one.has_direction)
+    assert alone is not None and (alone.low, alone.margin) == (-0.25, 0.25)
+    ranges = typical_contrast(one for one in asked("F13") if one.is_range)
+    assert ranges is not None and (ranges.low, ranges.high) == (-0.5, 0.5)
 
 
 def test_a_search_in_both_directions_and_a_spread_have_no_typical_effect() -> None:

@@ -8,24 +8,24 @@ from hypothesis import given
 from hypothesis import strategies as st
 
 from analysis.claims.assessment import Assessment
-from analysis.claims.frame import decisive_of, judge, main_of, of_finding, rows
+from analysis.claims.judged import judge
 from analysis.claims.statements import AtLeast, all_of, any_of, both_of
 from analysis.claims.verdicts import OUTCOMES, outcome_of
 from analysis.claims.wording import sentence, verdict_in_words
 from common.provenance import ROOT
 from tests.analysis.adjusted import multipletests
-from tests.analysis.claims.given import Given, finding_of, judged, main, part
+from tests.analysis.claims.given import Given, finding_of, judged, part
 
 
 def test_all_needs_its_weakest_part():
     body = all_of("all", [part("a"), part("b")])
     found = judged(body, a=(0.001, 1.0), b=(0.04, 1.0))
-    assert (main_of(found).verdict, main_of(found).p_for, decisive_of(found).label) == (
+    assert (found.verdict, found.p_for, found.decisive.label) == (
         "holds",
         0.04,
         "b",
     )
-    weaker = main(body, a=(0.001, 1.0), b=(0.06, 1.0))
+    weaker = judged(body, a=(0.001, 1.0), b=(0.06, 1.0))
     assert (weaker.verdict, weaker.p_for) == ("holds in 1 of 2", 0.06)
 
 
@@ -33,67 +33,74 @@ def test_one_failing_part_contradicts_all_when_it_survives_bonferroni():
     body = all_of("all", [part("a"), part("b")])
     found = judged(body, a=(0.4, 1.0), b=(1.0, 0.02))
     assert (
-        main_of(found).verdict,
-        main_of(found).p_against,
-        decisive_of(found).label,
+        found.verdict,
+        found.p_against,
+        found.decisive.label,
     ) == (
         "fails",
         0.04,
         "b",
     )
-    assert main(body, a=(0.4, 1.0), b=(1.0, 0.03)).verdict == "open"
-    assert main(body, a=(0.001, 1.0), b=(1.0, 0.02)).verdict == "fails"
-    assert main(body, a=(0.001, 1.0), b=(1.0, 0.03)).verdict == "holds in 1 of 2"
+    assert judged(body, a=(0.4, 1.0), b=(1.0, 0.03)).verdict == "open"
+    assert judged(body, a=(0.001, 1.0), b=(1.0, 0.02)).verdict == "fails"
+    assert judged(body, a=(0.001, 1.0), b=(1.0, 0.03)).verdict == "holds in 1 of 2"
 
 
 def test_one_of_many_pays_for_the_search():
     body = any_of("any", [part("a"), part("b")])
-    assert main(body, a=(0.02, 1.0), b=(0.9, 0.9)).verdict == "holds"
-    assert main(body, a=(0.03, 1.0), b=(0.9, 0.9)).verdict == "open"
-    assert main(body, a=(1.0, 0.04), b=(1.0, 0.05)).verdict == "fails"
-    assert main(body, a=(1.0, 0.04), b=(1.0, 0.06)).verdict == "open"
+    assert judged(body, a=(0.02, 1.0), b=(0.9, 0.9)).verdict == "holds"
+    assert judged(body, a=(0.03, 1.0), b=(0.9, 0.9)).verdict == "open"
+    assert judged(body, a=(1.0, 0.04), b=(1.0, 0.05)).verdict == "fails"
+    assert judged(body, a=(1.0, 0.04), b=(1.0, 0.06)).verdict == "open"
 
 
 def test_nested_statements_combine():
     body = all_of("all", [any_of("any", [part("a"), part("b")]), part("c")])
-    assert main(
+    assert judged(
         body, a=(0.01, 1.0), b=(0.5, 0.5), c=(0.03, 1.0)
     ).p_for == pytest.approx(0.03)
     found = judged(body, a=(0.02, 1.0), b=(0.5, 0.5), c=(0.03, 1.0))
-    assert (
-        main_of(found).p_for == pytest.approx(0.04) and decisive_of(found).label == "a"
-    )
+    assert found.p_for == pytest.approx(0.04) and found.decisive.label == "a"
 
 
 def test_what_is_missing_can_be_contradicted_but_not_supported():
     body = all_of("all", [part("a"), part("b")])
     found = judged(body, a=(0.001, 1.0), b=None)
-    partly = main_of(found)
-    assert (partly.verdict, partly.holds_in, partly.known, partly.parts) == (
-        "holds in 1 of 2",
+    assert (found.verdict, found.holds_in, found.known, found.parts) == (
+        "holds in 1 of 1 (1 not run)",
         1,
         1,
         2,
     )
-    assert decisive_of(found).label == "a"
-    assert main(body, a=(0.1, 1.0), b=None).verdict == "open"
+    assert found.decisive.label == "a"
+    assert judged(body, a=(0.1, 1.0), b=None).verdict == "open"
     assert "1 of 2 comparisons can be computed" in sentence(
         found
     ) and "not there" in sentence(found)
-    assert main(body, a=(1.0, 0.01), b=None).verdict == "fails"
-    nothing = main(body, a=None, b=None)
+    assert judged(body, a=(1.0, 0.01), b=None).verdict == "fails"
+    nothing = judged(body, a=None, b=None)
     assert nothing.verdict == "open" and not nothing.known
     assert (
-        main(any_of("any", [part("a"), part("b")]), a=(0.01, 1.0), b=None).verdict
+        judged(any_of("any", [part("a"), part("b")]), a=(0.01, 1.0), b=None).verdict
         == "holds"
     )
+
+
+def test_what_is_missing_is_not_corrected_for():
+    lacking = dict.fromkeys("bcd")
+    parts = [part(name) for name in "abcd"]
+    assert judged(all_of("all", parts), a=(0.04, 1.0), **lacking).holds_in == 1
+    assert judged(all_of("all", parts), a=(1.0, 0.04), **lacking).verdict == "fails"
+    assert judged(any_of("any", parts), a=(0.04, 1.0), **lacking).verdict == "holds"
+    half = AtLeast(label="half", count=2, parts=tuple(parts))
+    assert judged(half, a=(1e-9, 1.0), **lacking).outcome == "holds in k of n"
 
 
 def test_brackets_within_all_of_move_no_p():
     ps = {"a": (0.01, 1.0), "b": (0.2, 0.03), "c": (0.3, 0.02), "d": (0.5, 0.5)}
     parts = [part(name) for name in ps]
-    flat = main(all_of("all", parts), **ps)
-    nested = main(
+    flat = judged(all_of("all", parts), **ps)
+    nested = judged(
         all_of("all", [all_of("two", parts[:2]), all_of("more", parts[2:])]), **ps
     )
     for name in ("p_for", "p_against", "verdict"):
@@ -106,9 +113,9 @@ def test_a_pair_that_makes_one_part_counts_once():
     found = judged(
         all_of("all", [both_of("both", part("a"), part("b")), part("c")]), **ps
     )
-    assert (main_of(found).holds_in, main_of(found).parts) == (1, 2)
-    parts = found[found["counted"] != ""]
-    assert list(zip(parts["label"], parts["counted"], strict=True)) == [
+    assert (found.holds_in, found.parts) == (1, 2)
+    parts = [(part.branch.node.label, part.counted) for part in found.counted]
+    assert parts == [
         ("both", "holds"),
         ("c", "open"),
     ]
@@ -126,25 +133,22 @@ def test_families_are_adjusted_by_holm_apart_and_without_the_undecidable():
         finding_of(part(name), name, "ratio" if name != "e" else "dynamics")
         for name in ps
     ]
-    frame = judge(findings, Given(**ps).result)
-    found = frame[frame["role"] == "finding"].set_index("id")
+    found = judge(findings, Given(**ps).result)
     expected = multipletests([0.01, 0.02, 0.04], method="holm")[1]
-    assert found["p_for_holm"]["a":"c"].tolist() == pytest.approx(list(expected))
-    assert found["holm_over"].tolist() == [3, 3, 3, 0, 1]
-    assert found["verdict"]["d"] == "open"
-    assert found["verdict"]["e"] == "holds"
+    assert [found[name].p_for_holm for name in "abc"] == pytest.approx(list(expected))
+    assert [one.holm_over for one in found.values()] == [3, 3, 3, 0, 1]
+    assert found["d"].verdict == "open"
+    assert found["e"].verdict == "holds"
 
 
 def test_a_claim_that_only_holds_unadjusted_says_so():
-    frame = judge(
+    found = judge(
         [finding_of(part(name), name) for name in "ab"],
         Given(a=(0.04, 1.0), b=(0.5, 1.0)).result,
-    )
-    found = of_finding(frame, "a")
-    assert main_of(found).verdict == "holds in 1 of 1, uncorrected"
+    )["a"]
+    assert found.verdict == "holds in 1 of 1, uncorrected"
     assert (
-        verdict_in_words(main_of(found))
-        == "the only part holds, not after correction (0.080)"
+        verdict_in_words(found) == "the only part holds, not after correction (0.080)"
     )
     assert (
         "The whole statement holds on its own (p 0.040) but not after Holm"
@@ -158,24 +162,13 @@ def test_support_and_refutation_pass_the_same_bar(way: int) -> None:
     for others, decided in ((0, True), (1, True), (2, False)):
         ps = {"a": (0.02, 1.0), **{f"o{place}": (0.9, 1.0) for place in range(others)}}
         given_ps = {name: pair[:: 1 - 2 * way] for name, pair in ps.items()}
-        found = of_finding(
-            judge(
-                [finding_of(part(name), name) for name in ps], Given(**given_ps).result
-            ),
-            "a",
-        )
+        findings = [finding_of(part(name), name) for name in ps]
+        found = judge(findings, Given(**given_ps).result)["a"]
         [adjusted] = multipletests([0.02, *[0.9] * others], method="holm")[1][:1]
-        assert (
-            (main_of(found).outcome in ("holds", "fails"))
-            == decided
-            == (adjusted <= 0.05)
-        )
+        assert (found.outcome in ("holds", "fails")) == decided == (adjusted <= 0.05)
         if not decided:
             said = ("the only part holds", "open: 1 of 1 parts fails")[way]
-            assert (
-                verdict_in_words(main_of(found))
-                == f"{said}, not after correction (0.060)"
-            )
+            assert verdict_in_words(found) == f"{said}, not after correction (0.060)"
 
 
 EXPECTED = {
@@ -193,8 +186,8 @@ EXPECTED = {
     "F8": ("holds in 6 of 12", 6, 0, 12),
     "F9": ("holds", 3, 0, 3),
     "F10": ("open", 0, 0, 4),
-    "F11": ("holds in 1 of 4", 1, 0, 4),
-    "F12": ("open, fails in 1 of 4", 0, 1, 4),
+    "F11": ("holds in 3 of 4", 3, 0, 4),
+    "F12": ("holds in 1 of 4, fails in 1", 1, 1, 4),
     "F13": ("holds in 2 of 2, uncorrected", 2, 0, 2),
     "F14": ("open", 0, 0, 4),
     "F15": ("holds in 3 of 4", 3, 0, 4),
@@ -207,18 +200,14 @@ EXPECTED = {
 def test_the_published_cells_give_every_finding_the_verdict_written_down(
     assessment: Assessment,
 ) -> None:
-    frame = assessment.frame
-    main = frame[(frame["role"] == "finding") & (frame["family"] != "answer")]
-    columns = main.set_index("id")[["verdict", "holds_in", "fails_in", "parts"]]
-    assert {name: tuple(row) for name, row in columns.T.items()} == EXPECTED
-    assert (
-        next(
-            row.verdict
-            for row in rows(of_finding(frame, "F8"))
-            if row.role == "reported"
-        )
-        == "fails"
-    )
+    judged = assessment.judged
+    counts = {
+        name: (one.verdict, one.holds_in, one.fails_in, one.parts)
+        for name, one in judged.items()
+        if name in EXPECTED
+    }
+    assert counts == EXPECTED
+    assert judged["F8"].reported[0].verdict == "fails"
 
 
 def test_the_page_has_the_outcomes_in_the_order_in_which_they_are_tried() -> None:
@@ -247,7 +236,7 @@ def test_every_statement_has_one_outcome_and_it_says_what_is_shown(
         expected = "fails"
     if p_for <= 0.05:
         expected = "holds"
-    found = main(
+    found = judged(
         AtLeast(label="k of n", count=count, parts=tuple(parts)),
         **{f"p{place}": value for place, value in enumerate(values)},
     )
@@ -272,9 +261,7 @@ def test_a_statement_chosen_among_others_is_counted_with_theirs() -> None:
         )
         for name, body in statements.items()
     ]
-    found = of_finding(judge(findings, Given(**values).result), "x")
-    # The statement's own row counts its parts alone.
-    alone = next(row for row in rows(found) if row.role == "verdict" and not row.depth)
-    assert (alone.holds_in, main_of(found).holds_in) == (2, 1)
-    assert found.loc[found["counted"] != "", "holm_over"].tolist() == [6, 6]
+    found = judge(findings, Given(**values).result)["x"]
+    assert (found.alone.holds_in, found.holds_in) == (2, 1)
+    assert [part.p_for_holm for part in found.counted] == pytest.approx([0.024, 0.1])
     assert sum(multipletests([p for p, _ in values.values()], 0.05, "holm")[0][:2]) == 1

@@ -3,11 +3,10 @@
 import itertools
 from collections.abc import Callable
 
-import pandas as pd
 import pytest
 
 from analysis.claims.catalogue import FINDINGS
-from analysis.claims.frame import main_of
+from analysis.claims.judged import JudgedFinding
 from tests.analysis.adjusted import multipletests
 from tests.analysis.independent_checks import (
     CHECKS,
@@ -28,9 +27,9 @@ def test_what_is_computed_again_agrees(check: Callable[[], Check]) -> None:
 
 @pytest.mark.parametrize("name", DECIDABLE)
 def test_the_ps_and_the_lower_bounds_of_every_claim(
-    name: str, found: dict[str, pd.DataFrame]
+    name: str, found: dict[str, JudgedFinding]
 ) -> None:
-    main, body, cells = main_of(found[name]), FINDINGS[name].body, published()
+    main, body, cells = found[name], FINDINGS[name].body, published()
     assert (main.p_for, main.p_against) == pytest.approx(
         statement_ps(body, cells), rel=1e-9
     )

@@ -11,7 +11,6 @@ from scipy import stats
 
 from analysis.claims.assessment import assess
 from analysis.claims.catalogue import FINDINGS
-from analysis.claims.frame import main_of, of_finding
 from analysis.claims.statements import comparisons
 from analysis.evidence.contrasts import Contrast, Result, Spread, Term, contrast_result
 from analysis.evidence.evidence import Evidence
@@ -139,9 +138,7 @@ def test_spread_over_ratios_takes_the_selected_runs() -> None:
 
 
 def verdict_on(runs: pd.DataFrame) -> str:
-    return main_of(
-        of_finding(assess(Source(label="x", runs=runs), SETTINGS).frame, "F7")
-    ).verdict
+    return assess(Source(label="x", runs=runs), SETTINGS).judged["F7"].verdict
 
 
 def test_a_steadier_model_is_found_to_be_steadier() -> None:

@@ -1,7 +1,7 @@
 import pytest
 
 from analysis.claims.catalogue import FINDINGS
-from analysis.claims.frame import judge, main_of, of_finding
+from analysis.claims.judged import judge
 from analysis.claims.pretraining_spread import SHARED_LUCK, with_pretraining_spread
 from analysis.evidence.settings import Settings
 from analysis.sensitivity.overturning import MOVED, SPREADS
@@ -37,15 +37,17 @@ def test_the_spread_is_the_first_that_overturns(name: str, sharing: str) -> None
     before = SPREADS[SPREADS.index(spread) - 1]
     for sd, holds in ((before, True), (spread, False)):
         results = with_pretraining_spread(FOUND, sd, SHARED_LUCK[sharing])
-        found = main_of(of_finding(judge(FINDINGS.values(), results), name))
+        found = judge(FINDINGS.values(), results)[name]
         assert (found.outcome == "holds") == holds
 
 
 def test_parts_and_means_at_each_spread_are_those_of_the_claim() -> None:
     f8 = overturned()["F8"].moved
-    assert [f8["models", sd][0].holds_in for sd in MOVED] == [6, 5, 2, 1, 1]
+    assert [f8["models", sd].holds_in for sd in MOVED] == [6, 5, 2, 1, 1]
     for sharing in SHARED_LUCK:
-        widths = [mean.high - mean.low for sd in MOVED if (mean := f8[sharing, sd][1])]
+        widths = [
+            mean.high - mean.low for sd in MOVED if (mean := f8[sharing, sd].mean)
+        ]
         assert len(widths) == len(MOVED) and widths == sorted(widths)
     # A difference of gaps over tasks loses what moves all tasks of a trunk alike.
     assert overturned()["F2"].spread["trunks and tasks"] is None

@@ -43,9 +43,9 @@ def test_findings_have_forests_and_comparisons_where_the_source_has_them(
     published_content: PageContent,
 ) -> None:
     entries = {entry.id: entry for entry in published_content.findings}
-    forest = SmallForest.of(entries["F8"].comparisons)
+    forest = SmallForest.of(entries["F8"].main)
     assert forest is not None and len(forest.marks) == 12
-    assert SmallForest.of(entries["F7"].comparisons) is None
+    assert SmallForest.of(entries["F7"].main) is None
 
 
 def test_a_picture_is_the_drawing_without_heading_and_caption(

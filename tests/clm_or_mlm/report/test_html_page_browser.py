@@ -36,9 +36,9 @@ def test_the_first_screen_holds_answer_and_verdicts(
     assert seen("Should we still pretrain encoders", "h1")
     lead, _, rest = content.answer.headline.partition(": ")
     assert seen(lead, ".answer strong") and seen(rest, ".answer")
-    for row in content.strip:
-        if not row.missing:
-            number = format_effect(row).replace("-", "\u2212").replace(" ", "\u00a0")
+    for result in content.strip.comparisons:
+        if result.known:
+            number = format_effect(result).replace("-", "\u2212").replace(" ", "\u00a0")
             assert seen(number, ".tasks td")
     for way in ("How sure?", "Findings", "Figures", "Tables", "Audit", "Making"):
         assert seen(way, "nav a"), way
@@ -64,14 +64,13 @@ def test_marks_are_drawn_at_their_numbers_and_right_supports(
         "one linear axis"
     )
     for entry in published_content.findings:
-        forest = SmallForest.of(entry.comparisons)
+        forest = SmallForest.of(entry.main)
         if forest is None or entry.id == "answer":
             continue
         shown = page.locator(f"#{entry.id} .mark").evaluate_all(places)
-        for row, x in zip(
-            (mark.row for mark in forest.marks.values()), shown, strict=True
-        ):
-            supports = row.outcome == "holds" and 0 in (row.region_low, row.region_high)
+        for mark, x in zip(forest.marks.values(), shown, strict=True):
+            claimed = mark.result.comparison
+            supports = mark.outcome == "holds" and 0 in (claimed.low, claimed.high)
             assert not (supports and x <= forest.zero)
 
 

@@ -1,0 +1,273 @@
+"""Judged findings: each with its verdict, the comparisons behind it, their mean, and what is reported beside it."""
+
+from __future__ import annotations
+
+from collections.abc import Iterable, Sequence
+from dataclasses import dataclass, field
+from functools import cache, cached_property
+
+from analysis.claims.statements import Finding, Node, typical_contrast
+from analysis.claims.verdicts import (
+    FAILS,
+    HOLDS,
+    IN_PART,
+    OPEN,
+    Branch,
+    ResultOf,
+    evaluate,
+    outcome_of,
+)
+from analysis.evidence.contrasts import Result
+from analysis.statistics.inference import ALPHA, holm
+
+
+@dataclass(frozen=True, kw_only=True)
+class JudgedPart:
+    """A part that a statement counts."""
+
+    branch: Branch
+    p_for_holm: float
+    """p of "it does not hold", adjusted over the parts that are counted together."""
+    p_against_holm: float
+    """p of "it holds", adjusted in the same way."""
+
+    @property
+    def counted(self) -> str:
+        """What it counts as: `holds`, `fails`, or `open`."""
+        return outcome_of(self.p_for_holm, self.p_against_holm, holds_in=0).name
+
+
+@dataclass(frozen=True, kw_only=True)
+class JudgedStatement:
+    """A whole statement with its parts, after adjustment."""
+
+    branch: Branch
+    p_for_holm: float
+    p_against_holm: float
+    counted: tuple[JudgedPart, ...]
+    """The parts that are counted: those of which the source says anything."""
+
+    @property
+    def label(self) -> str:
+        """The statement in words."""
+        return self.branch.node.label
+
+    @property
+    def p_for(self) -> float:
+        """p of "it does not hold": small is evidence for it; 1 where the source says nothing."""
+        return self.branch.p_for
+
+    @property
+    def p_against(self) -> float:
+        """p of "it holds": small is evidence against it."""
+        return self.branch.p_against
+
+    @property
+    def parts(self) -> int:
+        """Parts that it has."""
+        return len(self.branch.units)
+
+    @property
+    def known(self) -> int:
+        """Parts of which the source says anything."""
+        return len(self.counted)
+
+    @property
+    def not_run(self) -> str:
+        """` (8 not run)` where the source lacks some of the parts."""
+        lacking = self.parts - self.known
+        return f" ({lacking} not run)" if self.known and lacking else ""
+
+    @property
+    def of(self) -> str:
+        """How many are counted: `12`, or `the 2 that this source has, of 12`."""
+        if self.known in (0, self.parts):
+            return str(self.parts)
+        return f"the {self.known} that this source has, of {self.parts}"
+
+    @cached_property
+    def holds_in(self) -> int:
+        """Parts that hold at least, with 95 % confidence in all at once."""
+        return sum(part.p_for_holm <= ALPHA for part in self.counted)
+
+    @cached_property
+    def fails_in(self) -> int:
+        """Parts that fail at least."""
+        return sum(part.p_against_holm <= ALPHA for part in self.counted)
+
+    @property
+    def outcome(self) -> str:
+        """One of `OUTCOMES`."""
+        return outcome_of(
+            self.p_for_holm, self.p_against_holm, holds_in=self.holds_in
+        ).name
+
+    @property
+    def verdict(self) -> str:
+        """The outcome in words: `holds in 6 of 12`, `holds in 1 of 2 (10 not run)`."""
+        fails = f", fails in {self.fails_in}" if self.fails_in else ""
+        if self.outcome == IN_PART.name:
+            every = ", uncorrected" if self.holds_in == self.parts else fails
+            return f"holds in {self.holds_in} of {self.known}{every}{self.not_run}"
+        if self.outcome == OPEN.name and fails:
+            return f"{self.outcome}{fails} of {self.known}{self.not_run}"
+        return self.outcome
+
+
+@dataclass(frozen=True, kw_only=True)
+class JudgedFinding(JudgedStatement):
+    """A finding and what a source says about it."""
+
+    finding: Finding
+    result_of: ResultOf = field(repr=False, compare=False)
+    holm_over: int
+    """Findings of its family of which the source says anything: Holm's adjustment is over them."""
+
+    @property
+    def id(self) -> str:
+        """The finding's."""
+        return self.finding.id
+
+    @property
+    def direction(self) -> str:
+        """The side that the evidence leans to, `for` or `against`."""
+        return "against" if self.p_against < self.p_for else "for"
+
+    @property
+    def p_raw(self) -> float:
+        """The p of that side."""
+        return min(self.p_for, self.p_against)
+
+    @property
+    def p_holm(self) -> float:
+        """The p of that side, adjusted."""
+        return self.p_against_holm if self.direction == "against" else self.p_for_holm
+
+    @property
+    def comparisons(self) -> tuple[Result, ...]:
+        """The comparisons that the verdict rests on."""
+        return self.branch.results
+
+    @cached_property
+    def known_comparisons(self) -> tuple[Result, ...]:
+        """Those that the source decides."""
+        return tuple(result for result in self.comparisons if result.known)
+
+    @property
+    def missing(self) -> str:
+        """Why the source does not decide the first of the others; empty where it decides all."""
+        missing = (result.missing for result in self.comparisons if not result.known)
+        return next(missing, "")
+
+    @property
+    def seeds(self) -> tuple[int, ...]:
+        """The fewest and the most seeds behind a comparison, once where all have the same."""
+        counts = [count for result in self.known_comparisons for count in result.seeds]
+        return tuple(dict.fromkeys((min(counts), max(counts)))) if counts else ()
+
+    @property
+    def alone(self) -> JudgedStatement:
+        """The same, had it not been chosen among others and were it the only finding."""
+        return _alone(self.branch)
+
+    @cached_property
+    def reported(self) -> tuple[JudgedStatement, ...]:
+        """What is judged beside the verdict."""
+        return tuple(
+            judge_alone(node, self.result_of) for node in self.finding.reported
+        )
+
+    @cached_property
+    def mean(self) -> Result | None:
+        """The mean of the known comparisons, each in the claimed direction; None where there is one or none."""
+        known = [result.comparison for result in self.known_comparisons]
+        mean = typical_contrast(known) if len(known) > 1 else None
+        return None if mean is None else self.result_of(mean)
+
+    @cached_property
+    def decisive(self) -> Result:
+        """The most adverse comparison: the weakest link of what is supported, else the strongest counter-example."""
+        against = self.outcome == FAILS.name or (
+            self.outcome != HOLDS.name
+            and (self.fails_in > 0 or self.direction == "against")
+        )
+        branch = self.branch
+        decides = branch.decides_against if against else branch.decides_for
+        # What the source lacks has a p of 1, the largest
+        if not decides.known and self.known:
+            return max(self.known_comparisons, key=lambda result: result.p_for)
+        return decides
+
+    @cached_property
+    def marks(self) -> dict[str, str]:
+        """By a comparison's label what its part counts as; `open` for those that their part does not hang on."""
+        marks = {result.label: OPEN.name for result in self.comparisons}
+        for part in self.counted:
+            fails = part.counted == FAILS.name
+            branch = part.branch
+            deciding = branch.decides_against if fails else branch.decides_for
+            marks[deciding.label] = part.counted
+        return marks
+
+
+def judge(findings: Iterable[Finding], result_of: ResultOf) -> dict[str, JudgedFinding]:
+    """Return the findings as judged, by id and in their order.
+
+    A finding can be wrongly held true or wrongly held false, never both, so the p's for and against are adjusted apart.
+
+    Args:
+        findings: all that Holm's adjustment is about.
+        result_of: what the source says about a comparison.
+    """
+    result_of = cache(result_of)
+    trees = [(finding, evaluate(finding.body, result_of)) for finding in findings]
+    families: dict[str, list[Branch]] = {}
+    for finding, branch in trees:
+        if branch.known:
+            families.setdefault(finding.family, []).append(branch)
+    adjusted = {
+        id(part.branch): part
+        for members in families.values()
+        for part in _adjusted(members)
+    }
+    judged: dict[str, JudgedFinding] = {}
+    for finding, branch in trees:
+        # Parts of a statement that was chosen among several are counted with the parts of all of them.
+        tried = [branch, *(evaluate(node, result_of) for node in finding.rivals)]
+        counted = _adjusted([unit for one in tried for unit in one.known_units])
+        whole = adjusted.get(id(branch))
+        judged[finding.id] = JudgedFinding(
+            finding=finding,
+            branch=branch,
+            result_of=result_of,
+            p_for_holm=branch.p_for if whole is None else whole.p_for_holm,
+            p_against_holm=branch.p_against if whole is None else whole.p_against_holm,
+            holm_over=0 if whole is None else len(families[finding.family]),
+            counted=counted[: len(branch.known_units)],
+        )
+    return judged
+
+
+def judge_alone(node: Node, result_of: ResultOf) -> JudgedStatement:
+    """Return a statement as judged, with no others."""
+    return _alone(evaluate(node, result_of))
+
+
+def _alone(branch: Branch) -> JudgedStatement:
+    """Return a statement that is counted by itself."""
+    return JudgedStatement(
+        branch=branch,
+        p_for_holm=branch.p_for,
+        p_against_holm=branch.p_against,
+        counted=_adjusted(branch.known_units),
+    )
+
+
+def _adjusted(branches: Sequence[Branch]) -> tuple[JudgedPart, ...]:
+    """Return the statements with Holm's p's over all of them."""
+    p_for = holm([one.p_for for one in branches])
+    p_against = holm([one.p_against for one in branches])
+    return tuple(
+        JudgedPart(branch=branch, p_for_holm=pro, p_against_holm=contra)
+        for branch, pro, contra in zip(branches, p_for, p_against, strict=True)
+    )
