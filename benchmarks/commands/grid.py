@@ -202,23 +202,27 @@ def status(
         model: models to show (default: all in the store)
         json: print the cells as a JSON list
     """
+    from benchmarks.sweep.run_store import RunStore
     from benchmarks.sweep.status import (
         cell_status,
         models_of,
         status_code,
         status_table,
-        touched,
     )
 
     known, datasets, lrs, seeds = grid.grid()
-    store, others = store_of(grid.out), not (grid.lr or grid.seed)
+    store = RunStore(store_of(grid.out), known)
+    others = not (grid.lr or grid.seed)
+    models = models_of(store.path, model)
     if not (grid.dataset or grid.datasets):
-        datasets = touched(store, model, known) or datasets
-    asked = [known[name] for name in datasets]
+        touched = [
+            name for name in known if any(store.touched(each, name) for each in models)
+        ]
+        datasets = tuple(touched) or datasets
     cells = [
         cell_status(store, name, dataset, lrs, seeds, others=others)
-        for name in models_of(store, model)
-        for dataset in asked
+        for name in models
+        for dataset in datasets
     ]
     rows = [{**asdict(cell), "missing": cell.missing} for cell in cells]
     sys.stdout.write(

@@ -37,19 +37,15 @@ from benchmarks.finetuning.tokenization import (
     texts_of,
 )
 from benchmarks.protocol import STANDARD, TASKS, Dataset
-from benchmarks.runs import RunKey, found_keys, key_of, record_of
+from benchmarks.runs import RunKey, key_of, record_of
 from benchmarks.sweep.kept import (
     CARD,
-    best_run,
-    is_kept,
-    is_lost,
     is_unedited,
-    kept_folder,
     write_card,
     written,
 )
 from benchmarks.sweep.request import RunRequest
-from benchmarks.sweep.status import counted_scores_of, folder_of, state_of
+from benchmarks.sweep.run_store import RunStore
 from benchmarks.tasks.base import Setting, TaskModel
 from benchmarks.tasks.families import new_model
 from common.description import description_hash
@@ -95,15 +91,15 @@ class Keeper:
         Raises:
             UserError: it cannot be written, or something else is in its place.
         """
-        store, dataset = self.request.store, self.request.known[key.dataset]
-        lock = store / "locks" / f"{key.model}__{key.dataset}__keep.lock"
+        store, dataset = self.request.runs, self.request.known[key.dataset]
+        lock = store.path / "locks" / f"{key.model}__{key.dataset}__keep.lock"
         with wait_for_lease(
             lock,
             f"another process is keeping the best run of {key.model} on {key.dataset}",
         ):
-            if not is_lost(store, key, dataset):
+            if not store.is_lost(key):
                 return
-            folder = kept_folder(store, key)
+            folder = store.kept_folder(key)
             try:
                 with atomic_folder(folder) as making:
                     class_name = self.write(key.dataset, model, making)
@@ -114,7 +110,7 @@ class Keeper:
                         "seed": key.seed,
                         "class": class_name,
                         "description_sha256": description_hash(
-                            state_of(store, key).description or {}
+                            store.state(key).description or {}
                         ),
                     }
                     paths = sorted(path for path in making.rglob("*") if path.is_file())
@@ -251,8 +247,8 @@ def _check_disk(request: RunRequest, loaded: LoadedModel, folder: Path) -> None:
     )
     lacking = 0
     for name in request.datasets:
-        best = best_run(request.store, request.name, request.known[name])
-        lacking += best is None or not is_kept(request.store, best)
+        best = request.runs.best(request.name, name)
+        lacking += best is None or not request.runs.is_kept(best)
     needed = size * (lacking + 1)
     free = shutil.disk_usage(folder).free
     if free < needed:
@@ -266,10 +262,10 @@ def write_cards(request: RunRequest) -> list[Path]:
     """Write the cards of a request's kept encoders again, with the scores of all seeds; return their folders."""
     folders = []
     for name in request.datasets:
-        key = best_run(request.store, request.name, request.known[name])
-        if key is None or not is_kept(request.store, key):
+        key = request.runs.best(request.name, name)
+        if key is None or not request.runs.is_kept(key):
             continue
-        folder = kept_folder(request.store, key)
+        folder = request.runs.kept_folder(key)
         if is_unedited(folder / CARD):
             write_card(folder / CARD, _card(request, key, folder))
         else:
@@ -284,8 +280,8 @@ def write_cards(request: RunRequest) -> list[Path]:
 def _card(request: RunRequest, key: RunKey, folder: Path) -> str:
     """Return the model card of a kept run: its use in Python, its scores, and those of the cell's other seeds."""
     dataset = request.known[key.dataset]
-    record = record_of(folder_of(request.store, key))
-    scores = counted_scores_of(request.store, key, dataset) or (math.nan, math.nan)
+    record = record_of(request.runs.folder(key))
+    scores = request.runs.scores(key) or (math.nan, math.nan)
     metric = (
         dataset.headline
         if dataset.is_own
@@ -294,7 +290,7 @@ def _card(request: RunRequest, key: RunKey, folder: Path) -> str:
     rows = {
         f"test, this run ({metric})": f"{100 * scores[1]:.2f}",
         "validation, this run": f"{100 * scores[0]:.2f}",
-        **_over_seeds(request.store, key.model, dataset),
+        **_over_seeds(request.runs, key),
     }
     standard = record.get(STANDARD, {}).get("test", {}).get(dataset.headline)
     if standard is not None and not dataset.is_own:
@@ -336,11 +332,11 @@ def _card(request: RunRequest, key: RunKey, folder: Path) -> str:
     )
 
 
-def _over_seeds(store: Path, model: str, dataset: Dataset) -> dict[str, str]:
+def _over_seeds(store: RunStore, best_key: RunKey) -> dict[str, str]:
     """Return the mean test score over seeds, each at its best rate by validation, with Student's t interval."""
     best: dict[int, tuple[float, float, float]] = {}
-    for key in found_keys(store, model, dataset):
-        if (scores := counted_scores_of(store, key, dataset)) is not None:
+    for key in store.found(best_key.model, best_key.dataset):
+        if (scores := store.scores(key)) is not None:
             validation, test = scores
             # Of equal validation scores the smallest rate counts.
             best[key.seed] = max(

@@ -6,8 +6,9 @@ import math
 import re
 from collections.abc import Mapping, Sequence
 from dataclasses import dataclass, field
+from functools import cached_property
 from pathlib import Path
-from typing import Annotated, Literal
+from typing import TYPE_CHECKING, Annotated, Literal
 
 from cyclopts import Parameter
 from cyclopts.validators import Number
@@ -23,6 +24,9 @@ from benchmarks.protocol import (
     datasets_of,
 )
 from common.errors import UserError, nearest
+
+if TYPE_CHECKING:
+    from benchmarks.sweep.run_store import RunStore
 
 Keep = Literal["none", "best"]
 """Which runs' weights are kept."""
@@ -80,6 +84,14 @@ class RunRequest(Computation):
     """Hyper-parameters."""
     retry_failed: bool = False
     """Whether runs that failed are tried again."""
+
+    @cached_property
+    def runs(self) -> RunStore:
+        """The store with its runs."""
+        # Its readers, which the options of other commands do not need
+        from benchmarks.sweep.run_store import RunStore
+
+        return RunStore(self.store, self.known)
 
     @property
     def sources(self) -> tuple[str, ...]:

@@ -40,7 +40,6 @@ from benchmarks.runs import (
 from benchmarks.sweep.keep import Keeper
 from benchmarks.sweep.preflight import check_labels
 from benchmarks.sweep.run_jobs import RunJob
-from benchmarks.sweep.status import counted_scores_of, folder_of, state_of
 from benchmarks.sweep.window import window_cuts
 from benchmarks.tasks.base import Evaluator, Setting, TaskModel
 from benchmarks.tasks.families import (
@@ -176,7 +175,7 @@ class Prepared:
         seconds = time.perf_counter() - start
         scores = {split: evaluations[split].scores for split in SCORED_SPLITS}
         if self._is_done(key):  # repeated for its weights: what was written stays
-            if (folder_of(self.job.request.store, key) / RESULTS).read_text(
+            if (self.job.request.runs.folder(key) / RESULTS).read_text(
                 "utf-8"
             ) != results_text(scores):
                 log.warning(
@@ -218,18 +217,13 @@ class Prepared:
 
     def _is_done(self, key: RunKey) -> bool:
         """Return whether the store has the run already."""
-        return state_of(self.job.request.store, key).done
+        return self.job.request.runs.state(key).done
 
     def _keep_and_describe(self, key: RunKey, model: TaskModel) -> str:
         """Keep the model of a run that is written, where that is wanted; return the run's scores in words."""
         if self.keeper is not None:
             self.keeper.keep(key, model)
-        scores = (
-            counted_scores_of(
-                self.job.request.store, key, self.job.request.known[key.dataset]
-            )
-            or (math.nan,) * 2
-        )
+        scores = self.job.request.runs.scores(key) or (math.nan,) * 2
         means = (
             f"{split} {100 * score:.2f}"
             for split, score in zip(SCORED_SPLITS, scores, strict=True)
@@ -240,7 +234,7 @@ class Prepared:
         self, key: RunKey, content: Mapping[str, Any], texts: Mapping[str, str]
     ) -> None:
         """Write a run's files, results.json last: where that is whole, so are the others."""
-        folder = folder_of(self.job.request.store, key)
+        folder = self.job.request.runs.folder(key)
         description = self.job.descriptions[key.dataset]
         record = {
             **content,

@@ -12,7 +12,8 @@ from benchmarks.protocol import DATASETS, LEARNING_RATES, SEEDS
 from benchmarks.run_fields import RUN_FIELDS, Decides
 from benchmarks.runs import RESULTS_VERSION, RunKey
 from benchmarks.sweep.run_jobs import descriptions, jobs_of
-from benchmarks.sweep.status import COMPLETE, claim_path
+from benchmarks.sweep.run_store import RunStore
+from benchmarks.sweep.status import COMPLETE
 from common.description import description_hash
 from common.errors import UserError
 from tests.benchmarks.sweep.stores import (
@@ -42,7 +43,7 @@ def test_the_default_grid_is_the_papers(data: Path, tmp_path: Path) -> None:
     assert RunKey(model="tiny", dataset="nq", lr=1e-5, seed=4) in found[-1].pending()
     known = request.known
     claims = {
-        claim_path(tmp_path, runs[0], known[runs[0].dataset])
+        RunStore(tmp_path, known).claim(runs[0])
         for job in found
         for runs in job.fine_tunings
     }
