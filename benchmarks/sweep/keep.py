@@ -25,6 +25,7 @@ from benchmarks.datasets.local_dataset import read_manifest as read_dataset
 from benchmarks.finetuning.device import choose_device, choose_precision
 from benchmarks.finetuning.encoders import LoadedModel
 from benchmarks.finetuning.heads import POOLINGS
+from benchmarks.finetuning.own_ends import ending_tokenizer
 from benchmarks.finetuning.plain_folder import (
     HEAD_FILE,
     write_model,
@@ -33,6 +34,7 @@ from benchmarks.finetuning.plain_folder import (
 )
 from benchmarks.finetuning.tokenization import (
     classification_text,
+    end_of_text,
     question_text,
     texts_of,
 )
@@ -147,7 +149,8 @@ class Keeper:
         Raises:
             UserError: plain transformers cannot compute or read what the run did.
         """
-        local, loaded = self.sets[name], self.setting.loaded
+        setting = self.setting
+        local, loaded = self.sets[name], setting.loaded
         form = local.dataset.form
         is_retrieval = local.dataset.labels is None
         labels = _OUTPUTS.get(form, local.labels)
@@ -155,34 +158,45 @@ class Keeper:
             model.encoder,
             model.head,
             folder,
-            self.setting.device,
+            setting.device,
             labels,
             _PROBLEMS.get(form, ""),
-        )
-        limit = (
-            loaded.limits.paper_retrieval if is_retrieval else loaded.limits.labelled
         )
         # Texts, or for QA pairs, that the written tokenizer has to read as the run did.
         rows = next(iter(local.evaluated().values())).slice(0, 4).to_pylist()
         examples: list[tuple[str, ...]] = [
-            (text.strip(),) for row in rows for text in texts_of(local.dataset, row)
+            (text.strip(),)
+            for row in rows
+            for text in texts_of(local.dataset, row, setting.reading)
         ]
         if form == "QA":
             examples = [
                 (question_text(row["question"]), row["context"]) for row in rows
             ]
-        tokenizer = loaded.retrieval_tokenizer if is_retrieval else loaded.tokenizer
+        if not is_retrieval:
+            limit = loaded.limits.labelled
+            end = end_of_text(loaded.tokenizer)
+            ended = [(*text[:-1], text[-1] + end) for text in examples]
+            read = [
+                loaded.tokenizer(*text, add_special_tokens=False)["input_ids"]
+                for text in ended
+            ]
+            tokenizer = ending_tokenizer(loaded.tokenizer, alone=True)
+        else:
+            limit = loaded.limits.paper_retrieval
+            tokenizer = loaded.retrieval_tokenizer
+            if local.dataset.is_own:
+                limit, tokenizer = setting.own_longest, setting.own_tokenizer
+            read = [tokenizer(*text)["input_ids"] for text in examples]
         write_tokenizer(
             tokenizer,
             folder,
-            ends_texts=not is_retrieval,
             max_length=limit,
-            texts=examples,
+            read=zip(examples, read, strict=True),
         )
         if is_retrieval:
-            write_pooling(
-                folder, model.encoder.hidden_size, self.setting.pooling, limit
-            )
+            width = model.encoder.hidden_size
+            write_pooling(folder, width, setting.pooling, limit, setting.reading)
         return class_name
 
 
@@ -198,12 +212,14 @@ def check_keeping(request: RunRequest, loaded: LoadedModel) -> None:
             "--keep best writes folders without code, so it cannot keep a model that needs --trust-remote-code; leave "
             "one of them out"
         )
-    if not POOLINGS[request.pooling].mode:
-        possible = ", ".join(name for name, pooling in POOLINGS.items() if pooling.mode)
-        raise UserError(
-            f"--keep best cannot keep an encoder with the pooling {request.pooling!r}, only with {possible}; "
-            "leave out --keep"
-        )
+    for name in request.datasets:
+        chosen = request.reading(name).pooling
+        if not POOLINGS[chosen].mode:
+            possible = ", ".join(each for each in POOLINGS if POOLINGS[each].mode)
+            raise UserError(
+                f"--keep best cannot keep an encoder with the pooling {chosen!r}, only with {possible}; "
+                "leave out --keep"
+            )
     if loaded.encoder.part:
         raise UserError(
             f"--keep best cannot keep {loaded.source}: plain transformers has no class for the "
@@ -224,14 +240,14 @@ def check_keeping(request: RunRequest, loaded: LoadedModel) -> None:
     setting = Setting(
         loaded=loaded,
         device=choose_device("cpu", "fp32"),
-        pooling=POOLINGS[request.pooling],
         head=request.head,
     )
-    keeper = Keeper(request=request, setting=setting, sets=sets)
     one_of_form = {data.dataset.form: name for name, data in sets.items()}
     for name in one_of_form.values():
+        reads = setting.reading_as(request.reading(name))
+        keeper = Keeper(request=request, setting=reads, sets=sets)
         model = new_model(
-            sets[name].dataset, loaded.encoder, setting.pooling, setting.head
+            sets[name].dataset, loaded.encoder, reads.pooling, setting.head
         )
         with temporary_folder(base / "keep") as folder:
             keeper.write(name, model, folder)
@@ -367,7 +383,7 @@ def _code(request: RunRequest, dataset: Dataset, folder: Path) -> str:
         )
     if dataset.task != "SC":
         return f"{_snippet('head_beside', vector='hidden')}\n{_snippet('token_head')}"
-    pooling = POOLINGS[request.pooling]
+    pooling = POOLINGS[request.reading(dataset.name).pooling]
     snippets = [_snippet("head_beside", vector=pooling.code), _snippet("text_head")]
     if pooling.of_logits:
         snippets.append(_snippet("mean_of_logits"))

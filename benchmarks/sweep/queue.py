@@ -164,7 +164,7 @@ def _model(
         loaded=loaded or load_model(request),
         device=chosen,
         fine_tuning=request.fine_tuning,
-        pooling=POOLINGS[request.pooling],
+        pooling=POOLINGS[request.pooling or "mean"],
         head=request.head,
     )
     return ResettableModel(setting)

@@ -184,7 +184,6 @@ def descriptions(request: RunRequest) -> dict[str, dict[str, Any]]:
     )
     shared = {
         "tuning": dataclasses.asdict(request.fine_tuning),
-        "pooling": POOLINGS[request.pooling].name,
         "head": request.head,
         "precision": choose_precision(request.device, request.precision).name,
         "weights": weights_hash(folder, code=request.trust_remote_code),
@@ -196,6 +195,7 @@ def descriptions(request: RunRequest) -> dict[str, dict[str, Any]]:
     return {
         name: {
             **shared,
+            **_reading(request, name),
             "epochs": known[known[name].trained_on].epochs,
             "prompt": known[name].prompt,
             "metric": known[name].headline,
@@ -204,6 +204,16 @@ def descriptions(request: RunRequest) -> dict[str, dict[str, Any]]:
         }
         for name in request.datasets
     }
+
+
+def _reading(request: RunRequest, name: str) -> dict[str, Any]:
+    """Return the pooling, and of a retrieval set of one's own how its texts are read."""
+    reading = request.reading(name)
+    pooling = {"pooling": POOLINGS[reading.pooling].name}
+    if not request.known[name].is_own_retrieval:
+        return pooling
+    prompts = {"query": reading.query, "document": reading.document}
+    return {**pooling, "reading": {**prompts, "longest": reading.longest}}
 
 
 def _direction(folder: Path) -> dict[str, str]:

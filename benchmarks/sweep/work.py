@@ -268,10 +268,8 @@ def prepare(job: RunJob, resettable: ResettableModel) -> Prepared:
     for dataset in sets.values():
         check_labels(dataset)
     _check_unchanged(job, resettable, sets)
-    setting = resettable.setting
-    cuts = {
-        name: window_cuts(dataset, setting.loaded) for name, dataset in sets.items()
-    }
+    setting = resettable.setting.reading_as(job.request.reading(job.trained_on))
+    cuts = {name: window_cuts(dataset, setting) for name, dataset in sets.items()}
     for name, cut in cuts.items():
         if cut:
             log.info("%s: %s", name, cut)

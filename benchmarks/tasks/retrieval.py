@@ -6,7 +6,7 @@ batch. Shape suffixes: B pairs, D documents of a batch, L padded length, H hidde
 
 from __future__ import annotations
 
-from collections.abc import Iterator, Mapping, Sequence
+from collections.abc import Iterable, Iterator, Mapping, Sequence
 from dataclasses import dataclass
 from functools import partial
 from types import MappingProxyType
@@ -22,11 +22,10 @@ from benchmarks.datasets.schema import NEGATIVES
 from benchmarks.finetuning.device import RunDevice
 from benchmarks.finetuning.heads import Pooling
 from benchmarks.finetuning.tokenization import (
-    document_text,
+    encode_as_written,
     encode_retrieval_paper,
     encode_texts,
     paper_document_text,
-    query_text,
 )
 from benchmarks.finetuning.trainer import FineTuningError, Groups, pair_order
 from benchmarks.metrics.metric import Evaluation, RankingPredictions, evaluate
@@ -97,29 +96,22 @@ class Retrieval(Family):
     ) -> ContrastiveObjective:
         """Tokenise the training pairs that the runs use."""
         taken = dataset.train.take(rows)
-        queries = [query_text(text) for text in taken["query"].to_pylist()]
-        documents = [document_text(text) for text in taken["positive"].to_pylist()]
+        reading = setting.reading
+        read = partial(_read, dataset.dataset, setting)
         hard = (
             taken[NEGATIVES].to_pylist()
             if NEGATIVES in taken.column_names
-            else [[]] * len(queries)
+            else [[]] * taken.num_rows
         )
-        tokenizer, limit = (
-            setting.loaded.retrieval_tokenizer,
-            setting.loaded.limits.retrieval,
-        )
+        negatives = [text for texts in hard for text in texts]
         return ContrastiveObjective(
-            queries=encode_texts(tokenizer, queries, limit),
-            documents=encode_texts(tokenizer, documents, limit),
-            negatives=encode_texts(
-                tokenizer,
-                [document_text(text) for texts in hard for text in texts],
-                limit,
-            ),
+            queries=read(map(reading.query_text, taken["query"].to_pylist())),
+            documents=read(map(reading.document_text, taken["positive"].to_pylist())),
+            negatives=read(map(reading.document_text, negatives)),
             ends=np.cumsum([0, *map(len, hard)]),
             order=partial(self.order, dataset.train.num_rows, setting.fine_tuning),
             fine_tuning=setting.fine_tuning,
-            pad=tokenizer.pad_token_id,
+            pad=setting.loaded.retrieval_tokenizer.pad_token_id,
             pooling=setting.pooling,
             rows=rows,
         )
@@ -129,26 +121,26 @@ class Retrieval(Family):
         queries = {split: dataset.queries(split) for split in SCORED_SPLITS}
         bodies = [(row["text"], row["title"]) for row in dataset.corpus.to_pylist()]
         tokenizer, limits = setting.loaded.retrieval_tokenizer, setting.loaded.limits
+        reading = setting.reading
         query_texts = {
-            name: [query_text(text) for text in rows["text"].to_pylist()]
+            name: [reading.query_text(text) for text in rows["text"].to_pylist()]
             for name, rows in queries.items()
         }
-        as_paper = {
-            **query_texts,
-            _DOCUMENTS: [paper_document_text(*body) for body in bodies],
-        }
-        as_trained = {
-            **query_texts,
-            _DOCUMENTS: [document_text(*body) for body in bodies],
-        }
-        paper_ids = {
-            name: encode_retrieval_paper(tokenizer, texts, limits.paper_retrieval)
-            for name, texts in as_paper.items()
-        }
+        documents = [reading.document_text(*body) for body in bodies]
         trained_ids = {
-            name: encode_texts(tokenizer, texts, limits.retrieval)
-            for name, texts in as_trained.items()
+            name: _read(dataset.dataset, setting, texts)
+            for name, texts in {**query_texts, _DOCUMENTS: documents}.items()
         }
+        paper_ids = trained_ids
+        if not dataset.dataset.is_own:
+            as_paper = {
+                **query_texts,
+                _DOCUMENTS: [paper_document_text(*body) for body in bodies],
+            }
+            paper_ids = {
+                name: encode_retrieval_paper(tokenizer, texts, limits.paper_retrieval)
+                for name, texts in as_paper.items()
+            }
 
         def batches(ids_of: dict[str, Ragged]) -> dict[str, list[PaddedBatch]]:
             pad, device = tokenizer.pad_token_id, setting.device
@@ -173,6 +165,18 @@ class Retrieval(Family):
             pooling=setting.pooling,
             cutoff=setting.fine_tuning.cutoff,
         )
+
+
+def _read(dataset: Dataset, setting: Setting, texts: Iterable[str]) -> Ragged:
+    """Return token ids as fine-tuning reads texts, prompts included."""
+    if dataset.is_own:
+        return encode_as_written(
+            setting.own_tokenizer, list(texts), setting.own_longest
+        )
+    loaded = setting.loaded
+    return encode_texts(
+        loaded.retrieval_tokenizer, list(texts), loaded.limits.retrieval
+    )
 
 
 @dataclass(frozen=True, kw_only=True)

@@ -557,7 +557,7 @@ FULL = shutil._ntuple_diskusage(10**9, 10**9, 10)
         ),
         ("os.access", lambda place, mode: False, ("cannot be written", "--out")),
         (
-            f"{FOLDER}._ending",
+            "benchmarks.finetuning.own_ends._template",
             lambda before, *_: before,
             ("tokenizer", "reads", "--keep"),
         ),
