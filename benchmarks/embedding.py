@@ -40,6 +40,9 @@ class Embedding:
     """What stands before a query."""
     document: str = ""
     """What stands before a document."""
+    ends: bool = False
+    """Whether texts end in the end of text where the tokenizer has nothing behind them: where the vector is the last
+    token's, and the maker did not mean it so."""
     longest: int | None = None
     """Most tokens of a text, special ones included; None: it does not say."""
 

@@ -3,7 +3,7 @@
 Every text ends in the tokenizer's end-of-text string and gets no other special token, in fine-tuning and in
 evaluation. Retrieval is the exception the paper's code makes (D6): it evaluates without the end of text, with
 whatever special tokens the tokenizer adds by default; the `standard` protocol evaluates as it trained. Retrieval sets
-of one's own are read in one way, by the tokenizer's own special tokens (`own_ends.ending_tokenizer`). Which tokens
+of one's own are read in one way, by the tokenizer's own special tokens. Which tokens
 are of a word or of an answer follows the released rules to the token, for any tokenizer (D17).
 """
 

@@ -34,6 +34,9 @@ if TYPE_CHECKING:
 Keep = Literal["none", "best"]
 """Which runs' weights are kept."""
 
+BM25 = "bm25"
+"""In place of a model: the ranking by words."""
+
 _NAME = re.compile(r"[A-Za-z0-9][A-Za-z0-9._-]*")
 
 
@@ -42,7 +45,7 @@ class Computation:
     """Which model is measured, and how its runs are computed: what the options of the command line are called, too."""
 
     model: str
-    """model folder, or hub id OWNER/NAME"""
+    """model folder, or hub id OWNER/NAME; bm25: the ranking by words, of your own retrieval sets"""
     revision: str | None = None
     """branch, tag or commit of a hub id"""
     pooling: str | None = None
@@ -125,7 +128,11 @@ class RunRequest(Computation):
             longest = made.longest or longest
         query, document = self.prompts or (made.query, made.document)
         return Embedding(
-            pooling=pooling, query=query, document=document, longest=longest
+            pooling=pooling,
+            query=query,
+            document=document,
+            ends=pooling == "last" != made.pooling,
+            longest=longest,
         )
 
     @property

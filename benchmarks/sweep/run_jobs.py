@@ -212,8 +212,9 @@ def _reading(request: RunRequest, name: str) -> dict[str, Any]:
     pooling = {"pooling": POOLINGS[reading.pooling].name}
     if not request.known[name].is_own_retrieval:
         return pooling
-    prompts = {"query": reading.query, "document": reading.document}
-    return {**pooling, "reading": {**prompts, "longest": reading.longest}}
+    made = dataclasses.asdict(reading)
+    del made["pooling"]
+    return {**pooling, "reading": made}
 
 
 def _direction(folder: Path) -> dict[str, str]:

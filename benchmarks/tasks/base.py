@@ -52,7 +52,10 @@ class Setting:
     @cached_property
     def own_tokenizer(self) -> Tokenizer:
         """What reads the texts of retrieval sets of one's own, in training, scoring and the kept folder."""
-        return ending_tokenizer(self.loaded.retrieval_tokenizer, alone=False)
+        tokenizer = self.loaded.retrieval_tokenizer
+        return (
+            ending_tokenizer(tokenizer, alone=False) if self.reading.ends else tokenizer
+        )
 
     @property
     def own_longest(self) -> int:
@@ -117,10 +120,13 @@ class Family(ABC):
         """Return the number of examples of a micro-batch."""
         return fine_tuning.micro_batch
 
-    def order(self, size: int, fine_tuning: FineTuning, seed: int) -> Iterator[Groups]:
-        """Yield the micro-batches of each step without end, of so many training examples."""
+    def order(
+        self, dataset: LocalDataset, fine_tuning: FineTuning, seed: int
+    ) -> Iterator[Groups]:
+        """Yield the micro-batches of each step without end, of a dataset's training examples."""
         micro_batch = self.micro_batch(fine_tuning)
-        return example_order(size, seed, micro_batch, fine_tuning.batch // micro_batch)
+        groups = fine_tuning.batch // micro_batch
+        return example_order(dataset.train.num_rows, seed, micro_batch, groups)
 
     @abstractmethod
     def objective(

@@ -152,8 +152,9 @@ def test_kept_folder_scores_as_its_card(
     written = AutoTokenizer.from_pretrained(folder)
     assert written.model_max_length == LONGEST
     cut = written("the lamp " * LONGEST, truncation=True)["input_ids"]
-    ends = written.convert_tokens_to_ids([BEGIN, END])
-    assert [cut[0], cut[-1], len(cut)] == [*ends, LONGEST]
+    begin, end = written.convert_tokens_to_ids([BEGIN, END])
+    assert cut[0] == begin and len(cut) == LONGEST
+    assert (cut[-1] == end) == (pooling == "last")
 
 
 def test_folder_of_an_embedder_is_read_as_its_maker_means(
@@ -238,3 +239,59 @@ def test_every_text_ends_once(single: str, first: list[int]) -> None:
     assert cut[-1] == 1 and len(cut) == 7
     alone = ending_tokenizer(tokenizer, alone=True)("the lamp")["input_ids"]
     np.testing.assert_array_equal(alone, [*text, 1])
+
+
+def test_yardsticks_are_rows_of_the_store(
+    manuals: list[str],
+    model_folder: Callable[..., Path],
+    tmp_path: Path,
+    capsys: pytest.CaptureFixture[str],
+) -> None:
+    """What costs nothing: the words, and the start as it is, one run of each."""
+    start = model_folder("bert")
+    for words in (
+        ["--model", "bm25"],
+        ["--model", str(start), "--name", "start", "--steps", "0", "--device", "cpu"],
+    ):
+        asked = [*words, *manuals, "--out", str(tmp_path)]
+        assert not command("benchmarks", "run")(asked)
+        assert not command("benchmarks", "run")(asked)  # there is nothing left to do
+    assert "bm25: 1 of 1 runs done" in capsys.readouterr().out
+    found = {
+        path.parents[3].name: read_run(path.parent)
+        for path in (tmp_path / "results").rglob("run.json")
+    }
+    assert set(found) == {"bm25", "start"}
+    words_alone = found["bm25"]["standard"]["test"]["ndcg_at_10"]
+    assert 0.8 < words_alone <= 1 and found["bm25"]["steps"] == 0
+    as_it_is = 100 * found["start"]["standard"]["test"]["ndcg_at_10"]
+    embedder = Path(shutil.copytree(start, tmp_path / "embedder"))
+    as_embedder(embedder, mode="mean", prompts={}, longest=512)
+    assert ndcg(embedder, manuals) == pytest.approx(as_it_is, abs=0.01)
+
+
+def test_what_needs_training_is_not_scored_without(
+    model_folder: Callable[..., Path], tmp_path: Path, data: Path
+) -> None:
+    words = words_of(model_folder("bert"), tmp_path, "--data", str(data))
+    words[words.index("--steps") + 1] = "0"
+    with pytest.raises(UserError, match="without training, and sst2 is none"):
+        command("benchmarks", "run")([*words, "--dataset", "sst2"])
+
+
+def test_closing_step_has_knobs(
+    manuals: list[str], model_folder: Callable[..., Path], tmp_path: Path
+) -> None:
+    """Of 108 pairs, two passes in batches of 16 are fourteen steps."""
+    words = words_of(model_folder("bert"), tmp_path)
+    at = words.index("--steps")
+    knobs = ["--epochs", "2", "--batch", "16", "--temperature", "0.2"]
+    asked = [*words[:at], *words[at + 2 :], *knobs, *manuals]
+    assert not command("benchmarks", "run")(asked)
+    (path,) = (tmp_path / "results").rglob("run.json")
+    made = read_run(path.parent)
+    tuning = made["description"]["tuning"]
+    assert (tuning["batch"], tuning["temperature"], made["steps"]) == (16, 0.2, 14)
+    for wrong in (["--steps", "3"], ["--batch", "6"]):
+        with pytest.raises(UserError):
+            command("benchmarks", "run")([*asked, *wrong])

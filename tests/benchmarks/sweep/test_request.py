@@ -32,7 +32,7 @@ def test_names_datasets_and_stores() -> None:
         (["--dataset", "sts2"], "did you mean 'sst2'"),
         (["--lr", "3"], "not a learning rate"),
         (["--seed", "-1"], "is not a seed"),
-        (["--steps", "0"], "--steps"),
+        (["--steps", "-1"], "--steps"),
         (["--name", "a/b"], "cannot be a model's name"),
         (
             ["--data", "nowhere"],

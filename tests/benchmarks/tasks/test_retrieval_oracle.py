@@ -141,13 +141,13 @@ def test_vectors_and_scores_are_those_of_its_encode(
     for split in SCORED_SPLITS:
         relevant, expected = splits[split]["relevant"], []
         for query, row in zip(
-            evaluator.qrels[split], found[split]["similarities"], strict=True
+            evaluator.judged.qrels[split], found[split]["similarities"], strict=True
         ):
             similarity = np.asarray(row)
             best = np.argsort(-similarity, kind="stable")[:10]
             labels = [
                 [
-                    int(evaluator.document_ids[number] in relevant[query])
+                    int(evaluator.judged.document_ids[number] in relevant[query])
                     for number in best
                 ]
             ]

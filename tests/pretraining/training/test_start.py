@@ -305,7 +305,7 @@ def test_budget_makes_updates_before_tokens(
     tokens: float, step_tokens: int, updates: int, tmp_path: Path
 ) -> None:
     start = start_of(str(save_start(tmp_path / "start", "llama")))
-    what = Adaptation(start=start, tokens=tokens)
+    what = Adaptation(start=start, tokens=tokens, changes=("max_length=32",))
     batches = what.config.batches
     found = batches.global_batch * batches.max_length, what.updates
     assert found == (step_tokens, updates)
