@@ -174,6 +174,11 @@ class Dataset:
         """Whether a file of one's own defines it."""
         return bool(self.files.content)
 
+    @property
+    def is_own_retrieval(self) -> bool:
+        """Whether it is one of retrieval, whose texts are read as the model's maker means it."""
+        return self.is_own and self.task == "IR"
+
 
 CONVERTED = "refs/convert/parquet"
 """The hub's own conversion of a repository to Parquet."""

@@ -104,6 +104,8 @@ RUN_FIELDS = (
         is_audited=True,
     ),
     RunField("pooling", "pooling", "description.pooling", "by choice", is_audited=True),
+    # Written for retrieval sets of one's own alone.
+    RunField("reading", "prompts and longest text", "description.reading", "by choice"),
     RunField("head", "head", "description.head", "alike", is_audited=True),
     RunField(
         "prompt",

@@ -216,7 +216,7 @@ def _store(store: Path) -> Iterator[Verdict]:
     """Yield what is wrong with the runs of a store, and with the encoders that it keeps."""
     from analysis.store.ingest import RefusedStoreError, ingest
     from analysis.store.scan import scan_store
-    from benchmarks.sweep.status import state_of
+    from benchmarks.sweep.run_store import RunStore
 
     datasets = known_datasets(stored_definitions(store))
     scan = scan_store(store, ["*"], datasets=datasets)
@@ -236,7 +236,7 @@ def _store(store: Path) -> Iterator[Verdict]:
     for cell in scan.cells:
         for key in cell.runs.values():
             path = scan.results / key.folder
-            fault = state_of(store, key).fault
+            fault = RunStore(store, datasets).state(key).fault
             # A problem of the run's file, or of a folder around it, says it already.
             if fault and not any(
                 str(path).startswith(name) or name.startswith(str(path))

@@ -35,9 +35,13 @@ _FEW_SEQUENCES = 12
 """Of a step where the text has not enough for the usual one."""
 _MUCH = 1e9
 """Tokens from which a decayed start is trained at the whole rate."""
-_LENGTH, _TOKENS = 512, 2**18
+_LENGTH = 512
+_LEAST_TOKENS, _MOST_TOKENS = 2**11, 2**18
+"""Of a step: what published recipes have, and less where that would make few updates."""
+_UPDATES = 1000
+"""As many at least as the step's least tokens allow: what a budget is split into."""
 _MOST_STEPS = 99_999_999  # eight digits name a checkpoint
-_WARMUP, _DECAY = 0.03, 0.2
+_WARMUP, _LEAST_WARMUP, _DECAY = 0.03, 10, 0.2
 _LAST_RATIO = 15
 """Masking ratio of the decay, in percent."""
 
@@ -84,11 +88,24 @@ class Adaptation:
             )
         _ = self.config
 
-    @property
+    @cached_property
     def _usual(self) -> tuple[int, int]:
-        """Tokens of a sequence and sequences of a step, where they are not changed."""
-        length = min(_LENGTH, self.start.longest)
-        return length, max(1, _TOKENS // length)
+        """Tokens of a sequence and sequences of a step, where these are not changed: a power of two, shared by GPUs."""
+        chosen: dict[str, object] = {
+            "max_length": min(_LENGTH, self.start.longest),
+            "min_length": 1,
+        }
+        length = _changed(chosen, self.changes).batches.max_length
+        wanted = float(_MOST_TOKENS)
+        if self.tokens is not None:
+            wanted = min(max(self.tokens / _UPDATES, _LEAST_TOKENS), _MOST_TOKENS)
+        return length, 2 ** max(0, math.floor(math.log2(wanted / length)))
+
+    @property
+    def _warmup(self) -> int:
+        """Steps of warm-up: fewer than ten would only make the first updates the largest."""
+        usual = max(_LEAST_WARMUP, round(_WARMUP * self.updates))
+        return usual if 10 * usual <= self.updates else 0
 
     @cached_property
     def _batches(self) -> TrainingConfig:
@@ -182,8 +199,8 @@ class Adaptation:
             ),
             (
                 "warmup_steps",
-                round(_WARMUP * steps),
-                "3 % of the steps: the optimizer's moments begin anew",
+                self._warmup,
+                "3 % of the steps and at least ten, none of fewer than 100: the optimizer's moments begin anew",
             ),
             (
                 "decay",
@@ -194,14 +211,18 @@ class Adaptation:
             ("max_length", length, "documents end to end, up to the start's positions"),
             ("cut", "fixed", "every sequence is full"),
             ("attention", "document", "no token sees another document"),
-            ("global_batch", batch, f"{batch * length:,} tokens a step"),
+            (
+                "global_batch",
+                batch,
+                f"{batch * length:,} tokens a step, so that the budget makes {steps:,} updates",
+            ),
             ("weighting", "token", "the loss is the mean over all predicted tokens"),
             ("beta2", 0.98, usual),
             ("eps", 1e-8, usual),
             ("weight_decay", 0.01, f"{usual}; the start was decayed before"),
             (
                 "eval_sequences",
-                min(512, 2 * batch),
+                min(512, max(16, batch)),
                 "validation at masks that never change",
             ),
             ("eval_every", max(1, steps // 10), "ten times"),

@@ -433,9 +433,10 @@ def adapt(
         gpu.name: adaptation.plan_on(gpu).costs(device=gpu).gpu_hours for gpu in gpus
     }
     log.info(
-        "%s: %s steps, %s tokens, %.2g FLOPs, %s",
+        "%s: %s updates of %s tokens, %s tokens in all, %.2g FLOPs, %s",
         model.name,
         f"{costs.steps:,}",
+        f"{costs.tokens / costs.steps:,.0f}",
         f"{costs.tokens:,.0f}",
         costs.flops["model"],
         ", ".join(f"{time:.2g} hours of one {name}" for name, time in hours.items()),
@@ -460,6 +461,10 @@ def adapt(
         stop_file=stop_file,
     ):
         return AGAIN
+    from pretraining.training.log import LOG, read_log, validation_gain
+
+    gain = validation_gain(read_log(finished / LOG, []))
+    log.info("validation %s; an embedder needs pairs next", gain or "was not done")
     if merge is not None:
         sys.stdout.write(f"{write_merged(adaptation.start, finished, merge)}\n")
     sys.stdout.write(f"{finished}\n")

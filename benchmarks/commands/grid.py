@@ -19,6 +19,7 @@ from benchmarks.own_datasets.definitions import known_datasets, stored_definitio
 from benchmarks.protocol import FINE_TUNING, Dataset, HeadName  # noqa: F401  (inherited options are read here)
 from benchmarks.runs import store_of
 from benchmarks.sweep.request import (
+    BM25,
     Computation,
     Keep,  # noqa: F401  (inherited options are read here)
     RunRequest,
@@ -28,6 +29,7 @@ from benchmarks.sweep.request import (
     seeds_of,
 )
 from common.cli import MANY, shared_options
+from common.errors import UserError
 from common.model_files import resolve
 from common.registry import Registry
 
@@ -79,15 +81,22 @@ class RunOptions(GridOptions, Computation):
     """Which runs of which model, and how they are computed."""
 
     model: Annotated[str, Parameter(metavar="PATH_OR_ID")]
-    """model folder, or hub id OWNER/NAME[@REVISION]"""
+    """model folder, hub id OWNER/NAME[@REVISION], or bm25: the ranking by words, of your own retrieval sets"""
     revision: Annotated[str | None, Parameter(parse=False)] = None
     """what follows the @ of a hub id"""
     name: str | None = None
     """the model's name in the store (default: the last part of its path or hub id)"""
     data: Path = DATA
     """folder of the datasets"""
-    steps: Annotated[int | None, Parameter(validator=Number(gte=1))] = None
-    """optimiser steps for every dataset (default: 1000, or the dataset's epochs)"""
+    steps: Annotated[int | None, Parameter(validator=Number(gte=0))] = None
+    """optimiser steps for every dataset (default: 1000, or the dataset's epochs); 0: one run without training, of your
+    own retrieval sets"""
+    epochs: Annotated[int | None, Parameter(validator=Number(gte=1))] = None
+    """passes over the training data, in place of steps"""
+    batch: Annotated[int | None, Parameter(validator=Number(gte=4))] = None
+    """examples a step (default: 32); for retrieval, what each query is scored against, at no more memory"""
+    temperature: Annotated[float | None, Parameter(validator=Number(gt=0))] = None
+    """of the loss of retrieval (default: 0.05)"""
     max_length: Annotated[int | None, Parameter(validator=Number(gte=1))] = None
     """longest input in tokens (default: 2028)"""
 
@@ -98,16 +107,40 @@ class RunOptions(GridOptions, Computation):
             UserError: an unknown dataset, or a rate or seed out of range.
         """
         known, datasets, lrs, seeds = self.grid()
-        if self.steps is not None:
-            known = Registry(
-                "dataset", (replace(each, epochs=None) for each in known.values())
+        if self.steps is not None and self.epochs is not None:
+            raise UserError(
+                "--steps and --epochs both say how long to train; leave one out"
             )
+        if self.batch is not None and self.batch % FINE_TUNING.micro_batch:
+            raise UserError(
+                f"--batch {self.batch} is no multiple of {FINE_TUNING.micro_batch}, the examples of a micro-batch"
+            )
+        if self.steps is not None or self.epochs is not None:
+            changed_sets = (
+                replace(each, epochs=self.epochs) for each in known.values()
+            )
+            known = Registry("dataset", changed_sets)
         model, _, revision = (
             self.model.partition("@")
             if not Path(self.model).exists()
             else (self.model, "", "")
         )
-        given = {"steps": self.steps, "max_length": self.max_length}
+        steps = 0 if self.model == BM25 else self.steps
+        if steps == 0:  # nothing depends on a rate or a seed
+            if trained := [
+                name for name in datasets if not known[name].is_own_retrieval
+            ]:
+                raise UserError(
+                    f"only retrieval sets of your own are scored without training, and {trained[0]} is none; give "
+                    "yours with --datasets, or --steps above 0"
+                )
+            lrs, seeds = lrs[:1], seeds[:1]
+        given = {
+            "steps": steps,
+            "batch": self.batch,
+            "temperature": self.temperature,
+            "max_length": self.max_length,
+        }
         changed: dict[str, Any] = {
             option: value for option, value in given.items() if value is not None
         }
@@ -151,18 +184,24 @@ def run(
     """
     request = options.request(retry_failed=retry_failed)
     # Fetches the model if need be, or refuses it, before torch takes seconds to import.
-    resolve(request.model, revision=request.revision, code=request.trust_remote_code)
+    if request.model != BM25:
+        resolve(
+            request.model, revision=request.revision, code=request.trust_remote_code
+        )
     # Pyarrow, which `status` need not have
     from benchmarks.datasets.local_dataset import find_manifest
 
     for name in request.datasets:
         find_manifest(request.data, request.known[name])
-    if dry_run:
+    if dry_run and request.model != BM25:
         from benchmarks.sweep.preflight import validate
 
         sys.stdout.writelines(f"{line}\n" for line in validate(request))
         return 0
-    from benchmarks.sweep.queue import run_grid
+    if request.model == BM25:
+        from benchmarks.sweep.lexical import run_bm25 as run_grid
+    else:
+        from benchmarks.sweep.queue import run_grid
     from benchmarks.sweep.status import status_code
 
     cells = run_grid(request)
@@ -202,23 +241,27 @@ def status(
         model: models to show (default: all in the store)
         json: print the cells as a JSON list
     """
+    from benchmarks.sweep.run_store import RunStore
     from benchmarks.sweep.status import (
         cell_status,
         models_of,
         status_code,
         status_table,
-        touched,
     )
 
     known, datasets, lrs, seeds = grid.grid()
-    store, others = store_of(grid.out), not (grid.lr or grid.seed)
+    store = RunStore(store_of(grid.out), known)
+    others = not (grid.lr or grid.seed)
+    models = models_of(store.path, model)
     if not (grid.dataset or grid.datasets):
-        datasets = touched(store, model, known) or datasets
-    asked = [known[name] for name in datasets]
+        touched = [
+            name for name in known if any(store.touched(each, name) for each in models)
+        ]
+        datasets = tuple(touched) or datasets
     cells = [
         cell_status(store, name, dataset, lrs, seeds, others=others)
-        for name in models_of(store, model)
-        for dataset in asked
+        for name in models
+        for dataset in datasets
     ]
     rows = [{**asdict(cell), "missing": cell.missing} for cell in cells]
     sys.stdout.write(

@@ -2,15 +2,14 @@
 
 A head goes into the class of transformers that computes the same; where there is none, the folder is the base model
 with the head's weights next to it. What was written is loaded again and compared with the model, padded or not, before
-it counts. A classifier's tokenizer ends every text as in fine-tuning; that of retrieval is left as it is, since the
-paper's evaluation reads texts with it (D6).
+it counts. Its tokenizer reads texts as they were scored: that of the paper's retrieval as its evaluation does (D6).
 """
 
 from __future__ import annotations
 
 import copy
 import json
-from collections.abc import Iterator, Sequence
+from collections.abc import Iterable, Iterator, Sequence
 from pathlib import Path
 from typing import Any
 
@@ -25,6 +24,7 @@ from transformers import (
     PreTrainedTokenizerFast,
 )
 
+from benchmarks.embedding import Embedding
 from benchmarks.finetuning.base_models import FirstToken
 from benchmarks.finetuning.device import RunDevice
 from benchmarks.finetuning.encoders import Encoder
@@ -35,7 +35,6 @@ from benchmarks.finetuning.heads import (
     SequenceHead,
     TokenHead,
 )
-from benchmarks.finetuning.tokenization import document_text, end_of_text, query_text
 from common.errors import UserError
 from common.files import write_text
 from pretraining.model.configuration import native_config
@@ -274,30 +273,22 @@ def write_tokenizer(
     tokenizer: Any,
     folder: Path,
     *,
-    ends_texts: bool,
     max_length: int,
-    texts: Sequence[tuple[str, ...]],
+    read: Iterable[tuple[tuple[str, ...], list[int]]],
 ) -> None:
     """Write a tokenizer that reads texts as fine-tuning and evaluation read them.
 
     Args:
-        tokenizer: the model's.
+        tokenizer: what reads them so, by its own special tokens.
         folder: where to.
-        ends_texts: whether each text, or pair, ends with the end of text and has no other special token; else the
-            tokenizer's own special tokens.
         max_length: longest input in tokens.
-        texts: examples, texts or pairs, on which both are compared.
+        read: examples, texts or pairs, with the ids that the run read.
 
     Raises:
         UserError: one is read otherwise.
     """
     backend = json.loads(tokenizer.backend_tokenizer.to_str())
     backend["truncation"] = backend["padding"] = None
-    end = end_of_text(tokenizer)
-    if ends_texts:
-        backend["post_processor"] = _ending(
-            backend["post_processor"], end, tokenizer.convert_tokens_to_ids(end)
-        )
     PreTrainedTokenizerFast(
         tokenizer_object=Tokenizer.from_str(json.dumps(backend)),
         model_max_length=max_length,
@@ -307,51 +298,22 @@ def write_tokenizer(
         **tokenizer.special_tokens_map,
     ).save_pretrained(folder)
     written = AutoTokenizer.from_pretrained(folder)
-    for text in texts:
-        ended = (*text[:-1], text[-1] + end)
-        wanted = (
-            tokenizer(*ended, add_special_tokens=False)
-            if ends_texts
-            else tokenizer(*text)
-        )
-        if written(*text)["input_ids"] != wanted["input_ids"]:
+    for text, ids in read:
+        if written(*text)["input_ids"] != ids:
             raise UserError(
                 f"--keep best cannot keep this model: its tokenizer, written to a folder, reads {text[-1][:40]!r} "
                 "otherwise; leave out --keep"
             )
 
 
-def _ending(before: dict[str, Any] | None, end: str, number: int) -> dict[str, Any]:
-    """Return a post-processor that ends texts, and handles offsets as the one before it does."""
-    steps = [] if before is None else before.get("processors", [before])
-    kept = [step for step in steps if step["type"] == "ByteLevel"]
-    kept += [
-        {"type": "ByteLevel", "use_regex": True}
-        | {name: step[name] for name in ("add_prefix_space", "trim_offsets")}
-        for step in steps
-        if step["type"] == "RobertaProcessing"
-    ]
-
-    def part(name: str, kind: int) -> dict[str, Any]:
-        return {"Sequence": {"id": name, "type_id": kind}}
-
-    # A text ends with the token in its own segment: 0 alone, 1 as the second of a pair.
-    ends = [{"SpecialToken": {"id": end, "type_id": kind}} for kind in (0, 1)]
-    template = {
-        "type": "TemplateProcessing",
-        "single": [part("A", 0), ends[0]],
-        "pair": [part("A", 0), part("B", 1), ends[1]],
-        "special_tokens": {end: {"id": end, "ids": [number], "tokens": [end]}},
-    }
-    return {"type": "Sequence", "processors": [*kept, template]}
-
-
-def write_pooling(folder: Path, width: int, pooling: Pooling, max_length: int) -> None:
+def write_pooling(
+    folder: Path, width: int, pooling: Pooling, max_length: int, reading: Embedding
+) -> None:
     """Write what makes a model's folder one of sentence-transformers: its parts, its pooling in both spellings, the
     prefixes of queries and documents, the longest input and the similarity."""
     write_pooling_files(folder, width, pooling.mode, longest=max_length)
     content = {
-        "prompts": {"query": query_text(""), "document": document_text("")},
+        "prompts": {"query": reading.query, "document": reading.document},
         "default_prompt_name": None,
         "similarity_fn_name": "cosine",
     }

@@ -2,7 +2,8 @@
 
 Every text ends in the tokenizer's end-of-text string and gets no other special token, in fine-tuning and in
 evaluation. Retrieval is the exception the paper's code makes (D6): it evaluates without the end of text, with
-whatever special tokens the tokenizer adds by default; the `standard` protocol evaluates as it trained. Which tokens
+whatever special tokens the tokenizer adds by default; the `standard` protocol evaluates as it trained. Retrieval sets
+of one's own are read in one way, by the tokenizer's own special tokens. Which tokens
 are of a word or of an answer follows the released rules to the token, for any tokenizer (D17).
 """
 
@@ -16,6 +17,7 @@ from typing import Any, NamedTuple
 import numpy as np
 from numpy.typing import NDArray
 
+from benchmarks.embedding import PAPER_READING, Embedding
 from benchmarks.protocol import Dataset
 from benchmarks.ragged import Ragged
 from common.errors import UserError
@@ -53,22 +55,16 @@ def question_text(question: str) -> str:
     return f"Question: {question}\nContext: "
 
 
-def query_text(query: str) -> str:
-    """Return a query with the prefix it has in fine-tuning and in evaluation."""
-    return f"Query: {query}"
-
-
-def document_text(text: str, title: str | None = None) -> str:
-    """Return a document with its prefix; a title (NQ only, in the paper) goes before the text."""
-    return f"Document: {title}. {text}" if title else f"Document: {text}"
-
-
 def paper_document_text(text: str, title: str | None = None) -> str:
     """Return a document as the paper's evaluation reads it: an empty title still has its full stop (D20)."""
-    return f"Document: {text}" if title is None else f"Document: {title}. {text}"
+    if title is None:
+        return PAPER_READING.document_text(text)
+    return f"{PAPER_READING.document}{title}. {text}"
 
 
-def texts_of(dataset: Dataset, row: Mapping[str, Any]) -> list[str]:
+def texts_of(
+    dataset: Dataset, row: Mapping[str, Any], reading: Embedding = PAPER_READING
+) -> list[str]:
     """Return the texts that a model reads of a row of any table: a pair of retrieval has two and its negatives."""
     if "words" in row:
         return [" ".join(row["words"])]
@@ -78,12 +74,13 @@ def texts_of(dataset: Dataset, row: Mapping[str, Any]) -> list[str]:
         return [classification_text(dataset, row["first"], row["second"])]
     if "query" in row:
         documents = [row["positive"], *row.get("negatives", ())]
-        return [query_text(row["query"]), *(document_text(text) for text in documents)]
-    return [
-        document_text(row["text"], row["title"])
-        if "title" in row
-        else query_text(row["text"])
-    ]
+        return [
+            reading.query_text(row["query"]),
+            *map(reading.document_text, documents),
+        ]
+    if "title" in row:
+        return [reading.document_text(row["text"], row["title"])]
+    return [reading.query_text(row["text"])]
 
 
 def encode_texts(tokenizer: Tokenizer, texts: Sequence[str], max_length: int) -> Ragged:
@@ -101,9 +98,14 @@ def encode_retrieval_paper(
 
     Texts are stripped, get the tokenizer's default special tokens and no end of text.
     """
-    return _ids(
-        tokenizer, [text.strip() for text in texts], max_length, add_special_tokens=True
-    )
+    return encode_as_written(tokenizer, [text.strip() for text in texts], max_length)
+
+
+def encode_as_written(
+    tokenizer: Tokenizer, texts: Sequence[str], max_length: int
+) -> Ragged:
+    """Return token ids with the tokenizer's own special tokens; a text that is too long loses its end, not these."""
+    return _ids(tokenizer, texts, max_length, add_special_tokens=True)
 
 
 def encode_words(

@@ -10,7 +10,8 @@ from __future__ import annotations
 import contextlib
 import logging
 import math
-from collections.abc import Callable, Iterator
+from collections import deque
+from collections.abc import Callable, Iterator, Sequence
 from dataclasses import dataclass, replace
 from typing import Protocol
 
@@ -106,6 +107,38 @@ def pair_order(size: int, seed: int, batch: int) -> Iterator[Groups]:
             yield [order[start : start + batch]]
 
 
+def distinct_order(
+    keys: Sequence[tuple[str, ...]], seed: int, batch: int
+) -> Iterator[Groups]:
+    """Yield the batches of `pair_order` without end, but no two rows of one batch have a key in common.
+
+    A row that would is of the next batch; those of a pass that fill no batch any more are left out of it.
+
+    Args:
+        keys: of each row, its query and its positive.
+        seed: of the order.
+        batch: rows of a batch.
+    """
+    passes = pair_order(len(keys), seed, max(1, len(keys)))
+    for (order,) in passes:
+        waiting = deque(order.tolist())
+        chosen: list[int] = []
+        while waiting:
+            chosen, later = [], []
+            seen: set[str] = set()
+            while waiting and len(chosen) < batch:
+                row = waiting.popleft()
+                if seen.isdisjoint(keys[row]):
+                    seen.update(keys[row])
+                    chosen.append(row)
+                else:
+                    later.append(row)
+            yield [np.array(chosen)]
+            if len(chosen) < batch:
+                break
+            waiting.extendleft(reversed(later))
+
+
 def learning_rate(step: int, steps: int, peak: float, warmup_share: float) -> float:
     """Return the learning rate of a step, counted from 0: it is 0 at step 0 and would be 0 again at `steps`."""
     warmup = math.ceil(steps * warmup_share)
@@ -197,7 +230,7 @@ def fine_tune(
         if (step + 1) % _CHECK_EVERY == 0 or step + 1 == steps or not device.kind.gpu:
             _check_finite(losses)
     return FineTuningLog(
-        losses=tuple(torch.stack(losses).tolist()),
+        losses=tuple(float(loss) for loss in losses),
         train_positions=device.train_positions,
     )
 

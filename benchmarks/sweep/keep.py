@@ -25,6 +25,7 @@ from benchmarks.datasets.local_dataset import read_manifest as read_dataset
 from benchmarks.finetuning.device import choose_device, choose_precision
 from benchmarks.finetuning.encoders import LoadedModel
 from benchmarks.finetuning.heads import POOLINGS
+from benchmarks.finetuning.own_ends import ending_tokenizer
 from benchmarks.finetuning.plain_folder import (
     HEAD_FILE,
     write_model,
@@ -33,23 +34,20 @@ from benchmarks.finetuning.plain_folder import (
 )
 from benchmarks.finetuning.tokenization import (
     classification_text,
+    end_of_text,
     question_text,
     texts_of,
 )
 from benchmarks.protocol import STANDARD, TASKS, Dataset
-from benchmarks.runs import RunKey, found_keys, key_of, record_of
+from benchmarks.runs import RunKey, key_of, record_of
 from benchmarks.sweep.kept import (
     CARD,
-    best_run,
-    is_kept,
-    is_lost,
     is_unedited,
-    kept_folder,
     write_card,
     written,
 )
 from benchmarks.sweep.request import RunRequest
-from benchmarks.sweep.status import counted_scores_of, folder_of, state_of
+from benchmarks.sweep.run_store import RunStore
 from benchmarks.tasks.base import Setting, TaskModel
 from benchmarks.tasks.families import new_model
 from common.description import description_hash
@@ -95,15 +93,15 @@ class Keeper:
         Raises:
             UserError: it cannot be written, or something else is in its place.
         """
-        store, dataset = self.request.store, self.request.known[key.dataset]
-        lock = store / "locks" / f"{key.model}__{key.dataset}__keep.lock"
+        store, dataset = self.request.runs, self.request.known[key.dataset]
+        lock = store.path / "locks" / f"{key.model}__{key.dataset}__keep.lock"
         with wait_for_lease(
             lock,
             f"another process is keeping the best run of {key.model} on {key.dataset}",
         ):
-            if not is_lost(store, key, dataset):
+            if not store.is_lost(key):
                 return
-            folder = kept_folder(store, key)
+            folder = store.kept_folder(key)
             try:
                 with atomic_folder(folder) as making:
                     class_name = self.write(key.dataset, model, making)
@@ -114,7 +112,7 @@ class Keeper:
                         "seed": key.seed,
                         "class": class_name,
                         "description_sha256": description_hash(
-                            state_of(store, key).description or {}
+                            store.state(key).description or {}
                         ),
                     }
                     paths = sorted(path for path in making.rglob("*") if path.is_file())
@@ -151,7 +149,8 @@ class Keeper:
         Raises:
             UserError: plain transformers cannot compute or read what the run did.
         """
-        local, loaded = self.sets[name], self.setting.loaded
+        setting = self.setting
+        local, loaded = self.sets[name], setting.loaded
         form = local.dataset.form
         is_retrieval = local.dataset.labels is None
         labels = _OUTPUTS.get(form, local.labels)
@@ -159,34 +158,45 @@ class Keeper:
             model.encoder,
             model.head,
             folder,
-            self.setting.device,
+            setting.device,
             labels,
             _PROBLEMS.get(form, ""),
-        )
-        limit = (
-            loaded.limits.paper_retrieval if is_retrieval else loaded.limits.labelled
         )
         # Texts, or for QA pairs, that the written tokenizer has to read as the run did.
         rows = next(iter(local.evaluated().values())).slice(0, 4).to_pylist()
         examples: list[tuple[str, ...]] = [
-            (text.strip(),) for row in rows for text in texts_of(local.dataset, row)
+            (text.strip(),)
+            for row in rows
+            for text in texts_of(local.dataset, row, setting.reading)
         ]
         if form == "QA":
             examples = [
                 (question_text(row["question"]), row["context"]) for row in rows
             ]
-        tokenizer = loaded.retrieval_tokenizer if is_retrieval else loaded.tokenizer
+        if not is_retrieval:
+            limit = loaded.limits.labelled
+            end = end_of_text(loaded.tokenizer)
+            ended = [(*text[:-1], text[-1] + end) for text in examples]
+            read = [
+                loaded.tokenizer(*text, add_special_tokens=False)["input_ids"]
+                for text in ended
+            ]
+            tokenizer = ending_tokenizer(loaded.tokenizer, alone=True)
+        else:
+            limit = loaded.limits.paper_retrieval
+            tokenizer = loaded.retrieval_tokenizer
+            if local.dataset.is_own:
+                limit, tokenizer = setting.own_longest, setting.own_tokenizer
+            read = [tokenizer(*text)["input_ids"] for text in examples]
         write_tokenizer(
             tokenizer,
             folder,
-            ends_texts=not is_retrieval,
             max_length=limit,
-            texts=examples,
+            read=zip(examples, read, strict=True),
         )
         if is_retrieval:
-            write_pooling(
-                folder, model.encoder.hidden_size, self.setting.pooling, limit
-            )
+            width = model.encoder.hidden_size
+            write_pooling(folder, width, setting.pooling, limit, setting.reading)
         return class_name
 
 
@@ -202,12 +212,14 @@ def check_keeping(request: RunRequest, loaded: LoadedModel) -> None:
             "--keep best writes folders without code, so it cannot keep a model that needs --trust-remote-code; leave "
             "one of them out"
         )
-    if not POOLINGS[request.pooling].mode:
-        possible = ", ".join(name for name, pooling in POOLINGS.items() if pooling.mode)
-        raise UserError(
-            f"--keep best cannot keep an encoder with the pooling {request.pooling!r}, only with {possible}; "
-            "leave out --keep"
-        )
+    for name in request.datasets:
+        chosen = request.reading(name).pooling
+        if not POOLINGS[chosen].mode:
+            possible = ", ".join(each for each in POOLINGS if POOLINGS[each].mode)
+            raise UserError(
+                f"--keep best cannot keep an encoder with the pooling {chosen!r}, only with {possible}; "
+                "leave out --keep"
+            )
     if loaded.encoder.part:
         raise UserError(
             f"--keep best cannot keep {loaded.source}: plain transformers has no class for the "
@@ -228,14 +240,14 @@ def check_keeping(request: RunRequest, loaded: LoadedModel) -> None:
     setting = Setting(
         loaded=loaded,
         device=choose_device("cpu", "fp32"),
-        pooling=POOLINGS[request.pooling],
         head=request.head,
     )
-    keeper = Keeper(request=request, setting=setting, sets=sets)
     one_of_form = {data.dataset.form: name for name, data in sets.items()}
     for name in one_of_form.values():
+        reads = setting.reading_as(request.reading(name))
+        keeper = Keeper(request=request, setting=reads, sets=sets)
         model = new_model(
-            sets[name].dataset, loaded.encoder, setting.pooling, setting.head
+            sets[name].dataset, loaded.encoder, reads.pooling, setting.head
         )
         with temporary_folder(base / "keep") as folder:
             keeper.write(name, model, folder)
@@ -251,8 +263,8 @@ def _check_disk(request: RunRequest, loaded: LoadedModel, folder: Path) -> None:
     )
     lacking = 0
     for name in request.datasets:
-        best = best_run(request.store, request.name, request.known[name])
-        lacking += best is None or not is_kept(request.store, best)
+        best = request.runs.best(request.name, name)
+        lacking += best is None or not request.runs.is_kept(best)
     needed = size * (lacking + 1)
     free = shutil.disk_usage(folder).free
     if free < needed:
@@ -266,10 +278,10 @@ def write_cards(request: RunRequest) -> list[Path]:
     """Write the cards of a request's kept encoders again, with the scores of all seeds; return their folders."""
     folders = []
     for name in request.datasets:
-        key = best_run(request.store, request.name, request.known[name])
-        if key is None or not is_kept(request.store, key):
+        key = request.runs.best(request.name, name)
+        if key is None or not request.runs.is_kept(key):
             continue
-        folder = kept_folder(request.store, key)
+        folder = request.runs.kept_folder(key)
         if is_unedited(folder / CARD):
             write_card(folder / CARD, _card(request, key, folder))
         else:
@@ -284,8 +296,8 @@ def write_cards(request: RunRequest) -> list[Path]:
 def _card(request: RunRequest, key: RunKey, folder: Path) -> str:
     """Return the model card of a kept run: its use in Python, its scores, and those of the cell's other seeds."""
     dataset = request.known[key.dataset]
-    record = record_of(folder_of(request.store, key))
-    scores = counted_scores_of(request.store, key, dataset) or (math.nan, math.nan)
+    record = record_of(request.runs.folder(key))
+    scores = request.runs.scores(key) or (math.nan, math.nan)
     metric = (
         dataset.headline
         if dataset.is_own
@@ -294,7 +306,7 @@ def _card(request: RunRequest, key: RunKey, folder: Path) -> str:
     rows = {
         f"test, this run ({metric})": f"{100 * scores[1]:.2f}",
         "validation, this run": f"{100 * scores[0]:.2f}",
-        **_over_seeds(request.store, key.model, dataset),
+        **_over_seeds(request.runs, key),
     }
     standard = record.get(STANDARD, {}).get("test", {}).get(dataset.headline)
     if standard is not None and not dataset.is_own:
@@ -336,11 +348,11 @@ def _card(request: RunRequest, key: RunKey, folder: Path) -> str:
     )
 
 
-def _over_seeds(store: Path, model: str, dataset: Dataset) -> dict[str, str]:
+def _over_seeds(store: RunStore, best_key: RunKey) -> dict[str, str]:
     """Return the mean test score over seeds, each at its best rate by validation, with Student's t interval."""
     best: dict[int, tuple[float, float, float]] = {}
-    for key in found_keys(store, model, dataset):
-        if (scores := counted_scores_of(store, key, dataset)) is not None:
+    for key in store.found(best_key.model, best_key.dataset):
+        if (scores := store.scores(key)) is not None:
             validation, test = scores
             # Of equal validation scores the smallest rate counts.
             best[key.seed] = max(
@@ -371,7 +383,7 @@ def _code(request: RunRequest, dataset: Dataset, folder: Path) -> str:
         )
     if dataset.task != "SC":
         return f"{_snippet('head_beside', vector='hidden')}\n{_snippet('token_head')}"
-    pooling = POOLINGS[request.pooling]
+    pooling = POOLINGS[request.reading(dataset.name).pooling]
     snippets = [_snippet("head_beside", vector=pooling.code), _snippet("text_head")]
     if pooling.of_logits:
         snippets.append(_snippet("mean_of_logits"))

@@ -11,7 +11,12 @@ from torch import Tensor
 from benchmarks.datasets.local_dataset import LocalDataset
 from benchmarks.datasets.local_dataset import load as load_data
 from benchmarks.datasets.schema import FORMS
-from benchmarks.finetuning.device import Precision, choose_kind, choose_precision
+from benchmarks.finetuning.device import (
+    Precision,
+    choose_device,
+    choose_kind,
+    choose_precision,
+)
 from benchmarks.finetuning.encoders import Encoder, LoadedModel, load
 from benchmarks.finetuning.heads import POOLINGS, Pooling
 from benchmarks.finetuning.tokenization import end_of_text, texts_of
@@ -20,6 +25,7 @@ from benchmarks.sweep.keep import check_keeping
 from benchmarks.sweep.request import RunRequest
 from benchmarks.sweep.run_jobs import compared_jobs
 from benchmarks.sweep.window import window_cuts
+from benchmarks.tasks.base import Setting
 from benchmarks.tasks.families import family_of, new_model
 from common.errors import UserError, first_line
 from common.progress import progress
@@ -45,7 +51,8 @@ def preflight(request: RunRequest) -> tuple[LoadedModel, Precision, list[LocalDa
     for dataset in {
         sets[name].dataset.form: sets[name] for name in request.datasets
     }.values():
-        dry_run(dataset, loaded, precision, POOLINGS[request.pooling], request.head)
+        pooling = POOLINGS[request.reading(dataset.name).pooling]
+        dry_run(dataset, loaded, precision, pooling, request.head)
     for dataset in sets.values():
         family_of(dataset.dataset).check(dataset, loaded)
     if request.keep == "best":
@@ -218,10 +225,16 @@ def validate(request: RunRequest) -> Iterator[str]:
         f"memory of each parallel run (--workers): {model_size} for weights, gradients and optimiser in "
         f"{precision.name}, {activations_size} for the activations of {positions:,} token positions (--positions)"
     )
+    setting = Setting(
+        loaded=loaded,
+        device=choose_device("cpu", "fp32"),
+        fine_tuning=request.fine_tuning,
+    )
     for dataset in sets:
         if "corpus" in dataset.tables:
             yield f"{dataset.name}: {dataset.corpus.num_rows:,} documents are searched for each query"
-        if cut := window_cuts(dataset, loaded):
+        reads = setting.reading_as(request.reading(dataset.name))
+        if cut := window_cuts(dataset, reads):
             yield f"{dataset.name}: {cut}"
     if request.keep == "best":
         yield f"kept: the weights of the best run of each dataset, in {request.store / 'encoders'}"

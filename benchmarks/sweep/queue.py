@@ -10,6 +10,7 @@ from __future__ import annotations
 
 import contextlib
 import functools
+import itertools
 import logging
 import multiprocessing
 import os
@@ -42,7 +43,7 @@ from benchmarks.sweep.run_jobs import (
     forget_failed,
     lost_jobs,
 )
-from benchmarks.sweep.status import CellStatus, cell_status, claim_path, note_request
+from benchmarks.sweep.status import CellStatus, cell_status
 from benchmarks.sweep.work import ResettableModel, prepare
 from benchmarks.tasks.base import Setting
 from common.errors import UserError
@@ -63,7 +64,10 @@ def run_grid(request: RunRequest) -> list[CellStatus]:
     if request.retry_failed:
         forget_failed(jobs)
     store_definitions(request.store, [request.known[name] for name in request.datasets])
-    note_request(request)
+    for name in request.datasets:
+        request.runs.note(
+            request.name, name, set(itertools.product(request.lrs, request.seeds))
+        )
     keeps = request.keep == "best"
     if _left(jobs) or (keeps and lost_jobs(jobs)):
         threads = torch.get_num_threads()
@@ -86,9 +90,7 @@ def run_grid(request: RunRequest) -> list[CellStatus]:
     for folder in write_cards(request) if keeps else ():
         log.info("the best run's encoder is in %s", folder)
     return [
-        cell_status(
-            request.store, request.name, request.known[name], request.lrs, request.seeds
-        )
+        cell_status(request.runs, request.name, name, request.lrs, request.seeds)
         for name in request.datasets
     ]
 
@@ -162,7 +164,7 @@ def _model(
         loaded=loaded or load_model(request),
         device=chosen,
         fine_tuning=request.fine_tuning,
-        pooling=POOLINGS[request.pooling],
+        pooling=POOLINGS[request.pooling or "mean"],
         head=request.head,
     )
     return ResettableModel(setting)
@@ -237,7 +239,7 @@ def _left(jobs: Sequence[RunJob]) -> int:
 @contextlib.contextmanager
 def _claim(job: RunJob, runs: Sequence[RunKey]) -> Iterator[bool]:
     """Hold a fine-tuning; yield False when another process has it."""
-    path = claim_path(job.request.store, runs[0], job.request.known[runs[0].dataset])
+    path = job.request.runs.claim(runs[0])
     with try_lease(path) as holder:
         if holder is not None:
             log.debug("%s %s: %s is doing it", job, runs[0].folder.name, holder)

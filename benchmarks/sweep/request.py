@@ -5,15 +5,18 @@ from __future__ import annotations
 import math
 import re
 from collections.abc import Mapping, Sequence
-from dataclasses import dataclass, field
+from dataclasses import dataclass, field, replace
+from functools import cached_property
 from pathlib import Path
-from typing import Annotated, Literal
+from typing import TYPE_CHECKING, Annotated, Literal
 
 from cyclopts import Parameter
 from cyclopts.validators import Number
 
+from benchmarks.embedding import COMPUTED, PAPER_READING, Embedding, made_embedding
 from benchmarks.protocol import (
     DATASETS,
+    FINE_TUNING,
     LEARNING_RATES,
     SEEDS,
     TASKS,
@@ -23,9 +26,16 @@ from benchmarks.protocol import (
     datasets_of,
 )
 from common.errors import UserError, nearest
+from common.model_files import resolve
+
+if TYPE_CHECKING:
+    from benchmarks.sweep.run_store import RunStore
 
 Keep = Literal["none", "best"]
 """Which runs' weights are kept."""
+
+BM25 = "bm25"
+"""In place of a model: the ranking by words."""
 
 _NAME = re.compile(r"[A-Za-z0-9][A-Za-z0-9._-]*")
 
@@ -35,11 +45,16 @@ class Computation:
     """Which model is measured, and how its runs are computed: what the options of the command line are called, too."""
 
     model: str
-    """model folder, or hub id OWNER/NAME"""
+    """model folder, or hub id OWNER/NAME; bm25: the ranking by words, of your own retrieval sets"""
     revision: str | None = None
     """branch, tag or commit of a hub id"""
-    pooling: str = "mean"
-    """how a text becomes a vector: mean, first, last or late (mean of logits)"""
+    pooling: str | None = None
+    """how a text becomes a vector: mean, first, last or late (mean of logits); default: mean, for your own retrieval
+    sets as the model's folder says"""
+    prompts: Annotated[tuple[str, str] | None, Parameter(metavar="QUERY DOCUMENT")] = (
+        None
+    )
+    """what stands before queries and documents of your own retrieval sets (default: what the model's folder says)"""
     head: HeadName = "paper"
     """the class's own head (paper), or the same on all (ours)"""
     device: str = "auto"
@@ -80,6 +95,45 @@ class RunRequest(Computation):
     """Hyper-parameters."""
     retry_failed: bool = False
     """Whether runs that failed are tried again."""
+
+    @cached_property
+    def runs(self) -> RunStore:
+        """The store with its runs."""
+        # Its readers, which the options of other commands do not need
+        from benchmarks.sweep.run_store import RunStore
+
+        return RunStore(self.store, self.known)
+
+    def reading(self, name: str) -> Embedding:
+        """Return how texts of a dataset are read: retrieval sets of one's own as the model's maker means it.
+
+        Raises:
+            UserError: the model is not there, or its maker's pooling is not computed here.
+        """
+        longest = self.fine_tuning.max_length
+        if not self.known[name].is_own_retrieval:
+            return replace(
+                PAPER_READING, pooling=self.pooling or "mean", longest=longest
+            )
+        made = made_embedding(
+            resolve(self.model, revision=self.revision, code=self.trust_remote_code)
+        )
+        pooling = self.pooling or made.pooling
+        if self.pooling is None and pooling not in COMPUTED:
+            raise UserError(
+                f"{self.model} is pooled by {pooling}, which is not computed here; give --pooling "
+                "mean, first or last"
+            )
+        if longest == FINE_TUNING.max_length:  # --max-length says nothing
+            longest = made.longest or longest
+        query, document = self.prompts or (made.query, made.document)
+        return Embedding(
+            pooling=pooling,
+            query=query,
+            document=document,
+            ends=pooling == "last" != made.pooling,
+            longest=longest,
+        )
 
     @property
     def sources(self) -> tuple[str, ...]:

@@ -27,9 +27,7 @@ from benchmarks.finetuning.heads import POOLINGS
 from benchmarks.protocol import PROTOCOL_VERSION
 from benchmarks.run_fields import fields_that_decide
 from benchmarks.runs import RESULTS, RESULTS_VERSION, RUN, RunKey, cell_keys
-from benchmarks.sweep.kept import best_run, is_lost
 from benchmarks.sweep.request import RunRequest
-from benchmarks.sweep.status import folder_of, state_of, states_of
 from common.description import difference
 from common.errors import UserError
 from common.model_files import read_config, resolve, tokenizer_hash, weights_hash
@@ -81,11 +79,9 @@ class RunJob:
 
         def waits(key: RunKey) -> bool:
             """Whether a run is to be done: not there, its weights lost, or failed under other settings than these."""
-            state = state_of(self.request.store, key)
+            state = self.request.runs.state(key)
             if state.done:
-                return key in self.again and is_lost(
-                    self.request.store, key, self.request.known[key.dataset]
-                )
+                return key in self.again and self.request.runs.is_lost(key)
             if state.reason is None:
                 return True
             # A failure under other settings is no reason not to try
@@ -125,9 +121,9 @@ def compared_jobs(request: RunRequest) -> list[RunJob]:
     check_finished(request, wanted)
     jobs = jobs_of(request, wanted)
     for key in (key for job in jobs for key in job.runs):
-        if (fault := state_of(request.store, key).fault) is not None:
+        if (fault := request.runs.state(key).fault) is not None:
             log.warning(
-                "%s %s; the run will be repeated", folder_of(request.store, key), fault
+                "%s %s; the run will be repeated", request.runs.folder(key), fault
             )
     return jobs
 
@@ -140,8 +136,8 @@ def lost_jobs(jobs: Iterable[RunJob]) -> list[RunJob]:
         # By learning rate and seed: runs of one fine-tuning.
         best_runs: dict[tuple[float, int], list[RunKey]] = {}
         for name in job.datasets:
-            best = best_run(asked.store, asked.name, asked.known[name])
-            if best is not None and is_lost(asked.store, best, asked.known[name]):
+            best = asked.runs.best(asked.name, name)
+            if best is not None and asked.runs.is_lost(best):
                 best_runs.setdefault((best.lr, best.seed), []).append(best)
         for (lr, seed), keys in best_runs.items():
             names = tuple(key.dataset for key in keys)
@@ -156,9 +152,9 @@ def forget_failed(jobs: Iterable[RunJob]) -> None:
     """Delete what is recorded of runs that failed, so that they are tried again."""
     for job in jobs:
         for key in job.runs:
-            if state_of(job.request.store, key).reason is not None:
+            if job.request.runs.state(key).reason is not None:
                 for name in (RESULTS, RUN):
-                    (folder_of(job.request.store, key) / name).unlink(missing_ok=True)
+                    (job.request.runs.folder(key) / name).unlink(missing_ok=True)
 
 
 def descriptions(request: RunRequest) -> dict[str, dict[str, Any]]:
@@ -188,7 +184,6 @@ def descriptions(request: RunRequest) -> dict[str, dict[str, Any]]:
     )
     shared = {
         "tuning": dataclasses.asdict(request.fine_tuning),
-        "pooling": POOLINGS[request.pooling].name,
         "head": request.head,
         "precision": choose_precision(request.device, request.precision).name,
         "weights": weights_hash(folder, code=request.trust_remote_code),
@@ -200,6 +195,7 @@ def descriptions(request: RunRequest) -> dict[str, dict[str, Any]]:
     return {
         name: {
             **shared,
+            **_reading(request, name),
             "epochs": known[known[name].trained_on].epochs,
             "prompt": known[name].prompt,
             "metric": known[name].headline,
@@ -208,6 +204,17 @@ def descriptions(request: RunRequest) -> dict[str, dict[str, Any]]:
         }
         for name in request.datasets
     }
+
+
+def _reading(request: RunRequest, name: str) -> dict[str, Any]:
+    """Return the pooling, and of a retrieval set of one's own how its texts are read."""
+    reading = request.reading(name)
+    pooling = {"pooling": POOLINGS[reading.pooling].name}
+    if not request.known[name].is_own_retrieval:
+        return pooling
+    made = dataclasses.asdict(reading)
+    del made["pooling"]
+    return {**pooling, "reading": made}
 
 
 def _direction(folder: Path) -> dict[str, str]:
@@ -240,11 +247,12 @@ def check_finished(
     of_model = {name: next(iter(wanted.values()))[name] for name in _OF_MODEL}
     for dataset in request.known.values():
         now = wanted.get(dataset.name)  # None: a dataset that is not asked for
-        for key, state in states_of(request.store, request.name, dataset).items():
+        for key in request.runs.found(request.name, dataset.name):
+            state = request.runs.state(key)
             # A run of such a dataset need not say what it was made from.
             if not state.done or (state.description is None and now is None):
                 continue
-            folder = folder_of(request.store, key)
+            folder = request.runs.folder(key)
             if state.description is None:
                 raise UserError(
                     f"{folder} does not record what it was made from, so it is unknown whether "

@@ -7,10 +7,15 @@ from collections.abc import Iterator, Sequence
 import pyarrow as pa
 
 from benchmarks.datasets.local_dataset import LocalDataset
-from benchmarks.finetuning.encoders import LoadedModel
-from benchmarks.finetuning.tokenization import encode_texts, encode_words, texts_of
+from benchmarks.finetuning.tokenization import (
+    encode_as_written,
+    encode_texts,
+    encode_words,
+    texts_of,
+)
 from benchmarks.protocol import Dataset
 from benchmarks.tag_schemes import tag_parts, to_iob2
+from benchmarks.tasks.base import Setting
 from benchmarks.tasks.question_answering import encode_table
 
 _CALLED = {"QA": ("contexts", "answers"), "TC": ("sentences", "entities")}
@@ -18,13 +23,16 @@ _SLACK = 16
 """Bytes that prefixes and special tokens may add to a text; a token has at least one."""
 
 
-def window_cuts(dataset: LocalDataset, loaded: LoadedModel) -> str:
+def window_cuts(dataset: LocalDataset, setting: Setting) -> str:
     """Return how many inputs of all splits are cut, and what is lost, in words; empty where nothing is cut.
 
     Lost are first answers without a token and entities that begin behind the cut.
     """
     entry = dataset.dataset
-    limit = loaded.limits.retrieval if entry.task == "IR" else loaded.limits.labelled
+    loaded = setting.loaded
+    limit = loaded.limits.labelled
+    if entry.task == "IR":
+        limit = setting.own_longest if entry.is_own else loaded.limits.retrieval
     inputs, cut, lost = 0, 0, 0
     for name, table in dataset.tables.items():
         if name == "qrels":
@@ -38,7 +46,7 @@ def window_cuts(dataset: LocalDataset, loaded: LoadedModel) -> str:
             pa.array([max(bytes_of) + _SLACK > limit for bytes_of in sizes], pa.bool_())
         )
         if long.num_rows:
-            for lost_there in _losses(entry, long, dataset.labels, loaded, limit):
+            for lost_there in _losses(entry, long, dataset.labels, setting, limit):
                 cut += 1
                 lost += lost_there
     if not cut:
@@ -52,10 +60,11 @@ def _losses(
     entry: Dataset,
     table: pa.Table,
     labels: Sequence[str],
-    loaded: LoadedModel,
+    setting: Setting,
     limit: int,
 ) -> Iterator[int]:
     """Yield for each input that is cut how many answers or entities it loses."""
+    loaded = setting.loaded
     if entry.task == "QA":
         questions = encode_table(table, loaded)
         for row, answers in enumerate(table["answers"].to_pylist()):
@@ -74,10 +83,11 @@ def _losses(
         tokenizer = (
             loaded.retrieval_tokenizer if entry.task == "IR" else loaded.tokenizer
         )
-        texts = [text for row in table.to_pylist() for text in texts_of(entry, row)]
+        rows = table.to_pylist()
+        texts = [text for row in rows for text in texts_of(entry, row, setting.reading)]
+        if entry.is_own_retrieval:
+            lengths = encode_as_written(setting.own_tokenizer, texts, limit + 1).lengths
+        else:
+            lengths = encode_texts(tokenizer, texts, limit + 1).lengths
         # One token more than fits shows that a text is cut.
-        yield from (
-            0
-            for length in encode_texts(tokenizer, texts, limit + 1).lengths
-            if length > limit
-        )
+        yield from (0 for length in lengths if length > limit)

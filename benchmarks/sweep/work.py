@@ -26,6 +26,7 @@ from benchmarks.finetuning.trainer import (
     Watch,
     fine_tune,
 )
+from benchmarks.metrics.metric import Evaluation
 from benchmarks.protocol import PAPER, STANDARD, Dataset
 from benchmarks.runs import (
     CLUSTERS,
@@ -40,7 +41,7 @@ from benchmarks.runs import (
 from benchmarks.sweep.keep import Keeper
 from benchmarks.sweep.preflight import check_labels
 from benchmarks.sweep.run_jobs import RunJob
-from benchmarks.sweep.status import counted_scores_of, folder_of, state_of
+from benchmarks.sweep.run_store import RunStore
 from benchmarks.sweep.window import window_cuts
 from benchmarks.tasks.base import Evaluator, Setting, TaskModel
 from benchmarks.tasks.families import (
@@ -174,11 +175,11 @@ class Prepared:
             model, self.resettable.setting.device
         )
         seconds = time.perf_counter() - start
-        scores = {split: evaluations[split].scores for split in SCORED_SPLITS}
+        scored, texts = scored_run(evaluations, losses=tuned.losses)
         if self._is_done(key):  # repeated for its weights: what was written stays
-            if (folder_of(self.job.request.store, key) / RESULTS).read_text(
+            if (self.job.request.runs.folder(key) / RESULTS).read_text(
                 "utf-8"
-            ) != results_text(scores):
+            ) != texts[RESULTS]:
                 log.warning(
                     "%s: repeated for its weights, the run has other scores here",
                     key.folder,
@@ -186,10 +187,8 @@ class Prepared:
             return self._keep_and_describe(key, model)
         content: dict[str, Any] = {
             "status": "complete",
-            "protocol": {RESULTS: PAPER, STANDARD: STANDARD},
-            STANDARD: {split: evaluations[split].standard for split in SCORED_SPLITS},
+            **scored,
             "limits": dataclasses.asdict(self.resettable.setting.loaded.limits),
-            "steps": len(tuned.losses),
             "seconds": {
                 "tuning": round(tuning_seconds, 3),
                 "evaluation": round(seconds, 3),
@@ -199,37 +198,20 @@ class Prepared:
                 "train_positions": tuned.train_positions,
             },
         }
-        details: dict[str, Any] = {
-            "losses": [round(loss, 6) for loss in tuned.losses],
-            STANDARD: {split: evaluations[split].instances for split in SCORED_SPLITS},
-        }
         if cut := self.cuts.get(key.dataset):
             content["cut"] = cut
-        clusters = {split: evaluations[split].clusters for split in SCORED_SPLITS}
-        if any(clusters.values()):
-            details[CLUSTERS] = clusters
-            content[CLUSTERS] = clusters_hash(clusters)
-        texts = {
-            DETAILS: json.dumps(details, indent=1) + "\n",
-            RESULTS: results_text(scores),
-        }
         self._write(key, content, texts)
         return self._keep_and_describe(key, model)
 
     def _is_done(self, key: RunKey) -> bool:
         """Return whether the store has the run already."""
-        return state_of(self.job.request.store, key).done
+        return self.job.request.runs.state(key).done
 
     def _keep_and_describe(self, key: RunKey, model: TaskModel) -> str:
         """Keep the model of a run that is written, where that is wanted; return the run's scores in words."""
         if self.keeper is not None:
             self.keeper.keep(key, model)
-        scores = (
-            counted_scores_of(
-                self.job.request.store, key, self.job.request.known[key.dataset]
-            )
-            or (math.nan,) * 2
-        )
+        scores = self.job.request.runs.scores(key) or (math.nan,) * 2
         means = (
             f"{split} {100 * score:.2f}"
             for split, score in zip(SCORED_SPLITS, scores, strict=True)
@@ -240,26 +222,61 @@ class Prepared:
         self, key: RunKey, content: Mapping[str, Any], texts: Mapping[str, str]
     ) -> None:
         """Write a run's files, results.json last: where that is whole, so are the others."""
-        folder = folder_of(self.job.request.store, key)
         description = self.job.descriptions[key.dataset]
         record = {
             **content,
-            **{
-                name: getattr(key, name)
-                for name in ("model", "dataset", "task", "lr", "seed")
-            },
             "description": description,
             "description_sha256": description_hash(description),
             "provenance": self.provenance,
-            "ended": datetime.now(UTC).isoformat(timespec="seconds"),
             "model_source": redacted(self.resettable.setting.loaded.source),
         }
-        hashes = {name: sha256_bytes(text.encode()) for name, text in texts.items()}
-        for name in texts.keys() - {RESULTS}:
-            write_text(folder / name, texts[name])
-        write_manifest(folder / RUN, record, hashes)
-        if RESULTS in texts:
-            write_text(folder / RESULTS, texts[RESULTS])
+        write_run(self.job.request.runs, key, record, texts)
+
+
+def scored_run(
+    evaluations: Mapping[str, Evaluation], *, losses: Sequence[float]
+) -> tuple[dict[str, Any], dict[str, str]]:
+    """Return what a run's record says of its scores, and the texts of its other files.
+
+    Args:
+        evaluations: by split.
+        losses: of the training steps.
+    """
+    content: dict[str, Any] = {
+        "protocol": {RESULTS: PAPER, STANDARD: STANDARD},
+        STANDARD: {split: evaluations[split].standard for split in SCORED_SPLITS},
+        "steps": len(losses),
+    }
+    details: dict[str, Any] = {
+        "losses": [round(loss, 6) for loss in losses],
+        STANDARD: {split: evaluations[split].instances for split in SCORED_SPLITS},
+    }
+    clusters = {split: evaluations[split].clusters for split in SCORED_SPLITS}
+    if any(clusters.values()):
+        details[CLUSTERS] = clusters
+        content[CLUSTERS] = clusters_hash(clusters)
+    scores = {split: evaluations[split].scores for split in SCORED_SPLITS}
+    texts = {
+        DETAILS: json.dumps(details, indent=1) + "\n",
+        RESULTS: results_text(scores),
+    }
+    return content, texts
+
+
+def write_run(
+    store: RunStore, key: RunKey, record: Mapping[str, Any], texts: Mapping[str, str]
+) -> None:
+    """Write a run's files with its name and the time, results.json last: where that is whole, so are the others."""
+    folder = store.folder(key)
+    names = ("model", "dataset", "task", "lr", "seed")
+    named = {name: getattr(key, name) for name in names}
+    ended = datetime.now(UTC).isoformat(timespec="seconds")
+    hashes = {name: sha256_bytes(text.encode()) for name, text in texts.items()}
+    for name in texts.keys() - {RESULTS}:
+        write_text(folder / name, texts[name])
+    write_manifest(folder / RUN, {**record, **named, "ended": ended}, hashes)
+    if RESULTS in texts:
+        write_text(folder / RESULTS, texts[RESULTS])
 
 
 def prepare(job: RunJob, resettable: ResettableModel) -> Prepared:
@@ -274,10 +291,8 @@ def prepare(job: RunJob, resettable: ResettableModel) -> Prepared:
     for dataset in sets.values():
         check_labels(dataset)
     _check_unchanged(job, resettable, sets)
-    setting = resettable.setting
-    cuts = {
-        name: window_cuts(dataset, setting.loaded) for name, dataset in sets.items()
-    }
+    setting = resettable.setting.reading_as(job.request.reading(job.trained_on))
+    cuts = {name: window_cuts(dataset, setting) for name, dataset in sets.items()}
     for name, cut in cuts.items():
         if cut:
             log.info("%s: %s", name, cut)

@@ -4,16 +4,20 @@ from __future__ import annotations
 
 from abc import ABC, abstractmethod
 from collections.abc import Callable, Iterator
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
+from functools import cached_property
 
 import numpy as np
 from numpy.typing import NDArray
 from torch import Tensor, nn
 
 from benchmarks.datasets.local_dataset import LocalDataset
+from benchmarks.embedding import PAPER_READING, Embedding
 from benchmarks.finetuning.device import RunDevice
 from benchmarks.finetuning.encoders import Encoder, LoadedModel
-from benchmarks.finetuning.heads import MEAN, Head, Pooling
+from benchmarks.finetuning.heads import MEAN, POOLINGS, Head, Pooling
+from benchmarks.finetuning.own_ends import ending_tokenizer
+from benchmarks.finetuning.tokenization import Tokenizer
 from benchmarks.finetuning.trainer import Groups, TrainingLoss, example_order
 from benchmarks.metrics.metric import Evaluation
 from benchmarks.protocol import FINE_TUNING, Dataset, FineTuning, HeadName
@@ -31,13 +35,33 @@ class Setting:
     """Hyper-parameters."""
     pooling: Pooling = MEAN
     """How a text becomes a vector."""
+    reading: Embedding = PAPER_READING
+    """How texts of retrieval are read."""
     head: HeadName = "paper"
     """Whose heads are put on the encoder."""
+
+    def reading_as(self, reading: Embedding) -> Setting:
+        """Return the same with texts that are read and pooled so."""
+        return replace(self, reading=reading, pooling=POOLINGS[reading.pooling])
 
     @property
     def pad(self) -> int:
         """Id put after a row's end, but in retrieval, whose tokenizer is another."""
         return int(self.loaded.tokenizer.pad_token_id)
+
+    @cached_property
+    def own_tokenizer(self) -> Tokenizer:
+        """What reads the texts of retrieval sets of one's own, in training, scoring and the kept folder."""
+        tokenizer = self.loaded.retrieval_tokenizer
+        return (
+            ending_tokenizer(tokenizer, alone=False) if self.reading.ends else tokenizer
+        )
+
+    @property
+    def own_longest(self) -> int:
+        """Most tokens of such a text."""
+        limits = self.loaded.limits
+        return min(self.reading.longest or limits.retrieval, limits.paper_retrieval)
 
 
 class TaskModel(nn.Module):
@@ -96,10 +120,13 @@ class Family(ABC):
         """Return the number of examples of a micro-batch."""
         return fine_tuning.micro_batch
 
-    def order(self, size: int, fine_tuning: FineTuning, seed: int) -> Iterator[Groups]:
-        """Yield the micro-batches of each step without end, of so many training examples."""
+    def order(
+        self, dataset: LocalDataset, fine_tuning: FineTuning, seed: int
+    ) -> Iterator[Groups]:
+        """Yield the micro-batches of each step without end, of a dataset's training examples."""
         micro_batch = self.micro_batch(fine_tuning)
-        return example_order(size, seed, micro_batch, fine_tuning.batch // micro_batch)
+        groups = fine_tuning.batch // micro_batch
+        return example_order(dataset.train.num_rows, seed, micro_batch, groups)
 
     @abstractmethod
     def objective(

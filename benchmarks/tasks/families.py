@@ -58,7 +58,7 @@ def sampled_rows(
     steps = fine_tuning_steps(dataset, fine_tuning)
     sampled = np.zeros(size, dtype=bool)
     for seed in seeds:
-        for step in islice(family.order(size, fine_tuning, seed), steps):
+        for step in islice(family.order(dataset, fine_tuning, seed), steps):
             sampled[np.concatenate(step)] = True
     return np.flatnonzero(sampled)
 

@@ -6,7 +6,7 @@ batch. Shape suffixes: B pairs, D documents of a batch, L padded length, H hidde
 
 from __future__ import annotations
 
-from collections.abc import Iterator, Mapping, Sequence
+from collections.abc import Iterable, Iterator, Mapping, Sequence
 from dataclasses import dataclass
 from functools import partial
 from types import MappingProxyType
@@ -22,13 +22,17 @@ from benchmarks.datasets.schema import NEGATIVES
 from benchmarks.finetuning.device import RunDevice
 from benchmarks.finetuning.heads import Pooling
 from benchmarks.finetuning.tokenization import (
-    document_text,
+    encode_as_written,
     encode_retrieval_paper,
     encode_texts,
     paper_document_text,
-    query_text,
 )
-from benchmarks.finetuning.trainer import FineTuningError, Groups, pair_order
+from benchmarks.finetuning.trainer import (
+    FineTuningError,
+    Groups,
+    distinct_order,
+    pair_order,
+)
 from benchmarks.metrics.metric import Evaluation, RankingPredictions, evaluate
 from benchmarks.protocol import Dataset, FineTuning
 from benchmarks.ragged import Ragged
@@ -37,7 +41,7 @@ from benchmarks.tasks.base import Family, Setting, TaskModel, TrainedRows, packs
 from benchmarks.tasks.supervised import PaddedBatch, in_halves
 
 _DOCUMENTS = "documents"
-_DEPTH = 100
+DEPTH = 100
 """Documents of a ranking by the standard protocol."""
 
 
@@ -88,38 +92,40 @@ class Retrieval(Family):
         """Return the whole batch: every query sees all its documents."""
         return fine_tuning.batch
 
-    def order(self, size: int, fine_tuning: FineTuning, seed: int) -> Iterator[Groups]:
-        """Yield the batch of each step without end, of so many training pairs."""
-        return pair_order(size, seed, fine_tuning.batch)
+    def order(
+        self, dataset: LocalDataset, fine_tuning: FineTuning, seed: int
+    ) -> Iterator[Groups]:
+        """Yield the batch of each step without end; a set of one's own has no query and no positive twice in it.
+
+        In a batch, what answers one query is taken to be wrong for all others.
+        """
+        if not dataset.dataset.is_own:
+            return pair_order(dataset.train.num_rows, seed, fine_tuning.batch)
+        columns = (dataset.train[name].to_pylist() for name in ("query", "positive"))
+        keys = list(zip(*columns, strict=True))
+        return distinct_order(keys, seed, fine_tuning.batch)
 
     def objective(
         self, dataset: LocalDataset, rows: NDArray[np.int64], setting: Setting
     ) -> ContrastiveObjective:
         """Tokenise the training pairs that the runs use."""
         taken = dataset.train.take(rows)
-        queries = [query_text(text) for text in taken["query"].to_pylist()]
-        documents = [document_text(text) for text in taken["positive"].to_pylist()]
+        reading = setting.reading
+        read = partial(_read, dataset.dataset, setting)
         hard = (
             taken[NEGATIVES].to_pylist()
             if NEGATIVES in taken.column_names
-            else [[]] * len(queries)
+            else [[]] * taken.num_rows
         )
-        tokenizer, limit = (
-            setting.loaded.retrieval_tokenizer,
-            setting.loaded.limits.retrieval,
-        )
+        negatives = [text for texts in hard for text in texts]
         return ContrastiveObjective(
-            queries=encode_texts(tokenizer, queries, limit),
-            documents=encode_texts(tokenizer, documents, limit),
-            negatives=encode_texts(
-                tokenizer,
-                [document_text(text) for texts in hard for text in texts],
-                limit,
-            ),
+            queries=read(map(reading.query_text, taken["query"].to_pylist())),
+            documents=read(map(reading.document_text, taken["positive"].to_pylist())),
+            negatives=read(map(reading.document_text, negatives)),
             ends=np.cumsum([0, *map(len, hard)]),
-            order=partial(self.order, dataset.train.num_rows, setting.fine_tuning),
+            order=partial(self.order, dataset, setting.fine_tuning),
             fine_tuning=setting.fine_tuning,
-            pad=tokenizer.pad_token_id,
+            pad=setting.loaded.retrieval_tokenizer.pad_token_id,
             pooling=setting.pooling,
             rows=rows,
         )
@@ -129,26 +135,26 @@ class Retrieval(Family):
         queries = {split: dataset.queries(split) for split in SCORED_SPLITS}
         bodies = [(row["text"], row["title"]) for row in dataset.corpus.to_pylist()]
         tokenizer, limits = setting.loaded.retrieval_tokenizer, setting.loaded.limits
+        reading = setting.reading
         query_texts = {
-            name: [query_text(text) for text in rows["text"].to_pylist()]
+            name: [reading.query_text(text) for text in rows["text"].to_pylist()]
             for name, rows in queries.items()
         }
-        as_paper = {
-            **query_texts,
-            _DOCUMENTS: [paper_document_text(*body) for body in bodies],
-        }
-        as_trained = {
-            **query_texts,
-            _DOCUMENTS: [document_text(*body) for body in bodies],
-        }
-        paper_ids = {
-            name: encode_retrieval_paper(tokenizer, texts, limits.paper_retrieval)
-            for name, texts in as_paper.items()
-        }
+        documents = [reading.document_text(*body) for body in bodies]
         trained_ids = {
-            name: encode_texts(tokenizer, texts, limits.retrieval)
-            for name, texts in as_trained.items()
+            name: _read(dataset.dataset, setting, texts)
+            for name, texts in {**query_texts, _DOCUMENTS: documents}.items()
         }
+        paper_ids = trained_ids
+        if not dataset.dataset.is_own:
+            as_paper = {
+                **query_texts,
+                _DOCUMENTS: [paper_document_text(*body) for body in bodies],
+            }
+            paper_ids = {
+                name: encode_retrieval_paper(tokenizer, texts, limits.paper_retrieval)
+                for name, texts in as_paper.items()
+            }
 
         def batches(ids_of: dict[str, Ragged]) -> dict[str, list[PaddedBatch]]:
             pad, device = tokenizer.pad_token_id, setting.device
@@ -159,20 +165,25 @@ class Retrieval(Family):
         paper = batches(paper_ids)
         # What both protocols read alike is computed once.
         alike = all(ids.equals(trained_ids[name]) for name, ids in paper_ids.items())
-        qrels: dict[str, dict[str, dict[str, int]]] = {}
-        for split in SCORED_SPLITS:
-            qrels[split] = {query: {} for query in queries[split]["id"].to_pylist()}
-            for row in dataset.qrels(split).to_pylist():
-                qrels[split][row["query_id"]][row["doc_id"]] = row["relevance"]
         return RetrievalEvaluator(
-            dataset=dataset.dataset,
-            document_ids=dataset.corpus["id"].to_pylist(),
-            qrels=qrels,
+            judged=judged_of(dataset),
             paper=paper,
             standard=paper if alike else batches(trained_ids),
             pooling=setting.pooling,
             cutoff=setting.fine_tuning.cutoff,
         )
+
+
+def _read(dataset: Dataset, setting: Setting, texts: Iterable[str]) -> Ragged:
+    """Return token ids as fine-tuning reads texts, prompts included."""
+    if dataset.is_own:
+        return encode_as_written(
+            setting.own_tokenizer, list(texts), setting.own_longest
+        )
+    loaded = setting.loaded
+    return encode_texts(
+        loaded.retrieval_tokenizer, list(texts), loaded.limits.retrieval
+    )
 
 
 @dataclass(frozen=True, kw_only=True)
@@ -286,8 +297,8 @@ class ContrastiveObjective(TrainedRows):
 
 
 @dataclass(frozen=True, kw_only=True)
-class RetrievalEvaluator:
-    """A retrieval dataset, tokenised and batched once for all runs."""
+class Judged:
+    """What is searched, and what is relevant."""
 
     dataset: Dataset
     """The dataset, whose metrics are computed."""
@@ -295,6 +306,55 @@ class RetrievalEvaluator:
     """Ids of the judged documents of both splits."""
     qrels: dict[str, dict[str, dict[str, int]]]
     """By split: for each query, in the order of the scores, the relevance of each judged document."""
+
+    def own_documents(self, split: str) -> dict[int, int]:
+        """Return by a query's number that of the document with its id, which BEIR does not count as retrieved.
+
+        Empty for the paper's datasets, whose queries and documents are numbered apart.
+        """
+        if not self.dataset.is_own:
+            return {}
+        numbers = {
+            identity: number for number, identity in enumerate(self.document_ids)
+        }
+        return {
+            row: numbers[query]
+            for row, query in enumerate(self.qrels[split])
+            if query in numbers
+        }
+
+    def ids(self, ranked: NDArray[np.int64], own: Mapping[int, int]) -> list[list[str]]:
+        """Return the ids of ranked documents; of a query's own one, which is last if at all, one that nobody judged."""
+        return [
+            [
+                "" if document == own.get(row) else self.document_ids[document]
+                for document in documents
+            ]
+            for row, documents in enumerate(ranked)
+        ]
+
+
+def judged_of(dataset: LocalDataset) -> Judged:
+    """Return a dataset's documents and judgements."""
+    qrels: dict[str, dict[str, dict[str, int]]] = {}
+    for split in SCORED_SPLITS:
+        queries = dataset.queries(split)["id"].to_pylist()
+        qrels[split] = {query: {} for query in queries}
+        for row in dataset.qrels(split).to_pylist():
+            qrels[split][row["query_id"]][row["doc_id"]] = row["relevance"]
+    return Judged(
+        dataset=dataset.dataset,
+        document_ids=dataset.corpus["id"].to_pylist(),
+        qrels=qrels,
+    )
+
+
+@dataclass(frozen=True, kw_only=True)
+class RetrievalEvaluator:
+    """A retrieval dataset, tokenised and batched once for all runs."""
+
+    judged: Judged
+    """Documents and judgements."""
     paper: dict[str, list[PaddedBatch]]
     """What the paper's evaluation reads: the queries of each split, and the documents."""
     standard: dict[str, list[PaddedBatch]]
@@ -319,7 +379,7 @@ class RetrievalEvaluator:
             }
         evaluations = {}
         for split in SCORED_SPLITS:
-            own = self.own_documents(split)
+            own = self.judged.own_documents(split)
             # Of equally similar documents the paper's code keeps those of NumPy's argsort.
             paper_similarities, paper_documents = rank(
                 paper[split],
@@ -329,46 +389,18 @@ class RetrievalEvaluator:
                 excluded=own,
             )
             similarities, documents = rank(
-                standard[split], standard[_DOCUMENTS], _DEPTH, excluded=own
+                standard[split], standard[_DOCUMENTS], DEPTH, excluded=own
             )
             predictions = RankingPredictions(
-                query_ids=list(self.qrels[split]),
-                qrels=self.qrels[split],
+                query_ids=list(self.judged.qrels[split]),
+                qrels=self.judged.qrels[split],
                 paper_similarities=paper_similarities,
-                paper_documents=self._ids(paper_documents, own),
+                paper_documents=self.judged.ids(paper_documents, own),
                 similarities=similarities,
-                documents=self._ids(documents, own),
+                documents=self.judged.ids(documents, own),
             )
-            evaluations[split] = evaluate(self.dataset, predictions)
+            evaluations[split] = evaluate(self.judged.dataset, predictions)
         return evaluations
-
-    def own_documents(self, split: str) -> dict[int, int]:
-        """Return by a query's number that of the document with its id, which BEIR does not count as retrieved.
-
-        Empty for the paper's datasets, whose queries and documents are numbered apart.
-        """
-        if not self.dataset.is_own:
-            return {}
-        numbers = {
-            identity: number for number, identity in enumerate(self.document_ids)
-        }
-        return {
-            row: numbers[query]
-            for row, query in enumerate(self.qrels[split])
-            if query in numbers
-        }
-
-    def _ids(
-        self, ranked: NDArray[np.int64], own: Mapping[int, int]
-    ) -> list[list[str]]:
-        """Return the ids of ranked documents; of a query's own one, which is last if at all, one that nobody judged."""
-        return [
-            [
-                "" if document == own.get(row) else self.document_ids[document]
-                for document in documents
-            ]
-            for row, documents in enumerate(ranked)
-        ]
 
     @torch.inference_mode()
     def vectors(

@@ -81,7 +81,8 @@ class Batches(Group):
     microbatch: Count = field(default=0, metadata=_MAY_CHANGE)
     """Size of one forward and backward pass, in sequences of max_length (`device_train_microbatch_size`). A pass takes
     more sequences when they are shorter; gradients are accumulated over the passes of a step. It changes speed and
-    memory, never the gradient. 0: the largest that fits the GPU's free memory, the paper's 12 on a CPU. Set half of
+    memory, never the gradient. 0: the largest that fits the GPU's free memory; on a CPU the paper's 12, for
+    an existing model 1,024 tokens. Set half of
     what the log says when a GPU runs out of memory (OOM)."""
     min_length: AtLeastOne = TRAINING.min_length
     """Shortest sequence, in tokens."""

@@ -27,6 +27,10 @@ from pretraining.training.dataloader import Data
 from pretraining.training.pass_memory import measured_gb
 from pretraining.training.ranks import Ranks
 
+_CPU_PASS_TOKENS = 1024
+"""Of a pass of a start on a CPU: ten seconds of a core with 135M parameters. More make nothing faster there, and what
+is asked for meanwhile waits for a pass."""
+
 
 @dataclass(kw_only=True)
 class TrainingContext:
@@ -91,6 +95,8 @@ class TrainingContext:
         """Return the most sequences of a pass that fit all ranks' free memory, where that is known."""
         ranks, config, start = self.ranks, self.config, self.start
         length, several = config.batches.max_length, ranks.world > 1
+        if start is not None and ranks.device.type == "cpu":
+            return max(1, _CPU_PASS_TOKENS // length)
         # Memory was counted and measured for bf16 alone, and for own models with compiled blocks.
         if not self.bf16 or (config.machine.compile == "off" and start is None):
             return TRAINING.device_batch

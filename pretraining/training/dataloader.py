@@ -57,6 +57,8 @@ class StepBatch:
     """Tokens that the share predicts of each of the step's G groups, (G,), float64."""
     passes: int
     """Passes of all ranks together."""
+    common_passes: int = 1
+    """Passes that every rank has."""
     tokens: int
     """Tokens of the share."""
     fingerprint: int
@@ -180,6 +182,7 @@ class Data:
             microbatches=microbatches,
             counts=counts,
             passes=sum(len(share) for share in shares),
+            common_passes=min(len(share) for share in shares),
             tokens=tokens,
             fingerprint=fingerprint % 2**64,
         )

@@ -253,3 +253,16 @@ _FIELDS: Mapping[str, Callable[[Any], bool]] = {
     "device": _name,
 }
 """Whether each value of a row can be; a field that is not here may hold any number."""
+
+
+def validation_gain(rows: Iterable[Mapping[str, Any]]) -> str:
+    """Return the first and the last validation loss at the ratio of the first, in words; empty where there is one."""
+    losses: dict[float | None, list[float]] = {}
+    for row in rows:
+        if row["split"] == "validation":
+            losses.setdefault(row.get("ratio"), []).append(row["loss"])
+    for ratio, values in losses.items():
+        if len(values) > 1:
+            at = "" if ratio is None else f" at {ratio:g} %"
+            return f"{values[0]:.2f} -> {values[-1]:.2f}{at}"
+    return ""

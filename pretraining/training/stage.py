@@ -55,8 +55,8 @@ from pretraining.training.composer_parts import (
     quiet_libraries,
 )
 from pretraining.training.context import TrainingContext
-from pretraining.training.dataloader import StageBatches, prefetched
-from pretraining.training.log import LOG, LogWriter
+from pretraining.training.dataloader import StageBatches, StepBatch, prefetched
+from pretraining.training.log import LOG, LogWriter, read_log
 from pretraining.training.objectives import ObjectiveBatch, loss_sum
 from pretraining.training.optimizer import (
     build_optimizer,
@@ -70,7 +70,6 @@ logger = logging.getLogger(__name__)
 
 LogRow = dict[str, float | int | str]
 """A row of the log, with what was measured on the clock."""
-_FIRST_STEPS = 3
 EARLIER = "earlier_precision"
 """Key of a checkpoint and a model: the other precision in which it was trained up to a step, by that step."""
 _LOST = ("gloo/transport", "remote process exited")
@@ -89,6 +88,10 @@ class StageProgress:
     """Learning rate of the last one."""
     norm: torch.Tensor = field(default_factory=lambda: torch.zeros(()))
     """Norm of its gradient before it was clipped, ()."""
+
+
+class _StopUpdateError(Exception):
+    """Somebody asks to stop while an update is being made: it is dropped, and made again when training resumes."""
 
 
 class Requests:
@@ -116,7 +119,7 @@ class Requests:
     def _interrupted(self, received: signal.Signals) -> None:
         self.signals.append(received)
         logger.warning(
-            "%s: saving a checkpoint after this step; press Ctrl-C again to stop at once",
+            "%s: saving a checkpoint as soon as the pass or step is over; press Ctrl-C again to stop at once",
             self._name,
         )
 
@@ -146,6 +149,8 @@ class StageTraining(Callback):  # type: ignore[misc]  # composer is untyped
     data: StepData
     """Made by `run`, as `speed` by `_fit`: both begin with the first update."""
     speed: Speed
+    update: StepBatch
+    """What the update that is being made is trained on."""
 
     def __init__(
         self, context: TrainingContext, stage: PlannedStage, target: int
@@ -198,14 +203,16 @@ class StageTraining(Callback):  # type: ignore[misc]  # composer is untyped
             ranks, f"{stage.name}@{self.done.step}", 60 * config.machine.timeout_minutes
         )
         self.without_target = set[str]()
-        self.first, self.began = self.done.step, 0.0
+        self.first, self.saved = self.done.step, self.done.step
+        self.passes, self.pass_began = 0, 0.0
+        """Passes of the update that is being made, and when the last one began."""
         self.meter = Meter(stage.name, target, done=self.done.step, unit="step")
 
     def run(self) -> bool:
         """Train to the target; return whether it was reached and nobody asked to stop.
 
-        SIGTERM, SIGUSR1 and the first Ctrl-C of any rank, and the stop file, let the current update finish, save it and
-        end.
+        SIGTERM, SIGUSR1 and the first Ctrl-C of any rank, and the stop file, end it with a checkpoint: after the
+        current update, on a CPU after the current pass, whose update is made again later.
 
         Raises:
             KeyboardInterrupt: after Ctrl-C, once saved. The other requests return False, for which the command's exit
@@ -231,7 +238,7 @@ class StageTraining(Callback):  # type: ignore[misc]  # composer is untyped
                     lambda: self.batches.of_step(first).microbatches[0],
                     self.context,
                 )
-                if first == self.stage.start and self._starts_with_validation():
+                if self._starts_with_validation():
                     self._validate()
                 self.data = StepData(
                     batches,
@@ -246,6 +253,8 @@ class StageTraining(Callback):  # type: ignore[misc]  # composer is untyped
                     self._agree(None if self.writer is None else self.writer.finish())
             if signal.SIGINT in self.requests.signals:
                 raise KeyboardInterrupt
+        except _StopUpdateError:  # in the validation before the first update
+            self.stopped = True
         except (
             KeyboardInterrupt,
             SystemExit,
@@ -265,11 +274,10 @@ class StageTraining(Callback):  # type: ignore[misc]  # composer is untyped
             self.stopped or self.context.ranks.total(float(self.requests.stop()))[0] > 0
         )
         if stopped:
-            logger.info(
-                "%s: stopped and saved at step %d; run the same command to resume",
-                name,
-                self.done.step,
-            )
+            where = f"and saved at step {self.done.step}"
+            if not self.done.step:
+                where = "before the first step was over"
+            logger.info("%s: stopped %s; run the same command to resume", name, where)
         return not stopped
 
     def _fit(self) -> None:
@@ -323,9 +331,14 @@ class StageTraining(Callback):  # type: ignore[misc]  # composer is untyped
             # Its clock, which would begin at zero: `max_duration`, callbacks and dashboards count from random weights.
             trainer.state.timestamp = Timestamp(batch=first, token=self.done.tokens)
             stack.enter_context(self.watchdog)
-            self.speed, self.began = Speed(), time.monotonic()
+            self.speed = Speed()
             try:
                 trainer.fit()
+            except _StopUpdateError:
+                self.model.zero_grad(set_to_none=True)
+                self.stopped = True
+                if self.done.step > self.saved:
+                    self._save()
             except RuntimeError as error:
                 if not any(words in str(error) for words in _LOST):
                     raise
@@ -344,7 +357,25 @@ class StageTraining(Callback):  # type: ignore[misc]  # composer is untyped
         del logger
         assert state.batch.step == self.done.step
         self.done.rate = state.optimizers[0].param_groups[0]["lr"]
+        self.update, self.passes = state.batch, 0
         self.watchdog.mark(self.done.step, 1)
+
+    def before_forward(self, state: State, logger: Logger) -> None:
+        """Drop an update on a CPU where somebody asks to stop: its passes take seconds, all of them minutes."""
+        del state, logger
+        self.passes, self.pass_began = self.passes + 1, time.monotonic()
+        ranks = self.context.ranks
+        # All ranks have to ask each other equally often.
+        if ranks.device.type != "cpu" or self.passes > self.update.common_passes:
+            return
+        if ranks.total(float(self.requests.stop()))[0]:
+            raise _StopUpdateError
+
+    def after_backward(self, state: State, logger: Logger) -> None:
+        """Say after the first pass how long the others take."""
+        del state, logger
+        if self.done.step == self.first and self.passes == 1:
+            self._say_how_long()
 
     def before_backward(self, state: State, logger: Logger) -> None:
         """Note how far this process came by itself: the last backward pass waits for the others."""
@@ -384,8 +415,6 @@ class StageTraining(Callback):  # type: ignore[misc]  # composer is untyped
             )
         self.watchdog.mark(done.step, 0)
         self.speed.count(done.tokens - tokens_before)
-        if self.context.start is not None and done.step == self.first + _FIRST_STEPS:
-            self._say_how_long()
         row: LogRow = {
             "loss": loss,
             "lr": done.rate,
@@ -423,21 +452,20 @@ class StageTraining(Callback):  # type: ignore[misc]  # composer is untyped
         )
 
     def _say_how_long(self) -> None:
-        """Say what a start's steps still take on a CPU, whose speed nothing but its first steps tells."""
-        ranks, left = (
-            self.context.ranks,
-            self.context.targets.model.steps - self.done.step,
+        """Say what a start's updates take on a CPU, whose speed nothing but its first pass tells."""
+        context = self.context
+        if context.start is None or context.ranks.device.type != "cpu":
+            return
+        left = context.targets.model.steps - self.done.step
+        passes = left * len(self.update.microbatches)
+        seconds = (time.monotonic() - self.pass_began) * passes
+        logger.info(
+            "%s: at the speed of the first pass, %s updates in passes of %s tokens take %s on this CPU",
+            self.stage.name,
+            f"{left:,}",
+            f"{self.update.microbatches[0].inputs.num_tokens:,}",
+            tqdm.format_interval(seconds),
         )
-        if ranks.device.type == "cpu" and ranks.rank == 0:
-            lasts = tqdm.format_interval(
-                (time.monotonic() - self.began) / _FIRST_STEPS * left
-            )
-            logger.info(
-                "%s: at the speed of the first steps, the other %s take %s on this CPU",
-                self.stage.name,
-                f"{left:,}",
-                lasts,
-            )
 
     def batch_checkpoint(self, state: State, logger: Logger) -> None:
         """Save when it is time or somebody asks to stop, and then stop."""
@@ -512,6 +540,7 @@ class StageTraining(Callback):  # type: ignore[misc]  # composer is untyped
             if writer is None
             else writer.begin(step, self.model, self.optimizer, state, stage.keep)
         )
+        self.saved = step
 
     def _agree(self, error: UserError | OSError | None) -> None:
         """End on all processes where the first one could not write a checkpoint."""
@@ -536,9 +565,20 @@ class StageTraining(Callback):  # type: ignore[misc]  # composer is untyped
         )
 
     def _starts_with_validation(self) -> bool:
-        """Return whether to validate before the first step: not where the parent's objective continues."""
-        if not self.context.config.record.eval_sequences:
+        """Return whether to validate before the first step: not where the parent's objective continues.
+
+        Where a validation was stopped, it is still to be done.
+        """
+        record = self.context.config.record
+        if not record.eval_sequences:
             return False
+        if self.first > self.stage.start:
+            is_due = self.first % record.eval_every == 0 or self._lasting()
+            lacks = self.log is not None and not any(
+                row["split"] == "validation" and row["step"] == self.first
+                for row in read_log(self.folder / LOG, [])
+            )
+            return is_due and self.context.ranks.total(float(lacks))[0] > 0
         if self.stage.parent is None:
             return True
         parent = self.context.plan.stage(self.stage.parent)
@@ -563,6 +603,9 @@ class StageTraining(Callback):  # type: ignore[misc]  # composer is untyped
                 part = loss_sum(self.model, batch.to(ranks.device))
                 total, count = total + float(part.total), count + part.count
                 self.watchdog.mark(self.done.step, 0)
+                if ranks.world == 1 and self.requests.stop():
+                    self.model.train()
+                    raise _StopUpdateError
         self.model.train()
         total, count = ranks.total(total, count)
         if not count:
@@ -571,6 +614,14 @@ class StageTraining(Callback):  # type: ignore[misc]  # composer is untyped
             return None
         loss = total / count
         self._write("validation", {"loss": loss, "predicted": int(count)})
+        if self.context.start is not None:
+            logger.info(
+                "%s: validation loss %.3f after step %d, at %g %%",
+                self.stage.name,
+                loss,
+                self.done.step,
+                self.stage.lasting_ratio or 0,
+            )
         return loss
 
     def _say_no_target(self, what: str) -> None:

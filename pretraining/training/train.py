@@ -53,7 +53,7 @@ from pretraining.plan.study_plan import PlannedStage, Targets
 from pretraining.starts import Start
 from pretraining.training import checkpoints
 from pretraining.training.context import TrainingContext
-from pretraining.training.log import LOG, log_text, read_log
+from pretraining.training.log import LOG, log_text, read_log, validation_gain
 from pretraining.training.ranks import Ranks
 from pretraining.training.stage import EARLIER, StageTraining
 
@@ -318,6 +318,7 @@ def _export(
         **context.identity(last),
         "interventions": state["interventions"],
         **({"log_lacks": lacks} if lacks else {}),
+        **({} if context.start is None else {"validation": validation_gain(rows)}),
         **_shift(last.objective),
     }
     is_causal = OBJECTIVES[last.objective].is_causal

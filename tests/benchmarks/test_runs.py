@@ -15,7 +15,7 @@ from benchmarks.runs import (
     read_run,
     results_text,
 )
-from benchmarks.sweep.status import state_of
+from benchmarks.sweep.run_store import RunStore
 from common.errors import UserError
 from tests.results import write_results
 
@@ -68,11 +68,11 @@ def test_a_manifest_that_is_gone_is_missed(tmp_path: Path) -> None:
     """The release has none; a run of this package, which left its details, had one."""
     key = RunKey(model="m", dataset="sst2", lr=1e-4, seed=0)
     path = write_results(tmp_path, key, {"validation": [1], "test": [0]})
-    assert read_run(path.parent) == {} and state_of(tmp_path, key).done
+    assert read_run(path.parent) == {} and RunStore(tmp_path).state(key).done
     (path.parent / DETAILS).write_text("{}")
     with pytest.raises(UserError, match=r"lacks the run\.json"):
         read_run(path.parent)
-    state = state_of(tmp_path, key)
+    state = RunStore(tmp_path).state(key)
     assert not state.done and state.fault
     path.unlink()
     assert read_run(path.parent) == {}, "it is being written"

@@ -79,7 +79,9 @@ def test_three_commands_make_a_folder_for_sentence_transformers(
         "decay = 1: ",
         "FLOPs, ",
         " hours of one H100",
-        "at the speed of the first steps, the other 1 take ",
+        "at the speed of the first pass, 4 updates in passes of 96 tokens take ",
+        "4 updates of 96 tokens, ",
+        " at 30 %; an embedder needs pairs next",
     ):
         assert said in caplog.text
     for folder in (made, merged):

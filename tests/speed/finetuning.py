@@ -36,12 +36,13 @@ from transformers import (
 )
 
 from benchmarks.datasets.local_dataset import load
+from benchmarks.embedding import PAPER_READING
 from benchmarks.finetuning import trainer
 from benchmarks.finetuning.base_models import load_tokenizer
 from benchmarks.finetuning.device import RunDevice, choose_device
 from benchmarks.finetuning.encoders import Encoder
 from benchmarks.finetuning.heads import MEAN, SequenceHead, TokenHead
-from benchmarks.finetuning.tokenization import document_text, encode_texts, query_text
+from benchmarks.finetuning.tokenization import encode_texts
 from benchmarks.finetuning.trainer import TrainingLoss
 from benchmarks.protocol import FINE_TUNING
 from benchmarks.ragged import Ragged
@@ -350,8 +351,13 @@ def real(kind: str, data: Path, tokenizer: Path) -> tuple[Ragged, Ragged | None]
             tokenizer=words, limits=SimpleNamespace(labelled=limit)
         )
         return family.examples(found.dataset, found.train, loaded).ids, None
-    documents = [document_text(text) for text in found.train["positive"].to_pylist()]
-    queries = [query_text(text) for text in found.train["query"].to_pylist()]
+    documents = [
+        PAPER_READING.document_text(text)
+        for text in found.train["positive"].to_pylist()
+    ]
+    queries = [
+        PAPER_READING.query_text(text) for text in found.train["query"].to_pylist()
+    ]
     return encode_texts(words, documents, limit), encode_texts(words, queries, limit)
 
 

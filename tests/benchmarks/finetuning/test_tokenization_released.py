@@ -11,6 +11,7 @@ from hypothesis import strategies as st
 from benchmarks.datasets.readers.ner import sentences
 from benchmarks.datasets.readers.reader import ReaderInputs
 from benchmarks.datasets.readers.squad import question_rows
+from benchmarks.embedding import PAPER_READING
 from benchmarks.finetuning import tokenization
 from benchmarks.finetuning.tokenization import encode_questions, encode_words
 from benchmarks.protocol import get_dataset
@@ -224,10 +225,10 @@ def test_texts_of_single_sentences_and_pairs() -> None:
         == "Question 1: a\nQuestion 2: b"
     )
     assert tokenization.question_text("who?") == "Question: who?\nContext: "
-    assert tokenization.query_text("q") == "Query: q"
-    assert tokenization.document_text("text") == "Document: text"
-    assert tokenization.document_text("text", "Title") == "Document: Title. text"
-    assert tokenization.document_text("text", "") == "Document: text"
+    assert PAPER_READING.query_text("q") == "Query: q"
+    assert PAPER_READING.document_text("text") == "Document: text"
+    assert PAPER_READING.document_text("text", "Title") == "Document: Title. text"
+    assert PAPER_READING.document_text("text", "") == "Document: text"
 
 
 def test_an_empty_title_keeps_its_full_stop_in_the_paper() -> None:

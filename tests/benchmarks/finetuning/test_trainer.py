@@ -17,6 +17,7 @@ from benchmarks.finetuning.encoders import load
 from benchmarks.finetuning.trainer import (
     FineTuningError,
     decayed,
+    distinct_order,
     fine_tune,
     learning_rate,
     pair_order,
@@ -310,3 +311,24 @@ def test_pairs_are_drawn_by_one_generator_which_seed_0_leaves_as_torch_makes_it(
         steps = list(islice(pair_order(70, seed, 32), 6))
         assert [len(step) for (step,) in steps] == [32, 32, 6, 32, 32, 6]
         assert np.concatenate([step for (step,) in steps]).tolist() == expected.tolist()
+
+
+def test_no_batch_has_a_query_or_a_positive_twice() -> None:
+    """Twelve documents of five queries each, one of them of twenty; every row but the last ones once in a pass."""
+    keys = [(f"q{row}", f"d{row % 12}") for row in range(60)]
+    keys += [(f"more {row}", "d0") for row in range(20)]
+    order = distinct_order(keys, 1, 8)
+    taken: list[int] = []
+    for (batch,) in islice(order, 7):
+        positives = [keys[row][1] for row in batch]
+        assert len(positives) == 8 == len(set(positives))
+        taken += batch.tolist()
+    assert len(set(taken)) == len(taken)
+
+
+def test_rows_that_share_nothing_keep_their_order() -> None:
+    keys = [(f"q{row}", f"d{row}") for row in range(70)]
+    for seed in (0, 3):
+        ours = [step[0].tolist() for step in islice(distinct_order(keys, seed, 32), 6)]
+        theirs = [step[0].tolist() for step in islice(pair_order(70, seed, 32), 6)]
+        assert ours == theirs

@@ -111,7 +111,7 @@ def test_pairs_train_an_encoder_that_sentence_transformers_loads(
         AutoTokenizer.from_pretrained(folder),
     )
     assert json.loads((folder / "modules.json").read_text())[1]["path"] == "1_Pooling"
-    ids = tokenizer("Query: how do I oil the lamp", return_tensors="pt")["input_ids"]
+    ids = tokenizer("how do I oil the lamp", return_tensors="pt")["input_ids"]
     other = ids.clone()
     other[0, -1] = 5
     with torch.no_grad():  # the first token sees the last

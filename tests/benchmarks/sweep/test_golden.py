@@ -17,7 +17,7 @@ from benchmarks.datasets.local_dataset import load
 from benchmarks.datasets.synthetic import make_synthetic
 from benchmarks.protocol import DATASETS
 from benchmarks.runs import RESULTS_VERSION, RunKey
-from benchmarks.sweep.status import state_of
+from benchmarks.sweep.run_store import RunStore
 from common.provenance import ROOT
 from tests.benchmarks.sweep.stores import details, record, run
 from tests.benchmarks.tiny import make_tokenizer, save_model
@@ -64,7 +64,7 @@ def ends(folder: Path) -> dict[str, Any]:
         where = str(key.folder)
         runs[name] = {
             "losses": details(folder, where)["losses"],
-            "scores": state_of(folder, key).scores,
+            "scores": RunStore(folder).state(key).scores,
             "standard": record(folder, where)["standard"]["test"],
         }
     return {"results_version": RESULTS_VERSION, "runs": runs}

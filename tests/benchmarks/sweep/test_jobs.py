@@ -12,7 +12,8 @@ from benchmarks.protocol import DATASETS, LEARNING_RATES, SEEDS
 from benchmarks.run_fields import RUN_FIELDS, Decides
 from benchmarks.runs import RESULTS_VERSION, RunKey
 from benchmarks.sweep.run_jobs import descriptions, jobs_of
-from benchmarks.sweep.status import COMPLETE, claim_path
+from benchmarks.sweep.run_store import RunStore
+from benchmarks.sweep.status import COMPLETE
 from common.description import description_hash
 from common.errors import UserError
 from tests.benchmarks.sweep.stores import (
@@ -42,7 +43,7 @@ def test_the_default_grid_is_the_papers(data: Path, tmp_path: Path) -> None:
     assert RunKey(model="tiny", dataset="nq", lr=1e-5, seed=4) in found[-1].pending()
     known = request.known
     claims = {
-        claim_path(tmp_path, runs[0], known[runs[0].dataset])
+        RunStore(tmp_path, known).claim(runs[0])
         for job in found
         for runs in job.fine_tunings
     }
@@ -197,7 +198,10 @@ def test_runs_of_decoders_alone_say_how_they_were_made_bidirectional(
     listed = {
         field.path for field in RUN_FIELDS if field.path.startswith("description.")
     }
-    assert {f"description.{name}" for name in found["llama"]} == listed
+    # Own retrieval sets alone say how texts are read.
+    assert {f"description.{name}" for name in found["llama"]} == listed - {
+        "description.reading"
+    }
 
 
 def test_a_run_says_everything_that_the_list_of_fields_names(
@@ -207,6 +211,7 @@ def test_a_run_says_everything_that_the_list_of_fields_names(
     assert [field.name for field in RUN_FIELDS if field.of(made) is None] == [
         "direction",
         "epochs",
+        "reading",
     ]
     assert {field.decides for field in RUN_FIELDS} == set(get_args(Decides))
 

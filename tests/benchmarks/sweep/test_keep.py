@@ -25,10 +25,10 @@ from benchmarks.datasets.local_dataset import load
 from benchmarks.protocol import DATASETS, Dataset
 from benchmarks.results_json import read_results
 from benchmarks.runs import SCORED_SPLITS, RunKey
-from benchmarks.sweep import status
+from benchmarks.sweep import run_store
 from benchmarks.sweep.keep import Keeper
-from benchmarks.sweep.kept import best_run, kept_folder
-from benchmarks.sweep.status import COMPLETE, folder_of
+from benchmarks.sweep.run_store import RunStore
+from benchmarks.sweep.status import COMPLETE
 from common.errors import UserError
 from common.files import temporary_name
 from tests.benchmarks.sweep.stores import replaced, results, run, words_of
@@ -41,18 +41,18 @@ KEEP = ["--keep", "best"]
 def kept(store: Path, name: str, known: dict[str, Dataset] | None = None) -> Path:
     """The one folder of a cell, that of the best run."""
     dataset = (known or DATASETS)[name]
-    key = best_run(store, "tiny", dataset)
+    key = RunStore(store, {dataset.name: dataset}).best("tiny", dataset.name)
     assert key is not None
-    folder = kept_folder(store, key)
+    folder = RunStore(store).kept_folder(key)
     assert [path.name for path in folder.parent.iterdir()] == [folder.name]
     return folder
 
 
 def stored(store: Path, name: str) -> Any:
     """The test scores of the best run, as its results.json has them."""
-    key = best_run(store, "tiny", DATASETS[name])
+    key = RunStore(store).best("tiny", name)
     assert key is not None
-    return read_results(folder_of(store, key) / "results.json")[1]
+    return read_results(RunStore(store).folder(key) / "results.json")[1]
 
 
 def plain(folder: Path) -> Any:
@@ -330,11 +330,11 @@ def test_what_others_put_next_to_it_stays(
     ).mkdir()  # above any process
     shutil.rmtree(first)
     keep([*words, "--seed", "0"])
-    best = best_run(tmp_path, "tiny", DATASETS["sst2"])
+    best = RunStore(tmp_path).best("tiny", "sst2")
     assert best is not None
     assert {path.name for path in cell.iterdir()} == {
         *theirs,
-        kept_folder(tmp_path, best).name,
+        RunStore(tmp_path).kept_folder(best).name,
     }
     assert (tmp_path / "elsewhere" / "manifest.json").is_file()
 
@@ -385,8 +385,8 @@ def test_what_its_user_put_into_a_replaced_encoder_stays(
         assert process.exitcode == 9
         assert {name: (first / name).read_bytes() for name in theirs} == theirs
     assert run(better) == COMPLETE
-    best = best_run(tmp_path, "tiny", DATASETS["sst2"])
-    assert best is not None and kept_folder(tmp_path, best) != first
+    best = RunStore(tmp_path).best("tiny", "sst2")
+    assert best is not None and RunStore(tmp_path).kept_folder(best) != first
     assert {name: (first / name).read_bytes() for name in theirs} == theirs
     if not dies:
         assert (
@@ -557,7 +557,7 @@ FULL = shutil._ntuple_diskusage(10**9, 10**9, 10)
         ),
         ("os.access", lambda place, mode: False, ("cannot be written", "--out")),
         (
-            f"{FOLDER}._ending",
+            "benchmarks.finetuning.own_ends._template",
             lambda before, *_: before,
             ("tokenizer", "reads", "--keep"),
         ),
@@ -610,9 +610,9 @@ def test_something_else_in_its_place_is_not_touched(
     words: list[str], tmp_path: Path
 ) -> None:
     assert run(words) == COMPLETE
-    key = best_run(tmp_path, "tiny", DATASETS["sst2"])
+    key = RunStore(tmp_path).best("tiny", "sst2")
     assert key is not None
-    (folder := kept_folder(tmp_path, key)).mkdir(parents=True)
+    (folder := RunStore(tmp_path).kept_folder(key)).mkdir(parents=True)
     (folder / "notes.txt").write_text("mine")
     with pytest.raises(
         UserError, match=r"sst2.* holds notes\.txt, which --keep did not write; move it"
@@ -666,12 +666,12 @@ def test_the_best_run_of_an_own_dataset_is_that_by_the_metric_which_is_compared(
             }
         }
 
-    monkeypatch.setattr(status, "record_of", record)
+    monkeypatch.setattr(run_store, "record_of", record)
     for dataset, best in ((sst2, 0), (own, 1)):
         for seed, (accuracy, _) in by_seed.items():
             key = RunKey(
                 model="tiny", dataset=dataset.name, lr=1e-4, seed=seed, task="SC"
             )
             write_results(tmp_path, key, {split: [accuracy] for split in SCORED_SPLITS})
-        found = best_run(tmp_path, "tiny", dataset)
+        found = RunStore(tmp_path, {dataset.name: dataset}).best("tiny", dataset.name)
         assert found is not None and found.seed == best

@@ -24,7 +24,8 @@ from benchmarks.runs import RunKey
 from benchmarks.sweep import queue
 from benchmarks.sweep.queue import Stop, run_grid, side_by_side
 from benchmarks.sweep.run_jobs import compared_jobs, forget_failed
-from benchmarks.sweep.status import BUSY, COMPLETE, FAILED, claim_path, status_code
+from benchmarks.sweep.run_store import RunStore
+from benchmarks.sweep.status import BUSY, COMPLETE, FAILED, status_code
 from clm_or_mlm.__main__ import main
 from common.errors import UserError
 from common.locks import try_lease
@@ -125,10 +126,8 @@ def test_a_fine_tuning_that_another_process_holds_is_left_to_it(
 ) -> None:
     """Its neighbours in the cell are done all the same."""
     grid = ["--dataset", "uner_en", "--lr", "1e-3", "--seed", "0", "1"]
-    held = claim_path(
-        tmp_path,
-        RunKey(model="tiny", dataset="uner_en", lr=1e-3, seed=0),
-        DATASETS["uner_en"],
+    held = RunStore(tmp_path).claim(
+        RunKey(model="tiny", dataset="uner_en", lr=1e-3, seed=0)
     )
     with try_lease(held) as holder:
         assert holder is None

@@ -7,7 +7,7 @@ import pytest
 from benchmarks.protocol import DATASETS
 from benchmarks.runs import RUN, RunKey, store_of
 from benchmarks.sweep.request import dataset_names
-from benchmarks.sweep.status import RunState, folder_of, state_of
+from benchmarks.sweep.run_store import RunState, RunStore
 from common.errors import UserError
 from tests.benchmarks.sweep.stores import run
 from tests.results import write_results
@@ -32,7 +32,7 @@ def test_names_datasets_and_stores() -> None:
         (["--dataset", "sts2"], "did you mean 'sst2'"),
         (["--lr", "3"], "not a learning rate"),
         (["--seed", "-1"], "is not a seed"),
-        (["--steps", "0"], "--steps"),
+        (["--steps", "-1"], "--steps"),
         (["--name", "a/b"], "cannot be a model's name"),
         (
             ["--data", "nowhere"],
@@ -54,14 +54,17 @@ KEY = RunKey(model="m", dataset="sst2", lr=1e-4, seed=0)
 
 
 def test_a_run_is_missing_failed_or_done(tmp_path: Path) -> None:
-    assert state_of(tmp_path, KEY).reason is None and not state_of(tmp_path, KEY).done
-    folder = folder_of(tmp_path, KEY)
+    assert (
+        RunStore(tmp_path).state(KEY).reason is None
+        and not RunStore(tmp_path).state(KEY).done
+    )
+    folder = RunStore(tmp_path).folder(KEY)
     folder.mkdir(parents=True)
     for damaged in ("", "[1]", "not json", '{"status": "failed"}'):
         (folder / RUN).write_text(damaged)
-        assert state_of(tmp_path, KEY) == RunState()
+        assert RunStore(tmp_path).state(KEY) == RunState()
     seal(folder, {"status": "failed", "reason": "the loss is nan"}, {})
-    assert state_of(tmp_path, KEY).reason == "the loss is nan"
+    assert RunStore(tmp_path).state(KEY).reason == "the loss is nan"
     (folder / RUN).unlink()
     write_results(tmp_path, KEY, {"validation": [1, 0], "test": [1, 1]})
-    assert state_of(tmp_path, KEY).scores == (0.5, 1.0)
+    assert RunStore(tmp_path).state(KEY).scores == (0.5, 1.0)

@@ -9,9 +9,10 @@ import pytest
 
 from benchmarks.own_datasets.definition_file import read_definitions
 from benchmarks.own_datasets.definitions import known_datasets
-from benchmarks.protocol import DATASETS, LEARNING_RATES, SEEDS
+from benchmarks.protocol import LEARNING_RATES, SEEDS
 from benchmarks.runs import RunKey
-from benchmarks.sweep.status import cell_status, folder_of
+from benchmarks.sweep.run_store import RunStore
+from benchmarks.sweep.status import cell_status
 from common.errors import UserError
 from tests.benchmarks.sweep.stores import RUN_OF_UNER, run, status
 from tests.commands import python
@@ -31,7 +32,7 @@ GRIDS = {
 
 
 def put(store: Path, key: RunKey, state: str) -> None:
-    folder = folder_of(store, key)
+    folder = RunStore(store).folder(key)
     folder.mkdir(parents=True, exist_ok=True)
     if state in ("done", "damaged"):
         path = write_results(store, key, {"validation": [1.0, 0.0], "test": [1.0]})
@@ -165,7 +166,7 @@ def test_a_damaged_note_of_what_was_asked_for_asks_for_nothing(
     (tmp_path / "asked/m").mkdir(parents=True)
     (tmp_path / "asked/m/sst2.json").write_bytes(note)
     assert (
-        cell_status(tmp_path, "m", DATASETS["sst2"], [1e-3], [0], others=True).runs == 1
+        cell_status(RunStore(tmp_path), "m", "sst2", [1e-3], [0], others=True).runs == 1
     )
 
 

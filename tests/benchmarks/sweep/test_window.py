@@ -12,7 +12,9 @@ from benchmarks.datasets.local_dataset import load as load_data
 from benchmarks.datasets.local_dataset import table
 from benchmarks.finetuning.encoders import load
 from benchmarks.sweep.window import window_cuts
+from benchmarks.tasks.base import Setting
 from tests.benchmarks.sweep.stores import run, validate
+from tests.benchmarks.tiny import CPU
 
 LONG = "the lamp " * 100
 TAGGED = ["the"] * 200
@@ -64,6 +66,7 @@ def test_what_is_behind_the_cut_is_counted(
         load_data(data, name),
         load(str(model_folder("ours")), max_length=64),
     )
+    setting = Setting(loaded=loaded, device=CPU)
     rows, expected = CASES[name]
     labelled = [
         {
@@ -79,9 +82,9 @@ def test_what_is_behind_the_cut_is_counted(
     ]
     splits = ("train", "validation", "test")
     tables = {split: table(dataset.dataset.form, split, labelled) for split in splits}
-    assert window_cuts(replace(dataset, tables=tables), loaded) == expected
+    assert window_cuts(replace(dataset, tables=tables), setting) == expected
     short = {split: tables[split].slice(len(rows) - 1) for split in splits}
-    assert window_cuts(replace(dataset, tables=short), loaded) == ""
+    assert window_cuts(replace(dataset, tables=short), setting) == ""
 
 
 def test_the_dry_run_and_each_run_say_what_is_cut(

@@ -25,6 +25,7 @@ from benchmarks.tasks.classification import CLASSES
 from benchmarks.tasks.families import objective_of
 from benchmarks.tasks.retrieval import (
     ContrastiveObjective,
+    Judged,
     Retrieval,
     RetrievalEvaluator,
     info_nce,
@@ -213,9 +214,11 @@ def test_a_query_does_not_find_itself_in_an_own_set(
     asked = ["d0", "d1", "d2", "q3", "d4"]
     judged = {query: {"d0": 1, "d1": 2, "d5": 1, "gone": 1} for query in asked}
     evaluator = RetrievalEvaluator(
-        dataset=dataset,
-        document_ids=ids,
-        qrels={"validation": judged, "test": judged},
+        judged=Judged(
+            dataset=dataset,
+            document_ids=ids,
+            qrels={"validation": judged, "test": judged},
+        ),
         paper=vectors,  # type: ignore[arg-type]
         standard=vectors,  # type: ignore[arg-type]
         pooling=Setting.pooling,
@@ -243,3 +246,13 @@ def test_a_query_does_not_find_itself_in_an_own_set(
             expected = sum(values[measure] for values in oracle.values()) / len(oracle)
             assert found[key] == pytest.approx(expected)
     assert "ndcg_at_10" in found
+
+
+@pytest.mark.parametrize("temperature", [0.02, 0.05, 1.0])
+def test_temperature_divides_cosines(temperature: float) -> None:
+    """Two queries at right angles, each 60 degrees from its document and 30 from the other one."""
+    queries = torch.eye(2)
+    documents = torch.tensor([[1.0, 3**0.5], [3**0.5, 1.0]])
+    loss = sum(info_nce(queries, documents, temperature))
+    wanted = float(np.log1p(np.exp((3**0.5 / 2 - 0.5) / temperature)))
+    assert float(loss) == pytest.approx(wanted, rel=1e-5)

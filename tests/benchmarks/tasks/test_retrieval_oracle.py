@@ -15,8 +15,8 @@ from sklearn.metrics import ndcg_score
 
 from benchmarks.datasets.local_dataset import LocalDataset
 from benchmarks.datasets.local_dataset import load as load_data
+from benchmarks.embedding import PAPER_READING
 from benchmarks.finetuning.device import choose_device
-from benchmarks.finetuning.tokenization import document_text, query_text
 from benchmarks.finetuning.trainer import fine_tune
 from benchmarks.protocol import FINE_TUNING
 from benchmarks.runs import SCORED_SPLITS
@@ -108,7 +108,7 @@ def test_vectors_and_scores_are_those_of_its_encode(
     dataset = load_data(data, "msmarco")
     resettable, evaluator = evaluator_of(dataset, folder)
     corpus = {
-        row["id"]: document_text(row["text"], row["title"])
+        row["id"]: PAPER_READING.document_text(row["text"], row["title"])
         for row in dataset.corpus.to_pylist()
     }
     splits: dict[str, dict[str, Any]] = {}
@@ -118,7 +118,7 @@ def test_vectors_and_scores_are_those_of_its_encode(
             if row["relevance"] >= 1:
                 relevant.setdefault(row["query_id"], []).append(row["doc_id"])
         queries = {
-            row["id"]: query_text(row["text"])
+            row["id"]: PAPER_READING.query_text(row["text"])
             for row in dataset.queries(split).to_pylist()
         }
         splits[split] = {"queries": queries, "relevant": relevant}
@@ -141,13 +141,13 @@ def test_vectors_and_scores_are_those_of_its_encode(
     for split in SCORED_SPLITS:
         relevant, expected = splits[split]["relevant"], []
         for query, row in zip(
-            evaluator.qrels[split], found[split]["similarities"], strict=True
+            evaluator.judged.qrels[split], found[split]["similarities"], strict=True
         ):
             similarity = np.asarray(row)
             best = np.argsort(-similarity, kind="stable")[:10]
             labels = [
                 [
-                    int(evaluator.document_ids[number] in relevant[query])
+                    int(evaluator.judged.document_ids[number] in relevant[query])
                     for number in best
                 ]
             ]
@@ -192,8 +192,8 @@ def pairs_of(dataset: LocalDataset) -> dict[str, list[str]]:
     """What its trainer trains on."""
     rows = dataset.train.to_pylist()
     return {
-        "anchor": [query_text(row["query"]) for row in rows],
-        "positive": [document_text(row["positive"]) for row in rows],
+        "anchor": [PAPER_READING.query_text(row["query"]) for row in rows],
+        "positive": [PAPER_READING.document_text(row["positive"]) for row in rows],
     }
 
 
@@ -219,7 +219,10 @@ def test_losses_of_every_seed_and_of_later_epochs_are_its_trainers(
     dataset = load_data(data, "msmarco")
     pairs = pairs_of(dataset)
     steps = len(pairs["anchor"]) // 32 + 2
-    texts = [document_text(text) for text in dataset.corpus["text"].to_pylist()[:6]]
+    texts = [
+        PAPER_READING.document_text(text)
+        for text in dataset.corpus["text"].to_pylist()[:6]
+    ]
     found = oracle.run(
         MODEL.replace("EuroBertModel", "BertModel")
         + TRAIN.partition("arguments =")[0]

@@ -150,8 +150,8 @@ def _resumed(words: list[str], out: Path, done: Path, model: str = MODEL) -> Non
 @pytest.mark.parametrize(
     ("step", "times", "ended", "saved"),
     [
-        (1, 1, 2, "step 2 is saved in "),
-        (7, 1, 8, "step 8 is saved in "),
+        (1, 1, 1, "step 1 is saved in "),
+        (7, 1, 7, "step 7 is saved in "),
         (1, 2, 1, "no checkpoint has been saved yet"),
         (7, 2, 7, "step 6 is saved in "),
     ],
@@ -177,7 +177,7 @@ def test_ctrl_c_saves_and_a_second_one_stops_at_once(
         main(words)
     assert f"mini-s-clm: interrupted after step {ended}; {saved}" in caplog.text
     assert (
-        "mini-s-clm: saving a checkpoint after this step; press Ctrl-C again to stop at once"
+        "mini-s-clm: saving a checkpoint as soon as the pass or step is over; press Ctrl-C again to stop at once"
         in caplog.text
     )
     assert "; run the same command to resume" in caplog.text
@@ -205,7 +205,7 @@ def test_a_signal_or_the_stop_file_saves_and_the_next_call_resumes(
     _at_step(monkeypatch, 12, stopped)
     words = [*_words(data, tmp_path), "--stop-file", str(stop)]
     assert main(words) == AGAIN
-    assert checkpoints.latest(tmp_path / "stages/mini-s-clm-9-mlm40", 99).step == 13  # type: ignore[union-attr]
+    assert checkpoints.latest(tmp_path / "stages/mini-s-clm-9-mlm40", 99).step == 12  # type: ignore[union-attr]
     monkeypatch.undo()
     if number is None:
         with pytest.raises(
@@ -241,13 +241,11 @@ def test_a_signal_in_any_step_of_two_stages_ends_the_command(
     _at_step(monkeypatch, step, lambda _: signal.raise_signal(signal.SIGTERM))
     words = _words(data, tmp_path, SHORT)
     assert main(words) == AGAIN
-    assert (
-        f"stopped and saved at step {step + 1}; run the same command to resume"
-        in caplog.text
-    )
-    assert not (tmp_path / "models").exists() and checkpoints.checkpoint_steps(
-        tmp_path / "stages/mini-s-clm"
-    )
+    where = f"and saved at step {step}" if step else "before the first step was over"
+    assert f"stopped {where}; run the same command to resume" in caplog.text
+    assert not (tmp_path / "models").exists()
+    saved = checkpoints.checkpoint_steps(tmp_path / "stages/mini-s-clm")
+    assert [checkpoint.step for checkpoint in saved[-1:]] == [min(step, 6)][: step > 0]
     assert (tmp_path / f"stages/{SHORT}").exists() == (step >= 6)
     monkeypatch.undo()
     _resumed(words, tmp_path, short, SHORT)

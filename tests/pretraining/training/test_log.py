@@ -6,7 +6,7 @@ import pytest
 
 from common import reading
 from common.errors import UserError
-from pretraining.training.log import LOG, TIMINGS, LogWriter, read_log
+from pretraining.training.log import LOG, TIMINGS, LogWriter, read_log, validation_gain
 
 
 def test_unfinished_lines_of_a_log_are_cut_off(tmp_path: Path) -> None:
@@ -195,3 +195,18 @@ def test_a_log_of_any_size_is_read(
         "".join(json.dumps(ROW | {"step": step}) + "\n" for step in range(2000))
     )
     assert len(read_log(tmp_path / LOG)) == 2000
+
+
+def test_gain_is_of_the_first_ratio() -> None:
+    rows = [
+        {"split": split, "ratio": ratio, "loss": loss}
+        for split, ratio, loss in (
+            ("validation", 30, 8.171),
+            ("train", 30, 9.0),
+            ("validation", 30, 6.348),
+            ("validation", 15, 6.2),
+            ("validation", 15, 6.143),
+        )
+    ]
+    assert validation_gain(rows) == "8.17 -> 6.35 at 30 %"
+    assert validation_gain(rows[:2]) == ""

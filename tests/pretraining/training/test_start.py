@@ -32,6 +32,7 @@ from pretraining.starts import Start, start_of
 from pretraining.training.context import TrainingContext
 from pretraining.training.log import read_log
 from pretraining.training.ranks import Ranks
+from pretraining.training.stage import StageTraining
 from pretraining.training.train import checkpoint_as_model, export_checkpoint, train
 from tests.pretraining.documents import make_documents, write_jsonl
 from tests.pretraining.families import DECODERS, FAMILIES, save_start
@@ -234,6 +235,88 @@ def test_three_stages_stopped_and_resumed_give_the_same_bytes(
         assert sha256_file(tmp_path / "whole" / file) == sha256_file(
             tmp_path / "halves" / file
         ), file
+
+
+class StopAfterAPass(Callback):
+    """Ask this process to stop once the first of two passes of the third update is over."""
+
+    def after_backward(self, state: object, logger: object) -> None:
+        if int(state.timestamp.batch) == 2:  # type: ignore[attr-defined]
+            os.kill(os.getpid(), signal.SIGTERM)
+
+
+def test_first_pass_tells_time_and_a_stop_waits_for_a_pass(
+    shards: Path, tmp_path: Path, caplog: pytest.LogCaptureFixture
+) -> None:
+    """The unfinished update is dropped, and made again to the bit."""
+    caplog.set_level("INFO")
+    start = start_of(str(save_start(tmp_path / "start", "llama")))
+    what = made(start, steps=4)
+    assert run(start, what, shards, tmp_path / "whole")
+    name = f"callbacks={__name__}:StopAfterAPass"
+    caplog.clear()
+    out = tmp_path / "halves"
+    assert not run(start, made(start, name, steps=4), shards, out)
+    said = [record.getMessage() for record in caplog.records]
+    first = "4 updates in passes of 48 tokens take "
+    order = [
+        next(number for number, line in enumerate(said) if words in line)
+        for words in ("validation loss", first, "stopped and saved at step 2")
+    ]
+    assert order == sorted(order)
+    assert run(start, what, shards, out)
+    model = what.targets.model.name
+    for file in ("model.safetensors", "log.jsonl", "manifest.json"):
+        ours, theirs = (
+            place / "models" / model / file for place in (out, tmp_path / "whole")
+        )
+        assert ours.read_bytes() == theirs.read_bytes(), file
+
+
+def test_validation_that_was_stopped_is_made_when_it_resumes(
+    shards: Path, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    start = start_of(str(save_start(tmp_path / "start", "llama")))
+    what = made(start, "eval_every=2", steps=5)
+    assert run(start, what, shards, tmp_path / "whole")
+    with monkeypatch.context() as patch:
+        validate = StageTraining._validate
+
+        def stopping(self: StageTraining) -> float:
+            if self.done.step == 2:
+                os.kill(os.getpid(), signal.SIGTERM)
+            return validate(self)
+
+        patch.setattr(StageTraining, "_validate", stopping)
+        assert not run(start, what, shards, tmp_path / "halves")
+    assert run(start, what, shards, tmp_path / "halves")
+    logs = [
+        read_log(tmp_path / part / "models" / what.targets.model.name / "log.jsonl")
+        for part in ("whole", "halves")
+    ]
+    assert logs[0] == logs[1]
+    assert any(row["step"] == 2 and row["split"] == "validation" for row in logs[1])
+
+
+@pytest.mark.parametrize(
+    ("tokens", "step_tokens", "updates"),
+    [(1e6, 2048, 489), (2e7, 16_384, 1221), (1e9, 262_144, 3815)],
+)
+def test_budget_makes_updates_before_tokens(
+    tokens: float, step_tokens: int, updates: int, tmp_path: Path
+) -> None:
+    start = start_of(str(save_start(tmp_path / "start", "llama")))
+    what = Adaptation(start=start, tokens=tokens, changes=("max_length=32",))
+    batches = what.config.batches
+    found = batches.global_batch * batches.max_length, what.updates
+    assert found == (step_tokens, updates)
+
+
+@pytest.mark.parametrize(("steps", "warmup"), [(99, 0), (100, 10), (1000, 30)])
+def test_warm_up_has_ten_steps_or_none(steps: int, warmup: int, tmp_path: Path) -> None:
+    start = start_of(str(save_start(tmp_path / "start", "llama")))
+    what = Adaptation(start=start, steps=steps)
+    assert what.config.optimizer.warmup_steps == warmup
 
 
 SMALL_FILES = (

@@ -1,0 +1,123 @@
+"""How an embedder makes a vector of a text: pooling, prompts, longest text. Light: no torch.
+
+The maker of a sentence-transformers folder wrote it down; what does not say is read without prompts, by the mean of its
+tokens. The paper's own recipe is `PAPER_READING`.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Mapping
+from dataclasses import dataclass
+from pathlib import Path
+from typing import Any
+
+from common.errors import UserError
+
+_QUERY, _DOCUMENT = ("query",), ("document", "passage", "corpus")
+"""Names of prompts in the order in which sentence-transformers looks for them."""
+_MODES = {"mean": "mean", "cls": "first", "lasttoken": "last"}
+"""Poolings of sentence-transformers that are computed here, and their names for `--pooling`."""
+COMPUTED = (*_MODES.values(), "late")
+"""Names for `--pooling`."""
+_OLDER = {
+    "pooling_mode_cls_token": "cls",
+    "pooling_mode_mean_tokens": "mean",
+    "pooling_mode_lasttoken": "lasttoken",
+    "pooling_mode_max_tokens": "max",
+    "pooling_mode_mean_sqrt_len_tokens": "mean_sqrt_len_tokens",
+    "pooling_mode_weightedmean_tokens": "weightedmean",
+}
+_REMEDY = "fetch the model again"
+
+
+@dataclass(frozen=True, kw_only=True)
+class Embedding:
+    """How texts are read and become vectors."""
+
+    pooling: str = "mean"
+    """A key of `benchmarks.finetuning.heads.POOLINGS`; another word where the maker's is not computed here."""
+    query: str = ""
+    """What stands before a query."""
+    document: str = ""
+    """What stands before a document."""
+    ends: bool = False
+    """Whether texts end in the end of text where the tokenizer has nothing behind them: where the vector is the last
+    token's, and the maker did not mean it so."""
+    longest: int | None = None
+    """Most tokens of a text, special ones included; None: it does not say."""
+
+    def query_text(self, query: str) -> str:
+        """Return a query with its prompt."""
+        return f"{self.query}{query}"
+
+    def document_text(self, text: str, title: str | None = None) -> str:
+        """Return a document with its prompt; a title goes before the text."""
+        return f"{self.document}{title}. {text}" if title else f"{self.document}{text}"
+
+
+PAPER_READING = Embedding(query="Query: ", document="Document: ")
+"""Prompts and pooling of the paper's recipe."""
+
+
+def made_embedding(folder: Path) -> Embedding:
+    """Return how the maker of a transformer's folder means it to be read.
+
+    Args:
+        folder: that of the transformer: a sentence-transformers folder itself, or its first part.
+
+    Raises:
+        UserError: one of its files is damaged.
+    """
+    for root in (folder, folder.parent):
+        modules = _content(root / "modules.json", list)
+        paths = {str(each.get("type")).rpartition(".")[2]: each for each in modules}
+        if not modules or (root / str(modules[0].get("path"))).resolve() != (
+            folder.resolve()
+        ):
+            continue
+        pooling = "mean"
+        if "Pooling" in paths:
+            pooling = _pooling(
+                _content(root / str(paths["Pooling"].get("path")) / "config.json")
+            )
+        about = _content(root / "config_sentence_transformers.json")
+        prompts = about.get("prompts") or {}
+        other = prompts.get(about.get("default_prompt_name"), "")
+        longest = _content(folder / "sentence_bert_config.json").get("max_seq_length")
+        return Embedding(
+            pooling=pooling,
+            query=_first(prompts, _QUERY, other),
+            document=_first(prompts, _DOCUMENT, other),
+            longest=longest,
+        )
+    return Embedding()
+
+
+def _first(prompts: Mapping[str, str], names: tuple[str, ...], other: str) -> str:
+    # Empty ones are put in by sentence-transformers where the maker gave none.
+    return next((prompts[name] for name in names if prompts.get(name)), other)
+
+
+def _pooling(config: Mapping[str, Any]) -> str:
+    """Return the name of a pooling; that of its maker where it is not computed here."""
+    modes = config.get("pooling_mode") or [
+        mode for key, mode in _OLDER.items() if config.get(key)
+    ]
+    mode = modes if isinstance(modes, str) else " and ".join(modes)
+    return _MODES.get(mode, mode)
+
+
+def _content(path: Path, kind: type = dict) -> Any:
+    """Return what a JSON file holds; an empty object of the kind where there is none.
+
+    Raises:
+        UserError: it holds something else.
+    """
+    from common.reading import read_json
+
+    if not path.is_file():
+        return kind()
+    content = read_json(path, _REMEDY)
+    if not isinstance(content, kind):
+        raise UserError(f"{path} is not a JSON {kind.__name__}; {_REMEDY}")
+    return content

@@ -1,0 +1,134 @@
+"""BM25 as a row of a run store: what costs nothing, on retrieval sets of one's own."""
+
+from __future__ import annotations
+
+import dataclasses
+import logging
+from typing import Any
+
+import numpy as np
+
+from benchmarks.datasets.local_dataset import LocalDataset, load
+from benchmarks.metrics.floor import with_floor
+from benchmarks.metrics.metric import Evaluation, RankingPredictions, evaluate
+from benchmarks.own_datasets.definitions import store_definitions
+from benchmarks.protocol import FINE_TUNING, PROTOCOL_VERSION
+from benchmarks.runs import RESULTS_VERSION, SCORED_SPLITS, RunKey
+from benchmarks.sweep.request import BM25, RunRequest
+from benchmarks.sweep.run_jobs import check_finished
+from benchmarks.sweep.status import CellStatus, cell_status
+from benchmarks.sweep.work import PACKAGES, scored_run, write_run
+from benchmarks.tasks.bm25 import K1, STOPWORDS, WORD, B, bm25_scores
+from benchmarks.tasks.retrieval import DEPTH, Judged, judged_of
+from common.description import description_hash
+from common.provenance import provenance
+
+log = logging.getLogger(__name__)
+
+_SETTINGS = {"k1": K1, "b": B, "word": WORD, "stopwords": sorted(STOPWORDS)}
+
+
+def run_bm25(request: RunRequest) -> list[CellStatus]:
+    """Rank each dataset's documents by BM25, where that is not done, and return what is there then.
+
+    Raises:
+        UserError: there are runs of something else under the name.
+    """
+    sets = {name: load(request.data, request.known[name]) for name in request.datasets}
+    descriptions = {name: _description(request, each) for name, each in sets.items()}
+    check_finished(request, descriptions)
+    store_definitions(request.store, [with_floor(each) for each in sets.values()])
+    (lr,), (seed,) = request.lrs, request.seeds
+    for name, dataset in sets.items():
+        key = RunKey(model=request.name, dataset=name, lr=lr, seed=seed, task="IR")
+        request.runs.note(request.name, name, {(lr, seed)})
+        if request.runs.state(key).done:
+            continue
+        made = ranked(dataset)
+        content, texts = scored_run(made, losses=())
+        record = {
+            "status": "complete",
+            **content,
+            "description": descriptions[name],
+            "description_sha256": description_hash(descriptions[name]),
+            "provenance": provenance("full", PACKAGES),
+            "model_source": BM25,
+        }
+        write_run(request.runs, key, record, texts)
+        score = made["test"].standard[request.known[name].headline]
+        log.info(
+            "%s: %s %.2f on %d test queries (k1 %g, b %g, words of two letters and more without English stop words)",
+            name,
+            request.known[name].headline,
+            100 * score,
+            len(made["test"].scores),
+            K1,
+            B,
+        )
+    return [
+        cell_status(request.runs, request.name, name, request.lrs, request.seeds)
+        for name in request.datasets
+    ]
+
+
+def _description(request: RunRequest, dataset: LocalDataset) -> dict[str, Any]:
+    """Return what a run's record says that it was made from, in the fields of a fine-tuning."""
+    settings = description_hash(_SETTINGS)
+    content = dataset.manifest.content
+    return {
+        "tuning": dataclasses.asdict(request.fine_tuning),
+        "weights": settings,
+        "tokenizer": settings,
+        "pooling": BM25,
+        "reading": _SETTINGS,
+        "head": request.head,
+        "precision": "fp64",
+        "protocol_version": PROTOCOL_VERSION,
+        "results_version": RESULTS_VERSION,
+        "epochs": None,
+        "prompt": dataset.dataset.prompt,
+        "metric": dataset.dataset.headline,
+        "training_data": content,
+        "evaluation_data": content,
+    }
+
+
+def ranked(dataset: LocalDataset) -> dict[str, Evaluation]:
+    """Return the scores of BM25's ranking on both splits."""
+    judged = judged_of(dataset)
+    texts = [
+        f"{title}. {text}" if title else text
+        for title, text in zip(
+            dataset.corpus["title"].to_pylist(),
+            dataset.corpus["text"].to_pylist(),
+            strict=True,
+        )
+    ]
+    return {split: _ranked(dataset, judged, texts, split) for split in SCORED_SPLITS}
+
+
+def _ranked(
+    dataset: LocalDataset, judged: Judged, texts: list[str], split: str
+) -> Evaluation:
+    """Return the scores on one split; of equal scores the document that comes first in the corpus is ahead."""
+    own = judged.own_documents(split)
+    rows, row = [], 0
+    for scores in bm25_scores(texts, dataset.queries(split)["text"].to_pylist()):
+        for each in scores:
+            if row in own:
+                each[own[row]] = -1.0  # less than any
+            best = np.argsort(-each, kind="stable")[:DEPTH]
+            rows.append((best, each[best]))
+            row += 1
+    documents = np.stack([best for best, _ in rows])
+    similarities = np.stack([values for _, values in rows])
+    cutoff = FINE_TUNING.cutoff
+    predictions = RankingPredictions(
+        query_ids=list(judged.qrels[split]),
+        qrels=judged.qrels[split],
+        paper_similarities=similarities[:, :cutoff],
+        paper_documents=judged.ids(documents[:, :cutoff], own),
+        similarities=similarities,
+        documents=judged.ids(documents, own),
+    )
+    return evaluate(dataset.dataset, predictions)

@@ -1,0 +1,212 @@
+"""A run store as `benchmarks run` sees it: its runs, whose weights it keeps, who works on what. Light: no torch.
+
+A run is done when results.json parses, is complete, agrees with itself, and all files are what its manifest says.
+
+    results/<model>/<task>/<dataset>/lr1e-04_sd0/       a run
+    encoders/<model>/<task>/<dataset>/lr1e-04_sd0/      the weights of a cell's best run: config.json, README.md, ...
+    asked/<model>/<dataset>.json                        which runs were asked for
+    locks/                                              leases
+"""
+
+from __future__ import annotations
+
+import contextlib
+import functools
+import json
+import logging
+import os
+from collections.abc import Mapping
+from dataclasses import dataclass, field
+from pathlib import Path
+from typing import Any
+
+from benchmarks.protocol import DATASETS, PAPER, Dataset, format_lr
+from benchmarks.results_json import ResultsError, counted_scores, read_results
+from benchmarks.runs import (
+    AGAIN,
+    DETAILS,
+    RESULTS,
+    RUN,
+    NotItselfError,
+    RunKey,
+    found_keys,
+    read_run,
+    record_of,
+)
+from benchmarks.sweep.kept import REMEDY, written
+from common.description import description_hash
+from common.errors import UserError
+from common.files import write_text
+from common.manifest import FILES, MANIFEST, check_files, read_manifest, strangers
+from common.plain_text import first_of
+from common.reading import read_bounded, strict_json
+
+log = logging.getLogger(__name__)
+
+
+@dataclass(frozen=True, kw_only=True)
+class RunState:
+    """What a look into a run's folder found."""
+
+    scores: tuple[float, float] | None = None
+    """Validation and test score of a run that is done."""
+    fault: str | None = None
+    """Why the results that are there cannot be used."""
+    reason: str | None = None
+    """Why the run failed, of one that did."""
+    description: Mapping[str, Any] | None = None
+    """What the run was made from, where its manifest says it; the release has no manifests."""
+    source: str = ""
+    """The model as the run's command named it."""
+
+    @property
+    def done(self) -> bool:
+        """Whether the results are there and can be believed."""
+        return self.scores is not None
+
+
+@dataclass(frozen=True)
+class RunStore:
+    """A folder of runs, and the datasets that they may be of."""
+
+    path: Path
+    """Its folder, with `results` in it."""
+    known: Mapping[str, Dataset] = field(default_factory=lambda: DATASETS, repr=False)
+    """The datasets by name."""
+
+    def folder(self, key: RunKey) -> Path:
+        """Return the folder of a run."""
+        return self.path / "results" / key.folder
+
+    def kept_folder(self, key: RunKey) -> Path:
+        """Return where the weights of a run are while it is the best of its cell."""
+        return self.path / "encoders" / key.folder
+
+    def claim(self, key: RunKey) -> Path:
+        """Return the file whose lock a process holds while it works on a run's fine-tuning."""
+        trained_on = self.known[key.dataset].trained_on
+        name = f"{key.model}__{trained_on}__lr{format_lr(key.lr)}_sd{key.seed}.lock"
+        return self.path / "locks" / name
+
+    def state(self, key: RunKey) -> RunState:
+        """Return the state of a run; a folder is read again only when its files look different."""
+        folder = self.folder(key)
+        stamps = (_stamp(folder / name) for name in (RESULTS, RUN, DETAILS))
+        return _look(folder, *stamps)
+
+    def found(self, model: str, dataset: str) -> list[RunKey]:
+        """Return the runs of a cell that have a folder, whatever their learning rates and seeds."""
+        return found_keys(self.path, model, self.known[dataset])
+
+    def scores(self, key: RunKey) -> tuple[float, float] | None:
+        """Return the scores by which the analysis counts a run (`counted_scores`); None of one that is not done."""
+        scores, dataset = self.state(key).scores, self.known[key.dataset]
+        if scores is None or not dataset.is_own:
+            return scores
+        # A run without that metric: as results.json has them
+        with contextlib.suppress(ResultsError):
+            return counted_scores(record_of(self.folder(key)), dataset, PAPER, scores)
+        return scores
+
+    def best(self, model: str, dataset: str) -> RunKey | None:
+        """Return the run of a cell with the best validation score, of equal ones that of the lowest rate, then seed."""
+        done = [
+            (scores[0], -key.lr, -key.seed, key)
+            for key in self.found(model, dataset)
+            if (scores := self.scores(key)) is not None
+        ]
+        return max(done)[-1] if done else None
+
+    def is_kept(self, key: RunKey) -> bool:
+        """Return whether the weights of a run that is done are there, undamaged, and made by what its description says.
+
+        Raises:
+            UserError: they are not, and something else is in their place.
+        """
+        folder = self.kept_folder(key)
+        try:
+            record = read_manifest(folder / MANIFEST, REMEDY)
+            check_files(folder, record[FILES], REMEDY)
+            made_from = description_hash(self.state(key).description or {})
+            if record.get("description_sha256") == made_from:
+                return True
+        except FileNotFoundError:
+            pass
+        except UserError as error:
+            log.warning("%s; it will be made again", error)
+        # A damaged file may be replaced, a file of another name may not.
+        if others := strangers(folder, dict.fromkeys(written(folder), "")):
+            raise UserError(
+                f"{folder} holds {first_of(others)}, which --keep did not write; move it elsewhere, for the best "
+                "run's weights go there"
+            )
+        return False
+
+    def is_lost(self, key: RunKey) -> bool:
+        """Return whether a run is the best of its cell and its weights are not there."""
+        return self.best(key.model, key.dataset) == key and not self.is_kept(key)
+
+    def _asked_path(self, model: str, dataset: str) -> Path:
+        """Return the file with the runs of a cell that were asked for."""
+        return self.path / "asked" / model / f"{dataset}.json"
+
+    def asked(self, model: str, dataset: str) -> set[tuple[float, int]]:
+        """Return learning rate and seed of the runs of a cell that were asked for; none where the file is damaged."""
+        try:
+            asked = strict_json(read_bounded(self._asked_path(model, dataset)))
+            return {(float(lr), int(seed)) for lr, seed in asked}
+        except (OSError, ValueError, TypeError, OverflowError, UserError):
+            return set()
+
+    def note(self, model: str, dataset: str, pairs: set[tuple[float, int]]) -> None:
+        """Leave in the store which learning rates and seeds of a cell are asked for, besides those of other calls."""
+        asked = self.asked(model, dataset)
+        if not pairs <= asked:
+            text = json.dumps(sorted(pairs | asked)) + "\n"
+            write_text(self._asked_path(model, dataset), text)
+
+    def touched(self, model: str, dataset: str) -> bool:
+        """Return whether a cell was asked for, or has runs."""
+        return self._asked_path(model, dataset).is_file() or bool(
+            self.found(model, dataset)
+        )
+
+
+def _stamp(path: Path) -> tuple[int, ...] | None:
+    """Return what changes with a file; None where it is not there."""
+    try:
+        stat = path.stat()
+    except OSError:
+        return None
+    return stat.st_ino, stat.st_size, stat.st_mtime_ns, stat.st_ctime_ns
+
+
+@functools.lru_cache(maxsize=100_000)
+def _look(folder: Path, *stamps: object) -> RunState:
+    """Return the state of the run in a folder; `stamps` are there for the cache alone."""
+    has_results = os.path.lexists(folder / RESULTS)
+    try:
+        record = read_run(folder)
+    except NotItselfError as error:  # without results the run is simply not there
+        return RunState(fault=error.reason if has_results else None)
+    recorded: dict[str, Any] = {
+        "description": record.get("description"),
+        "source": str(record.get("model_source")),
+    }
+    reason = (
+        str(record.get("reason", "unknown"))
+        if record.get("status") == "failed"
+        else None
+    )
+    if not has_results:
+        return RunState(reason=reason, **recorded)
+    files = dict(record.get(FILES, {}))
+    try:
+        # A run without a manifest, as in the release, has no hash to compare with.
+        validation, test = read_results(
+            folder / RESULTS, files.pop(RESULTS, "") if record else None
+        )
+        check_files(folder, files, AGAIN)
+    except (ResultsError, UserError, OSError) as error:
+        return RunState(fault=str(error), reason=reason, **recorded)
+    return RunState(scores=(validation.score, test.score), **recorded)

@@ -1,0 +1,297 @@
+"""Retrieval sets of one's own: what was trained is what was scored is what the kept folder computes."""
+
+import json
+import random
+import re
+import shutil
+from collections.abc import Callable
+from pathlib import Path
+from typing import Any
+
+import numpy as np
+import pytest
+from tokenizers import processors
+from transformers import (
+    CONFIG_MAPPING,
+    AutoModel,
+    AutoTokenizer,
+    PreTrainedTokenizerFast,
+)
+
+from benchmarks.datasets.local_dataset import load
+from benchmarks.embedding import Embedding, made_embedding
+from benchmarks.finetuning.own_ends import ending_tokenizer
+from benchmarks.own_datasets.definition_file import read_definitions
+from benchmarks.runs import read_run
+from common.errors import UserError
+from tests.benchmarks.command import command
+from tests.benchmarks.tiny import BEGIN, END, make_tokenizer
+
+ST = pytest.importorskip("sentence_transformers")
+EVALUATION = pytest.importorskip(
+    "sentence_transformers.sentence_transformer.evaluation"
+)
+PARTS = [
+    "valve",
+    "pump",
+    "filter",
+    "motor",
+    "sensor",
+    "cable",
+    "switch",
+    "gear",
+    "belt",
+    "lamp",
+]
+VERBS = [
+    "clean",
+    "replace",
+    "test",
+    "order",
+    "oil",
+    "fix",
+    "move",
+    "lift",
+    "turn",
+    "paint",
+    "sell",
+    "wash",
+]
+LONGEST = 24
+"""Tokens of a text: cuts half of the documents."""
+
+
+@pytest.fixture(scope="module")
+def manuals(tmp_path_factory: pytest.TempPathFactory) -> list[str]:
+    """The words of a command for a set of pairs with long and short documents, imported."""
+    folder = tmp_path_factory.mktemp("manuals")
+    drawn = random.Random(0)
+    rows = []
+    for part in PARTS:
+        for verb in VERBS:
+            more = drawn.choices(PARTS, k=drawn.choice((2, 30)))
+            document = f"{verb} it behind the {part}, then {' '.join(more)}."
+            rows.append(f"how do I {verb} the {part}\t{document}\n")
+    (folder / "pairs.tsv").write_text("".join(rows))
+    definition = folder / "manuals.toml"
+    definition.write_text(
+        '[manuals]\nkind = "retrieval"\nfiles = {train = "pairs.tsv"}\n'
+    )
+    out = folder / "data"
+    words = ["--datasets", str(definition)]
+    assert not command("import")(["manuals", *words, "--out", str(out)])
+    return [*words, "--data", str(out)]
+
+
+def words_of(model: Path, store: Path, *more: str) -> list[str]:
+    once = ["--lr", "5e-3", "--seed", "0", "--steps", "16"]
+    on_cpu = ["--device", "cpu", "--workers", "1", "--precision", "fp32"]
+    return [
+        *("--model", str(model), "--name", "tiny", "--out", str(store)),
+        *(*once, *on_cpu, *more),
+    ]
+
+
+def ndcg(folder: Path, words: list[str]) -> float:
+    """NDCG@10 of the test queries, in percent, by sentence-transformers alone."""
+    local = load(Path(words[3]), read_definitions(Path(words[1]))[0])
+    queries = local.queries("test").to_pylist()
+    relevant: dict[str, set[str]] = {}
+    for row in local.qrels("test").to_pylist():
+        relevant.setdefault(row["query_id"], set()).add(row["doc_id"])
+    evaluator = EVALUATION.InformationRetrievalEvaluator(
+        {row["id"]: row["text"] for row in queries},
+        {row["id"]: row["text"] for row in local.corpus.to_pylist()},
+        relevant,
+        ndcg_at_k=[10],
+    )
+    with pytest.MonkeyPatch.context() as patch:
+        # As in a process that never imported this package, which has a class of its own for a type.
+        for mapping in (CONFIG_MAPPING, AutoModel._model_mapping):
+            patch.setattr(mapping, "_extra_content", {})
+        model = ST.SentenceTransformer(str(folder), device="cpu")
+    return 100 * float(evaluator(model)["cosine_ndcg@10"])
+
+
+def scored(folder: Path) -> float:
+    """The test score on a kept folder's card, in percent."""
+    found = re.search(
+        r"test, this run \(.*\) \| ([0-9.]+)", (folder / "README.md").read_text()
+    )
+    assert found is not None
+    return float(found[1])
+
+
+def as_embedder(
+    folder: Path, *, mode: str, prompts: dict[str, str], longest: int
+) -> Path:
+    """Put the files of sentence-transformers into a model's folder."""
+    modules = ST.sentence_transformer.modules
+    transformer = modules.Transformer(str(folder), max_seq_length=longest)
+    width = transformer.get_embedding_dimension()
+    pooling = modules.Pooling(width, pooling_mode=mode)
+    made = ST.SentenceTransformer(modules=[transformer, pooling], prompts=prompts)
+    made.save_pretrained(str(folder), create_model_card=False)
+    return folder
+
+
+@pytest.mark.parametrize("pooling", ["mean", "first", "last"])
+@pytest.mark.parametrize("kind", ["ours", "llama", "bert", "qwen3", "modernbert"])
+def test_kept_folder_scores_as_its_card(
+    kind: str,
+    pooling: str,
+    manuals: list[str],
+    model_folder: Callable[..., Path],
+    tmp_path: Path,
+) -> None:
+    words = words_of(model_folder(kind), tmp_path, "--pooling", pooling)
+    asked = ["--keep", "best", "--max-length", str(LONGEST), "--prompts", "ask: ", ""]
+    assert not command("benchmarks", "run")([*words, *manuals, *asked])
+    (folder,) = (tmp_path / "encoders/tiny/IR/manuals").iterdir()
+    assert ndcg(folder, manuals) == pytest.approx(scored(folder), abs=0.01)
+    written = AutoTokenizer.from_pretrained(folder)
+    assert written.model_max_length == LONGEST
+    cut = written("the lamp " * LONGEST, truncation=True)["input_ids"]
+    begin, end = written.convert_tokens_to_ids([BEGIN, END])
+    assert cut[0] == begin and len(cut) == LONGEST
+    assert (cut[-1] == end) == (pooling == "last")
+
+
+def test_folder_of_an_embedder_is_read_as_its_maker_means(
+    manuals: list[str], model_folder: Callable[..., Path], tmp_path: Path
+) -> None:
+    start = Path(shutil.copytree(model_folder("bert"), tmp_path / "start"))
+    prompts = {"query": "seek: ", "passage": "found: "}
+    as_embedder(start, mode="cls", prompts=prompts, longest=LONGEST)
+    store = tmp_path / "store"
+    words = words_of(start, store, "--keep", "best")
+    assert not command("benchmarks", "run")([*words, *manuals])
+    (run,) = (store / "results/tiny/IR/manuals").iterdir()
+    about = read_run(run)["description"]
+    assert about["pooling"] == "first"
+    wanted = {"query": "seek: ", "document": "found: "}
+    assert about["reading"].items() >= wanted.items()
+    (folder,) = (store / "encoders/tiny/IR/manuals").iterdir()
+    model = ST.SentenceTransformer(str(folder), device="cpu")
+    assert model.max_seq_length == LONGEST
+    assert model.prompts.items() >= wanted.items()
+
+
+@pytest.mark.parametrize(
+    "poolings",
+    [{"pooling_mode": "max"}, {"pooling_mode_max_tokens": True}],
+)
+def test_pooling_that_is_not_computed_is_refused(
+    poolings: dict[str, Any],
+    manuals: list[str],
+    model_folder: Callable[..., Path],
+    tmp_path: Path,
+) -> None:
+    start = Path(shutil.copytree(model_folder("bert"), tmp_path / "start"))
+    as_embedder(start, mode="mean", prompts={}, longest=64)
+    (start / "1_Pooling/config.json").write_text(json.dumps(poolings))
+    words = words_of(start, tmp_path / "store")
+    with pytest.raises(UserError, match=r"is pooled by max.*--pooling"):
+        command("benchmarks", "run")([*words, *manuals])
+
+
+def test_plain_folder_says_nothing(model_folder: Callable[..., Path]) -> None:
+    assert made_embedding(model_folder("llama")) == Embedding()
+
+
+def test_first_part_of_an_older_folder_is_read_with_its_pooling(tmp_path: Path) -> None:
+    parts = [
+        {"path": "0_Transformer", "type": "sentence_transformers.models.Transformer"},
+        {"path": "1_Pooling", "type": "sentence_transformers.models.Pooling"},
+    ]
+    (tmp_path / "modules.json").write_text(json.dumps(parts))
+    for part, name, content in (
+        ("0_Transformer", "sentence_bert_config", {"max_seq_length": 128}),
+        ("1_Pooling", "config", {"pooling_mode_cls_token": True}),
+    ):
+        (tmp_path / part).mkdir()
+        (tmp_path / part / f"{name}.json").write_text(json.dumps(content))
+    made = made_embedding(tmp_path / "0_Transformer")
+    assert made == Embedding(pooling="first", longest=128)
+
+
+def template(single: str) -> PreTrainedTokenizerFast:
+    """A tokenizer with these special tokens around a text; none for an empty word."""
+    tokenizer = make_tokenizer(["the lamp and the valve"] * 9, begin=False)
+    if single:
+        numbers = [(BEGIN, 0), (END, 1)]
+        tokenizer.backend_tokenizer.post_processor = processors.TemplateProcessing(
+            single=single, special_tokens=numbers
+        )
+    return tokenizer
+
+
+@pytest.mark.parametrize(
+    ("single", "first"),
+    [("", []), (f"{BEGIN} $A", [0]), (f"{BEGIN} $A {END}", [0]), (f"$A {END}", [])],
+)
+def test_every_text_ends_once(single: str, first: list[int]) -> None:
+    tokenizer = template(single)
+    ended = ending_tokenizer(tokenizer, alone=False)
+    text = tokenizer("the lamp", add_special_tokens=False)["input_ids"]
+    assert ended("the lamp")["input_ids"] == [*first, *text, 1]
+    cut = ended("the lamp " * 50, truncation=True, max_length=7)["input_ids"]
+    assert cut[-1] == 1 and len(cut) == 7
+    alone = ending_tokenizer(tokenizer, alone=True)("the lamp")["input_ids"]
+    np.testing.assert_array_equal(alone, [*text, 1])
+
+
+def test_yardsticks_are_rows_of_the_store(
+    manuals: list[str],
+    model_folder: Callable[..., Path],
+    tmp_path: Path,
+    capsys: pytest.CaptureFixture[str],
+) -> None:
+    """What costs nothing: the words, and the start as it is, one run of each."""
+    start = model_folder("bert")
+    for words in (
+        ["--model", "bm25"],
+        ["--model", str(start), "--name", "start", "--steps", "0", "--device", "cpu"],
+    ):
+        asked = [*words, *manuals, "--out", str(tmp_path)]
+        assert not command("benchmarks", "run")(asked)
+        assert not command("benchmarks", "run")(asked)  # there is nothing left to do
+    assert "bm25: 1 of 1 runs done" in capsys.readouterr().out
+    found = {
+        path.parents[3].name: read_run(path.parent)
+        for path in (tmp_path / "results").rglob("run.json")
+    }
+    assert set(found) == {"bm25", "start"}
+    words_alone = found["bm25"]["standard"]["test"]["ndcg_at_10"]
+    assert 0.8 < words_alone <= 1 and found["bm25"]["steps"] == 0
+    as_it_is = 100 * found["start"]["standard"]["test"]["ndcg_at_10"]
+    embedder = Path(shutil.copytree(start, tmp_path / "embedder"))
+    as_embedder(embedder, mode="mean", prompts={}, longest=512)
+    assert ndcg(embedder, manuals) == pytest.approx(as_it_is, abs=0.01)
+
+
+def test_what_needs_training_is_not_scored_without(
+    model_folder: Callable[..., Path], tmp_path: Path, data: Path
+) -> None:
+    words = words_of(model_folder("bert"), tmp_path, "--data", str(data))
+    words[words.index("--steps") + 1] = "0"
+    with pytest.raises(UserError, match="without training, and sst2 is none"):
+        command("benchmarks", "run")([*words, "--dataset", "sst2"])
+
+
+def test_closing_step_has_knobs(
+    manuals: list[str], model_folder: Callable[..., Path], tmp_path: Path
+) -> None:
+    """Of 108 pairs, two passes in batches of 16 are fourteen steps."""
+    words = words_of(model_folder("bert"), tmp_path)
+    at = words.index("--steps")
+    knobs = ["--epochs", "2", "--batch", "16", "--temperature", "0.2"]
+    asked = [*words[:at], *words[at + 2 :], *knobs, *manuals]
+    assert not command("benchmarks", "run")(asked)
+    (path,) = (tmp_path / "results").rglob("run.json")
+    made = read_run(path.parent)
+    tuning = made["description"]["tuning"]
+    assert (tuning["batch"], tuning["temperature"], made["steps"]) == (16, 0.2, 14)
+    for wrong in (["--steps", "3"], ["--batch", "6"]):
+        with pytest.raises(UserError):
+            command("benchmarks", "run")([*asked, *wrong])
