@@ -14,13 +14,17 @@ from common import manifest as manifests
 from common.errors import UserError
 from common.files import sha256_file
 from common.manifest import MANIFEST, DamagedError, VerifiedFile
+from common.plain_text import first_of
+from common.provenance import provenance_path
 from common.settings import FileSettings, read_settings
 from pretraining.data.shard_index import INDEX, RECORD, Shard, read_index
 
 UNFINISHED = ".state"
 """Folder next to the manifest while the shards are not complete."""
 SHARD_SPLITS = ("train", "validation")
-_REMEDY = "write the shards again"
+_REMEDY = "remove the folder and write the shards again"
+_AGAIN = "run the same `shards` command again"
+"""Remedy for all but the manifest: what `lost` names, the command writes again."""
 
 _FORMAT = 2
 
@@ -53,9 +57,7 @@ def load_manifest(data: Path, remedy: str = _REMEDY) -> dict[str, Any]:
         manifest = manifests.read_manifest(path, remedy)
     except FileNotFoundError:
         unfinished = (
-            " (they are unfinished: run the same `shards` command again)"
-            if (data / UNFINISHED).is_dir()
-            else ""
+            f" (they are unfinished: {_AGAIN})" if (data / UNFINISHED).is_dir() else ""
         )
         raise UserError(
             f"{path}: no shards here{unfinished}; write them with `clm-or-mlm shards`"
@@ -125,9 +127,16 @@ def check_tokenizer(data: Path, manifest: Mapping[str, Any]) -> None:
         UserError: a file is missing, another, or one too many.
     """
     folder = data / "tokenizer"
-    if not folder.is_dir() or tokenizer_files(folder) != manifest["tokenizer_files"]:
+    files = tokenizer_files(folder) if folder.is_dir() else {}
+    listed: dict[str, str] = manifest["tokenizer_files"]
+    if others := sorted(files.keys() - listed.keys()):
         raise UserError(
-            f"{folder} is missing or is not the tokenizer that the shards were made with"
+            f"{folder} is not the tokenizer that the shards were made with: it also holds {first_of(others)}; "
+            "move that elsewhere"
+        )
+    if files != listed:
+        raise UserError(
+            f"{folder} is missing or is not the tokenizer that the shards were made with; {_AGAIN}"
         )
 
 
@@ -144,8 +153,48 @@ def check_split(
     listed = [shard.listing() for shard in shards] == split["shards"]
     if not listed or sum(shard.samples for shard in shards) != records:
         raise UserError(
-            f"{data / name / INDEX} is not the index the manifest was made with; {_REMEDY}"
+            f"{data / name / INDEX} is not the index the manifest was made with; {_AGAIN}"
         )
+
+
+def lost(data: Path, manifest: Mapping[str, Any]) -> list[str]:
+    """Return the files of finished shards that are missing or have another size than the manifest lists, by path.
+
+    Small ones are read. What is there of the shards is not; `verify` does.
+    """
+    names: list[str] = []
+    with manifests.another_shape(data / MANIFEST, _REMEDY):
+        for split in SHARD_SPLITS:
+            try:
+                check_split(data, split, manifest, read_index(data / split))
+            except UserError:
+                names.append(f"{split}/{INDEX}")
+            for shard in manifest["splits"][split]["shards"]:
+                path = data / split / shard["name"]
+                if not path.is_file() or path.stat().st_size != shard["bytes"]:
+                    names.append(f"{split}/{shard['name']}")
+        for name, sha256 in manifest["tokenizer_files"].items():
+            try:
+                manifests.check_file(data / "tokenizer" / name, sha256)
+            except (FileNotFoundError, UserError):
+                names.append(f"tokenizer/{name}")
+    return names
+
+
+def read_provenance(data: Path) -> dict[str, Any]:
+    """Return who made finished shards and when their texts had changed last.
+
+    Raises:
+        UserError: the record is missing or damaged, or other shards'.
+    """
+    path = provenance_path(data, folder=True)
+    remedy = f"remove it and {_AGAIN}"
+    try:
+        record = manifests.read_manifest(path, remedy)
+    except FileNotFoundError:
+        raise UserError(f"{path} is missing; {_AGAIN}") from None
+    manifests.check_files(data, record.get(manifests.FILES, {}), remedy)
+    return record
 
 
 def verify(data: Path) -> list[str]:
@@ -171,9 +220,9 @@ def verify(data: Path) -> list[str]:
                     VerifiedFile(path, shard.packed_sha256, shard.packed_size).open()
                 )
             except FileNotFoundError:
-                problems.append(f"{path} is missing")
+                problems.append(f"{path} is missing; {_AGAIN}")
             except DamagedError as error:
-                problems.append(f"{path}: {error}")
+                problems.append(f"{path}: {error}; remove it and {_AGAIN}")
             except UserError as error:
                 problems.append(str(error))
     # Not for a folder without shards
@@ -186,8 +235,12 @@ def verify(data: Path) -> list[str]:
             != manifest["tokenizer"]["sha256"]
         ):
             raise UserError(
-                f"{data / 'tokenizer'} is not the tokenizer that the manifest names"
+                f"{data / 'tokenizer'} is not the tokenizer that the manifest names; {_REMEDY}"
             )
+    except UserError as error:
+        problems.append(str(error))
+    try:
+        read_provenance(data)
     except UserError as error:
         problems.append(str(error))
     return problems

@@ -25,7 +25,7 @@ def test_verify_finds_a_flipped_byte(
     shard.write_bytes(shard.read_bytes()[:-1])
     assert "bytes instead of" in verify(copy)[0]
     shard.unlink()
-    assert verify(copy) == [f"{shard} is missing"]
+    assert verify(copy) == [f"{shard} is missing; run the same `shards` command again"]
     with pytest.raises(UserError, match="is missing"):
         reader = stream(copy, "train", tmp_path)
         reader.read(0, reader.tokens)
