@@ -18,7 +18,7 @@ from typing import Any
 
 from common import manifest as manifests
 from common.errors import UserError
-from common.files import mark_cache, sha256_bytes, sha256_file, write_text
+from common.files import mark_cache, sha256_file, write_text
 from common.manifest import MANIFEST
 from common.packed import plain_suffix
 from common.plain_text import first_of
@@ -40,8 +40,15 @@ from pretraining.data.shard_folder import (
     remove_unfinished,
     writing,
 )
-from pretraining.data.shard_index import RECORD, SHARDS, ShardSettings, write_index
+from pretraining.data.shard_index import (
+    INDEX,
+    RECORD,
+    SHARDS,
+    ShardSettings,
+    write_index,
+)
 from pretraining.data.shard_manifest import (
+    SHARD_SPLITS,
     UNFINISHED,
     check_request,
     load_manifest,
@@ -142,17 +149,14 @@ def build(
             made["request"] | {"tokenizer": made["tokenizer"]},
             request | {"tokenizer": ids},
         )
-        try:
-            states = read_provenance(out).get("texts", [])
-            has_record = True
-        except UserError:
-            states, has_record = [], False
+        record = read_provenance(out)
+        states = record.get("texts", []) if record else []
         _check_states(source, out, states, made["source"]["sha256"] or [])
         missing = lost(out, made)
         if not missing:
             remove_unfinished(out)
-            if not has_record:
-                _write_provenance(out, source, encoder, sha256_file(out / MANIFEST))
+            if record is None:
+                _write_provenance(out, source, encoder)
             logger.info("%s: nothing to do; the shards are complete", out)
             return False
         logger.warning(
@@ -396,23 +400,21 @@ def _finish(
         "duplicates_dropped": writer.position.duplicates,
         "empty_dropped": writer.position.empty,
     }
-    text = manifest_text(manifest)
-    _write_provenance(writer.folder, source, encoder, sha256_bytes(text.encode()))
-    write_text(writer.folder / MANIFEST, text)
+    # The manifest comes last into the folder of the shards, whatever the order here.
+    write_text(writer.folder / MANIFEST, manifest_text(manifest))
+    _write_provenance(writer.folder, source, encoder)
 
 
-def _write_provenance(
-    folder: Path, source: TextSource, encoder: TextTokenizer, manifest_sha256: str
-) -> None:
-    """Write who made shards, and when their texts had changed last, next to their manifest."""
+def _write_provenance(folder: Path, source: TextSource, encoder: TextTokenizer) -> None:
+    """Write who made shards, when their texts had changed last, and the hashes of manifest and indexes."""
     # Times of change are no part of what the shards are: the same text elsewhere gives the same manifest.
     record = provenance("full", _PACKAGES) | {
         "engine": encoder.engine,
         "texts": list(source.states),
     }
-    manifests.write_manifest(
-        provenance_path(folder, folder=True), record, {MANIFEST: manifest_sha256}
-    )
+    names = (MANIFEST, *(f"{split}/{INDEX}" for split in SHARD_SPLITS))
+    hashes = {name: sha256_file(folder / name) for name in names}
+    manifests.write_manifest(provenance_path(folder, folder=True), record, hashes)
 
 
 def _report(

@@ -15,7 +15,7 @@ from common.errors import UserError
 from common.files import sha256_file
 from common.manifest import MANIFEST, DamagedError, VerifiedFile
 from common.plain_text import first_of
-from common.provenance import provenance_path
+from common.provenance import PROVENANCE, provenance_path
 from common.settings import FileSettings, read_settings
 from pretraining.data.shard_index import INDEX, RECORD, Shard, read_index
 
@@ -163,12 +163,16 @@ def lost(data: Path, manifest: Mapping[str, Any]) -> list[str]:
     Small ones are read. What is there of the shards is not; `verify` does.
     """
     names: list[str] = []
+    record = read_provenance(data) or {}
     with manifests.another_shape(data / MANIFEST, _REMEDY):
         for split in SHARD_SPLITS:
+            index = f"{split}/{INDEX}"
             try:
+                if index in record.get(manifests.FILES, {}):
+                    manifests.check_file(data / index, record[manifests.FILES][index])
                 check_split(data, split, manifest, read_index(data / split))
-            except UserError:
-                names.append(f"{split}/{INDEX}")
+            except (FileNotFoundError, UserError):
+                names.append(index)
             for shard in manifest["splits"][split]["shards"]:
                 path = data / split / shard["name"]
                 if not path.is_file() or path.stat().st_size != shard["bytes"]:
@@ -181,20 +185,29 @@ def lost(data: Path, manifest: Mapping[str, Any]) -> list[str]:
     return names
 
 
-def read_provenance(data: Path) -> dict[str, Any]:
-    """Return who made finished shards and when their texts had changed last.
-
-    Raises:
-        UserError: the record is missing or damaged, or other shards'.
-    """
-    path = provenance_path(data, folder=True)
-    remedy = f"remove it and {_AGAIN}"
+def read_provenance(data: Path) -> dict[str, Any] | None:
+    """Return who made finished shards and when their texts had changed last; None where no undamaged record is."""
     try:
-        record = manifests.read_manifest(path, remedy)
-    except FileNotFoundError:
-        raise UserError(f"{path} is missing; {_AGAIN}") from None
-    manifests.check_files(data, record.get(manifests.FILES, {}), remedy)
-    return record
+        return manifests.read_manifest(provenance_path(data, folder=True), _AGAIN)
+    except (FileNotFoundError, UserError):
+        return None
+
+
+def listed(data: Path) -> list[str]:
+    """Return the files that finished shards consist of, by path; the manifest alone where that is damaged."""
+    names = [MANIFEST, PROVENANCE]
+    try:
+        manifest = load_manifest(data)
+    except UserError:
+        return names
+    with manifests.another_shape(data / MANIFEST, _REMEDY):
+        names += [f"tokenizer/{name}" for name in manifest["tokenizer_files"]]
+        for split in SHARD_SPLITS:
+            shards = manifest["splits"][split]["shards"]
+            names += [
+                f"{split}/{name}" for name in (INDEX, *(s["name"] for s in shards))
+            ]
+    return names
 
 
 def verify(data: Path) -> list[str]:
@@ -239,10 +252,14 @@ def verify(data: Path) -> list[str]:
             )
     except UserError as error:
         problems.append(str(error))
-    try:
-        read_provenance(data)
-    except UserError as error:
-        problems.append(str(error))
+    record = read_provenance(data)
+    if record is None:
+        problems.append(f"{data / PROVENANCE} is missing or damaged; {_AGAIN}")
+    else:
+        try:
+            manifests.check_files(data, record.get(manifests.FILES, {}), _AGAIN)
+        except UserError as error:
+            problems.append(str(error))
     return problems
 
 
