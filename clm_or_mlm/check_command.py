@@ -8,6 +8,7 @@ from __future__ import annotations
 import sys
 from collections import Counter
 from collections.abc import Callable, Iterator, Mapping, Sequence, Set
+from contextlib import suppress
 from functools import partial
 from itertools import pairwise
 from pathlib import Path
@@ -214,7 +215,10 @@ def _shards(folder: Path, read: set[Path]) -> Iterator[Verdict]:
         yield "damaged", folder, problem
     if not problems:
         yield "whole", folder, "all files match the manifest"
-    read |= {folder / name for name in shard_manifest.listed(folder)}
+    read |= {folder / MANIFEST, folder / PROVENANCE}
+    with suppress(UserError):  # which `verify` has said
+        listed = shard_manifest.files_of(folder, shard_manifest.load_manifest(folder))
+        read |= {file.path for file in listed.values()}
 
 
 def _training(out: Path, read: set[Path]) -> Iterator[Verdict]:

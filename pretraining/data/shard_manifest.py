@@ -13,9 +13,9 @@ from typing import Any
 from common import manifest as manifests
 from common.errors import UserError
 from common.files import sha256_file
-from common.manifest import MANIFEST, DamagedError, VerifiedFile
+from common.manifest import MANIFEST, VerifiedFile
 from common.plain_text import first_of
-from common.provenance import PROVENANCE, provenance_path
+from common.provenance import PROVENANCE
 from common.settings import FileSettings, read_settings
 from pretraining.data.shard_index import INDEX, RECORD, Shard, read_index
 
@@ -157,57 +157,43 @@ def check_split(
         )
 
 
-def lost(data: Path, manifest: Mapping[str, Any]) -> list[str]:
-    """Return the files of finished shards that are missing or have another size than the manifest lists, by path.
-
-    Small ones are read. What is there of the shards is not; `verify` does.
+def files_of(data: Path, manifest: Mapping[str, Any]) -> dict[str, VerifiedFile]:
+    """Return what finished shards consist of, by path: shards with their sizes, the tokenizer, and what
+    provenance.json lists: manifest and indexes.
     """
-    names: list[str] = []
     record = read_provenance(data) or {}
     with manifests.another_shape(data / MANIFEST, _REMEDY):
-        for split in SHARD_SPLITS:
-            index = f"{split}/{INDEX}"
-            try:
-                if index in record.get(manifests.FILES, {}):
-                    manifests.check_file(data / index, record[manifests.FILES][index])
-                check_split(data, split, manifest, read_index(data / split))
-            except (FileNotFoundError, UserError):
-                names.append(index)
-            for shard in manifest["splits"][split]["shards"]:
-                path = data / split / shard["name"]
-                if not path.is_file() or path.stat().st_size != shard["bytes"]:
-                    names.append(f"{split}/{shard['name']}")
+        hashes: dict[str, str] = dict(record.get(manifests.FILES, {}))
         for name, sha256 in manifest["tokenizer_files"].items():
-            try:
-                manifests.check_file(data / "tokenizer" / name, sha256)
-            except (FileNotFoundError, UserError):
-                names.append(f"tokenizer/{name}")
-    return names
+            hashes[f"tokenizer/{name}"] = sha256
+        files = {name: VerifiedFile(data / name, hashes[name]) for name in hashes}
+        for split in SHARD_SPLITS:
+            for shard in manifest["splits"][split]["shards"]:
+                name = f"{split}/{shard['name']}"
+                files[name] = VerifiedFile(data / name, shard["sha256"], shard["bytes"])
+    return files
 
 
 def read_provenance(data: Path) -> dict[str, Any] | None:
     """Return who made finished shards and when their texts had changed last; None where no undamaged record is."""
     try:
-        return manifests.read_manifest(provenance_path(data, folder=True), _AGAIN)
+        return manifests.read_manifest(data / PROVENANCE, _AGAIN)
     except (FileNotFoundError, UserError):
         return None
 
 
-def listed(data: Path) -> list[str]:
-    """Return the files that finished shards consist of, by path; the manifest alone where that is damaged."""
-    names = [MANIFEST, PROVENANCE]
-    try:
-        manifest = load_manifest(data)
-    except UserError:
-        return names
-    with manifests.another_shape(data / MANIFEST, _REMEDY):
-        names += [f"tokenizer/{name}" for name in manifest["tokenizer_files"]]
-        for split in SHARD_SPLITS:
-            shards = manifest["splits"][split]["shards"]
-            names += [
-                f"{split}/{name}" for name in (INDEX, *(s["name"] for s in shards))
-            ]
-    return names
+def lost(data: Path, manifest: Mapping[str, Any]) -> list[str]:
+    """Return the files of finished shards that are missing or damaged, by path; of shards the sizes are compared."""
+    names = []
+    for name, file in files_of(data, manifest).items():
+        try:
+            if file.bytes < 0:
+                os.close(file.open())
+            elif file.path.stat().st_size != file.bytes:
+                names.append(name)
+        except (FileNotFoundError, UserError):
+            names.append(name)
+    return [*names, *_bad_indexes(data, manifest)]
 
 
 def verify(data: Path) -> list[str]:
@@ -218,48 +204,34 @@ def verify(data: Path) -> list[str]:
         if not (data / MANIFEST).is_file():
             raise
         return [str(error)]
-    problems: list[str] = []
-    for name in SHARD_SPLITS:
+    problems = {}
+    for name, file in files_of(data, manifest).items():
         try:
-            shards = read_index(data / name)
-            check_split(data, name, manifest, shards)
+            os.close(file.open())
+        except FileNotFoundError:
+            problems[name] = f"{file.path} is missing; {_AGAIN}"
         except UserError as error:
-            problems.append(str(error))
-            continue
-        for shard in shards:
-            path = data / name / shard.packed_name
-            try:
-                os.close(
-                    VerifiedFile(path, shard.packed_sha256, shard.packed_size).open()
-                )
-            except FileNotFoundError:
-                problems.append(f"{path} is missing; {_AGAIN}")
-            except DamagedError as error:
-                problems.append(f"{path}: {error}; remove it and {_AGAIN}")
-            except UserError as error:
-                problems.append(str(error))
-    # Not for a folder without shards
-    from pretraining.data.tokenizer import load_tokenizer
+            problems[name] = f"{file.path}: {error}; remove it and {_AGAIN}"
+    if read_provenance(data) is None:
+        problems[PROVENANCE] = f"{data / PROVENANCE} is missing or damaged; {_AGAIN}"
+    # Where no record lists the indexes
+    problems = _bad_indexes(data, manifest) | problems
+    if not any(name.startswith("tokenizer/") for name in problems):
+        try:
+            check_tokenizer(data, manifest)  # a file too many
+        except UserError as error:
+            problems["tokenizer"] = str(error)
+    return list(problems.values())
 
-    try:
-        check_tokenizer(data, manifest)
-        if (
-            load_tokenizer(str(data / "tokenizer")).sha256
-            != manifest["tokenizer"]["sha256"]
-        ):
-            raise UserError(
-                f"{data / 'tokenizer'} is not the tokenizer that the manifest names; {_REMEDY}"
-            )
-    except UserError as error:
-        problems.append(str(error))
-    record = read_provenance(data)
-    if record is None:
-        problems.append(f"{data / PROVENANCE} is missing or damaged; {_AGAIN}")
-    else:
+
+def _bad_indexes(data: Path, manifest: Mapping[str, Any]) -> dict[str, str]:
+    """Return what is wrong with the indexes of the splits, by path."""
+    problems = {}
+    for split in SHARD_SPLITS:
         try:
-            manifests.check_files(data, record.get(manifests.FILES, {}), _AGAIN)
+            check_split(data, split, manifest, read_index(data / split))
         except UserError as error:
-            problems.append(str(error))
+            problems[f"{split}/{INDEX}"] = str(error)
     return problems
 
 
