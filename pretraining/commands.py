@@ -17,7 +17,7 @@ from cyclopts.validators import Number
 
 from common.cli import MANY, shared_options
 from common.errors import UserError, nearest, path_hint
-from common.manifest import MANIFEST
+from common.manifest import MANIFEST, outputs_folder
 from common.processes import AGAIN
 from common.settings import assignments, describe_settings, read_settings
 from common.tables import PRINTED, Grid, TableDocument, write
@@ -223,7 +223,8 @@ def tokenizer(
         source = open_source(train, text_field, kind=kind)
         texts = (document.text for document in islice(source.documents(), documents))
         result = train_tokenizer(texts, vocab)
-    result.save(out)
+    with outputs_folder(out) as making:
+        result.save(making)
     sys.stdout.write(f"{out}: {result.vocab_size} ids, SHA-256 {result.sha256}\n")
 
 
@@ -409,7 +410,8 @@ def adapt(
     try:
         import torch
 
-        from pretraining.model.start_folder import write_merged
+        from pretraining.model.encoder_folder import check_free
+        from pretraining.model.start_folder import merged_folder, write_merged
         from pretraining.training import train as training
     finally:
         gc.enable()
@@ -441,6 +443,9 @@ def adapt(
     )
     for reason in adaptation.advice.values():
         log.info("%s", reason)
+    finished = out / "models" / model.name
+    if merge is not None:
+        check_free(merged_folder(finished, merge))
     if not training.train(
         adaptation.targets,
         data=data,
@@ -449,7 +454,6 @@ def adapt(
         stop_file=stop_file,
     ):
         return AGAIN
-    finished = out / "models" / model.name
     if merge is not None:
         sys.stdout.write(f"{write_merged(adaptation.start, finished, merge)}\n")
     sys.stdout.write(f"{finished}\n")

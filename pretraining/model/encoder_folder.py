@@ -197,6 +197,19 @@ def write_folder(
     return out
 
 
+def check_free(folder: Path) -> None:
+    """Refuse a folder of others where a model is to be written, before it is trained.
+
+    Raises:
+        UserError: the sentence names what is there.
+    """
+    if not (folder / MANIFEST).is_file() and (others := strangers(folder, {})):
+        raise UserError(
+            f"{folder} holds other files ({first_of(others)}), and the model goes there; move them elsewhere or choose "
+            "another --out"
+        )
+
+
 def check_model(
     folder: Path, remedy: str = "fetch or export the model again"
 ) -> dict[str, Any] | None:

@@ -186,6 +186,11 @@ def _write(
     )
 
 
+def merged_folder(finished: Path, share: float) -> Path:
+    """Return where `write_merged` writes."""
+    return finished.with_name(f"{finished.name}-merge{100 * share:.10g}")
+
+
 def write_merged(start: Start, finished: Path, share: float) -> Path:
     """Write the average of a start and what was trained from it next to the latter, and return the folder.
 
@@ -194,7 +199,7 @@ def write_merged(start: Start, finished: Path, share: float) -> Path:
         finished: an export of what was trained.
         share: that of the start, 0 to 1.
     """
-    out = finished.with_name(f"{finished.name}-merge{100 * share:.10g}")
+    out = merged_folder(finished, share)
     trained = start_of(str(finished))
     manifest = check_model(finished) or {}
     before, after = (load_start(item, 0).state_dict() for item in (start, trained))

@@ -44,7 +44,7 @@ from common.settings import read_settings
 from pretraining.data.remote_shards import find_shards
 from pretraining.data.shard_manifest import check_tokenizer, load_manifest
 from pretraining.model.configuration import EncoderConfig, config_of
-from pretraining.model.encoder_folder import PACKAGES, check_model
+from pretraining.model.encoder_folder import PACKAGES, check_free, check_model
 from pretraining.model.start_folder import export_trained
 from pretraining.model.start_weights import data_config
 from pretraining.models import OBJECTIVES, PREDICTION_SHIFT
@@ -155,6 +155,7 @@ def _is_finished(
             raise UserError(
                 f"{model_folder / MANIFEST} has no seal, so an earlier version wrote it; {remedy}"
             )
+        check_free(model_folder)
         return False
     context.check(manifest, last, step, str(model_folder))
     if not (model_folder / LOG).is_file():
