@@ -74,8 +74,9 @@ class RunKey:
 
 
 def store_of(given: Path) -> Path:
-    """Return the store that is meant by its folder or by the `results` in it."""
-    return given.parent if given.name == "results" else given
+    """Return the store that is meant by its folder, or by a `results` in which its runs lie (`results/MODEL/TASK`)."""
+    tasks = given.glob("*/*") if given.name == "results" else ()
+    return given.parent if any(path.name in TASKS for path in tasks) else given
 
 
 def cell_keys(

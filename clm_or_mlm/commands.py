@@ -11,7 +11,7 @@ from cyclopts import Parameter
 from analysis.evidence.settings import Settings
 from analysis.options import SelectionRule, SourceOptions
 from common.files import sha256_bytes, write_text
-from common.manifest import write_manifest
+from common.manifest import check_outputs, write_manifest
 from common.plain_text import redacted
 from common.provenance import provenance, provenance_path
 
@@ -48,11 +48,13 @@ def report(
     )
     around = {"source": redacted(opened.long_label)} | provenance("analysis", PACKAGES)
     page = render_page(content, around)
+    record, hashes = provenance_path(out), {out.name: sha256_bytes(page.encode())}
+    is_device = out.exists() and not out.is_file()
+    if not is_device and not out.is_symlink():
+        check_outputs(out.parent, {**hashes, record.name: ""}, record)
     write_text(out, page)
     if out.is_file() and not out.is_symlink():
-        write_manifest(
-            provenance_path(out), around, {out.name: sha256_bytes(page.encode())}
-        )
+        write_manifest(record, around, hashes)
     sys.stdout.write(f"{out}\n")
 
 

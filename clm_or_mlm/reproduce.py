@@ -19,7 +19,7 @@ from clm_or_mlm.report.content import gather
 from clm_or_mlm.report.html_page import render_page
 from common.errors import NotApplicableError, UserError
 from common.files import sha256_file, write_text
-from common.manifest import write_manifest
+from common.manifest import outputs_folder, write_manifest
 from common.plain_text import counted, redacted
 from common.progress import progress
 from common.provenance import PROVENANCE, provenance
@@ -85,11 +85,17 @@ def reproduce(
         logs: folder of training logs, for Figure 12.
 
     Raises:
-        UserError: a selection rule that the source cannot give.
+        UserError: a selection rule that the source cannot give, or others' files in the place of these.
     """
     inputs = FigureInputs(
         source=source, settings=Settings(selection=selection), logs=logs
     )
+    with outputs_folder(out, PROVENANCE) as making:
+        return _make(inputs, making)
+
+
+def _make(inputs: FigureInputs, out: Path) -> Reproduction:
+    """Write everything into a new folder."""
     outcome = Reproduction()
     for what, documents in progress(_DOCUMENTS.items(), "reproduce", unit="step"):
         try:
@@ -117,14 +123,17 @@ def reproduce(
     for problem in problems:
         outcome.leave_out("a figure", problem)
     record = {
-        "source": source.name,
+        "source": inputs.source.name,
         "made": outcome.made,
         "not_applicable": outcome.not_applicable,
         "missing": outcome.missing,
     }
     write_text(out / RECORD, json.dumps(record, indent=1) + "\n")
     outcome.made += [RECORD, PROVENANCE]
-    origin = {"source": redacted(source.long_label), **provenance("analysis", PACKAGES)}
+    origin = {
+        "source": redacted(inputs.source.long_label),
+        **provenance("analysis", PACKAGES),
+    }
     page = render_page(
         content,
         origin,
@@ -133,7 +142,6 @@ def reproduce(
         not_applicable=outcome.not_applicable,
     )
     write_text(out / INDEX, page)
-    # The provenance holds the hashes of all others, and is the last of them.
     hashes = {name: sha256_file(out / name) for name in (*outcome.made[:-1], INDEX)}
     write_manifest(out / PROVENANCE, origin, hashes)
     return outcome

@@ -287,21 +287,22 @@ def cache_folder() -> Path:
     ) / "clm-or-mlm"
 
 
-_TAG = "CACHEDIR.TAG"
+TAG = "CACHEDIR.TAG"
+"""The file that marks a folder of caches."""
 _TAG_TEXT = b"Signature: 8a477f597d28d172789f06886806bc55\n# A cache of clm-or-mlm; it can be deleted.\n"
 
 
 def mark_cache(folder: Path) -> None:
     """Make a folder of caches, if need be, with the mark by which backups leave it out (bford.info/cachedir)."""
     folder.mkdir(parents=True, exist_ok=True)
-    if not (folder / _TAG).exists():
-        write_bytes(folder / _TAG, _TAG_TEXT)
+    if not (folder / TAG).exists():
+        write_bytes(folder / TAG, _TAG_TEXT)
 
 
 def is_marked(folder: Path) -> bool:
     """Return whether a folder has the mark of `mark_cache`: all that is in it is this package's."""
     try:
-        return read_bounded(folder / _TAG, len(_TAG_TEXT)) == _TAG_TEXT
+        return read_bounded(folder / TAG, len(_TAG_TEXT)) == _TAG_TEXT
     except (OSError, UserError):
         return False
 

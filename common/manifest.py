@@ -19,7 +19,9 @@ from common.files import (
     is_temporary,
     remove_folder,
     sha256_bytes,
+    sha256_file,
     sha256_open,
+    temporary_folder,
     write_text,
 )
 from common.plain_text import first_of
@@ -169,6 +171,67 @@ def strangers(
     tops = [folder / name for name in among] or [folder]
     files = {path.relative_to(folder).as_posix(): path for path in _files_of(tops)}
     return [name for name, path in files.items() if not _is_ours(path, ours.get(name))]
+
+
+def written_by(record: Path) -> dict[str, str]:
+    """Return the SHA-256 of each file that a record of ours lists, by path; "" for itself. Nothing without one.
+
+    Of a damaged one only itself is known to be ours.
+    """
+    try:
+        content = read_bounded(record)
+    except (OSError, UserError):
+        return {}
+    files: dict[str, str] = {}
+    with contextlib.suppress(DamagedError):
+        files = parse_manifest(content).get(FILES, {})
+    return {**files, record.name: ""} if SEAL.encode() in content else {}
+
+
+def check_outputs(
+    folder: Path, contents: Mapping[str, str], record: Path | None = None
+) -> None:
+    """Refuse to write files where others of their names are: neither what the record lists, nor the same already.
+
+    Args:
+        folder: where they go.
+        contents: the SHA-256 of each, by its path below the folder; "" for the record.
+        record: the manifest or provenance that lists what was written there before.
+
+    Raises:
+        UserError: the sentence names the others' files.
+    """
+    ours = {} if record is None else written_by(record)
+    others = strangers(folder, ours, contents)
+    if others:
+        same = {name: sha256 for name, sha256 in contents.items() if sha256}
+        others = strangers(folder, same, others)
+    if others:
+        raise UserError(
+            f"{folder} holds other files ({first_of(others)}), which this command did not write, or which were changed "
+            "since; choose another --out, or move them elsewhere"
+        )
+
+
+@contextlib.contextmanager
+def outputs_folder(folder: Path, record: str = "") -> Iterator[Path]:
+    """Yield a folder whose files move into `folder` when the block ends well, the record last.
+
+    Raises:
+        UserError: as of `check_outputs`; nothing was moved then.
+    """
+    folder.mkdir(parents=True, exist_ok=True)
+    with temporary_folder(folder / "made") as making:
+        yield making
+        hashes = {
+            path.relative_to(making).as_posix(): sha256_file(path)
+            for path in _files_of([making])
+        }
+        contents = {**hashes, record: ""} if record else hashes
+        check_outputs(folder, contents, folder / record if record else None)
+        for name in sorted(hashes, key=record.__eq__):
+            (folder / name).parent.mkdir(exist_ok=True)
+            (making / name).replace(folder / name)
 
 
 def _files_of(paths: Iterable[Path]) -> Iterator[Path]:

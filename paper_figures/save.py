@@ -20,7 +20,7 @@ import pandas as pd
 from analysis.sources import Source
 from common.errors import UserError
 from common.files import sha256_bytes, write_together
-from common.manifest import FILES, manifest_text
+from common.manifest import FILES, check_outputs, manifest_text
 from common.plain_text import redacted
 from common.progress import progress
 from common.provenance import provenance, provenance_path
@@ -157,6 +157,9 @@ class DrawnFigure:
 
         Returns:
             The files in the order written.
+
+        Raises:
+            UserError: others' files are in their place.
         """
         from paper_figures.drawing.style import paper_style
 
@@ -177,6 +180,7 @@ class DrawnFigure:
         provenance_file = provenance_path(folder / f"{stem}.csv")
         made_from = {"source": redacted(read_from), **provenance("analysis", _PACKAGES)}
         hashes = {path.name: sha256_bytes(content) for path, content in paths.items()}
+        check_outputs(folder, {**hashes, provenance_file.name: ""}, provenance_file)
         write_together(
             {
                 **paths,

@@ -17,7 +17,7 @@ from cyclopts.validators import Number
 
 from common.cli import MANY, shared_options
 from common.errors import UserError, nearest, path_hint
-from common.manifest import MANIFEST
+from common.manifest import MANIFEST, outputs_folder
 from common.processes import AGAIN
 from common.settings import assignments, describe_settings, read_settings
 from common.tables import PRINTED, Grid, TableDocument, write
@@ -230,7 +230,8 @@ def tokenizer(
         source = open_source(train, text_field, kind=kind)
         texts = (document.text for document in islice(source.documents(), documents))
         result = train_tokenizer(texts, vocab)
-    result.save(out)
+    with outputs_folder(out) as making:
+        result.save(making)
     sys.stdout.write(f"{out}: {result.vocab_size} ids, SHA-256 {result.sha256}\n")
 
 

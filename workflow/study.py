@@ -418,7 +418,7 @@ def _cells(
         *("--dataset", *dict.fromkeys(key.dataset for key in keys)),
         *("--lr", *(format_lr(lr) for lr in settings.learning_rates)),
         *("--seed", *(str(seed) for seed in settings.seeds)),
-        *("--data", settings.data or "data", "--out", "results"),
+        *("--data", settings.data or "data", "--out", "."),
         *(workers if gpus * runs_per_gpu > 1 else ()),
         *settings.tuning_options,
     )

@@ -16,7 +16,10 @@ from benchmarks.commands import DatasetName
 from benchmarks.protocol import AVERAGE, TASKS
 from common.cli import MANY, offered
 from common.errors import UserError, nearest
-from common.tables import FORMATS, default_format, write
+from common.files import sha256_bytes
+from common.manifest import check_outputs, write_manifest
+from common.provenance import provenance, provenance_path
+from common.tables import FORMATS, default_format, write, written
 from pretraining.models import TABLES
 from pretraining.names import ModelNames
 
@@ -24,6 +27,7 @@ if TYPE_CHECKING:
     TableNumber = str
 else:
     TableNumber = offered([*TABLES, "all"])
+_PACKAGES = ("numpy", "scipy", "pandas", "statsmodels")
 
 
 def scores(
@@ -127,7 +131,11 @@ def table(
             sys.stdout.write("\n" if one != numbers[-1] else "")
         else:
             path = out / f"table{one:02d}.{FORMATS[format].ending}"
+            record = provenance_path(path)
+            hashes = {path.name: sha256_bytes(written(document, format))}
+            check_outputs(out, {**hashes, record.name: ""}, record)
             write(document, format, path)
+            write_manifest(record, provenance("analysis", _PACKAGES), hashes)
             sys.stdout.write(f"{path}\n")
 
 

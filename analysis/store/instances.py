@@ -41,8 +41,11 @@ from common.manifest import (
     check_file,
     check_files,
     read_manifest,
+    strangers,
     write_manifest,
+    written_by,
 )
+from common.plain_text import first_of
 from common.processes import cores
 
 if TYPE_CHECKING:
@@ -208,9 +211,10 @@ def instances_folder(path: Path) -> Iterator[tuple[Path, dict[str, str]]]:
         raise UserError(
             f"{path} is a file; --instances must be a new folder, or one from an earlier ingest"
         )
-    if path.is_dir() and not (path / _MANIFEST).is_file() and any(path.iterdir()):
+    ours = dict.fromkeys(written_by(path / _MANIFEST), "")
+    if others := strangers(path, ours):
         raise UserError(
-            f"{path} has files, but not from an earlier ingest; give --instances a new folder"
+            f"{path} has files, but not from an earlier ingest ({first_of(others)}); give --instances a new folder"
         )
     hashes: dict[str, str] = {}
     with contextlib.suppress(_UnchangedError), atomic_folder(path) as folder:

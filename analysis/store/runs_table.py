@@ -49,6 +49,7 @@ from common.manifest import (
     FILES,
     DamagedError,
     another_shape,
+    check_outputs,
     manifest_text,
     read_manifest,
 )
@@ -295,7 +296,9 @@ def write_runs(
         }
         sealed = {**doubts, FILES: {path.name: sha256_bytes(content)}}
         # Killed between the two, this leaves a table that is refused, never one without a seal.
-        contents[manifest_path(path)] = manifest_text(sealed).encode()
+        manifest = manifest_path(path)
+        check_outputs(path.parent, {manifest.name: ""}, manifest)
+        contents[manifest] = manifest_text(sealed).encode()
     write_together(contents)
 
 

@@ -52,7 +52,7 @@ class GridOptions:
     seed: Annotated[tuple[int, ...], MANY] = ()
     """seeds (default: 0 1 2 3 4; in `status`, those that `run` was called with)"""
     out: Path = Path("results")
-    """run store; runs are in OUT/results, or in OUT if it is named results"""
+    """run store; runs are in OUT/results"""
 
     datasets: Definitions = ()
     """files that define your own datasets, or ready-made ones: xnli, glue-cola"""

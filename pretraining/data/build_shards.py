@@ -18,7 +18,7 @@ from typing import Any
 
 from common import manifest as manifests
 from common.errors import UserError
-from common.files import mark_cache, sha256_bytes, sha256_file, write_text
+from common.files import mark_cache, sha256_file, write_text
 from common.manifest import MANIFEST
 from common.packed import plain_suffix
 from common.plain_text import first_of
@@ -34,13 +34,27 @@ from pretraining.data.corpus import (
     batched,
     open_source,
 )
-from pretraining.data.shard_folder import check_place, publish, remove_unfinished
-from pretraining.data.shard_index import RECORD, SHARDS, ShardSettings, write_index
+from pretraining.data.shard_folder import (
+    check_place,
+    publish,
+    remove_unfinished,
+    writing,
+)
+from pretraining.data.shard_index import (
+    INDEX,
+    RECORD,
+    SHARDS,
+    ShardSettings,
+    write_index,
+)
 from pretraining.data.shard_manifest import (
+    SHARD_SPLITS,
     UNFINISHED,
     check_request,
     load_manifest,
+    lost,
     manifest_text,
+    read_provenance,
     tokenizer_files,
 )
 from pretraining.data.shard_writer import ShardWriter
@@ -94,7 +108,8 @@ def build(
         False when the shards were there already.
 
     Raises:
-        UserError: another request's shards or something of others are in `out`, or source or tokenizer cannot be used.
+        UserError: another request's shards or something of others are in `out`, source or tokenizer cannot be used, a
+            text changed while it was read, or another process writes there.
     """
     if (out / "config.json").is_file():
         raise UserError(
@@ -112,6 +127,11 @@ def build(
     except TextGoneError as error:
         if made is None:
             raise
+        if missing := lost(out, made):
+            raise UserError(
+                f"{out}: {first_of(missing)} is missing or damaged, and the text, of which it could be made again, is "
+                f"gone: {error}"
+            ) from None
         logger.warning("the text is gone, but the shards are complete: %s", error)
         source = TextSource(spec=" ".join(specs), files=(), sizes=(), revision=None)
         identity = made["request"]["source"]
@@ -131,11 +151,19 @@ def build(
             made["request"] | {"tokenizer": made["tokenizer"]},
             request | {"tokenizer": ids},
         )
-        _check_states(
-            source, out, _recorded_states(out), made["source"]["sha256"] or []
+        record = read_provenance(out)
+        states = record.get("texts", []) if record else []
+        _check_states(source, out, states, made["source"]["sha256"] or [])
+        missing = lost(out, made)
+        if not missing:
+            remove_unfinished(out)
+            if record is None:
+                _write_provenance(out, source, encoder)
+            logger.info("%s: nothing to do; the shards are complete", out)
+            return False
+        logger.warning(
+            "%s: missing or damaged, so written again: %s", out, first_of(missing)
         )
-        logger.info("%s: nothing to do; the shards are complete", out)
-        return False
     token_files = TokenFiles(
         out / UNFINISHED / _TOKENS,
         source,
@@ -159,24 +187,57 @@ def build(
             f"{len(numbers):,}",
         )
         return True
-    writer = ShardWriter(out, {**request, "tokenizer": ids}, source.states)
-    _check_states(source, out, writer.states_read, writer.hashes)
-    if writer.position.file or writer.position.row:
-        logger.info("resuming after %s tokens", f"{writer.tokens:,}")
-    position = writer.position
-    if token_files.folder.is_dir():
-        groups = _joined(source, token_files, writer, encode)
-    else:
-        groups = encode(source.documents(position.file, position.row))
-    _write_splits(source, settings, writer, groups, encoder.unknown_id)
-    _check_splits(source, out, settings, writer)
-    _finish(source, writer, encoder, request)
-    publish(out)
+    with writing(out) as is_lost:
+        writer = ShardWriter(out, {**request, "tokenizer": ids}, source.states)
+        _check_states(source, out, writer.states_read, writer.hashes)
+        position = writer.position
+        if position.file or position.row:
+            logger.info("resuming after %s tokens", f"{writer.tokens:,}")
+        if token_files.folder.is_dir():
+            groups = _joined(source, token_files, writer, encode)
+        else:
+            groups = encode(source.documents(position.file, position.row))
+        groups = _while_held(groups, out, is_lost)
+        _write_splits(source, settings, writer, groups, encoder.unknown_id)
+        _check_splits(source, out, settings, writer)
+        _check_unchanged(source, out)
+        _finish(source, writer, encoder, request)
+        if made is not None and load_manifest(writer.folder) != made:
+            remove_unfinished(out)
+            raise UserError(
+                f"{out}: its text gives other shards now than those that its manifest lists; remove the folder and "
+                "write the shards again"
+            )
+        publish(out)
     manifest = load_manifest(out)
     # Unless another process has written others meanwhile
     check_request(out, manifest["request"], request)
     _report(source, out, writer, encoder, manifest)
     return True
+
+
+def _while_held(groups: Groups, out: Path, is_lost: Callable[[], bool]) -> Groups:
+    """Yield groups of documents as long as this process has the lease.
+
+    Raises:
+        UserError: another process took it.
+    """
+    for group in groups:
+        if is_lost():
+            raise UserError(
+                f"another process took over the shards in {out} while this one was suspended; wait for it"
+            )
+        yield group
+
+
+def _check_unchanged(source: TextSource, out: Path) -> None:
+    """Refuse shards of a text that changed while it was read, and remove them: their record would be another text's."""
+    if changed := source.changed():
+        remove_unfinished(out)
+        raise UserError(
+            f"{changed} changed while it was read, so its shards are not kept; run the same command again once it is "
+            "whole"
+        )
 
 
 def _check_splits(
@@ -198,18 +259,6 @@ def _check_splits(
         "but each split needs at least one; a text file is split into documents by --document-separator (now: "
         f"{settings.document_separator}; `line` makes each line a document)"
     )
-
-
-def _recorded_states(out: Path) -> list[Any]:
-    """Return place and time of change of each text that finished shards were made from; [] where none are recorded."""
-    try:
-        record = manifests.read_manifest(
-            provenance_path(out, folder=True),
-            f"remove {out} and write the shards again",
-        )
-    except FileNotFoundError:
-        return []
-    return list(record.get("texts", []))
 
 
 def _check_states(
@@ -293,9 +342,7 @@ def _write_splits(
                     break
                 split_name = _split_of(digest, settings, writer) if is_new else None
                 writer.add(document, tokens, split_name, unknown_id=unknown_id)
-            wrote = [
-                split.write(writer.folder, shard_tokens) for split in splits.values()
-            ]
+            wrote = [split.write(shard_tokens) for split in splits.values()]
             if any(wrote):
                 source.hash_up_to(position.file + 1, writer.hashes)
                 writer.save()
@@ -304,7 +351,7 @@ def _write_splits(
             if enough:
                 break
     for split in splits.values():
-        split.write(writer.folder, shard_tokens, last=True)
+        split.write(shard_tokens, last=True)
 
 
 def _split_of(digest: bytes, settings: ShardSettings, writer: ShardWriter) -> str:
@@ -355,18 +402,21 @@ def _finish(
         "duplicates_dropped": writer.position.duplicates,
         "empty_dropped": writer.position.empty,
     }
-    text = manifest_text(manifest)
+    # The manifest comes last into the folder of the shards, whatever the order here.
+    write_text(writer.folder / MANIFEST, manifest_text(manifest))
+    _write_provenance(writer.folder, source, encoder)
+
+
+def _write_provenance(folder: Path, source: TextSource, encoder: TextTokenizer) -> None:
+    """Write who made shards, when their texts had changed last, and the hashes of manifest and indexes."""
     # Times of change are no part of what the shards are: the same text elsewhere gives the same manifest.
     record = provenance("full", _PACKAGES) | {
         "engine": encoder.engine,
         "texts": list(source.states),
     }
-    manifests.write_manifest(
-        provenance_path(writer.folder, folder=True),
-        record,
-        {MANIFEST: sha256_bytes(text.encode())},
-    )
-    write_text(writer.folder / MANIFEST, text)
+    names = (MANIFEST, *(f"{split}/{INDEX}" for split in SHARD_SPLITS))
+    hashes = {name: sha256_file(folder / name) for name in names}
+    manifests.write_manifest(provenance_path(folder, folder=True), record, hashes)
 
 
 def _report(

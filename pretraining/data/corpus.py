@@ -106,6 +106,14 @@ class TextSource:
             **({} if self.kind is None else {"kind": self.kind}),
         }
 
+    def changed(self, files: Iterable[int] | None = None) -> str | None:
+        """Return the first local file, of all or of those numbers, that is not as it was when the source was opened."""
+        for number in range(len(self.states)) if files is None else files:
+            file = self.files[number]
+            if not self.revision and _state(file) != self.states[number]:
+                return file
+        return None
+
     def hash_up_to(self, number: int, hashes: list[str]) -> None:
         """Append the SHA-256 of each local file before that number that `hashes` lacks; a hub's have a revision."""
         if not self.revision:
@@ -207,11 +215,13 @@ def _local_source(specs: Sequence[str], kind: str | None) -> TextSource:
         files=tuple(map(str, paths)),
         sizes=tuple(path.stat().st_size for path in paths),
         revision=None,
-        states=tuple(
-            sha256_bytes(os.fsencode(f"{path.absolute()} {path.stat().st_mtime_ns}"))
-            for path in paths
-        ),
+        states=tuple(map(_state, map(str, paths))),
     )
+
+
+def _state(file: str) -> str:
+    path = Path(file)
+    return sha256_bytes(os.fsencode(f"{path.absolute()} {path.stat().st_mtime_ns}"))
 
 
 def _within(path: Path, above: Sequence[Path] = ()) -> Iterator[Path]:

@@ -1,19 +1,29 @@
 """The folder of shards: what they take there, and the place where they grow until they are complete.
 
-    out/.state/     all of what follows while it is written, the record of a killed run, and the tokens of parts
+    out/.state/     all of what follows while it is written, the record of a killed run, the tokens of parts, and the
+                    lease of the process that writes
     out/train/, out/validation/, out/tokenizer/, out/provenance.json, and at last out/manifest.json
 
-Until they are complete nothing but `.state` is touched, and nothing is ever replaced.
+Until they are complete nothing but `.state` is touched. Replaced is only what a manifest there lists and is not so.
 """
 
 from __future__ import annotations
 
 import contextlib
-from collections.abc import Iterable
+import threading
+from collections.abc import Callable, Iterable, Iterator
 from pathlib import Path
 
 from common.errors import UserError
-from common.files import is_marked, remove_folder, remove_leftovers, sync_folder
+from common.files import (
+    TAG,
+    is_marked,
+    mark_cache,
+    remove_folder,
+    remove_leftovers,
+    sync_folder,
+)
+from common.locks import try_lease
 from common.manifest import MANIFEST, strangers
 from common.plain_text import first_of
 from common.provenance import PROVENANCE
@@ -22,6 +32,7 @@ from pretraining.data.shard_manifest import SHARD_SPLITS, UNFINISHED
 
 _PARTS = (*SHARD_SPLITS, "tokenizer", PROVENANCE, MANIFEST)
 """What finished shards are, in the order in which they leave `.state`."""
+_LEASE = "lock"
 
 
 def others_in(out: Path, names: Iterable[str] = _PARTS) -> str:
@@ -55,25 +66,68 @@ def check_place(out: Path, names: Iterable[str] = _PARTS) -> None:
 def publish(out: Path) -> bool:
     """Move complete shards out of `.state`, the manifest last; return whether `out` has one then.
 
-    A call that is killed meanwhile leaves the rest to the next one.
+    Of shards that have a manifest, what is made again takes its place. A call that is killed meanwhile leaves the rest
+    to the next one.
 
     Raises:
         UserError: something of others is in a place of theirs.
     """
     state = out / UNFINISHED
     is_complete = (out / MANIFEST).exists()
-    if not is_complete and is_marked(state) and (state / MANIFEST).is_file():
-        left = [name for name in _PARTS if (state / name).exists()]
-        check_place(out, left)
-        for name in left:
+    if not is_marked(state) or not (state / MANIFEST).is_file():
+        return is_complete
+    if not is_complete:
+        check_place(out, [name for name in _PARTS if (state / name).exists()])
+    # Others may have been finished there meanwhile, as by a process that took the lease.
+    if not is_complete or _same(out / MANIFEST, state / MANIFEST):
+        for name in _PARTS:
             # Another process has just moved it
             with contextlib.suppress(FileNotFoundError):
-                (state / name).replace(out / name)
+                _move(state / name, out / name)
             sync_folder(out)
-        is_complete = True
-    if is_complete:
-        remove_unfinished(out)
-    return is_complete
+    remove_unfinished(out)
+    return True
+
+
+@contextlib.contextmanager
+def writing(out: Path) -> Iterator[Callable[[], bool]]:
+    """Hold the lease of the unfinished shards; yield whether another process took it meanwhile.
+
+    A block that leaves nothing to resume from leaves no folder.
+
+    Raises:
+        UserError: another process holds it.
+    """
+    state, lost = out / UNFINISHED, threading.Event()
+    mark_cache(state)
+    try:
+        with try_lease(state / _LEASE, lost.set) as holder:
+            if holder is not None:
+                raise UserError(
+                    f"{holder} is writing shards in {out}; wait for it, or choose another --out"
+                )
+            yield lost.is_set
+    finally:
+        with contextlib.suppress(FileNotFoundError):
+            if all(path.name == TAG for path in state.iterdir()):
+                remove_unfinished(out)
+
+
+def _same(path: Path, other: Path) -> bool:
+    with contextlib.suppress(FileNotFoundError):
+        return path.read_bytes() == other.read_bytes()
+    return True  # another process has just moved one to the other's place
+
+
+def _move(made: Path, place: Path) -> None:
+    """Move a file, or a folder: into the one that is there."""
+    if made.is_dir() and place.is_dir():
+        for file in made.iterdir():
+            file.replace(place / file.name)
+        sync_folder(place)
+        made.rmdir()
+    else:
+        made.replace(place)
 
 
 def remove_unfinished(out: Path) -> None:

@@ -27,7 +27,7 @@ MDS_COLUMNS = {"tokens": "ndarray:int32"}
 
 _MOST_BYTES = 2**32
 """MDS counts its offsets in 32 bits."""
-_REMEDY = "write the shards again"
+_REMEDY = "run the same `shards` command again"
 
 
 @dataclass(frozen=True, kw_only=True)
@@ -125,9 +125,7 @@ def read_index(folder: Path) -> list[Shard]:
     try:
         data = read_bounded(path, MOST_LARGE)
     except FileNotFoundError:
-        raise UserError(
-            f"{path}: no shards here; write them with `clm-or-mlm shards`"
-        ) from None
+        raise UserError(f"{path}: no shards here; {_REMEDY}") from None
     shards: list[Shard] = []
     try:
         entries = strict_json(data)["shards"]

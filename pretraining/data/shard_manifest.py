@@ -13,14 +13,18 @@ from typing import Any
 from common import manifest as manifests
 from common.errors import UserError
 from common.files import sha256_file
-from common.manifest import MANIFEST, DamagedError, VerifiedFile
+from common.manifest import MANIFEST, VerifiedFile
+from common.plain_text import first_of
+from common.provenance import PROVENANCE
 from common.settings import FileSettings, read_settings
 from pretraining.data.shard_index import INDEX, RECORD, Shard, read_index
 
 UNFINISHED = ".state"
 """Folder next to the manifest while the shards are not complete."""
 SHARD_SPLITS = ("train", "validation")
-_REMEDY = "write the shards again"
+_REMEDY = "remove the folder and write the shards again"
+_AGAIN = "run the same `shards` command again"
+"""Remedy for all but the manifest: what `lost` names, the command writes again."""
 
 _FORMAT = 2
 
@@ -53,9 +57,7 @@ def load_manifest(data: Path, remedy: str = _REMEDY) -> dict[str, Any]:
         manifest = manifests.read_manifest(path, remedy)
     except FileNotFoundError:
         unfinished = (
-            " (they are unfinished: run the same `shards` command again)"
-            if (data / UNFINISHED).is_dir()
-            else ""
+            f" (they are unfinished: {_AGAIN})" if (data / UNFINISHED).is_dir() else ""
         )
         raise UserError(
             f"{path}: no shards here{unfinished}; write them with `clm-or-mlm shards`"
@@ -125,9 +127,16 @@ def check_tokenizer(data: Path, manifest: Mapping[str, Any]) -> None:
         UserError: a file is missing, another, or one too many.
     """
     folder = data / "tokenizer"
-    if not folder.is_dir() or tokenizer_files(folder) != manifest["tokenizer_files"]:
+    files = tokenizer_files(folder) if folder.is_dir() else {}
+    listed: dict[str, str] = manifest["tokenizer_files"]
+    if others := sorted(files.keys() - listed.keys()):
         raise UserError(
-            f"{folder} is missing or is not the tokenizer that the shards were made with"
+            f"{folder} is not the tokenizer that the shards were made with: it also holds {first_of(others)}; "
+            "move that elsewhere"
+        )
+    if files != listed:
+        raise UserError(
+            f"{folder} is missing or is not the tokenizer that the shards were made with; {_AGAIN}"
         )
 
 
@@ -144,8 +153,47 @@ def check_split(
     listed = [shard.listing() for shard in shards] == split["shards"]
     if not listed or sum(shard.samples for shard in shards) != records:
         raise UserError(
-            f"{data / name / INDEX} is not the index the manifest was made with; {_REMEDY}"
+            f"{data / name / INDEX} is not the index the manifest was made with; {_AGAIN}"
         )
+
+
+def files_of(data: Path, manifest: Mapping[str, Any]) -> dict[str, VerifiedFile]:
+    """Return what finished shards consist of, by path: shards with their sizes, the tokenizer, and what
+    provenance.json lists: manifest and indexes.
+    """
+    record = read_provenance(data) or {}
+    with manifests.another_shape(data / MANIFEST, _REMEDY):
+        hashes: dict[str, str] = dict(record.get(manifests.FILES, {}))
+        for name, sha256 in manifest["tokenizer_files"].items():
+            hashes[f"tokenizer/{name}"] = sha256
+        files = {name: VerifiedFile(data / name, hashes[name]) for name in hashes}
+        for split in SHARD_SPLITS:
+            for shard in manifest["splits"][split]["shards"]:
+                name = f"{split}/{shard['name']}"
+                files[name] = VerifiedFile(data / name, shard["sha256"], shard["bytes"])
+    return files
+
+
+def read_provenance(data: Path) -> dict[str, Any] | None:
+    """Return who made finished shards and when their texts had changed last; None where no undamaged record is."""
+    try:
+        return manifests.read_manifest(data / PROVENANCE, _AGAIN)
+    except (FileNotFoundError, UserError):
+        return None
+
+
+def lost(data: Path, manifest: Mapping[str, Any]) -> list[str]:
+    """Return the files of finished shards that are missing or damaged, by path; of shards the sizes are compared."""
+    names = []
+    for name, file in files_of(data, manifest).items():
+        try:
+            if file.bytes < 0:
+                os.close(file.open())
+            elif file.path.stat().st_size != file.bytes:
+                names.append(name)
+        except (FileNotFoundError, UserError):
+            names.append(name)
+    return [*names, *_bad_indexes(data, manifest)]
 
 
 def verify(data: Path) -> list[str]:
@@ -156,40 +204,34 @@ def verify(data: Path) -> list[str]:
         if not (data / MANIFEST).is_file():
             raise
         return [str(error)]
-    problems: list[str] = []
-    for name in SHARD_SPLITS:
+    problems = {}
+    for name, file in files_of(data, manifest).items():
         try:
-            shards = read_index(data / name)
-            check_split(data, name, manifest, shards)
+            os.close(file.open())
+        except FileNotFoundError:
+            problems[name] = f"{file.path} is missing; {_AGAIN}"
         except UserError as error:
-            problems.append(str(error))
-            continue
-        for shard in shards:
-            path = data / name / shard.packed_name
-            try:
-                os.close(
-                    VerifiedFile(path, shard.packed_sha256, shard.packed_size).open()
-                )
-            except FileNotFoundError:
-                problems.append(f"{path} is missing")
-            except DamagedError as error:
-                problems.append(f"{path}: {error}")
-            except UserError as error:
-                problems.append(str(error))
-    # Not for a folder without shards
-    from pretraining.data.tokenizer import load_tokenizer
+            problems[name] = f"{file.path}: {error}; remove it and {_AGAIN}"
+    if read_provenance(data) is None:
+        problems[PROVENANCE] = f"{data / PROVENANCE} is missing or damaged; {_AGAIN}"
+    # Where no record lists the indexes
+    problems = _bad_indexes(data, manifest) | problems
+    if not any(name.startswith("tokenizer/") for name in problems):
+        try:
+            check_tokenizer(data, manifest)  # a file too many
+        except UserError as error:
+            problems["tokenizer"] = str(error)
+    return list(problems.values())
 
-    try:
-        check_tokenizer(data, manifest)
-        if (
-            load_tokenizer(str(data / "tokenizer")).sha256
-            != manifest["tokenizer"]["sha256"]
-        ):
-            raise UserError(
-                f"{data / 'tokenizer'} is not the tokenizer that the manifest names"
-            )
-    except UserError as error:
-        problems.append(str(error))
+
+def _bad_indexes(data: Path, manifest: Mapping[str, Any]) -> dict[str, str]:
+    """Return what is wrong with the indexes of the splits, by path."""
+    problems = {}
+    for split in SHARD_SPLITS:
+        try:
+            check_split(data, split, manifest, read_index(data / split))
+        except UserError as error:
+            problems[f"{split}/{INDEX}"] = str(error)
     return problems
 
 

@@ -8,6 +8,7 @@ A line is sealed together with all before it; what follows the last line break w
 from __future__ import annotations
 
 import json
+import logging
 import os
 import tempfile
 from collections.abc import Mapping, Sequence
@@ -19,8 +20,10 @@ import numpy as np
 import numpy.typing as npt
 import zstandard
 
+from common.errors import UserError
 from common.files import append_bytes, mark_cache, sha256_bytes, write_bytes
-from common.manifest import DamagedError, another_shape
+from common.manifest import DamagedError, another_shape, check_file
+from common.plain_text import first_of
 from common.reading import MOST_LARGE, open_plain
 from pretraining.data.corpus import Document
 from pretraining.data.seen_texts import SeenTexts, packed
@@ -28,16 +31,21 @@ from pretraining.data.shard_index import COMPRESSION, MDS_COLUMNS, RECORD, Shard
 from pretraining.data.shard_manifest import SHARD_SPLITS, UNFINISHED, check_request
 from pretraining.data.token_stream import Tokens
 
+logger = logging.getLogger(__name__)
+
 _LOG, _CONTENT = "log.jsonl", "content.bin"
 
 
-def write_shard(folder: Path, number: int, tokens: Tokens) -> Shard:
-    """Write tokens as a shard of a split.
+def write_shard(
+    folder: Path, number: int, tokens: Tokens, place: Path | None = None
+) -> Shard:
+    """Write tokens as a shard of a split, unless it is already where it belongs.
 
     Args:
         folder: the split's folder.
         number: place of the shard in the stream, from 0.
         tokens: 1-D, int32; whole records, but for the last shard of a split.
+        place: folder of the finished split.
     """
     from streaming.base.format import MDSWriter  # imports torchvision and transformers
 
@@ -59,8 +67,18 @@ def write_shard(folder: Path, number: int, tokens: Tokens) -> Shard:
         packed_size=len(compressed),
         packed_sha256=sha256_bytes(compressed),
     )
-    write_bytes(folder / shard.packed_name, compressed)
+    if place is None or not is_there(place, shard):
+        write_bytes(folder / shard.packed_name, compressed)
     return shard
+
+
+def is_there(folder: Path, shard: Shard) -> bool:
+    """Return whether a split's folder has a shard, undamaged."""
+    try:
+        check_file(folder / shard.packed_name, shard.packed_sha256)
+    except (FileNotFoundError, UserError):
+        return False
+    return True
 
 
 @dataclass(kw_only=True)
@@ -69,6 +87,10 @@ class SplitWriter:
 
     name: str
     """`train` or `validation`."""
+    folder: Path = field(repr=False)
+    """Where its shards are written."""
+    place: Path = field(repr=False)
+    """Where they belong; those that are there already stay."""
     shards: list[Shard] = field(default_factory=list)
     """The shards written."""
     pending: bytearray = field(default_factory=bytearray)
@@ -86,17 +108,22 @@ class SplitWriter:
         self.tokens += len(tokens)
         self.documents += 1
 
-    def write(self, folder: Path, size: int, *, last: bool = False) -> bool:
+    def write(self, size: int, *, last: bool = False) -> bool:
         """Write every whole shard that is pending, and what is left when it is the last; return if any was."""
         before, length = len(self.shards), 4 * size
         while len(self.pending) >= length or (last and self.pending):
             part = np.frombuffer(self.pending[:length], np.int32)
-            mark_cache(folder)
-            self.shards.append(write_shard(folder / self.name, len(self.shards), part))
+            mark_cache(self.folder.parent)
+            number = len(self.shards)
+            self.shards.append(write_shard(self.folder, number, part, self.place))
             del self.pending[:length]
             # What was saved of the pending tokens is in the shard
             self.saved = (self.saved[0], 0)
         return len(self.shards) > before
+
+    def has(self, shard: Shard) -> bool:
+        """Return whether a shard is there, undamaged."""
+        return is_there(self.folder, shard) or is_there(self.place, shard)
 
 
 @dataclass(kw_only=True)
@@ -140,7 +167,10 @@ class ShardWriter:
         """Where the shards are written."""
         self._log = self.folder / _LOG
         self._content = self.folder / _CONTENT
-        self.splits = {name: SplitWriter(name=name) for name in SHARD_SPLITS}
+        self.splits = {
+            name: SplitWriter(name=name, folder=self.folder / name, place=out / name)
+            for name in SHARD_SPLITS
+        }
         self.position = ShardPosition()
         self._seen = SeenTexts()
         self._fresh = bytearray()  # hashes of texts that are new since the last `save`
@@ -256,6 +286,17 @@ class ShardWriter:
                     raise DamagedError(
                         f"{self._content} is damaged: it has been changed; {remedy}"
                     )
+                lost = [
+                    f"{split.name}/{shard.packed_name}"
+                    for split in self.splits.values()
+                    for shard in _shards(record[split.name])
+                    if not split.has(shard)
+                ]
+                if lost:  # what follows is made again from the text
+                    logger.warning(
+                        "missing or damaged, so written again: %s", first_of(lost)
+                    )
+                    break
                 self._restore(record, *parts)
                 log_end, content_end = log_end + len(line), content.tell()
         os.truncate(self._log, log_end)
@@ -274,6 +315,11 @@ class ShardWriter:
             if new["shards"]:  # which hold all that was pending before
                 split.pending.clear()
             split.pending += part
-            split.shards += [Shard(**shard) for shard in new["shards"]]
+            split.shards += _shards(new)
             split.documents, split.tokens = new["documents"], new["tokens"]
             split.saved = (len(split.shards), len(split.pending))
+
+
+def _shards(record: Mapping[str, Any]) -> list[Shard]:
+    """Return the shards that a line recorded of a split."""
+    return [Shard(**shard) for shard in record["shards"]]

@@ -121,6 +121,10 @@ class TokenFiles:
                         file.write(len(packed).to_bytes(8, "little") + packed)
                         meter.update(offsets[number] + block[-1][0].read_bytes)
                     file.write(bytes(8))
+                    if changed := source.changed([number]):
+                        raise UserError(
+                            f"{changed} changed while it was read; run the same command again once it is whole"
+                        )
 
 
 def read_tokens(path: Path, number: int, row: int) -> Groups:

@@ -27,9 +27,11 @@ from common.manifest import (
     SEAL,
     check_files,
     read_manifest,
+    strangers,
     write_manifest,
 )
 from common.model_files import read_object, tensor_heads
+from common.plain_text import first_of
 from common.provenance import provenance, provenance_path
 from common.reading import read_json
 from pretraining.model.directions import padding_mask, probe_ids, sides
@@ -158,7 +160,9 @@ def write_folder(
             and {key: existing[key] for key in existing if key != FILES} == content
         ):
             return out
-        raise _another(out)
+        raise UserError(
+            f"{out} exists and is not an export of this model: remove it or choose another folder"
+        )
     try:
         with atomic_folder(out) as making:
             fill(making)
@@ -194,22 +198,19 @@ def write_folder(
 
 
 def refuse_other_folder(out: Path) -> None:
-    """Refuse to make a model's folder where there is something else than a model of this package.
+    """Refuse to make a model's folder where something else than a model of this package is, before it is trained.
 
     Raises:
-        UserError: there is.
+        UserError: the sentence names what is there.
     """
-    is_other = out.exists()
-    if out.is_dir():
-        is_other = any(out.iterdir()) and not (out / MANIFEST).is_file()
-    if is_other:
-        raise _another(out)
-
-
-def _another(out: Path) -> UserError:
-    return UserError(
-        f"{out} exists and is not an export of this model: remove it or choose another folder"
-    )
+    if (out / MANIFEST).is_file():
+        return
+    others = strangers(out, {})
+    if others:
+        raise UserError(
+            f"{out} holds other files ({first_of(others)}), and the model goes there; move them elsewhere or choose "
+            "another --out"
+        )
 
 
 def check_model(
@@ -300,20 +301,49 @@ def self_test_vector(
     return hidden[0].mean(0)
 
 
-def checked_encoder(folder: Path) -> list[str]:
+def checked_files(folder: Path, manifest: Mapping[str, Any], remedy: str) -> list[str]:
+    """Return what holds of the files of an exported model, a sentence each, once `check_model` compared the weights.
+
+    Args:
+        folder: the model's.
+        manifest: its manifest.
+        remedy: what the user can do about a damaged file, for the message.
+
+    Raises:
+        UserError: a record or the provenance is missing or damaged.
+    """
+    check_files(folder, manifest.get("records", {}), remedy)
+    sentences = [f"{len(manifest[FILES])} files match the manifest"]
+    path = provenance_path(folder, folder=True)
+    try:
+        files = read_manifest(path, remedy).get(FILES, {})
+    except FileNotFoundError:
+        raise UserError(f"{path} is missing; {remedy}") from None
+    # A card is its user's to change, and a folder to add to.
+    lost = [name for name in files if not (folder / name).exists()]
+    if others := strangers(folder, {**files, path.name: ""}):
+        sentences.append(f"changed or added since: {first_of(others)}")
+    if lost:
+        sentences.append(f"removed since: {first_of(lost)}")
+    return sentences
+
+
+def checked_encoder(
+    folder: Path, remedy: str = "export or fetch the model again"
+) -> list[str]:
     """Return what holds of an encoder's folder, a sentence each: hashes, direction, self-test.
 
     Args:
         folder: a folder of this package, or any other that transformers loads.
+        remedy: what the user can do about a damaged file, for the message.
 
     Raises:
         UserError: what does not hold.
     """
     held = []
-    if (
-        manifest := check_model(folder, f"{folder} must be exported or fetched again")
-    ) is not None:
-        held.append(f"{len(manifest['files'])} files match the manifest")
+    manifest = check_model(folder, remedy)
+    if manifest is not None:
+        held += checked_files(folder, manifest, remedy)
     for name in _READ:
         if (folder / name).is_file():
             read_object(folder / name)

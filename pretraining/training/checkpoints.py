@@ -116,6 +116,10 @@ def write(
     return Checkpoint(path=final, step=step)
 
 
+FILES_OF = (_MODEL, _OPTIMIZER, _STATE)
+"""Files of a checkpoint."""
+
+
 def _place(folder: Path, step: int) -> Path:
     return folder / f"step-{step:08}"
 

@@ -22,8 +22,18 @@ def test_names_datasets_and_stores() -> None:
         "record",
         "sst2",
     )
-    assert store_of(Path("somewhere/results")) == Path("somewhere")
-    assert store_of(Path("store")) == Path("store")
+
+
+def test_a_store_is_its_folder_or_the_results_in_it(tmp_path: Path) -> None:
+    results = tmp_path / "results"
+    assert store_of(tmp_path) == tmp_path
+    assert store_of(results) == results  # absent, so a new store
+    (results / "notes").mkdir(parents=True)
+    assert store_of(results) == results
+    (results / "model/SC").mkdir(parents=True)
+    assert store_of(results) == tmp_path
+    (results / "results/model/SC").mkdir(parents=True)
+    assert store_of(results) == tmp_path
 
 
 @pytest.mark.parametrize(

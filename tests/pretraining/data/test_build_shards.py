@@ -102,7 +102,10 @@ def test_the_tokens_are_those_of_the_version(tmp_path: Path) -> None:
 def test_shards_say_who_made_them_apart_from_what_they_are(room: Path) -> None:
     made = read_manifest(room / "out" / "provenance.json", "")
     assert made["engine"] == load_tokenizer(str(room / "tokenizer")).engine
-    assert made["files"] == {"manifest.json": sha256_file(room / "out/manifest.json")}
+    assert made["files"] == {
+        name: sha256_file(room / "out" / name)
+        for name in ("manifest.json", "train/index.json", "validation/index.json")
+    }
     text = (room / "out/manifest.json").read_text()
     assert (
         "command" not in text and made["commit"] not in text and str(room) not in text

@@ -25,7 +25,7 @@ def test_verify_finds_a_flipped_byte(
     shard.write_bytes(shard.read_bytes()[:-1])
     assert "bytes instead of" in verify(copy)[0]
     shard.unlink()
-    assert verify(copy) == [f"{shard} is missing"]
+    assert verify(copy) == [f"{shard} is missing; run the same `shards` command again"]
     with pytest.raises(UserError, match="is missing"):
         reader = stream(copy, "train", tmp_path)
         reader.read(0, reader.tokens)
@@ -45,7 +45,7 @@ def test_verify_finds_a_flipped_byte(
         assert verify(copy)
         path.write_text(good)
     train_tokenizer(DOCUMENTS[:90], 280).save(copy / "tokenizer")
-    assert "not the tokenizer" in verify(copy)[0]
+    assert "tokenizer/tokenizer.json: its content has changed" in verify(copy)[0]
 
 
 def test_a_tokenizer_with_other_files_is_refused(room: Path, tmp_path: Path) -> None:

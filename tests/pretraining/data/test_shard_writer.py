@@ -53,12 +53,12 @@ def test_only_whole_shards_are_written_before_the_last(tmp_path: Path) -> None:
     writer = ShardWriter(tmp_path, REQUEST)
     split, size = writer.splits["train"], 2 * RECORD
     add(writer, 1, size + 5)
-    assert split.write(tmp_path, size)
-    assert not split.write(tmp_path, size)
+    assert split.write(size)
+    assert not split.write(size)
     assert (len(split.shards), len(split.pending)) == (1, 20)
-    assert split.write(tmp_path, size, last=True)
-    write_index(tmp_path / "train", split.shards)
-    assert TokenStream(tmp_path / "train", tmp_path / "cache").tokens == size + 5
+    assert split.write(size, last=True)
+    write_index(split.folder, split.shards)
+    assert TokenStream(split.folder, tmp_path / "cache").tokens == size + 5
 
 
 def test_it_resumes_where_it_was_saved(tmp_path: Path) -> None:
@@ -87,7 +87,7 @@ def two_records(folder: Path) -> list[ShardWriter]:
     for number in (1, 4):
         add(writer, number, 4)
         add(writer, number + 1, 5, "validation")
-        writer.splits["train"].write(folder, 6)
+        writer.splits["train"].write(6)
         writer.save()
         states.append(ShardWriter(folder, REQUEST))
         add(writer, number + 2, 4)
@@ -103,8 +103,7 @@ def test_a_changed_record_is_never_resumed(tmp_path: Path) -> None:
     """Any of its files: the next shards would hold other tokens, or documents twice."""
     *earlier, last = map(state, two_records(tmp_path))
     assert earlier[1] != last and last[2] == [True, *[False] * 5, *[True] * 3]
-    files = sorted((tmp_path / UNFINISHED).iterdir())
-    assert [path.name for path in files] == ["content.bin", "log.jsonl"]
+    files = [tmp_path / UNFINISHED / name for name in ("content.bin", "log.jsonl")]
     whole = [path.read_bytes() for path in files]
     for path, good in zip(files, whole, strict=True):
         for place in {*range(0, len(good) - 1, 31), len(good) - 2}:
