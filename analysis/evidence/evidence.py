@@ -141,8 +141,11 @@ class Evidence(Cells):
             found = (T if is_joint and method.is_resampled else method).of_runs(
                 self, terms
             )
-            # Seeds that all agree, and nobody knows the least error that could have been seen
-            return None if found is None or found.estimate.error == 0 else found
+            if found is None:
+                return None
+            # Seeds of a table that all agree, and nobody knows the least error that could have been seen.
+            is_unknown = found.estimate.error == 0 and self._half_digits is not None
+            return None if is_unknown else found
         if method.of_cells is None:
             method = T
         welch = self.welch(terms)

@@ -259,7 +259,8 @@ def validation_gain(rows: Iterable[Mapping[str, Any]]) -> str:
     """Return the first and the last validation loss at the ratio of the first, in words; empty where there is one."""
     losses: dict[float | None, list[float]] = {}
     for row in rows:
-        if row["split"] == "validation":
+        # A validation without a token to predict has no loss.
+        if row["split"] == "validation" and "loss" in row:
             losses.setdefault(row.get("ratio"), []).append(row["loss"])
     for ratio, values in losses.items():
         if len(values) > 1:

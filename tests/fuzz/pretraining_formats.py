@@ -179,7 +179,7 @@ def unfinished(folder: Path) -> Path:
         )
         assert writer.unseen([number.to_bytes(16, "little")]).all()
         writer.add(document, ids, "train")
-    writer.splits["train"].write(writer.folder, RECORD)
+    writer.splits["train"].write(RECORD)
     writer.save()
     return folder / "out" / ".state" / "log.jsonl"
 

@@ -205,7 +205,7 @@ def test_the_pass_fills_a_gpu_where_its_memory_is_known(
         torch.cuda, "mem_get_info", lambda device: (83_700_000_000, 85_000_000_000)
     )
     monkeypatch.setattr(context, "measured_gb", lambda *given, several: (10.0, 4.0))
-    ranks = Ranks(rank=0, world=1, device=torch.device("cpu"))
+    ranks = Ranks(rank=0, world=1, device=torch.device("cuda"))
     usual = {
         "bf16": True,
         "config": TrainingConfig(),
