@@ -1,4 +1,4 @@
-"""What would overturn each verdict: a spread between pretrainings."""
+"""What would overturn each verdict: a spread between pretrainings, or other margins."""
 
 from __future__ import annotations
 
@@ -9,10 +9,10 @@ from dataclasses import dataclass, replace
 from functools import cache
 
 from analysis.claims.assessment import assess
-from analysis.claims.catalogue import FINDINGS
+from analysis.claims.catalogue import SHOWN, STATEMENTS
 from analysis.claims.judged import JudgedFinding, judge
 from analysis.claims.pretraining_spread import SHARED_LUCK, with_pretraining_spread
-from analysis.claims.statements import comparisons
+from analysis.claims.statements import AtLeast, Node, comparisons
 from analysis.claims.verdicts import OUTCOMES, ResultOf
 from analysis.evidence.contrasts import Contrast
 from analysis.evidence.intervals import T
@@ -21,6 +21,9 @@ from analysis.sources import Source
 
 SPREADS = tuple(float(f"{0.01 * 1.05**step:.3g}") for step in range(165))
 """Standard deviations between pretrainings that are tried, in points: 0.01 to about 30."""
+
+MARGIN_FACTORS = (0.5, 0.8, 1.2, 1.5, 2.0)
+"""By what the margins of "on par" and "comparable" are multiplied."""
 
 MOVED = (0.0, 0.1, 0.2, 0.5, 1.0)
 """Those at which parts are counted and the mean is given."""
@@ -53,7 +56,7 @@ def with_errors(source: Source, settings: Settings) -> tuple[ResultOf, str]:
     result_of = assess(source, settings).result_of
     contrasts = [
         one
-        for finding in FINDINGS.values()
+        for finding in STATEMENTS.values()
         for one in comparisons(finding.body)
         if isinstance(one, Contrast)
     ]
@@ -68,13 +71,13 @@ def with_errors(source: Source, settings: Settings) -> tuple[ResultOf, str]:
 
 
 def overturn(result_of: ResultOf) -> list[Overturned]:
-    """Return, for every finding, what overturns its verdict; `result_of` says what a source says about a comparison."""
+    """Return what overturns the verdict on the answer and on every finding; `result_of`: what a source says."""
 
     @cache
     def moved(family: str, sharing: str, sd: float) -> dict[str, JudgedFinding]:
         """Return a family's findings by id, with this spread added."""
         results = with_pretraining_spread(result_of, sd, SHARED_LUCK[sharing])
-        members = [finding for finding in FINDINGS.values() if finding.family == family]
+        members = [one for one in STATEMENTS.values() if one.family == family]
         return judge(members, results)
 
     def smallest_spread(main: JudgedFinding, sharing: str) -> float | None:
@@ -88,6 +91,7 @@ def overturn(result_of: ResultOf) -> list[Overturned]:
             return None
         return SPREADS[bisect_left(range(len(SPREADS)), True, key=is_gone)]
 
+    judged = judge(STATEMENTS.values(), result_of)
     return [
         Overturned(
             main=main,
@@ -98,5 +102,33 @@ def overturn(result_of: ResultOf) -> list[Overturned]:
                 for sd in MOVED
             },
         )
-        for main in judge(FINDINGS.values(), result_of).values()
+        for main in (judged[name] for name in SHOWN)
     ]
+
+
+def other_margins(result_of: ResultOf) -> dict[float, dict[str, str]]:
+    """Return by factor of the margins the verdicts that are then others, by finding."""
+    judged = judge(STATEMENTS.values(), result_of)
+    changed: dict[float, dict[str, str]] = {}
+    for factor in MARGIN_FACTORS:
+        findings = [
+            replace(one, body=_with_margins(one.body, factor))
+            for one in STATEMENTS.values()
+        ]
+        changed[factor] = {
+            name: one.verdict
+            for name, one in judge(findings, result_of).items()
+            if one.verdict != judged[name].verdict
+        }
+    return changed
+
+
+def _with_margins(node: Node, factor: float) -> Node:
+    """Return the statement with its margins multiplied."""
+    if isinstance(node, AtLeast):
+        parts = tuple(_with_margins(part, factor) for part in node.parts)
+        return replace(node, parts=parts)
+    if not isinstance(node, Contrast) or node.has_direction or not node.holds(0.0):
+        return node
+    high = node.high * factor
+    return replace(node, low=node.low * factor, high=high, margin=node.margin * factor)

@@ -4,12 +4,12 @@ from __future__ import annotations
 
 import math
 from collections import Counter
+from collections.abc import Mapping
 from dataclasses import asdict, dataclass
 
 import pandas as pd
 
 from analysis.claims.assessment import assess
-from analysis.claims.catalogue import FINDINGS
 from analysis.claims.pretraining_spread import SHARED_LUCK, measured_spreads, trunks
 from analysis.claims.wording import format_p
 from analysis.evidence.settings import Settings
@@ -17,6 +17,7 @@ from analysis.sensitivity.overturning import (
     MOVED,
     SPREADS,
     Overturned,
+    other_margins,
     overturn,
     with_errors,
 )
@@ -31,6 +32,8 @@ class Sensitivity:
 
     source: Source
     overturned: tuple[Overturned, ...]
+    margins: Mapping[float, Mapping[str, str]]
+    """By factor of the margins the verdicts that are then others, by finding."""
     tests: tuple[str, ...]
     """How the verdicts that it starts from are tested."""
 
@@ -67,6 +70,7 @@ def sensitivity_of(source: Source, settings: Settings) -> Sensitivity:
     return Sensitivity(
         source=source,
         overturned=tuple(overturn(result_of)),
+        margins=other_margins(result_of),
         tests=(*tests, note) if note else tests,
     )
 
@@ -89,6 +93,10 @@ def sensitivity_document(sensitivity: Sensitivity) -> TableDocument:
         "in points):",
         "",
         Grid(_moved_rows(sensitivity)),
+        "",
+        'Verdicts with other margins of "on par" and "comparable":',
+        "",
+        Grid(_margin_rows(sensitivity)),
         "",
         *sensitivity.tests,
     ]
@@ -125,6 +133,9 @@ def _data(sensitivity: Sensitivity) -> dict[str, object]:
         "tests": list(sensitivity.tests),
         "trunks": trunks(),
         "measured": [asdict(one) for one in measured_spreads()],
+        "margins": {
+            f"{factor:g}": found for factor, found in sensitivity.margins.items()
+        },
         "findings": findings,
     }
 
@@ -157,7 +168,9 @@ def _spread_rows(sensitivity: Sensitivity) -> Rows:
             held = (
                 f"up to this spread (Holm's p {format_p(one.main.p_holm)} without it)"
             )
-            words = f"{one.main.id}, {FINDINGS[one.main.id].short}: {one.main.outcome} {held}"
+            words = (
+                f"{one.main.id}, {one.main.finding.short}: {one.main.outcome} {held}"
+            )
             by_spread.append((min(overturning), [*shown, words]))
     for spread in measured_spreads():
         words = (
@@ -189,4 +202,13 @@ def _moved_rows(sensitivity: Sensitivity) -> Rows:
             [overturned.main.id, "; ".join(names), *cells]
             for cells, names in by_cells.items()
         ]
+    return rows
+
+
+def _margin_rows(sensitivity: Sensitivity) -> Rows:
+    """Return one row per factor of the margins."""
+    rows = [["margins", "verdicts that change"]]
+    for factor, verdicts in sensitivity.margins.items():
+        changed = "; ".join(f"{name} {words}" for name, words in verdicts.items())
+        rows.append([f"x {factor:g}", changed or "none"])
     return rows

@@ -5,13 +5,18 @@
 prints a line for each sentence and table row; `tests/analysis/test_how_sure.py` looks them up in the page.
 """
 
+import itertools
 import math
 from collections.abc import Iterable, Iterator, Mapping
-from dataclasses import replace
+from dataclasses import dataclass, replace
 from functools import partial
 
+import numpy as np
+from numpy.typing import NDArray
+from scipy import stats
+
 from analysis.claims.assessment import assess
-from analysis.claims.catalogue import FINDINGS
+from analysis.claims.catalogue import ANSWERS, FINDINGS
 from analysis.claims.judged import judge
 from analysis.claims.pretraining_spread import (
     SHARED_LUCK,
@@ -19,11 +24,12 @@ from analysis.claims.pretraining_spread import (
     trunks,
     with_pretraining_spread,
 )
-from analysis.claims.statements import Finding
-from analysis.claims.verdicts import ResultOf
+from analysis.claims.statements import Finding, comparisons
+from analysis.claims.verdicts import HOLDS, ResultOf
 from analysis.comparisons.arm_spreads import ArmScores
 from analysis.comparisons.comparison import arms_of, compare
 from analysis.comparisons.contestants import ALL, Place
+from analysis.evidence.contrasts import Contrast
 from analysis.evidence.intervals import measured_coverage
 from analysis.evidence.settings import Settings
 from analysis.precision.design import (
@@ -34,6 +40,7 @@ from analysis.precision.design import (
     planned_test,
     seed_spreads,
 )
+from analysis.published_cells import published_values
 from analysis.sensitivity.overturning import Overturned, overturn
 from analysis.sources import PUBLISHED, open_source
 from benchmarks.protocol import AVERAGE, TASKS
@@ -58,6 +65,17 @@ def clear_with_spread(result_of: ResultOf) -> Iterator[str]:
 
     low, high = f"{min(alike) + 1e-9:.2f}", f"{max(alike):.2f}"
     yield f"others measured {low} to {high} points"
+    f8 = judge([FINDINGS["F8"]], result_of)["F8"]
+    metrics = [
+        TASKS[result.task].metric
+        for result in f8.comparisons
+        if f8.marks[result.label] == HOLDS.name
+    ]
+    words = ("none", "one", "two", "three", "four", "five", "six")
+    yield (
+        f"of the {words[len(metrics)]} clear comparisons, {words[metrics.count('F1')]} are its F1 and "
+        f"{words[metrics.count('NDCG@10')]} its NDCG"
+    )
     yield (
         f"At 0.2 points, {clear(0.2)} of F8's 12 comparisons would still be clear, instead of {clear(0)}; at {low} to "
         f"{high} points, {clear(max(alike))} to {clear(min(alike))}; at 0.5 points, {clear(0.5)}."
@@ -78,7 +96,7 @@ def overturning(found: Mapping[str, Overturned]) -> Iterator[str]:
     rows += [
         (
             min(sd for sd in one.spread.values() if sd is not None),
-            f"{name}, {FINDINGS[name].short}",
+            f"{name}, {one.main.finding.short}",
         )
         for name, one in found.items()
         if one.decided
@@ -96,6 +114,101 @@ def overturning(found: Mapping[str, Overturned]) -> Iterator[str]:
     yield (
         f"The mean of F8's comparisons, {without} without this noise, becomes {alone} at 0.5 points if each model "
         f"moves alone, {trunk} if those of a trunk move together, and {tasks} if all tasks do, too."
+    )
+
+
+@dataclass(frozen=True, kw_only=True)
+class Redrawn:
+    """What sources show of the 12 comparisons at each share of CLM, drawn from the printed cells."""
+
+    higher: NDArray[np.int64]
+    """(sources,): comparisons at 25 % that are shown to be higher, corrected for all 36."""
+    lower: NDArray[np.int64]
+    half: NDArray[np.bool_]
+    """Whether at least half of them are, corrected for the three shares."""
+
+    @property
+    def answered(self) -> NDArray[np.bool_]:
+        """Whether the answer is not "Open"."""
+        return (self.higher > 0) | (self.lower > 0)
+
+    @property
+    def sure(self) -> NDArray[np.bool_]:
+        """Whether it is "Probably", with or without CLM first."""
+        return self.half | (2 * self.lower >= 12)
+
+
+def redrawn(sources: int, *, differ: bool, pretraining_sd: float = 0.0) -> Redrawn:
+    """Draw five seeds of every model again and test them by Welch's t.
+
+    Args:
+        sources: how many times.
+        differ: whether the printed differences are the true ones; else there are none.
+        pretraining_sd: in points, by which another pretraining moves every score.
+    """
+    rng = np.random.default_rng(20250701)
+    cells = published_values().set_index(["model", "task", "dataset"])
+    pairs = [
+        [term.cell for term in contrast.terms]
+        for answer in ANSWERS.values()
+        for contrast in comparisons(answer.body)
+        if isinstance(contrast, Contrast)
+    ]
+    names = list(dict.fromkeys(itertools.chain.from_iterable(pairs)))
+    first, second = ([names.index(pair[side]) for pair in pairs] for side in (0, 1))
+    errors = np.maximum(cells.loc[names, "ci95"].to_numpy(), 0.005) / 1.96
+    means = cells.loc[names, "mean"].to_numpy() if differ else np.zeros(len(names))
+    shape = (sources, len(names))
+    found = means + rng.normal(0, np.hypot(errors, pretraining_sd), shape)
+    variances = errors**2 * rng.chisquare(4, shape) / 4
+    effects = found[:, first] - found[:, second]
+    total = variances[:, first] + variances[:, second]
+    df = 4 * total**2 / (variances[:, first] ** 2 + variances[:, second] ** 2)
+    ps = 2 * stats.t.sf(np.abs(effects) / np.sqrt(total), df)
+    p_for, p_against = np.where(effects > 0, ps, 1.0), np.where(effects < 0, ps, 1.0)
+    sixth = np.sort(p_for.reshape(sources, len(ANSWERS), -1), axis=-1)[..., 5]
+    return Redrawn(
+        higher=(holm_of(p_for)[:, :12] <= 0.05).sum(axis=1),
+        lower=(holm_of(p_against)[:, :12] <= 0.05).sum(axis=1),
+        half=holm_of(np.minimum(7 * sixth, 1))[:, 0] <= 0.05,
+    )
+
+
+def holm_of(ps: NDArray[np.float64]) -> NDArray[np.float64]:
+    """Return Holm's adjusted p's within each row."""
+    count = ps.shape[1]
+    order = np.argsort(ps, axis=1)
+    scaled = np.take_along_axis(ps, order, axis=1) * np.arange(count, 0, -1)
+    adjusted = np.empty_like(ps)
+    np.put_along_axis(adjusted, order, np.maximum.accumulate(scaled, axis=1), axis=1)
+    return adjusted
+
+
+def seeds_again() -> str:
+    """Return what five other fine-tuning seeds would show, were the printed differences the true ones."""
+    drawn = redrawn(4_000, differ=True)
+    low, high = np.quantile(drawn.higher, [0.025, 0.975]).astype(int)
+    return (
+        f"If the printed differences are the true ones, five other fine-tuning seeds show {low} to {high} of the 12, "
+        f'and "at least half" holds in {drawn.half.mean():.0%} of cases'.replace(
+            "%", " %"
+        )
+    )
+
+
+def without_a_difference() -> str:
+    """Return how often something is answered though no model differs from another."""
+
+    def share(answered: NDArray[np.bool_]) -> str:
+        return f"{answered.mean():.0%}".replace("%", " %")
+
+    alike, moved = (
+        redrawn(4_000, differ=False, pretraining_sd=sd) for sd in (0.0, 0.24)
+    )
+    return (
+        f'of simulated sources without any difference, {share(alike.answered)} are not answered "Open", and '
+        f'{share(moved.answered)} if another pretraining moves scores by 0.24 points; "Probably" is said of '
+        f"{share(alike.sure)} and {share(moved.sure)}"
     )
 
 
@@ -228,6 +341,7 @@ def lines() -> Iterator[str]:
     result_of = assess(PUBLISHED, Settings(interval="t")).result_of
     yield from clear_with_spread(result_of)
     yield from overturning({one.main.id: one for one in overturn(result_of)})
+    yield seeds_again()
     yield from at_toy_scale()
     yield from plans()
     yield from other_choices(result_of)

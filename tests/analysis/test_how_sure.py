@@ -1,10 +1,22 @@
-"""docs/how-sure.md has the numbers that its script prints."""
+"""docs/how-sure.md and docs/claims.md have the numbers that their script prints."""
 
 from common.provenance import ROOT
-from tests.analysis.how_sure import lines
+from tests.analysis.how_sure import lines, redrawn, without_a_difference
+
+
+def page(name: str) -> str:
+    return " ".join((ROOT / "docs" / name).read_text("utf-8").split())
 
 
 def test_every_line_of_the_script_is_on_the_page() -> None:
-    page = " ".join((ROOT / "docs" / "how-sure.md").read_text("utf-8").split())
     printed = list(lines())
-    assert len(printed) > 25 and [line for line in printed if line not in page] == []
+    how_sure = page("how-sure.md")
+    assert (
+        len(printed) > 25 and [line for line in printed if line not in how_sure] == []
+    )
+    assert without_a_difference().lower() in page("claims.md").lower()
+
+
+def test_alike_models_are_rarely_answered_and_never_surely() -> None:
+    alike = redrawn(4_000, differ=False)
+    assert alike.answered.mean() <= 0.08 and alike.sure.mean() <= 0.08

@@ -88,7 +88,7 @@ def test_every_number_of_the_readmes_first_screen_is_what_a_command_prints(
     )
     assert row["fails_in"] == 0 and "and clearly lower in none" in screen
     assert (
-        f"mean of all {row['parts']} gains is {row['typical_effect']:.1f} points out of 100 "
+        f"mean of the {row['parts']} differences is {row['typical_effect']:.1f} points out of 100 "
         f"[{row['typical_low']:.1f}, {row['typical_high']:.1f}]" in screen
     )
     assert f"half of them are below {np.median(effects):.1f}" in screen
@@ -112,7 +112,7 @@ def test_every_number_of_the_readmes_first_screen_is_what_a_command_prints(
         for word in ("holds", "fails", "open", "holds in")
     ]
     assert (
-        f"Of {len(verdicts)} findings that we test, {counts[0] - counts[3]} hold, {counts[1]} fail, "
+        f"Of {len(verdicts)} findings, {counts[0] - counts[3]} hold, {counts[1]} fail, "
         f"{counts[3]} hold in part and {counts[2]} are open" in screen
     )
     at = {one["label"].split(" on ")[1]: one for one in row["contrasts"]}
@@ -128,13 +128,6 @@ def test_every_number_of_the_readmes_first_screen_is_what_a_command_prints(
     ):
         gain = scores[mixed, "record"] - scores[f"610m-mlm40-{place[-3:]}", "record"]
         assert gain / 3 > larger[place] / 2 and "(ReCoRD) makes most of them" in screen
-    open_places = {
-        one["label"].split(" on ")[1] for one in row["contrasts"] if one["p_for"] > 0.05
-    }
-    assert {
-        "IR, 22k",
-        "IR, 42k",
-    } <= open_places and "None is shown on retrieval then" in screen
 
 
 def test_the_six_are_named_where_they_are_counted_and_filled_where_they_are_drawn(

@@ -6,6 +6,7 @@ import pytest
 
 from analysis.claims.answer import Answer
 from common.provenance import ROOT
+from tests.analysis.how_sure import seeds_again
 
 NUMBER = re.compile(r"(?<![\w.])[-+]?(\d+(?:,\d{3})*(?:\.\d+)?)(?=[KM%]?\b|\s|$|\])")
 SCALE = {"100", "40", "610", "12,000"}
@@ -25,13 +26,14 @@ def numbers(text: str) -> set[str]:
 
 @pytest.fixture
 def printed(published: Answer) -> set[str]:
-    """The numbers of the sentences that `claims --format markdown` and the report print."""
+    """The numbers that `claims --format markdown`, the report and the script of how-sure.md print."""
     said = (
         published.headline,
         published.pretraining,
         *published.splits,
         *published.cautions,
         published.findings,
+        seeds_again(),
     )
     return numbers(" ".join(said))
 
