@@ -62,7 +62,7 @@ def table_of_folder(
         parts = enumerate(path.relative_to(folder).parent.parts, 1)
         rows.append(row | {f"folder{number}": name for number, name in parts})
     frame = pd.DataFrame(rows)
-    given = options.titles
+    given = dict(options.titles)
     for role in ("model", "dataset"):
         if role not in given and role not in frame:
             folders = [
