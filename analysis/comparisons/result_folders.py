@@ -48,13 +48,16 @@ def table_of_folder(
     if any(path.name in (RUN, RESULTS) for path in paths):  # a run store
         return None
     notes: dict[str, list[str]] = {}
-    found: list[tuple[Path, Row]] = []
-    if of_harness := [path for path in paths if path.name.startswith("results_")]:
-        found += _of_harness(of_harness, notes)
-    elif of_trainer := [path for path in paths if path.name in _TRAINER]:
-        found += _of_trainer(of_trainer, notes)
+    of_harness = [path for path in paths if path.name.startswith("results_")]
+    of_trainer = [path for path in paths if path.name in _TRAINER]
+    if of_harness:
+        found = [*_of_harness(of_harness, notes)]
+    elif of_trainer:
+        found = [*_of_trainer(of_trainer, notes)]
     else:
-        found += _of_mteb(paths, notes)
+        found = [*_of_mteb(paths, notes)]
+    if not found and (of_harness or of_trainer):
+        raise UserError(f"{folder} has results, but no scores in them")
     if not found:
         return None
     rows = []
@@ -63,6 +66,9 @@ def table_of_folder(
         rows.append(row | {f"folder{number}": name for number, name in parts})
     frame = pd.DataFrame(rows)
     given = dict(options.titles)
+    # What a file says gives way to the folder that its owner names.
+    replaced = [role for role in given if role in frame and given[role] != role]
+    frame = frame.drop(columns=replaced)
     for role in ("model", "dataset"):
         if role not in given and role not in frame:
             folders = [

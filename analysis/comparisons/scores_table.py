@@ -112,10 +112,8 @@ def scores_table_in(path: Path) -> TextTable | None:
             )
         except (pa.ArrowException, OSError, ValueError, MemoryError):
             return None
-    if path.suffix.lower() in (".json", ".jsonl", ".md", ".tex", ".html", ".yaml"):
-        raise UserError(
-            f"{path} is not a table; write it as CSV with the columns {_FORM}"
-        )
+    if path.suffix.lower() in (".txt", ".json", ".jsonl", ".md", ".tex"):
+        raise UserError(f"{path} is not a table; write it as CSV (.csv) with {_FORM}")
     is_text = path.suffix.lower() in ENDINGS
     is_scores = (
         is_text
@@ -348,6 +346,7 @@ def _long(
     long = cells.melt(others, columns, title, content, ignore_index=False)
     long = long[long[content] != ""].sort_index(kind="stable")
     if roles[0] == "dataset":
+        long = long[~long[content].isin(["-", "\N{EN DASH}", "\N{EM DASH}"])]
         written = dict(zip(table.header, table.titles, strict=True))
         long[title] = long[title].map(written)
     places = [table.places[row] for row in long.index]
@@ -423,7 +422,8 @@ def _role(spread: str) -> str:
 
 def _pairs(cells: pd.Series) -> pd.DataFrame:
     """Return means and what stands beside them, missing where a cell is no such pair."""
-    return cells.str.replace(_MARKS, "", regex=True).str.strip().str.extract(_PAIR)
+    plain = cells.str.replace("\N{MINUS SIGN}", "-").str.replace(_MARKS, "", regex=True)
+    return plain.str.strip().str.extract(_PAIR)
 
 
 def _refuse_pairs(

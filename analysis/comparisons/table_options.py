@@ -28,7 +28,7 @@ sd std stdev
 se sem stderr
 ci95
 ci95_t
-n n_seeds n_runs count n_instances
+n n_seeds n_runs seeds runs count n_instances
 lower_is_better
 higher_is_better
 ignore"""

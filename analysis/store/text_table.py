@@ -193,7 +193,8 @@ def text_table_of(frame: pd.DataFrame, where: str = "frame") -> TextTable:
             frame.itertuples(index=False, name=None), blank, strict=True
         )
     ]
-    titles = tuple(map(str, frame.columns))
+    levels = frame.columns.to_frame().astype(str).to_numpy()
+    titles = tuple([*filter(None, row), ""][0] for row in levels[:, ::-1])
     return TextTable(
         where=where,
         header=tuple(map(column_name, titles)),
