@@ -44,18 +44,28 @@ def table_of_folder(
     Raises:
         UserError: results of no use, or nothing says which model or dataset they are of.
     """
-    paths = sorted(folder.rglob("*.json"))
-    if any(path.name in (RUN, RESULTS) for path in paths):  # a run store
-        return None
+    paths = []
+    for path in folder.rglob("*.json"):
+        # The first versions of lm-evaluation-harness 0.4 write results.json as well.
+        is_own = path.name == RESULTS and b'"versions"' not in read_bounded(path)
+        if is_own or path.name == RUN:
+            return None
+        paths.append(path)
+    paths.sort()
     notes: dict[str, list[str]] = {}
-    of_harness = [path for path in paths if path.name.startswith("results_")]
+    of_harness = [path for path in paths if re.match(r"results[_.]", path.name)]
     of_trainer = [path for path in paths if path.name in _TRAINER]
-    if of_harness:
-        found = [*_of_harness(of_harness, notes)]
-    elif of_trainer:
-        found = [*_of_trainer(of_trainer, notes)]
-    else:
-        found = [*_of_mteb(paths, notes)]
+    try:
+        if of_harness:
+            found = [*_of_harness(of_harness, notes)]
+        elif of_trainer:
+            found = [*_of_trainer(of_trainer, notes)]
+        else:
+            found = [*_of_mteb(paths, notes)]
+    except (AttributeError, KeyError, TypeError):
+        raise UserError(
+            f"{folder} has results in a form that is not known; write their scores as a table (docs/compare.md)"
+        ) from None
     if not found and (of_harness or of_trainer):
         raise UserError(f"{folder} has results, but no scores in them")
     if not found:

@@ -483,7 +483,7 @@ def _repeats(rows: pd.DataFrame, unread: pd.DataFrame) -> dict[str, pd.Series]:
     remedy = "; keep one of them"
     if varying := [str(name) for name in unread if unread[name].nunique() > 1]:
         remedy = (
-            f"; if {first_of(varying, 3)} (not read) tells them apart, say what it is, as in --columns "
+            f"; if {first_of(varying, 3)} (not read) tells them apart, say what it is, --columns seed={varying[0]} or "
             f"dataset={varying[0]}, or keep one value of it"
         )
     faults = {
