@@ -45,7 +45,8 @@ def compare(
     (crossed covers seeds and test instances).
 
     A table with columns model, dataset, seed and score, a column for each seed, or model, dataset, mean, sd and n is
-    compared in its own unit: any number of models, and the mean over its datasets.
+    compared in its own unit: any number of models, and the mean over its datasets. So are folders of results that
+    lm-evaluation-harness, MTEB or the Trainer of transformers wrote.
 
     examples:
       clm-or-mlm compare 610m-mlm40-42k 610m-clm-42k

@@ -323,6 +323,15 @@ def _notes(
     if of_paper and OVERALL not in contestants.shared():
         yield "No difference over all tasks: it needs two tasks for which every model has all datasets."
     yield from _seed_notes(contestants, everywhere)
+    values = contestants.evidence.values
+    compared = values[values.index.get_level_values(0).isin(contestants.models)]
+    for (_, dataset), on_dataset in compared.groupby(level=[1, 2], observed=True):
+        varied = on_dataset[on_dataset.nunique(axis=1) > 1]
+        copies = varied.index[varied.duplicated(keep=False)].get_level_values(0)
+        if len(copies) and dataset != AVERAGE:
+            yield (
+                f"On {dataset}, {', '.join(copies)} have the same scores, seed by seed: is one a copy?"
+            )
     if uneven := [
         one
         for one in differences
@@ -363,17 +372,6 @@ def _table_notes(table: ScoresTable, contestants: Contestants) -> Iterator[str]:
         yield f"The {mean.title} is unweighted and taken {how}."
     elif len(shared) > 1:
         yield "No mean over datasets: some have scores up to 1, others far above."
-    if table.is_summary:
-        return
-    rows = table.rows[table.rows["model"].isin(contestants.models)]
-    for dataset, on_dataset in rows.groupby("dataset"):
-        by_model = on_dataset.pivot(index="model", columns="seed", values="test_score")
-        varied = by_model[by_model.nunique(axis=1) > 1]
-        copies = varied[varied.duplicated(keep=False)]
-        if len(copies):
-            yield (
-                f"On {dataset}, {', '.join(copies.index)} have the same scores, seed by seed: is one a copy?"
-            )
 
 
 def _seed_notes(contestants: Contestants, places: Sequence[Place]) -> Iterator[str]:

@@ -44,17 +44,30 @@ def table_of_folder(
     Raises:
         UserError: results of no use, or nothing says which model or dataset they are of.
     """
-    paths = sorted(folder.rglob("*.json"))
-    if any(path.name in (RUN, RESULTS) for path in paths):  # a run store
-        return None
+    paths = []
+    for path in folder.rglob("*.json"):
+        # The first versions of lm-evaluation-harness 0.4 write results.json as well.
+        is_own = path.name == RESULTS and b'"versions"' not in read_bounded(path)
+        if is_own or path.name == RUN:
+            return None
+        paths.append(path)
+    paths.sort()
     notes: dict[str, list[str]] = {}
-    found: list[tuple[Path, Row]] = []
-    if of_harness := [path for path in paths if path.name.startswith("results_")]:
-        found += _of_harness(of_harness, notes)
-    elif of_trainer := [path for path in paths if path.name in _TRAINER]:
-        found += _of_trainer(of_trainer, notes)
-    else:
-        found += _of_mteb(paths, notes)
+    of_harness = [path for path in paths if re.match(r"results[_.]", path.name)]
+    of_trainer = [path for path in paths if path.name in _TRAINER]
+    try:
+        if of_harness:
+            found = [*_of_harness(of_harness, notes)]
+        elif of_trainer:
+            found = [*_of_trainer(of_trainer, notes)]
+        else:
+            found = [*_of_mteb(paths, notes)]
+    except (AttributeError, KeyError, TypeError):
+        raise UserError(
+            f"{folder} has results in a form that is not known; write their scores as a table (docs/compare.md)"
+        ) from None
+    if not found and (of_harness or of_trainer):
+        raise UserError(f"{folder} has results, but no scores in them")
     if not found:
         return None
     rows = []
@@ -62,7 +75,10 @@ def table_of_folder(
         parts = enumerate(path.relative_to(folder).parent.parts, 1)
         rows.append(row | {f"folder{number}": name for number, name in parts})
     frame = pd.DataFrame(rows)
-    given = options.titles
+    given = dict(options.titles)
+    # What a file says gives way to the folder that its owner names.
+    replaced = [role for role in given if role in frame and given[role] != role]
+    frame = frame.drop(columns=replaced)
     for role in ("model", "dataset"):
         if role not in given and role not in frame:
             folders = [

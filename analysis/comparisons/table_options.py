@@ -14,25 +14,25 @@ from common.errors import UserError, nearest
 SPREADS = ("sd", "se", "ci95", "ci95-t")
 """What stands beside a mean: standard deviation, standard error, half an interval of 1.96 errors or of Student's t."""
 
-ROLES: dict[str, tuple[str, ...]] = {
-    "model": ("model", "model_name", "method", "system"),
-    "dataset": ("dataset", "dataset_name", "benchmark", "task_name", "task"),
-    "task": ("task",),
-    "metric": ("metric", "metric_name"),
-    "seed": ("seed", "run", "random_seed", "random_state", "trial"),
-    "score": ("score", "test_score", "value", "main_score", "accuracy", "acc", "f1"),
-    "lr": ("lr", "rate", "learning_rate"),
-    "validation_score": ("validation_score", "val_score"),
-    "mean": ("mean",),
-    "sd": ("sd", "std", "stdev"),
-    "se": ("se", "sem", "stderr"),
-    "ci95": ("ci95",),
-    "ci95_t": ("ci95_t",),
-    "n": ("n", "n_seeds", "n_runs", "count", "n_instances"),
-    "lower_is_better": ("lower_is_better",),
-    "higher_is_better": ("higher_is_better",),
-    "ignore": (),
-}
+_TITLES = """\
+model model_name method system
+dataset dataset_name benchmark task_name task
+task
+metric metric_name
+seed run random_seed random_state trial
+score test_score value main_score accuracy acc f1
+lr rate learning_rate
+validation_score val_score
+mean
+sd std stdev
+se sem stderr
+ci95
+ci95_t
+n n_seeds n_runs seeds runs count n_instances
+lower_is_better
+higher_is_better
+ignore"""
+ROLES = {line.split()[0]: line.split() for line in _TITLES.splitlines()}
 """By what a column is for, what its title may be: the first that a header has (docs/compare.md)."""
 
 
@@ -58,9 +58,9 @@ class TableOptions:
         _ = self.titles  # refuses unknown roles
 
     @property
-    def titles(self) -> dict[str, list[str]]:
-        """The titles or patterns given, by role."""
-        titles: dict[str, list[str]] = {}
+    def titles(self) -> list[tuple[str, str]]:
+        """The roles, each with a title or pattern."""
+        titles = []
         for pairs in self.columns:
             # A title may have commas, as lm-evaluation-harness's acc,none has.
             for pair in re.split(r",(?=[\w-]+=)", pairs):
@@ -71,5 +71,5 @@ class TableOptions:
                     raise UserError(
                         f"--columns {pair!r:.60}: give ROLE=TITLE; the roles are {known}{nearest(role, ROLES)}"
                     )
-                titles.setdefault(role, []).append(title.strip())
+                titles.append((role, title.strip()))
         return titles

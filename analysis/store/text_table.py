@@ -10,8 +10,8 @@ from __future__ import annotations
 import csv
 import io
 import re
-from collections.abc import Sequence
-from dataclasses import dataclass, replace
+from collections.abc import Iterable, Sequence
+from dataclasses import dataclass
 from pathlib import Path
 
 import numpy as np
@@ -25,7 +25,7 @@ ENDINGS = (".csv", ".tsv")
 """How the name of a table of text ends."""
 _MISSING = frozenset(("", "nan", "na", "n/a", "null", "none", "-", "--"))
 _NUMBER = re.compile(r"[+-]?(\d+\.?\d*|\.\d+)(e[+-]?\d+)?|[+-]?inf(inity)?", re.ASCII)
-_DECIMALS = re.compile(r"[+-]?\d+(?:[.,](\d*))?\s*%?")
+_DECIMALS = r"^[+-]?\d*[.,]?(\d*)\s*%?$"
 _EXACT = 6
 """Decimals from which a number was not rounded for readers."""
 _THOUSANDS = re.compile(r"[1-9]\d{0,2}[.,]\d{3}")
@@ -59,32 +59,32 @@ class TextTable:
         place = self.header.index(name)
         return [row[place] for row in self.rows]
 
-    def numbers(self, name: str, *, whole: float = 100.0) -> npt.NDArray[np.float64]:
+    def numbers(
+        self, name: str, texts: Iterable[str] | None = None, *, whole: float = 100.0
+    ) -> npt.NDArray[np.float64]:
         """Return a column as numbers, nan where one is missing.
 
         Args:
             name: of the column.
+            texts: its cells, where they are not those of the column.
             whole: what 100 % is.
 
         Raises:
             UserError: a cell is no number, or some have a per cent sign and others none; the sentence names the row.
         """
-        cells = [
-            cell.lower().replace("\N{MINUS SIGN}", "-") for cell in self.texts(name)
-        ]
+        written = self.texts(name) if texts is None else list(texts)
+        cells = [cell.lower().replace("\N{MINUS SIGN}", "-") for cell in written]
         filled = [row for row, cell in enumerate(cells) if cell not in _MISSING]
         in_percent = [row for row in filled if cells[row].endswith("%")]
         has_decimal_commas = self.separator != "," and not any(
             "." in cells[row] for row in filled
         )
-        whole_digits = max(map(len, filter(str.isdecimal, cells)), default=0)
+        largest_whole = max(map(int, filter(str.isdecimal, cells)), default=0)
         values = np.full(len(cells), np.nan)
         for row in filled:
             cell = cells[row].removesuffix("%").rstrip()
             number = cell.replace(",", ".") if has_decimal_commas else cell
-            # 1,200 beside 98, 1.200 beside 980
-            longest_whole = whole_digits if "," in cell else whole_digits - 2
-            if _THOUSANDS.fullmatch(cell) and longest_whole > 0:
+            if largest_whole > 100 and _THOUSANDS.fullmatch(cell):
                 raise UserError(
                     f"{self.at(row)}: {name} {cell!r} may be thousands or have three decimals; write thousands "
                     "without a separator, and whole numbers with decimals"
@@ -98,7 +98,7 @@ class TextTable:
                         * (not has_decimal_commas)
                     )
                 raise UserError(
-                    f"{self.at(row)}: {name} {self.texts(name)[row]!r:.60} is not a number{hint}"
+                    f"{self.at(row)}: {name} {written[row]!r:.60} is not a number{hint}"
                 )
             values[row] = float(number)
         if in_percent and (odd := sorted({*filled} - {*in_percent})):
@@ -107,26 +107,12 @@ class TextTable:
             )
         return values / (100 / whole) if in_percent else values
 
-    def half_digits(self, name: str) -> npt.NDArray[np.float64]:
-        """Return half of the last digit of each number in a column; nan where its digits are not a person's."""
-        decimals = [_DECIMALS.fullmatch(cell) for cell in self.texts(name)]
-        places = [len(found[1] or "") if found else _EXACT for found in decimals]
-        return np.array(
-            [
-                0.5 / 10**count if self.is_written and count < _EXACT else np.nan
-                for count in places
-            ]
-        )
-
-    def with_columns(self, **columns: Sequence[str]) -> TextTable:
-        """Return the table with more columns on its right."""
-        added = zip(*columns.values(), strict=True)
-        return replace(
-            self,
-            header=(*self.header, *columns),
-            titles=(*self.titles, *columns),
-            rows=[(*row, *more) for row, more in zip(self.rows, added, strict=True)],
-        )
+    def half_digits(self, texts: pd.Series) -> npt.NDArray[np.float64]:
+        """Return half of the last digit of numbers in the table; nan where its digits are not a person's."""
+        decimals = texts.str.extract(_DECIMALS)[0].str.len()
+        is_rounded = decimals.lt(_EXACT) & self.is_written
+        halves = (0.5 / 10**decimals).where(is_rounded)
+        return np.array(halves, dtype=np.float64)
 
 
 def read_text_table(
@@ -207,7 +193,8 @@ def text_table_of(frame: pd.DataFrame, where: str = "frame") -> TextTable:
             frame.itertuples(index=False, name=None), blank, strict=True
         )
     ]
-    titles = tuple(map(str, frame.columns))
+    levels = frame.columns.to_frame().astype(str).to_numpy()
+    titles = tuple([*filter(None, row), ""][0] for row in levels[:, ::-1])
     return TextTable(
         where=where,
         header=tuple(map(column_name, titles)),

@@ -4,9 +4,10 @@ import json
 from dataclasses import replace
 
 import numpy as np
+import pandas as pd
 import pytest
 
-from analysis.comparisons.comparison import compare
+from analysis.comparisons.comparison import Comparison, compare, compare_table
 from analysis.comparisons.comparison_report import (
     about,
     comparison_document,
@@ -23,10 +24,14 @@ from analysis.comparisons.differences import (
     UNKNOWN,
     Difference,
 )
+from analysis.comparisons.scores_table import read_scores
+from analysis.comparisons.table_options import TableOptions
 from analysis.evidence.contrasts import Contrast, Result
 from analysis.evidence.settings import Settings
 from analysis.sources import PUBLISHED, Source
+from analysis.store.text_table import text_table_of
 from benchmarks.protocol import AVERAGE, PAPER, STANDARD, Dataset, DatasetFiles
+from common.errors import UserError
 from common.tables import PRINTED, show, signed
 from tests.analysis.comparisons.given import MADE_UP, REAL, best_runs, real_and_made_up
 from tests.analysis.made_up import with_instances
@@ -259,3 +264,49 @@ def test_the_metric_of_an_own_dataset_is_named(
         said in show(document, "text")
         and said == json.loads(show(document, "json"))["metrics"]
     )
+
+
+def table_of(*levels: float) -> Comparison:
+    rows = [
+        (f"m{level:g}", dataset, seed, 70 + level + (seed - 2) / 10)
+        for level in levels
+        for dataset in ("a", "b")
+        for seed in range(5)
+    ]
+    frame = pd.DataFrame(rows, columns=["model", "dataset", "seed", "score"])
+    return compare_table(
+        read_scores(text_table_of(frame), TableOptions()), (), Settings()
+    )
+
+
+def test_runs_and_tables_pairs_and_many_have_one_schema():
+    records, keys = set(), set()
+    for found in (PAIR, MANY, RUNS, table_of(0, 5), table_of(0, 5, 9)):
+        document = comparison_document(found)
+        content = json.loads(show(document, "json"))
+        keys.add(tuple(content))
+        records.add(tuple(content["differences"][0]))
+        records.add(tuple(show(document, "csv").splitlines()[0].split(",")))
+    assert len(records) == len(keys) == 1
+    assert {"read", "notes", "settings"} <= {*keys.pop()}
+
+
+def test_latex_sets_in_bold_what_its_caption_says():
+    pair, many = (
+        show(comparison_document(table_of(*levels)), "latex")
+        for levels in ((0, 5), (0, 4.99, 5))
+    )
+    assert "Bold: the model that is ahead." in pair
+    assert pair.count("\\textbf{75.000}") == 3 == pair.count("\\textbf")
+    assert "Bold: the best mean, and those that are not shown to be worse." in many
+    assert "\\textbf{75.000}" in many and "\\textbf{74.990}" in many
+    assert many.count("\\textbf") == 2
+
+
+def test_names_that_are_alike_and_copies_are_found_in_runs():
+    scores = {name: {"sst2": [90.0, 91.0, 89.0]} for name in ("mine", "Mine", "base")}
+    source = Source(label="x", runs=best_runs(scores))
+    with pytest.raises(UserError, match="'Mine' and 'mine' differ in case"):
+        compare(source, ["mine", "Mine"], Settings())
+    notes = compare(source, ["mine", "base"], Settings()).notes
+    assert any("base, mine have the same scores, seed by seed" in one for one in notes)

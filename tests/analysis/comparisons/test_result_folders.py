@@ -233,3 +233,27 @@ def test_trainer_with_two_metrics_needs_one(
     words = ("--columns", TRAINER, "--metric", "accuracy")
     found, _ = compared(tmp_path, capsys, *words)
     assert found["effect"].item() == pytest.approx(0.1)
+
+
+def test_results_of_no_known_form_are_one_sentence(tmp_path: Path) -> None:
+    write(tmp_path / "a" / "results_1.json", ["mine", 0.7])
+    assert "in a form that is not known" in refusal(tmp_path)
+    write(tmp_path / "a" / "results_1.json", {"results": {}})
+    assert "no scores in them" in refusal(tmp_path)
+
+
+def test_the_folders_that_the_owner_names_stand_for_the_names_in_files(
+    tmp_path: Path, capsys: pytest.CaptureFixture[str]
+) -> None:
+    """Early 0.4 wrote results.json, and a checkpoint's model_name is its path."""
+    for model, shift in (("mine", 0.1), ("base", 0.0)):
+        for seed in SEEDS:
+            content = harness(f"/out/{model}/{seed}", arc=0.5 + shift + seed / 99)
+            write(
+                tmp_path / model / str(seed) / "results.json",
+                content | {"versions": {"arc": 1}},
+            )
+    words = ("--columns", "model=folder1,seed=folder2", "--metric", "acc")
+    found, read = compared(tmp_path, capsys, *words)
+    assert found["effect"].item() == pytest.approx(0.1)
+    assert "1 dataset, 2 models, 4 seeds each" in read

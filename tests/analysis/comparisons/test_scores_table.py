@@ -2,7 +2,6 @@
 
 import json
 import re
-import textwrap
 from pathlib import Path
 
 import numpy as np
@@ -244,83 +243,6 @@ def test_a_frame_is_read_as_its_file_is(
         cm.compare_scores(frame.assign(score=frame["score"].where(frame.index != 2)))
     with pytest.raises(UserError, match="give it alone"):
         cm.compare_scores(frame, frame)
-
-
-def test_the_pages_lines_read_what_other_tools_write(
-    tmp_path: Path, monkeypatch: pytest.MonkeyPatch, capsys: pytest.CaptureFixture[str]
-) -> None:
-    """As lm-evaluation-harness 0.4, MTEB 1.12 and later, and transformers' Trainer leave their results."""
-    monkeypatch.chdir(tmp_path)
-    wanted = {}
-    for shift, model in enumerate(("mine", "baseline")):
-        for seed in range(3):
-            scores = RNG.normal(0.7 - 0.1 * shift, 0.01, 4)
-            acc, main_score, accuracy, f1 = wanted[model, seed] = [
-                float(score) for score in scores
-            ]
-            harness = {
-                "alias": "arc_easy",
-                "acc,none": acc,
-                "acc_stderr,none": 0.009,
-                "acc_norm,none": 0.1,
-            }
-            group = {"alias": "a group without a score"}
-            test = [
-                {
-                    "main_score": main_score,
-                    "hf_subset": "default",
-                    "languages": ["eng-Latn"],
-                    "accuracy": 0.1,
-                }
-            ]
-            history = [
-                {"eval_f1": 0.1, "step": 1},
-                {"loss": 0.2, "step": 2},
-                {"eval_f1": f1, "step": 3},
-                {"step": 4},
-            ]
-            files = {
-                f"lm_eval/{seed}/{model}/results_2025-07-01T00-00-00.json": {
-                    "results": {"arc_easy": harness, "group": group},
-                    "model_name": model,
-                },
-                f"mteb/{seed}/{model}/1a2b/Banking77Classification.json": {
-                    "task_name": "Banking77Classification",
-                    "mteb_version": "1.38.0",
-                    "scores": {"test": test},
-                },
-                f"mteb/{seed}/{model}/1a2b/model_meta.json": {"name": model},
-                f"trainer/{model}/sst2/{seed}/all_results.json": {
-                    "epoch": 3.0,
-                    "eval_accuracy": accuracy,
-                },
-                f"trainer/{model}/ner/{seed}/trainer_state.json": {
-                    "log_history": history,
-                    "best_metric": f1,
-                },
-            }
-            for name, content in files.items():
-                Path(name).parent.mkdir(parents=True, exist_ok=True)
-                Path(name).write_text(json.dumps(content))
-    page = (ROOT / "docs" / "compare.md").read_text(encoding="utf-8")
-    lines = page[page.index("    import json") :].split("\n## ")[0]
-    exec(textwrap.dedent(lines), {})
-    assert not main(
-        ["compare", "mine", "baseline", "--source", "scores.csv", "--format", "json"]
-    )
-    differences = json.loads(capsys.readouterr().out)["differences"]
-    found = pd.DataFrame(differences).set_index("dataset")["effect"]
-    names = ["arc_easy", "Banking77Classification default", "sst2", "ner"]
-    expected = np.diff(
-        [
-            np.mean([wanted[m, s] for s in range(3)], axis=0)
-            for m in ("baseline", "mine")
-        ],
-        axis=0,
-    )[0]
-    assert found.to_dict() == pytest.approx(
-        dict(zip(names, expected, strict=True)), abs=1e-6
-    )
 
 
 def test_few_seeds_against_many_are_said() -> None:

@@ -9,6 +9,7 @@ import pandas as pd
 import pytest
 from scipy import stats
 
+import clm_or_mlm as cm
 from analysis.comparisons.contestants import OVERALL, contestants_of_table
 from analysis.comparisons.scores_table import ScoresTable
 from analysis.evidence.pooled import FEWEST_CELLS
@@ -362,6 +363,25 @@ def test_copies_and_scores_of_two_sizes_are_said(
     )
 
 
+def test_frames_as_pandas_aggregates_and_pivots_them() -> None:
+    right = expected()
+    cells = LONG.groupby(["model", "dataset"])
+    by_cell = cells.agg({"score": ["mean", "std", "count"]})
+    wide = LONG.pivot(index=["model", "dataset"], columns="seed", values="score")
+    for frame in (by_cell, by_cell.reset_index(), wide, wide.reset_index()):
+        found = cm.compare_scores(frame, models=("mine", "base")).loc[[*DATASETS]]
+        assert found["p"].to_numpy() == pytest.approx(right["p"].iloc[:3], abs=1e-9)
+        assert found.attrs["read"].startswith("Read: 3 datasets, 2 models, 5 seeds")
+
+
+def test_missing_cells_and_minus_signs_of_papers_are_read(
+    tmp_path: Path, capsys: pytest.CaptureFixture[str]
+) -> None:
+    text = "model,MCC,RTE\nmine,\u22121.5 ± 0.4,\u2014\nbase,\u22122.5 ± 0.4,70 ± 1\n"
+    found, _ = compared(text, tmp_path, capsys, (*SD, "--columns", "n=5"))
+    assert found["effect"].to_dict() == {"MCC": 1}
+
+
 def test_what_is_no_table_names_the_columns(tmp_path: Path) -> None:
     path = tmp_path / "scores.json"
     path.write_text("[]")
@@ -372,8 +392,8 @@ def test_what_is_no_table_names_the_columns(tmp_path: Path) -> None:
 
 
 @pytest.mark.slow
-@pytest.mark.parametrize("seeds", [(2, 2), (5, 5), (2, 10), (3, 20)])
-@pytest.mark.parametrize("shared", [0.0, 0.5, 0.9])
+@pytest.mark.parametrize("seeds", [(5, 5), (2, 10)])
+@pytest.mark.parametrize("shared", [0.0, 0.9])
 @pytest.mark.parametrize("n_models", [2, 6])
 def test_the_mean_of_equal_models_leads_falsely_in_at_most_65_of_1000(
     n_models: int, shared: float, seeds: tuple[int, int]
@@ -390,7 +410,7 @@ def test_the_mean_of_equal_models_leads_falsely_in_at_most_65_of_1000(
         ],
         columns=["model", "task", "dataset", "metric", "seed", "half_digit"],
     )
-    leads, draws = 0, 2000
+    leads, draws = 0, 1500
     for _ in range(draws):
         of_training = rng.normal(0, shared**0.5, sum(counts)).repeat(len(DATASETS))
         own = rng.normal(0, (1 - shared) ** 0.5, len(keys))
