@@ -51,6 +51,11 @@ _BINARY = {
     rb"\xd0\xcf\x11\xe0": _SOME_OFFICE,
     rb"PK\x03\x04": "a zip archive; unpack it, and give the files in it",
     rb"%PDF-": "a PDF; write its text to a .txt in UTF-8, such as with pdftotext",
+    rb"WARC/\d": "a WARC of web pages; extract its texts, and save them as {rows} or .txt in UTF-8",
+    rb".{257}ustar": "a tar archive; unpack it, and give the files in it",
+    rb"\x00\x05\x16\x07": "what macOS keeps beside a file; give the file whose name lacks the ._",
+    rb"(?i:\s*<(!doctype html|html\b))": "a web page (HTML); save its text as .txt in UTF-8",
+    rb"{\\rtf": "a document with layout (RTF); save its text as .txt in UTF-8",
     rb"SQLite format 3\x00": "an SQLite database; write its rows as {rows} in UTF-8",
 }
 """What a file is, and what to do, by how it begins."""

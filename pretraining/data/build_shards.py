@@ -254,10 +254,11 @@ def _check_splits(
     if not held_out + trained:
         raise UserError(f"{source.spec}: there is no text; give files that have some")
     raise UserError(
-        f"{source.spec}: of {held_out + trained} documents, {held_out} were held out for validation "
-        f"(--validation-share {settings.validation_share or _FIRST_SHARE:g}) and {trained} were left for training, "
-        "but each split needs at least one; a text file is split into documents by --document-separator (now: "
-        f"{settings.document_separator}; `line` makes each line a document)"
+        f"{source.spec}: of {held_out + trained} documents ({writer.position.duplicates:,} duplicates dropped), "
+        f"{held_out} were held out for validation (--validation-share "
+        f"{settings.validation_share or _FIRST_SHARE:g}) and {trained} left for training, but each needs one; "
+        f"--document-separator splits text files (now: {settings.document_separator}; `line` makes each line "
+        "a document)"
     )
 
 
@@ -436,7 +437,7 @@ def _report(
     logger.info("files: %s; documents read: %s", f"{len(source.files):,}", f"{read:,}")
     if left_out:
         logger.warning(
-            "left out, of no kind that is read (%s): %s; if they are text, name one with --kind",
+            "left out, hidden or of no kind that is read (%s): %s; if they are text, name one with --kind",
             ", ".join(FILE_KINDS),
             first_of(left_out, 3),
         )

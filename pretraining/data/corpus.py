@@ -8,6 +8,7 @@ group by row group, at a pinned revision.
 from __future__ import annotations
 
 import codecs
+import contextlib
 import glob
 import io
 import itertools
@@ -35,6 +36,7 @@ _SAVED = ("dataset_info.json", "dataset_dict.json")
 MOST_TEXT = 8_000_000
 """Bytes of a document at most, in UTF-8: tokenizers need a hundred times that of memory, in each thread."""
 _SPLIT = "split it, or write it to a .txt, which --document-separator splits"
+_ROWS = "JSON Lines"
 _SEPARATE = (
     "give --document-separator, the line that stands between documents, or `line`"
 )
@@ -201,16 +203,23 @@ def _is_known(name: str, kind: str | None) -> bool:
     return kind is not None and not _NOT_TEXTS.fullmatch(base)
 
 
+def _is_hidden(path: Path, spec: str) -> bool:
+    """Whether a program keeps a file for itself: a part of its path that the user did not name begins with a dot."""
+    parts = {*path.parts} - {*Path(spec).parts}
+    return any(part.startswith(".") or part == "__MACOSX" for part in parts)
+
+
 def _local_source(specs: Sequence[str], kind: str | None) -> TextSource:
     """Return the source of local files: those that are named themselves, and those of a kind that is read."""
-    candidates = [path for spec in specs for path in _local_files(spec, kind)]
     named = {*map(Path, specs)}
-    readable = {
-        path for path in candidates if path in named or _is_known(path.name, kind)
-    }
-    paths = [path for path in candidates if path in readable]
+    paths: list[Path] = []
+    left_out: list[Path] = []
+    for spec in specs:
+        for path in _local_files(spec, kind):
+            is_read = _is_known(path.name, kind) and not _is_hidden(path, spec)
+            (paths if is_read or path in named else left_out).append(path)
     return TextSource(
-        left_out=tuple(str(path) for path in candidates if path not in readable),
+        left_out=tuple(map(str, left_out)),
         spec=" ".join(specs),
         files=tuple(map(str, paths)),
         sizes=tuple(path.stat().st_size for path in paths),
@@ -251,12 +260,14 @@ def _local_files(spec: str, kind: str | None) -> list[Path]:
             f"{spec} does not exist; give a file, a folder, a pattern, or hf:owner/name"
         )
     # By its real path: a pattern may find a folder and its files, and a link what it leads to.
-    by_real_path = {
-        file.resolve(): file
-        for match in reversed(matches)
-        for file in _within(Path(match))
-    }
-    files = sorted(by_real_path.values())
+    by_real_path: dict[Path, Path] = {}
+    found = [file for match in matches for file in _within(Path(match))]
+    # Of two names the one that says its kind: a cache links names to files that are called by their hash
+    for file in sorted(found, key=lambda file: (not _is_known(file.name, None), file)):
+        by_real_path.setdefault(file.resolve(), file)
+    files = sorted(
+        by_real_path.values(), key=lambda file: (_is_hidden(file, spec), file)
+    )
     if not files:
         raise TextGoneError(
             f"{spec}: no documents here; give a file, a folder, a pattern, or hf:owner/name"
@@ -266,12 +277,20 @@ def _local_files(spec: str, kind: str | None) -> list[Path]:
             raise UserError(
                 f"{file.parent} is a saved dataset; write it as Parquet with its to_parquet, and give that file"
             )
+    first = files[0]
+    if _is_hidden(first, spec):
+        raise UserError(
+            f"{first} is hidden, as all files here; name it to have it read"
+        )
     is_named = kind is not None and Path(spec).is_file()
     if not is_named and not any(_is_known(file.name, kind) for file in files):
-        with files[0].open("rb") as raw:
-            refuse_binary(files[0], raw.read(64), rows="JSON Lines", packed=True)
+        # What is packed is refused for what it holds, and where that cannot be read for what it is
+        with contextlib.suppress(OSError), first.open("rb") as raw:
+            refuse_binary(first, unpacked(first, raw).read(512), rows=_ROWS)
+        with first.open("rb") as raw:
+            refuse_binary(first, raw.read(512), rows=_ROWS, packed=True)
         raise UserError(
-            f"{files[0]}: unknown kind of file; kinds are {', '.join(FILE_KINDS)}, each also with "
+            f"{first}: unknown kind of file; kinds are {', '.join(FILE_KINDS)}, each also with "
             f"{' or '.join(ARCHIVES)}; say which it is with --kind, such as --kind txt"
         )
     return files
@@ -392,19 +411,26 @@ def _from_json(name: str, number: int, line: bytes, field: str) -> str:
         raise UserError(
             f"{where} has no {field!r}; it has {', '.join(row) or 'no keys'}; name the text's key with --text-field"
         )
-    is_array = line.lstrip().startswith(b"[")
-    what, how = (
-        ("begins a JSON array", "'.[]'") if is_array else ("is not a JSON object", ".")
-    )
+    what, how = "is not a JSON object", "jq -c ."
+    if line.lstrip().startswith(b"["):
+        what, how = "begins a JSON array", "jq -c '.[]'"
+    elif re.search(rb"}\s*,\s*({|$)", line):
+        what = "has a comma after an object"
+        how = "sed '1s/^/[/;$s/,*$/]/' FILE | jq -c '.[]'"
     raise UserError(
-        f"{where} {what}; one object with {field!r} a line is needed (`jq -c {how}` writes it)"
+        f"{where} {what}; one object with {field!r} a line is needed (`{how}` writes it)"
     )
 
 
 def _text(value: object, where: str, field: str) -> str:
+    if value != value:  # NaN, which is a missing text in a table of pandas
+        value = None
     if not isinstance(value, str | None):
+        or_cast = ""
+        if isinstance(value, bytes):
+            or_cast = ", or save its bytes as strings in UTF-8"
         raise UserError(
-            f"{where} has a {type(value).__name__} in {field!r}, not text; change --text-field"
+            f"{where} has a {type(value).__name__} in {field!r}, not text; change --text-field{or_cast}"
         )
     text = value or ""
     # Encoded only where it may be too large: a letter has at most four bytes.
@@ -462,7 +488,7 @@ def _decoded(name: str, number: int, line: bytes) -> str:
     Raises:
         UserError: it is not UTF-8, or no text; file and line are named.
     """
-    text = text_of(name, line, number, rows="JSON Lines", packed=True)
+    text = text_of(name, line, number, rows=_ROWS, packed=True)
     if "\x00" in text:
         raise UserError(
             f"{name}: line {number} holds NULs, so it is no text; leave it out"

@@ -19,11 +19,10 @@ import io
 import json
 import logging
 from collections import deque
-from collections.abc import Iterable, Iterator, Mapping, Sequence
+from collections.abc import Iterable, Iterator, Mapping, Sequence, Set
 from concurrent.futures import Future, ThreadPoolExecutor
 from dataclasses import dataclass, field, replace
 from functools import cached_property
-from operator import itemgetter
 from pathlib import Path
 from typing import TYPE_CHECKING, Any
 
@@ -39,6 +38,7 @@ from common.files import sha256_bytes
 from common.packed import unzstd
 from common.reading import MOST_BYTES, read_bounded
 from pretraining.data.tokenizer_files import (
+    ADDED,
     COMPANIONS,
     TOKENIZER,
     TokenizerFiles,
@@ -47,6 +47,7 @@ from pretraining.data.tokenizer_files import (
     without_json,
     write_tokenizer,
 )
+from pretraining.data.tokenizer_owner import parse_tokenizer
 from pretraining.paper_settings import SPECIAL_TOKENS
 
 if TYPE_CHECKING:
@@ -56,13 +57,7 @@ if TYPE_CHECKING:
 BEGIN, END, MASK = SPECIAL_TOKENS.begin, SPECIAL_TOKENS.end, SPECIAL_TOKENS.mask
 _RESERVED = "<|reserved_special_token_{}|>"
 
-FILES = (
-    TOKENIZER,
-    "tokenizer.model",
-    "tokenizer.model.zst",
-    "tiktoken.model",
-    "*.tiktoken",
-)
+FILES = (TOKENIZER, "tokenizer.model", "tokenizer.model.zst")
 """Files that make a folder a tokenizer's, the first one found counts."""
 
 DIGEST_BYTES = 16
@@ -155,15 +150,15 @@ class TextTokenizer:
 
     @cached_property
     def _reader(self) -> tokenizers.Tokenizer:
-        """The tokenizer with other names for special tokens, where it would read those in a text as the tokens."""
+        """The tokenizer without the names of special tokens, where its vocabulary has them as words."""
         added = self._content["added_tokens"]
         names = {token["content"] for token in added if token["special"]}
-        numbers = (self.bos_id, self.eos_id, self.mask_id)
-        names |= {self.inner.id_to_token(i) for i in numbers if i is not None}
-        content = without_names(self._content, names | self.special)
-        if content is None:
+        # A name of one letter is a letter of texts first
+        names = {name for name in names | self.special if len(name) > 1}
+        names &= self.inner.get_vocab(with_added_tokens=False).keys()
+        if not names:
             return self.inner
-        reader = tokenizers.Tokenizer.from_str(orjson.dumps(content).decode())
+        reader = tokenizers.Tokenizer.from_str(without_names(self._json, names))
         reader.encode_special_tokens = True
         return reader
 
@@ -222,15 +217,12 @@ def load_tokenizer(
         UserError: nothing is there, or it is no tokenizer this project can use.
     """
     folder = Path(source)
-    found = (path for name in FILES for path in sorted(folder.glob(name)))
-    path = next(filter(Path.is_file, found), folder)
+    path = next((folder / name for name in FILES if (folder / name).is_file()), folder)
     if path.name == "vocab.json":
         raise without_json(folder.parent)
     if path.is_file() and path.suffix == ".json":
         files = read_tokenizer(folder)
-        return replace(
-            text_tokenizer(files, str(path), begin=begin, end=end), first=files.first
-        )
+        return text_tokenizer(files, str(path), begin=begin, end=end)
     if path.is_file():
         return from_tiktoken(
             path, begin=begin or BEGIN, end=end or END, as_llama3=as_llama3
@@ -245,9 +237,7 @@ def load_tokenizer(
         files = read_tokenizer(_from_hub(source))
         tokenizer = text_tokenizer(files, source, begin=begin, end=end)
         # By its id, Llama 3's tokenizer is the paper's; as a start's it is a folder.
-        return (
-            tokenizer if files.begin == BEGIN else replace(tokenizer, first=files.first)
-        )
+        return replace(tokenizer, first=()) if files.begin == BEGIN else tokenizer
     raise UserError(
         f"{source}: no tokenizer here; give a folder with tokenizer.json, a tokenizer.json, "
         f"a tiktoken file or a Hugging Face id such as owner/name"
@@ -281,7 +271,7 @@ def from_tiktoken(
         UserError: it is another file, or of another model, and `as_llama3` does not say that it shall be read so.
     """
     ranks = read_ranks(path)
-    if not as_llama3 and _hash_of_ranks(ranks) != _LLAMA3_RANKS:
+    if not as_llama3 and sha256_bytes(repr(ranks).encode()) != _LLAMA3_RANKS:
         raise UserError(
             f"{path}: its {len(ranks):,} ranks are not Llama 3's, and a tiktoken file does not say how to split texts "
             "nor its special tokens; give the model's tokenizer.json, or --as-llama3 to read it as Llama 3's"
@@ -332,6 +322,7 @@ def _assemble(
             for text in special
         ]
     )
+    inner.encode_special_tokens = True
     return _with_ids(inner, "the tokenizer", begin=begin, end=end, mask=MASK)
 
 
@@ -365,24 +356,13 @@ def text_tokenizer(
     """
     # Begin and end of text are put by this project alone, never by the tokenizer's own template.
     content = {**files.content, "post_processor": None}
-    try:
-        inner = tokenizers.Tokenizer.from_str(orjson.dumps(content).decode())
-    except (KeyboardInterrupt, SystemExit):
-        raise
-    except (
-        BaseException
-    ) as error:  # where the library's Rust panics, what it raises is no Exception
-        raise UserError(
-            f"{where}: not a tokenizer.json: {' '.join(str(error).split())[:300]}"
-        ) from None
-    inner.no_padding()
-    inner.no_truncation()
+    inner = parse_tokenizer(content, where)
     for token in content["added_tokens"]:
         number = inner.token_to_id(token["content"])
         if number != token["id"]:
             raise UserError(
-                f"{where}: {token['content']!r} has id {token['id']} among its added_tokens, but {number} in its "
-                "vocabulary; give both one id"
+                f"{where}: {token['content']!r} has id {token['id']}, but is read as {number}: ids before it are "
+                "missing, or it has two; give each id one token, among added_tokens if need be"
             )
     tokenizer = _with_ids(
         inner,
@@ -391,7 +371,8 @@ def text_tokenizer(
         end=end or files.end,
         mask=files.mask.token,
     )
-    return replace(tokenizer, special=frozenset(files.special.values()))
+    special = frozenset((*files.special.values(), files.mask.token))
+    return replace(tokenizer, first=files.first, special=special)
 
 
 def _with_ids(
@@ -403,7 +384,6 @@ def _with_ids(
     mask: str,
 ) -> TextTokenizer:
     """Return the tokenizer with the ids of its special tokens, each of which it must have; in texts they are text."""
-    inner.encode_special_tokens = True
     if end is None:
         raise UserError(
             f"{where} does not say which token ends a text; name it with --end-of-text, and what begins one with "
@@ -435,7 +415,9 @@ def _from_hub(source: str) -> Path:
     logging.getLogger("huggingface_hub").setLevel(logging.ERROR)
     try:
         folder = snapshot_download(
-            repo, revision=revision or None, allow_patterns=[TOKENIZER, *COMPANIONS]
+            repo,
+            revision=revision or None,
+            allow_patterns=[TOKENIZER, *COMPANIONS, ADDED],
         )
     except HFValidationError:
         raise UserError(
@@ -512,17 +494,8 @@ _CUT = [
 _SPACES = 250_000
 
 
-_LLAMA3_RANKS = "82e9d31979e92ab929cd544440f129d9ecd797b69e327f80f17e1c50d5551b55"
-"""SHA-256 of Llama 3's tiktoken file."""
-
-
-def _hash_of_ranks(ranks: Mapping[bytes, int]) -> str:
-    """Return the SHA-256 of a tiktoken file with these ranks in their order."""
-    lines = (
-        b"%s %d\n" % (base64.b64encode(token), rank)
-        for token, rank in sorted(ranks.items(), key=itemgetter(1))
-    )
-    return sha256_bytes(b"".join(lines))
+_LLAMA3_RANKS = "791fc9f2ac984cc4574102f905d8ee4f5e4991a1d28d5913af88ab4bd45ba795"
+"""SHA-256 of Llama 3's ranks in their order, as Python writes them."""
 
 
 def read_ranks(path: Path) -> dict[bytes, int]:
@@ -638,46 +611,24 @@ def _are_ranks(ranks: Mapping[bytes, int]) -> bool:
     )
 
 
-def without_names(
-    content: Mapping[str, Any], names: Iterable[str]
-) -> dict[str, Any] | None:
-    """Return a tokenizer.json that reads these names as any text and all other text as before; None: it does already.
+def without_names(text: str, names: Set[str]) -> str:
+    """Return a tokenizer.json that reads the names of special tokens as any text, and all other text as before.
 
-    Vocabularies of whole pieces have special tokens as words, which a text with their name would give. The words get
-    names that no text is meant to have, around which stands a character that Unicode keeps for programs.
+    Vocabularies of whole pieces have them as words. These get names that no text has: of a character that Unicode
+    keeps for programs.
 
     Args:
-        content: a `tokenizer.json` as the `tokenizers` package writes it.
-        names: of special tokens; one letter is a letter of texts first.
+        text: a `tokenizer.json` as the `tokenizers` package writes it.
+        names: of special tokens.
     """
-    model = content["model"]
-    vocabulary = model["vocab"]
-    pairs = vocabulary.items() if isinstance(vocabulary, dict) else vocabulary
-    found = {
-        token["content"] for token in content["added_tokens"] if not token["special"]
-    }
-    found |= {word for word, _ in pairs}
-    hidden = {name: f"\ufdd0{name}\ufdd0" for name in found & {*names} if len(name) > 1}
-    if not hidden:
-        return None
-    renamed: Any = [[hidden.get(word, word), value] for word, value in pairs]
-    changed = {"vocab": dict(renamed) if isinstance(vocabulary, dict) else renamed}
-    if model.get("unk_token") in hidden:
-        changed["unk_token"] = hidden[model["unk_token"]]
-    if "merges" in model:
-        prefix = model.get("continuing_subword_prefix") or ""
-        changed["merges"] = [
-            [first, second]
-            for first, second in model["merges"]
-            if hidden.keys().isdisjoint(
-                (first, second, first + second.removeprefix(prefix))
-            )
-        ]
-    added = [
-        token | {"content": hidden.get(token["content"], token["content"])}
-        for token in content["added_tokens"]
-    ]
-    return {**content, "model": {**model, **changed}, "added_tokens": added}
+    for name in names:
+        quoted = orjson.dumps(name).decode()
+        text = text.replace(quoted, f'"\ufdd0{quoted[1:-1]}\ufdd0"')
+    content = orjson.loads(text)
+    merges = content["model"].get("merges", [])
+    # Of words that are no more
+    merges[:] = [pair for pair in merges if "".join(pair) not in names]
+    return orjson.dumps(content).decode()
 
 
 def overflows(text: str) -> bool:

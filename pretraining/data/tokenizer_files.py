@@ -12,11 +12,10 @@ the padding and words of the language are never taken: a model does not learn th
 
 from __future__ import annotations
 
-import itertools
 import json
 import logging
 import re
-from collections.abc import Iterable, Mapping, Set
+from collections.abc import Mapping, Set
 from dataclasses import dataclass
 from pathlib import Path
 from typing import Any
@@ -40,25 +39,22 @@ _SPECIAL = (
     "sep_token",
     "mask_token",
 )
-GENERATION, _MODEL, _ADDED = (
-    "generation_config.json",
-    "config.json",
-    "added_tokens.json",
-)
-COMPANIONS = (_CONFIG, _MAP, GENERATION, _MODEL, _ADDED)
-"""Files next to a tokenizer.json that may name its special tokens, the surest first, or have words that it lacks."""
+GENERATION, _MODEL = "generation_config.json", "config.json"
+COMPANIONS = (_CONFIG, _MAP, GENERATION, _MODEL)
+"""Files next to a tokenizer.json that may name its special tokens, the surest first."""
+ADDED = "added_tokens.json"
+"""A file with words that a tokenizer.json may lack, which transformers reads."""
 _ALONE = (
     "tokenizer.model",
     "sentencepiece.bpe.model",
     "spiece.model",
     "tiktoken.model",
+    "*.tiktoken",
     "vocab.txt",
     "vocab.json",
 )
 """Files of tokenizers that are not read here, of classes of transformers that make a tokenizer.json of them."""
 
-_FLAGS = ("single_word", "lstrip", "rstrip", "normalized", "special")
-"""Of an added token, as a tokenizer.json has them."""
 _MOST_ROWS = 2**24
 
 _ENDS = {
@@ -137,8 +133,7 @@ def without_json(folder: Path) -> UserError:
 
 def other_tokenizer(folder: Path) -> str:
     """Return the name of the file that is the tokenizer of a folder without tokenizer.json; empty: there is none."""
-    names = [*_ALONE, *(path.name for path in sorted(folder.glob("*.tiktoken")))]
-    return next((name for name in names if (folder / name).is_file()), "")
+    return next((path.name for name in _ALONE for path in folder.glob(name)), "")
 
 
 def read_tokenizer(path: Path, *, is_planned: bool = False) -> TokenizerFiles:
@@ -161,34 +156,36 @@ def read_tokenizer(path: Path, *, is_planned: bool = False) -> TokenizerFiles:
         if is_folder and (path / name).is_file()
     }
     model_type = companions.get(_MODEL, {}).get("model_type")
-    is_start = model_type not in (None, *OWN_TYPES)
+    special = _special_tokens(companions)
+    before: list[int] = []
+    after: list[str] = []
     try:
-        special = _special_tokens(companions)
-        _add_words(content, companions, special.values())
-        _keep_numbers(content)
-        words = _words(content)
-        if is_start and not is_planned:
+        if not is_planned and model_type not in (None, *OWN_TYPES):
             # It needs transformers, which takes seconds to import
             from pretraining.data.tokenizer_owner import ask_owner
 
-            owner = ask_owner(path, content, words)
+            owner = ask_owner(path, content, special)
             special |= owner.special
-            content["post_processor"] = owner.processor
-        before, after = (
-            _template(content.get("post_processor")) if is_start else ([], [])
-        )
-        begin, end = _ends(content, words, special, companions)
-        if after:
-            end = _end_of_template(file, words, after[-1], end)
-        mask = _name_a_mask(content, words, {**special, "end": end}, companions)
-        _keep_numbers(content)
-        added = [int(item["id"]) for item in content["added_tokens"]]
-        rows = 1 + max([*added, *_numbers(content["model"].get("vocab", {}))])
-        if (
-            not 0 < rows <= _MOST_ROWS
-            or min((*added, *before, 0)) < 0
-            or max(before, default=0) >= rows
-        ):
+            before, after = owner.before, owner.after
+        words = _words(content)
+        begin, named_end, own_mask = _names(content, words, special, companions)
+        end = after[-1] if after else named_end
+        if named_end not in (None, end):
+            logger.warning(
+                "%s: its template ends a text with %s, and its end of text is called %s; documents end as texts do, "
+                "or as --end-of-text says",
+                file,
+                end,
+                named_end,
+            )
+        special.pop("mask_token", None)
+        padding = {
+            words.get(special.get("pad_token") or ""),
+            companions.get(_MODEL, {}).get("pad_token_id"),
+        }
+        mask = _name_a_mask(content, words, own_mask, padding, {end, *special.values()})
+        rows = 1 + max(mask.id, *words.values())
+        if not 0 < rows <= _MOST_ROWS or min((*words.values(), *before)) < 0:
             raise ValueError(
                 f"an id that no embedding has, below 0 or above {_MOST_ROWS:,}"
             )
@@ -203,7 +200,6 @@ def read_tokenizer(path: Path, *, is_planned: bool = False) -> TokenizerFiles:
         raise UserError(
             f"{file}: not a tokenizer.json: {what}; fetch the model again"
         ) from None
-    special.pop("mask_token", None)
     return TokenizerFiles(
         content=content,
         mask=mask,
@@ -211,7 +207,7 @@ def read_tokenizer(path: Path, *, is_planned: bool = False) -> TokenizerFiles:
         rows=rows,
         begin=begin,
         end=end,
-        first=tuple(before),
+        first=tuple(number for number in before if number < rows),
     )
 
 
@@ -235,30 +231,9 @@ def _words(content: Mapping[str, Any]) -> dict[str, int]:
         words = {word: number for number, (word, *_) in enumerate(vocabulary)}
     else:
         words = dict(vocabulary)
-    return words | {
-        item["content"]: int(item["id"]) for item in content["added_tokens"]
-    }
-
-
-def _add_words(
-    content: dict[str, Any],
-    companions: Mapping[str, Mapping[str, Any]],
-    special: Iterable[str],
-) -> None:
-    """Add the words that stand beside a tokenizer.json alone, with ids that no word has, as transformers does."""
-    listed = companions.get(_CONFIG, {}).get("added_tokens_decoder") or {}
-    beside = {int(number): item for number, item in listed.items()}
-    for word, number in companions.get(_ADDED, {}).items():
-        beside.setdefault(int(number), {"content": word, "special": word in special})
-    words = _words(content)
-    numbers = {*words.values()}
-    for number, item in sorted(beside.items()):
-        word = item["content"]
-        if word not in words and number not in numbers:
-            is_special = bool(item.get("special", False))
-            flags = {name: bool(item.get(name, False)) for name in _FLAGS}
-            flags["normalized"] = bool(item.get("normalized", not is_special))
-            content["added_tokens"].append({"id": number, "content": word} | flags)
+    for item in content["added_tokens"]:
+        words[item["content"]] = int(item["id"])
+    return words
 
 
 def write_tokenizer(
@@ -293,169 +268,78 @@ def write_tokenizer(
         )
 
 
-def _keep_numbers(content: dict[str, Any]) -> None:
-    """Let added tokens keep their numbers where the library would count otherwise: from the size of the vocabulary on.
-
-    It differs where words of a vocabulary, or added tokens before others, are missing: their places are filled.
-    """
-    vocabulary = content["model"].get("vocab", {})
-    added = sorted(content["added_tokens"], key=lambda item: int(item["id"]))
-    is_list = isinstance(vocabulary, list)
-    words = {word for word, *_ in vocabulary} if is_list else vocabulary
-    numbers = [int(item["id"]) for item in added if item["content"] not in words]
-    size = len(vocabulary)
-    if numbers == [*range(size, size + len(numbers))]:
-        return
-    missing = {*range(min(max(numbers), _MOST_ROWS))} - {*_words(content).values()}
-    last = max(_numbers(vocabulary))
-    for number in missing:
-        if number < last:
-            vocabulary[_filler(number)] = number
-        else:
-            flags = dict.fromkeys(_FLAGS, False) | {"special": True}
-            added.append({"id": number, "content": _filler(number)} | flags)
-    content["added_tokens"] = sorted(added, key=lambda item: int(item["id"]))
-
-
-def _filler(number: int) -> str:
-    """Return the name of a word that is none: of a character that Unicode keeps for programs, and no text has."""
-    return f"\ufdd0{number}\ufdd0"
-
-
-def _ends(
+def _names(
     content: Mapping[str, Any],
     words: Mapping[str, int],
     special: Mapping[str, str],
     companions: Mapping[str, Mapping[str, Any]],
-) -> tuple[str | None, str | None]:
-    """Return what begins and what ends a text: by name, by number, or by its usual name where no file says."""
-    special_by_id = _special_by_id(content)
+) -> tuple[str | None, str | None, str | None]:
+    """Return begin, end and mask of texts: by name, by number, or by its usual name where no file says.
+
+    A number counts only for a special token: a configuration that nobody filled in has its class's, of any word.
+    """
+    added = content["added_tokens"]
+    special_by_id = {
+        int(item["id"]): item["content"] for item in added if item.get("special")
+    }
 
     def special_token(*names: str, id_field: str) -> str | None:
         for name in names:
             if special.get(name) in words:
                 return special[name]
-        return _by_number(special_by_id, companions, id_field)
+        for file in (GENERATION, _MODEL):
+            value = companions.get(file, {}).get(id_field)
+            for number in value if isinstance(value, list) else [value]:
+                if isinstance(number, int) and number in special_by_id:
+                    return str(special_by_id[number])
+        return None
 
-    if companions.keys() - {_ADDED}:
+    mask = special_token("mask_token", id_field="mask_token_id")
+    if companions:
         begin = special_token("bos_token", "cls_token", id_field="bos_token_id")
-        return begin, special_token("eos_token", "sep_token", id_field="eos_token_id")
+        end = special_token("eos_token", "sep_token", id_field="eos_token_id")
+        return begin, end, mask
     ends = [token for token in _ENDS if token in special_by_id.values()]
     begins = {token for token in _ENDS.values() if token in special_by_id.values()}
     if len(ends) != 1 or begins - {_ENDS[ends[0]]}:
-        return None, None  # several may: which, nobody can tell
-    return next(iter(begins), None), ends[0]
-
-
-def _special_by_id(content: Mapping[str, Any]) -> dict[int, str]:
-    added = content["added_tokens"]
-    return {int(item["id"]): item["content"] for item in added if item.get("special")}
-
-
-def _by_number(
-    special_by_id: Mapping[int, str],
-    companions: Mapping[str, Mapping[str, Any]],
-    id_field: str,
-) -> str | None:
-    """Return the token that a configuration names by number.
-
-    A number counts only for a special token: a configuration that nobody filled in has its class's, of any word.
-    """
-    for file in (GENERATION, _MODEL):
-        value = companions.get(file, {}).get(id_field)
-        for number in value if isinstance(value, list) else [value]:
-            if isinstance(number, int) and number in special_by_id:
-                return special_by_id[number]
-    return None
-
-
-def _template(processor: Mapping[str, Any] | None) -> tuple[list[int], list[int]]:
-    """Return the ids that a tokenizer puts before and after a single text."""
-    fields = processor or {"type": None}
-    before: list[int] = []
-    after: list[int] = []
-    if fields["type"] == "Sequence":
-        for part in fields["processors"]:
-            inner_before, inner_after = _template(part)
-            before += inner_before
-            after += inner_after
-    elif fields["type"] in ("BertProcessing", "RobertaProcessing"):
-        before, after = [int(fields["cls"][1])], [int(fields["sep"][1])]
-    elif fields["type"] == "TemplateProcessing":
-        items, ids = fields["single"], fields["special_tokens"]
-
-        def is_mark(item: Mapping[str, Any]) -> bool:
-            return "SpecialToken" in item
-
-        marks = [*itertools.takewhile(is_mark, items)]
-        last_marks = [*itertools.takewhile(is_mark, reversed(items))][::-1]
-        for place, found in ((before, marks), (after, last_marks)):
-            for item in found:
-                place += map(int, ids[item["SpecialToken"]["id"]]["ids"])
-    return before, after
-
-
-def _end_of_template(
-    file: Path, words: Mapping[str, int], number: int, named: str | None
-) -> str | None:
-    """Return what ends a text of the model, whatever is called its end; where the two differ, both are said."""
-    by_id = {its_number: word for word, its_number in words.items()}
-    end = by_id.get(number, named)
-    if named not in (None, end):
-        logger.warning(
-            "%s: its template ends a text with %s, and the token called its end is %s; documents end with %s, as "
-            "texts do (--end-of-text names another)",
-            file,
-            end,
-            named,
-            end,
-        )
-    return end
+        return None, None, None  # several may: which, nobody can tell
+    return next(iter(begins), None), ends[0], None
 
 
 def _name_a_mask(
     content: dict[str, Any],
     words: Mapping[str, int],
-    special: Mapping[str, str | None],
-    companions: Mapping[str, Mapping[str, Any]],
+    own: str | None,
+    padding: Set[int | None],
+    taken: Set[str | None],
 ) -> MaskToken:
     """Find the mask in the content of a `tokenizer.json`, or make a token one; the content is changed for that.
 
     The reserved token with the id of the paper's mask is preferred, as the paper did with Llama 3's first; else it is
-    the first one.
+    the first one, of those that are not taken. A model never learns the row of its padding.
     """
-    special_by_id = _special_by_id(content)
-    padding = {
-        words.get(special.get("pad_token") or ""),
-        companions.get(_MODEL, {}).get("pad_token_id"),
-    }
-    by_number = _by_number(special_by_id, companions, "mask_token_id")
-    named = (special.get("mask_token"), by_number, *MASKS)
-    for name in filter(None, named):
+    for name in filter(None, (own, *MASKS)):
         if name in words and words[name] not in padding:
             return MaskToken(token=name, id=words[name], origin="own")
-    others = {token for key, token in special.items() if key != "mask_token"}
-    others_ids = {words.get(token or "") for token in others}
-    return _new_mask(content, words, padding | others_ids)
-
-
-def _new_mask(
-    content: dict[str, Any], words: Mapping[str, int], taken: Set[int | None]
-) -> MaskToken:
-    """Make a reserved token the mask, whose id is not taken, or add one."""
     added: list[dict[str, Any]] = content["added_tokens"]
     vocabulary = content["model"].get("vocab", {})
-    ids = {item["content"]: int(item["id"]) for item in added}
-    # A padding may have the name
-    names = (SPECIAL_TOKENS.mask, "<|mask_token|>")
-    mask = next(name for name in names if name not in words)
-    reserved = sorted((ids[name], name) for name in ids if _RESERVED.fullmatch(name))
-    reserved += [(ids[name], name) for name in _SEPARATORS if name in ids]
-    reserved = [item for item in reserved if item[0] not in taken]
+    mask = SPECIAL_TOKENS.mask
+    names = {item["content"] for item in added} - taken
+    names = {name for name in names if words[name] not in padding}
+    reserved = sorted(
+        (words[name], name) for name in names if _RESERVED.fullmatch(name)
+    )
+    reserved += [(words[name], name) for name in _SEPARATORS if name in names]
     if not reserved:
-        new_id = 1 + max([*ids.values(), *_numbers(vocabulary)])
-        flags = dict.fromkeys(_FLAGS, False) | {"special": True}
-        added.append({"id": new_id, "content": mask} | flags)
+        new_id = 1 + max(words.values())
+        flags = {
+            "single_word": False,
+            "lstrip": False,
+            "rstrip": False,
+            "normalized": False,
+            "special": True,
+        }
+        added.append({"id": new_id, "content": mask, **flags})
         return MaskToken(token=mask, id=new_id, origin="new")
     number, old = next(
         (item for item in reserved if item[0] == SPECIAL_TOKENS.mask_id), reserved[0]
@@ -471,12 +355,3 @@ def _new_mask(
     ):
         vocabulary[number][0] = mask
     return MaskToken(token=mask, id=number, origin=f"was {old}")
-
-
-def _numbers(vocabulary: Mapping[str, int] | list[Any]) -> list[int]:
-    """Return ids of a vocabulary, the largest among them; -1 for an empty one."""
-    return (
-        [len(vocabulary) - 1]
-        if isinstance(vocabulary, list)
-        else [*vocabulary.values(), -1]
-    )

@@ -10,12 +10,15 @@ from __future__ import annotations
 
 import json
 import logging
-from collections.abc import Iterable, Iterator, Mapping
+from collections.abc import Mapping
 from dataclasses import dataclass
 from pathlib import Path
 from typing import Any
 
-from common.errors import first_line
+from tokenizers import Tokenizer
+from tokenizers.models import WordLevel
+
+from common.errors import UserError, first_line
 
 logger = logging.getLogger(__name__)
 
@@ -49,13 +52,35 @@ class Owner:
 
     special: Mapping[str, str]
     """The texts of its special tokens, by names such as `mask_token`."""
-    processor: Mapping[str, Any] | None
-    """What it puts around a text, as the `post_processor` of a tokenizer.json."""
+    before: list[int]
+    """The ids that it puts before a text."""
+    after: list[str]
+    """The tokens that it puts after a text."""
 
 
-def ask_owner(
-    folder: Path, content: Mapping[str, Any], words: Mapping[str, int]
-) -> Owner:
+def parse_tokenizer(content: Mapping[str, Any], where: str | Path) -> Tokenizer:
+    """Return the tokenizer of a tokenizer.json, which neither cuts nor pads, and to which special tokens are text.
+
+    Raises:
+        UserError: the library cannot read it.
+    """
+    try:
+        inner = Tokenizer.from_str(json.dumps(content))
+    except (KeyboardInterrupt, SystemExit):
+        raise
+    except (
+        BaseException
+    ) as error:  # where the library's Rust panics, what it raises is no Exception
+        raise UserError(
+            f"{where}: not a tokenizer.json: {' '.join(str(error).split())[:300]}"
+        ) from None
+    inner.no_padding()
+    inner.no_truncation()
+    inner.encode_special_tokens = True
+    return inner
+
+
+def ask_owner(folder: Path, content: dict[str, Any], named: Mapping[str, str]) -> Owner:
     """Return what transformers' tokenizer of a model says of itself.
 
     Where transformers has none, that is a warning and the files stand; so is a line that it reads otherwise than
@@ -63,24 +88,36 @@ def ask_owner(
 
     Args:
         folder: the model's, local.
-        content: its tokenizer.json.
-        words: the id of every word in it.
+        content: its tokenizer.json; words that transformers reads from other files are added, and its template counts.
+        named: the texts of special tokens by name, as its other files say them.
+
+    Raises:
+        UserError: the library cannot read its tokenizer.json.
     """
     from transformers import AutoTokenizer
     from transformers.utils import logging as library
 
     verbosity = library.get_verbosity()
     library.set_verbosity_error()
+    special: dict[str, str] = {}
+    file = parse_tokenizer(content, folder)
     try:
         tokenizer = AutoTokenizer.from_pretrained(
             folder, local_files_only=True, trust_remote_code=False
         )
-        special = {
-            name: str(token) for name, token in tokenizer.special_tokens_map.items()
-        }
-        numbers = tokenizer.convert_tokens_to_ids([*special.values()])
-        processor = tokenizer.backend_tokenizer.post_processor
-        difference = next(_differences(content, tokenizer), None)
+        backend = tokenizer.backend_tokenizer
+        for number, token in backend.get_added_tokens_decoder().items():
+            is_word = not token.special or token.content == named.get("mask_token")
+            if is_word and file.token_to_id(token.content) is None:
+                file.add_tokens([token])
+                content["added_tokens"].append({"id": number} | token.__getstate__())
+        _compare(folder, file, tokenizer)
+        if backend.post_processor is not None:
+            file.post_processor = backend.post_processor
+            content["post_processor"] = json.loads(file.post_processor.__getstate__())
+        for name, token in tokenizer.special_tokens_map.items():
+            if file.token_to_id(token) is not None:
+                special[name] = token
     except (KeyboardInterrupt, SystemExit):
         raise
     except (
@@ -92,57 +129,42 @@ def ask_owner(
             folder,
             first_line(error),
         )
-        return Owner(special={}, processor=content.get("post_processor"))
     finally:
         library.set_verbosity(verbosity)
-    if difference is not None:
-        line, *pieces = difference
-        has_config = (folder / "tokenizer_config.json").is_file()
-        logger.warning(
-            "%s: tokenizer.json and %s (%s) differ: %r is %s by the one, %s by the other; shards and the export follow "
-            "tokenizer.json",
-            folder,
-            "tokenizer_config.json" if has_config else "config.json",
-            type(tokenizer).__name__,
-            line,
-            *pieces,
-        )
-    # It holds ids: those of a class that numbers its tokens anew are not those of the file
-    if processor is None or numbers != [words.get(token) for token in special.values()]:
-        template = content.get("post_processor")
-    else:
-        template = json.loads(processor.__getstate__())
+    if file.post_processor is None:
+        return Owner(special=special, before=[], after=[])
+    # Of any text, which the vocabulary need not know
+    text = Tokenizer(WordLevel({"a": 0}, unk_token="a")).encode("a")
+    around = file.post_processor.process(text)
+    place = around.special_tokens_mask.index(0)
     return Owner(
-        special={name: token for name, token in special.items() if token in words},
-        processor=template,
+        special=special, before=around.ids[:place], after=around.tokens[place + 1 :]
     )
 
 
-def _differences(
-    content: Mapping[str, Any], tokenizer: Any
-) -> Iterator[tuple[str, str, str]]:
-    """Yield the lines that a tokenizer.json and transformers' tokenizer read differently, and the pieces of both."""
-    from tokenizers import Tokenizer
-
-    file = Tokenizer.from_str(json.dumps({**content, "post_processor": None}))
-    file.no_truncation()
-    file.no_padding()
-    file.encode_special_tokens = True  # names of special tokens in a text are text
+def _compare(folder: Path, file: Tokenizer, tokenizer: Any) -> None:
+    """Warn of the first line that a tokenizer.json and transformers' tokenizer read differently."""
     added = [
         f"an {token.content} among words"
         for token in tokenizer.added_tokens_decoder.values()
         if not token.special
     ]
-    names = " ".join(map(str, tokenizer.all_special_tokens))
+    names = " ".join(tokenizer.all_special_tokens)
     for line in (*_LINES, *added[-_MOST_WORDS:], names):
         ours = file.encode(line, add_special_tokens=False)
         theirs = tokenizer(
             line, add_special_tokens=False, split_special_tokens=True
         ).input_ids
         if ours.ids != theirs:
-            pieces = tokenizer.convert_ids_to_tokens(theirs)
-            yield line, _cut(ours.tokens), _cut(pieces)
-
-
-def _cut(pieces: Iterable[object]) -> str:
-    return " ".join(map(str, pieces))[:60]
+            has_config = (folder / "tokenizer_config.json").is_file()
+            logger.warning(
+                "%s: tokenizer.json and %s (%s) differ: %r is %.60s by the one, %.60s by the other; shards and the "
+                "export follow tokenizer.json",
+                folder,
+                "tokenizer_config.json" if has_config else "config.json",
+                type(tokenizer).__name__,
+                line,
+                " ".join(ours.tokens),
+                " ".join(map(str, tokenizer.convert_ids_to_tokens(theirs))),
+            )
+            return

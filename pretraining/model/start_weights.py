@@ -57,15 +57,11 @@ def data_config(start: Start, tokenizer: Mapping[str, Any], data: str) -> Encode
     start_tokenizer = text_tokenizer(
         start.tokenizer, start.text, end=start.tokenizer.mask.token
     )
-    if start_tokenizer.sha256 != tokenizer["sha256"]:
+    ours = (start_tokenizer.sha256, start.mask.id)
+    if ours != (tokenizer["sha256"], tokenizer["mask_id"]):
         raise UserError(
-            f"{data} was written with another tokenizer than that of {start.text}; write shards with "
+            f"{data} was written with another tokenizer or mask than that of {start.text}; write shards with "
             f"`clm-or-mlm shards --tokenizer {start.text}`"
-        )
-    if start.mask.id != tokenizer["mask_id"]:
-        raise UserError(
-            f"{data} was written with another mask, id {tokenizer['mask_id']}, than that of {start.text}, id "
-            f"{start.mask.id}; write shards with `clm-or-mlm shards --tokenizer {start.text}`"
         )
     shape = start.shape
     if start.is_own:

@@ -1,6 +1,8 @@
 import gzip
 import json
 import lzma
+import subprocess
+import tarfile
 from pathlib import Path
 from types import SimpleNamespace
 
@@ -11,6 +13,7 @@ import zstandard
 
 from common.errors import UserError
 from pretraining.data.corpus import batched, open_source
+from tests.messages import refused
 from tests.pretraining.documents import make_documents, write_jsonl
 
 TEXTS = make_documents(23)
@@ -225,6 +228,10 @@ def test_groups_hold_all_documents(tmp_path: Path) -> None:
             "packed by gzip; unpack it, or let its name end in .gz",
         ),
         ("a.xlsx", b"PK\x03\x04\n", "is a spreadsheet; save its rows as JSON Lines"),
+        ("a.txt", b"\x00\x05\x16\x07\x00", "what macOS keeps beside a file"),
+        ("a.txt", b"WARC/1.0\r\nx: y", "is a WARC of web pages; extract its texts"),
+        ("a.txt", b" <!DOCTYPE html><p>x", r"is a web page \(HTML\); save its text"),
+        ("a.txt", b"{\\rtf1 x}", r"a document with layout \(RTF\); save its text"),
         (
             "a.json",
             b'[{"text": "x"}]',
@@ -435,3 +442,112 @@ def test_files_of_no_known_suffix_are_read_as_they_are_said_to_be(
         (tmp_path / "z.jsonl.xz").write_bytes(bad)
         with pytest.raises(UserError, match=r"z\.jsonl\.xz cannot be read"):
             list(open_source([str(tmp_path)]).documents())
+
+
+@pytest.mark.parametrize(
+    ("name", "made"),
+    [
+        ("x.warc.wet.gz", gzip.compress(b"WARC/1.0\r\n") * 120),
+        ("x.warc", b"WARC/1.1\r\n"),
+    ],
+)
+def test_a_warc_is_said_to_be_one(name: str, made: bytes, tmp_path: Path) -> None:
+    (tmp_path / name).write_bytes(made)
+    for kind in (None, "txt"):
+        with pytest.raises(UserError, match="is a WARC of web pages; extract its"):
+            list(open_source([str(tmp_path)], kind=kind).documents())
+
+
+@pytest.mark.parametrize("mode", ["w", "w:gz", "w:xz"])
+def test_an_archive_is_said_to_be_one(mode: str, tmp_path: Path) -> None:
+    (tmp_path / "a.txt").write_text("one two three " * 99)
+    path = tmp_path / f"texts.tar{mode[1:].replace(':', '.')}"
+    with tarfile.open(path, mode) as archive:
+        archive.add(tmp_path / "a.txt", "a.txt")
+    for kind in (None, "txt"):
+        with pytest.raises(UserError, match="is a tar archive; unpack it"):
+            list(open_source([str(path)], kind=kind).documents())
+
+
+@pytest.mark.parametrize(
+    ("name", "content", "message"),
+    [
+        ("a.html", b"<html><p>x", "is a web page"),
+        ("a.rtf", b"{\\rtf1 x}", "a document with layout"),
+        ("a.tgz", gzip.compress(b"x"), "packed by gzip; unpack it"),
+        ("a.md.gz", b"no gzip", "unknown kind of file"),
+    ],
+)
+def test_other_kinds_say_what_they_are(
+    name: str, content: bytes, message: str, tmp_path: Path
+) -> None:
+    (tmp_path / name).write_bytes(content)
+    with pytest.raises(UserError, match=message):
+        open_source([str(tmp_path)])
+
+
+def test_a_cache_of_links_is_read_by_the_names_that_say_a_kind(tmp_path: Path) -> None:
+    """As the hub's library lays out a dataset."""
+    blobs, data = tmp_path / "blobs", tmp_path / "snapshots/9f/data"
+    blobs.mkdir()
+    data.mkdir(parents=True)
+    for number in range(10):
+        blob = write_jsonl(blobs / f"{number}a1b2", TEXTS[number : number + 2])
+        (data / f"part-{number}.jsonl").symlink_to(blob)
+    source = open_source([str(tmp_path)])
+    assert [Path(name).name for name in source.files] == [
+        f"part-{number}.jsonl" for number in range(10)
+    ]
+    assert source.left_out == ()
+    assert len([*source.documents()]) == 20
+    assert open_source([str(tmp_path)], kind="txt").files == source.files
+
+
+@pytest.mark.parametrize(
+    "hidden",
+    ["._a.txt", "__MACOSX/texts/._a.txt", ".ipynb_checkpoints/a-checkpoint.txt"],
+)
+def test_hidden_files_are_left_out_and_named(hidden: str, tmp_path: Path) -> None:
+    path = tmp_path / ".books" / hidden
+    path.parent.mkdir(parents=True, exist_ok=True)
+    path.write_text("two")
+    with refused(path, "is hidden"):
+        open_source([str(tmp_path / ".books")])
+    (tmp_path / ".books/a.txt").write_text("one")
+    source = open_source([str(tmp_path / ".books")], kind="txt")
+    assert source.left_out == (str(path),)
+    assert [document.text for document in source.documents()] == ["one"]
+    named = open_source([str(path)])
+    assert [document.text for document in named.documents()] == ["two"]
+
+
+def test_missing_texts_of_pandas_are_missing(tmp_path: Path) -> None:
+    (tmp_path / "a.jsonl").write_text('{"text": NaN}\n{"text": "x"}\n')
+    table = pyarrow.table({"text": pyarrow.array([float("nan")] * 2)})
+    pyarrow.parquet.write_table(table, tmp_path / "b.parquet")
+    texts = [d.text for d in open_source([str(tmp_path)]).documents()]
+    assert texts == ["", "x", "", ""]
+
+
+def test_a_column_of_bytes_is_said_to_be_one(tmp_path: Path) -> None:
+    table = pyarrow.table({"text": [b"one", b"two"]})
+    pyarrow.parquet.write_table(table, tmp_path / "b.parquet")
+    with pytest.raises(UserError, match=r"a bytes in 'text', .*strings in UTF-8"):
+        list(open_source([str(tmp_path)]).documents())
+
+
+@pytest.mark.parametrize("between", [",\n", ", ", ",\n\n"])
+@pytest.mark.parametrize("end", ["", "\n", ",\n"])
+def test_the_command_for_objects_between_commas_works(
+    between: str, end: str, tmp_path: Path
+) -> None:
+    path = tmp_path / "a.jsonl"
+    objects = [{"text": "one, {two}, "}, {"text": "three"}]
+    path.write_text(between.join(map(json.dumps, objects)) + end)
+    with pytest.raises(UserError, match="has a comma after an object") as error:
+        list(open_source([str(path)]).documents())
+    program = str(error.value).split("`")[1].split("'")[1]
+    array = subprocess.run(
+        ["sed", program, str(path)], capture_output=True, check=True
+    ).stdout
+    assert json.loads(array) == objects

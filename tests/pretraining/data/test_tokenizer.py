@@ -391,6 +391,7 @@ def test_an_end_that_nothing_names_is_asked_for(
     assert (made.bos_id, made.eos_id) == (0, 1)
 
 
+_LEVEL = {"add_prefix_space": False, "trim_offsets": True, "use_regex": True}
 _BERT = {"type": "BertProcessing", "sep": ["<eos>", 1], "cls": ["<bos>", 0]}
 _TEMPLATE = {
     "type": "TemplateProcessing",
@@ -429,7 +430,7 @@ _TEMPLATE = {
         (
             {
                 "type": "Sequence",
-                "processors": [{"type": "ByteLevel", "trim_offsets": True}, _TEMPLATE],
+                "processors": [{**_LEVEL, "type": "ByteLevel"}, _TEMPLATE],
             },
             "llama",
             [0],
