@@ -207,9 +207,13 @@ def note_request(request: RunRequest) -> None:
     pairs = {(lr, seed) for lr in request.lrs for seed in request.seeds}
     for name in request.datasets:
         asked = _asked_pairs(request.store, request.name, name)
+        path = _asked_path(request.store, request.name, name)
+        if path.exists() and not asked:
+            raise UserError(
+                f"{path} is not a list of runs, as this command writes it; move it elsewhere, or choose another --out"
+            )
         if not pairs <= asked:
-            text = json.dumps(sorted(pairs | asked)) + "\n"
-            write_text(_asked_path(request.store, request.name, name), text)
+            write_text(path, json.dumps(sorted(pairs | asked)) + "\n")
 
 
 def _asked_path(store: Path, model: str, dataset: str) -> Path:
