@@ -74,7 +74,7 @@ class RunKey:
 
 
 def store_of(given: Path) -> Path:
-    """Return the store that is meant by its folder, or by a `results` in which its runs lie (`results/MODEL/TASK`)."""
+    """Return the store that is meant by its folder, or by a `results` in which runs lie (`results/<model>/<task>`)."""
     tasks = given.glob("*/*") if given.name == "results" else ()
     return given.parent if any(path.name in TASKS for path in tasks) else given
 

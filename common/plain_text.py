@@ -11,15 +11,15 @@ _HIDDEN = ("Cc", "Cf", "Cs", "Co", "Cn", "Zl", "Zp")
 
 _SECRETS = (
     r"(?:(?:access|api|auth|bearer|hf|private|refresh)[_-]?)?"
-    r"(?:token|password|passwd|secret|api[_-]?key|credential)"
+    r"(?:token|password|passwd|passphrase|secret(?:[_-]?access[_-]?key)?|api[_-]?key|credential)"
 )
 _VARIABLE = re.compile(
-    r"(?P<name>\b(?:[A-Z][A-Z0-9]*_)*(?:KEY|KEY_ID|APIKEY|TOKEN|SECRET|PASSWORD|PASSWD|CREDENTIALS?)=)[^\s'\"]+"
+    r"(?P<name>\b(?:[A-Z][A-Z0-9]*_)*(?:KEY|KEY_ID|APIKEY|TOKEN|PAT|SECRET|PASSWORD|PASSWD|PASSPHRASE|CREDENTIALS?)=)[^\s'\"]+"
 )
 """A variable of the environment: WANDB_API_KEY=..."""
 _OPTION = re.compile(rf"(?P<name>--(?:[a-z]+-)*{_SECRETS}[ =])[^\s'\"]+", re.IGNORECASE)
 _IN_TEXT = re.compile(
-    rf"(?P<name>(?<![a-z0-9_-]){_SECRETS}(?:[\"']\s*:\s*[\"']|:\s+)|\bwandb login )"
+    rf"(?P<name>(?<![a-z0-9_-])(?:x-)?{_SECRETS}(?:[\"']\s*:\s*[\"']|:\s+)|\bwandb login )"
     r"(?!(?<=[^\w-]token: )(?-i:[a-z]{1,12}|\d[\d.,]*)[;,.]?(?:\s|$))[^\s'\",}]+",
     re.IGNORECASE,
 )
@@ -36,7 +36,9 @@ _SECRET_FIELD = re.compile(
     re.IGNORECASE,
 )
 _KNOWN_TOKEN = re.compile(
-    r"\b(?:(?:hf_|gh[opsu]_|github_pat_|glpat-|sk-)[A-Za-z0-9_-]{12,}|A[KS]IA[0-9A-Z]{16}\b)"
+    r"\b(?:(?:hf_|gh[opsu]_|github_pat_|glpat-|sk-|xox[a-z]-|npm_|pypi-|AIza)[A-Za-z0-9_-]{12,}"
+    r"|A[KS]IA[0-9A-Z]{16}\b|eyJ[\w-]{8,}\.[\w-]{8,}\.[\w-]+)"
+    r"|-----BEGIN [A-Z ]*PRIVATE KEY-----[\s\S]*?(?:-----END [A-Z ]*-----|$)"
 )
 _HIDDEN_WORD = "***"
 

@@ -84,8 +84,16 @@ def provenance(environment: str, packages: Iterable[str]) -> dict[str, object]:
             for name in packages
             if (version := _version(name)) is not None
         },
-        "command": [*program, *map(redacted, sys.argv[1:])],
+        "command": [*program, *map(_recorded, sys.argv[1:])],
     }
+
+
+def _recorded(word: str) -> str:
+    """Return a word of a command without secrets, and of an absolute path its last part: artefacts are passed on."""
+    option, equals, value = word.rpartition("=")
+    if value.startswith(("/", "~")):
+        value = Path(value).name
+    return redacted(f"{option}{equals}{value}")
 
 
 @functools.cache

@@ -32,7 +32,7 @@ from benchmarks.own_datasets.definitions import known_datasets, stored_definitio
 from benchmarks.protocol import LEARNING_RATES, PAPER, SEEDS, Dataset, format_lr
 from benchmarks.runs import store_of
 from common.errors import UserError
-from common.files import cache_folder, mark_cache
+from common.files import cache_folder, mark_cache, private_folder
 from common.locks import wait_for_lease
 from common.plain_text import counted, first_of
 from common.processes import cores, worker_pool
@@ -189,12 +189,14 @@ def _make_cached_folder(
     store: Path, add_models: Iterable[str], models: Iterable[str]
 ) -> Path:
     """Make a folder in the cache for the per-instance scores of a store's models, remove old ones, and return it."""
-    identity = "\0".join([str(store.resolve()), *sorted(add_models), *sorted(models)])
+    # Users may share the cache, but not what one of them wrote into it.
+    place, user = str(store.resolve()), str(os.getuid())
+    identity = "\0".join([place, user, *sorted(add_models), *sorted(models)])
     key = hashlib.sha256(identity.encode(errors="surrogateescape")).hexdigest()[:16]
     folder = cache_folder() / "stores" / f"{store.resolve().name}-{key}"
     try:
         mark_cache(cache_folder())
-        folder.mkdir(parents=True, exist_ok=True)
+        private_folder(folder)
     except OSError as error:
         raise UserError(
             f"{folder}: cannot write to the cache ({error.strerror}); set CLM_OR_MLM_CACHE to a writable folder"

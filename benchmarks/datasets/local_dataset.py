@@ -243,8 +243,9 @@ def _written(folder: Path) -> list[str]:
     try:
         tables = read_manifest_file(path, "").get("tables", ())
     except DamagedError:
-        is_ours = SEAL.encode() in read_bounded(path)
-        tables = TABLES if is_ours else ()
+        if SEAL.encode() not in read_bounded(path):
+            return []
+        tables = TABLES
     except (FileNotFoundError, UserError):
         return []
     return [MANIFEST, *(f"{name}.parquet" for name in tables)]

@@ -249,8 +249,13 @@ def check_keeping(request: RunRequest, loaded: LoadedModel) -> None:
         model = new_model(
             sets[name].dataset, loaded.encoder, reads.pooling, setting.head
         )
-        with temporary_folder(base / "keep") as folder:
-            keeper.write(name, model, folder)
+        try:
+            with temporary_folder(base / "keep") as folder:
+                keeper.write(name, model, folder)
+        except SafetensorError as error:  # a quota is not among what is free
+            raise UserError(
+                f"{base} has no room for an encoder ({error}); make room, or choose another --out"
+            ) from None
 
 
 def _check_disk(request: RunRequest, loaded: LoadedModel, folder: Path) -> None:

@@ -161,9 +161,13 @@ class RunStore:
     def note(self, model: str, dataset: str, pairs: set[tuple[float, int]]) -> None:
         """Leave in the store which learning rates and seeds of a cell are asked for, besides those of other calls."""
         asked = self.asked(model, dataset)
+        path = self._asked_path(model, dataset)
+        if path.exists() and not asked:
+            raise UserError(
+                f"{path} is not a list of runs, as this command writes it; move it elsewhere, or choose another --out"
+            )
         if not pairs <= asked:
-            text = json.dumps(sorted(pairs | asked)) + "\n"
-            write_text(self._asked_path(model, dataset), text)
+            write_text(path, json.dumps(sorted(pairs | asked)) + "\n")
 
     def touched(self, model: str, dataset: str) -> bool:
         """Return whether a cell was asked for, or has runs."""

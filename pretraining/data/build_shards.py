@@ -173,6 +173,7 @@ def build(
             "separator": source.separator,
             "kind": source.kind,
             "version": SHARDS,
+            "form": 2,
         },
     )
     count = cores() if workers is None else workers

@@ -1,7 +1,8 @@
 """Tokens of a source's files, made by several processes or machines, before one of them writes the shards.
 
-A file of these holds blocks of documents, each a Zstandard frame with a checksum, its length before it: their number, a
-table of them and the tokens of all. A length of 0 ends it. Its name is the hash of all that the tokens depend on.
+A file of these begins with its name, the hash of all that the tokens depend on. Blocks of documents follow, each a
+Zstandard frame with a checksum, its length before it: their number, a table of them and the tokens of all. A length of
+0 ends it.
 """
 
 from __future__ import annotations
@@ -106,6 +107,7 @@ class TokenFiles:
                     atomic_path(path(number)) as temporary,
                     temporary.open("wb") as file,
                 ):
+                    file.write(path(number).name.encode())
                     while block := list(itertools.islice(of_file, _BLOCK)):
                         rows = [
                             (digest, document.characters, len(ids), document.read_bytes)
@@ -138,6 +140,8 @@ def read_tokens(path: Path, number: int, row: int) -> Groups:
     try:
         with path.open("rb") as file:
             size = path.stat().st_size
+            if file.read(len(path.name)) != path.name.encode():
+                raise ValueError("it is another file's")
             while (length := file.read(8)) != bytes(8):
                 packed = file.read(min(size, int.from_bytes(length, "little")))
                 # Nothing, at an early end, is refused, too

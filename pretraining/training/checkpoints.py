@@ -23,7 +23,14 @@ from safetensors.torch import load_file, save_file
 
 from common.errors import UserError
 from common.files import atomic_folder, remove_leftovers, sha256_file
-from common.manifest import FILES, check_files, read_manifest, write_manifest
+from common.manifest import (
+    FILES,
+    check_files,
+    read_manifest,
+    strangers,
+    write_manifest,
+)
+from common.plain_text import first_of
 from pretraining.training.log import LOG, LogRecord, log_record
 from pretraining.training.optimizer import load_optimizer_state, optimizer_state
 
@@ -53,6 +60,20 @@ def checkpoint_steps(folder: Path) -> list[Checkpoint]:
         if (match := _NAME.fullmatch(path.name)) and (path / _STATE).is_file()
     )
     return sorted(complete, key=lambda item: item.step)
+
+
+def check_free(folder: Path) -> None:
+    """Refuse a stage's folder in which files of others are where checkpoints go, before it is trained.
+
+    Raises:
+        UserError: the sentence names them.
+    """
+    for path in folder.glob("step-*"):
+        if not (path / _STATE).is_file() and (others := strangers(path, {})):
+            raise UserError(
+                f"{path} holds {first_of(others)} but no {_STATE}, so it is no checkpoint; move it elsewhere, or "
+                "choose another --out"
+            )
 
 
 def latest(folder: Path, up_to: int) -> Checkpoint | None:

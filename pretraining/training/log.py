@@ -186,6 +186,10 @@ def _open_and_cut(path: Path, step: int | None) -> TextIO:
     """Open a log to append to, after cutting off the rows after a step (None: no row) and an unfinished last line."""
     if path.is_file():
         with path.open("r+b") as file:
+            if file.peek(1)[:1] not in (b"{", b""):
+                raise UserError(
+                    f"{path} is not a log of this package; move it elsewhere, or choose another --out"
+                )
             end = 0
             for line in file:
                 if not line.endswith(b"\n") or (

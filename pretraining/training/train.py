@@ -258,6 +258,7 @@ def _train_stage(context: TrainingContext, stage: PlannedStage, target: int) -> 
     with _only_process(context.folder(stage.name), stage.name, context.ranks):
         if context.is_done(stage, target):
             return True
+        checkpoints.check_free(context.folder(stage.name))
         try:
             return StageTraining(context, stage, target).run()
         finally:

@@ -88,6 +88,15 @@ def test_secrets_are_hidden(text: str) -> None:
         "a token: HUSH4hush",
         "password: HUSH",
         "hf_token: HUSH",
+        "x-api-key: HUSH",
+        '"secretAccessKey": "HUSH"',
+        "curl --passphrase=HUSH",
+        "GITHUB_PAT=HUSH",
+        "of xoxb-1234567890-HUSH",
+        "of npm_1234567890123HUSH",
+        "of AIza1234567890123HUSH",
+        "of eyJhbGciOiJI.eyJzdWIiOiIx.HUSH",
+        "-----BEGIN RSA PRIVATE KEY-----\nHUSH",
     ],
 )
 def test_secrets_in_json_and_commands_are_hidden(text: str) -> None:

@@ -13,7 +13,10 @@ def test_provenance_names_lock_and_command(monkeypatch: pytest.MonkeyPatch) -> N
     monkeypatch.setattr(
         sys,
         "argv",
-        ["/there/paper_figures/__main__.py", "--url", "https://me:HUSH@host/x", "3"],
+        [
+            *("/there/paper_figures/__main__.py", "--url", "https://me:HUSH@host/x"),
+            *("3", "--source", "/home/alice/text.txt", "--set=cache=/scratch/alice"),
+        ],
     )
     found = provenance("analysis", ("numpy", "no-such-package"))
     lock = ROOT / "requirements" / "analysis.txt"
@@ -29,6 +32,9 @@ def test_provenance_names_lock_and_command(monkeypatch: pytest.MonkeyPatch) -> N
         "--url",
         "https://***@host/x",
         "3",
+        "--source",
+        "text.txt",
+        "--set=cache=alice",
     ]
 
 

@@ -2,6 +2,7 @@
 
 import os
 import shutil
+import stat
 import subprocess
 import sys
 import time
@@ -174,6 +175,21 @@ def test_a_cache_that_cannot_be_written_is_one_sentence(
     (tmp_path / "results").mkdir()
     with pytest.raises(UserError, match="cannot write to the cache"):
         open_store(tmp_path, instances=True)
+
+
+@pytest.mark.skipif(os.getuid() != 0, reason="only root can give a folder away")
+def test_a_cache_of_another_user_is_refused(
+    store: Path, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    monkeypatch.setenv("CLM_OR_MLM_CACHE", str(tmp_path / "cache"))
+    open_store(store, instances=True)
+    (folder,) = (tmp_path / "cache/clm-or-mlm/stores").iterdir()
+    assert stat.S_IMODE(folder.stat().st_mode) == 0o700
+    shutil.rmtree(folder)
+    folder.mkdir()
+    os.chown(folder, os.getuid() + 1, -1)
+    with pytest.raises(UserError, match="belongs to another user"):
+        open_store(store, instances=True)
 
 
 def test_the_same_instances_stay_where_they_are_and_damaged_ones_are_made_again(

@@ -19,6 +19,7 @@ import numpy as np
 import pytest
 import torch
 import transformers
+from safetensors import SafetensorError
 from transformers import AutoTokenizer, PreTrainedTokenizerFast, T5Config, T5Model
 
 from benchmarks.datasets.local_dataset import load
@@ -643,6 +644,18 @@ def test_a_full_disk_leaves_the_scores_and_no_half_of_a_folder(
     )
     keep(words)
     assert plain(kept(tmp_path, "sst2"))
+
+
+def test_a_quota_is_said_before_anything_is_trained(
+    words: list[str], tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    def over(self: Keeper, name: str, model: Any, folder: Path) -> str:
+        raise SafetensorError("I/O error: Disk quota exceeded (os error 122)")
+
+    monkeypatch.setattr(Keeper, "write", over)
+    with pytest.raises(UserError, match=r"no room.*Disk quota exceeded.*make room"):
+        run([*words, *KEEP])
+    assert not results(tmp_path)
 
 
 def test_the_best_run_of_an_own_dataset_is_that_by_the_metric_which_is_compared(

@@ -97,6 +97,16 @@ def test_tokens_of_another_text_or_damaged_ones_are_not_used(
     assert hashes(out) == hashes(room / "out")
 
 
+def test_exchanged_token_files_are_not_believed(room: Path, tmp_path: Path) -> None:
+    part(room, tmp_path, "1/1")
+    one, other = (tmp_path / UNFINISHED / "tokens").iterdir()
+    contents = one.read_bytes(), other.read_bytes()
+    other.write_bytes(contents[0])
+    one.write_bytes(contents[1])
+    with pytest.raises(UserError, match=r"is damaged \(it is another file's\)"):
+        part(room, tmp_path, None)
+
+
 @pytest.mark.parametrize(
     ("which", "words"),
     [
