@@ -267,9 +267,12 @@ def _names_of(start: Start) -> _Names:
     layers = inner.get_input_embeddings(), inner.get_output_embeddings()
     embedding, head = (
         next(
-            f"{name}.weight"
-            for name, module in inner.named_modules()
-            if module is layer
+            (
+                f"{name}.weight"
+                for name, module in inner.named_modules()
+                if module is layer
+            ),
+            "",
         )
         for layer in layers
     )
