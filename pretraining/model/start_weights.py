@@ -404,6 +404,8 @@ def model_of(start: Start, state: Mapping[str, Tensor]) -> Any:
             f"{start.text}: the trained weights do not fit it: {first_line(error)}"
         ) from None
     inner.tie_weights()
+    if start.config.get("pad_token_id") is not None and start.padding is None:
+        inner.config.pad_token_id = start.id_of(start.pad_token)
     return inner
 
 
