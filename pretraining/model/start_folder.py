@@ -148,7 +148,12 @@ def try_export(start: Start, model: nn.Module, tokenizer_dir: Path) -> None:
         inner.config.save_pretrained(folder)
         _write_config(folder, inner)
         _write_companions(folder, start, tokenizer_dir)
-        self_test_vector(folder, start.text, state=_saved_part(inner).state_dict())
+        self_test_vector(
+            folder,
+            start.text,
+            "give a model of another family",
+            state=_saved_part(inner).state_dict(),
+        )
 
 
 def export_llama(folder: Path, out: Path) -> Path:

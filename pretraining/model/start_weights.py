@@ -90,14 +90,14 @@ def data_config(start: Start, tokenizer: Mapping[str, Any], data: str) -> Encode
 
 
 def load_start(start: Start, seed: int) -> Trained:
-    """Return a start's model in float32 on the CPU, its direction tried, with rows for its tokenizer.
+    """Return a start's model in float32 on the CPU, its packed passes tried, with rows for its tokenizer.
 
     Args:
         start: the start.
         seed: of weights that the start lacks, such as the head of an encoder without one.
 
     Raises:
-        UserError: it cannot be loaded, or not be trained in both directions.
+        UserError: it cannot be loaded, or not be trained.
     """
     if start.is_own:
         return _load_own(start, seed)
