@@ -38,11 +38,12 @@ from pretraining.model.model_folder import (
     export,
     fill_card,
     load_encoder,
+    read_config,
 )
 from pretraining.model.modeling import EuroBertForMaskedLM
 from pretraining.model.start_weights import (
     LM_HEAD,
-    exported_config,
+    is_eurobert,
     load_start,
     model_of,
 )
@@ -132,7 +133,8 @@ def export_trained(
 def try_export(start: Start, model: nn.Module, tokenizer_dir: Path) -> None:
     """Refuse before the first step what `export_trained` would refuse after the last one.
 
-    The small files of an export are written and read by plain transformers, with the weights in memory.
+    The small files of an export are written and read by plain transformers, with the weights in memory; a `eurobert` is
+    not tried.
 
     Args:
         start: what is trained, as `as_loaded` returned it.
@@ -142,6 +144,8 @@ def try_export(start: Start, model: nn.Module, tokenizer_dir: Path) -> None:
     Raises:
         UserError: transformers does not load it so, or it does not see both sides.
     """
+    if is_eurobert(start):
+        return
     inner = model_of(start, model.state_dict())
     with TemporaryDirectory() as name:
         folder = Path(name)
@@ -282,7 +286,7 @@ def write_merged(start: Start, finished: Path, share: float) -> Path:
         state,
         about,
         out,
-        config=exported_config(start, finished),
+        config=read_config(finished) if is_eurobert(start) else None,
         tokenizer_dir=finished,
     )
 

@@ -10,7 +10,6 @@ import json
 import logging
 from collections.abc import Mapping
 from dataclasses import dataclass, replace
-from pathlib import Path
 from typing import Any
 
 import torch
@@ -26,7 +25,7 @@ from pretraining.model.adapted import AdaptedModel, check_packing
 from pretraining.model.configuration import EncoderConfig, config_of, shape_fields
 from pretraining.model.directions import turn
 from pretraining.model.encoder_folder import quiet
-from pretraining.model.model_folder import load_encoder, read_config
+from pretraining.model.model_folder import load_encoder
 from pretraining.model.modeling import EuroBertForMaskedLM
 from pretraining.paper_settings import Shape
 from pretraining.starts import Start, library_config, unloadable
@@ -180,6 +179,11 @@ def network_of(start: Start, config: EncoderConfig) -> Trained:
     return AdaptedModel(_untrained(start))
 
 
+def is_eurobert(start: Start | None) -> bool:
+    """Return whether what is trained from a start, or from random weights, is exported as a `eurobert`."""
+    return start is None or start.is_own
+
+
 def export_config(
     start: Start | None, shape: Shape, tokenizer: Mapping[str, Any], *, is_causal: bool
 ) -> EncoderConfig | None:
@@ -191,14 +195,9 @@ def export_config(
         tokenizer: a shards manifest's `tokenizer`.
         is_causal: whether its last objective looks back only.
     """
-    if start is not None and not start.is_own:
+    if not is_eurobert(start):
         return None
     return config_of(shape, tokenizer, is_causal=is_causal)
-
-
-def exported_config(start: Start, finished: Path) -> EncoderConfig | None:
-    """Return the configuration of an export where it is a `eurobert`; None of another class, which has its start's."""
-    return read_config(finished) if start.is_own else None
 
 
 def as_loaded(start: Start) -> Start:

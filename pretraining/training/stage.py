@@ -38,7 +38,6 @@ from pretraining.model.modeling import EuroBertForMaskedLM, initialise
 from pretraining.model.start_folder import try_export
 from pretraining.model.start_weights import (
     Trained,
-    export_config,
     load_start,
     network_of,
 )
@@ -618,11 +617,9 @@ def build_model(context: TrainingContext, *, is_seeded: bool) -> tuple[Trained, 
     model: Trained
     if context.start is not None:
         start, shape = context.start, context.model_config
-        tokenizer = context.data.manifest["tokenizer"]
         if is_seeded:
             model = load_start(start, config.seed)
-            if export_config(start, context.shape, tokenizer, is_causal=False) is None:
-                try_export(start, model, context.data_folder / "tokenizer")
+            try_export(start, model, context.data_folder / "tokenizer")
         else:
             model = network_of(start, shape)
         model.train()
