@@ -184,15 +184,24 @@ class Start:
         return int(min([self.shape.max_length, *usable]))
 
     @property
+    def pad_token(self) -> str:
+        """What pads its texts; what ends them where its files name no padding."""
+        special = self.tokenizer.special
+        names = ("pad_token", "eos_token", "sep_token")
+        return next(
+            (special[name] for name in names if special.get(name)), self.mask.token
+        )
+
+    def id_of(self, token: str | None) -> int | None:
+        """Return the id of an added token; None where it has no such."""
+        added = self.tokenizer.content.get("added_tokens", ())
+        return next((item["id"] for item in added if item["content"] == token), None)
+
+    @property
     def padding(self) -> int | None:
         """Id of its padding that its embedding has a row for: of its configuration, else of its tokenizer."""
-        named = self.tokenizer.special.get("pad_token")
-        of_tokenizer = [
-            item["id"]
-            for item in self.tokenizer.content.get("added_tokens", ())
-            if item["content"] == named
-        ]
-        for number in (self.config.get("pad_token_id"), *of_tokenizer):
+        of_tokenizer = self.id_of(self.tokenizer.special.get("pad_token"))
+        for number in (self.config.get("pad_token_id"), of_tokenizer):
             if isinstance(number, int) and 0 <= number < self.shape.vocab:
                 return number
         return None

@@ -40,7 +40,7 @@ from pretraining.model.attention import (
     varlen,
 )
 from pretraining.model.cross_entropy import IGNORE, linear_cross_entropy, rows_per_chunk
-from pretraining.model.directions import padding_mask, probe_ids, sides, turn
+from pretraining.model.directions import probe_ids, turn
 from pretraining.model.packed_batch import PackedBatch, positions_of
 from pretraining.starts import first_position, position_tables
 
@@ -413,31 +413,19 @@ def _chunk_loss(
 
 @torch.no_grad()
 def check_packing(model: AdaptedModel, where: str) -> None:
-    """Refuse a model that cannot be trained packed and in both directions: by trying, on a few tokens.
+    """Refuse a model that cannot be trained packed: by trying, on a few tokens.
 
-    In plain transformers the first token's output must change with the last token's, padded or not, and padding must
-    change nothing. Packed, two sequences must come out as each does alone, in each direction that the class has.
+    Two sequences must come out as each does alone, in each direction that the class has. Whether it looks both ways is
+    tried as its export is loaded (`start_folder.try_export`).
 
     Raises:
         UserError: what stands in the way, in one sentence.
     """
     was_training = model.training
     model.eval()
-
-    def outputs(ids: Tensor, length: int) -> Tensor:
-        return model.plain(ids, padding_mask(ids, length), is_causal=False)
-
     probes = probe_ids(model.inner.get_input_embeddings())
     first, second = probes[None, :11], probes[None, 11:]
     try:
-        tried = sides(outputs, probes)
-        if not tried.outputs.isfinite().all():
-            raise UserError(f"{where} has outputs that are no numbers; fetch it again")
-        if not tried.both_ways:
-            raise UserError(
-                f"{where} cannot be made bidirectional: with transformers' is_causal=False, the first token's output "
-                "does not change with the last token, or padding changes it; give a model of another family"
-            )
         batch = PackedBatch.of([first[0].cpu().numpy(), second[0].cpu().numpy()]).to(
             probes.device
         )

@@ -122,6 +122,12 @@ def _hashes(folder: Path) -> dict[str, str]:
     return {path.relative_to(folder).as_posix(): sha256_file(path) for path in paths}
 
 
+def write_config(folder: Path, fields: Mapping[str, Any]) -> None:
+    """Write a model's `config.json`."""
+    text = json.dumps(fields, indent=2, sort_keys=True)
+    write_text(folder / "config.json", text + "\n")
+
+
 def write_folder(
     out: Path,
     about: Mapping[str, Any],
@@ -167,11 +173,8 @@ def write_folder(
         with atomic_folder(out) as making:
             fill(making)
             if shift := content.get(PREDICTION_SHIFT):
-                config = making / "config.json"
-                fields = json.loads(config.read_text("utf-8")) | {
-                    PREDICTION_SHIFT: shift
-                }
-                write_text(config, json.dumps(fields, indent=2, sort_keys=True) + "\n")
+                fields = json.loads((making / "config.json").read_text("utf-8"))
+                write_config(making, fields | {PREDICTION_SHIFT: shift})
             if width is not None:
                 write_pooling_files(
                     making, width, longest=content.get("science", {}).get("max_length")

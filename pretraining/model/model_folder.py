@@ -24,10 +24,14 @@ from safetensors.torch import save_file
 from torch import Tensor
 
 from common.errors import UserError, first_line
-from common.files import write_text
 from common.model_files import read_object
 from pretraining.model.configuration import EncoderConfig, native_config
-from pretraining.model.encoder_folder import check_model, quiet, write_folder
+from pretraining.model.encoder_folder import (
+    check_model,
+    quiet,
+    write_config,
+    write_folder,
+)
 from pretraining.model.modeling import HEAD, EuroBertPreTrainedModel
 from pretraining.paper_settings import OWN_TYPES
 
@@ -78,9 +82,7 @@ def export(
 
     def fill(making: Path) -> None:
         save_file(tensors, making / "model.safetensors", metadata={"format": "pt"})
-        write_text(
-            making / "config.json", json.dumps(fields, indent=2, sort_keys=True) + "\n"
-        )
+        write_config(making, fields)
         if tokenizer_dir is not None:
             copy_tokenizer(tokenizer_dir, making)
 
@@ -106,19 +108,20 @@ def copy_tokenizer(source: Path, folder: Path) -> None:
 
 def model_card(config: EncoderConfig, manifest: Mapping[str, Any]) -> str:
     """Return the model card: what the model is, how to load it, and everything the manifest knows."""
-    template = Template(
-        Path(__file__)
-        .with_name("templates")
-        .joinpath("model_card.md")
-        .read_text("utf-8")
-    )
-    return template.substitute(
+    return fill_card(
+        "model_card.md",
         name=manifest.get("model", "encoder"),
         direction="causal" if config.is_causal else "bidirectional",
         layers=config.num_hidden_layers,
         width=config.hidden_size,
         rows=card_rows(manifest),
     )
+
+
+def fill_card(file: str, **fields: object) -> str:
+    """Return a template of a model card with its fields filled in."""
+    path = Path(__file__).with_name("templates") / file
+    return Template(path.read_text("utf-8")).substitute(fields)
 
 
 def card_rows(manifest: Mapping[str, Any]) -> str:

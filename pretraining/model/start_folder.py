@@ -6,17 +6,16 @@ import json
 from collections.abc import Callable, Mapping
 from functools import partial
 from pathlib import Path
-from string import Template
 from tempfile import TemporaryDirectory
 from typing import Any
 
 import torch
 from safetensors.torch import save_file
 from torch import Tensor, nn
-from transformers import AutoTokenizer, LlamaConfig, LlamaForCausalLM
+from transformers import LlamaConfig, LlamaForCausalLM
 
 from common.errors import UserError
-from common.files import write_bytes, write_text
+from common.files import write_bytes
 from common.manifest import FILES
 from pretraining.data.tokenizer_files import read_tokenizer, write_tokenizer
 from pretraining.model.configuration import EncoderConfig, shape_fields, shape_of
@@ -30,18 +29,21 @@ from pretraining.model.encoder_folder import (
     check_model,
     quiet,
     self_test_vector,
+    write_config,
     write_folder,
 )
 from pretraining.model.model_folder import (
     card_rows,
     copy_tokenizer,
     export,
+    fill_card,
     load_encoder,
+    read_config,
 )
 from pretraining.model.modeling import EuroBertForMaskedLM
 from pretraining.model.start_weights import (
     LM_HEAD,
-    exported_config,
+    is_eurobert,
     load_start,
     model_of,
 )
@@ -131,7 +133,8 @@ def export_trained(
 def try_export(start: Start, model: nn.Module, tokenizer_dir: Path) -> None:
     """Refuse before the first step what `export_trained` would refuse after the last one.
 
-    The small files of an export are written and read by plain transformers, with the weights in memory.
+    The small files of an export are written and read by plain transformers, with the weights in memory; a `eurobert` is
+    not tried.
 
     Args:
         start: what is trained, as `as_loaded` returned it.
@@ -141,13 +144,20 @@ def try_export(start: Start, model: nn.Module, tokenizer_dir: Path) -> None:
     Raises:
         UserError: transformers does not load it so, or it does not see both sides.
     """
+    if is_eurobert(start):
+        return
     inner = model_of(start, model.state_dict())
     with TemporaryDirectory() as name:
         folder = Path(name)
         inner.config.save_pretrained(folder)
         _write_config(folder, inner)
         _write_companions(folder, start, tokenizer_dir)
-        self_test_vector(folder, start.text, state=_saved_part(inner).state_dict())
+        self_test_vector(
+            folder,
+            start.text,
+            "give a model of another family",
+            state=_saved_part(inner).state_dict(),
+        )
 
 
 def export_llama(folder: Path, out: Path) -> Path:
@@ -276,7 +286,7 @@ def write_merged(start: Start, finished: Path, share: float) -> Path:
         state,
         about,
         out,
-        config=exported_config(start, finished),
+        config=read_config(finished) if is_eurobert(start) else None,
         tokenizer_dir=finished,
     )
 
@@ -298,8 +308,7 @@ def _head_outside(inner: Any, saved: nn.Module) -> dict[str, Tensor]:
 
 def _write_config(folder: Path, inner: nn.Module) -> None:
     """Write the `config.json` that transformers has saved again: with the direction, and for servers older fields."""
-    path = folder / "config.json"
-    fields: dict[str, Any] = json.loads(path.read_text("utf-8"))
+    fields: dict[str, Any] = json.loads((folder / "config.json").read_text("utf-8"))
     config: Any = inner.config
     # The start's: another objective's, and those of a head that is not here.
     for name in (PREDICTION_SHIFT, *_LABELS):
@@ -311,7 +320,7 @@ def _write_config(folder: Path, inner: nn.Module) -> None:
     if config.model_type in SERVERS_READ_FLAG:
         fields[FLAG] = True
     fields |= _older_rope(fields)
-    write_text(path, json.dumps(fields, indent=2, sort_keys=True) + "\n")
+    write_config(folder, fields)
 
 
 def _older_rope(fields: Mapping[str, Any]) -> dict[str, Any]:
@@ -334,10 +343,7 @@ def _older_rope(fields: Mapping[str, Any]) -> dict[str, Any]:
 
 
 def _write_companions(folder: Path, start: Start, data: Path | None) -> None:
-    """Write the start's tokenizer with its mask token, which reads texts as the start's did; and its licence.
-
-    A padding that the start's embedding has no row for becomes that of the tokenizer.
-    """
+    """Write the start's tokenizer with its mask token, which reads texts as the start's did; and its licence."""
     special = {**start.tokenizer.special, "mask_token": start.mask.token}
     if start.tokenizer.end is None and data is not None:
         special |= read_tokenizer(
@@ -345,10 +351,7 @@ def _write_companions(folder: Path, start: Start, data: Path | None) -> None:
         ).special  # as the option named it that the shards were written with
     special.setdefault(
         "pad_token",
-        special.get("eos_token")
-        or special.get("sep_token")
-        or start.tokenizer.end
-        or start.mask.token,
+        special.get("eos_token") or special.get("sep_token") or start.pad_token,
     )
     # A tokenizer.json may have been saved while it cut or padded texts.
     content = {**start.tokenizer.content, "truncation": None, "padding": None}
@@ -369,11 +372,6 @@ def _write_companions(folder: Path, start: Start, data: Path | None) -> None:
         padding_side="right",
         model_input_names=["input_ids", *pairs, "attention_mask"],
     )
-    padding, path = start.config.get("pad_token_id"), folder / "config.json"
-    if padding is not None and padding != start.padding:
-        fields = json.loads(path.read_text("utf-8"))
-        fields["pad_token_id"] = AutoTokenizer.from_pretrained(folder).pad_token_id
-        write_text(path, json.dumps(fields, indent=2, sort_keys=True) + "\n")
     for name, notice in start.notices.items():
         write_bytes(folder / name, notice)
 
@@ -382,13 +380,8 @@ def _card(
     inner: Any, made_from: str, licence: str, manifest: Mapping[str, Any], name: str
 ) -> str:
     """Return the model card of an adapted encoder; `name`: what it is called where its manifest does not say."""
-    template = Template(
-        Path(__file__)
-        .with_name("templates")
-        .joinpath("adapted_card.md")
-        .read_text("utf-8")
-    )
-    return template.substitute(
+    return fill_card(
+        "adapted_card.md",
         name=manifest.get("model", name),
         start=made_from,
         licence=licence or "unknown",

@@ -10,7 +10,6 @@ import json
 import logging
 from collections.abc import Mapping
 from dataclasses import dataclass, replace
-from pathlib import Path
 from typing import Any
 
 import torch
@@ -26,7 +25,7 @@ from pretraining.model.adapted import AdaptedModel, check_packing
 from pretraining.model.configuration import EncoderConfig, config_of, shape_fields
 from pretraining.model.directions import turn
 from pretraining.model.encoder_folder import quiet
-from pretraining.model.model_folder import load_encoder, read_config
+from pretraining.model.model_folder import load_encoder
 from pretraining.model.modeling import EuroBertForMaskedLM
 from pretraining.paper_settings import Shape
 from pretraining.starts import Start, library_config, unloadable
@@ -91,14 +90,14 @@ def data_config(start: Start, tokenizer: Mapping[str, Any], data: str) -> Encode
 
 
 def load_start(start: Start, seed: int) -> Trained:
-    """Return a start's model in float32 on the CPU, its direction tried, with rows for its tokenizer.
+    """Return a start's model in float32 on the CPU, its packed passes tried, with rows for its tokenizer.
 
     Args:
         start: the start.
         seed: of weights that the start lacks, such as the head of an encoder without one.
 
     Raises:
-        UserError: it cannot be loaded, or not be trained in both directions.
+        UserError: it cannot be loaded, or not be trained.
     """
     if start.is_own:
         return _load_own(start, seed)
@@ -181,6 +180,11 @@ def network_of(start: Start, config: EncoderConfig) -> Trained:
     return AdaptedModel(_untrained(start))
 
 
+def is_eurobert(start: Start | None) -> bool:
+    """Return whether what is trained from a start, or from random weights, is exported as a `eurobert`."""
+    return start is None or start.is_own
+
+
 def export_config(
     start: Start | None, shape: Shape, tokenizer: Mapping[str, Any], *, is_causal: bool
 ) -> EncoderConfig | None:
@@ -192,14 +196,9 @@ def export_config(
         tokenizer: a shards manifest's `tokenizer`.
         is_causal: whether its last objective looks back only.
     """
-    if start is not None and not start.is_own:
+    if not is_eurobert(start):
         return None
     return config_of(shape, tokenizer, is_causal=is_causal)
-
-
-def exported_config(start: Start, finished: Path) -> EncoderConfig | None:
-    """Return the configuration of an export where it is a `eurobert`; None of another class, which has its start's."""
-    return read_config(finished) if start.is_own else None
 
 
 def as_loaded(start: Start) -> Start:
@@ -268,9 +267,12 @@ def _names_of(start: Start) -> _Names:
     layers = inner.get_input_embeddings(), inner.get_output_embeddings()
     embedding, head = (
         next(
-            f"{name}.weight"
-            for name, module in inner.named_modules()
-            if module is layer
+            (
+                f"{name}.weight"
+                for name, module in inner.named_modules()
+                if module is layer
+            ),
+            "",
         )
         for layer in layers
     )
@@ -402,6 +404,8 @@ def model_of(start: Start, state: Mapping[str, Tensor]) -> Any:
             f"{start.text}: the trained weights do not fit it: {first_line(error)}"
         ) from None
     inner.tie_weights()
+    if start.config.get("pad_token_id") is not None and start.padding is None:
+        inner.config.pad_token_id = start.id_of(start.pad_token)
     return inner
 
 

@@ -186,7 +186,7 @@ class TrainingContext:
             f"{_REMEDIES.get(field) or _REMEDIES.get(part, 'restore that value')} or choose another --out"
         )
 
-    def start_of(
+    def resume_point(
         self, stage: PlannedStage, target: int
     ) -> checkpoints.Checkpoint | None:
         """Return the checkpoint to resume a stage from; None for the start, or for random weights.
@@ -195,37 +195,40 @@ class TrainingContext:
             UserError: the stage's parent has no checkpoint at the step where it branches off, or the checkpoint is
                 of what was trained otherwise.
         """
-        start = checkpoints.latest(self.folder(stage.name), target)
+        checkpoint = checkpoints.latest(self.folder(stage.name), target)
         saved_in = stage
-        if start is None and stage.parent is not None:
+        if checkpoint is None and stage.parent is not None:
             saved_in = self.plan.stage(stage.parent)
-            start = checkpoints.latest(self.folder(stage.parent), stage.start)
-            if start is None or start.step != stage.start:
+            checkpoint = checkpoints.latest(self.folder(stage.parent), stage.start)
+            if checkpoint is None or checkpoint.step != stage.start:
                 raise UserError(
                     f"{stage.name} branches off {stage.parent} at step {stage.start}, but "
                     f"{self.folder(stage.parent)} has no checkpoint at that step; train the whole model, or "
                     f"first run `train {stage.parent}`"
                 )
-        if start is not None:
+        if checkpoint is not None:
             self.check(
-                checkpoints.load_state(start), saved_in, start.step, str(start.path)
+                checkpoints.load_state(checkpoint),
+                saved_in,
+                checkpoint.step,
+                str(checkpoint.path),
             )
-        return start
+        return checkpoint
 
     def is_done(self, stage: PlannedStage, target: int) -> bool:
         """Return whether a stage has been trained up to a step, and its checkpoint is what was written.
 
         Raises:
-            UserError: as `start_of`, or the checkpoint is damaged.
+            UserError: as `resume_point`, or the checkpoint is damaged.
         """
-        start = self.start_of(stage, target)
+        checkpoint = self.resume_point(stage, target)
         if (
-            start is None
-            or start.step != target
-            or start.path.parent != self.folder(stage.name)
+            checkpoint is None
+            or checkpoint.step != target
+            or checkpoint.path.parent != self.folder(stage.name)
         ):
             return False
-        checkpoints.check(start)
+        checkpoints.check(checkpoint)
         return True
 
 

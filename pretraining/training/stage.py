@@ -38,7 +38,6 @@ from pretraining.model.modeling import EuroBertForMaskedLM, initialise
 from pretraining.model.start_folder import try_export
 from pretraining.model.start_weights import (
     Trained,
-    export_config,
     load_start,
     network_of,
 )
@@ -156,26 +155,26 @@ class StageTraining(Callback):  # type: ignore[misc]  # composer is untyped
         self, context: TrainingContext, stage: PlannedStage, target: int
     ) -> None:
         """Take weights and the optimizer's state of the last checkpoint, or the weights of the start or the seed."""
-        start = context.start_of(stage, target)
+        checkpoint = context.resume_point(stage, target)
         config, ranks = context.config, context.ranks
         self.context, self.stage, self.target = context, stage, target
-        self.model, attention = build_model(context, is_seeded=start is None)
+        self.model, attention = build_model(context, is_seeded=checkpoint is None)
         self.optimizer = build_optimizer(
             self.model, config, ranks.device, processes=ranks.world
         )
         self.done, self.stopped = StageProgress(), False
-        if start is not None:
-            checkpoints.restore(start, self.model, self.optimizer)
-            state = checkpoints.load_state(start)
-            self.done = StageProgress(step=start.step, tokens=int(state["tokens"]))
+        if checkpoint is not None:
+            checkpoints.restore(checkpoint, self.model, self.optimizer)
+            state = checkpoints.load_state(checkpoint)
+            self.done = StageProgress(step=checkpoint.step, tokens=int(state["tokens"]))
         self.computed = {
             "precision": "bf16" if context.bf16 else "fp32",
             "compile": "off",
             "attention": attention,
         }
-        self.earlier = {} if start is None else dict(state.get(EARLIER, {}))
-        if start is not None and state["precision"] != self.computed["precision"]:
-            self.earlier[str(start.step)] = state["precision"]
+        self.earlier = {} if checkpoint is None else dict(state.get(EARLIER, {}))
+        if checkpoint is not None and state["precision"] != self.computed["precision"]:
+            self.earlier[str(checkpoint.step)] = state["precision"]
         spans = context.plan.steps_on_its_data(stage)
         self.batches = StageBatches(
             context.data_of(stage), stage, config, ranks, spans=spans
@@ -192,9 +191,11 @@ class StageTraining(Callback):  # type: ignore[misc]  # composer is untyped
         self.folder = context.folder(stage.name)
         if is_first:
             # The checkpoint of a parent, where the stage begins, speaks of the parent's log.
-            is_own = start is not None and start.path.parent == self.folder
+            is_own = checkpoint is not None and checkpoint.path.parent == self.folder
             recorded = state.get(checkpoints.LOG_RECORD) if is_own else None
-            self.log = LogWriter(self.folder / LOG, self._log_until(start), recorded)
+            self.log = LogWriter(
+                self.folder / LOG, self._log_until(checkpoint), recorded
+            )
             # A CPU would hold weights and moments twice, and has no time to win.
             self.writer = checkpoints.CheckpointWriter(
                 self.folder, self.log.sync, background=ranks.device.type == "cuda"
@@ -495,13 +496,13 @@ class StageTraining(Callback):  # type: ignore[misc]  # composer is untyped
         branch off, so that the log does not depend on which model was trained first."""
         return self.done.step == self.target or self.done.step in self.stage.keep
 
-    def _log_until(self, start: checkpoints.Checkpoint | None) -> int | None:
+    def _log_until(self, checkpoint: checkpoints.Checkpoint | None) -> int | None:
         """Return the step after which the log's rows go, since they are written again; None where they stay."""
         saved = checkpoints.checkpoint_steps(self.folder)
         if not saved:
             return -1
         # The rows after an older checkpoint belong to the newer ones, which stay.
-        return saved[-1].step if saved[-1] == start else None
+        return saved[-1].step if saved[-1] == checkpoint else None
 
     def _measured(self) -> LogRow:
         """Return what was measured on the clock since the last time, of all ranks together."""
@@ -667,11 +668,9 @@ def build_model(context: TrainingContext, *, is_seeded: bool) -> tuple[Trained, 
     model: Trained
     if context.start is not None:
         start, shape = context.start, context.model_config
-        tokenizer = context.data.manifest["tokenizer"]
         if is_seeded:
             model = load_start(start, config.seed)
-            if export_config(start, context.shape, tokenizer, is_causal=False) is None:
-                try_export(start, model, context.data_folder / "tokenizer")
+            try_export(start, model, context.data_folder / "tokenizer")
         else:
             model = network_of(start, shape)
         model.train()

@@ -45,7 +45,7 @@ from pretraining.data.remote_shards import find_shards
 from pretraining.data.shard_manifest import check_tokenizer, load_manifest
 from pretraining.model.encoder_folder import PACKAGES, check_model, refuse_other_folder
 from pretraining.model.start_folder import export_trained
-from pretraining.model.start_weights import data_config, export_config
+from pretraining.model.start_weights import data_config, export_config, is_eurobert
 from pretraining.models import OBJECTIVES, PREDICTION_SHIFT
 from pretraining.paper_settings import Shape
 from pretraining.plan.config import TrainingConfig
@@ -112,9 +112,8 @@ def train(
     )
     model_folder = out / "models" / model.name
     last = targets.stages[-1][0]
-    tokenizer = context.data.manifest["tokenizer"]
-    is_eurobert = export_config(start, context.shape, tokenizer, is_causal=False)
-    if targets.is_model and not is_eurobert and OBJECTIVES[last.objective].is_causal:
+    ends_causal = OBJECTIVES[last.objective].is_causal
+    if targets.is_model and ends_causal and not is_eurobert(start):
         raise UserError(
             f"{model.name} ends in {last.objective}, but its start is exported as an encoder; end with MLM"
         )

@@ -28,6 +28,7 @@ from tests.pretraining.families import (
     MORE_DECODERS,
     save_start,
 )
+from tests.pretraining.training.test_start import StopAtFive
 
 SETTINGS = (
     "global_batch=2",
@@ -151,6 +152,35 @@ def test_a_head_of_its_own_stays_where_the_config_says_tied(
     assert_same(start, out)
     change_config(folder, tie_word_embeddings=False)
     assert_same(start_of(str(folder)), out)
+
+
+def test_a_head_of_its_own_is_resumed_to_the_same_bytes(
+    shards: Path, tmp_path: Path
+) -> None:
+    folder = save_start(tmp_path / "llama", "llama")
+    head = torch.randn(320, 32, generator=torch.Generator().manual_seed(1))
+    change_weights(folder, lambda tensors: tensors | {"lm_head.weight": head})
+    start = start_of(str(folder))
+    stopped = f"callbacks={StopAtFive.__module__}:StopAtFive"
+    settings = (*SETTINGS, "peak_lr=1e-3", "save_every=2")
+    written = []
+    for place, changes in (("whole", [()]), ("halves", [(stopped,), ()])):
+        out = tmp_path / place
+        for change in changes:
+            what = Adaptation(
+                start=start,
+                objective="mlm15",
+                steps=8,
+                changes=(*settings, *change),
+            )
+            targets = replace(what.targets, start=start)
+            ended = train(targets, data=shards, out=out, config=what.config)
+            assert ended is not bool(change)
+        model = out / "models" / what.targets.model.name
+        written.append(
+            [(model / name).read_bytes() for name in ("model.safetensors", LM_HEAD)]
+        )
+    assert written[0] == written[1]
 
 
 @pytest.mark.parametrize("family", ["llama", "bert"])
