@@ -210,6 +210,8 @@ def in_a_sentence(comparison: Comparison) -> str:
     ends = "" if math.isnan(low) else f" {_interval(comparison, low, high)}"
     unit = " points" if comparison.contestants.in_points else ""
     by, on = f"{_signed(comparison, effect)}{ends}{unit}", f"over {whole.place.title}"
+    if count := comparison.queries.get(whole.place.dataset):
+        on += f" ({count:,} test queries)"
     words_unless_ahead = {
         EQUAL: "Practically equal",
         OPEN: "Open",
