@@ -15,7 +15,7 @@ from pathlib import Path
 import pandas as pd
 
 from analysis.evidence.evidence import Evidence, scores_of
-from analysis.evidence.intervals import DEFAULT_OF_CELLS, DEFAULT_OF_RUNS
+from analysis.evidence.intervals import CROSSED, DEFAULT_OF_CELLS, DEFAULT_OF_RUNS
 from analysis.evidence.settings import Settings
 from analysis.statistics.learning_rate_selection import MEMBERS, SEED
 from analysis.store.runs_table import (
@@ -106,6 +106,28 @@ class Source:
         names = [] if self.runs is None else list(self.runs["model"].unique())
         return len({arm_of(name)[0] for name in names}) < len(names)
 
+    @property
+    def crosses(self) -> bool:
+        """Whether seeds and test instances are both sampled unless an interval is named: of own retrieval sets.
+
+        Their test sets are small, and who asks means other queries as well. Of a model that is not trained there is one
+        run, of others there must be three.
+        """
+        runs = self.runs
+        if runs is None or self.protocol != PAPER or self.has_arms:
+            return False
+        seeds = runs.groupby(["model", "dataset"], observed=True)["seed"].nunique()
+        is_own_retrieval = (runs["task"] == "IR") & ~runs["dataset"].isin(DATASETS)
+        return bool(is_own_retrieval.all()) and 2 not in set(seeds)
+
+    def own_queries(self) -> dict[str, int]:
+        """Return the number of test queries of each retrieval set of one's own."""
+        if self.runs is None or "n_test" not in self.runs:
+            return {}
+        own = (self.runs["task"] == "IR") & ~self.runs["dataset"].isin(DATASETS)
+        sizes = self.runs[own].dropna(subset="n_test").groupby("dataset", observed=True)
+        return {str(name): int(count) for name, count in sizes["n_test"].max().items()}
+
     def with_interval(self, settings: Settings) -> Settings:
         """Return the settings with the usual interval of this source where they name none (docs/claims.md).
 
@@ -118,6 +140,8 @@ class Source:
                 "individual runs: give them with --source"
             )
         usual = DEFAULT_OF_CELLS if self.is_published else DEFAULT_OF_RUNS
+        if self.instances is not None and self.crosses:
+            usual = CROSSED
         return settings if settings.interval else replace(settings, interval=usual.name)
 
     @cached_property
@@ -403,20 +427,25 @@ def _open_store(
     from analysis.store.ingest import open_store  # not for those who open a table
 
     wanted = need_instances and protocol == PAPER  # the instances are the paper's
-    opened, instances = open_store(
-        path, instances=wanted, add_models=add_models, protocol=protocol
-    )
-    return Source(
-        label=_label(source, protocol),
-        runs=opened.runs,
-        store=path,
-        added_models=add_models,
-        protocol=protocol,
-        instances=instances,
-        datasets=opened.datasets,
-        unsealed=opened.unsealed,
-        differences=opened.differences,
-    )
+
+    def read(*, instances: bool) -> Source:
+        opened, at = open_store(
+            path, instances=instances, add_models=add_models, protocol=protocol
+        )
+        return Source(
+            label=_label(source, protocol),
+            runs=opened.runs,
+            store=path,
+            added_models=add_models,
+            protocol=protocol,
+            instances=at,
+            datasets=opened.datasets,
+            unsealed=opened.unsealed,
+            differences=opened.differences,
+        )
+
+    found = read(instances=wanted)
+    return read(instances=True) if found.crosses and not wanted else found
 
 
 def _open_table(

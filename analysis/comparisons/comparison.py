@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import fnmatch
 from collections.abc import Iterator, Mapping, Sequence
-from dataclasses import dataclass, replace
+from dataclasses import dataclass, field, replace
 
 import pandas as pd
 
@@ -54,6 +54,8 @@ class Comparison:
     """Those of datasets of one's own, in a sentence; empty where there are none."""
     read: str = ""
     """What was read of a table of scores, in a sentence."""
+    queries: Mapping[str, int] = field(default_factory=dict)
+    """Test queries of retrieval sets of one's own, by dataset."""
     replicates: tuple[str, ...] = ()
     """The models that are arms of several pretrainings."""
 
@@ -109,7 +111,13 @@ def compare(
     every_place = (place for held in contestants.places.values() for place in held)
     datasets = in_order({place.dataset for place in every_place if place.is_dataset})
     floors, metrics = source.floors_in_words(datasets), source.own_metrics(datasets)
-    return replace(found, source=words, floors=floors, metrics=metrics)
+    return replace(
+        found,
+        source=words,
+        floors=floors,
+        metrics=metrics,
+        queries=source.own_queries(),
+    )
 
 
 def compare_table(
@@ -322,7 +330,7 @@ def _notes(
     of_paper = not is_table and any(place.dataset in DATASETS for place in everywhere)
     if of_paper and OVERALL not in contestants.shared():
         yield "No difference over all tasks: it needs two tasks for which every model has all datasets."
-    yield from _seed_notes(contestants, everywhere)
+    yield from _seed_notes(contestants, everywhere, settings)
     values = contestants.evidence.values
     compared = values[values.index.get_level_values(0).isin(contestants.models)]
     for (_, dataset), on_dataset in compared.groupby(level=[1, 2], observed=True):
@@ -374,7 +382,9 @@ def _table_notes(table: ScoresTable, contestants: Contestants) -> Iterator[str]:
         yield "No mean over datasets: some have scores up to 1, others far above."
 
 
-def _seed_notes(contestants: Contestants, places: Sequence[Place]) -> Iterator[str]:
+def _seed_notes(
+    contestants: Contestants, places: Sequence[Place], settings: Settings
+) -> Iterator[str]:
     """Yield a sentence for each way in which seeds are few or unequal, with where it is so."""
     single: dict[str, list[str]] = {}
     unequal: dict[str, list[str]] = {}
@@ -398,7 +408,10 @@ def _seed_notes(contestants: Contestants, places: Sequence[Place]) -> Iterator[s
             unequal.setdefault(
                 f"fewer seeds than the others' {usual}: {fewer}", []
             ).append(place.title)
+    outcome = "so the difference has no interval or p"
+    if settings.method.needs_instances:
+        outcome = "taken as it is: its interval is over test instances alone"
     for name, where in single.items():
-        yield f"{name} has one seed on {', '.join(where)}, so the difference has no interval or p."
+        yield f"{name} has one seed on {', '.join(where)}, {outcome}."
     for words, where in unequal.items():
         yield f"On {', '.join(where)}, {words}."

@@ -236,6 +236,9 @@ def in_a_sentence(comparison: Comparison) -> str:
     by = f"{_signed(comparison, effect)}{ends}{unit}"
     is_mean = "mean" in whole.place.title
     on = f"{'on the' if is_mean else 'over'} {whole.place.title}"
+    count = comparison.queries.get(whole.place.dataset)
+    if count:
+        on += f" ({count:,} test queries)"
     words_unless_ahead = {
         EQUAL: "Practically equal",
         OPEN: "Open",

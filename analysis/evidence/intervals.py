@@ -223,6 +223,7 @@ def _crossed(cells: Cells, terms: Sequence[Term]) -> Estimated | None:
 
 def _crossed_apart(cells: Cells, terms: Sequence[Term]) -> Estimated | None:
     """Return the estimate of cells with seeds of their own: Welch's, with what they share through the instances."""
+    from analysis.evidence.contrasts import weights_of
     from analysis.statistics.estimates import Student
 
     student, welch = _t(cells, terms), cells.welch(terms)
@@ -231,6 +232,8 @@ def _crossed_apart(cells: Cells, terms: Sequence[Term]) -> Estimated | None:
         if cells.covariances is None
         else cells.covariances.between_cells(cells.weighted(terms))
     )
+    if shared is not None and welch is None and weights_of(terms):
+        return _of_single_runs(cells, terms, *shared)
     if shared is None or welch is None or welch.error == 0:
         return student
     variance, freedom = shared
@@ -244,6 +247,39 @@ def _crossed_apart(cells: Cells, terms: Sequence[Term]) -> Estimated | None:
     )
     return Estimated(
         estimate=estimate, interval="crossed", test="Welch and by instance"
+    )
+
+
+def _of_single_runs(
+    cells: Cells, terms: Sequence[Term], variance: float, freedom: float
+) -> Estimated:
+    """Return the estimate where a cell has one run, as what is not trained: it is over test instances, seeds as given.
+
+    Args:
+        cells: the scores.
+        terms: what is estimated.
+        variance: over test instances, in squared points.
+        freedom: its degrees of freedom.
+    """
+    from analysis.evidence.contrasts import weights_of
+    from analysis.statistics.estimates import Student
+
+    effect, variances = 0.0, [(variance, freedom)]
+    for cell, weight in weights_of(terms).items():
+        mean, error, count = cells.summary(cell)
+        effect += weight * mean
+        if count > 1:
+            variances.append(((weight * error) ** 2, count - 1.0))
+    total = math.fsum(part for part, _ in variances)
+    squares = math.fsum(part**2 / df for part, df in variances)
+    estimate = Student(
+        effect=effect,
+        error=math.sqrt(total),
+        instance_share=variance / total if total else 0.0,
+        df=total**2 / squares if squares else math.inf,
+    )
+    return Estimated(
+        estimate=estimate, interval="crossed", test="by instance, single runs as given"
     )
 
 
@@ -313,7 +349,7 @@ def caption_of(
         str, int
     ] = {}  # seeds, by interval: from most to fewest the last one stays
     for n_seeds, name in sorted(seen, reverse=True):
-        if n_seeds > 1:
+        if n_seeds > 1 or name == CROSSED.name:
             fewest[name] = n_seeds
     if not fewest:
         return "single seeds, which have no interval"

@@ -363,7 +363,8 @@ class InstanceCovariance:
     def between_cells(self, parts: Sequence[Weighted]) -> tuple[float, float] | None:
         """Return the variance that a weighted sum of models' means has through the test instances, seeds being apart.
 
-        Each run's own is left out: it is part of the spread between seeds (`analysis.statistics.crossed`).
+        Each run's own is left out: it is part of the spread between seeds (`analysis.statistics.crossed`). The only run
+        of a model has none to be part of, so its own counts.
 
         Returns:
             Squared points, and Satterthwaite's degrees of freedom; None where a model's runs are not known.
@@ -379,13 +380,13 @@ class InstanceCovariance:
                 name: [row for (model, _), row in row_of.items() if model == name]
                 for name in of_models
             }
-            if min(map(len, rows.values())) < 2:
+            if not all(rows.values()):
                 return None
             total = 0.0
             for first, second in product(of_models, repeat=2):
                 block = self._matrices[dataset][np.ix_(rows[first], rows[second])]
                 same_run, count = 0.0, block.size
-                if first == second:
+                if first == second and len(block) > 1:
                     same_run, count = np.trace(block), block.size - len(block)
                 total += (
                     of_models[first]

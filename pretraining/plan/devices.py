@@ -101,7 +101,8 @@ class Device:
         )
 
 
-# NVIDIA: data sheets of A100, H100, H200, GH200, HGX B200, L40S; appendices of the Ada and RTX Blackwell white papers.
+# NVIDIA: data sheets of A100, H100, H200, GH200, HGX B200, L40S, L4, A10, RTX A6000; appendices of the
+# Ampere GA102, Ada and RTX Blackwell white papers. Older ones, as the T4, have no bf16.
 # GeForce cards halve their rate where sums are float32, as in training, so the headline figure is twice this one.
 # AMD: data sheets of MI250X, which is two devices (GCDs) of half its rate, memory and bandwidth, and of MI300X.
 DEVICES: dict[str, Device] = {
@@ -116,6 +117,10 @@ DEVICES: dict[str, Device] = {
         ("GH200", 989.4, 96, 4.0),
         ("B200", 2250, 180, 7.7),
         ("L40S", 362.05, 48, 0.864),
+        ("L4", 121, 24, 0.3),
+        ("A10", 125, 24, 0.6),
+        ("RTX A6000", 154.8, 48, 0.768),
+        ("RTX 3090", 71, 24, 0.936),
         ("RTX 4090", 165.2, 24, 1.008),
         ("RTX 5090", 209.5, 32, 1.792),
         ("RTX PRO 6000", 503.8, 96, 1.792),

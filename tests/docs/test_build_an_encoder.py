@@ -1,4 +1,4 @@
-"""The six commands and the blank of docs/build-an-encoder.md, on a tiny decoder."""
+"""The commands and the blank of docs/build-an-encoder.md, on a tiny decoder."""
 
 import csv
 import re
@@ -6,6 +6,7 @@ import shlex
 from pathlib import Path
 
 import pytest
+from sentence_transformers import SentenceTransformer
 
 from clm_or_mlm.__main__ import main
 from common.provenance import ROOT
@@ -57,6 +58,7 @@ def adapted(tmp_path_factory: pytest.TempPathFactory) -> Path:
             "import",
             "benchmarks",
             "benchmarks",
+            "benchmarks",
             "compare",
         ]
         for words in COMMANDS:
@@ -77,7 +79,7 @@ def test_six_commands_end_with_an_interval(
     assert not main(COMMANDS[-1])
     printed = capsys.readouterr().out
     assert "manuals" in printed and re.search(
-        r"manuals +\d.* \[-\d+\.\d+, \+", printed
+        r"(?:start|encoder) +\d.* \[[-+]\d+\.\d+, \+", printed
     ), printed
     assert {path.name for path in Path("encoders").iterdir()} == {"start", "encoder"}
     assert "negatives" in (adapted / "data/manuals/manifest.json").read_text()
@@ -87,6 +89,24 @@ def test_transformers_fills_the_blank_of_the_page(
     adapted: Path, monkeypatch: pytest.MonkeyPatch, capsys: pytest.CaptureFixture[str]
 ) -> None:
     monkeypatch.chdir(adapted)
-    (block,) = re.findall(r"```python\n(.*?)```", PAGE, re.DOTALL)
+    block = re.findall(r"```python\n(.*?)```", PAGE, re.DOTALL)[-1]
     exec(block, {})
     assert capsys.readouterr().out.strip()
+
+
+def test_mined_triplets_are_imported(
+    adapted: Path, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    datasets = pytest.importorskip("datasets")
+    texts = make_documents(120, words=8)
+    pairs = datasets.Dataset.from_dict({"anchor": texts[:60], "positive": texts[60:]})
+    model = SentenceTransformer(str(adapted / FOLDER), device="cpu")
+    monkeypatch.chdir(tmp_path)
+    block = re.findall(r"```python\n(.*?)```", PAGE, re.DOTALL)[0]
+    exec(block, {"pairs": pairs, "model": model})
+    (toml,) = re.findall(r"```toml\n(.*?)```", PAGE, re.DOTALL)
+    Path("manuals.toml").write_text(toml)
+    assert not main(
+        ["import", "manuals", "--datasets", "manuals.toml", "--out", "data"]
+    )
+    assert "negatives" in Path("data/manuals/manifest.json").read_text()

@@ -21,7 +21,7 @@ def test_the_first_change_makes_its_test_pass_and_its_command_print_hours(
         for row in re.findall(r"^ {8}(\(.*\)),$", page, flags=re.MULTILINE)
     )
     (words,) = re.findall(r"`clm-or-mlm (plan .*)` refuses", page)
-    with refused("unknown device 'L4'"):
+    with refused("unknown device 'A30'"):
         main(words.split())
     assert device_of(printed) is None
     device = Device(

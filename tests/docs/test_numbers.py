@@ -183,27 +183,6 @@ def test_the_effects_of_the_builders_page_are_those_that_compare_prints() -> Non
         )
 
 
-def test_a_quarter_and_a_half_on_the_builders_page_are_those_that_compare_prints() -> (
-    None
-):
-    gaps, best = [], []
-    for steps, *splits in ((12, 3, 6, 9), (22, 5, 11, 17), (42, 10, 21, 32)):
-        quarter, half, more = (f"610m-clm-{clm}k-mlm40-{steps}k" for clm in splits)
-        compared = cm.compare(
-            f"610m-mlm40-{steps}k", quarter, half, more, f"610m-clm-{steps}k"
-        )
-        lead = compared[
-            (compared["task"] == "all") & compared["second"].isin([quarter, half])
-        ]
-        [one] = lead.to_dict("records")
-        assert one["p_holm"] > 0.05
-        best.append(one["first"] == quarter)
-        gaps.append(f"{one['effect']:+.2f} [{one['low']:+.2f}, {one['high']:+.2f}]")
-    assert best == [True, False, True]
-    said = "at 12K and 42K steps, by {0} and {2} points over a half; at 22K steps a half does, by {1} over a quarter"
-    assert said.format(*gaps) in words_of("docs/build-an-encoder.md")
-
-
 def test_the_hours_of_the_builders_page_are_those_of_the_plan() -> None:
     study, page = load_study(None), words_of("docs/build-an-encoder.md")
     counted = {

@@ -417,18 +417,20 @@ def test_what_cells_share_without_common_seeds_is_the_mean_covariance_of_their_r
     )
 
 
-def test_cells_of_one_run_or_none_say_nothing_of_what_they_share(
-    tmp_path: Path,
-) -> None:
+def test_two_single_runs_differ_as_their_instances_do(tmp_path: Path) -> None:
+    """The squared error of a paired t test over instances; of a model without runs nothing is known."""
     runs, folder = with_instances(
         tmp_path / "i", np.random.default_rng(9), models=(CLM, MLM), counts={}
     )
-    for fewest in (1, 2):
-        chosen = runs[(runs["model"] == CLM) | (runs["seed"] < fewest)]
-        covariance = InstanceCovariance.of(chosen, folder)
-        found = covariance.between_cells([(1.0, MLM, "sst2"), (-1.0, CLM, "sst2")])
-        assert (found is None) == (fewest == 1)
-        assert covariance.between_cells([(1.0, "210m-clm-42k", "sst2")]) is None
+    chosen = runs[runs["seed"] == 0]
+    covariance = InstanceCovariance.of(chosen, folder)
+    found = covariance.between_cells([(1.0, MLM, "sst2"), (-1.0, CLM, "sst2")])
+    assert found is not None
+    on_sst2 = chosen[chosen["dataset"] == "sst2"].sort_values("model")
+    first, second = 100 * read_instances(folder, "sst2", on_sst2)
+    error = stats.sem(first - second)
+    assert found[0] == pytest.approx(error**2, rel=1e-6)
+    assert covariance.between_cells([(1.0, "210m-clm-42k", "sst2")]) is None
 
 
 def test_a_row_that_is_a_mean_of_runs_has_the_covariance_of_their_mean_instances(

@@ -1,5 +1,6 @@
 """Retrieval sets of one's own: what was trained is what was scored is what the kept folder computes."""
 
+import csv
 import json
 import random
 import re
@@ -10,6 +11,7 @@ from typing import Any
 
 import numpy as np
 import pytest
+from scipy import stats
 from tokenizers import processors
 from transformers import (
     CONFIG_MAPPING,
@@ -295,3 +297,53 @@ def test_closing_step_has_knobs(
     for wrong in (["--steps", "3"], ["--batch", "6"]):
         with pytest.raises(UserError):
             command("benchmarks", "run")([*asked, *wrong])
+
+
+@pytest.fixture(scope="module")
+def compared(
+    manuals: list[str],
+    model_folder: Callable[..., Path],
+    tmp_path_factory: pytest.TempPathFactory,
+) -> Path:
+    """A store with three seeds, their kept encoder, and what costs nothing."""
+    store = tmp_path_factory.mktemp("store")
+    for words in (
+        words_of(model_folder("bert"), store, "--seed", "1", "2", "--keep", "best"),
+        ["--model", "bm25", "--out", str(store)],
+    ):
+        assert not command("benchmarks", "run")([*words, *manuals])
+    return store
+
+
+def by_query(store: Path, model: str) -> np.ndarray:
+    """NDCG@10 of each run on each test query, in percent, (runs, queries)."""
+    paths = sorted((store / "results" / model).rglob("details.json"))
+    details = [json.loads(path.read_text()) for path in paths]
+    return 100 * np.array([each["standard"]["test"]["ndcg_at_10"] for each in details])
+
+
+def test_seeds_and_queries_both_make_the_interval(
+    compared: Path, capsys: pytest.CaptureFixture[str]
+) -> None:
+    """Against the estimate of two crossed random factors, by hand; BM25 has no seeds."""
+    ours, words_alone = by_query(compared, "tiny"), by_query(compared, "bm25")
+    assert len(ours) == 3 and len(words_alone) == 1
+    apart = ours - words_alone
+    seeds, queries = apart.shape
+    over_seeds = apart.mean(axis=1).var(ddof=1) / seeds
+    covariance = np.cov(apart) / queries
+    shared = covariance.sum() - np.trace(covariance)
+    over_queries = max(0.0, shared / (seeds * (seeds - 1)))
+    total = over_seeds + over_queries
+    df = total**2 / (over_seeds**2 / (seeds - 1) + over_queries**2 / (queries - 1))
+    half = stats.t.ppf(0.975, df) * np.sqrt(total)
+    command("compare")(["bm25", "tiny", "--source", str(compared), "--format", "csv"])
+    (row,) = csv.DictReader(capsys.readouterr().out.splitlines())
+    found = [float(row[name]) for name in ("effect", "low", "high")]
+    effect = -apart.mean()
+    assert found == pytest.approx([effect, effect - half, effect + half], abs=0.02)
+
+
+def test_card_counts_queries(compared: Path) -> None:
+    (folder,) = (compared / "encoders/tiny/IR/manuals").iterdir()
+    assert "interval over seeds and 6 queries" in (folder / "README.md").read_text()
