@@ -81,7 +81,7 @@ class RunOptions(GridOptions, Computation):
     """Which runs of which model, and how they are computed."""
 
     model: Annotated[str, Parameter(metavar="PATH_OR_ID")]
-    """model folder, hub id OWNER/NAME[@REVISION], or bm25: the ranking by words, of your own retrieval sets"""
+    """model folder, hub id OWNER/NAME[@REVISION], or bm25"""
     revision: Annotated[str | None, Parameter(parse=False)] = None
     """what follows the @ of a hub id"""
     name: str | None = None
@@ -89,12 +89,11 @@ class RunOptions(GridOptions, Computation):
     data: Path = DATA
     """folder of the datasets"""
     steps: Annotated[int | None, Parameter(validator=Number(gte=0))] = None
-    """optimiser steps for every dataset (default: 1000, or the dataset's epochs); 0: one run without training, of your
-    own retrieval sets"""
+    """optimiser steps (default: 1000, or the dataset's epochs); 0: not trained, own retrieval sets"""
     epochs: Annotated[int | None, Parameter(validator=Number(gte=1))] = None
     """passes over the training data, in place of steps"""
     batch: Annotated[int | None, Parameter(validator=Number(gte=4))] = None
-    """examples a step (default: 32); for retrieval, what each query is scored against, at no more memory"""
+    """examples a step (default: 32); of retrieval, also the documents of a query"""
     temperature: Annotated[float | None, Parameter(validator=Number(gt=0))] = None
     """of the loss of retrieval (default: 0.05)"""
     max_length: Annotated[int | None, Parameter(validator=Number(gte=1))] = None

@@ -49,12 +49,11 @@ class Computation:
     revision: str | None = None
     """branch, tag or commit of a hub id"""
     pooling: str | None = None
-    """how a text becomes a vector: mean, first, last or late (mean of logits); default: mean, for your own retrieval
-    sets as the model's folder says"""
+    """mean, first, last or late: a text's vector (default: mean; own retrieval sets: the model's)"""
     prompts: Annotated[tuple[str, str] | None, Parameter(metavar="QUERY DOCUMENT")] = (
         None
     )
-    """what stands before queries and documents of your own retrieval sets (default: what the model's folder says)"""
+    """before own queries and documents (default: what the model's folder says)"""
     head: HeadName = "paper"
     """the class's own head (paper), or the same on all (ours)"""
     device: str = "auto"

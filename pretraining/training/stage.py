@@ -19,9 +19,8 @@ import logging
 import math
 import signal
 import time
-from collections.abc import Callable, Iterator
+from collections.abc import Callable
 from dataclasses import dataclass, field
-from pathlib import Path
 
 import torch
 from composer import Trainer
@@ -30,7 +29,7 @@ from composer.loggers import Logger
 from tqdm import tqdm
 
 from common.errors import UserError, first_line
-from common.processes import AGAIN, on_first_interrupt, on_stop_signal
+from common.processes import AGAIN
 from common.progress import Meter
 from pretraining.model.adapted import AdaptedModel
 from pretraining.model.attention import resolve_backend
@@ -63,6 +62,7 @@ from pretraining.training.optimizer import (
     rates_by_step,
     stage_schedule,
 )
+from pretraining.training.requests import Requests
 from pretraining.training.watchdog import Speed, Watchdog
 
 logger = logging.getLogger(__name__)
@@ -91,55 +91,6 @@ class StageProgress:
 
 class _StopUpdateError(Exception):
     """Somebody asks to stop while an update is being made: it is dropped, and made again when training resumes."""
-
-
-class Requests:
-    """What this process is asked for while it trains: to stop by a signal or the stop file, to save by the clock."""
-
-    def __init__(self, name: str, *, stop_file: Path | None, minutes: float) -> None:
-        """Start with no request; the clock for checkpoints starts now.
-
-        Args:
-            name: the stage, for messages.
-            stop_file: asks to stop once it exists.
-            minutes: between checkpoints; 0: the clock asks for none.
-        """
-        self._name, self._stop_file, self._minutes = name, stop_file, minutes
-        self.signals: list[int] = []
-        self.looked_at = 0.0
-        self._saved_at = time.monotonic()
-
-    @contextlib.contextmanager
-    def taken(self) -> Iterator[None]:
-        """Take SIGTERM, SIGUSR1 and the first Ctrl-C as requests while the block runs."""
-        with on_stop_signal(self.signals.append), on_first_interrupt(self._interrupted):
-            yield
-
-    def _interrupted(self, received: signal.Signals) -> None:
-        self.signals.append(received)
-        logger.warning(
-            "%s: saving a checkpoint as soon as the pass or step is over; press Ctrl-C again to stop at once",
-            self._name,
-        )
-
-    def stop(self) -> bool:
-        """Return whether a signal came or, looked for once a second, the stop file exists."""
-        if self._stop_file is not None and time.monotonic() > self.looked_at + 1:
-            self.looked_at = time.monotonic()
-            if self._stop_file.exists():
-                return True
-        return bool(self.signals)
-
-    def save(self) -> bool:
-        """Return whether the clock says that a checkpoint is due."""
-        return (
-            bool(self._minutes)
-            and time.monotonic() > self._saved_at + 60 * self._minutes
-        )
-
-    def saved(self) -> None:
-        """Note that there is a checkpoint."""
-        self._saved_at = time.monotonic()
 
 
 class StageTraining(Callback):  # type: ignore[misc]  # composer is untyped

@@ -58,6 +58,8 @@ def shards(tmp_path_factory: pytest.TempPathFactory) -> Path:
 def adapted(folder: Path, shards: Path, out: Path) -> tuple[Start, Path]:
     """Return a start and what becomes of it in two steps at a rate of 1e-9."""
     start = start_of(str(folder))
+    if folder.name == "eurobert":  # its configuration names another mask
+        shards = make_shards(folder, out / "data")
     what = Adaptation(start=start, objective="mlm15", steps=2, changes=SETTINGS)
     assert train(
         replace(what.targets, start=start), data=shards, out=out, config=what.config
