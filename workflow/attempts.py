@@ -11,7 +11,6 @@ import dataclasses
 import json
 import os
 import platform
-import resource
 import time
 from collections.abc import Callable, Sequence
 from dataclasses import dataclass
@@ -33,8 +32,6 @@ class Attempt:
 
     seconds: float = 0.0
     """Wall time."""
-    cpu_seconds: float = 0.0
-    """Of its commands."""
     gpus: int = 0
     """All that it held."""
     code: int = 0
@@ -70,7 +67,7 @@ def run_attempt(
     A line is appended before and one after, whatever happens in between short of a kill.
     """
     code = 2
-    began, cpu_before = time.monotonic(), _cpu_seconds()
+    began = time.monotonic()
     attempt = Attempt(
         gpus=job.nodes * job.gpus,
         start=_now(),
@@ -86,10 +83,7 @@ def run_attempt(
         code = work()
     finally:
         seconds = round(time.monotonic() - began, 1)
-        cpu_seconds = round(_cpu_seconds() - cpu_before, 2)
-        ended = dataclasses.replace(
-            attempt, end=_now(), code=code, seconds=seconds, cpu_seconds=cpu_seconds
-        )
+        ended = dataclasses.replace(attempt, end=_now(), code=code, seconds=seconds)
         _append(job, folder, ended)
     return code
 
@@ -127,11 +121,6 @@ def _now() -> str:
     return datetime.now(UTC).isoformat(timespec="milliseconds")
 
 
-def _cpu_seconds() -> float:
-    used = resource.getrusage(resource.RUSAGE_CHILDREN)
-    return used.ru_utime + used.ru_stime
-
-
 def attempts_in(path: Path) -> list[Attempt]:
     """Return a job's attempts; a line that a full disk cut short is left out.
 
@@ -143,18 +132,14 @@ def attempts_in(path: Path) -> list[Attempt]:
     except FileNotFoundError:
         return []
     kinds = {name: type(value) for name, value in dataclasses.asdict(Attempt()).items()}
-    attempts: dict[object, Attempt] = {}
-    for number, line in enumerate(lines):
+    attempts: dict[tuple[str, str, str], Attempt] = {}
+    for line in lines:
         with contextlib.suppress(AttributeError, TypeError, ValueError, OverflowError):
             row = strict_json(line)
             values = {
                 name: kind(row[name]) for name, kind in kinds.items() if name in row
             }
             attempt = Attempt(**values)
-            key = (
-                (attempt.start, attempt.node, attempt.slurm)
-                if attempt.start
-                else number
-            )
-            attempts[key] = attempt  # an end takes the place of its start
+            # An end takes the place of its start
+            attempts[attempt.start, attempt.node, attempt.slurm] = attempt
     return list(attempts.values())

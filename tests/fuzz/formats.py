@@ -281,10 +281,9 @@ def make_attempts(folder: Path) -> Path:
     make_workflow(folder)
     path = folder / JOB.attempts
     path.parent.mkdir(parents=True)
-    took = {"seconds": 7.5, "cpu_seconds": 3.25, "gpus": 1, "code": 0}
-    path.write_text(
-        "".join(json.dumps({**took, "code": code}) + "\n" for code in (75, 0))
-    )
+    took = {"seconds": 7.5, "gpus": 1}
+    rows = [took | {"start": str(code), "code": code} for code in (75, 0)]
+    path.write_text("".join(json.dumps(row) + "\n" for row in rows))
     return path
 
 

@@ -462,9 +462,5 @@ def test_a_users_mistake_is_written_down(
     assert "shards a exited with code 2" in said
     began, took = map(json.loads, (tmp_path / job.attempts).read_text().splitlines())
     assert began["start"] == took["start"] and not began["end"] and took["slurm"] == "7"
-    assert (
-        (took["code"], took["gpus"]) == (2, 0)
-        and took["seconds"] > 0
-        and took["cpu_seconds"] > 0
-    )
+    assert (took["code"], took["gpus"]) == (2, 0) and took["seconds"] > 0
     assert [attempt.code for attempt in attempts_in(tmp_path / job.attempts)] == [2]

@@ -42,8 +42,8 @@ def study(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> Path:
     write_marker(DONE, tmp_path)
     (tmp_path / "logs/cell").mkdir(parents=True)
     (tmp_path / DONE.attempts).write_text(
-        '{"seconds": 7200.0, "gpus": 2, "code": 75, "end": "x"}\n'
-        '{"seconds": 7200.0, "gpus": 2, "code": 0, "end": "x"}\n{"sec'
+        '{"seconds": 7200.0, "gpus": 2, "code": 75, "start": "a", "end": "x"}\n'
+        '{"seconds": 7200.0, "gpus": 2, "code": 0, "start": "b", "end": "x"}\n{"sec'
     )
     (tmp_path / BROKEN.refused).write_text("error: no data\n")
     return tmp_path
