@@ -5,6 +5,7 @@ from pathlib import Path
 
 import pytest
 
+from container.check_lines import CheckLine
 from container.machine import Machine
 from tests.commands import program
 from tests.workflow.stand_ins.slurm import NEEDS_SLURM, PrivateSlurm, private_slurm
@@ -137,16 +138,47 @@ slurm_extra = "--exclusive --nice=9"
 def test_what_slurm_would_refuse_is_refused_at_once_and_a_profile_that_fits_is_taken(
     slurm: PrivateSlurm, tmp_path: Path, more: str, message: str
 ) -> None:
-    (tmp_path / "base.toml").write_text(SITE)
-    (tmp_path / "site.toml").write_text(f'site = "base.toml"\n{more}\n')
-    (tmp_path / "w.toml").write_text('site = "site.toml"\n')
-    settings = load_settings(tmp_path / "w.toml")
-    workflow = workflow_of("610m-clm-42k", settings)
-    site = Machine(environ=slurm.environ)
-    start = Start(folder=tmp_path, workflow=workflow, profile="slurm", machine=site)
-    lines = {line.what: line for line in slurm_check(start)}
+    lines = _checked(slurm, tmp_path, more)
     assert lines.keys() == {"cpu jobs", "gpu jobs", "gpus jobs"}
     failed = [line.sentence for line in lines.values() if line.status != "ok"]
     assert (not message and not failed) or any(
         message in sentence for sentence in failed
     ), failed
+
+
+@pytest.mark.parametrize(
+    ("limit", "most", "said"),
+    [
+        ("MaxTRESPerJob", "node=1,cpu=1", "MaxTRES cpu=1 is less than 2"),
+        ("MaxTRESMinsPerJob", "cpu=7", "MaxTRESMins cpu=7 is less than"),
+        ("GrpTRESMins", "cpu=9", "GrpTRESMins cpu=9 is less than"),
+        ("MaxWall", "5", "MaxWall 00:05:00 is less than"),
+    ],
+)
+def test_limits_of_a_quality_of_service_are_read(
+    slurm: PrivateSlurm, tmp_path: Path, limit: str, most: str, said: str
+) -> None:
+    words = ("sacctmgr", "-i", "modify", "qos", "long", "set")
+    slurm.output(*words, f"{limit}={most}")
+    try:
+        lines = _checked(slurm, tmp_path, "")
+    finally:
+        nothing = ",".join(f"{one.partition('=')[0]}=-1" for one in most.split(","))
+        slurm.output(*words, f"{limit}={nothing if '=' in most else -1}")
+    found = {what: line for what, line in lines.items() if line.status != "ok"}
+    assert found.keys() == {"gpus jobs"} and said in found["gpus jobs"].sentence
+
+
+def _checked(slurm: PrivateSlurm, folder: Path, more: str) -> dict[str, CheckLine]:
+    """Return what Slurm says of a study at the site with some lines more."""
+    (folder / "base.toml").write_text(SITE)
+    (folder / "site.toml").write_text(f'site = "base.toml"\n{more}\n')
+    (folder / "w.toml").write_text('site = "site.toml"\n')
+    settings = load_settings(folder / "w.toml")
+    start = Start(
+        folder=folder,
+        workflow=workflow_of("610m-clm-42k", settings),
+        profile="slurm",
+        machine=Machine(environ=slurm.environ),
+    )
+    return {line.what: line for line in slurm_check(start)}
