@@ -164,22 +164,24 @@ def _excluded(row: Mapping[str, str], request: Request, machine: Machine) -> str
 
 
 def _limits_below(workflow: Workflow, job: Job, machine: Machine) -> Iterator[str]:
-    """Yield limits that are below what a job asks for, such as `MaxTRES cpu=4`: of the account, of the job's quality
-    of service and of its partition's."""
+    """Yield what a job asks for beyond a limit, `16 is more than MaxTRES cpu=4`.
+
+    Limits are of the account, of the job's quality of service and of its partition's.
+    """
     request = request_of(workflow, job)
     asked = {"cpu": job.cpus, "node": 1, "gres/gpu": job.gpus}
     for limits in _limits(request, machine):
         for name, text in zip(_LIMITS, limits, strict=True):
             if name == "MaxWall":
                 if text and minutes_of(text) < job.minutes:
-                    yield f"MaxWall {text} is less than {job.minutes} min, the limit"
+                    yield f"{job.minutes} min is more than MaxWall {text}"
                 continue
             factor = job.nodes * (job.minutes if name.endswith("Mins") else 1)
             for word in text.split(","):
                 kind, _, limit = word.partition("=")
                 total = asked.get(kind, 0) * factor
                 if limit.isdecimal() and int(limit) < total:
-                    yield f"{name} {word} is less than {total}, the limit"
+                    yield f"{total} is more than {name} {word}"
 
 
 def _limits(request: Request, machine: Machine) -> Iterator[list[str]]:

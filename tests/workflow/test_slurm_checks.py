@@ -219,15 +219,15 @@ def test_accounts_that_a_partition_takes_are_read(
 @pytest.mark.parametrize(
     ("user", "qos", "said"),
     [
-        ("0:20:00|||", "|||", "MaxWall 0:20:00 is less than 30 min"),
-        ("|||", "0:10:00|||", "MaxWall 0:10:00 is less"),
+        ("0:20:00|||", "|||", "30 min is more than MaxWall 0:20:00 of"),
+        ("|||", "0:10:00|||", "30 min is more than MaxWall 0:10:00"),
         ("1-00:00:00|||", "2:00:00|||", ""),
         ("|||", "|cpu=32,gres/gpu=8,node=2|cpu=960|", ""),
-        ("|cpu=31||", "|||", "MaxTRES cpu=31 is less than 32,"),
-        ("|||", "|node=9,gres/gpu=4||", "MaxTRES gres/gpu=4 is less than 8,"),
-        ("||gres/gpu=239|", "|||", "MaxTRESMins gres/gpu=239 is less than 240,"),
-        ("|||cpu=959,billing=1", "|||", "GrpTRESMins cpu=959 is less than 960,"),
-        ("|||", "", "MaxTRES node=1 is less than 2,"),
+        ("|cpu=31||", "|||", "32 is more than MaxTRES cpu=31 of"),
+        ("|||", "|node=9,gres/gpu=4||", "8 is more than MaxTRES gres/gpu=4 of"),
+        ("||gres/gpu=239|", "|||", "240 is more than MaxTRESMins gres/gpu=239"),
+        ("|||cpu=959,billing=1", "|||", "960 is more than GrpTRESMins cpu=959"),
+        ("|||", "", "2 is more than MaxTRES node=1"),
     ],
 )
 def test_limits_by_which_a_job_waits_for_ever_are_named(

@@ -149,10 +149,10 @@ def test_what_slurm_would_refuse_is_refused_at_once_and_a_profile_that_fits_is_t
 @pytest.mark.parametrize(
     ("limit", "most", "said"),
     [
-        ("MaxTRESPerJob", "node=1,cpu=1", "MaxTRES cpu=1 is less than 2"),
-        ("MaxTRESMinsPerJob", "cpu=7", "MaxTRESMins cpu=7 is less than"),
-        ("GrpTRESMins", "cpu=9", "GrpTRESMins cpu=9 is less than"),
-        ("MaxWall", "5", "MaxWall 00:05:00 is less than"),
+        ("MaxTRESPerJob", "node=1,cpu=1", "2 is more than MaxTRES cpu=1"),
+        ("MaxTRESMinsPerJob", "cpu=7", "is more than MaxTRESMins cpu=7"),
+        ("GrpTRESMins", "cpu=9", "is more than GrpTRESMins cpu=9"),
+        ("MaxWall", "5", "is more than MaxWall 00:05:00"),
     ],
 )
 def test_limits_of_a_quality_of_service_are_read(
