@@ -30,22 +30,20 @@ def slurm(start: Start) -> Iterator[CheckLine]:
             said = f"no {missing[0]} here; only PROFILE=local works on this machine"
             yield warn("Slurm", said)
         return
-    if not start.is_planned:
-        yield _offer(machine)
+    code, text = machine.output(["sinfo", "--noheader", "--format=%P %l %D node(s) %G"])
+    rows = text.replace("(null)", "no GPU").splitlines()
+    if code:
+        seen = rows[-1] if rows else f"sinfo failed ({code})"
+        yield fail("Slurm", f"{seen}; is slurmctld up?")
+        return
+    if not start.is_planned and rows:
+        yield ok("Slurm", "; ".join(rows[:6]))
+    elif not start.is_planned:
+        yield fail("Slurm", "no partition is visible; ask for access to one")
     ordered = sorted(workflow.jobs.values(), key=lambda job: job.minutes)
     longest = {job.queue: job for job in ordered}
     for job in longest.values():
         yield _answer(workflow, job, machine)
-
-
-def _offer(machine: Machine) -> CheckLine:
-    code, text = machine.output(["sinfo", "--noheader", "--format=%P %l %D node(s) %G"])
-    if code:
-        said = text.splitlines()[-1] if text else f"sinfo failed ({code})"
-        return fail("Slurm", f"{said}; is slurmctld up?")
-    if not text:
-        return fail("Slurm", "no partition is visible; ask for access to one")
-    return ok("Slurm", "; ".join(text.replace("(null)", "no GPU").splitlines()[:6]))
 
 
 def _answer(workflow: Workflow, job: Job, machine: Machine) -> CheckLine:

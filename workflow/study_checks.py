@@ -195,10 +195,13 @@ def gpus(start: Start) -> Iterator[CheckLine]:
 
 def options(start: Start) -> Iterator[CheckLine]:
     """Whether jobs' commands take their words."""
-    # One of each kind; without a text, that is what is missing.
+    settings = start.settings
+    # Without a text or a tokenizer, that is what is missing.
+    if not settings.text or not (settings.tokenizer or settings.train_tokenizer):
+        return
     jobs = {job.kind.name: job for job in start.workflow.jobs.values()}
     with contextlib.chdir(start.place):  # where they work, more or less
-        for job in jobs.values() if start.settings.text else ():
+        for job in jobs.values():
             yield from filter(None, map(_misunderstood, job.commands))
 
 

@@ -290,6 +290,15 @@ def test_a_machine_without_slurm_is_no_login_node(
     assert line.status == "fail" and "sbatch is not on PATH" in line.sentence
 
 
+def test_a_slurm_that_does_not_answer_blames_no_setting(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    _cluster(tmp_path, monkeypatch, "*", "")
+    program(tmp_path / "bin/sinfo", "echo Unable to contact slurm controller; exit 1")
+    (line,) = _checked(CLUSTER)
+    assert line.status == "fail" and "; is slurmctld up?" in line.sentence
+
+
 QUEUE = {
     "partition": "gpu", "account": "abc@h100", "qos": "long", "constraint": "h100&big",
     "slurm_extra": "--exclusive '--reservation=of me'",

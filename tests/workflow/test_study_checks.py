@@ -217,6 +217,7 @@ def test_the_dry_run_lists_them_all(
     assert main([*words, "--dry-run"]) == 0
     said = capsys.readouterr().out
     assert said.count("(the start refuses this)") >= 3
+    assert "--tokenizer is empty" not in said
     for word in ("no text", "no tokenizer", "download them", "of FineWeb-Edu sample-"):
         assert word in said
     with pytest.raises(UserError, match="no text"):
