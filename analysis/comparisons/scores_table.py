@@ -232,7 +232,8 @@ def _form_of(table: TextTable, options: TableOptions) -> _Form:
         datasets = [
             name
             for name in table.header
-            if _pairs(pd.Series(table.texts(name), dtype=object))[0].notna().any()
+            if name not in named["ignore"]
+            and _pairs(pd.Series(table.texts(name), dtype=object))[0].notna().any()
         ]
     used = [*filter(None, titles.values()), *seeds, *datasets]
     if seeds or (titles["score"] and titles["seed"]):
@@ -289,14 +290,15 @@ def _titles(table: TextTable, named: Mapping[str, list[str]]) -> dict[str, str]:
     Raises:
         UserError: several have scores.
     """
+    header = [title for title in table.header if title not in named["ignore"]]
     titles: dict[str, str] = {
         role: next(
-            (title for title in named[role] or usual if title in table.header),
+            (title for title in named[role] or usual if title in header),
             "".join(named[role]),
         )
         for role, usual in ROLES.items()
     }
-    scores = {*ROLES["score"]} & {*table.header} - {*titles.values()}
+    scores = {*ROLES["score"]} & {*header} - {*titles.values()}
     if titles["score"] and scores and not named["score"]:
         several = ", ".join(sorted(scores | {titles["score"]}))
         raise UserError(
@@ -317,9 +319,10 @@ def _seed_columns(
     """
     if titles["score"]:
         return []
-    if named["seed"]:
-        return named["seed"]
-    free = [name for name in table.header if name not in titles.values()]
+    if titles["seed"]:
+        return named["seed"] if len(named["seed"]) > 1 else []
+    taken = {*titles.values(), *named["ignore"]}
+    free = [name for name in table.header if name not in taken]
     named_so = [name for name in free if _SEED.fullmatch(name)]
     numbers = [name for name in free if name.isdecimal()]
     if named_so or not numbers:
@@ -545,9 +548,9 @@ def _refuse_incomparable(form: _Form, rows: pd.DataFrame) -> None:
                 role = "seed"
             title = form.table.titles[form.table.header.index(name)]
             raise UserError(
-                f"{form.table.where}: column {title!r:.40} is not read, but differs on {place:.30} "
-                f"({first_of(values, 2):.50}); say what it is, as in --columns {role}={title:.30}, keep one "
-                f"value of it, or --columns ignore={title:.30}"
+                f"{form.table.where}: column {title!r:.26} is not read, but differs on {place:.26} "
+                f"({first_of(values, 2):.30}); say what it is, --columns {role}={title:.26}, or leave it out, "
+                f"--columns ignore={title:.26}"
             )
     _refuse_rows(form.table, rows, _repeats(rows, form.cells[unread]))
 
@@ -614,7 +617,9 @@ def _by_place(rows: pd.DataFrame) -> pd.DataFrame:
     if (rows.groupby("dataset")["task"].nunique() > 1).any():
         rows = rows.assign(dataset=rows["task"] + " " + rows["dataset"])
     tasks = {name: dataset.task for name, dataset in DATASETS.items()}
-    return rows.assign(task=rows["dataset"].map(tasks).fillna(rows["task"]))
+    # `all` is the mean over datasets (`analysis.comparisons.contestants.ALL`)
+    own = rows["task"].replace("all", "")
+    return rows.assign(task=rows["dataset"].map(tasks).fillna(own))
 
 
 def _counts(rows: pd.DataFrame, unit: str) -> str:
