@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import os
 import re
-from collections.abc import Iterable
+from collections.abc import Iterable, Mapping
 from pathlib import Path
 from typing import Any, NamedTuple
 
@@ -53,6 +53,15 @@ _MOST = {
     "vocab_size": 2**24,
 }
 """What a stranger's config.json can ask of memory and time, above the largest models of today."""
+_WRAPPERS = {
+    "_orig_mod": "torch.compile",
+    "_fsdp_wrapped_module": "FSDP",
+    "_checkpoint_wrapped_module": "activation checkpointing",
+    "module": "DataParallel, DDP or DeepSpeed",
+}
+"""Parts of a tensor's name that what a model was trained in puts there; the last only at the beginning."""
+_ADAPTERS = ("lora_A", "lora_B", "base_layer")
+"""Parts of a tensor's name in weights that were saved with an adapter in them."""
 _CONFIG = "config.json"
 _REMEDY = "give a Hugging Face model folder"
 _AGAIN = "fetch the model again"
@@ -256,6 +265,39 @@ def tensor_heads(folder: Path) -> dict[str, TensorHead]:
                 f"{path} is no safetensors file, or not whole ({error}); {_AGAIN}"
             ) from None
     return heads
+
+
+def refuse_unfinished(folder: Path, tensors: Mapping[str, TensorHead]) -> None:
+    """Refuse weights that are empty, or that were saved within what they were trained in.
+
+    Args:
+        folder: the model's, for messages.
+        tensors: its `tensor_heads`.
+
+    Raises:
+        UserError: which, and what to do.
+    """
+    empty = [name for name, head in tensors.items() if 0 in head.shape]
+    if len(empty) > 1:  # a class may have one: MobileBERT
+        raise UserError(
+            f"{folder} cannot be loaded: {len(empty)} of its {len(tensors)} tensors are empty ({empty[0]}), as "
+            "DeepSpeed's ZeRO-3 saves what it has not gathered; gather the weights (zero_to_fp32.py, or "
+            "stage3_gather_16bit_weights_on_model_save) and save again"
+        )
+    for name in tensors:
+        parts = name.split(".")
+        if any(part in _ADAPTERS for part in parts):
+            raise UserError(
+                f"{folder} cannot be loaded: an adapter is still in its weights ({name}); merge it (peft's "
+                "merge_and_unload) and save the model again"
+            )
+        wrapper = next((part for part in parts if part in _WRAPPERS), "")
+        if wrapper and (wrapper != "module" or parts[0] == wrapper):
+            raise UserError(
+                f"{folder} cannot be loaded: {_WRAPPERS[wrapper]} put `{wrapper}.` into the names of its tensors "
+                f"({name}); save the model that is within (accelerate's unwrap_model), or take `{wrapper}.` out of "
+                "the names"
+            )
 
 
 def weights_hash(folder: Path, *, code: bool = False) -> str:

@@ -23,6 +23,7 @@ from common.model_files import (
     is_its_own,
     licence_of,
     read_config,
+    refuse_unfinished,
     resolve,
     tensor_heads,
     tokenizer_hash,
@@ -50,15 +51,6 @@ _PARTS = {
     ),
 }
 """Fields of a configuration that no start can have, and why."""
-_WRAPPERS = {
-    "_orig_mod": "torch.compile",
-    "_fsdp_wrapped_module": "FSDP",
-    "_checkpoint_wrapped_module": "activation checkpointing",
-    "module": "DataParallel, DDP or DeepSpeed",
-}
-"""Parts of a tensor's name that what a model was trained in puts there; the last only at the beginning."""
-_ADAPTERS = ("lora_A", "lora_B", "base_layer")
-"""Parts of a tensor's name in weights that were saved with an adapter in them."""
 _POSITIONS = "position_embeddings"
 _CHECKPOINT = re.compile(r"step-\d{8}")
 OUR_CLASS: Mapping[str, object] = {
@@ -380,7 +372,8 @@ def start_of(
             "save_pretrained"
         )
     tensors = {} if is_planned else tensor_heads(folder)
-    _refuse_weights(folder, tensors)
+    _refuse_quantised(folder, tensors)
+    refuse_unfinished(folder, tensors)
     notices = {
         name: read_bounded(folder / name)
         for name in _NOTICES
@@ -397,30 +390,10 @@ def start_of(
     )
 
 
-def _refuse_weights(folder: Path, tensors: Mapping[str, TensorHead]) -> None:
-    """Refuse weights that are no floating-point numbers, are empty, or were saved within something else."""
-    empty = [name for name, head in tensors.items() if 0 in head.shape]
-    if len(empty) > 1:  # a class may have one: MobileBERT
-        raise UserError(
-            f"{folder} cannot be a start: {len(empty)} of its {len(tensors)} tensors are empty ({empty[0]}), as "
-            "DeepSpeed's ZeRO-3 saves what it has not gathered; gather the weights (zero_to_fp32.py, or "
-            "stage3_gather_16bit_weights_on_model_save) and save again"
-        )
+def _refuse_quantised(folder: Path, tensors: Mapping[str, TensorHead]) -> None:
+    """Refuse weights that are no floating-point numbers."""
     for name, head in tensors.items():
-        parts = name.split(".")
         if "weight" in name and head.type not in _FLOATS:
             raise UserError(
                 f"{folder} cannot be a start: {_QUANTISED} ({name}: {head.type})"
-            )
-        if any(part in _ADAPTERS for part in parts):
-            raise UserError(
-                f"{folder} cannot be a start: an adapter is still in its weights ({name}); merge it (peft's "
-                "merge_and_unload) and save the model again"
-            )
-        wrapper = next((part for part in parts if part in _WRAPPERS), "")
-        if wrapper and (wrapper != "module" or parts[0] == wrapper):
-            raise UserError(
-                f"{folder} cannot be a start: {_WRAPPERS[wrapper]} put `{wrapper}.` into the names of its tensors "
-                f"({name}); save the model that is within (accelerate's unwrap_model), or take `{wrapper}.` out of "
-                "the names"
             )

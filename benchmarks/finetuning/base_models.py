@@ -24,7 +24,7 @@ from transformers import (
 
 from benchmarks.finetuning.tokenization import end_of_text
 from common.errors import UserError, first_line, nearest
-from common.model_files import read_config
+from common.model_files import read_config, refuse_unfinished, tensor_heads
 from common.reading import MOST_BYTES, open_plain
 from pretraining.model.encoder_folder import quiet
 from pretraining.model.model_folder import load_encoder
@@ -34,11 +34,19 @@ from pretraining.paper_settings import OWN_TYPES
 log = logging.getLogger(__name__)
 
 
+_REASONS = {
+    "ignore_mismatched_sizes": "its weights do not fit its config.json; give the one that was saved with them",
+    "Padding_idx": "its embedding has no row for the pad_token_id of its config.json; set it to null there",
+}
+"""What to say in place of sentences of transformers and torch."""
+
+
 def load_base(
     folder: Path, *, trust_remote_code: bool
 ) -> tuple[nn.Module, set[str], str]:
     """Return a base model, the names of its weights that the folder lacks, and what it is a part of."""
     name = read_config(folder).get("model_type")
+    refuse_unfinished(folder, tensor_heads(folder))
     if name in OWN_TYPES and not trust_remote_code:
         ours: nn.Module = load_encoder(folder, EuroBertModel, is_causal=False)
         return ours.float(), set(), ""
@@ -56,9 +64,11 @@ def load_base(
             hint = "; --trust-remote-code runs the code that comes with it, so read that first"
         if isinstance(error, SafetensorError):
             hint = "; its weights are damaged: fetch the model again"
-        raise UserError(
-            f"{folder} cannot be loaded: {first_line(error)}{hint}"
-        ) from None
+        reason = first_line(error)
+        for words, why in _REASONS.items():
+            if words in reason:
+                reason = why
+        raise UserError(f"{folder} cannot be loaded: {reason}{hint}") from None
 
 
 def _load_with_transformers(
@@ -100,6 +110,17 @@ def _load_with_transformers(
             base, info = auto_class.from_pretrained(
                 folder, attn_implementation="eager", **options
             )
+    # The pooler is drawn for each run; of an encoder-decoder only a part is used.
+    parameters = dict(base.named_parameters())
+    lacking = [
+        name
+        for name in sorted(info["missing_keys"])
+        if name in parameters and "pooler" not in name
+    ]
+    if lacking and not has_decoder:
+        raise UserError(
+            f"{folder} lacks weights of its class ({lacking[0]}); fetch the model again"
+        )
     part = " of an encoder-decoder" if has_decoder else ""
     return (
         base.get_encoder() if takes_encoder else base,

@@ -10,6 +10,7 @@ from typing import Any
 import numpy as np
 import pytest
 import torch
+from safetensors.torch import load_file, save_file
 from torch import nn
 from transformers import AutoModel, BertConfig, ModernBertConfig, RobertaConfig
 
@@ -296,3 +297,30 @@ def test_other_classes_and_exact_micro_batches_are_padded(
         [0, 1],
         [2],
     ]
+
+
+@pytest.mark.parametrize(
+    ("pattern", "fields", "said"),
+    [
+        ("_orig_mod.{}", {}, r"torch.compile put `_orig_mod\.`.*unwrap_model"),
+        ("module.{}", {}, r"DataParallel, DDP or DeepSpeed put `module\.`"),
+        ("mine.{}", {}, "lacks weights of its class"),
+        ("{}", {"vocab_size": 7}, "its weights do not fit its config.json"),
+        ("{}", {"pad_token_id": 32_000}, "no row for the pad_token_id"),
+    ],
+)
+def test_weights_that_would_be_drawn_anew_are_refused(
+    pattern: str,
+    fields: dict[str, int],
+    said: str,
+    model_folder: Callable[..., Path],
+    tmp_path: Path,
+) -> None:
+    folder = shutil.copytree(model_folder("bert"), tmp_path / "bert")
+    tensors = load_file(folder / "model.safetensors")
+    renamed = {pattern.format(name): tensor for name, tensor in tensors.items()}
+    save_file(renamed, folder / "model.safetensors", metadata={"format": "pt"})
+    config = json.loads((folder / "config.json").read_text())
+    (folder / "config.json").write_text(json.dumps(config | fields))
+    with pytest.raises(UserError, match=said):
+        load(str(folder))
