@@ -215,11 +215,11 @@ def _special_tokens(companions: Mapping[str, Mapping[str, Any]]) -> dict[str, st
     """Return the texts of special tokens by name: those of tokenizer_config.json, else of special_tokens_map.json."""
     special: dict[str, str] = {}
     # The surer one last: it overwrites the other.
-    for fields in (companions.get(_MAP, {}), companions.get(_CONFIG, {})):
-        for key in _SPECIAL:
-            token = fields.get(key)
-            token = token.get("content") if isinstance(token, dict) else token
-            if isinstance(token, str):
+    for file in (_MAP, _CONFIG):
+        for key, token in companions.get(file, {}).items():
+            if isinstance(token, dict):
+                token = token.get("content")
+            if key in _SPECIAL and isinstance(token, str):
                 special[key] = token
     return special
 

@@ -97,27 +97,28 @@ def ask_owner(folder: Path, content: dict[str, Any], named: Mapping[str, str]) -
     from transformers import AutoTokenizer
     from transformers.utils import logging as library
 
+    special: dict[str, str] = {}
+    file = parse_tokenizer(content, folder / "tokenizer.json")
     verbosity = library.get_verbosity()
     library.set_verbosity_error()
-    special: dict[str, str] = {}
-    file = parse_tokenizer(content, folder)
     try:
         tokenizer = AutoTokenizer.from_pretrained(
             folder, local_files_only=True, trust_remote_code=False
         )
         backend = tokenizer.backend_tokenizer
-        for number, token in backend.get_added_tokens_decoder().items():
+        for token in backend.get_added_tokens_decoder().values():
             is_word = not token.special or token.content == named.get("mask_token")
             if is_word and file.token_to_id(token.content) is None:
                 file.add_tokens([token])
+                number = file.token_to_id(token.content)
                 content["added_tokens"].append({"id": number} | token.__getstate__())
-        _compare(folder, file, tokenizer)
         if backend.post_processor is not None:
             file.post_processor = backend.post_processor
             content["post_processor"] = json.loads(file.post_processor.__getstate__())
         for name, token in tokenizer.special_tokens_map.items():
             if file.token_to_id(token) is not None:
                 special[name] = token
+        _compare(folder, file, tokenizer)
     except (KeyboardInterrupt, SystemExit):
         raise
     except (
@@ -131,14 +132,13 @@ def ask_owner(folder: Path, content: dict[str, Any], named: Mapping[str, str]) -
         )
     finally:
         library.set_verbosity(verbosity)
-    if file.post_processor is None:
-        return Owner(special=special, before=[], after=[])
     # Of any text, which the vocabulary need not know
     text = Tokenizer(WordLevel({"a": 0}, unk_token="a")).encode("a")
-    around = file.post_processor.process(text)
-    place = around.special_tokens_mask.index(0)
+    if file.post_processor is not None:
+        text = file.post_processor.process(text)
+    place = text.special_tokens_mask.index(0)
     return Owner(
-        special=special, before=around.ids[:place], after=around.tokens[place + 1 :]
+        special=special, before=text.ids[:place], after=text.tokens[place + 1 :]
     )
 
 
