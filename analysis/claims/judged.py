@@ -120,6 +120,8 @@ class JudgedFinding(JudgedStatement):
 
     finding: Finding
     result_of: ResultOf = field(repr=False, compare=False)
+    tested: int
+    """Parts that are corrected for together: its own, and those of the statements among which it was chosen."""
     holm_over: int
     """Findings of its family of which the source says anything: Holm's adjustment is over them."""
 
@@ -244,6 +246,7 @@ def judge(findings: Iterable[Finding], result_of: ResultOf) -> dict[str, JudgedF
             p_against_holm=branch.p_against if whole is None else whole.p_against_holm,
             holm_over=0 if whole is None else len(families[finding.family]),
             counted=counted[: len(branch.known_units)],
+            tested=len(counted),
         )
     return judged
 

@@ -8,6 +8,7 @@ from dataclasses import dataclass, field, replace
 
 import pandas as pd
 
+from analysis.claims.owners import owned_pairs
 from analysis.claims.statements import trunk_of
 from analysis.comparisons.arm_spreads import ArmScores
 from analysis.comparisons.contestants import (
@@ -350,6 +351,8 @@ def _notes(
             f"On {where}, two or three seeds are held against many, where Welch's t leads falsely too often: its "
             "degrees of freedom are those of the smaller sample."
         )
+    if len(contestants.models) == 2 and not is_table:
+        yield from _counted_notes(contestants)
     if at_limit := [one for one in differences if one.at_limit]:
         where = ", ".join(dict.fromkeys(one.place.title for one in at_limit))
         yield (
@@ -360,6 +363,24 @@ def _notes(
         yield "The models are in no order: no dataset is common to all of them."
     if settings.method.needs_instances and printed:
         yield "Printed cells say nothing about test instances, so comparisons with them apply only to other seeds."
+
+
+def _counted_notes(contestants: Contestants) -> Iterator[str]:
+    """Yield how each finding counts what is compared, among more comparisons than these."""
+    said: dict[tuple[str, int], dict[str, list[str]]] = {}
+    pairs = owned_pairs(contestants.models, contestants.evidence.result)
+    for (task, _), pair in pairs.items():
+        words = f"{pair.ahead} ahead on" if pair.ahead else "open on"
+        of_finding = said.setdefault((pair.finding, pair.tested), {})
+        of_finding.setdefault(words, []).append(task)
+    for (finding, tested), outcomes in said.items():
+        listed = "; ".join(
+            f"{how} {', '.join(tasks)}" for how, tasks in outcomes.items()
+        )
+        yield (
+            f'{finding} counts the same averages among {tested} comparisons ("clear" on pages and in figures): '
+            f"{listed}."
+        )
 
 
 def _table_notes(table: ScoresTable, contestants: Contestants) -> Iterator[str]:

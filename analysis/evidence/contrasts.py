@@ -170,6 +170,29 @@ class Spread(_Region):
         return ((self.task, self.dataset),)
 
 
+@dataclass(frozen=True, kw_only=True)
+class SeedSpread(Spread):
+    """The statement that scores of some models spread less over fine-tuning seeds than those of others.
+
+    The ratio is the geometric mean over pairs of models and datasets. Printed cells are enough for it.
+    """
+
+    task: str = ""
+    """None: it is about several."""
+    datasets: tuple[tuple[str, str], ...]
+    """(task, dataset) of every score that is compared."""
+
+    @property
+    def tasks(self) -> tuple[str, ...]:
+        """The tasks that it is about."""
+        return tuple(dict.fromkeys(task for task, _ in self.datasets))
+
+    @property
+    def places(self) -> tuple[tuple[str, str], ...]:
+        """The tasks, each with the dataset of it, that it is about."""
+        return self.datasets
+
+
 AnyContrast = Contrast | Spread
 """A contrast or a ratio of spreads: every question that evidence answers."""
 
@@ -341,6 +364,46 @@ def spread_result(
                 strict=True,
             )
         ),
+    )
+
+
+def seed_spread_result(
+    comparison: SeedSpread, spread_of: Callable[[Cell], float]
+) -> Result:
+    """Return what a source says: Student's t of the mean log ratio of spreads.
+
+    Args:
+        comparison: the pairs of models and the datasets.
+        spread_of: from a cell to its standard deviation over seeds; not above 0 where there is none.
+    """
+    logs: list[float] = []
+    for models in zip(comparison.narrow, comparison.wide, strict=True):
+        for place in comparison.datasets:
+            spreads = [spread_of((model, *place)) for model in models]
+            if not min(spreads) > 0:
+                missing = f"no spread over seeds of {', '.join(models)} on {place[1]}"
+                return Result(comparison=comparison, missing=missing)
+            logs.append(math.log(spreads[0] / spreads[1]))
+    mean = Student(
+        effect=float(np.mean(logs)),
+        error=float(np.std(logs, ddof=1)) / math.sqrt(len(logs)),
+        df=len(logs) - 1,
+    )
+    p_for, p_against = region_p(mean, -math.inf, 0.0)
+    low, high = map(math.exp, mean.interval())
+    inner_low, inner_high = map(math.exp, mean.interval(0.90))
+    return Result(
+        comparison=comparison,
+        effect=math.exp(mean.effect),
+        low=low,
+        high=high,
+        inner_low=inner_low,
+        inner_high=inner_high,
+        p_for=p_for,
+        p_against=p_against,
+        p_zero=min(p_for, p_against),
+        df=mean.df,
+        test=f"Student's t of the mean log ratio of {len(logs)} pairs of spreads",
     )
 
 

@@ -20,9 +20,11 @@ from analysis.evidence.contrasts import (
     AnyContrast,
     Cell,
     Result,
+    SeedSpread,
     Spread,
     Term,
     contrast_result,
+    seed_spread_result,
     spread_result,
 )
 from analysis.evidence.intervals import PAPER_INTERVAL, Estimated, T
@@ -96,6 +98,8 @@ class Evidence(Cells):
 
     def result(self, comparison: AnyContrast) -> Result:
         """Return what the source says, with p's for and against the claimed region."""
+        if isinstance(comparison, SeedSpread):
+            return seed_spread_result(comparison, self._spread_over_seeds)
         if isinstance(comparison, Spread):
             if self.runs is None:
                 return Result(comparison=comparison, missing="needs individual runs")
@@ -128,6 +132,13 @@ class Evidence(Cells):
             interval=found.interval,
             within_seeds=bool(found.seeds),
         )
+
+    def _spread_over_seeds(self, cell: Cell) -> float:
+        """Return the standard deviation over seeds; 0 of a cell that is not there."""
+        if cell not in self:
+            return 0.0
+        _, error, count = self.summary(cell)
+        return error * math.sqrt(count)
 
     def estimate(self, terms: Sequence[Term]) -> Estimated | None:
         """Return the estimate of a weighted sum whose cells are all there; None where a cell has one seed alone.

@@ -5,6 +5,7 @@ The paper's figures of this kind are in `figures2_11`.
 
 from __future__ import annotations
 
+import itertools
 import math
 import re
 from collections.abc import Callable, Hashable, Iterable, Mapping, Sequence
@@ -15,6 +16,7 @@ import pandas as pd
 from matplotlib.axes import Axes
 from matplotlib.figure import Figure
 
+from analysis.claims.owners import owned_pairs
 from analysis.claims.statements import difference
 from analysis.records import records
 from analysis.statistics.inference import ALPHA, holm
@@ -310,15 +312,31 @@ def _with_gaps(data: pd.DataFrame, base: float, inputs: FigureInputs) -> pd.Data
 def _clearly_above(
     pairs: Sequence[tuple[str, str, str]], inputs: FigureInputs
 ) -> list[bool]:
-    """Return of (task, first, second) whether the first model is clearly above, after Holm's adjustment over all."""
+    """Return of (task, first, second) whether the first model is clearly above.
+
+    A comparison that a finding counts is clear where it counts it; the others are corrected for each other.
+    """
+    names = {name for _, *models in pairs for name in models}
+    owned = owned_pairs(names, inputs.evidence.result)
+    keys = [(task, frozenset(models)) for task, *models in pairs]
+    others = [pair for pair, key in zip(pairs, keys, strict=True) if key not in owned]
+    clear = dict(zip(others, above_together(others, inputs), strict=True))
+    return [
+        clear[pair] if pair in clear else owned[key].ahead == pair[1]
+        for pair, key in zip(pairs, keys, strict=True)
+    ]
+
+
+def above_together(
+    pairs: Sequence[tuple[str, str, str]], inputs: FigureInputs
+) -> list[bool]:
+    """Return of (task, first, second) whether the first model is above, after Holm's adjustment over all of them."""
     contrasts = (
         difference(f"{first} - {second}", first, second, task)
         for task, first, second in pairs
     )
-    return [
-        bool(p <= ALPHA)
-        for p in holm([inputs.evidence.result(one).p_for for one in contrasts])
-    ]
+    ps = [inputs.evidence.result(one).p_for for one in contrasts]
+    return [bool(p <= ALPHA) for p in holm(ps)]
 
 
 def _with_clear(
@@ -464,27 +482,29 @@ def last_differences(
 
 
 def best_points(data: pd.DataFrame, inputs: FigureInputs, *, x_text: str) -> str:
-    """Return the x of each series' highest score and of those not clearly below it, by task; `x_text`: what an x is."""
+    """Return the x of each series' highest score and of those not clearly below it, by task; `x_text`: what an x is.
+
+    Which score is the highest is seen in the scores, so all pairs of a series are corrected for.
+    """
     names = list(dict.fromkeys(data["series"]))
     lines = [
         rows.sort_values("x")
         for _, rows in data.groupby(["panel", "series"], sort=False)
     ]
-    pairs: dict[Hashable, tuple[str, str, str]] = {}
+    pairs: list[tuple[str, str, str]] = []
+    best_of: dict[Hashable, tuple[str, str, str]] = {}
     for rows in lines:
-        best = rows.sort_values("mean")["model"].iloc[-1]
-        for row, task, model in zip(
-            rows.index, rows["panel"], rows["model"], strict=True
-        ):
-            if model != best:
-                pairs[row] = (task, best, model)
-    worse = {
-        row
-        for row, clear in zip(
-            pairs, _clearly_above([*pairs.values()], inputs), strict=True
-        )
-        if clear
-    }
+        by_score = rows.sort_values("mean", ascending=False)
+        task = by_score["panel"].iloc[0]
+        ranked = list(by_score["model"])
+        pairs += ((task, *models) for models in itertools.combinations(ranked, 2))
+        best_of |= {
+            row: (task, ranked[0], model)
+            for row, model in by_score["model"].items()
+            if model != ranked[0]
+        }
+    clear = dict(zip(pairs, above_together(pairs, inputs), strict=True))
+    worse = {row for row, pair in best_of.items() if clear[pair]}
     texts: dict[str, list[str]] = {}
     for rows in lines:
         xs = [f"{x:g}" for row, x in rows["x"].items() if row not in worse]

@@ -203,8 +203,7 @@ FINDINGS = (
             ),
         ),
         remark="Lind and Mehlum's test (2010): a parabola through the scores at the four ratios has to fall at the "
-        "smallest ratio and rise at the largest; p is the larger of the two. A positive quadratic term proves no U "
-        "shape: scores may rise ever faster (IR at 1B). Simonsohn's two-lines test (2018), with a break at either "
-        "inner ratio, is outside the verdict.",
+        "smallest ratio and rise at the largest; p is the larger of the two. Simonsohn's two-lines test (2018), with a "
+        "break at either inner ratio, is outside the verdict.",
     ),
 )

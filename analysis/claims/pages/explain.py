@@ -280,7 +280,15 @@ def _points(assessment: Assessment, finding: str) -> str:
     main = assessment.judged[finding]
     remark, mean, decisive = main.finding.remark, main.mean, main.decisive
     if not main.known:
-        return f"Open, since it cannot be tested: {main.missing}. {remark}".rstrip()
+        beside = "; ".join(
+            f"{result.label} {format_effect(result)}"
+            for statement in main.reported
+            for result in statement.branch.results
+            if result.known
+        )
+        outside = f"Outside the verdict: {beside}." if beside else ""
+        untested = f"It cannot be tested: {main.missing}."
+        return " ".join(filter(None, (untested, remark, outside)))
     said = [] if mean is None else [f"{mean_words(mean)}: {format_effect(mean)}."]
     said += [
         f"Most adverse: {decisive.label}, {format_effect(decisive)}.",

@@ -15,8 +15,10 @@ from analysis.claims.statements import comparisons
 from analysis.evidence.contrasts import Contrast, Result, Spread, Term, contrast_result
 from analysis.evidence.evidence import Evidence
 from analysis.evidence.settings import Settings
+from analysis.published_cells import published_values
 from analysis.sources import PUBLISHED, Source
 from analysis.statistics.estimates import Resampled, Student
+from benchmarks.protocol import datasets_of
 from tests.analysis.made_up import made_up_runs
 
 TWO = Contrast(
@@ -256,3 +258,24 @@ def test_a_group_without_spread_or_without_runs_is_named() -> None:
     )
     away = Spread(label="", task="SC", narrow=(CLM, "x"), wide=(MLM,), dataset="sst2")
     assert Evidence(SETTINGS, runs=runs).result(away).missing == "no runs of x"
+
+
+def test_seeds_spread_of_printed_cells_is_the_mean_log_ratio_of_half_widths() -> None:
+    half = published_values().set_index(["model", "dataset"])["ci95"].clip(lower=0.005)
+    ratios = [
+        math.log(half["610m-clm-42k", name] / half["610m-mlm40-42k", name])
+        for task in ("SC", "TC", "QA", "IR")
+        for name in datasets_of(task)
+    ]
+    reported = FINDINGS["F7"].reported
+    found, three_sizes = map(PUBLISHED.evidence(Settings()).result, reported)
+    expected = stats.ttest_1samp(ratios, 0)
+    assert found.effect == pytest.approx(math.exp(np.mean(ratios)))
+    ends = np.exp(expected.confidence_interval(0.95))
+    assert (found.low, found.high) == pytest.approx(tuple(ends))
+    assert (found.p_for, found.p_against) == (pytest.approx(expected.pvalue), 1.0)
+    assert three_sizes.low == pytest.approx(0.59, abs=0.005)
+    nothing = Evidence(
+        SETTINGS, runs=made_up_runs(np.random.default_rng(0), models=["x"])
+    )
+    assert "no spread over seeds" in nothing.result(found.comparison).missing
