@@ -119,6 +119,7 @@ def build(
     if not is_complete:
         check_place(out)
     made = load_manifest(out, "choose another --out") if is_complete else None
+    missing = [] if made is None else lost(out, made)
     try:
         source = open_source(
             specs, settings.text_field, settings.document_separator, kind
@@ -127,7 +128,7 @@ def build(
     except TextGoneError as error:
         if made is None:
             raise
-        if missing := lost(out, made):
+        if missing:
             raise UserError(
                 f"{out}: {first_of(missing)} is missing or damaged, and the text, of which it could be made again, is "
                 f"gone: {error}"
@@ -154,7 +155,6 @@ def build(
         record = read_provenance(out)
         states = record.get("texts", []) if record else []
         _check_states(source, out, states, made["source"]["sha256"] or [])
-        missing = lost(out, made)
         if not missing:
             remove_unfinished(out)
             if record is None:
@@ -188,7 +188,7 @@ def build(
             f"{len(numbers):,}",
         )
         return True
-    with writing(out) as is_lost:
+    with writing(out):
         writer = ShardWriter(out, {**request, "tokenizer": ids}, source.states)
         _check_states(source, out, writer.states_read, writer.hashes)
         position = writer.position
@@ -198,7 +198,6 @@ def build(
             groups = _joined(source, token_files, writer, encode)
         else:
             groups = encode(source.documents(position.file, position.row))
-        groups = _while_held(groups, out, is_lost)
         _write_splits(source, settings, writer, groups, encoder.unknown_id)
         _check_splits(source, out, settings, writer)
         _check_unchanged(source, out)
@@ -215,20 +214,6 @@ def build(
     check_request(out, manifest["request"], request)
     _report(source, out, writer, encoder, manifest)
     return True
-
-
-def _while_held(groups: Groups, out: Path, is_lost: Callable[[], bool]) -> Groups:
-    """Yield groups of documents as long as this process has the lease.
-
-    Raises:
-        UserError: another process took it.
-    """
-    for group in groups:
-        if is_lost():
-            raise UserError(
-                f"another process took over the shards in {out} while this one was suspended; wait for it"
-            )
-        yield group
 
 
 def _check_unchanged(source: TextSource, out: Path) -> None:

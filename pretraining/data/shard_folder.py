@@ -10,8 +10,9 @@ Until they are complete nothing but `.state` is touched. Replaced is only what a
 from __future__ import annotations
 
 import contextlib
-import threading
-from collections.abc import Callable, Iterable, Iterator
+import os
+import signal
+from collections.abc import Iterable, Iterator
 from pathlib import Path
 
 from common.errors import UserError
@@ -90,23 +91,28 @@ def publish(out: Path) -> bool:
 
 
 @contextlib.contextmanager
-def writing(out: Path) -> Iterator[Callable[[], bool]]:
-    """Hold the lease of the unfinished shards; yield whether another process took it meanwhile.
+def writing(out: Path) -> Iterator[None]:
+    """Hold the lease of the unfinished shards; a process that loses it ends.
 
     A block that leaves nothing to resume from leaves no folder.
 
     Raises:
         UserError: another process holds it.
     """
-    state, lost = out / UNFINISHED, threading.Event()
+    state = out / UNFINISHED
     mark_cache(state)
+
+    def end() -> None:
+        # Whoever took the lease goes on from here: nothing more may be written.
+        os.kill(os.getpid(), signal.SIGTERM)
+
     try:
-        with try_lease(state / _LEASE, lost.set) as holder:
+        with try_lease(state / _LEASE, end) as holder:
             if holder is not None:
                 raise UserError(
                     f"{holder} is writing shards in {out}; wait for it, or choose another --out"
                 )
-            yield lost.is_set
+            yield
     finally:
         with contextlib.suppress(FileNotFoundError):
             if all(path.name == TAG for path in state.iterdir()):

@@ -512,8 +512,9 @@ def test_a_folder_that_holds_something_else_is_not_overwritten(
     taken = tmp_path / "models/start-mlm30-4"
     taken.mkdir(parents=True)
     (taken / "notes.txt").write_text("mine")
-    with refused(taken, "choose another --out"):
+    with refused(taken, "other files (notes.txt)", "choose another --out"):
         main(adapt(place, tmp_path, "--steps", "4"))
+    assert not (tmp_path / "stages").exists()
 
 
 @pytest.mark.slow

@@ -208,7 +208,7 @@ def test_shards_that_another_call_finished_are_compared(
     def other_call_first(*words: object) -> None:
         monkeypatch.setattr(build_shards, "_finish", finish)
         with monkeypatch.context() as patch:
-            patch.setattr(build_shards, "writing", lambda _: nullcontext(bool))
+            patch.setattr(build_shards, "writing", lambda _: nullcontext())
             make(room, tmp_path)
         finish(*words)  # type: ignore[arg-type]
 

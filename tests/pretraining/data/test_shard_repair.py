@@ -100,11 +100,20 @@ def test_a_killed_repair_goes_on(
     shutil.rmtree(out / "train")
     for wrote in (2, 3, 4):
         with monkeypatch.context() as patch, pytest.raises(OSError, match="killed"):
-            patch.setattr(build_shards, "_while_held", killed_at(10 * wrote))
+            patch.setattr(build_shards, "_encoded", encoded_until(10 * wrote))
             make(room, out)
     assert (out / UNFINISHED / "log.jsonl").is_file()
     make(room, out)
     assert hashes(out) == hashes(room / "out") and not verify(out)
+
+
+def encoded_until(number: int) -> Callable[..., Iterator[object]]:
+    encode = build_shards._encoded
+
+    def encoded(documents: Iterator[object], **more: object) -> Iterator[object]:
+        return killed_at(number)(encode(documents, **more))  # type: ignore[arg-type]
+
+    return encoded
 
 
 def killed_at(
