@@ -18,6 +18,7 @@ import contextlib
 import inspect
 from collections.abc import Callable, Iterator
 from contextvars import ContextVar
+from functools import cached_property
 from typing import Any
 
 import torch
@@ -125,6 +126,7 @@ def _in_sequence(
     return scores.float().softmax(-1).to(v.dtype) @ v
 
 
+@torch.compiler.disable
 def _attend(
     module: nn.Module,
     query: Tensor,
@@ -184,9 +186,6 @@ AttentionMaskInterface.register(_NAME, _reach)
 class AdaptedModel(nn.Module):
     """A model of transformers with a head for tokens, read and trained in packed batches."""
 
-    blocks_compiled = False
-    """Whether its blocks are compiled; other classes' never are."""
-
     def __init__(self, inner: Any) -> None:
         """Take a `*ForCausalLM` or `*ForMaskedLM` in float32, and never drop anything out: a step is then repeatable.
 
@@ -241,6 +240,27 @@ class AdaptedModel(nn.Module):
         """Choose the backend of packed batches; where scores are bounded it is the reference, one by one."""
         self.attention_backend = backend
 
+    @cached_property
+    def _blocks(self) -> nn.ModuleList:
+        """The list with most layers."""
+        lists = (part for part in self.inner.modules() if type(part) is nn.ModuleList)
+        return max(lists, key=len)
+
+    def compile_blocks(self, **options: Any) -> None:
+        """Compile each block with torch.compile and its options, but for the attention, which stays outside of graphs."""
+        for block in self._blocks:
+            block.compile(**options)
+
+    def uncompile_blocks(self) -> None:
+        """Undo `compile_blocks`, as when compiling failed."""
+        for block in self._blocks:
+            block._compiled_call_impl = None
+
+    @property
+    def blocks_compiled(self) -> bool:
+        """Whether `compile_blocks` is in force; a loss without bias and soft cap is then compiled too."""
+        return any(block._compiled_call_impl is not None for block in self._blocks)
+
     def encode(self, batch: PackedBatch, *, is_causal: bool | None = None) -> Tensor:
         """Return what the head's last layer reads, (T, D), of a packed batch.
 
@@ -290,7 +310,12 @@ class AdaptedModel(nn.Module):
         bias: Tensor | None = head.bias
         if bias is None and cap is None:
             return linear_cross_entropy(
-                features, head.weight, labels, chunk, weights=weights
+                features,
+                head.weight,
+                labels,
+                chunk,
+                weights=weights,
+                fused=self.blocks_compiled,
             )
         rows = (
             rows_per_chunk(head.weight.shape[0], features.device)
