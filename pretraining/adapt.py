@@ -235,7 +235,13 @@ class Adaptation:
             *(
                 []
                 if self.start.is_our_class
-                else [("compile", "off", "transformers' classes stay as they are")]
+                else [
+                    (
+                        "compile",
+                        "off",
+                        "transformers' classes were not measured on a GPU; on compiles their layers and loss",
+                    )
+                ]
             ),
         )
 

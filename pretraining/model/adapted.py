@@ -129,6 +129,7 @@ def _in_sequence(
     return scores.float().softmax(-1).to(v.dtype) @ v
 
 
+@torch.compiler.disable  # type: ignore[untyped-decorator]
 def _attend(
     module: nn.Module,
     query: Tensor,
@@ -190,8 +191,6 @@ class AdaptedModel(nn.Module):
 
     is_padded: bool
     """Whether it reads a batch as padded rows, since its class does not take packed sequences."""
-    blocks_compiled = False
-    """Whether its blocks are compiled; other classes' never are."""
 
     def __init__(self, inner: Any) -> None:
         """Take a `*ForCausalLM` or `*ForMaskedLM` in float32, and drop nothing out, so that a step is repeatable."""
@@ -247,6 +246,27 @@ class AdaptedModel(nn.Module):
     def set_attention_backend(self, backend: str) -> None:
         """Choose the backend of packed batches; where scores are bounded it is the reference, one by one."""
         self.attention_backend = backend
+
+    @cached_property
+    def _blocks(self) -> nn.ModuleList:
+        """The list with most layers."""
+        lists = (part for part in self.inner.modules() if type(part) is nn.ModuleList)
+        return max(lists, key=len)
+
+    def compile_blocks(self, **options: Any) -> None:
+        """Compile each block with torch.compile and its options; attention stays outside of the graphs."""
+        for block in self._blocks:
+            block.compile(**options)
+
+    def uncompile_blocks(self) -> None:
+        """Undo `compile_blocks`, as when compiling failed."""
+        for block in self._blocks:
+            block._compiled_call_impl = None
+
+    @property
+    def blocks_compiled(self) -> bool:
+        """Whether `compile_blocks` is in force; a loss without bias and soft cap is then compiled too."""
+        return any(block._compiled_call_impl is not None for block in self._blocks)
 
     def encode(self, batch: PackedBatch, *, is_causal: bool | None = None) -> Tensor:
         """Return what the head's last layer reads, (T, D), of a packed batch.
@@ -324,7 +344,12 @@ class AdaptedModel(nn.Module):
         bias: Tensor | None = head.bias
         if bias is None and cap is None:
             return linear_cross_entropy(
-                features, head.weight, labels, chunk, weights=weights
+                features,
+                head.weight,
+                labels,
+                chunk,
+                weights=weights,
+                fused=self.blocks_compiled,
             )
         rows = (
             rows_per_chunk(head.weight.shape[0], features.device)

@@ -658,8 +658,11 @@ def compile_model(
     wanted, device = context.config.machine.compile, context.ranks.device
     if (
         wanted == "off"
-        or (wanted == "auto" and device.type != "cuda")
-        or isinstance(model, AdaptedModel)
+        # Those of transformers' classes were never measured on a GPU.
+        or (
+            wanted == "auto"
+            and (device.type != "cuda" or isinstance(model, AdaptedModel))
+        )
     ):
         return "off"
     tuned = {"coordinate_descent_tuning": True} if wanted == "tuned" else None

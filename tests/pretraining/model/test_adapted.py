@@ -169,3 +169,32 @@ def test_sides_know_a_causal_output_and_one_that_padding_changes() -> None:
         lambda ids, length: ids.float().cumsum(1)[..., None], probes
     ).both_ways
     assert not sides(lambda ids, length: mean(ids, ids.shape[1]), probes).both_ways
+
+
+@pytest.mark.slow
+@pytest.mark.parametrize("family", ["qwen2", "bert"])
+def test_compiled_layers_and_loss_give_the_same_numbers(family: str) -> None:
+    """Attention stays outside of the graphs; with a bias in the head, so does the loss."""
+    model = made(family)
+    rows = [
+        [torch.arange(5, 5 + length).numpy() for length in lengths]
+        for lengths in ((20, 7), (9, 12), (3, 15))
+    ]
+
+    def computed() -> list[torch.Tensor]:
+        found = []
+        for each in rows:
+            model.zero_grad()
+            batch = PackedBatch.of(each)
+            loss = model.loss_of(model.encode(batch), batch.tokens)
+            loss.backward()  # type: ignore[no-untyped-call]
+            gradients = [p.grad for p in model.parameters() if p.grad is not None]
+            found += [loss.detach(), torch.cat([one.flatten() for one in gradients])]
+        return found
+
+    plain = computed()
+    model.compile_blocks()
+    assert model.blocks_compiled
+    torch.testing.assert_close(computed(), plain, rtol=1e-4, atol=1e-5)
+    model.uncompile_blocks()
+    assert not model.blocks_compiled
