@@ -49,7 +49,7 @@ class Computation:
     revision: str | None = None
     """branch, tag or commit of a hub id"""
     pooling: str | None = None
-    """mean, first, last or late: a text's vector (default: mean; own retrieval sets: the model's)"""
+    """mean, first, last or late (default: mean; for own retrieval sets the model's)"""
     prompts: Annotated[tuple[str, str] | None, Parameter(metavar="QUERY DOCUMENT")] = (
         None
     )
