@@ -34,12 +34,11 @@ from benchmarks.finetuning.plain_folder import (
     write_tokenizer,
 )
 from benchmarks.finetuning.tokenization import (
-    classification_text,
     end_of_text,
     question_text,
     texts_of,
 )
-from benchmarks.protocol import STANDARD, TASKS, Dataset
+from benchmarks.protocol import STANDARD, TASKS
 from benchmarks.runs import AGAIN, DETAILS, RunKey, key_of, record_of
 from benchmarks.sweep.kept import (
     CARD,
@@ -50,7 +49,7 @@ from benchmarks.sweep.kept import (
 from benchmarks.sweep.request import RunRequest
 from benchmarks.sweep.run_store import RunStore
 from benchmarks.tasks.base import Setting, TaskModel
-from benchmarks.tasks.families import new_model
+from benchmarks.tasks.families import family_of, new_model
 from common.description import description_hash
 from common.errors import UserError
 from common.files import atomic_folder, remove_leftovers, sha256_file, temporary_folder
@@ -332,21 +331,21 @@ def _card(request: RunRequest, key: RunKey, folder: Path) -> str:
     rows["start"] = (
         f"{start} (licence: {licence_of(source) or 'not stated in its folder'})"
     )
-    template = (
-        Path(__file__)
-        .with_name("templates")
-        .joinpath("kept_card.md")
-        .read_text("utf-8")
-    )
+    folder_of_templates = Path(__file__).with_name("templates")
+    template = (folder_of_templates / "kept_card.md").read_text("utf-8")
+    family = family_of(dataset)
+    pooling = POOLINGS[request.reading(dataset.name).pooling]
+    remedy = "run this command again"
+    longest = read_json(folder / "tokenizer_config.json", remedy)["model_max_length"]
     return Template(template).substitute(
         library="sentence-transformers" if dataset.labels is None else "transformers",
         start=start,
-        kind=read_manifest(folder / MANIFEST, "run this command again")["class"],
+        kind=read_manifest(folder / MANIFEST, remedy)["class"],
         model=key.model,
         title=dataset.title,
         trained_on=request.known[dataset.trained_on].title,
-        code=_code(request, dataset, folder),
-        reads=_reads(dataset, folder),
+        code=family.code(pooling, has_head_file=(folder / HEAD_FILE).is_file()),
+        reads=family.reads(dataset, longest),
         rows="\n".join(
             f"| {name} | {value.replace('|', chr(92) + '|')} |"
             for name, value in rows.items()
@@ -388,53 +387,3 @@ def _by_query(store: RunStore, key: RunKey) -> list[float]:
     details = read_json(store.folder(key) / DETAILS, AGAIN)
     values = details[STANDARD]["test"][store.known[key.dataset].headline]
     return [100 * value for value in values]
-
-
-def _code(request: RunRequest, dataset: Dataset, folder: Path) -> str:
-    """Return how a kept run is used, in Python."""
-    if dataset.task == "IR":
-        return _snippet("search")
-    if not (folder / HEAD_FILE).is_file():  # the head is part of the transformers model
-        if dataset.task == "QA":
-            return _snippet("answer")
-        return _snippet(
-            "pipeline",
-            task=f"{'token' if dataset.task == 'TC' else 'text'}-classification",
-        )
-    if dataset.task != "SC":
-        return f"{_snippet('head_beside', vector='hidden')}\n{_snippet('token_head')}"
-    pooling = POOLINGS[request.reading(dataset.name).pooling]
-    snippets = [_snippet("head_beside", vector=pooling.code), _snippet("text_head")]
-    if pooling.of_logits:
-        snippets.append(_snippet("mean_of_logits"))
-    return "\n".join(snippets)
-
-
-def _reads(dataset: Dataset, folder: Path) -> str:
-    """Return how a kept run reads a text, in a sentence."""
-    if dataset.task == "IR":
-        return "A title goes before the text of its document: `TITLE. TEXT`."
-    if dataset.task == "QA":
-        return "The answer is the run of tokens whose logits of `inside` exceed those of `outside` most in sum."
-    if dataset.task == "TC":
-        return "Words are joined by one space; each token has its word's tag."
-    # There is a pattern to show where a prompt or a name stands in front of the text, or where there are two texts.
-    if (
-        dataset.prompt
-        or dataset.files.content.get("kind") == "pair"
-        or "Text 1" not in dataset.segments
-    ):
-        pattern = classification_text(dataset, "FIRST", "SECOND").replace("\n", "\\n")
-        return f"A text, or a pair of texts, is read as `{pattern}`."
-    longest = read_json(folder / "tokenizer_config.json", "run this command again")[
-        "model_max_length"
-    ]
-    return f"A text is read as it is, up to {longest:,} tokens, with the end of text behind it."
-
-
-def _snippet(name: str, **values: str) -> str:
-    """Return Python code for a card: the template of that name with these values in its places."""
-    template = (
-        Path(__file__).with_name("templates").joinpath(f"{name}.txt").read_text("utf-8")
-    )
-    return Template(template.rstrip()).substitute(values)

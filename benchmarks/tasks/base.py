@@ -138,6 +138,19 @@ class Family(ABC):
     def evaluator(self, dataset: LocalDataset, setting: Setting) -> Evaluator:
         """Tokenise and batch a dataset's two evaluation splits."""
 
+    @abstractmethod
+    def code(self, pooling: Pooling, *, has_head_file: bool) -> str:
+        """Return how a kept encoder is used, in Python, for its card.
+
+        Args:
+            pooling: its own.
+            has_head_file: whether its head is a file beside the weights, not part of the class of transformers.
+        """
+
+    @abstractmethod
+    def reads(self, dataset: Dataset, longest: int) -> str:
+        """Return how a kept encoder reads a text of at most `longest` tokens, in a sentence, for its card."""
+
     def head(
         self, dataset: Dataset, encoder: Encoder, pooling: Pooling, kind: HeadName
     ) -> Head | None:

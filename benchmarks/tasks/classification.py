@@ -32,6 +32,7 @@ from benchmarks.metrics.metric import (
 from benchmarks.protocol import Dataset, HeadName
 from benchmarks.ragged import Ragged
 from benchmarks.tasks.base import Setting, TaskModel
+from benchmarks.tasks.snippets import code_of_tokens, snippet
 from benchmarks.tasks.supervised import (
     IGNORED,
     Examples,
@@ -56,6 +57,24 @@ class SequenceFamily(SupervisedFamily):
     """Returns the loss of each example (B,), of logits (B, K) and labels (B, K) or classes (B, 1)."""
     predictions: Callable[[Dataset, NDArray[Any], NDArray[np.float32]], object]
     """Returns what the metrics read, of what is said of the examples and logits (examples, K)."""
+
+    def code(self, pooling: Pooling, *, has_head_file: bool) -> str:
+        """Return how a kept encoder classifies a text, in Python."""
+        if not has_head_file:
+            return snippet("pipeline", task="text-classification")
+        parts = [snippet("head_beside", vector=pooling.code), snippet("text_head")]
+        if pooling.of_logits:
+            parts.append(snippet("mean_of_logits"))
+        return "\n".join(parts)
+
+    def reads(self, dataset: Dataset, longest: int) -> str:
+        """Return the pattern of a text, where something stands before it or there are two."""
+        is_pair = dataset.files.content.get("kind") == "pair"
+        if dataset.prompt or is_pair or "Text 1" not in dataset.segments:
+            pattern = classification_text(dataset, "FIRST", "SECOND")
+            shown = pattern.replace("\n", "\\n")
+            return f"A text, or a pair of texts, is read as `{shown}`."
+        return f"A text is read as it is, up to {longest:,} tokens, with the end of text behind it."
 
     def examples(
         self, dataset: Dataset, table: pa.Table, loaded: LoadedModel
@@ -158,6 +177,16 @@ class TokenClassification(SupervisedFamily):
     """A tag for each word."""
 
     name = "TC"
+
+    def code(self, pooling: Pooling, *, has_head_file: bool) -> str:
+        """Return how a kept encoder tags words, in Python."""
+        if has_head_file:
+            return code_of_tokens()
+        return snippet("pipeline", task="token-classification")
+
+    def reads(self, dataset: Dataset, longest: int) -> str:
+        """Return how words become a text."""
+        return "Words are joined by one space; each token has its word's tag."
 
     def examples(
         self, dataset: Dataset, table: pa.Table, loaded: LoadedModel

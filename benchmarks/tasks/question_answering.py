@@ -14,11 +14,13 @@ from numpy.typing import NDArray
 from benchmarks.datasets.local_dataset import LocalDataset
 from benchmarks.finetuning.device import RunDevice
 from benchmarks.finetuning.encoders import LoadedModel
+from benchmarks.finetuning.heads import Pooling
 from benchmarks.finetuning.tokenization import Questions, Span, encode_questions
 from benchmarks.metrics.metric import AnswerPredictions
 from benchmarks.protocol import Dataset
 from benchmarks.ragged import Ragged
 from benchmarks.tasks.base import Setting, TaskModel
+from benchmarks.tasks.snippets import code_of_tokens, snippet
 from benchmarks.tasks.supervised import (
     Examples,
     PaddedBatch,
@@ -39,6 +41,14 @@ class QuestionAnswering(SupervisedFamily):
     """The part of a context that answers a question."""
 
     name = "QA"
+
+    def code(self, pooling: Pooling, *, has_head_file: bool) -> str:
+        """Return how a kept encoder answers a question, in Python."""
+        return code_of_tokens() if has_head_file else snippet("answer")
+
+    def reads(self, dataset: Dataset, longest: int) -> str:
+        """Return which tokens the answer is."""
+        return "The answer is the run of tokens whose logits of `inside` exceed those of `outside` most in sum."
 
     def examples(
         self, dataset: Dataset, table: pa.Table, loaded: LoadedModel

@@ -38,6 +38,7 @@ from benchmarks.protocol import Dataset, FineTuning
 from benchmarks.ragged import Ragged
 from benchmarks.runs import SCORED_SPLITS
 from benchmarks.tasks.base import Family, Setting, TaskModel, TrainedRows, packs
+from benchmarks.tasks.snippets import snippet
 from benchmarks.tasks.supervised import PaddedBatch, in_halves
 
 _DOCUMENTS = "documents"
@@ -87,6 +88,14 @@ class Retrieval(Family):
     """The documents that answer a query; the model has no head, and a text becomes a vector."""
 
     name = "IR"
+
+    def code(self, pooling: Pooling, *, has_head_file: bool) -> str:
+        """Return how a kept encoder ranks documents, in Python."""
+        return snippet("search")
+
+    def reads(self, dataset: Dataset, longest: int) -> str:
+        """Return where a title goes."""
+        return "A title goes before the text of its document: `TITLE. TEXT`."
 
     def micro_batch(self, fine_tuning: FineTuning) -> int:
         """Return the whole batch: every query sees all its documents."""
