@@ -50,9 +50,7 @@ class Computation:
     """branch, tag or commit of a hub id"""
     pooling: str | None = None
     """mean, first, last or late (default: mean; for own retrieval sets the model's)"""
-    prompts: Annotated[tuple[str, str] | None, Parameter(metavar="QUERY DOCUMENT")] = (
-        None
-    )
+    prompts: Annotated[tuple[str, str] | None, Parameter(metavar="QUERY DOC")] = None
     """before own queries and documents (default: what the model's folder says)"""
     head: HeadName = "paper"
     """the class's own head (paper), or the same on all (ours)"""
