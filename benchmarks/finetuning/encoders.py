@@ -41,6 +41,7 @@ from pretraining.model.directions import (
 )
 from pretraining.model.encoder_folder import check_model
 from pretraining.model.modeling import EuroBertModel, rotary_tables
+from pretraining.starts import first_position, position_tables
 
 log = logging.getLogger(__name__)
 
@@ -372,14 +373,10 @@ def input_limits(
     # A tokenizer without a limit has one of 10**30.
     tokenizer_limit = int(min(getattr(tokenizer, "model_max_length", positions), 10**9))
     both = min(positions, tokenizer_limit, _POSITIONS)
-    usable = positions
-    for name, module in base.named_modules():
-        if name.rpartition(".")[2] == "position_embeddings" and isinstance(
-            module, nn.Embedding
-        ):
-            # RoBERTa's kind count positions from behind that of the padding.
-            before = 0 if module.padding_idx is None else module.padding_idx + 1
-            usable = min(usable, module.num_embeddings - before)
+    of_tables = (
+        table.num_embeddings - first_position(table) for table in position_tables(base)
+    )
+    usable = min([positions, *of_tables])
     return Limits(
         labelled=min(max_length, round(_SHARE * positions), usable),
         retrieval=min(max_length, round(_SHARE * both), usable),
