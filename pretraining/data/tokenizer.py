@@ -83,8 +83,6 @@ class TextTokenizer:
     """What begins every document."""
     special: frozenset[str] = field(default=frozenset(), repr=False)
     """The names of its special tokens, as far as other files than tokenizer.json say them."""
-    ranks: Mapping[bytes, int] | None = field(default=None, repr=False)
-    """The ranks it was made of; None when it came as merges."""
 
     @cached_property
     def vocab_size(self) -> int:
@@ -119,17 +117,9 @@ class TextTokenizer:
     @cached_property
     def twin(self) -> tiktoken.Encoding | None:
         """tiktoken's encoder of the same ids, which is several times as fast; None when there is none."""
-        if self.ranks is None:
-            # The model is the last of its fields, and no text in it has a quotation mark that is not escaped.
-            model = sha256_bytes(self._json.partition('"model":')[2].encode())
-            return tiktoken_twin(self._content, of_ranks=model == LLAMA3_MODEL)
-        return _twin(
-            self.ranks,
-            {
-                token.content: i
-                for i, token in self.inner.get_added_tokens_decoder().items()
-            },
-        )
+        # The model is the last of its fields, and no text in it has a quotation mark that is not escaped.
+        model = sha256_bytes(self._json.partition('"model":')[2].encode())
+        return tiktoken_twin(self._content, of_ranks=model == LLAMA3_MODEL)
 
     @property
     def engine(self) -> str:
@@ -276,10 +266,7 @@ def from_tiktoken(
             f"{path}: its {len(ranks):,} ranks are not Llama 3's, and a tiktoken file does not say how to split texts "
             "nor its special tokens; give the model's tokenizer.json, or --as-llama3 to read it as Llama 3's"
         )
-    tokenizer = _assemble(
-        bpe_model(ranks), llama3_special_tokens(), begin=begin, end=end
-    )
-    return replace(tokenizer, ranks=ranks)
+    return _assemble(bpe_model(ranks), llama3_special_tokens(), begin=begin, end=end)
 
 
 def train_tokenizer(texts: Iterable[str], vocab_size: int) -> TextTokenizer:

@@ -112,6 +112,22 @@ def test_a_padding_is_never_the_mask(
     assert load_tokenizer(str(folder)).mask_id == mask[1]
 
 
+@pytest.mark.parametrize("named", ["[PAD]", "[unused1]", None])
+def test_a_padding_is_the_one_of_the_tokenizer(
+    named: str | None, tmp_path: Path
+) -> None:
+    """tokenizer.json pads with [PAD], and tokenizer_config.json may name another."""
+    inner = bert()
+    inner.enable_padding(pad_id=0, pad_token="[PAD]")
+    config = {"tokenizer_class": "PreTrainedTokenizerFast", "sep_token": "[SEP]"}
+    config |= {} if named is None else {"pad_token": named}
+    folder = save(tmp_path, inner, "bert", tokenizer_config=config)
+    theirs = AutoTokenizer.from_pretrained(folder).pad_token
+    assert read_tokenizer(folder).special["pad_token"] == theirs
+    assert theirs == (named or "[PAD]")
+    assert load_tokenizer(str(folder)).encode_batch(["the", "the old"])[0].size == 3
+
+
 @pytest.mark.parametrize("lower", [True, False])
 def test_a_case_that_two_files_tell_differently_is_said(
     lower: bool, tmp_path: Path, caplog: pytest.LogCaptureFixture
