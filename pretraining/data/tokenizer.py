@@ -18,6 +18,7 @@ import hashlib
 import io
 import json
 import logging
+import re
 from collections import deque
 from collections.abc import Iterable, Iterator, Mapping, Sequence, Set
 from concurrent.futures import Future, ThreadPoolExecutor
@@ -60,6 +61,8 @@ _RESERVED = "<|reserved_special_token_{}|>"
 FILES = (TOKENIZER, "tokenizer.model", "tokenizer.model.zst")
 """Files that make a folder a tokenizer's, the first one found counts."""
 
+_MARK = re.compile(r"[^\w\s]\w|\w[^\w\s]")
+"""A sign beside a letter, as names of special tokens have it."""
 DIGEST_BYTES = 16
 """Length of a document's BLAKE2b digest."""
 
@@ -143,14 +146,12 @@ class TextTokenizer:
         """The tokenizer without the names of special tokens, where its vocabulary has them as words."""
         added = self._content["added_tokens"]
         names = {token["content"] for token in added if token["special"]}
-        # A name of one letter is a letter of texts first
-        names = {name for name in names | self.special if len(name) > 1}
+        # A padding may be a word or a sign, which texts have in their own right
+        names = {name for name in names | self.special if _MARK.search(name)}
         names &= self.inner.get_vocab(with_added_tokens=False).keys()
         if not names:
             return self.inner
-        reader = tokenizers.Tokenizer.from_str(without_names(self._json, names))
-        reader.encode_special_tokens = True
-        return reader
+        return parse_tokenizer(without_names(self._json, names), "the tokenizer")
 
     def _encode_slowly(self, texts: Sequence[str]) -> list[Ids]:
         encodings = self._reader.encode_batch_fast(
@@ -598,7 +599,7 @@ def _are_ranks(ranks: Mapping[bytes, int]) -> bool:
     )
 
 
-def without_names(text: str, names: Set[str]) -> str:
+def without_names(text: str, names: Set[str]) -> dict[str, Any]:
     """Return a tokenizer.json that reads the names of special tokens as any text, and all other text as before.
 
     Vocabularies of whole pieces have them as words. These get names that no text has: of a character that Unicode
@@ -611,11 +612,11 @@ def without_names(text: str, names: Set[str]) -> str:
     for name in names:
         quoted = orjson.dumps(name).decode()
         text = text.replace(quoted, f'"\ufdd0{quoted[1:-1]}\ufdd0"')
-    content = orjson.loads(text)
+    content: dict[str, Any] = orjson.loads(text)
     merges = content["model"].get("merges", [])
     # Of words that are no more
     merges[:] = [pair for pair in merges if "".join(pair) not in names]
-    return orjson.dumps(content).decode()
+    return content
 
 
 def overflows(text: str) -> bool:
