@@ -18,6 +18,7 @@ import hashlib
 import io
 import json
 import logging
+import re
 from collections import deque
 from collections.abc import Iterable, Iterator, Mapping, Sequence, Set
 from concurrent.futures import Future, ThreadPoolExecutor
@@ -60,6 +61,8 @@ _RESERVED = "<|reserved_special_token_{}|>"
 FILES = (TOKENIZER, "tokenizer.model", "tokenizer.model.zst")
 """Files that make a folder a tokenizer's, the first one found counts."""
 
+_MARK = re.compile(r"[^\w\s]\w|\w[^\w\s]")
+"""A sign beside a letter, as names of special tokens have it."""
 DIGEST_BYTES = 16
 """Length of a document's BLAKE2b digest."""
 
@@ -83,8 +86,6 @@ class TextTokenizer:
     """What begins every document."""
     special: frozenset[str] = field(default=frozenset(), repr=False)
     """The names of its special tokens, as far as other files than tokenizer.json say them."""
-    ranks: Mapping[bytes, int] | None = field(default=None, repr=False)
-    """The ranks it was made of; None when it came as merges."""
 
     @cached_property
     def vocab_size(self) -> int:
@@ -119,17 +120,9 @@ class TextTokenizer:
     @cached_property
     def twin(self) -> tiktoken.Encoding | None:
         """tiktoken's encoder of the same ids, which is several times as fast; None when there is none."""
-        if self.ranks is None:
-            # The model is the last of its fields, and no text in it has a quotation mark that is not escaped.
-            model = sha256_bytes(self._json.partition('"model":')[2].encode())
-            return tiktoken_twin(self._content, of_ranks=model == LLAMA3_MODEL)
-        return _twin(
-            self.ranks,
-            {
-                token.content: i
-                for i, token in self.inner.get_added_tokens_decoder().items()
-            },
-        )
+        # The model is the last of its fields, and no text in it has a quotation mark that is not escaped.
+        model = sha256_bytes(self._json.partition('"model":')[2].encode())
+        return tiktoken_twin(self._content, of_ranks=model == LLAMA3_MODEL)
 
     @property
     def engine(self) -> str:
@@ -153,14 +146,12 @@ class TextTokenizer:
         """The tokenizer without the names of special tokens, where its vocabulary has them as words."""
         added = self._content["added_tokens"]
         names = {token["content"] for token in added if token["special"]}
-        # A name of one letter is a letter of texts first
-        names = {name for name in names | self.special if len(name) > 1}
+        # A padding may be a word or a sign, which texts have in their own right
+        names = {name for name in names | self.special if _MARK.search(name)}
         names &= self.inner.get_vocab(with_added_tokens=False).keys()
         if not names:
             return self.inner
-        reader = tokenizers.Tokenizer.from_str(without_names(self._json, names))
-        reader.encode_special_tokens = True
-        return reader
+        return parse_tokenizer(without_names(self._json, names), "the tokenizer")
 
     def _encode_slowly(self, texts: Sequence[str]) -> list[Ids]:
         encodings = self._reader.encode_batch_fast(
@@ -276,10 +267,7 @@ def from_tiktoken(
             f"{path}: its {len(ranks):,} ranks are not Llama 3's, and a tiktoken file does not say how to split texts "
             "nor its special tokens; give the model's tokenizer.json, or --as-llama3 to read it as Llama 3's"
         )
-    tokenizer = _assemble(
-        bpe_model(ranks), llama3_special_tokens(), begin=begin, end=end
-    )
-    return replace(tokenizer, ranks=ranks)
+    return _assemble(bpe_model(ranks), llama3_special_tokens(), begin=begin, end=end)
 
 
 def train_tokenizer(texts: Iterable[str], vocab_size: int) -> TextTokenizer:
@@ -611,7 +599,7 @@ def _are_ranks(ranks: Mapping[bytes, int]) -> bool:
     )
 
 
-def without_names(text: str, names: Set[str]) -> str:
+def without_names(text: str, names: Set[str]) -> dict[str, Any]:
     """Return a tokenizer.json that reads the names of special tokens as any text, and all other text as before.
 
     Vocabularies of whole pieces have them as words. These get names that no text has: of a character that Unicode
@@ -624,11 +612,11 @@ def without_names(text: str, names: Set[str]) -> str:
     for name in names:
         quoted = orjson.dumps(name).decode()
         text = text.replace(quoted, f'"\ufdd0{quoted[1:-1]}\ufdd0"')
-    content = orjson.loads(text)
+    content: dict[str, Any] = orjson.loads(text)
     merges = content["model"].get("merges", [])
     # Of words that are no more
     merges[:] = [pair for pair in merges if "".join(pair) not in names]
-    return orjson.dumps(content).decode()
+    return content
 
 
 def overflows(text: str) -> bool:

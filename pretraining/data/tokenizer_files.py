@@ -164,9 +164,7 @@ def read_tokenizer(path: Path, *, is_planned: bool = False) -> TokenizerFiles:
             # It needs transformers, which takes seconds to import
             from pretraining.data.tokenizer_owner import ask_owner
 
-            owner = ask_owner(path, content, special)
-            special |= owner.special
-            before, after = owner.before, owner.after
+            before, after = ask_owner(path, content, special)
         words = _words(content)
         begin, named_end, own_mask = _names(content, words, special, companions)
         end = after[-1] if after else named_end

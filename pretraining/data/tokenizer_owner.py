@@ -11,7 +11,6 @@ from __future__ import annotations
 import json
 import logging
 from collections.abc import Mapping
-from dataclasses import dataclass
 from pathlib import Path
 from typing import Any
 
@@ -46,18 +45,6 @@ _MOST_WORDS = 4
 """Words that were added, of which each is a line as well."""
 
 
-@dataclass(frozen=True, kw_only=True)
-class Owner:
-    """What transformers' tokenizer says of itself."""
-
-    special: Mapping[str, str]
-    """The texts of its special tokens, by names such as `mask_token`."""
-    before: list[int]
-    """The ids that it puts before a text."""
-    after: list[str]
-    """The tokens that it puts after a text."""
-
-
 def parse_tokenizer(content: Mapping[str, Any], where: str | Path) -> Tokenizer:
     """Return the tokenizer of a tokenizer.json, which neither cuts nor pads, and to which special tokens are text.
 
@@ -80,8 +67,10 @@ def parse_tokenizer(content: Mapping[str, Any], where: str | Path) -> Tokenizer:
     return inner
 
 
-def ask_owner(folder: Path, content: dict[str, Any], named: Mapping[str, str]) -> Owner:
-    """Return what transformers' tokenizer of a model says of itself.
+def ask_owner(
+    folder: Path, content: dict[str, Any], special: dict[str, str]
+) -> tuple[list[int], list[str]]:
+    """Complete what a model's files say by what transformers' tokenizer says of itself.
 
     Where transformers has none, that is a warning and the files stand; so is a line that it reads otherwise than
     tokenizer.json.
@@ -89,7 +78,10 @@ def ask_owner(folder: Path, content: dict[str, Any], named: Mapping[str, str]) -
     Args:
         folder: the model's, local.
         content: its tokenizer.json; words that transformers reads from other files are added, and its template counts.
-        named: the texts of special tokens by name, as its other files say them.
+        special: the texts of special tokens by name, as other files say them; those of transformers overwrite them.
+
+    Returns:
+        The ids before a text, and the tokens after it.
 
     Raises:
         UserError: the library cannot read its tokenizer.json.
@@ -97,7 +89,6 @@ def ask_owner(folder: Path, content: dict[str, Any], named: Mapping[str, str]) -
     from transformers import AutoTokenizer
     from transformers.utils import logging as library
 
-    special: dict[str, str] = {}
     file = parse_tokenizer(content, folder / "tokenizer.json")
     verbosity = library.get_verbosity()
     library.set_verbosity_error()
@@ -107,7 +98,7 @@ def ask_owner(folder: Path, content: dict[str, Any], named: Mapping[str, str]) -
         )
         backend = tokenizer.backend_tokenizer
         for token in backend.get_added_tokens_decoder().values():
-            is_word = not token.special or token.content == named.get("mask_token")
+            is_word = not token.special or token.content == special.get("mask_token")
             if is_word and file.token_to_id(token.content) is None:
                 file.add_tokens([token])
                 number = file.token_to_id(token.content)
@@ -119,11 +110,7 @@ def ask_owner(folder: Path, content: dict[str, Any], named: Mapping[str, str]) -
             if file.token_to_id(token) is not None:
                 special[name] = token
         _compare(folder, file, tokenizer)
-    except (KeyboardInterrupt, SystemExit):
-        raise
-    except (
-        BaseException
-    ) as error:  # whatever a class may raise; where Rust panics, it is no Exception
+    except Exception as error:  # whatever a class may raise
         logger.warning(
             "%s: transformers does not load its tokenizer (%s); the names of special tokens are taken from its JSON "
             "files",
@@ -137,9 +124,7 @@ def ask_owner(folder: Path, content: dict[str, Any], named: Mapping[str, str]) -
     if file.post_processor is not None:
         text = file.post_processor.process(text)
     place = text.special_tokens_mask.index(0)
-    return Owner(
-        special=special, before=text.ids[:place], after=text.tokens[place + 1 :]
-    )
+    return text.ids[:place], text.tokens[place + 1 :]
 
 
 def _compare(folder: Path, file: Tokenizer, tokenizer: Any) -> None:

@@ -593,23 +593,6 @@ def test_the_twin_follows_from_the_content_alone(tmp_path: Path) -> None:
     assert train_tokenizer(make_documents(50), 400).engine == "tokenizers"
 
 
-def test_ranks_give_the_twin_that_the_content_gives(tmp_path: Path) -> None:
-    ranks = bpe_train(" ".join(make_documents(20)), RANKS, LLAMA3_SPLIT, visualise=None)
-    file = tmp_path / "tokenizer.model"
-    file.write_text(
-        "".join(
-            f"{base64.b64encode(token).decode()} {rank}\n"
-            for token, rank in ranks.items()
-        )
-    )
-    direct = from_tiktoken(file, as_llama3=True)
-    direct.save(tmp_path)
-    by_content = load_tokenizer(str(tmp_path / "tokenizer.json"))
-    assert direct.twin is not None and by_content.twin is not None
-    for name in ("_mergeable_ranks", "_special_tokens", "_pat_str"):
-        assert getattr(direct.twin, name) == getattr(by_content.twin, name)
-
-
 def swap_merges(content: dict[str, Any]) -> None:
     merges = content["model"]["merges"]
     merges[0], merges[1] = merges[1], merges[0]

@@ -112,6 +112,22 @@ def test_a_padding_is_never_the_mask(
     assert load_tokenizer(str(folder)).mask_id == mask[1]
 
 
+@pytest.mark.parametrize("named", ["[PAD]", "[unused1]", None])
+def test_a_padding_is_the_one_of_the_tokenizer(
+    named: str | None, tmp_path: Path
+) -> None:
+    """tokenizer.json pads with [PAD], and tokenizer_config.json may name another."""
+    inner = bert()
+    inner.enable_padding(pad_id=0, pad_token="[PAD]")
+    config = {"tokenizer_class": "PreTrainedTokenizerFast", "sep_token": "[SEP]"}
+    config |= {} if named is None else {"pad_token": named}
+    folder = save(tmp_path, inner, "bert", tokenizer_config=config)
+    theirs = AutoTokenizer.from_pretrained(folder).pad_token
+    assert read_tokenizer(folder).special["pad_token"] == theirs
+    assert theirs == (named or "[PAD]")
+    assert load_tokenizer(str(folder)).encode_batch(["the", "the old"])[0].size == 3
+
+
 @pytest.mark.parametrize("lower", [True, False])
 def test_a_case_that_two_files_tell_differently_is_said(
     lower: bool, tmp_path: Path, caplog: pytest.LogCaptureFixture
@@ -286,6 +302,8 @@ def test_a_class_that_transformers_lacks_is_said_and_the_files_count(
         "spiece.model",
         "vocab.txt",
         "vocab.json",
+        "tiktoken.model",
+        "qwen.tiktoken",
     ],
 )
 def test_another_tokenizer_alone_is_one_sentence_in_both_commands(
@@ -372,7 +390,8 @@ _TEXT = st.text("the <>smakpd/\u2581ber\u00e9", max_size=40)
 def test_all_other_text_keeps_its_ids(kind: str, text: str) -> None:
     inner = _inner(kind)
     inner.add_special_tokens(list(_NAMED))
-    reader = tokenizers.Tokenizer.from_str(without_names(inner.to_str(), {*_NAMED}))
+    content = without_names(inner.to_str(), {*_NAMED})
+    reader = tokenizers.Tokenizer.from_str(json.dumps(content))
     inner.encode_special_tokens = reader.encode_special_tokens = True
     found = reader.encode(text, add_special_tokens=False).ids
     if any(name in text for name in _NAMED):
@@ -381,9 +400,10 @@ def test_all_other_text_keeps_its_ids(kind: str, text: str) -> None:
         assert found == inner.encode(text, add_special_tokens=False).ids
 
 
-def test_a_letter_that_pads_stays_a_letter(tmp_path: Path) -> None:
-    config = {"tokenizer_class": "PreTrainedTokenizerFast", "pad_token": "!"}
+@pytest.mark.parametrize("padding", ["!", "the"])
+def test_a_word_that_pads_stays_a_word(padding: str, tmp_path: Path) -> None:
+    config = {"tokenizer_class": "PreTrainedTokenizerFast", "pad_token": padding}
     files = {"tokenizer_config": {**config, "eos_token": "</s>"}}
     made = load_tokenizer(str(save(tmp_path, _inner("Unigram"), "llama", **files)))
-    letter = made.inner.token_to_id("!")
-    assert letter in made.encode_batch(["the!"])[0].tolist()
+    number = made.inner.token_to_id(padding)
+    assert number in made.encode_batch([f"</s>{padding}"])[0].tolist()
