@@ -238,8 +238,9 @@ def _kept(
     evaluations = [one for one in history if any(map(_METRIC.fullmatch, one))]
     if not evaluations:
         return {}, ""
-    best = re.search(r"checkpoint-(\d+)$", state.get("best_model_checkpoint") or "")
-    step = int(best[1]) if best else evaluations[-1].get("step")
+    kept = re.search(r"checkpoint-(\d+)$", state.get("best_model_checkpoint") or "")
+    best = int(kept[1]) if kept else state.get("best_global_step")
+    step = best or evaluations[-1].get("step")
     numbers: Row = {}
     for one in evaluations:
         if one.get("step") == step:

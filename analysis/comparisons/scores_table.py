@@ -381,16 +381,16 @@ def _of_means(form: _Form, spread: str) -> pd.DataFrame:
     if pairs[0].notna().any():
         _refuse_pairs(table, means, pairs, spread)
         means, widths = pairs[0], pairs[1]
-    elif len(spreads) == 1:
+    else:
+        if not spreads:
+            form.need("seed")
+        if several := [one for one in spreads if one != (spread or spreads[0])]:
+            raise UserError(
+                f"{table.where} has {' and '.join(spreads)} of a mean, where one is meant; leave it out: --columns "
+                f"ignore={titles[_role(several[-1])]}"
+            )
         [spread] = spreads
         widths = form.texts(_role(spread))
-    elif spreads:
-        raise UserError(
-            f"{table.where} has several spreads of a mean, {' and '.join(spreads)}; leave one out: --columns "
-            f"ignore={titles[_role(spreads[1])]}"
-        )
-    else:
-        form.need("seed")
     if not titles["n"]:
         raise UserError(
             f"{table.where} does not say how many seeds a mean is over; give a column n, or --columns n=5"

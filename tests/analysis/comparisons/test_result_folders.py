@@ -182,7 +182,7 @@ def test_mteb_of_old_and_of_two_splits_is_named(
 TRAINER = "model=folder1,dataset=folder2,seed=folder3"
 
 
-@pytest.mark.parametrize("kind", ["all_results", "kept", "checkpoints", "last"])
+@pytest.mark.parametrize("kind", ["all_results", "kept", "step", "checkpoints", "last"])
 def test_trainer_by_seed(
     kind: str,
     tmp_path: Path,
@@ -202,6 +202,8 @@ def test_trainer_by_seed(
                     "best_model_checkpoint": "out/checkpoint-10",
                     "best_metric": score,
                 }
+            if kind == "step":
+                state = {"best_global_step": 10, "best_metric": score}
             state["log_history"] = [first | {"step": 10}, {"loss": 1.0}, second]
             if kind == "all_results":
                 both = numbers | {"epoch": 3.0, "train_loss": 0.1}
@@ -215,7 +217,7 @@ def test_trainer_by_seed(
                 write(folder / "trainer_state.json", state)
     found, read = compared(tmp_path, capsys, "--columns", TRAINER)
     agrees_with_scipy(found, scores)
-    if kind in ("kept", "checkpoints"):
+    if kind in ("kept", "step", "checkpoints"):
         assert "chosen by eval_accuracy on this split" in read
     assert ("the last evaluation" in read) == (kind == "last")
     assert "model=folder1,dataset=folder2,seed=folder3" in refusal(tmp_path)

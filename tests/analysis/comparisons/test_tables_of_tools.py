@@ -329,6 +329,7 @@ REFUSED: dict[str, tuple[str, tuple[str, ...], str]] = {
     "a pair without its meaning": (csv(pairs("{} ± {}")), (), "--spread sd, se, ci95"),
     "means without a count": (csv(SUMMARY.drop(columns="n")), (), "--columns n=5"),
     "two spreads": (csv(SUMMARY.assign(sem=0.1)), (), "sd and se"),
+    "a spread of another kind": (csv(SUMMARY), ("--spread", "ci95"), "ignore=std"),
     "a mean without a spread": (csv(SUMMARY.drop(columns="std")), (), "no column seed"),
     "half a seed": (csv(SUMMARY.assign(n=2.5)), (), "no whole number of seeds"),
     "a negative spread": (csv(SUMMARY.assign(std=-1.0)), (), "no spread from 0 on"),
