@@ -1,0 +1,100 @@
+"""The n-th write, rename, mkdir, fsync or truncation of libc fails: the same command ends with the same bytes."""
+
+import os
+from collections.abc import Iterator
+from pathlib import Path
+
+import pytest
+
+from clm_or_mlm.__main__ import main
+from tests.analysis.stores import fill_sealed
+from tests.kills import tree
+from tests.nth import COMPILER, MODES, Server, server
+from tests.pretraining.data.made_up_shards import DOCUMENTS
+from tests.pretraining.documents import write_jsonl
+from tests.pretraining.families import save_start
+
+pytestmark = pytest.mark.skipif(COMPILER is None, reason="there is no C compiler")
+
+COMMANDS = {
+    "shards": "shards --source {given}/a.jsonl --tokenizer {given}/start --out {out} --shard-records 1 "
+    "--validation-share 0.05 --workers 0",
+    "shards --part": "shards --source {given}/a.jsonl --tokenizer {given}/start --out {out} --part 1/1 --workers 0",
+    "tokenizer": "tokenizer --convert {given}/start --out {out}",
+    "ingest": "ingest {given} --out {out}/runs.parquet --instances {out}/instances",
+    "synthetic": "synthetic uner_en --out {out}",
+}
+
+
+@pytest.fixture(scope="module")
+def given(tmp_path_factory: pytest.TempPathFactory) -> Path:
+    folder = tmp_path_factory.mktemp("given")
+    write_jsonl(folder / "a.jsonl", DOCUMENTS[:120])
+    save_start(folder / "start", "llama")
+    return fill_sealed(folder)
+
+
+@pytest.fixture(scope="module")
+def calls(tmp_path_factory: pytest.TempPathFactory) -> Iterator[Server]:
+    folder = tmp_path_factory.mktemp("server")
+    modules = ("pretraining.data.build_shards", "analysis.store.ingest", "streaming")
+    with pytest.MonkeyPatch.context() as patch:
+        for name in ("CLM_OR_MLM_CACHE", "CLM_OR_MLM_SCRATCH"):
+            patch.setenv(name, str(folder / "cache"))
+        with server(folder, *modules) as started:
+            yield started
+
+
+@pytest.mark.parametrize(
+    "step", [9, pytest.param(1, marks=pytest.mark.slow)], ids=["few", "all"]
+)
+@pytest.mark.parametrize("name", COMMANDS)
+def test_a_failure_anywhere_is_repaired_by_the_same_command(
+    name: str, step: int, calls: Server, given: Path, tmp_path: Path
+) -> None:
+    def words(out: Path) -> list[str]:
+        return [word.format(given=given, out=out) for word in COMMANDS[name].split()]
+
+    clean = tmp_path / "clean"
+    code, count = calls.call(words(clean), clean)
+    assert code == 0 and count > 5
+    whole = tree(clean)
+    failed = 0
+    for place in range(1, count + 1, max(1, count // 8) if step > 1 else 1):
+        for mode in MODES if step == 1 else [MODES[place % len(MODES)]]:
+            out = tmp_path / f"{place}-{mode}"
+            code, _ = calls.call(words(out), out, place, mode)
+            assert code in (0, 2, -9), (place, mode)
+            failed += code != 0
+            two_minutes_later(out)
+            code, _ = calls.call(words(out), out)
+            assert code == 0, (place, mode)
+            after = tree(out)
+            assert set(after) == set(whole), (place, mode)
+            assert after == whole, (place, mode)
+    assert failed > 5
+
+
+def test_a_failed_repair_of_shards_is_repaired(
+    calls: Server, given: Path, tmp_path: Path
+) -> None:
+    clean = tmp_path / "clean"
+    main([w.format(given=given, out=clean) for w in COMMANDS["shards"].split()])
+    whole = tree(clean)
+    for place in range(3, 40, 6):
+        out = tmp_path / f"{place}"
+        words = [w.format(given=given, out=out) for w in COMMANDS["shards"].split()]
+        main(words)
+        for shard in sorted((out / "train").glob("shard.*"))[::2]:
+            shard.unlink()
+        code, _ = calls.call(words, out, place, "torn")
+        assert code in (0, 2, -9)
+        two_minutes_later(out)
+        assert calls.call(words, out)[0] == 0
+        assert tree(out) == whole
+
+
+def two_minutes_later(out: Path) -> None:
+    """Age a lease: of one that was written by half nobody knows the holder, so it counts for two minutes."""
+    for lease in out.rglob("lock"):
+        os.utime(lease, (0, 0))
