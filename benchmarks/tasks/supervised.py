@@ -262,7 +262,7 @@ class SupervisedFamily(Family):
         )
         return SupervisedObjective(
             **vars(examples),
-            order=partial(self.order, dataset.train.num_rows, setting.fine_tuning),
+            order=partial(self.order, dataset, setting.fine_tuning),
             fine_tuning=setting.fine_tuning,
             pad=setting.pad,
             rows=rows,

@@ -126,7 +126,7 @@ def _in_sequence(
     return scores.float().softmax(-1).to(v.dtype) @ v
 
 
-@torch.compiler.disable
+@torch.compiler.disable  # type: ignore[untyped-decorator]
 def _attend(
     module: nn.Module,
     query: Tensor,
@@ -247,7 +247,7 @@ class AdaptedModel(nn.Module):
         return max(lists, key=len)
 
     def compile_blocks(self, **options: Any) -> None:
-        """Compile each block with torch.compile and its options, but for the attention, which stays outside of graphs."""
+        """Compile each block with torch.compile and its options; attention stays outside of the graphs."""
         for block in self._blocks:
             block.compile(**options)
 
