@@ -239,7 +239,7 @@ class Adaptation:
                     (
                         "compile",
                         "off",
-                        "transformers' classes were not measured on a GPU; on compiles their layers and loss",
+                        "not measured on a GPU for transformers' classes",
                     )
                 ]
             ),

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import time
 from collections.abc import Iterator
 
 import numpy as np
@@ -19,16 +20,30 @@ from benchmarks.finetuning.device import (
 )
 from benchmarks.finetuning.encoders import Encoder, LoadedModel, load
 from benchmarks.finetuning.heads import POOLINGS, Pooling
-from benchmarks.finetuning.tokenization import end_of_text, texts_of
+from benchmarks.finetuning.tokenization import (
+    encode_as_written,
+    end_of_text,
+    texts_of,
+)
 from benchmarks.protocol import HeadName
 from benchmarks.sweep.keep import check_keeping
 from benchmarks.sweep.request import RunRequest
 from benchmarks.sweep.run_jobs import compared_jobs
 from benchmarks.sweep.window import window_cuts
 from benchmarks.tasks.base import Setting
-from benchmarks.tasks.families import family_of, new_model
+from benchmarks.tasks.families import (
+    family_of,
+    fine_tuning_steps,
+    new_model,
+)
 from common.errors import UserError, first_line
 from common.progress import progress
+from pretraining.plan.devices import H100
+
+_SAMPLE = 64
+"""Rows whose length stands for all."""
+_SHARE = 0.15
+"""Of a GPU's rate that fine-tuning on short texts reaches."""
 
 
 def preflight(request: RunRequest) -> tuple[LoadedModel, Precision, list[LocalDataset]]:
@@ -203,6 +218,33 @@ def run_bytes(
     ) // length * positions
 
 
+def _hours(dataset: LocalDataset, setting: Setting, request: RunRequest) -> str:
+    """Return how long the fine-tunings of a retrieval set of one's own take, by a pass of a few of its texts here."""
+    rows = dataset.train.slice(0, _SAMPLE).to_pylist()
+    texts = [
+        text for row in rows for text in texts_of(dataset.dataset, row, setting.reading)
+    ]
+    ids = encode_as_written(setting.own_tokenizer, texts, setting.own_longest)
+    a_step = ids.lengths.sum() / len(rows) * request.fine_tuning.batch
+    steps = fine_tuning_steps(dataset, request.fine_tuning)
+    tokens = float(a_step * steps * len(request.lrs) * len(request.seeds))
+    encoder, few = setting.loaded.encoder, np.arange(min(4, len(texts)))
+    padded = torch.from_numpy(ids.padded(few, 0, 0)).long()
+    lengths = torch.from_numpy(ids.lengths[few])
+    seconds = 0.0
+    for _ in range(2):  # the first is slower than those that follow
+        begin = time.perf_counter()
+        encoder(padded, lengths).sum().backward()
+        seconds = (time.perf_counter() - begin) / int(lengths.sum())
+    encoder.zero_grad(set_to_none=True)
+    parameters = sum(parameter.numel() for parameter in encoder.parameters())
+    on_gpu = 6 * parameters * tokens / (_SHARE * H100.peak)
+    return (
+        f"a step reads {a_step:,.0f} tokens; all runs take about {seconds * tokens / 3600:.2g} hours of this CPU as it "
+        f"is now, or {on_gpu / 3600:.2g} of an H100, evaluation apart"
+    )
+
+
 def validate(request: RunRequest) -> Iterator[str]:
     """Check everything that a run needs, and yield lines that say what the model is, and what a run keeps in memory.
 
@@ -236,6 +278,8 @@ def validate(request: RunRequest) -> Iterator[str]:
         reads = setting.reading_as(request.reading(dataset.name))
         if cut := window_cuts(dataset, reads):
             yield f"{dataset.name}: {cut}"
+        if dataset.dataset.is_own_retrieval and runs_left:
+            yield f"{dataset.name}: {_hours(dataset, reads, request)}"
     if request.keep == "best":
         yield f"kept: the weights of the best run of each dataset, in {request.store / 'encoders'}"
     yield f"{runs_left} runs to do; everything they need is available"

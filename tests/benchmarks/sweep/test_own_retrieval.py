@@ -347,3 +347,18 @@ def test_seeds_and_queries_both_make_the_interval(
 def test_card_counts_queries(compared: Path) -> None:
     (folder,) = (compared / "encoders/tiny/IR/manuals").iterdir()
     assert "interval over seeds and 6 queries" in (folder / "README.md").read_text()
+
+
+def test_dry_run_says_hours_and_writes_nothing(
+    manuals: list[str],
+    model_folder: Callable[..., Path],
+    tmp_path: Path,
+    capsys: pytest.CaptureFixture[str],
+) -> None:
+    words = words_of(model_folder("bert"), tmp_path / "store", "--dry-run")
+    assert not command("benchmarks", "run")([*words, *manuals])
+    said = capsys.readouterr().out
+    assert re.search(r"a step reads [\d,]+ tokens; all runs take about \S+ hours", said)
+    at_no_cost = ["--model", "bm25", "--out", str(tmp_path / "store"), "--dry-run"]
+    assert not command("benchmarks", "run")([*at_no_cost, *manuals])
+    assert not (tmp_path / "store").exists()
