@@ -208,6 +208,6 @@ FIGURES = (
         title="CLM first against MLM alone",
         supplementary=True,
         note="610M models. Lines: 95 % intervals over fine-tuning seeds, one by one. "
-        "Filled: counted, which allows for all at once.",
+        "Filled: still clear when all comparisons are tested together.",
     ),
 )

@@ -118,3 +118,11 @@ def test_a_margin_is_passed_by_whoever_leads(assessment: Assessment) -> None:
     assert lead.comparison.tasks == ("IR",) and lead.effect > 15
     assert (lead.comparison.low, lead.comparison.high) == (-0.5, math.inf)
     assert f11.fails_in == 0
+
+
+def test_pretrained_once_is_said_only_where_it_is_true() -> None:
+    said = {name: assess(opened(name), Settings()).tests[1] for name in EXPECTED}
+    assert "pretrained once" in said["published"]
+    assert "--replicates tests over their pretrainings" in said["curves"]
+    assert "about other pretrainings, too" in said["curves --replicates"]
+    assert "once" not in said["curves"] + said["curves --replicates"]

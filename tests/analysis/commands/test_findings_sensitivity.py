@@ -22,7 +22,7 @@ def test_it_is_printed_or_written(
     assert (
         (tmp_path / "spreads.csv")
         .read_text()
-        .startswith("id,verdict,p_holm,sharing,pretraining_sd\nF1,holds,")
+        .startswith("id,verdict,p_holm,sharing,pretraining_sd\nanswer,holds,")
     )
 
 
