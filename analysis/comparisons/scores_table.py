@@ -232,7 +232,7 @@ def _form_of(table: TextTable, options: TableOptions) -> _Form:
         datasets = [
             name
             for name in table.header
-            if name not in named["ignore"]
+            if name not in {*titles.values(), *named["ignore"]}
             and _pairs(pd.Series(table.texts(name), dtype=object))[0].notna().any()
         ]
     used = [*filter(None, titles.values()), *seeds, *datasets]
@@ -252,13 +252,13 @@ def _form_of(table: TextTable, options: TableOptions) -> _Form:
             titles |= {role: f"<{role}>" for role in roles}
     if cells.empty:
         raise UserError(f"{table.where} has a header but no scores")
-    read = {*used} - {*named["ignore"]}
+    read = {"", *used} - {*named["ignore"]}
     return _Form(
         table=table,
         cells=cells,
         titles=titles,
         measured=measured,
-        unread=[name for name in table.header if name and name not in read],
+        unread=[name for name in cells if name in table.header and name not in read],
         ignored=named["ignore"],
     )
 

@@ -87,6 +87,7 @@ BY_SEED: dict[str, tuple[str | bytes, tuple[str, ...]]] = {
     "wide, 0": (csv(wide("{}")), ()),
     "wide, mean and std": (csv(wide("seed{}").assign(mean=1.0, std=2.0)), ()),
     "wide, one ignored": (csv(wide("seed{}").assign(seed9=1.0, note=range(6))), ("--columns", "ignore=seed9")),
+    "pandas, a title twice": (csv(pd.concat([LONG, LONG["seed"].rename("x"), LONG["seed"].rename("x")], axis=1)), ()),
     "wide, said": (csv(wide("s{}")), ("--columns", "seed=s?")),
     "wide, steps said": (csv(wide("{}00")[["model", "dataset", "000", "100", "200", "300", "400"]]),
                          ("--columns", "seed=?00")),
