@@ -172,6 +172,7 @@ def test_sides_know_a_causal_output_and_one_that_padding_changes() -> None:
 
 
 @pytest.mark.slow
+@pytest.mark.filterwarnings("ignore:The .grad attribute:UserWarning")
 @pytest.mark.parametrize("family", ["qwen2", "bert"])
 def test_compiled_layers_and_loss_give_the_same_numbers(family: str) -> None:
     """Attention stays outside of the graphs; with a bias in the head, so does the loss."""
