@@ -6,6 +6,7 @@ tokens. The paper's own recipe is `PAPER_READING`.
 
 from __future__ import annotations
 
+import re
 from collections.abc import Mapping
 from dataclasses import dataclass
 from pathlib import Path
@@ -19,14 +20,8 @@ _MODES = {"mean": "mean", "cls": "first", "lasttoken": "last"}
 """Poolings of sentence-transformers that are computed here, and their names for `--pooling`."""
 COMPUTED = (*_MODES.values(), "late")
 """Names for `--pooling`."""
-_OLDER = {
-    "pooling_mode_cls_token": "cls",
-    "pooling_mode_mean_tokens": "mean",
-    "pooling_mode_lasttoken": "lasttoken",
-    "pooling_mode_max_tokens": "max",
-    "pooling_mode_mean_sqrt_len_tokens": "mean_sqrt_len_tokens",
-    "pooling_mode_weightedmean_tokens": "weightedmean",
-}
+_OLDER = re.compile(r"pooling_mode_(\w+?)(_tokens?)?")
+"""An older spelling, a switch for each."""
 _REMEDY = "fetch the model again"
 
 
@@ -100,9 +95,10 @@ def _first(prompts: Mapping[str, str], names: tuple[str, ...], other: str) -> st
 
 def _pooling(config: Mapping[str, Any]) -> str:
     """Return the name of a pooling; that of its maker where it is not computed here."""
-    modes = config.get("pooling_mode") or [
-        mode for key, mode in _OLDER.items() if config.get(key)
-    ]
+    switched_on = (_OLDER.fullmatch(key) for key, value in config.items() if value)
+    modes = (
+        config.get("pooling_mode") or [key[1] for key in switched_on if key] or "mean"
+    )
     mode = modes if isinstance(modes, str) else " and ".join(modes)
     return _MODES.get(mode, mode)
 
