@@ -18,14 +18,14 @@ from benchmarks.sweep.request import BM25, RunRequest
 from benchmarks.sweep.run_jobs import check_finished
 from benchmarks.sweep.status import CellStatus, cell_status
 from benchmarks.sweep.work import PACKAGES, scored_run, write_run
-from benchmarks.tasks.bm25 import K1, STOPWORDS, WORD, B, bm25_scores
+from benchmarks.tasks.bm25 import K1, METHOD, STOPWORDS, WORD, B, bm25_scores
 from benchmarks.tasks.retrieval import DEPTH, Judged, judged_of
 from common.description import description_hash
 from common.provenance import provenance
 
 log = logging.getLogger(__name__)
 
-_SETTINGS = {"k1": K1, "b": B, "word": WORD, "stopwords": sorted(STOPWORDS)}
+_SETTINGS = {"k1": K1, "b": B, "method": METHOD, "word": WORD, "stopwords": STOPWORDS}
 
 
 def run_bm25(request: RunRequest) -> list[CellStatus]:
@@ -81,7 +81,7 @@ def _description(request: RunRequest, dataset: LocalDataset) -> dict[str, Any]:
         "tokenizer": settings,
         "pooling": f"{BM25}, k1 {K1}, b {B}",
         "head": request.head,
-        "precision": "fp64",
+        "precision": "fp32",
         "protocol_version": PROTOCOL_VERSION,
         "results_version": RESULTS_VERSION,
         "epochs": None,
@@ -111,14 +111,14 @@ def _ranked(
 ) -> Evaluation:
     """Return the scores on one split; of equal scores the document that comes first in the corpus is ahead."""
     own = judged.own_documents(split)
-    rows, row = [], 0
-    for scores in bm25_scores(texts, dataset.queries(split)["text"].to_pylist()):
-        for each in scores:
-            if row in own:
-                each[own[row]] = -1.0  # less than any
-            best = np.argsort(-each, kind="stable")[:DEPTH]
-            rows.append((best, each[best]))
-            row += 1
+    queries = dataset.queries(split)["text"].to_pylist()
+    rows = []
+    for row, found in enumerate(bm25_scores(texts, queries)):
+        scores = found.astype(np.float64)
+        if row in own:
+            scores[own[row]] = -1.0  # less than any
+        best = np.argsort(-scores, kind="stable")[:DEPTH]
+        rows.append((best, scores[best]))
     documents = np.stack([best for best, _ in rows])
     similarities = np.stack([values for _, values in rows])
     cutoff = FINE_TUNING.cutoff
