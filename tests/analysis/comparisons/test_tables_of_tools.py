@@ -399,7 +399,7 @@ def test_what_is_no_table_names_the_columns(tmp_path: Path) -> None:
 
 
 @pytest.mark.slow
-@pytest.mark.parametrize("seeds", [(5, 5), (2, 10)])
+@pytest.mark.parametrize("seeds", [(5, 5)])
 @pytest.mark.parametrize("shared", [0.0, 0.9])
 @pytest.mark.parametrize("n_models", [2, 6])
 def test_the_mean_of_equal_models_leads_falsely_in_at_most_65_of_1000(
@@ -417,7 +417,7 @@ def test_the_mean_of_equal_models_leads_falsely_in_at_most_65_of_1000(
         ],
         columns=["model", "task", "dataset", "metric", "seed", "half_digit"],
     )
-    leads, draws = 0, 1500
+    leads, draws = 0, 1000
     for _ in range(draws):
         of_training = rng.normal(0, shared**0.5, sum(counts)).repeat(len(DATASETS))
         own = rng.normal(0, (1 - shared) ** 0.5, len(keys))
