@@ -41,6 +41,7 @@ from common.errors import UserError, nearest
 from common.plain_text import counted, first_of, name_fault
 from common.reading import MOST_LARGE, PARQUET, read_bounded
 
+_TIDY = ("model", "dataset", "seed", "score")
 _OF_RUNS = {"lr", "test_score"}
 """Columns of a runs table that no other has."""
 _ABSENT: dict[str, str | float] = {
@@ -69,10 +70,7 @@ _PAIR = r"^([-+]?[\d.,]+ *%?) *(?:±|\+/?-|\\pm|\() *([\d.,]+ *%?)\)?$"
 _MARKS = r"\\(textbf|mathbf|underline|bf)\b|[${}*_^]"
 OTHER_UNIT = 20.0
 """A score in per cent is so many times one in fractions, unless one model is five times as good as the other."""
-_FORM = (
-    "model, dataset, seed and score, a column a seed (seed0, seed1), or model, dataset, mean, sd and n; --columns "
-    "ROLE=TITLE renames"
-)
+_FORM = "columns model, dataset, seed, score (or seed0, seed1...; or mean, sd, n)"
 
 
 @dataclass(frozen=True, kw_only=True)
@@ -210,11 +208,15 @@ class _Form:
     def need(self, *roles: str) -> None:
         """Refuse a table without a column of one of some roles."""
         for role in roles:
-            if not self.titles[role]:
-                header = ", ".join(filter(None, self.table.header))
-                raise UserError(
-                    f"{self.table.where}: there is no column {role} among {header:.70}; give {_FORM}"
-                )
+            if self.titles[role]:
+                continue
+            header = ", ".join(filter(None, self.table.header))
+            lacking = [name for name in _TIDY if not self.titles[name]]
+            named = ",".join(f"{name}=TITLE" for name in lacking or [role])
+            raise UserError(
+                f"{self.table.where}: there is no column {role} among {header:.60}; name yours with --columns {named}, "
+                f"or write {_FORM}"
+            )
 
 
 def _form_of(table: TextTable, options: TableOptions) -> _Form:
