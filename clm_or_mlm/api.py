@@ -401,9 +401,9 @@ def sensitivity(
     >>> found = cm.sensitivity().query("id == 'F1'")
     >>> found[["sharing", "pretraining_sd"]]
                 sharing  pretraining_sd
-    0            models           0.633
-    1            trunks           0.633
-    2  trunks and tasks           0.633
+    3            models           0.633
+    4            trunks           0.633
+    5  trunks and tasks           0.633
     """
     opened = load(source)
     return sensitivity_of(opened, _settings(opened, interval, "seed")).table

@@ -81,7 +81,8 @@ def test_six_commands_end_with_an_interval(
     assert "manuals" in printed and re.search(
         r"(?:start|encoder) +\d.* \[[-+]\d+\.\d+, \+", printed
     ), printed
-    assert {path.name for path in Path("encoders").iterdir()} == {"start", "encoder"}
+    kept = Path("results/encoders")
+    assert {path.name for path in kept.iterdir()} == {"start", "encoder"}
     assert "negatives" in (adapted / "data/manuals/manifest.json").read_text()
 
 

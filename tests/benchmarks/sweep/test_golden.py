@@ -45,7 +45,7 @@ def ends(folder: Path) -> dict[str, Any]:
         "--data",
         f"{folder}/data",
         "--out",
-        f"{folder}/results",
+        f"{folder}",
     ]
     words += ["--device", "cpu", "--workers", "1", "--lr", "1e-3", "--seed", "0"]
     run(

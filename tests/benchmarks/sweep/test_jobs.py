@@ -267,7 +267,7 @@ def test_results_hold_no_path_and_no_time(finished: list[str], tmp_path: Path) -
     }
     copy = tmp_path / "elsewhere" / "model"
     shutil.copytree(finished[1], copy)
-    out = str(tmp_path / "again" / "results")
+    out = str(tmp_path / "again")
     assert (
         run(replaced(replaced(finished, "--model", str(copy)), "--out", out))
         == COMPLETE
