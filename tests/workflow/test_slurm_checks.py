@@ -42,7 +42,8 @@ def _cluster(
         folder / "bin/sbatch",
         f'case "$*" in {refused}) echo "{said}" >&2; exit 1;; esac',
     )
-    program(folder / "bin/squeue", "")
+    for asked in ("squeue", "scontrol", "sacctmgr"):  # else this machine's answer
+        program(folder / f"bin/{asked}", "")
     program(folder / "bin/sinfo", f"case \"$*\" in *-N*) printf '{down}';; esac")
 
 
