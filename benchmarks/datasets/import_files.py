@@ -60,28 +60,18 @@ def import_dataset(
     """
     if not files:
         raise UserError(f"name the files to import: {dataset.files.originals}")
-    parts = {
-        role: [part for path in paths for part in _parts(path)]
-        for role, paths in files.items()
-    }
+    parts: dict[str, list[Path]] = {}
+    for role, paths in files.items():
+        parts[role] = list(chain.from_iterable(map(_parts, paths)))
     check_place(data / dataset.name, chain.from_iterable(parts.values()))
-    described = [
-        {
-            "role": role,
-            "name": path.name,
-            "bytes": path.stat().st_size,
-            "sha256": sha256_file(path),
-        }
-        for role, paths in parts.items()
-        for path in paths
-    ]
-    manifest = make(
-        dataset,
-        parts,
-        data,
-        source={"kind": "import", "files": described},
-        replace=replace,
-    )
+    described = []
+    for role, paths in parts.items():
+        for path in paths:
+            entry: dict[str, Any] = {"role": role, "name": path.name}
+            entry |= {"bytes": path.stat().st_size, "sha256": sha256_file(path)}
+            described.append(entry)
+    source = {"kind": "import", "files": described}
+    manifest = make(dataset, parts, data, source=source, replace=replace)
     return report(dataset, manifest, data)
 
 
@@ -135,35 +125,30 @@ def make(
     Raises:
         UserError: a file is missing or bad, or another content is there already.
     """
-    inputs = ReaderInputs(
-        dataset=dataset, files={role: tuple(paths) for role, paths in files.items()}
-    )
-    content = READERS[dataset.files.reader or dataset.form](inputs)
-    notes = (
-        *content.notes,
-        *unused(dataset, content.tables),
-        *overlaps(dataset, content.tables),
-    )
-    return write(
-        data,
-        dataset,
-        replace_fields(content, notes=notes),
-        source=source,
-        replace=replace,
-    )
+    files_of = {role: tuple(paths) for role, paths in files.items()}
+    read = READERS[dataset.files.reader or dataset.form]
+    content = read(ReaderInputs(dataset=dataset, files=files_of))
+    notes = [*content.notes]
+    notes += unused(dataset, content.tables)
+    notes += overlaps(dataset, content.tables)
+    noted = replace_fields(content, notes=tuple(notes))
+    return write(data, dataset, noted, source=source, replace=replace)
 
 
 def unused(dataset: Dataset, tables: Mapping[str, pa.Table]) -> Iterator[str]:
     """Yield a sentence that names the labels of a dataset of one's own of which `train` has no example."""
-    if not dataset.is_own or (column := FORMS[dataset.form].label) is None:
+    column = FORMS[dataset.form].label
+    if not dataset.is_own or column is None:
         return
     ids = tables["train"][column]
-    present = set(
-        (pc.list_flatten(ids) if pa.types.is_list(ids.type) else ids).to_pylist()
-    )
-    if lacking := [
-        name for number, name in enumerate(dataset.label_names) if number not in present
-    ]:
+    if pa.types.is_list(ids.type):
+        ids = pc.list_flatten(ids)
+    present = set(ids.to_pylist())
+    lacking = []
+    for number, name in enumerate(dataset.label_names):
+        if number not in present:
+            lacking.append(name)
+    if lacking:
         yield f"train has no example of {', '.join(lacking)}"
 
 
@@ -176,13 +161,14 @@ def overlaps(dataset: Dataset, tables: Mapping[str, pa.Table]) -> Iterator[str]:
     for split, row in _inputs(tables):
         texts_in.setdefault(split, []).append(" ".join(texts_of(dataset, row)))
     called = FORMS[dataset.form].called
-    for first, second in combinations(
-        [name for name in SPLIT_TABLES if name in texts_in], 2
-    ):
+    splits = [name for name in SPLIT_TABLES if name in texts_in]
+    for first, second in combinations(splits, 2):
         texts_of_first = set(texts_in[first])
         shared = [text for text in texts_in[second] if text in texts_of_first]
         if shared:
-            example = shared[0] if len(shared[0]) <= 60 else f"{shared[0][:60]}..."
+            example = shared[0]
+            if len(example) > 60:
+                example = f"{example[:60]}..."
             yield (
                 f"{len(shared):,} of the {len(texts_in[second]):,} {called} of {second} are in {first} as well, the "
                 f"first {example!r}"
@@ -205,12 +191,10 @@ def _inputs(tables: Mapping[str, pa.Table]) -> Iterator[tuple[str, Mapping[str, 
 def report(dataset: Dataset, manifest: Manifest, data: Path) -> str:
     """Return what was made, in a few lines."""
     counts = ", ".join(f"{count:,} {split}" for split, count in manifest.counts.items())
-    official = dataset.counts
-    unlike = [
-        f"{official[split]:,} {split}"
-        for split in official
-        if manifest.counts.get(split) != official[split]
-    ]
+    unlike = []
+    for split, count in dataset.counts.items():
+        if manifest.counts.get(split) != count:
+            unlike.append(f"{count:,} {split}")
     lines = [f"{data / dataset.name}: {counts}", f"  splits: {manifest.splits}"]
     if unlike:
         lines.append(f"  not all of the official data, which has {', '.join(unlike)}")
