@@ -432,7 +432,7 @@ def _text(value: object, where: str, field: str) -> str:
         raise UserError(
             f"{where} has a {type(value).__name__} in {field!r}, not text; change --text-field{or_cast}"
         )
-    text = value or ""
+    text = _without_nul(value or "", where)
     # Encoded only where it may be too large: a letter has at most four bytes.
     if (
         len(text) > MOST_TEXT // 4
@@ -489,10 +489,13 @@ def _decoded(name: str, number: int, line: bytes) -> str:
         UserError: it is not UTF-8, or no text; file and line are named.
     """
     text = text_of(name, line, number, rows=_ROWS, packed=True)
+    return _without_nul(text, f"{name}: line {number}")
+
+
+def _without_nul(text: str, where: str) -> str:
+    """Return a text as it is; `UserError` names the place of one with a NUL, in files of every kind."""
     if "\x00" in text:
-        raise UserError(
-            f"{name}: line {number} holds NULs, so it is no text; leave it out"
-        )
+        raise UserError(f"{where} holds NULs, so it is no text; leave it out")
     return text
 
 

@@ -189,6 +189,7 @@ def test_groups_hold_all_documents(tmp_path: Path) -> None:
             r"line 2, byte 14 \(0xe9\) is not UTF-8; convert",
         ),
         ("a.jsonl", b'{"text": "x"}\n\x00\x00\n', "line 2 holds NULs"),
+        ("a.jsonl", b'{"text": "x"}\n{"text": "a\\u0000"}\n', "line 2 holds NULs"),
         (
             "a.jsonl",
             '{"text": "x"}\n'.encode("utf-16"),
