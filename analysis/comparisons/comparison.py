@@ -59,6 +59,8 @@ class Comparison:
     """Test queries of retrieval sets of one's own, by dataset."""
     replicates: tuple[str, ...] = ()
     """The models that are arms of several pretrainings."""
+    repeats: tuple[str, ...] = ()
+    """Other models that were pretrained several times, of which one pretraining is compared."""
 
     @property
     def is_pair(self) -> bool:
@@ -112,9 +114,12 @@ def compare(
     every_place = (place for held in contestants.places.values() for place in held)
     datasets = in_order({place.dataset for place in every_place if place.is_dataset})
     floors, metrics = source.floors_in_words(datasets), source.own_metrics(datasets)
+    arms_left = {} if source.runs is None else arms_of(source.runs)
+    repeats = [name for name in contestants.models if arm_of(name)[0] in arms_left]
     return replace(
         found,
         source=words,
+        repeats=tuple(repeats),
         floors=floors,
         metrics=metrics,
         queries=source.own_queries(),

@@ -442,13 +442,14 @@ def footer(comparison: Comparison, *, full: bool = True) -> list[str]:
                 "Needed: seeds per model to detect a difference this large, or as large as the margin if that is "
                 "larger, in 80 of 100 studies."
             )
-    once = [
-        name
-        for name in comparison.contestants.models
-        if name not in comparison.replicates
-    ]
+    several = {*comparison.replicates, *comparison.repeats}
+    once = [name for name in comparison.contestants.models if name not in several]
     if is_table:  # its seeds may be pretrainings
         once = []
+    if comparison.repeats:
+        lines.append(
+            f"{', '.join(comparison.repeats)}: one of several pretrainings; `--replicates` compares over all of them."
+        )
     if comparison.replicates:
         lines.append(
             f"{', '.join(comparison.replicates)}: several pretrainings as one arm. Its seeds are pretrainings, each "
@@ -459,11 +460,11 @@ def footer(comparison: Comparison, *, full: bool = True) -> list[str]:
             "one, with 95 % intervals, pooled over the arms in a row."
         )
     if once:
-        which = (
-            "Each model"
-            if not comparison.replicates
-            else "Each of " * (len(once) > 1) + ", ".join(once)
-        )
+        which = ", ".join(once)
+        if not several:
+            which = "Each model"
+        elif len(once) > 1:
+            which = f"Each of {which}"
         lines.append(
             f"{which} was pretrained once, so the results do not generalise to other pretrainings."
         )

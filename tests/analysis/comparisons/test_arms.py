@@ -89,6 +89,16 @@ def test_an_arm_is_next_to_a_model_that_was_pretrained_once() -> None:
     assert f"{REAL} was pretrained once" in " ".join(footer(result))
 
 
+def test_a_model_of_several_pretrainings_is_not_said_to_have_one() -> None:
+    runs = source_of(
+        pretrained(4, 0, 0.4, 4), {REAL: {"sst2": [81.0, 81.1, 80.9, 81.0, 81.2]}}
+    )
+    result = compare(runs, [REAL, "mine0-s1"], Settings())
+    said = " ".join(footer(result))
+    assert "mine0-s1: one of several pretrainings; `--replicates`" in said
+    assert f"{REAL} was pretrained once" in said and "Each model" not in said
+
+
 def test_a_models_name_takes_its_other_pretrainings_with_it() -> None:
     arm = pretrained(3, 0, 0.4, 4)
     named = dict(
