@@ -328,4 +328,5 @@ def test_the_readmes_first_screen_is_short_and_has_answer_picture_doubt_readers_
         ["git", "clone"],
         ["cd", "clm-or-mlm"],
         ["make", "reproduce-figure3"],
+        ["make", "test"],
     ]
