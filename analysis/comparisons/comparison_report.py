@@ -29,6 +29,7 @@ from analysis.palette import SIGN
 from analysis.statistics.nested_spreads import NestedSpreads, SpreadEstimate
 from analysis.store.text_table import text_table_of
 from common.errors import UserError
+from common.plain_text import first_of
 from common.tables import Grid, TableDocument, signed
 
 _MORE = frozenset({"p", "margin", "seeds", "needed"})
@@ -50,9 +51,12 @@ def comparison_document(comparison: Comparison, *, full: bool = False) -> TableD
 
     Without `full`, tables have the columns that an answer needs, and the table of many models is over all tasks.
     """
-    body: list[str | Grid] = [
-        *([in_a_sentence(comparison), ""] if comparison.is_pair else [])
-    ]
+    body: list[str | Grid] = []
+    answer = _best(comparison)
+    if comparison.is_pair:
+        answer = in_a_sentence(comparison)
+    if answer:
+        body += [answer, ""]
     body += [about(comparison), ""]
     for number, (title, rows) in enumerate(difference_tables(comparison, full=full)):
         bold = "the model that is ahead"
@@ -203,6 +207,30 @@ def about(comparison: Comparison) -> str:
         f"Source: {comparison.source}.",
     )
     return " ".join(filter(None, sentences))
+
+
+def _best(comparison: Comparison) -> str:
+    """Return of which of many models the first is ahead over all tasks; empty where they have no mean in common."""
+    if comparison.over is None:
+        return ""
+    leader = comparison.contestants.models[0]
+    others: dict[str, list[str]] = {}
+    for one in comparison.differences:
+        if one.place == comparison.over and one.first == leader:
+            others.setdefault(one.outcome, []).append(one.second)
+    words = {
+        AHEAD: "ahead of",
+        EQUAL: "practically equal to",
+        OPEN: "open against",
+        UNKNOWN: "not tested against",
+    }
+    parts = []
+    for outcome, how in words.items():
+        if outcome in others:
+            parts.append(f"{how} {first_of(others[outcome], _MOST_NAMED)}")
+    if not parts:
+        return ""
+    return f"{leader} has the best {_mean_of(comparison.over)}: {'; '.join(parts)}."
 
 
 def _mean_of(place: Place) -> str:

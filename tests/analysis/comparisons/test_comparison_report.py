@@ -310,3 +310,20 @@ def test_names_that_are_alike_and_copies_are_found_in_runs():
         compare(source, ["mine", "Mine"], Settings())
     notes = compare(source, ["mine", "base"], Settings()).notes
     assert any("base, mine have the same scores, seed by seed" in one for one in notes)
+
+
+def test_many_models_begin_with_what_the_best_is_ahead_of() -> None:
+    gaps = np.array([-0.4, 0.1, 0.3, -0.2, 0.2])
+    scores = {"good": 90 + gaps, "near": 89.95 + gaps[::-1], "bad": 70 + gaps}
+    rows = [
+        {"model": model, "dataset": dataset, "seed": seed, "score": value}
+        for dataset in ("one", "two")
+        for model, values in scores.items()
+        for seed, value in enumerate(values)
+    ]
+    table = read_scores(text_table_of(pd.DataFrame(rows)), TableOptions())
+    first = comparison_document(compare_table(table, [], Settings())).body[0]
+    assert (
+        first
+        == "good has the best mean of 2 datasets: ahead of bad; open against near."
+    )
