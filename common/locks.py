@@ -16,6 +16,7 @@ from pathlib import Path
 
 from filelock import SoftFileLease, Timeout
 from filelock._identity import host_name, owner_is_stale
+from filelock._util import pin_inode
 
 logger = logging.getLogger(__name__)
 
@@ -29,6 +30,18 @@ class _Lease(SoftFileLease):
     def _marker_unchanged_for(self, marker: os.stat_result) -> float:
         # The library takes a lease over once this reaches `_SECONDS`; a touch that is on its way counts as well.
         return (_now(Path(self.lock_file).parent) - marker.st_mtime) / 2
+
+    def _try_break_stale_lock(self) -> None:
+        # The library lets an empty file stand for ever, as a lease of its early versions. Here a process was killed
+        # before it wrote its name, so the file counts for two minutes, like one of an unknown holder.
+        with contextlib.suppress(OSError), pin_inode(self.lock_file) as pinned:
+            marker = os.lstat(self.lock_file)
+            is_same = pinned in (None, marker.st_ino)
+            is_old = self._marker_unchanged_for(marker) >= _SECONDS
+            if marker.st_size == 0 and is_same and is_old:
+                self._take_over(marker, None)
+                return
+        super()._try_break_stale_lock()
 
 
 @contextlib.contextmanager

@@ -87,6 +87,23 @@ def test_a_killed_holder_of_this_machine_loses_its_lease(
 
 
 @pytest.mark.usefixtures("nobody_sleeps")
+@pytest.mark.parametrize("content", ["", "12"])
+def test_a_lease_written_in_part_is_old_after_two_minutes(
+    content: str, tmp_path: Path
+) -> None:
+    path = tmp_path / "lease"
+    path.write_text(content)
+    with try_lease(path) as other:
+        assert other == "another process"
+    before = time.time() - 130
+    os.utime(path, (before, before))
+    assert holder_of(path) is None
+    with try_lease(path) as other:
+        assert other is None
+    assert not path.exists()
+
+
+@pytest.mark.usefixtures("nobody_sleeps")
 @pytest.mark.parametrize("before", ["", NO_FLOCK], ids=["flock", "no flock"])
 def test_a_holder_elsewhere_counts_for_two_minutes(tmp_path: Path, before: str) -> None:
     path = tmp_path / "lease"
