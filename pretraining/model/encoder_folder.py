@@ -274,6 +274,7 @@ def self_test_vector(
                 config=config,
                 state_dict=state,
                 dtype=torch.float32,
+                trust_remote_code=False,
             ).eval()
         read = tokenizer([_TEXT], return_tensors="pt")
         hidden: Tensor = model(
