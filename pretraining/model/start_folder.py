@@ -269,16 +269,18 @@ def write_merged(start: Start, finished: Path, share: float) -> Path:
         else tensor
         for name, tensor in after.items()
     }
-    written_by_export = (
+    # Export writes its own, and the losses are those of other weights.
+    not_of_the_average = (
         "files",
         "records",
         "transformers",
         "start_name",
         "start_licence",
         "mask_token",
+        "validation",
     )
     about = {
-        key: value for key, value in manifest.items() if key not in written_by_export
+        key: value for key, value in manifest.items() if key not in not_of_the_average
     }
     about |= {"model": out.name, "share_of_the_start": share}
     return export_trained(
@@ -351,7 +353,7 @@ def _write_companions(folder: Path, start: Start, data: Path | None) -> None:
         ).special  # as the option named it that the shards were written with
     special.setdefault(
         "pad_token",
-        special.get("eos_token") or special.get("sep_token") or start.pad_token,
+        special.get("eos_token") or special.get("sep_token") or start.mask.token,
     )
     # A tokenizer.json may have been saved while it cut or padded texts.
     content = {**start.tokenizer.content, "truncation": None, "padding": None}
