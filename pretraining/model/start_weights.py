@@ -99,9 +99,13 @@ def load_start(start: Start, seed: int) -> Trained:
     Raises:
         UserError: it cannot be loaded, or not be trained.
     """
+    return load_corrected(as_loaded(start), seed)
+
+
+def load_corrected(start: Start, seed: int) -> Trained:
+    """Return what `load_start` does of a start that `as_loaded` returned, whose tensors were compared then."""
     if start.is_own:
         return _load_own(start, seed)
-    start = as_loaded(start)
     inner = _load_inner(start, seed)
     _grow(inner, start)
     if (config := _config_of_llama(start)) is not None:

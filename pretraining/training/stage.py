@@ -37,7 +37,7 @@ from pretraining.model.modeling import EuroBertForMaskedLM, initialise
 from pretraining.model.start_folder import try_export
 from pretraining.model.start_weights import (
     Trained,
-    load_start,
+    load_corrected,
     network_of,
 )
 from pretraining.plan.devices import mfu
@@ -341,7 +341,8 @@ class StageTraining(Callback):  # type: ignore[misc]  # composer is untyped
         moments alone.
         """
         del logger
-        if not self.data.sums().predicted:
+        # Whoever has a target need not wait for the sum over all processes.
+        if not self.update.counts.any() and not self.data.sums().predicted:
             state.optimizers[0].zero_grad(set_to_none=True)
             return
         most = self.context.config.optimizer.clip_norm
@@ -620,7 +621,7 @@ def build_model(context: TrainingContext, *, is_seeded: bool) -> tuple[Trained, 
     if context.start is not None:
         start, shape = context.start, context.model_config
         if is_seeded:
-            model = load_start(start, config.seed)
+            model = load_corrected(start, config.seed)
             try_export(start, model, context.data_folder / "tokenizer")
         else:
             model = network_of(start, shape)
