@@ -2,8 +2,9 @@
 
 from __future__ import annotations
 
+import contextlib
 import difflib
-from collections.abc import Iterable
+from collections.abc import Callable, Iterable, Iterator
 from pathlib import Path
 
 from common.plain_text import first_of
@@ -20,6 +21,21 @@ class UserError(ValueError):
 
 class NotApplicableError(UserError):
     """What was asked for is not there to be had: nothing is missing that this source should have."""
+
+
+@contextlib.contextmanager
+def refused_as(sentence: Callable[[BaseException], str]) -> Iterator[None]:
+    """Turn whatever the block's library raises into a `UserError`: where its Rust panics, that is no `Exception`.
+
+    Args:
+        sentence: returns what is wrong, from what was raised.
+    """
+    try:
+        yield
+    except (KeyboardInterrupt, SystemExit):
+        raise
+    except BaseException as error:
+        raise UserError(sentence(error)) from None
 
 
 def nearest(word: str, known: Iterable[str], *, at_least: float = 0.62) -> str:

@@ -264,12 +264,11 @@ def main(argv: Sequence[str]) -> None:
     if problem:
         raise UserError(problem)
     environ = os.environ | cache_environment(scratch_of(os.environ), os.environ)
-    compat = os.environ.get(COMPAT)
     # In an image it was checked outside; inside, root has another number.
-    if compat and not os.environ.get("CLM_OR_MLM_IMAGE"):
-        compat_folder(os.environ)
+    is_inside = bool(os.environ.get("CLM_OR_MLM_IMAGE"))
+    compat = os.environ.get(COMPAT) if is_inside else compat_folder(os.environ)
     if compat:
-        libraries = [compat, environ.get("LD_LIBRARY_PATH")]
+        libraries = [str(compat), environ.get("LD_LIBRARY_PATH")]
         environ["LD_LIBRARY_PATH"] = ":".join(filter(None, libraries))
     wanted = int(os.environ.get(GPU_COUNT) or 0)
     if wanted:

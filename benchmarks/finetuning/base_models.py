@@ -23,7 +23,7 @@ from transformers import (
 )
 
 from benchmarks.finetuning.tokenization import end_of_text
-from common.errors import UserError, first_line, nearest
+from common.errors import UserError, first_line, nearest, refused_as
 from common.model_files import read_config, refuse_unfinished, tensor_heads
 from common.reading import MOST_BYTES, open_plain
 from pretraining.model.encoder_folder import quiet
@@ -168,20 +168,18 @@ def load_tokenizer(folder: Path, *, from_config: bool = True) -> Any:
     """
     # Refuses what is none, before transformers reads all of it
     config = read_config(folder)
-    try:
+
+    def sentence(error: BaseException) -> str:
+        return (
+            f"the tokenizer of {folder} cannot be loaded ({first_line(error)}); put tokenizer.json and "
+            "tokenizer_config.json next to config.json"
+        )
+
+    with refused_as(sentence):
         with contextlib.suppress(FileNotFoundError):
             # Transformers reads it whatever its size
             os.close(open_plain(folder / "tokenizer.json", MOST_BYTES))
         tokenizer = _tokenizer_of_file(folder, AutoTokenizer.from_pretrained(folder))
-    except (KeyboardInterrupt, SystemExit):
-        raise
-    except (
-        BaseException
-    ) as error:  # where the library's Rust panics, what it raises is no Exception
-        raise UserError(
-            f"the tokenizer of {folder} cannot be loaded ({first_line(error)}); put tokenizer.json and "
-            "tokenizer_config.json next to config.json"
-        ) from None
     if not tokenizer.is_fast:
         raise UserError(
             f"{folder} has a slow tokenizer, which gives no character offsets; save a fast one, with a tokenizer.json"

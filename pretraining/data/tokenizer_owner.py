@@ -17,7 +17,7 @@ from typing import Any
 from tokenizers import Tokenizer
 from tokenizers.models import WordLevel
 
-from common.errors import UserError, first_line
+from common.errors import first_line, refused_as
 
 logger = logging.getLogger(__name__)
 
@@ -51,16 +51,12 @@ def parse_tokenizer(content: Mapping[str, Any], where: str | Path) -> Tokenizer:
     Raises:
         UserError: the library cannot read it.
     """
-    try:
+
+    def sentence(error: BaseException) -> str:
+        return f"{where}: not a tokenizer.json: {' '.join(str(error).split())[:300]}"
+
+    with refused_as(sentence):
         inner = Tokenizer.from_str(json.dumps(content))
-    except (KeyboardInterrupt, SystemExit):
-        raise
-    except (
-        BaseException
-    ) as error:  # where the library's Rust panics, what it raises is no Exception
-        raise UserError(
-            f"{where}: not a tokenizer.json: {' '.join(str(error).split())[:300]}"
-        ) from None
     inner.no_padding()
     inner.no_truncation()
     inner.encode_special_tokens = True

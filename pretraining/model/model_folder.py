@@ -25,6 +25,7 @@ from torch import Tensor
 
 from common.errors import UserError, first_line
 from common.model_files import read_object
+from common.plain_text import first_of
 from pretraining.model.configuration import EncoderConfig, native_config
 from pretraining.model.encoder_folder import (
     check_model,
@@ -233,6 +234,5 @@ def load_encoder(
         ),
     ):
         if wrong := sorted(names - {HEAD}):
-            more = f" and {len(wrong) - 3} more" if len(wrong) > 3 else ""
-            raise UserError(f"checkpoint {folder} {what}: {', '.join(wrong[:3])}{more}")
+            raise UserError(f"checkpoint {folder} {what}: {first_of(wrong, 3)}")
     return model
