@@ -178,7 +178,7 @@ class SeedSpread(Spread):
     """
 
     task: str = ""
-    """None: it is about several."""
+    """Empty: it is about several."""
     datasets: tuple[tuple[str, str], ...]
     """(task, dataset) of every score that is compared."""
 
@@ -380,7 +380,8 @@ def seed_spread_result(
     for models in zip(comparison.narrow, comparison.wide, strict=True):
         for place in comparison.datasets:
             spreads = [spread_of((model, *place)) for model in models]
-            if not min(spreads) > 0:
+            # A comparison that NaN fails, wherever it stands
+            if not all(spread > 0 for spread in spreads):
                 missing = f"no spread over seeds of {', '.join(models)} on {place[1]}"
                 return Result(comparison=comparison, missing=missing)
             logs.append(math.log(spreads[0] / spreads[1]))

@@ -12,7 +12,15 @@ from scipy import stats
 from analysis.claims.assessment import assess
 from analysis.claims.catalogue import FINDINGS
 from analysis.claims.statements import comparisons
-from analysis.evidence.contrasts import Contrast, Result, Spread, Term, contrast_result
+from analysis.evidence.contrasts import (
+    Contrast,
+    Result,
+    SeedSpread,
+    Spread,
+    Term,
+    contrast_result,
+    seed_spread_result,
+)
 from analysis.evidence.evidence import Evidence
 from analysis.evidence.settings import Settings
 from analysis.published_cells import published_values
@@ -258,6 +266,16 @@ def test_a_group_without_spread_or_without_runs_is_named() -> None:
     )
     away = Spread(label="", task="SC", narrow=(CLM, "x"), wide=(MLM,), dataset="sst2")
     assert Evidence(SETTINGS, runs=runs).result(away).missing == "no runs of x"
+
+
+@pytest.mark.parametrize("without", ["narrow", "wide"])
+def test_a_seeds_spread_that_is_not_a_number_is_missing(without: str) -> None:
+    places = (("SC", "sst2"), ("SC", "mnli"))
+    pair = SeedSpread(label="", narrow=("narrow",), wide=("wide",), datasets=places)
+    found = seed_spread_result(
+        pair, lambda cell: math.nan if cell[0] == without else 0.5
+    )
+    assert found.missing == "no spread over seeds of narrow, wide on sst2"
 
 
 def test_seeds_spread_of_printed_cells_is_the_mean_log_ratio_of_half_widths() -> None:
