@@ -62,12 +62,15 @@ def _answer(workflow: Workflow, job: Job, machine: Machine) -> CheckLine:
             said = f"{what} may wait for ever: {limit} of your account or qos"
             return warn(what, f"{said}; correct [jobs.{job.queue}]")
         return ok(what, f"Slurm takes {asked}")
-    wrong = [key for key in request if not _refusal(_without(request, key), machine)]
+    is_full = FULL.search(why) is not None
+    # Each costs a call of sbatch.
+    keys = () if is_full else request
+    wrong = [key for key in keys if not _refusal(_without(request, key), machine)]
     # Where Slurm does not say which limit it is: that of submitted jobs, unless a smaller job would be taken.
-    if FULL.search(why) or (no_room(why) and not wrong):
+    if is_full or (no_room(why) and not wrong):
         seen = f"Slurm takes no more {what} of yours now ({why.partition(';')[0]})"
         return warn(what, f"{seen}; the study waits until it does")
-    down = _down(workflow.queue(job), machine) if set(wrong) <= {"nodes"} else []
+    down = _down(request, machine) if set(wrong) <= {"nodes"} else []
     if down:
         seen = f"Slurm would not take {what} now ({why}), while {', '.join(down)}"
         return warn(what, f"{seen} are down")
@@ -207,9 +210,10 @@ def _accounting(machine: Machine, *words: str) -> list[list[str]]:
     return [row for row in rows if len(row) == columns]
 
 
-def _down(queue: Mapping[str, str], machine: Machine) -> list[str]:
-    """Return the nodes that are down or drained in a queue's partition, or in all where it names none."""
-    where = ["--partition", queue["partition"]] if queue.get("partition") else []
+def _down(request: Request, machine: Machine) -> list[str]:
+    """Return the nodes that are down or drained in a job's partition, or in all where it names none."""
+    partition = _value(request, "partition", machine)
+    where = ["--partition", partition] if partition else []
     states = "--states=down,drain,fail,maint"
     command = ["sinfo", "-N", "--noheader", states, "--format=%N", *where]
     code, text = machine.output(command)

@@ -75,13 +75,11 @@ def submit(
     submitter = queue.submitter.number if queue.submitter else ""
     is_held = bool(queue.submitter and queue.submitter.reason == "JobHeldUser")
     places = max(workflow.max_jobs, 2) - len(queue.jobs)
-    if not submitter and len(waiting) > 1:
+    if queue.submitter is None and len(waiting) > 1:
         try:
             submitter = _sbatch(workflow, folder, _submitter(workflow), "--hold")
         except _NoRoomError as error:
-            advice = "repeat the command when some have ended"
-            said = f"Slurm takes no more jobs of yours now ({error}); {advice}"
-            raise UserError(said) from None
+            raise _no_place(str(error)) from None
         is_held = True
         places -= 1
     while waiting and places > 0:
@@ -102,6 +100,10 @@ def submit(
             break
         waiting.pop(0)
         places -= 1
+    if waiting and not submitter and queue.submitter is None:
+        # Nobody would ever submit what is left.
+        write_left(folder, ())
+        raise _no_place(limit or f"max_jobs is {workflow.max_jobs}")
     is_alone = is_held and not numbers
     write_left(folder, () if is_alone else waiting)
     if is_held and (is_alone or not waiting):
@@ -193,6 +195,11 @@ def _sbatch(workflow: Workflow, folder: Path, job: Job, *options: str) -> str:
             f"sbatch names no number for {comment}; repeat the command, which finds the job by its name"
         )
     return str(lines[-1])
+
+
+def _no_place(why: str) -> UserError:
+    advice = "repeat the command when some have ended"
+    return UserError(f"Slurm takes no more jobs of yours now ({why}); {advice}")
 
 
 def read_left(folder: Path) -> list[str]:

@@ -272,6 +272,17 @@ def test_a_partition_by_a_variable_is_looked_at(
     assert "partition b allows no jobs longer" in _checked(workflow)[0].sentence
 
 
+def test_nodes_that_are_down_are_those_of_the_variables_partition(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    _cluster(tmp_path, monkeypatch, "*", "")
+    down = "case \"$*\" in *'--partition b'*) printf n1;; *-N*) printf 'n1\nn2';; esac"
+    program(tmp_path / "bin/sinfo", down)
+    monkeypatch.setenv("SBATCH_PARTITION", "b")
+    (line,) = _checked(replace(CLUSTER, queues={}))
+    assert line.status == "warn" and "while n1 are down" in line.sentence
+
+
 @pytest.mark.parametrize(
     ("memory_gb", "extra", "word"),
     [(100.0, "", "--mem=100000M"), (0.0, "--mem-per-gpu=40G", "--mem-per-gpu=40G")],

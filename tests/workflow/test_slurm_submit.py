@@ -152,6 +152,24 @@ def test_no_place_for_one_that_submits_the_rest_is_said(
     assert cancelled == [["scancel", "1"]] * room
 
 
+@pytest.mark.parametrize(
+    ("taken", "said"), [(0, "QOSMaxSubmitJobPerUserLimit"), (1, "max_jobs is 2")]
+)
+def test_one_job_without_a_place_is_said_and_not_forgotten(
+    calls: Path, tmp_path: Path, taken: int, said: str
+) -> None:
+    (tmp_path / "say").write_text(FULL)
+    live = {SHARDS.marker: SlurmJob("64", "RUNNING")}
+    live |= {STAGE.marker: SlurmJob("65", "PENDING")} if taken else {}
+    todo = [MODEL.marker] if taken else [STAGE.marker]
+    with pytest.raises(UserError, match=rf"takes no more jobs of yours now \(.*{said}"):
+        submit(
+            replace(WORKFLOW, max_jobs=2 + 1 - taken), tmp_path, todo, Queue(live=live)
+        )
+    assert not read_left(tmp_path)
+    assert not calls.exists() or "--hold" not in calls.read_text()
+
+
 def test_another_refusal_is_said_with_what_slurm_says(
     calls: Path, tmp_path: Path
 ) -> None:
