@@ -103,8 +103,7 @@ class Source:
     @property
     def is_replicated(self) -> bool:
         """Whether any model has runs of several pretrainings (NAME, NAME-s1), each under its own name."""
-        names = [] if self.runs is None else list(self.runs["model"].unique())
-        return len({arm_of(name)[0] for name in names}) < len(names)
+        return self.runs is not None and bool(arms_of(self.runs))
 
     @property
     def crosses(self) -> bool:
@@ -116,16 +115,17 @@ class Source:
         runs = self.runs
         if runs is None or self.protocol != PAPER or self.has_arms:
             return False
+        if not _of_own_retrieval(runs).all():
+            return False
         seeds = runs.groupby(["model", "dataset"], observed=True)["seed"].nunique()
-        is_own_retrieval = (runs["task"] == "IR") & ~runs["dataset"].isin(DATASETS)
-        return bool(is_own_retrieval.all()) and 2 not in set(seeds)
+        return 2 not in set(seeds)
 
     def own_queries(self) -> dict[str, int]:
         """Return the number of test queries of each retrieval set of one's own."""
         if self.runs is None or "n_test" not in self.runs:
             return {}
-        own = (self.runs["task"] == "IR") & ~self.runs["dataset"].isin(DATASETS)
-        sizes = self.runs[own].dropna(subset="n_test").groupby("dataset", observed=True)
+        own = self.runs[_of_own_retrieval(self.runs)]
+        sizes = own.dropna(subset="n_test").groupby("dataset", observed=True)
         return {str(name): int(count) for name, count in sizes["n_test"].max().items()}
 
     def with_interval(self, settings: Settings) -> Settings:
@@ -445,7 +445,7 @@ def _open_store(
         )
 
     found = read(instances=wanted)
-    return read(instances=True) if found.crosses and not wanted else found
+    return read(instances=True) if not wanted and found.crosses else found
 
 
 def _open_table(
@@ -477,6 +477,19 @@ def _open_table(
         unsealed=opened.unsealed,
         differences=opened.differences,
     )
+
+
+def arms_of(runs: pd.DataFrame) -> dict[str, list[str]]:
+    """Return the models that were pretrained more than once, each with the names of its pretrainings."""
+    arms: dict[str, list[str]] = {}
+    for name in dict.fromkeys(runs["model"]):
+        arms.setdefault(arm_of(name)[0], []).append(name)
+    return {arm: names for arm, names in arms.items() if len(names) > 1}
+
+
+def _of_own_retrieval(runs: pd.DataFrame) -> pd.Series[bool]:
+    """Return which runs are of retrieval sets of one's own."""
+    return (runs["task"] == "IR") & ~runs["dataset"].isin(DATASETS)
 
 
 def _label(source: str, protocol: str) -> str:

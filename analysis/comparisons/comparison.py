@@ -25,7 +25,7 @@ from analysis.comparisons.differences import Difference, against, compare_pair
 from analysis.comparisons.scores_table import ScoresTable
 from analysis.evidence.settings import Settings
 from analysis.records import records
-from analysis.sources import PUBLISHED, Source
+from analysis.sources import PUBLISHED, Source, arms_of
 from analysis.statistics.crossed import run_key
 from analysis.statistics.estimates import few_against_many
 from analysis.statistics.learning_rate_selection import CELL, MEMBERS, select_runs
@@ -187,14 +187,6 @@ def _compared(
         notes=notes,
         settings=settings,
     )
-
-
-def arms_of(runs: pd.DataFrame) -> dict[str, list[str]]:
-    """Return the models that were pretrained more than once, each with the names of its pretrainings."""
-    arms: dict[str, list[str]] = {}
-    for name in dict.fromkeys(runs["model"]):
-        arms.setdefault(arm_of(name)[0], []).append(name)
-    return {arm: names for arm, names in arms.items() if len(names) > 1}
 
 
 def arms_in(runs: pd.DataFrame, patterns: Sequence[str]) -> dict[str, list[str]]:

@@ -27,7 +27,7 @@ from analysis.claims.pretraining_spread import (
 from analysis.claims.statements import Finding, comparisons
 from analysis.claims.verdicts import HOLDS, ResultOf
 from analysis.comparisons.arm_spreads import ArmScores
-from analysis.comparisons.comparison import arms_of, compare
+from analysis.comparisons.comparison import compare
 from analysis.comparisons.contestants import ALL, Place
 from analysis.evidence.contrasts import AnyContrast, Contrast
 from analysis.evidence.intervals import measured_coverage
@@ -42,7 +42,7 @@ from analysis.precision.design import (
 )
 from analysis.published_cells import published_values
 from analysis.sensitivity.overturning import Overturned, overturn
-from analysis.sources import PUBLISHED, open_source
+from analysis.sources import PUBLISHED, arms_of, open_source
 from benchmarks.protocol import AVERAGE, TASKS
 from tests.miniature.questions import LENGTHS, PRETRAINING, spreads
 

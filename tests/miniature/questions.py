@@ -15,9 +15,8 @@ import pandas as pd
 
 from analysis.claims.wording import format_p
 from analysis.comparisons.arm_spreads import ArmScores
-from analysis.comparisons.comparison import arms_of
 from analysis.comparisons.contestants import Place
-from analysis.sources import Source, open_source
+from analysis.sources import Source, arms_of, open_source
 from analysis.statistics.estimates import difference_estimate, student_estimate
 from analysis.statistics.inference import ALPHA, holm
 from analysis.statistics.learning_rate_selection import select_runs
