@@ -301,14 +301,14 @@ def _among(judged: Mapping[str, JudgedFinding]) -> list[str]:
             by_family[one.finding.family] += ps
     findings = {name: ps for name, ps in by_family.items() if name != ANSWER}
     # What is tested together with the parts of the answer.
-    tested = {
-        "at this split alone": [],
-        f"of the {_number(len(splits_tried(judged)))} splits": by_family[ANSWER],
+    tested = {"at this split alone": list[float]()}
+    if by_family[ANSWER]:
+        splits = _number(len(splits_tried(judged)))
+        tested[f"of the {splits} splits"] = by_family[ANSWER]
+    tested |= {
         f"of the findings on {FAMILIES['two-stage']}": by_family["two-stage"],
         "of all findings": [p for ps in findings.values() for p in ps],
     }
-    if not by_family[ANSWER]:
-        del tested["of the one splits"]
     shown = {
         words: sum(
             p <= ALPHA for p in holm([*answer_parts, *more])[: len(answer_parts)]

@@ -34,7 +34,7 @@ class JudgedPart:
     @property
     def counted(self) -> str:
         """What it counts as: `holds`, `fails`, or `open`."""
-        return outcome_of(self.p_for_holm, self.p_against_holm, holds_in=0).name
+        return outcome_of(self.p_for_holm, self.p_against_holm).name
 
 
 @dataclass(frozen=True, kw_only=True)

@@ -47,13 +47,13 @@ OUTCOMES: Registry[Outcome] = Registry(
 HOLDS, FAILS, IN_PART, OPEN = OUTCOMES.values()
 
 
-def outcome_of(p_for: float, p_against: float, *, holds_in: int) -> Outcome:
+def outcome_of(p_for: float, p_against: float, *, holds_in: int = 0) -> Outcome:
     """Return which of the four a statement is.
 
     Args:
         p_for: of "it does not hold", adjusted for its family.
         p_against: of "it holds", adjusted in the same way.
-        holds_in: parts that are shown to hold.
+        holds_in: parts that are shown to hold; a comparison on its own has none.
     """
     if p_for <= ALPHA:
         return HOLDS
@@ -96,7 +96,7 @@ class Branch:
     @property
     def outcome(self) -> str:
         """What it is on its own: `holds`, `fails`, or `open`."""
-        return outcome_of(self.p_for, self.p_against, holds_in=0).name
+        return outcome_of(self.p_for, self.p_against).name
 
     @property
     def rule(self) -> str:

@@ -16,7 +16,7 @@ from benchmarks.commands import DatasetName
 from benchmarks.protocol import AVERAGE, TASKS
 from common.cli import MANY, offered
 from common.errors import UserError, nearest
-from common.files import sha256_bytes
+from common.files import sha256_bytes, write_bytes
 from common.manifest import check_outputs, write_manifest
 from common.provenance import provenance, provenance_path
 from common.tables import FORMATS, default_format, write, written
@@ -132,9 +132,10 @@ def table(
         else:
             path = out / f"table{one:02d}.{FORMATS[format].ending}"
             record = provenance_path(path)
-            hashes = {path.name: sha256_bytes(written(document, format))}
+            content = written(document, format)
+            hashes = {path.name: sha256_bytes(content)}
             check_outputs(out, {**hashes, record.name: ""}, record)
-            write(document, format, path)
+            write_bytes(path, content)
             write_manifest(record, provenance("analysis", _PACKAGES), hashes)
             sys.stdout.write(f"{path}\n")
 

@@ -32,7 +32,7 @@ class Mark:
     @property
     def outcome(self) -> str:
         """What the comparison says on its own."""
-        return outcome_of(self.result.p_for, self.result.p_against, holds_in=0).name
+        return outcome_of(self.result.p_for, self.result.p_against).name
 
     @property
     def label(self) -> str:
