@@ -5,7 +5,6 @@ encoders/<model>/<task>/<dataset>/lr1e-04_sd0/      config.json, model.safetenso
 
 from __future__ import annotations
 
-import logging
 from pathlib import Path
 
 from common.errors import UserError
@@ -15,8 +14,6 @@ from common.manifest import (
     MANIFEST,
     read_manifest,
 )
-
-log = logging.getLogger(__name__)
 
 CARD = "README.md"
 REMEDY = "run this command again to make it again"

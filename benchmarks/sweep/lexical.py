@@ -9,6 +9,7 @@ from typing import Any
 import numpy as np
 
 from benchmarks.datasets.local_dataset import LocalDataset, load
+from benchmarks.embedding import Embedding
 from benchmarks.metrics.floor import with_floor
 from benchmarks.metrics.metric import Evaluation, RankingPredictions, evaluate
 from benchmarks.own_datasets.definitions import store_definitions
@@ -95,14 +96,13 @@ def _description(request: RunRequest, dataset: LocalDataset) -> dict[str, Any]:
 def ranked(dataset: LocalDataset) -> dict[str, Evaluation]:
     """Return the scores of BM25's ranking on both splits."""
     judged = judged_of(dataset)
-    texts = [
-        f"{title}. {text}" if title else text
-        for title, text in zip(
-            dataset.corpus["title"].to_pylist(),
+    texts = list(
+        map(
+            Embedding().document_text,
             dataset.corpus["text"].to_pylist(),
-            strict=True,
+            dataset.corpus["title"].to_pylist(),
         )
-    ]
+    )
     return {split: _ranked(dataset, judged, texts, split) for split in SCORED_SPLITS}
 
 

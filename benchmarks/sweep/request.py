@@ -101,6 +101,13 @@ class RunRequest(Computation):
 
         return RunStore(self.store, self.known)
 
+    @cached_property
+    def _made(self) -> Embedding:
+        # The model's folder is looked for and read once, whatever the number of sets
+        return made_embedding(
+            resolve(self.model, revision=self.revision, code=self.trust_remote_code)
+        )
+
     def reading(self, name: str) -> Embedding:
         """Return how texts of a dataset are read: retrieval sets of one's own as the model's maker means it.
 
@@ -112,9 +119,7 @@ class RunRequest(Computation):
             return replace(
                 PAPER_READING, pooling=self.pooling or "mean", longest=longest
             )
-        made = made_embedding(
-            resolve(self.model, revision=self.revision, code=self.trust_remote_code)
-        )
+        made = self._made
         pooling = self.pooling or made.pooling
         if self.pooling is None and pooling not in COMPUTED:
             raise UserError(
