@@ -27,24 +27,13 @@ from benchmarks.own_datasets.definition_file import read_definitions
 from benchmarks.runs import read_run
 from common.errors import UserError
 from tests.benchmarks.command import command
+from tests.benchmarks.own_datasets.test_own_pairs import NOUNS
 from tests.benchmarks.tiny import BEGIN, END, make_tokenizer
 
 ST = pytest.importorskip("sentence_transformers")
 EVALUATION = pytest.importorskip(
     "sentence_transformers.sentence_transformer.evaluation"
 )
-PARTS = [
-    "valve",
-    "pump",
-    "filter",
-    "motor",
-    "sensor",
-    "cable",
-    "switch",
-    "gear",
-    "belt",
-    "lamp",
-]
 VERBS = [
     "clean",
     "replace",
@@ -69,9 +58,9 @@ def manuals(tmp_path_factory: pytest.TempPathFactory) -> list[str]:
     folder = tmp_path_factory.mktemp("manuals")
     drawn = random.Random(0)
     rows = []
-    for part in PARTS:
+    for part in NOUNS:
         for verb in VERBS:
-            more = drawn.choices(PARTS, k=drawn.choice((2, 30)))
+            more = drawn.choices(NOUNS, k=drawn.choice((2, 30)))
             document = f"{verb} it behind the {part}, then {' '.join(more)}."
             rows.append(f"how do I {verb} the {part}\t{document}\n")
     (folder / "pairs.tsv").write_text("".join(rows))
