@@ -34,7 +34,7 @@ from common.plain_text import counted, first_of
 from common.provenance import PROVENANCE
 from common.reading import read_bounded
 from pretraining.data import shard_manifest
-from pretraining.data.shard_index import INDEX
+from pretraining.data.shard_manifest import INDEX
 from pretraining.training.log import LOG, read_log
 
 Verdict = tuple[str, object, str]

@@ -22,7 +22,7 @@ from common.processes import AGAIN
 from common.settings import assignments, describe_settings, read_settings
 from common.tables import PRINTED, Grid, TableDocument, write
 from pretraining.data.shard_folder import others_in
-from pretraining.data.shard_index import ShardSettings
+from pretraining.data.shard_manifest import ShardSettings
 from pretraining.models import Model, arm_of
 from pretraining.names import ModelName
 from pretraining.plan.config import TrainingConfig

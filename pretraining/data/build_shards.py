@@ -40,22 +40,20 @@ from pretraining.data.shard_folder import (
     remove_unfinished,
     writing,
 )
-from pretraining.data.shard_index import (
+from pretraining.data.shard_manifest import (
     INDEX,
     RECORD,
-    SHARDS,
-    ShardSettings,
-    write_index,
-)
-from pretraining.data.shard_manifest import (
     SHARD_SPLITS,
+    SHARDS,
     UNFINISHED,
+    ShardSettings,
     check_request,
     load_manifest,
     lost,
     manifest_text,
     read_provenance,
     tokenizer_files,
+    write_index,
 )
 from pretraining.data.shard_writer import ShardWriter
 from pretraining.data.token_files import Groups, TokenFiles, part_of, read_tokens

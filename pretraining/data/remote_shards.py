@@ -25,8 +25,13 @@ from common.errors import UserError, first_line
 from common.files import private_folder
 from common.manifest import MANIFEST, check_file
 from common.reading import inside
-from pretraining.data.shard_index import INDEX, read_index
-from pretraining.data.shard_manifest import SHARD_SPLITS, check_split, load_manifest
+from pretraining.data.shard_manifest import (
+    INDEX,
+    SHARD_SPLITS,
+    check_split,
+    load_manifest,
+    read_index,
+)
 from pretraining.data.token_stream import DISK_FULL, Fetch
 
 logger = logging.getLogger(__name__)

@@ -28,8 +28,7 @@ from common.locks import try_lease
 from common.manifest import MANIFEST, strangers
 from common.plain_text import first_of
 from common.provenance import PROVENANCE
-from pretraining.data.shard_index import INDEX
-from pretraining.data.shard_manifest import SHARD_SPLITS, UNFINISHED
+from pretraining.data.shard_manifest import INDEX, SHARD_SPLITS, UNFINISHED
 
 _PARTS = (*SHARD_SPLITS, "tokenizer", PROVENANCE, MANIFEST)
 """What finished shards are, in the order in which they leave `.state`."""

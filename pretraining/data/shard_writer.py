@@ -27,8 +27,15 @@ from common.plain_text import first_of
 from common.reading import MOST_LARGE, open_plain
 from pretraining.data.corpus import Document
 from pretraining.data.seen_texts import SeenTexts, packed
-from pretraining.data.shard_index import COMPRESSION, MDS_COLUMNS, RECORD, Shard
-from pretraining.data.shard_manifest import SHARD_SPLITS, UNFINISHED, check_request
+from pretraining.data.shard_manifest import (
+    COMPRESSION,
+    MDS_COLUMNS,
+    RECORD,
+    SHARD_SPLITS,
+    UNFINISHED,
+    Shard,
+    check_request,
+)
 from pretraining.data.token_stream import Tokens
 
 logger = logging.getLogger(__name__)

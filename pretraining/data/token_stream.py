@@ -30,7 +30,7 @@ from common.errors import UserError
 from common.files import mark_cache, private_folder, scratch_folder, temporary_folder
 from common.manifest import DamagedError, VerifiedFile
 from common.packed import unzstd
-from pretraining.data.shard_index import RECORD, Shard, read_index
+from pretraining.data.shard_manifest import RECORD, Shard, read_index
 
 if TYPE_CHECKING:
     from streaming.base.format.mds.reader import MDSReader

@@ -11,8 +11,12 @@ import torch
 from common.errors import UserError
 from pretraining.data.build_shards import build
 from pretraining.data.corpus import Document
-from pretraining.data.shard_index import RECORD, ShardSettings
-from pretraining.data.shard_manifest import check_split, load_manifest
+from pretraining.data.shard_manifest import (
+    RECORD,
+    ShardSettings,
+    check_split,
+    load_manifest,
+)
 from pretraining.data.shard_writer import ShardWriter
 from pretraining.data.token_stream import TokenStream
 from pretraining.data.tokenizer import load_tokenizer, train_tokenizer

@@ -16,8 +16,7 @@ from common.files import sha256_file
 from common.manifest import read_manifest, write_manifest
 from common.settings import assignments, read_settings
 from pretraining.data.build_shards import build
-from pretraining.data.shard_index import ShardSettings
-from pretraining.data.shard_manifest import load_manifest
+from pretraining.data.shard_manifest import ShardSettings, load_manifest
 from pretraining.data.tokenizer import train_tokenizer
 from pretraining.model.configuration import EncoderConfig, config_of
 from pretraining.plan.config import TrainingConfig

@@ -8,7 +8,7 @@ import zstandard
 
 from common.files import sha256_file
 from common.provenance import PROVENANCE
-from pretraining.data.shard_index import INDEX, ShardSettings
+from pretraining.data.shard_manifest import INDEX, ShardSettings
 from pretraining.data.token_stream import Tokens, TokenStream
 from tests.pretraining.documents import make_documents
 

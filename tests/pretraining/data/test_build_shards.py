@@ -21,8 +21,13 @@ from common.manifest import read_manifest
 from common.plain_text import redacted
 from pretraining.data import build_shards
 from pretraining.data.build_shards import build
-from pretraining.data.shard_index import SHARDS, ShardSettings
-from pretraining.data.shard_manifest import UNFINISHED, load_manifest, verify
+from pretraining.data.shard_manifest import (
+    SHARDS,
+    UNFINISHED,
+    ShardSettings,
+    load_manifest,
+    verify,
+)
 from pretraining.data.tokenizer import TextTokenizer, load_tokenizer, train_tokenizer
 from tests.pretraining.data.made_up_shards import (
     DOCUMENTS,

@@ -12,8 +12,7 @@ from common.errors import UserError
 from common.files import mark_cache
 from pretraining.data import build_shards, shard_folder
 from pretraining.data.build_shards import build
-from pretraining.data.shard_index import ShardSettings
-from pretraining.data.shard_manifest import verify
+from pretraining.data.shard_manifest import ShardSettings, verify
 from tests.commands import started
 from tests.faults import survives_failures
 from tests.pretraining.data.made_up_shards import SETTINGS, hashes, sources

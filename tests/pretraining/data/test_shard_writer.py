@@ -6,8 +6,7 @@ import pytest
 
 from common.errors import UserError
 from pretraining.data.corpus import Document
-from pretraining.data.shard_index import RECORD, Shard, write_index
-from pretraining.data.shard_manifest import UNFINISHED
+from pretraining.data.shard_manifest import RECORD, UNFINISHED, Shard, write_index
 from pretraining.data.shard_writer import ShardWriter
 from pretraining.data.token_stream import TokenStream
 

@@ -17,7 +17,7 @@ from common import files, manifest
 from common.errors import UserError
 from common.files import temporary_name
 from common.manifest import VerifiedFile
-from pretraining.data.shard_index import RECORD, Shard
+from pretraining.data.shard_manifest import RECORD, Shard
 from pretraining.data.token_stream import TokenStream, held, make_shard_cache_folder
 from tests.common.test_files import NOBODY, as_another_user, needs_root
 from tests.flips import flips

@@ -15,7 +15,7 @@ from torch import Tensor
 from common.model_files import read_config
 from pretraining.adapt import Adaptation
 from pretraining.data.build_shards import build
-from pretraining.data.shard_index import ShardSettings
+from pretraining.data.shard_manifest import ShardSettings
 from pretraining.model.start_folder import write_merged
 from pretraining.model.start_weights import LM_HEAD
 from pretraining.starts import Start, start_of

@@ -20,7 +20,7 @@ from common.files import sha256_file
 from common.model_files import read_config
 from pretraining.adapt import Adaptation
 from pretraining.data.build_shards import build
-from pretraining.data.shard_index import ShardSettings
+from pretraining.data.shard_manifest import ShardSettings
 from pretraining.data.tokenizer import train_tokenizer
 from pretraining.model.encoder_folder import checked_encoder
 from pretraining.model.model_folder import export

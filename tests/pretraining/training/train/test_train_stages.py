@@ -9,8 +9,7 @@ import torch
 from common.errors import UserError
 from common.manifest import read_manifest
 from pretraining.data.build_shards import build
-from pretraining.data.shard_index import ShardSettings
-from pretraining.data.shard_manifest import load_manifest
+from pretraining.data.shard_manifest import ShardSettings, load_manifest
 from pretraining.model.modeling import EuroBertForMaskedLM
 from pretraining.plan.study_plan import Study, load_study
 from pretraining.training.log import read_log

@@ -11,8 +11,7 @@ from typing import Any
 import pytest
 
 from common.errors import UserError
-from pretraining.data.shard_index import INDEX
-from pretraining.data.shard_manifest import check_split, load_manifest, verify
+from pretraining.data.shard_manifest import INDEX, check_split, load_manifest, verify
 from tests.flips import flips
 from tests.pretraining.data.made_up_shards import hashes, stream, with_content
 
