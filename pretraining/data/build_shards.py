@@ -198,7 +198,11 @@ def build(
             groups = encode(source.documents(position.file, position.row))
         _write_splits(source, settings, writer, groups, encoder.unknown_id)
         _check_splits(source, out, settings, writer)
-        _check_unchanged(source, out)
+        try:
+            source.refuse_changed()
+        except UserError:
+            remove_unfinished(out)
+            raise
         _finish(source, writer, encoder, request)
         if made is not None and load_manifest(writer.folder) != made:
             remove_unfinished(out)
@@ -212,16 +216,6 @@ def build(
     check_request(out, manifest["request"], request)
     _report(source, out, writer, encoder, manifest)
     return True
-
-
-def _check_unchanged(source: TextSource, out: Path) -> None:
-    """Refuse shards of a text that changed while it was read, and remove them: their record would be another text's."""
-    if changed := source.changed():
-        remove_unfinished(out)
-        raise UserError(
-            f"{changed} changed while it was read, so its shards are not kept; run the same command again once it is "
-            "whole"
-        )
 
 
 def _check_splits(

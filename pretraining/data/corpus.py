@@ -108,13 +108,20 @@ class TextSource:
             **({} if self.kind is None else {"kind": self.kind}),
         }
 
-    def changed(self, files: Iterable[int] | None = None) -> str | None:
-        """Return the first local file, of all or of those numbers, that is not as it was when the source was opened."""
+    def refuse_changed(self, files: Iterable[int] | None = None) -> None:
+        """Compare the local files, all or those of these numbers, with what they were when the source was opened.
+
+        Raises:
+            UserError: one has changed: a record of it would be another text's.
+        """
+        if self.revision:
+            return
         for number in range(len(self.states)) if files is None else files:
-            file = self.files[number]
-            if not self.revision and _state(file) != self.states[number]:
-                return file
-        return None
+            if _state(self.files[number]) != self.states[number]:
+                raise UserError(
+                    f"{self.files[number]} changed while it was read, so nothing of it is kept; run the same command "
+                    "again once it is whole"
+                )
 
     def hash_up_to(self, number: int, hashes: list[str]) -> None:
         """Append the SHA-256 of each local file before that number that `hashes` lacks; a hub's have a revision."""

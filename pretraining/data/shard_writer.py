@@ -1,12 +1,13 @@
 """Shards being written: the splits so far, the position in the source and the documents seen.
 
-Whenever a shard has been written, what is new of all that is appended to two files, so that a killed run resumes and
-ends with the same bytes: digests and tokens that no shard holds yet to one, a line that describes them to the other.
-A line is sealed together with all before it; what follows the last line break was never finished, and is cut off.
+Whenever a shard has been written, what is new of all that is appended to a file as a block: a line of JSON, then
+digests, and tokens that no shard holds yet. A block names the one before it by a hash. A killed run resumes behind the
+last whole block, and ends with the same bytes.
 """
 
 from __future__ import annotations
 
+import io
 import json
 import logging
 import os
@@ -21,10 +22,17 @@ import numpy.typing as npt
 import zstandard
 
 from common.errors import UserError
-from common.files import append_bytes, mark_cache, sha256_bytes, write_bytes
-from common.manifest import DamagedError, another_shape, check_file
+from common.files import (
+    append_bytes,
+    mark_cache,
+    remove_folder,
+    sha256_bytes,
+    write_bytes,
+)
+from common.manifest import another_shape, check_file
 from common.plain_text import first_of
-from common.reading import MOST_LARGE, open_plain
+from common.reading import open_plain
+from pretraining.data.blocks import packed_block, read_block
 from pretraining.data.corpus import Document
 from pretraining.data.seen_texts import SeenTexts, packed
 from pretraining.data.shard_manifest import (
@@ -40,7 +48,7 @@ from pretraining.data.token_stream import Tokens
 
 logger = logging.getLogger(__name__)
 
-_LOG, _CONTENT = "log.jsonl", "content.bin"
+_RECORD = "record"
 
 
 def write_shard(
@@ -167,13 +175,12 @@ class ShardWriter:
             states: `TextSource.states` of the source.
 
         Raises:
-            UserError: the folder holds the unfinished shards of another request, or its record is damaged.
+            UserError: the folder holds the unfinished shards of another request.
         """
         self._out = out
         self.folder = out / UNFINISHED
         """Where the shards are written."""
-        self._log = self.folder / _LOG
-        self._content = self.folder / _CONTENT
+        self._record = self.folder / _RECORD
         self.splits = {
             name: SplitWriter(name=name, folder=self.folder / name, place=out / name)
             for name in SHARD_SPLITS
@@ -187,10 +194,12 @@ class ShardWriter:
         """The SHA-256 of the source's local files that have been begun."""
         self._hashes_saved = 0
         self._seal = ""
-        if os.path.lexists(self._log):
+        if os.path.lexists(self._record):
             self._load()
-        else:
-            self._content.unlink(missing_ok=True)  # whose first line was never written
+        if not self._seal:  # a run of other settings may have left more shards
+            for split in self.splits.values():
+                if split.folder.is_dir():
+                    remove_folder(split.folder)
 
     @property
     def tokens(self) -> int:
@@ -232,9 +241,10 @@ class ShardWriter:
             self.splits[split].add(tokens)
 
     def save(self) -> None:
-        """Record what is new up to the last document; content without its line is harmless."""
+        """Record what is new up to the last document."""
         parts = [bytes(self._fresh)]
         record = self._head | {
+            "after": self._seal,
             "hashes": self.hashes[self._hashes_saved :],
             "position": asdict(self.position),
         }
@@ -247,39 +257,32 @@ class ShardWriter:
                 "tokens": split.tokens,
             }
             split.saved = (len(split.shards), len(split.pending))
-        content = b"".join(parts)
-        record |= {
-            "bytes": [len(part) for part in parts],
-            "sha256": sha256_bytes(content),
-        }
-        text = json.dumps(record, sort_keys=True)
-        self._seal = sha256_bytes((self._seal + text).encode())
-        append_bytes(self._content, content)
-        append_bytes(self._log, f"{self._seal} {text}\n".encode())
+        record["bytes"] = [len(part) for part in parts]
+        line = json.dumps(record, sort_keys=True).encode()
+        data = b"\n".join([line, b"".join(parts)])
+        self._seal = sha256_bytes(data)
+        append_bytes(self._record, packed_block(data))
         self._head, self._hashes_saved = {}, len(self.hashes)
         self._fresh.clear()
 
     def _load(self) -> None:
-        """Restore what `save` recorded, once its settings are those of this call and nothing of it is damaged."""
+        """Restore what `save` recorded, once its settings are those of this call, as far as it is whole."""
         remedy = f"remove {self._out} and run the same command again"
-        if not self._content.exists():
-            raise DamagedError(f"{self._content} is missing; {remedy}")
-        log_end = content_end = 0
+        whole = 0
         with (
-            another_shape(self._log, remedy),
-            os.fdopen(open_plain(self._log, MOST_LARGE), "rb") as log,
-            os.fdopen(open_plain(self._content), "rb") as content,
+            another_shape(self._record, remedy),
+            os.fdopen(open_plain(self._record), "rb") as file,
         ):
-            for number, line in enumerate(log, 1):
-                if not line.endswith(b"\n"):
+            while True:
+                try:
+                    data = read_block(file) or b""
+                    line, _, content = data.partition(b"\n")
+                    record = json.loads(line)
+                except ValueError:
                     break
-                # A line is its seal, of 64 characters, a space and the record.
-                seal = sha256_bytes(self._seal.encode() + line[65:-1])
-                if line[:65] != f"{seal} ".encode():
-                    raise DamagedError(
-                        f"{self._log} is damaged: line {number} has been changed; {remedy}"
-                    )
-                self._seal, record = seal, json.loads(line[65:])
+                # Two processes may have written: one that lost its lease, and the next.
+                if record["after"] != self._seal:
+                    break
                 if "request" in record:
                     check_request(
                         self._out,
@@ -288,31 +291,27 @@ class ShardWriter:
                         "unfinished shards",
                     )
                     self.states_read = record["states"]
-                parts = [content.read(size) for size in record["bytes"]]
-                if sha256_bytes(b"".join(parts)) != record["sha256"]:
-                    raise DamagedError(
-                        f"{self._content} is damaged: it has been changed; {remedy}"
-                    )
                 lost = [
                     f"{split.name}/{shard.packed_name}"
                     for split in self.splits.values()
                     for shard in _shards(record[split.name])
                     if not split.has(shard)
                 ]
-                if lost:  # what follows is made again from the text
+                if lost:
                     logger.warning(
                         "missing or damaged, so written again: %s", first_of(lost)
                     )
                     break
-                self._restore(record, *parts)
-                log_end, content_end = log_end + len(line), content.tell()
-        os.truncate(self._log, log_end)
-        os.truncate(self._content, content_end)
+                parts = io.BytesIO(content)
+                self._restore(record, *[parts.read(size) for size in record["bytes"]])
+                self._seal = sha256_bytes(data)
+                whole = file.tell()
+        os.truncate(self._record, whole)
 
     def _restore(
         self, record: Mapping[str, Any], digests: bytes, *pending: bytes
     ) -> None:
-        """Restore what a line recorded, after those before it."""
+        """Restore what a block recorded, after those before it."""
         self._seen.add_all(digests)
         self.hashes += record["hashes"]
         self._hashes_saved = len(self.hashes)
@@ -328,5 +327,5 @@ class ShardWriter:
 
 
 def _shards(record: Mapping[str, Any]) -> list[Shard]:
-    """Return the shards that a line recorded of a split."""
+    """Return the shards that a block recorded of a split."""
     return [Shard(**shard) for shard in record["shards"]]

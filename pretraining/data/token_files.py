@@ -1,8 +1,9 @@
 """Tokens of a source's files, made by several processes or machines, before one of them writes the shards.
 
-A file of these begins with its name, the hash of all that the tokens depend on. Blocks of documents follow, each a
-Zstandard frame with a checksum, its length before it: their number, a table of them and the tokens of all. A length of
-0 ends it.
+A file of these begins with its name, the hash of all that the tokens depend on. Blocks of documents follow: their
+number, a table of them and the tokens of all.
+
+A call without parts keeps no such files: they are as large as the shards, and a resumption would read all of them.
 """
 
 from __future__ import annotations
@@ -17,12 +18,12 @@ from pathlib import Path
 from typing import Any
 
 import numpy as np
-import zstandard
 
 from common.errors import UserError
 from common.files import atomic_path, mark_cache, sha256_file
 from common.manifest import DamagedError
 from common.progress import Meter
+from pretraining.data.blocks import END, packed_block, read_block
 from pretraining.data.corpus import Document, TextSource
 from pretraining.data.tokenizer import DIGEST_BYTES, Encoded
 
@@ -93,7 +94,6 @@ class TokenFiles:
             for group in encode(source.documents(files=missing))
             for pair in zip(*group, strict=True)
         )
-        compress = zstandard.ZstdCompressor(level=1, write_checksum=True).compress
         *starts, total = itertools.accumulate(
             (source.sizes[number] for number in numbers), initial=0
         )
@@ -115,18 +115,12 @@ class TokenFiles:
                         ]
                         table = np.array(rows, _TABLE)
                         tokens = np.concatenate([ids for _, (_, ids) in block])
-                        packed = compress(
-                            len(block).to_bytes(8, "little")
-                            + table.tobytes()
-                            + tokens.tobytes()
-                        )
-                        file.write(len(packed).to_bytes(8, "little") + packed)
+                        count = len(block).to_bytes(8, "little")
+                        data = count + table.tobytes() + tokens.tobytes()
+                        file.write(packed_block(data))
                         meter.update(offsets[number] + block[-1][0].read_bytes)
-                    file.write(bytes(8))
-                    if changed := source.changed([number]):
-                        raise UserError(
-                            f"{changed} changed while it was read; run the same command again once it is whole"
-                        )
+                    file.write(END)
+                    source.refuse_changed([number])
 
 
 def read_tokens(path: Path, number: int, row: int) -> Groups:
@@ -135,17 +129,12 @@ def read_tokens(path: Path, number: int, row: int) -> Groups:
     Raises:
         DamagedError: the content has changed.
     """
-    unpack = zstandard.ZstdDecompressor().decompress
     before = 0  # documents of the blocks before
     try:
         with path.open("rb") as file:
-            size = path.stat().st_size
             if file.read(len(path.name)) != path.name.encode():
                 raise ValueError("it is another file's")
-            while (length := file.read(8)) != bytes(8):
-                packed = file.read(min(size, int.from_bytes(length, "little")))
-                # Nothing, at an early end, is refused, too
-                data = unpack(packed, allow_extra_data=False)
+            while (data := read_block(file)) is not None:
                 count = int.from_bytes(data[:8], "little")
                 table = np.frombuffer(data, _TABLE, count, 8)
                 tokens = np.frombuffer(data, np.int32, offset=8 + table.nbytes)
@@ -168,7 +157,7 @@ def read_tokens(path: Path, number: int, row: int) -> Groups:
                 yield group[first:], pairs[first:]
             if file.read(1):
                 raise ValueError("more follows its end")
-    except (OSError, ValueError, zstandard.ZstdError) as error:
+    except (OSError, ValueError) as error:
         raise DamagedError(
             f"{path} is damaged ({error}); remove it and run the same command again"
         ) from None

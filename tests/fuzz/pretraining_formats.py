@@ -185,7 +185,7 @@ def unfinished(folder: Path) -> Path:
         writer.add(document, ids, "train")
     writer.splits["train"].write(RECORD)
     writer.save()
-    return folder / "out" / ".state" / "log.jsonl"
+    return folder / "out" / ".state" / "record"
 
 
 def resumed(path: Path) -> Any:

@@ -493,7 +493,7 @@ def test_killed_at_random_moments_it_ends_with_the_same_bytes(
     write_jsonl(source, make_documents(2_500, words=700))
     build([str(source)], tokenizer, tmp_path / "whole", SETTINGS, workers=0)
     generator, kills, out = random.Random(0), 0, tmp_path / "out"
-    state = out / UNFINISHED / "log.jsonl"
+    state = out / UNFINISHED / "record"
     while not (out / "manifest.json").exists():
         process, before = (
             start(source, tokenizer, out),

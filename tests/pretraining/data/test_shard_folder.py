@@ -47,7 +47,7 @@ def make(room: Path, out: Path) -> None:
         ("provenance.json", "other files (provenance.json)"),
         ("manifest.json", "manifest.json is damaged"),
         (".state/train/shard", "other files (.state/train/shard)"),
-        (".state/log.jsonl", "other files (.state/log.jsonl)"),
+        (".state/record", "other files (.state/record)"),
         ("train", "other files (train)"),
     ],
 )

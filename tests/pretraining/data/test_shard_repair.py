@@ -102,7 +102,7 @@ def test_a_killed_repair_goes_on(
         with monkeypatch.context() as patch, pytest.raises(OSError, match="killed"):
             patch.setattr(build_shards, "_encoded", encoded_until(10 * wrote))
             make(room, out)
-    assert (out / UNFINISHED / "log.jsonl").is_file()
+    assert (out / UNFINISHED / "record").is_file()
     make(room, out)
     assert hashes(out) == hashes(room / "out") and not verify(out)
 
