@@ -39,6 +39,7 @@ from pretraining.model.attention import (
     resolve_backend,
     varlen,
 )
+from pretraining.model.compiled import CompiledBlocks
 from pretraining.model.cross_entropy import IGNORE, linear_cross_entropy, rows_per_chunk
 from pretraining.model.directions import probe_ids, turn
 from pretraining.model.packed_batch import PackedBatch, positions_of
@@ -186,7 +187,7 @@ AttentionInterface.register(_NAME, _attend)
 AttentionMaskInterface.register(_NAME, _reach)
 
 
-class AdaptedModel(nn.Module):
+class AdaptedModel(CompiledBlocks, nn.Module):
     """A model of transformers with a head for tokens, read and trained in packed batches."""
 
     is_padded: bool
@@ -248,25 +249,10 @@ class AdaptedModel(nn.Module):
         self.attention_backend = backend
 
     @cached_property
-    def _blocks(self) -> nn.ModuleList:
-        """The list with most layers."""
+    def compiled_parts(self) -> nn.ModuleList:
+        """The list with most layers; attention stays outside of their graphs."""
         lists = (part for part in self.inner.modules() if type(part) is nn.ModuleList)
         return max(lists, key=len)
-
-    def compile_blocks(self, **options: Any) -> None:
-        """Compile each block with torch.compile and its options; attention stays outside of the graphs."""
-        for block in self._blocks:
-            block.compile(**options)
-
-    def uncompile_blocks(self) -> None:
-        """Undo `compile_blocks`, as when compiling failed."""
-        for block in self._blocks:
-            block._compiled_call_impl = None
-
-    @property
-    def blocks_compiled(self) -> bool:
-        """Whether `compile_blocks` is in force; a loss without bias and soft cap is then compiled too."""
-        return any(block._compiled_call_impl is not None for block in self._blocks)
 
     def encode(self, batch: PackedBatch, *, is_causal: bool | None = None) -> Tensor:
         """Return what the head's last layer reads, (T, D), of a packed batch.

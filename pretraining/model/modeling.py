@@ -11,8 +11,7 @@ Shapes: T packed tokens, B x L padded, H hidden, D head dimension.
 
 from __future__ import annotations
 
-from collections.abc import Sequence
-from typing import Any
+from collections.abc import Iterable, Sequence
 
 import torch
 import torch.nn.functional as F
@@ -30,6 +29,7 @@ from pretraining.model.attention import (
     padded_layout,
     resolve_backend,
 )
+from pretraining.model.compiled import CompiledBlocks
 from pretraining.model.configuration import EncoderConfig
 from pretraining.model.cross_entropy import linear_cross_entropy
 from pretraining.model.packed_batch import PackedBatch, positions_of
@@ -167,7 +167,7 @@ class Block(nn.Module):
         return out
 
 
-class EuroBertPreTrainedModel(PreTrainedModel):  # type: ignore[misc]  # transformers is untyped
+class EuroBertPreTrainedModel(CompiledBlocks, PreTrainedModel):  # type: ignore[misc]  # transformers is untyped
     """What the base model and the one with a head share: configuration, loading, initial weights, attention backend."""
 
     config_class = EncoderConfig
@@ -201,24 +201,10 @@ class EuroBertPreTrainedModel(PreTrainedModel):  # type: ignore[misc]  # transfo
             if isinstance(module, Attention | FeedForward):
                 module.fused = fused
 
-    def compile_blocks(self, **options: Any) -> None:
-        """Compile each block and the last norm with torch.compile and its options; equal blocks share one graph.
-
-        The number of tokens becomes a variable of it with the second batch, and only it: torch's own choice
-        (`dynamic=None`), where `dynamic=True` would leave the model's width open, too, and fail on it.
-        """
-        for module in (*self.body.layers, self.body.norm):
-            module.compile(**options)
-
-    def uncompile_blocks(self) -> None:
-        """Undo `compile_blocks`, as when compiling failed."""
-        for module in (*self.body.layers, self.body.norm):
-            module._compiled_call_impl = None
-
     @property
-    def blocks_compiled(self) -> bool:
-        """Whether `compile_blocks` is in force; the loss is then compiled too."""
-        return any(block._compiled_call_impl is not None for block in self.body.layers)
+    def compiled_parts(self) -> Iterable[nn.Module]:
+        """The blocks and the last norm."""
+        return (*self.body.layers, self.body.norm)
 
 
 class EuroBertModel(EuroBertPreTrainedModel):
