@@ -37,7 +37,7 @@ from pretraining.data.tokenizer_files import (
     read_tokenizer,
     without_json,
 )
-from pretraining.paper_settings import OWN_TYPES, Shape
+from pretraining.paper_settings import Shape, is_own_type
 
 _NOTICES = ("LICENSE", "LICENSE.txt", "LICENSE.md", "NOTICE")
 """Files of a start that its exports have, too."""
@@ -117,7 +117,7 @@ class Start:
     @property
     def is_own(self) -> bool:
         """Whether it is a `eurobert` or one of the authors' models, which are exported as `eurobert`."""
-        return self.kind in OWN_TYPES
+        return is_own_type(self.kind)
 
     @property
     def is_our_class(self) -> bool:

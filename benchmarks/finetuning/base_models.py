@@ -29,7 +29,7 @@ from common.reading import MOST_BYTES, open_plain
 from pretraining.model.encoder_folder import quiet
 from pretraining.model.model_folder import load_encoder
 from pretraining.model.modeling import EuroBertModel
-from pretraining.paper_settings import OWN_TYPES
+from pretraining.paper_settings import OWN_TYPES, is_own_type
 
 log = logging.getLogger(__name__)
 
@@ -47,7 +47,7 @@ def load_base(
     """Return a base model, the names of its weights that the folder lacks, and what it is a part of."""
     name = read_config(folder).get("model_type")
     refuse_unfinished(folder, tensor_heads(folder))
-    if name in OWN_TYPES and not trust_remote_code:
+    if is_own_type(name) and not trust_remote_code:
         ours: nn.Module = load_encoder(folder, EuroBertModel, is_causal=False)
         return ours.float(), set(), ""
     try:

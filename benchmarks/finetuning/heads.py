@@ -28,7 +28,7 @@ from benchmarks.protocol import HeadName
 from common.errors import UserError, first_line
 from common.registry import Registry
 from pretraining.models import PREDICTION_SHIFT
-from pretraining.paper_settings import OWN_TYPES
+from pretraining.paper_settings import is_own_type
 
 log = logging.getLogger(__name__)
 
@@ -236,7 +236,7 @@ def _class_head(
         kind is None
         or head == "ours"
         or encoder.is_decoder
-        or config.model_type in OWN_TYPES
+        or is_own_type(config.model_type)
     ):
         return None
     if kind not in encoder.heads:

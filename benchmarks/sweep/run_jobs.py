@@ -32,7 +32,7 @@ from common.description import difference
 from common.errors import UserError
 from common.model_files import read_config, resolve, tokenizer_hash, weights_hash
 from common.plain_text import redacted
-from pretraining.paper_settings import OWN_TYPES
+from pretraining.paper_settings import is_own_type
 
 log = logging.getLogger(__name__)
 
@@ -224,11 +224,10 @@ def _direction(folder: Path) -> dict[str, str]:
     with new ones.
     """
     model_type = read_config(folder).get("model_type")
-    encoder_types = {*MODEL_FOR_MASKED_LM_MAPPING_NAMES, *OWN_TYPES}
-    is_decoder = (
-        model_type in MODEL_FOR_CAUSAL_LM_MAPPING_NAMES
-        and model_type not in encoder_types
+    is_encoder = model_type in MODEL_FOR_MASKED_LM_MAPPING_NAMES or is_own_type(
+        model_type
     )
+    is_decoder = model_type in MODEL_FOR_CAUSAL_LM_MAPPING_NAMES and not is_encoder
     return {"direction": "configuration"} if is_decoder else {}
 
 

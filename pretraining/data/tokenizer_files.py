@@ -23,7 +23,7 @@ from typing import Any
 from common.errors import UserError, first_line
 from common.files import write_text
 from common.model_files import read_object
-from pretraining.paper_settings import OWN_TYPES, SPECIAL_TOKENS
+from pretraining.paper_settings import SPECIAL_TOKENS, is_own_type
 
 logger = logging.getLogger(__name__)
 
@@ -160,7 +160,8 @@ def read_tokenizer(path: Path, *, is_planned: bool = False) -> TokenizerFiles:
     before: list[int] = []
     after: list[str] = []
     try:
-        if not is_planned and model_type not in (None, *OWN_TYPES):
+        is_foreign = model_type is not None and not is_own_type(model_type)
+        if is_foreign and not is_planned:
             # It needs transformers, which takes seconds to import
             from pretraining.data.tokenizer_owner import ask_owner
 
