@@ -10,6 +10,7 @@ from __future__ import annotations
 import contextlib
 import json
 from collections.abc import Callable, Iterator, Mapping
+from dataclasses import dataclass
 from pathlib import Path
 from typing import Any
 
@@ -128,13 +129,23 @@ def write_config(folder: Path, fields: Mapping[str, Any]) -> None:
     write_text(folder / "config.json", text + "\n")
 
 
+@dataclass(frozen=True, kw_only=True)
+class ModelFiles:
+    """What a model's folder holds that only its class can write."""
+
+    save: Callable[[Path], None]
+    """Writes configuration, weights and tokenizer into a folder."""
+    card: Callable[[Mapping[str, Any]], str]
+    """Gives the model card of the manifest's content."""
+    width: int | None
+    """Width of an encoder's hidden states, which is then tried in plain transformers; None for a causal model."""
+
+
 def write_folder(
     out: Path,
+    files: ModelFiles,
     about: Mapping[str, Any],
-    fill: Callable[[Path], None],
-    card: Callable[[Mapping[str, Any]], str],
     *,
-    width: int | None,
     texts: Mapping[str, str] | None = None,
     origin: Mapping[str, Any] | None = None,
 ) -> Path:
@@ -142,10 +153,9 @@ def write_folder(
 
     Args:
         out: folder to make.
-        about: what the model was made from, as JSON, for the manifest: no times, machines or paths.
-        fill: writes configuration, weights and tokenizer into a folder.
-        card: gives the model card of the manifest's content.
-        width: of an encoder's hidden states, which is then tried in plain transformers; None for a causal model.
+        files: the model's own.
+        about: what the model was made from, as JSON, for the manifest and the card: no times, machines or paths, so
+            that the same model has the same manifest.
         texts: further files by name; the manifest has their hashes under `records`.
         origin: written to `provenance.json`; command, code and versions when left out.
 
@@ -171,13 +181,15 @@ def write_folder(
         )
     try:
         with atomic_folder(out) as making:
-            fill(making)
+            files.save(making)
             if shift := content.get(PREDICTION_SHIFT):
                 fields = json.loads((making / "config.json").read_text("utf-8"))
                 write_config(making, fields | {PREDICTION_SHIFT: shift})
-            if width is not None:
+            if files.width is not None:
                 write_pooling_files(
-                    making, width, longest=content.get("science", {}).get("max_length")
+                    making,
+                    files.width,
+                    longest=content.get("science", {}).get("max_length"),
                 )
                 vector = self_test_vector(making, str(out))
                 # Five digits: how many threads compute it may change the seventh, and the manifest has its hash.
@@ -186,7 +198,7 @@ def write_folder(
                 write_text(making / SELF_TEST, json.dumps(test, indent=1) + "\n")
             # The manifest has the hashes of what is loaded, provenance those of all files: hence this order.
             write_manifest(making / MANIFEST, content, _hashes(making))
-            write_text(making / "README.md", card(content))
+            write_text(making / "README.md", files.card(content))
             for name, text in texts.items():
                 write_text(making / name, text)
             origin = origin or provenance("full", PACKAGES)

@@ -16,6 +16,7 @@ import json
 import logging
 import shutil
 from collections.abc import Iterator, Mapping
+from functools import partial
 from pathlib import Path
 from string import Template
 from typing import Any, TypeVar
@@ -28,13 +29,13 @@ from common.model_files import read_object
 from common.plain_text import first_of
 from pretraining.model.configuration import EncoderConfig, native_config
 from pretraining.model.encoder_folder import (
+    ModelFiles,
     check_model,
     quiet,
     write_config,
-    write_folder,
 )
 from pretraining.model.modeling import HEAD, EuroBertPreTrainedModel
-from pretraining.paper_settings import OWN_TYPES
+from pretraining.paper_settings import OWN_TYPES, is_own_type
 
 logger = logging.getLogger(__name__)
 
@@ -47,56 +48,39 @@ _TOKENIZER_FILES = (
 AnyEncoder = TypeVar("AnyEncoder", bound=EuroBertPreTrainedModel)
 
 
-def export(
-    checkpoint_state: Mapping[str, Tensor],
-    config: EncoderConfig,
-    tokenizer_dir: Path | None,
-    manifest: Mapping[str, Any],
-    out: Path,
-    *,
-    texts: Mapping[str, str] | None = None,
-    origin: Mapping[str, Any] | None = None,
-) -> Path:
-    """Write the folder `out` and return it; one that holds the same model already is left as it is.
+def eurobert_files(
+    state: Mapping[str, Tensor], config: EncoderConfig, tokenizer_dir: Path | None
+) -> ModelFiles:
+    """Return the files of a `eurobert` for `write_folder`.
 
     Args:
-        checkpoint_state: tensors named as in `EuroBertForMaskedLM`; the head may be absent.
+        state: tensors named as in `EuroBertForMaskedLM`; the head may be absent.
         config: the model's configuration; `is_causal` says how it was trained last.
         tokenizer_dir: folder with `tokenizer.json` (and its companions), copied; None for none.
-        manifest: what the model was made from, as JSON; written to `manifest.json`, with a hash of every file that is
-            loaded, and shown in the card. No times, machines or paths: the same model has the same manifest.
-        out: folder to make.
-        texts: further files by name; the manifest has their hashes under `records`.
-        origin: written to `provenance.json`; command, code and versions when left out.
 
     Raises:
-        UserError: the tokenizer is missing, `out` holds other things, or the disk is full.
+        UserError: the tokenizer is missing.
     """
     if tokenizer_dir is not None and not (tokenizer_dir / "tokenizer.json").is_file():
         raise UserError(f"tokenizer folder {tokenizer_dir} has no tokenizer.json")
     tensors = {
-        name: tensor.detach().cpu().contiguous()
-        for name, tensor in checkpoint_state.items()
+        name: tensor.detach().cpu().contiguous() for name, tensor in state.items()
     }
     dtype = str(next(iter(tensors.values())).dtype).removeprefix("torch.")
     fields = native_config(config, dtype=dtype, head=HEAD in tensors)
 
-    def fill(making: Path) -> None:
-        save_file(tensors, making / "model.safetensors", metadata={"format": "pt"})
-        write_config(making, fields)
+    def save(folder: Path) -> None:
+        save_file(tensors, folder / "model.safetensors", metadata={"format": "pt"})
+        write_config(folder, fields)
         if tokenizer_dir is not None:
-            copy_tokenizer(tokenizer_dir, making)
+            copy_tokenizer(tokenizer_dir, folder)
 
-    # A causal model is no encoder, and without a tokenizer no text can be read.
-    width = None if config.is_causal or tokenizer_dir is None else config.hidden_size
-    return write_folder(
-        out,
-        manifest,
-        fill,
-        lambda content: model_card(config, content),
-        width=width,
-        texts=texts,
-        origin=origin,
+    # A causal model is not an encoder, and without a tokenizer no text can be read.
+    is_tried = tokenizer_dir is not None and not config.is_causal
+    return ModelFiles(
+        save=save,
+        card=partial(model_card, config),
+        width=config.hidden_size if is_tried else None,
     )
 
 
@@ -160,7 +144,7 @@ def read_config(folder: Path) -> EncoderConfig:
         raise UserError(f"{folder} has no config.json, so it is not a checkpoint")
     fields = read_object(path)
     kind = fields.pop("model_type", None)
-    if kind not in OWN_TYPES:
+    if not is_own_type(kind):
         raise UserError(
             f"{path}: model_type is {kind!r}; it must be {' or '.join(OWN_TYPES)}"
         )

@@ -26,6 +26,7 @@ from pretraining.model.directions import (
     is_decoder,
 )
 from pretraining.model.encoder_folder import (
+    ModelFiles,
     check_model,
     quiet,
     self_test_vector,
@@ -35,7 +36,7 @@ from pretraining.model.encoder_folder import (
 from pretraining.model.model_folder import (
     card_rows,
     copy_tokenizer,
-    export,
+    eurobert_files,
     fill_card,
     load_encoder,
     read_config,
@@ -91,7 +92,7 @@ def export_trained(
     Args:
         start: what it was trained from; None for random weights.
         state: a checkpoint's tensors, as the trained model names them.
-        manifest: what the model was made from; see `pretraining.model.model_folder.export`.
+        manifest: what the model was made from; see `write_folder`.
         out: folder to make; the same model that is there stays.
         config: a `eurobert`'s configuration, as `export_config` returns it; another class has its start's, and no
             causal form.
@@ -104,10 +105,14 @@ def export_trained(
         UserError: `out` holds other things, or what was written does not see both sides.
     """
     if config is not None:
-        return export(
-            state, config, tokenizer_dir, manifest, out, texts=texts, origin=origin
-        )
+        files = eurobert_files(state, config, tokenizer_dir)
+        return write_folder(out, files, manifest, texts=texts, origin=origin)
     assert start is not None, "random weights are a `eurobert`'s"
+    files = _files_of(
+        model_of(start, state),
+        partial(_write_companions, start=start, data=tokenizer_dir),
+        partial(_card, made_from=start.name, licence=start.licence, name=out.name),
+    )
     about = {
         **manifest,
         "start_name": start.name,
@@ -117,17 +122,9 @@ def export_trained(
             "id": start.mask.id,
             "origin": start.mask.origin,
         },
+        "transformers": f">={MINIMUM}",
     }
-    return _write(
-        lambda: model_of(start, state),
-        partial(_write_companions, start=start, data=tokenizer_dir),
-        about,
-        out,
-        made_from=start.name,
-        licence=start.licence,
-        texts=texts,
-        origin=origin,
-    )
+    return write_folder(out, files, about, texts=texts, origin=origin)
 
 
 def try_export(start: Start, model: nn.Module, tokenizer_dir: Path) -> None:
@@ -184,62 +181,48 @@ def export_llama(folder: Path, out: Path) -> Path:
     } - {"rope_theta"}
     fields = {name: getattr(config, name) for name in names}
 
-    def llama() -> Any:
-        with torch.device("meta"):
-            inner = LlamaForCausalLM(
-                LlamaConfig(
-                    **fields, rope_parameters=config.rope_parameters, is_causal=False
-                )
+    with torch.device("meta"):
+        llama = LlamaForCausalLM(
+            LlamaConfig(
+                **fields, rope_parameters=config.rope_parameters, is_causal=False
             )
-        inner.load_state_dict(encoder.state_dict(), assign=True)
-        return inner
-
+        )
+    llama.load_state_dict(encoder.state_dict(), assign=True)
+    files = _files_of(
+        llama,
+        partial(copy_tokenizer, folder),
+        partial(
+            _card, made_from=f"{folder.name} (eurobert)", licence="", name=out.name
+        ),
+    )
     manifest = check_model(folder) or {"model": folder.name}
     about = {
         key: value for key, value in manifest.items() if key not in (FILES, "records")
     }
-    return _write(
-        llama,
-        partial(copy_tokenizer, folder),
-        about,
-        out,
-        made_from=f"{folder.name} (eurobert)",
-        licence="",
-    )
+    return write_folder(out, files, {**about, "transformers": f">={MINIMUM}"})
 
 
-def _write(
-    make: Callable[[], Any],
-    tokenizer: Callable[[Path], None],
-    about: Mapping[str, Any],
-    out: Path,
-    *,
-    made_from: str,
-    licence: str,
-    texts: Mapping[str, str] | None = None,
-    origin: Mapping[str, Any] | None = None,
-) -> Path:
-    """Write the model that `make` gives, of a class of transformers, as a folder with its tokenizer and card."""
-    inner = make()
+def _files_of(
+    model: Any,
+    write_tokenizer: Callable[[Path], None],
+    card: Callable[[Any, Mapping[str, Any]], str],
+) -> ModelFiles:
+    """Return the files of a model of a class of transformers."""
 
-    def fill(making: Path) -> None:
-        saved = _saved_part(inner)
+    def save(folder: Path) -> None:
+        saved = _saved_part(model)
         with quiet():
-            saved.save_pretrained(making, max_shard_size="1000GB")
-        if head := _head_outside(inner, saved):
-            save_file(head, making / LM_HEAD, metadata={"format": "pt"})
-        (making / "generation_config.json").unlink(missing_ok=True)
-        _write_config(making, inner)
-        tokenizer(making)
+            saved.save_pretrained(folder, max_shard_size="1000GB")
+        if head := _head_outside(model, saved):
+            save_file(head, folder / LM_HEAD, metadata={"format": "pt"})
+        (folder / "generation_config.json").unlink(missing_ok=True)
+        _write_config(folder, model)
+        write_tokenizer(folder)
 
-    return write_folder(
-        out,
-        {**about, "transformers": f">={MINIMUM}"},
-        fill,
-        lambda content: _card(inner, made_from, licence, content, out.name),
-        width=int(inner.config.hidden_size),
-        texts=texts,
-        origin=origin,
+    return ModelFiles(
+        save=save,
+        card=partial(card, model),
+        width=int(model.config.hidden_size),
     )
 
 
@@ -379,7 +362,7 @@ def _write_companions(folder: Path, start: Start, data: Path | None) -> None:
 
 
 def _card(
-    inner: Any, made_from: str, licence: str, manifest: Mapping[str, Any], name: str
+    inner: Any, manifest: Mapping[str, Any], *, made_from: str, licence: str, name: str
 ) -> str:
     """Return the model card of an adapted encoder; `name`: what it is called where its manifest does not say."""
     return fill_card(

@@ -21,8 +21,8 @@ from pretraining.data.shard_writer import ShardWriter
 from pretraining.data.token_stream import TokenStream
 from pretraining.data.tokenizer import load_tokenizer, train_tokenizer
 from pretraining.model.configuration import EncoderConfig
-from pretraining.model.encoder_folder import check_model
-from pretraining.model.model_folder import export, read_config
+from pretraining.model.encoder_folder import check_model, write_folder
+from pretraining.model.model_folder import eurobert_files, read_config
 from pretraining.model.modeling import EuroBertForMaskedLM, initialise
 from pretraining.plan.config import TrainingConfig
 from pretraining.plan.study_plan import load_study, plan_of
@@ -117,8 +117,10 @@ def restored(path: Path) -> Any:
 
 def model(folder: Path) -> Path:
     network, _ = tiny()
-    return export(
-        network.state_dict(), network.config, None, {"model": "a"}, folder / "model"
+    return write_folder(
+        folder / "model",
+        eurobert_files(network.state_dict(), network.config, None),
+        {"model": "a"},
     )
 
 

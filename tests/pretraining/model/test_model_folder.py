@@ -21,8 +21,8 @@ from transformers.models.eurobert import modeling_eurobert as native
 from common.errors import UserError
 from common.files import sha256_bytes
 from common.manifest import read_manifest, write_manifest
-from pretraining.model.encoder_folder import check_model
-from pretraining.model.model_folder import export, load_encoder
+from pretraining.model.encoder_folder import check_model, write_folder
+from pretraining.model.model_folder import eurobert_files, load_encoder
 from pretraining.model.modeling import (
     EuroBertForMaskedLM,
     EuroBertModel,
@@ -73,12 +73,10 @@ def digest(folder: Path) -> dict[str, str]:
 def test_a_folder_is_whole_and_loads(
     tmp_path: Path, tokenizer_dir: Path, tiny_model: EuroBertForMaskedLM
 ) -> None:
-    out = export(
-        tiny_model.state_dict(),
-        tiny_model.config,
-        tokenizer_dir,
-        MANIFEST,
+    out = write_folder(
         tmp_path / "a" / "out",
+        eurobert_files(tiny_model.state_dict(), tiny_model.config, tokenizer_dir),
+        MANIFEST,
     )
     names = {
         "1_Pooling/config.json",
@@ -116,8 +114,10 @@ def test_the_card_shows_the_manifest(
     tmp_path: Path, tiny_model: EuroBertForMaskedLM
 ) -> None:
     tiny_model.config.is_causal = True
-    out = export(
-        tiny_model.state_dict(), tiny_model.config, None, MANIFEST, tmp_path / "out"
+    out = write_folder(
+        tmp_path / "out",
+        eurobert_files(tiny_model.state_dict(), tiny_model.config, None),
+        MANIFEST,
     )
     card = (out / "README.md").read_text()
     assert card.startswith("---\nlibrary_name: transformers\n")
@@ -133,14 +133,20 @@ def test_the_card_shows_the_manifest(
 
 def test_the_same_export_twice(tmp_path: Path, tiny_model: EuroBertForMaskedLM) -> None:
     state, config = tiny_model.state_dict(), tiny_model.config
-    first = export(state, config, None, MANIFEST, tmp_path / "one")
-    second = export(state, config, None, MANIFEST, tmp_path / "two")
+    first = write_folder(
+        tmp_path / "one", eurobert_files(state, config, None), MANIFEST
+    )
+    second = write_folder(
+        tmp_path / "two", eurobert_files(state, config, None), MANIFEST
+    )
     assert digest(first) == digest(second)
     before = (first / "model.safetensors").stat().st_mtime_ns
-    export(state, config, None, MANIFEST, first)
+    write_folder(first, eurobert_files(state, config, None), MANIFEST)
     assert (first / "model.safetensors").stat().st_mtime_ns == before
     with pytest.raises(UserError, match="remove it or choose another"):
-        export(state, config, None, {**MANIFEST, "tokens": 124}, first)
+        write_folder(
+            first, eurobert_files(state, config, None), {**MANIFEST, "tokens": 124}
+        )
 
 
 def test_what_does_not_fit_leaves_nothing(
@@ -148,14 +154,16 @@ def test_what_does_not_fit_leaves_nothing(
 ) -> None:
     state, config = tiny_model.state_dict(), tiny_model.config
     with pytest.raises(UserError, match=r"no tokenizer\.json"):
-        export(state, config, tmp_path, MANIFEST, tmp_path / "out")
+        write_folder(
+            tmp_path / "out", eurobert_files(state, config, tmp_path), MANIFEST
+        )
 
     def full(*_: object, **__: object) -> None:
         raise OSError(28, "No space left on device")
 
     monkeypatch.setattr("pretraining.model.model_folder.save_file", full)
     with pytest.raises(OSError, match="No space"):
-        export(state, config, None, MANIFEST, tmp_path / "out")
+        write_folder(tmp_path / "out", eurobert_files(state, config, None), MANIFEST)
     assert not list(tmp_path.iterdir())
 
 
@@ -167,7 +175,9 @@ def test_a_base_model_is_exported_without_a_head(
         for name, t in tiny_model.state_dict().items()
         if name != "lm_head.weight"
     }
-    out = export(state, tiny_model.config, None, {}, tmp_path / "out")
+    out = write_folder(
+        tmp_path / "out", eurobert_files(state, tiny_model.config, None), {}
+    )
     assert json.loads((out / "config.json").read_text())["architectures"] == [
         "EuroBertModel"
     ]
@@ -189,12 +199,10 @@ def exported(
     # Larger weights than at the start of training make differences visible.
     tiny_model.config.initializer_range = 0.1
     initialise(tiny_model, 1)
-    return export(
-        tiny_model.state_dict(),
-        tiny_model.config,
-        tokenizer_dir,
-        MANIFEST,
+    return write_folder(
         tmp_path / "exported",
+        eurobert_files(tiny_model.state_dict(), tiny_model.config, tokenizer_dir),
+        MANIFEST,
     )
 
 
@@ -275,12 +283,10 @@ def test_our_class_looks_back_padded_or_not(exported: Path) -> None:
 
 @pytest.fixture
 def folder(tmp_path: Path, tiny_model: EuroBertForMaskedLM) -> Path:
-    return export(
-        tiny_model.state_dict(),
-        tiny_model.config,
-        None,
-        {"model": "a"},
+    return write_folder(
         tmp_path / "a",
+        eurobert_files(tiny_model.state_dict(), tiny_model.config, None),
+        {"model": "a"},
         texts={"log.jsonl": "x\n"},
     )
 
@@ -319,7 +325,9 @@ def test_a_model_with_a_file_of_another_is_refused(
     folder: Path, tmp_path: Path, tiny_model: EuroBertForMaskedLM
 ) -> None:
     state = {name: tensor + 1 for name, tensor in tiny_model.state_dict().items()}
-    other = export(state, tiny_model.config, None, {"model": "b"}, tmp_path / "b")
+    other = write_folder(
+        tmp_path / "b", eurobert_files(state, tiny_model.config, None), {"model": "b"}
+    )
     shutil.copy(other / "model.safetensors", folder / "model.safetensors")
     with pytest.raises(
         UserError, match=r"/a is damaged: model\.safetensors: its content has changed"

@@ -10,7 +10,8 @@ import torch
 import transformers as hf
 
 from pretraining.data.tokenizer import train_tokenizer
-from pretraining.model.model_folder import export
+from pretraining.model.encoder_folder import write_folder
+from pretraining.model.model_folder import eurobert_files
 from pretraining.model.modeling import EuroBertForMaskedLM, initialise
 from pretraining.model.start_folder import export_llama, export_trained
 from pretraining.model.start_weights import load_start
@@ -54,12 +55,10 @@ def exported(kind: str, folder: Path) -> Path:
     model = EuroBertForMaskedLM(config)
     initialise(model, 3)
     train_tokenizer(make_documents(40), 300).save(folder / "tokenizer")
-    own = export(
-        model.state_dict(),
-        config,
-        folder / "tokenizer",
-        {"model": "own"},
+    own = write_folder(
         folder / "own",
+        eurobert_files(model.state_dict(), config, folder / "tokenizer"),
+        {"model": "own"},
     )
     return export_llama(own, folder / "out")
 

@@ -17,8 +17,8 @@ from common.errors import UserError
 from pretraining.data.tokenizer import load_tokenizer, train_tokenizer
 from pretraining.model import start_folder
 from pretraining.model.adapted import AdaptedModel
-from pretraining.model.encoder_folder import checked_encoder
-from pretraining.model.model_folder import export
+from pretraining.model.encoder_folder import checked_encoder, write_folder
+from pretraining.model.model_folder import eurobert_files
 from pretraining.model.modeling import EuroBertForMaskedLM, initialise
 from pretraining.model.packed_batch import PackedBatch
 from pretraining.model.start_folder import export_llama, export_trained
@@ -307,12 +307,10 @@ def test_the_llama_twin_of_an_own_model_gives_the_same_states(tmp_path: Path) ->
     )
     initialise(model, 3)
     train_tokenizer(make_documents(40), 300).save(tmp_path / "tokenizer")
-    own = export(
-        model.state_dict(),
-        model.config,
-        tmp_path / "tokenizer",
-        {"model": "own"},
+    own = write_folder(
         tmp_path / "own",
+        eurobert_files(model.state_dict(), model.config, tmp_path / "tokenizer"),
+        {"model": "own"},
     )
     twin = export_llama(own, tmp_path / "twin")
     assert export_llama(own, tmp_path / "twin") == twin
@@ -342,12 +340,10 @@ def test_the_llama_twin_of_an_own_model_gives_the_same_states(tmp_path: Path) ->
             torch.testing.assert_close(ours[seen], found[seen], rtol=0, atol=2e-6)
     assert len(checked_encoder(twin)) == 3
     model.config.is_causal = True
-    causal = export(
-        model.state_dict(),
-        model.config,
-        tmp_path / "tokenizer",
-        {"model": "c"},
+    causal = write_folder(
         tmp_path / "causal",
+        eurobert_files(model.state_dict(), model.config, tmp_path / "tokenizer"),
+        {"model": "c"},
     )
     with pytest.raises(UserError, match="causally"):
         export_llama(causal, tmp_path / "other")

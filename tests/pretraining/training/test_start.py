@@ -22,8 +22,8 @@ from pretraining.adapt import Adaptation
 from pretraining.data.build_shards import build
 from pretraining.data.shard_manifest import ShardSettings
 from pretraining.data.tokenizer import train_tokenizer
-from pretraining.model.encoder_folder import checked_encoder
-from pretraining.model.model_folder import export
+from pretraining.model.encoder_folder import checked_encoder, write_folder
+from pretraining.model.model_folder import eurobert_files
 from pretraining.model.modeling import EuroBertForMaskedLM, initialise
 from pretraining.model.start_folder import write_merged
 from pretraining.model.start_weights import load_start
@@ -398,12 +398,10 @@ def test_an_own_export_and_a_released_model_are_starts_and_stay_eurobert(
         )
     )
     initialise(model, 3)
-    own = export(
-        model.state_dict(),
-        model.config,
-        shards / "tokenizer",
-        {"model": "own"},
+    own = write_folder(
         tmp_path / "own",
+        eurobert_files(model.state_dict(), model.config, shards / "tokenizer"),
+        {"model": "own"},
     )
     if released:  # as the authors' are: another type, a base model without a head
         state = load_file(own / "model.safetensors")
