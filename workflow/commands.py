@@ -42,7 +42,7 @@ def study(
     profile: Profile = "local",
     dir_: Annotated[Path, Parameter(name="--dir")] = Path("build/study"),
     settings: Annotated[Path | None, Parameter(metavar="FILE")] = None,
-    site: Annotated[str, Parameter(metavar="NAME|FILE", show_default=False)] = "",
+    site: Annotated[str, Parameter(metavar="FILE", show_default=False)] = "",
     image: Annotated[Path | None, Parameter(metavar="FILE")] = None,
     dry_run: bool = False,
     retry_failed: bool = False,
@@ -66,7 +66,7 @@ def study(
         profile: where jobs run
         dir_: the study's folder
         settings: settings file (TOML; default: the paper's settings)
-        site: a cluster whose settings become the defaults: the name of a file in workflow/sites, or your own TOML file
+        site: your cluster's file (TOML), in place of the one that the settings name
         image: image for the jobs (default: this environment, or build/full.sif if the site limits the number of files)
         dry_run: print jobs, GPU hours and disk space, ask Slurm if it would accept the jobs, and stop
         retry_failed: repeat runs that are recorded as failed
@@ -142,8 +142,6 @@ def study(
 
 def _about_the_site(values: StudySettings, progress: StudyProgress) -> Iterator[str]:
     """Yield lines on what a study's jobs cost where they run, and how much text they take."""
-    if values.title:
-        yield f"site: {values.title} ({values.checked or 'not checked'})\n"
     if values.gpus_per_node:
         without = (
             values.nodes > 1 and not values.network_gb and values.device != "MI250X"

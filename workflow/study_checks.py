@@ -305,7 +305,7 @@ def time_limits(start: Start) -> Iterator[CheckLine]:
 
 def variables(start: Start) -> Iterator[CheckLine]:
     """Whether the variables that the site's own name are set."""
-    for key, value in start.settings.environment.items():
+    for key, value in start.workflow.environ.items():
         for name in sorted(set(Template(value).get_identifiers())):
             if not name.startswith("SLURM_") and name not in os.environ:
                 fault = f"[environment] {key} is {value}, but {name} is not set here"

@@ -4,13 +4,13 @@
     text = ["fineweb-edu/*.parquet"] # documents to pretrain on, already on this machine's disks
     tokenizer = "tokenizer.json"
     data = "/shared/data"            # datasets, as clm-or-mlm fetch writes them
-    site = "whole-node"              # a file of workflow/sites, or your own
+    site = "mine-site.toml"          # your cluster, as on docs/hpc.md
     account = "abc"
 
 A site is a cluster, or the machine here: its GPUs, time limits and partitions, the folders that images show, what each
-job is asked for. A site's file sets these alone, as defaults for the study's own file; `workflow/sites/generic.toml`
-has every key. $NAME in a path is expanded. A site's file is its user's own, and may give any option of sbatch and any
-variable; what would load code in a study's models or commands is refused.
+job is asked for. A site's file sets only these, as defaults for the study's own file. $NAME in a path is expanded. A
+site's file is its user's own, and may give any option of sbatch and any variable; what would load code in a study's
+models or commands is refused.
 """
 
 from __future__ import annotations
@@ -34,18 +34,13 @@ from common.settings import (
     keys_of,
     read_settings,
     refuse_code,
-    values_of,
 )
 from container.start import COMPAT
 from pretraining.plan.devices import DEVICES
 from workflow.jobs import QUEUES
 
-SITES = Path(__file__).resolve().parent / "sites"
-"""Where the sites are that come with this package."""
-
 _PATHS = ("study", "data", "tokenizer", "text", "image_key")
 """Settings that are paths: relative ones are taken from the folder of the file that they stand in."""
-
 
 _REMOTE_CODE = re.compile(r"--(no-)?trust[-_]remote[-_]code", re.IGNORECASE)
 
@@ -86,12 +81,6 @@ class Queue(FileSettings):
 class Site(FileSettings):
     """One cluster, or the machine here."""
 
-    site: str = ""
-    """Site whose settings are the defaults: a name in `workflow/sites/` or your own file."""
-    title: str = ""
-    """Short description of the site."""
-    checked: str = ""
-    """How far this file was tested."""
     account: str = ""
     """Slurm account; if empty, the site's default."""
     gres: str = "gpu"
@@ -132,7 +121,7 @@ class Site(FileSettings):
     """Most jobs of the study in Slurm's queue at a time."""
     restarts: Annotated[int, Ge(0)] = 2
     """How often a job that died without a message is started again before it counts as failed."""
-    environment: dict[str, str] = field(default_factory=dict)
+    environment: dict[str, str | int | float] = field(default_factory=dict)
     """Environment variables of every job; $NAME is expanded in the job."""
     jobs: dict[str, Queue] = field(default_factory=dict)
     """Slurm options of each kind of job (`cpu`, `gpu`, `gpus`); in a file, [jobs] applies to all kinds."""
@@ -167,15 +156,17 @@ class Site(FileSettings):
     def variables(self) -> dict[str, str]:
         """Return the variables of every job, with those that follow from other fields."""
         derived = {"CLM_OR_MLM_GPU": self.runtime, COMPAT: self.cuda_compat}
-        return {
-            key: value for key, value in derived.items() if value
-        } | self.environment
+        variables = {key: value for key, value in derived.items() if value}
+        own = {key: str(value) for key, value in self.environment.items()}
+        return variables | own
 
 
 @dataclass(frozen=True, kw_only=True)
 class StudySettings(Site):
     """Everything a study's jobs need to know."""
 
+    site: str = ""
+    """File of the site whose settings are the defaults (TOML, docs/hpc.md)."""
     study: str = ""
     """Your own study (TOML); if empty, the paper's."""
     text: tuple[str, ...] = ()
@@ -243,121 +234,83 @@ class StudySettings(Site):
         )
 
 
-@dataclass(frozen=True, kw_only=True)
-class _Tables(FileSettings):
-    """The tables of a file, as it has them."""
-
-    jobs: dict[str, Any] = field(default_factory=dict)
-    environment: dict[str, str | int | float] = field(default_factory=dict)
-
-
 def load_settings(path: Path | None, site: str = "") -> StudySettings:
     """Return the settings of a file over those of the site that it names.
 
     Args:
         path: the file; None: none of your own.
-        site: a site, in place of the one that the file names.
+        site: a site's file, in place of the one that the file names.
 
     Raises:
-        UserError: a file that cannot be read, an unknown site or key, a value of another type, or no account where the
-            site needs it.
+        UserError: a file that cannot be read, an unknown key or kind of job, or a value of another type.
     """
-    settings, tables = _read(path, site, ())
+    folder = Path()
+    values: dict[str, Any] = {}
+    if path is not None:
+        folder = path.parent.resolve()
+        values = read_toml(path)
+    site_file = ""
+    if site:
+        site_file = _absolute(Path(), site)
+    elif values.get("site"):
+        site_file = _absolute(folder, str(values["site"]))
+    if site_file:
+        values = _merged(_site_values(Path(site_file)), values | {"site": site_file})
+    settings = read_settings(StudySettings, _by_kind(values), str(path or ""))
+    paths = {key: getattr(settings, key) for key in _PATHS}
+    absolute = {key: _absolute(folder, path) for key, path in paths.items() if path}
+    return replace(settings, **absolute)
 
-    def fill(text: str) -> str:
-        if "{account}" in text and not settings.account:
-            name = Path(settings.site).stem
-            raise UserError(
-                f"the site {name} needs the project's account: set account = ... in the settings"
-            )
-        return text.replace("{account}", settings.account)
 
-    jobs: dict[str, Any] = tables["jobs"]
-    kinds = {name: table for name, table in jobs.items() if isinstance(table, dict)}
-    if unknown := [name for name in kinds if name not in QUEUES]:
+def _site_values(site_file: Path) -> dict[str, Any]:
+    """Return what a site's file has.
+
+    Raises:
+        UserError: it does not exist, sets what is the study's own, or has a wrong key or value.
+    """
+    try:
+        values = read_toml(site_file)
+    except FileNotFoundError:
         raise UserError(
-            f"unknown kind of job {unknown[0]!r}; kinds are {', '.join(QUEUES)}"
-        )
-    shared = {"account": settings.account} | {
-        key: jobs[key] for key in jobs if key not in kinds
-    }
-    queues = {}
-    for name in QUEUES:
-        queue = read_settings(Queue, shared | kinds.get(name, {}), f"jobs.{name}")
-        queues[name] = replace(queue, account=fill(queue.account))
-    environment = {
-        key: fill(str(value)) for key, value in tables["environment"].items()
-    }
-    return replace(settings, jobs=queues, environment=environment)
-
-
-def _read(
-    path: Path | None,
-    site: str,
-    before: tuple[Path, ...],
-    kind: type[Site] = StudySettings,
-) -> tuple[StudySettings, dict[str, dict[str, Any]]]:
-    """Return a file's settings and its tables, over those of the files that it starts from."""
-    if path in before:
+            f"{site_file} does not exist; a site is a TOML file of your own (docs/hpc.md)"
+        ) from None
+    of_studies = keys_of(StudySettings).keys() - keys_of(Site).keys()
+    for key in sorted(of_studies.intersection(values)):
         raise UserError(
-            f"{path} names itself as its site, through {', '.join(map(str, before))}"
+            f"{site_file}: a site's file cannot set {key!r}; set it in the study's own file (--settings)"
         )
-    folder = Path() if path is None else path.parent.resolve()
-    values = {} if path is None else read_toml(path)
-    own_tables = {key: values.pop(key) for key in keys_of(_Tables) if key in values}
-    tables = values_of(read_settings(_Tables, own_tables, str(path)))
-    if wrong := sorted(
-        values.keys() & (keys_of(StudySettings).keys() - keys_of(kind).keys())
-    ):
-        raise UserError(
-            f"{path}: a site's file cannot set {wrong[0]!r}; set it in the study's own file (--settings)"
-        )
-    settings, site_name = StudySettings(), site or values.get("site")
-    if site_name:
-        site_file = _site_file(str(site_name), Path() if site else folder)
-        values["site"] = str(site_name) if site_file.parent == SITES else str(site_file)
-        settings, site_tables = _read(
-            site_file, "", (*before, *([path] if path else [])), Site
-        )
-        tables = {
-            key: _merged(site_tables[key], table) for key, table in tables.items()
-        }
-    settings = read_settings(StudySettings, values, str(path or ""), base=settings)
-    paths = {
-        key: _absolute(folder, getattr(settings, key))
-        for key in _PATHS
-        if values.get(key)
-    }
-    return replace(settings, **paths), tables
-
-
-def _site_file(site: str, folder: Path) -> Path:
-    """Return the file of a site: one of `SITES` by its name, or a path, from a folder on."""
-    known = sorted(path.stem for path in SITES.glob("*.toml"))
-    if site.endswith(".toml"):
-        path = folder / Path(os.path.expandvars(site)).expanduser()
-        if not path.is_file():
-            raise UserError(
-                f"{path} does not exist; a site is a TOML file or one of {', '.join(known)}"
-            )
-        return path
-    if site not in known:
-        raise UserError(
-            f"unknown site {site!r}; sites are {', '.join(known)}{nearest(site, known)}"
-        )
-    return SITES / f"{site}.toml"
+    read_settings(Site, _by_kind(values), str(site_file))
+    return values
 
 
 def _merged(old: dict[str, Any], new: dict[str, Any]) -> dict[str, Any]:
-    both = {
-        key: _merged(old[key], new[key])
-        for key in new
-        if isinstance(old.get(key), dict)
-    }
-    return old | new | both
+    """Return the values of two files, table by table; those of the second stand above."""
+    merged = old | new
+    for key, value in new.items():
+        if isinstance(value, dict) and isinstance(old.get(key), dict):
+            merged[key] = _merged(old[key], value)
+    return merged
+
+
+def _by_kind(values: dict[str, Any]) -> dict[str, Any]:
+    """Return the values of a file with what [jobs] says of all kinds of jobs said of each."""
+    jobs = values.get("jobs", {})
+    if not isinstance(jobs, dict):
+        return values
+    kinds = {name: table for name, table in jobs.items() if isinstance(table, dict)}
+    for name in kinds:
+        if name not in QUEUES:
+            raise UserError(
+                f"unknown kind of job {name!r}; kinds are {', '.join(QUEUES)}"
+            )
+    shared = {key: value for key, value in jobs.items() if key not in kinds}
+    if "account" in values:
+        shared = {"account": values["account"]} | shared
+    return values | {"jobs": {name: shared | kinds.get(name, {}) for name in QUEUES}}
 
 
 def _absolute(folder: Path, value: Any) -> Any:
+    """Return a path, or each of several, with $NAME and ~ expanded; relative ones are taken from a folder."""
     if isinstance(value, tuple):
         return tuple(
             word if word.startswith("hf:") else _absolute(folder, word)

@@ -26,7 +26,6 @@ MODEL = smallest.MODELS[1]
 IMAGE = ROOT / "build" / "full.sif"
 
 SITE = """
-site = "generic"
 runtime = "none"
 [environment]
 GLOO_SOCKET_IFNAME = "eth0"

@@ -1,8 +1,6 @@
-"""Site profiles: those that come with the package, and what is refused in one's own."""
+"""Settings of a study over those of its site, and what is refused in either."""
 
 import re
-import tomllib
-from dataclasses import fields
 from pathlib import Path
 
 import pytest
@@ -12,7 +10,7 @@ from common.provenance import ROOT
 from workflow.jobs import QUEUES, queue_name
 from workflow.slurm_request import request_of
 from workflow.study import workflow_of
-from workflow.study_settings import SITES, Site, load_settings
+from workflow.study_settings import load_settings
 
 
 def _file(folder: Path, text: str, name: str = "w.toml") -> Path:
@@ -29,42 +27,9 @@ def example_site() -> str:
     return "".join(f"{line[4:]}\n" for line in block.splitlines())
 
 
-@pytest.mark.parametrize(
-    "path", sorted(SITES.glob("*.toml")), ids=lambda path: path.stem
-)
-def test_every_site_plans_the_study(path: Path, tmp_path: Path) -> None:
-    settings = load_settings(_file(tmp_path, 'account = "abc"'), path.stem)
-    assert settings.site == path.stem and settings.title and settings.checked
-    assert set(settings.jobs) == set(QUEUES)
-    workflow = workflow_of("figure3", settings)
-    assert workflow.jobs
-    # What Slurm would be asked for is one word each, without a placeholder.
-    words = [word for queue in workflow.queues.values() for word in queue.values()]
-    assert not any("{" in word for word in (*words, *workflow.environ.values()))
-    assert all(queue["account"] for queue in workflow.queues.values())
-
-
-def test_generic_has_every_key_with_its_default() -> None:
-    text = (SITES / "generic.toml").read_text()
-    written = tomllib.loads(
-        "\n".join(
-            line.removeprefix("# ")
-            for line in text.splitlines()
-            if re.match(r"# [a-z_]+ = |# \[", line)
-        )
-    )
-    default = Site()
-    assert {*written, "title", "checked"} == {one.name for one in fields(Site)}
-    for key in written.keys() - {"jobs", "environment"}:
-        value = getattr(default, key)
-        assert written[key] == (list(value) if isinstance(value, tuple) else value), key
-
-
 def test_the_example_of_the_page_asks_by_kind_of_job(tmp_path: Path) -> None:
     _file(tmp_path, example_site(), "mine-site.toml")
-    settings = load_settings(
-        _file(tmp_path, 'site = "mine-site.toml"\naccount = "abc"')
-    )
+    settings = load_settings(_file(tmp_path, 'site = "mine-site.toml"'))
     workflow = workflow_of("610m-clm-42k", settings)
     (shards,), (model,), (pack,) = (
         workflow.of_kind(kind) for kind in ("shards", "model", "cell")
@@ -80,50 +45,55 @@ def test_the_example_of_the_page_asks_by_kind_of_job(tmp_path: Path) -> None:
     assert workflow.environ["HF_HOME"] == "$SCRATCH/huggingface"
 
 
-def test_a_site_of_ones_own_starts_from_another(tmp_path: Path) -> None:
-    site = 'site = "whole-node"\ngres = "gpu:h100"\n[jobs.cpu]\npartition = "cpu"\n[environment]\nOMP_PLACES = 1\n'
+def test_settings_stand_above_the_sites(tmp_path: Path) -> None:
+    site = 'gres = "gpu:h100"\naccount = "abc"\nruntime = "nvidia"\n'
+    site += '[jobs.cpu]\npartition = "cpu"\n[environment]\nA = 1\nB = 2\n'
     _file(tmp_path, site, "mine.toml")
     path = _file(
         tmp_path,
-        'site = "mine.toml"\ncpus = 2\nlimit_hours = 4\n[jobs]\npartition = "main"\n',
+        'site = "mine.toml"\ncpus = 2\nlimit_hours = 4\n[environment]\nB = "c"\n[jobs]\npartition = "main"\n',
     )
     settings = load_settings(path)
-    assert settings.site == str(tmp_path / "mine.toml") and settings.gres == "gpu:h100"
-    assert (
-        settings.device,
-        settings.gpus_per_node,
-        settings.tuning_gpus,
-        settings.cpus,
-    ) == ("H100", 4, 4, 2)
+    assert settings.site == str(tmp_path / "mine.toml")
+    assert (settings.gres, settings.cpus, settings.nodes) == ("gpu:h100", 2, 1)
     # What is said of one kind of jobs stands above what is said of all.
     queues = settings.jobs
+    assert set(queues) == set(QUEUES)
     assert (queues["cpu"].partition, queues["gpu"].partition) == ("cpu", "main")
-    assert (settings.hours("cpu"), queues["gpus"].slurm_extra) == (4.0, "--exclusive")
-    assert settings.variables() == {"CLM_OR_MLM_GPU": "nvidia", "OMP_PLACES": "1"}
-    assert load_settings(path, "gres-by-name").gpus_per_node == 8
+    assert {queue.account for queue in queues.values()} == {"abc"}
+    assert settings.hours("cpu") == 4.0
+    variables = {"CLM_OR_MLM_GPU": "nvidia", "A": "1", "B": "c"}
+    assert settings.variables() == variables
+
+
+def test_a_site_on_the_command_line_takes_the_place(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    _file(tmp_path, "cpus = 3\n", "other.toml")
+    path = _file(tmp_path, 'site = "no-such.toml"\n')
+    monkeypatch.chdir(tmp_path)
+    assert load_settings(path, "other.toml").cpus == 3
+    assert load_settings(None, "other.toml").cpus == 3
 
 
 @pytest.mark.parametrize(
     ("text", "message"),
     [
-        (
-            "site = 'whole'",
-            "unknown site 'whole'; sites are .*; did you mean 'whole-node'",
-        ),
-        ("site = 'mine.toml'", "names itself as its site"),
-        ("site = 'x.toml'", r"x\.toml does not exist"),
+        ("site = 'x.toml'", r"mine\.toml: a site's file cannot set 'site'"),
+        ("text = ['x']", r"mine\.toml: a site's file cannot set 'text'"),
         ("module = ['x']", "unknown key 'module'; did you mean 'modules'"),
         ("modules = 'x'", "modules takes a list, not 'x'"),
         ("runtime = 'cuda'", "unknown runtime 'cuda'"),
         ("[jobs.gpuz]\n", "unknown kind of job 'gpuz'; kinds are cpu, gpu, gpus"),
         (
             "[jobs.gpu]\npartitoin = 'x'",
-            "jobs.gpu: unknown key 'partitoin'; did you mean 'partition'",
+            r"mine.toml: \[jobs.gpu\]: unknown key 'partitoin'; did you mean 'partition'",
         ),
         ("jobs = 3", r"jobs takes a table, \[jobs\]"),
         ("gpus = 8", "mine.toml: unknown key 'gpus'"),
         ("cpus = '8'", "mine.toml: cpus takes a whole number, not '8'"),
-        ("[jobs.gpu]\naccount = '{account}@gpu'", "needs the project's account"),
+        ("environment = 3", r"environment takes a table, \[environment\]"),
+        ("[environment]\nA = true", "mine.toml: "),
         (
             '[jobs.gpu]\nslurm_extra = "--comment=\'a"',
             "slurm_extra .*no closing quotation",
@@ -136,6 +106,11 @@ def test_what_cannot_be_is_refused_with_a_sentence(
     _file(tmp_path, text, "mine.toml")
     with pytest.raises(UserError, match=message):
         load_settings(_file(tmp_path, 'site = "mine.toml"\n'))
+
+
+def test_a_site_that_is_not_there_is_named(tmp_path: Path) -> None:
+    with pytest.raises(UserError, match="whole-node does not exist; a site is a TOML"):
+        load_settings(_file(tmp_path, 'site = "whole-node"\n'))
 
 
 def test_any_option_of_sbatch_and_any_variable_may_be_given(tmp_path: Path) -> None:

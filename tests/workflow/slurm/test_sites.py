@@ -26,31 +26,31 @@ def slurm(tmp_path_factory: pytest.TempPathFactory) -> Iterator[PrivateSlurm]:
 
 
 SITES = {
-    "generic": {"cpu": "main", "gpu": "main", "gpus": "main"},
-    "whole-node": {"cpu": "main", "gpu": "main exclusive", "gpus": "main exclusive"},
-    "gres-by-name": {"cpu": "main", "gpu": "main", "gpus": "main"},
-    "mine-site.toml": {
+    "": {"cpu": "main", "gpu": "main", "gpus": "main"},
+    'gres = "gpu:h100"\n[jobs]\nslurm_extra = "--exclusive"\n': {
+        "cpu": "main exclusive",
+        "gpu": "main exclusive",
+        "gpus": "main exclusive",
+    },
+    example_site(): {
         "cpu": "cpu_p1 abc@cpu",
         "gpu": "main abc@h100",
         "gpus": "main abc@h100 h100 long",
     },
 }
-"""What a site's profile asks for, by kind of job: partition, then account, feature, quality and whole nodes."""
+"""What a site's file asks for, by kind of job: partition, then account, feature, quality and whole nodes."""
 
 
-@pytest.mark.parametrize("name", SITES)
-def test_the_study_with_each_sites_profile(
-    slurm: PrivateSlurm, tmp_path: Path, name: str
-) -> None:
+@pytest.mark.parametrize("site", SITES, ids=["plain", "whole-node", "page"])
+def test_the_study_at_each_site(slurm: PrivateSlurm, tmp_path: Path, site: str) -> None:
     """What differs from the site: jobs are small, folders are here, and `module` only writes down what is loaded."""
-    account = "abc" if "abc" in str(SITES[name]) else "abc@h100"
-    (tmp_path / "mine-site.toml").write_text(example_site())
-    (tmp_path / "site.toml").write_text(
-        f'site = "{name}"\ngpus_per_node = 2\ntuning_gpus = 2\ncpus = 1\nmemory_gb = 0.5\n'
-        '[environment]\nCLM_OR_MLM_SCRATCH = "$STAND_IN_SCRATCH"\nTMPDIR = "/tmp"\n'
-    )
+    account = "abc" if "abc" in site else "abc@h100"
+    (tmp_path / "site.toml").write_text(site)
     settings = tmp_path / "w.toml"
-    settings.write_text(f'site = "site.toml"\naccount = "{account}"\n')
+    settings.write_text(
+        f'site = "site.toml"\naccount = "{account}"\ngpus_per_node = 2\ntuning_gpus = 2\ncpus = 1\n'
+        'memory_gb = 0.5\n[environment]\nCLM_OR_MLM_SCRATCH = "$STAND_IN_SCRATCH"\nTMPDIR = "/tmp"\n'
+    )
     study = Study(slurm, tmp_path / "study", settings=str(settings))
     program(study.folder / "bin" / "module", f'echo "$@" >> {tmp_path}/modules')
     scratch = tmp_path / "scratch"
@@ -71,22 +71,18 @@ def test_the_study_with_each_sites_profile(
         row = rows[marker]
         found = [row["Partition"], row["Account"], row["Features"], row["QOS"]]
         found += ["exclusive"] if row["OverSubscribe"] == "NO" else []
-        partition, *more = SITES[name][kind].split()
+        partition, *more = SITES[site][kind].split()
         assert row["Partition"] == partition
         assert set(more) - {"exclusive"} <= set(found) and ("exclusive" in more) == (
             "exclusive" in found
         ), row
         gpus = {"cpu": "", "gpu": "1", "gpus": "2"}[kind]
-        gres = "gres:gpu:h100" if name == "gres-by-name" else "gres:gpu"
+        gres = "gres:gpu:h100" if "gpu:h100" in site else "gres:gpu"
         assert row.get("TresPerNode", "") == (f"{gres}:{gpus}" if gpus else "")
-    loaded = (
-        (tmp_path / "modules").read_text().splitlines()
-        if (tmp_path / "modules").is_file()
-        else []
-    )
-    assert set(loaded) == (
-        {"load arch/h100 singularity"} if name == "mine-site.toml" else set()
-    )
+    modules = tmp_path / "modules"
+    loaded = set(modules.read_text().splitlines()) if modules.is_file() else set()
+    expected = {"load arch/h100 singularity"} if "modules" in site else set()
+    assert loaded == expected
 
 
 SITE = """
@@ -171,9 +167,8 @@ def test_limits_of_a_quality_of_service_are_read(
 
 def _checked(slurm: PrivateSlurm, folder: Path, more: str) -> dict[str, CheckLine]:
     """Return what Slurm says of a study at the site with some lines more."""
-    (folder / "base.toml").write_text(SITE)
-    (folder / "site.toml").write_text(f'site = "base.toml"\n{more}\n')
-    (folder / "w.toml").write_text('site = "site.toml"\n')
+    (folder / "site.toml").write_text(SITE)
+    (folder / "w.toml").write_text(f'site = "site.toml"\n{more}\n')
     settings = load_settings(folder / "w.toml")
     start = Start(
         folder=folder,
