@@ -159,8 +159,8 @@ class Study:
     def submitted(self) -> dict[str, int]:
         """Return how many Slurm jobs there were of each of the study's."""
         rows = self.slurm.jobs()[self.before :]
-        # The one that was kept to submit the rest and was not needed never ran.
-        never = {"Comment": "submits", "RunTime": "00:00:00"}
+        # The one that was kept to submit the rest and was not needed never ran; one that ran may do so in no second.
+        never = {"Comment": "submits", "JobState": "CANCELLED"}
         ran = [row for row in rows if not never.items() <= row.items()]
         return dict(collections.Counter(row["Comment"] for row in ran))
 
