@@ -171,6 +171,11 @@ class Job:
         return self.log.removesuffix("log") + "slurm"
 
     @property
+    def lease(self) -> str:
+        """The file that names the process that works on it."""
+        return self.log.removesuffix("log") + "lease"
+
+    @property
     def attempts(self) -> str:
         """The file that says when it ran (`workflow.attempts`)."""
         return self.log.removesuffix("log") + "attempts.jsonl"

@@ -4,6 +4,9 @@ It runs the job's commands in the image, or in this environment, training by tor
 itself before the time limit; starts again what died without a sentence, in place, or by putting the Slurm job back into
 the queue; prints the last lines of what failed; and writes the job's marker only when what it should make is there.
 What a user's mistake ended is not started again.
+
+In the order of what happens: `main` (of a Slurm job), `run_job` (until it is done), `do` (once), `run_until` (a
+command).
 """
 
 from __future__ import annotations
@@ -37,7 +40,7 @@ from workflow.attempts import (
     run_attempt,
     tries_without_progress,
 )
-from workflow.jobs import Job, Workflow, load, write_marker
+from workflow.jobs import Command, Job, Workflow, load, write_marker
 from workflow.slurm_queue import allocation_seconds
 
 MISTAKE = 2
@@ -71,284 +74,26 @@ _HUNG = re.compile(rb"(?m)^ *exitcode +: %d " % AGAIN)
 log = logging.getLogger(__name__)
 
 
-def site_environment(workflow: Workflow, environ: Mapping[str, str]) -> dict[str, str]:
-    """Return the variables that the site gives every job, with $NAME replaced by this job's own.
-
-    Raises:
-        UserError: one of them names a variable that is not set here.
-    """
-    expanded = {}
-    for key, value in workflow.environ.items():
-        try:
-            expanded[key] = Template(value).substitute(environ)
-        except (KeyError, ValueError) as error:
-            wrong = (
-                f"{error} is not set on this node"
-                if isinstance(error, KeyError)
-                else f"{error}".lower()
-            )
+def main(argv: Sequence[str]) -> int:
+    """Do the job of the current folder's workflow that has the marker `argv[0]`, in the Slurm job submitted for it."""
+    (marker,) = argv or [""]
+    folder = Path.cwd()
+    share_with_group(folder)
+    workflow = load(folder)
+    if marker not in workflow.jobs:
+        raise UserError(f"{marker!r} is not a job of {workflow.target}")
+    job = workflow.jobs[marker]
+    # Slurm takes a job that it has forgotten for one that ended well.
+    for need in job.needs:
+        if not workflow.jobs[need].is_complete(folder):
             raise UserError(
-                f"the site sets {key} to {value!r}, but {wrong}; correct the site's file"
-            ) from None
-    return expanded
-
-
-def start_words(
-    workflow: Workflow, folder: Path, environ: Mapping[str, str] | None = None
-) -> list[str]:
-    """Return the words before a command of `clm-or-mlm`: the image's command line, or this Python."""
-    if not workflow.image:
-        return [sys.executable, "-m", "container.start"]
-    binds = [
-        word
-        for place in workflow.places(folder, environ or {})
-        for word in ("--bind", place)
-    ]
-    return [
-        sys.executable,
-        "-m",
-        "clm_or_mlm",
-        "container",
-        "run",
-        *binds,
-        workflow.image,
-    ]
-
-
-def launcher_of(
-    job: Job, environ: Mapping[str, str], gres: str = "gpu", numa: str = ""
-) -> tuple[list[str], list[str]]:
-    """Return what starts one process a GPU: words before the image's, one a node, and torchrun inside of it.
-
-    Args:
-        job: the job.
-        environ: its environment; Slurm's variables name its nodes.
-        gres: what Slurm calls a GPU.
-        numa: how torchrun binds processes to cores; empty: not at all.
-
-    Raises:
-        UserError: a job of several nodes outside Slurm.
-    """
-    if job.nodes * job.gpus <= 1:
-        return [], []
-    torchrun = [
-        "torch.distributed.run",
-        f"--nproc-per-node={job.gpus}",
-        f"--shutdown-timeout={_SAVING_SECONDS}",
-        *([f"--numa-binding={numa}"] if numa else []),
-    ]
-    if job.nodes == 1:
-        return [], [*torchrun, "--standalone", "-m", "clm_or_mlm"]
-    if "SLURM_JOB_ID" not in environ:
-        raise UserError(
-            f"{job.name} needs {job.nodes} nodes, which only Slurm provides; set nodes = 1"
-        )
-    number = int(environ["SLURM_JOB_ID"])
-    # Below the range of ports that Linux hands out to others (32768 and up); two jobs on a node never meet.
-    # This runs on the first of the job's nodes.
-    meet = f"{environ.get('SLURMD_NODENAME') or platform.node()}:{12_000 + number % 20_000}"
-    torchrun += [f"--nnodes={job.nodes}", "--rdzv-backend=c10d"]
-    torchrun += [f"--rdzv-endpoint={meet}", f"--rdzv-id={number}"]
-    # Nodes that read an image and import torch from a cold file system differ by minutes; torchrun's default is one.
-    torchrun += ["--rdzv-conf=timeout=900,read_timeout=600"]
-    words = [
-        "srun",
-        f"--nodes={job.nodes}",
-        f"--ntasks={job.nodes}",
-        "--ntasks-per-node=1",
-    ]
-    words += [
-        f"--cpus-per-task={job.cpus}",
-        f"--gres={gres}:{job.gpus}",
-        "--kill-on-bad-exit=1",
-    ]
-    return words, [*torchrun, "-m", "clm_or_mlm"]
-
-
-def run_until(
-    command: Sequence[str],
-    log_file: Path,
-    seconds: float,
-    environ: Mapping[str, str],
-    stop: signal.Signals | Path,
-    folder: Path | None = None,
-) -> int:
-    """Run a command, its output to the log; return its exit code.
-
-    That is `AGAIN` when the clock asked it to stop before its end, `STOPPED` when somebody did.
-
-    Args:
-        command: the command.
-        log_file: appended to.
-        seconds: after so many it is asked to save and stop. SIGUSR1 (Slurm's warning before the time limit) and
-            SIGTERM to this process do so at once.
-        environ: its environment.
-        stop: how it is asked: a signal to its process group, or a file that is made.
-        folder: where it works; the current folder without.
-    """
-    log_file.parent.mkdir(parents=True, exist_ok=True)
-    deadline, asked = time.monotonic() + seconds, False
-    received: list[signal.Signals] = []
-    if isinstance(stop, Path):
-        stop.unlink(missing_ok=True)
-    with log_file.open("ab") as sink, on_stop_signal(received.append):
-        with_us = functools.partial(_in_the_child, os.getpid())
-        process = subprocess.Popen(
-            command,
-            stdout=sink,
-            stderr=sink,
-            env=dict(environ),
-            cwd=folder,
-            start_new_session=True,
-            preexec_fn=with_us,
-        )
-        try:
-            while process.poll() is None:
-                if not asked and (received or time.monotonic() > deadline):
-                    who = (
-                        f"{received[0].name} from the scheduler"
-                        if received
-                        else "by the clock"
-                    )
-                    log.info(
-                        "the time limit is near (%s): asking the command to save", who
-                    )
-                    asked = True
-                    stop.touch() if isinstance(stop, Path) else _signal(
-                        process.pid, stop
-                    )
-                with contextlib.suppress(subprocess.TimeoutExpired):
-                    process.wait(timeout=0.2)
-            while asked and _signal(process.pid, 0):
-                time.sleep(0.2)
-        except BaseException:
-            _signal(process.pid, signal.SIGKILL)
-            raise
-        finally:
-            if isinstance(stop, Path):
-                stop.unlink(missing_ok=True)
-    code = process.returncode
-    # Somebody who ends a job signals every process of it: the command may be gone before this one has asked it.
-    by_clock = asked and signal.SIGTERM not in received
-    if code == 0 or by_clock:
-        return AGAIN if code else 0
-    return STOPPED if received or code in _ENDED else code
-
-
-def _in_the_child(parent: int) -> None:
-    # Slurm's warning reaches launchers and shells in between, too.
-    ignore_stop_signal()
-    # Killed, this process leaves nothing behind that the next call would meet.
-    end_with_parent(parent)
-
-
-def _signal(group: int, number: int) -> bool:
-    """Signal a whole group, since launchers in between forward nothing; return whether it is there (for 0 too)."""
-    try:
-        os.killpg(group, number)
-    except (ProcessLookupError, PermissionError):
-        return False
-    return True
-
-
-def seconds_left(job: Job, started: float, environ: Mapping[str, str]) -> float:
-    """Return the seconds a job may still work: to its margin before the limit, or before the end that Slurm names.
-
-    Args:
-        job: the job.
-        started: when it started, by `time.monotonic`.
-        environ: has Slurm's variables.
-    """
-    left, limit = allocation_seconds(environ)
-    # In a short job of the user's own, a tenth of it is for saving.
-    margin = min(job.margin_seconds, 0.1 * limit)
-    return min(60.0 * job.minutes - (time.monotonic() - started), left) - margin
-
-
-def do(job: Job, workflow: Workflow, folder: Path) -> int:
-    """Run a job's commands and write its marker.
-
-    Returns:
-        0; `AGAIN` when the clock stopped it; `STOPPED` when somebody did; or the exit code of what failed.
-
-    Raises:
-        UserError: the commands ended well, but not all that they should make is there.
-    """
-    log_file = folder / job.log
-    what = f"{job.kind.name} {job.name}"
-    environ = dict(os.environ) | {"PYTHONPATH": str(ROOT), "PYTHONSAFEPATH": "1"}
-    environ |= site_environment(workflow, environ) | {
-        IMAGE_SHA256: workflow.image_sha256
-    }
-    if not job.network:
-        environ.setdefault("HF_HUB_OFFLINE", "1")
-    if job.gpus:
-        if environ.get("CLM_OR_MLM_GPU") != "none":
-            environ[GPU_COUNT] = str(job.gpus)
-        environ.setdefault("OMP_NUM_THREADS", str(max(1, job.cpus // job.gpus)))
-    else:
-        environ["OMP_NUM_THREADS"] = str(job.cpus)
-    started, progress_before = time.monotonic(), progress_of_job(job, folder)
-    for words in job.commands:
-        nodes, ranks = (
-            launcher_of(job, environ, workflow.gres, workflow.numa_binding)
-            if job.checkpoints
-            else ([], [])
-        )
-        stop = folder / job.stop if job.checkpoints else signal.SIGINT
-        command = [
-            *_loaded(workflow),
-            *nodes,
-            *start_words(workflow, folder, environ),
-            *ranks,
-            *words,
-        ]
-        # This command's part of it
-        log_start = log_file.stat().st_size if log_file.is_file() else 0
-        seconds = seconds_left(job, started, environ)
-        code = run_until(command, log_file, seconds, environ, stop, folder)
-        if ranks and code and _HUNG.search(log_file.read_bytes()[log_start:]):
-            code = AGAIN
-        if code in (AGAIN, STOPPED):
-            gained = progress_of_job(job, folder) != progress_before
-            repeats = "nothing was saved since it started, so the next job repeats it"
-            log.info(
-                "%s: stopped; %s",
-                what,
-                "the next job resumes it" if gained else repeats,
+                f"{marker} needs {need}, which is not done; rerun the study's command"
             )
-            return code
-        if code not in job.kind.accepted:
-            sys.stderr.write(
-                f"{what} exited with code {code}; last lines of {log_file}:\n"
-            )
-            tail = log_file.read_text("utf-8", errors="replace").splitlines()[-15:]
-            sys.stderr.write("".join(f"    {line}\n" for line in tail))
-            if code == MISTAKE:
-                write_text(
-                    folder / job.refused, "".join(f"{line}\n" for line in tail[-1:])
-                )
-            return code
-    if not job.is_complete(folder):
-        raise UserError(
-            f"{what}: the commands succeeded, but some of their output is missing"
-        )
-    if short := job.shortage(folder):
-        raise UserError(short)
-    write_marker(job, folder)
-    return 0
-
-
-def _loaded(workflow: Workflow) -> list[str]:
-    """Return the words before a command that load the site's environment modules."""
-    if not workflow.modules:
-        return []
-    return [
-        "bash",
-        "-c",
-        f'module load {shlex.join(workflow.modules)} || exit 1; exec "$@"',
-        "-",
-    ]
+    code = run_job(job, workflow, folder, os.environ.get("SLURM_JOB_ID", ""))
+    if code == STOPPED:
+        # Slurm may be about to put this job back, after preemption: it does so only with what has not ended by itself.
+        time.sleep(_PREEMPTION_SECONDS)
+    return code
 
 
 def run_job(job: Job, workflow: Workflow, folder: Path, number: str = "") -> int:
@@ -363,18 +108,16 @@ def run_job(job: Job, workflow: Workflow, folder: Path, number: str = "") -> int
         folder: where it works.
         number: of the Slurm job that the study submitted for it, which is put back into the queue instead; empty: here.
     """
-    before = len(attempts_in(folder / job.attempts))
     what = f"{job.kind.name} {job.name}"
+    before = len(attempts_in(folder / job.attempts))
     while number or seconds_left(job, time.monotonic(), os.environ) > 0:
         code = _attempt(job, workflow, folder, submitted=bool(number))
         if code in (0, MISTAKE, STOPPED):
             return code
         attempts = attempts_in(folder / job.attempts)
-        own = (
-            [attempt for attempt in attempts if attempt.slurm == number]
-            if number
-            else attempts[before:]
-        )
+        own = attempts[before:]
+        if number:  # across its requeues
+            own = [attempt for attempt in attempts if attempt.slurm == number]
         if tries_without_progress(job, folder, own) > workflow.restarts:
             return code
         log.info("%s: restarting", what)
@@ -387,7 +130,7 @@ def run_job(job: Job, workflow: Workflow, folder: Path, number: str = "") -> int
 
 def _attempt(job: Job, workflow: Workflow, folder: Path, *, submitted: bool) -> int:
     """Run a job once, alone: what another process works on, on any node, is a user's mistake."""
-    lease = folder / f"{job.log.removesuffix('log')}lease"
+    lease = folder / job.lease
     # That of a job whose node died, put back elsewhere, is free after two minutes.
     deadline = time.monotonic() + _LEASE_SECONDS
     while holder_of(lease) and time.monotonic() < deadline:
@@ -412,6 +155,294 @@ def _attempt(job: Job, workflow: Workflow, folder: Path, *, submitted: bool) -> 
         return MISTAKE
 
 
+def _refuse_other_image(workflow: Workflow) -> None:
+    """Raise a `UserError` where the image is another one now."""
+    image = Path(workflow.image)
+    if not workflow.image_sha256 or not image.is_file():
+        return
+    # An image of 4 GB is hashed once a study, not in each of its jobs.
+    is_untouched = written(image) == workflow.image_written
+    if not is_untouched and sha256_file(image) != workflow.image_sha256:
+        raise UserError(
+            f"{image} has changed since this study was started; rerun the study's command"
+        )
+
+
+def do(job: Job, workflow: Workflow, folder: Path) -> int:
+    """Run a job's commands and write its marker.
+
+    Returns:
+        0; `AGAIN` when the clock stopped it; `STOPPED` when somebody did; or the exit code of what failed.
+
+    Raises:
+        UserError: the commands ended well, but not all that they should make is there.
+    """
+    what = f"{job.kind.name} {job.name}"
+    started = time.monotonic()
+    progress_before = progress_of_job(job, folder)
+    environ = _environment(job, workflow)
+
+    for words in job.commands:
+        seconds = seconds_left(job, started, environ)
+        code = _run_command(words, job, workflow, folder, environ, seconds)
+        if code in (AGAIN, STOPPED):
+            then = "the next job resumes it"
+            if progress_of_job(job, folder) == progress_before:
+                then = "nothing was saved since it started, so the next job repeats it"
+            log.info("%s: stopped; %s", what, then)
+            return code
+        if code not in job.kind.accepted:
+            _report_failure(job, folder, code)
+            return code
+
+    if not job.is_complete(folder):
+        raise UserError(
+            f"{what}: the commands succeeded, but some of their output is missing"
+        )
+    shortage = job.shortage(folder)
+    if shortage:
+        raise UserError(shortage)
+    write_marker(job, folder)
+    return 0
+
+
+def _environment(job: Job, workflow: Workflow) -> dict[str, str]:
+    """Return the environment of a job's commands: this one's, the site's variables, and what follows from its size."""
+    environ = dict(os.environ) | {"PYTHONPATH": str(ROOT), "PYTHONSAFEPATH": "1"}
+    environ |= site_environment(workflow, environ)
+    environ[IMAGE_SHA256] = workflow.image_sha256
+    if not job.network:
+        environ.setdefault("HF_HUB_OFFLINE", "1")
+    if not job.gpus:
+        environ["OMP_NUM_THREADS"] = str(job.cpus)
+        return environ
+    if environ.get("CLM_OR_MLM_GPU") != "none":
+        environ[GPU_COUNT] = str(job.gpus)
+    environ.setdefault("OMP_NUM_THREADS", str(max(1, job.cpus // job.gpus)))
+    return environ
+
+
+def site_environment(workflow: Workflow, environ: Mapping[str, str]) -> dict[str, str]:
+    """Return the variables that the site gives every job, with $NAME replaced by this job's own.
+
+    Raises:
+        UserError: one of them names a variable that is not set here.
+    """
+    expanded = {}
+    for key, value in workflow.environ.items():
+        try:
+            expanded[key] = Template(value).substitute(environ)
+        except (KeyError, ValueError) as error:
+            wrong = str(error).lower()
+            if isinstance(error, KeyError):
+                wrong = f"{error} is not set on this node"
+            raise UserError(
+                f"the site sets {key} to {value!r}, but {wrong}; correct the site's file"
+            ) from None
+    return expanded
+
+
+def _run_command(
+    words: Command,
+    job: Job,
+    workflow: Workflow,
+    folder: Path,
+    environ: Mapping[str, str],
+    seconds: float,
+) -> int:
+    """Run one command of a job, its output to the job's log; return its exit code as `run_until` does."""
+    command: list[str] = []
+    if workflow.modules:
+        load_words = f"module load {shlex.join(workflow.modules)}"
+        command += ["bash", "-c", f'{load_words} || exit 1; exec "$@"', "-"]
+    stop: signal.Signals | Path = signal.SIGINT
+    on_nodes: list[str] = []
+    ranks: list[str] = []
+    if job.checkpoints:
+        stop = folder / job.stop
+        on_nodes, ranks = launcher_of(
+            job, environ, workflow.gres, workflow.numa_binding
+        )
+    command += on_nodes + start_words(workflow, folder, environ) + ranks + [*words]
+
+    log_file = folder / job.log
+    log_start = log_file.stat().st_size if log_file.is_file() else 0
+    code = run_until(command, log_file, seconds, environ, stop, folder)
+    if code and _HUNG.search(log_file.read_bytes()[log_start:]):
+        return AGAIN
+    return code
+
+
+def launcher_of(
+    job: Job, environ: Mapping[str, str], gres: str = "gpu", numa: str = ""
+) -> tuple[list[str], list[str]]:
+    """Return what starts one process a GPU: words before the image's, one a node, and torchrun inside of it.
+
+    Args:
+        job: the job.
+        environ: its environment; Slurm's variables name its nodes.
+        gres: what Slurm calls a GPU.
+        numa: how torchrun binds processes to cores; empty: not at all.
+
+    Raises:
+        UserError: a job of several nodes outside Slurm.
+    """
+    if job.nodes * job.gpus <= 1:
+        return [], []
+    torchrun = ["torch.distributed.run", f"--nproc-per-node={job.gpus}"]
+    torchrun.append(f"--shutdown-timeout={_SAVING_SECONDS}")
+    if numa:
+        torchrun.append(f"--numa-binding={numa}")
+    if job.nodes == 1:
+        return [], [*torchrun, "--standalone", "-m", "clm_or_mlm"]
+    if "SLURM_JOB_ID" not in environ:
+        raise UserError(
+            f"{job.name} needs {job.nodes} nodes, which only Slurm provides; set nodes = 1"
+        )
+    number = int(environ["SLURM_JOB_ID"])
+    # This runs on the first of the job's nodes.
+    host = environ.get("SLURMD_NODENAME") or platform.node()
+    # Below the range of ports that Linux hands out to others (32768 and up); two jobs on a node never meet.
+    port = 12_000 + number % 20_000
+    torchrun += [f"--nnodes={job.nodes}", "--rdzv-backend=c10d"]
+    torchrun += [f"--rdzv-endpoint={host}:{port}", f"--rdzv-id={number}"]
+    # Nodes that read an image and import torch from a cold file system differ by minutes; torchrun's default is one.
+    torchrun += ["--rdzv-conf=timeout=900,read_timeout=600", "-m", "clm_or_mlm"]
+    srun = ["srun", f"--nodes={job.nodes}", f"--ntasks={job.nodes}"]
+    srun += ["--ntasks-per-node=1", f"--cpus-per-task={job.cpus}"]
+    srun += [f"--gres={gres}:{job.gpus}", "--kill-on-bad-exit=1"]
+    return srun, torchrun
+
+
+def start_words(
+    workflow: Workflow, folder: Path, environ: Mapping[str, str] | None = None
+) -> list[str]:
+    """Return the words before a command of `clm-or-mlm`: the image's command line, or this Python."""
+    if not workflow.image:
+        return [sys.executable, "-m", "container.start"]
+    words = [sys.executable, "-m", "clm_or_mlm", "container", "run"]
+    for place in workflow.places(folder, environ or {}):
+        words += ["--bind", place]
+    return [*words, workflow.image]
+
+
+def _report_failure(job: Job, folder: Path, code: int) -> None:
+    """Print the last lines of a job that failed; write down the last one where a user's mistake ended it."""
+    log_file = folder / job.log
+    what = f"{job.kind.name} {job.name}"
+    lines = log_file.read_text("utf-8", errors="replace").splitlines()
+    sys.stderr.write(f"{what} exited with code {code}; last lines of {log_file}:\n")
+    sys.stderr.writelines(f"    {line}\n" for line in lines[-15:])
+    if code == MISTAKE:
+        last = "".join(f"{line}\n" for line in lines[-1:])
+        write_text(folder / job.refused, last)
+
+
+def run_until(
+    command: Sequence[str],
+    log_file: Path,
+    seconds: float,
+    environ: Mapping[str, str],
+    stop: signal.Signals | Path,
+    folder: Path | None = None,
+) -> int:
+    """Run a command, its output to the log; return its exit code.
+
+    That is `AGAIN` when the clock asked it to stop before its end, `STOPPED` when somebody did.
+
+    Args:
+        command: the command.
+        log_file: appended to.
+        seconds: after so many it is asked to save and stop. SIGUSR1 (Slurm's warning before the time limit) and
+            SIGTERM to this process do so at once.
+        environ: its environment.
+        stop: how it is asked: a signal to its process group, or a file that is made.
+        folder: where it works; the current folder without.
+    """
+    log_file.parent.mkdir(parents=True, exist_ok=True)
+    if isinstance(stop, Path):
+        stop.unlink(missing_ok=True)
+    deadline = time.monotonic() + seconds
+    received: list[signal.Signals] = []
+    asked = False
+    with log_file.open("ab") as sink, on_stop_signal(received.append):
+        # Start it, in a group of its own
+        process = subprocess.Popen(
+            command,
+            stdout=sink,
+            stderr=sink,
+            env=dict(environ),
+            cwd=folder,
+            start_new_session=True,
+            preexec_fn=functools.partial(_in_the_child, os.getpid()),
+        )
+        try:
+            # Wait for its end, or ask for it once
+            while process.poll() is None:
+                if not asked and (received or time.monotonic() > deadline):
+                    asked = True
+                    who = "by the clock"
+                    if received:
+                        who = f"{received[0].name} from the scheduler"
+                    log.info(
+                        "the time limit is near (%s): asking the command to save", who
+                    )
+                    if isinstance(stop, Path):
+                        stop.touch()
+                    else:
+                        _signal(process.pid, stop)
+                with contextlib.suppress(subprocess.TimeoutExpired):
+                    process.wait(timeout=0.2)
+            # The group holds what the command has started as well, which may still save.
+            while asked and _signal(process.pid, 0):
+                time.sleep(0.2)
+        except BaseException:
+            _signal(process.pid, signal.SIGKILL)
+            raise
+        finally:
+            if isinstance(stop, Path):
+                stop.unlink(missing_ok=True)
+
+    code = process.returncode
+    if code == 0:
+        return 0
+    # Somebody who ends a job signals every process of it: the command may be gone before this one has asked it.
+    if asked and signal.SIGTERM not in received:
+        return AGAIN
+    return STOPPED if received or code in _ENDED else code
+
+
+def _in_the_child(parent: int) -> None:
+    # Slurm's warning reaches launchers and shells in between as well.
+    ignore_stop_signal()
+    # Killed, this process leaves nothing behind that the next call would meet.
+    end_with_parent(parent)
+
+
+def _signal(group: int, number: int) -> bool:
+    """Signal a whole group, since launchers in between forward nothing; return whether it is there (for 0 as well)."""
+    try:
+        os.killpg(group, number)
+    except (ProcessLookupError, PermissionError):
+        return False
+    return True
+
+
+def seconds_left(job: Job, started: float, environ: Mapping[str, str]) -> float:
+    """Return the seconds a job may still work: to its margin before the limit, or before the end that Slurm names.
+
+    Args:
+        job: the job.
+        started: when it started, by `time.monotonic`.
+        environ: has Slurm's variables.
+    """
+    left, limit = allocation_seconds(environ)
+    # In a short job of the user's own, a tenth of it is for saving.
+    margin = min(job.margin_seconds, 0.1 * limit)
+    worked = time.monotonic() - started
+    return min(60.0 * job.minutes - worked, left) - margin
+
+
 def requeue(number: str) -> None:
     """Put a Slurm job, this one, back into the queue, and wait until Slurm ends it, where that is allowed."""
     code, text = Machine().output(["scontrol", "requeue", number], seconds=300)
@@ -419,44 +450,6 @@ def requeue(number: str) -> None:
         log.warning("the job cannot be requeued: %s", text)
     else:
         time.sleep(120)
-
-
-def main(argv: Sequence[str]) -> int:
-    """Do the job of the current folder's workflow that has the marker `argv[0]`, in the Slurm job submitted for it."""
-    (marker,) = argv or [""]
-    folder = Path.cwd()
-    share_with_group(folder)
-    number = os.environ.get("SLURM_JOB_ID", "")
-    workflow = load(folder)
-    if marker not in workflow.jobs:
-        raise UserError(f"{marker!r} is not a job of {workflow.target}")
-    job = workflow.jobs[marker]
-    # Slurm takes a job that it has forgotten for one that ended well.
-    if missing := [
-        need for need in job.needs if not workflow.jobs[need].is_complete(folder)
-    ]:
-        raise UserError(
-            f"{marker} needs {missing[0]}, which is not done; rerun the study's command"
-        )
-    code = run_job(job, workflow, folder, number)
-    if code == STOPPED:
-        # Slurm may be about to put this job back, after preemption: it does so only with what has not ended by itself.
-        time.sleep(_PREEMPTION_SECONDS)
-    return code
-
-
-def _refuse_other_image(workflow: Workflow) -> None:
-    """Raise a `UserError` where the image is another one now."""
-    image = Path(workflow.image)
-    changed = (
-        workflow.image_sha256
-        and image.is_file()
-        and written(image) != workflow.image_written
-    )
-    if changed and sha256_file(image) != workflow.image_sha256:
-        raise UserError(
-            f"{image} has changed since this study was started; rerun the study's command"
-        )
 
 
 if __name__ == "__main__":
