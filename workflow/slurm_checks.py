@@ -13,21 +13,24 @@ from workflow.slurm_queue import minutes_of, own_name
 from workflow.slurm_request import FULL, Request, no_room, request_of, words_of
 from workflow.start import Start
 
-_LIMITS = ("MaxWall", "MaxTRES", "MaxTRESMins", "GrpTRESMins")
-"""Limits of accounts and qualities of service by which Slurm accepts a job and lets it wait for ever."""
+_TOTALS = {"MaxTRES": False, "MaxTRESMins": True, "GrpTRESMins": True}
+"""Limits of accounts and qualities of service by which Slurm accepts a job and lets it wait for ever, as it does by
+MaxWall; and whether one is of minutes."""
 
 
 def slurm(start: Start) -> Iterator[CheckLine]:
     """What Slurm offers, and what it says of the longest job of each kind."""
-    machine, workflow = start.machine, start.workflow
+    machine = start.machine
     if start.is_planned and start.profile == "local":
         return
-    if missing := [name for name in ("sbatch", "squeue") if not machine.which(name)]:
+    for name in ("sbatch", "squeue"):
+        if machine.which(name):
+            continue
         if start.is_planned:
-            said = "so this is not a Slurm login node; use --profile local"
-            yield fail("Slurm", f"{missing[0]} is not on PATH, {said}")
+            advice = "so this is not a Slurm login node; use --profile local"
+            yield fail("Slurm", f"{name} is not on PATH, {advice}")
         else:
-            said = f"no {missing[0]} here; only PROFILE=local works on this machine"
+            said = f"no {name} here; only PROFILE=local works on this machine"
             yield warn("Slurm", said)
         return
     code, text = machine.output(["sinfo", "--noheader", "--format=%P %l %D node(s) %G"])
@@ -40,6 +43,7 @@ def slurm(start: Start) -> Iterator[CheckLine]:
         yield ok("Slurm", "; ".join(rows[:6]))
     elif not start.is_planned:
         yield fail("Slurm", "no partition is visible; ask for access to one")
+    workflow = start.workflow
     ordered = sorted(workflow.jobs.values(), key=lambda job: job.minutes)
     longest = {job.queue: job for job in ordered}
     for job in longest.values():
@@ -58,27 +62,33 @@ def _answer(workflow: Workflow, job: Job, machine: Machine) -> CheckLine:
     why = _refusal(request, machine)
     if not why:
         limit = next(_limits_below(workflow, job, machine), "")
-        if limit:
-            said = f"{what} may wait for ever: {limit} of your account or qos"
-            return warn(what, f"{said}; correct [jobs.{job.queue}]")
-        return ok(what, f"Slurm takes {asked}")
+        if not limit:
+            return ok(what, f"Slurm takes {asked}")
+        said = f"{what} may wait for ever: {limit} of your account or qos"
+        return warn(what, f"{said}; correct [jobs.{job.queue}]")
+
     is_full = FULL.search(why) is not None
-    # Each costs a call of sbatch.
-    keys = () if is_full else request
-    wrong = [key for key in keys if not _refusal(_without(request, key), machine)]
+    wrong: list[str] = []
+    if not is_full:  # each setting costs a call of sbatch
+        wrong = [
+            key for key in request if not _refusal(_without(request, key), machine)
+        ]
     # Where Slurm does not say which limit it is: that of submitted jobs, unless a smaller job would be taken.
     if is_full or (no_room(why) and not wrong):
         seen = f"Slurm takes no more {what} of yours now ({why.partition(';')[0]})"
         return warn(what, f"{seen}; the study waits until it does")
-    down = _down(request, machine) if set(wrong) <= {"nodes"} else []
-    if down:
-        seen = f"Slurm would not take {what} now ({why}), while {', '.join(down)}"
-        return warn(what, f"{seen} are down")
+
+    if not wrong or wrong == ["nodes"]:
+        down = ", ".join(_down(request, machine))
+        if down:
+            seen = f"Slurm would not take {what} now ({why}), while {down} are down"
+            return warn(what, seen)
+
     names = [_name(key, workflow, job) for key in wrong]
-    several = f"[jobs.{job.queue}], gpus_per_node, nodes and cpus"
-    names = names or list(_variables(request, machine)) or [several]
-    correct = f"{' or '.join(names)} (settings or site's file)"
-    said = f"Slurm refuses {what} ({why}) submitted as `{asked}`; correct {correct}"
+    names = names or _variables(request, machine)
+    names = names or [f"[jobs.{job.queue}], gpus_per_node, nodes and cpus"]
+    correct = f"correct {' or '.join(names)} (settings or site's file)"
+    said = f"Slurm refuses {what} ({why}) submitted as `{asked}`; {correct}"
     return fail(what, f"{said}; `sinfo -o '%R %l %c %m %f %G'` shows what the site has")
 
 
@@ -96,13 +106,16 @@ def _name(key: str, workflow: Workflow, job: Job) -> str:
     return f"{key} of [jobs.{job.queue}]" if is_of_queue else key
 
 
-def _variables(request: Request, machine: Machine) -> Iterator[str]:
-    """Yield the variables of sbatch without which Slurm would take a job."""
+def _variables(request: Request, machine: Machine) -> list[str]:
+    """Return the variables of sbatch without which Slurm would take a job."""
+    wrong = []
     for name in sorted(machine.environ):
-        environ = {key: machine.environ[key] for key in machine.environ if key != name}
-        is_option = name.startswith("SBATCH_")
-        if is_option and not _refusal(request, replace(machine, environ=environ)):
-            yield f"{name} in your shell"
+        if name.startswith("SBATCH_"):
+            environ = dict(machine.environ)
+            del environ[name]
+            if not _refusal(request, replace(machine, environ=environ)):
+                wrong.append(f"{name} in your shell")
+    return wrong
 
 
 def _refusal(request: Request, machine: Machine) -> str:
@@ -110,17 +123,15 @@ def _refusal(request: Request, machine: Machine) -> str:
     command = ["sbatch", "--test-only", *words_of(request), "--wrap=true"]
     code, text = machine.output(command)
     if code:
-        lines = [
-            line.removeprefix("sbatch: ").removeprefix("error: ")
-            for line in text.splitlines()
-        ]
-        said = [line for line in lines if line.strip() and not line.startswith("Try ")]
+        said = []
+        for line in text.splitlines():
+            sentence = line.removeprefix("sbatch: ").removeprefix("error: ")
+            if sentence.strip() and not sentence.startswith("Try "):
+                said.append(sentence)
         return "; ".join(said) or f"sbatch exits with {code}"
     # What no partition takes for its length or its account is accepted, and waits for ever.
-    whys = [
-        _excluded(row, request, machine)
-        for row in _partitions(_value(request, "partition", machine), machine)
-    ]
+    partitions = _partitions(request, machine)
+    whys = [_excluded(row, request, machine) for row in partitions]
     # Of several partitions, one that takes it suffices.
     return " and ".join(whys) if all(whys) else ""
 
@@ -131,35 +142,39 @@ def _value(request: Request, key: str, machine: Machine) -> str:
     return option or machine.environ.get(f"SBATCH_{key.upper()}", "")
 
 
-def _partitions(names: str, machine: Machine) -> list[dict[str, str]]:
-    """Return what Slurm says of partitions, by its words; of the default one where none is named."""
+def _partitions(request: Request, machine: Machine) -> list[dict[str, str]]:
+    """Return what Slurm says of a job's partitions, by its words; of the default one where none is named."""
     _, text = machine.output(["scontrol", "--oneliner", "show", "partition"])
-    lines = [
-        [word for word in line.split() if "=" in word] for line in text.splitlines()
-    ]
-    rows = [dict(word.split("=", 1) for word in words) for words in lines]
+    rows = []
+    for line in text.splitlines():
+        words = [word for word in line.split() if "=" in word]
+        rows.append(dict(word.split("=", 1) for word in words))
+    names = _value(request, "partition", machine)
     if not names:
         return [row for row in rows if row.get("Default") == "YES"]
-    return [row for row in rows if row.get("PartitionName") in names.split(",")]
+    chosen = names.split(",")
+    return [row for row in rows if row.get("PartitionName") in chosen]
 
 
 def _excluded(row: Mapping[str, str], request: Request, machine: Machine) -> str:
     """Return why a partition never starts a job, by its length or its account; empty where it does."""
-    name, longest = row.get("PartitionName", ""), row.get("MaxTime", "")
+    name = row.get("PartitionName", "")
+    longest = row.get("MaxTime", "")
     minutes = float(_value(request, "hours", machine) or 0)
     if ":" in longest and minutes_of(longest) < minutes:
         return f"partition {name} allows no jobs longer than {longest}"
-    allowed, denied = row.get("AllowAccounts", "ALL"), row.get("DenyAccounts", "")
+    allowed = row.get("AllowAccounts", "ALL")
+    denied = row.get("DenyAccounts", "")
     if allowed == "ALL" and not denied:
         return ""
     account = _value(request, "account", machine)
     if not account:  # Slurm takes the user's own
-        rows = _accounting(machine, "user", own_name(), "format=DefaultAccount")
-        account = "".join(row[0] for row in rows[:1])
-    taken = account in allowed.split(",")
+        for own in _accounting(machine, ("DefaultAccount",), "user", own_name()):
+            account = own["DefaultAccount"]
+    is_taken = account in allowed.split(",")
     if denied:
-        taken = account not in denied.split(",")
-    if taken or not account:
+        is_taken = account not in denied.split(",")
+    if is_taken or not account:
         return ""
     return f"partition {name} takes no jobs of account {account}"
 
@@ -169,52 +184,57 @@ def _limits_below(workflow: Workflow, job: Job, machine: Machine) -> Iterator[st
 
     Limits are of the account, of the job's quality of service and of its partition's.
     """
-    request = request_of(workflow, job)
     asked = {"cpu": job.cpus, "node": 1, "gres/gpu": job.gpus}
-    for limits in _limits(request, machine):
-        for name, text in zip(_LIMITS, limits, strict=True):
-            if name == "MaxWall":
-                if text and minutes_of(text) < job.minutes:
-                    yield f"{job.minutes} min is more than MaxWall {text}"
-                continue
-            factor = job.nodes * (job.minutes if name.endswith("Mins") else 1)
-            for word in text.split(","):
+    for limits in _limits(request_of(workflow, job), machine):
+        longest = limits["MaxWall"]
+        if longest and minutes_of(longest) < job.minutes:
+            yield f"{job.minutes} min is more than MaxWall {longest}"
+        for name, minutes in _TOTALS.items():
+            factor = job.nodes * (job.minutes if minutes else 1)
+            for word in limits[name].split(","):
                 kind, _, limit = word.partition("=")
                 total = asked.get(kind, 0) * factor
                 if limit.isdecimal() and int(limit) < total:
                     yield f"{total} is more than {name} {word}"
 
 
-def _limits(request: Request, machine: Machine) -> Iterator[list[str]]:
-    """Yield the values of `_LIMITS` of the account and each quality of service that a job would have."""
-    columns = ",".join(_LIMITS)
-    format_ = f"format=DefaultAccount,Account,DefaultQOS,{columns}"
-    rows = _accounting(machine, "user", own_name(), "withassoc", format_)
+def _limits(request: Request, machine: Machine) -> Iterator[dict[str, str]]:
+    """Yield the limits of the account and of each quality of service that a job would have."""
+    limits = ("MaxWall", *_TOTALS)
+    columns = ("DefaultAccount", "Account", "DefaultQOS", *limits)
     account = _value(request, "account", machine)
-    mine = [row for row in rows if row[1] == (account or row[0])]
-    partitions = _partitions(_value(request, "partition", machine), machine)
     qos = _value(request, "qos", machine)
-    qualities = {qos or row[2] or "normal" for row in mine}
-    qualities |= {row.get("QoS", "") for row in partitions[:1]}
-    yield from (row[3:] for row in mine)
-    rows = _accounting(machine, "qos", f"format=Name,{columns}")
-    yield from (row[1:] for row in rows if row[0] in qualities)
+    qualities = set()
+    for row in _accounting(machine, columns, "user", own_name(), "withassoc"):
+        if row["Account"] == (account or row["DefaultAccount"]):
+            qualities.add(qos or row["DefaultQOS"] or "normal")
+            yield row
+    for partition in _partitions(request, machine)[:1]:
+        qualities.add(partition.get("QoS", ""))
+    for row in _accounting(machine, ("Name", *limits), "qos"):
+        if row["Name"] in qualities:
+            yield row
 
 
-def _accounting(machine: Machine, *words: str) -> list[list[str]]:
-    """Return rows of what `sacctmgr show` prints; none where there is no accounting."""
+def _accounting(
+    machine: Machine, columns: tuple[str, ...], *words: str
+) -> list[dict[str, str]]:
+    """Return rows of what `sacctmgr show` prints, by column; none where there is no accounting."""
     command = ["sacctmgr", "--noheader", "--parsable2", "show", *words]
-    code, text = machine.output(command)
-    columns = words[-1].count(",") + 1
-    rows = [] if code else [line.split("|") for line in text.splitlines()]
-    return [row for row in rows if len(row) == columns]
+    code, text = machine.output([*command, f"format={','.join(columns)}"])
+    if code:
+        return []
+    rows = [line.split("|") for line in text.splitlines()]
+    whole = [row for row in rows if len(row) == len(columns)]
+    return [dict(zip(columns, row, strict=True)) for row in whole]
 
 
 def _down(request: Request, machine: Machine) -> list[str]:
     """Return the nodes that are down or drained in a job's partition, or in all where it names none."""
+    command = ["sinfo", "-N", "--noheader", "--format=%N"]
+    command.append("--states=down,drain,fail,maint")
     partition = _value(request, "partition", machine)
-    where = ["--partition", partition] if partition else []
-    states = "--states=down,drain,fail,maint"
-    command = ["sinfo", "-N", "--noheader", states, "--format=%N", *where]
+    if partition:
+        command += ["--partition", partition]
     code, text = machine.output(command)
     return [] if code else sorted(set(text.split()))
