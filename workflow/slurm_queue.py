@@ -101,35 +101,44 @@ def read_queue(jobs: Mapping[str, Job], folder: Path) -> Queue:
     """
     name = study_id(folder)
     rows = _slurm_jobs(name) if name else []
-    by_marker = {job.comment: job for job in rows if job.state not in _ENDED}
-    submitter = by_marker.pop(SUBMITS, None)
-    return Queue(
-        live={marker: job for marker, job in by_marker.items() if marker in jobs},
-        submitter=submitter,
-        strange=[job for marker, job in by_marker.items() if marker not in jobs],
-        ended={job.number for job in rows if job.state in _ENDED},
-    )
+    live: dict[str, SlurmJob] = {}
+    strange: list[SlurmJob] = []
+    submitter: SlurmJob | None = None
+    for job in rows:
+        if job.state in _ENDED:
+            continue
+        if job.comment == SUBMITS:
+            submitter = job
+        elif job.comment in jobs:
+            live[job.comment] = job
+        else:
+            strange.append(job)
+    ended = {job.number for job in rows if job.state in _ENDED}
+    return Queue(live=live, submitter=submitter, strange=strange, ended=ended)
 
 
 def _slurm_jobs(name: str) -> list[SlurmJob]:
     """Return the jobs of a name that Slurm knows, of every user, those that ended minutes ago as well."""
-    options = ("--noheader", "--states=all", "--format=%i|%T|%r|%M|%u|%k")
     machine = Machine()
     if machine.which("squeue") is None:
         raise UserError(
             "Slurm's queue cannot be seen from here (no squeue); use a login node of the cluster"
         )
-    code, text = machine.output(["squeue", *options, f"--name={name}"])
+    command = ["squeue", "--noheader", "--states=all", f"--name={name}"]
+    code, text = machine.output([*command, "--format=%i|%T|%r|%M|%u|%k"])
+    lines = text.splitlines()
     if code:
-        last = text.splitlines()[-1:] or ["no message"]
+        last = lines[-1] if lines else "no message"
         raise UserError(
-            f"squeue does not answer ({last[0]}): without it, live jobs cannot be distinguished from lost ones"
+            f"squeue does not answer ({last}): without it, live jobs cannot be distinguished from lost ones"
         )
-    rows = [line.split("|", 5) for line in text.splitlines() if line.count("|") >= 5]
-    return [
-        SlurmJob(number, state, reason, minutes_of(used), user, comment)
-        for number, state, reason, used, user, comment in rows
-    ]
+    jobs = []
+    for line in lines:
+        if line.count("|") >= 5:
+            number, state, reason, used, user, comment = line.split("|", 5)
+            minutes = minutes_of(used)
+            jobs.append(SlurmJob(number, state, reason, minutes, user, comment))
+    return jobs
 
 
 def unseen_attempts(
@@ -142,15 +151,18 @@ def unseen_attempts(
         folder: its folder.
         queue: what Slurm's queue shows.
     """
-    begun = []
+    unended = []
     for marker, job in jobs.items():
+        if marker in queue.live or job.is_complete(folder):
+            continue
         for attempt in attempts_in(folder / job.attempts)[-1:]:
             is_open = attempt.submitted and not attempt.end
-            if is_open and marker not in queue.live and not job.is_complete(folder):
-                begun.append((job, attempt))
-    unknown = {attempt.slurm for _, attempt in begun} - set(queue.ended)
-    lost = unknown - _accounted(unknown) if unknown else set()
-    return [(job, attempt) for job, attempt in begun if attempt.slurm in lost]
+            if is_open and attempt.slurm not in queue.ended:
+                unended.append((job, attempt))
+    if not unended:
+        return []
+    ended = _accounted([attempt.slurm for _, attempt in unended])
+    return [pair for pair in unended if pair[1].slurm not in ended]
 
 
 def _accounted(numbers: Collection[str]) -> set[str]:
@@ -158,11 +170,14 @@ def _accounted(numbers: Collection[str]) -> set[str]:
     machine = Machine()
     if machine.which("sacct") is None:
         return set()
-    options = ("--allocations", "--noheader", "--parsable2", "--format=JobIDRaw,State")
-    code, text = machine.output(["sacct", *options, f"--jobs={','.join(numbers)}"])
+    command = ["sacct", "--allocations", "--noheader", "--parsable2"]
+    command += ["--format=JobIDRaw,State", f"--jobs={','.join(numbers)}"]
+    code, text = machine.output(command)
+    if code:
+        return set()
     # The state is words, as in `CANCELLED by 1000`.
-    found = re.findall(r"^(\d+)\|([A-Z_]+)", "" if code else text, re.MULTILINE)
-    return {number for number, state in found if state in _ENDED}
+    states = re.findall(r"^(\d+)\|([A-Z_]+)", text, re.MULTILINE)
+    return {number for number, state in states if state in _ENDED}
 
 
 def refuse_start(jobs: Mapping[str, Job], folder: Path, queue: Queue) -> None:
@@ -173,16 +188,17 @@ def refuse_start(jobs: Mapping[str, Job], folder: Path, queue: Queue) -> None:
     """
     own = own_name()
     others = [job for job in queue.jobs if job.user != own]
-    numbers = " ".join(job.number for job in others or queue.strange)
     if others:
         user = others[0].user
+        numbers = " ".join(job.number for job in others)
         advice = f"wait for them, or ask {user} to end them (clm-or-mlm cancel)"
         raise UserError(f"jobs of {user} work in {folder} ({numbers}); {advice}")
-    if numbers:
+    if queue.strange:
+        numbers = " ".join(job.number for job in queue.strange)
         fault = f"jobs of another target in {folder} are still queued or running"
         advice = f"wait for them, or cancel them: scancel {numbers}"
         raise UserError(f"{fault} ({numbers}); {advice}")
-    for job, attempt in unseen_attempts(jobs, folder, queue)[:1]:
+    for job, attempt in unseen_attempts(jobs, folder, queue):
         raise UserError(
             f"Slurm job {attempt.slurm} ({job.name}) has no end, but squeue does not show it; if it "
             f"does not run any more, enter clm-or-mlm cancel --dir {folder}, then repeat this command"
@@ -205,21 +221,21 @@ def allocation_seconds(environ: Mapping[str, str]) -> tuple[float, float]:
     `CLM_OR_MLM_ENDS` says it under any scheduler, else Slurm does.
     """
     now = time.time()
-    if (ends := environ.get(ENDS, "")).isdecimal():
+    ends = environ.get(ENDS, "")
+    if ends.isdecimal():
         return int(ends) - now, math.inf
-    start, end = (
-        environ.get(f"SLURM_JOB_{name}_TIME", "") for name in ("START", "END")
-    )
+    start = environ.get("SLURM_JOB_START_TIME", "")
+    end = environ.get("SLURM_JOB_END_TIME", "")
     # An end that has passed is that of a job before its limit was raised.
     if end.isdecimal() and int(end) > now:
-        return int(end) - now, int(end) - int(start) if start.isdecimal() else math.inf
-    if number := environ.get("SLURM_JOB_ID"):  # Slurm 22 sets no such variables
-        code, text = Machine().output(
-            ["squeue", "--noheader", f"--jobs={number}", "--format=%L %l"]
-        )
-        times = re.fullmatch(
-            r"([\d:-]+) ([\d:-]+)", text.strip()
-        )  # words where there is no limit
+        length = int(end) - int(start) if start.isdecimal() else math.inf
+        return int(end) - now, length
+    number = environ.get("SLURM_JOB_ID")
+    if number:  # Slurm 22 sets no such variables
+        command = ["squeue", "--noheader", f"--jobs={number}", "--format=%L %l"]
+        code, text = Machine().output(command)
+        # Words where there is no limit
+        times = re.fullmatch(r"([\d:-]+) ([\d:-]+)", text.strip())
         if not code and times:
             return 60 * minutes_of(times[1]), 60 * minutes_of(times[2])
     return math.inf, math.inf

@@ -71,28 +71,34 @@ def submit(
     """
     numbers = {marker: job.number for marker, job in queue.live.items()}
     waiting = [marker for marker in todo if marker not in numbers]
-    limit = ""
-    submitter = queue.submitter.number if queue.submitter else ""
-    is_held = bool(queue.submitter and queue.submitter.reason == "JobHeldUser")
     places = max(workflow.max_jobs, 2) - len(queue.jobs)
+
+    # First the job that submits the others, unless a call that was killed has left it held.
+    held = ""
     if queue.submitter is None and len(waiting) > 1:
         try:
-            submitter = _sbatch(workflow, folder, _submitter(workflow), "--hold")
+            held = _sbatch(workflow, folder, _submitter(workflow), "--hold")
         except _NoRoomError as error:
             raise _no_place(str(error)) from None
-        is_held = True
         places -= 1
+    elif queue.submitter is not None and queue.submitter.reason == "JobHeldUser":
+        held = queue.submitter.number
+
+    # Then as many as there are places for, each after those that it needs
+    limit = f"max_jobs is {workflow.max_jobs}"
     while waiting and places > 0:
         job = workflow.jobs[waiting[0]]
-        needs = [
+        missing = [
             need for need in job.needs if not workflow.jobs[need].is_complete(folder)
         ]
-        if not numbers.keys() >= set(needs):
+        if not numbers.keys() >= set(missing):
             log.warning("%s is not submitted: what it needs has failed", job.marker)
             waiting.pop(0)
             continue
-        after = ":".join(numbers[need] for need in needs)
-        options = [f"--dependency=afterok:{after}"] if needs else []
+        options = []
+        if missing:
+            after = ":".join(numbers[need] for need in missing)
+            options.append(f"--dependency=afterok:{after}")
         try:
             numbers[job.marker] = _sbatch(workflow, folder, job, *options)
         except _NoRoomError as error:
@@ -100,25 +106,27 @@ def submit(
             break
         waiting.pop(0)
         places -= 1
-    if waiting and not submitter and queue.submitter is None:
-        # Nobody would ever submit what is left.
+
+    # Last, what waits for a place is left to the job that submits it, and that job is let go or is not needed.
+    if waiting and not held and queue.submitter is None:
         write_left(folder, ())
-        raise _no_place(limit or f"max_jobs is {workflow.max_jobs}")
-    is_alone = is_held and not numbers
-    write_left(folder, () if is_alone else waiting)
-    if is_held and (is_alone or not waiting):
-        subprocess.run(["scancel", submitter], check=True)
-    elif is_held:
-        after = "?".join(f"afterany:{number}" for number in numbers.values())
-        words = ["scontrol", "update", f"JobId={submitter}", f"Dependency={after}"]
-        subprocess.run(words, check=True)
-        subprocess.run(["scontrol", "release", submitter], check=True)
-    if is_alone and waiting:
+        raise _no_place(limit)
+    if held and waiting and not numbers:
+        write_left(folder, ())
+        subprocess.run(["scancel", held], check=True)
         advice = (
             "run the study as one job with --profile local (docs/hpc.md), or repeat the command when others of yours "
             "have ended"
         )
         raise UserError(f"Slurm takes one job of yours at a time ({limit}); {advice}")
+    write_left(folder, waiting)
+    if held and waiting:
+        after = "?".join(f"afterany:{number}" for number in numbers.values())
+        words = ["scontrol", "update", f"JobId={held}", f"Dependency={after}"]
+        subprocess.run(words, check=True)
+        subprocess.run(["scontrol", "release", held], check=True)
+    elif held:
+        subprocess.run(["scancel", held], check=True)
     new = {
         marker: number for marker, number in numbers.items() if marker not in queue.live
     }
@@ -143,9 +151,11 @@ def _sbatch(workflow: Workflow, folder: Path, job: Job, *options: str) -> str:
         _NoRoomError: Slurm takes no more jobs of this user now.
         UserError: it does not take this one.
     """
-    comment, module = job.marker, f"workflow.step {shlex.quote(job.marker)}"
+    comment = job.marker
+    module = f"workflow.step {shlex.quote(job.marker)}"
     if job.name == SUBMITS:
-        comment, module = SUBMITS, "workflow.slurm_submit"
+        comment = SUBMITS
+        module = "workflow.slurm_submit"
     script = (
         f"#!/bin/bash\nexport PYTHONPATH={shlex.quote(str(ROOT))} PYTHONNOUSERSITE=1\n"
         f"exec {shlex.quote(sys.executable)} -m {module}\n"
@@ -154,19 +164,9 @@ def _sbatch(workflow: Workflow, folder: Path, job: Job, *options: str) -> str:
     output.parent.mkdir(parents=True, exist_ok=True)
     # Slurm puts numbers in the place of %j and others
     escaped = str(output).replace("%", "%%")
-    command = [
-        "sbatch",
-        "--parsable",
-        "--requeue",
-        "--kill-on-invalid-dep=yes",
-        f"--job-name={make_id(folder)}",
-    ]
-    command += [
-        f"--comment={comment}",
-        f"--chdir={folder}",
-        f"--output={escaped}",
-        "--open-mode=append",
-    ]
+    command = ["sbatch", "--parsable", "--requeue", "--kill-on-invalid-dep=yes"]
+    command += [f"--job-name={make_id(folder)}", f"--comment={comment}"]
+    command += [f"--chdir={folder}", f"--output={escaped}", "--open-mode=append"]
     command += [*options, *words_of(request_of(workflow, job))]
     # A job that submits others must not hand its own variables on.
     environ = {
@@ -174,27 +174,25 @@ def _sbatch(workflow: Workflow, folder: Path, job: Job, *options: str) -> str:
         for name, value in os.environ.items()
         if not name.startswith("SLURM_") or name == "SLURM_CONF"
     }
-    done = subprocess.run(
+    answer = subprocess.run(
         command, input=script, env=environ, capture_output=True, text=True
     )
-    if done.returncode:
-        said = (
-            done.stderr.strip().replace("\n", "; ")
-            or f"sbatch exits with {done.returncode}"
-        )
-        if no_room(said):
-            raise _NoRoomError(said.partition(";")[0].removeprefix("sbatch: error: "))
+    if answer.returncode:
+        why = answer.stderr.strip().replace("\n", "; ")
+        why = why or f"sbatch exits with {answer.returncode}"
+        if no_room(why):
+            raise _NoRoomError(why.partition(";")[0].removeprefix("sbatch: error: "))
         raise UserError(
-            f"Slurm does not take {comment}: {said}; what was submitted stays in the queue"
+            f"Slurm does not take {comment}: {why}; what was submitted stays in the queue"
         )
-    # A site's own lines may have numbers, too: those with nothing else are looked at first.
-    lines = re.findall(r"^(\d+)(?:;\S*)?$", done.stdout, re.MULTILINE)
-    lines = lines or re.findall(r"^(\d+)", done.stdout, re.MULTILINE)
-    if not lines:
-        raise UserError(
-            f"sbatch names no number for {comment}; repeat the command, which finds the job by its name"
-        )
-    return str(lines[-1])
+    # A site's own lines may have numbers as well: those with nothing else are looked at first.
+    for pattern in (r"^(\d+)(?:;\S*)?$", r"^(\d+)"):
+        numbers = re.findall(pattern, answer.stdout, re.MULTILINE)
+        if numbers:
+            return str(numbers[-1])
+    raise UserError(
+        f"sbatch names no number for {comment}; repeat the command, which finds the job by its name"
+    )
 
 
 def _no_place(why: str) -> UserError:
@@ -218,32 +216,30 @@ def write_left(folder: Path, markers: Sequence[str]) -> None:
 
 def main(argv: Sequence[str]) -> int:
     """Submit what waits for a place in Slurm's queue, as places become free, in the current folder."""
-    folder, started = Path.cwd(), time.monotonic()
+    folder = Path.cwd()
+    started = time.monotonic()
     share_with_group(folder)
     while read_left(folder):
         with try_lease(folder / LEASE) as holder:
             if holder is None:
-                workflow = load(folder)
-                try:
-                    queue = read_queue(workflow.jobs, folder)
-                except UserError as error:  # Slurm does not answer now
-                    log.warning("%s", error)
-                else:
-                    todo = [
-                        marker
-                        for marker in read_left(folder)
-                        if marker in workflow.jobs
-                    ]
-                    submit(
-                        workflow,
-                        folder,
-                        todo,
-                        replace(queue, submitter=queue.submitter or _HERE),
-                    )
+                _submit_left(folder)
         if seconds_left(_submitter(load(folder)), started, os.environ) <= 0:
             requeue(os.environ["SLURM_JOB_ID"])
         time.sleep(_SECONDS if read_left(folder) else 0)
     return 0
+
+
+def _submit_left(folder: Path) -> None:
+    """Submit what there are places for now; nothing where Slurm does not answer."""
+    workflow = load(folder)
+    try:
+        queue = read_queue(workflow.jobs, folder)
+    except UserError as error:
+        log.warning("%s", error)
+        return
+    todo = [marker for marker in read_left(folder) if marker in workflow.jobs]
+    queue = replace(queue, submitter=queue.submitter or _HERE)
+    submit(workflow, folder, todo, queue)
 
 
 if __name__ == "__main__":
