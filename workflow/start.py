@@ -11,8 +11,10 @@ from common.files import sha256_file, written
 from container.check_lines import CheckLine, fail, warn
 from container.machine import Machine
 from container.runtime import identity_of, program_of
+from pretraining.plan.study_plan import Study
 from workflow.engine import Profile
 from workflow.jobs import Workflow
+from workflow.study import models_of, study_of
 from workflow.study_settings import StudySettings
 
 
@@ -38,6 +40,17 @@ class Start:
         """Whether there is a study, and not only a machine."""
         return bool(self.workflow.jobs)
 
+    @cached_property
+    def study(self) -> Study:
+        """What its settings name, trained as they say."""
+        return study_of(self.settings)
+
+    @property
+    def sizes(self) -> list[str]:
+        """The sizes of the models that its jobs make, each once."""
+        models = models_of(self.workflow.target, self.study)
+        return list(dict.fromkeys(model.size for model in models))
+
     @property
     def place(self) -> Path:
         """The study's folder, or on the first day the nearest above it that is there."""
@@ -55,10 +68,11 @@ class Start:
         Raises:
             UserError: it cannot be started here.
         """
-        # A job works in the study's folder and so sees it; this call is made from elsewhere.
-        own = [str(self.folder.resolve())] if self.folder.is_dir() else []
         places = self.workflow.places(self.folder, self.machine.environ)
-        return identity_of(Path(self.workflow.image), [*own, *places], self.machine)
+        if self.folder.is_dir():
+            # A job works in the study's folder and so sees it; this call is made from elsewhere.
+            places = [str(self.folder.resolve()), *places]
+        return identity_of(Path(self.workflow.image), places, self.machine)
 
     def workflow_with_image(self) -> Workflow:
         """Return the workflow with its image's hash, and the commit of its code where it can be started here."""

@@ -21,7 +21,6 @@ from pretraining.plan.devices import DEVICES, training_gb
 from workflow.engine import reconcile
 from workflow.jobs import Command
 from workflow.start import Check, Start
-from workflow.study import models_of, study_of
 from workflow.study_progress import StudyProgress, shortages
 from workflow.study_settings import StudySettings
 
@@ -76,13 +75,12 @@ def text(start: Start) -> Iterator[CheckLine]:
 
 
 def _files(word: str) -> list[Path]:
-    """Return what a path or pattern names: files, those in a folder as well."""
-    matches = list(Path(Path(word).anchor).glob(word.removeprefix(Path(word).anchor)))
-    return [
-        path
-        for match in matches
-        for path in (match.rglob("*") if match.is_dir() else [match])
-    ]
+    """Return what a path or pattern names, and what is in each folder of it."""
+    root = Path(word).anchor
+    found = []
+    for match in Path(root).glob(word.removeprefix(root)):
+        found += match.rglob("*") if match.is_dir() else [match]
+    return found
 
 
 def tokenizer(start: Start) -> Iterator[CheckLine]:
@@ -107,12 +105,14 @@ def tokenizer(start: Start) -> Iterator[CheckLine]:
     except UserError as error:
         yield fail("tokenizer", f"tokenizer: {error}")
         return
-    rows = {size: shape.vocab for size, shape in study_of(settings).shapes.items()}
-    size = min(rows, key=rows.__getitem__, default="")
-    if rows and ids > rows[size]:
-        said = f"the tokenizer has {ids:,} ids, but {size} has rows for {rows[size]:,}"
+    if not ids:
+        return
+    rows = {size: shape.vocab for size, shape in start.study.shapes.items()}
+    smallest = min(rows, key=rows.__getitem__, default="")
+    if rows and ids > rows[smallest]:
+        said = f"the tokenizer has {ids:,} ids, but {smallest} has rows for {rows[smallest]:,}"
         yield fail("tokenizer", f"{said}; use the study's, or correct `vocab`")
-    for size in _sizes(start) if ids else ():
+    for size in start.sizes:
         if ids < _FEW_IDS * rows[size]:
             said = (
                 f"the tokenizer has {ids:,} ids, but {size} has rows for {rows[size]:,}"
@@ -120,13 +120,12 @@ def tokenizer(start: Start) -> Iterator[CheckLine]:
             yield warn("tokenizer", f"{said}; is it the study's tokenizer?")
 
 
-def _sizes(start: Start) -> dict[str, None]:
-    models = models_of(start.workflow.target, study_of(start.settings))
-    return dict.fromkeys(model.size for model in models)
-
-
 def _ids(settings: StudySettings) -> int:
-    """Return how many ids the study's tokenizer has; 0 where that cannot be seen; a `UserError` where it is none."""
+    """Return how many ids the study's tokenizer has; 0 where that cannot be seen.
+
+    Raises:
+        UserError: it is not a tokenizer.
+    """
     if settings.train_tokenizer or not settings.tokenizer:
         return settings.train_tokenizer
     # A login node's environment need not have the library
@@ -152,16 +151,14 @@ def datasets(start: Start) -> Iterator[CheckLine]:
     settings = start.settings
     if settings.make_datasets:
         return
-    place = Path(settings.data)
-    lacks = [
-        name
-        for name in settings.needed_datasets
-        if not settings.data or not (place / name / "manifest.json").is_file()
-    ]
+    lacks = settings.needed_datasets
+    where = "the settings name no folder (data = ...) with"
+    if settings.data:
+        place = Path(settings.data)
+        where = f"{place} lacks"
+        manifests = {name: place / name / "manifest.json" for name in lacks}
+        lacks = tuple(name for name in lacks if not manifests[name].is_file())
     if lacks:
-        where = "the settings name no folder (data = ...) with"
-        if settings.data:
-            where = f"{place} lacks"
         said = f"{where} {', '.join(lacks)}; download them: clm-or-mlm fetch"
         yield fail("datasets", said)
 
@@ -202,25 +199,27 @@ def options(start: Start) -> Iterator[CheckLine]:
     jobs = {job.kind.name: job for job in start.workflow.jobs.values()}
     with contextlib.chdir(start.place):  # where they work, more or less
         for job in jobs.values():
-            yield from filter(None, map(_misunderstood, job.commands))
+            for words in job.commands:
+                yield from _misunderstood(words)
 
 
-def _misunderstood(words: Command) -> CheckLine | None:
-    """Return why a job's command would not take its words; its module may be out of reach on a login node."""
+def _misunderstood(words: Command) -> Iterator[CheckLine]:
+    """Yield why a job's command would not take its words."""
+    key = "tuning_options"
+    # A command's module may be out of reach on a login node.
     with contextlib.suppress(ImportError):
         try:
             if words[0] == "shards":
                 from pretraining.commands import shards
 
+                key = "shard_options"
                 check_words(shards, words[1:], "shards")
             elif words[:2] == ("benchmarks", "run"):
                 from benchmarks.commands.grid import run
 
                 check_words(run, words[2:], "benchmarks run")
         except UserError as error:
-            key = "shard_options" if words[0] == "shards" else "tuning_options"
-            return fail(key, f"{key}: {error}")
-    return None
+            yield fail(key, f"{key}: {error}")
 
 
 def tokens(start: Start) -> Iterator[CheckLine]:
@@ -238,11 +237,11 @@ def _short_files(needed: float, settings: StudySettings) -> str | None:
     if not needed or any(word.startswith("hf:") for word in settings.text):
         return None
     files = [path for word in settings.text for path in _files(word) if path.is_file()]
-    size = sum(
-        path.stat().st_size * (_EXPANDS if path.suffix in _PACKED else 1.0)
-        for path in files
-    )
-    most = size / (1.0 if settings.train_tokenizer else _TOKEN_BYTES)
+    size = 0.0
+    for path in files:
+        expands = _EXPANDS if path.suffix in _PACKED else 1.0
+        size += expands * path.stat().st_size
+    most = size if settings.train_tokenizer else size / _TOKEN_BYTES
     if not files or most >= needed:
         return None
     return (
@@ -253,8 +252,10 @@ def _short_files(needed: float, settings: StudySettings) -> str | None:
 
 def sample_of(tokens: float) -> str:
     """Return the smallest sample of FineWeb-Edu that has so many tokens, with some to spare."""
-    enough = (name for name, size in _SAMPLES.items() if size >= _SPARE * tokens)
-    return next(enough, "the whole of it")
+    for name, size in _SAMPLES.items():
+        if size >= _SPARE * tokens:
+            return name
+    return "the whole of it"
 
 
 def cores(start: Start) -> Iterator[CheckLine]:
@@ -269,16 +270,17 @@ def cores(start: Start) -> Iterator[CheckLine]:
 
 def memory(start: Start) -> Iterator[CheckLine]:
     """Whether a GPU's memory holds the pass that the settings fix."""
-    settings, study = start.settings, study_of(start.settings)
+    settings = start.settings
     memory_gb = DEVICES[settings.device].memory_gb
     if not settings.gpus_per_node or not memory_gb:
         return
+    batches = start.study.config.batches
     # Where it is not set, training makes the pass fit
-    microbatch = study.config.batches.microbatch or 1
-    length = microbatch * study.config.batches.max_length
+    microbatch = batches.microbatch or 1
+    length = microbatch * batches.max_length
     several = settings.nodes * settings.gpus_per_node > 1
-    for size in _sizes(start):
-        needs = training_gb(study.shapes[size], length, several=several)
+    for size in start.sizes:
+        needs = training_gb(start.study.shapes[size], length, several=several)
         if needs > memory_gb:
             fault = f"{size} takes about {needs:.0f} GB of each GPU at microbatch={microbatch}"
             advice = "remove microbatch from pretraining_settings, or choose a smaller size or a larger GPU"
@@ -324,7 +326,8 @@ def binds(start: Start) -> Iterator[CheckLine]:
 
 def image(start: Start) -> Iterator[CheckLine]:
     """Whether the image that jobs run in is one, is signed and starts, with this code."""
-    key, path = start.settings.image_key, Path(start.workflow.image)
+    key = start.settings.image_key
+    path = Path(start.workflow.image)
     if key and not Path(key).exists():
         said = f"{key} does not exist; correct `image_key` in the settings"
         yield fail("image", said)
@@ -341,10 +344,11 @@ def image(start: Start) -> Iterator[CheckLine]:
     except UserError as error:
         yield fail("image", str(error))
         return
+    checkout = git_commit()
     if name != "full":
         said = f"{path} is the {name} image; jobs need the full one: make image-full"
         yield fail("image", said)
-    elif commit != (checkout := git_commit()):
+    elif commit != checkout:
         said = f"jobs run the image's commit {commit}, not this checkout's {checkout}"
         yield warn("image", said)
     else:
@@ -352,7 +356,7 @@ def image(start: Start) -> Iterator[CheckLine]:
 
 
 def _refuse_no_image(path: Path, key: str) -> None:
-    """Raise a `UserError` where a file is none of an image by its first bytes or, with a key, by its signature."""
+    """Raise a `UserError` for a file that is not an image by its first bytes or, with a key, by its signature."""
     if not path.is_file():
         advice = "build it (make image-full) or leave --image out"
         raise UserError(f"{path} does not exist; {advice}")
