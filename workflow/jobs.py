@@ -143,7 +143,8 @@ class Job:
     @property
     def minutes(self) -> int:
         """Time to ask for, for one part: a quarter more than estimated, half an hour at least, the limit at most."""
-        return max(1, round(60 * min(self.limit_hours, max(0.5, 1.25 * self.hours))))
+        hours = max(0.5, 1.25 * self.hours)
+        return max(1, round(60 * min(self.limit_hours, hours)))
 
     @property
     def margin_seconds(self) -> int:
@@ -188,10 +189,11 @@ class Job:
 
     def is_complete(self, folder: Path) -> bool:
         """Return whether what it makes is all there."""
-        paths = [folder / path for path in self.makes]
-        return all(
-            path.is_file() or (self.kind.may_fail and _failed(path)) for path in paths
-        )
+        for name in self.makes:
+            path = folder / name
+            if not path.is_file() and not (self.kind.may_fail and _failed(path)):
+                return False
+        return True
 
     def shortage(self, folder: Path) -> str | None:
         """Return a sentence where the shards that it made have fewer tokens than the study needs."""
@@ -213,7 +215,9 @@ class Job:
 
     def failures(self, folder: Path) -> list[Path]:
         """Return the records of its runs that failed."""
-        paths = [folder / path for path in self.makes] if self.kind.may_fail else []
+        if not self.kind.may_fail:
+            return []
+        paths = [folder / path for path in self.makes]
         return [path.with_name(RUN) for path in paths if _failed(path)]
 
 
@@ -275,9 +279,13 @@ class Workflow:
             folder: the workflow's.
             environ: has the variables that their names begin with.
         """
-        places = (Template(place).safe_substitute(environ) for place in self.binds)
-        existing = [place for place in places if Path(place).exists()]
-        return [place for place in existing if not Path(place).is_relative_to(folder)]
+        places = []
+        for bind in self.binds:
+            place = Template(bind).safe_substitute(environ)
+            path = Path(place)
+            if path.exists() and not path.is_relative_to(folder):
+                places.append(place)
+        return places
 
     @property
     def kinds(self) -> list[JobKind]:
@@ -341,15 +349,19 @@ def refuse_other_settings(
         UserError: a complete or live job was made from something else, and the sentence says what; or the earlier
             workflow is not as it was written.
     """
-    earlier = load(folder).jobs.values() if (folder / WORKFLOW).exists() else ()
-    made = {path: job for job in earlier for path in job.makes}
+    if not (folder / WORKFLOW).exists():
+        return
+    # By what is made, since packed cells are other jobs than single ones.
+    makers: dict[str, Job] = {}
+    for job in load(folder).jobs.values():
+        makers |= dict.fromkeys(job.makes, job)
     for marker, job in workflow.jobs.items():
         if job.kind.follows or not (marker in live or job.is_complete(folder)):
             continue
-        # By what is made, since packed cells are other jobs than single ones.
-        makers = [made[path] for path in job.makes if path in made]
-        for before in by_marker(makers).values():
-            if changed := difference(before.made_from(), job.made_from()):
+        earlier = by_marker(makers[path] for path in job.makes if path in makers)
+        for before in earlier.values():
+            changed = difference(before.made_from(), job.made_from())
+            if changed:
                 name, old, new = changed
                 raise UserError(
                     f"{folder}: {job.kind.name} {job.name} was made with {name} {_short(old)}, but the settings now "

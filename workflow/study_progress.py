@@ -68,17 +68,19 @@ class StudyProgress:
     def hours_used(self, job: Job) -> float:
         """Return the hours of GPUs (of nodes, for jobs without any) that a job's attempts took."""
         attempts = attempts_in(self.folder / job.attempts)
-        return sum(one.seconds / 3600 * max(1, one.gpus) for one in attempts)
+        seconds = sum(attempt.seconds * max(1, attempt.gpus) for attempt in attempts)
+        return seconds / 3600
 
     def heartbeat(self, job: Job) -> str:
         """Return how long ago a job wrote to its log, or its training to its own: a job that hangs writes no more."""
         paths = [self.folder / job.log]
         if job.checkpoints:
             paths += (self.folder / job.checkpoints).parents[1].glob("*.jsonl")
-        written = [path.stat().st_mtime for path in paths if path.is_file()]
-        if not written:
+        times = [path.stat().st_mtime for path in paths if path.is_file()]
+        if not times:
             return ""
-        return f", wrote {max(0.0, time.time() - max(written)) / 60:.0f} min ago"
+        seconds = max(0.0, time.time() - max(times))
+        return f", wrote {seconds / 60:.0f} min ago"
 
     def share(self, job: Job) -> float:
         """Return the share of what a job makes that is missing; all of it for training, whose steps are not counted."""
@@ -89,42 +91,47 @@ class StudyProgress:
 
     def text(self) -> str:
         """Return a table by kind, the jobs in the queue, failures, hours used and left, and what does not suffice."""
-        jobs = list(self.workflow.jobs.values())
-        hours = {job.marker: job.hours * self.share(job) for job in self.todo}
-        rows = [["", *_HEAD], *(self._row(kind.title, self.workflow.of_kind(kind.name), hours)
-                                for kind in self.workflow.kinds), self._row("all", jobs, hours)]  # fmt: skip
-        lines = [f"{self.workflow.target} in {self.folder}"]
-        lines += plain_table(rows, numbers=range(1, len(_HEAD) + 1))
-        for marker, live in sorted(
-            self.live.items(), key=lambda item: not _runs(item[1])
-        ):
-            job = self.workflow.jobs[marker]
-            if _runs(live):
-                why = (
-                    f" for {live.minutes:.0f} min of {job.minutes}{self.heartbeat(job)}"
-                )
-            else:
-                why = f", {live.reason}"
-                if _FOR_EVER.fullmatch(live.reason):
-                    why += ", for which it waits until somebody changes that"
-            lines.append(
-                f"{live.state.lower():10} {live.number:>8}  {job.kind.name} {job.name}{why}"
-            )
-        lines += [self.waiting] if self.waiting else []
+        lines = [f"{self.workflow.target} in {self.folder}", *self._table()]
+        for marker, live in sorted(self.live.items(), key=_waits):
+            lines.append(self._live_line(self.workflow.jobs[marker], live))
+        if self.waiting:
+            lines.append(self.waiting)
         if self.unseen:
             lines.append(f"unknown     what runs or waits: {self.unseen}")
         lines += self.failures()
-        if used := sum(map(self.hours_used, jobs)):
+        used = sum(map(self.hours_used, self.workflow.jobs.values()))
+        if used:
             lines.append(
                 f"{used:,.1f} GPU hours used (node hours for jobs without GPUs)"
             )
-        if parts := [job for job in self.todo if job.parts > 1]:
-            most = max(parts, key=lambda job: job.parts)
+        several = [job for job in self.todo if job.parts > 1]
+        if several:
+            most = max(several, key=lambda job: job.parts)
             lines.append(
-                f"{len(parts)} jobs exceed the limit of {most.limit_hours:g} h and resume in the next job; {most.name} "
-                f"takes {most.hours:.0f} h in {most.parts} parts"
+                f"{len(several)} jobs exceed the limit of {most.limit_hours:g} h and resume in the next job; "
+                f"{most.name} takes {most.hours:.0f} h in {most.parts} parts"
             )
         return "".join(f"{line}\n" for line in lines)
+
+    def _table(self) -> list[str]:
+        """Return the lines of the table of jobs by kind."""
+        hours = {job.marker: job.hours * self.share(job) for job in self.todo}
+        rows = [["", *_HEAD]]
+        for kind in self.workflow.kinds:
+            rows.append(self._row(kind.title, self.workflow.of_kind(kind.name), hours))
+        rows.append(self._row("all", list(self.workflow.jobs.values()), hours))
+        return plain_table(rows, numbers=range(1, len(_HEAD) + 1))
+
+    def _live_line(self, job: Job, live: SlurmJob) -> str:
+        """Return what is said of a job that runs or waits."""
+        if _runs(live):
+            why = f" for {live.minutes:.0f} min of {job.minutes}{self.heartbeat(job)}"
+        else:
+            why = f", {live.reason}"
+            if _FOR_EVER.fullmatch(live.reason):
+                why += ", for which it waits until somebody changes that"
+        state = live.state.lower()
+        return f"{state:10} {live.number:>8}  {job.kind.name} {job.name}{why}"
 
     def failures(self) -> list[str]:
         """Return a line for each job that failed."""
@@ -139,31 +146,19 @@ class StudyProgress:
         """Return a row of the table; `hours` has those of each job that is not done, by its marker."""
         todo = [job for job in jobs if job.marker in hours]
         live = [self.live[job.marker] for job in todo if job.marker in self.live]
-        running, failed = (
-            sum(map(_runs, live)),
-            sum(job.marker in self.failed for job in todo),
-        )
+        running = sum(map(_runs, live))
+        queued = len(live) - running
+        failed = sum(job.marker in self.failed for job in todo)
         left = len(todo) - len(live) - failed
-        counts = [
-            len(jobs),
-            len(jobs) - len(todo),
-            running,
-            len(live) - running,
-            failed,
-            left,
-        ]
-        amounts = [
-            sum(hours[job.marker] * job.nodes * job.gpus for job in todo),
-            sum(hours[job.marker] * job.nodes for job in todo),
-            sum(job.disk_bytes * self.share(job) for job in todo) / 1e9,
-        ]
+        counts = (len(jobs), len(jobs) - len(todo), running, queued, failed, left)
+        node_hours = sum(hours[job.marker] * job.nodes for job in todo)
+        gpu_hours = sum(hours[job.marker] * job.nodes * job.gpus for job in todo)
+        disk_gb = sum(job.disk_bytes * self.share(job) for job in todo) / 1e9
+        amounts = (gpu_hours, node_hours, disk_gb)
         files = sum(job.files for job in todo)
-        return [
-            title,
-            *map(str, counts),
-            *(f"{amount:,.1f}" for amount in amounts),
-            f"{files:,}",
-        ]
+        cells = [title, *map(str, counts)]
+        cells += [f"{amount:,.1f}" for amount in amounts]
+        return [*cells, f"{files:,}"]
 
 
 def progress_of(folder: Path) -> StudyProgress:
@@ -175,30 +170,42 @@ def progress_of(folder: Path) -> StudyProgress:
     workflow = load(folder)
     todo = reconcile(workflow, folder, change=False)
     caller = holder_of(folder / LEASE) or ""
-    queue, unseen = Queue(), ""
+
+    # What is queued or running, as far as it can be seen
+    queue = Queue()
+    unseen = ""
     try:
         queue = read_queue(workflow.jobs, folder)
         for job, attempt in unseen_attempts(workflow.jobs, folder, queue):
             unseen = f"Slurm job {attempt.slurm} ({job.name}) has no end, but squeue does not show it"
     except UserError as error:
         unseen = str(error)
-    live = dict(queue.live) | (_here(todo, folder) if caller else {})
+    live = dict(queue.live)
+    if caller:
+        live |= _here(todo, folder)
+
     waiting = ""
-    if left := read_left(folder):
-        who = (
-            f"Slurm job {queue.submitter.number} submits them"
-            if queue.submitter
-            else "nothing submits them now"
-        )
+    left = read_left(folder)
+    if left:
+        who = "nothing submits them now"
+        if queue.submitter:
+            who = f"Slurm job {queue.submitter.number} submits them"
         waiting = f"waiting     {len(left)} jobs have no place in Slurm's queue; {who}"
-    others = [job for job in todo if job.marker not in live]
-    reasons = {} if unseen else {job.marker: _why_failed(job, folder) for job in others}
+
+    # Where the queue cannot be seen, any of the others may run.
+    failed = {}
+    for job in todo:
+        why = ""
+        if not unseen and job.marker not in live:
+            why = _why_failed(job, folder)
+        if why:
+            failed[job.marker] = why
     return StudyProgress(
         workflow=workflow,
         folder=folder,
         todo=tuple(todo),
         live=live,
-        failed={marker: why for marker, why in reasons.items() if why},
+        failed=failed,
         unseen=unseen,
         waiting=waiting,
         caller=caller,
@@ -210,12 +217,11 @@ def _here(todo: list[Job], folder: Path) -> dict[str, SlurmJob]:
     found = {}
     for job in todo:
         for attempt in attempts_in(folder / job.attempts)[-1:]:
-            if not attempt.end and not attempt.submitted:
-                age = datetime.now(UTC) - datetime.fromisoformat(attempt.start)
-                minutes = age.total_seconds() / 60
-                found[job.marker] = SlurmJob(
-                    number="", state="RUNNING", minutes=minutes
-                )
+            if attempt.end or attempt.submitted:
+                continue
+            age = datetime.now(UTC) - datetime.fromisoformat(attempt.start)
+            minutes = age.total_seconds() / 60
+            found[job.marker] = SlurmJob(number="", state="RUNNING", minutes=minutes)
     return found
 
 
@@ -223,12 +229,9 @@ def _why_failed(job: Job, folder: Path) -> str:
     """Return why a job that is not done and not at work has ended; empty where it has not failed."""
     refused = folder / job.refused
     if refused.is_file():
-        return read_bounded(refused).decode(errors="replace").strip() or "no message"
-    log = folder / job.slurm_log
-    lines = (
-        read_bounded(log).decode(errors="replace").split("\n") if log.is_file() else []
-    )
-    last_words = " | ".join([line.strip() for line in lines if line.strip()][-2:])
+        return _text_of(refused).strip() or "no message"
+    lines = [line.strip() for line in _text_of(folder / job.slurm_log).split("\n")]
+    last_words = " | ".join([line for line in lines if line][-2:])
     attempts = attempts_in(folder / job.attempts)
     if not attempts:  # it ended before its commands began, if it ever began
         return last_words
@@ -245,29 +248,41 @@ def _why_failed(job: Job, folder: Path) -> str:
     return f"{how} ({folder / job.log})"
 
 
+def _text_of(path: Path) -> str:
+    return read_bounded(path).decode(errors="replace") if path.is_file() else ""
+
+
 def _runs(live: SlurmJob) -> bool:
     return live.state in ("RUNNING", "COMPLETING")
 
 
+def _waits(item: tuple[str, SlurmJob]) -> bool:
+    return not _runs(item[1])
+
+
 def shortages(progress: StudyProgress) -> list[str]:
     """Return what does not suffice for the jobs to do: space, files, a time limit; with what to do."""
-    lines, todo = [], progress.todo
+    lines = []
+    todo = progress.todo
     # Before the start the folder is not there yet.
     folders = (progress.folder, *progress.folder.parents)
     place = next(path for path in folders if path.is_dir())
     status = os.statvfs(place)
+    advice = "free some, or choose another folder"
+
     free = status.f_bavail * status.f_frsize / 1e9
     needed = sum(job.disk_bytes * progress.share(job) for job in todo) / 1e9
-    advice = "free some, or choose another folder"
     if needed > free:
         digits = 0 if needed >= 10 else 3
         seen = f"{place} has {free:,.{digits}f} GB free"
         lines.append(f"{seen}, but the study needs {needed:,.{digits}f} GB; {advice}")
+
     # Some file systems do not count files: they say 0 of 0.
     files = sum(job.files for job in todo)
     if status.f_files and files > status.f_favail:
         seen = f"{place} has room for {status.f_favail:,} more files"
         lines.append(f"{seen}, but the study writes {files:,}; {advice}")
+
     for job in todo:
         resumes = job.checkpoints or job.kind.name == "cell"
         if job.parts > 1 and not resumes:
