@@ -14,7 +14,7 @@ from cyclopts import Parameter
 
 from common.errors import UserError
 from common.settings import describe_settings
-from container.check_lines import refuse, report
+from container.check_lines import CheckLine, refuse, report
 from container.image import IMAGES, Image
 from workflow import engine
 from workflow.doctor import examine
@@ -77,15 +77,10 @@ def study(
     folder = dir_.resolve()
     values = load_settings(settings, site)
     workflow = workflow_of(target, values, _image(values, image))
+
+    # What is looked at before a start; the first failure refuses it
     start = Start(folder=folder, settings=values, workflow=workflow, profile=profile)
     lines = list(examine(start)) if dry_run else refuse(examine(start))
-    ends = {"fail": " (the start refuses this)", "warn": ""}
-    warned = [
-        f"warning: {line.sentence}{ends[status]}\n"
-        for status in ends
-        for line in lines
-        if line.status == status
-    ]
     if not dry_run:
         workflow = start.workflow_with_image()
 
@@ -93,14 +88,14 @@ def study(
         progress = StudyProgress(
             workflow=workflow, folder=folder, todo=tuple(todo), live=queue.live
         )
-        sys.stdout.writelines(
-            [progress.text(), *_about_the_site(values, progress), *warned]
-        )
+        sys.stdout.write(progress.text())
+        sys.stdout.writelines(_about_the_site(values, progress))
+        sys.stdout.writelines(_warnings(lines))
         sys.stdout.flush()
         if not dry_run:
             place_stand_ins(values, folder, target)
 
-    done = run_workflow(
+    result = run_workflow(
         workflow,
         folder,
         profile=profile,
@@ -108,49 +103,59 @@ def study(
         dry_run=dry_run,
         retry_failed=retry_failed,
     )
-    if isinstance(done, Submission):
-        more = (
-            f", {len(done.left)} wait for a place in Slurm's queue" if done.left else ""
-        )
+    if isinstance(result, Submission):
+        more = ""
+        if result.left:
+            more = f", {len(result.left)} wait for a place in Slurm's queue"
         sys.stdout.write(
-            f"{len(done.numbers)} jobs submitted{more}; clm-or-mlm workflow status --dir {folder} shows them, "
+            f"{len(result.numbers)} jobs submitted{more}; clm-or-mlm workflow status --dir {folder} shows them, "
             f"clm-or-mlm cancel --dir {folder} ends them\n"
         )
         return 0
-    if not done:
-        left, remedy = (
-            allocation_seconds(os.environ)[0] / 60,
-            "rerun the command to finish",
-        )
-        if left < _SOON_MINUTES:
-            job = os.environ.get("SLURM_JOB_ID")
-            what = f"Slurm job {job}" if job else f"this job (${ENDS})"
-            again = " (sbatch)" if job else ""
-            remedy += f"; {what} ends in {left:.0f} min, so submit it again{again}"
-        with contextlib.suppress(UserError):
-            sys.stderr.writelines(
-                f"{line}\n" for line in progress_of(folder).failures()[:_SHOWN]
-            )
-        sys.stderr.write(
-            f"error: some jobs are not done; logs are in {folder / 'logs'}; {remedy}\n"
-        )
+    if not result:
+        _report_left(folder)
         return _NOT_ALL_DONE
     if not dry_run:
         sys.stdout.write(f"all done; tables and figures are in {folder / 'analysis'}\n")
     return 0
 
 
+def _warnings(lines: list[CheckLine]) -> Iterator[str]:
+    """Yield a line for each check that failed, then for each that warns."""
+    for line in lines:
+        if line.status == "fail":
+            yield f"warning: {line.sentence} (the start refuses this)\n"
+    for line in lines:
+        if line.status == "warn":
+            yield f"warning: {line.sentence}\n"
+
+
+def _report_left(folder: Path) -> None:
+    """Print what failed, where its logs are, and how the study goes on."""
+    remedy = "rerun the command to finish"
+    minutes = allocation_seconds(os.environ)[0] / 60
+    if minutes < _SOON_MINUTES:
+        number = os.environ.get("SLURM_JOB_ID")
+        what, again = f"this job (${ENDS})", ""
+        if number:
+            what, again = f"Slurm job {number}", " (sbatch)"
+        remedy += f"; {what} ends in {minutes:.0f} min, so submit it again{again}"
+    with contextlib.suppress(UserError):
+        for line in progress_of(folder).failures()[:_SHOWN]:
+            sys.stderr.write(f"{line}\n")
+    sys.stderr.write(
+        f"error: some jobs are not done; logs are in {folder / 'logs'}; {remedy}\n"
+    )
+
+
 def _about_the_site(values: StudySettings, progress: StudyProgress) -> Iterator[str]:
     """Yield lines on what a study's jobs cost where they run, and how much text they take."""
     if values.gpus_per_node:
-        without = (
-            values.nodes > 1 and not values.network_gb and values.device != "MI250X"
-        )
-        left_out = (
-            " without the time in which nodes sum gradients (network_gb)"
-            if without
-            else ""
-        )
+        left_out = ""
+        # Hours on an MI250X are the paper's own (docs/hpc.md).
+        is_measured = values.device == "MI250X"
+        if values.nodes > 1 and not values.network_gb and not is_measured:
+            left_out = " without the time in which nodes sum gradients (network_gb)"
         yield (
             f"hours are estimates for stages on {values.nodes} x {values.gpus_per_node} {values.device}{left_out}; "
             "describe your own site in --settings FILE\n"
@@ -165,12 +170,14 @@ def _about_the_site(values: StudySettings, progress: StudyProgress) -> Iterator[
 
 def _image(values: StudySettings, given: Path | None) -> str:
     """Return the image that jobs run in: that of `make image-full` where the site limits the number of files."""
-    if given and "://" in (word := str(given).replace(":/", "://", 1)):  # as a path
+    word = str(given or "").replace(":/", "://", 1)  # as a path has it
+    if "://" in word:
         raise UserError(
             f"--image {word} is an address; give an image file (.sif), such as make image-full builds"
         )
-    used = Image(name="full").path if given is None and values.counts_files else given
-    return "" if used is None else str(used.resolve())
+    if given is None and values.counts_files:
+        given = Image(name="full").path
+    return "" if given is None else str(given.resolve())
 
 
 def status(
@@ -186,14 +193,14 @@ def status(
         dir_: the study's folder
     """
     progress = progress_of(dir_.resolve())
+    sys.stdout.write(progress.text())
+    for line in shortages(progress):
+        sys.stdout.write(f"warning: {line}\n")
+    is_left = progress.code != 0
     if progress.caller:
-        caller = f"{progress.caller} is running it\n"
-    elif progress.live or progress.unseen or not progress.code:
-        caller = ""
-    else:
-        caller = "nothing is running it; rerun the command to resume\n"
-    short = [f"warning: {line}\n" for line in shortages(progress)]
-    sys.stdout.writelines([progress.text(), *short, caller])
+        sys.stdout.write(f"{progress.caller} is running it\n")
+    elif is_left and not progress.live and not progress.unseen:
+        sys.stdout.write("nothing is running it; rerun the command to resume\n")
     return progress.code
 
 
@@ -208,9 +215,8 @@ def cancel(
         dir_: the study's folder
     """
     numbers = engine.cancel(dir_.resolve())
-    sys.stdout.write(
-        f"{len(numbers)} jobs ended{': ' if numbers else ''}{' '.join(numbers)}\n"
-    )
+    ended = f": {' '.join(numbers)}" if numbers else ""
+    sys.stdout.write(f"{len(numbers)} jobs ended{ended}\n")
 
 
 def doctor(
@@ -237,7 +243,8 @@ def doctor(
     images = tuple(image.path for image in IMAGES if image.path.is_file())
     start = Start(folder=study.resolve(), images=images)
     values = load_settings(settings)
-    if settings is not None and study_of(values).models:
+    has_models = settings is not None and bool(study_of(values).models)
+    if has_models:
         # How much text it takes follows from what is made of it, which the dry run knows.
         planned = replace(values, repeat_text=True)
         jobs = workflow_of("all", planned, _image(values, image_file))

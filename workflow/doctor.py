@@ -87,13 +87,13 @@ def home(start: Start) -> Iterator[CheckLine]:
     """Whether the home folder can be written; jobs do without it."""
     folder = Path(start.machine.environ.get("HOME", "/no/home"))
     if not folder.is_dir():
-        said = (
-            f"{folder} is not a folder; set XDG_CACHE_HOME to a folder you can write to"
-        )
-        yield warn("home", said)
-    elif problem := start.machine.write_problem(folder):
-        said = f"cannot write to {folder}: {problem}; free some space there (check the quota), or set HOME and "
-        yield warn("home", f"{said}XDG_CACHE_HOME to another folder")
+        advice = "set XDG_CACHE_HOME to a folder you can write to"
+        yield warn("home", f"{folder} is not a folder; {advice}")
+        return
+    problem = start.machine.write_problem(folder)
+    if problem:
+        advice = "free some space there (check the quota), or set HOME and XDG_CACHE_HOME to another folder"
+        yield warn("home", f"cannot write to {folder}: {problem}; {advice}")
 
 
 def folders(start: Start) -> Iterator[CheckLine]:
@@ -126,67 +126,71 @@ def _room(
     start: Start, what: str, folder: Path, wanted: float, advice: str
 ) -> CheckLine:
     """Return whether a folder can be written, and has the GB that are wanted."""
-    if problem := start.machine.write_problem(folder):
+    problem = start.machine.write_problem(folder)
+    if problem:
         return start.fault(what, f"cannot write to {folder}: {problem}; {advice}")
     free = start.machine.free_gb(folder)
     seen = f"{folder}, {free:.1f} GB free"
-    return warn(what, f"{seen}; {advice}") if free < wanted else ok(what, seen)
+    if free < wanted:
+        return warn(what, f"{seen}; {advice}")
+    return ok(what, seen)
 
 
 def driver(start: Start) -> Iterator[CheckLine]:
     """The NVIDIA driver, and that --nv brings it into the image."""
-    what, machine = "GPU driver", start.machine
+    what = "GPU driver"
+    machine = start.machine
     device = machine.path("/dev/nvidiactl")
     if not start.settings.gpus_per_node or start.settings.runtime == "none":
         return
-    if _inside(machine) and (problem := driver_problem(machine.environ, device)):
-        said = f"{problem}, or use clm-or-mlm container run, which sets it"
-        yield start.fault(what, said)
-        return
-    if not device.exists():
-        if machine.path("/dev/kfd").exists():
-            said = (
-                "an AMD GPU: --rocm is used; the image has CUDA builds: see docs/hpc.md"
-            )
-            yield warn(what, said)
-        else:
-            said = "no GPU on this machine, as on most login nodes; run doctor in a GPU job too"
-            yield ok(what, said)
-        return
+    if _inside(machine):
+        problem = driver_problem(machine.environ, device)
+        if problem:
+            advice = "or use clm-or-mlm container run, which sets it"
+            yield start.fault(what, f"{problem}, {advice}")
+            return
+    if device.exists():
+        yield _nvidia(start, what)
+    elif machine.path("/dev/kfd").exists():
+        said = "an AMD GPU: --rocm is used; the image has CUDA builds: see docs/hpc.md"
+        yield warn(what, said)
+    else:
+        said = "no GPU on this machine, as on most login nodes; run doctor in a GPU job too"
+        yield ok(what, said)
+
+
+def _nvidia(start: Start, what: str) -> CheckLine:
+    """Return what nvidia-smi says of this machine's GPUs."""
+    machine, settings = start.machine, start.settings
     query = "--query-gpu=driver_version,mig.mode.current"
     code, text = machine.output(["nvidia-smi", query, "--format=csv,noheader"])
     rows = text.splitlines()
     if code or not rows:
         advice = 'report the node; exclude it with slurm_extra = "--exclude=NODE"'
-        seen = rows[-1] if rows else code
-        yield start.fault(what, f"nvidia-smi fails: {seen}; {advice}")
-        return
-    seen = f"driver {rows[0].split(',')[0]}, {len(rows)} GPU(s)"
-    number = rows[0].partition(".")[0]
-    is_old = number.isdecimal() and int(number) < MINIMUM_DRIVER
-    compat = machine.environ.get(COMPAT) or start.settings.cuda_compat
-    if is_old and not compat:
+        why = rows[-1] if rows else code
+        return start.fault(what, f"nvidia-smi fails: {why}; {advice}")
+    version = rows[0].split(",")[0]
+    seen = f"driver {version}, {len(rows)} GPU(s)"
+    number = version.partition(".")[0]
+    compat = machine.environ.get(COMPAT) or settings.cuda_compat
+    if number.isdecimal() and int(number) < MINIMUM_DRIVER and not compat:
         advice = f"torch for CUDA 13 needs {MINIMUM_DRIVER}: ask the site, or set cuda_compat (docs/hpc.md)"
-        yield start.fault(what, f"{seen}, which is too old; {advice}")
-    elif "Enabled" in text:
-        said = f"{seen}, sliced (MIG); MIG slices cannot use NCCL: ask for whole GPUs"
-        is_alone = start.settings.nodes * start.settings.gpus_per_node == 1
-        is_wrong = start.is_planned and not is_alone
-        yield start.fault(what, said) if is_wrong else warn(what, said)
-    else:
-        yield ok(what, seen)
+        return start.fault(what, f"{seen}, which is too old; {advice}")
+    if "Enabled" not in text:
+        return ok(what, seen)
+    said = f"{seen}, sliced (MIG); MIG slices cannot use NCCL: ask for whole GPUs"
+    if start.is_planned and settings.nodes * settings.gpus_per_node > 1:
+        return start.fault(what, said)
+    return warn(what, said)
 
 
 def fabric(start: Start) -> Iterator[CheckLine]:
     """The network between nodes; whether NCCL or RCCL uses it is seen when it runs."""
     if start.is_planned and start.settings.nodes == 1:
         return
-    places = (("/sys/class/infiniband", "*"), ("/dev", "cxi[0-9]*"))
-    names = sorted(
-        path.name
-        for place, pattern in places
-        for path in start.machine.path(place).glob(pattern)
-    )
+    infiniband = start.machine.path("/sys/class/infiniband").glob("*")
+    slingshot = start.machine.path("/dev").glob("cxi[0-9]*")
+    names = sorted(path.name for path in (*infiniband, *slingshot))
     listed = ", ".join(names)
     limit = resource.getrlimit(resource.RLIMIT_MEMLOCK)[0]
     if not names:
