@@ -96,9 +96,8 @@ def end_attempt(job: Job, folder: Path, attempt: Attempt) -> None:
 def progress_of_job(job: Job, folder: Path) -> str:
     """Return what changes when a job comes further: its last checkpoint, or how much of what it makes is there."""
     if job.checkpoints:
-        return max(
-            (path.parent.name for path in folder.glob(job.checkpoints)), default=""
-        )
+        steps = [path.parent.name for path in folder.glob(job.checkpoints)]
+        return max(steps, default="")
     return str(sum((folder / path).is_file() for path in job.makes))
 
 
@@ -131,15 +130,14 @@ def attempts_in(path: Path) -> list[Attempt]:
         lines = read_bounded(path).splitlines()
     except FileNotFoundError:
         return []
-    kinds = {name: type(value) for name, value in dataclasses.asdict(Attempt()).items()}
+    # Kinds of values, since a file's may be of another one
+    kinds = {name: type(value) for name, value in vars(Attempt()).items()}
     attempts: dict[tuple[str, str, str], Attempt] = {}
     for line in lines:
         with contextlib.suppress(AttributeError, TypeError, ValueError, OverflowError):
             row = strict_json(line)
-            values = {
-                name: kind(row[name]) for name, kind in kinds.items() if name in row
-            }
-            attempt = Attempt(**values)
+            known = row.keys() & kinds.keys()
+            attempt = Attempt(**{name: kinds[name](row[name]) for name in known})
             # An end takes the place of its start
             attempts[attempt.start, attempt.node, attempt.slurm] = attempt
     return list(attempts.values())

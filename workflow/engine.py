@@ -10,7 +10,6 @@ is, and a store that was copied here counts.
 
 from __future__ import annotations
 
-import itertools
 import logging
 import os
 import shutil
@@ -51,6 +50,9 @@ log = logging.getLogger(__name__)
 
 _ENDING_SECONDS = 90
 """How long Slurm may take to end a job: 30 seconds to its kill (KillWait), then its node's own commands."""
+
+_CALL_SECONDS = 120
+"""How long a call that works in the folder may take to end."""
 
 Profile = Literal["local", "slurm"]
 """Where jobs run."""
@@ -111,13 +113,11 @@ def run_workflow(
                 # A new call tries again what a user's mistake ended.
                 (folder / job.refused).unlink(missing_ok=True)
         save(workflow, folder)
-        if profile == "slurm":
-            return (
-                submit(workflow, folder, [job.marker for job in todo], queue)
-                if todo
-                else True
-            )
-        return _run_here(workflow, folder, todo)
+        if profile == "local":
+            return _run_here(workflow, folder, todo)
+        if not todo:
+            return True
+        return submit(workflow, folder, [job.marker for job in todo], queue)
 
 
 def _settled_queue(workflow: Workflow, folder: Path) -> Queue:
@@ -159,33 +159,36 @@ def reconcile(
         live: markers of jobs that are at work, whose files are left alone.
     """
     jobs = workflow.jobs
-    failures = {
-        marker: job.failures(folder) if retry_failed and marker not in live else []
-        for marker, job in jobs.items()
-    }
-    for path in itertools.chain(*failures.values() if change else ()):
-        path.unlink()
-    complete = {
-        marker: not failures[marker] and job.is_complete(folder)
-        for marker, job in jobs.items()
-    }
+    complete: dict[str, bool] = {}
     for marker, job in jobs.items():
-        path = folder / marker
-        if complete[marker] and change and not path.is_file() and not job.kind.follows:
+        failures: list[Path] = []
+        if retry_failed and marker not in live:
+            failures = job.failures(folder)
+        if change:
+            for path in failures:
+                path.unlink()
+        complete[marker] = not failures and job.is_complete(folder)
+
+    # What is complete without a marker gets one: a store that was copied here.
+    for marker, job in jobs.items():
+        is_marked = (folder / marker).is_file()
+        if complete[marker] and change and not is_marked and not job.kind.follows:
             log.info("%s %s: already complete", job.kind.name, job.name)
             write_marker(job, folder)
+
+    # Tables follow from cells: those made before one of them was lost, or without a marker, are made again.
     for marker, job in jobs.items():
         if job.kind.follows and complete[marker]:
-            # Tables follow from cells: those made before one of them was lost, or without a marker, are made again.
-            complete[marker] = all(complete[need] for need in job.needs) and _is_newest(
-                job, folder
-            )
+            are_complete = all(complete[need] for need in job.needs)
+            complete[marker] = are_complete and _is_newest(job, folder)
+
+    # The rest loses its marker, and is to be done where something waits for it.
     wanted = _wanted(workflow, complete)
     todo: list[Job] = []
     for marker, job in jobs.items():
-        path = folder / marker
         if complete[marker]:
             continue
+        path = folder / marker
         if change and path.is_file():
             log.info(
                 "%s %s: its output is missing or it failed; running it again",
@@ -235,15 +238,17 @@ def _run_here(workflow: Workflow, folder: Path, todo: list[Job]) -> bool:
                 continue
             log.info("%s (%d of %d)", what, number, len(todo))
             code = STOPPED if received else run_job(job, workflow, folder)
+            if code == 0:
+                continue
             if code == STOPPED:
                 sys.stderr.write("stopped; rerun the command to resume\n")
                 sys.exit(STOPPED)
-            if code and (problem := Machine().write_problem(folder)):
+            problem = Machine().write_problem(folder)
+            if problem:
                 raise UserError(
                     f"cannot write to {folder}: {problem}; free some space, then rerun the command to finish"
                 )
-            if code:
-                failed.add(job.marker)
+            failed.add(job.marker)
             if code == NO_TIME:
                 break
     return not failed
@@ -257,12 +262,17 @@ def cancel(folder: Path) -> list[str]:
     Raises:
         UserError: the call is on another machine or has not ended after two minutes, or Slurm does not answer.
     """
-    deadline = time.monotonic() + 120
+    deadline = time.monotonic() + _CALL_SECONDS
     # It would submit or start others.
-    while holder := holder_of(folder / LEASE):
+    while True:
+        holder = holder_of(folder / LEASE)
+        if not holder:
+            break
         if not end_holder(folder / LEASE) or time.monotonic() > deadline:
-            said = f"{holder} is using {folder}; run this command on that host as its user, or end its job (scancel)"
-            raise UserError(said)
+            advice = (
+                "run this command on that host as its user, or end its job (scancel)"
+            )
+            raise UserError(f"{holder} is using {folder}; {advice}")
         time.sleep(0.5)
     if not study_id(folder):
         return []

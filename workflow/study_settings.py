@@ -133,15 +133,12 @@ class Site(FileSettings):
                 f"unknown device {self.device!r}; devices are {', '.join(DEVICES)}"
                 f"{nearest(self.device, DEVICES)}"
             )
-        if wrong := [
-            place
-            for place in self.binds
-            if ":" in place or not place.startswith(("/", "$"))
-        ]:
-            raise UserError(
-                f"binds: {wrong[0]!r} is not one folder; give its full path, or one that begins with $NAME"
-            )
-        if self.tuning_gpus < 1 or self.tuning_gpus > max(1, self.gpus_per_node):
+        for place in self.binds:
+            if ":" in place or not place.startswith(("/", "$")):
+                raise UserError(
+                    f"binds: {place!r} is not one folder; give its full path, or one that begins with $NAME"
+                )
+        if not 1 <= self.tuning_gpus <= max(1, self.gpus_per_node):
             raise UserError(
                 f"tuning_gpus must be from 1 to gpus_per_node ({self.gpus_per_node}), not {self.tuning_gpus}: a "
                 "fine-tuning job runs on one node"
@@ -149,9 +146,8 @@ class Site(FileSettings):
 
     def hours(self, queue: str) -> float:
         """Return the longest job of one of `workflow.jobs.QUEUES`."""
-        return (
-            self.jobs[queue].hours if queue in self.jobs else 0.0
-        ) or self.limit_hours
+        own = self.jobs[queue].hours if queue in self.jobs else 0.0
+        return own or self.limit_hours
 
     def variables(self) -> dict[str, str]:
         """Return the variables of every job, with those that follow from other fields."""
@@ -200,38 +196,35 @@ class StudySettings(Site):
         """Refuse values that cannot be."""
         super().__post_init__()
         refuse_code(assignments(self.pretraining_settings), "pretraining_settings")
-        if code := [word for word in self.tuning_options if _REMOTE_CODE.match(word)]:
-            raise UserError(
-                f"tuning_options: {code[0]} runs a model's code, which no file may ask for; remove it"
-            )
+        for word in self.tuning_options:
+            if _REMOTE_CODE.match(word):
+                raise UserError(
+                    f"tuning_options: {word} runs a model's code, which no file may ask for; remove it"
+                )
         for name in self.datasets:
             get_dataset(name)
         if not (self.datasets and self.learning_rates and self.seeds):
             raise UserError(
                 "datasets, learning_rates and seeds need at least one entry each"
             )
-        checked = (
-            self.datasets,
-            learning_rates(self.learning_rates),
-            seeds_of(self.seeds),
-        )
-        for key, once in zip(
-            ("datasets", "learning_rates", "seeds"), checked, strict=True
-        ):
+        lists = {
+            "datasets": self.datasets,
+            "learning_rates": learning_rates(self.learning_rates),
+            "seeds": seeds_of(self.seeds),
+        }
+        for key, checked in lists.items():
             listed = getattr(self, key)
-            if twice := [
-                value for value in dict.fromkeys(once) if listed.count(value) > 1
-            ]:
-                raise UserError(f"{key} lists {twice[0]} more than once; list it once")
+            for value in checked:
+                if listed.count(value) > 1:
+                    raise UserError(f"{key} lists {value} more than once; list it once")
 
     @property
     def needed_datasets(self) -> tuple[str, ...]:
         """The datasets and those they are trained on, each once."""
-        return tuple(
-            dict.fromkeys(
-                n for name in self.datasets for n in (DATASETS[name].trained_on, name)
-            )
-        )
+        names: list[str] = []
+        for name in self.datasets:
+            names += [DATASETS[name].trained_on, name]
+        return tuple(dict.fromkeys(names))
 
 
 def load_settings(path: Path | None, site: str = "") -> StudySettings:
