@@ -84,8 +84,7 @@ def _answer(workflow: Workflow, job: Job, machine: Machine) -> CheckLine:
             seen = f"Slurm would not take {what} now ({why}), while {down} are down"
             return warn(what, seen)
 
-    names = [_name(key, workflow, job) for key in wrong]
-    names = names or _variables(request, machine)
+    names = wrong or _variables(request, machine)
     names = names or [f"[jobs.{job.queue}], gpus_per_node, nodes and cpus"]
     correct = f"correct {' or '.join(names)} (settings or site's file)"
     said = f"Slurm refuses {what} ({why}) submitted as `{asked}`; {correct}"
@@ -94,16 +93,6 @@ def _answer(workflow: Workflow, job: Job, machine: Machine) -> CheckLine:
 
 def _without(request: Request, setting: str) -> Request:
     return {key: words for key, words in request.items() if key != setting}
-
-
-def _name(key: str, workflow: Workflow, job: Job) -> str:
-    """Return how a sentence names the setting behind a part of a request."""
-    if key == "hours":
-        return f"limit_hours, or hours of [jobs.{job.queue}]"
-    if key == "gres":
-        return "gpus_per_node, or gres"
-    is_of_queue = key in workflow.queue(job) and key != "account"
-    return f"{key} of [jobs.{job.queue}]" if is_of_queue else key
 
 
 def _variables(request: Request, machine: Machine) -> list[str]:
@@ -136,10 +125,12 @@ def _refusal(request: Request, machine: Machine) -> str:
     return " and ".join(whys) if all(whys) else ""
 
 
-def _value(request: Request, key: str, machine: Machine) -> str:
-    """Return what is asked for by a key of a queue, or by sbatch's variable for it."""
-    option = request.get(key, ["="])[0].partition("=")[2]
-    return option or machine.environ.get(f"SBATCH_{key.upper()}", "")
+def _value(request: Request, option: str, machine: Machine) -> str:
+    """Return what is asked for by an option of sbatch, or by its variable for it."""
+    for word in reversed(words_of(request)):  # of two, the last one counts
+        if word.startswith(f"--{option}="):
+            return word.partition("=")[2]
+    return machine.environ.get(f"SBATCH_{option.upper()}", "")
 
 
 def _partitions(request: Request, machine: Machine) -> list[dict[str, str]]:
@@ -160,8 +151,9 @@ def _excluded(row: Mapping[str, str], request: Request, machine: Machine) -> str
     """Return why a partition never starts a job, by its length or its account; empty where it does."""
     name = row.get("PartitionName", "")
     longest = row.get("MaxTime", "")
-    minutes = float(_value(request, "hours", machine) or 0)
-    if ":" in longest and minutes_of(longest) < minutes:
+    minutes = _value(request, "time", machine)
+    is_known = minutes.isdecimal() and ":" in longest
+    if is_known and minutes_of(longest) < int(minutes):
         return f"partition {name} allows no jobs longer than {longest}"
     allowed = row.get("AllowAccounts", "ALL")
     denied = row.get("DenyAccounts", "")

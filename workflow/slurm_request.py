@@ -8,7 +8,7 @@ import shlex
 from workflow.jobs import Job, Workflow
 
 Request = dict[str, list[str]]
-"""Words for sbatch, by the setting that they come from."""
+"""Words for sbatch, by the setting that they come from, as a sentence names it."""
 
 FULL = re.compile(r"\w*Submit\w*Limit")
 """How Slurm names a limit on the number of jobs in its queue."""
@@ -24,20 +24,22 @@ def no_room(said: str) -> bool:
 def request_of(workflow: Workflow, job: Job) -> Request:
     """Return what Slurm is asked for a job."""
     queue = workflow.queue(job)
+    table = f"[jobs.{job.queue}]"
     request = {
         "nodes": [f"--nodes={job.nodes}", "--ntasks-per-node=1"],
         "cpus": [f"--cpus-per-task={job.cpus}"],
-        "hours": [f"--time={job.minutes}"],
+        f"limit_hours, or hours of {table}": [f"--time={job.minutes}"],
     }
     if job.memory_gb:
         request["memory_gb"] = [f"--mem={1000 * job.memory_gb:.0f}M"]
     if job.gpus:
-        request["gres"] = [f"--gres={workflow.gres}:{job.gpus}"]
+        request["gpus_per_node, or gres"] = [f"--gres={workflow.gres}:{job.gpus}"]
     for key in ("partition", "account", "qos", "constraint"):
         if key in queue:
-            request[key] = [f"--{key}={queue[key]}"]
+            setting = "account" if key == "account" else f"{key} of {table}"
+            request[setting] = [f"--{key}={queue[key]}"]
     if "slurm_extra" in queue:
-        request["slurm_extra"] = shlex.split(queue["slurm_extra"])
+        request[f"slurm_extra of {table}"] = shlex.split(queue["slurm_extra"])
     return request
 
 

@@ -218,13 +218,13 @@ class _Planner:
             checkpoints = len(stage.keep) + 1
         if kind.goal:
             folder = f"pretraining/models/{name}"
-            files = ("manifest.json", "config.json", "model.safetensors")
+            files = ["manifest.json", "config.json", "model.safetensors"]
             # Float32
             disk_bytes += self.study.shapes[stage.size].trained_parameters * 4
         else:
             # The checkpoints that others leave from
             folder = f"pretraining/stages/{name}"
-            files = tuple(f"step-{step:08}/state.json" for step in stage.keep)
+            files = [f"step-{step:08}/state.json" for step in stage.keep]
 
         # Only settings that results depend on describe the job; a resumed training may change all others.
         science = self.study.config.science()

@@ -77,7 +77,7 @@ def text(start: Start) -> Iterator[CheckLine]:
 def _files(word: str) -> list[Path]:
     """Return what a path or pattern names, and what is in each folder of it."""
     root = Path(word).anchor
-    found = []
+    found: list[Path] = []
     for match in Path(root).glob(word.removeprefix(root)):
         found += match.rglob("*") if match.is_dir() else [match]
     return found

@@ -260,7 +260,7 @@ def test_a_wrong_variable_of_sbatch_is_named(
     assert f"correct {name} in your shell (" in line.sentence
 
 
-def test_a_partition_by_a_variable_is_looked_at(
+def test_a_partition_by_variable_or_option_is_looked_at(
     tmp_path: Path, monkeypatch: pytest.MonkeyPatch
 ) -> None:
     _cluster(tmp_path, monkeypatch, "none", "")
@@ -268,6 +268,8 @@ def test_a_partition_by_a_variable_is_looked_at(
     program(tmp_path / "bin/scontrol", rows)
     workflow = replace(CLUSTER, queues={})
     assert _checked(workflow)[0].status == "ok"
+    extra = replace(CLUSTER, queues={"gpus": {"slurm_extra": "--partition=b"}})
+    assert "partition b allows no jobs longer" in _checked(extra)[0].sentence
     monkeypatch.setenv("SBATCH_PARTITION", "b")
     assert "partition b allows no jobs longer" in _checked(workflow)[0].sentence
 
