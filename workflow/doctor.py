@@ -57,16 +57,16 @@ def _builds(machine: Machine) -> Iterator[CheckLine]:
         program, text = version_of(machine)
     except UserError as error:
         yield fail("apptainer", str(error))
-        return
-    _, usage = machine.output([program, "build", "--help"])
-    needed = ("--build-arg", "--mksquashfs-args")
-    lacks = [option for option in needed if option not in usage]
-    if lacks:
-        seen = f"{text}, whose `build` does not support {', '.join(lacks)}"
-        said = f"{seen}; it may run images; build them on another machine"
-        yield warn("apptainer", said)
     else:
-        yield ok("apptainer", text)
+        _, usage = machine.output([program, "build", "--help"])
+        needed = ("--build-arg", "--mksquashfs-args")
+        lacks = [option for option in needed if option not in usage]
+        if lacks:
+            seen = f"{text}, whose `build` does not support {', '.join(lacks)}"
+            said = f"{seen}; it may run images; build them on another machine"
+            yield warn("apptainer", said)
+        else:
+            yield ok("apptainer", text)
     if machine.which("debootstrap") is None:
         said = (
             "not on PATH, and make image needs it; build images elsewhere and copy them"

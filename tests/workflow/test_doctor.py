@@ -90,11 +90,13 @@ def test_a_healthy_machine_has_no_fail(machine: Maker) -> None:
 DEBOOTSTRAP: Answers = {"debootstrap": (0, "")}
 
 
-def test_what_building_and_starting_images_takes_is_named(tmp_path: Path) -> None:
+@pytest.mark.parametrize("answers", [{}, {"apptainer --version": (0, "1.4.5")}])
+def test_what_building_and_starting_images_takes_is_named(
+    tmp_path: Path, answers: Answers
+) -> None:
     spaces = tmp_path / "proc/sys/user/max_user_namespaces"
     spaces.parent.mkdir(parents=True)
     spaces.write_text("0\n")
-    answers = {"apptainer --version": (0, "1.4.5")}
     site = FakeMachine(environ={}, root=tmp_path, answers=answers)
     found = {line.what: line for line in doctor.apptainer(_start(site))}
     assert (
