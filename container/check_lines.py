@@ -37,23 +37,15 @@ def refuse(lines: Iterable[CheckLine]) -> list[CheckLine]:
 def report(lines: list[CheckLine]) -> tuple[str, int]:
     """Return the lines as text, with what to do under those that are not ok; and 1 if one failed."""
     width = max(len(line.what) for line in lines) + 2
-    rows = []
+    counts = {"ok": 0, "warn": 0, "fail": 0}
+    text = ""
     for line in lines:
-        seen, _, advice = (
-            (line.sentence, "", "")
-            if line.status == "ok"
-            else line.sentence.partition("; ")
-        )
-        rows.append(f"{line.status:6}{line.what:{width}}{seen}\n")
+        counts[line.status] += 1
+        seen, advice = line.sentence, ""
+        if line.status != "ok":
+            seen, _, advice = line.sentence.partition("; ")
+        text += f"{line.status:6}{line.what:{width}}{seen}\n"
         if advice:
-            rows.append(f"{'':6}{'':{width}}-> {advice}\n")
-    counts = {
-        status: sum(line.status == status for line in lines)
-        for status in ("ok", "warn", "fail")
-    }
-    text = (
-        "".join(rows)
-        + ", ".join(f"{number} {status}" for status, number in counts.items())
-        + "\n"
-    )
-    return text, int(counts["fail"] > 0)
+            text += f"{'':6}{'':{width}}-> {advice}\n"
+    total = ", ".join(f"{number} {status}" for status, number in counts.items())
+    return f"{text}{total}\n", int(counts["fail"] > 0)

@@ -201,7 +201,7 @@ def identity_of(
         machine: this one.
 
     Raises:
-        UserError: it cannot be started here, or is none of this package's.
+        UserError: it cannot be started here, or is not one of this package's.
     """
     here = machine or Machine()
     program = _runtime_for(image, here)
@@ -210,12 +210,14 @@ def identity_of(
     # line is ["run", *options, image, IDENTITY].
     command, options = ["python", "-m", "container.start", IDENTITY], line[1:-2]
     words = ["execute", str(image), json.dumps(command), json.dumps(options)]
-    asked = _by_spython(here, 2 * SECONDS, *words)
-    code, text = asked or here.output([program, *line], 2 * SECONDS)
-    said = re.search(r"^(analysis|full) (\S+)$", text, re.MULTILINE)
-    if code or said is None:
+    answer = _by_spython(here, 2 * SECONDS, *words)
+    if not answer:
+        answer = here.output([program, *line], 2 * SECONDS)
+    code, text = answer
+    identity = re.search(r"^(analysis|full) (\S+)$", text, re.MULTILINE)
+    if code or identity is None:
         last = (text or "no message").splitlines()[-1]
         raise UserError(
             f"{image} cannot be started here ({code}: {last}); is it an image of this package? By hand: {program} run"
         )
-    return said[1], said[2]
+    return identity[1], identity[2]

@@ -134,15 +134,8 @@ def command_of(words: Sequence[str]) -> list[str]:
     if words[:1] == ["torch.distributed.run"]:
         return list(words)
     if words[:1] == ["reproduce-figure3"]:
-        words = [
-            "figure",
-            "3",
-            "--source",
-            "published",
-            "--out",
-            "build/figures",
-            *words[1:],
-        ]
+        figure = ["figure", "3", "--source", "published", "--out", "build/figures"]
+        words = [*figure, *words[1:]]
     return ["clm_or_mlm", *words]
 
 
