@@ -345,7 +345,7 @@ def test_of_the_users_environment_only_the_scratch_comes_in(
     assert answer.returncode == code and said in answer.stderr, answer.stderr
 
 
-def test_the_image_holds_what_the_full_environment_has_without_tests() -> None:
+def test_the_image_is_the_full_environment_without_tests() -> None:
     def versions(path: Path) -> dict[str, str]:
         lines = path.read_text().splitlines()
         rows = (

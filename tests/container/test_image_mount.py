@@ -8,7 +8,7 @@ from container.image_mount import path_with_lasting_mount
 from container.machine import Machine
 
 
-def test_what_mounts_an_image_outlives_the_schedulers_signals_and_no_other(
+def test_what_mounts_an_image_outlives_the_schedulers_signals(
     tmp_path: Path,
 ) -> None:
     programs, scratch = tmp_path / "pro grams", tmp_path / "scratch"

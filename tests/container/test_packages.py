@@ -20,7 +20,7 @@ BASH = Package(
 )
 
 
-def test_debian_packages_are_those_that_are_installed_with_the_hashes_of_their_files(
+def test_debian_packages_have_the_hashes_of_their_files(
     tmp_path: Path, monkeypatch: pytest.MonkeyPatch
 ) -> None:
     query = program(

@@ -83,7 +83,7 @@ def test_every_command_says_it_in_one_sentence(
     assert "\n" not in str(found.value)
 
 
-def test_devices_and_jobs_come_in_for_both_families_and_nothing_else_of_the_users(
+def test_variables_of_devices_and_jobs_come_in_and_no_others(
     tmp_path: Path,
 ) -> None:
     given = {
@@ -113,7 +113,7 @@ def test_devices_and_jobs_come_in_for_both_families_and_nothing_else_of_the_user
     assert {found[f"{family}_CUDA_VISIBLE_DEVICES"] for family in families} == {"0,1"}
 
 
-def test_the_line_mounts_no_home_and_binds_the_folder_and_the_scratch(
+def test_the_line_binds_the_folder_and_the_scratch_and_no_home(
     tmp_path: Path, monkeypatch: pytest.MonkeyPatch
 ) -> None:
     monkeypatch.chdir(tmp_path)
@@ -166,7 +166,7 @@ def test_a_missing_image_says_how_to_build_it(tmp_path: Path) -> None:
         launch(tmp_path / "full.sif", [])
 
 
-def test_an_image_says_its_name_and_commit_and_what_it_refuses_is_one_sentence(
+def test_an_image_says_its_name_and_commit_or_one_sentence(
     folder: Path,
 ) -> None:
     (folder / "x.sif").touch()

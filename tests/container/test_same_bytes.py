@@ -109,7 +109,7 @@ def test_signed_and_other_files_are_refused_and_left_alone(tmp_path: Path) -> No
     assert signed.read_bytes()[4096:] == before[4096:]
 
 
-def test_labels_are_those_of_the_definition_filled_and_dated_by_the_commit() -> None:
+def test_labels_are_the_definitions_dated_by_the_commit() -> None:
     definition = (ROOT / "container" / "analysis.def").read_text("utf-8")
     found = labels_of(
         definition, {"COMMIT": "abc", "LOCK": "00", "SNAPSHOT": "2026"}, 0
@@ -120,7 +120,7 @@ def test_labels_are_those_of_the_definition_filled_and_dated_by_the_commit() -> 
     assert found[BUILD_DATE] == "Thursday_01_January_1970_00:00:00_UTC"
 
 
-def test_apptainers_own_labels_are_left_out_and_ours_laid_in_their_place(
+def test_our_labels_take_the_place_of_apptainers_own(
     tmp_path: Path,
 ) -> None:
     line = mksquashfs_words(tmp_path, {"b": "2", "a": "1"}, 7)
@@ -137,9 +137,7 @@ def test_apptainers_own_labels_are_left_out_and_ours_laid_in_their_place(
     assert json.loads((tmp_path / "labels.json").read_text()) == {"a": "1", "b": "2"}
 
 
-def test_a_builds_scripts_remove_nothing_where_the_machines_own_folders_are_shown() -> (
-    None
-):
+def test_a_builds_scripts_remove_nothing_of_the_machines_own() -> None:
     """Apptainer shows /tmp, /var/tmp and the home of the machine while it builds."""
     for name in ("post.sh", "analysis.def", "full.def"):
         for line in (ROOT / "container" / name).read_text("utf-8").splitlines():

@@ -30,7 +30,7 @@ FIGURE_3 = [
 ]
 
 
-def test_the_first_writable_place_is_taken_and_private_and_a_named_one_never_replaced(
+def test_the_first_writable_place_is_private_a_named_one_stays(
     tmp_path: Path,
 ) -> None:
     folder = scratch_of(
@@ -114,7 +114,7 @@ def test_a_gpu_without_its_driver_is_refused_in_the_full_image(tmp_path: Path) -
     assert driver_problem({"CLM_OR_MLM_IMAGE": "analysis"}, device) is None
 
 
-def test_a_command_is_run_from_any_folder_with_its_caches_in_the_scratch(
+def test_a_command_runs_anywhere_with_caches_in_the_scratch(
     tmp_path: Path,
 ) -> None:
     scratch = {"PYTHONSAFEPATH": "1", "CLM_OR_MLM_SCRATCH": str(tmp_path / "scratch")}

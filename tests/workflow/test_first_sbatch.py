@@ -32,7 +32,7 @@ run(main)
 """
 
 
-def test_the_script_of_the_page_goes_on_in_place_until_its_end_and_in_the_next_job(
+def test_the_script_of_the_page_goes_on_in_the_next_job(
     tmp_path: Path,
 ) -> None:
     """A stage that outlives the first job: nothing is put back, no saved step is made twice."""

@@ -155,7 +155,7 @@ def test_what_is_not_done_may_still_change_unless_it_is_queued(tmp_path: Path) -
         refuse_other_settings(now, tmp_path, live=[f"done/model/{MODEL}.json"])
 
 
-def test_a_damaged_record_is_refused_and_without_one_nothing_is_compared(
+def test_a_damaged_record_is_refused_a_missing_one_is_not(
     tmp_path: Path,
 ) -> None:
     _made(tmp_path)

@@ -51,7 +51,7 @@ def until(folder: Path, command: list[str], seconds: float) -> int:
     return run_until(command, folder / "log", seconds, ENVIRON, folder / "stop")
 
 
-def test_the_time_limit_asks_training_to_save_and_waits_until_it_has(
+def test_the_time_limit_waits_until_training_has_saved(
     tmp_path: Path,
 ) -> None:
     (tmp_path / "stop").touch()  # left by a job that was killed
@@ -75,7 +75,7 @@ sys.exit(code)
 @pytest.mark.parametrize(
     ("number", "code"), [(signal.SIGTERM, STOPPED), (signal.SIGUSR1, AGAIN)]
 )
-def test_asked_to_end_it_saves_at_once_and_launchers_and_mounts_live_on(
+def test_asked_to_end_it_saves_and_launchers_and_mounts_live_on(
     tmp_path: Path, number: signal.Signals, code: int
 ) -> None:
     def ask() -> None:

@@ -148,9 +148,7 @@ def test_the_papers_hours_are_above_the_estimate_on_its_device() -> None:
     assert 2_000 < sum(job.gpu_hours for job in cells) * 50 / len(MODELS) < 9_000
 
 
-def test_memory_and_cores_say_how_many_share_a_gpu_and_the_user_has_the_last_word() -> (
-    None
-):
+def test_memory_and_cores_or_the_user_say_how_many_share_a_gpu() -> None:
     def workers(**settings: object) -> list[str]:
         words = (
             workflow_of("610m-clm-42k", StudySettings(**settings))

@@ -57,7 +57,7 @@ def _row(progress: StudyProgress, title: str) -> list[str]:
     ].split()
 
 
-def test_what_is_done_left_and_failed_is_counted_and_nothing_is_changed(
+def test_done_left_and_failed_are_counted_without_a_change(
     study: Path,
 ) -> None:
     before = sorted(path.name for path in study.rglob("*"))
@@ -167,7 +167,7 @@ def test_before_it_starts_jobs_are_counted_by_kind_and_in_all() -> None:
     assert _row(found, "all")[6] == _row(found, "fine-tuning cells")[6] == hours
 
 
-def test_finished_runs_are_subtracted_and_what_does_not_suffice_is_said(
+def test_finished_runs_are_subtracted_and_shortages_are_said(
     tmp_path: Path,
 ) -> None:
     for path in CELL.makes[: len(CELL.makes) // 2]:

@@ -164,7 +164,7 @@ def test_what_a_site_calls_a_module_is_a_word_to_the_shell(
 
 
 @pytest.mark.slow
-def test_a_cell_with_a_failed_run_starts_again_only_where_that_is_asked_for(
+def test_a_cell_with_a_failed_run_starts_again_where_asked_for(
     tmp_path: Path,
 ) -> None:
     made = ("run/table02.csv", "last/table02.csv")

@@ -27,7 +27,7 @@ def _runs(folder: Path) -> dict[str, int]:
     }
 
 
-def test_killed_in_the_middle_it_is_finished_and_repaired_by_the_same_call(
+def test_killed_in_the_middle_it_is_finished_by_the_same_call(
     tmp_path: Path,
 ) -> None:
     """In the end everything is there; a call more does nothing; a deleted run comes back and no other is touched."""

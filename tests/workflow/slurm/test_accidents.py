@@ -269,7 +269,7 @@ def test_preempted_training_goes_on(slurm: PrivateSlurm, tmp_path: Path) -> None
     assert sorted(set(steps)) == list(range(1, 25))
 
 
-def test_a_time_limit_is_met_and_no_step_that_was_saved_is_repeated(
+def test_at_a_time_limit_no_step_that_was_saved_is_repeated(
     slurm: PrivateSlurm, tmp_path: Path
 ) -> None:
     study = Study(
@@ -385,7 +385,7 @@ def test_cancel_ends_what_is_queued_and_a_repeat_goes_on(
     assert begun <= 6 and finished == 0
 
 
-def test_a_full_scratch_stops_the_study_and_the_same_call_finishes_it(
+def test_a_study_on_a_full_scratch_is_finished_by_the_same_call(
     slurm: PrivateSlurm, small: Path, tmp_path: Path
 ) -> None:
     study = Study(slurm, small / "study", notes=tmp_path)

@@ -131,7 +131,7 @@ slurm_extra = "--exclusive --nice=9"
         ),
     ],
 )
-def test_what_slurm_would_refuse_is_refused_at_once_and_a_profile_that_fits_is_taken(
+def test_what_slurm_would_refuse_is_refused_at_once(
     slurm: PrivateSlurm, tmp_path: Path, more: str, message: str
 ) -> None:
     lines = _checked(slurm, tmp_path, more)
