@@ -99,6 +99,7 @@ def run_workflow(
                 f"another process is using {folder} ({holder}); wait for it or choose another folder"
             )
         queue = _settled_queue(workflow, folder)
+        # Before anything is changed: a second job would repeat what the first one does.
         refuse_start(workflow.jobs, folder, queue)
         if profile == "local" and queue.jobs:
             numbers = " ".join(job.number for job in queue.jobs)

@@ -201,6 +201,7 @@ def _limits(request: Request, machine: Machine) -> Iterator[dict[str, str]]:
         if row["Account"] == (account or row["DefaultAccount"]):
             qualities.add(qos or row["DefaultQOS"] or "normal")
             yield row
+    # A partition has a quality of service of its own, whose limits hold as well.
     for partition in _partitions(request, machine)[:1]:
         qualities.add(partition.get("QoS", ""))
     for row in _accounting(machine, ("Name", *limits), "qos"):

@@ -124,6 +124,7 @@ def _slurm_jobs(name: str) -> list[SlurmJob]:
         raise UserError(
             "Slurm's queue cannot be seen from here (no squeue); use a login node of the cluster"
         )
+    # Of every user: a colleague may have started the study, by another path of its folder.
     command = ["squeue", "--noheader", "--states=all", f"--name={name}"]
     code, text = machine.output([*command, "--format=%i|%T|%r|%M|%u|%k"])
     lines = text.splitlines()
@@ -167,6 +168,7 @@ def unseen_attempts(
 
 def _accounted(numbers: Collection[str]) -> set[str]:
     """Return those of some Slurm jobs that have ended by Slurm's accounting; none where there is none."""
+    # The queue forgets a job minutes after its end (MinJobAge), accounting does not.
     machine = Machine()
     if machine.which("sacct") is None:
         return set()

@@ -71,6 +71,7 @@ def submit(
     """
     numbers = {marker: job.number for marker, job in queue.live.items()}
     waiting = [marker for marker in todo if marker not in numbers]
+    # The job that submits the others takes one of them.
     places = max(workflow.max_jobs, 2) - len(queue.jobs)
 
     # First the job that submits the others, unless a call that was killed has left it held.
@@ -121,6 +122,7 @@ def submit(
         raise UserError(f"Slurm takes one job of yours at a time ({limit}); {advice}")
     write_left(folder, waiting)
     if held and waiting:
+        # A question mark: as soon as any of them has ended
         after = "?".join(f"afterany:{number}" for number in numbers.values())
         words = ["scontrol", "update", f"JobId={held}", f"Dependency={after}"]
         subprocess.run(words, check=True)
@@ -164,8 +166,10 @@ def _sbatch(workflow: Workflow, folder: Path, job: Job, *options: str) -> str:
     output.parent.mkdir(parents=True, exist_ok=True)
     # Slurm puts numbers in the place of %j and others
     escaped = str(output).replace("%", "%%")
+    # A job that waits for one that failed would stay in the queue for ever.
     command = ["sbatch", "--parsable", "--requeue", "--kill-on-invalid-dep=yes"]
     command += [f"--job-name={make_id(folder)}", f"--comment={comment}"]
+    # A job that is put back goes on in its log.
     command += [f"--chdir={folder}", f"--output={escaped}", "--open-mode=append"]
     command += [*options, *words_of(request_of(workflow, job))]
     # A job that submits others must not hand its own variables on.

@@ -208,6 +208,7 @@ def do(job: Job, workflow: Workflow, folder: Path) -> int:
 
 def _environment(job: Job, workflow: Workflow) -> dict[str, str]:
     """Return the environment of a job's commands: this one's, the site's variables, and what follows from its size."""
+    # A file of the study's folder must not be imported in place of a module.
     environ = dict(os.environ) | {"PYTHONPATH": str(ROOT), "PYTHONSAFEPATH": "1"}
     environ |= site_environment(workflow, environ)
     environ[IMAGE_SHA256] = workflow.image_sha256
@@ -310,6 +311,7 @@ def launcher_of(
     torchrun += ["--rdzv-conf=timeout=900,read_timeout=600", "-m", "clm_or_mlm"]
     srun = ["srun", f"--nodes={job.nodes}", f"--ntasks={job.nodes}"]
     srun += ["--ntasks-per-node=1", f"--cpus-per-task={job.cpus}"]
+    # The other nodes would wait for one that has failed.
     srun += [f"--gres={gres}:{job.gpus}", "--kill-on-bad-exit=1"]
     return srun, torchrun
 
@@ -366,7 +368,7 @@ def run_until(
     received: list[signal.Signals] = []
     asked = False
     with log_file.open("ab") as sink, on_stop_signal(received.append):
-        # Start it, in a group of its own
+        # Start it, in a group of its own: signals to this process are passed on as a request to save.
         process = subprocess.Popen(
             command,
             stdout=sink,
