@@ -20,6 +20,7 @@ import pytest
 from tests.commands import program
 from tests.workflow.stand_ins.apptainer import CONTENT
 from tests.workflow.stand_ins.slurm import (
+    NEEDS_ACCOUNTING,
     NEEDS_SLURM,
     NODES,
     PrivateSlurm,
@@ -306,6 +307,7 @@ def _limited(slurm: PrivateSlurm, most: int, where: str) -> Iterator[None]:
         slurm.output(*words, *limit[:-1], f"{limit[-1]}=-1")
 
 
+@NEEDS_ACCOUNTING
 @pytest.mark.parametrize(
     ("most", "where"), [(2, "qos"), (5, "user"), (2, "partition"), (5, "partition")]
 )
@@ -324,6 +326,7 @@ def test_what_has_no_place_in_the_queue_is_submitted_later(
     assert study.repeated() == (0, 0)
 
 
+@NEEDS_ACCOUNTING
 def test_a_limit_of_one_job_is_said(slurm: PrivateSlurm, tmp_path: Path) -> None:
     study = Study(slurm, tmp_path)
     with _limited(slurm, 1, "qos"):
@@ -408,7 +411,9 @@ def test_a_study_on_a_full_scratch_is_finished_by_the_same_call(
     } == {CONTENT}
 
 
-@pytest.mark.parametrize("accounting", [True, False])
+@pytest.mark.parametrize(
+    "accounting", [pytest.param(True, marks=NEEDS_ACCOUNTING), False]
+)
 def test_a_slurm_that_forgets_at_once(tmp_path: Path, accounting: bool) -> None:
     """A job that somebody cancelled is soon nowhere to be seen; the next call does it."""
     with private_slurm(

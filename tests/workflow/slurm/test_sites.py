@@ -8,7 +8,12 @@ import pytest
 from container.check_lines import CheckLine
 from container.machine import Machine
 from tests.commands import program
-from tests.workflow.stand_ins.slurm import NEEDS_SLURM, PrivateSlurm, private_slurm
+from tests.workflow.stand_ins.slurm import (
+    NEEDS_ACCOUNTING,
+    NEEDS_SLURM,
+    PrivateSlurm,
+    private_slurm,
+)
 from tests.workflow.stand_ins.study import ONCE, Study
 from tests.workflow.test_study_settings import example_site
 from workflow.slurm_checks import slurm as slurm_check
@@ -16,7 +21,7 @@ from workflow.start import Start
 from workflow.study import workflow_of
 from workflow.study_settings import load_settings
 
-pytestmark = NEEDS_SLURM
+pytestmark = [*NEEDS_SLURM, NEEDS_ACCOUNTING]
 
 
 @pytest.fixture(scope="module")

@@ -17,21 +17,20 @@ from pathlib import Path
 
 import pytest
 
-PROGRAMS = (
-    "slurmctld",
-    "slurmd",
-    "slurmdbd",
-    "mariadbd",
-    "mariadb-install-db",
-    "munged",
-)
+PROGRAMS = ("slurmctld", "slurmd", "munged")
+ACCOUNTING = ("slurmdbd", "mariadbd", "mariadb-install-db")
+"""What its accounting takes more; without them it is a site that has none."""
 NODES = ("east", "west")
+
+
+def _missing(programs: tuple[str, ...]) -> str:
+    return ", ".join(name for name in programs if shutil.which(name) is None)
 
 
 def why_not() -> str | None:
     """Return why no Slurm of one's own can be started here, or None."""
-    if missing := [name for name in PROGRAMS if shutil.which(name) is None]:
-        return f"{', '.join(missing)} not installed"
+    if missing := _missing(PROGRAMS):
+        return f"{missing} not installed"
     if os.geteuid():
         return "starting a Slurm of one's own takes root"
     # The socket alone may be that of a munged that was killed.
@@ -49,6 +48,11 @@ NEEDS_SLURM = [
     pytest.mark.skipif(why_not() is not None, reason=str(why_not())),
 ]
 """Marks of tests that start one."""
+
+NEEDS_ACCOUNTING = pytest.mark.skipif(
+    _missing(ACCOUNTING) != "", reason=f"{_missing(ACCOUNTING)} not installed"
+)
+"""Mark of tests of accounts, qualities of service and their limits."""
 
 
 def _port() -> int:
@@ -156,7 +160,7 @@ def private_slurm(
     *,
     networks: bool = False,
     min_job_age: int = 7200,
-    accounting: bool = True,
+    accounting: bool = not _missing(ACCOUNTING),
 ) -> Iterator[PrivateSlurm]:
     """Start a cluster in a folder and end it with the block.
 
