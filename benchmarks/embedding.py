@@ -7,7 +7,7 @@ tokens. The paper's own recipe is `PAPER_READING`.
 from __future__ import annotations
 
 import re
-from collections.abc import Mapping
+from collections.abc import Mapping, Sequence
 from dataclasses import dataclass
 from pathlib import Path
 from typing import Any
@@ -30,7 +30,8 @@ class Embedding:
     """How texts are read and become vectors."""
 
     pooling: str = "mean"
-    """A key of `benchmarks.finetuning.heads.POOLINGS`; another word where the maker's is not computed here."""
+    """A key of `benchmarks.finetuning.heads.POOLINGS`; other words where the maker's is not computed here, or where
+    more than a pooling makes a vector of the states."""
     query: str = ""
     """What stands before a query."""
     document: str = ""
@@ -64,28 +65,48 @@ def made_embedding(folder: Path) -> Embedding:
         UserError: one of its files is damaged.
     """
     for root in (folder, folder.parent):
-        modules = _content(root / "modules.json", list)
-        paths = {str(each.get("type")).rpartition(".")[2]: each for each in modules}
-        if not modules or (root / str(modules[0].get("path"))).resolve() != (
-            folder.resolve()
-        ):
-            continue
-        pooling = "mean"
-        if "Pooling" in paths:
-            pooling = _pooling(
-                _content(root / str(paths["Pooling"].get("path")) / "config.json")
-            )
-        about = _content(root / "config_sentence_transformers.json")
-        prompts = about.get("prompts") or {}
-        other = prompts.get(about.get("default_prompt_name"), "")
-        longest = _content(folder / "sentence_bert_config.json").get("max_seq_length")
-        return Embedding(
-            pooling=pooling,
-            query=_first(prompts, _QUERY, other),
-            document=_first(prompts, _DOCUMENT, other),
-            longest=longest,
-        )
+        modules = _modules_of(root / "modules.json")
+        if modules and (root / modules[0][0]).resolve() == folder.resolve():
+            return _as_listed(root, modules, folder)
     return Embedding()
+
+
+def _modules_of(path: Path) -> list[tuple[str, str]]:
+    """Return the path and the class of each module that a file lists; none where there is no file."""
+    modules = []
+    for entry in _content(path, list):
+        if not isinstance(entry, dict):
+            raise UserError(f"{path} is not a list of modules; {_REMEDY}")
+        modules.append((str(entry.get("path")), str(entry.get("type"))))
+    return modules
+
+
+def _as_listed(
+    root: Path, modules: Sequence[tuple[str, str]], folder: Path
+) -> Embedding:
+    """Return what a folder of sentence-transformers says of its transformer, its pooling and its prompts."""
+    about = _content(root / "config_sentence_transformers.json")
+    prompts = about.get("prompts") or {}
+    other = prompts.get(about.get("default_prompt_name"), "")
+    query = _first(prompts, _QUERY, other)
+    document = _first(prompts, _DOCUMENT, other)
+    pooling = "mean"
+    others = []
+    for place, (path, kind) in enumerate(modules):
+        package, _, name = kind.rpartition(".")
+        is_known = package.startswith("sentence_transformers")
+        if is_known and name == "Pooling":
+            config = _content(root / path / "config.json")
+            pooling = _pooling(config, has_prompts=bool(query or document))
+        # The length of a vector does not matter to a cosine.
+        elif not is_known or name != ("Normalize" if place else "Transformer"):
+            others.append(name)
+    return Embedding(
+        pooling=", then ".join([pooling, *others]),
+        query=query,
+        document=document,
+        longest=_content(folder / "sentence_bert_config.json").get("max_seq_length"),
+    )
 
 
 def _first(prompts: Mapping[str, str], names: tuple[str, ...], other: str) -> str:
@@ -93,14 +114,17 @@ def _first(prompts: Mapping[str, str], names: tuple[str, ...], other: str) -> st
     return next((prompts[name] for name in names if prompts.get(name)), other)
 
 
-def _pooling(config: Mapping[str, Any]) -> str:
+def _pooling(config: Mapping[str, Any], *, has_prompts: bool) -> str:
     """Return the name of a pooling; that of its maker where it is not computed here."""
     switched_on = (_OLDER.fullmatch(key) for key, value in config.items() if value)
     modes = (
         config.get("pooling_mode") or [key[1] for key in switched_on if key] or "mean"
     )
     mode = modes if isinstance(modes, str) else " and ".join(modes)
-    return _MODES.get(mode, mode)
+    name = _MODES.get(mode, mode)
+    if has_prompts and config.get("include_prompt") is False:
+        return f"{name} without the prompt"
+    return name
 
 
 def _content(path: Path, kind: type = dict) -> Any:

@@ -133,7 +133,7 @@ class RunRequest(Computation):
             pooling=pooling,
             query=query,
             document=document,
-            ends=pooling == "last" != made.pooling,
+            ends=pooling == "last" and not made.pooling.startswith("last"),
             longest=longest,
         )
 

@@ -186,6 +186,58 @@ def test_pooling_that_is_not_computed_is_refused(
         command("benchmarks", "run")([*words, *manuals])
 
 
+@pytest.mark.parametrize("pooling", ["mean", "lasttoken"])
+@pytest.mark.parametrize("part", ["Dense", "LayerNorm", "custom.Transformer"])
+def test_module_behind_the_pooling_is_refused_by_name(
+    part: str,
+    pooling: str,
+    manuals: list[str],
+    model_folder: Callable[..., Path],
+    tmp_path: Path,
+) -> None:
+    """A folder with its own length is read; of another module nothing would be left in the kept folder."""
+    start = Path(shutil.copytree(model_folder("bert"), tmp_path / "start"))
+    as_embedder(start, mode=pooling, prompts={}, longest=LONGEST)
+    listed = json.loads((start / "modules.json").read_text())
+    length = {"path": "3_Normalize", "type": "sentence_transformers.models.Normalize"}
+    (start / "modules.json").write_text(json.dumps([*listed, length]))
+    before = made_embedding(start)
+    assert before.pooling == {"mean": "mean", "lasttoken": "last"}[pooling]
+    kind = part if "." in part else f"sentence_transformers.models.{part}"
+    more = [*listed, {"path": f"2_{part}", "type": kind}, length]
+    (start / "modules.json").write_text(json.dumps(more))
+    words = [*words_of(start, tmp_path / "store"), *manuals]
+    name = part.rpartition(".")[2]
+    with pytest.raises(UserError, match=rf"{before.pooling}, then {name},.*--pooling"):
+        command("benchmarks", "run")(words)
+    assert not command("benchmarks", "run")([*words, "--pooling", "last"])
+    (run,) = (tmp_path / "store/results/tiny/IR/manuals").iterdir()
+    ends = read_run(run)["description"]["reading"].get("ends", False)
+    assert ends == (pooling == "mean")
+
+
+def test_prompt_that_is_not_pooled_is_refused_where_there_is_one(
+    model_folder: Callable[..., Path], tmp_path: Path
+) -> None:
+    start = Path(shutil.copytree(model_folder("bert"), tmp_path / "start"))
+    for prompts, wanted in (
+        ({}, "mean"),
+        ({"query": "q: "}, "mean without the prompt"),
+    ):
+        as_embedder(start, mode="mean", prompts=prompts, longest=64)
+        file = start / "1_Pooling/config.json"
+        config = json.loads(file.read_text()) | {"include_prompt": False}
+        file.write_text(json.dumps(config))
+        assert made_embedding(start).pooling == wanted
+
+
+@pytest.mark.parametrize("content", ["[3]", "{}"])
+def test_damaged_list_of_modules_is_refused(content: str, tmp_path: Path) -> None:
+    (tmp_path / "modules.json").write_text(content)
+    with pytest.raises(UserError, match=r"modules\.json is not a .*list"):
+        made_embedding(tmp_path)
+
+
 def test_plain_folder_says_nothing(model_folder: Callable[..., Path]) -> None:
     assert made_embedding(model_folder("llama")) == Embedding()
 
