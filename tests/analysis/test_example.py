@@ -67,7 +67,10 @@ def test_floors_of_every_family_are_named_by_comparisons_and_tables(
         == 0
     )
     said = " ".join(capsys.readouterr().out.split())
-    rules = "most frequent class: SST-2 52.00; no entity: UNER 75.48; no answer: SQuAD 0.00; a random ranking: NQ 1.52"
+    rules = (
+        "most frequent class: SST-2 52.00; no entity: UNER 75.48; no answer: SQuAD 0.00; "
+        "one ranking for all queries: NQ 1.52"
+    )
     assert rules in said
     runs, wanted = example.need_runs("floors"), {"uner_en": 75.48}
     # What most fine-tunings that learnt nothing score, to the digit.

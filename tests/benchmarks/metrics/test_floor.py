@@ -6,8 +6,9 @@ from dataclasses import replace
 from pathlib import Path
 
 import numpy as np
+import pyarrow as pa
 import pytest
-from sklearn.metrics import f1_score
+from sklearn.metrics import f1_score, ndcg_score
 
 from benchmarks.datasets.local_dataset import LocalDataset, load, write
 from benchmarks.datasets.synthetic import synthetic
@@ -48,6 +49,63 @@ def test_classes_tags_and_answers_are_scored_as_if_they_were_predicted(
     assert 0 < silent < 40 and floor_of(made_up["squad_v2"]) == pytest.approx(
         100 * silent / 40
     )
+
+
+def of_answers(
+    found: LocalDataset, answers: dict[str, list[list[int]]], documents: int
+) -> LocalDataset:
+    """A retrieval set whose queries are answered by documents of these numbers."""
+    names = [f"d{number}" for number in range(documents)]
+    corpus = {"id": names, "title": [None] * documents, "text": names}
+    judged = [
+        {"split": split, "query_id": f"{split}{query}", "doc_id": f"d{document}"}
+        for split, rows in answers.items()
+        for query, row in enumerate(rows)
+        for document in row
+    ]
+    qrels = pa.Table.from_pylist([each | {"relevance": 1} for each in judged])
+    tables = found.tables | {
+        "corpus": pa.table(corpus, schema=found.corpus.schema),
+        "qrels": qrels,
+    }
+    return replace(found, tables=tables)
+
+
+@pytest.mark.parametrize(
+    ("relevant", "documents"), [(1, 30), (3, 30), (20, 25), (2, 4)]
+)
+def test_random_ranking_has_its_expected_ndcg(
+    relevant: int, documents: int, made_up: dict[str, LocalDataset]
+) -> None:
+    answers = {"test": [[*range(relevant)]] * 5, "validation": []}
+    floor = floor_of(of_answers(made_up["nq"], answers, documents)) / 100
+    rng = np.random.default_rng(0)
+    gains = np.zeros((40_000, documents), dtype=np.int64)
+    gains[:, :relevant] = 1
+    drawn = rng.permuted(gains, axis=1)[:, :10]
+    found = drawn.any(axis=1)
+    by_rank = np.arange(drawn.shape[1], 0.0, -1)[None]
+    # By scikit-learn, over what is retrieved; nothing where none of it is relevant.
+    scores = np.array([ndcg_score(row[None], by_rank) for row in drawn[found][:4_000]])
+    mean = scores.mean() * found.mean()
+    error = scores.std() / len(scores) ** 0.5 + found.std() / len(found) ** 0.5
+    assert floor == pytest.approx(mean, abs=4 * error)
+    assert 0 < floor <= 1
+
+
+def test_usual_answers_of_other_queries_are_a_floor(
+    made_up: dict[str, LocalDataset],
+) -> None:
+    """Of forty documents one answers three of four queries, as a model learns that reads none."""
+    validation = [[7]] * 6 + [[3], [5]]
+    answers = {"test": [[7]] * 3 + [[11]], "validation": validation}
+    floor = floor_of(of_answers(made_up["nq"], answers, 40))
+    assert floor == pytest.approx(75.0)
+    # Three documents of the test alone say nothing that could have been known.
+    apart = {"test": [[1], [2], [11]], "validation": validation}
+    gain = (1 / np.log2(np.arange(10) + 2)).sum()
+    floor = floor_of(of_answers(made_up["nq"], apart, 40))
+    assert floor == pytest.approx(100 * gain / 40)
 
 
 def test_a_ranking_is_as_good_as_random_ones(made_up: dict[str, LocalDataset]) -> None:
