@@ -562,9 +562,10 @@ def read(inputs: ReaderInputs, *, titles: bool = True) -> DatasetContent:
 
 
 def _of_pairs(inputs: ReaderInputs) -> DatasetContent:
-    """Read pairs alone: of a tenth of the queries, all pairs are for validation or test, among their documents.
+    """Read pairs alone: of a tenth of the queries, all pairs are for validation or test.
 
-    Their negatives are judged irrelevant and are documents, too.
+    Searched are their documents, or those of all pairs where the definition says so; negatives are documents that are
+    judged irrelevant.
     """
     rows = pairs(inputs.of("train"), inputs).to_pylist()
     asked = sorted({row["query"] for row in rows})
@@ -577,33 +578,51 @@ def _of_pairs(inputs: ReaderInputs) -> DatasetContent:
     held_out = random.Random(HALVES_SEED).sample(asked, count)
     for_validation = halve(held_out)
     queries = {text: f"q{number}" for number, text in enumerate(held_out)}
-    docs: dict[str, str] = {}
+    documents: dict[str, str] = {}
     splits: dict[str, dict[Judgement, None]] = {"validation": {}, "test": {}}
+    trained = []
     for row in rows:
-        if row["query"] in queries:
-            judgements = splits[
-                "validation" if row["query"] in for_validation else "test"
-            ]
-            query = queries[row["query"]]
-            for number, text in enumerate([row["positive"], *row.get(NEGATIVES, ())]):
-                # A document with a query's text has its id, so that it is not the query's answer.
-                doc = docs.setdefault(text, queries.get(text, f"d{len(docs)}"))
-                relevance = 1 if number == 0 else 0
-                judgements[query, doc, relevance] = None
+        query = queries.get(row["query"])
+        if query is None:
+            trained.append(row)
+            continue
+        split = "validation" if row["query"] in for_validation else "test"
+        for number, text in enumerate(_documents_of(row)):
+            relevance = 1 if number == 0 else 0
+            splits[split][query, _numbered(text, documents, queries), relevance] = None
+    among = "their own documents"
+    more = "; corpus = 'all' adds those of the other pairs"
+    if inputs.dataset.files.corpus == "all":
+        for row in trained:
+            for text in _documents_of(row):
+                _numbered(text, documents, queries)
+        among = "the documents of all pairs"
+        more = ""
+    if NEGATIVES in rows[0]:
+        among = f"{among} and negatives"
     tables = retrieval(
         {split: list(judgements) for split, judgements in splits.items()},
         {name: text for text, name in queries.items()},
-        {name: {"title": None, "text": text} for text, name in docs.items()},
+        {name: {"title": None, "text": text} for text, name in documents.items()},
         inputs,
     )
-    trained = [row for row in rows if row["query"] not in queries]
     tables["pairs"] = table("IR", "pairs", trained)
-    and_negatives = " and negatives" if NEGATIVES in rows[0] else ""
     how = (
         f"{count} of {len(asked)} queries are held out, random.Random({HALVES_SEED}).sample of them sorted, half "
-        f"of them for validation; they are asked of their own documents{and_negatives}"
+        f"of them for validation; they are asked of {among}{more}"
     )
     return DatasetContent(tables=tables, splits=how, notes=tuple(inputs.notes))
+
+
+def _documents_of(row: Row) -> list[str]:
+    """Return a pair's positive, then its negatives."""
+    return [row["positive"], *row.get(NEGATIVES, ())]
+
+
+def _numbered(text: str, documents: dict[str, str], queries: Mapping[str, str]) -> str:
+    """Return the id of a document, a new one where its text has none."""
+    # A document with a query's text has its id, so that it is not the query's answer.
+    return documents.setdefault(text, queries.get(text, f"d{len(documents)}"))
 
 
 def read_msmarco(inputs: ReaderInputs) -> DatasetContent:

@@ -404,6 +404,32 @@ def test_held_out_triplets_are_asked_of_their_negatives_too(put: Put) -> None:
     assert len(trained) == 36 and trained == [row for row in every if row not in held]
 
 
+@pytest.mark.parametrize("corpus", ["", "judged", "all"])
+def test_held_out_pairs_are_asked_of_all_documents_on_request(
+    corpus: str, put: Put
+) -> None:
+    """The fifth query's text is also a document of another pair, and no document has two ids."""
+    every = [
+        {"query": f"q{i}", "positive": f"p{i // 2}", "negatives": [f"q{i // 2}"]}
+        for i in range(40)
+    ]
+    dataset = defined("retrieval", corpus=corpus) if corpus else defined("retrieval")
+    content = read(dataset, train=put("x.jsonl", every))
+    asked = {row["text"]: row["id"] for row in rows(content, "queries")}
+    held = [row for row in every if row["query"] in asked]
+    searched = every if corpus == "all" else held
+    wanted = {text for row in searched for text in (row["positive"], *row["negatives"])}
+    documents = [row["text"] for row in rows(content, "corpus")]
+    assert len(documents) == len(wanted) and {*documents} == wanted
+    ids = {row["text"]: row["id"] for row in rows(content, "corpus")}
+    assert len({*ids.values()}) == len(ids)
+    assert all(ids[text] == asked[text] for text in asked.keys() & ids.keys())
+    assert len(rows(content, "pairs")) == 36
+    whole, own = "of the documents of all pairs and negatives", "of their own documents"
+    assert (whole in content.splits) == (corpus == "all")
+    assert (own in content.splits) == (corpus != "all")
+
+
 @pytest.mark.parametrize(
     ("content", "said"),
     [
