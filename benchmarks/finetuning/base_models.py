@@ -21,6 +21,10 @@ from transformers import (
     AutoTokenizer,
     PreTrainedTokenizerFast,
 )
+from transformers.models.auto.modeling_auto import (
+    MODEL_FOR_CAUSAL_LM_MAPPING_NAMES,
+    MODEL_FOR_MASKED_LM_MAPPING_NAMES,
+)
 
 from benchmarks.finetuning.tokenization import end_of_text
 from common.errors import UserError, first_line, nearest, refused_as
@@ -39,6 +43,18 @@ _REASONS = {
     "Padding_idx": "its embedding has no row for the pad_token_id of its config.json; set it to null there",
 }
 """What to say in place of sentences of transformers and torch."""
+
+
+def is_own_type(model_type: str | None) -> bool:
+    """Return whether a `model_type` is `eurobert` or the authors', which this package's own class reads."""
+    return model_type in OWN_TYPES
+
+
+def is_decoder_type(model_type: str | None) -> bool:
+    """Return whether transformers' models of a type predict next tokens, and none of them masked ones."""
+    if is_own_type(model_type) or model_type in MODEL_FOR_MASKED_LM_MAPPING_NAMES:
+        return False
+    return model_type in MODEL_FOR_CAUSAL_LM_MAPPING_NAMES
 
 
 def load_base(

@@ -16,12 +16,8 @@ from dataclasses import dataclass, field, replace
 from pathlib import Path
 from typing import Any
 
-from transformers.models.auto.modeling_auto import (
-    MODEL_FOR_CAUSAL_LM_MAPPING_NAMES,
-    MODEL_FOR_MASKED_LM_MAPPING_NAMES,
-)
-
 from benchmarks.datasets.local_dataset import read_manifest
+from benchmarks.finetuning.base_models import is_decoder_type
 from benchmarks.finetuning.device import choose_precision
 from benchmarks.finetuning.heads import POOLINGS
 from benchmarks.protocol import PROTOCOL_VERSION
@@ -32,7 +28,6 @@ from common.description import difference
 from common.errors import UserError
 from common.model_files import read_config, resolve, tokenizer_hash, weights_hash
 from common.plain_text import redacted
-from pretraining.paper_settings import is_own_type
 
 log = logging.getLogger(__name__)
 
@@ -224,11 +219,7 @@ def _direction(folder: Path) -> dict[str, str]:
     with new ones.
     """
     model_type = read_config(folder).get("model_type")
-    is_encoder = model_type in MODEL_FOR_MASKED_LM_MAPPING_NAMES or is_own_type(
-        model_type
-    )
-    is_decoder = model_type in MODEL_FOR_CAUSAL_LM_MAPPING_NAMES and not is_encoder
-    return {"direction": "configuration"} if is_decoder else {}
+    return {"direction": "configuration"} if is_decoder_type(model_type) else {}
 
 
 def check_finished(
