@@ -129,12 +129,10 @@ def encode_words(
             return_offsets_mapping=True,
         )
         ids.append(Ragged.of(encoded["input_ids"]))
-        rows = zip(block, encoded["offset_mapping"], strict=True)
-        words.append(
-            Ragged.of(
-                [word_numbers(sentence, _pairs(offsets)) for sentence, offsets in rows]
-            )
-        )
+        numbers = []
+        for sentence, offsets in zip(block, encoded["offset_mapping"], strict=True):
+            numbers.append(word_numbers(sentence, _pairs(offsets)))
+        words.append(Ragged.of(numbers))
     return Ragged.join(ids), Ragged.join(words)
 
 
@@ -150,13 +148,14 @@ def word_numbers(
         sentence: the words, which one space joins.
         offsets: first character and the one after the last of each token, shape (tokens, 2).
     """
-    ends = np.cumsum(np.array([len(word) + 1 for word in sentence], dtype=np.int64)) - 1
-    numbers = np.maximum.accumulate(np.searchsorted(ends, offsets[:, 0], side="right"))
-    nowhere = (offsets == 0).all(axis=1)
-    found: NDArray[np.int64] = np.where(
-        (numbers >= len(sentence)) | nowhere, -1, numbers
-    )
-    return found
+    lengths = np.array([len(word) for word in sentence], dtype=np.int64)
+    ends = np.cumsum(lengths + 1) - 1
+    first_words = np.searchsorted(ends, offsets[:, 0], side="right")
+    numbers = np.maximum.accumulate(first_words)
+    is_nowhere = (offsets == 0).all(axis=1)
+    is_nowhere |= numbers >= len(sentence)
+    of_tokens: NDArray[np.int64] = np.where(is_nowhere, -1, numbers)
+    return of_tokens
 
 
 @dataclass(frozen=True, kw_only=True, eq=False)
@@ -198,14 +197,19 @@ def answer_positions(
     if not len(inside):
         return range(0)
     first, last = int(inside[0]), int(inside[-1])
+    begins, ends = offsets[first : last + 1].T
     start, end = answer
-    if offsets[first, 0] > end or offsets[last, 1] < start:
+    if begins[0] > end or ends[-1] < start:
         return range(0)
-    begins = np.flatnonzero(offsets[first : last + 1, 0] > start)
-    stops = np.flatnonzero(offsets[first : last + 1, 1] < end)
-    begin = first - 1 + (int(begins[0]) if len(begins) else len(inside))
-    stop = first + (int(stops[-1]) + 1 if len(stops) else 0)
-    if stop > last and offsets[last, 1] <= start:
+    begin = last
+    later = np.flatnonzero(begins > start)
+    if len(later):
+        begin = first + int(later[0]) - 1
+    stop = first
+    earlier = np.flatnonzero(ends < end)
+    if len(earlier):
+        stop = first + int(earlier[-1]) + 1
+    if stop > last and ends[-1] <= start:
         return range(0)
     return range(begin, min(stop, last) + 1)
 
@@ -242,36 +246,37 @@ def encode_questions(
         UserError: a question leaves no room for its context.
     """
     if stride is not None:
-        firsts = [question_text(question) for question in questions]
-        longest = _ids(
-            tokenizer, firsts, max_length, add_special_tokens=False
-        ).lengths.max(initial=0)
-        stride = min(stride, max(0, (max_length - int(longest)) // 2))
-    columns = zip(
-        range(len(questions)),
-        questions,
-        contexts,
-        answers or [None] * len(questions),
-        strict=True,
-    )
-    items = [_Question(*values) for values in columns]
-    parts = [
-        _encode_block(tokenizer, block, max_length, stride) for block in _blocks(items)
-    ]
+        segments = [question_text(question) for question in questions]
+        ids = _ids(tokenizer, segments, max_length, add_special_tokens=False)
+        room = max_length - int(ids.lengths.max(initial=0))
+        stride = min(stride, max(0, room // 2))
+    spans = answers or [None] * len(questions)
+    items = []
+    for number, texts in enumerate(zip(questions, contexts, spans, strict=True)):
+        items.append(_Question(number, *texts))
+    parts = []
+    owners: list[int] = []
+    cut: list[bool] = []
+    for block in _blocks(items):
+        part = _encode_block(tokenizer, block, max_length, stride)
+        parts.append(part)
+        owners += part.owners.tolist()
+        cut += part.cut.tolist()
 
     def join(name: str) -> Ragged:
         return Ragged.join([getattr(part, name) for part in parts])
 
+    kinds = None
+    if parts and parts[0].kinds is not None:
+        kinds = join("kinds")
     return Questions(
         ids=join("ids"),
-        kinds=join("kinds") if parts and parts[0].kinds is not None else None,
+        kinds=kinds,
         starts=join("starts"),
         ends=join("ends"),
         gold=join("gold"),
-        owners=np.array(
-            [owner for part in parts for owner in part.owners], dtype=np.int64
-        ),
-        cut=np.array([cut for part in parts for cut in part.cut], dtype=bool),
+        owners=np.array(owners, dtype=np.int64),
+        cut=np.array(cut, dtype=bool),
     )
 
 
@@ -283,6 +288,9 @@ def _encode_block(
 ) -> Questions:
     """Tokenise some questions, a row for each, or for each window where `stride` is given, and mark their answers."""
     end = end_of_text(tokenizer)
+    windows: dict[str, Any] = {}
+    if stride is not None:
+        windows = {"stride": stride, "return_overflowing_tokens": True}
     try:
         encoded = tokenizer(
             [question_text(item.question) for item in block],
@@ -292,11 +300,7 @@ def _encode_block(
             max_length=max_length,
             return_offsets_mapping=True,
             return_attention_mask=False,
-            **(
-                {}
-                if stride is None
-                else {"stride": stride, "return_overflowing_tokens": True}
-            ),
+            **windows,
         )
     except Exception as error:
         if "too short to respect the provided max_length" not in str(error):
@@ -310,30 +314,32 @@ def _encode_block(
     for row, source in enumerate(sources):
         context, answer = block[source].context, block[source].answer
         offsets = _pairs(encoded["offset_mapping"][row])
-        second = np.array(
-            [number == 1 for number in encoded.sequence_ids(row)], dtype=bool
-        )
+        begins, stops = offsets.T
+        segments = encoded.sequence_ids(row)
+        second = np.array([segment == 1 for segment in segments], dtype=bool)
         # The end of text begins at len(context), and some tokens are empty.
-        inside = (
-            second & (offsets[:, 0] < len(context)) & (offsets[:, 1] > offsets[:, 0])
-        )
-        starts.append(np.where(inside, offsets[:, 0], -1))
-        ends.append(np.where(inside, np.minimum(offsets[:, 1], len(context)), -1))
+        inside = second & (begins < len(context)) & (stops > begins)
+        starts.append(np.where(inside, begins, -1))
+        within = np.minimum(stops, len(context))
+        ends.append(np.where(inside, within, -1))
         chosen = np.zeros(len(offsets), dtype=bool)
         if answer is not None:
             chosen[answer_positions(offsets, second, answer)] = True
         gold.append(chosen)
+    kinds = None
+    if "token_type_ids" in encoded:
+        kinds = Ragged.of(encoded["token_type_ids"])
+    owners = [block[source].number for source in sources]
+    # Of the windows of a question only the first has what overflows: all others.
+    cut = [bool(row.overflowing) for row in encoded.encodings]
     return Questions(
         ids=Ragged.of(encoded["input_ids"]),
-        kinds=Ragged.of(encoded["token_type_ids"])
-        if "token_type_ids" in encoded
-        else None,
+        kinds=kinds,
         starts=Ragged.of(starts),
         ends=Ragged.of(ends),
         gold=Ragged.of(gold, dtype=np.bool_),
-        owners=np.array([block[source].number for source in sources], dtype=np.int64),
-        # Of the windows of a question the first alone has what overflows: all others.
-        cut=np.array([bool(row.overflowing) for row in encoded.encodings], dtype=bool),
+        owners=np.array(owners, dtype=np.int64),
+        cut=np.array(cut, dtype=bool),
     )
 
 
@@ -349,10 +355,11 @@ def _ids(
     add_special_tokens: bool,
 ) -> Ragged:
     options = {"add_special_tokens": add_special_tokens}
-    encoded = (
-        _encode(tokenizer, block, max_length, **options) for block in _blocks(texts)
-    )
-    return Ragged.join([Ragged.of(each["input_ids"]) for each in encoded])
+    ids = []
+    for block in _blocks(texts):
+        encoded = _encode(tokenizer, block, max_length, **options)
+        ids.append(Ragged.of(encoded["input_ids"]))
+    return Ragged.join(ids)
 
 
 def _encode(
