@@ -134,24 +134,21 @@ class Encoder(nn.Module):
         if self.alone and int(lengths.min()) < ids.shape[1]:
             return self._each_length(ids, lengths, kinds)
         lengths_there = lengths.to(ids.device, non_blocking=True)
-        mask = torch.arange(ids.shape[1], device=ids.device) < lengths_there[:, None]
-        if (
-            self.packs
-            and self.training
-            and packed_cost(int(lengths.sum()), mask.numel()) < mask.numel()
-        ):
-            return packed_pass(cast(EuroBertModel, self.base), ids, mask)
-        type_ids = (
-            {} if kinds is None or not self.takes_kinds else {"token_type_ids": kinds}
-        )
+        positions = torch.arange(ids.shape[1], device=ids.device)
+        mask = positions < lengths_there[:, None]
+        if self.packs and self.training:
+            padded_cost = mask.numel()
+            if packed_cost(int(lengths.sum()), padded_cost) < padded_cost:
+                return packed_pass(cast(EuroBertModel, self.base), ids, mask)
+        options: dict[str, Tensor | None] = {"attention_mask": mask.long()}
         if isinstance(self.base, EuroBertModel):
-            # None where nothing is padding: attention is faster without a mask.
-            attention_mask = (
-                None if int(lengths.min()) == ids.shape[1] else mask[:, None, None, :]
-            )
-            states = self.base(input_ids=ids, attention_mask=attention_mask)
-        else:
-            states = self.base(input_ids=ids, attention_mask=mask.long(), **type_ids)
+            options["attention_mask"] = mask[:, None, None, :]
+            # Attention is faster without a mask.
+            if int(lengths.min()) == ids.shape[1]:
+                options["attention_mask"] = None
+        elif kinds is not None and self.takes_kinds:
+            options["token_type_ids"] = kinds
+        states = self.base(input_ids=ids, **options)
         hidden: Tensor | None = getattr(states, "last_hidden_state", None)
         if hidden is None:
             raise ValueError(
@@ -165,12 +162,16 @@ class Encoder(nn.Module):
         """Return the hidden states of rows that are computed with those of their length, zeros behind their ends."""
         rows, states = [], []
         for length in sorted(set(lengths.tolist())):
-            numbers = (lengths == length).nonzero().flatten()
-            kinds_there = None if kinds is None else kinds[numbers, :length]
-            hidden = self(ids[numbers, :length], lengths[numbers], kinds_there)
-            rows.append(numbers)
-            states.append(nn.functional.pad(hidden, (0, 0, 0, ids.shape[1] - length)))
-        return torch.cat(states)[torch.cat(rows).argsort()]
+            same = (lengths == length).nonzero().flatten()
+            kinds_of_same = None
+            if kinds is not None:
+                kinds_of_same = kinds[same, :length]
+            hidden = self(ids[same, :length], lengths[same], kinds_of_same)
+            behind = ids.shape[1] - length
+            states.append(nn.functional.pad(hidden, (0, 0, 0, behind)))
+            rows.append(same)
+        order = torch.cat(rows).argsort()
+        return torch.cat(states)[order]
 
 
 def packed_pass(base: EuroBertModel, ids: Tensor, mask: Tensor) -> Tensor:
@@ -189,9 +190,8 @@ def packed_pass(base: EuroBertModel, ids: Tensor, mask: Tensor) -> Tensor:
 
     def spread(packed: Tensor) -> Tensor:
         """Return what belongs to real tokens (T, ...) in its rows (B, L, ...), zeros elsewhere."""
-        rows = packed.new_zeros(batch * width, *packed.shape[1:]).index_copy(
-            0, real, packed
-        )
+        empty = packed.new_zeros(batch * width, *packed.shape[1:])
+        rows = empty.index_copy(0, real, packed)
         return rows.view(batch, width, *packed.shape[1:])
 
     def attend(q: Tensor, k: Tensor, v: Tensor, layout: AttentionLayout) -> Tensor:
@@ -292,9 +292,9 @@ def load(
     encoder.part = part
     encoder.fresh_pooler = any(name.startswith("pooler.") for name in missing)
     log.info("%s: %s", model, encoder.description)
-    if (largest := max(tokenizer.get_vocab().values())) >= (
-        rows := embedding.weight.shape[0]
-    ):
+    largest = max(tokenizer.get_vocab().values())
+    rows = embedding.weight.shape[0]
+    if largest >= rows:
         raise UserError(
             f"{model}: the tokenizer has the id {largest}, but the embedding has only {rows} rows; they do not match"
         )
@@ -324,9 +324,12 @@ def _make_bidirectional(base: nn.Module, model: str) -> Encoder:
         if getattr(holder, "is_causal", None) is True:
             holder.is_causal = False
     pooler: Any = getattr(base, "pooler", None)
-    pooler = pooler if isinstance(pooler, nn.Module) else None
+    stand_ins = [None, NoPooler(), pooler]
+    if not isinstance(pooler, nn.Module):
+        pooler = None
+        stand_ins = [None]
     # A pooler is not computed where its class can do without; ALBERT's cannot. The first that works stays.
-    for stand_in in [None, NoPooler(), pooler] if pooler is not None else [None]:
+    for stand_in in stand_ins:
         if pooler is not None:
             base.pooler = stand_in  # type: ignore[assignment]
         trial = try_out(Encoder(base))
