@@ -71,11 +71,9 @@ def load_base(
     except UserError:
         raise
     except Exception as error:  # safetensors and transformers raise kinds of their own
-        hint = (
-            nearest(str(name), [*OWN_TYPES, *CONFIG_MAPPING])
-            if name not in CONFIG_MAPPING
-            else ""
-        )
+        hint = ""
+        if name not in CONFIG_MAPPING:
+            hint = nearest(str(name), [*OWN_TYPES, *CONFIG_MAPPING])
         if "trust_remote_code" in str(error):
             hint = "; --trust-remote-code runs the code that comes with it, so read that first"
         if isinstance(error, SafetensorError):
@@ -128,21 +126,18 @@ def _load_with_transformers(
             )
     # The pooler is drawn for each run; of an encoder-decoder only a part is used.
     parameters = dict(base.named_parameters())
-    lacking = [
-        name
-        for name in sorted(info["missing_keys"])
-        if name in parameters and "pooler" not in name
-    ]
+    lacking = []
+    for name in sorted(info["missing_keys"]):
+        if name in parameters and "pooler" not in name:
+            lacking.append(name)
     if lacking and not has_decoder:
         raise UserError(
             f"{folder} lacks weights of its class ({lacking[0]}); fetch the model again"
         )
     part = " of an encoder-decoder" if has_decoder else ""
-    return (
-        base.get_encoder() if takes_encoder else base,
-        set(info["missing_keys"]),
-        part,
-    )
+    if takes_encoder:
+        base = base.get_encoder()
+    return base, set(info["missing_keys"]), part
 
 
 class NoPooler(nn.Module):
@@ -240,7 +235,8 @@ def _copy_special_tokens(tokenizer: Any, config: Mapping[str, Any]) -> None:
     """Set the tokenizer's special tokens to those that the config names by number, else by text, if it has them."""
     vocabulary = tokenizer.get_vocab()
     for name in ("bos", "eos", "pad", "mask"):
-        number, text = config.get(f"{name}_token_id"), config.get(f"{name}_token")
+        number = config.get(f"{name}_token_id")
+        text = config.get(f"{name}_token")
         # The first Llamas pad with -1
         if isinstance(number, int) and 0 <= number < len(tokenizer):
             text = tokenizer.convert_ids_to_tokens(number)
