@@ -331,7 +331,7 @@ def _make_bidirectional(base: nn.Module, model: str) -> Encoder:
     # A pooler is not computed where its class can do without; ALBERT's cannot. The first that works stays.
     for stand_in in stand_ins:
         if pooler is not None:
-            base.pooler = stand_in  # type: ignore[assignment]
+            base.pooler = stand_in
         trial = try_out(Encoder(base))
         if not trial.fault:
             break
