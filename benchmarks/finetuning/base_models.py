@@ -45,11 +45,6 @@ _REASONS = {
 """What to say in place of sentences of transformers and torch."""
 
 
-def is_own_type(model_type: str | None) -> bool:
-    """Return whether a `model_type` is `eurobert` or the authors', which this package's own class reads."""
-    return model_type in OWN_TYPES
-
-
 def is_decoder_type(model_type: str | None) -> bool:
     """Return whether transformers' models of a type predict next tokens, and none of them masked ones."""
     if is_own_type(model_type) or model_type in MODEL_FOR_MASKED_LM_MAPPING_NAMES:

@@ -23,12 +23,12 @@ from transformers import (
 )
 from transformers.modeling_outputs import BaseModelOutputWithPooling
 
-from benchmarks.finetuning.base_models import is_own_type
 from benchmarks.finetuning.encoders import Encoder
 from benchmarks.protocol import HeadName
 from common.errors import UserError, first_line
 from common.registry import Registry
 from pretraining.models import PREDICTION_SHIFT
+from pretraining.paper_settings import is_own_type
 
 log = logging.getLogger(__name__)
 
