@@ -9,7 +9,7 @@ from __future__ import annotations
 import html
 from collections.abc import Iterable, Mapping, Sequence
 from dataclasses import dataclass, field, replace
-from functools import cached_property
+from functools import cached_property, partial
 from pathlib import Path
 
 import pandas as pd
@@ -19,6 +19,7 @@ from analysis.evidence.intervals import CROSSED, DEFAULT_OF_CELLS, DEFAULT_OF_RU
 from analysis.evidence.settings import Settings
 from analysis.statistics.learning_rate_selection import MEMBERS, SEED
 from analysis.store.runs_table import (
+    RunsTable,
     fingerprint,
     log_doubts,
     read_table,
@@ -41,6 +42,21 @@ _STANDARD_NOTE = (
     "not the paper's metrics but the field's, on the same predictions "
     f"({', '.join(f'{task.name} {task.standard_metric}' for task in TASKS.values())})."
 )
+
+
+@dataclass(frozen=True, kw_only=True)
+class Kind:
+    """Whose models or metrics scores are of, where they are not the paper's."""
+
+    title: str = ""
+    """What every heading begins with; empty for the paper's own."""
+    note: str = ""
+    """A sentence about it."""
+
+    @property
+    def words(self) -> str:
+        """What a caption has to say first; empty for the paper's own."""
+        return f"{self.title}: {self.note}" if self.title else ""
 
 
 @dataclass(frozen=True, kw_only=True, repr=False)
@@ -78,9 +94,8 @@ class Source:
 
     def _repr_html_(self) -> str:
         """Return the same for a notebook."""
-        return "<br>".join(
-            map(html.escape, filter(None, (self.label, self._holds, self.own_words)))
-        )
+        lines = filter(None, (self.label, self._holds, self.kind.words))
+        return "<br>".join(map(html.escape, lines))
 
     @property
     def _holds(self) -> str:
@@ -112,13 +127,9 @@ class Source:
         Their test sets are small, and who asks means other queries as well. Of a model that is not trained there is one
         run, of others there must be three.
         """
-        runs = self.runs
-        if runs is None or self.protocol != PAPER or self.has_arms:
+        if self.runs is None or self.protocol != PAPER or self.has_arms:
             return False
-        if not _of_own_retrieval(runs).all():
-            return False
-        seeds = runs.groupby(["model", "dataset"], observed=True)["seed"].nunique()
-        return 2 not in set(seeds)
+        return _have_crossed_runs(self.runs)
 
     def own_queries(self) -> dict[str, int]:
         """Return the number of test queries of each retrieval set of one's own."""
@@ -149,7 +160,7 @@ class Source:
         """The source by its content, not its path: `published`, `released`, or the first digits of the runs' hash."""
         if self.runs is None or self.label == RELEASED:
             return self.label
-        return f"{self.title} {fingerprint(self.runs)}".lstrip()
+        return f"{self.kind.title} {fingerprint(self.runs)}".lstrip()
 
     def scores(self, settings: Settings) -> pd.DataFrame:
         """Return the source's scores (see `analysis.evidence.evidence`)."""
@@ -174,30 +185,22 @@ class Source:
         )
 
     @property
-    def title(self) -> str:
-        """What every heading begins with where the numbers are not of the paper's kind; else empty."""
+    def kind(self) -> Kind:
+        """Whose models or metrics the scores are of."""
         if self.stand_ins is not None:
-            return self.stand_ins.title
-        return {PAPER: "", STANDARD: "STANDARD PROTOCOL"}.get(
-            self.protocol, f"METRIC {self.protocol}"
-        )
+            note = f"{self.stand_ins.note} Steps and FLOPs shown are those of the paper's models."
+            return Kind(title=self.stand_ins.title, note=note)
+        if self.protocol == PAPER:
+            return Kind()
+        if self.protocol == STANDARD:
+            return Kind(title="STANDARD PROTOCOL", note=_STANDARD_NOTE)
+        note = "not the paper's metric, on the same predictions."
+        return Kind(title=f"METRIC {self.protocol}", note=note)
 
     @property
     def comparable(self) -> bool:
         """Whether the scores are of the kind that the paper prints, so that its numbers may stand next to them."""
-        return not self.title
-
-    @property
-    def own_words(self) -> str:
-        """What a caption has to say first: whose models or metrics these are; empty for the paper's own."""
-        if self.stand_ins is not None:
-            return f"{self.title}: {self.stand_ins.note} Steps and FLOPs shown are those of the paper's models."
-        note = (
-            _STANDARD_NOTE
-            if self.protocol == STANDARD
-            else "not the paper's metric, on the same predictions."
-        )
-        return f"{self.title}: {note}" if self.title else ""
+        return not self.kind.title
 
     @property
     def options(self) -> tuple[str, ...]:
@@ -287,20 +290,18 @@ class Source:
 
     @property
     def long_label(self) -> str:
-        """The label for documents, which says of how many runs no change of the scores would be noticed."""
-        unsealed = (
-            "" if self.runs is None else unsealed_words(self.unsealed, len(self.runs))
-        )
+        """The label for records, which says of how many runs no change of the scores would be noticed."""
+        if self.runs is None:
+            return self.label
+        unsealed = unsealed_words(self.unsealed, len(self.runs))
         return f"{self.label} ({unsealed})" if unsealed else self.label
 
     @property
     def words(self) -> str:
-        """`long_label`, and `own_words` where there are any."""
-        return (
-            f"{self.long_label} ({self.own_words.rstrip('.')})"
-            if self.own_words
-            else self.long_label
-        )
+        """The label for documents, which also says what kind of scores these are."""
+        if self.comparable:
+            return self.long_label
+        return f"{self.long_label} ({self.kind.words.rstrip('.')})"
 
     def need_runs(self, what: str) -> pd.DataFrame:
         """Return the runs table; without one, raise a `UserError` that says how to get the runs that `what` needs."""
@@ -366,23 +367,30 @@ def open_source(
         if is_release(path.resolve()):
             _need_paper_protocol("the authors' result files", protocol)
             return _open_released(models, need_instances, path.resolve().parent)
-        opened = _open_store(source, path, accepted, protocol or PAPER, need_instances)
+        kind = protocol or PAPER
+        table, instances = _read_store(path, accepted, kind, need_instances)
     else:
-        opened = _open_table(source, path, accepted, protocol)
-    runs = opened.runs
-    assert runs is not None
-    log_doubts(
-        source, len(runs), 0 if stand_ins else opened.unsealed, opened.differences
+        table, instances = _read_table(source, path, accepted, protocol)
+        kind = table.protocol or PAPER
+    runs = table.runs
+    unsealed = 0 if stand_ins else table.unsealed
+    log_doubts(source, len(runs), unsealed, table.differences)
+    if stand_ins is None:
+        warn_of_other_sizes(source, runs)
+    else:
+        runs = stand_ins.in_place(runs)
+    return Source(
+        label=_label(source, kind),
+        runs=runs,
+        instances=instances,
+        store=path if path.is_dir() else None,
+        datasets=table.datasets,
+        added_models=tuple(add_models),
+        stand_ins=stand_ins,
+        protocol=kind,
+        unsealed=table.unsealed,
+        differences=table.differences,
     )
-    if stand_ins is not None:
-        return replace(
-            opened,
-            runs=stand_ins.in_place(runs),
-            stand_ins=stand_ins,
-            added_models=tuple(add_models),
-        )
-    warn_of_other_sizes(source, runs)
-    return opened
 
 
 def _need_paper_protocol(what: str, protocol: str | None) -> None:
@@ -416,67 +424,36 @@ def _open_released(
     return Source(label=RELEASED, runs=opened.runs, instances=instances)
 
 
-def _open_store(
-    source: str,
-    path: Path,
-    add_models: tuple[str, ...],
-    protocol: str,
-    need_instances: bool = False,
-) -> Source:
-    """Open the run store at `path`, which the label calls `source`."""
+def _read_store(
+    path: Path, add_models: tuple[str, ...], protocol: str, need_instances: bool
+) -> tuple[RunsTable, Path | None]:
+    """Return the runs of the store at `path`, and where their instances are if these are needed."""
     from analysis.store.ingest import open_store  # not for those who open a table
 
-    wanted = need_instances and protocol == PAPER  # the instances are the paper's
-
-    def read(*, instances: bool) -> Source:
-        opened, at = open_store(
-            path, instances=instances, add_models=add_models, protocol=protocol
-        )
-        return Source(
-            label=_label(source, protocol),
-            runs=opened.runs,
-            store=path,
-            added_models=add_models,
-            protocol=protocol,
-            instances=at,
-            datasets=opened.datasets,
-            unsealed=opened.unsealed,
-            differences=opened.differences,
-        )
-
-    found = read(instances=wanted)
-    return read(instances=True) if not wanted and found.crosses else found
+    read = partial(open_store, path, add_models=add_models, protocol=protocol)
+    are_papers = protocol == PAPER  # the instances are the paper's
+    wanted = need_instances and are_papers
+    table, instances = read(instances=wanted)
+    if are_papers and not wanted and _have_crossed_runs(table.runs):
+        table, instances = read(instances=True)
+    return table, instances
 
 
-def _open_table(
+def _read_table(
     source: str, path: Path, add_models: tuple[str, ...], protocol: str | None
-) -> Source:
-    """Open the runs table at `path`; the protocol is the one that the table names, or else the one asked for."""
-    opened = read_table(path, add_models=add_models)
-    recorded = opened.protocol or protocol or PAPER
+) -> tuple[RunsTable, Path | None]:
+    """Return the runs table at `path`, with the protocol that it names or that is asked for, and its instances."""
+    table = read_table(path, add_models=add_models)
+    recorded = table.protocol or protocol or PAPER
     if protocol not in (None, recorded):
         raise UserError(
             f"{source} has scores of the {recorded} protocol, not the {protocol} protocol"
         )
-    has_instances = recorded == PAPER and path.suffix == ".parquet"
-    candidates = [
-        path.with_name(name)
-        for name in ("instances", "instances.parquet")
-        if has_instances
-    ]
-    instances = next(
-        (candidate for candidate in candidates if candidate.exists()), None
-    )
-    return Source(
-        label=_label(source, recorded),
-        runs=opened.runs,
-        added_models=add_models,
-        protocol=recorded,
-        instances=instances,
-        datasets=opened.datasets,
-        unsealed=opened.unsealed,
-        differences=opened.differences,
-    )
+    instances = None
+    if recorded == PAPER and path.suffix == ".parquet":
+        places = (path.with_name(name) for name in ("instances", "instances.parquet"))
+        instances = next((place for place in places if place.exists()), None)
+    return replace(table, protocol=recorded), instances
 
 
 def arms_of(runs: pd.DataFrame) -> dict[str, list[str]]:
@@ -485,6 +462,14 @@ def arms_of(runs: pd.DataFrame) -> dict[str, list[str]]:
     for name in dict.fromkeys(runs["model"]):
         arms.setdefault(arm_of(name)[0], []).append(name)
     return {arm: names for arm, names in arms.items() if len(names) > 1}
+
+
+def _have_crossed_runs(runs: pd.DataFrame) -> bool:
+    """Return whether all runs are of one's own retrieval sets, and no model has two seeds on one."""
+    if not _of_own_retrieval(runs).all():
+        return False
+    seeds = runs.groupby(["model", "dataset"], observed=True)["seed"].nunique()
+    return 2 not in set(seeds)
 
 
 def _of_own_retrieval(runs: pd.DataFrame) -> pd.Series[bool]:

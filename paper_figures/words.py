@@ -21,7 +21,7 @@ def title(figure: FigureSpec, data: pd.DataFrame, inputs: FigureInputs) -> str:
     said = figure.finding(data, inputs) if figure.supplementary else ""
     if inputs.source.comparable:
         return said or figure.heading
-    return f"{inputs.source.title}. {said or _own_sizes(figure.heading, inputs)}"
+    return f"{inputs.source.kind.title}. {said or _own_sizes(figure.heading, inputs)}"
 
 
 def caption(figure: FigureSpec, data: pd.DataFrame, inputs: FigureInputs) -> str:
@@ -29,13 +29,9 @@ def caption(figure: FigureSpec, data: pd.DataFrame, inputs: FigureInputs) -> str
 
     Interval, coverage and the missing models by name are in the alt text.
     """
-    words = (
-        inputs.source.own_words.removeprefix(f"{inputs.source.title}: ")
-        .partition(". ")[0]
-        .rstrip(".")
-    )
+    words = inputs.source.kind.note.partition(". ")[0].rstrip(".")
     whose = words and f"{words[0].upper()}{words[1:]}."
-    name = inputs.source.name.removeprefix(inputs.source.title).lstrip()
+    name = inputs.source.name.removeprefix(inputs.source.kind.title).lstrip()
     where = "tables of arXiv 2507.00994v4" if inputs.source.is_published else name
     if figure.supplementary:
         return _joined(
@@ -76,7 +72,7 @@ def alt_text(figure: FigureSpec, data: pd.DataFrame, inputs: FigureInputs) -> st
     if figure.supplementary:
         details = figure.details(inputs)
         return _joined(
-            inputs.source.own_words, figure.describe(data), figure.note, details
+            inputs.source.kind.words, figure.describe(data), figure.note, details
         )
     reason = (
         "not in any published table"
@@ -86,7 +82,7 @@ def alt_text(figure: FigureSpec, data: pd.DataFrame, inputs: FigureInputs) -> st
     reason = "for lack of a training log" if figure.from_logs else reason
     return _joined(
         f"{figure.heading}.",
-        inputs.source.own_words,
+        inputs.source.kind.words,
         figure.describe(data),
         figure.note,
         _own_sentences(data, inputs),

@@ -290,7 +290,7 @@ def runs_of_stand_ins(source: Source, made: Provenance | None) -> TableDocument:
     head = f"This source's numbers are not compared with the paper's. It has {len(runs)} runs:"
     columns = f"{'model':32}{'stands for':32}{'dataset':16}{'runs':>6}"
     notes = [] if made is None else provenance_lines(made)
-    return TableDocument(body=[source.own_words, head, "", columns, *rows, "", *notes])
+    return TableDocument(body=[source.kind.words, head, "", columns, *rows, "", *notes])
 
 
 def verdict(result: Audit) -> str:

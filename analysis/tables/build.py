@@ -145,7 +145,9 @@ def build_table(
     remark = source.floors_in_words(names)
     if not models:
         remark = f"{source.label} has no scores for this table."
-    caption = f"{source.own_words} {task.title} ({metric}, %): {layout.title}. {remark}"
+    caption = (
+        f"{source.kind.words} {task.title} ({metric}, %): {layout.title}. {remark}"
+    )
     titles = [DATASETS[name].title for name in names]
     origin = "published"
     if scores is not None and not scores.empty:

@@ -42,7 +42,7 @@ def test_the_miniature_stands_in_for_the_papers_models() -> None:
         and source.label == "miniature"
         and not source.comparable
     )
-    assert source.own_words.startswith(source.title) and source.options == (
+    assert source.kind.words.startswith(source.kind.title) and source.options == (
         "--source",
         "miniature",
     )

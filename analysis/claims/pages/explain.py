@@ -122,7 +122,7 @@ def _source(assessment: Assessment) -> list[str]:
     if settings.method.is_resampled:
         how += f", {settings.resamples} resamples, seed {settings.seed}"
     return [
-        *([assessment.source.own_words] if assessment.source.own_words else []),
+        *([assessment.source.kind.words] if assessment.source.kind.words else []),
         f"Source: {assessment.source.label}; {how}.",
     ]
 

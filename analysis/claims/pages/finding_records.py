@@ -134,7 +134,9 @@ def verdicts_data(assessment: Assessment, shown: Sequence[str]) -> dict[str, obj
     return {
         "source": assessment.source.label,
         **(
-            {"note": assessment.source.own_words} if assessment.source.own_words else {}
+            {"note": assessment.source.kind.words}
+            if assessment.source.kind.words
+            else {}
         ),
         **asdict(assessment.settings),
         "tests": list(assessment.tests),

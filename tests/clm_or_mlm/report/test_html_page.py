@@ -180,4 +180,4 @@ def test_a_source_of_another_kind_says_so_in_the_first_lines(
         and "not the paper&#39;s metrics" in opening.replace("'", "&#39;")
     )
     assert "not comparable with the paper's, so the audit" in page
-    assert not PUBLISHED.title
+    assert PUBLISHED.comparable
