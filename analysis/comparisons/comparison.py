@@ -324,8 +324,10 @@ def _notes(
             yield (
                 f"{model} has no score on {', '.join(absent)}, so it is not compared there or on their averages."
             )
-    is_table = contestants.points is not None  # which has no averages
-    of_paper = not is_table and any(place.dataset in DATASETS for place in everywhere)
+    # A table has no averages of tasks.
+    of_paper = not contestants.is_table and any(
+        place.dataset in DATASETS for place in everywhere
+    )
     if of_paper and OVERALL not in contestants.shared():
         yield "No difference over all tasks: it needs two tasks for which every model has all datasets."
     yield from _seed_notes(contestants, everywhere, settings)
@@ -348,7 +350,7 @@ def _notes(
             f"On {where}, two or three seeds are held against many, where Welch's t leads falsely too often: its "
             "degrees of freedom are those of the smaller sample."
         )
-    if len(contestants.models) == 2 and not is_table:
+    if len(contestants.models) == 2 and not contestants.is_table:
         yield from _counted_notes(contestants)
     if at_limit := [one for one in differences if one.at_limit]:
         where = ", ".join(dict.fromkeys(one.place.title for one in at_limit))

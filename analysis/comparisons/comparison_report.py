@@ -106,7 +106,7 @@ def comparison_document(comparison: Comparison, *, full: bool = False) -> TableD
 
 def _origin(contestants: Contestants, model: str) -> str:
     """Return what a model's scores are."""
-    if contestants.points is not None:
+    if contestants.is_table:
         return "table"
     return "published cells" if model in contestants.printed else "runs"
 
@@ -356,7 +356,7 @@ def difference_tables(
         if by_dataset or not one.place.is_dataset
     ]
     places = places_in_order([*shown, *over])
-    if full and comparison.contestants.points is not None:
+    if full and comparison.contestants.is_table:
         places = places_in_order(one.place for one in comparison.differences)
     for place in places if full or by_dataset else over or places[-1:]:
         words = f"{first} (A) minus each of the other models (B), {place.title}; Holm over all pairs of models:"
@@ -454,7 +454,7 @@ def footer(comparison: Comparison, *, full: bool = True) -> list[str]:
     if seen:
         words = caption_of(seen, "; for a single mean, it ", cells)
         lines.append(f"Intervals for differences ({names}): {words}.")
-    is_table = comparison.contestants.points is not None
+    is_table = comparison.contestants.is_table
     if comparison.is_pair:
         tasks = (
             "; not applied to their mean"

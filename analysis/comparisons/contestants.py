@@ -13,7 +13,12 @@ from dataclasses import dataclass, field, replace
 
 import pandas as pd
 
-from analysis.comparisons.scores_table import OTHER_UNIT, ScoresTable, refuse_alike
+from analysis.comparisons.scores_table import (
+    OTHER_UNIT,
+    ScoresTable,
+    refuse_alike,
+    seeds_in_order,
+)
 from analysis.evidence.cells import Summary
 from analysis.evidence.contrasts import Cell, Contrast, Term
 from analysis.evidence.evidence import Evidence
@@ -97,6 +102,11 @@ class Contestants:
     def point(self, place: Place) -> float | None:
         """Return what a point is in the unit of a score: 1 in percent; None where nobody knows the unit."""
         return 1.0 if self.points is None else self.points.get(place.dataset)
+
+    @property
+    def is_table(self) -> bool:
+        """Whether the scores are a table's, in its own unit."""
+        return self.points is not None
 
     @property
     def in_points(self) -> bool:
@@ -272,14 +282,13 @@ def contestants_of_table(
     }
     shared = places_in_order(set.intersection(*map(set, held.values())))
     cells = [(place.task, place.dataset) for place in shared]
-    has_mean = len(shared) > 1 and _is_in_one_unit(rows, shared)
+    has_mean = len(shared) > 1 and _is_in_one_unit(table, shared)
     parts: dict[str, Sequence[tuple[str, str]]] = dict.fromkeys(models, cells)
     if table.is_summary:
         evidence = _of_summaries(rows, settings)
     else:
         wide = rows.pivot(index=CELL, columns="seed", values="test_score")
-        in_order_of_number = sorted(wide.columns, key=lambda seed: (len(seed), seed))
-        wide = wide[in_order_of_number]
+        wide = wide[seeds_in_order(wide.columns)]
         half_digits: dict[Cell, float] = {
             (model, task, dataset): half
             for model, task, dataset, half in records(
@@ -296,7 +305,7 @@ def contestants_of_table(
             half_digits[mean] = math.hypot(*halves) / len(cells)
         parts |= {model: [(ALL, AVERAGE)] for model in {*models} & {*within}}
         evidence = Evidence(settings, values=wide, half_digits=half_digits)
-    points = _points_of(rows)
+    points = _points_of(table)
     of_shared = {points.get(place.dataset) for place in shared}
     if len(of_shared) == 1 and None not in of_shared:
         points[AVERAGE] = points[shared[0].dataset]
@@ -346,31 +355,29 @@ def _within_seeds(
     return means
 
 
-def _is_in_one_unit(rows: pd.DataFrame, places: Sequence[Place]) -> bool:
+def _is_in_one_unit(table: ScoresTable, places: Sequence[Place]) -> bool:
     """Return whether no dataset's scores are all at most 1 where those of another are far above."""
-    scores = rows["mean"] if "mean" in rows else rows["test_score"]
-    known = rows["dataset"].isin([place.dataset for place in places])
-    largest = scores[known].abs().groupby(rows["dataset"]).max()
+    datasets = table.rows["dataset"]
+    known = datasets.isin([place.dataset for place in places])
+    largest = table.scores[known].abs().groupby(datasets).max()
     return not largest.min() <= 1 < largest.max() / OTHER_UNIT
 
 
-def _points_of(rows: pd.DataFrame) -> dict[str, float]:
+def _points_of(table: ScoresTable) -> dict[str, float]:
     """Return by dataset of the paper with its metric what a point is in the scores: 1, or 0.01 where none is above 1.
 
     Empty where scores are below 0 or above 100. A table that names no metric has the paper's.
     """
-    known = rows[rows["dataset"].isin(list(DATASETS))]
-    metrics = [TASKS[task].metric.lower() for task in known["task"]]
+    rows = table.rows
     is_papers = [
-        metric.startswith(given.lower())
-        for metric, given in zip(metrics, known["metric"], strict=True)
+        dataset in DATASETS and TASKS[task].metric.lower().startswith(metric.lower())
+        for dataset, task, metric in records(rows, "dataset", "task", "metric")
     ]
-    scores = known["mean" if "mean" in known else "test_score"][is_papers]
+    scores = table.scores[is_papers]
     if not 0 <= scores.min() <= scores.max() <= LIMITS[1]:
         return {}
-    return dict.fromkeys(
-        known["dataset"][is_papers], 1.0 if scores.max() > 1 else 1 / LIMITS[1]
-    )
+    point = 1.0 if scores.max() > 1 else 1 / LIMITS[1]
+    return dict.fromkeys(rows["dataset"][is_papers], point)
 
 
 def _models_of_table(rows: pd.DataFrame, wanted: Sequence[str]) -> tuple[str, ...]:

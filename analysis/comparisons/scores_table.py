@@ -91,6 +91,11 @@ class ScoresTable:
         """Whether there are only means, each with its error and number of seeds."""
         return "error" in self.rows
 
+    @property
+    def scores(self) -> pd.Series:
+        """The means of a summary, else the scores of seeds."""
+        return _measured(self.rows)
+
 
 def scores_table_in(path: Path) -> TextTable | None:
     """Return the table in a file; None of what is no table, or is one of runs (`analysis.store.runs_table`).
@@ -601,8 +606,7 @@ def _refuse_units(form: _Form, rows: pd.DataFrame) -> None:
     values = form.texts("score" if "seed" in rows else "mean")
     if values.str.contains("%").any():
         return
-    scores = rows["mean" if "error" in rows else "test_score"].abs()
-    for place, on_place in scores.groupby(rows["dataset"]):
+    for place, on_place in _measured(rows).abs().groupby(rows["dataset"]):
         of_models = on_place.groupby(rows["model"])
         largest, means = of_models.max(), of_models.mean()
         low, high = str(largest.idxmin()), str(means.idxmax())
@@ -612,6 +616,16 @@ def _refuse_units(form: _Form, rows: pd.DataFrame) -> None:
                 f"{form.table.where}: on {place!s:.40}, {low:.40} seems to be in fractions and {high:.40} in per "
                 "cent; write both in one unit, in per cent with % signs"
             )
+
+
+def _measured(rows: pd.DataFrame) -> pd.Series:
+    """Return the means of rows that have them, else their scores."""
+    return rows["mean" if "error" in rows else "test_score"]
+
+
+def seeds_in_order(labels: Iterable[str]) -> list[str]:
+    """Return labels of seeds as a reader counts them: 9 before 10."""
+    return sorted(labels, key=lambda seed: (len(seed), seed))
 
 
 def _by_place(rows: pd.DataFrame) -> pd.DataFrame:
@@ -633,7 +647,6 @@ def _counts(rows: pd.DataFrame, unit: str) -> str:
     if fewest < most:
         seeds = f"{fewest} to {counted(most, unit)}"
     if "seed" in rows:
-        labels = sorted(set(rows["seed"]), key=lambda seed: (len(seed), seed))
-        seeds += f" ({first_of(labels, 5)})"
+        seeds += f" ({first_of(seeds_in_order(set(rows['seed'])), 5)})"
     datasets = counted(rows["dataset"].nunique(), "dataset")
     return f"{datasets}, {counted(rows['model'].nunique(), 'model')}, {seeds}"
