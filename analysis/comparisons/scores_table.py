@@ -16,10 +16,9 @@ import fnmatch
 import re
 import unicodedata
 from collections import defaultdict
-from collections.abc import Iterable, Mapping, Sequence
+from collections.abc import Collection, Iterable, Mapping, Sequence
 from dataclasses import dataclass, replace
 from pathlib import Path
-from typing import Any
 
 import numpy as np
 import pandas as pd
@@ -28,6 +27,7 @@ import pyarrow.parquet as pq
 
 from analysis.comparisons.table_options import ROLES, SPREADS, TableOptions
 from analysis.published_cells import NORMAL_QUANTILE
+from analysis.statistics.crossed import Array
 from analysis.statistics.learning_rate_selection import CELL, select_runs
 from analysis.store.text_table import (
     ENDINGS,
@@ -44,11 +44,10 @@ from common.reading import MOST_LARGE, PARQUET, read_bounded
 _TIDY = ("model", "dataset", "seed", "score")
 _OF_RUNS = {"lr", "test_score"}
 """Columns of a runs table that no other has."""
-_ABSENT: dict[str, str | float] = {
-    "dataset": "scores",
-    "lr": 0.0,
-    "validation_score": np.nan,
-}
+_ONLY_DATASET = "scores"
+_NAMES = (*CELL, "metric")
+_OF_MEAN = {"mean", "n", *(spread.replace("-", "_") for spread in SPREADS)}
+"""Roles of columns about means."""
 _SEED = re.compile(r"(seed|run)_?\d+")
 """A column that says that it is a seed."""
 _CONDITION = re.compile(
@@ -109,20 +108,18 @@ def scores_table_in(path: Path) -> TextTable | None:
     if content.startswith(PARQUET):
         try:
             file = pq.ParquetFile(pa.BufferReader(content))
-            is_runs = {*file.schema_arrow.names} >= _OF_RUNS
-            return (
-                None if is_runs else text_table_of(file.read().to_pandas(), str(path))
-            )
+            if {*file.schema_arrow.names} >= _OF_RUNS:
+                return None
+            return text_table_of(file.read().to_pandas(), str(path))
         except (pa.ArrowException, OSError, ValueError, MemoryError):
             return None
-    if path.suffix.lower() in (".txt", ".json", ".jsonl", ".md", ".tex"):
+    ending = path.suffix.lower()
+    if ending in (".txt", ".json", ".jsonl", ".md", ".tex"):
         raise UserError(f"{path} is not a table; write it as CSV (.csv) with {_FORM}")
-    is_text = path.suffix.lower() in ENDINGS
-    is_scores = (
-        is_text
-        and not {*read_text_table(path, content, header_alone=True).header} >= _OF_RUNS
-    )
-    return read_text_table(path, content) if is_scores else None
+    if ending not in ENDINGS:
+        return None
+    table = read_text_table(path, content)
+    return None if {*table.header} >= _OF_RUNS else table
 
 
 def read_scores(
@@ -147,81 +144,101 @@ def read_scores(
             scores cannot be compared, or there is a choice to make.
     """
     form = _form_of(table, options)
-    unit = "seed"
-    if form.titles["score"] and form.titles["seed"]:
-        numbers = _of_seeds(form)
-    else:
-        numbers = _of_means(form, options.spread)
-        if form.titles["n"] == "n_instances":
-            unit = "test instance"
-    names = {role: form.texts(role) for role in (*CELL, "metric")}
-    rows = pd.DataFrame(names).replace(" +", " ", regex=True).join(numbers)
-    left_out: list[str] = []
+    without: list[str] = []
     if metric:
-        of_metric = rows[rows["metric"] == metric]
-        if of_metric.empty:
-            raise UserError(
-                f"{table.where} has no metric {metric!r}{nearest(metric, set(rows['metric']))}"
-            )
-        left_out = sorted({*rows["dataset"]} - {*of_metric["dataset"]})
-        rows = of_metric
-    form.cells = form.cells.loc[rows.index]
-    _refuse_incomparable(form, rows)
+        form, without = _of_metric(form, metric)
+    numbers = _of_seeds(form) if form.is_by_seed else _of_means(form, options.spread)
+    names = {role: form.texts(role) for role in _NAMES}
+    rows = pd.DataFrame(names).join(numbers)
+    _refuse_faults(form, rows)
+    for role in ("model", "dataset"):
+        refuse_alike(form.table.where, role, rows[role])
+    _refuse_unread(form, rows)
+    _refuse_repeats(form, rows)
     lower_is_better = options.lower_is_better
     if lower_is_better is None:
-        lower_is_better = _is_lower_better(form, rows)
+        lower_is_better = _is_lower_better(form)
     if not lower_is_better:
         _refuse_units(form, rows)
     rows = _by_place(rows)
     if "lr" in rows and (rows.groupby(CELL)["lr"].nunique() > 1).any():
         rows = select_runs(rows, selection)
-    said = [_counts(rows, unit), *notes]
-    if left_out:
-        said.append(f"without {metric}: {first_of(left_out, 4)}")
-    if form.unread:
-        written = [table.titles[table.header.index(name)] for name in form.unread]
-        said.append(f"columns not read: {first_of(written, 8)}")
+    counts_instances = not form.is_by_seed and form.titles["n"] == "n_instances"
+    read = [_counts(rows, "test instance" if counts_instances else "seed"), *notes]
+    if without:
+        read.append(f"without {metric}: {first_of(without, 4)}")
+    if form.not_read:
+        read.append(f"columns not read: {first_of(form.not_read, 8)}")
     return ScoresTable(
         where=table.where,
         # Names in one order, so that no number depends on that of the rows
         rows=rows.sort_values(["model", "dataset"], kind="stable", ignore_index=True),
-        read=f"Read: {'; '.join(said)}.",
+        read=f"Read: {'; '.join(read)}.",
         lower_is_better=lower_is_better,
     )
 
 
-@dataclass(kw_only=True)
+@dataclass(frozen=True, kw_only=True)
 class _Form:
-    """A table with all scores in one column, and what its columns are for."""
+    """A table with a row for each score or mean."""
 
     table: TextTable
+    """Where each row is."""
     cells: pd.DataFrame
-    """Its texts, each title once."""
-    titles: dict[str, str]
-    """By role; empty where there is none."""
+    """Texts, in columns by what they are for."""
+    titles: Mapping[str, str]
+    """Of the columns with a role, as `TextTable.header` has them."""
     measured: str
     """The title of the scores, before they were put in one column."""
-    unread: list[str]
-    ignored: list[str]
-    """What its owner says is not to be read."""
+    unread: pd.DataFrame
+    """The other columns, under their titles, without those that their owner says are not to be read."""
+    not_read: Sequence[str]
+    """The titles of all columns without a role."""
 
-    def texts(self, role: str) -> Any:
-        """Return the column of a role, or what stands for it where there is none."""
-        title = self.titles[role]
-        return self.cells[title] if title else _ABSENT.get(role, "")
+    @property
+    def is_by_seed(self) -> bool:
+        """Whether a row is a seed's score, not a mean over seeds."""
+        return {"seed", "score"} <= {*self.cells}
 
-    def need(self, *roles: str) -> None:
-        """Refuse a table without a column of one of some roles."""
-        for role in roles:
-            if self.titles[role]:
-                continue
-            header = ", ".join(filter(None, self.table.header))
-            lacking = [name for name in _TIDY if not self.titles[name]]
-            named = ",".join(f"{name}=TITLE" for name in lacking or [role])
-            raise UserError(
-                f"{self.table.where}: there is no column {role} among {header:.60}; name yours with --columns {named}, "
-                f"or write {_FORM}"
-            )
+    def texts(self, role: str) -> pd.Series:
+        """Return the column of a role; where there is none, all scores are alike."""
+        absent = _ONLY_DATASET if role == "dataset" else ""
+        return self.cells.get(role, pd.Series(absent, self.cells.index))
+
+    def numbers(self, role: str) -> Array:
+        """Return the column of a role as numbers."""
+        return self.table.numbers(self.titles.get(role, role), self.cells[role])
+
+    def need(self, role: str) -> None:
+        """Refuse a table without a column of a role."""
+        if role in self.cells:
+            return
+        header = ", ".join(filter(None, self.table.header))
+        lacking = [name for name in _TIDY if name not in self.cells]
+        named = ",".join(f"{name}=TITLE" for name in lacking or [role])
+        raise UserError(
+            f"{self.table.where}: there is no column {role} among {header:.60}; name yours with --columns {named}, "
+            f"or write {_FORM}"
+        )
+
+    def refuse(self, rows: pd.DataFrame, wrong: pd.Series, fault: str) -> None:
+        """Refuse the first of the rows that have a fault, if there is one."""
+        if wrong.any():
+            row = _first(wrong)
+            names = ("model", "dataset", "metric", "seed")
+            texts = [str(rows.at[row, name]) for name in names if name in rows]
+            what = ", ".join(filter(None, texts))
+            raise UserError(f"{self.table.at(row)} ({what:.80}) {fault}")
+
+    def keep(self, rows: pd.Index) -> _Form:
+        """Return the form with some of its rows, which may be there several times."""
+        places = [self.table.places[row] for row in rows]
+        return replace(
+            self,
+            table=replace(self.table, places=places),
+            cells=self.cells.loc[rows].reset_index(drop=True),
+            unread=self.unread.loc[rows].reset_index(drop=True),
+        )
 
 
 def _form_of(table: TextTable, options: TableOptions) -> _Form:
@@ -232,42 +249,48 @@ def _form_of(table: TextTable, options: TableOptions) -> _Form:
     """
     named = _named(table, options)
     titles = _titles(table, named)
-    measured = titles["score"] or titles["mean"]
+    measured = titles.get("score", "") or titles.get("mean", "")
     seeds = _seed_columns(table, titles, named)
     datasets: list[str] = []
-    if not (measured or seeds or titles["dataset"]):  # as papers print them
-        datasets = [
-            name
-            for name in table.header
-            if name not in {*titles.values(), *named["ignore"]}
-            and _pairs(pd.Series(table.texts(name), dtype=object))[0].notna().any()
-        ]
-    used = [*filter(None, titles.values()), *seeds, *datasets]
-    if seeds or (titles["score"] and titles["seed"]):
-        of_means = {titles[role] for role in ("mean", "n", *map(_role, SPREADS))}
-        used = [title for title in used if title not in of_means]
+    if not (measured or seeds or "dataset" in titles):
+        datasets = _columns_of_pairs(table, {*titles.values(), *named["ignore"]})
+    if seeds:
+        titles.pop("seed", None)
+    if seeds or {"score", "seed"} <= {*titles}:  # means beside them are not read
+        titles = {role: title for role, title in titles.items() if role not in _OF_MEAN}
+    used = [*titles.values(), *seeds, *datasets]
     for title in used:
         if table.header.count(title) > 1:
             raise UserError(
                 f"{table.where}: the header has {title!r} twice; keep one of these columns"
             )
-    cells = pd.DataFrame([*table.rows], columns=table.header, dtype=object)
-    cells = cells.loc[:, ~cells.columns.duplicated()]
-    for columns, roles in ((seeds, ("seed", "score")), (datasets, ("dataset", "mean"))):
-        if columns:
-            table, cells = _long(table, cells, columns, roles)
-            titles |= {role: f"<{role}>" for role in roles}
-    if cells.empty:
-        raise UserError(f"{table.where} has a header but no scores")
-    read = {"", *used} - {*named["ignore"]}
-    return _Form(
+    columns = pd.DataFrame([*table.rows], columns=table.header, dtype=object)
+    columns = columns.loc[:, ~columns.columns.duplicated()]
+    cells = pd.DataFrame(index=columns.index)
+    for role, title in titles.items():
+        # A title that is none is the number of seeds of all.
+        cells[role] = columns.get(title, title)
+    others = [name for name in dict.fromkeys(table.header) if name not in ("", *used)]
+    written = dict(zip(table.header, table.titles, strict=True))
+    form = _Form(
         table=table,
         cells=cells,
         titles=titles,
         measured=measured,
-        unread=[name for name in cells if name in table.header and name not in read],
-        ignored=named["ignore"],
+        unread=columns[[name for name in others if name not in named["ignore"]]],
+        not_read=[written[name] for name in others],
     )
+    if seeds:
+        form = _long(form, columns[seeds], "seed", "score")
+    if datasets:
+        of_datasets = columns[datasets].rename(columns=written)
+        of_datasets = of_datasets.replace(["-", "\N{EN DASH}", "\N{EM DASH}"], "")
+        form = _long(form, of_datasets, "dataset", "mean")
+    if form.cells.empty:
+        raise UserError(f"{table.where} has a header but no scores")
+    for role in {*_NAMES} & {*form.cells}:
+        form.cells[role] = form.cells[role].str.replace(" +", " ", regex=True)
+    return form
 
 
 def _named(table: TextTable, options: TableOptions) -> dict[str, list[str]]:
@@ -292,27 +315,25 @@ def _named(table: TextTable, options: TableOptions) -> dict[str, list[str]]:
 
 
 def _titles(table: TextTable, named: Mapping[str, list[str]]) -> dict[str, str]:
-    """Return the title of each role, empty where there is none.
+    """Return the title of each role that has a column.
 
     Raises:
         UserError: several have scores.
     """
     header = [title for title in table.header if title not in named["ignore"]]
-    titles: dict[str, str] = {
-        role: next(
-            (title for title in named[role] or usual if title in header),
-            "".join(named[role]),
-        )
-        for role, usual in ROLES.items()
-    }
+    titles: dict[str, str] = {}
+    for role, usual in ROLES.items():
+        of_role = named[role] or [title for title in usual if title in header]
+        if of_role and role != "ignore":
+            titles[role] = of_role[0]
     scores = {*ROLES["score"]} & {*header} - {*titles.values()}
-    if titles["score"] and scores and not named["score"]:
+    if "score" in titles and scores and not named["score"]:
         several = ", ".join(sorted(scores | {titles["score"]}))
         raise UserError(
             f"{table.where} has several columns of scores, {several}; choose one: --columns score={titles['score']}"
         )
-    if not (titles["seed"] or titles["mean"]):
-        titles["mean"] = titles["score"]
+    if "score" in titles and "seed" not in titles:
+        titles.setdefault("mean", titles["score"])
     return titles
 
 
@@ -324,9 +345,9 @@ def _seed_columns(
     Raises:
         UserError: they may be years or steps.
     """
-    if titles["score"]:
+    if "score" in titles:
         return []
-    if titles["seed"]:
+    if "seed" in titles:
         return named["seed"] if len(named["seed"]) > 1 else []
     taken = {*titles.values(), *named["ignore"]}
     free = [name for name in table.header if name not in taken]
@@ -344,86 +365,112 @@ def _seed_columns(
     return numbers
 
 
-def _long(
-    table: TextTable,
-    cells: pd.DataFrame,
-    columns: Sequence[str],
-    roles: tuple[str, str],
-) -> tuple[TextTable, pd.DataFrame]:
-    """Return a table with a row for each filled cell of some columns, whose title and content have a role."""
-    title, content = (f"<{role}>" for role in roles)  # no header has these
-    others = [name for name in cells if name not in columns]
-    long = cells.melt(others, columns, title, content, ignore_index=False)
-    long = long[long[content] != ""].sort_index(kind="stable")
-    if roles[0] == "dataset":
-        long = long[~long[content].isin(["-", "\N{EN DASH}", "\N{EM DASH}"])]
-        written = dict(zip(table.header, table.titles, strict=True))
-        long[title] = long[title].map(written)
-    places = [table.places[row] for row in long.index]
-    return replace(table, places=places), long.reset_index(drop=True)
+def _columns_of_pairs(table: TextTable, others: Collection[str]) -> list[str]:
+    """Return the columns that are datasets, as papers print them: with means and their spreads."""
+    datasets = []
+    for name in table.header:
+        if name in others:
+            continue
+        means = _pairs(pd.Series(table.texts(name), dtype=object))[0]
+        if means.notna().any():
+            datasets.append(name)
+    return datasets
+
+
+def _long(form: _Form, columns: pd.DataFrame, title: str, content: str) -> _Form:
+    """Return a form with a row for each filled cell of some columns: its title has a role, and its content."""
+    long = columns.melt(var_name=title, value_name=content, ignore_index=False)
+    filled = long[long[content] != ""].sort_index(kind="stable")
+    of_rows = form.keep(filled.index)
+    return replace(of_rows, cells=of_rows.cells.join(filled.reset_index(drop=True)))
+
+
+def _of_metric(form: _Form, metric: str) -> tuple[_Form, list[str]]:
+    """Return a form with the rows of one metric, and the datasets that have none."""
+    metrics, datasets = form.texts("metric"), form.texts("dataset")
+    is_chosen = metrics == metric
+    if not is_chosen.any():
+        raise UserError(
+            f"{form.table.where} has no metric {metric!r}{nearest(metric, set(metrics))}"
+        )
+    without = sorted({*datasets} - {*datasets[is_chosen]})
+    return form.keep(form.cells.index[is_chosen]), without
 
 
 def _of_seeds(form: _Form) -> pd.DataFrame:
     """Return a row for each score of a seed."""
     form.need("model")
-    numbers: dict[str, Any] = {}
-    for role in ("lr", "validation_score", "score"):
-        numbers[role] = form.texts(role)
-        if form.titles[role]:
-            numbers[role] = form.table.numbers(form.titles[role], numbers[role])
-    rows = pd.DataFrame({"seed": form.texts("seed"), **numbers})
-    half_digits = form.table.half_digits(form.texts("score"))
-    return rows.rename(columns={"score": "test_score"}).assign(half_digit=half_digits)
+    rows = form.cells[["seed"]].assign(lr=0.0, validation_score=np.nan)
+    for role in ("lr", "validation_score"):
+        if role in form.cells:
+            rows[role] = form.numbers(role)
+    rows["test_score"] = form.numbers("score")
+    rows["half_digit"] = form.table.half_digits(form.cells["score"])
+    return rows
 
 
 def _of_means(form: _Form, spread: str) -> pd.DataFrame:
     """Return a row for each mean, with its standard error and number of seeds."""
-    table, titles = form.table, form.titles
+    table, cells = form.table, form.cells
     form.need("model")
-    if titles["seed"] or not titles["mean"]:
+    if "seed" in cells or "mean" not in cells:
         form.need("score")
-    means = form.texts("mean")
-    spreads = [one for one in SPREADS if titles[_role(one)]]
+    means = cells["mean"]
     pairs = _pairs(means)
     if pairs[0].notna().any():
         _refuse_pairs(table, means, pairs, spread)
         means, widths = pairs[0], pairs[1]
     else:
-        if not spreads:
-            form.need("seed")
-        if several := [one for one in spreads if one != (spread or spreads[0])]:
-            raise UserError(
-                f"{table.where} has {' and '.join(spreads)} of a mean, where one is meant; leave it out: --columns "
-                f"ignore={titles[_role(several[-1])]}"
-            )
-        [spread] = spreads
-        widths = form.texts(_role(spread))
-    if not titles["n"]:
+        spread = _spread_of(form, spread)
+        widths = cells[_role(spread)]
+    if "n" not in cells:
         raise UserError(
             f"{table.where} does not say how many seeds a mean is over; give a column n, or --columns n=5"
         )
-    n_seeds = [titles["n"]] * len(means)  # the same number for all
-    if titles["n"] in form.cells:
-        n_seeds = form.texts("n")
-    counts, found = table.numbers("n", n_seeds), table.numbers(spread, widths)
+    n_seeds = form.numbers("n")
+    found = table.numbers(spread, widths)
     # What is printed as 0.0 is anything below half of its last digit; the largest of it is taken.
     is_exact = np.isnan(table.half_digits(means))
     largest = np.where(is_exact, 0.0, np.nan_to_num(table.half_digits(widths)))
-    from scipy import special  # takes as long to import as a table to read
-
-    counts = np.where(counts < 2, np.nan, counts)  # one seed has no error
-    divisors = {
-        "sd": np.sqrt(counts),
-        "se": counts / counts,
-        "ci95": NORMAL_QUANTILE * counts / counts,
-        "ci95-t": special.stdtrit(counts - 1, 0.975),
-    }
+    found = np.where(found == 0, largest, found)
+    counts = np.where(n_seeds < 2, np.nan, n_seeds)  # one seed has no error
     numbers = {
-        "mean": table.numbers(titles["mean"], means),
-        "error": np.where(found == 0, largest, found) / divisors[spread],
-        "n": table.numbers("n", n_seeds),
+        "mean": table.numbers(form.titles.get("mean", "mean"), means),
+        "error": found / _errors_in(spread, counts),
+        "n": n_seeds,
     }
-    return pd.DataFrame(numbers, index=form.cells.index)
+    return pd.DataFrame(numbers, index=cells.index)
+
+
+def _spread_of(form: _Form, given: str) -> str:
+    """Return the spread that has a column.
+
+    Raises:
+        UserError: none has one, or several, or another than is given.
+    """
+    spreads = [one for one in SPREADS if _role(one) in form.cells]
+    if not spreads:
+        form.need("seed")
+    others = [one for one in spreads if one != (given or spreads[0])]
+    if others:
+        raise UserError(
+            f"{form.table.where} has {' and '.join(spreads)} of a mean, where one is meant; leave it out: --columns "
+            f"ignore={form.titles[_role(others[-1])]}"
+        )
+    return spreads[0]
+
+
+def _errors_in(spread: str, counts: Array) -> Array:
+    """Return how many standard errors of a mean over so many seeds a spread is."""
+    if spread == "sd":
+        return np.sqrt(counts)
+    if spread == "ci95-t":
+        from scipy import special  # takes as long to import as a table to read
+
+        return np.asarray(special.stdtrit(counts - 1, 0.975))
+    return np.where(
+        np.isnan(counts), counts, NORMAL_QUANTILE if spread == "ci95" else 1.0
+    )
 
 
 def _role(spread: str) -> str:
@@ -454,78 +501,64 @@ def _refuse_pairs(
         )
 
 
-def _faults(rows: pd.DataFrame) -> dict[str, pd.Series]:
-    """Return by what is wrong which rows it is of."""
-    faults = {
-        f"has no printable {role}, or one that begins like a formula": rows[role].map(
-            lambda name: name_fault(name) is not None
-        )
-        for role in ("model", "dataset")
-    }
-    datasets = rows["dataset"].map(column_name)
-    faults["is a mean over datasets; delete such rows: the mean is computed"] = (
-        datasets.str.fullmatch(_AVERAGE)
-    )
-    if "error" in rows:
+def _refuse_faults(form: _Form, rows: pd.DataFrame) -> None:
+    """Refuse rows without a name or a number that counts."""
+    for role in ("model", "dataset"):
+        is_unfit = rows[role].map(lambda name: name_fault(name) is not None)
+        fault = f"has no printable {role}, or one that begins like a formula"
+        form.refuse(rows, is_unfit, fault)
+    is_average = rows["dataset"].map(column_name).str.fullmatch(_AVERAGE)
+    fault = "is a mean over datasets; delete such rows: the mean is computed"
+    form.refuse(rows, is_average, fault)
+    if not form.is_by_seed:
         counts = rows["n"]
-        return faults | {
-            "has no finite mean": ~np.isfinite(rows["mean"]),
-            "has no whole number of seeds": ~((counts >= 1) & (counts % 1 == 0)),
-            "has no spread from 0 on": ~(rows["error"] >= 0) & (counts > 1),
-        }
-    return faults | {
-        "is computed from seeds, and is none; delete such rows": rows[
-            "seed"
-        ].str.fullmatch(_SUMMARY),
+        is_count = (counts >= 1) & (counts % 1 == 0)
+        is_error = (rows["error"] >= 0) | (counts == 1)
+        form.refuse(rows, ~np.isfinite(rows["mean"]), "has no finite mean")
+        form.refuse(rows, ~is_count, "has no whole number of seeds")
+        form.refuse(rows, ~is_error, "has no spread from 0 on")
+        return
+    is_summary = rows["seed"].str.fullmatch(_SUMMARY)
+    fault = "is computed from seeds, and is none; delete such rows"
+    form.refuse(rows, is_summary, fault)
+    fault = (
         "has no finite score; of a run that diverged give the score of its last checkpoint, or delete it and say so "
-        "where you report the others": ~np.isfinite(rows["test_score"]),
-        "has no learning rate; give one, or leave the column out": ~np.isfinite(
-            rows["lr"]
-        ),
-    }
+        "where you report the others"
+    )
+    form.refuse(rows, ~np.isfinite(rows["test_score"]), fault)
+    fault = "has no learning rate; give one, or leave the column out"
+    form.refuse(rows, ~np.isfinite(rows["lr"]), fault)
 
 
-def _repeats(rows: pd.DataFrame, unread: pd.DataFrame) -> dict[str, pd.Series]:
-    """Return by what is wrong which rows it is of, where rows are held against each other."""
+def _refuse_repeats(form: _Form, rows: pd.DataFrame) -> None:
+    """Refuse rows that are there twice, in other metrics, or among which nothing chooses."""
     place = ["task", "dataset"]
     key = ["model", *place]
     metrics = first_of(sorted(set(rows["metric"])), 4)
+    usual = rows.groupby(place)["metric"].transform("first")
+    fault = f"has another metric than the dataset's first row; choose one with --metric ({metrics:.60})"
+    form.refuse(rows, rows["metric"] != usual, fault)
     remedy = "; keep one of them"
-    if varying := [str(name) for name in unread if unread[name].nunique() > 1]:
+    varying = [
+        name for name in map(str, form.unread) if form.unread[name].nunique() > 1
+    ]
+    if varying:
         remedy = (
             f"; if {first_of(varying, 3)} (not read) tells them apart, say what it is, --columns seed={varying[0]} or "
             f"dataset={varying[0]}, or keep one value of it"
         )
-    faults = {
-        f"has another metric than the dataset's first row; choose one with --metric ({metrics:.60})": rows[
-            "metric"
-        ]
-        != rows.groupby(place)["metric"].transform("first"),
-    }
-    if "error" in rows:
-        return faults | {f"is there in an earlier row{remedy}": rows.duplicated(key)}
+    if not form.is_by_seed:
+        form.refuse(rows, rows.duplicated(key), f"is there in an earlier row{remedy}")
+        return
+    is_repeat = rows.duplicated([*key, "lr", "seed"])
+    form.refuse(rows, is_repeat, f"is the same seed as an earlier row{remedy}")
     is_tuned = rows.groupby(key)["lr"].transform("nunique") > 1
-    return faults | {
-        f"is the same seed as an earlier row{remedy}": rows.duplicated(
-            [*key, "lr", "seed"]
-        ),
+    has_no_choice = is_tuned & ~np.isfinite(rows["validation_score"])
+    fault = (
         "has no validation_score to choose among several learning rates; keep one rate, or give one (a run that "
-        "diverged: any that is lower than all others)": is_tuned
-        & ~np.isfinite(rows["validation_score"]),
-    }
-
-
-def _refuse_rows(
-    table: TextTable, rows: pd.DataFrame, faults: Mapping[str, pd.Series]
-) -> None:
-    """Raise a `UserError` about the first row with the first fault."""
-    for fault, wrong in faults.items():
-        if wrong.any():
-            row = _first(wrong)
-            names = ("model", "dataset", "metric", "seed")
-            texts = [str(rows.at[row, name]) for name in names if name in rows]
-            what = ", ".join(filter(None, texts))
-            raise UserError(f"{table.at(row)} ({what:.80}) {fault}")
+        "diverged: any that is lower than all others)"
+    )
+    form.refuse(rows, has_no_choice, fault)
 
 
 def _first(wrong: pd.Series) -> int:
@@ -533,33 +566,28 @@ def _first(wrong: pd.Series) -> int:
     return int(wrong.index[int(wrong.to_numpy().argmax())])
 
 
-def _refuse_incomparable(form: _Form, rows: pd.DataFrame) -> None:
-    """Refuse rows without a name or number, that are alike, or that a column tells apart which is not read."""
-    _refuse_rows(form.table, rows, _faults(rows))
-    for role in ("model", "dataset"):
-        refuse_alike(form.table.where, role, rows[role])
-    unread = [name for name in form.unread if name not in form.ignored]
-    for name in unread:
-        cells = form.cells[name]
-        is_folder = name.startswith("folder")  # often named after the model
+def _refuse_unread(form: _Form, rows: pd.DataFrame) -> None:
+    """Refuse a column that is not read and tells scores of a dataset apart."""
+    for name, cells in form.unread.items():
+        is_folder = str(name).startswith("folder")  # often named after the model
         is_measured = cells.str.fullmatch(r"[-+\d.,%eE\s]*").all()
-        if is_measured and not _CONDITION.fullmatch(name):
+        if is_measured and not _CONDITION.fullmatch(str(name)):
             continue
         by = rows["dataset"] + "\n" + rows["model"] if is_folder else rows["dataset"]
         differs = cells.groupby(by).transform("nunique") > 1
-        if differs.any():
-            place = rows["dataset"][_first(differs)]
-            values = sorted(set(cells[rows["dataset"] == place]))
-            role = "dataset" if rows["dataset"].nunique() == 1 else "model"
-            if is_folder:
-                role = "seed"
-            title = form.table.titles[form.table.header.index(name)]
-            raise UserError(
-                f"{form.table.where}: column {title!r:.26} is not read, but differs on {place:.26} "
-                f"({first_of(values, 2):.30}); say what it is, --columns {role}={title:.26}, or leave it out, "
-                f"--columns ignore={title:.26}"
-            )
-    _refuse_rows(form.table, rows, _repeats(rows, form.cells[unread]))
+        if not differs.any():
+            continue
+        place = rows["dataset"][_first(differs)]
+        values = sorted(set(cells[rows["dataset"] == place]))
+        role = "dataset" if rows["dataset"].nunique() == 1 else "model"
+        if is_folder:
+            role = "seed"
+        title = form.table.titles[form.table.header.index(str(name))]
+        raise UserError(
+            f"{form.table.where}: column {title!r:.26} is not read, but differs on {place:.26} "
+            f"({first_of(values, 2):.30}); say what it is, --columns {role}={title:.26}, or leave it out, "
+            f"--columns ignore={title:.26}"
+        )
 
 
 def refuse_alike(where: str, what: str, names: Iterable[str]) -> None:
@@ -575,7 +603,7 @@ def refuse_alike(where: str, what: str, names: Iterable[str]) -> None:
             )
 
 
-def _is_lower_better(form: _Form, rows: pd.DataFrame) -> bool:
+def _is_lower_better(form: _Form) -> bool:
     """Return whether the better score is the lower one, as the table says.
 
     Raises:
@@ -592,7 +620,7 @@ def _is_lower_better(form: _Form, rows: pd.DataFrame) -> bool:
             )
         if are_so:
             return are_so == {role == "lower_is_better"}
-    for name in sorted({*rows["metric"], form.measured}):
+    for name in sorted({*form.texts("metric"), form.measured}):
         if _LESS_IS_BETTER.search(name.replace("_", " ")):
             raise UserError(
                 f"{where}: the better {name!r:.40} is usually the lower one; say --lower-is-better, or "
@@ -603,15 +631,16 @@ def _is_lower_better(form: _Form, rows: pd.DataFrame) -> bool:
 
 def _refuse_units(form: _Form, rows: pd.DataFrame) -> None:
     """Refuse a model in fractions beside one in per cent; where cells have per cent signs, all have."""
-    values = form.texts("score" if "seed" in rows else "mean")
-    if values.str.contains("%").any():
+    written = form.cells["score" if form.is_by_seed else "mean"]
+    if written.str.contains("%").any():
         return
     for place, on_place in _measured(rows).abs().groupby(rows["dataset"]):
         of_models = on_place.groupby(rows["model"])
         largest, means = of_models.max(), of_models.mean()
         low, high = str(largest.idxmin()), str(means.idxmax())
-        is_fraction = 0 < largest[low] <= 1 < means[high]
-        if is_fraction and means[high] >= OTHER_UNIT * means[low]:
+        if not 0 < largest[low] <= 1 < means[high]:
+            continue
+        if means[high] >= OTHER_UNIT * means[low]:
             raise UserError(
                 f"{form.table.where}: on {place!s:.40}, {low:.40} seems to be in fractions and {high:.40} in per "
                 "cent; write both in one unit, in per cent with % signs"
@@ -640,6 +669,8 @@ def _by_place(rows: pd.DataFrame) -> pd.DataFrame:
 
 def _counts(rows: pd.DataFrame, unit: str) -> str:
     """Return how many datasets, models and seeds, or other units, there are."""
+    datasets = counted(rows["dataset"].nunique(), "dataset")
+    models = counted(rows["model"].nunique(), "model")
     places = rows.groupby(CELL)
     counts = places["n"].first() if "error" in rows else places.size()
     fewest, most = int(counts.min()), int(counts.max())
@@ -647,6 +678,6 @@ def _counts(rows: pd.DataFrame, unit: str) -> str:
     if fewest < most:
         seeds = f"{fewest} to {counted(most, unit)}"
     if "seed" in rows:
-        seeds += f" ({first_of(seeds_in_order(set(rows['seed'])), 5)})"
-    datasets = counted(rows["dataset"].nunique(), "dataset")
-    return f"{datasets}, {counted(rows['model'].nunique(), 'model')}, {seeds}"
+        labels = seeds_in_order(set(rows["seed"]))
+        seeds += f" ({first_of(labels, 5)})"
+    return f"{datasets}, {models}, {seeds}"

@@ -115,10 +115,8 @@ class TextTable:
         return np.array(halves, dtype=np.float64)
 
 
-def read_text_table(
-    path: Path, content: bytes, *, header_alone: bool = False
-) -> TextTable:
-    """Return the table in a file's content, or its header without rows.
+def read_text_table(path: Path, content: bytes) -> TextTable:
+    """Return the table in a file's content.
 
     Raises:
         UserError: it is no text, has no header, or a line has more or fewer columns than it.
@@ -151,8 +149,6 @@ def read_text_table(
         for cells in reader:
             if any(map(str.strip, cells)):
                 kept.append((start, [cell.strip() for cell in cells]))
-                if header_alone:
-                    break
             start = reader.line_num + 1
     except csv.Error as error:
         raise UserError(f"{path}: line {start} cannot be read: {error}") from None
