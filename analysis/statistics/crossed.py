@@ -121,7 +121,8 @@ def freedom_of(clusters: Clusters | int) -> float:
         return 1.0
     # The quadratic form of the variance in the clusters' means: a (1 - p - p' + sum p^2) a', and its trace squared over
     # the trace of its square, without a matrix of all pairs.
-    weights, squares = shares**2 / (1 - shares), float((shares**2).sum())
+    weights = shares**2 / (1 - shares)
+    squares = float((shares**2).sum())
     diagonal = weights * (1 - 2 * shares + squares)
     first = float(weights.sum())
     second = float((weights * shares).sum())
@@ -162,12 +163,15 @@ def crossed_variance(
     """
     count = len(values)
     over_seeds = float(values.var(ddof=1)) / count
-    shared = float(covariance.sum() - np.trace(covariance)) / (count * (count - 1))
-    over_instances = max(0.0, shared)
+    # Between different seeds only: what a seed has with itself is in its own variance.
+    between = float(covariance.sum() - np.trace(covariance))
+    over_instances = max(0.0, between / (count * (count - 1)))
+    total = over_seeds + over_instances
     # As shares: squares of small variances would be below the smallest float.
-    share = over_seeds / ((over_seeds + over_instances) or 1.0)
+    share = over_seeds / (total or 1.0)
     uncertain = share**2 / (count - 1) + (1 - share) ** 2 / freedom
-    return over_seeds, over_instances, 1 / uncertain if uncertain else math.inf
+    df = 1 / uncertain if uncertain else math.inf
+    return over_seeds, over_instances, df
 
 
 @dataclass(frozen=True, kw_only=True)
@@ -186,15 +190,17 @@ class BoundedStudent(Student):
 
     def interval(self, level: float = LEVEL) -> tuple[float, float]:
         """Two-sided interval, within the limits."""
-        half = float(special.stdtrit(self.df, 0.5 + level / 2)) * self.error
+        quantile = float(special.stdtrit(self.df, 0.5 + level / 2))
+        half = quantile * self.error
         low, high = self.limits
         if self.centre is not None:
             return max(self.centre - half, low), min(self.centre + half, high)
         # The means whose own half-width reaches the mean that was seen, if the variance is as mean (1 - mean).
         room = (self.effect - low) * (high - self.effect)
         ratio = half**2 / room  # squared quantile over effective size
-        centre = (self.effect + ratio * (low + high) / 2) / (1 + ratio)
+        pulled = self.effect + ratio * (low + high) / 2  # towards the middle
         at_centre = (ratio * (high - low) / 2) ** 2
+        centre = pulled / (1 + ratio)
         spread = math.sqrt(ratio * room + at_centre) / (1 + ratio)
         return centre - spread, centre + spread
 
@@ -259,11 +265,13 @@ def _with_added(
     count = min(freedom, _MANY) + 1
     total = count + 2 * _ADDED
     mean = (count * values + _ADDED * (low + high)) / total
-    shift = np.outer(values - mean, values - mean)
-    below = np.outer(mean - low, mean - low)
-    above = np.outer(high - mean, high - mean)
-    squares = count * (count - 1) * covariance + count * shift
-    squares = squares + _ADDED * (below + above)
+    # Sums of squares about the new mean: those within, of the shift, and of what is added.
+    within = count * (count - 1) * covariance
+    shift = values - mean
+    squares = within + count * np.outer(shift, shift)
+    below, above = mean - low, high - mean
+    added = np.outer(below, below) + np.outer(above, above)
+    squares = squares + _ADDED * added
     return mean, squares / (total * (total - 1)), freedom + 2 * _ADDED
 
 
@@ -410,20 +418,21 @@ def run_key(runs: pd.DataFrame) -> list[str]:
 def _satterthwaite(variances: Sequence[tuple[float, float]]) -> float:
     """Return the degrees of freedom of a sum of independent variances with their own."""
     squares = sum(variance**2 / freedom for variance, freedom in variances)
-    return (
-        sum(variance for variance, _ in variances) ** 2 / squares
-        if squares > 0
-        else math.inf
-    )
+    if squares == 0:
+        return math.inf
+    total = sum(variance for variance, _ in variances)
+    return total**2 / squares
 
 
 def _runs_of(rows: pd.DataFrame) -> tuple[pd.DataFrame, Array]:
     """Return the runs behind some rows, and the weight of each in each row: (n_rows, n_runs)."""
     names = run_key(rows)
-    listed = [
-        members if isinstance(members, list) else [key]
-        for members, key in zip(rows[MEMBERS], records(rows, *names), strict=True)
-    ]
-    weights = np.repeat(np.eye(len(rows)), [len(runs) for runs in listed], axis=1)
-    runs = pd.DataFrame([run for runs in listed for run in runs], columns=names)
-    return runs, weights / weights.sum(axis=1, keepdims=True)
+    runs: list[tuple[object, ...]] = []
+    counts = []
+    for members, key in zip(rows[MEMBERS], records(rows, *names), strict=True):
+        behind = members if isinstance(members, list) else [key]
+        runs += behind
+        counts.append(len(behind))
+    weights = np.repeat(np.eye(len(rows)), counts, axis=1)
+    shares = weights / weights.sum(axis=1, keepdims=True)
+    return pd.DataFrame(runs, columns=names), shares

@@ -127,28 +127,38 @@ class Studentised:
         """Two-sided interval."""
         if self.symmetric:
             resampled = float(_reaching(self._sizes, level))
+            # Never below Student's quantile: few resamples say little about the tails.
             half = max(resampled, _quantile(self.df, level)) * self.error
             return self.effect - half, self.effect + half
         share = 0.5 + level / 2
-        above = float(_reaching(self.ratios, share))
-        below = float(_reaching(-self.ratios[::-1], share))
-        return self.effect - above * self.error, self.effect + below * self.error
+        # A resample that is too high shows by how much the estimate may be: its ratio is subtracted.
+        above = float(_reaching(self.ratios, share)) * self.error
+        below = float(_reaching(self._turned, share)) * self.error
+        return self.effect - above, self.effect + below
 
     @cached_property
     def _sizes(self) -> Array:
         return np.sort(np.abs(self.ratios))
 
+    @property
+    def _turned(self) -> Array:
+        """t* of the mirrored effect, ascending."""
+        return -self.ratios[::-1]
+
     def _tail(self, ratio: float, sign: int) -> float:
         """Return the one-sided p of an effect `ratio` errors on the claimed side of a bound, `sign` 1: above it."""
         total = len(self.ratios)
-        rounding = 1e-12 * abs(ratio)
+        size = abs(ratio)
+        rounding = 1e-12 * size  # a ratio that equals the bound counts as reaching it
         if not self.symmetric:
-            ordered = self.ratios if sign > 0 else -self.ratios[::-1]
-            reached = total - int(np.searchsorted(ordered, ratio - rounding))
-            return min(max(reached, 0.5), total - 0.5) / total
-        reached = total - int(np.searchsorted(self._sizes, abs(ratio) - rounding))
-        resampled = reached / total / 2
-        student = float(special.stdtr(self.df, -abs(ratio)))
+            ordered = self.ratios if sign > 0 else self._turned
+            below = int(np.searchsorted(ordered, ratio - rounding))
+            # Half a draw: no number of resamples shows that a p is 0.
+            reached = min(max(total - below, 0.5), total - 0.5)
+            return reached / total
+        below = int(np.searchsorted(self._sizes, size - rounding))
+        resampled = (total - below) / total / 2
+        student = float(special.stdtr(self.df, -size))
         beyond = max(resampled, student)
         return beyond if ratio > 0 else 1 - beyond
 
@@ -163,6 +173,7 @@ def is_flat(values: Array) -> bool:
     >>> is_flat(np.array([91.2, 91.2, 91.2]))
     True
     """
+    # The mean of equal floats may differ from them in the last digit.
     rounding = 1e-12 * max(abs(float(values.mean())), 1.0)
     return bool(values.max() - values.min() <= rounding)
 
@@ -205,7 +216,7 @@ def difference_estimate(first: Array, second: Array) -> Student:
     pair = CompareMeans(DescrStatsW(first), DescrStatsW(second))
     seeds = (len(first), len(second))
     df = float(pair.dof_satt())
-    if few_against_many(seeds):
+    if few_against_many(seeds):  # Welch's df are too many there
         df = float(min(seeds) - 1)
     effect = float(pair.d1.mean - pair.d2.mean)
     error = float(pair.std_meandiff_separatevar)
@@ -247,11 +258,13 @@ def welch_estimate(
     effect = math.fsum(weights * means)
     parts = (weights * errors) ** 2
     variance = math.fsum(parts)
+    fewest = float(counts.min() - 1)
     if variance == 0:
-        return Student(effect=effect, error=0.0, df=float(counts.min() - 1))
-    df = variance**2 / math.fsum(parts**2 / (counts - 1))
-    if few_against_many(counts.tolist()):
-        df = float(counts.min() - 1)
+        return Student(effect=effect, error=0.0, df=fewest)
+    uncertain = math.fsum(parts**2 / (counts - 1))
+    df = variance**2 / uncertain
+    if few_against_many(counts.tolist()):  # Welch's df are too many there
+        df = fewest
     return Student(effect=effect, error=math.sqrt(variance), df=df)
 
 
@@ -269,10 +282,10 @@ class Resamples:
         """Return every resample of up to `MOST_ENUMERATED` seeds, else drawn ones; always the same for a count."""
         if count <= MOST_ENUMERATED:
             return every_resample(count)
-        picks = np.random.default_rng([seed, count]).integers(
-            0, count, size=(resamples, count)
-        )
-        return cls(picks=picks, counts=np.ones(len(picks), dtype=np.int64))
+        # The count as well: samples of different sizes must not share draws.
+        generator = np.random.default_rng([seed, count])
+        picks = generator.integers(0, count, size=(resamples, count))
+        return cls(picks=picks, counts=np.ones(resamples, dtype=np.int64))
 
 
 @cache
@@ -287,8 +300,8 @@ def every_resample(count: int) -> Resamples:
     counts = []
     for multiset in multisets:
         times = Counter(multiset).values()
-        orders = math.factorial(count) // math.prod(map(math.factorial, times))
-        counts.append(orders)
+        alike = math.prod(math.factorial(of_one) for of_one in times)
+        counts.append(math.factorial(count) // alike)
     return Resamples(
         picks=np.array(multisets, dtype=np.int64),
         counts=np.array(counts, dtype=np.int64),
@@ -331,17 +344,18 @@ def apart_bootstrap(
     [0.0, 3.33]
     """
     drawn = np.zeros(resamples)
-    parts = []
+    means = []
     copies: Counter[bytes] = Counter()
     for row, weight in zip(rows, weights, strict=True):
         # By its scores, not its place, so that the mirror has the same draws; equal rows still have their own.
         scores = row.tobytes()
-        rng = np.random.default_rng([seed, zlib.crc32(scores), copies[scores]])
+        key = [seed, zlib.crc32(scores), copies[scores]]
         copies[scores] += 1
-        picks = rng.integers(0, len(row), (resamples, len(row)))
+        shape = (resamples, len(row))
+        picks = np.random.default_rng(key).integers(0, len(row), shape)
         drawn += weight * row[picks].mean(axis=1)
-        parts.append(weight * row.mean())
-    return Resampled(effect=math.fsum(parts), drawn=np.sort(drawn))
+        means.append(weight * row.mean())
+    return Resampled(effect=math.fsum(means), drawn=np.sort(drawn))
 
 
 def _reaching(ordered: Array, shares: npt.ArrayLike) -> Array:
