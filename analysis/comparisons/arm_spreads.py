@@ -46,23 +46,23 @@ class ArmScores:
             place: what a score is over.
             tasks: those that the mean over all tasks is over.
         """
-        parts = (
-            [(task, AVERAGE) for task in tasks]
-            if place.task == ALL
-            else [(place.task, place.dataset)]
-        )
-        arms = [
-            list(self._by_seed(model, parts))
-            for model in models
-            if model in self.members
-        ]
-        arms = [arm for arm in arms if len(arm) > 1]
-        n_seeds = min((len(scores) for arm in arms for scores in arm), default=0)
+        parts = [(place.task, place.dataset)]
+        if place.task == ALL:
+            parts = [(task, AVERAGE) for task in tasks]
+        arms: list[list[Array]] = []
+        counts: list[int] = []
+        for model in models:
+            if model not in self.members:
+                continue
+            scores = list(self._by_seed(model, parts))
+            if len(scores) > 1:
+                arms.append(scores)
+                counts += map(len, scores)
+        n_seeds = min(counts, default=0)
         if n_seeds < 2:
             return None
-        return nested_spreads(
-            [np.array([scores[:n_seeds] for scores in arm]) for arm in arms]
-        )
+        samples = [[scores[:n_seeds] for scores in arm] for arm in arms]
+        return nested_spreads([np.array(sample) for sample in samples])
 
     def _by_seed(self, model: str, parts: Sequence[tuple[str, str]]) -> Iterator[Array]:
         """Yield for each pretraining of an arm the mean over the parts, one for each of its seeds that has all."""

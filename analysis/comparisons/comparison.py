@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import fnmatch
+from collections import Counter
 from collections.abc import Iterator, Mapping, Sequence
 from dataclasses import dataclass, field, replace
 
@@ -101,16 +102,14 @@ def compare(
     contestants = contestants_of(source, names, settings)
     found = _compared(contestants, settings, margin=margin, label=source.label)
     if by_pretraining is not None:
-        spread = [
-            replace(
-                one,
-                spreads=by_pretraining.spreads(
-                    (one.first, one.second), one.place, contestants.tasks
-                ),
-            )
-            for one in found.differences
-        ]
-        found = replace(found, differences=tuple(spread), replicates=tuple(replicates))
+        differences = []
+        for one in found.differences:
+            pair = (one.first, one.second)
+            spreads = by_pretraining.spreads(pair, one.place, contestants.tasks)
+            differences.append(replace(one, spreads=spreads))
+        found = replace(
+            found, differences=tuple(differences), replicates=tuple(replicates)
+        )
     every_place = (place for held in contestants.places.values() for place in held)
     datasets = in_order({place.dataset for place in every_place if place.is_dataset})
     floors, metrics = source.floors_in_words(datasets), source.own_metrics(datasets)
@@ -147,13 +146,10 @@ def compare_table(
     """
     contestants = contestants_of_table(table, names, settings)
     found = _compared(contestants, settings, margin=margin, label=table.where)
-    known = in_order(
-        one.place.dataset
-        for one in found.differences
-        if one.place.is_dataset and contestants.point(one.place)
-    )
+    places = [one.place for one in found.differences if one.place.is_dataset]
+    in_known_unit = [place.dataset for place in places if contestants.point(place)]
+    floors = PUBLISHED.floors_in_words(in_order(in_known_unit))
     notes = (*found.notes, *_table_notes(table, contestants))
-    floors = PUBLISHED.floors_in_words(known)
     return replace(found, read=table.read, notes=notes, floors=floors)
 
 
@@ -214,20 +210,17 @@ def arms_in(runs: pd.DataFrame, patterns: Sequence[str]) -> dict[str, list[str]]
                 "pretrainings; give a name without its ending (NAME stands for NAME, NAME-s1 and NAME-s2) or a pattern "
                 "such as 'mine-s*' (names outside the released scheme also need --add-model)"
             )
-        trunks = [trunk_of(name) for name in members]
-        if twice := [
-            name
-            for name, trunk in zip(members, trunks, strict=True)
-            if trunks.count(trunk) > 1
-        ]:
+        on_trunk = Counter(map(trunk_of, members))
+        twice = [name for name in members if on_trunk[trunk_of(name)] > 1]
+        if twice:
             raise UserError(
                 f"--replicates {pattern}: {', '.join(twice):.200} come from one pretraining, of which an "
                 "arm takes one model"
             )
-        taken = [name for name in members if name in in_an_arm]
-        if taken:
+        in_another = [name for name in members if name in in_an_arm]
+        if in_another:
             raise UserError(
-                f"--replicates {pattern}: already in another arm: {', '.join(taken)}"
+                f"--replicates {pattern}: already in another arm: {', '.join(in_another)}"
             )
         arms[pattern] = members
         in_an_arm.update(members)
@@ -256,30 +249,35 @@ def with_arms(
     chosen = select_runs(runs, selection)
     kept = runs
     parts = []
-    first_seed = int(runs["seed"].max()) + 1
-    trunks = dict.fromkeys(
-        trunk_of(name) for members in arms.values() for name in members
-    )
-    number_of = {trunk: first_seed + place for place, trunk in enumerate(trunks)}
+    # Numbers that no fine-tuning seed has; models of one trunk share one.
+    seed_of_trunk: dict[str, int] = {}
+    next_seed = int(runs["seed"].max()) + 1
     for arm_name, members in arms.items():
         kept = kept[~kept["model"].isin(members)]
-        seed_of = {name: number_of[trunk_of(name)] for name in members}
-        rows = chosen[chosen["model"].isin(members)]
-        cells = rows.groupby(CELL, as_index=False, observed=True)
-        means = cells[["validation_score", "test_score"]].mean()
-        runs_of: dict[tuple[str, ...], list[tuple[object, ...]]] = {}
-        for cell, run in zip(
-            records(rows, *CELL), records(rows, *run_key(rows)), strict=True
-        ):
-            runs_of.setdefault(cell, []).append(run)
-        means[MEMBERS] = pd.Series(
-            [runs_of[cell] for cell in records(means, *CELL)], dtype=object
-        )
-        # The columns that are not averaged, such as `n_test`, are those of any of a cell's runs.
-        one_run_each = rows.drop_duplicates(CELL)
-        arm = one_run_each.drop(columns=["validation_score", "test_score"]).merge(means)
+        seed_of = {}
+        for name in members:
+            trunk = trunk_of(name)
+            seed_of[name] = seed_of_trunk.setdefault(
+                trunk, next_seed + len(seed_of_trunk)
+            )
+        arm = _pretrainings(chosen[chosen["model"].isin(members)])
         parts.append(arm.assign(seed=arm["model"].map(seed_of), model=arm_name))
     return pd.concat([kept, *parts], ignore_index=True)
+
+
+def _pretrainings(rows: pd.DataFrame) -> pd.DataFrame:
+    """Return a row for each model and dataset of some runs: the mean over its seeds, and which runs it is over."""
+    scores = ["validation_score", "test_score"]
+    means = rows.groupby(CELL, as_index=False, observed=True)[scores].mean()
+    runs_of: dict[tuple[str, ...], list[tuple[object, ...]]] = {}
+    keys = records(rows, *run_key(rows))
+    for cell, key in zip(records(rows, *CELL), keys, strict=True):
+        runs_of.setdefault(cell, []).append(key)
+    members = [runs_of[cell] for cell in records(means, *CELL)]
+    means[MEMBERS] = pd.Series(members, dtype=object)
+    # The columns that are not averaged, such as `n_test`, are those of any of a cell's runs.
+    one_run_each = rows.drop_duplicates(CELL)
+    return one_run_each.drop(columns=scores).merge(means)
 
 
 def source_of_arms(source: Source, selection: str) -> Source:
@@ -340,20 +338,19 @@ def _notes(
             yield (
                 f"On {dataset}, {', '.join(copies)} have the same scores, seed by seed: is one a copy?"
             )
-    if uneven := [
-        one
-        for one in differences
-        if few_against_many(one.result.seeds) and one.place.task != ALL
-    ]:
-        where = ", ".join(dict.fromkeys(one.place.title for one in uneven))
+    on_parts = [one for one in differences if one.place.task != ALL]
+    uneven = [one for one in on_parts if few_against_many(one.result.seeds)]
+    if uneven:
+        where = _titles_of(uneven)
         yield (
             f"On {where}, two or three seeds are held against many, where Welch's t leads falsely too often: its "
             "degrees of freedom are those of the smaller sample."
         )
     if len(contestants.models) == 2 and not contestants.is_table:
         yield from _counted_notes(contestants)
-    if at_limit := [one for one in differences if one.at_limit]:
-        where = ", ".join(dict.fromkeys(one.place.title for one in at_limit))
+    at_limit = [one for one in differences if one.at_limit]
+    if at_limit:
+        where = _titles_of(at_limit)
         yield (
             f"On {where}, models that score alike are not called practically equal: one of them is within the margin "
             "of 0, of 100 or of what a model gets without its input."
@@ -364,18 +361,22 @@ def _notes(
         yield "Printed cells say nothing about test instances, so comparisons with them apply only to other seeds."
 
 
+def _titles_of(differences: Sequence[Difference]) -> str:
+    """Return what differences are on, each once."""
+    return ", ".join(dict.fromkeys(one.place.title for one in differences))
+
+
 def _counted_notes(contestants: Contestants) -> Iterator[str]:
     """Yield how each finding counts what is compared, among more comparisons than these."""
-    said: dict[tuple[str, int], dict[str, list[str]]] = {}
+    tasks_of: dict[tuple[str, int], dict[str, list[str]]] = {}
     pairs = owned_pairs(contestants.models, contestants.evidence.result)
     for (task, _), pair in pairs.items():
         words = f"{pair.ahead} ahead on" if pair.ahead else "open on"
-        of_finding = said.setdefault((pair.finding, pair.tested), {})
-        of_finding.setdefault(words, []).append(task)
-    for (finding, tested), outcomes in said.items():
-        listed = "; ".join(
-            f"{how} {', '.join(tasks)}" for how, tasks in outcomes.items()
-        )
+        outcomes = tasks_of.setdefault((pair.finding, pair.tested), {})
+        outcomes.setdefault(words, []).append(task)
+    for (finding, tested), outcomes in tasks_of.items():
+        clauses = [f"{words} {', '.join(tasks)}" for words, tasks in outcomes.items()]
+        listed = "; ".join(clauses)
         yield (
             f'{finding} counts the same averages among {tested} comparisons ("clear" on pages and in figures): '
             f"{listed}."

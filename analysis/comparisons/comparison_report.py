@@ -12,7 +12,7 @@ import pandas as pd
 
 from analysis.claims.wording import format_p
 from analysis.comparisons.comparison import Comparison, compare_table
-from analysis.comparisons.contestants import Contestants, Place, places_in_order
+from analysis.comparisons.contestants import Place, places_in_order
 from analysis.comparisons.differences import (
     AHEAD,
     BEHIND,
@@ -58,35 +58,29 @@ def comparison_document(comparison: Comparison, *, full: bool = False) -> TableD
     if answer:
         body += [answer, ""]
     body += [about(comparison), ""]
+    bold = "the model that is ahead"
+    if not comparison.is_pair:
+        bold = "the best mean, and those that are not shown to be worse"
     for number, (title, rows) in enumerate(difference_tables(comparison, full=full)):
-        bold = "the model that is ahead"
-        if not comparison.is_pair:
-            bold = "the best mean, and those that are not shown to be worse"
-        words = [about(comparison), f"Bold: {bold}.", title, *footer(comparison)]
-        caption = title if number else " ".join(words)
-        columns = [
-            column for column, head in enumerate(rows[0]) if full or head not in _MORE
+        caption = title
+        if not number:
+            words = [about(comparison), f"Bold: {bold}.", title, *footer(comparison)]
+            caption = " ".join(words)
+        shown = [
+            place for place, head in enumerate(rows[0]) if full or head not in _MORE
         ]
-        shown = [[row[column] for column in columns] for row in rows]
         grid = Grid(
-            shown,
+            [[row[place] for place in shown] for row in rows],
             caption=caption,
             label=f"compare{number or ''}",
             bold=_bold(rows),
             colours=_COLOURS,
         )
-        body += [*([title, ""] if title else []), grid, ""]
-    records, contestants = records_of(comparison), comparison.contestants
-    models = [
-        {
-            "name": name,
-            "from": _origin(contestants, name),
-            "mean": None
-            if comparison.over is None
-            else contestants.mean(name, comparison.over),
-        }
-        for name in contestants.models
-    ]
+        if title:
+            body += [title, ""]
+        body += [grid, ""]
+    records = records_of(comparison)
+    models = [_model_record(comparison, name) for name in comparison.contestants.models]
     return TableDocument(
         body=[*body, *footer(comparison, full=full)],
         records=pd.DataFrame(records),
@@ -104,45 +98,53 @@ def comparison_document(comparison: Comparison, *, full: bool = False) -> TableD
     )
 
 
-def _origin(contestants: Contestants, model: str) -> str:
-    """Return what a model's scores are."""
+def _model_record(comparison: Comparison, model: str) -> dict[str, Any]:
+    """Return a model's name, what its scores are, and their mean."""
+    contestants = comparison.contestants
+    origin = "published cells" if model in contestants.printed else "runs"
     if contestants.is_table:
-        return "table"
-    return "published cells" if model in contestants.printed else "runs"
+        origin = "table"
+    mean = None
+    if comparison.over is not None:
+        mean = contestants.mean(model, comparison.over)
+    return {"name": model, "from": origin, "mean": mean}
 
 
 def records_of(comparison: Comparison) -> list[dict[str, Any]]:
     """Return a row for each difference, with the names of columns."""
+    return [_record(comparison, one) for one in comparison.differences]
+
+
+def _record(comparison: Comparison, one: Difference) -> dict[str, Any]:
+    """Return a difference's row."""
+    found = one.result
     mean = comparison.contestants.mean
-    return [
-        {
-            "first": one.first,
-            "second": one.second,
-            "task": one.place.task,
-            "dataset": one.place.dataset,
-            "effect": found.effect,
-            "effect_in_sd": one.standardised,
-            "low": found.low,
-            "high": found.high,
-            "p": found.p_zero,
-            "p_holm": one.p_holm,
-            "margin": one.margin,
-            "p_equal": found.p_for if found.known else math.nan,
-            "outcome": one.outcome,
-            "test": found.test,
-            "interval": found.interval,
-            "seeds": "/".join(map(str, found.seeds)),
-            "seeds_to_find": one.seeds_to_find,
-            "seeds_still": one.seeds_still,
-            "p_exceeds": one.p_exceeds,
-            "mean_first": mean(one.first, one.place),
-            "mean_second": mean(one.second, one.place),
-            **(_spread_columns(one.spreads) if comparison.replicates else {}),
-            "missing": found.missing,
-        }
-        for one in comparison.differences
-        for found in [one.result]
-    ]
+    record = {
+        "first": one.first,
+        "second": one.second,
+        "task": one.place.task,
+        "dataset": one.place.dataset,
+        "effect": found.effect,
+        "effect_in_sd": one.standardised,
+        "low": found.low,
+        "high": found.high,
+        "p": found.p_zero,
+        "p_holm": one.p_holm,
+        "margin": one.margin,
+        "p_equal": found.p_for if found.known else math.nan,
+        "outcome": one.outcome,
+        "test": found.test,
+        "interval": found.interval,
+        "seeds": "/".join(map(str, found.seeds)),
+        "seeds_to_find": one.seeds_to_find,
+        "seeds_still": one.seeds_still,
+        "p_exceeds": one.p_exceeds,
+        "mean_first": mean(one.first, one.place),
+        "mean_second": mean(one.second, one.place),
+    }
+    if comparison.replicates:
+        record |= _spread_columns(one.spreads)
+    return record | {"missing": found.missing}
 
 
 def _spread_columns(spreads: NestedSpreads | None) -> dict[str, float]:
@@ -192,16 +194,14 @@ def about(comparison: Comparison) -> str:
     if comparison.is_pair:
         first, second = contestants.models
         unit = "Points" if contestants.in_points else "In the unit of the scores"
-        said = f"A: {first}. B: {second}. {unit}; {better} 0, A is better."
+        models = f"A: {first}. B: {second}. {unit}; {better} 0, A is better."
+    elif comparison.over is None:
+        models = f"{len(contestants.models)} models."
     else:
-        order = (
-            ""
-            if comparison.over is None
-            else f", {best} {_mean_of(comparison.over)} first"
-        )
-        said = f"{len(contestants.models)} models{order}."
+        order = f"{best} {_mean_of(comparison.over)} first"
+        models = f"{len(contestants.models)} models, {order}."
     sentences = (
-        said,
+        models,
         comparison.read,
         comparison.metrics,
         f"Source: {comparison.source}.",
@@ -224,13 +224,13 @@ def _best(comparison: Comparison) -> str:
         OPEN: "open against",
         UNKNOWN: "not tested against",
     }
-    parts = []
+    clauses = []
     for outcome, how in words.items():
         if outcome in others:
-            parts.append(f"{how} {first_of(others[outcome], _MOST_NAMED)}")
-    if not parts:
+            clauses.append(f"{how} {first_of(others[outcome], _MOST_NAMED)}")
+    if not clauses:
         return ""
-    return f"{leader} has the best {_mean_of(comparison.over)}: {'; '.join(parts)}."
+    return f"{leader} has the best {_mean_of(comparison.over)}: {'; '.join(clauses)}."
 
 
 def _mean_of(place: Place) -> str:
@@ -247,21 +247,19 @@ def in_a_sentence(comparison: Comparison) -> str:
     [whole] = [one for one in comparison.differences if one.place == comparison.over]
     if whole.place.is_dataset and len(comparison.differences) > _MOST_NAMED:
         return _counts(comparison)
-    found, lead, other, clear, behind = (
-        whole.result,
-        whole.first,
-        whole.second,
-        AHEAD,
-        BEHIND,
-    )
-    effect, low, high = found.effect, found.low, found.high
+    leader, other = whole.first, whole.second
+    ahead, behind = AHEAD, BEHIND
+    effect, low, high = whole.result.effect, whole.result.low, whole.result.high
     # The sentence is about the model with the better score.
     if effect != 0 and (effect < 0) != whole.lower_is_better:
-        lead, other, clear, behind = other, lead, BEHIND, AHEAD
+        leader, other = other, leader
+        ahead, behind = behind, ahead
         effect, low, high = -effect, -high, -low
-    ends = "" if math.isnan(low) else f" {_interval(comparison, low, high)}"
-    unit = " points" if comparison.contestants.in_points else ""
-    by = f"{_signed(comparison, effect)}{ends}{unit}"
+    by = _signed(comparison, effect)
+    if not math.isnan(low):
+        by += f" {_interval(comparison, low, high)}"
+    if comparison.contestants.in_points:
+        by += " points"
     is_mean = "mean" in whole.place.title
     on = f"{'on the' if is_mean else 'over'} {whole.place.title}"
     count = comparison.queries.get(whole.place.dataset)
@@ -270,36 +268,33 @@ def in_a_sentence(comparison: Comparison) -> str:
     words_unless_ahead = {
         EQUAL: "Practically equal",
         OPEN: "Open",
-        UNKNOWN: f"Not tested ({found.missing})",
+        UNKNOWN: f"Not tested ({whole.result.missing})",
     }
     unsure = words_unless_ahead.get(whole.outcome)
-    said = [
-        f"{unsure} {on}: {lead} minus {other} is {by}"
-        if unsure
-        else f"{lead} is ahead by {by} {on}"
-    ]
+    clauses = [f"{leader} is ahead by {by} {on}"]
+    if unsure:
+        clauses = [f"{unsure} {on}: {leader} minus {other} is {by}"]
     averages = [one for one in comparison.differences if not one.place.is_dataset]
     # A table has no averages but the mean over all.
-    listed = averages if averages[1:] else comparison.differences
+    has_averages = len(averages) > 1
+    listed = averages if has_averages else comparison.differences
     parts = [one for one in listed if one is not whole]
     words = {
-        clear: f"{lead} is ahead" if unsure else "ahead",
+        ahead: f"{leader} is ahead" if unsure else "ahead",
         behind: f"{other} is ahead" if unsure else "behind",
         EQUAL: "practically equal",
         OPEN: "open",
         UNKNOWN: "not tested",
     }
     for outcome, word in words.items():
-        where = [
-            one.place.title.removesuffix(" average")
-            for one in parts
-            if one.outcome == outcome
-        ]
-        if where and not averages[1:] and len(parts) > _MOST_NAMED:
-            said.append(f"{word} on {len(where)} of {len(parts)} datasets")
-        elif where:
-            said.append(f"{word} on {', '.join(where)}")
-    return f"{'; '.join(said)}."
+        places = [one.place.title for one in parts if one.outcome == outcome]
+        if not places:
+            continue
+        where = ", ".join(title.removesuffix(" average") for title in places)
+        if not has_averages and len(parts) > _MOST_NAMED:
+            where = f"{len(places)} of {len(parts)} datasets"
+        clauses.append(f"{word} on {where}")
+    return f"{'; '.join(clauses)}."
 
 
 def _counts(comparison: Comparison) -> str:
@@ -314,12 +309,11 @@ def _counts(comparison: Comparison) -> str:
         OPEN: "open",
         UNKNOWN: f"not tested ({missing})",
     }
-    listed = "; ".join(
-        f"{word} on {counts[outcome]}"
-        for outcome, word in words.items()
-        if counts[outcome]
-    )
-    return f"Of {len(comparison.differences)} datasets: {listed}."
+    clauses = []
+    for outcome, word in words.items():
+        if counts[outcome]:
+            clauses.append(f"{word} on {counts[outcome]}")
+    return f"Of {len(comparison.differences)} datasets: {'; '.join(clauses)}."
 
 
 def _signed(comparison: Comparison, value: float) -> str:
@@ -365,16 +359,18 @@ def difference_tables(
 
 def _bold(rows: list[list[str]]) -> set[tuple[int, int]]:
     """Return the means in bold: of two models that of the one ahead, of many each that is not shown to be worse."""
-    outcomes = [row[rows[0].index("outcome")] for row in rows]
-    if rows[0][1] == "A":
-        column_of = {"A ahead": 1, "B ahead": 2}
-        return {
-            (row, column_of[outcome])
-            for row, outcome in enumerate(outcomes)
-            if outcome in column_of
-        }
-    best = {"B ahead"} & {*outcomes} or {"", "open", "practically equal"}
-    return {(row, 1) for row, outcome in enumerate(outcomes) if outcome in best}
+    head = rows[0]
+    outcomes = [row[head.index("outcome")] for row in rows]
+    column_of = {"A ahead": 1, "B ahead": 2}
+    if head[1] != "A":
+        # Another model is ahead of the first only where it is not the best on this place.
+        best = {"B ahead"} & {*outcomes} or {"", "open", "practically equal"}
+        column_of = dict.fromkeys(best, 1)
+    cells = set()
+    for row, outcome in enumerate(outcomes):
+        if outcome in column_of:
+            cells.add((row, column_of[outcome]))
+    return cells
 
 
 def _pair_rows(comparison: Comparison) -> list[list[str]]:
@@ -397,24 +393,24 @@ def _pair_rows(comparison: Comparison) -> list[list[str]]:
         head += _SPREADS
     rows = [head]
     for one in comparison.differences:
-        found = one.result
+        means = [_mean(comparison, model, one.place) for model in contestants.models]
+        seeds = "/".join(map(str, one.result.seeds))
         needed = "-" if one.seeds_to_find is None else f"{one.seeds_to_find:,}"
-        rows.append(
-            [
-                one.place.title,
-                *(_mean(comparison, model, one.place) for model in contestants.models),
-                _signed(comparison, found.effect),
-                _interval(comparison, found.low, found.high),
-                format_p(found.p_zero),
-                format_p(one.p_holm),
-                f"±{one.margin:.3g}",
-                _outcome(one),
-                "/".join(map(str, found.seeds)),
-                needed,
-                *_spread_cells(comparison, one),
-            ]
-        )
+        row = [one.place.title, *means, *_test_cells(comparison, one)]
+        row += [f"±{one.margin:.3g}", _outcome(one), seeds, needed]
+        rows.append(row + _spread_cells(comparison, one))
     return rows
+
+
+def _test_cells(comparison: Comparison, one: Difference) -> list[str]:
+    """Return the cells under A - B, its interval and its p's."""
+    found = one.result
+    return [
+        _signed(comparison, found.effect),
+        _interval(comparison, found.low, found.high),
+        format_p(found.p_zero),
+        format_p(one.p_holm),
+    ]
 
 
 def _against(comparison: Comparison, place: Place) -> list[list[str]]:
@@ -423,22 +419,13 @@ def _against(comparison: Comparison, place: Place) -> list[list[str]]:
     head = ["", "mean", "A - B", "95 % interval", "p", "p (Holm)", "outcome"]
     if comparison.replicates:
         head += _SPREADS
-    rows = [head, [first, _mean(comparison, first, place), *[""] * (len(head) - 2)]]
+    blank = [""] * (len(head) - 2)
+    rows = [head, [first, _mean(comparison, first, place), *blank]]
     for one in comparison.differences:
         if one.place == place:
-            found = one.result
-            rows.append(
-                [
-                    one.second,
-                    _mean(comparison, one.second, place),
-                    _signed(comparison, found.effect),
-                    _interval(comparison, found.low, found.high),
-                    format_p(found.p_zero),
-                    format_p(one.p_holm),
-                    _outcome(one),
-                    *_spread_cells(comparison, one),
-                ]
-            )
+            row = [one.second, _mean(comparison, one.second, place)]
+            row += [*_test_cells(comparison, one), _outcome(one)]
+            rows.append(row + _spread_cells(comparison, one))
     return rows
 
 

@@ -65,11 +65,15 @@ OVERALL = Place(ALL, AVERAGE)
 def places_in_order(places: Iterable[Place]) -> list[Place]:
     """Return scopes, each once, by task: its datasets, its average; all tasks last."""
     distinct = set(places)
-    tasks = [*TASKS, *sorted({one.task for one in distinct} - {*TASKS, ALL}), ALL]
-    names = [*in_order(one.dataset for one in distinct if one.is_dataset), AVERAGE]
-    return sorted(
-        distinct, key=lambda one: (tasks.index(one.task), names.index(one.dataset))
-    )
+    other_tasks = {place.task for place in distinct} - {*TASKS, ALL}
+    tasks = [*TASKS, *sorted(other_tasks), ALL]
+    datasets = in_order(place.dataset for place in distinct if place.is_dataset)
+    names = [*datasets, AVERAGE]
+
+    def rank(place: Place) -> tuple[int, int]:
+        return tasks.index(place.task), names.index(place.dataset)
+
+    return sorted(distinct, key=rank)
 
 
 def widest(places: Iterable[Place]) -> Place | None:
@@ -117,10 +121,8 @@ class Contestants:
 
     def shared(self, *models: str) -> list[Place]:
         """Return the scopes that some models, or all, have."""
-        common = set.intersection(
-            *(set(self.places[name]) for name in models or self.models)
-        )
-        return places_in_order(common)
+        scored = [set(self.places[name]) for name in models or self.models]
+        return places_in_order(set.intersection(*scored))
 
     def difference(self, first: str, second: str, place: Place) -> Contrast:
         """Return the contrast that is the first model minus the second."""
@@ -136,11 +138,12 @@ class Contestants:
 
     def spread(self, model: str, place: Place) -> float:
         """Return the standard deviation of the score over seeds, in points; nan of one seed."""
-        parts = self.evidence.parts(self._terms(1.0, model, place))
-        # A standard error times the root of the number of seeds is a standard deviation.
-        return math.hypot(
-            *(one.weight * one.error * math.sqrt(one.seeds) for one in parts)
-        )
+        spreads = []
+        for part in self.evidence.parts(self._terms(1.0, model, place)):
+            # A standard error times the root of the number of seeds is a standard deviation.
+            sd = part.error * math.sqrt(part.seeds)
+            spreads.append(part.weight * sd)
+        return math.hypot(*spreads)
 
     def at_limit(
         self, model: str, place: Place, parts: Sequence[Place], margin: float
@@ -162,10 +165,10 @@ class Contestants:
         if score is None:
             return True
         low, high = score.estimate.interval()
-        floor = sum(self.floors.get(one.dataset, 0.0) for one in parts) / max(
-            1, len(parts)
-        )
-        return low <= floor * point + margin or high >= LIMITS[1] * point - margin
+        floors = [self.floors.get(part.dataset, 0.0) for part in parts]
+        floor = sum(floors) / max(1, len(floors))
+        lowest, highest = floor * point, LIMITS[1] * point
+        return low <= lowest + margin or high >= highest - margin
 
     def seeds(self, model: str, place: Place) -> int:
         """Return the number of seeds behind a score."""
@@ -176,9 +179,9 @@ class Contestants:
 
     def cells(self, places: Iterable[Place]) -> int | None:
         """Return how many models the smallest pool of errors has on some places, for a caption."""
-        terms = [
-            term for place in places for term in self._terms(1.0, self.models[0], place)
-        ]
+        terms: list[Term] = []
+        for place in places:
+            terms += self._terms(1.0, self.models[0], place)
         return self.evidence.pools.cells(terms) or None if terms else None
 
     def datasets(self, place: Place, places: Sequence[Place]) -> list[Place]:
@@ -186,19 +189,17 @@ class Contestants:
         if place.is_dataset:
             return [place]
         tasks = self.tasks if place.task == ALL else (place.task,)
-        return [
-            one
-            for one in places
-            if one.is_dataset and one.task in tasks and one.dataset in DATASETS
-        ]
+        of_tasks = [one for one in places if one.task in tasks]
+        return [one for one in of_tasks if one.dataset in DATASETS]
 
     def _terms(self, weight: float, model: str, place: Place) -> list[Term]:
         """Return a model's score as terms whose weights add up to `weight`; one for each part of a mean."""
         parts: Sequence[tuple[str, str]] = [(place.task, place.dataset)]
         if place.task == ALL:
             parts = self.parts.get(model) or [(task, AVERAGE) for task in self.tasks]
+        share = weight / len(parts)
         return [
-            Term(weight=weight / len(parts), model=model, task=task, dataset=dataset)
+            Term(weight=share, model=model, task=task, dataset=dataset)
             for task, dataset in parts
         ]
 
@@ -228,30 +229,29 @@ def contestants_of(
     if all(name not in with_runs for name in models):
         settings.method.need_cells()
     evidence = source.evidence(settings, printed=source.comparable)
-    held: dict[str, list[Place]] = {name: [] for name in models}
+    scored: dict[str, list[Place]] = {name: [] for name in models}
     for model, task, dataset in evidence:
-        if model in held:
-            has_title = dataset != AVERAGE and dataset in source.datasets
-            held[model].append(
-                Place(
-                    task, dataset, source.datasets[dataset].title if has_title else ""
-                )
-            )
-    tasks = tuple(
-        task
-        for task in TASKS
-        if all(Place(task, AVERAGE) in held[name] for name in models)
-    )
+        if model in scored:
+            title = ""
+            if dataset != AVERAGE and dataset in source.datasets:
+                title = source.datasets[dataset].title
+            scored[model].append(Place(task, dataset, title))
+    tasks = []
+    for task in TASKS:
+        average = Place(task, AVERAGE)
+        if all(average in scored[name] for name in models):
+            tasks.append(task)
+    over_all = [OVERALL] if len(tasks) > 1 else []
     places = {
-        name: tuple(places_in_order([*scopes, *([OVERALL] if len(tasks) > 1 else [])]))
-        for name, scopes in held.items()
+        name: tuple(places_in_order([*scopes, *over_all]))
+        for name, scopes in scored.items()
     }
     return Contestants(
         models=tuple(models),
         printed=frozenset(set(models) - set(with_runs)),
         evidence=evidence,
         places=places,
-        tasks=tasks,
+        tasks=tuple(tasks),
         floors=_floors(source),
     )
 
@@ -275,12 +275,11 @@ def contestants_of_table(
     """
     rows = table.rows
     models = _models_of_table(rows, names)
-    held = {
-        str(model): [Place(*place) for place in records(one, "task", "dataset")]
-        for model, one in rows.drop_duplicates(CELL).groupby("model")
-        if model in models
-    }
-    shared = places_in_order(set.intersection(*map(set, held.values())))
+    scored: dict[str, list[Place]] = {model: [] for model in models}
+    for model, task, dataset in records(rows.drop_duplicates(CELL), *CELL):
+        if model in scored:
+            scored[model].append(Place(task, dataset))
+    shared = places_in_order(set.intersection(*map(set, scored.values())))
     cells = [(place.task, place.dataset) for place in shared]
     has_mean = len(shared) > 1 and _is_in_one_unit(table, shared)
     parts: dict[str, Sequence[tuple[str, str]]] = dict.fromkeys(models, cells)
@@ -289,14 +288,10 @@ def contestants_of_table(
     else:
         wide = rows.pivot(index=CELL, columns="seed", values="test_score")
         wide = wide[seeds_in_order(wide.columns)]
-        half_digits: dict[Cell, float] = {
-            (model, task, dataset): half
-            for model, task, dataset, half in records(
-                rows.groupby(CELL, as_index=False)[["half_digit"]].min().dropna(),
-                *CELL,
-                "half_digit",
-            )
-        }
+        smallest = rows.groupby(CELL, as_index=False)[["half_digit"]].min().dropna()
+        half_digits: dict[Cell, float] = {}
+        for model, task, dataset, half in records(smallest, *CELL, "half_digit"):
+            half_digits[model, task, dataset] = half
         within = _within_seeds(wide, cells) if has_mean else {}
         for model, means in within.items():
             mean = (model, ALL, AVERAGE)
@@ -312,7 +307,7 @@ def contestants_of_table(
     over = [replace(OVERALL, title=f"mean of {len(shared)} datasets")]
     places = {
         model: tuple(places_in_order([*of_model, *(over if has_mean else [])]))
-        for model, of_model in held.items()
+        for model, of_model in scored.items()
     }
     return Contestants(
         models=models,
@@ -329,13 +324,12 @@ def contestants_of_table(
 
 def _of_summaries(rows: pd.DataFrame, settings: Settings) -> Evidence:
     """Return means with their errors as evidence, by Welch's t unless the settings name another interval."""
+    summaries = {}
     columns = (*CELL, "mean", "error", "n")
-    summaries = {
-        (model, task, dataset): Summary(
-            mean, error, int(count), NORMAL_QUANTILE * error
-        )
-        for model, task, dataset, mean, error, count in records(rows, *columns)
-    }
+    for model, task, dataset, mean, error, count in records(rows, *columns):
+        half = NORMAL_QUANTILE * error
+        summary = Summary(mean, error, int(count), half)
+        summaries[model, task, dataset] = summary
     interval = settings.interval or DEFAULT_OF_CELLS.name
     return Evidence(replace(settings, interval=interval), summaries=summaries)
 
@@ -400,13 +394,14 @@ def _models_of_table(rows: pd.DataFrame, wanted: Sequence[str]) -> tuple[str, ..
 
 def _floors(source: Source) -> dict[str, float]:
     """Return the floors, and of classes whose frequencies are not known what guessing gets."""
-    classes = {
-        name: one.labels or 0
-        for name, one in source.datasets.items()
-        if one.task == "SC"
-    }
-    chance = {name: 100 / count for name, count in classes.items() if count > 1}
-    return {**chance, **source.floors} if source.protocol == PAPER else {}
+    if source.protocol != PAPER:
+        return {}
+    floors = {}
+    for name, dataset in source.datasets.items():
+        count = dataset.labels or 0
+        if dataset.task == "SC" and count > 1:
+            floors[name] = 100 / count
+    return floors | source.floors
 
 
 def _chosen(

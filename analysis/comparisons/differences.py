@@ -5,6 +5,7 @@ from __future__ import annotations
 import math
 from collections.abc import Iterator, Mapping, Sequence
 from dataclasses import dataclass, replace
+from types import MappingProxyType
 from typing import Any
 
 from analysis.claims.catalogue.terms import MARGINS
@@ -108,13 +109,13 @@ def compare_pair(
         second: the other.
         margin: of the region of practical equivalence, in points; None: the findings' by task.
     """
-    rows = [
-        replace(one, seeds_to_find=_seeds_to_find(contestants, one))
-        for one in _differences(contestants, first, second, margin)
-    ]
-    return _with_holm(
-        rows, [(one.place.is_dataset, one.place.task == ALL) for one in rows]
-    )
+    rows, families = [], []
+    for difference in _differences(contestants, first, second, margin):
+        seeds = _seeds_to_find(contestants, difference)
+        rows.append(replace(difference, seeds_to_find=seeds))
+        place = difference.place
+        families.append((place.is_dataset, place.task == ALL))
+    return _with_holm(rows, families)
 
 
 def _differences(
@@ -124,11 +125,17 @@ def _differences(
     places = contestants.shared(first, second)
     for place in places:
         half = margin_of(contestants, place, margin)
-        contrast = replace(
-            contestants.difference(first, second, place), low=-half, high=half
-        )
+        contrast = contestants.difference(first, second, place)
+        contrast = replace(contrast, low=-half, high=half)
         result = _result(contestants, first, second, place, contrast)
-        parts = contestants.datasets(place, places)
+        spreads = [contestants.spread(model, place) for model in (first, second)]
+        at_limit = False
+        if result.p_for <= ALPHA:  # only "practically equal" asks for it
+            parts = contestants.datasets(place, places)
+            at_limit = any(
+                contestants.at_limit(model, place, parts, half)
+                for model in (first, second)
+            )
         yield Difference(
             first=first,
             second=second,
@@ -136,16 +143,8 @@ def _differences(
             result=result,
             lower_is_better=contestants.lower_is_better,
             # The root mean square of both.
-            spread=math.hypot(
-                *(contestants.spread(model, place) for model in (first, second))
-            )
-            / math.sqrt(2),
-            # Only "practically equal" asks for it.
-            at_limit=result.p_for <= ALPHA
-            and any(
-                contestants.at_limit(model, place, parts, half)
-                for model in (first, second)
-            ),
+            spread=math.hypot(*spreads) / math.sqrt(2),
+            at_limit=at_limit,
         )
 
 
@@ -157,24 +156,24 @@ def against(
     The model is usually chosen by its scores, so any pair of models might have been tested: on each place Holm's
     adjustment counts all pairs, and those that are not computed have a p of 1.
     """
-    rows = [
-        one
-        for other in contestants.models
-        if other != first
-        for one in _differences(contestants, first, other, margin)
-    ]
-    models_on = {
-        place: sum(place in held for held in contestants.places.values())
-        for place in {one.place for one in rows}
-    }
-    tests_on = {place: count * (count - 1) // 2 for place, count in models_on.items()}
-    return _with_holm(rows, [one.place for one in rows], tests_on)
+    rows: list[Difference] = []
+    for other in contestants.models:
+        if other != first:
+            rows += _differences(contestants, first, other, margin)
+    places = [row.place for row in rows]
+    pairs_on = {}
+    for place in places:
+        models = [
+            name for name, scored in contestants.places.items() if place in scored
+        ]
+        pairs_on[place] = math.comb(len(models), 2)
+    return _with_holm(rows, places, pairs_on)
 
 
 def _with_holm(
     rows: list[Difference],
     groups: Sequence[object],
-    tests: Mapping[Any, int] | None = None,
+    tests: Mapping[Any, int] = MappingProxyType({}),
 ) -> list[Difference]:
     """Return the rows with Holm's p's within each group of those that have a p, or of more `tests` than these.
 
@@ -183,15 +182,16 @@ def _with_holm(
         groups: of each row the group that it is in.
         tests: by group how many tests it counts as; those that are not among the rows have a p of 1.
     """
-    numbers: dict[object, list[int]] = {}
-    for number, (row, group) in enumerate(zip(rows, groups, strict=True)):
-        if row.result.known:
-            numbers.setdefault(group, []).append(number)
+    numbers_in: dict[object, list[int]] = {}
+    for number, group in enumerate(groups):
+        if rows[number].result.known:
+            numbers_in.setdefault(group, []).append(number)
     adjusted = list(rows)
-    for group, members in numbers.items():
-        not_computed = [1.0] * max(0, (tests or {}).get(group, 0) - len(members))
-        ps = holm([*(rows[number].result.p_zero for number in members), *not_computed])
-        for number, p in zip(members, ps[: len(members)], strict=True):
+    for group, numbers in numbers_in.items():
+        ps = [rows[number].result.p_zero for number in numbers]
+        not_computed = tests.get(group, 0) - len(numbers)
+        ps += [1.0] * not_computed  # none where there are not more tests
+        for number, p in zip(numbers, holm(ps), strict=False):
             adjusted[number] = replace(rows[number], p_holm=p)
     return adjusted
 

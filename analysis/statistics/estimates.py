@@ -127,7 +127,6 @@ class Studentised:
         """Two-sided interval."""
         if self.symmetric:
             resampled = float(_reaching(self._sizes, level))
-            # Never below Student's quantile: few resamples say little about the tails.
             half = max(resampled, _quantile(self.df, level)) * self.error
             return self.effect - half, self.effect + half
         share = 0.5 + level / 2
