@@ -191,7 +191,14 @@ def is_alive(pid: int) -> bool:
         return False
     except OSError:
         return True  # another user's
-    return True
+    try:
+        stat_line = Path(f"/proc/{pid}/stat").read_bytes()
+    except OSError:  # not Linux
+        return True
+    # The state follows the program's name, which may have brackets of its own.
+    state = stat_line.rpartition(b")")[2].split()[0]
+    # A container without an init process keeps a killed process as a zombie, and signals reach it.
+    return state not in (b"Z", b"X")
 
 
 @contextlib.contextmanager

@@ -7,6 +7,7 @@ from __future__ import annotations
 
 import contextlib
 import logging
+import math
 import os
 import signal
 import tempfile
@@ -16,7 +17,10 @@ from pathlib import Path
 
 from filelock import SoftFileLease, Timeout
 from filelock._identity import host_name, owner_is_stale
+from filelock._marker import OwnerRecord
 from filelock._util import pin_inode
+
+from common.files import is_alive
 
 logger = logging.getLogger(__name__)
 
@@ -28,6 +32,9 @@ class _Lease(SoftFileLease):
     """A lease with its age by the file system's clock, so that nobody has to watch it to see that it is old."""
 
     def _marker_unchanged_for(self, marker: os.stat_result) -> float:
+        # The library asks this of a holder that it takes for alive, as it does a zombie.
+        if _is_gone(self.owner):
+            return math.inf
         # The library takes a lease over once this reaches `_SECONDS`; a touch that is on its way counts as well.
         return (_now(Path(self.lock_file).parent) - marker.st_mtime) / 2
 
@@ -94,8 +101,7 @@ def holder_of(path: Path) -> str | None:
         touched = path.stat().st_mtime
     except FileNotFoundError:
         return None
-    owner = lease.owner
-    if owner is not None and owner_is_stale(owner.pid, owner.hostname, owner.start):
+    if _is_gone(lease.owner):
         return None
     return _words(lease) if _now(path.parent) - touched < 2 * _SECONDS else None
 
@@ -121,6 +127,15 @@ def _now(folder: Path) -> float:
             return os.fstat(file.fileno()).st_mtime
     except OSError:
         return time.time()
+
+
+def _is_gone(owner: OwnerRecord | None) -> bool:
+    """Return whether a holder is a process of this machine that has ended, be it a zombie that nobody waited for."""
+    if owner is None:
+        return False
+    if owner_is_stale(owner.pid, owner.hostname, owner.start):
+        return True
+    return owner.hostname == host_name() and not is_alive(owner.pid)
 
 
 def _words(lease: SoftFileLease) -> str:

@@ -13,6 +13,7 @@ from pathlib import Path
 
 import pytest
 
+from common.files import is_alive
 from common.locks import end_holder, holder_of, try_lease, wait_for_lease
 from common.provenance import ROOT
 
@@ -84,6 +85,20 @@ def test_a_killed_holder_of_this_machine_loses_its_lease(
     with try_lease(path) as other:
         assert other is None
     assert not path.exists()
+
+
+@pytest.mark.skipif(sys.platform != "linux", reason="/proc tells zombies")
+@pytest.mark.usefixtures("nobody_sleeps")
+def test_zombie_loses_its_lease(tmp_path: Path) -> None:
+    path = tmp_path / "lease"
+    with holder(path) as process:
+        process.kill()
+        os.waitid(os.P_PID, process.pid, os.WEXITED | os.WNOWAIT)
+        assert "(zombie)" in Path(f"/proc/{process.pid}/status").read_text()
+        assert not is_alive(process.pid) and is_alive(os.getpid()) and is_alive(1)
+        assert holder_of(path) is None
+        with try_lease(path) as other:
+            assert other is None
 
 
 @pytest.mark.usefixtures("nobody_sleeps")

@@ -3,13 +3,19 @@
 import functools
 import json
 import os
+import select
 import signal
 import subprocess
 import sys
 import time
-from dataclasses import replace
+from collections.abc import Sequence
+from dataclasses import dataclass, replace
 from pathlib import Path
+from types import SimpleNamespace
 
+import filelock._identity
+import filelock._marker
+import filelock._soft
 import pytest
 import torch
 
@@ -23,12 +29,14 @@ from benchmarks.protocol import DATASETS
 from benchmarks.runs import RunKey
 from benchmarks.sweep import queue
 from benchmarks.sweep.queue import Stop, run_grid, side_by_side
+from benchmarks.sweep.request import RunRequest
 from benchmarks.sweep.run_jobs import compared_jobs, forget_failed
 from benchmarks.sweep.run_store import RunStore
 from benchmarks.sweep.status import BUSY, COMPLETE, FAILED, status_code
 from clm_or_mlm.__main__ import main
 from common.errors import UserError
-from common.locks import try_lease
+from common.files import append_line
+from common.locks import holder_of, try_lease
 from common.processes import cores
 from common.provenance import ROOT
 from tests.benchmarks.datasets.test_import_files import CASES, REAL
@@ -212,7 +220,74 @@ def test_killed_it_goes_on_to_the_same_bytes(
         partial = results(store)
         assert {folder: expected[folder] for folder in partial} == partial
     assert run(grid) == COMPLETE
-    assert results(store) == expected and not locks(store)
+    assert results(store) == expected
+    # Killed after its run was written, a process leaves a lease that nobody asks for any more.
+    assert all(holder_of(path) is None for path in locks(store))
+
+
+@dataclass(frozen=True)
+class Pretended:
+    """A job of runs without a model: each begins and ends as a line of a file."""
+
+    request: RunRequest
+    fine_tunings: tuple[tuple[RunKey, ...], ...]
+    events: Path
+
+    def pending(self, runs: Sequence[RunKey] = ()) -> tuple[RunKey, ...]:
+        wanted = runs or [key for runs in self.fine_tunings for key in runs]
+        text = self.events.read_text()
+        return tuple(key for key in wanted if f"end {key.folder.name} " not in text)
+
+    def note(self, event: str, word: object) -> None:
+        append_line(self.events, f"{event} {word} {os.getpid()}")
+
+
+def test_no_process_waits_for_a_run_of_another(
+    arguments: list[str], data: Path, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    """20 processes of two hosts; the first run ends only after the calls of all others, who must not wait for it."""
+    others = 19
+    keys = [
+        RunKey(model="tiny", dataset="sst2", lr=1e-3, seed=seed) for seed in range(40)
+    ]
+    events = tmp_path / "events"
+    events.touch()
+    request = request_of(arguments[1], data, tmp_path)
+    job = Pretended(request, tuple((key,) for key in keys), events)
+    reader, writer = os.pipe()
+
+    def compute(todo: Sequence[RunKey], _watch: object) -> str:
+        job.note("begin", todo[0].folder.name)
+        if todo[0] == keys[0]:
+            for _ in range(others):
+                ready, _, _ = select.select([reader], [], [], 120)
+                assert ready, "a call waits for the first run"
+                os.read(reader, 1)
+        job.note("end", todo[0].folder.name)
+        return "pretended"
+
+    prepared = SimpleNamespace(runs=frozenset(keys), steps=0, run=compute)
+    monkeypatch.setattr(queue, "prepare", lambda job, model: prepared)
+    monkeypatch.setattr(queue, "_model", lambda request, device, loaded: None)
+    monkeypatch.setattr(time, "sleep", lambda seconds: job.note("sleep", seconds))
+
+    def call(number: int, stop: Stop) -> None:
+        name = ("here", "elsewhere")[number % 2]
+        for module in (filelock._identity, filelock._marker, filelock._soft):
+            monkeypatch.setattr(module, "host_name", lambda: name)
+        queue._work([job], ["cpu"], 0, None, stop)  # type: ignore[list-item]
+        os.write(writer, b".")
+
+    calls = [functools.partial(call, number) for number in range(others + 1)]
+    side_by_side(calls, fresh=False)
+    lines = [line.split() for line in events.read_text().splitlines()]
+    for event in ("begin", "end"):
+        runs = [name for what, name, _ in lines if what == event]
+        assert sorted(runs) == sorted(key.folder.name for key in keys)
+    assert lines[-1][:2] == ["end", keys[0].folder.name]
+    # Each call looks once more after a second, and sleeps for nothing else.
+    sleeps = [(seconds, process) for what, seconds, process in lines if what == "sleep"]
+    assert len(set(sleeps)) == len(sleeps) and {word for word, _ in sleeps} == {"1"}
 
 
 @pytest.mark.slow
