@@ -443,7 +443,7 @@ def plan(
             (
                 stage.name,
                 stage.trained_on.label(),
-                stage.start,
+                stage.first_step,
                 stage.end,
                 costs.tokens,
                 costs.gpu_hours,

@@ -167,14 +167,14 @@ class Stage:
     """Name in `OBJECTIVES`: `clm` or `mlm`."""
     ratio: int | None
     """Masking ratio in percent, the first one where it changes; None for CLM."""
-    start: int
-    """First step, counted from the start of pretraining."""
+    first_step: int
+    """The first, counted from the start of pretraining."""
     end: int
     """Step after the last."""
     phase: str
-    """`stable` (warm-up included when start is 0) or `decay`."""
+    """`stable` (warm-up included when it begins at 0) or `decay`."""
     parent: str | None
-    """The stage whose checkpoint at `start` this one continues; None for random weights, or the model's start."""
+    """The stage whose checkpoint at `first_step` this one continues; None for random weights, or the model's start."""
     last_ratio: int | None = None
     """The last masking ratio, where it changes."""
     ratio_steps: tuple[int, int] | None = None
@@ -187,7 +187,7 @@ class Stage:
     @property
     def steps(self) -> int:
         """Number of optimiser steps."""
-        return self.end - self.start
+        return self.end - self.first_step
 
     @property
     def trained_on(self) -> StageObjective:
@@ -214,7 +214,7 @@ class Stage:
     @property
     def predicted_share(self) -> float:
         """Share of the positions that pass the head, 0 to 1: the masking ratio, on average; 1 for CLM."""
-        ratios = [self.ratio_at(step) for step in (self.start, self.end - 1)]
+        ratios = [self.ratio_at(step) for step in (self.first_step, self.end - 1)]
         return sum(100.0 if ratio is None else ratio for ratio in ratios) / 2 / 100
 
     def extras(self) -> dict[str, object]:
@@ -278,7 +278,7 @@ def make_stages(
             ratio=objective.ratio,
             last_ratio=objective.last_ratio,
             ratio_steps=ratio_span if objective.last_ratio else None,
-            start=begin,
+            first_step=begin,
             end=end,
             phase=phase,
             parent=stages[-1].name if stages else None,
@@ -394,7 +394,7 @@ class Model:
     @property
     def switch(self) -> int | None:
         """Step at which the second of its objectives starts; None with one."""
-        return self._firsts[1].start if len(self._firsts) > 1 else None
+        return self._firsts[1].first_step if len(self._firsts) > 1 else None
 
     @property
     def objective(self) -> str:

@@ -288,7 +288,7 @@ def _shared_steps(names: list[str], existing: set[str]) -> int:
     for name in names:
         for stage in MODELS[name].stages:
             key = _identity(stage)
-            needed_end[key] = max(needed_end.get(key, stage.start), stage.end)
+            needed_end[key] = max(needed_end.get(key, stage.first_step), stage.end)
     steps = 0
     for key, end in needed_end.items():
         _, _, start = key
@@ -298,4 +298,4 @@ def _shared_steps(names: list[str], existing: set[str]) -> int:
 
 def _identity(stage: Stage) -> tuple[str, str, int]:
     """Return what stages that share their steps have in common; they may end at different steps."""
-    return stage.name, stage.phase, stage.start
+    return stage.name, stage.phase, stage.first_step

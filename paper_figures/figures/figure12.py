@@ -173,10 +173,12 @@ def _curve(model: Model, losses: pd.DataFrame) -> Iterator[pd.DataFrame]:
             losses["objective"] == stage.objective
         )
         rows = losses[
-            of_stage & (losses["step"] > stage.start) & (losses["step"] <= stage.end)
+            of_stage
+            & (losses["step"] > stage.first_step)
+            & (losses["step"] <= stage.end)
         ]
         if len(rows):
-            bins = rows.groupby((rows["step"] - stage.start - 1) // width)
+            bins = rows.groupby((rows["step"] - stage.first_step - 1) // width)
             curve = bins.agg(
                 x=("step", "mean"),
                 mean=("loss", "mean"),

@@ -45,7 +45,7 @@ def _tree(plan: Plan, device: Device, price: float | None) -> str:
         if not root:
             branch = "`-- " if last else "|-- "
             deeper = indent + ("    " if last else "|   ")
-        steps = f"{format_steps(item.start)} to {format_steps(item.end)}"
+        steps = f"{format_steps(item.first_step)} to {format_steps(item.end)}"
         finished = []
         for name in item.models:
             if plan.study.model(name).stages[-1].name == item.name:
@@ -190,12 +190,21 @@ def _bytes(size: float) -> str:
     return f"{size:.3g} TB"
 
 
+_KEYS = {"first_step": "start"}
+"""Fields of a stage that have another name in the plan's JSON."""
+
+
 def _stage(plan: Plan, item: PlannedStage, device: Device) -> dict[str, object]:
     """Return a planned stage: without the fields that no stage of the paper has, where they are not used; with what it
     adds, in other studies than the paper's."""
     optional = {field.name for field in fields(Stage) if field.default is not MISSING}
     unused = optional - item.extras().keys()
-    entry = {key: value for key, value in asdict(item).items() if key not in unused}
+    values = asdict(item)
+    entry = {
+        _KEYS.get(name, name): value
+        for name, value in values.items()
+        if name not in unused
+    }
     entry["steps"] = item.steps
     if plan.study is PAPER_STUDY:
         return entry

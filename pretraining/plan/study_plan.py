@@ -337,7 +337,11 @@ class Plan:
         line = []
         for item in self.ancestry(stage):
             entry: dict[str, object] = {"name": item.name, "objective": item.objective}
-            entry |= {"ratio": item.ratio, "start": item.start, "phase": item.phase}
+            entry |= {
+                "ratio": item.ratio,
+                "start": item.first_step,
+                "phase": item.phase,
+            }
             entry["end"] = item.end if item.phase == "decay" else None
             line.append(entry | item.extras())
         return line
@@ -350,17 +354,17 @@ class Plan:
     def steps_on_its_data(self, stage: PlannedStage) -> tuple[tuple[int, int], ...]:
         """Return the steps [first, end) that lead to the end of a stage and are trained on the same shards."""
         line = self.ancestry(stage)
-        ends = [*(later.start for later in line[1:]), stage.end]
+        ends = [*(later.first_step for later in line[1:]), stage.end]
         spans = []
         for item, end in zip(line, ends, strict=True):
             if item.data == stage.data:
-                spans.append((item.start, end))
+                spans.append((item.first_step, end))
         return tuple(spans)
 
     def children(self, name: str | None) -> list[PlannedStage]:
         """Return the stages that branch off the named one, in order of the step; the first ones for None."""
         branches = (item for item in self.stages if item.parent == name)
-        return sorted(branches, key=lambda item: (item.start, item.end, item.name))
+        return sorted(branches, key=lambda item: (item.first_step, item.end, item.name))
 
 
 def plan_of(models: Sequence[Model], study: Study = PAPER_STUDY) -> Plan:
@@ -377,7 +381,7 @@ def plan_of(models: Sequence[Model], study: Study = PAPER_STUDY) -> Plan:
             keep.setdefault(stage.name, set())
             if stage.parent is not None:
                 # The parent may go on for other models; where this one leaves it has to stay.
-                keep.setdefault(stage.parent, set()).add(stage.start)
+                keep.setdefault(stage.parent, set()).add(stage.first_step)
         last = model.stages[-1]
         keep[last.name].add(last.end)
     stages = tuple(

@@ -199,10 +199,10 @@ class TrainingContext:
         saved_in = stage
         if checkpoint is None and stage.parent is not None:
             saved_in = self.plan.stage(stage.parent)
-            checkpoint = checkpoints.latest(self.folder(stage.parent), stage.start)
-            if checkpoint is None or checkpoint.step != stage.start:
+            checkpoint = checkpoints.latest(self.folder(stage.parent), stage.first_step)
+            if checkpoint is None or checkpoint.step != stage.first_step:
                 raise UserError(
-                    f"{stage.name} branches off {stage.parent} at step {stage.start}, but "
+                    f"{stage.name} branches off {stage.parent} at step {stage.first_step}, but "
                     f"{self.folder(stage.parent)} has no checkpoint at that step; train the whole model, or "
                     f"first run `train {stage.parent}`"
                 )

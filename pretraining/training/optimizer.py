@@ -176,12 +176,12 @@ def stage_schedule(model: Model, stage: Stage, settings: Optimizer) -> WSD:
     decay_ends = [
         item.end
         for item in model.stages
-        if item.phase == "decay" and item.end <= stage.start
+        if item.phase == "decay" and item.end <= stage.first_step
     ]
     decays = stage.phase == "decay"
     return WSD(
         warmup_steps=settings.warmup_steps,
-        decay_start=stage.start if decays else None,
+        decay_start=stage.first_step if decays else None,
         decay_steps=stage.steps if decays else 0,
         is_paper=not model.start,
         curve=stage.curve,

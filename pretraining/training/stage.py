@@ -525,7 +525,7 @@ class StageTraining(Callback):  # type: ignore[misc]  # composer is untyped
         record = self.context.config.record
         if not record.eval_sequences:
             return False
-        if self.first > self.stage.start:
+        if self.first > self.stage.first_step:
             is_due = self.first % record.eval_every == 0 or self._lasting()
             lacks = self.log is not None and not any(
                 row["split"] == "validation" and row["step"] == self.first

@@ -370,12 +370,12 @@ def _log_rows(
     rows: list[dict[str, Any]] = []
     lacks: list[str] = []
     # A trunk may be longer than the model needs
-    ends = [*(stage.start for stage in stages[1:]), step]
+    ends = [*(stage.first_step for stage in stages[1:]), step]
     for stage, end in zip(stages, ends, strict=True):
         path, faults = context.folder(stage.name) / LOG, list[str]()
         stage_rows = [row for row in read_log(path, faults) if row["step"] <= end]
         logged = {row["step"] for row in stage_rows if row["split"] == "train"}
-        first_due = every * (stage.start // every + 1)
+        first_due = every * (stage.first_step // every + 1)
         missing = [due for due in range(first_due, end + 1, every) if due not in logged]
         if missing:
             lacks.append(

@@ -112,11 +112,11 @@ def trunks() -> str:
             for stage in study.model(name).stages:
                 color = (CLM if stage.objective == "clm" else MLM).color
                 way = f"{path}{stage.objective}{stage.phase}"
-                shared = min(stage.end, trained.get(way, stage.start))
+                shared = min(stage.end, trained.get(way, stage.first_step))
                 trained[way] = max(stage.end, shared)
                 path = f"{way}{stage.end}"
                 opacity = 0.55 if stage.phase == "decay" else 1
-                yield bar(stage.start, shared, y, LIGHT, 1) + bar(
+                yield bar(stage.first_step, shared, y, LIGHT, 1) + bar(
                     shared, stage.end, y, color, opacity
                 )
         bottom = 44 + 30 * len(MODELS)

@@ -37,7 +37,7 @@ for stage in planned.stages:
         "rank": ranks.rank,
         "world": ranks.world,
     }
-    batches = (data.step(step, **share) for step in range(stage.start, stage.end))
+    batches = (data.step(step, **share) for step in range(stage.first_step, stage.end))
     schedule, losses = (
         stage_schedule(planned, stage, config.optimizer),
         InMemoryLogger(),
@@ -46,7 +46,7 @@ for stage in planned.stages:
         model=PretrainingModel(model),
         train_dataloader=StepData(batches, ranks),
         optimizers=optimizer,
-        schedulers=rates_by_step(optimizer, schedule, stage.start, stage.end),
+        schedulers=rates_by_step(optimizer, schedule, stage.first_step, stage.end),
         step_schedulers_every_batch=True,
         algorithms=[GradientClipping("norm", config.optimizer.clip_norm)],
         callbacks=[BucketViews()],
@@ -57,6 +57,6 @@ for stage in planned.stages:
         device_train_microbatch_size=1,
         accumulate_train_batch_on_tokens=True,
     )
-    trainer.state.timestamp = Timestamp(batch=stage.start)
+    trainer.state.timestamp = Timestamp(batch=stage.first_step)
     trainer.fit()
     print(*losses.get_timeseries("loss/train/total")["loss/train/total"], sep="\n")

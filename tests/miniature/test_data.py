@@ -114,7 +114,10 @@ def test_stand_ins_are_the_papers_models_in_fewer_steps(folder: Path) -> None:
         ours, theirs = study.model(own), parse(paper)
         assert (ours.kind, ours.objectives) == (theirs.kind, theirs.objectives)
         for stage, known in zip(ours.stages, theirs.stages, strict=True):
-            assert (stage.start * scale, stage.end * scale) == (known.start, known.end)
+            assert (stage.first_step * scale, stage.end * scale) == (
+                known.first_step,
+                known.end,
+            )
             assert content["stages"].get(stage.name, known.name) == known.name
     assert content["families"] == {
         DATASETS[name].task: [name]

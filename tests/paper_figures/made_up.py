@@ -53,7 +53,7 @@ def write_logs(
     for name in FIGURE_MODELS[12]:
         for stage in MODELS[name].stages:
             ends.setdefault(stage.name, []).append(
-                (stage.start, stage.end, stage.objective)
+                (stage.first_step, stage.end, stage.objective)
             )
     losses: dict[str, dict[int, float]] = {}
     for run, spans in ends.items():

@@ -66,7 +66,9 @@ def test_figures_show_what_their_axes_say() -> None:
 
 
 def describe(name: str) -> list[tuple[str, str, int, int, str | None]]:
-    return [(s.name, s.phase, s.start, s.end, s.parent) for s in MODELS[name].stages]
+    return [
+        (s.name, s.phase, s.first_step, s.end, s.parent) for s in MODELS[name].stages
+    ]
 
 
 def test_stages_of_each_kind() -> None:
@@ -95,9 +97,9 @@ def test_stages_of_each_kind() -> None:
 def test_stages_are_consecutive_and_add_up() -> None:
     for name, model in MODELS.items():
         assert parse(name) == model and model.name == name
-        assert model.stages[0].start == 0
+        assert model.stages[0].first_step == 0
         for before, after in zip(model.stages, model.stages[1:], strict=False):
-            assert before.end == after.start and after.parent == before.name
+            assert before.end == after.first_step and after.parent == before.name
         assert sum(stage.steps for stage in model.stages) == model.steps
         assert (model.stages[-1].phase == "decay") == model.decayed
         assert not model.decayed or model.stages[-1].steps == TRAINING.decay_steps
@@ -157,7 +159,7 @@ def test_another_pretraining_has_the_same_stages_and_shares_none(name: str) -> N
 def test_a_design_of_its_own_has_prefix_sizes_and_decay() -> None:
     small = Design(sizes=("s", "m"), prefix="mini-", decay_steps=20)
     model = small.parse("mini-m-clm-100-mlm40-420")
-    assert [(s.name, s.start, s.end) for s in model.stages] == [
+    assert [(s.name, s.first_step, s.end) for s in model.stages] == [
         ("mini-m-clm", 0, 100),
         ("mini-m-clm-100-mlm40", 100, 400),
         ("mini-m-clm-100-mlm40-420", 400, 420),

@@ -24,7 +24,7 @@ def study_of(folder: Path, tables: str) -> Study:
 
 
 def spans(model: Model) -> list[tuple[str, str, int, int]]:
-    return [(str(s.trained_on), s.phase, s.start, s.end) for s in model.stages]
+    return [(str(s.trained_on), s.phase, s.first_step, s.end) for s in model.stages]
 
 
 def test_a_table_of_a_papers_model_is_that_model(tmp_path: Path) -> None:

@@ -16,7 +16,9 @@ def test_shared_steps_are_counted_once() -> None:
     done: set[tuple[str, int]] = set()
     for model in WHOLE.models:
         for stage in model.stages:
-            done |= {(stage.name, step) for step in range(stage.start, stage.end, 1000)}
+            done |= {
+                (stage.name, step) for step in range(stage.first_step, stage.end, 1000)
+            }
     assert len(done) * 1000 == WHOLE.costs().steps
 
 
@@ -24,7 +26,7 @@ def test_trunks_keep_what_others_need() -> None:
     trunk = next(item for item in WHOLE.stages if item.name == "610m-clm")
     thousands = [1, 2, 3, 5, 6, 9, 10, 11, 17, 20, 21, 32, 40]
     assert trunk.keep == tuple(1000 * step for step in thousands)
-    assert (trunk.start, trunk.end, trunk.parent) == (0, 40_000, None)
+    assert (trunk.first_step, trunk.end, trunk.parent) == (0, 40_000, None)
     decayed = next(item for item in WHOLE.stages if item.name == "610m-clm-42k")
     assert decayed.keep == (42_000,)
     assert {child.name for child in WHOLE.children("610m-clm-42k")} == {
@@ -38,8 +40,8 @@ def test_parents_come_first_and_hold_the_step() -> None:
     for item in WHOLE.stages:
         if item.parent is not None:
             parent = seen[item.parent]
-            assert parent.start < item.start <= parent.end
-            assert item.start in parent.keep
+            assert parent.first_step < item.first_step <= parent.end
+            assert item.first_step in parent.keep
         seen[item.name] = item
 
 

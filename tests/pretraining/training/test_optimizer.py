@@ -148,7 +148,7 @@ def test_whatever_follows_a_decay_is_warmed_up_again() -> None:
     rates = [
         stage_schedule(model, stage, Optimizer(warmup_steps=2, rewarm_steps=3))(step)
         for stage in model.stages
-        for step in range(stage.start, stage.end)
+        for step in range(stage.first_step, stage.end)
     ]
 
     def fall(steps: int) -> list[float]:
@@ -175,7 +175,11 @@ def test_branches_share_one_curve() -> None:
     for model in MODELS.values():
         for stage in model.stages:
             schedule = stage_schedule(model, stage, Optimizer())
-            for step in {stage.start, (stage.start + stage.end) // 2, stage.end - 1}:
+            for step in {
+                stage.first_step,
+                (stage.first_step + stage.end) // 2,
+                stage.end - 1,
+            }:
                 key = stage.name, step
                 assert seen.setdefault(key, schedule(step)) == schedule(step)
 

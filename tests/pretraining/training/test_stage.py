@@ -103,7 +103,7 @@ def test_a_plain_torch_loop_gives_the_same_losses(
     expected = []
     for stage in torch_model.stages:
         schedule = stage_schedule(torch_model, stage, settings.optimizer)
-        for step in range(stage.start, stage.end):
+        for step in range(stage.first_step, stage.end):
             optimizer.zero_grad()
             loss = torch.stack(
                 [loss_sum(model, group).mean for group in groups(step, stage.ratio)]
