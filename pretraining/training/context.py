@@ -24,6 +24,7 @@ from pretraining.plan.devices import largest_microbatch, sequences_that_fit
 from pretraining.plan.study_plan import PlannedStage, Targets
 from pretraining.training import checkpoints
 from pretraining.training.dataloader import Data
+from pretraining.training.log import LOG, read_log
 from pretraining.training.pass_memory import measured_gb
 from pretraining.training.ranks import Ranks
 
@@ -216,7 +217,7 @@ class TrainingContext:
         return checkpoint
 
     def is_done(self, stage: PlannedStage, target: int) -> bool:
-        """Return whether a stage has been trained up to a step, and its checkpoint is what was written.
+        """Return whether a stage has been trained and validated up to a step, and its checkpoint is what was written.
 
         Raises:
             UserError: as `resume_point`, or the checkpoint is damaged.
@@ -229,7 +230,15 @@ class TrainingContext:
         ):
             return False
         checkpoints.check(checkpoint)
-        return True
+        return not self._ends_without_validation(stage, target)
+
+    def _ends_without_validation(self, stage: PlannedStage, target: int) -> bool:
+        """Return whether a stage was stopped in the validation of its last step, whose row the log then ends with."""
+        if not self.config.record.eval_sequences:
+            return False
+        path = self.folder(stage.name) / LOG
+        rows = read_log(path, []) if path.is_file() else []
+        return bool(rows) and (rows[-1]["step"], rows[-1]["split"]) == (target, "train")
 
 
 def _stages_text(stages: list[dict[str, Any]] | None) -> str:

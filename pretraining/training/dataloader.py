@@ -234,15 +234,24 @@ class Data:
         world: int = 1,
     ) -> Iterator[ObjectiveBatch]:
         """Yield one rank's share of the validation micro-batches, whose masks never change."""
-        count = min(
-            self._cut.count(self._validation.tokens), self._config.record.eval_sequences
-        )
-        size = self._config.batches.pass_tokens // self._config.batches.max_length
-        for number, first in enumerate(range(0, count, size)):
-            if number % world == rank:
-                samples = np.arange(first, min(first + size, count))
-                packed, _ = self._pack(self._validation, samples, epoch=0)
-                yield self._prepare(packed, objective, ratio, VALIDATION_STREAM)
+        for samples in self._validation_samples()[rank::world]:
+            packed, _ = self._pack(self._validation, np.array(samples), epoch=0)
+            yield self._prepare(packed, objective, ratio, VALIDATION_STREAM)
+
+    @property
+    def validation_passes(self) -> int:
+        """Micro-batches of a validation, on all ranks together."""
+        return len(self._validation_samples())
+
+    def _validation_samples(self) -> list[range]:
+        """Return the samples of each micro-batch of a validation."""
+        batches = self._config.batches
+        whole = self._cut.count(self._validation.tokens)
+        count = min(whole, self._config.record.eval_sequences)
+        size = batches.pass_tokens // batches.max_length
+        return [
+            range(first, min(first + size, count)) for first in range(0, count, size)
+        ]
 
     def _pack(
         self, stream: TokenStream, samples: Int64s, epoch: int
@@ -349,6 +358,11 @@ class StageBatches:
         return self._data.validation(
             stage.objective, stage.lasting_ratio, rank=ranks.rank, world=ranks.world
         )
+
+    @property
+    def validation_passes(self) -> int:
+        """Passes of a validation that every rank has."""
+        return self._data.validation_passes // self._ranks.world
 
     def announce_epochs(self, first: int, end: int) -> None:
         """Say at which of the steps [first, end) the next epoch begins, and in which they end."""

@@ -190,8 +190,6 @@ class StageTraining(Callback):  # type: ignore[misc]  # composer is untyped
                     lambda: self.batches.of_step(first).microbatches[0],
                     self.context,
                 )
-                if self._starts_with_validation():
-                    self._validate()
                 self.data = StepData(
                     batches,
                     self.context.ranks,
@@ -200,13 +198,11 @@ class StageTraining(Callback):  # type: ignore[misc]  # composer is untyped
                     save=self.requests.save,
                 )
                 with self.requests.taken():
-                    self._fit()
+                    self._validate_and_fit()
                     # All ranks end where the first could not write its last checkpoint.
                     self._agree(None if self.writer is None else self.writer.finish())
             if signal.SIGINT in self.requests.signals:
                 raise KeyboardInterrupt
-        except _StopUpdateError:  # in the validation before the first update
-            self.stopped = True
         except (
             KeyboardInterrupt,
             SystemExit,
@@ -231,6 +227,18 @@ class StageTraining(Callback):  # type: ignore[misc]  # composer is untyped
                 where = "before the first step was over"
             logger.info("%s: stopped %s; run the same command to resume", name, where)
         return not stopped
+
+    def _validate_and_fit(self) -> None:
+        """Make the updates up to the target, after the validation that is due before them."""
+        if self._starts_with_validation():
+            try:
+                self._validate()
+            except _StopUpdateError:
+                self.stopped = True
+                return
+        # A stage that was stopped in its last validation has no update left.
+        if self.done.step < self.target:
+            self._fit()
 
     def _fit(self) -> None:
         """Have Composer's trainer make the updates up to the target; comments say what its arguments are for."""
@@ -316,18 +324,30 @@ class StageTraining(Callback):  # type: ignore[misc]  # composer is untyped
         """Drop an update on a CPU where somebody asks to stop: its passes take seconds, all of them minutes."""
         del state, logger
         self.passes, self.pass_began = self.passes + 1, time.monotonic()
-        ranks = self.context.ranks
-        # All ranks have to ask each other equally often.
-        if ranks.device.type != "cpu" or self.passes > self.update.common_passes:
-            return
-        if ranks.total(float(self.requests.stop()))[0]:
+        is_cpu = self.context.ranks.device.type == "cpu"
+        if is_cpu and self._is_stopped_after(
+            self.passes - 1, self.update.common_passes
+        ):
             raise _StopUpdateError
+
+    def _is_stopped_after(self, number: int, common: int) -> bool:
+        """Return whether any rank is asked to stop; False behind the passes that all have.
+
+        Args:
+            number: of the pass on this rank, from 0.
+            common: passes that every rank has.
+        """
+        # The ranks wait for each other here, so all have to ask equally often.
+        if number >= common:
+            return False
+        return self.context.ranks.total(float(self.requests.stop()))[0] > 0
 
     def after_backward(self, state: State, logger: Logger) -> None:
         """Say after the first pass how long the others take."""
         del state, logger
         if self.done.step == self.first and self.passes == 1:
-            self._say_how_long()
+            seconds = time.monotonic() - self.pass_began
+            self._say_how_long("pass", seconds, self.update.microbatches[0])
 
     def before_backward(self, state: State, logger: Logger) -> None:
         """Note how far this process came by itself: the last backward pass waits for the others."""
@@ -404,20 +424,27 @@ class StageTraining(Callback):  # type: ignore[misc]  # composer is untyped
             {f"{self.stage.objective}/{key}": value for key, value in metrics.items()}
         )
 
-    def _say_how_long(self) -> None:
-        """Say what a start's updates take on a CPU, whose speed nothing but its first pass tells."""
-        context = self.context
+    def _say_how_long(self, what: str, seconds: float, batch: ObjectiveBatch) -> None:
+        """Say what a start's updates take on a CPU, whose speed nothing but its first pass tells.
+
+        Args:
+            what: the pass that was timed, in words.
+            seconds: of a pass of an update.
+            batch: its batch.
+        """
+        context, batches = self.context, self.context.config.batches
         if context.start is None or context.ranks.device.type != "cpu":
             return
         left = context.targets.model.steps - self.done.step
-        passes = left * len(self.update.microbatches)
-        seconds = (time.monotonic() - self.pass_began) * passes
+        of_each_rank = math.ceil(batches.global_batch / context.ranks.world)
+        passes = left * math.ceil(of_each_rank / batches.microbatch)
         logger.info(
-            "%s: at the speed of the first pass, %s updates in passes of %s tokens take %s on this CPU",
+            "%s: at the speed of the first %s, %s updates in passes of %s tokens take %s on this CPU",
             self.stage.name,
+            what,
             f"{left:,}",
-            f"{self.update.microbatches[0].inputs.num_tokens:,}",
-            tqdm.format_interval(seconds),
+            f"{batch.inputs.num_tokens:,}",
+            tqdm.format_interval(passes * seconds),
         )
 
     def batch_checkpoint(self, state: State, logger: Logger) -> None:
@@ -552,11 +579,16 @@ class StageTraining(Callback):  # type: ignore[misc]  # composer is untyped
                 ranks.device.type, torch.bfloat16, enabled=self.context.bf16
             ),
         ):
-            for batch in self.batches.validation():
+            for number, batch in enumerate(self.batches.validation()):
+                began = time.monotonic()
                 part = loss_sum(self.model, batch.to(ranks.device))
                 total, count = total + float(part.total), count + part.count
                 self.watchdog.mark(self.done.step, 0)
-                if ranks.world == 1 and self.requests.stop():
+                if number == 0 and self.done.step == self.first:
+                    # The backward pass costs twice the forward one, which is all of a validation's.
+                    seconds = 3 * (time.monotonic() - began)
+                    self._say_how_long("pass of a validation", seconds, batch)
+                if self._is_stopped_after(number, self.batches.validation_passes):
                     self.model.train()
                     raise _StopUpdateError
         self.model.train()

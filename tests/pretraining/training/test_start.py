@@ -258,10 +258,15 @@ def test_first_pass_tells_time_and_a_stop_waits_for_a_pass(
     out = tmp_path / "halves"
     assert not run(start, made(start, name, steps=4), shards, out)
     said = [record.getMessage() for record in caplog.records]
-    first = "4 updates in passes of 48 tokens take "
+    lines = (
+        "first pass of a validation, 4 updates in passes of 48 tokens take ",
+        "validation loss",
+        "first pass, 4 updates in passes of 48 tokens take ",
+        "stopped and saved at step 2",
+    )
     order = [
         next(number for number, line in enumerate(said) if words in line)
-        for words in ("validation loss", first, "stopped and saved at step 2")
+        for words in lines
     ]
     assert order == sorted(order)
     assert run(start, what, shards, out)
@@ -273,17 +278,19 @@ def test_first_pass_tells_time_and_a_stop_waits_for_a_pass(
         assert ours.read_bytes() == theirs.read_bytes(), file
 
 
+@pytest.mark.parametrize("step", [0, 2, 4, 5])
 def test_validation_that_was_stopped_is_made_when_it_resumes(
-    shards: Path, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+    step: int, shards: Path, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
 ) -> None:
+    """Before the first update, in a stage, and in the last step of each of the two."""
     start = start_of(str(save_start(tmp_path / "start", "llama")))
     what = made(start, "eval_every=2", steps=5)
     assert run(start, what, shards, tmp_path / "whole")
     with monkeypatch.context() as patch:
         validate = StageTraining._validate
 
-        def stopping(self: StageTraining) -> float:
-            if self.done.step == 2:
+        def stopping(self: StageTraining) -> float | None:
+            if self.done.step == step:
                 os.kill(os.getpid(), signal.SIGTERM)
             return validate(self)
 
@@ -295,7 +302,7 @@ def test_validation_that_was_stopped_is_made_when_it_resumes(
         for part in ("whole", "halves")
     ]
     assert logs[0] == logs[1]
-    assert any(row["step"] == 2 and row["split"] == "validation" for row in logs[1])
+    assert any(row["step"] == step and row["split"] == "validation" for row in logs[1])
 
 
 @pytest.mark.parametrize(

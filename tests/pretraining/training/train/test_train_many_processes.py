@@ -13,6 +13,7 @@ import torch
 from clm_or_mlm.__main__ import main
 from common.processes import AGAIN
 from pretraining.training import checkpoints
+from pretraining.training.log import LOG, read_log
 from pretraining.training.stage import StageTraining
 from tests.commands import python, started
 from tests.kills import tree
@@ -174,10 +175,10 @@ def _rank(
     torch.set_num_threads(1)
     called = getattr(StageTraining, moment)
 
-    def acting(self: StageTraining, *given: Any) -> None:
+    def acting(self: StageTraining, *given: Any) -> Any:
         if sent and self.done.step == step:
             signal.raise_signal(signal.SIGTERM)
-        called(self, *given)
+        return called(self, *given)
 
     setattr(StageTraining, moment, acting)
     sys.exit(main(words))
@@ -251,3 +252,18 @@ def test_a_signal_to_either_rank_in_a_stages_last_step_ends_both(
     assert _two_ranks(tmp_path, data) == {0}
     ours, theirs = (tree(folder / "models") for folder in (tmp_path, by_two))
     assert ours == theirs
+
+
+@pytest.mark.slow
+@pytest.mark.parametrize("rank", [0, 1])
+@pytest.mark.parametrize("step", [0, 6, 12])
+def test_a_signal_in_a_validation_ends_both_ranks_after_a_pass(
+    step: int, rank: int, by_two: Path, data: Path, tmp_path: Path
+) -> None:
+    """Before the first update and in a stage's last step: the row is missing, and made when it resumes."""
+    assert _two_ranks(tmp_path, data, step, "_validate", (rank,)) == {AGAIN}
+    stage = SHORT if step == 12 else "mini-s-clm"
+    rows = read_log(tmp_path / "stages" / stage / LOG)
+    assert not any(row["step"] == step and row["split"] == "validation" for row in rows)
+    assert _two_ranks(tmp_path, data) == {0}
+    assert tree(tmp_path / "models") == tree(by_two / "models")
