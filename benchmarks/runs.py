@@ -74,9 +74,17 @@ class RunKey:
 
 
 def store_of(given: Path) -> Path:
-    """Return the store that is meant by its folder, or by a `results` in which runs lie (`results/<model>/<task>`)."""
-    tasks = given.glob("*/*") if given.name == "results" else ()
-    return given.parent if any(path.name in TASKS for path in tasks) else given
+    """Return the store that is meant by its folder, or by the `results` in it.
+
+    A `results` is that of the store around it where runs lie in it (`results/<model>/<task>`), or where the store
+    around it was asked for runs, and `results` itself was not.
+    """
+    if given.name != "results":
+        return given
+    has_runs = any(path.name in TASKS for path in given.glob("*/*"))
+    is_store = any(given.glob("asked/*/*.json"))
+    is_in_store = not is_store and any(given.parent.glob("asked/*/*.json"))
+    return given.parent if has_runs or is_in_store else given
 
 
 def cell_keys(

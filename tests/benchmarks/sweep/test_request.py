@@ -36,6 +36,14 @@ def test_a_store_is_its_folder_or_the_results_in_it(tmp_path: Path) -> None:
     assert store_of(results) == tmp_path
 
 
+def test_store_without_runs_is_found_by_its_results(tmp_path: Path) -> None:
+    results = tmp_path / "results"
+    RunStore(tmp_path).note("tiny", "sst2", {(1e-3, 0)})
+    assert store_of(results) == tmp_path  # planned, and no run is there yet
+    RunStore(results).note("tiny", "sst2", {(1e-3, 0)})
+    assert store_of(results) == results
+
+
 @pytest.mark.parametrize(
     ("more", "message"),
     [
