@@ -72,6 +72,7 @@ from cyclopts import (
 )
 
 from common.errors import UserError, nearest
+from common.files import nearest_existing
 from common.plain_text import redacted, visible
 
 if TYPE_CHECKING:
@@ -369,7 +370,7 @@ def _out_fault(path: Path, wanted: str) -> str | None:
     target = Path(os.path.realpath(path))
     if target.is_symlink():
         return "is a loop of links"
-    folder = next(parent for parent in target.parents if parent.exists())
+    folder = nearest_existing(target.parent)
     try:
         with tempfile.TemporaryFile(dir=folder):
             return None

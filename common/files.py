@@ -213,6 +213,11 @@ def _named(path: Path, also: Path | None = None) -> Iterator[None]:
         raise
 
 
+def nearest_existing(path: Path) -> Path:
+    """Return a path, or before it is made the nearest one above it that is there."""
+    return next(place for place in (path, *path.parents) if place.exists())
+
+
 def write_bytes(path: Path, content: bytes) -> None:
     """Write `content` to `path` atomically, making its folder."""
     with atomic_path(path) as temporary:

@@ -17,7 +17,7 @@ from pathlib import Path
 
 from common.cli import run
 from common.errors import UserError
-from common.files import private_folder
+from common.files import nearest_existing, private_folder
 from common.provenance import git_commit
 from container.machine import Machine
 
@@ -168,8 +168,7 @@ def lost_output(words: Sequence[str], environ: Mapping[str, str]) -> str | None:
     memory = Path("/dev").stat().st_dev
     for output in outputs:
         folder = Path(output).absolute()
-        existing = next(path for path in (folder, *folder.parents) if path.exists())
-        if existing.stat().st_dev == memory:
+        if nearest_existing(folder).stat().st_dev == memory:
             return f"{folder} is in the image's memory, where nobody will see it; show a folder: --bind DIR"
     return None
 

@@ -7,7 +7,7 @@ from dataclasses import dataclass, field, replace
 from functools import cached_property
 from pathlib import Path
 
-from common.files import sha256_file, written
+from common.files import nearest_existing, sha256_file, written
 from container.check_lines import CheckLine, fail, warn
 from container.machine import Machine
 from container.runtime import identity_of, program_of
@@ -54,8 +54,7 @@ class Start:
     @property
     def place(self) -> Path:
         """The study's folder, or on the first day the nearest above it that is there."""
-        folder = self.folder.resolve()
-        return next(path for path in (folder, *folder.parents) if path.is_dir())
+        return nearest_existing(self.folder.resolve())
 
     def fault(self, what: str, sentence: str) -> CheckLine:
         """Return a line on what is wrong with this machine: a failure only where jobs run here."""

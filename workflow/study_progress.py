@@ -15,6 +15,7 @@ from datetime import UTC, datetime
 from pathlib import Path
 
 from common.errors import UserError
+from common.files import nearest_existing
 from common.locks import holder_of
 from common.processes import AGAIN
 from common.reading import read_bounded
@@ -264,9 +265,7 @@ def shortages(progress: StudyProgress) -> list[str]:
     """Return what does not suffice for the jobs to do: space, files, a time limit; with what to do."""
     lines = []
     todo = progress.todo
-    # Before the start the folder is not there yet.
-    folders = (progress.folder, *progress.folder.parents)
-    place = next(path for path in folders if path.is_dir())
+    place = nearest_existing(progress.folder)
     status = os.statvfs(place)
     advice = "free some, or choose another folder"
 

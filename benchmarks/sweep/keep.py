@@ -52,7 +52,13 @@ from benchmarks.tasks.base import Setting, TaskModel
 from benchmarks.tasks.families import family_of, new_model
 from common.description import description_hash
 from common.errors import UserError
-from common.files import atomic_folder, remove_leftovers, sha256_file, temporary_folder
+from common.files import (
+    atomic_folder,
+    nearest_existing,
+    remove_leftovers,
+    sha256_file,
+    temporary_folder,
+)
 from common.locks import wait_for_lease
 from common.manifest import (
     MANIFEST,
@@ -225,12 +231,7 @@ def check_keeping(request: RunRequest, loaded: LoadedModel) -> None:
             f"--keep best cannot keep {loaded.source}: plain transformers has no class for the "
             f"encoder{loaded.encoder.part} alone; leave out --keep"
         )
-    # The store, or the folder above it in which it will be made.
-    base = next(
-        folder
-        for folder in (request.store, *request.store.absolute().parents)
-        if folder.is_dir()
-    )
+    base = nearest_existing(request.store.absolute())
     if not os.access(base, os.W_OK):
         raise UserError(
             f"{base} cannot be written, so no encoder can be kept there; choose another store with --out"

@@ -23,6 +23,7 @@ from common.files import (
     atomic_path,
     cache_folder,
     mark_cache,
+    nearest_existing,
     private_folder,
     remove_leftovers,
     scratch_folder,
@@ -42,6 +43,13 @@ def test_an_error_leaves_the_old_file_and_no_other(tmp_path: Path) -> None:
         raise RuntimeError
     assert path.read_text() == "old"
     assert [entry.name for entry in path.parent.iterdir()] == ["a.txt"]
+
+
+def test_nearest_existing_is_the_path_or_above_it(tmp_path: Path) -> None:
+    write_text(tmp_path / "a/file", "")
+    for path, expected in (("a", "a"), ("a/b/c", "a"), ("a/file/b", "a/file")):
+        assert nearest_existing(tmp_path / path) == tmp_path / expected
+    assert nearest_existing(Path("no such/folder")) == Path()
 
 
 def test_a_killed_writer_leaves_the_old_file_or_the_new(tmp_path: Path) -> None:
