@@ -118,6 +118,7 @@ def test_the_recorded_date_is_read(tmp_path: Path) -> None:
 def test_too_little_space_is_found_before_anything_is_downloaded(
     tmp_path: Path, monkeypatch: pytest.MonkeyPatch
 ) -> None:
+    monkeypatch.setattr(Machine, "which", lambda _, name: f"/usr/sbin/{name}")
     monkeypatch.setattr(Machine, "free_gb", lambda *_: 1.0)
     with pytest.raises(
         UserError,
