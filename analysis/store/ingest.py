@@ -281,18 +281,13 @@ def _table(
     protocol: str,
 ) -> StoreTable:
     """Return the table of the usable runs; copies and runs of other weights or size are problems, and cells' gaps."""
-    sizes = Counter((run.dataset, run.n_validation, run.n_test) for run in runs)
-    # Of equally frequent sizes the largest; the last entry counts.
-    usual = {
-        name: counts
-        for name, *counts in sorted(sizes, key=lambda size: (sizes[size], size))
-    }
+    usual = _usual_sizes(runs)
     copied = copies(runs)
     weights = other_weights(runs)
     used: list[Run] = []
-    present: dict[str, set[tuple[float, int]]] = {
-        cell.name: set() for cell in scan.cells
-    }
+    present: dict[str, set[tuple[float, int]]] = {}
+    for cell in scan.cells:
+        present[cell.name] = set()
     for run in runs:
         validation, test = usual[run.dataset]
         if run.path in copied:
@@ -313,15 +308,13 @@ def _table(
             used.append(run)
             present[run.path.rpartition("/")[0]].add((run.lr, run.seed))
             continue
-        problems.append(
-            Problem(path=f"{scan.results}/{run.path}", kind=kind, sentence=sentence)
-        )
+        path = f"{scan.results}/{run.path}"
+        problems.append(Problem(path=path, kind=kind, sentence=sentence))
     gaps = _missing_of_grid(scan, present)
-    frame = pd.DataFrame(
-        {name: [getattr(run, name) for run in used] for name in COLUMNS}
-    )
+    columns = {name: [getattr(run, name) for run in used] for name in COLUMNS}
+    kinds = {"n_validation": "Int64", "n_test": "Int64"}
     return StoreTable(
-        runs=sort_runs(frame.astype({"n_validation": "Int64", "n_test": "Int64"})),
+        runs=sort_runs(pd.DataFrame(columns).astype(kinds)),
         protocol=protocol,
         datasets=datasets,
         unsealed=sum(not run.sealed for run in used),
@@ -332,24 +325,29 @@ def _table(
     )
 
 
+def _usual_sizes(runs: Sequence[Run]) -> dict[str, tuple[int, int]]:
+    """Return by dataset how many validation and test instances most of its runs have."""
+    counts = Counter((run.dataset, run.n_validation, run.n_test) for run in runs)
+    usual = {}
+    # Of equally frequent sizes the largest; the last entry counts.
+    for size in sorted(counts, key=lambda size: (counts[size], size)):
+        dataset, validation, test = size
+        usual[dataset] = (validation, test)
+    return usual
+
+
 def _missing_of_grid(
     scan: Scan, present: Mapping[str, set[tuple[float, int]]]
 ) -> list[Problem]:
     """Return a problem for each cell that lacks runs of the paper's grid; `present`: its rates and seeds."""
     gaps = []
     for name, rates_and_seeds in present.items():
-        lacking = [
-            f"lr{format_lr(lr)}_sd{seed}"
-            for lr, seed in _GRID
-            if (lr, seed) not in rates_and_seeds
-        ]
-        if lacking:
+        absent = [run for run in _GRID if run not in rates_and_seeds]
+        if absent:
+            lacking = [f"lr{format_lr(lr)}_sd{seed}" for lr, seed in absent]
             sentence = f"lacks {len(lacking)} of the {len(_GRID)} runs of the paper's grid: {first_of(lacking, 6)}"
-            gaps.append(
-                Problem(
-                    path=f"{scan.results}/{name}", kind="missing", sentence=sentence
-                )
-            )
+            path = f"{scan.results}/{name}"
+            gaps.append(Problem(path=path, kind="missing", sentence=sentence))
     return gaps
 
 
@@ -357,12 +355,13 @@ def _nothing_usable(
     store: Path, scan: Scan, problems: Sequence[Problem]
 ) -> RefusedStoreError:
     """Return the error for a store without a usable run; it names the first of the problems that cost a run, if any."""
-    wrong = [problem for problem in problems if problem.kind != "missing"] or list(
-        problems
-    )
-    worst = min(wrong, key=lambda problem: problem.harmless, default=None)
+    wrong = [problem for problem in problems if problem.kind != "missing"]
+    wrong = wrong or list(problems)
     where = f"{scan.results}/<model>/<task>/<dataset>/lr1e-04_sd0/results.json"
-    first = f" ({counted(len(wrong), 'problem')}, the first: {worst})" if wrong else ""
+    first = ""
+    if wrong:
+        worst = min(wrong, key=lambda problem: problem.harmless)
+        first = f" ({counted(len(wrong), 'problem')}, the first: {worst})"
     return RefusedStoreError(
         f"{store}: no usable run found{first}; a run is a file such as {where}",
         problems,
@@ -382,19 +381,15 @@ def copies(runs: Iterable[Run]) -> dict[str, str]:
     first_with: dict[tuple[object, ...], Run] = {}
     copy_of: dict[str, str] = {}
     for run in runs:
-        counts, scores = (
-            (run.n_validation, run.n_test),
-            (run.validation_score, run.test_score),
-        )
-        keys: list[tuple[object, ...]] = (
-            [(run.dataset, run.details)] if run.details else []
-        )
-        for split, (n, score, mark) in enumerate(
-            zip(counts, scores, run.marks, strict=True)
-        ):
-            if n * min(score, 1 - score) >= _ENOUGH and score > blind_score(
-                run.task, run.dataset, n
-            ):
+        counts = (run.n_validation, run.n_test)
+        scores = (run.validation_score, run.test_score)
+        keys: list[tuple[object, ...]] = []
+        if run.details:
+            keys.append((run.dataset, run.details))
+        for split, mark in enumerate(run.marks):
+            n, score = counts[split], scores[split]
+            could_differ = n * min(score, 1 - score) >= _ENOUGH
+            if could_differ and score > blind_score(run.task, run.dataset, n):
                 keys.append((run.dataset, split, n, score, mark))
         for key in keys:
             first = first_with.setdefault(key, run)

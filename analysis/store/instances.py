@@ -166,8 +166,9 @@ def write_cell(
     folder: Path, model: str, dataset: Dataset, runs: Sequence[RunScores]
 ) -> str:
     """Write a cell's runs and return the file's SHA-256; equal runs in any order give equal bytes."""
-    rows = [
-        {
+    rows = []
+    for run in sorted(runs, key=lambda run: (run.lr, run.seed)):
+        row = {
             "model": model,
             "task": dataset.task,
             "dataset": dataset.name,
@@ -175,10 +176,10 @@ def write_cell(
             "seed": run.seed,
             "validation": run.validation,
             "test": run.test,
-            **{_CLUSTERS[split]: run.clusters.get(split) for split in SCORED_SPLITS},
         }
-        for run in sorted(runs, key=lambda run: (run.lr, run.seed))
-    ]
+        for split in SCORED_SPLITS:
+            row[_CLUSTERS[split]] = run.clusters.get(split)
+        rows.append(row)
     sink = pa.BufferOutputStream()
     pq.write_table(
         pa.Table.from_pylist(rows, schema=_SCHEMA),
@@ -212,7 +213,8 @@ def instances_folder(path: Path) -> Iterator[tuple[Path, dict[str, str]]]:
             f"{path} is a file; --instances must be a new folder, or one from an earlier ingest"
         )
     ours = dict.fromkeys(written_by(path / _MANIFEST), "")
-    if others := strangers(path, ours):
+    others = strangers(path, ours)
+    if others:
         raise UserError(
             f"{path} has files, but not from an earlier ingest ({first_of(others)}); give --instances a new folder"
         )
@@ -305,26 +307,22 @@ def _chosen_rows(
         ) from None
     except (DamagedError, pa.ArrowException, OSError) as error:
         raise DamagedError(f"{path}: {first_line(error)}; {again}") from None
-    row_of = {
-        key: row
-        for row, key in enumerate(
-            zip(*table.select([0, 1]).to_pydict().values(), strict=True)
-        )
-    }
+    names = zip(table["lr"].to_pylist(), table["seed"].to_pylist(), strict=True)
+    row_of = {name: row for row, name in enumerate(names)}
     for lr, seed in keys:
         if (lr, seed) not in row_of:
             raise UserError(
                 f"{path} has no run with lr {lr:g} and seed {seed}; {again}"
             )
     lists = table[column].combine_chunks()
-    is_given, offsets, values = (
-        lists.is_valid(),
-        lists.offsets.to_numpy(),
-        lists.values.to_numpy(),
-    )
-    return [
-        values[offsets[row] : offsets[row + 1]].copy()
-        if is_given[row].as_py()
-        else None
-        for row in (row_of[key] for key in keys)
-    ]
+    is_given = lists.is_valid()
+    offsets = lists.offsets.to_numpy()
+    values = lists.values.to_numpy()
+    chosen: list[Any] = []
+    for key in keys:
+        row = row_of[key]
+        of_run = None
+        if is_given[row].as_py():
+            of_run = values[offsets[row] : offsets[row + 1]].copy()
+        chosen.append(of_run)
+    return chosen

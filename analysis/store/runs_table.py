@@ -21,7 +21,7 @@ import json
 import logging
 import math
 import re
-from collections.abc import Callable, Iterator, Mapping, Sequence
+from collections.abc import Callable, Mapping, Sequence
 from dataclasses import dataclass, field
 from functools import partial
 from pathlib import Path
@@ -173,30 +173,13 @@ def read_table(path: Path, *, add_models: Sequence[str] = ()) -> RunsTable:
         )
     content = read_bounded(path, MOST_LARGE)
     manifest = _manifest_of(path, content)
-    column: Callable[[str], pd.Series]  # of the name that the file has for it
-    if is_text := path.suffix.lower() in ENDINGS and not content.startswith(PARQUET):
-        text = read_text_table(path, content)
-        header, record, places = text.header, _Record(), text.places
-        column = partial(_text_column, text)
-    else:
-        table = _read_parquet(path, content)
-        header, record = tuple(table.column_names), _record_of(table, path)
-        places = [f"row {row + 1}" for row in range(table.num_rows)]
-        column = partial(_column, table, path)
-    names = [_ALIASES.get(name, name) for name in header]
-    _check_header(names, path)
+    is_text = path.suffix.lower() in ENDINGS and not content.startswith(PARQUET)
+    read = _read_text if is_text else _read_parquet
+    columns, places, record = read(path, content)
     if not places:
-        raise UserError(
-            f"{path} has a header but no runs; {'a line is a run' if is_text else _AGAIN}"
-        )
-    header_of = dict(zip(names, header, strict=True))  # as the file spells the columns
-    runs = pd.DataFrame(
-        {
-            name: column(header_of[name]) if name in header_of else np.nan
-            for name in COLUMNS
-        },
-        index=range(len(places)),
-    )
+        remedy = "a line is a run" if is_text else _AGAIN
+        raise UserError(f"{path} has a header but no runs; {remedy}")
+    runs = columns.reindex(columns=list(COLUMNS))
     runs["model"] = [re.sub(" +", " ", name).strip() for name in runs["model"]]
     datasets: Mapping[str, Dataset] = DATASETS
     if record.datasets:
@@ -209,17 +192,15 @@ def read_table(path: Path, *, add_models: Sequence[str] = ()) -> RunsTable:
     # A detour through float32 or text must not make a seventh rate
     for rate in LEARNING_RATES:
         runs.loc[(runs["lr"] - rate).abs() < 1e-6 * rate, "lr"] = rate
-    for wrong, why in _row_faults(runs, (*add_models, *record.added_models), datasets):
-        if (rows := np.flatnonzero(wrong)).size:
-            raise UserError(f"{path}: {places[rows[0]]}{why(runs.iloc[rows[0]])}")
+    _check_rows(runs, path, places, (*add_models, *record.added_models), datasets)
     _check_repeats(runs, path, places)
-    if rates := _unequal_rates(runs):
+    rates = _unequal_rates(runs)
+    if rates:
         logger.warning("%s: %s", path, rates)
     runs = _with_test_scores(runs, str(path))
+    kinds = {"seed": "int64", "n_validation": "Int64", "n_test": "Int64"}
     return RunsTable(
-        runs=sort_runs(
-            runs.astype({"seed": np.int64, "n_validation": "Int64", "n_test": "Int64"})
-        ),
+        runs=sort_runs(runs.astype(kinds)),
         protocol=None if is_text else record.protocol,
         datasets=datasets,
         unsealed=len(runs) if manifest is None else manifest[_UNSEALED],
@@ -266,12 +247,11 @@ def write_runs(
             "protocol": protocol != PAPER,
             f"definitions of datasets of your own ({', '.join(definitions)})": definitions,
         }
-        if what := next(
-            (name for name, would_be_lost in unrecorded.items() if would_be_lost), None
-        ):
-            raise UserError(
-                f"{path}: a CSV cannot record the {what}; give --out a name that ends in .parquet"
-            )
+        for what, would_be_lost in unrecorded.items():
+            if would_be_lost:
+                raise UserError(
+                    f"{path}: a CSV cannot record the {what}; give --out a name that ends in .parquet"
+                )
         content = frame.loc[:, list(COLUMNS)].to_csv(index=False).encode()
     else:
         columns = [
@@ -289,12 +269,12 @@ def write_runs(
         {} if path.is_file() and path.read_bytes() == content else {path: content}
     )
     if path.is_file() or not path.exists():  # neither a device nor a pipe
-        doubts = {
-            name: value
-            for name, value in ((_UNSEALED, unsealed), (_DIFFERENCES, differences))
-            if value
-        }
-        sealed = {**doubts, FILES: {path.name: sha256_bytes(content)}}
+        sealed: dict[str, Any] = {}
+        if unsealed:
+            sealed[_UNSEALED] = unsealed
+        if differences:
+            sealed[_DIFFERENCES] = differences
+        sealed[FILES] = {path.name: sha256_bytes(content)}
         # Killed between the two, this leaves a table that is refused, never one without a seal.
         manifest = manifest_path(path)
         check_outputs(path.parent, {manifest.name: ""}, manifest)
@@ -334,8 +314,22 @@ def _manifest_of(path: Path, content: bytes) -> dict[str, Any] | None:
     return record
 
 
-def _read_parquet(path: Path, content: bytes) -> pa.Table:
-    """Return the Parquet table in a file's content; `UserError` where it is damaged or none."""
+_Read = tuple[pd.DataFrame, Sequence[str], _Record]
+"""The columns that a file has, what to call each row, and what it records."""
+
+
+def _read_text(path: Path, content: bytes) -> _Read:
+    """Return the content of a table of text, which records nothing."""
+    text = read_text_table(path, content)
+    columns = {
+        name: _text_column(text, title)
+        for name, title in _titles(text.header, path).items()
+    }
+    return pd.DataFrame(columns), text.places, _Record()
+
+
+def _read_parquet(path: Path, content: bytes) -> _Read:
+    """Return the content of a Parquet table; `UserError` where it is damaged or none."""
     try:
         table = pq.ParquetFile(pa.BufferReader(content)).read()
         table.validate(full=True)
@@ -347,32 +341,50 @@ def _read_parquet(path: Path, content: bytes) -> pa.Table:
         MemoryError,
         OverflowError,
     ) as error:
-        if not (is_parquet := content.startswith(PARQUET)):
+        is_parquet = content.startswith(PARQUET)
+        if not is_parquet:
             refuse_binary(path, content)
         remedy = _AGAIN if is_parquet else _SOURCES
         raise UserError(
             f"{path} cannot be read as Parquet ({first_line(error)}); {remedy}"
         ) from None
-    return table
+    record = _record_of(table, path)
+    columns = {
+        name: _column(table, path, title)
+        for name, title in _titles(table.column_names, path).items()
+    }
+    places = [f"row {row + 1}" for row in range(table.num_rows)]
+    return pd.DataFrame(columns), places, record
 
 
-def _check_header(header: Sequence[str], path: Path) -> None:
-    """Raise a `UserError` where a column of the table is there twice, or one that has to be there is not."""
-    if twice := [name for name in COLUMNS if header.count(name) > 1]:
-        raise UserError(
-            f"{path}: the header has {twice[0]!r} twice; keep one of these columns"
-        )
+def _titles(header: Sequence[str], path: Path) -> dict[str, str]:
+    """Return the columns of a runs table that a header has, each with its title there.
+
+    Raises:
+        UserError: a column is there twice, or one that has to be there is not.
+    """
+    names = [_ALIASES.get(title, title) for title in header]
+    for name in COLUMNS:
+        if names.count(name) > 1:
+            raise UserError(
+                f"{path}: the header has {name!r} twice; keep one of these columns"
+            )
     needed = [name for name in COLUMNS if name not in _OPTIONAL]
-    if missing := [name for name in needed if name not in header]:
-        unread = {*header} - {*COLUMNS}
-        lacking = "; ".join(
-            f"{name!r}{nearest(name, unread)}".rstrip("?") for name in missing
-        )
+    missing = [name for name in needed if name not in names]
+    if missing:
+        unread = {*names} - {*COLUMNS}
+        hints = [nearest(name, unread).rstrip("?") for name in missing]
+        lacking = [f"{name!r}{hint}" for name, hint in zip(missing, hints, strict=True)]
+        by_seed = ""
+        if "score" in names:
+            by_seed = (
+                "; scores by seed are for `clm-or-mlm compare` and cm.compare_scores"
+            )
         raise UserError(
-            f"{path}: the header lacks {lacking}; a runs table has {','.join(needed)} "
-            "(val_score is read as validation_score; n_validation and n_test may be absent)"
-            f"{'; scores by seed are for `clm-or-mlm compare` and cm.compare_scores' if 'score' in header else ''}"
+            f"{path}: the header lacks {'; '.join(lacking)}; a runs table has {','.join(needed)} "
+            f"(val_score is read as validation_score; n_validation and n_test may be absent){by_seed}"
         )
+    return {name: header[names.index(name)] for name in COLUMNS if name in names}
 
 
 def _check_repeats(runs: pd.DataFrame, path: Path, places: Sequence[str]) -> None:
@@ -383,9 +395,9 @@ def _check_repeats(runs: pd.DataFrame, path: Path, places: Sequence[str]) -> Non
         run = keys[repeats].iloc[0]
         is_same = (keys == run).all(axis=1)
         first, second = np.flatnonzero(is_same)[:2]
+        name = f"{run['model']} on {run['dataset']} with lr {format_lr(run['lr'])}, seed {run['seed']:.0f}"
         raise UserError(
-            f"{path}: {places[first]} and {places[second]} are the same run, {run['model']} on {run['dataset']} "
-            f"with lr {format_lr(run['lr'])}, seed {run['seed']:.0f}; keep one of them"
+            f"{path}: {places[first]} and {places[second]} are the same run, {name}; keep one of them"
         )
 
 
@@ -413,15 +425,16 @@ def _column(table: pa.Table, path: Path, name: str) -> pd.Series:
         raise UserError(
             f"{path}: the column {name} contains {column.type}, not {what}"
         ) from None
-    return pd.Series(
-        (column.fill_null("") if kind == pa.string() else column).to_pandas()
-    )
+    if kind == pa.string():
+        column = column.fill_null("")
+    return pd.Series(column.to_pandas())
 
 
 def _text_column(text: TextTable, name: str) -> pd.Series:
     """Return a column of a table of text as text or numbers; a score of 91 % is 0.91."""
-    is_text = _TYPES[_ALIASES.get(name, name)] == pa.string()
-    return pd.Series(text.texts(name) if is_text else text.numbers(name, whole=1.0))
+    if _TYPES[_ALIASES.get(name, name)] == pa.string():
+        return pd.Series(text.texts(name))
+    return pd.Series(text.numbers(name, whole=1.0))
 
 
 def _with_test_scores(runs: pd.DataFrame, where: str) -> pd.DataFrame:
@@ -441,7 +454,8 @@ def _with_test_scores(runs: pd.DataFrame, where: str) -> pd.DataFrame:
         ["validation_score", "lr"], ascending=[False, True], kind="stable"
     )
     chosen = ordered.drop_duplicates(["model", "dataset", "seed"])
-    if len(unscored := chosen[chosen["test_score"].isna()].sort_index()):
+    unscored = chosen[chosen["test_score"].isna()].sort_index()
+    if len(unscored):
         run = unscored.iloc[0]
         raise UserError(
             f"{where}: {run['model']} on {run['dataset']}, lr {format_lr(run['lr'])}, seed {run['seed']:.0f} has no "
@@ -488,46 +502,62 @@ def _unequal_rates(runs: pd.DataFrame) -> str:
     )
 
 
-def _row_faults(
-    runs: pd.DataFrame, added: Sequence[str], datasets: Mapping[str, Dataset]
-) -> Iterator[tuple[pd.Series, Callable[[pd.Series], str]]]:
-    """Yield which rows of a runs table break a rule, and what is wrong with such a row, to come after its number.
+def _check_rows(
+    runs: pd.DataFrame,
+    path: Path,
+    places: Sequence[str],
+    added: Sequence[str],
+    datasets: Mapping[str, Dataset],
+) -> None:
+    """Raise a `UserError` about the first row that breaks the first rule that is broken.
 
     A test score may be missing (`_with_test_scores`).
     """
-    for model in runs["model"].unique():
-        if (error := model_error(model, added)) is not None:
-            yield runs["model"] == model, lambda _, error=error: f": {error}"  # type: ignore[misc]
-    yield (
-        ~runs["dataset"].isin(list(datasets)),
-        lambda row: _unknown_dataset(row["dataset"], datasets),
-    )
+
+    def refuse_first(wrong: pd.Series, fault_of: Callable[[pd.Series], str]) -> None:
+        if wrong.any():
+            row = int(wrong.to_numpy().argmax())
+            raise UserError(f"{path}: {places[row]}{fault_of(runs.iloc[row])}")
+
+    error_of = {name: model_error(name, added) for name in runs["model"].unique()}
+    for name, error in error_of.items():
+        if error is not None:
+            refuse_first(
+                runs["model"] == name, lambda row: f": {error_of[row['model']]}"
+            )
+    is_unknown = ~runs["dataset"].isin(list(datasets))
+    refuse_first(is_unknown, lambda row: _unknown_dataset(row["dataset"], datasets))
     tasks = {name: dataset.task for name, dataset in datasets.items()}
-    yield (
+    refuse_first(
         runs["task"] != runs["dataset"].map(tasks),
         lambda row: (
             f" gives {row['dataset']} the task {row['task']!r}, but it belongs to {tasks[row['dataset']]}"
         ),
     )
-    yield (
-        ~runs["lr"].between(0, 1, inclusive="neither"),
-        lambda _: " has a learning rate that is not a positive number below 1",
-    )
-    yield (
-        ~(runs["seed"].between(0, _MOST_SEED) & (runs["seed"] % 1 == 0)),
-        lambda _: f" has a seed that is not a whole number from 0 to {_MOST_SEED}",
-    )
+    is_rate = runs["lr"].between(0, 1, inclusive="neither")
+    fault = " has a learning rate that is not a positive number below 1"
+    refuse_first(~is_rate, lambda _: fault)
+    is_seed = _are_whole(runs["seed"], 0, _MOST_SEED)
+    wrong_seed = f" has a seed that is not a whole number from 0 to {_MOST_SEED}"
+    refuse_first(~is_seed, lambda _: wrong_seed)
     for name in ("validation_score", "test_score"):
-        right = runs[name].between(0, 1) | (runs[name].isna() & (name == "test_score"))
-        yield ~right, lambda row, name=name: _not_a_score(name, row[name])  # type: ignore[misc]
+        is_score = runs[name].between(0, 1)
+        if name == "test_score":
+            is_score |= runs[name].isna()
+        refuse_first(~is_score, partial(_not_a_score, name))
     for name in ("n_validation", "n_test"):
-        counts = runs[name]
-        yield (
-            counts.notna() & ~(counts.between(1, 1e12) & (counts % 1 == 0)),
-            lambda row, name=name: (
-                f" has {name} {row[name]:g}, which is not a whole number from 1 on"
-            ),  # type: ignore[misc]
-        )
+        is_count = _are_whole(runs[name], 1, 1e12) | runs[name].isna()
+        refuse_first(~is_count, partial(_not_a_count, name))
+
+
+def _are_whole(numbers: pd.Series, least: float, most: float) -> pd.Series:
+    """Return which numbers are whole and between two others."""
+    return numbers.between(least, most) & (numbers % 1 == 0)
+
+
+def _not_a_count(name: str, row: pd.Series) -> str:
+    """Return what is wrong with a row whose number of instances, in the column `name`, is none."""
+    return f" has {name} {row[name]:g}, which is not a whole number from 1 on"
 
 
 def model_error(name: str, added: Sequence[str] = ()) -> str | None:
@@ -536,7 +566,8 @@ def model_error(name: str, added: Sequence[str] = ()) -> str | None:
     A name in the released scheme can, whether or not the study trained it; any other only when it is in
     `added` or matches one of its shell patterns (`bert-*`).
     """
-    if (fault := name_fault(name)) is not None:
+    fault = name_fault(name)
+    if fault is not None:
         return f"{name!r:.60} {fault}, so it cannot name a model"
     if any(fnmatch.fnmatchcase(name, pattern) for pattern in added):
         return None
@@ -558,8 +589,9 @@ def _unknown_dataset(name: str, datasets: Mapping[str, Dataset]) -> str:
     )
 
 
-def _not_a_score(name: str, value: float) -> str:
+def _not_a_score(name: str, row: pd.Series) -> str:
     """Return what is wrong with a row whose score, in the column `name`, is absent or outside [0, 1]."""
+    value = row[name]
     if math.isnan(value):
         return f" has no {name}; a run that diverged scores 0 (its rate is then not chosen), or delete the line"
     hint = "; divide percentages by 100" if 1 < value <= 100 else ""
@@ -582,7 +614,8 @@ def other_sizes(runs: pd.DataFrame) -> list[str]:
 
 def warn_of_other_sizes(source: str, runs: pd.DataFrame) -> None:
     """Say which datasets are not the paper's: their scores look the same next to the published ones."""
-    if other := other_sizes(runs):
+    other = other_sizes(runs)
+    if other:
         logger.warning(
             "%s: some test sets are not the paper's, so scores on them are not comparable with the paper's numbers: %s",
             source,
@@ -601,7 +634,8 @@ def unsealed_words(unsealed: int, runs: int) -> str:
 
 def log_doubts(source: str, runs: int, unsealed: int, differences: str) -> None:
     """Say how many of a source's runs are unsealed and unknown, and what its runs differ in (`RunsTable`), if so."""
-    if words := unsealed_words(unsealed, runs):
+    words = unsealed_words(unsealed, runs)
+    if words:
         unknown = "what runs without a run.json were made from is unknown, and was not compared"
         logger.info("%s: %s; %s", source, words, unknown)
     if differences:

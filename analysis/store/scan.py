@@ -159,10 +159,10 @@ def scan_store(
 
 def _is_sealed(model: os.DirEntry[str]) -> bool:
     """Return whether a run of a model's folder has a manifest that names this model."""
+    if name_fault(model.name) is not None:
+        return False
     manifests = Path(model.path).glob(f"*/*/*/{RUN}")
-    return name_fault(model.name) is None and any(
-        record_of(path.parent) for path in manifests
-    )
+    return any(record_of(path.parent) for path in manifests)
 
 
 class _Scanner:
@@ -226,11 +226,11 @@ class _Scanner:
             )
             return
         before = len(self.problems)
-        runs = {
-            folder.name: key
-            for folder in self.folders(entry.path)
-            if (key := self.scan_run(model, dataset, folder))
-        }
+        runs = {}
+        for folder in self.folders(entry.path):
+            key = self.scan_run(model, dataset, folder)
+            if key is not None:
+                runs[folder.name] = key
         if runs:
             self.cells.append(CellFolder(model=model, dataset=dataset, runs=runs))
         elif len(self.problems) == before:

@@ -76,9 +76,8 @@ class TextTable:
         cells = [cell.lower().replace("\N{MINUS SIGN}", "-") for cell in written]
         filled = [row for row, cell in enumerate(cells) if cell not in _MISSING]
         in_percent = [row for row in filled if cells[row].endswith("%")]
-        has_decimal_commas = self.separator != "," and not any(
-            "." in cells[row] for row in filled
-        )
+        has_points = any("." in cells[row] for row in filled)
+        has_decimal_commas = self.separator != "," and not has_points
         largest_whole = max(map(int, filter(str.isdecimal, cells)), default=0)
         values = np.full(len(cells), np.nan)
         for row in filled:
@@ -92,20 +91,21 @@ class TextTable:
             if not _NUMBER.fullmatch(number):
                 hint = ", nor a seed's score" if "±" in cell else ""
                 if re.fullmatch(r"[+-]?\d+(,\d+)+", cell):
-                    hint = (
-                        "; write points for decimal commas"
-                        + ", or separate columns by semicolons"
-                        * (not has_decimal_commas)
-                    )
+                    hint = "; write points for decimal commas"
+                    if not has_decimal_commas:
+                        hint += ", or separate columns by semicolons"
                 raise UserError(
                     f"{self.at(row)}: {name} {written[row]!r:.60} is not a number{hint}"
                 )
             values[row] = float(number)
-        if in_percent and (odd := sorted({*filled} - {*in_percent})):
+        if not in_percent:
+            return values
+        without_sign = sorted({*filled} - {*in_percent})
+        if without_sign:
             raise UserError(
-                f"{self.at(odd[0])}: {name} has no per cent sign, but others in this column have one"
+                f"{self.at(without_sign[0])}: {name} has no per cent sign, but others in this column have one"
             )
-        return values / (100 / whole) if in_percent else values
+        return values / (100 / whole)
 
     def half_digits(self, texts: pd.Series) -> npt.NDArray[np.float64]:
         """Return half of the last digit of numbers in the table; nan where its digits are not a person's."""
@@ -159,10 +159,9 @@ def read_text_table(path: Path, content: bytes) -> TextTable:
     for line, cells in kept[1:]:
         if len(cells) < width or any(cells[width:]):
             by = _SEPARATORS.get(separator, repr(separator))
-            hint = (
-                "; numbers with decimal commas need other separators, such as semicolons"
-                * (by == "commas")
-            )
+            hint = ""
+            if by == "commas":
+                hint = "; numbers with decimal commas need other separators, such as semicolons"
             raise UserError(
                 f"{path}: line {line} has {len(cells)} columns, the header {width}, separated by {by}{hint}"
             )
@@ -179,22 +178,17 @@ def read_text_table(path: Path, content: bytes) -> TextTable:
 def text_table_of(frame: pd.DataFrame, where: str = "frame") -> TextTable:
     """Return a frame's cells as they would be written; what it has as missing is empty."""
     frame = frame.reset_index() if any(frame.index.names) else frame
-    blank = frame.isna().to_numpy()
-    rows = [
-        [
-            "" if gone else str(cell).strip()
-            for cell, gone in zip(row, missing, strict=True)
-        ]
-        for row, missing in zip(
-            frame.itertuples(index=False, name=None), blank, strict=True
-        )
-    ]
-    levels = frame.columns.to_frame().astype(str).to_numpy()
-    titles = tuple([*filter(None, row), ""][0] for row in levels[:, ::-1])
+    texts = frame.astype(object).map(lambda cell: str(cell).strip())
+    rows = np.where(frame.isna(), "", texts).tolist()
+    titles = []
+    # Of several levels, as pandas aggregates, the lowest that is not empty.
+    for level_names in frame.columns.to_frame().astype(str).to_numpy():
+        named = [name for name in level_names if name]
+        titles.append(named[-1] if named else "")
     return TextTable(
         where=where,
         header=tuple(map(column_name, titles)),
-        titles=titles,
+        titles=tuple(titles),
         rows=rows,
         places=[f"row {n + 1}" for n in range(len(rows))],
         is_written=False,
@@ -203,6 +197,5 @@ def text_table_of(frame: pd.DataFrame, where: str = "frame") -> TextTable:
 
 def column_name(title: str) -> str:
     """Return a column's title as `TextTable.header` has it: `Test score (%)` is `test_score`."""
-    return re.sub(
-        r"[\s-]+", "_", re.sub(r"[(\[][^()\[\]]*[)\]]$", "", title.strip()).strip()
-    ).lower()
+    without_unit = re.sub(r"[(\[][^()\[\]]*[)\]]$", "", title.strip())
+    return re.sub(r"[\s-]+", "_", without_unit.strip()).lower()
