@@ -6,46 +6,18 @@ That holds after success, after a refusal, after a kill and after a failed write
 import os
 import shutil
 import signal
-from collections.abc import Callable, Iterator
+from collections.abc import Callable
 from pathlib import Path
 
 import pytest
 
-from benchmarks.datasets.local_dataset import load
-from benchmarks.datasets.synthetic import make_synthetic
-from clm_or_mlm.__main__ import main
 from common.errors import UserError
-from tests.analysis.stores import fill_sealed
-from tests.benchmarks.tiny import make_tokenizer, save_model
+from tests.clm_or_mlm.written import COMMANDS, do, files, prepare, set_caches
 from tests.commands import started
 from tests.faults import failing
-from tests.pretraining.documents import make_documents
-from tests.pretraining.families import save_start
 
 pytestmark = pytest.mark.filterwarnings("ignore")
 
-SMALL = (
-    "--set global_batch=4 --set max_length=24 --set eval_sequences=4 --set callbacks="
-)
-COMMANDS = {
-    "tokenizer": "tokenizer --train {given}/texts.txt --vocab 280 --out {out}",
-    "shards": "shards --source {given}/texts.txt --tokenizer {given}/start --out {out} --validation-share 0.05 "
-    "--workers 0",
-    "shards --part": "shards --source {given}/texts.txt --tokenizer {given}/start --out {out} --part 1/1 --workers 0",
-    "synthetic": "synthetic uner_en --out {out}",
-    "synthetic --replace": "synthetic uner_en --out {out} --replace",
-    "ingest": "ingest {given} --out {out}/runs.parquet --instances {out}/instances",
-    "table": "table 10 11 --out {out}",
-    "figure": "figure 3 --out {out} --format png",
-    "report": "report --out {out}/index.html",
-    "reproduce": "reproduce --out {out}",
-    "adapt": f"adapt {{given}}/start --data {{given}}/shards --steps 2 --out {{out}} {SMALL}",
-    "adapt --merge": f"adapt {{given}}/start --data {{given}}/shards --steps 2 --merge 0.5 --out {{out}} {SMALL}",
-    "benchmarks run": "benchmarks run --model {given}/model --data {given}/data --steps 2 --dataset uner_en --lr 1e-3 "
-    "--seed 0 --device cpu --workers 1 --keep best --out {out}",
-    "benchmarks run --out results": "benchmarks run --model {given}/model --data {given}/data --steps 2 --dataset "
-    "uner_en --lr 1e-3 --seed 0 --device cpu --workers 1 --out {out}/results",
-}
 SLOW, SLOWER = (
     ("figure", "adapt", "benchmarks run"),
     ("report", "reproduce", "adapt --merge"),
@@ -59,28 +31,14 @@ RUN_FILES = ("results.json", "run.json", "details.json")
 @pytest.fixture(scope="module")
 def given(tmp_path_factory: pytest.TempPathFactory) -> Path:
     """What the commands read."""
-    folder = tmp_path_factory.mktemp("given")
-    (folder / "texts.txt").write_text("\n\n".join(make_documents(60)))
-    save_start(folder / "start", "llama")
-    do(COMMANDS["shards"], folder, folder / "shards")
-    fill_sealed(folder)
-    make_synthetic(folder / "data", "uner_en", train=32, evaluation=8)
-    rows = load(folder / "data", "uner_en").train["words"].to_pylist()
-    save_model(folder / "model", make_tokenizer([" ".join(row) for row in rows]))
-    return folder
+    return prepare(tmp_path_factory.mktemp("given"))
 
 
 @pytest.fixture(autouse=True)
-def caches(tmp_path_factory: pytest.TempPathFactory) -> Iterator[None]:
-    with pytest.MonkeyPatch.context() as patch:
-        place = str(tmp_path_factory.getbasetemp() / "caches")
-        patch.setenv("CLM_OR_MLM_SCRATCH", place)
-        patch.setenv("CLM_OR_MLM_CACHE", place)
-        yield
-
-
-def do(words: str, given: Path, out: Path) -> None:
-    main([word.format(given=given, out=out) for word in words.split()])
+def caches(
+    tmp_path_factory: pytest.TempPathFactory, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    set_caches(tmp_path_factory, monkeypatch)
 
 
 def attempt(words: str, given: Path, out: Path) -> str:
@@ -89,14 +47,6 @@ def attempt(words: str, given: Path, out: Path) -> str:
     except (UserError, OSError) as error:
         return str(error)
     return ""
-
-
-def files(folder: Path) -> dict[str, bytes]:
-    return {
-        path.relative_to(folder).as_posix(): path.read_bytes()
-        for path in sorted(folder.rglob("*"))
-        if path.is_file()
-    }
 
 
 def put(out: Path, names: list[str]) -> dict[str, bytes]:
