@@ -9,11 +9,12 @@ import sys
 from collections import Counter
 from collections.abc import Callable, Iterator, Mapping, Sequence, Set
 from contextlib import suppress
+from dataclasses import dataclass
 from functools import partial
 from itertools import pairwise
 from pathlib import Path
 from tempfile import TemporaryDirectory
-from typing import Annotated, Any
+from typing import Annotated, Any, NamedTuple
 
 from cyclopts import Parameter
 
@@ -25,8 +26,10 @@ from common.manifest import (
     FILES,
     MANIFEST,
     SEAL,
+    DamagedError,
     another_shape,
     check_files,
+    parse_manifest,
     read_manifest,
     strangers,
 )
@@ -37,18 +40,49 @@ from pretraining.data import shard_manifest
 from pretraining.data.shard_manifest import INDEX
 from pretraining.training.log import LOG, read_log
 
-Verdict = tuple[str, object, str]
-"""`whole`, `damaged` or `missing`; what is; a sentence, with the remedy."""
 _TRAINED = ("stages", "models", "starts")
-_SHARDS = (*shard_manifest.SHARD_SPLITS, "tokenizer", shard_manifest.UNFINISHED)
-_STORED = ("results", "encoders", "datasets", "locks")
-_MANIFESTS = (MANIFEST, PROVENANCE)
+_RECORDS = (MANIFEST, PROVENANCE)
 """How the names of files end that may list others with their hashes."""
 _DEEPEST = 3
 """Folders down to which things are looked for: STUDY/analysis/table10/instances."""
-_KEPT = "description_sha256"
+_DATASET_AGAIN = "fetch, import or make the dataset again with --replace"
 _TRAIN_AGAIN = "run the same train or adapt command again"
 _KEEP_AGAIN = "`clm-or-mlm benchmarks run` with --keep best makes it again"
+
+
+class Verdict(NamedTuple):
+    """A line of `check`."""
+
+    kind: str
+    """`whole`, `damaged` or `missing`."""
+    what: object
+    """The file or folder."""
+    sentence: str
+    """What holds of it; if it is not whole, with the remedy."""
+
+
+class _Place(NamedTuple):
+    """A folder that is looked into."""
+
+    folder: Path
+    manifest: bytes
+    """Content of its manifest; empty where none can be read."""
+    is_named: bool
+    """Whether the user named it, not a folder around it."""
+
+
+@dataclass(frozen=True, kw_only=True)
+class _Kind:
+    """A kind of folder: several may share one, as shards and a run store in a study."""
+
+    is_here: Callable[[_Place], bool]
+    """Whether a folder is one."""
+    check: Callable[[Path, set[Path]], Iterator[Verdict]]
+    """Yields the verdicts on it and adds the files that it compared with a hash, or refused, to a set."""
+    parts: tuple[str, ...] = ()
+    """Folders in it that `check` reads itself."""
+    is_all: bool = False
+    """Whether nothing else is looked for in it."""
 
 
 def check(folder: Annotated[Path, Parameter(metavar="FOLDER")], /) -> int:
@@ -68,9 +102,9 @@ def check(folder: Annotated[Path, Parameter(metavar="FOLDER")], /) -> int:
     """
     damaged = False
     read = set[Path]()
-    for kind, what, sentence in _verdicts(folder, read):
-        damaged |= kind == "damaged"
-        sys.stdout.write(f"{kind}: {what}: {sentence}\n")
+    for verdict in _verdicts(folder, read):
+        damaged |= verdict.kind == "damaged"
+        sys.stdout.write(f"{verdict.kind}: {verdict.what}: {verdict.sentence}\n")
     if not read and not damaged:
         if not (folder / "config.json").is_file():
             what = (
@@ -110,24 +144,13 @@ def _verdicts(folder: Path, read: set[Path], depth: int = 0) -> Iterator[Verdict
         depth: how many folders there are between the one that the user named and this one.
     """
     known = set[str]()
-    if _has_shards(folder):
-        known.update(_SHARDS)
-        yield from _shards(folder, read)
-    if any((folder / name).is_dir() for name in _TRAINED):
-        known.update(_TRAINED)
-        yield from _training(folder, read)
-    if store_of(folder) != folder or (folder / "results").is_dir():
-        known.update(_STORED)
-        yield from _guarded(folder, _store(store_of(folder), read))
-    if _is_kept(folder):
-        yield from _check_one(folder, partial(_check_kept, folder, read))
-        return
-    if (folder / "config.json").is_file() and not depth:
-        return  # an encoder, of whoever made it
-    if _is_model(folder):
-        yield from _check_one(folder, partial(_check_model, folder, read))
-        return
-    yield from _sealed(folder, read)
+    place = _Place(folder, _content_of(folder / MANIFEST), is_named=depth == 0)
+    for kind in _KINDS:
+        if kind.is_here(place):
+            known.update(kind.parts)
+            yield from kind.check(folder, read)
+            if kind.is_all:
+                return
     if depth < _DEEPEST and folder.is_dir():
         for inner in sorted(folder.iterdir()):
             is_hidden = inner.name.startswith(".")
@@ -135,68 +158,62 @@ def _verdicts(folder: Path, read: set[Path], depth: int = 0) -> Iterator[Verdict
                 yield from _verdicts(inner, read, depth + 1)
 
 
-def _guarded(what: object, verdicts: Iterator[Verdict]) -> Iterator[Verdict]:
-    """Yield verdicts, and what ends them early as damage: other parts are still checked."""
-    try:
-        yield from verdicts
-    except UserError as error:
-        yield "damaged", what, str(error)
-
-
-def _sealed(folder: Path, read: set[Path]) -> Iterator[Verdict]:
-    """Yield what is wrong or right with the files that manifests beside them list, as of tables, figures and pages."""
+def _listed(folder: Path, read: set[Path]) -> Iterator[Verdict]:
+    """Yield what is wrong or right with the files that records beside them list, as of tables, figures and pages."""
     for path in sorted(folder.glob("*.json")):
-        if path in read or not path.name.endswith(_MANIFESTS):
+        if path in read or not path.name.endswith(_RECORDS):
             continue
-        remedy = f"make it again with the command that {path.name} names"
         try:
-            if SEAL.encode() not in read_bounded(path):
+            content = read_bounded(path)
+            if SEAL.encode() not in content:
                 continue
-            record = read_manifest(path, remedy)
+            record = parse_manifest(content)
+        except DamagedError as error:
+            read.add(path)
+            sentence = f"is damaged or from an earlier version ({error}); {_record_remedy(path)}"
+            yield Verdict("damaged", path, sentence)
         except (UserError, OSError) as error:
             read.add(path)
-            yield "damaged", path, str(error).removeprefix(f"{path} ")
-            continue
-        files = dict(record.get(FILES, {}))
-        if "tables" in record:  # a dataset's
-            remedy = "fetch, import or make the dataset again with --replace"
-            with another_shape(path, remedy):
-                tables = record["tables"].items()
-                files = {f"{name}.parquet": info["sha256"] for name, info in tables}
-        elif "command" not in record:
-            remedy = "run the command again that made it, such as `ingest`"
-        read |= {path, *(folder / name for name in files)}
-        yield from _check_one(path, partial(_check_listed, folder, files, remedy))
+            yield Verdict("damaged", path, str(error).removeprefix(f"{path} "))
+        else:
+            yield from _check_one(path, partial(_check_listed, path, record, read))
 
 
-def _check_listed(folder: Path, files: Mapping[str, str], remedy: str) -> str:
-    """Return that the files of a manifest are as it says."""
-    check_files(folder, files, remedy)
+def _record_remedy(path: Path) -> str:
+    """Return what to do about a damaged record, by its name: its content is not believed."""
+    if path.name.endswith(PROVENANCE):
+        return f"make it again with the command that {path.name} names"
+    if path.name == MANIFEST:
+        return _DATASET_AGAIN
+    # `ingest` takes a folder without its own record for somebody else's.
+    return "remove it and what it lists, and run the command again that made it, such as `ingest`"
+
+
+def _check_listed(path: Path, record: Mapping[str, Any], read: set[Path]) -> str:
+    """Return that the files that a record lists are as it says."""
+    files = dict(record.get(FILES, {}))
+    if "tables" in record:  # a dataset's
+        remedy = _DATASET_AGAIN
+        with another_shape(path, remedy):
+            tables = record["tables"].items()
+            files = {f"{name}.parquet": info["sha256"] for name, info in tables}
+    elif "command" in record:
+        # What was changed since it was written is not written over.
+        remedy = f"remove it and make it again with the command that {path.name} names"
+    else:
+        remedy = "run the command again that made it, such as `ingest`"
+    read |= {path, *(path.parent / name for name in files)}
+    check_files(path.parent, files, remedy)
     return f"{counted(len(files), 'file')} as it says"
 
 
 def _check_one(what: object, check_it: Callable[[], str]) -> Iterator[Verdict]:
     """Yield that a thing is whole and what `check_it` says of it, or that it is damaged and why."""
     try:
-        yield "whole", what, check_it()
+        yield Verdict("whole", what, check_it())
     except UserError as error:
-        yield (
-            "damaged",
-            what,
-            str(error).removeprefix(f"{what}: ").removeprefix(f"{what} "),
-        )
-
-
-def _has_shards(folder: Path) -> bool:
-    """Return whether finished or unfinished shards of this package are in a folder, or what is left of them."""
-    is_split = any(
-        (folder / split / INDEX).is_file() for split in shard_manifest.SHARD_SPLITS
-    )
-    return (
-        is_split
-        or is_marked(folder / shard_manifest.UNFINISHED)
-        or _has_field(folder / MANIFEST, "tokenizer_files")
-    )
+        sentence = str(error).removeprefix(f"{what}: ").removeprefix(f"{what} ")
+        yield Verdict("damaged", what, sentence)
 
 
 def _shards(folder: Path, read: set[Path]) -> Iterator[Verdict]:
@@ -207,14 +224,14 @@ def _shards(folder: Path, read: set[Path]) -> Iterator[Verdict]:
         remedy = "run the same `shards` command again"
         if not is_unfinished:
             remedy = "write the shards into another folder"
-        yield "missing", folder, f"{what}; {remedy}"
+        yield Verdict("missing", folder, f"{what}; {remedy}")
         read.add(folder / MANIFEST)
         return
     problems = shard_manifest.verify(folder)
     for problem in problems:
-        yield "damaged", folder, problem
+        yield Verdict("damaged", folder, problem)
     if not problems:
-        yield "whole", folder, "all files match the manifest"
+        yield Verdict("whole", folder, "all files match the manifest")
     read |= {folder / MANIFEST, folder / PROVENANCE}
     with suppress(UserError):  # which `verify` has said
         listed = shard_manifest.files_of(folder, shard_manifest.load_manifest(folder))
@@ -241,24 +258,22 @@ def _stage(folder: Path, read: set[Path]) -> Iterator[Verdict]:
             read |= {item.path / name for name in checkpoints.FILES_OF}
             state = checkpoints.load_state(item)
             checkpoints.check(item)
-            yield (
-                "whole",
-                item.path,
-                f"weights, optimizer and state of step {item.step:,}",
-            )
+            sentence = f"weights, optimizer and state of step {item.step:,}"
+            yield Verdict("whole", item.path, sentence)
         except UserError as error:
-            yield "damaged", item.path, str(error)
+            yield Verdict("damaged", item.path, str(error))
     complete_paths = {item.path for item in complete}
     unfinished = [
         path for path in sorted(folder.glob("step-*")) if path not in complete_paths
     ]
     for path in unfinished:
-        yield "damaged", path, f"it has no state.json; remove it and {_TRAIN_AGAIN}"
+        sentence = f"it has no state.json; remove it and {_TRAIN_AGAIN}"
+        yield Verdict("damaged", path, sentence)
     if complete:
         read.add(folder / LOG)
         yield from _stage_log(folder, state, complete[-1].step)
     elif not unfinished:
-        yield "missing", folder, f"no checkpoint; {_TRAIN_AGAIN}"
+        yield Verdict("missing", folder, f"no checkpoint; {_TRAIN_AGAIN}")
 
 
 def _stage_log(
@@ -267,44 +282,40 @@ def _stage_log(
     """Yield what is wrong or right with the log of a stage up to its last checkpoint; no state: it is damaged."""
     from pretraining.training import checkpoints
 
+    log = folder / LOG
     faults: list[str] = []
-    rows = [
-        row["step"] for row in read_log(folder / LOG, faults) if row["split"] == "train"
-    ]
-    for fault in faults[:1]:
-        kind = "damaged" if (folder / LOG).exists() else "missing"
-        yield kind, folder / LOG, f"{fault}; a model is exported with what is there"
-    first = state["stages"][-1]["start"] if state else min(rows, default=1) - 1
-    lacking = _steps_without_row(sorted(set(rows)), first, last_step)
-    if lacking and not faults:
+    rows = read_log(log, faults)
+    steps = [row["step"] for row in rows if row["split"] == "train"]
+    if faults:
+        kind = "damaged" if log.exists() else "missing"
+        sentence = f"{faults[0]}; a model is exported with what is there"
+        yield Verdict(kind, log, sentence)
+        return
+
+    first_step = state["stages"][-1]["start"] if state else min(steps, default=1) - 1
+    lacking = _steps_without_row(sorted(set(steps)), first_step, last_step)
+    if lacking:
         which = f"{len(lacking)} rows of the steps {lacking[0]} to {lacking[-1]}"
-        yield (
-            "missing",
-            folder / LOG,
-            f"{which}; the manifest of a model that is exported names them",
+        sentence = f"{which}; the manifest of a model that is exported names them"
+        yield Verdict("missing", log, sentence)
+    elif checkpoints.is_log_changed(folder, last_step):
+        sentence = (
+            "rows have changed since they were written; a model's manifest says so"
         )
-    elif not faults and checkpoints.is_log_changed(folder, last_step):
-        yield (
-            "damaged",
-            folder / LOG,
-            "rows have changed since they were written; a model's manifest says so",
-        )
-    elif not faults:
-        yield "whole", folder / LOG, f"{len(rows):,} rows of training"
+        yield Verdict("damaged", log, sentence)
+    else:
+        yield Verdict("whole", log, f"{len(steps):,} rows of training")
 
 
 def _steps_without_row(steps: Sequence[int], start: int, end: int) -> list[int]:
     """Return the steps up to a checkpoint that have no row, by the distance of most rows."""
-    distances = Counter(
-        later - earlier for earlier, later in pairwise(steps)
-    ).most_common(1)
-    every = distances[0][0] if distances else end + 1
+    distances = Counter(later - earlier for earlier, later in pairwise(steps))
+    every = end + 1
+    if distances:
+        [(every, _)] = distances.most_common(1)
+    first = every * (start // every + 1)
     with_row = set(steps)
-    return [
-        step
-        for step in range(every * (start // every + 1), end + 1, every)
-        if step not in with_row
-    ]
+    return [step for step in range(first, end + 1, every) if step not in with_row]
 
 
 def _check_model(folder: Path, read: set[Path]) -> str:
@@ -326,7 +337,15 @@ def _check_model(folder: Path, read: set[Path]) -> str:
     return "; ".join(checked_files(folder, manifest, remedy))
 
 
-def _store(store: Path, read: set[Path]) -> Iterator[Verdict]:
+def _store(folder: Path, read: set[Path]) -> Iterator[Verdict]:
+    """Yield what is wrong or right with a run store, and what ends that early as damage: other parts are checked."""
+    try:
+        yield from _runs(store_of(folder), read)
+    except UserError as error:
+        yield Verdict("damaged", folder, str(error))
+
+
+def _runs(store: Path, read: set[Path]) -> Iterator[Verdict]:
     """Yield what is wrong with the runs of a store, and with the encoders that it keeps."""
     from analysis.store.ingest import RefusedStoreError, ingest
     from analysis.store.scan import scan_store
@@ -340,13 +359,13 @@ def _store(store: Path, read: set[Path]) -> Iterator[Verdict]:
             problems, runs = table.problems, len(table.runs)
         except RefusedStoreError as error:
             problems, runs = tuple(error.problems), 0
-    reported = {problem.path.removesuffix("/") for problem in problems}
     for problem in problems:
-        yield (
-            "missing" if problem.harmless else "damaged",
-            problem.path,
-            problem.sentence,
-        )
+        kind = "missing" if problem.harmless else "damaged"
+        yield Verdict(kind, problem.path, problem.sentence)
+
+    damaged = [
+        problem.path.removesuffix("/") for problem in problems if not problem.harmless
+    ]
     unsealed_runs = 0
     run_store = RunStore(store, datasets)
     for cell in scan.cells:
@@ -359,37 +378,20 @@ def _store(store: Path, read: set[Path]) -> Iterator[Verdict]:
             elif state.done:
                 unsealed_runs += 1
             # A problem of the run's file, or of a folder around it, says it already.
-            if fault and not any(
+            is_named = any(
                 str(path).startswith(name) or name.startswith(str(path))
-                for name in reported
-            ):
-                yield "damaged", path, fault
+                for name in damaged
+            )
+            if fault and not is_named:
+                yield Verdict("damaged", path, fault)
     if runs:
         read.add(scan.results)
         form = ""
         if unsealed_runs:
             form = f"; of {unsealed_runs:,} only the form was checked: they have no {RUN} with hashes"
-        yield "whole", scan.results, f"{runs:,} runs{form}"
+        yield Verdict("whole", scan.results, f"{runs:,} runs{form}")
     for kept in sorted((store / "encoders").glob("*/*/*/[!.]*")):
         yield from _check_one(kept, partial(_check_kept, kept, read))
-
-
-def _is_kept(folder: Path) -> bool:
-    """Return whether a folder is an encoder that `--keep` kept, by a field of its manifest."""
-    return _has_field(folder / MANIFEST, _KEPT)
-
-
-def _is_model(folder: Path) -> bool:
-    """Return whether a folder is a model that this package exported."""
-    is_ours = _has_field(folder / MANIFEST, SEAL)
-    return is_ours and (folder / "config.json").is_file()
-
-
-def _has_field(path: Path, field: str) -> bool:
-    try:
-        return path.is_file() and field.encode() in read_bounded(path)
-    except (OSError, UserError):
-        return False
 
 
 def _check_kept(folder: Path, read: set[Path]) -> str:
@@ -407,3 +409,83 @@ def _check_kept(folder: Path, read: set[Path]) -> str:
     others = strangers(folder, written(folder))
     more = f"; changed or not of --keep: {first_of(others)}" if others else ""
     return f"{len(files)} files match the manifest{more}"
+
+
+def _has_shards(place: _Place) -> bool:
+    """Return whether finished or unfinished shards of this package are in a folder, or what is left of them."""
+    folder = place.folder
+    splits = [folder / split for split in shard_manifest.SHARD_SPLITS]
+    return (
+        any((split / INDEX).is_file() for split in splits)
+        or is_marked(folder / shard_manifest.UNFINISHED)
+        or b"tokenizer_files" in place.manifest
+    )
+
+
+def _has_training(place: _Place) -> bool:
+    return any((place.folder / name).is_dir() for name in _TRAINED)
+
+
+def _has_runs(place: _Place) -> bool:
+    """Return whether a folder is a run store, or the results of one: not what is around a store called results."""
+    results = place.folder / "results"
+    in_results = results / "results"
+    if store_of(in_results) != in_results:
+        return False
+    return results.is_dir() or store_of(place.folder) != place.folder
+
+
+def _is_kept(place: _Place) -> bool:
+    """Return whether a folder is an encoder that `--keep` kept, by a field of its manifest."""
+    return b"description_sha256" in place.manifest
+
+
+def _is_named_encoder(place: _Place) -> bool:
+    """Return whether the user named a model's folder, of whoever made it: `check` loads it."""
+    return place.is_named and (place.folder / "config.json").is_file()
+
+
+def _is_model(place: _Place) -> bool:
+    """Return whether a folder is a model that this package exported."""
+    is_ours = SEAL.encode() in place.manifest
+    return is_ours and (place.folder / "config.json").is_file()
+
+
+def _content_of(path: Path) -> bytes:
+    try:
+        return read_bounded(path) if path.is_file() else b""
+    except (OSError, UserError):
+        return b""
+
+
+def _kept(folder: Path, read: set[Path]) -> Iterator[Verdict]:
+    return _check_one(folder, partial(_check_kept, folder, read))
+
+
+def _model(folder: Path, read: set[Path]) -> Iterator[Verdict]:
+    return _check_one(folder, partial(_check_model, folder, read))
+
+
+def _left_to_check(folder: Path, read: set[Path]) -> Iterator[Verdict]:
+    del folder, read
+    return iter(())
+
+
+_KINDS = (
+    _Kind(
+        is_here=_has_shards,
+        check=_shards,
+        parts=(*shard_manifest.SHARD_SPLITS, "tokenizer", shard_manifest.UNFINISHED),
+    ),
+    _Kind(is_here=_has_training, check=_training, parts=_TRAINED),
+    _Kind(
+        is_here=_has_runs,
+        check=_store,
+        parts=("results", "encoders", "datasets", "locks"),
+    ),
+    _Kind(is_here=_is_kept, check=_kept, is_all=True),
+    _Kind(is_here=_is_named_encoder, check=_left_to_check, is_all=True),
+    _Kind(is_here=_is_model, check=_model, is_all=True),
+    _Kind(is_here=lambda _: True, check=_listed),
+)
+"""Kinds of folder, in the order in which they are asked."""

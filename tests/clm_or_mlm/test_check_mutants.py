@@ -1,0 +1,160 @@
+"""`check` of what each command writes: a changed byte is named, or its file is; the printed remedy repairs it."""
+
+import shutil
+from pathlib import Path
+
+import pytest
+
+from clm_or_mlm import check_command
+from clm_or_mlm.__main__ import main
+from common.errors import UserError
+from tests.clm_or_mlm.written import COMMANDS, do, files, prepare, set_caches
+from tests.flips import flip
+
+pytestmark = pytest.mark.filterwarnings("ignore")
+
+CHECKPOINT = "{given}/trained/stages/start-mlm30/step-00000001"
+MADE = COMMANDS | {
+    "export": f"pretraining export {CHECKPOINT} --data {{given}}/shards --start {{given}}/start --out {{out}}",
+    "import": "import sst2 --train {given}/train.tsv --validation {given}/dev.tsv --out {out}",
+}
+SLOW = ("adapt --merge", "report", "reproduce")
+UNSEALED = ("tokenizer", "shards --part")
+"""Commands of whose files none has a hash, which `check` says."""
+NO_REMEDY = ("exported with what is there", "a model's manifest says so")
+"""How the lines on a training's log end, whose lost rows no command writes again."""
+CHECKPOINT_GONE = "remove its folder to resume from the previous checkpoint"
+"""Once its model is exported, the same command does not train for a checkpoint again: it stays missing."""
+FILES = 20
+"""Files of a folder that are changed one by one, at most."""
+CASES = [
+    pytest.param(name, marks=pytest.mark.slow) if name in SLOW else name
+    for name in MADE
+]
+
+
+@pytest.fixture(scope="module")
+def given(tmp_path_factory: pytest.TempPathFactory) -> Path:
+    """What the commands read, and a finished training."""
+    folder = prepare(tmp_path_factory.mktemp("given"))
+    with pytest.MonkeyPatch.context() as patch:
+        set_caches(tmp_path_factory, patch)
+        do(COMMANDS["adapt"], folder, folder / "trained")
+    for name in ("train", "dev"):
+        rows = [f"a text of {name} {row}\t{row % 2}\n" for row in range(60)]
+        (folder / f"{name}.tsv").write_text("sentence\tlabel\n" + "".join(rows))
+    return folder
+
+
+@pytest.fixture(autouse=True)
+def caches(
+    tmp_path_factory: pytest.TempPathFactory, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    set_caches(tmp_path_factory, monkeypatch)
+
+
+class Check:
+    """Calls `check` of a folder."""
+
+    def __init__(
+        self,
+        out: Path,
+        capsys: pytest.CaptureFixture[str],
+        patch: pytest.MonkeyPatch,
+    ) -> None:
+        self.out = out
+        self.declared = set[Path]()
+        """Files that the last call said to have no hash."""
+        self._capsys = capsys
+        self._unsealed = check_command.unsealed
+        patch.setattr(check_command, "unsealed", self._spy)
+
+    def _spy(self, folder: Path, read: set[Path]) -> list[str]:
+        names = self._unsealed(folder, read)
+        self.declared = {folder / name for name in names}
+        return names
+
+    def lines(self) -> list[str]:
+        """Return what it prints, or its refusal."""
+        self._capsys.readouterr()
+        self.declared = set()
+        try:
+            main(["check", str(self.out)])
+        except UserError as error:
+            return [str(error)]
+        return self._capsys.readouterr().out.splitlines()
+
+    def sealed(self) -> list[Path]:
+        """Return the files whose content it compares; of many, some of every folder and ending."""
+        self.lines()
+        every = map(self.out.joinpath, files(self.out))
+        paths = [path for path in every if path not in self.declared]
+        if len(paths) > FILES:
+            kinds = {(path.parent, path.suffix): path for path in paths}
+            paths = list(kinds.values())[:FILES]
+        return [path for path in paths if path.stat().st_size]
+
+
+@pytest.fixture
+def check(
+    tmp_path: Path, capsys: pytest.CaptureFixture[str], monkeypatch: pytest.MonkeyPatch
+) -> Check:
+    return Check(tmp_path / "out", capsys, monkeypatch)
+
+
+def place_of(check: Check, line: str, changed: Path) -> Path:
+    """Return what a line's remedy calls `it`: the folder that the line is about, or the changed file of a record's."""
+    _, what, _ = line.split(": ", 2)
+    about = Path(what)
+    return about if about.is_dir() and about != check.out else changed
+
+
+def follow(check: Check, line: str, changed: Path, words: str, given: Path) -> None:
+    """Do what a line of `check` says."""
+    place = place_of(check, line, changed)
+    if "remove it and what it lists" in line:
+        listed = changed.name.removesuffix("manifest.json").rstrip("._")
+        for path in [*changed.parent.rglob(f"{listed}*")]:
+            if path.is_file():
+                path.unlink()
+    elif "remove the folder" in line:
+        shutil.rmtree(check.out)
+    elif "remove it" in line or "move it elsewhere" in line or "its folder" in line:
+        if place.is_dir():
+            shutil.rmtree(place)
+        else:
+            place.unlink()
+    replace = " --replace" if "--replace" in line and "--replace" not in words else ""
+    do(words + replace, given, check.out)
+
+
+@pytest.mark.parametrize("name", CASES)
+def test_each_remedy_repairs(name: str, given: Path, check: Check) -> None:
+    words = MADE[name]
+    do(words, given, check.out)
+    whole = check.lines()
+    if name in UNSEALED:
+        unread = set(map(check.out.joinpath, files(check.out))) - check.declared
+        assert not unread or "has nothing that is checked" in whole[0]
+        return
+    assert "damaged: " not in str(whole)
+    before = files(check.out)
+    for path in check.sealed():
+        flip(path)
+        after = check.lines()
+        assert after != whole, path
+        damaged = [
+            line
+            for line in after
+            if line.startswith("damaged: ") and not line.endswith(NO_REMEDY)
+        ]
+        for line in damaged:
+            follow(check, line, path, words, given)
+        if CHECKPOINT_GONE in str(damaged):
+            assert "damaged: " not in str(check.lines()), (path, damaged)
+        elif damaged:
+            assert check.lines() == whole, (path, damaged)
+        shutil.rmtree(check.out)
+        for file, content in before.items():
+            (check.out / file).parent.mkdir(parents=True, exist_ok=True)
+            (check.out / file).write_bytes(content)
