@@ -306,8 +306,7 @@ def settings_file(name: str) -> FileFormat:
     return FileFormat(name, make, read, command, sealed=False)
 
 
-SITE = """title = "ours"
-gres = "gpu:h100"
+SITE = """gres = "gpu:h100"
 modules = ["apptainer/1.4"]
 binds = ["$HOME"]
 gpus_per_node = 4

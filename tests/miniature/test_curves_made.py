@@ -91,7 +91,7 @@ def test_curves_is_made_and_packaged(
     assert made.runs is not None and packaged.runs is not None
     assert (
         list(made.runs.columns) == list(packaged.runs.columns)
-        and made.title == packaged.title
+        and made.kind.title == packaged.kind.title
     )
     assert set(made.runs["model"]) == {
         "610m-mlm40-42k",
