@@ -112,16 +112,14 @@ class TaskFigure(FigureSpec):
             data = _with_gaps(data, self.base, inputs)
         if self.counts is not None:
             data = _with_clear(data, self.counts, inputs)
-        data.attrs["sizes"] = (
-            inputs.source.stand_ins.sizes if inputs.source.stand_ins else {}
-        )
+        stand_ins = inputs.source.stand_ins
+        data.attrs["sizes"] = stand_ins.sizes if stand_ins else {}
         return data
 
     def finding(self, data: pd.DataFrame, inputs: FigureInputs) -> str:
         """Return what is seen."""
-        return self.said(
-            data.assign(series=data["series"].replace(data.attrs["sizes"])), inputs
-        )
+        series = data["series"].replace(data.attrs["sizes"])
+        return self.said(data.assign(series=series), inputs)
 
     def draw(self, data: pd.DataFrame, heading: str, caption: str) -> Figure:
         """Return its panels; series are named where they end in the first, or in a legend where it lacks one."""
@@ -134,17 +132,16 @@ class TaskFigure(FigureSpec):
         }
         look = looks_of(data["series"], looks)
         has_names = len(self.looks) != 1
-        is_narrow = (
-            max((inches(name, bold=True) for name in look), default=0.0) < _LONGEST
-        )
+        widths = [inches(name, bold=True) for name in look]
+        is_narrow = max(widths, default=0.0) < _LONGEST
         names_at_ends = has_names and is_narrow and names_fit(data, first_task)
-        has_other_sizes = bool(sizes and self.groups and self.x_label)
+        x_label = self.x_label
+        if sizes and self.groups and self.x_label:
+            x_label = f"{self.x_label} (million parameters)"
         drawing, axes = make_page(
             heading=heading,
             panels=task_panels(),
-            x_label=f"{self.x_label} (million parameters)"
-            if has_other_sizes
-            else self.x_label,
+            x_label=x_label,
             caption=caption,
             look=look if has_names else {},
             legend=has_names and not names_at_ends,
@@ -152,18 +149,19 @@ class TaskFigure(FigureSpec):
         )
         self._draw_panels(axes, data, look, sizes)
         if names_at_ends:
-            write_names(axes[first_task], data[data["panel"] == first_task], look)
+            first_rows = data[data["panel"] == first_task]
+            write_names(axes[first_task], first_rows, look)
         return drawing
 
     def draw_panel(self, data: pd.DataFrame, panel: str, ax: Axes) -> None:
         """Draw one task on axes, with a legend."""
         if panel not in TASKS:
             super().draw_panel(data, panel, ax)  # refuses it
-        [entry] = [
-            task_panel for task_panel in task_panels() if task_panel.name == panel
-        ]
+        entries = {entry.name: entry for entry in task_panels()}
+        entry = entries[panel]
         look = looks_of(data["series"], self.looks)
-        self._draw_panels({panel: ax}, data, look, data.attrs.get("sizes", {}))
+        sizes = data.attrs.get("sizes", {})
+        self._draw_panels({panel: ax}, data, look, sizes)
         ax.set(title=entry.title, xlabel=self.x_label, ylabel=entry.unit)
         if len(self.looks) != 1:
             ax.legend(handles=line_handles(look))
@@ -176,7 +174,8 @@ class TaskFigure(FigureSpec):
         sizes: Mapping[str, str],
     ) -> None:
         """Draw the tasks that have axes; `sizes`: what a small study's sizes are called, by the paper's."""
-        parts = {task: data[data["panel"] == task] for task in TASKS if task in axes}
+        tasks = [task for task in TASKS if task in axes]
+        parts = {task: data[data["panel"] == task] for task in tasks}
         for task, rows in parts.items():
             if len(rows) and rows["mean"].max() < _FLOOR:
                 axes[task].set_title(
@@ -188,12 +187,11 @@ class TaskFigure(FigureSpec):
             for task, rows in parts.items():
                 draw_groups(axes[task], rows, look, groups=groups, names=names)
             return
-        expected = {
-            sizes.get(name, name): xs for name, xs in self.x_axis["expected"].items()
-        }
-        ticks = self.ticks(
-            {float(x) for x in data["x"]} | {x for xs in expected.values() for x in xs}
-        )
+        expected = {}
+        for name, xs in self.x_axis["expected"].items():
+            expected[sizes.get(name, name)] = xs
+        xs_drawn = {float(x) for x in data["x"]}
+        ticks = self.ticks(xs_drawn.union(*expected.values()))
         for task, rows in parts.items():
             below = axes.get(task + DIFFERENCES)
             # With a second row, its differences are what is counted.
@@ -215,12 +213,11 @@ class TaskFigure(FigureSpec):
     def describe(self, data: pd.DataFrame) -> str:
         """Return what is seen."""
         kind = "Lines" if self.groups is None else "Points with intervals"
-        under = (
-            f"; below, the {self.second[0].lower()}{self.second[1:]}"
-            if self.second
-            else ""
-        )
-        return f"{kind} in four panels, one per task{under}. {describe_points(data, self.x_text)}"
+        below = ""
+        if self.second:
+            below = f"; below, the {self.second[0].lower()}{self.second[1:]}"
+        points = describe_points(data, self.x_text)
+        return f"{kind} in four panels, one per task{below}. {points}"
 
 
 def collect(
@@ -252,61 +249,59 @@ def collect(
         arm, repeat = arm_of(name)
         if repeat == 0 or arm not in scored:
             first_pretrainings.append(name)
-    names = [
-        *figure.models,
-        *(name for name in first_pretrainings if others or name not in MODELS),
-    ]
-    all_positions = {
-        name: _position_of(name, position, inputs.source.study_models, foreign)
-        for name in names
-    }
-    positions = {
-        name: drawn_at
-        for name, drawn_at in all_positions.items()
-        if drawn_at is not None
-    }
-    own = sorted(
-        (name for name in positions if name not in figure.models),
-        key=lambda name: (positions[name].series, _x_rank(positions[name].x)),
-    )
-    order = [*(name for name in figure.models if name in positions), *own]
+    candidates = list(figure.models)
+    for name in first_pretrainings:
+        if others or name not in MODELS:
+            candidates.append(name)
+    positions: dict[str, AxisPosition] = {}
+    for name in candidates:
+        place = _position_of(name, position, inputs.source.study_models, foreign)
+        if place is not None:
+            positions[name] = place
+
+    def own_rank(name: str) -> tuple[str, float]:
+        return positions[name].series, _x_rank(positions[name].x)
+
+    of_the_figure = [name for name in figure.models if name in positions]
+    own = [name for name in positions if name not in figure.models]
+    order = of_the_figure + sorted(own, key=own_rank)
     series = list(dict.fromkeys(positions[name].series for name in order))
     rows = averages[averages["model"].isin(order)]
-    data = rows.rename(columns={"task": "panel"}).assign(
-        series=[positions[n].series for n in rows["model"]],
-        x=[positions[n].x for n in rows["model"]],
-    )
+    places = [positions[name] for name in rows["model"]]
+    data = rows.rename(columns={"task": "panel"})
+    data["series"] = [place.series for place in places]
+    data["x"] = [place.x for place in places]
     ranks: dict[str, Callable[[Any], float]] = {
         "panel": list(TASKS).index,
         "series": series.index,
         "x": _x_rank,
     }
-    return data.sort_values(
+    data = data.sort_values(
         list(ranks),
         key=lambda column: column.map(ranks[str(column.name)]),
         ignore_index=True,
         kind="stable",
-    )[COLUMNS]
+    )
+    return data[COLUMNS]
 
 
 def _with_gaps(data: pd.DataFrame, base: float, inputs: FigureInputs) -> pd.DataFrame:
     """Return `data` with the columns `GAPS`: how far a point is above that of its panel and series at x = `base`."""
-    bases = {
-        (panel, series): model
-        for panel, series, x, model in records(data, "panel", "series", "x", "model")
-        if x == base
-    }
+    bases = {}
+    for panel, series, x, model in records(data, "panel", "series", "x", "model"):
+        if x == base:
+            bases[panel, series] = model
     gaps = []
     for panel, series, model in records(data, "panel", "series", "model"):
         base_model = bases.get((panel, series))
         if base_model is None or base_model == model:
             gaps.append((math.nan,) * 3)
             continue
-        result = inputs.evidence.result(
-            difference(f"{model} - {base_model}", model, base_model, panel)
-        )
+        contrast = difference(f"{model} - {base_model}", model, base_model, panel)
+        result = inputs.evidence.result(contrast)
         gaps.append((result.effect, result.low, result.high))
-    return data.assign(**dict(zip(GAPS, zip(*gaps, strict=True), strict=True)))
+    columns = zip(*gaps, strict=True)
+    return data.assign(**dict(zip(GAPS, columns, strict=True)))
 
 
 def _clearly_above(
@@ -316,26 +311,33 @@ def _clearly_above(
 
     A comparison that a finding counts is clear where it counts it; the others are corrected for each other.
     """
-    names = {name for _, *models in pairs for name in models}
+    names: set[str] = set()
+    for _, first, second in pairs:
+        names |= {first, second}
     owned = owned_pairs(names, inputs.evidence.result)
-    keys = [(task, frozenset(models)) for task, *models in pairs]
-    others = [pair for pair, key in zip(pairs, keys, strict=True) if key not in owned]
-    clear = dict(zip(others, above_together(others, inputs), strict=True))
-    return [
-        clear[pair] if pair in clear else owned[key].ahead == pair[1]
-        for pair, key in zip(pairs, keys, strict=True)
-    ]
+    others = []
+    for task, first, second in pairs:
+        if (task, frozenset((first, second))) not in owned:
+            others.append((task, first, second))
+    other_is_above = dict(zip(others, above_together(others, inputs), strict=True))
+    is_above = []
+    for task, first, second in pairs:
+        counted = owned.get((task, frozenset((first, second))))
+        if counted is None:
+            is_above.append(other_is_above[task, first, second])
+        else:
+            is_above.append(counted.ahead == first)
+    return is_above
 
 
 def above_together(
     pairs: Sequence[tuple[str, str, str]], inputs: FigureInputs
 ) -> list[bool]:
     """Return of (task, first, second) whether the first model is above, after Holm's adjustment over all of them."""
-    contrasts = (
-        difference(f"{first} - {second}", first, second, task)
-        for task, first, second in pairs
-    )
-    ps = [inputs.evidence.result(one).p_for for one in contrasts]
+    ps = []
+    for task, first, second in pairs:
+        contrast = difference(f"{first} - {second}", first, second, task)
+        ps.append(inputs.evidence.result(contrast).p_for)
     return [bool(p <= ALPHA) for p in holm(ps)]
 
 
@@ -345,17 +347,18 @@ def _with_clear(
     inputs: FigureInputs,
 ) -> pd.DataFrame:
     """Return `data` with the column `CLEAR`: whether a point is clearly above the one that `counts` names, or None."""
-    drawn = list(records(data, "panel", "series", "x", "model"))
-    model_at = {(panel, series, x): model for panel, series, x, model in drawn}
-    pairs = {
-        row: (panel, model, rival)
-        for row, (panel, series, x, model) in zip(data.index, drawn, strict=True)
-        if (other := counts(series, x)) and (rival := model_at.get((panel, *other)))
-    }
-    clear = dict(zip(pairs, _clearly_above([*pairs.values()], inputs), strict=True))
-    return data.assign(
-        **{CLEAR: pd.Series([clear.get(row) for row in data.index], dtype=object)}
-    )
+    points = list(records(data, "panel", "series", "x", "model"))
+    model_at = {(panel, series, x): model for panel, series, x, model in points}
+    pair_of_row = {}
+    for row, (panel, series, x, model) in zip(data.index, points, strict=True):
+        other = counts(series, x)
+        rival = model_at.get((panel, *other)) if other else None
+        if rival:
+            pair_of_row[row] = (panel, model, rival)
+    is_above = _clearly_above(list(pair_of_row.values()), inputs)
+    clear_of_row = dict(zip(pair_of_row, is_above, strict=True))
+    clear = pd.Series([clear_of_row.get(row) for row in data.index], dtype=object)
+    return data.assign(**{CLEAR: clear})
 
 
 def refuse_empty(
@@ -368,35 +371,39 @@ def refuse_empty(
     """
     if inputs.source.name in set(data["source"]):
         return data
-    source, names = inputs.source, figure.models
+    source = inputs.source
     own = sorted(inputs.own_models & set(inputs.averages["model"]))
     if own:
         raise UserError(
             f"{figure.label} ({figure.title}) cannot show {', '.join(own)}; "
             "--source published draws only the paper's models"
         )
-    some = (
-        ", ".join(names)
-        if len(names) < 4
-        else f"{names[0]}, {names[1]} and {len(names) - 2} other models"
-    )
+    missing = ", ".join(sorted(inputs.own_models)) or _some(figure.models)
     raise UserError(
-        f"{figure.label} cannot be drawn from {source.label}: it has no task average of "
-        f"{', '.join(sorted(inputs.own_models)) or some}; an average needs {source.average_needs}"
+        f"{figure.label} cannot be drawn from {source.label}: "
+        f"it has no task average of {missing}; an average needs {source.average_needs}"
     )
+
+
+def _some(names: Sequence[str]) -> str:
+    """Return at most three names, or the first two and how many others there are."""
+    if len(names) < 4:
+        return ", ".join(names)
+    return f"{names[0]}, {names[1]} and {len(names) - 2} other models"
 
 
 def continued_only(
     data: pd.DataFrame, known: Iterable[str], study: Mapping[str, Model]
 ) -> pd.DataFrame:
     """Return `data` without own base models that nothing continues; the starts of `known` stay."""
-    kinds = {
-        name: model.kind
-        for name in data["model"]
-        if (model := find_model(name, study)) is not None
-    }
-    continued = set(data["series"][data["model"].map(kinds) == "continued"])
-    return data[data["series"].isin(continued | set(known))].reset_index(drop=True)
+    kinds = {}
+    for name in data["model"].unique():
+        model = find_model(name, study)
+        if model is not None:
+            kinds[name] = model.kind
+    is_continued = data["model"].map(kinds) == "continued"
+    series = set(data["series"][is_continued]) | set(known)
+    return data[data["series"].isin(series)].reset_index(drop=True)
 
 
 def expected_points(
@@ -414,11 +421,10 @@ def expected_points(
 def size_rank(size: str) -> float:
     """Return the number that a size such as `610m` or `1B` stands for; infinity for a name without one."""
     match = re.fullmatch(r"(\d+(?:\.\d+)?)([mb])", size.lower())
-    return (
-        float("inf")
-        if match is None
-        else float(match[1]) * (1e6 if match[2] == "m" else 1e9)
-    )
+    if match is None:
+        return math.inf
+    unit = 1e6 if match[2] == "m" else 1e9
+    return float(match[1]) * unit
 
 
 def describe_points(data: pd.DataFrame, x_text: str, *, panel: str = "") -> str:
@@ -431,16 +437,26 @@ def describe_points(data: pd.DataFrame, x_text: str, *, panel: str = "") -> str:
     """
     sentences = []
     for name, rows in data.groupby("panel", sort=False):
-        title = panel or f"{TASKS[str(name)].title} ({TASKS[str(name)].metric}, %)"
+        title = panel
+        if not panel:
+            task = TASKS[str(name)]
+            title = f"{task.title} ({task.metric}, %)"
+        has_groups = isinstance(rows["x"].iloc[0], str)
         parts = []
-        for x, at_x in rows.groupby("x", sort=not isinstance(rows["x"].iloc[0], str)):
-            scores = list(records(at_x, "series", "mean"))
-            text = ", ".join(f"{series} {mean:.2f}" for series, mean in scores)
-            if len(scores) == 2:
-                text += f" (difference {scores[0][1] - scores[1][1]:+.2f})"
-            parts.append(f"{text} at {x_text.format(x)}")
+        for x, at_x in rows.groupby("x", sort=not has_groups):
+            parts.append(f"{_scores_text(at_x)} at {x_text.format(x)}")
         sentences.append(f"{title}: {'; '.join(parts)}.")
     return " ".join(sentences)
+
+
+def _scores_text(rows: pd.DataFrame) -> str:
+    """Return the score of each series, and of two their difference."""
+    scores = list(records(rows, "series", "mean"))
+    text = ", ".join(f"{series} {mean:.2f}" for series, mean in scores)
+    if len(scores) != 2:
+        return text
+    (_, first), (_, second) = scores
+    return f"{text} (difference {first - second:+.2f})"
 
 
 def count_ahead(
@@ -454,31 +470,36 @@ def count_ahead(
         what: several x are, such as `sizes`.
     """
     parts: list[str] = []
-    for task, rows in data[data[CLEAR].notna()].groupby("panel", sort=False):
+    counted = data[data[CLEAR].notna()]
+    for task, rows in counted.groupby("panel", sort=False):
         noun = "" if parts else f" {what}"
         parts.append(f"{sum(rows[CLEAR])} of {len(rows)}{noun} on {task}")
-    return (
-        f"{pair[0]} scores clearly above {pair[1]} (filled; Holm) at {', '.join(parts)}"
-        if parts
-        else ""
-    )
+    if not parts:
+        return ""
+    first, second = pair
+    counts = ", ".join(parts)
+    return f"{first} scores clearly above {second} (filled; Holm) at {counts}"
 
 
 def last_differences(
     data: pd.DataFrame, _: FigureInputs, *, pair: tuple[str, str], when: str
 ) -> str:
     """Return by how much the first series ends above the second, by task; `when` says where that is."""
+    first, second = pair
     parts = []
     for task, rows in data.groupby("panel", sort=False):
         wide = rows.pivot_table(index="x", columns="series", values="mean", sort=False)
-        if set(pair) <= set(wide) and len(both := wide[list(pair)].dropna()):
-            gap = both[pair[0]].iloc[-1] - both[pair[1]].iloc[-1]
-            parts.append(f"{task} {gap:+.2f}".replace("-", "\u2212"))
-    return (
-        f"{when}, {pair[0]} minus {pair[1]} (points): {', '.join(parts)}"
-        if parts
-        else ""
-    )
+        if not set(pair) <= set(wide):
+            continue
+        both = wide[list(pair)].dropna()
+        if both.empty:
+            continue
+        last = both.iloc[-1]
+        gap = last[first] - last[second]
+        parts.append(f"{task} {gap:+.2f}".replace("-", "\u2212"))
+    if not parts:
+        return ""
+    return f"{when}, {first} minus {second} (points): {', '.join(parts)}"
 
 
 def best_points(data: pd.DataFrame, inputs: FigureInputs, *, x_text: str) -> str:
@@ -487,49 +508,47 @@ def best_points(data: pd.DataFrame, inputs: FigureInputs, *, x_text: str) -> str
     Which score is the highest is seen in the scores, so all pairs of a series are corrected for.
     """
     names = list(dict.fromkeys(data["series"]))
-    lines = [
-        rows.sort_values("x")
-        for _, rows in data.groupby(["panel", "series"], sort=False)
-    ]
+    lines = []
+    for _, rows in data.groupby(["panel", "series"], sort=False):
+        lines.append(rows.sort_values("x"))
     pairs: list[tuple[str, str, str]] = []
-    best_of: dict[Hashable, tuple[str, str, str]] = {}
+    below_best: dict[Hashable, tuple[str, str, str]] = {}
     for rows in lines:
         by_score = rows.sort_values("mean", ascending=False)
         task = by_score["panel"].iloc[0]
         ranked = list(by_score["model"])
-        pairs += ((task, *models) for models in itertools.combinations(ranked, 2))
-        best_of |= {
-            row: (task, ranked[0], model)
-            for row, model in by_score["model"].items()
-            if model != ranked[0]
-        }
-    clear = dict(zip(pairs, above_together(pairs, inputs), strict=True))
-    worse = {row for row, pair in best_of.items() if clear[pair]}
+        best = ranked[0]
+        for higher, lower in itertools.combinations(ranked, 2):
+            pairs.append((task, higher, lower))
+        for row, model in by_score["model"].items():
+            if model != best:
+                below_best[row] = (task, best, model)
+    is_above = dict(zip(pairs, above_together(pairs, inputs), strict=True))
+    worse = {row for row, pair in below_best.items() if is_above[pair]}
     texts: dict[str, list[str]] = {}
     for rows in lines:
+        task = rows["panel"].iloc[0]
         xs = [f"{x:g}" for row, x in rows["x"].items() if row not in worse]
-        every = len(xs) == len(rows) > 1
-        texts.setdefault(rows["panel"].iloc[0], []).append(
-            "any" if every else "/".join(xs)
-        )
-    listed = "; ".join(
-        f"{task} {', '.join(dict.fromkeys(of_series) if set(of_series) == {'any'} else of_series)}"
-        for task, of_series in texts.items()
-    )
-    return f"{x_text} ({', '.join(names)}): {listed}"
+        is_any = len(xs) == len(rows) > 1
+        text = "any" if is_any else "/".join(xs)
+        texts.setdefault(task, []).append(text)
+    parts = []
+    for task, of_series in texts.items():
+        if set(of_series) == {"any"}:
+            of_series = ["any"]
+        parts.append(f"{task} {', '.join(of_series)}")
+    return f"{x_text} ({', '.join(names)}): {'; '.join(parts)}"
 
 
 def above_mlm_alone(data: pd.DataFrame, _: FigureInputs) -> str:
     """Return at each share of CLM in how many pairs of task and series the score is clearly above that at 0 %."""
-    parts = [
-        f"{x:g} % CLM in {sum(rows[CLEAR])} of {len(rows)}"
-        for x, rows in data[data[CLEAR].notna()].groupby("x")
-    ]
-    return (
-        f"Clearly above MLM alone (filled; Holm): {', '.join(parts)} comparisons"
-        if parts
-        else ""
-    )
+    counted = data[data[CLEAR].notna()]
+    parts = []
+    for x, rows in counted.groupby("x"):
+        parts.append(f"{x:g} % CLM in {sum(rows[CLEAR])} of {len(rows)}")
+    if not parts:
+        return ""
+    return f"Clearly above MLM alone (filled; Holm): {', '.join(parts)} comparisons"
 
 
 def _position_of(
