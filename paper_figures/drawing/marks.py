@@ -58,37 +58,41 @@ def draw_lines(
         return
     if log_x:
         ax.set_xscale("log")
-    due = {float(x) for xs in expected.values() for x in xs}
+    expected_of = {name: set(map(float, xs)) for name, xs in expected.items()}
+    due = set[float]().union(*expected_of.values())
     present = {float(x) for x in rows["x"]}
     _pad_x(ax, sorted({*ticks, *present, *due}), log_x)
-    shown = _ticks_apart(ax, list(ticks) or sorted(present | due), present, log_x)
+    wanted = list(ticks) or sorted(present | due)
+    shown = _ticks_apart(ax, wanted, present, log_x)
     ax.set_xticks(shown, [f"{x:g}" for x in shown])
     ax.xaxis.set_minor_locator(NullLocator())
     y_axis(ax, bounds or score_bounds(rows))
     for rank, name in enumerate(look):
         part = rows[rows["series"] == name]
-        if len(part):
-            gaps = sorted(
-                set(map(float, expected.get(name, ()))) - {float(x) for x in part["x"]}
-            )
-            xs = part["x"].to_numpy(dtype=float)
-            # Side by side: in one place a hidden mark would be one that is counted
-            if second:
-                low, high = ax.get_xlim()
-                xs = xs + (rank - (len(look) - 1) / 2) * 0.025 * (high - low)
-            # A bar behind others at its x is wider, so that it shows on both sides of theirs.
-            behind = min(0.7 * (len(look) - 1 - rank), 2.1)
-            _draw_series(
-                ax,
-                part,
-                xs,
-                look[name],
-                rank,
-                gaps=gaps,
-                bar=0.8 + behind,
-                with_ids=not second,
-            )
-    for x in () if second else sorted(due - present):
+        if part.empty:
+            continue
+        xs = part["x"].to_numpy(dtype=float)
+        gaps = sorted(expected_of.get(name, set()) - set(xs.tolist()))
+        # Side by side: in one place a hidden mark would be one that is counted
+        if second:
+            low, high = ax.get_xlim()
+            aside = rank - (len(look) - 1) / 2
+            xs = xs + aside * 0.025 * (high - low)
+        # A bar behind others at its x is wider, so that it shows on both sides of theirs.
+        behind = min(0.7 * (len(look) - 1 - rank), 2.1)
+        _draw_series(
+            ax,
+            part,
+            xs,
+            look[name],
+            rank,
+            gaps=gaps,
+            bar=0.8 + behind,
+            with_ids=not second,
+        )
+    if second:
+        return
+    for x in sorted(due - present):
         ax.plot(
             [x],
             [0.03],
@@ -120,16 +124,19 @@ def draw_differences(
         look, expected, ticks: as in `draw_lines`.
         base: the x that the others are compared with.
     """
-    shown = rows[(rows["x"] != base) & rows[GAPS[0]].notna()]
-    if shown.empty:
+    gap, gap_low, gap_high = GAPS
+    compared = rows[(rows["x"] != base) & rows[gap].notna()]
+    if compared.empty:
         empty_panel(ax)
         return
-    shown = shown.assign(
-        **dict(zip(("mean", "low", "high"), (shown[gap] for gap in GAPS), strict=True))
+    shown = compared.assign(
+        mean=compared[gap], low=compared[gap_low], high=compared[gap_high]
     )
     low, high = _ends(shown)
     bounds = _around(min(low, 0.0), max(high, 0.0))
-    due = {name: [x for x in xs if x != base] for name, xs in expected.items()}
+    due = {}
+    for name, xs in expected.items():
+        due[name] = [x for x in xs if x != base]
     draw_lines(ax, shown, look, expected=due, ticks=ticks, bounds=bounds, second=True)
     ax.axhline(0, color=INK, linewidth=0.7, zorder=1.5)
 
@@ -153,24 +160,25 @@ def draw_groups(
         names: what is written of a group, where it is not its `x`.
         bounds: as in `draw_lines`.
     """
-    ax.set_xticks(
-        range(len(groups)), [(names or {}).get(group, group) for group in groups]
-    )
+    written = names or {}
+    labels = [written.get(group, group) for group in groups]
+    ax.set_xticks(range(len(groups)), labels)
     ax.set_xlim(-0.4, len(groups) - 0.6)
     if rows.empty:
         empty_panel(ax)
         return
     y_axis(ax, bounds or score_bounds(rows))
-    drawn = [name for name in look if name in set(rows["series"])]
-    step = min(_STEP, _SPAN / max(len(drawn) - 1, 1))
-    for rank, name in enumerate(drawn):
+    present = set(rows["series"])
+    series = [name for name in look if name in present]
+    steps_between = len(series) - 1
+    step = min(_STEP, _SPAN / max(steps_between, 1))
+    all_places = {float(place) for place in range(len(groups))}
+    for rank, name in enumerate(series):
         part = rows[rows["series"] == name]
         places = np.array([groups.index(x) for x in part["x"]], dtype=float)
-        gaps = [float(place) for place in range(len(groups)) if place not in places]
-        aside = (rank - (len(drawn) - 1) / 2) * step
-        _draw_series(
-            ax, part, places + aside, look[name], rank, gaps=gaps, linewidth=0.8
-        )
+        gaps = sorted(all_places - set(places.tolist()))
+        xs = places + (rank - steps_between / 2) * step
+        _draw_series(ax, part, xs, look[name], rank, gaps=gaps, linewidth=0.8)
 
 
 def draw_spread(
@@ -194,7 +202,8 @@ def draw_spread(
     for column, (name, style) in enumerate(look.items()):
         row = rows[rows["series"] == name]
         single = points[points["x"] == name]
-        fan = column + 0.1 + 0.26 * (np.arange(len(single)) + 0.5) / max(len(single), 1)
+        middles = np.arange(len(single)) + 0.5
+        fan = column + 0.1 + 0.26 * middles / max(len(single), 1)
         for x, (number, value) in zip(fan, single["mean"].items(), strict=True):
             ax.plot(
                 [x],
@@ -293,13 +302,13 @@ def write_names(ax: Axes, rows: pd.DataFrame, look: Mapping[str, Look]) -> None:
     # In points of the page, as all heights here
     tall = 72 * float(ax.bbox.height) / ax.figure.dpi
     scale = ax.transData + ax.transAxes.inverted()
-    wanted = sorted(
-        (float(scale.transform((1.0, value))[1]) * tall, name)
-        for name, value in ends.items()
-    )
-    for (height, name), (line_end, _) in zip(
-        _names_apart(wanted, tall), wanted, strict=True
-    ):
+    wanted = []
+    for name, value in ends.items():
+        _, share = scale.transform((1.0, value))
+        wanted.append((float(share) * tall, name))
+    wanted.sort()
+    placed = _names_apart(wanted, tall)
+    for (height, name), (line_end, _) in zip(placed, wanted, strict=True):
         ax.annotate(
             name,
             (1, line_end / tall),
@@ -332,17 +341,17 @@ def _names_apart(
             names = [*lower_names, *upper_names]
             if high - low >= _NAMES * len(names) / 2:
                 break
-            blocks[-2:] = [
-                ((low * len(lower_names) + high * len(upper_names)) / len(names), names)
-            ]
+            weighted = low * len(lower_names) + high * len(upper_names)
+            blocks[-2:] = [(weighted / len(names), names)]
     placed = []
     for middle, names in blocks:
         half = _NAMES * len(names) / 2
-        middle = min(max(middle, half - _NAMES / 2), panel_height - half + _NAMES / 2)
-        placed += [
-            (middle + _NAMES * (rank - (len(names) - 1) / 2), name)
-            for rank, name in enumerate(names)
-        ]
+        lowest = half - _NAMES / 2
+        highest = panel_height - half + _NAMES / 2
+        middle = min(max(middle, lowest), highest)
+        for rank, name in enumerate(names):
+            above_middle = rank - (len(names) - 1) / 2
+            placed.append((middle + _NAMES * above_middle, name))
     return placed
 
 
@@ -350,18 +359,17 @@ def score_bounds(rows: pd.DataFrame) -> tuple[float, float]:
     """Return the ends of an axis of percentages for these rows: within 0 and 100, where all scores are."""
     low, high = _around(*_ends(rows))
     means = rows["mean"]
-    return max(low, min(0.0, float(means.min()))), min(
-        high, max(100.0, float(means.max()))
-    )
+    lowest = min(0.0, float(means.min()))
+    highest = max(100.0, float(means.max()))
+    return max(low, lowest), min(high, highest)
 
 
 def _ends(rows: pd.DataFrame) -> tuple[float, float]:
     """Return the least and the largest value of all means, and of the intervals of the paper's models if any."""
     papers = rows["model"].isin(list(MODELS))
     counted = rows[papers] if papers.any() else rows
-    values = np.concatenate([rows["mean"], counted["low"], counted["high"]]).astype(
-        float
-    )
+    columns = [rows["mean"], counted["low"], counted["high"]]
+    values = np.concatenate(columns).astype(float)
     return float(np.nanmin(values)), float(np.nanmax(values))
 
 
@@ -380,9 +388,9 @@ def _around(low: float, high: float, *, above: float = 0.06) -> tuple[float, flo
     """
     span = max(high - low, _LEAST_SPAN)
     middle = (low + high) / 2
-    return min(low, middle - span / 2) - 0.06 * span, max(
-        high, middle + span / 2
-    ) + above * span
+    bottom = min(low, middle - span / 2) - 0.06 * span
+    top = max(high, middle + span / 2) + above * span
+    return bottom, top
 
 
 def _draw_series(
@@ -401,9 +409,8 @@ def _draw_series(
     name = str(part["series"].iloc[0])
     # A nan at each gap breaks the line there.
     line_x = np.concatenate([xs, gaps])
-    line_y = np.concatenate(
-        [part["mean"].to_numpy(dtype=float), np.full(len(gaps), np.nan)]
-    )
+    means = part["mean"].to_numpy(dtype=float)
+    line_y = np.concatenate([means, np.full(len(gaps), np.nan)])
     order = np.argsort(line_x, kind="stable")
     ax.plot(
         line_x[order],
@@ -414,9 +421,8 @@ def _draw_series(
         linewidth=linewidth,
         zorder=2.1 + 0.01 * rank,
     )
-    has_interval = (
-        part["low"] <= part["high"]
-    ).to_numpy()  # False where there is none (nan)
+    # False where there is none (nan).
+    has_interval = (part["low"] <= part["high"]).to_numpy()
     if has_interval.any():
         low, high = part["low"][has_interval], part["high"][has_interval]
         ax.vlines(
@@ -472,15 +478,20 @@ def _ticks_apart(
 ) -> list[float]:
     """Return the ticks whose labels do not touch; those of `first` go before others."""
     scale = math.log if log_x else float
-    low, high = (scale(end) for end in ax.get_xlim())
-    inches_of_unit = float(ax.bbox.width) / ax.figure.dpi / (high - low)
+    left, right = ax.get_xlim()
+    width = float(ax.bbox.width) / ax.figure.dpi
+    inches_of_unit = width / (scale(right) - scale(left))
 
     def touch(x: float, other: float) -> bool:
-        distance = abs(inches_of_unit * scale(x) - inches_of_unit * scale(other))
-        return distance <= inches(f"{x:g}") / 2 + 0.03 + inches(f"{other:g}") / 2
+        place = inches_of_unit * scale(x)
+        other_place = inches_of_unit * scale(other)
+        needed = inches(f"{x:g}") / 2 + 0.03 + inches(f"{other:g}") / 2
+        return abs(place - other_place) <= needed
 
+    before = sorted(x for x in ticks if x in first)
+    after = sorted(x for x in ticks if x not in first)
     shown: list[float] = []
-    for x in sorted(ticks, key=lambda x: (x not in first, x)):
+    for x in before + after:
         if not any(touch(x, other) for other in shown):
             shown.append(x)
     return sorted(shown)
