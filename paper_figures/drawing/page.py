@@ -8,7 +8,7 @@ from __future__ import annotations
 
 import math
 from bisect import bisect
-from collections.abc import Iterator, Mapping, Sequence
+from collections.abc import Collection, Iterator, Mapping, Sequence
 from contextlib import contextmanager
 from dataclasses import dataclass
 from functools import cache
@@ -87,12 +87,12 @@ class Sheet:
             body: height of all that is above the caption.
             below: room between the caption and what is above it.
         """
-        self._lines = wrapped(caption, WIDTH - 0.24)
-        self._finding = (
-            len(wrapped(caption.partition("\n")[0], WIDTH - 0.24))
-            if "\n" in caption
-            else 0
-        )
+        width = WIDTH - 0.24
+        self._lines = wrapped(caption, width)
+        self._finding = 0
+        if "\n" in caption:
+            finding, _, _ = caption.partition("\n")
+            self._finding = len(wrapped(finding, width))
         self.foot = below + 0.06 + _LINE * len(self._lines)
         """From the lower edge to what is drawn."""
         self.height = body + self.foot
@@ -117,12 +117,11 @@ class Sheet:
 
     def finish(self, heading: str) -> Figure:
         """Write heading (smaller where it would be wider) and caption, its finding in black; return the figure."""
-        heading_width = inches(heading, bold=True) * _HEADING / SMALLEST
-        size = (
-            max(SMALLEST, _HEADING * min(1.0, (WIDTH - 0.17) / heading_width))
-            if heading
-            else _HEADING
-        )
+        size = _HEADING
+        if heading:
+            heading_width = inches(heading, bold=True) * _HEADING / SMALLEST
+            share = min(1.0, (WIDTH - 0.17) / heading_width)
+            size = max(SMALLEST, _HEADING * share)
         self.text(
             0.12,
             self.height - 0.19,
@@ -165,12 +164,11 @@ class Panel:
 def task_panels(*, centred: bool = False) -> tuple[Panel, ...]:
     """Return the four panels of the paper, a task each; `centred` scores are differences in points."""
     unit = "\u2212 mean (points)" if centred else "(%)"
-    return tuple(
-        Panel(
-            name=task.name, title=task.title, unit=f"{task.name}: {task.metric} {unit}"
-        )
-        for task in TASKS.values()
-    )
+    panels = []
+    for task in TASKS.values():
+        task_unit = f"{task.name}: {task.metric} {unit}"
+        panels.append(Panel(name=task.name, title=task.title, unit=task_unit))
+    return tuple(panels)
 
 
 def make_page(
@@ -198,34 +196,28 @@ def make_page(
         gap: between two panels, in inches.
         second: what a second row of panels shows, whose names end in `DIFFERENCES`; empty for none.
     """
-    # Of the legend: all names in one row where they fit, else as many columns as the widest name allows.
-    columns = max(
-        1,
-        int((WIDTH - 0.24) / max((inches(name) + 0.5 for name in look), default=WIDTH)),
-    )
-    columns = len(look) if sum(inches(name) + 0.5 for name in look) < WIDTH else columns
+    columns = _legend_columns(look)
     rows = math.ceil(len(look) / max(columns, 1)) if legend else 0
     bars_height = _BAR * max(len(panel.schedules) for panel in panels)
     label_height = _LABEL if x_label else 0.0
     second_height = (_BETWEEN + _SECOND) if second else 0.0
-    head_height = _HEAD + rows * _LEGEND + bars_height + 0.08 * bool(bars_height)
-    sheet = Sheet(
-        caption,
-        body=head_height + _TITLES + _PLOT + second_height + _TICKS + label_height,
-    )
-    names_width = (
-        0.0
-        if legend
-        else max((inches(name, bold=True) + 0.2 for name in look), default=0.0)
-    )
-    width = (WIDTH - _LEFT - _RIGHT - names_width - gap * (len(panels) - 1)) / len(
-        panels
-    )
+    head_height = _HEAD + rows * _LEGEND + bars_height
+    if bars_height:
+        head_height += 0.08
+    body = head_height + _TITLES + _PLOT + second_height + _TICKS + label_height
+    sheet = Sheet(caption, body=body)
+    names_width = 0.0
+    if look and not legend:
+        names_width = max(inches(name, bold=True) + 0.2 for name in look)
+    panels_width = WIDTH - _LEFT - _RIGHT - names_width - gap * (len(panels) - 1)
+    width = panels_width / len(panels)
     bottom = sheet.foot + label_height + _TICKS
     top = bottom + second_height + _PLOT
     axes = {}
     for index, panel in enumerate(panels):
-        left = _LEFT + index * (width + gap) + names_width * (index > named)
+        left = _LEFT + index * (width + gap)
+        if index > named:
+            left += names_width
         axes[panel.name] = sheet.axes(left, bottom + second_height, width, _PLOT)
         sheet.text(
             left - 0.26,
@@ -264,6 +256,14 @@ def make_page(
     if x_label:
         sheet.text(WIDTH / 2, sheet.foot + 0.035, x_label, ha="center")
     return sheet.finish(heading), axes
+
+
+def _legend_columns(names: Collection[str]) -> int:
+    """Return in how many columns a legend has these names: all in one row where they fit, else by the widest name."""
+    widths = [inches(name) + 0.5 for name in names]
+    if sum(widths) < WIDTH:
+        return len(widths)
+    return max(1, int((WIDTH - 0.24) / max(widths)))
 
 
 def draw_schedules(
@@ -342,29 +342,24 @@ def bend(
     place = math.log if ratios else math.asinh
     every = _FACTORS if ratios else _POINTS
     form = "{:g}" if ratios else "{:+g}"
-    middle = every.index(1 if ratios else 0)
-    first = max((tick for tick in every[:middle] if tick <= low), default=every[0])
-    last = min(
-        (tick for tick in every[middle + 1 :] if tick >= high), default=every[-1]
-    )
+    none = 1 if ratios else 0  # no effect
+    first = max((x for x in every if x < none and x <= low), default=every[0])
+    last = min((x for x in every if x > none and x >= high), default=every[-1])
     if ratios:
         ax.set_xscale("log")
     else:
         ax.set_xscale("asinh", linear_width=1.0)
     ax.set_xlim(first, last)
-    labels = {tick: form.format(tick).replace("-", "\u2212") for tick in every} | {
-        0.0: "0"
-    }
+    labels = {tick: form.format(tick).replace("-", "\u2212") for tick in every}
+    labels[0.0] = "0"
     scale = wide / (place(last) - place(first))
     inches_of = {tick: place(tick) * scale for tick in every if first <= tick <= last}
+    # The ends and no effect go before other ticks, then the outer ones.
+    outer_first = sorted(inches_of, key=lambda tick: -abs(inches_of[tick]))
+    main = [tick for tick in outer_first if tick in (first, none, last)]
+    rest = [tick for tick in outer_first if tick not in main]
     shown: list[float] = []
-    for tick in sorted(
-        inches_of,
-        key=lambda tick: (
-            tick not in (first, every[middle], last),
-            -abs(inches_of[tick]),
-        ),
-    ):
+    for tick in main + rest:
         room = max(inches(labels[tick]), 0.1) + 0.04
         if all(abs(inches_of[tick] - inches_of[other]) >= room for other in shown):
             shown.append(tick)
