@@ -67,59 +67,51 @@ class _Losses(FigureSpec):
                 f"its models ({', '.join(self.models)}) with clm-or-mlm train and give the folder of "
                 f"their {LOG} files with --logs DIR"
             )
-        stages = {
-            name: [stage.name for stage in MODELS[name].stages] for name in self.models
-        }
+        stages = {}
+        for name in self.models:
+            stages[name] = [stage.name for stage in MODELS[name].stages]
         if stand_ins is None:
             losses = training_losses(logs, stages)
         else:  # a small study, whose models and steps stand in the paper's places
             small_stage = {paper: small for small, paper in stand_ins.stages.items()}
-            losses = training_losses(
-                logs,
-                {
-                    small: [small_stage[stage] for stage in stages[paper]]
-                    for small, paper in stand_ins.models.items()
-                    if paper in stages
-                },
-            )
+            small_stages = {}
+            for small, paper in stand_ins.models.items():
+                if paper in stages:
+                    names = stages[paper]
+                    small_stages[small] = [small_stage[stage] for stage in names]
+            losses = training_losses(logs, small_stages)
             losses["stage"] = losses["stage"].map(stand_ins.stages)
             losses["step"] *= stand_ins.steps
-        parts = [part for name in self.models for part in _curve(MODELS[name], losses)]
+        parts: list[pd.DataFrame] = []
+        for name in self.models:
+            parts += _curve(MODELS[name], losses)
         if not parts:
-            known = sorted({stage for names in stages.values() for stage in names})
+            known = sorted(set[str]().union(*stages.values()))
             raise UserError(
                 f"{logs} has no log of a stage that Figure 12 draws; the folders of these stages are named "
                 f"{', '.join(known)}"
             )
         data = pd.concat(parts, ignore_index=True)
-        order = data["panel"].map(_PANELS.index)
-        return data.iloc[np.argsort(order.to_numpy(), kind="stable")].reset_index(
-            drop=True
-        )[COLUMNS]
+        places = data["panel"].map(_PANELS.index).to_numpy()
+        ordered = data.iloc[np.argsort(places, kind="stable")]
+        return ordered.reset_index(drop=True)[COLUMNS]
 
     def finding(self, data: pd.DataFrame, inputs: FigureInputs) -> str:
         """Return where the longest continued pretraining ends."""
         del inputs
-        last = data[(data["panel"] == data["panel"].iloc[-1]) & (data["x"] > _SWITCH)]
-        ends = [
-            f"{mean:.2f} ({name})"
-            for name, mean in dict(records(last, "series", "mean")).items()
-        ]
-        return (
-            f"MLM loss at the end of the longest continued pretraining: {', '.join(ends)}"
-            if ends
-            else ""
-        )
+        of_longest = data["panel"] == data["panel"].iloc[-1]
+        continued = data[of_longest & (data["x"] > _SWITCH)]
+        last = dict(records(continued, "series", "mean"))  # the last row of each stays
+        if not last:
+            return ""
+        ends = ", ".join(f"{mean:.2f} ({name})" for name, mean in last.items())
+        return f"MLM loss at the end of the longest continued pretraining: {ends}"
 
     def draw(self, data: pd.DataFrame, heading: str, caption: str) -> Figure:
-        panels = [
-            Panel(
-                name=name,
-                title=f"CPT of {name.removeprefix('CPT ')} steps",
-                unit="Loss (logarithmic)",
-            )
-            for name in _PANELS
-        ]
+        panels = []
+        for name in _PANELS:
+            title = f"CPT of {name.removeprefix('CPT ')} steps"
+            panels.append(Panel(name=name, title=title, unit="Loss (logarithmic)"))
         direct = names_fit(data, _PANELS[0])
         plain = {
             name: Look(color=look.color, marker="") for name, look in STARTS.items()
@@ -142,7 +134,9 @@ class _Losses(FigureSpec):
             ax.set_yticks(ticks, [f"{tick:g}" for tick in ticks])
             ax.yaxis.set_minor_locator(NullLocator())
         if direct:
-            write_names(axes[_PANELS[0]], data[data["panel"] == _PANELS[0]], STARTS)
+            first_panel = _PANELS[0]
+            first_rows = data[data["panel"] == first_panel]
+            write_names(axes[first_panel], first_rows, STARTS)
         return drawing
 
     def describe(self, data: pd.DataFrame) -> str:
@@ -150,14 +144,17 @@ class _Losses(FigureSpec):
         for panel, rows in data.groupby("panel", sort=False):
             parts = []
             for series, part in rows.groupby("series", sort=False):
-                text = f"{series} {part['mean'].iloc[0]:.2f} at {part['x'].iloc[0]:.3g}K steps"
-                before = part.loc[part["x"] <= _SWITCH, "mean"]
+                losses, steps = part["mean"], part["x"]
+                text = f"{series} {losses.iloc[0]:.2f} at {steps.iloc[0]:.3g}K steps"
+                before = losses[steps <= _SWITCH]
                 if 0 < len(before) < len(part):
-                    after = part["mean"].iloc[len(before)]
-                    text += f", {before.iloc[-1]:.2f} before and {after:.2f} after the switch to CPT"
-                parts.append(
-                    f"{text}, {part['mean'].iloc[-1]:.2f} at {part['x'].iloc[-1]:.3g}K"
-                )
+                    last = before.iloc[-1]
+                    after = losses.iloc[len(before)]
+                    text += (
+                        f", {last:.2f} before and {after:.2f} after the switch to CPT"
+                    )
+                end = f"{losses.iloc[-1]:.2f} at {steps.iloc[-1]:.3g}K"
+                parts.append(f"{text}, {end}")
             sentences.append(f"{panel}: {'; '.join(parts)}.")
         return (
             "Loss curves on a logarithmic axis in three panels, one for each length of CPT. "
@@ -169,14 +166,10 @@ def _curve(model: Model, losses: pd.DataFrame) -> Iterator[pd.DataFrame]:
     """Yield the losses of each stage that led to `model`, in bins."""
     width = max(1, -(-model.steps // POINTS))
     for stage in model.stages:
-        of_stage = (losses["stage"] == stage.name) & (
-            losses["objective"] == stage.objective
-        )
-        rows = losses[
-            of_stage
-            & (losses["step"] > stage.first_step)
-            & (losses["step"] <= stage.end)
-        ]
+        is_stage = losses["stage"] == stage.name
+        is_objective = losses["objective"] == stage.objective
+        rows = losses[is_stage & is_objective]
+        rows = rows[(rows["step"] > stage.first_step) & (rows["step"] <= stage.end)]
         if len(rows):
             bins = rows.groupby((rows["step"] - stage.first_step - 1) // width)
             curve = bins.agg(
@@ -236,7 +229,8 @@ def _pieces(rows: pd.DataFrame) -> list[pd.DataFrame]:
     x = rows["x"].to_numpy(dtype=float)
     steps = np.diff(x)
     hole = steps > 4 * np.median(steps) if len(steps) else steps.astype(bool)
-    cuts = np.flatnonzero(hole | ((x[:-1] <= _SWITCH) & (x[1:] > _SWITCH))) + 1
+    switch = (x[:-1] <= _SWITCH) & (x[1:] > _SWITCH)
+    cuts = np.flatnonzero(hole | switch) + 1
     bounds = [0, *cuts.tolist(), len(rows)]
     return [rows.iloc[start:end] for start, end in itertools.pairwise(bounds)]
 
@@ -264,14 +258,18 @@ def training_losses(
         raise UserError(
             f"{folder}: no {LOG} in it; clm-or-mlm train writes one for every run"
         )
-    wanted = {stage for stages in models.values() for stage in stages}
+    wanted = set[str]().union(*models.values())
+    names = set(wanted)
     # A model's log repeats those of its stages: it is read only where one of them is absent.
-    names = wanted | {
-        name for name, stages in models.items() if not set(stages) <= paths.keys()
-    }
+    for name, stages in models.items():
+        if not set(stages) <= paths.keys():
+            names.add(name)
     names.add(folder.name)  # a log in the folder itself may be of any stages
+    to_read: list[Path] = []
+    for name in sorted(names):
+        to_read += paths.get(name, [])
     rows: dict[tuple[str, int, str], tuple[float, Path]] = {}
-    for path in (path for name in sorted(names) for path in paths.get(name, [])):
+    for path in to_read:
         for row in read_log(path):
             if row["split"] != "train" or row["stage"] not in wanted:
                 continue
@@ -288,9 +286,8 @@ def training_losses(
                 raise UserError(
                     f"{where} has loss {loss}, which a logarithmic axis cannot show"
                 )
-            first_loss, first_path = rows.setdefault(
-                (row["stage"], row["step"], row["objective"]), (float(loss), path)
-            )
+            key = (row["stage"], row["step"], row["objective"])
+            first_loss, first_path = rows.setdefault(key, (float(loss), path))
             if first_loss != loss:
                 raise UserError(
                     f"{where} of {row['stage']} has a different loss here than in {first_path}; give --logs the "
