@@ -60,20 +60,21 @@ class _Answer(FigureSpec):
     """
 
     def collect(self, inputs: FigureInputs) -> pd.DataFrame:
-        shown: list[list[object]] = []
+        rows = []
         judged = inputs.assessment.judged[ANSWER]
         counted = {part.branch.node.label: part for part in judged.counted}
         for result in judged.comparisons:
-            part = counted.get(result.label)
             models = map(find_model, result.comparison.models)
             steps = min(model.steps for model in models if model)
-            said: list[object] = ["not run", math.nan, "not run"]
-            if part is not None:
+            row = [result.task, steps, result.effect, result.low, result.high]
+            part = counted.get(result.label)
+            if part is None:
+                row += ["not run", math.nan, "not run"]
+            else:
                 p_holm = min(part.p_for_holm, part.p_against_holm)
-                said = [part.branch.outcome, p_holm, part.counted]
-            effect = result.effect, result.low, result.high
-            shown.append([result.task, steps, *effect, *said])
-        return pd.DataFrame(shown, columns=_COLUMNS)
+                row += [part.branch.outcome, p_holm, part.counted]
+            rows.append(row)
+        return pd.DataFrame(rows, columns=_COLUMNS)
 
     def details(self, inputs: FigureInputs) -> str:
         return details(inputs)
@@ -83,20 +84,20 @@ class _Answer(FigureSpec):
         if not main.known:
             return "This source does not compare CLM first with MLM alone"
         of = f"{main.known} comparisons{main.not_run}"
-        better, worse = (
-            str(count) if count else "none" for count in (main.holds_in, main.fails_in)
+        better = main.holds_in or "none"
+        worse = main.fails_in or "none"
+        return (
+            f"CLM first is clearly better than MLM alone in {better} of {of}, "
+            f"clearly worse in {worse}"
         )
-        return f"CLM first is clearly better than MLM alone in {better} of {of}, clearly worse in {worse}"
 
     def draw(self, data: pd.DataFrame, heading: str, caption: str) -> Figure:
         budgets = sorted(set(data["steps"]))
         tall = _ROW * len(budgets)
         sheet = Sheet(caption, body=_HEAD + _BARS + _TITLES + tall + _TICKS)
-        draw_schedules(
-            sheet.axes(_EDGE, sheet.height - _HEAD - _BARS, WIDTH - 2 * _EDGE, _BARS),
-            list(_BARS_OF.items()),
-            size=_SIZE,
-        )
+        bars_bottom = sheet.height - _HEAD - _BARS
+        bars = sheet.axes(_EDGE, bars_bottom, WIDTH - 2 * _EDGE, _BARS)
+        draw_schedules(bars, list(_BARS_OF.items()), size=_SIZE)
         wide = (WIDTH - _EDGE - _LEFT - _GAP * (len(TASKS) - 1)) / len(TASKS)
         foot = sheet.foot + _TICKS
         low, high = _ends(data)
@@ -109,18 +110,9 @@ class _Answer(FigureSpec):
             ax.tick_params(labelsize=_SIZE)
             ax.grid(axis="x", color=LIGHT)
             ax.axvline(0, color=INK, linewidth=1.0)
-            ticks = [
-                int(tick)
-                for tick in MaxNLocator(4, integer=True).tick_values(low, high)
-                if low <= tick <= high
-            ]
-            ax.set_xticks(
-                ticks,
-                [
-                    f"{tick:+d}".replace("-", "\u2212") if tick else "0"
-                    for tick in ticks
-                ],
-            )
+            around = MaxNLocator(4, integer=True).tick_values(low, high)
+            ticks = [int(tick) for tick in around if low <= tick <= high]
+            ax.set_xticks(ticks, [_signed(tick) for tick in ticks])
             _draw_rows(ax, data[data["panel"] == task.name], budgets)
             sheet.text(
                 left,
@@ -144,36 +136,41 @@ class _Answer(FigureSpec):
 
     def describe(self, data: pd.DataFrame) -> str:
         bars = f"Two bars: MLM alone; CLM for {SPLIT} %, then MLM for {100 - SPLIT} %."
-        parts = [
-            f"{TASKS[str(task)].title}: "
-            + ", ".join(
-                f"{effect:+.2f} [{low:+.2f}, {high:+.2f}] at {steps // 1000}K steps"
-                if says != "not run"
-                else f"not run at {steps // 1000}K steps"
-                for steps, effect, low, high, says in records(
-                    rows, "steps", "effect", "low", "high", "says"
-                )
-            )
-            for task, rows in data.groupby("panel", sort=False)
-        ]
-        return f"{bars} Differences in points, positive where CLM first is better. {'. '.join(parts)}."
+        columns = ("steps", "effect", "low", "high", "says")
+        parts = []
+        for task, rows in data.groupby("panel", sort=False):
+            texts = []
+            for steps, effect, low, high, says in records(rows, *columns):
+                text = "not run"
+                if says != "not run":
+                    text = f"{effect:+.2f} [{low:+.2f}, {high:+.2f}]"
+                texts.append(f"{text} at {steps // 1000}K steps")
+            parts.append(f"{TASKS[str(task)].title}: {', '.join(texts)}")
+        return (
+            f"{bars} Differences in points, positive where CLM first is better. "
+            f"{'. '.join(parts)}."
+        )
+
+
+def _signed(tick: int) -> str:
+    """Return a tick's label: every number but zero with its sign."""
+    return f"{tick:+d}".replace("-", "\u2212") if tick else "0"
 
 
 def _ends(data: pd.DataFrame) -> tuple[float, float]:
     """Return the ends of the axis that all panels share."""
     values = data[["effect", "low", "high"]].to_numpy(dtype=float)
     values = values[np.isfinite(values)]
-    return min(-2.0, float(values.min(initial=0)) - 0.4), max(
-        2.0, float(values.max(initial=0)) + 0.4
-    )
+    lowest = float(values.min(initial=0)) - 0.4
+    highest = float(values.max(initial=0)) + 0.4
+    return min(-2.0, lowest), max(2.0, highest)
 
 
 def _draw_rows(ax: Axes, data: pd.DataFrame, budgets: list[int]) -> None:
     """Draw a task's differences with their intervals; hollow: still open after Holm's adjustment."""
     columns = ("steps", "effect", "low", "high", "says", "says_holm")
-    for index, steps, effect, low, high, says, says_holm in zip(
-        data.index, *(data[column] for column in columns), strict=True
-    ):
+    rows = zip(data.index, records(data, *columns), strict=True)
+    for index, (steps, effect, low, high, says, says_holm) in rows:
         row = budgets.index(steps)
         if says == "not run":
             ax.text(

@@ -64,11 +64,9 @@ def findings_data(assessment: Assessment) -> pd.DataFrame:
             drawn[-1] |= {"p": main.p_raw, "p_holm": main.p_holm}
         if main.mean is not None:
             drawn.append(base | _point(main.mean, "typical"))
-        drawn += (
-            base | _point(result, "other")
-            for result in main.known_comparisons
-            if result is not main.decisive
-        )
+        for result in main.known_comparisons:
+            if result is not main.decisive:
+                drawn.append(base | _point(result, "other"))
     return pd.DataFrame(drawn)
 
 
@@ -77,7 +75,10 @@ def _point(result: Result, role: str) -> dict[str, object]:
     return {
         "role": role,
         "contrast": result.label,
-        **{name: getattr(result, name) for name in ("unit", "effect", "low", "high")},
+        "unit": result.unit,
+        "effect": result.effect,
+        "low": result.low,
+        "high": result.high,
         "region_low": result.comparison.low,
         "region_high": result.comparison.high,
         "text": format_effect(result),
@@ -106,33 +107,33 @@ class _Claims(FigureSpec):
         shown = signed(data)
         decisive = shown[shown["role"] == "decisive"]
         units = decisive["unit"].where(decisive["effect"].notna(), _UNKNOWN)
-        blocks = [
-            (unit, rows) for unit in _TITLES if len(rows := decisive[units == unit])
-        ]
+        blocks = []
+        for unit in _TITLES:
+            rows = decisive[units == unit]
+            if len(rows):
+                blocks.append((unit, rows))
         assert sum(len(rows) for _, rows in blocks) == len(decisive)
-        body = _HEAD + sum(
-            _TITLE + _ROW * len(rows) + _TICKS * (unit != _UNKNOWN)
-            for unit, rows in blocks
-        )
-        sheet = Sheet(caption, body=body, below=0.14)
-        lines = {
-            number: (
+        block_heights = []
+        for unit, rows in blocks:
+            ticks_height = 0.0 if unit == _UNKNOWN else _TICKS
+            block_heights.append(_TITLE + _ROW * len(rows) + ticks_height)
+        sheet = Sheet(caption, body=_HEAD + sum(block_heights), below=0.14)
+        lines = {}
+        for number, row in decisive.iterrows():
+            lines[number] = (
                 row["id"],
                 row["finding"],
                 row["verdict"],
                 _mean(data, row["id"]),
                 format_p(row["p_holm"]),
             )
-            for number, row in decisive.iterrows()
-        }
         bold = (True, False, True, False, False)
         # Widths of the columns of text, in inches; the axis, left of the verdict, takes what they leave.
-        ids, names, words, numbers, ps = (
-            max(inches(text, bold=is_bold) for text in column)
-            for column, is_bold in zip(
-                zip(_HEADS, *lines.values(), strict=True), bold, strict=True
-            )
-        )
+        widths = []
+        texts_of_columns = zip(_HEADS, *lines.values(), strict=True)
+        for texts, is_bold in zip(texts_of_columns, bold, strict=True):
+            widths.append(max(inches(text, bold=is_bold) for text in texts))
+        ids, names, words, numbers, ps = widths
         axis = WIDTH - 2 * _EDGE - ids - names - words - numbers - ps - 6 * _PAD
         left = _EDGE + ids + names + 2 * _PAD
         columns = [_EDGE, _EDGE + ids + _PAD, left + axis + 2.4 * _PAD]
@@ -186,17 +187,21 @@ class _Claims(FigureSpec):
         decisive = data[data["role"] == "decisive"]
         counts = Counter(decisive["outcome"])
         tally = ", ".join(f"{counts[name]} {name}" for name in OUTCOMES if counts[name])
-        lines = [
-            f"{record['id']}, {record['finding']}: {record['verdict']}{_counts(record)}, most adverse {record['text']}."
-            for record in decisive.to_dict("records")
-        ]
+        lines = []
+        for record in decisive.to_dict("records"):
+            verdict = f"{record['verdict']}{_counts(record)}"
+            lines.append(
+                f"{record['id']}, {record['finding']}: {verdict}, "
+                f"most adverse {record['text']}."
+            )
         return f"Forest plot of {len(decisive)} findings: {tally}. " + " ".join(lines)
 
 
 def _counts(record: Mapping[Hashable, Any]) -> str:
     """Return how many parts hold where the verdict does not say it."""
-    is_said = record["outcome"] == IN_PART.name or not record["holds"]
-    return "" if is_said else f", holds in at least {record['holds']}"
+    if record["outcome"] == IN_PART.name or not record["holds"]:
+        return ""
+    return f", holds in at least {record['holds']}"
 
 
 def details(inputs: FigureInputs) -> str:
@@ -210,17 +215,20 @@ def signed(data: pd.DataFrame) -> pd.DataFrame:
     A claim below a number becomes one above: differences change their sign, ratios are inverted.
     """
     turned = np.isneginf(data["region_low"]) & np.isfinite(data["region_high"])
+    # Turning a side exchanges the ends of an interval.
+    turned_from = {
+        "effect": "effect",
+        "low": "high",
+        "high": "low",
+        "region_low": "region_high",
+    }
     result = data.copy()
     for unit_is_ratio in (False, True):
-        # Turning a side exchanges the ends of an interval.
-        rows = turned & ((data["unit"] == _RATIOS) == unit_is_ratio)
-        for column, other in (("effect", "effect"), ("low", "high"), ("high", "low")):
+        is_of_unit = (data["unit"] == _RATIOS) == unit_is_ratio
+        rows = turned & is_of_unit
+        for column, other in turned_from.items():
             values = data.loc[rows, other]
             result.loc[rows, column] = 1 / values if unit_is_ratio else -values
-        claimed_below = data.loc[rows, "region_high"]
-        result.loc[rows, "region_low"] = (
-            1 / claimed_below if unit_is_ratio else -claimed_below
-        )
     result.loc[turned, "region_high"] = math.inf
     return result
 
@@ -233,8 +241,8 @@ def _main(data: pd.DataFrame, number: Hashable) -> pd.Series:
     decisive = data[data.index == number]
     mean = data[data["id"].isin(decisive["id"]) & (data["role"] == "typical")]
     mean = mean[mean["effect"].notna() & mean["unit"].isin(decisive["unit"])]
-    [main] = (decisive if mean.empty else mean).iterrows()
-    return main[1]
+    [(_, main)] = (decisive if mean.empty else mean).iterrows()
+    return main
 
 
 def _mean(data: pd.DataFrame, finding: str) -> str:
@@ -253,12 +261,14 @@ def _draw_block(ax: Axes, rows: pd.DataFrame, data: pd.DataFrame, wide: float) -
 
     Shaded the claimed region, above the mean with its interval, below the comparisons and their range.
     """
-    ratios = rows["unit"].iloc[0] == _RATIOS
+    unit = rows["unit"].iloc[0]
+    ratios = unit == _RATIOS
     ax.set_ylim(len(rows) - 0.5, -0.5)
-    ends = data.loc[
-        data["unit"] == rows["unit"].iloc[0], ["effect", "low", "high"]
-    ].to_numpy(dtype=float)
-    ends = ends[np.isfinite(ends) & ((ends > 0) | (not ratios))]
+    of_unit = data[data["unit"] == unit]
+    ends = of_unit[["effect", "low", "high"]].to_numpy(dtype=float)
+    ends = ends[np.isfinite(ends)]
+    if ratios:
+        ends = ends[ends > 0]
     bend(ax, float(ends.min()), float(ends.max()), wide, ratios=ratios)
     low, high = ax.get_xlim()
     ax.grid(visible=False)
@@ -266,21 +276,19 @@ def _draw_block(ax: Axes, rows: pd.DataFrame, data: pd.DataFrame, wide: float) -
         claimed = max(adverse["region_low"], low), min(adverse["region_high"], high)
         ax.fill_betweenx([row - 0.42, row + 0.42], *claimed, color=LIGHT, linewidth=0)
         # The mean of the comparisons or, where there is none, the most adverse one.
-        main, color = _main(data, decisive), VERDICT[adverse["outcome"]]
-        single = data[
-            (data["id"] == adverse["id"])
-            & (data["role"] != "typical")
-            & data["effect"].notna()
-        ]
+        main = _main(data, decisive)
+        color = VERDICT[adverse["outcome"]]
+        of_finding = data["id"] == adverse["id"]
+        is_single = (data["role"] != "typical") & data["effect"].notna()
+        single = data[of_finding & is_single]
         ax.plot(
             [single["effect"].min(), single["effect"].max()],
             [row + 0.26] * 2,
             color=GREY,
             linewidth=0.6,
         )
-        for other, effect in single.drop(index=main.name, errors="ignore")[
-            "effect"
-        ].items():
+        others = single.drop(index=main.name, errors="ignore")
+        for other, effect in others["effect"].items():
             ax.plot(
                 [effect],
                 [row + 0.26],
