@@ -18,10 +18,11 @@ from pretraining.models import MODELS, arm_of
 
 def title(figure: FigureSpec, data: pd.DataFrame, inputs: FigureInputs) -> str:
     """Return what stands above the picture: first that the source is not of the paper's kind, then what it shows."""
-    said = figure.finding(data, inputs) if figure.supplementary else ""
+    finding = figure.finding(data, inputs) if figure.supplementary else ""
     if inputs.source.comparable:
-        return said or figure.heading
-    return f"{inputs.source.kind.title}. {said or _own_sizes(figure.heading, inputs)}"
+        return finding or figure.heading
+    shown = finding or _own_sizes(figure.heading, inputs)
+    return f"{inputs.source.kind.title}. {shown}"
 
 
 def caption(figure: FigureSpec, data: pd.DataFrame, inputs: FigureInputs) -> str:
@@ -33,53 +34,50 @@ def caption(figure: FigureSpec, data: pd.DataFrame, inputs: FigureInputs) -> str
     whose = words and f"{words[0].upper()}{words[1:]}."
     name = inputs.source.name.removeprefix(inputs.source.kind.title).lstrip()
     where = "tables of arXiv 2507.00994v4" if inputs.source.is_published else name
+    note = _own_sizes(figure.note, inputs)
     if figure.supplementary:
-        return _joined(
-            whose, _own_sizes(figure.note, inputs), f"Source: {where}."
-        ).replace(" %", "\u00a0%")
-    said, gaps = figure.finding(data, inputs), missing(figure, data)
-    lacking = (
-        f"{len(gaps)} of {len(figure.models)} models"
-        if len(gaps) > 1
-        else "".join(gaps)
-    )
-    some = f"Without {lacking}{' (crosses)' * figure.crosses}." if gaps else ""
-    added = (
-        "Arrows: intervals beyond the axis."
-        if inputs.own_models & set(data["model"])
-        else ""
-    )
+        text = _joined(whose, note, f"Source: {where}.")
+        return text.replace(" %", "\u00a0%")
+    finding = figure.finding(data, inputs)
+    without = _without_sentence(figure, data)
     bars = _bars(data) if figure.averaged and not figure.from_logs else ""
     if figure.from_logs:
         where = "training logs"
     elif inputs.source.is_published:
         where = f"{figure.tables} of arXiv 2507.00994v4"
-    own = _own_sentences(data, inputs) if inputs.own_models & set(data["model"]) else ""
-    rest = _joined(
-        whose,
-        _own_sizes(figure.note, inputs),
-        bars,
-        some,
-        own,
-        added,
-        f"Source: {where}.",
-    )
-    return (f"{said}.\n{rest}" if said else rest).replace(" %", "\u00a0%")
+    own = arrows = ""
+    if inputs.own_models & set(data["model"]):
+        own = _own_sentences(data, inputs)
+        arrows = "Arrows: intervals beyond the axis."
+    text = _joined(whose, note, bars, without, own, arrows, f"Source: {where}.")
+    if finding:
+        text = f"{finding}.\n{text}"
+    return text.replace(" %", "\u00a0%")
+
+
+def _without_sentence(figure: FigureSpec, data: pd.DataFrame) -> str:
+    """Return `Without ...`: the one model that is missing, or how many are; empty when none is."""
+    gaps = missing(figure, data)
+    if not gaps:
+        return ""
+    lacking = f"{len(gaps)} of {len(figure.models)} models"
+    if len(gaps) == 1:
+        [lacking] = gaps
+    crosses = " (crosses)" if figure.crosses else ""
+    return f"Without {lacking}{crosses}."
 
 
 def alt_text(figure: FigureSpec, data: pd.DataFrame, inputs: FigureInputs) -> str:
     """Return the alt text: what the picture is, what is seen in each panel with its numbers, intervals, the source."""
     if figure.supplementary:
         details = figure.details(inputs)
-        return _joined(
-            inputs.source.kind.words, figure.describe(data), figure.note, details
-        )
-    reason = (
-        "not in any published table"
-        if inputs.source.is_published
-        else "not in this source"
-    )
-    reason = "for lack of a training log" if figure.from_logs else reason
+        words = inputs.source.kind.words
+        return _joined(words, figure.describe(data), figure.note, details)
+    reason = "not in this source"
+    if figure.from_logs:
+        reason = "for lack of a training log"
+    elif inputs.source.is_published:
+        reason = "not in any published table"
     return _joined(
         f"{figure.heading}.",
         inputs.source.kind.words,
@@ -96,15 +94,18 @@ def _bars(data: pd.DataFrame) -> str:
     known = data[data["low"].notna()]
     if known.empty:
         return "Single seeds, without intervals."
-    seeds = dict.fromkeys((known["n_seeds"].min(), known["n_seeds"].max()))
     kinds = ", ".join(dict.fromkeys(known["interval"]))
-    return f"Bars: 95 % intervals ({kinds}, {' to '.join(f'{count:g}' for count in seeds)} seeds)."
+    low, high = known["n_seeds"].min(), known["n_seeds"].max()
+    seeds = f"{low:g}" if low == high else f"{low:g} to {high:g}"
+    return f"Bars: 95 % intervals ({kinds}, {seeds} seeds)."
 
 
 def _own_sizes(text: str, inputs: FigureInputs) -> str:
     """Return a text with the sizes of stand-ins in place of the paper's."""
     stand_ins = inputs.source.stand_ins
-    for size, own in () if stand_ins is None else stand_ins.sizes.items():
+    if stand_ins is None:
+        return text
+    for size, own in stand_ins.sizes.items():
         text = re.sub(rf"\b{size}\b", own, text)
     return text
 
@@ -116,56 +117,62 @@ def source_sentence(
     if figure.from_logs:
         return "Source: training logs."
     runs = inputs.source.runs
+    is_own = data["source"] == inputs.source.name
+    of_source, others = data[is_own], data[~is_own]
     where = f"published {figure.tables} of arXiv 2507.00994v4"
+    chosen = ""
     if runs is not None:
-        of_source = data[data["source"] == inputs.source.name]
-        drawn = {name for names in of_source["model"] for name in names.split()}
-        size = f"{runs['model'].isin(drawn).sum():,} runs of {counted(len(drawn), 'model')}"
-        others = f"; the other points are {where}" if len(of_source) < len(data) else ""
-        name = (
-            "the authors' released runs"
-            if inputs.source.name == "released"
-            else inputs.source.name
-        )
-        where = f"{name} ({size}){others}"
-    chosen = (
-        "" if runs is None or not figure.selected else f", {inputs.settings.rule.words}"
-    )
+        models = _models_in(of_source)
+        n_runs = runs["model"].isin(models).sum()
+        size = f"{n_runs:,} runs of {counted(len(models), 'model')}"
+        name = inputs.source.name
+        if name == "released":
+            name = "the authors' released runs"
+        rest = f"; the other points are {where}" if len(others) else ""
+        where = f"{name} ({size}){rest}"
+        if figure.selected:
+            chosen = f", {inputs.settings.rule.words}"
     if not figure.averaged:
         return f"Source: {where}{chosen}."
     low, high = int(data["n_seeds"].min()), int(data["n_seeds"].max())
     seeds = f"{low}" if low == high else f"{low} to {high}"
-    mean = (
-        f"Task averages, means over {seeds} {'seed' if high == 1 else 'seeds'}{chosen}"
-    )
-    is_own = data["source"] == inputs.source.name
-    parts = (
-        records(part, "n_seeds", "interval")
-        for part in (data[is_own], data[~is_own])
-        if len(part)
-    )
-    bars = "; for the other points, ".join(dict.fromkeys(map(caption_of, parts)))
+    noun = "seed" if high == 1 else "seeds"
+    mean = f"Task averages, means over {seeds} {noun}{chosen}"
+    captions = []
+    for part in (of_source, others):
+        if len(part):
+            captions.append(caption_of(records(part, "n_seeds", "interval")))
+    bars = "; for the other points, ".join(dict.fromkeys(captions))
     return f"Source: {where}. {mean}; bars: {bars}."
+
+
+def _models_in(data: pd.DataFrame) -> list[str]:
+    """Return each model that is drawn once; a point of several models names them all."""
+    models: dict[str, None] = {}
+    for names in data["model"]:
+        models |= dict.fromkeys(names.split())
+    return list(models)
 
 
 def _own_sentences(data: pd.DataFrame, inputs: FigureInputs) -> str:
     """Return a caption's sentences on added models, their test sets, and models that were pretrained several times."""
-    drawn = dict.fromkeys(name for names in data["model"] for name in names.split())
-    names = [name for name in drawn if name not in MODELS]
     runs = inputs.source.runs
     if runs is None:
         return ""
-    said = []
-    if names and inputs.source.comparable:
-        said.append(f"Added models, not in the paper: {', '.join(names)}.")
-        said.append("Their steps and masking ratios are those in their names.")
-        if other_sizes(runs[runs["model"].isin(names)]):
-            said.append(
+    models = _models_in(data)
+    added = [name for name in models if name not in MODELS]
+    sentences = []
+    if added and inputs.source.comparable:
+        sentences.append(f"Added models, not in the paper: {', '.join(added)}.")
+        sentences.append("Their steps and masking ratios are those in their names.")
+        if other_sizes(runs[runs["model"].isin(added)]):
+            sentences.append(
                 "Their test sets differ in size from the paper's, so scores are not comparable."
             )
-    if any(seed and arm in drawn for arm, seed in map(arm_of, runs["model"].unique())):
-        said.append("If a model was pretrained several times, the first is drawn.")
-    return " ".join(said)
+    arms = [arm_of(name) for name in runs["model"].unique()]
+    if any(repeat and arm in models for arm, repeat in arms):
+        sentences.append("If a model was pretrained several times, the first is drawn.")
+    return " ".join(sentences)
 
 
 def selection_sentence(inputs: FigureInputs) -> str:
@@ -180,33 +187,26 @@ def missing(figure: FigureSpec, data: pd.DataFrame) -> dict[str, tuple[str, ...]
     of_tasks = set(panels) <= set(TASKS)
     wanted = list(TASKS) if of_tasks else panels
     have = set(records(data, "model", "panel"))
-    gaps = {
-        name: tuple(panel for panel in wanted if (name, panel) not in have)
-        for name in figure.models
-    }
-    return {
-        name: without
-        for name, without in gaps.items()
-        if without and (of_tasks or len(without) == len(wanted))
-    }
+    gaps = {}
+    for name in figure.models:
+        lacking = tuple(panel for panel in wanted if (name, panel) not in have)
+        if lacking and (of_tasks or len(lacking) == len(wanted)):
+            gaps[name] = lacking
+    return gaps
 
 
 def missing_sentence(gaps: Mapping[str, Sequence[str]], why: str) -> str:
     """Return `Not drawn: ..., why.` with every model by name; empty when nothing is missing."""
     if not gaps:
         return ""
-    names = [
-        f"{model} ({', '.join(panels)})"
-        if len(panels) < len(TASKS) and set(panels) <= set(TASKS)
-        else model
-        for model, panels in gaps.items()
-    ]
+    names = []
+    for model, panels in gaps.items():
+        some_tasks = len(panels) < len(TASKS) and set(panels) <= set(TASKS)
+        names.append(f"{model} ({', '.join(panels)})" if some_tasks else model)
     *rest, last = names
-    return (
-        f"Not drawn: {', '.join(rest)} and {last}, {why}."
-        if rest
-        else f"Not drawn: {last}, {why}."
-    )
+    if not rest:
+        return f"Not drawn: {last}, {why}."
+    return f"Not drawn: {', '.join(rest)} and {last}, {why}."
 
 
 def _joined(*parts: str) -> str:
