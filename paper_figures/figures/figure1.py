@@ -75,21 +75,19 @@ class _Overview(FigureSpec):
         shares = collect(self, position_by_share, inputs)
         starts = collect(self, before_and_after, inputs, others=True)
         cpt = continued_only(starts, STARTS, inputs.source.study_models)
-        parts = [
-            rows[rows["panel"] == "SC"].assign(panel=panel)
-            for panel, rows in ((_SHARE, shares), (_CPT, cpt))
-            if "SC" in set(rows["panel"])
-        ]
-        return refuse_empty(
-            self, pd.concat(parts, ignore_index=True) if parts else shares[:0], inputs
-        )
+        parts = []
+        for panel, rows in ((_SHARE, shares), (_CPT, cpt)):
+            of_task = rows[rows["panel"] == "SC"]
+            if len(of_task):
+                parts.append(of_task.assign(panel=panel))
+        data = pd.concat(parts, ignore_index=True) if parts else shares[:0]
+        return refuse_empty(self, data, inputs)
 
     def finding(self, data: pd.DataFrame, inputs: FigureInputs) -> str:
         """Return by how much 25 % CLM and the CLM start are above MLM on accuracy."""
-        means = {
-            (panel, series, x): mean
-            for panel, series, x, mean in records(data, "panel", "series", "x", "mean")
-        }
+        means = {}
+        for panel, series, x, mean in records(data, "panel", "series", "x", "mean"):
+            means[panel, series, x] = mean
         pairs = {
             "25 % CLM minus MLM alone": (
                 (_SHARE, "42K steps", 25.0),
@@ -100,14 +98,16 @@ class _Overview(FigureSpec):
                 (_CPT, "MLM start", "CPT"),
             ),
         }
-        return "; ".join(
-            f"{name}: {means[first] - means[second]:+.2f} points"
-            for name, (first, second) in pairs.items()
-            if first in means and second in means
-        ).replace("-", "\u2212")
+        parts = []
+        for name, (first, second) in pairs.items():
+            if first in means and second in means:
+                gap = means[first] - means[second]
+                parts.append(f"{name}: {gap:+.2f} points")
+        return "; ".join(parts).replace("-", "\u2212")
 
     def draw(self, data: pd.DataFrame, heading: str, caption: str) -> Figure:
-        shares, cpt = data[data["panel"] == _SHARE], data[data["panel"] == _CPT]
+        shares = data[data["panel"] == _SHARE]
+        cpt = data[data["panel"] == _CPT]
         line = looks_of(shares["series"], {"42K steps": RAMP_PURPLE[-1]})
         look = looks_of(cpt["series"], STARTS) or STARTS
         drawing, axes = make_page(
@@ -130,14 +130,12 @@ class _Overview(FigureSpec):
         return drawing
 
     def describe(self, data: pd.DataFrame) -> str:
-        shares, cpt = data[data["panel"] == _SHARE], data[data["panel"] == _CPT]
+        shares = data[data["panel"] == _SHARE]
+        cpt = data[data["panel"] == _CPT]
+        line = "A line against the share of CLM in 42K steps"
         parts = (
             "Two panels of accuracy (%) on sequence classification.",
-            describe_points(
-                shares,
-                "{:g} % CLM",
-                panel="A line against the share of CLM in 42K steps",
-            ),
+            describe_points(shares, "{:g} % CLM", panel=line),
             describe_points(cpt, "{}", panel="Points before and after CPT"),
         )
         return " ".join(filter(None, parts))

@@ -7,6 +7,7 @@ the mean of its column.
 
 from __future__ import annotations
 
+from collections import Counter
 from collections.abc import Callable, Iterator, Mapping, Sequence
 from dataclasses import dataclass
 
@@ -62,17 +63,16 @@ def _at_every_rate(runs: pd.DataFrame, inputs: FigureInputs) -> pd.DataFrame:
     """Return task averages by model, learning rate and seed, at the rates that count."""
     if inputs.source.stand_ins is None:  # small networks are tuned at other rates
         margin = 1e-9
-        runs = runs[
-            runs["lr"].between(_RATES[0] * (1 - margin), _RATES[1] * (1 + margin))
-        ]
+        lowest, highest = _RATES
+        is_near = runs["lr"].between(lowest * (1 - margin), highest * (1 + margin))
+        runs = runs[is_near]
     return _task_averages(runs, ("model", "lr", "seed"))
 
 
 def _at_chosen_rates(runs: pd.DataFrame, inputs: FigureInputs) -> pd.DataFrame:
     """Return task averages by model and seed, at the rates that the rule chooses."""
-    return _task_averages(
-        select_runs(runs, inputs.settings.selection), ("model", "seed")
-    )
+    selected = select_runs(runs, inputs.settings.selection)
+    return _task_averages(selected, ("model", "seed"))
 
 
 @dataclass(frozen=True, kw_only=True)
@@ -91,26 +91,25 @@ class _Spread(FigureSpec):
         runs = inputs.source.need_runs(self.label)
         every = [name for _, names in self.columns.values() for name in names]
         scores = self.scores(runs[runs["model"].isin(every)], inputs)
-        rows = [
-            row
-            for task in TASKS
-            for column in self.columns
-            for row in self._column(column, task, scores[scores["task"] == task])
-        ]
+        rows: list[list[object]] = []
+        for task in TASKS:
+            of_task = scores[scores["task"] == task]
+            for column in self.columns:
+                rows += self._column(column, task, of_task)
         if not rows:
             raise UserError(
                 f"{self.label} cannot be drawn from this source: it has no task average of {', '.join(every)}; an "
                 f"average needs {inputs.source.average_needs}, at the same seed"
             )
-        return pd.DataFrame(rows, columns=COLUMNS[:-1]).assign(
-            source=inputs.source.name
-        )
+        data = pd.DataFrame(rows, columns=COLUMNS[:-1])
+        return data.assign(source=inputs.source.name)
 
     def _column(
         self, column: str, task: str, scores: pd.DataFrame
     ) -> Iterator[list[object]]:
         """Yield the row of a column's standard deviation, and one for each of its scores."""
-        part = scores[scores["model"].isin(list(self.columns[column][1]))]
+        _, models = self.columns[column]
+        part = scores[scores["model"].isin(list(models))]
         if part.empty:
             return
         centred = (part["score"] - part["score"].mean()).to_numpy()
@@ -134,15 +133,16 @@ class _Spread(FigureSpec):
     def finding(self, data: pd.DataFrame, inputs: FigureInputs) -> str:
         """Return how much wider the first column spreads than the second, by task."""
         del inputs
-        bars = data[data["interval"] == _SD].pivot(
-            index="panel", columns="series", values="high"
-        )
+        of_columns = data[data["interval"] == _SD]
+        bars = of_columns.pivot(index="panel", columns="series", values="high")
         first, second = self.columns
         if not {first, second} <= set(bars.columns):
             return ""
         ratios = (bars[first] / bars[second]).reindex(list(TASKS)).dropna()
+        if ratios.empty:
+            return ""
         parts = ", ".join(f"{ratio:.1f} on {task}" for task, ratio in ratios.items())
-        return f"Spread of {first} over that of {second}: {parts}" if parts else ""
+        return f"Spread of {first} over that of {second}: {parts}"
 
     def draw(self, data: pd.DataFrame, heading: str, caption: str) -> Figure:
         drawing, axes = make_page(
@@ -161,19 +161,15 @@ class _Spread(FigureSpec):
     def describe(self, data: pd.DataFrame) -> str:
         sentences = []
         for task, rows in data.groupby("panel", sort=False):
-            single = rows.loc[rows["interval"] == _SINGLE, "x"]
-            parts = [
-                f"{column} {high:.2f} points over {int((single == column).sum())} scores"
-                for column, high in records(
-                    rows[rows["interval"] == _SD], "series", "high"
-                )
-            ]
-            sentences.append(
-                f"{TASKS[str(task)].title} ({TASKS[str(task)].metric}): {'; '.join(parts)}."
-            )
-        return "Standard deviations in four panels, one per task. " + " ".join(
-            sentences
-        )
+            bars = rows[rows["interval"] == _SD]
+            counts = Counter(rows.loc[rows["interval"] == _SINGLE, "x"])
+            parts = []
+            for column, high in records(bars, "series", "high"):
+                parts.append(f"{column} {high:.2f} points over {counts[column]} scores")
+            title = f"{TASKS[str(task)].title} ({TASKS[str(task)].metric})"
+            sentences.append(f"{title}: {'; '.join(parts)}.")
+        text = " ".join(sentences)
+        return f"Standard deviations in four panels, one per task. {text}"
 
 
 FIGURES = (
