@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 import sys
-from itertools import groupby
+from collections import Counter
 from pathlib import Path
 from typing import TYPE_CHECKING, Annotated
 
@@ -74,14 +74,15 @@ def draw(
     )
     inputs = FigureInputs(source=opened, settings=scores, logs=logs)
     problems: list[UserError] = []
-    made = [
-        path
-        for figure in draw_figures(chosen, inputs, problems)
-        for path in figure.save(out, forms)
-    ]
+    written: list[Path] = []
+    for figure in draw_figures(chosen, inputs, problems):
+        written += figure.save(out, forms)
     if problems and len(chosen) == 1:
         raise problems[0]
-    for name, files in groupby(made, lambda path: path.name.partition(".")[0]):
-        sys.stdout.write(f"{out / name}.* ({counted(len(list(files)), 'file')})\n")
-    sys.stdout.writelines(f"not drawn: {problem}\n" for problem in problems)
-    return 0 if made and (every or not problems) else 2
+    counts = Counter(path.name.partition(".")[0] for path in written)
+    for name, count in counts.items():
+        sys.stdout.write(f"{out / name}.* ({counted(count, 'file')})\n")
+    for problem in problems:
+        sys.stdout.write(f"not drawn: {problem}\n")
+    is_complete = every or not problems
+    return 0 if written and is_complete else 2

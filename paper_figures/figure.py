@@ -297,12 +297,13 @@ def figures_named(words: Iterable[str]) -> list[LazyFigure]:
             names |= {
                 name for name, figure in FIGURES.items() if not figure.supplementary
             }
-        elif (name := word.removeprefix("figure").lstrip("0")) in FIGURES:
-            names.add(name)
-        else:
+            continue
+        name = word.removeprefix("figure").lstrip("0")
+        if name not in FIGURES:
             raise UserError(
                 f"unknown figure {word!r}; use one of {names_in_words()}{nearest(word, FIGURES)}"
             )
+        names.add(name)
     if not names:
         raise UserError(f"name the figures to draw: {names_in_words()}")
     return [figure for name, figure in FIGURES.items() if name in names]
