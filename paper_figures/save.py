@@ -133,15 +133,13 @@ class DrawnFigure:
 
     def record(self) -> str:
         """Return what a machine may want to know of it, as JSON."""
+        name = self.spec.name
+        source = "logs" if self.spec.from_logs else self.inputs.source.name
         record = {
-            "figure": int(self.spec.name)
-            if self.spec.name.isdecimal()
-            else self.spec.name,
+            "figure": int(name) if name.isdecimal() else name,
             "title": self.title,
             "caption": self.caption,
-            "source": {
-                "name": "logs" if self.spec.from_logs else self.inputs.source.name
-            },
+            "source": {"name": source},
             "settings": asdict(self.inputs.settings),
             "points": len(self.data),
             "x_axis": self.spec.x_axis,
@@ -170,24 +168,24 @@ class DrawnFigure:
                     self.drawing, form, title=self.title, description=self.alt
                 )
         texts = {"csv": self.csv, "txt": self.alt + "\n", "json": self.record()}
-        contents |= {ending: text.encode("utf-8") for ending, text in texts.items()}
+        for ending, text in texts.items():
+            contents[ending] = text.encode("utf-8")
         stem = file_stem(self.spec.name)
-        paths = {
-            folder / f"{stem}.{ending}": content for ending, content in contents.items()
-        }
+        files = {}
+        hashes = {}
+        for ending, content in contents.items():
+            path = folder / f"{stem}.{ending}"
+            files[path] = content
+            hashes[path.name] = sha256_bytes(content)
         logs = self.inputs.logs if self.spec.from_logs else None
         read_from = self.inputs.source.long_label if logs is None else str(logs)
-        provenance_file = provenance_path(folder / f"{stem}.csv")
         made_from = {"source": redacted(read_from), **provenance("analysis", _PACKAGES)}
-        hashes = {path.name: sha256_bytes(content) for path, content in paths.items()}
+        provenance_file = provenance_path(folder / f"{stem}.csv")
         check_outputs(folder, {**hashes, provenance_file.name: ""}, provenance_file)
-        write_together(
-            {
-                **paths,
-                provenance_file: manifest_text({**made_from, FILES: hashes}).encode(),
-            }
-        )
-        return [*paths, provenance_file]
+        manifest = manifest_text({**made_from, FILES: hashes})
+        files[provenance_file] = manifest.encode()
+        write_together(files)
+        return list(files)
 
 
 def draw_figures(
@@ -218,20 +216,20 @@ def rounded(table: pd.DataFrame, source: Source) -> pd.DataFrame:
     """
     shown = table.copy()
     decimals = 2 if source.is_published else 4
-    # The interval of Figure 12 alone
+    # Only Figure 12 has this interval.
     are_losses = "range" in set(table.get("interval", ()))
     for name in table.columns:
-        if (
-            pd.api.types.is_float_dtype(table[name])
-            and name in _PERCENTAGES
-            and not are_losses
-        ):
-            shown[name] = table[name].round(decimals) + 0.0  # no -0
-        elif pd.api.types.is_float_dtype(table[name]) or pd.api.types.is_object_dtype(
-            table[name]
-        ):
-            shown[name] = [
-                float(f"{value:.{_DIGITS}g}") if isinstance(value, float) else value
-                for value in table[name]
-            ]
+        column = table[name]
+        has_floats = pd.api.types.is_float_dtype(column)
+        if has_floats and name in _PERCENTAGES and not are_losses:
+            shown[name] = column.round(decimals) + 0.0  # no -0
+        elif has_floats or pd.api.types.is_object_dtype(column):
+            shown[name] = [_with_digits(value) for value in column]
     return shown
+
+
+def _with_digits(value: object) -> object:
+    """Return a float with as many significant digits as a CSV has, anything else as it is."""
+    if isinstance(value, float):
+        return float(f"{value:.{_DIGITS}g}")
+    return value
