@@ -58,7 +58,7 @@ def inches(text: str, *, bold: bool = False) -> float:
 
 
 def wrapped(text: str, width: float) -> list[str]:
-    """Return a text in lines of at most `width` inches, broken at spaces alone and where the text has a new line."""
+    """Return a text in lines of at most `width` inches, broken only at spaces and where the text has a new line."""
     lines: list[str] = []
     for part in text.split("\n"):
         # A no-break space keeps words together
