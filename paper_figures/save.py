@@ -13,7 +13,7 @@ from dataclasses import asdict, dataclass
 from functools import cached_property
 from html import escape
 from pathlib import Path
-from typing import TYPE_CHECKING
+from typing import TYPE_CHECKING, Any
 
 import pandas as pd
 
@@ -228,7 +228,7 @@ def rounded(table: pd.DataFrame, source: Source) -> pd.DataFrame:
     return shown
 
 
-def _with_digits(value: object) -> object:
+def _with_digits(value: Any) -> Any:
     """Return a float with as many significant digits as a CSV has, anything else as it is."""
     if isinstance(value, float):
         return float(f"{value:.{_DIGITS}g}")
