@@ -35,10 +35,12 @@ _SHARE = "CLM share of the budget (%): 0 is MLM only, 100 CLM only"
 def objective_series(model: Model) -> str:
     """Return the first objective (`MLM`, `CLM`), with the ratio when it is not 40 % and the size when not 610M."""
     objective = model.objectives[0]
-    name = (
-        objective.name.upper() if objective.ratio in (None, 40) else objective.label()
-    )
-    return name if model.size == "610m" else f"{model.size.upper()} {name}"
+    name = objective.label()
+    if objective.ratio in (None, 40):
+        name = objective.name.upper()
+    if model.size == "610m":
+        return name
+    return f"{model.size.upper()} {name}"
 
 
 def start_series(model: Model) -> str:
@@ -90,9 +92,8 @@ def by_size(model: Model) -> AxisPosition | None:
         and model.label() in ("MLM 40 %", "CLM")
     )
     size = model.origin or model.size.upper()
-    return AxisPosition(
-        series=model.objective.upper() if is_usual else model.name, x=size
-    )
+    series = model.objective.upper() if is_usual else model.name
+    return AxisPosition(series=series, x=size)
 
 
 def by_ratio(model: Model) -> AxisPosition | None:
@@ -105,9 +106,8 @@ def by_ratio(model: Model) -> AxisPosition | None:
         or changes
     ):
         return None
-    return AxisPosition(
-        series=_series(model, model.size.upper(), steps=BUDGET), x=float(model.ratio)
-    )
+    series = _series(model, model.size.upper(), steps=BUDGET)
+    return AxisPosition(series=series, x=float(model.ratio))
 
 
 def _series(model: Model, *words: str, steps: int = 0, ratio: int | None = None) -> str:
@@ -120,9 +120,9 @@ def _series(model: Model, *words: str, steps: int = 0, ratio: int | None = None)
         "CLM",
     ):
         own_mix = model.label().removeprefix("CLM + ")
-    own_steps = (
-        "" if model.steps == steps else f"{format_steps(model.steps).upper()} steps"
-    )
+    own_steps = ""
+    if model.steps != steps:
+        own_steps = f"{format_steps(model.steps).upper()} steps"
     return ", ".join(filter(None, (*words, own_mix, own_steps)))
 
 
@@ -145,30 +145,31 @@ def by_flops(model: Model) -> AxisPosition | None:
 
 
 def _round_flops(flops: set[float]) -> list[float]:
-    round_ones = (
-        mantissa * 10.0**power for power in range(-4, 6) for mantissa in (1, 2, 5)
-    )
-    return [tick for tick in round_ones if min(flops) / 1.3 <= tick <= max(flops) * 1.3]
+    low, high = min(flops) / 1.3, max(flops) * 1.3
+    ticks = []
+    for power in range(-4, 6):
+        for mantissa in (1, 2, 5):
+            tick = mantissa * 10.0**power
+            if low <= tick <= high:
+                ticks.append(tick)
+    return ticks
 
 
 def at_610m(model: Model) -> AxisPosition | None:
     """Return the point of a model of MLM, CLM or CLM and then MLM, on the line of its budget; the paper's are 610M."""
     share, size = clm_share(model), "" if model.size == "610m" else model.size.upper()
-    return (
-        None
-        if share is None
-        else AxisPosition(series=_series(model, size, ratio=40), x=share)
-    )
+    if share is None:
+        return None
+    return AxisPosition(series=_series(model, size, ratio=40), x=share)
 
 
 def at_1b(model: Model) -> AxisPosition | None:
     """Return the point of a model by its share of CLM; the paper's are 1B, of the full budget."""
-    share, size = clm_share(model), model.size.upper()
-    return (
-        None
-        if share is None
-        else AxisPosition(series=_series(model, size, steps=BUDGET, ratio=40), x=share)
-    )
+    share = clm_share(model)
+    if share is None:
+        return None
+    series = _series(model, model.size.upper(), steps=BUDGET, ratio=40)
+    return AxisPosition(series=series, x=share)
 
 
 def before_and_after(model: Model) -> AxisPosition | None:
@@ -176,17 +177,16 @@ def before_and_after(model: Model) -> AxisPosition | None:
     steps = _cpt_steps(model)
     if steps not in (0, _CPT):
         return None
-    return AxisPosition(series=start_series(model), x=GROUPS[1] if steps else GROUPS[0])
+    before, after = GROUPS
+    return AxisPosition(series=start_series(model), x=after if steps else before)
 
 
 def by_length(model: Model) -> AxisPosition | None:
     """Return the point of a base model of 42K steps (0) or of what continues it, x in thousands of steps."""
     steps = _cpt_steps(model)
-    return (
-        None
-        if steps is None
-        else AxisPosition(series=start_series(model), x=steps / 1000)
-    )
+    if steps is None:
+        return None
+    return AxisPosition(series=start_series(model), x=steps / 1000)
 
 
 class _OneBillion(TaskFigure):
