@@ -366,11 +366,13 @@ def score_bounds(rows: pd.DataFrame) -> tuple[float, float]:
 
 def _ends(rows: pd.DataFrame) -> tuple[float, float]:
     """Return the least and the largest value of all means, and of the intervals of the paper's models if any."""
-    papers = rows["model"].isin(list(MODELS))
-    counted = rows[papers] if papers.any() else rows
+    is_papers = rows["model"].isin(list(MODELS))
+    counted = rows[is_papers] if is_papers.any() else rows
     columns = [rows["mean"], counted["low"], counted["high"]]
     values = np.concatenate(columns).astype(float)
-    return float(np.nanmin(values)), float(np.nanmax(values))
+    lowest = float(np.nanmin(values))
+    highest = float(np.nanmax(values))
+    return lowest, highest
 
 
 def y_axis(ax: Axes, bounds: tuple[float, float]) -> None:
@@ -440,23 +442,24 @@ def _draw_series(
         xs, part.index, part["mean"], part["low"], part["high"], is_filled, strict=True
     )
     for x, number, mean, low, high, filled in points:
-        for end, is_beyond, arrow in (
-            (bottom, low < bottom, CARETDOWN),
-            (top, high > top, CARETUP),
-        ):
-            if is_beyond:
-                ax.plot(
-                    [x],
-                    [end],
-                    linestyle="none",
-                    marker=arrow,
-                    markersize=3.4,
-                    markeredgewidth=0.0,
-                    color=style.color,
-                    zorder=2.3 + 0.01 * rank,
-                    label="_end",
-                    clip_on=False,
-                )
+        ends = []
+        if low < bottom:
+            ends.append((bottom, CARETDOWN))
+        if high > top:
+            ends.append((top, CARETUP))
+        for end, arrow in ends:
+            ax.plot(
+                [x],
+                [end],
+                linestyle="none",
+                marker=arrow,
+                markersize=3.4,
+                markeredgewidth=0.0,
+                color=style.color,
+                zorder=2.3 + 0.01 * rank,
+                label="_end",
+                clip_on=False,
+            )
         ax.plot(
             [x],
             [mean],

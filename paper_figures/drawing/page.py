@@ -343,8 +343,10 @@ def bend(
     every = _FACTORS if ratios else _POINTS
     form = "{:g}" if ratios else "{:+g}"
     none = 1 if ratios else 0  # no effect
-    first = max((x for x in every if x < none and x <= low), default=every[0])
-    last = min((x for x in every if x > none and x >= high), default=every[-1])
+    left = [tick for tick in every if tick < none and tick <= low]
+    right = [tick for tick in every if tick > none and tick >= high]
+    first = left[-1] if left else every[0]
+    last = right[0] if right else every[-1]
     if ratios:
         ax.set_xscale("log")
     else:

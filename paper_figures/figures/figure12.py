@@ -228,9 +228,10 @@ def _pieces(rows: pd.DataFrame) -> list[pd.DataFrame]:
     """Return the rows cut where the loss becomes another, and where steps between them have no log."""
     x = rows["x"].to_numpy(dtype=float)
     steps = np.diff(x)
-    hole = steps > 4 * np.median(steps) if len(steps) else steps.astype(bool)
-    switch = (x[:-1] <= _SWITCH) & (x[1:] > _SWITCH)
-    cuts = np.flatnonzero(hole | switch) + 1
+    usual = np.median(steps) if len(steps) else 0.0
+    is_hole = steps > 4 * usual
+    is_switch = (x[:-1] <= _SWITCH) & (x[1:] > _SWITCH)
+    cuts = np.flatnonzero(is_hole | is_switch) + 1
     bounds = [0, *cuts.tolist(), len(rows)]
     return [rows.iloc[start:end] for start, end in itertools.pairwise(bounds)]
 

@@ -46,17 +46,16 @@ def _task_averages(runs: pd.DataFrame, keys: Sequence[str]) -> pd.DataFrame:
     for task in TASKS:
         names = list(averaged_datasets(runs, task))
         rows = runs[runs["dataset"].isin(names)]
-        wide = (
-            rows.pivot(index=list(keys), columns="dataset", values="test_score")
-            .reindex(columns=names)
-            .dropna()
-        )
+        wide = rows.pivot(index=list(keys), columns="dataset", values="test_score")
+        wide = wide.reindex(columns=names).dropna()
         # Added one by one: a sum over columns would round otherwise.
-        score = (
-            100 * sum((wide[name] for name in names[1:]), wide[names[0]]) / len(names)
-        )
-        parts.append(score.rename("score").reset_index().assign(task=task))
-    return pd.concat(parts, ignore_index=True)[["task", *keys, "score"]]
+        total = wide[names[0]]
+        for name in names[1:]:
+            total = total + wide[name]
+        score = (100 * total / len(names)).rename("score")
+        parts.append(score.reset_index().assign(task=task))
+    averages = pd.concat(parts, ignore_index=True)
+    return averages[["task", *keys, "score"]]
 
 
 def _at_every_rate(runs: pd.DataFrame, inputs: FigureInputs) -> pd.DataFrame:
@@ -166,7 +165,8 @@ class _Spread(FigureSpec):
             parts = []
             for column, high in records(bars, "series", "high"):
                 parts.append(f"{column} {high:.2f} points over {counts[column]} scores")
-            title = f"{TASKS[str(task)].title} ({TASKS[str(task)].metric})"
+            protocol = TASKS[str(task)]
+            title = f"{protocol.title} ({protocol.metric})"
             sentences.append(f"{title}: {'; '.join(parts)}.")
         text = " ".join(sentences)
         return f"Standard deviations in four panels, one per task. {text}"

@@ -186,7 +186,8 @@ class _Claims(FigureSpec):
     def describe(self, data: pd.DataFrame) -> str:
         decisive = data[data["role"] == "decisive"]
         counts = Counter(decisive["outcome"])
-        tally = ", ".join(f"{counts[name]} {name}" for name in OUTCOMES if counts[name])
+        found = [name for name in OUTCOMES if counts[name]]
+        tally = ", ".join(f"{counts[name]} {name}" for name in found)
         lines = []
         for record in decisive.to_dict("records"):
             verdict = f"{record['verdict']}{_counts(record)}"
@@ -241,7 +242,8 @@ def _main(data: pd.DataFrame, number: Hashable) -> pd.Series:
     decisive = data[data.index == number]
     mean = data[data["id"].isin(decisive["id"]) & (data["role"] == "typical")]
     mean = mean[mean["effect"].notna() & mean["unit"].isin(decisive["unit"])]
-    [(_, main)] = (decisive if mean.empty else mean).iterrows()
+    rows = decisive if mean.empty else mean
+    [(_, main)] = rows.iterrows()
     return main
 
 
