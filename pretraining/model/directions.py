@@ -97,17 +97,19 @@ def probe_ids(embedding: nn.Embedding, count: int = _LENGTH + 7) -> Tensor:
     generator = torch.Generator().manual_seed(0)
     upper = half + torch.randperm(len(rows) - half, generator=generator)
     order = torch.cat([upper, torch.randperm(half, generator=generator)])
-    order = order[
-        order != (-1 if embedding.padding_idx is None else embedding.padding_idx)
-    ]
+    if embedding.padding_idx is not None:
+        order = order[order != embedding.padding_idx]
     found = order[:0]
     for part in torch.split(order, _CANDIDATES):
         found = torch.cat([found, part])
         values = rows[found.to(rows.device)].float().cpu()
         _, group = torch.unique(values, dim=0, return_inverse=True)
-        firsts = torch.full((int(group.max()) + 1,), len(found))
+        # The first of each group of equal rows, in the order that they were found in.
+        groups = int(group.max()) + 1
+        firsts = torch.full((groups,), len(found))
         firsts.scatter_reduce_(0, group, torch.arange(len(found)), "amin")
-        found = found[firsts.sort().values][:count]
+        firsts = firsts.sort().values
+        found = found[firsts][:count]
         if len(found) == count:
             break
     return found.repeat(count)[:count].to(rows.device)
@@ -122,30 +124,37 @@ def sides(outputs: Callable[[Tensor, int], Tensor], probes: Tensor) -> Sides:
         probes: 18 ids, as `probe_ids` returns them.
     """
     padded = probes[None, : _LENGTH + 3]
-    other_padding, last_changed = padded.clone(), padded.clone()
+    last_changed = padded.clone()
     last_changed[0, _LENGTH - 1] = probes[_LENGTH + 3]
+    other_padding = padded.clone()
     other_padding[0, _LENGTH:] = probes[_LENGTH + 4 :]
-    inputs = (
-        padded[:, :_LENGTH],
-        last_changed[:, :_LENGTH],
-        padded,
-        last_changed,
-        other_padding,
-    )
-    of_tokens, of_changed, of_padded, of_padded_changed, of_other_padding = (
-        outputs(ids, _LENGTH)[:, :_LENGTH] for ids in inputs
-    )
-    scale = of_tokens.abs().max().item() + 1e-6
+
+    def of_tokens(ids: Tensor) -> Tensor:
+        """Return the outputs of the eleven tokens, without those of the padding."""
+        return outputs(ids, _LENGTH)[:, :_LENGTH]
+
+    plain = of_tokens(padded[:, :_LENGTH])
+    plain_changed = of_tokens(last_changed[:, :_LENGTH])
+    with_padding = of_tokens(padded)
+    with_padding_changed = of_tokens(last_changed)
+    with_other_padding = of_tokens(other_padding)
+    scale = plain.abs().max().item() + 1e-6
 
     def gap(one: Tensor, other: Tensor, end: int = _LENGTH) -> float:
-        return (one - other)[:, :end].abs().max().item() / scale
+        differences = (one - other)[:, :end].abs()
+        return differences.max().item() / scale
 
-    pairs = ((of_tokens, of_changed), (of_padded, of_padded_changed))
+    def gap_of_last(end: int) -> float:
+        """Return how much the last token changes the outputs before `end`, padded or not."""
+        without_padding = gap(plain, plain_changed, end)
+        beside_padding = gap(with_padding, with_padding_changed, end)
+        return min(without_padding, beside_padding)
+
     return Sides(
-        first=min(gap(*pair, 1) for pair in pairs),
-        earlier=min(gap(*pair, _LENGTH - 1) for pair in pairs),
-        padding=max(gap(of_tokens, of_padded), gap(of_tokens, of_other_padding)),
-        outputs=of_tokens,
+        first=gap_of_last(1),
+        earlier=gap_of_last(_LENGTH - 1),
+        padding=max(gap(plain, with_padding), gap(plain, with_other_padding)),
+        outputs=plain,
     )
 
 
@@ -165,7 +174,7 @@ class Trial:
     sees_later: bool = False
     """Whether a token's output depends on later tokens."""
     one_sided: tuple[str, ...] = ()
-    """Classes of the innermost parts whose outputs depend on earlier positions alone, or on later ones alone."""
+    """Classes of the innermost parts whose outputs depend only on earlier positions, or only on later ones."""
     padding: bool = False
     """Whether the outputs of a row are those that it has alone, whatever comes after its end."""
     fault: str = ""
@@ -184,11 +193,13 @@ def try_out(encoder: Any) -> Trial:
     was_training = encoder.training
     encoder.eval()
     inputs: dict[nn.Module, tuple[Any, Any]] = {}
-    hooks = [
-        part.register_forward_pre_hook(_keep_first(inputs), with_kwargs=True)
-        for part in base.modules()
-        if part is not base and any(True for _ in part.children())
-    ]
+    keep_first = _keep_first(inputs)
+    hooks = []
+    for part in base.modules():
+        has_parts = any(True for _ in part.children())
+        if has_parts and part is not base:
+            hook = part.register_forward_pre_hook(keep_first, with_kwargs=True)
+            hooks.append(hook)
     try:
         return _trial(encoder, inputs)
     except _CallError as error:
@@ -208,9 +219,8 @@ def _call(part: nn.Module, *args: Any, **kwargs: Any) -> Any:
     try:
         return part(*args, **kwargs)
     except Exception as error:  # whatever the code of a model of any class may raise
-        raise _CallError(
-            f"{type(error).__name__}: {' '.join(str(error).split())[:300]}"
-        ) from None
+        message = " ".join(str(error).split())
+        raise _CallError(f"{type(error).__name__}: {message[:300]}") from None
 
 
 def _keep_first(inputs: dict[nn.Module, tuple[Any, Any]]) -> Callable[..., None]:
@@ -225,16 +235,14 @@ def _keep_first(inputs: dict[nn.Module, tuple[Any, Any]]) -> Callable[..., None]
 
 def _fresh(arguments: Any) -> Any:
     """Return arguments with a copy of those that are caches, which a call fills."""
-    pairs = (
-        list(arguments.items())
-        if isinstance(arguments, dict)
-        else list(enumerate(arguments))
-    )
-    copies = {
-        key: copy.deepcopy(item) if hasattr(item, "get_seq_length") else item
-        for key, item in pairs
-    }
-    return copies if isinstance(arguments, dict) else tuple(copies.values())
+    if isinstance(arguments, dict):
+        return {name: _fresh_item(item) for name, item in arguments.items()}
+    return tuple(_fresh_item(item) for item in arguments)
+
+
+def _fresh_item(item: Any) -> Any:
+    is_cache = hasattr(item, "get_seq_length")
+    return copy.deepcopy(item) if is_cache else item
 
 
 def _trial(encoder: Any, inputs: dict[nn.Module, tuple[Any, Any]]) -> Trial:
@@ -242,28 +250,29 @@ def _trial(encoder: Any, inputs: dict[nn.Module, tuple[Any, Any]]) -> Trial:
     device = next(encoder.parameters()).device
 
     def states(ids: Tensor, length: int) -> Tensor:
-        hidden: Tensor = _call(encoder, ids, torch.tensor([length], device=device))
+        lengths = torch.tensor([length], device=device)
+        hidden: Tensor = _call(encoder, ids, lengths)
         if hidden.shape[:2] != ids.shape:
             shapes = f"{tuple(hidden.shape)} for {ids.shape[1]} tokens"
             raise _CallError(f"it returned hidden states of shape {shapes}")
         return hidden.float()
 
-    changes = sides(states, probe_ids(encoder.base.get_input_embeddings()).to(device))
-    one_side = {(True, False), (False, True)}
-    one_sided = [
-        part
-        for part, arguments in inputs.items()
-        if _sees_sides(part, *arguments) in one_side
-    ]
-    inner = [
-        part
-        for part in one_sided
-        if not any(other in one_sided for other in list(part.modules())[1:])
-    ]
+    probes = probe_ids(encoder.base.get_input_embeddings())
+    changes = sides(states, probes.to(device))
+    one_sided = []
+    for part, (args, kwargs) in inputs.items():
+        sees = _sees_sides(part, args, kwargs)
+        if sees in ((True, False), (False, True)):
+            one_sided.append(part)
+    innermost = []
+    for part in one_sided:
+        parts_inside = list(part.modules())[1:]
+        if not any(other in one_sided for other in parts_inside):
+            innermost.append(type(part).__name__)
     return Trial(
         width=changes.outputs.shape[-1],
         sees_later=changes.earlier > _SEEN,
-        one_sided=tuple(type(part).__name__ for part in inner),
+        one_sided=tuple(innermost),
         padding=changes.padding < _NEAR,
     )
 
@@ -275,16 +284,13 @@ def _sees_sides(
 
     None where it reads or gives no sequence of hidden states. An early and a late position of the input are changed.
     """
-    key: int | str | None = next(
-        (number for number, value in enumerate(args) if _is_sequence(value)), None
-    )
-    if key is None:
-        key = next(
-            (name for name, value in kwargs.items() if _is_sequence(value)), None
-        )
-    if key is None:
+    pairs: list[tuple[int | str, Any]] = [*enumerate(args), *kwargs.items()]
+    arguments = dict(pairs)
+    sequences = [key for key, value in arguments.items() if _is_sequence(value)]
+    if not sequences:
         return None
-    hidden = args[key] if isinstance(key, int) else kwargs[key]
+    read_key = sequences[0]
+    hidden = arguments[read_key]
     axis = 1 if hidden.shape[0] == 1 else 0  # that of the positions
     end = min(_LENGTH, hidden.shape[axis])  # a class may pad its input itself
     early, late = 1, end - 2
@@ -293,48 +299,45 @@ def _sees_sides(
         """Return the part's output with noise at one position of its input, or at none."""
         states = hidden.clone()
         if changed is not None:
-            noise = np.random.default_rng(changed).normal(size=hidden.shape[-1])
+            generator = np.random.default_rng(changed)
+            noise = torch.from_numpy(generator.normal(size=hidden.shape[-1]))
             spot = states[:, changed] if axis else states[changed]
-            spot.copy_(torch.from_numpy(noise).to(spot) * (1 + hidden.abs().max()))
-        out = _call(
-            part,
-            *(
-                states if number == key else value
-                for number, value in enumerate(_fresh(args))
-            ),
-            **{
-                name: states if name == key else value
-                for name, value in _fresh(kwargs).items()
-            },
-        )
+            spot.copy_(noise.to(spot) * (1 + hidden.abs().max()))
+        own_args = list(_fresh(args))
+        own_kwargs = _fresh(kwargs)
+        if isinstance(read_key, int):
+            own_args[read_key] = states
+        else:
+            own_kwargs[read_key] = states
+        out = _call(part, *own_args, **own_kwargs)
         while isinstance(out, tuple | list) and out:
             out = out[0]
-        return (
-            out.float()
-            if isinstance(out, Tensor) and out.shape[:2] == hidden.shape[:2]
-            else None
-        )
+        if not isinstance(out, Tensor) or out.shape[:2] != hidden.shape[:2]:
+            return None
+        return out.float()
 
-    unchanged, early_changed, late_changed = output(None), output(early), output(late)
+    unchanged = output(None)
+    early_changed = output(early)
+    late_changed = output(late)
     if unchanged is None or early_changed is None or late_changed is None:
         return None
     limit = 1e-6 * (unchanged.abs().max().item() + 1e-6)
 
     def differs(other: Tensor, first: int, stop: int) -> bool:
         gap = (unchanged - other).abs()
-        return bool(
-            (gap[:, first:stop] if axis else gap[first:stop]).max().item() > limit
-        )
+        positions = gap[:, first:stop] if axis else gap[first:stop]
+        return bool(positions.max().item() > limit)
 
-    return differs(early_changed, early + 1, end), differs(late_changed, 0, late)
+    sees_earlier = differs(early_changed, early + 1, end)
+    sees_later = differs(late_changed, 0, late)
+    return sees_earlier, sees_later
 
 
 def _is_sequence(value: Any) -> bool:
     """Whether a value may be the hidden states of one row: (1, positions, width), or (positions, 1, width)."""
-    if (
-        not isinstance(value, Tensor)
-        or value.dim() != 3
-        or not value.is_floating_point()
-    ):
+    if not isinstance(value, Tensor) or value.dim() != 3:
         return False
-    return 1 in value.shape[:2] and max(value.shape[:2]) >= 4
+    if not value.is_floating_point():
+        return False
+    rows_and_positions = value.shape[:2]
+    return 1 in rows_and_positions and max(rows_and_positions) >= 4
