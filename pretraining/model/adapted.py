@@ -77,24 +77,30 @@ def packed_attention(
         reach: how many tokens to the left and to the right of itself a token sees.
         softcap: bound c of the scores, c tanh(score / c).
     """
-    left, right = reach[0], 0 if layout.is_causal else reach[1]
+    left, right = reach
+    if layout.is_causal:
+        right = 0
     if layout.backend is not SDPA and not softcap:
         # Rotated in float32 under autocast, queries and keys come in another type than values.
-        q, k, v = (x.to(activation_dtype(v)) for x in (q, k, v))
-        window = (
-            -1 if left >= layout.max_length else left,
-            -1 if right >= layout.max_length else right,
-        )
+        dtype = activation_dtype(v)
+        q, k, v = q.to(dtype), k.to(dtype), v.to(dtype)
+        all_left = left >= layout.max_length
+        all_right = right >= layout.max_length
+        window = (-1 if all_left else left, -1 if all_right else right)
         return varlen(q, k, v, layout, scale=scaling, window=window)
-    if (groups := q.shape[1] // k.shape[1]) > 1:
-        k, v = k.repeat_interleave(groups, dim=1), v.repeat_interleave(groups, dim=1)
+    groups = q.shape[1] // k.shape[1]
+    if groups > 1:
+        k = k.repeat_interleave(groups, dim=1)
+        v = v.repeat_interleave(groups, dim=1)
     assert layout.cu_seqlens is not None
     lengths = list(layout.lengths or layout.cu_seqlens.diff().tolist())
-    rows = (torch.split(x.transpose(0, 1), lengths, dim=1) for x in (q, k, v))
-    parts = [
-        _in_sequence(a, b, c, left, right, scaling, softcap)
-        for a, b, c in zip(*rows, strict=True)
-    ]
+    queries = torch.split(q.transpose(0, 1), lengths, dim=1)
+    keys = torch.split(k.transpose(0, 1), lengths, dim=1)
+    values = torch.split(v.transpose(0, 1), lengths, dim=1)
+    parts = []
+    for sequence in zip(queries, keys, values, strict=True):
+        part = _in_sequence(*sequence, left, right, scaling, softcap)
+        parts.append(part)
     return torch.cat(parts, dim=1).transpose(0, 1)
 
 
@@ -108,9 +114,11 @@ def _in_sequence(
     softcap: float | None,
 ) -> Tensor:
     """Return one sequence's attention: q, k and v are (heads, L, dimension)."""
-    length, visible = q.shape[1], None
-    is_causal = right == 0 and left >= length - 1 and softcap is None
-    if not is_causal and min(left, right) < length - 1:
+    length = q.shape[1]
+    farthest = length - 1
+    visible = None
+    is_causal = right == 0 and left >= farthest and softcap is None
+    if not is_causal and min(left, right) < farthest:
         places = torch.arange(length, device=q.device)
         ahead = places[None, :] - places[:, None]
         visible = (ahead >= -left) & (ahead <= right)
@@ -124,10 +132,12 @@ def _in_sequence(
             scale=scaling,
         )
         return out[0]
-    scores = torch.tanh(q @ k.transpose(1, 2) * (scaling / softcap)) * softcap
+    products = q @ k.transpose(1, 2)
+    scores = torch.tanh(products * (scaling / softcap)) * softcap
     if visible is not None:
         scores = scores.masked_fill(~visible, -torch.inf)
-    return scores.float().softmax(-1).to(v.dtype) @ v
+    shares = scores.float().softmax(-1)
+    return shares.to(v.dtype) @ v
 
 
 @torch.compiler.disable  # type: ignore[untyped-decorator]
@@ -156,9 +166,8 @@ def _attend(
         reach = int(left), int(right)
     q, k, v = (x[0].transpose(0, 1) for x in (query, key, value))
     scale = query.shape[-1] ** -0.5 if scaling is None else float(scaling)
-    return packed_attention(
-        q, k, v, layout, scaling=scale, reach=reach, softcap=softcap
-    )[None], None
+    out = packed_attention(q, k, v, layout, scaling=scale, reach=reach, softcap=softcap)
+    return out[None], None
 
 
 def _reach(
@@ -168,19 +177,18 @@ def _reach(
     del others
     middle = (local_size or 1) + 1
     places = torch.arange(2 * middle + 1)
-    visible = (
-        torch.as_tensor(mask_function(0, 0, torch.tensor(middle), places))
-        .expand(len(places))
-        .tolist()
-    )
-    # Both sides begin with the token itself, which is not counted.
-    ends = [
-        _ALL if all(side) else side.index(False)
-        for side in (visible[middle::-1], visible[middle:])
-    ]
-    return torch.tensor([end if end == _ALL else end - 1 for end in ends]).view(
-        1, 1, 1, 2
-    )
+    mask = torch.as_tensor(mask_function(0, 0, torch.tensor(middle), places))
+    visible = mask.expand(len(places)).tolist()
+    left = _tokens_beside(visible[middle::-1])
+    right = _tokens_beside(visible[middle:])
+    return torch.tensor([left, right]).view(1, 1, 1, 2)
+
+
+def _tokens_beside(visible: list[bool]) -> int:
+    """Return how many tokens a token sees on a side, which begins with the token itself."""
+    if all(visible):
+        return _ALL
+    return visible.index(False) - 1
 
 
 AttentionInterface.register(_NAME, _attend)
@@ -239,9 +247,8 @@ class AdaptedModel(CompiledBlocks, nn.Module):
         """Whether its class can look back only, as a decoder's does: by trying."""
         probes = probe_ids(self.inner.get_input_embeddings())[None]
         with torch.no_grad():
-            both, causal = (
-                self.plain(probes, is_causal=turned) for turned in (False, True)
-            )
+            both = self.plain(probes, is_causal=False)
+            causal = self.plain(probes, is_causal=True)
         return _gap(both, causal) > 1e-6
 
     def set_attention_backend(self, backend: str) -> None:
@@ -264,25 +271,21 @@ class AdaptedModel(CompiledBlocks, nn.Module):
         Raises:
             UserError: it is to look back only, and reads padded rows.
         """
-        causal = (
-            bool(getattr(self.config, "is_causal", False))
-            if is_causal is None
-            else is_causal
-        )
+        if is_causal is None:
+            is_causal = bool(getattr(self.config, "is_causal", False))
         if self.is_padded:
-            return self._encode_rows(batch, causal)
+            return self._encode_rows(batch, is_causal)
         device = batch.tokens.device
         dtype = activation_dtype(next(self.parameters()))
         backend = resolve_backend(self.attention_backend, device, dtype, self.head_dim)
         layout = packed_layout(
-            batch.cu_seqlens, batch.max_length, is_causal=causal, backend=backend
+            batch.cu_seqlens, batch.max_length, is_causal=is_causal, backend=backend
         )
-        positions = (
-            positions_of(batch.cu_seqlens, batch.num_tokens) + self.first_position
-        )
+        positions = positions_of(batch.cu_seqlens, batch.num_tokens)
+        positions = positions + self.first_position
         token = _pass.set(layout)
         try:
-            with self._attending(_NAME, causal), self._features():
+            with self._attending(_NAME, is_causal), self._features():
                 out = self.inner(
                     input_ids=batch.tokens[None],
                     # With a mask of ones transformers does not look for sequences in the position ids.
@@ -303,16 +306,11 @@ class AdaptedModel(CompiledBlocks, nn.Module):
             )
         lengths = batch.cu_seqlens.diff().long()
         padding = getattr(self.config, "pad_token_id", None) or 0
-        rows = pad_sequence(
-            list(torch.split(batch.tokens, lengths.tolist())),
-            batch_first=True,
-            padding_value=padding,
-        )
+        sequences = list(torch.split(batch.tokens, lengths.tolist()))
+        rows = pad_sequence(sequences, batch_first=True, padding_value=padding)
         mask = torch.arange(rows.shape[1], device=rows.device) < lengths[:, None]
-        with (
-            self._attending(self.config._attn_implementation, causal),
-            self._features(),
-        ):
+        attention = self.config._attn_implementation
+        with self._attending(attention, causal), self._features():
             out = self.inner(input_ids=rows, attention_mask=mask.long(), **self._more)
         features: Tensor = out.logits[mask]
         return features
@@ -337,11 +335,9 @@ class AdaptedModel(CompiledBlocks, nn.Module):
                 weights=weights,
                 fused=self.blocks_compiled,
             )
-        rows = (
-            rows_per_chunk(head.weight.shape[0], features.device)
-            if chunk is None
-            else chunk
-        )
+        rows = chunk
+        if rows is None:
+            rows = rows_per_chunk(head.weight.shape[0], features.device)
         total = torch.zeros((), device=features.device)
         # Without labels, too, so that the sum of none has gradients: zeros.
         for start in range(0, max(1, len(labels)), rows):
@@ -355,9 +351,8 @@ class AdaptedModel(CompiledBlocks, nn.Module):
 
     def logits(self, features: Tensor) -> Tensor:
         """Return the logits of features, (..., V)."""
-        return _capped(
-            F.linear(features, self.head.weight, self.head.bias), self.softcap
-        )
+        logits = F.linear(features, self.head.weight, self.head.bias)
+        return _capped(logits, self.softcap)
 
     def plain(
         self,
@@ -369,10 +364,9 @@ class AdaptedModel(CompiledBlocks, nn.Module):
     ) -> Tensor:
         """Return the model's own logits (B, L, V) of a padded batch, as transformers computes them."""
         with self._attending(attention, is_causal):
-            out: Tensor = self.inner(
-                input_ids=ids, attention_mask=mask, **self._more
-            ).logits
-        return out
+            out = self.inner(input_ids=ids, attention_mask=mask, **self._more)
+        logits: Tensor = out.logits
+        return logits
 
     @contextlib.contextmanager
     def _attending(self, attention: str, is_causal: bool) -> Iterator[None]:
@@ -419,7 +413,9 @@ def _chunk_loss(
 ) -> Tensor:
     logits = _capped(F.linear(features, weight, bias), cap).float()
     losses = F.cross_entropy(logits, labels, ignore_index=IGNORE, reduction="none")
-    return (losses if factor is None else losses * factor.to(losses.dtype)).sum()
+    if factor is not None:
+        losses = losses * factor.to(losses.dtype)
+    return losses.sum()
 
 
 @torch.no_grad()
@@ -437,18 +433,17 @@ def check_packing(model: AdaptedModel, where: str) -> None:
     probes = probe_ids(model.inner.get_input_embeddings())
     first, second = probes[None, :11], probes[None, 11:]
     try:
-        batch = PackedBatch.of([first[0].cpu().numpy(), second[0].cpu().numpy()]).to(
-            probes.device
-        )
+        sequences = [row[0].cpu().numpy() for row in (first, second)]
+        batch = PackedBatch.of(sequences).to(probes.device)
         for causal in (False, True) if model.looks_back else (False,):
             packed = model.logits(model.encode(batch, is_causal=causal))
-            alone = torch.cat(
-                [model.plain(row, is_causal=causal)[0] for row in (first, second)]
-            )
-            if _gap(alone, packed) > _CLOSE:
+            first_alone = model.plain(first, is_causal=causal)[0]
+            second_alone = model.plain(second, is_causal=causal)[0]
+            gap = _gap(torch.cat([first_alone, second_alone]), packed)
+            if gap > _CLOSE:
                 raise UserError(
                     f"{where} cannot be trained: packed with another sequence, a sequence's logits differ from those "
-                    f"that it has alone (by {_gap(alone, packed):.1g} of the largest); its layers do not keep to "
+                    f"that it has alone (by {gap:.1g} of the largest); its layers do not keep to "
                     "transformers' AttentionInterface, so give a model of another family"
                 )
     except UserError as error:
