@@ -67,11 +67,11 @@ class PackedBatch:
             raise ValueError(
                 f"sequence {lengths.argmax()} has {lengths.max()} tokens, more than {bound}"
             )
+        tokens = np.concatenate(arrays).astype(np.int64)
+        bounds = np.concatenate([[0], np.cumsum(lengths)]).astype(np.int32)
         return cls(
-            tokens=torch.from_numpy(np.concatenate(arrays).astype(np.int64)),
-            cu_seqlens=torch.from_numpy(
-                np.concatenate([[0], np.cumsum(lengths)]).astype(np.int32)
-            ),
+            tokens=torch.from_numpy(tokens),
+            cu_seqlens=torch.from_numpy(bounds),
             max_length=bound,
             sample_ids=torch.from_numpy(ids.astype(np.int64)),
             epoch=epoch,
@@ -90,11 +90,11 @@ class PackedBatch:
         """Yield a batch of each sequence, in their order."""
         bounds = self.cu_seqlens.tolist()
         for number, (start, end) in enumerate(pairwise(bounds)):
+            tokens = self.tokens[start:end]
+            cu_seqlens = torch.tensor([0, end - start], dtype=torch.int32)
+            sample_ids = self.sample_ids[number : number + 1]
             yield replace(
-                self,
-                tokens=self.tokens[start:end],
-                cu_seqlens=torch.tensor([0, end - start], dtype=torch.int32),
-                sample_ids=self.sample_ids[number : number + 1],
+                self, tokens=tokens, cu_seqlens=cu_seqlens, sample_ids=sample_ids
             )
 
     def to(
