@@ -82,10 +82,10 @@ def sample_mask(
     epoch = 0 if rule.stream == VALIDATION_STREAM else epoch
     counter = np.array([0, 0, sample_id, epoch], dtype=np.uint64)
     key = np.array([rule.seed, rule.stream], dtype=np.uint64)
-    uniform = np.random.Generator(np.random.Philox(counter=counter, key=key)).random(
-        len(tokens)
-    )
-    return (uniform < rule.ratio) & ~np.isin(tokens, rule.special_ids)
+    generator = np.random.Generator(np.random.Philox(counter=counter, key=key))
+    uniform = generator.random(len(tokens))
+    is_special = np.isin(tokens, rule.special_ids)
+    return (uniform < rule.ratio) & ~is_special
 
 
 def batch_mask(batch: PackedBatch, rule: MaskRule) -> npt.NDArray[np.bool_]:
