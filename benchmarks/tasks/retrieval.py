@@ -61,15 +61,13 @@ def info_nce(
         rows: queries of a part; all are in one where it is None.
     """
     number = len(queries)
-    for part in torch.split(
-        torch.arange(number, device=queries.device), rows or number
-    ):
-        similarities = torch.mm(
-            F.normalize(queries[part], dim=1), F.normalize(documents, dim=1).T
-        )
-        yield (
-            F.cross_entropy(similarities * (1 / temperature), part) * len(part) / number
-        )
+    numbers = torch.arange(number, device=queries.device)
+    for part in torch.split(numbers, rows or number):
+        unit_queries = F.normalize(queries[part], dim=1)
+        unit_documents = F.normalize(documents, dim=1)
+        similarities = torch.mm(unit_queries, unit_documents.T)
+        mean = F.cross_entropy(similarities * (1 / temperature), part)
+        yield mean * len(part) / number
 
 
 def pooled(
@@ -81,7 +79,8 @@ def pooled(
 ) -> Tensor:
     """Return the vectors (B, H) of texts; token type ids are not given, as the paper's code gives none."""
     del kinds
-    return pooling.pool(model(ids, lengths), lengths.to(ids.device, non_blocking=True))
+    states = model(ids, lengths)
+    return pooling.pool(states, lengths.to(ids.device, non_blocking=True))
 
 
 class Retrieval(Family):
@@ -110,28 +109,33 @@ class Retrieval(Family):
         """
         if not dataset.dataset.is_own:
             return pair_order(dataset.train.num_rows, seed, fine_tuning.batch)
-        columns = (dataset.train[name].to_pylist() for name in ("query", "positive"))
-        keys = list(zip(*columns, strict=True))
+        queries = dataset.train["query"].to_pylist()
+        positives = dataset.train["positive"].to_pylist()
+        keys = list(zip(queries, positives, strict=True))
         return distinct_order(keys, seed, fine_tuning.batch)
 
     def objective(
         self, dataset: LocalDataset, rows: NDArray[np.int64], setting: Setting
     ) -> ContrastiveObjective:
         """Tokenise the training pairs that the runs use."""
-        taken = dataset.train.take(rows)
+        pairs = dataset.train.take(rows)
+        queries = pairs["query"].to_pylist()
+        positives = pairs["positive"].to_pylist()
+        negatives: list[str] = []
+        ends = [0]
+        negatives_of_pairs: list[list[str]] = [[]] * pairs.num_rows
+        if NEGATIVES in pairs.column_names:
+            negatives_of_pairs = pairs[NEGATIVES].to_pylist()
+        for texts in negatives_of_pairs:
+            negatives.extend(texts)
+            ends.append(len(negatives))
         reading = setting.reading
         read = partial(_read, dataset.dataset, setting)
-        hard = (
-            taken[NEGATIVES].to_pylist()
-            if NEGATIVES in taken.column_names
-            else [[]] * taken.num_rows
-        )
-        negatives = [text for texts in hard for text in texts]
         return ContrastiveObjective(
-            queries=read(map(reading.query_text, taken["query"].to_pylist())),
-            documents=read(map(reading.document_text, taken["positive"].to_pylist())),
+            queries=read(map(reading.query_text, queries)),
+            documents=read(map(reading.document_text, positives)),
             negatives=read(map(reading.document_text, negatives)),
-            ends=np.cumsum([0, *map(len, hard)]),
+            ends=np.array(ends),
             order=partial(self.order, dataset, setting.fine_tuning),
             fine_tuning=setting.fine_tuning,
             pad=setting.loaded.retrieval_tokenizer.pad_token_id,
@@ -141,28 +145,27 @@ class Retrieval(Family):
 
     def evaluator(self, dataset: LocalDataset, setting: Setting) -> RetrievalEvaluator:
         """Tokenise and batch a dataset's queries and documents."""
-        queries = {split: dataset.queries(split) for split in SCORED_SPLITS}
-        bodies = [(row["text"], row["title"]) for row in dataset.corpus.to_pylist()]
-        tokenizer, limits = setting.loaded.retrieval_tokenizer, setting.loaded.limits
+        tokenizer = setting.loaded.retrieval_tokenizer
         reading = setting.reading
-        query_texts = {
-            name: [reading.query_text(text) for text in rows["text"].to_pylist()]
-            for name, rows in queries.items()
-        }
+        queries: dict[str, list[str]] = {}
+        for split in SCORED_SPLITS:
+            texts = dataset.queries(split)["text"].to_pylist()
+            queries[split] = [reading.query_text(text) for text in texts]
+        bodies = [(row["text"], row["title"]) for row in dataset.corpus.to_pylist()]
         documents = [reading.document_text(*body) for body in bodies]
+        trained_texts = {**queries, _DOCUMENTS: documents}
         trained_ids = {
             name: _read(dataset.dataset, setting, texts)
-            for name, texts in {**query_texts, _DOCUMENTS: documents}.items()
+            for name, texts in trained_texts.items()
         }
         paper_ids = trained_ids
         if not dataset.dataset.is_own:
-            as_paper = {
-                **query_texts,
-                _DOCUMENTS: [paper_document_text(*body) for body in bodies],
-            }
+            longest = setting.loaded.limits.paper_retrieval
+            paper_documents = [paper_document_text(*body) for body in bodies]
+            paper_texts = {**queries, _DOCUMENTS: paper_documents}
             paper_ids = {
-                name: encode_retrieval_paper(tokenizer, texts, limits.paper_retrieval)
-                for name, texts in as_paper.items()
+                name: encode_retrieval_paper(tokenizer, texts, longest)
+                for name, texts in paper_texts.items()
             }
 
         def batches(ids_of: dict[str, Ragged]) -> dict[str, list[PaddedBatch]]:
@@ -173,11 +176,13 @@ class Retrieval(Family):
 
         paper = batches(paper_ids)
         # What both protocols read alike is computed once.
-        alike = all(ids.equals(trained_ids[name]) for name, ids in paper_ids.items())
+        standard = paper
+        if not all(ids.equals(trained_ids[name]) for name, ids in paper_ids.items()):
+            standard = batches(trained_ids)
         return RetrievalEvaluator(
             judged=judged_of(dataset),
             paper=paper,
-            standard=paper if alike else batches(trained_ids),
+            standard=standard,
             pooling=setting.pooling,
             cutoff=setting.fine_tuning.cutoff,
         )
@@ -186,13 +191,11 @@ class Retrieval(Family):
 def _read(dataset: Dataset, setting: Setting, texts: Iterable[str]) -> Ragged:
     """Return token ids as fine-tuning reads texts, prompts included."""
     if dataset.is_own:
-        return encode_as_written(
-            setting.own_tokenizer, list(texts), setting.own_longest
-        )
+        tokenizer = setting.own_tokenizer
+        return encode_as_written(tokenizer, list(texts), setting.own_longest)
     loaded = setting.loaded
-    return encode_texts(
-        loaded.retrieval_tokenizer, list(texts), loaded.limits.retrieval
-    )
+    longest = loaded.limits.retrieval
+    return encode_texts(loaded.retrieval_tokenizer, list(texts), longest)
 
 
 @dataclass(frozen=True, kw_only=True)
@@ -219,46 +222,50 @@ class ContrastiveObjective(TrainedRows):
         in which the passes' parts are rounded; exact micro-batches take the second, as the paper's code does.
         """
         rows = np.searchsorted(self.rows, groups[0])
-        hard = [
-            number
-            for row in rows
-            for number in range(self.ends[row], self.ends[row + 1])
-        ]
-        parts = ((self.queries, rows), (self.documents, rows), (self.negatives, hard))
-        texts = Ragged.of([part[int(row)] for part, chosen in parts for row in chosen])
-        size = self.fine_tuning.micro_batch
-        sizes = [
-            min(size, len(chosen) - start)
-            for _, chosen in parts
-            for start in range(0, len(chosen), size)
-        ]
+        number = len(rows)
+        texts, sizes = self._texts_of(rows)
         passes = device.passes(texts.lengths, sizes, packed=packs(model))
-        positions = sum(len(part) * int(texts.lengths[part].max()) for part in passes)
+        positions = 0
+        for part in passes:
+            positions += len(part) * int(texts.lengths[part].max())
         # From that of the passes to that of `texts`
         order = device.tensor(np.argsort(np.concatenate(passes)))
+        embed = partial(self._embed, model, texts, number, device)
         most = device.train_positions * device.kind.graph_factor
         if positions <= most and not device.exact_micro_batches:
-            vectors = torch.cat(
-                [self._embed(model, texts, part, len(rows), device) for part in passes]
-            )[order]
-            return self._loss_backward(vectors, len(rows), device)
+            vectors = torch.cat([embed(part) for part in passes])
+            return self._loss_backward(vectors[order], number, device)
+        gpus = [device.torch_device] if device.kind.gpu else []
         # The second pass draws this one's masks
-        with (
-            torch.no_grad(),
-            torch.random.fork_rng([device.torch_device] if device.kind.gpu else []),
-        ):
-            leaf = torch.cat(
-                [self._embed(model, texts, part, len(rows), device) for part in passes]
-            )
+        with torch.no_grad(), torch.random.fork_rng(gpus):
+            leaf = torch.cat([embed(part) for part in passes])
         leaf.requires_grad_()
-        loss = self._loss_backward(leaf[order], len(rows), device)
+        loss = self._loss_backward(leaf[order], number, device)
         assert leaf.grad is not None
         start = 0
         for part in passes:
-            again = self._embed(model, texts, part, len(rows), device)
-            again.backward(leaf.grad[start : start + len(part)])  # type: ignore[no-untyped-call]
-            start += len(part)
+            end = start + len(part)
+            embed(part).backward(leaf.grad[start:end])  # type: ignore[no-untyped-call]
+            start = end
         return loss
+
+    def _texts_of(self, rows: NDArray[np.int64]) -> tuple[Ragged, list[int]]:
+        """Return the texts of a batch, queries first, and the sizes of the micro-batches that they make."""
+        hard: list[int] = []
+        for row in rows:
+            hard.extend(range(self.ends[row], self.ends[row + 1]))
+        size = self.fine_tuning.micro_batch
+        texts: list[NDArray[np.int32]] = []
+        sizes: list[int] = []
+        for ids, numbers in (
+            (self.queries, rows),
+            (self.documents, rows),
+            (self.negatives, np.array(hard, dtype=np.int64)),
+        ):
+            texts.extend(ids[int(number)] for number in numbers)
+            for start in range(0, len(numbers), size):
+                sizes.append(min(size, len(numbers) - start))
+        return Ragged.of(texts), sizes
 
     def _loss_backward(
         self, vectors: Tensor, n_queries: int, device: RunDevice
@@ -287,22 +294,23 @@ class ContrastiveObjective(TrainedRows):
         self,
         model: nn.Module,
         texts: Ragged,
-        part: NDArray[np.int64],
         number: int,
         device: RunDevice,
+        part: NDArray[np.int64],
     ) -> Tensor:
         """Return the vectors of a pass, the texts `part` of a batch whose first `number` texts are queries."""
         width = 0  # as wide as the longest of the pass
         # Queries, and documents, are padded to the longest of the batch
         if device.exact_micro_batches:
-            lengths_of_kind = (
-                texts.lengths[:number] if part[0] < number else texts.lengths[number:]
-            )
-            width = int(lengths_of_kind.max())
-        ids = device.tensor(texts.padded(part, self.pad, width)).long()
+            are_queries = part[0] < number
+            alike = slice(number) if are_queries else slice(number, None)
+            width = int(texts.lengths[alike].max())
+        padded = texts.padded(part, self.pad, width)
+        ids = device.tensor(padded).long()
         lengths = torch.from_numpy(texts.lengths[part])
         with device.autocast():
-            return pooled(self.pooling, model, ids, lengths).float()
+            vectors = pooled(self.pooling, model, ids, lengths)
+            return vectors.float()
 
 
 @dataclass(frozen=True, kw_only=True)
@@ -334,13 +342,16 @@ class Judged:
 
     def ids(self, ranked: NDArray[np.int64], own: Mapping[int, int]) -> list[list[str]]:
         """Return the ids of ranked documents; of a query's own one, which is last if at all, one that nobody judged."""
-        return [
-            [
-                "" if document == own.get(row) else self.document_ids[document]
-                for document in documents
-            ]
-            for row, documents in enumerate(ranked)
-        ]
+        rankings = []
+        for row, documents in enumerate(ranked):
+            ids = [self.document_ids[document] for document in documents]
+            if row in own:
+                ids = [
+                    "" if document == own[row] else identity
+                    for document, identity in zip(documents, ids, strict=True)
+                ]
+            rankings.append(ids)
+        return rankings
 
 
 def judged_of(dataset: LocalDataset) -> Judged:
@@ -348,9 +359,11 @@ def judged_of(dataset: LocalDataset) -> Judged:
     qrels: dict[str, dict[str, dict[str, int]]] = {}
     for split in SCORED_SPLITS:
         queries = dataset.queries(split)["id"].to_pylist()
-        qrels[split] = {query: {} for query in queries}
+        of_split: dict[str, dict[str, int]] = {query: {} for query in queries}
         for row in dataset.qrels(split).to_pylist():
-            qrels[split][row["query_id"]][row["doc_id"]] = row["relevance"]
+            of_query = of_split[row["query_id"]]
+            of_query[row["doc_id"]] = row["relevance"]
+        qrels[split] = of_split
     return Judged(
         dataset=dataset.dataset,
         document_ids=dataset.corpus["id"].to_pylist(),
@@ -421,10 +434,9 @@ class RetrievalEvaluator:
             outputs = torch.cat([in_halves(embed, batch) for batch in batches])
         if not bool(torch.isfinite(outputs).all()):
             raise FineTuningError("the fine-tuned model's outputs are not finite")
-        rows = device.tensor(
-            np.argsort(np.concatenate([batch.rows for batch in batches]))
-        )
-        return F.normalize(outputs[rows], dim=-1)
+        rows = np.concatenate([batch.rows for batch in batches])
+        order = device.tensor(np.argsort(rows))
+        return F.normalize(outputs[order], dim=-1)
 
 
 def rank(
@@ -440,7 +452,8 @@ def rank(
     Which of equally similar documents are in the ranking is left to torch, or `as_numpy` to NumPy's `argsort`, which
     the paper's code calls. The document that is `excluded` for a query comes last.
     """
-    number, depth = len(documents), min(depth, len(documents))
+    number = len(documents)
+    depth = min(depth, number)
     similarities, ranked = [], []
     for start in range(0, len(queries), 1_024):
         part = queries[start : start + 1_024]
@@ -451,17 +464,11 @@ def rank(
         nearest = best.indices[:, :depth].cpu().numpy()
         # Where the last document is as similar as the first that is left out, which of them is in is a choice.
         if as_numpy and depth < number:
-            tied = (
-                (best.values[:, depth - 1] == best.values[:, depth])
-                .nonzero()
-                .flatten()
-                .cpu()
-                .numpy()
-            )
-            for row in tied:
-                nearest[row] = np.argsort(all_similarities[row].cpu().numpy())[-depth:][
-                    ::-1
-                ]
+            is_tied = best.values[:, depth - 1] == best.values[:, depth]
+            for row in is_tied.nonzero().flatten().tolist():
+                ascending = np.argsort(all_similarities[row].cpu().numpy())
+                nearest[row] = ascending[-depth:][::-1]
         ranked.append(nearest)
-        similarities.append(best.values[:, :depth].double().cpu().numpy())
+        of_nearest = best.values[:, :depth].double()
+        similarities.append(of_nearest.cpu().numpy())
     return np.concatenate(similarities), np.concatenate(ranked)
