@@ -96,16 +96,15 @@ class SequenceFamily(SupervisedFamily):
     ) -> Predict:
         """Tokenise and batch a split."""
         gold = self.gold(dataset, table)
-        batches = PaddedBatch.cut(
-            _encoded(dataset, table, setting.loaded), setting.device, setting.pad
-        )
+        ids = _encoded(dataset, table, setting.loaded)
+        batches = PaddedBatch.cut(ids, setting.device, setting.pad)
 
-        def predicted(model: TaskModel, device: RunDevice) -> object:
+        def predict_split(model: TaskModel, device: RunDevice) -> object:
             rows, logits = zip(*predict(model, batches, device), strict=True)
-            ordered = np.concatenate(logits)[np.argsort(np.concatenate(rows))]
-            return self.predictions(dataset, gold, ordered)
+            order = np.argsort(np.concatenate(rows))
+            return self.predictions(dataset, gold, np.concatenate(logits)[order])
 
-        return predicted
+        return predict_split
 
     def head(
         self, dataset: Dataset, encoder: Encoder, pooling: Pooling, kind: HeadName
@@ -164,11 +163,11 @@ VALUES = SequenceFamily(
 
 def _encoded(dataset: Dataset, table: pa.Table, loaded: LoadedModel) -> Ragged:
     """Return the token ids of the texts or pairs of texts of a table."""
+    firsts = table["first"].to_pylist()
+    seconds = table["second"].to_pylist()
     texts = [
         classification_text(dataset, first, second)
-        for first, second in zip(
-            table["first"].to_pylist(), table["second"].to_pylist(), strict=True
-        )
+        for first, second in zip(firsts, seconds, strict=True)
     ]
     return encode_texts(loaded.tokenizer, texts, loaded.limits.labelled)
 
@@ -207,27 +206,24 @@ class TokenClassification(SupervisedFamily):
         ids, words, gold = _encode(table, setting.loaded)
         batches = PaddedBatch.cut(ids, setting.device, setting.pad)
 
-        def predicted(model: TaskModel, device: RunDevice) -> TagPredictions:
+        def predict_split(model: TaskModel, device: RunDevice) -> TagPredictions:
             tokens = np.zeros(len(words), dtype=np.int64)
             for rows, logits in predict(model, batches, device):
-                for row, tags in zip(rows, logits.argmax(axis=2), strict=True):
+                tags_of_rows = logits.argmax(axis=2)
+                for row, tags in zip(rows, tags_of_rows, strict=True):
                     start, end = ids.offsets[row], ids.offsets[row + 1]
                     tokens[start:end] = tags[: end - start]
             return TagPredictions(tokens=tokens, words=words, gold=gold, names=labels)
 
-        return predicted
+        return predict_split
 
 
 def _encode(
     table: pa.Table, loaded: LoadedModel
 ) -> tuple[Ragged, NDArray[np.int64], Ragged]:
     """Return token ids, for each token the number of its word counted over all sentences, -1 for none, and tags."""
-    ids, words = encode_words(
-        loaded.tokenizer, table["words"].to_pylist(), loaded.limits.labelled
-    )
+    sentences = table["words"].to_pylist()
+    ids, words = encode_words(loaded.tokenizer, sentences, loaded.limits.labelled)
     tags = Ragged.of(table["tags"].to_pylist())
-    return (
-        ids,
-        np.where(words.values >= 0, words.values + tags.offsets[ids.row_of], -1),
-        tags,
-    )
+    over_all = words.values + tags.offsets[ids.row_of]
+    return ids, np.where(words.values >= 0, over_all, -1), tags

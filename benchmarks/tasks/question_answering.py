@@ -70,14 +70,14 @@ class QuestionAnswering(SupervisedFamily):
         questions = encode_table(table, loaded)
         lengths = questions.ids.lengths
         starts = np.arange(0, len(lengths), _EVAL_BATCH)
-        widths = np.repeat(np.maximum.reduceat(lengths, starts), _EVAL_BATCH)[
-            : len(lengths)
-        ]
+        widest = np.maximum.reduceat(lengths, starts)
+        widths = np.repeat(widest, _EVAL_BATCH)[: len(lengths)]
         offsets = np.concatenate([[0], np.cumsum(widths)])
         # The positions of the first gold answer, padded as batches of four in the split's order would be.
         is_gold = np.zeros(int(widths.sum()), dtype=bool)
-        for row in range(len(lengths)):
-            is_gold[offsets[row] : offsets[row] + lengths[row]] = questions.gold[row]
+        for row, length in enumerate(lengths):
+            start = offsets[row]
+            is_gold[start : start + length] = questions.gold[row]
         gold_positions = Ragged(is_gold, offsets)
         cut_rows = np.flatnonzero(questions.cut)
         windows = encode_questions(
@@ -96,21 +96,24 @@ class QuestionAnswering(SupervisedFamily):
         batches = to_batches(questions.ids, block=_EVAL_BATCH, kinds=questions.kinds)
         window_batches = to_batches(windows.ids, kinds=windows.kinds)
 
-        def predicted(model: TaskModel, device: RunDevice) -> AnswerPredictions:
+        def predict_split(model: TaskModel, device: RunDevice) -> AnswerPredictions:
             margins = _margins(model, batches, gold_positions, device)
             window_margins = _margins(model, window_batches, windows.ids, device)
+            rows = np.arange(len(contexts))
+            window_rows = cut_rows[windows.owners]
             parts = (
-                (questions, margins, np.arange(len(contexts))),
-                (windows, window_margins, cut_rows[windows.owners]),
+                (questions, margins, rows),
+                (windows, window_margins, window_rows),
             )
+            texts = _decode(contexts, parts, may_abstain=dataset.may_abstain)
             return AnswerPredictions(
                 chosen=Ragged(margins.values > 0, margins.offsets),
                 gold=gold_positions,
-                texts=_decode(contexts, parts, may_abstain=dataset.may_abstain),
+                texts=texts,
                 answers=answers,
             )
 
-        return predicted
+        return predict_split
 
     def check(self, dataset: LocalDataset, loaded: LoadedModel) -> None:
         """Check that the longest questions leave room for their contexts.
@@ -120,9 +123,8 @@ class QuestionAnswering(SupervisedFamily):
         """
         for table in dataset.tables.values():
             lengths = np.array(pc.utf8_length(table["question"]))
-            longest = table.take(
-                np.sort(np.argsort(-lengths, kind="stable")[:_LONGEST])
-            )
+            descending = np.argsort(-lengths, kind="stable")
+            longest = table.take(np.sort(descending[:_LONGEST]))
             encode_table(longest, loaded)  # raises it
 
 
@@ -152,7 +154,8 @@ def _margins(
     """Return inside minus outside logits for every position of `shape`'s rows."""
     values = np.zeros(len(shape.values), dtype=np.float32)
     for rows, logits in predict(model, batches, device):
-        for row, margin in zip(rows, logits[:, :, 1] - logits[:, :, 0], strict=True):
+        margins = logits[:, :, 1] - logits[:, :, 0]
+        for row, margin in zip(rows, margins, strict=True):
             start, end = shape.offsets[row], shape.offsets[row + 1]
             values[start:end] = margin[: end - start]
     return Ragged(values, shape.offsets)
@@ -171,41 +174,42 @@ def _decode(
         parts: windows, their margins, and the question of each.
         may_abstain: whether an empty answer is allowed (SQuAD 2.0).
     """
-    texts, sums = [""] * len(contexts), np.full(len(contexts), -np.inf)
+    texts = [""] * len(contexts)
+    sums = np.full(len(contexts), -np.inf)
     for questions, margins, owners in parts:
         for row, owner in enumerate(owners):
             starts = questions.starts[row]
+            ends = questions.ends[row]
             context = np.flatnonzero(starts >= 0)
             if not len(context):
                 continue
-            first, last, total = best_span(margins[row][context])
+            first, after, total = best_span(margins[row][context])
             if total > sums[owner]:
-                start, end = (
-                    starts[context[first]],
-                    questions.ends[row][context[last - 1]],
-                )
+                start = starts[context[first]]
+                end = ends[context[after - 1]]
                 texts[owner] = contexts[owner][start:end].strip()
                 sums[owner] = total
-    return [
-        "" if may_abstain and sums[i] <= 0 else text for i, text in enumerate(texts)
-    ]
+    if may_abstain:
+        for number in np.flatnonzero(sums <= 0):
+            texts[number] = ""
+    return texts
 
 
 def encode_table(table: pa.Table, loaded: LoadedModel) -> Questions:
     """Return a table's questions, tokenised with their contexts and first gold answers."""
+    answers_of_questions = table["answers"].to_pylist()
     return encode_questions(
         loaded.tokenizer,
         table["question"].to_pylist(),
         table["context"].to_pylist(),
         loaded.limits.labelled,
-        [_first_answer(answers) for answers in table["answers"].to_pylist()],
+        [_first_answer(answers) for answers in answers_of_questions],
     )
 
 
 def _first_answer(answers: Sequence[Mapping[str, Any]]) -> Span | None:
     """Return where the first gold answer is, the only one that the paper's code trains on and scores."""
-    return (
-        (answers[0]["start"], answers[0]["start"] + len(answers[0]["text"]))
-        if answers
-        else None
-    )
+    if not answers:
+        return None
+    start = answers[0]["start"]
+    return start, start + len(answers[0]["text"])

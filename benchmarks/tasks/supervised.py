@@ -75,20 +75,21 @@ class SupervisedObjective(Examples, TrainedRows):
         sizes = [len(group) for group in groups]
         weights = self._weights(rows, sizes)
         total = torch.zeros((), device=device.torch_device)
-        for part in device.passes(self.ids.lengths[rows], sizes, packed=packs(model)):
-            ids = device.tensor(self.ids.padded(rows[part], self.pad))
-            lengths = torch.from_numpy(self.ids.lengths[rows[part]])
-            labels = (
-                self.labels.padded(rows[part], IGNORED).astype(np.int64)
-                if isinstance(self.labels, Ragged)
-                else self.labels[rows[part]]
-            )
+        passes = device.passes(self.ids.lengths[rows], sizes, packed=packs(model))
+        for part in passes:
+            chosen = rows[part]
+            ids = device.tensor(self.ids.padded(chosen, self.pad))
+            lengths = torch.from_numpy(self.ids.lengths[chosen])
+            if isinstance(self.labels, Ragged):
+                labels = self.labels.padded(chosen, IGNORED).astype(np.int64)
+            else:
+                labels = self.labels[chosen]
             with device.autocast():
-                logits = model(
-                    ids.long(), lengths, kinds_of(self.kinds, rows[part], device)
-                )
+                kinds = kinds_of(self.kinds, chosen, device)
+                logits = model(ids.long(), lengths, kinds)
             sums = self.loss(logits.float(), device.tensor(labels))
-            loss = (sums * device.tensor(weights[part])).sum()
+            weighted = sums * device.tensor(weights[part])
+            loss = weighted.sum()
             loss.backward()  # type: ignore[no-untyped-call]
             total += loss.detach()
         return total
@@ -98,17 +99,16 @@ class SupervisedObjective(Examples, TrainedRows):
     ) -> NDArray[np.float32]:
         """Return the weight of each label of an example: 1 / (micro-batches x labels in its micro-batch)."""
         if isinstance(self.labels, Ragged):
+            labels_of_rows = [self.labels[int(row)] for row in rows]
             counts = np.array(
-                [int((self.labels[int(row)] != IGNORED).sum()) for row in rows]
+                [np.count_nonzero(labels != IGNORED) for labels in labels_of_rows]
             )
         else:
             counts = np.ones(len(rows), dtype=np.int64)
         group = np.repeat(np.arange(len(sizes)), sizes)
-        labels = np.maximum(np.bincount(group, weights=counts), 1)
-        weights: NDArray[np.float32] = (1.0 / (len(sizes) * labels[group])).astype(
-            np.float32
-        )
-        return weights
+        labels_of_groups = np.maximum(np.bincount(group, weights=counts), 1)
+        weights = 1.0 / (len(sizes) * labels_of_groups[group])
+        return weights.astype(np.float32)
 
 
 @dataclass(frozen=True, kw_only=True)
@@ -168,9 +168,10 @@ def kinds_of(
     kinds: Ragged | None, rows: NDArray[np.int64], device: RunDevice
 ) -> Tensor | None:
     """Return the token type ids of rows side by side, 0 on padding; None where there are none."""
-    return (
-        None if kinds is None else device.tensor(kinds.padded(rows, 0).astype(np.int64))
-    )
+    if kinds is None:
+        return None
+    padded = kinds.padded(rows, 0)
+    return device.tensor(padded.astype(np.int64))
 
 
 @torch.inference_mode()
