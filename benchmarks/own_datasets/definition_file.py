@@ -300,31 +300,33 @@ def _faults(
         yield f"{metric!r} is not a metric of {kind.name!r}; use one of {known}{nearest(metric, kind.metrics)}"
     if metric == "f1" and kind.form == "SC" and len(labels) != 2:
         yield f"f1 is that of the second of two labels; with {len(labels)} labels use macro_f1"
-    if entry.trained_on not in ("", name) and (
-        kind.task != "IR" or entry.trained_on != "msmarco"
-    ):
+    trains_on_msmarco = kind.task == "IR" and entry.trained_on == "msmarco"
+    if entry.trained_on not in ("", name) and not trains_on_msmarco:
         yield f"trained_on = {entry.trained_on!r}; only retrieval can name another dataset, msmarco"
     if kind.form != "SC-value" and entry.range:
         yield "only the kind 'value' has a `range`; leave the key out"
-    if kind.form == "SC-value" and not (
-        len(entry.range) == 2 and entry.range[0] < entry.range[1]
-    ):
+    is_range = len(entry.range) == 2 and entry.range[0] < entry.range[1]
+    if kind.form == "SC-value" and not is_range:
         yield "`range` must give the smallest and the largest value, such as range = [0, 5]"
     if (entry.corpus or entry.ignore) and kind.task != "IR":
         yield "only the kind 'retrieval' has `corpus` and `ignore`; leave them out"
     if entry.prompt and kind.task != "SC":
         yield f"the kind {kind.name!r} takes no prompt; leave the key out"
     placeholders = [name for name in ("text", "second") if name in kind.columns]
-    if wrong := set(_PLACEHOLDER.findall(entry.prompt)) - set(placeholders):
-        yield f"the prompt has the placeholder {{{min(wrong)}}}; it can have {{{'}, {'.join(placeholders)}}}"
+    wrong = set(_PLACEHOLDER.findall(entry.prompt)) - set(placeholders)
+    if wrong:
+        possible = "}, {".join(placeholders)
+        yield f"the prompt has the placeholder {{{min(wrong)}}}; it can have {{{possible}}}"
     if entry.prompt and "{text}" not in entry.prompt:
         yield "the prompt lacks the placeholder {text}"
     if entry.ids not in ("", "none") or (entry.ids and kind.task != "QA"):
         yield f"ids = {entry.ids!r}; only answers have ids, and the only value is 'none', which ignores them"
     if entry.leave_out and kind.task != "SC":
         yield f"rows of the kind {kind.name!r} have no single label; remove `leave_out`"
-    if both := [value for value in map(str, entry.leave_out) if value in labels]:
-        yield f"`leave_out` has {both[0]}, which is one of the labels"
+    left_out = map(str, entry.leave_out)
+    left_out_labels = [value for value in left_out if value in labels]
+    if left_out_labels:
+        yield f"`leave_out` has {left_out_labels[0]}, which is one of the labels"
     for synonym, column in kind.synonyms.items():
         if {synonym, column} <= entry.columns.keys():
             yield f"columns: {synonym} is another word for {column}; give one of them"
@@ -340,15 +342,17 @@ def _faults(
         *(("hub", ("repo", "revision", *kind.roles), hub) for hub in entry.hub),
     ]
     for part, keys, content in inner:
-        if unknown := [key for key in content if key not in keys]:
+        unknown = [key for key in content if key not in keys]
+        if unknown:
+            first = unknown[0]
             can = ", ".join(keys) or "none"
-            yield f"{part}: unknown key {unknown[0]!r}; it can have {can}{nearest(unknown[0], keys)}"
+            yield f"{part}: unknown key {first!r}; it can have {can}{nearest(first, keys)}"
     for hub in entry.hub:
-        if not isinstance(repo := hub.get("repo"), str) or repo.count("/") != 1:
+        repo = hub.get("repo")
+        if not isinstance(repo, str) or repo.count("/") != 1:
             yield "hub.repo must have the form OWNER/NAME"
-        if hub.get("revision") != _AT_FETCH and not _COMMIT.fullmatch(
-            str(hub.get("revision"))
-        ):
+        revision = hub.get("revision")
+        if revision != _AT_FETCH and not _COMMIT.fullmatch(str(revision)):
             yield (
                 "hub.revision must be a commit of 40 hexadecimal digits, which fixes the version, or "
                 f"{_AT_FETCH!r}, with which the first fetch finds the commit and records it in the manifest"
