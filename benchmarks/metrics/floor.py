@@ -55,9 +55,13 @@ def _ranking_floor(found: LocalDataset) -> float:
     # Not by the test queries: ten documents of a few would be a look at their answers.
     usual = times_right.most_common(FINE_TUNING.cutoff)
     if usual:
-        similarities = np.array([[float(times) for _, times in usual]] * len(asked))
-        relevances = np.array([[doc in right for doc, _ in usual] for right in asked])
-        scores = ndcgs(similarities, relevances.astype(np.int64))
+        documents_shown = [document for document, _ in usual]
+        times_of_shown = [float(times) for _, times in usual]
+        similarities = np.array([times_of_shown] * len(asked))
+        relevances = np.zeros(similarities.shape, dtype=np.int64)
+        for row, right in enumerate(asked):
+            relevances[row] = [document in right for document in documents_shown]
+        scores = ndcgs(similarities, relevances)
         floor = max(floor, scores.mean())
     return float(floor)
 
@@ -78,10 +82,13 @@ def _random_ndcg(relevant: int, documents: int) -> float:
 
 def with_floor(found: LocalDataset) -> Dataset:
     """Return the dataset, one's own with the floor of its headline metric where that is a family's rule."""
-    dataset, headline = found.dataset, found.dataset.headline
+    dataset = found.dataset
+    headline = dataset.headline
     if not dataset.is_own or dataset.floor is not None:
         return dataset
     if headline == "entity_f1":
         return replace(dataset, floor=0.0)
     has_rule = headline in ("accuracy", "ndcg_at_10") or dataset.form == "QA"
-    return replace(dataset, floor=round(floor_of(found), 2)) if has_rule else dataset
+    if not has_rule:
+        return dataset
+    return replace(dataset, floor=round(floor_of(found), 2))
