@@ -68,27 +68,37 @@ def answer(assessment: Assessment) -> Answer:
             "datasets": _over_places(by_dataset[ANSWER], assessment),
         }
         cautions = (*_among(judged), *_as_samples(means))
-        if shared := shared_trunks(one.comparison for one in main.known_comparisons):
+        shared = shared_trunks(result.comparison for result in main.known_comparisons)
+        if shared:
             cautions = (*cautions, f"{shared[0].upper()}{shared[1:]}.")
-    again = None
+    pretraining = ""
+    survives_pretraining = assessment.source.has_arms
     if not (stand_ins or assessment.source.has_arms):
         again = _pretrained_again(main, assessment)
+        if again is not None:
+            pretraining, survives_pretraining = again
+    headline = _headline(
+        main, tried, stand_ins=stand_ins, survives_pretraining=survives_pretraining
+    )
+    splits = tuple(
+        _split_line(share, judged[finding.id], by_dataset[finding.id])
+        for share, finding in tried.items()
+    )
     return Answer(
-        headline=_headline(
-            main,
-            tried,
-            stand_ins=stand_ins,
-            survives_pretraining=again[1] if again else assessment.source.has_arms,
-        ),
-        pretraining="" if again is None else again[0],
-        splits=tuple(
-            f"{share} % CLM against MLM alone: shown to be {_better_and_worse(judged[one.id])}; the mean difference is "
-            f"{format_effect(judged[one.id].mean)} points. By dataset: "
-            f"{_better_and_worse(by_dataset[one.id])}."
-            for share, one in tried.items()
-        ),
+        headline=headline,
+        pretraining=pretraining,
+        splits=splits,
         cautions=cautions,
         findings=counted(judged[name] for name in FINDINGS),
+    )
+
+
+def _split_line(share: int, by_task: JudgedFinding, by_dataset: JudgedFinding) -> str:
+    """Return what a source says about one share of CLM, by task and by dataset."""
+    difference = format_effect(by_task.mean)
+    return (
+        f"{share} % CLM against MLM alone: shown to be {_better_and_worse(by_task)}; the mean difference is "
+        f"{difference} points. By dataset: {_better_and_worse(by_dataset)}."
     )
 
 
@@ -105,8 +115,11 @@ def _headline(
     otherwise with "Probably".
     """
     mean = main.mean
-    where = "at equal budget" + " in these stand-ins for the paper's models" * stand_ins
-    scope = "" if stand_ins else f"{ANSWERS[SPLIT].scope}; "
+    where = "at equal budget"
+    scope = f"{ANSWERS[SPLIT].scope}; "
+    if stand_ins:
+        where = "at equal budget in these stand-ins for the paper's models"
+        scope = ""
     splits = ""
     if len(tried) > 1:
         splits = f" and the {_number(len(tried))} splits tried"
@@ -121,7 +134,7 @@ def _headline(
         )
     mean_difference = ""
     if mean is not None and mean.known:
-        median = np.median([one.effect for one in main.known_comparisons])
+        median = np.median([result.effect for result in main.known_comparisons])
         mean_difference = (
             f" Over all {main.known}, the mean difference is {mean.effect:+.1f} points [{mean.low:+.1f}, "
             f"{mean.high:+.1f}], the median {median:+.1f}."
@@ -132,9 +145,8 @@ def _headline(
             f"{lead}: {where}, none of {comparisons} shows {pair} better or worse than MLM alone {level}."
             f"{mean_difference}"
         )
-    higher, lower = (
-        f"{count}" if count else "none" for count in (main.holds_in, main.fails_in)
-    )
+    higher = main.holds_in or "none"
+    lower = main.fails_in or "none"
     return (
         f"{lead}: {where}, {pair} is shown to score higher than MLM alone in {higher} of {comparisons} and lower "
         f"in {lower} {level}.{_higher_where(main)}{mean_difference}"
@@ -145,12 +157,20 @@ def shown_higher(judged: JudgedFinding) -> str:
     """Return which comparisons are counted as higher, by task and length: `TC at 12K, 22K and 42K; SC at 42K`."""
     steps: dict[str, list[str]] = {}
     for result in _higher(judged):
-        if budget := _steps(result):
-            steps.setdefault(result.task, []).append(format_steps(budget).upper())
-    return "; ".join(
-        f"{task} at {' and '.join(filter(None, [', '.join(lengths[:-1]), lengths[-1]]))}"
-        for task, lengths in steps.items()
-    )
+        budget = _steps(result)
+        if budget:
+            lengths = steps.setdefault(result.task, [])
+            lengths.append(format_steps(budget).upper())
+    by_task = [f"{task} at {_joined(lengths)}" for task, lengths in steps.items()]
+    return "; ".join(by_task)
+
+
+def _joined(words: Sequence[str]) -> str:
+    """Return `12K, 22K and 42K`."""
+    *others, last = words
+    if not others:
+        return last
+    return f"{', '.join(others)} and {last}"
 
 
 def _higher(judged: JudgedFinding) -> list[Result]:
@@ -176,9 +196,9 @@ def _higher_where(judged: JudgedFinding) -> str:
     longest = max(map(_steps, judged.known_comparisons))
     final = [result for result in _higher(judged) if _steps(result) == longest]
     gains = ", ".join(f"{result.effect:+.2f} on {result.task}" for result in final)
-    return f" Higher: {higher}" + (
-        f"; at {format_steps(longest).upper()} by {gains}." if gains else "."
-    )
+    if not gains:
+        return f" Higher: {higher}."
+    return f" Higher: {higher}; at {format_steps(longest).upper()} by {gains}."
 
 
 def _lead(main: JudgedFinding, *, survives_pretraining: bool) -> str:
@@ -187,14 +207,14 @@ def _lead(main: JudgedFinding, *, survives_pretraining: bool) -> str:
         return "It depends"
     sure = "Yes" if survives_pretraining else "Probably"
     if main.holds_in:
-        return (
-            f"{sure}, but start with CLM"
-            if main.outcome == HOLDS.name
-            else "Sometimes, starting with CLM"
-        )
+        if main.outcome == HOLDS.name:
+            return f"{sure}, but start with CLM"
+        return "Sometimes, starting with CLM"
     if _half_fail(main):
         return f"{sure}, and without CLM first"
-    return "Sometimes, starting with MLM" if main.fails_in else "Open"
+    if main.fails_in:
+        return "Sometimes, starting with MLM"
+    return "Open"
 
 
 def _half_fail(main: JudgedFinding) -> bool:
@@ -208,36 +228,40 @@ def _pretrained_again(
     """Return what the spread between pretrainings that others measured leaves, and whether the answer survives it."""
     if not main.holds_in and not main.fails_in:
         return None
-    alike = [one for one in measured_spreads() if one.parameters >= _ALIKE]
-    spreads = sorted(one.sd for one in alike)
-    millions = _range(sorted({round(one.parameters) for one in alike}))
+    alike = [spread for spread in measured_spreads() if spread.parameters >= _ALIKE]
+    spreads = sorted(spread.sd for spread in alike)
+    smallest, largest = spreads[0], spreads[-1]
+    sizes = sorted({round(spread.parameters) for spread in alike})
+    millions = _range(sizes)
     direction = "higher" if main.holds_in else "lower"
 
     def shown(judged: JudgedStatement) -> int:
         """Return in how many parts it is what the answer says."""
         return judged.holds_in if main.holds_in else judged.fails_in
 
-    moved = [_moved(assessment, sd) for sd in (spreads[0], spreads[-1])]
+    moved = [_moved(assessment, sd) for sd in (smallest, largest)]
     left = sorted(map(shown, moved))
     # The statement alone, not among the splits that were tried.
-    alone = sorted(shown(one.alone) for one in moved)
+    alone = sorted(shown(finding.alone) for finding in moved)
     once = "Each model was pretrained once"
     if assessment.source.is_replicated:
         once = "Of each model one pretraining is compared"
     words = (
         f"{once}: intervals reflect only fine-tuning seeds. If pretraining again moved "
         f"task scores as much as others measured in a network of {millions}M parameters (standard deviation "
-        f"{_points(spreads[0])} to {_points(spreads[-1])} points), {_range(left)} of "
+        f"{_points(smallest)} to {_points(largest)} points), {_range(left)} of "
         f"{main.known} would be shown to score {direction} ({_range(alone)} had no other split "
         "been tried)"
     )
-    if limit := _mean_up_to(main.mean, assessment):
-        side_of_0 = (
-            "above" if main.mean is not None and main.mean.effect > 0 else "below"
-        )
+    limit = _mean_up_to(main.mean, assessment)
+    if limit:
+        is_above = main.mean is not None and main.mean.effect > 0
+        side_of_0 = "above" if is_above else "below"
         words += f"; the mean would stay {side_of_0} 0 up to {limit:.2f} points if all tasks moved alike"
-    survives = left[0] > 0 and all(one.outcome == main.outcome for one in moved)
-    if not main.holds_in:
+    if main.holds_in:
+        same_outcome = all(finding.outcome == main.outcome for finding in moved)
+        survives = left[0] > 0 and same_outcome
+    else:
         survives = all(map(_half_fail, moved))
     return f"{words}.", survives
 
@@ -253,15 +277,16 @@ def _mean_up_to(mean: Result | None, assessment: Assessment) -> float:
     if mean is None or not mean.known:
         return 0.0
     asked = mean.comparison
+    sharing = SHARED_LUCK["trunks and tasks"]
 
-    def differs(sd: float) -> bool:
-        found = with_pretraining_spread(
-            assessment.result_of, sd, SHARED_LUCK["trunks and tasks"]
-        )(asked)
-        return found.low > 0 or found.high < 0
+    def includes_zero(hundredths: int) -> bool:
+        sd = hundredths / 100
+        result_of = with_pretraining_spread(assessment.result_of, sd, sharing)
+        moved = result_of(asked)
+        return not (moved.low > 0 or moved.high < 0)
 
-    steps = range(1, round(100 * _MOST_SPREAD) + 1)
-    return bisect_left(steps, True, key=lambda step: not differs(step / 100)) / 100
+    hundredths = range(1, round(100 * _MOST_SPREAD) + 1)
+    return bisect_left(hundredths, True, key=includes_zero) / 100
 
 
 def _points(sd: float) -> str:
@@ -270,7 +295,9 @@ def _points(sd: float) -> str:
 
 def _range(counts: list[int]) -> str:
     low, high = counts[0], counts[-1]
-    return (str(low) if low else "none") if low == high else f"{low} to {high}"
+    if low != high:
+        return f"{low} to {high}"
+    return str(low) if low else "none"
 
 
 def _number(count: int) -> str:
@@ -293,12 +320,12 @@ def _among(judged: Mapping[str, JudgedFinding]) -> list[str]:
     """Return how many of the answer's parts hold when fewer or more statements are tested at the same time."""
     answer_parts: list[float] = []
     by_family: dict[str, list[float]] = {family: [] for family in FAMILIES}
-    for one in judged.values():
-        ps = [part.branch.p_for for part in one.counted]
-        if one.id == ANSWER:
+    for finding in judged.values():
+        ps = [part.branch.p_for for part in finding.counted]
+        if finding.id == ANSWER:
             answer_parts = ps
-        elif one.id != "F8":  # F8 is about the same comparisons
-            by_family[one.finding.family] += ps
+        elif finding.id != "F8":  # F8 is about the same comparisons
+            by_family[finding.finding.family] += ps
     findings = {name: ps for name, ps in by_family.items() if name != ANSWER}
     # What is tested together with the parts of the answer.
     tested = {"at this split alone": list[float]()}
@@ -309,20 +336,19 @@ def _among(judged: Mapping[str, JudgedFinding]) -> list[str]:
         f"of the findings on {FAMILIES['two-stage']}": by_family["two-stage"],
         "of all findings": [p for ps in findings.values() for p in ps],
     }
-    shown = {
-        words: sum(
-            p <= ALPHA for p in holm([*answer_parts, *more])[: len(answer_parts)]
-        )
-        for words, more in tested.items()
-    }
+    shown: dict[str, int] = {}
+    for words, more in tested.items():
+        adjusted = holm([*answer_parts, *more])
+        adjusted_answer = adjusted[: len(answer_parts)]
+        shown[words] = sum(p <= ALPHA for p in adjusted_answer)
     if not shown["at this split alone"]:
         return []
-    said = [
+    counts = [
         f"{shown[words]} for the {len(answer_parts) + len(more)} {words}"
         for words, more in tested.items()
     ]
     return [
-        f"Comparisons shown at {SPLIT} %, by what the correction covers: {'; '.join(said)}."
+        f"Comparisons shown at {SPLIT} %, by what the correction covers: {'; '.join(counts)}."
     ]
 
 
@@ -345,11 +371,14 @@ def random_effects(results: Sequence[Result]) -> SampleMean | None:
     from scipy import special  # not for those who read the findings alone
     from statsmodels.stats.meta_analysis import combine_effects
 
-    effects, errors = np.array([(result.effect, result.error) for result in results]).T
+    effects = np.array([result.effect for result in results])
+    errors = np.array([result.error for result in results])
     combined = combine_effects(effects, errors**2)
     # Not below the error of the errors alone, where the effects happen to agree.
-    error = combined.sd_eff_w_re * math.sqrt(max(1.0, combined.scale_hksj_re))
-    half = float(special.stdtrit(combined.df, 0.975)) * error
+    scale = max(1.0, combined.scale_hksj_re)
+    error = combined.sd_eff_w_re * math.sqrt(scale)
+    quantile = float(special.stdtrit(combined.df, 0.975))
+    half = quantile * error
     mean = float(combined.mean_effect_re)
     return SampleMean(mean, float(mean - half), float(mean + half))
 
@@ -359,18 +388,19 @@ def _over_places(judged: JudgedFinding, assessment: Assessment) -> SampleMean | 
     places: dict[tuple[tuple[str, str], ...], list[AnyContrast]] = {}
     for result in judged.known_comparisons:
         places.setdefault(result.comparison.places, []).append(result.comparison)
-    means = map(typical_contrast, places.values())
-    return random_effects(
-        [assessment.result_of(mean) for mean in means if mean is not None]
-    )
+    means = [typical_contrast(contrasts) for contrasts in places.values()]
+    results = [assessment.result_of(mean) for mean in means if mean is not None]
+    return random_effects(results)
 
 
 def _as_samples(means: Mapping[str, SampleMean | None]) -> list[str]:
     """Return a sentence: the mean if the tasks, or the datasets, are a sample of such; nothing where none is known."""
-    said = [
-        f"{one.mean:+.1f} [{one.low:+.1f}, {one.high:+.1f}] if the {kind} are"
-        for kind, one in means.items()
-        if one is not None
+    conditions = [
+        f"{mean.mean:+.1f} [{mean.low:+.1f}, {mean.high:+.1f}] if the {kind} are"
+        for kind, mean in means.items()
+        if mean is not None
     ]
-    said[:1] = [f"{one} treated as a random sample" for one in said[:1]]
-    return [f"The mean at {SPLIT} % is {', and '.join(said)}."] if said else []
+    if not conditions:
+        return []
+    conditions[0] += " treated as a random sample"
+    return [f"The mean at {SPLIT} % is {', and '.join(conditions)}."]
