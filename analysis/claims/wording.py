@@ -67,7 +67,8 @@ def how_tested(
         if result.interval and result.seeds:
             fewest = min(result.seeds)
             used[result.interval] = min(used.get(result.interval, fewest), fewest)
-    used = used or {interval: N_SEEDS}
+    if not used:
+        used = {interval: N_SEEDS}
     over = "fine-tuning seeds on the same test instances"
     if source.is_published:
         test = (
@@ -77,16 +78,13 @@ def how_tested(
     else:
         tests = (INTERVALS[name].tests for name in used)
         test = f"{', or '.join(tests)} (Welch's t with fewer than five models)"
-        over = (
-            "fine-tuning seeds and test instances"
-            if INTERVALS[interval].needs_instances
-            else over
-        )
-    coverage = "".join(
-        f"; the {name} interval of a single mean {words}"
-        for name, count in used.items()
-        if (words := coverage_words(name, count))
-    )
+        if INTERVALS[interval].needs_instances:
+            over = "fine-tuning seeds and test instances"
+    coverage = ""
+    for name, count in used.items():
+        words = coverage_words(name, count)
+        if words:
+            coverage += f"; the {name} interval of a single mean {words}"
     return (
         f"Tests and 95 % intervals ({', '.join(used)}): {test}{coverage}.",
         scope_in_words(source, over),
@@ -97,42 +95,43 @@ def how_tested(
 def counted(findings: Iterable[JudgedFinding]) -> str:
     """Return how many findings hold, fail, hold in some of their parts and are open, in a sentence."""
     judged = list(findings)
-    counts = Counter(one.outcome for one in judged)
-    parts = [
-        f"{n} {one.counted[n != 1]}"
-        for one in OUTCOMES.values()
-        if (n := counts[one.name])
-    ]
-    unknown = sum(one.outcome == OPEN.name and bool(one.missing) for one in judged)
+    counts = Counter(finding.outcome for finding in judged)
+    parts: list[str] = []
+    for outcome in OUTCOMES.values():
+        count = counts[outcome.name]
+        singular, plural = outcome.counted
+        if count:
+            parts.append(f"{count} {singular if count == 1 else plural}")
+    open_findings = [finding for finding in judged if finding.outcome == OPEN.name]
+    unknown = sum(bool(finding.missing) for finding in open_findings)
     if unknown:
         parts[-1] += f" ({unknown} for lack of scores in this source)"
-    listed = parts[0] if len(parts) == 1 else f"{', '.join(parts[:-1])} and {parts[-1]}"
+    *others, listed = parts
+    if others:
+        listed = f"{', '.join(others)} and {listed}"
     return f"Of {len(judged)} findings, {listed}."
 
 
 def verdict_in_words(judged: JudgedFinding) -> str:
     """Return the verdict in full: `all 3 parts hold, not after correction (0.078)`."""
     if judged.outcome == IN_PART.name and judged.holds_in == judged.parts:
-        held = (
-            "the only part holds"
-            if judged.parts == 1
-            else f"all {judged.parts} parts hold"
-        )
-        return f"{held}, not after correction ({format_p(judged.p_for_holm)})"
+        parts_hold = f"all {judged.parts} parts hold"
+        if judged.parts == 1:
+            parts_hold = "the only part holds"
+        return f"{parts_hold}, not after correction ({format_p(judged.p_for_holm)})"
     if judged.outcome not in (IN_PART.name, OPEN.name) or not judged.fails_in:
         return judged.verdict
     of_parts = f"{judged.parts} parts"
     if judged.known < judged.parts:
         of_parts = f"the {judged.known} parts that this source has, of {judged.parts},"
-    failing = f"{judged.fails_in} of {of_parts} fail{'s' * (judged.fails_in == 1)}"
+    verb = "fails" if judged.fails_in == 1 else "fail"
+    failing = f"{judged.fails_in} of {of_parts} {verb}"
     if judged.p_against <= ALPHA:
         failing += f", not after correction ({format_p(judged.p_against_holm)})"
-    holds_in = (
-        f" in {judged.holds_in} of {judged.of}"
-        if judged.outcome == IN_PART.name
-        else ""
-    )
-    return f"{judged.outcome.split()[0]}{holds_in}: {failing}"
+    verdict = judged.outcome.split()[0]
+    if judged.outcome == IN_PART.name:
+        verdict += f" in {judged.holds_in} of {judged.of}"
+    return f"{verdict}: {failing}"
 
 
 def readout(judged: JudgedFinding) -> str:
@@ -146,11 +145,9 @@ def readout(judged: JudgedFinding) -> str:
     holds = f"none of {judged.of} shown to hold"
     if judged.holds_in:
         holds = f"holds in at least {judged.holds_in} of {judged.of}"
-    fails = (
-        f"fails in at least {judged.fails_in}"
-        if judged.fails_in
-        else "none shown to fail"
-    )
+    fails = "none shown to fail"
+    if judged.fails_in:
+        fails = f"fails in at least {judged.fails_in}"
     return f"{holds}, {fails} (simultaneous 95 %{remark})"
 
 
@@ -171,14 +168,9 @@ def seeds_that_decide(result: Result) -> int | None:
     region, else against it; the error shrinks with the root of the number of seeds.
     """
     claimed = result.comparison
-    distance = min(
-        (
-            abs(result.effect - end)
-            for end in (claimed.low, claimed.high)
-            if math.isfinite(end)
-        ),
-        default=0.0,
-    )
+    ends = [end for end in (claimed.low, claimed.high) if math.isfinite(end)]
+    distances = [abs(result.effect - end) for end in ends]
+    distance = min(distances, default=0.0)
     if not (_has_error(result) and distance > 0):
         return None
     from analysis.precision.design import seeds_needed
@@ -205,11 +197,9 @@ def seeds_in_words(result: Result, comparison: str) -> str:
     from analysis.precision.design import MOST_SEEDS
 
     seeds = seeds_that_decide(result)
-    number = (
-        f"No number of seeds up to {MOST_SEEDS:,}"
-        if seeds is None
-        else f"About {seeds:,} seeds"
-    )
+    number = f"No number of seeds up to {MOST_SEEDS:,}"
+    if seeds is not None:
+        number = f"About {seeds:,} seeds"
     return f"{number} would decide {comparison}"
 
 
@@ -220,35 +210,40 @@ def _has_error(result: Result) -> bool:
 def sentence(judged: JudgedFinding) -> str:
     """Return the verdict in a few sentences: itself, readout, mean and most adverse effect, what would decide it."""
     words = verdict_in_words(judged)
-    verdict = f"{words[0].upper()}{words[1:]}"
+    verdict = _capitalised(words)
     if not judged.known:
         return f"{verdict}: {judged.missing}."
-    held = readout(judged)
-    parts = [
-        f"{held[0].upper()}{held[1:]}."  # says the verdict itself
-        if words == f"holds in {judged.holds_in} of {judged.known}{judged.not_run}"
-        else f"{verdict}: {held}."
-    ]
+    counts = readout(judged)
+    parts = [f"{verdict}: {counts}."]
+    if words == f"holds in {judged.holds_in} of {judged.known}{judged.not_run}":
+        parts = [f"{_capitalised(counts)}."]  # says the verdict itself
     if judged.missing:
-        computed, planned = (
-            len({result.label for result in results})
-            for results in (judged.known_comparisons, judged.comparisons)
-        )
+        computed = _count_of_labels(judged.known_comparisons)
+        planned = _count_of_labels(judged.comparisons)
         parts.append(
             f"{computed} of {planned} comparisons can be computed; {judged.missing}."
         )
     if judged.p_raw <= ALPHA < judged.p_holm:
         way = "fails" if judged.direction == "against" else "holds"
+        p, adjusted = p_texts(judged)
         parts.append(
-            f"The whole statement {way} on its own (p {format_p(judged.p_raw)}) but not after Holm's adjustment over "
-            f"the {judged.holm_over} findings of its family ({format_p(judged.p_holm)})."
+            f"The whole statement {way} on its own (p {p}) but not after Holm's adjustment over "
+            f"the {judged.holm_over} findings of its family ({adjusted})."
         )
     parts.append(_effects(judged))
-    if judged.outcome == OPEN.name and (
-        words := seeds_in_words(judged.decisive, "that comparison")
-    ):
-        parts.append(f"{words} if its effect is as large as observed (power 80 %).")
+    if judged.outcome == OPEN.name:
+        seeds = seeds_in_words(judged.decisive, "that comparison")
+        if seeds:
+            parts.append(f"{seeds} if its effect is as large as observed (power 80 %).")
     return " ".join(filter(None, parts))
+
+
+def _capitalised(words: str) -> str:
+    return words[0].upper() + words[1:]
+
+
+def _count_of_labels(results: Iterable[Result]) -> int:
+    return len({result.label for result in results})
 
 
 def three_lines(judged: JudgedFinding, scope: str) -> tuple[str, str, str]:
@@ -258,35 +253,39 @@ def three_lines(judged: JudgedFinding, scope: str) -> tuple[str, str, str]:
     if not judged.known:
         return head, f"Not tested: {judged.missing}.", finding.remark or scope
     p, adjusted = p_texts(judged)
-    held = readout(judged)
-    certainty = f"{held[0].upper()}{held[1:]}; p {judged.direction} the whole statement {p} (Holm {adjusted})"
-    return (
-        head,
-        _effects(judged),
-        " ".join(filter(None, (f"{certainty}.", finding.remark, scope))),
+    counts = _capitalised(readout(judged))
+    certainty = (
+        f"{counts}; p {judged.direction} the whole statement {p} (Holm {adjusted})."
     )
+    last_line = (certainty, finding.remark, scope)
+    return head, _effects(judged), " ".join(filter(None, last_line))
 
 
 def _effects(judged: JudgedFinding) -> str:
     """Return the mean of a finding's comparisons, where there is one, and its most adverse comparison."""
-    parts, decisive, mean = [], judged.decisive, judged.mean
+    decisive, mean = judged.decisive, judged.mean
+    parts: list[str] = []
     if mean is not None and mean.known:
-        shared = shared_trunks(one.comparison for one in judged.known_comparisons)
-        parts.append(
-            f"Mean: {format_effect(mean)} {mean.unit} ({mean.label}{shared and f'; {shared}'})."
-        )
+        mean_of = mean.label
+        compared = [result.comparison for result in judged.known_comparisons]
+        shared = shared_trunks(compared)
+        if shared:
+            mean_of += f"; {shared}"
+        parts.append(f"Mean: {format_effect(mean)} {mean.unit} ({mean_of}).")
     parts.append(
         f"Most adverse: {decisive.label}, {format_effect(decisive)} {decisive.unit} (claimed: {decisive.claimed})."
     )
-    return " ".join(filter(None, (*parts, outside_in_words(judged))))
+    parts.append(outside_in_words(judged))
+    return " ".join(filter(None, parts))
 
 
 def outside_in_words(judged: JudgedFinding) -> str:
     """Return that every estimate lies outside the range that is claimed for it; empty where some does not."""
     known = judged.known_comparisons
-    if len(known) < 2 or any(
-        not result.comparison.is_range or result.comparison.holds(result.effect)
-        for result in known
-    ):
+    if len(known) < 2:
         return ""
+    for result in known:
+        claimed = result.comparison
+        if not claimed.is_range or claimed.holds(result.effect):
+            return ""
     return f"All {len(known)} estimates lie outside the claimed range."
