@@ -55,19 +55,18 @@ def with_errors(source: Source, settings: Settings) -> tuple[ResultOf, str]:
     """
     result_of = assess(source, settings).result_of
     contrasts = [
-        one
+        comparison
         for finding in STATEMENTS.values()
-        for one in comparisons(finding.body)
-        if isinstance(one, Contrast)
+        for comparison in comparisons(finding.body)
+        if isinstance(comparison, Contrast)
     ]
-    if all(
-        math.isfinite(result.error)
-        for result in map(result_of, contrasts)
-        if result.known
-    ):
+    results = map(result_of, contrasts)  # no more than up to the first without an error
+    errors = (result.error for result in results if result.known)
+    if all(map(math.isfinite, errors)):
         return result_of, ""
     words = f"{settings.interval} gives no standard errors, so overturning starts from Student's t."
-    return assess(source, replace(settings, interval=T.name)).result_of, words
+    by_t = replace(settings, interval=T.name)
+    return assess(source, by_t).result_of, words
 
 
 def overturn(result_of: ResultOf) -> list[Overturned]:
@@ -77,33 +76,37 @@ def overturn(result_of: ResultOf) -> list[Overturned]:
     def moved(family: str, sharing: str, sd: float) -> dict[str, JudgedFinding]:
         """Return a family's findings by id, with this spread added."""
         results = with_pretraining_spread(result_of, sd, SHARED_LUCK[sharing])
-        members = [one for one in STATEMENTS.values() if one.family == family]
+        members = [
+            finding for finding in STATEMENTS.values() if finding.family == family
+        ]
         return judge(members, results)
 
     def smallest_spread(main: JudgedFinding, sharing: str) -> float | None:
         """Return the first of `SPREADS` at which the verdict is gone, as it then is at all larger ones."""
 
         def is_gone(number: int) -> bool:
-            other = moved(main.finding.family, sharing, SPREADS[number])[main.id]
-            return other.outcome != main.outcome
+            findings = moved(main.finding.family, sharing, SPREADS[number])
+            return findings[main.id].outcome != main.outcome
 
-        if not OUTCOMES[main.outcome].sided or not is_gone(len(SPREADS) - 1):
+        numbers = range(len(SPREADS))
+        if not OUTCOMES[main.outcome].sided or not is_gone(numbers[-1]):
             return None
-        return SPREADS[bisect_left(range(len(SPREADS)), True, key=is_gone)]
+        first = bisect_left(numbers, True, key=is_gone)
+        return SPREADS[first]
 
     judged = judge(STATEMENTS.values(), result_of)
-    return [
-        Overturned(
-            main=main,
-            spread={sharing: smallest_spread(main, sharing) for sharing in SHARED_LUCK},
-            moved={
-                (sharing, sd): moved(main.finding.family, sharing, sd)[main.id]
-                for sharing in SHARED_LUCK
-                for sd in MOVED
-            },
-        )
-        for main in (judged[name] for name in SHOWN)
-    ]
+    overturned: list[Overturned] = []
+    for name in SHOWN:
+        main = judged[name]
+        family = main.finding.family
+        spread: dict[str, float | None] = {}
+        moved_by: dict[tuple[str, float], JudgedFinding] = {}
+        for sharing in SHARED_LUCK:
+            spread[sharing] = smallest_spread(main, sharing)
+            for sd in MOVED:
+                moved_by[sharing, sd] = moved(family, sharing, sd)[main.id]
+        overturned.append(Overturned(main=main, spread=spread, moved=moved_by))
+    return overturned
 
 
 def other_margins(result_of: ResultOf) -> dict[float, dict[str, str]]:
@@ -112,13 +115,14 @@ def other_margins(result_of: ResultOf) -> dict[float, dict[str, str]]:
     changed: dict[float, dict[str, str]] = {}
     for factor in MARGIN_FACTORS:
         findings = [
-            replace(one, body=_with_margins(one.body, factor))
-            for one in STATEMENTS.values()
+            replace(finding, body=_with_margins(finding.body, factor))
+            for finding in STATEMENTS.values()
         ]
+        others = judge(findings, result_of)
         changed[factor] = {
-            name: one.verdict
-            for name, one in judge(findings, result_of).items()
-            if one.verdict != judged[name].verdict
+            name: finding.verdict
+            for name, finding in others.items()
+            if finding.verdict != judged[name].verdict
         }
     return changed
 
@@ -130,5 +134,6 @@ def _with_margins(node: Node, factor: float) -> Node:
         return replace(node, parts=parts)
     if not isinstance(node, Contrast) or node.has_direction or not node.holds(0.0):
         return node
+    low = node.low * factor
     high = node.high * factor
-    return replace(node, low=node.low * factor, high=high, margin=node.margin * factor)
+    return replace(node, low=low, high=high, margin=node.margin * factor)

@@ -6,10 +6,12 @@ import math
 from collections import Counter
 from collections.abc import Mapping
 from dataclasses import asdict, dataclass
+from operator import itemgetter
 
 import pandas as pd
 
 from analysis.claims.assessment import assess
+from analysis.claims.judged import JudgedFinding
 from analysis.claims.pretraining_spread import SHARED_LUCK, measured_spreads, trunks
 from analysis.claims.wording import format_p
 from analysis.evidence.settings import Settings
@@ -43,19 +45,14 @@ class Sensitivity:
 
         That spread is in points, and not a number where none does.
         """
-        return pd.DataFrame(
-            [
-                {
-                    "id": one.main.id,
-                    "verdict": one.main.outcome,
-                    "p_holm": one.main.p_holm if one.main.known else math.nan,
-                    "sharing": sharing,
-                    "pretraining_sd": sd,
-                }
-                for one in self.overturned
-                for sharing, sd in one.spread.items()
-            ]
-        )
+        rows: list[dict[str, object]] = []
+        for overturned in self.overturned:
+            main = overturned.main
+            p_holm = main.p_holm if main.known else math.nan
+            finding = {"id": main.id, "verdict": main.outcome, "p_holm": p_holm}
+            for sharing, sd in overturned.spread.items():
+                rows.append(finding | {"sharing": sharing, "pretraining_sd": sd})
+        return pd.DataFrame(rows)
 
 
 def sensitivity_of(source: Source, settings: Settings) -> Sensitivity:
@@ -66,17 +63,20 @@ def sensitivity_of(source: Source, settings: Settings) -> Sensitivity:
     """
     settings = source.with_interval(settings)
     result_of, note = with_errors(source, settings)
-    tests = assess(source, settings).tests
+    tests: tuple[str, ...] = assess(source, settings).tests
+    if note:
+        tests = (*tests, note)
     return Sensitivity(
         source=source,
         overturned=tuple(overturn(result_of)),
         margins=other_margins(result_of),
-        tests=(*tests, note) if note else tests,
+        tests=tests,
     )
 
 
 def sensitivity_document(sensitivity: Sensitivity) -> TableDocument:
     """Return what overturns each verdict."""
+    sharings = "; ".join(f"{luck.name}: {luck.words}" for luck in SHARED_LUCK.values())
     body: list[str | Grid] = [
         f"What overturns the verdicts (source: {sensitivity.source.words}).",
         "",
@@ -85,7 +85,7 @@ def sensitivity_document(sensitivity: Sensitivity) -> TableDocument:
         Grid(_trunk_rows()),
         "",
         "Spread between pretrainings (standard deviation of a task score, in points) that overturns a verdict, and "
-        f"measured spreads. {'; '.join(f'{one.name}: {one.words}' for one in SHARED_LUCK.values())}.",
+        f"measured spreads. {sharings}.",
         "",
         Grid(_spread_rows(sensitivity)),
         "",
@@ -107,36 +107,44 @@ def sensitivity_document(sensitivity: Sensitivity) -> TableDocument:
 
 def _data(sensitivity: Sensitivity) -> dict[str, object]:
     """Return the same as JSON has it."""
-    findings = [
-        {
-            "id": one.main.id,
-            "verdict": one.main.outcome,
-            "p": one.main.p_holm if one.main.known else None,
-            "pretraining_sd": dict(one.spread),
-            "moved": [
-                {
-                    "sharing": sharing,
-                    "sd": sd,
-                    "hold": moved.holds_in,
-                    "parts": moved.known,
-                    "mean": None
-                    if moved.mean is None
-                    else [moved.mean.effect, moved.mean.low, moved.mean.high],
-                }
-                for (sharing, sd), moved in one.moved.items()
-            ],
-        }
-        for one in sensitivity.overturned
-    ]
+    margins = {
+        f"{factor:g}": verdicts for factor, verdicts in sensitivity.margins.items()
+    }
     return {
         "source": sensitivity.source.words,
         "tests": list(sensitivity.tests),
         "trunks": trunks(),
-        "measured": [asdict(one) for one in measured_spreads()],
-        "margins": {
-            f"{factor:g}": found for factor, found in sensitivity.margins.items()
-        },
-        "findings": findings,
+        "measured": [asdict(spread) for spread in measured_spreads()],
+        "margins": margins,
+        "findings": [_finding_data(one) for one in sensitivity.overturned],
+    }
+
+
+def _finding_data(overturned: Overturned) -> dict[str, object]:
+    """Return what overturns one verdict as JSON has it."""
+    main = overturned.main
+    return {
+        "id": main.id,
+        "verdict": main.outcome,
+        "p": main.p_holm if main.known else None,
+        "pretraining_sd": dict(overturned.spread),
+        "moved": [
+            _moved_data(sharing, sd, moved)
+            for (sharing, sd), moved in overturned.moved.items()
+        ],
+    }
+
+
+def _moved_data(sharing: str, sd: float, moved: JudgedFinding) -> dict[str, object]:
+    """Return a finding with a spread between pretrainings as JSON has it."""
+    mean = moved.mean
+    numbers = None if mean is None else [mean.effect, mean.low, mean.high]
+    return {
+        "sharing": sharing,
+        "sd": sd,
+        "hold": moved.holds_in,
+        "parts": moved.known,
+        "mean": numbers,
     }
 
 
@@ -145,43 +153,42 @@ def _trunk_rows() -> Rows:
     rows = [["trunk", "models", "of which"]]
     for trunk, names in trunks().items():
         kinds = Counter(parse(name).kind for name in names)
-        rows.append(
-            [
-                trunk,
-                str(len(names)),
-                ", ".join(f"{count} {kind}" for kind, count in kinds.items()),
-            ]
-        )
+        of_which = ", ".join(f"{count} {kind}" for kind, count in kinds.items())
+        rows.append([trunk, str(len(names)), of_which])
     return rows
 
 
 def _spread_rows(sensitivity: Sensitivity) -> Rows:
     """Return findings and measured spreads together, by the spread; verdicts that none overturns last."""
     by_spread: list[tuple[float, list[str]]] = []
-    for one in sensitivity.overturned:
-        if one.decided:
-            overturning = [math.inf if sd is None else sd for sd in one.spread.values()]
-            shown = [
-                f"> {SPREADS[-1]:.0f}" if math.isinf(sd) else f"{sd:.2g}"
-                for sd in overturning
-            ]
-            held = (
-                f"up to this spread (Holm's p {format_p(one.main.p_holm)} without it)"
-            )
-            words = (
-                f"{one.main.id}, {one.main.finding.short}: {one.main.outcome} {held}"
-            )
-            by_spread.append((min(overturning), [*shown, words]))
+    for overturned in sensitivity.overturned:
+        if not overturned.decided:
+            continue
+        main = overturned.main
+        p = format_p(main.p_holm)
+        words = (
+            f"{main.id}, {main.finding.short}: {main.outcome} "
+            f"up to this spread (Holm's p {p} without it)"
+        )
+        spreads = [math.inf if sd is None else sd for sd in overturned.spread.values()]
+        shown = [_spread_text(sd) for sd in spreads]
+        by_spread.append((min(spreads), [*shown, words]))
     for spread in measured_spreads():
         words = (
             f"{spread.network}, {spread.pretrainings} pretrainings, {spread.score} ({spread.varies}): "
             f"{spread.where}"
         )
         by_spread.append((spread.sd, [f"measured {spread.sd:.3g}", "", "", words]))
-    return [
-        [*SHARED_LUCK, "what"],
-        *(row for _, row in sorted(by_spread, key=lambda item: item[0])),
-    ]
+    by_spread.sort(key=itemgetter(0))
+    header = [*SHARED_LUCK, "what"]
+    return [header, *(row for _, row in by_spread)]
+
+
+def _spread_text(sd: float) -> str:
+    """Return a spread that overturns a verdict, or that it is above all that were tried."""
+    if math.isinf(sd):
+        return f"> {SPREADS[-1]:.0f}"
+    return f"{sd:.2g}"
 
 
 def _moved_rows(sensitivity: Sensitivity) -> Rows:
@@ -191,18 +198,20 @@ def _moved_rows(sensitivity: Sensitivity) -> Rows:
         by_cells: dict[tuple[str, ...], list[str]] = {}
         for sharing in SHARED_LUCK:
             moved = [overturned.moved[sharing, sd] for sd in MOVED]
-            cells = tuple(
-                f"{one.holds_in} of {one.known}, [{one.mean.low:+.2f}, {one.mean.high:+.2f}]"
-                for one in moved
-                if one.mean is not None and one.mean.known
-            )
+            cells = tuple(filter(None, map(_moved_text, moved)))
             if cells:
                 by_cells.setdefault(cells, []).append(sharing)
-        rows += [
-            [overturned.main.id, "; ".join(names), *cells]
-            for cells, names in by_cells.items()
-        ]
+        for cells, sharings in by_cells.items():
+            rows.append([overturned.main.id, "; ".join(sharings), *cells])
     return rows
+
+
+def _moved_text(moved: JudgedFinding) -> str:
+    """Return how many parts hold, and the interval of the mean; empty without a mean."""
+    mean = moved.mean
+    if mean is None or not mean.known:
+        return ""
+    return f"{moved.holds_in} of {moved.known}, [{mean.low:+.2f}, {mean.high:+.2f}]"
 
 
 def _margin_rows(sensitivity: Sensitivity) -> Rows:
