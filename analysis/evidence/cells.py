@@ -79,21 +79,17 @@ class Cells:
         seed: int,
     ) -> None:
         """Select the runs; the arguments are those of `analysis.evidence.evidence.Evidence` and its settings."""
-        self.runs, self.selection, self.resamples, self.seed = (
-            runs,
-            selection,
-            resamples,
-            seed,
-        )
+        self.runs = runs
+        self.selection = selection
+        self.resamples = resamples
+        self.seed = seed
         self._instances = instances
         self._half_digits = half_digits
         if values is None and runs is not None:
             values = seed_scores(runs, selection)
-        self.values = (
-            pd.DataFrame(index=pd.MultiIndex.from_arrays([[], [], []]))
-            if values is None
-            else values
-        )
+        if values is None:
+            values = pd.DataFrame(index=pd.MultiIndex.from_arrays([[], [], []]))
+        self.values = values
         self._matrix = self.values.to_numpy(dtype=np.float64)
         self._rows: dict[Cell, int] = {
             key: row for row, key in enumerate(self.values.index)
@@ -151,16 +147,14 @@ class Cells:
             return float(scores.mean()), math.nan, len(scores)
         student = student_estimate(scores)
         # Seeds that all agree have an error of 0, which no data can show: the least that could have been seen.
-        return (
-            student.effect,
-            student.error or self.least_error(cell, len(scores)),
-            len(scores),
-        )
+        error = student.error or self.least_error(cell, len(scores))
+        return student.effect, error, len(scores)
 
     def _seeds_of(self, model: str) -> Hashable:
         """Return the seeds that a model has on any dataset."""
         rows = [row for cell, row in self._rows.items() if cell[0] == model]
-        return tuple(np.flatnonzero(np.isfinite(self._matrix[rows]).any(axis=0)))
+        has_run = np.isfinite(self._matrix[rows]).any(axis=0)
+        return tuple(np.flatnonzero(has_run))
 
     def joint(self, terms: Sequence[Term]) -> list[list[Term]]:
         """Return the cells that count, together what varies together: cells of the same pretrainings.
@@ -171,7 +165,8 @@ class Cells:
         for cell, weight in weights_of(terms).items():
             model, task, dataset = cell
             term = Term(weight=weight, model=model, task=task, dataset=dataset)
-            groups.setdefault(self._pretrainings.get(model, cell), []).append(term)
+            pretrainings = self._pretrainings.get(model, cell)
+            groups.setdefault(pretrainings, []).append(term)
         return list(groups.values())
 
     def parts(self, terms: Sequence[Term]) -> list[Part]:
@@ -179,16 +174,18 @@ class Cells:
         parts = []
         for group in self.joint(terms):
             if len(group) == 1:
-                parts.append(Part(group[0].weight, *self.summary(group[0].cell)))
-            elif (within := self.paired(group)) is not None:
-                parts.append(
-                    Part(1.0, within.effect, within.error, round(within.df) + 1)
-                )
-            else:
-                effect = math.fsum(
-                    term.weight * self.summary(term.cell)[0] for term in group
-                )
-                parts.append(Part(1.0, effect, math.nan, 1))
+                [term] = group
+                parts.append(Part(term.weight, *self.summary(term.cell)))
+                continue
+            within = self.paired(group)
+            if within is not None:
+                seeds = round(within.df) + 1
+                parts.append(Part(1.0, within.effect, within.error, seeds))
+                continue
+            weighted_means = [
+                term.weight * self.summary(term.cell)[0] for term in group
+            ]
+            parts.append(Part(1.0, math.fsum(weighted_means), math.nan, 1))
         return parts
 
     def words(self, cell: Cell) -> str:
@@ -212,9 +209,8 @@ class Cells:
         model, task, dataset = cell
         names = averaged_datasets(self.runs, task, dataset)
         errors = [self._instance.get((model, name), 0.0) / count for name in names]
-        return max(
-            math.hypot(*errors) / len(names), SMALLEST_HALF_WIDTH / NORMAL_QUANTILE
-        )
+        by_instances = math.hypot(*errors) / len(names)
+        return max(by_instances, SMALLEST_HALF_WIDTH / NORMAL_QUANTILE)
 
     @cached_property
     def _instance(self) -> dict[tuple[str, str], float]:
@@ -266,18 +262,15 @@ class Cells:
         # The difference of two cells of runs: their scores themselves are known.
         is_difference = len(parts) == 2 and sorted(weights.values()) == [-1, 1]
         if is_difference and not self.printed.keys() & weights.keys():
-            second, first = (
-                self.values_of(cell)
-                for cell in sorted(weights, key=weights.__getitem__)
-            )
-            if min(len(first), len(second)) > 1 and not (
-                is_flat(first) or is_flat(second)
-            ):
+            behind, ahead = sorted(weights, key=weights.__getitem__)
+            first, second = self.values_of(ahead), self.values_of(behind)
+            have_seeds = min(len(first), len(second)) > 1
+            if have_seeds and not (is_flat(first) or is_flat(second)):
                 return difference_estimate(first, second)
         factors, means, errors, counts = np.array(parts, dtype=np.float64).T
-        return (
-            None if counts.min() < 2 else welch_estimate(means, errors, counts, factors)
-        )
+        if counts.min() < 2:
+            return None
+        return welch_estimate(means, errors, counts, factors)
 
     def seed_resamples(self, count: int) -> Resamples:
         """Return resamples of `count` seeds."""
@@ -296,12 +289,12 @@ class Cells:
 
     def weighted(self, terms: Sequence[Term]) -> list[Weighted]:
         """Return weight, model and dataset of every score that a contrast is made of."""
-        return [
-            (term.weight / len(names), term.model, name)
-            for term in terms
-            for names in [averaged_datasets(self.runs, term.task, term.dataset)]
-            for name in names
-        ]
+        scores: list[Weighted] = []
+        for term in terms:
+            names = averaged_datasets(self.runs, term.task, term.dataset)
+            weight = term.weight / len(names)
+            scores += [(weight, term.model, name) for name in names]
+        return scores
 
     @cached_property
     def covariances(self) -> InstanceCovariance | None:
@@ -341,15 +334,16 @@ def seed_scores(runs: pd.DataFrame, selection: str = "seed") -> pd.DataFrame:
     rows = dict(zip(wide.index, wide.to_numpy(), strict=True))
     for task in TASKS:
         names = averaged_datasets(runs, task)
-        for model in wide.index.unique("model") if names else ():
-            parts = [
-                rows[model, task, name] for name in names if (model, task, name) in rows
-            ]
-            if len(parts) == len(names):
-                rows[model, task, AVERAGE] = reduce(operator.add, parts) / len(parts)
+        if not names:
+            continue
+        for model in wide.index.unique("model"):
+            cells = [(model, task, name) for name in names]
+            if all(cell in rows for cell in cells):
+                total = reduce(operator.add, [rows[cell] for cell in cells])
+                rows[model, task, AVERAGE] = total / len(cells)
     index = pd.MultiIndex.from_tuples(sorted(rows), names=CELL)
-    scores = np.array([rows[key] for key in index]).reshape(
-        len(index), len(wide.columns)
-    )
+    shape = len(index), len(wide.columns)  # also without rows
+    scores = np.array([rows[key] for key in index]).reshape(shape)
     with_averages = pd.DataFrame(scores, index=index, columns=wide.columns, copy=False)
-    return with_averages.loc[with_averages.notna().any(axis=1)]
+    has_runs = with_averages.notna().any(axis=1)
+    return with_averages.loc[has_runs]
