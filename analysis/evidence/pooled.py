@@ -41,27 +41,25 @@ class ResidualPools:
         self._resamples, self._seed = resamples, seed
         self._banks: dict[tuple[tuple[str, str], int, int], tuple[Array, Array]] = {}
         residuals: dict[tuple[str, str], list[Array]] = {}
-        for (_, task, dataset), row in zip(
-            values.index, values.to_numpy(), strict=True
-        ):
+        rows = zip(values.index, values.to_numpy(), strict=True)
+        for (_, task, dataset), row in rows:
             of_place = residuals.setdefault((task, dataset), [])
             scores = row[np.isfinite(row)]
             if len(scores) >= FEWEST_SEEDS and not is_flat(scores):
                 deviations = scores - scores.mean()
-                of_place.append(deviations / np.sqrt((deviations**2).mean()))
-        self._pools = {
-            place: (
-                np.sort(np.concatenate(of_place)) if of_place else np.empty(0),
-                len(of_place),
-            )
-            for place, of_place in residuals.items()
-        }
+                deviation = np.sqrt((deviations**2).mean())
+                of_place.append(deviations / deviation)
+        self._pools: dict[tuple[str, str], tuple[Array, int]] = {}
+        for place, of_place in residuals.items():
+            pool = np.sort(np.concatenate(of_place)) if of_place else np.empty(0)
+            self._pools[place] = pool, len(of_place)
         """By task and dataset the standardised residuals, ascending, and the number of cells with a spread."""
 
     def cells(self, terms: Iterable[Term]) -> int:
         """Return the number of cells in the smallest pool of some scores; 0 of a cell that is printed."""
+        places = [(term.task, term.dataset) for term in terms]
         return min(
-            self._pools.get((term.task, term.dataset), (None, 0))[1] for term in terms
+            self._pools[place][1] if place in self._pools else 0 for place in places
         )
 
     def estimate(
@@ -92,25 +90,26 @@ class ResidualPools:
         errors_drawn, variances_drawn = np.zeros((2, self._resamples))
         # Cells with the same place and count have banks of their own, in their order.
         banks_used: Counter[tuple[tuple[str, str], int]] = Counter()
-        for place, count, weight, error in zip(
-            places, counts, weights, errors, strict=True
+        weighted_errors = weights * errors
+        for place, seeds, weighted_error in zip(
+            places, counts, weighted_errors, strict=True
         ):
-            drawn, variances = self._bank(
-                place, int(count), banks_used[place, int(count)]
-            )
-            banks_used[place, int(count)] += 1
-            errors_drawn += weight * error * drawn
-            variances_drawn += (weight * error) ** 2 * variances
+            count = int(seeds)
+            drawn, variances = self._bank(place, count, banks_used[place, count])
+            banks_used[place, count] += 1
+            errors_drawn += weighted_error * drawn
+            variances_drawn += weighted_error**2 * variances
         sound = variances_drawn > 1e-24 * welch.error**2
         if not sound.any():
             return welch
+        ratios = errors_drawn[sound] / np.sqrt(variances_drawn[sound])
+        is_difference = abs(float(weights.sum())) < 1e-9
         return Studentised(
             effect=welch.effect,
             error=welch.error,
             df=welch.df,
-            ratios=np.sort(errors_drawn[sound] / np.sqrt(variances_drawn[sound])),
-            symmetric=fewest_cells < EQUAL_TAILS_FROM
-            or abs(float(weights.sum())) < 1e-9,
+            ratios=np.sort(ratios),
+            symmetric=is_difference or fewest_cells < EQUAL_TAILS_FROM,
         )
 
     def _bank(
@@ -118,20 +117,20 @@ class ResidualPools:
     ) -> tuple[Array, Array]:
         """Return of the `nth` cell there the means, in standard errors, and the variances of every resample."""
         task, _ = place
-        datasets = [one for one in self._pools if one[0] == task and one[1] != AVERAGE]
+        of_task = [other for other in self._pools if other[0] == task]
+        datasets = [other for other in of_task if other[1] != AVERAGE]
         # The average of one dataset is the dataset
-        place = datasets[0] if len(datasets) == 1 else place
+        if len(datasets) == 1:
+            [place] = datasets
         key = place, count, nth
         if key not in self._banks:
             # A generator of its own for each key: the same draws whatever was asked before.
-            rng = np.random.default_rng(
-                [self._seed, zlib.crc32(" ".join(place).encode()), count, nth]
-            )
-            pool = self._pools[place][0]
-            drawn = pool.take(rng.integers(0, len(pool), (self._resamples, count)))
+            place_code = zlib.crc32(" ".join(place).encode())
+            rng = np.random.default_rng([self._seed, place_code, count, nth])
+            pool, _ = self._pools[place]
+            picks = rng.integers(0, len(pool), (self._resamples, count))
+            drawn = pool.take(picks)
             means = drawn.mean(axis=1, keepdims=True)
-            self._banks[key] = (
-                means[:, 0] * math.sqrt(count),
-                drawn.var(axis=1, ddof=1, mean=means),
-            )
+            variances = drawn.var(axis=1, ddof=1, mean=means)
+            self._banks[key] = means[:, 0] * math.sqrt(count), variances
         return self._banks[key]
