@@ -149,9 +149,9 @@ class Evidence(Cells):
         if not any(term.cell in self.printed for term in terms):
             # What shares a pretraining is summed within it, and such sums have no pool.
             is_joint = any(len(group) > 1 for group in self.joint(terms))
-            found = (T if is_joint and method.is_resampled else method).of_runs(
-                self, terms
-            )
+            if is_joint and method.is_resampled:
+                method = T
+            found = method.of_runs(self, terms)
             if found is None:
                 return None
             # Seeds of a table that all agree, and nobody knows the least error that could have been seen.
@@ -188,19 +188,16 @@ class Evidence(Cells):
         """
         mean, _, count = self.summary(cell)
         model, task, dataset = cell
-        found = self.estimate(
-            [Term(weight=1.0, model=model, task=task, dataset=dataset)]
-        )
+        term = Term(weight=1.0, model=model, task=task, dataset=dataset)
+        found = self.estimate([term])
         if found is None:
             return mean, math.nan, math.nan, count, self.settings.method.name
         low, high = found.estimate.interval()
         # As the paper has it: its own factor, and nothing cut
         if found.interval == PAPER_INTERVAL.name:
-            half = (
-                self.printed[cell].half
-                if cell in self.printed
-                else NORMAL_QUANTILE * found.estimate.error
-            )
+            half = NORMAL_QUANTILE * found.estimate.error
+            if cell in self.printed:
+                half = self.printed[cell].half
             return mean, mean - half, mean + half, count, PAPER_INTERVAL.name
         # Correlations, the metrics of own data sets that can be negative, end at -1.
         least, most = LIMITS
@@ -226,24 +223,20 @@ def scores_of(
     rows = [(*cell, *evidence.score(cell), source) for cell in cells]
     scores = pd.DataFrame(rows, columns=COLUMNS)
     models = {name: rank for rank, name in enumerate(MODELS)}
-    datasets = {
-        name: rank
-        for rank, name in enumerate(
-            [*in_order({*scores["dataset"]} - {AVERAGE}), AVERAGE]
-        )
-    }
+    tasks = {name: rank for rank, name in enumerate(TASKS)}
+    single_datasets = set(scores["dataset"]) - {AVERAGE}
+    in_rows = [*in_order(single_datasets), AVERAGE]
+    datasets = {name: rank for rank, name in enumerate(in_rows)}
     keyed = scores.assign(
         _model=[models.get(name, len(models)) for name in scores["model"]],
-        _task=[list(TASKS).index(task) for task in scores["task"]],
+        _task=[tasks[task] for task in scores["task"]],
         _dataset=[datasets[name] for name in scores["dataset"]],
     )
-    return keyed.sort_values(
-        ["_model", "model", "_task", "_dataset"], ignore_index=True
-    )[COLUMNS]
+    keys = ["_model", "model", "_task", "_dataset"]
+    return keyed.sort_values(keys, ignore_index=True)[COLUMNS]
 
 
 def _names(terms: Sequence[Term]) -> str:
     """Return the scores' names for a sentence, each once."""
-    return ", ".join(
-        dict.fromkeys(f"{term.model} on {term.task} {term.dataset}" for term in terms)
-    )
+    names = [f"{term.model} on {term.task} {term.dataset}" for term in terms]
+    return ", ".join(dict.fromkeys(names))
