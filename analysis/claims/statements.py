@@ -188,10 +188,12 @@ def typical_contrast(compared: Iterable[AnyContrast]) -> Contrast | None:
     """
     contrasts = [one for one in compared if isinstance(one, Contrast)]
     directed = [one for one in contrasts if one.has_direction]
-    chosen = directed or [one for one in contrasts if one.margin] or contrasts
+    with_margin = [one for one in contrasts if one.margin]
+    chosen = directed or with_margin or contrasts
     if not chosen:
         return None
-    unit = Counter(one.unit for one in chosen).most_common(1)[0][0]
+    units = Counter(one.unit for one in chosen)
+    [(unit, _)] = units.most_common(1)
     chosen = [one for one in chosen if one.unit == unit]
     # A contrast that claims to be below 0 enters the mean reversed.
     signs = [1.0 if math.isfinite(one.low) else -1.0 for one in chosen]
@@ -200,7 +202,8 @@ def typical_contrast(compared: Iterable[AnyContrast]) -> Contrast | None:
         for sign, one in zip(signs, chosen, strict=True)
         for term in one.terms
     ]
-    if not (weights := weights_of(parts)):
+    weights = weights_of(parts)
+    if not weights:
         return None
     terms = tuple(
         Term(weight=weight, model=model, task=task, dataset=dataset)
@@ -233,8 +236,11 @@ def shared_trunks(compared: Iterable[AnyContrast]) -> str:
     trunks = dict.fromkeys(trunk_of(model) for model in models)
     if len(trunks) == len(models):
         return ""
-    named = f" ({', '.join(trunks)})" if len(trunks) <= _MOST_NAMED else ""
-    return f"the {len(models)} models compared branch from {len(trunks)} trunk{'s' * (len(trunks) > 1)}{named}"
+    noun = "trunk" if len(trunks) == 1 else "trunks"
+    named = ""
+    if len(trunks) <= _MOST_NAMED:
+        named = f" ({', '.join(trunks)})"
+    return f"the {len(models)} models compared branch from {len(trunks)} {noun}{named}"
 
 
 @cache
