@@ -121,12 +121,12 @@ def _seeds(seeds: Iterable[int]) -> str:
 
 def _rounded(record: Mapping[str, object]) -> dict[str, object]:
     """Return numbers that JSON can hold: rounded to ten significant digits, None for those that are not finite."""
-    return {
-        name: (float(f"{value:.10g}") if math.isfinite(value) else None)
-        if isinstance(value, float)
-        else value
-        for name, value in record.items()
-    }
+    rounded: dict[str, object] = {}
+    for name, value in record.items():
+        rounded[name] = value
+        if isinstance(value, float):
+            rounded[name] = float(f"{value:.10g}") if math.isfinite(value) else None
+    return rounded
 
 
 def verdicts_data(assessment: Assessment, shown: Sequence[str]) -> dict[str, object]:
@@ -251,13 +251,15 @@ _COLUMNS = (
 
 def parts_frame(judged: JudgedFinding) -> pd.DataFrame:
     """Return a finding as a frame: a row for itself, for each statement and comparison in it, and for their mean."""
-    whole = {name: getattr(judged, name) for name in (*_TESTED, *_ADJUSTED)}
-    rows = [whole | {"role": "finding", "label": judged.finding.statement}]
+    finding = {name: getattr(judged, name) for name in (*_TESTED, *_ADJUSTED)}
+    finding |= {"role": "finding", "label": judged.finding.statement}
+    rows = [finding]
     rows += _rows_of(judged.alone, "verdict", judged.counted)
     for statement in judged.reported:
         rows += _rows_of(statement, "reported")
     if judged.mean is not None:
-        rows += _rows_of(judge_alone(judged.mean.comparison, judged.result_of), "mean")
+        mean = judge_alone(judged.mean.comparison, judged.result_of)
+        rows += _rows_of(mean, "mean")
     return pd.DataFrame([_NO_TEXTS | row for row in rows], columns=_COLUMNS)
 
 
