@@ -116,10 +116,11 @@ class PlannedTest(NamedTuple):
         uncertain = count * variance**2 / freedom
         mean_freedom = math.inf  # as the test estimates it, not the true one
         if uncertain.any():
-            mean_freedom = (self.error**4 + 2 * uncertain.sum()) / (
-                uncertain * (1 + 2 / freedom)
-            ).sum()
-        return float(self.wider * special.stdtrit(mean_freedom, 1 - self.alpha / 2))
+            mean_of_square = self.error**4 + 2 * uncertain.sum()
+            mean_of_uncertain = (uncertain * (1 + 2 / freedom)).sum()
+            mean_freedom = mean_of_square / mean_of_uncertain
+        quantile = special.stdtrit(mean_freedom, 1 - self.alpha / 2)
+        return float(self.wider * quantile)
 
     def power(self, effect: float) -> float:
         """Return the chance that it finds a difference of `effect`; 1 without any error.
@@ -133,9 +134,8 @@ class PlannedTest(NamedTuple):
         satterthwaite = self.error**4 / uncertain if uncertain else math.inf
         shift = effect / self.error
         # A far tail on the other side, below 1e-7, is nan now and then.
-        return float(
-            np.nansum(special.nctdtr(satterthwaite, [-shift, shift], -self.limit))
-        )
+        tails = special.nctdtr(satterthwaite, [-shift, shift], -self.limit)
+        return float(np.nansum(tails))
 
     def detectable(self, power: float = POWER) -> float:
         """Return the difference that it finds with `power`, which is above its level."""
@@ -144,11 +144,10 @@ class PlannedTest(NamedTuple):
         large = self.error
         while self.power(large) < power:
             large *= 2
-        return (
-            float(optimize.brentq(lambda effect: self.power(effect) - power, 0, large))
-            if large
-            else 0.0
-        )
+        if not large:
+            return 0.0
+        found = optimize.brentq(lambda effect: self.power(effect) - power, 0, large)
+        return float(found)
 
 
 def seeds_needed(
@@ -170,13 +169,12 @@ def seeds_needed(
     """
     arms = 1 if paired else 2
     variance = error**2 * seeds / arms
-    return fewest(
-        lambda n: PlannedTest("", np.array([(variance / n, n - 1, arms)]), alpha).power(
-            effect
-        ),
-        POWER,
-        2,
-    )
+
+    def power_at(count: int) -> float:
+        parts = np.array([(variance / count, count - 1, arms)])
+        return PlannedTest("", parts, alpha).power(effect)
+
+    return fewest(power_at, POWER, 2)
 
 
 def fewest(power_at: Callable[[int], float], power: float, least: int) -> int | None:
@@ -197,25 +195,19 @@ def planned_test(study: PlannedStudy, spread: AssumedSpread) -> PlannedTest:
     Of several pretrainings each counts once, with the mean of its seeds. Of several tests, that with the smallest p is
     planned: below 0.05 over their number.
     """
-    seeds, pretrainings, alpha = study.seeds, study.pretrainings, ALPHA / study.tests
+    seeds, pretrainings = study.seeds, study.pretrainings
+    alpha = ALPHA / study.tests
     # Variances of an arm's mean, by what moves it.
     by_pretraining = study.pretraining_sd**2 / pretrainings
     by_seed = spread.sd**2 / (pretrainings * seeds)
     if pretrainings > 1:
-        return PlannedTest(
-            "over pretrainings",
-            np.array([(by_pretraining + by_seed, pretrainings - 1, 2)]),
-            alpha,
-        )
+        of_means = np.array([(by_pretraining + by_seed, pretrainings - 1, 2)])
+        return PlannedTest("over pretrainings", of_means, alpha)
     parts = np.array([(by_seed, seeds - 1, 2), (2 * by_pretraining, math.inf, 1)])
     if spread.cells < FEWEST_CELLS or seeds < FEWEST_SEEDS:
         return PlannedTest("Welch", parts, alpha)
-    return PlannedTest(
-        POOLED.name,
-        parts,
-        alpha,
-        _widening(seeds, min(spread.cells, SOURCE_CELLS), alpha),
-    )
+    wider = _widening(seeds, min(spread.cells, SOURCE_CELLS), alpha)
+    return PlannedTest(POOLED.name, parts, alpha, wider)
 
 
 def _widening(seeds: int, cells: int, alpha: float) -> float:
@@ -226,11 +218,9 @@ def _widening(seeds: int, cells: int, alpha: float) -> float:
     index = seeds - FEWEST_SEEDS
     if index >= len(_WIDENING):
         return 1.0
-    return (
-        _WIDENING[index]
-        if (cells, alpha) == (SOURCE_CELLS, ALPHA)
-        else simulated_widening(seeds, cells, alpha)
-    )
+    if (cells, alpha) == (SOURCE_CELLS, ALPHA):
+        return _WIDENING[index]
+    return simulated_widening(seeds, cells, alpha)
 
 
 @cache
