@@ -448,7 +448,7 @@ def test_files_of_no_known_suffix_are_read_as_they_are_said_to_be(
 @pytest.mark.parametrize(
     ("name", "made"),
     [
-        ("x.warc.wet.gz", gzip.compress(b"WARC/1.0\r\n") * 120),
+        ("x.warc.wet.gz", gzip.compress(b"WARC/1.0\r\n", mtime=0) * 120),
         ("x.warc", b"WARC/1.1\r\n"),
     ],
 )
@@ -475,7 +475,7 @@ def test_an_archive_is_said_to_be_one(mode: str, tmp_path: Path) -> None:
     [
         ("a.html", b"<html><p>x", "is a web page"),
         ("a.rtf", b"{\\rtf1 x}", "a document with layout"),
-        ("a.tgz", gzip.compress(b"x"), "packed by gzip; unpack it"),
+        ("a.tgz", gzip.compress(b"x", mtime=0), "packed by gzip; unpack it"),
         ("a.md.gz", b"no gzip", "unknown kind of file"),
     ],
 )
