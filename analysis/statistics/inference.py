@@ -39,7 +39,7 @@ def region_p(
     if np.isinf(high):
         p_for = inside if one_sided else _doubled(inside)
         return p_for, _doubled(outside)
-    # Both ends must be shown to be passed, so no p is doubled; beyond which end it is, is not said before.
+    # Inside takes both ends, so neither p is doubled; outside takes either end, so the smaller is doubled.
     inside = max(inside, estimate.p_below(high))
     outside = min(outside, estimate.p_above(high))
     return inside, _doubled(outside)
