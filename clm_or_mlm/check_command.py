@@ -159,7 +159,7 @@ def _verdicts(folder: Path, read: set[Path], depth: int = 0) -> Iterator[Verdict
 
 
 def _listed(folder: Path, read: set[Path]) -> Iterator[Verdict]:
-    """Yield what is wrong or right with the files that records beside them list, as of tables, figures and pages."""
+    """Yield what is wrong or right with the files listed in records next to them, as of tables, figures and pages."""
     for path in sorted(folder.glob("*.json")):
         if path in read or not path.name.endswith(_RECORDS):
             continue

@@ -131,7 +131,7 @@ def _warnings(lines: list[CheckLine]) -> Iterator[str]:
 
 
 def _report_left(folder: Path) -> None:
-    """Print what failed, where its logs are, and how the study goes on."""
+    """Print what failed, where its logs are, and how to resume the study."""
     remedy = "rerun the command to finish"
     minutes = allocation_seconds(os.environ)[0] / 60
     if minutes < _SOON_MINUTES:

@@ -256,7 +256,7 @@ def _form_of(table: TextTable, options: TableOptions) -> _Form:
         datasets = _columns_of_pairs(table, {*titles.values(), *named["ignore"]})
     if seeds:
         titles.pop("seed", None)
-    if seeds or {"score", "seed"} <= {*titles}:  # means beside them are not read
+    if seeds or {"score", "seed"} <= {*titles}:  # means next to them are not read
         titles = {role: title for role, title in titles.items() if role not in _OF_MEAN}
     used = [*titles.values(), *seeds, *datasets]
     for title in used:
@@ -567,7 +567,7 @@ def _first(wrong: pd.Series) -> int:
 
 
 def _refuse_unread(form: _Form, rows: pd.DataFrame) -> None:
-    """Refuse a column that is not read and tells scores of a dataset apart."""
+    """Refuse a column that is not read and distinguishes scores of a dataset."""
     for name, cells in form.unread.items():
         is_folder = str(name).startswith("folder")  # often named after the model
         is_measured = cells.str.fullmatch(r"[-+\d.,%eE\s]*").all()

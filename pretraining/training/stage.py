@@ -416,7 +416,7 @@ class StageTraining(Callback):  # type: ignore[misc]  # composer is untyped
         )
 
     def _say_how_long(self, what: str, seconds: float, batch: ObjectiveBatch) -> None:
-        """Say what a start's updates take on a CPU, whose speed nothing but its first pass tells.
+        """Log how long a start's updates take on a CPU, whose speed only its first pass shows.
 
         Args:
             what: the pass that was timed, in words.

@@ -87,7 +87,7 @@ def test_a_killed_holder_of_this_machine_loses_its_lease(
     assert not path.exists()
 
 
-@pytest.mark.skipif(sys.platform != "linux", reason="/proc tells zombies")
+@pytest.mark.skipif(sys.platform != "linux", reason="zombies are recognised by /proc")
 @pytest.mark.usefixtures("nobody_sleeps")
 def test_zombie_loses_its_lease(tmp_path: Path) -> None:
     path = tmp_path / "lease"
