@@ -111,9 +111,7 @@ def test_a_shift_is_recorded_for_heads(
     assert isinstance(head, TokenHead) and head.shift == 1
 
 
-def test_a_text_of_less_than_a_step_names_a_step_and_tokens_that_fit(
-    place: Path, tmp_path: Path
-) -> None:
+def test_text_below_a_step_names_tokens_that_fit(place: Path, tmp_path: Path) -> None:
     words = [*adapt(place, tmp_path), "--set", "backend=flash2", "--tokens"]
     with pytest.raises(
         UserError, match=r"and one step takes [\d,]+; give --set global_batch=12 with"
@@ -127,9 +125,7 @@ def test_a_text_of_less_than_a_step_names_a_step_and_tokens_that_fit(
         main([*words, fits[2], "--set", fits[1]])
 
 
-def test_more_than_twenty_passes_over_the_text_are_asked_for_by_name(
-    place: Path, tmp_path: Path
-) -> None:
+def test_over_twenty_passes_are_asked_for_by_name(place: Path, tmp_path: Path) -> None:
     words = adapt(place, tmp_path)
     with pytest.raises(
         UserError, match=r"its text has [\d,]+ training tokens, and .* passes over it"
@@ -391,7 +387,7 @@ _COMMANDS = {
     ("command", "file"),
     [(words, file) for words, files in _COMMANDS.items() for file in files],
 )
-def test_a_damaged_file_of_a_start_is_named_by_every_command_that_reads_it(
+def test_damaged_file_of_a_start_is_named_by_every_command(
     command: str, file: str, place: Path, checkpoint: Path, tmp_path: Path
 ) -> None:
     start, study, out = (
@@ -412,7 +408,7 @@ def test_a_damaged_file_of_a_start_is_named_by_every_command_that_reads_it(
     assert not out.exists()
 
 
-def test_a_checkpoint_is_exported_when_small_files_of_its_start_were_mended(
+def test_checkpoint_is_exported_once_its_starts_files_are_mended(
     place: Path, checkpoint: Path, tmp_path: Path, caplog: pytest.LogCaptureFixture
 ) -> None:
     start, out = shutil.copytree(place / "start", tmp_path / "start"), tmp_path / "out"
@@ -488,7 +484,7 @@ def test_an_option_that_cannot_be_is_refused_in_a_sentence(
         main(adapt(place, tmp_path / "out", *words))
 
 
-def test_missing_shards_are_named_with_the_command_that_writes_them(
+def test_missing_shards_are_named_with_their_command(
     place: Path, tmp_path: Path
 ) -> None:
     with refused("no shards here", f"--tokenizer {place}/start"):

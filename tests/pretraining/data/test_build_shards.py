@@ -209,7 +209,7 @@ def killed(*_: object) -> None:
     raise OSError("killed")
 
 
-def test_complete_shards_go_on_without_their_text_or_a_record_of_it(
+def test_complete_shards_need_neither_text_nor_its_record(
     room: Path, tmp_path: Path, caplog: pytest.LogCaptureFixture
 ) -> None:
     shutil.copytree(room / "out", tmp_path / "out")
@@ -264,7 +264,7 @@ def test_a_small_source_holds_out_more_unless_told_otherwise() -> None:
         assert ShardSettings(validation_share=0.3).settled(size).validation_share == 0.3
 
 
-def test_one_percent_of_paragraphs_is_held_out_and_what_ends_a_document_is_named(
+def test_one_percent_is_held_out_and_the_end_of_text_is_named(
     room: Path, tmp_path: Path, caplog: pytest.LogCaptureFixture
 ) -> None:
     caplog.set_level("INFO")

@@ -36,7 +36,7 @@ def write_all(folder: Path) -> dict[str, Path]:
 
 
 @pytest.mark.parametrize("kind", ["jsonl", "zst", "gz", "parquet"])
-def test_every_kind_gives_the_same_documents_and_resumes_anywhere(
+def test_every_kind_gives_the_same_documents_and_resumes(
     tmp_path: Path, kind: str
 ) -> None:
     path = write_all(tmp_path)[kind]
@@ -403,7 +403,7 @@ def test_kinds_go_by_the_suffix_below_a_compression(
     )
 
 
-def test_files_of_no_known_suffix_are_read_as_they_are_said_to_be(
+def test_files_of_unknown_suffix_are_read_as_declared(
     tmp_path: Path,
 ) -> None:
     (tmp_path / "notes.md").write_text("one\n\ntwo")

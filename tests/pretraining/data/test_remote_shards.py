@@ -141,7 +141,7 @@ def test_what_fails_is_asked_for_again(
         (absent, 1, "no such object"),
     ],
 )
-def test_what_stays_broken_is_one_sentence_and_the_cache_stays_clean(
+def test_lasting_fault_is_one_sentence_and_the_cache_is_clean(
     tmp_path: Path, store: Store, fault: Fault, times: int, words: str
 ) -> None:
     remote = RemoteShards(store.url)

@@ -99,7 +99,7 @@ def test_a_refused_text_leaves_what_was_there(room: Path, tmp_path: Path) -> Non
     assert contents(tmp_path) == before
 
 
-def test_an_unfinished_folder_of_another_program_is_told_by_its_mark(
+def test_unfinished_folder_of_another_program_is_recognised(
     room: Path, tmp_path: Path
 ) -> None:
     (tmp_path / ".state").mkdir()

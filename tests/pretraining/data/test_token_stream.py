@@ -154,7 +154,7 @@ def test_what_has_not_changed_is_hashed_once(
     ]
 
 
-def test_a_shard_is_opened_once_and_its_time_of_use_is_written_once_a_minute(
+def test_shard_is_opened_once_and_touched_once_a_minute(
     room: Path, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
 ) -> None:
     opened: list[Path] = []

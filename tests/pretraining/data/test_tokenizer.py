@@ -120,7 +120,7 @@ def test_tiktoken_file_gives_tiktokens_ids(tmp_path: Path) -> None:
 
 
 @pytest.mark.real_data
-def test_llama3_ids_are_tiktokens_and_those_of_tokenizers_on_real_text(
+def test_llama3_ids_equal_tiktoken_and_tokenizers_on_real_text(
     tmp_path: Path,
 ) -> None:
     if not os.environ.get("REAL_DATA"):
@@ -198,7 +198,7 @@ def test_a_tokenizer_json_without_a_mask(tmp_path: Path) -> None:
     )
 
 
-def test_llama3s_own_json_gets_its_mask_from_the_first_reserved_token(
+def test_llama3_json_gets_its_mask_from_a_reserved_token(
     small: TextTokenizer, tmp_path: Path
 ) -> None:
     content = json.loads(small.inner.to_str())

@@ -282,7 +282,7 @@ def test_one_word_with_two_ids_is_refused(tmp_path: Path) -> None:
         load_tokenizer(str(tmp_path))
 
 
-def test_a_class_that_transformers_lacks_is_said_and_the_files_count(
+def test_class_that_transformers_lacks_is_named(
     tmp_path: Path, caplog: pytest.LogCaptureFixture
 ) -> None:
     folder = save(tmp_path, bert(), "no_such_model", tokenizer_config=_NAMES)
@@ -306,7 +306,7 @@ def test_a_class_that_transformers_lacks_is_said_and_the_files_count(
         "qwen.tiktoken",
     ],
 )
-def test_another_tokenizer_alone_is_one_sentence_in_both_commands(
+def test_another_tokenizer_is_one_sentence_in_both_commands(
     name: str, tmp_path: Path
 ) -> None:
     (tmp_path / "config.json").write_text('{"model_type": "llama"}')

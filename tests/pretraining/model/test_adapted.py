@@ -30,7 +30,7 @@ def sequences() -> list[torch.Tensor]:
 
 
 @pytest.mark.parametrize("family", FAMILIES)
-def test_packed_logits_are_those_of_each_sequence_alone_under_eager(
+def test_packed_logits_equal_each_sequence_alone_under_eager(
     family: str,
 ) -> None:
     model, texts = made(family), sequences()
@@ -143,7 +143,7 @@ def test_probes_are_ids_of_different_rows() -> None:
     assert len(probe_ids(embedding)) == 18
 
 
-def test_a_class_whose_layers_mix_neighbouring_sequences_is_refused() -> None:
+def test_class_that_mixes_neighbouring_sequences_is_refused() -> None:
     config = hf.Lfm2Config(
         vocab_size=ROWS,
         hidden_size=32,

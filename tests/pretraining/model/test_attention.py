@@ -179,7 +179,7 @@ def test_kernels_are_called_as_they_ask(
 
 @pytest.mark.parametrize("name", KERNELS)
 @pytest.mark.parametrize("is_causal", [False, True])
-def test_kernels_have_gradients_and_compile_without_a_graph_break(
+def test_kernels_have_gradients_and_no_graph_break(
     name: str, is_causal: bool, monkeypatch: pytest.MonkeyPatch
 ) -> None:
     """On tensors without numbers: the named kernel is chosen on a GPU, and both passes are one graph."""
@@ -297,7 +297,7 @@ def fake_packages(monkeypatch: pytest.MonkeyPatch, installed: set[str]) -> list[
     return activated
 
 
-def test_without_a_package_auto_takes_the_next_and_a_name_says_what_is_missing(
+def test_auto_skips_missing_packages_and_names_say_what_lacks(
     monkeypatch: pytest.MonkeyPatch,
 ) -> None:
     gpu(monkeypatch, 9)
@@ -310,7 +310,7 @@ def test_without_a_package_auto_takes_the_next_and_a_name_says_what_is_missing(
             resolve_backend(name, CUDA, torch.bfloat16, 64)
 
 
-def test_on_hopper_auto_takes_flash_attn_4_where_3_is_not_installed(
+def test_hopper_auto_takes_flash_attn_4_without_3(
     monkeypatch: pytest.MonkeyPatch,
 ) -> None:
     gpu(monkeypatch, 9)
@@ -392,7 +392,7 @@ KERNELS_OF_A_PACKAGE: dict[str, tuple[Any, str]] = {
 
 
 @pytest.mark.parametrize("name", KERNELS_OF_A_PACKAGE)
-def test_auto_passes_over_a_package_whose_kernels_fail_or_are_wrong(
+def test_auto_skips_a_package_whose_kernels_fail(
     name: str, monkeypatch: pytest.MonkeyPatch, caplog: pytest.LogCaptureFixture
 ) -> None:
     attend, why = KERNELS_OF_A_PACKAGE[name]

@@ -35,7 +35,7 @@ def test_golden_mask() -> None:
 @pytest.mark.parametrize(
     ("stream", "epoch", "counted"), [(MLM_STREAM, 1, 1), (VALIDATION_STREAM, 3, 0)]
 )
-def test_the_generator_is_philox_with_the_documented_key_and_counter(
+def test_generator_is_philox_with_documented_key_and_counter(
     stream: int, epoch: int, counted: int
 ) -> None:
     """The streams' numbers are part of the protocol: another one would give every validation loss other masks."""
@@ -52,7 +52,7 @@ def test_the_generator_is_philox_with_the_documented_key_and_counter(
     assert (found == expected).all()
 
 
-def test_neighbouring_tokens_samples_epochs_and_seeds_are_independent() -> None:
+def test_neighbouring_tokens_samples_and_seeds_are_independent() -> None:
     tokens = np.zeros(100_000, np.int64)
     base = sample_mask(tokens, rule(), sample_id=5, epoch=0)
     others = {

@@ -168,7 +168,7 @@ def test_the_end_of_text_is_trained_although_it_is_the_padding(
 
 
 @pytest.mark.parametrize("is_causal", [False, True])
-def test_one_product_for_several_projections_changes_rounding_alone(
+def test_one_product_for_projections_changes_rounding_only(
     is_causal: bool, tiny_model: EuroBertForMaskedLM, batch: PackedBatch
 ) -> None:
     names = list(tiny_model.state_dict())
@@ -206,7 +206,7 @@ def test_wrong_input_is_reported(tiny_model: EuroBertForMaskedLM) -> None:
 @pytest.mark.filterwarnings(
     "ignore:The .grad attribute of a Tensor that is not a leaf"
 )  # Dynamo looks at it
-def test_compiled_blocks_give_the_same_numbers_and_are_not_compiled_for_every_length(
+def test_compiled_blocks_equal_eager_and_fit_every_length(
     tiny_model: EuroBertForMaskedLM,
 ) -> None:
     rng = np.random.default_rng(0)

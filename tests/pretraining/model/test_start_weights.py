@@ -106,7 +106,7 @@ _LAYERS = {
         ("modernbert", _LAYERS, None),
     ],
 )
-def test_older_fields_of_scaled_positions_change_nothing_in_transformers(
+def test_older_fields_of_scaled_positions_change_nothing(
     family: str, rope: dict[str, Any], scaling: dict[str, Any] | None, tmp_path: Path
 ) -> None:
     folder = save_start(tmp_path / family, family)
@@ -120,7 +120,7 @@ def test_older_fields_of_scaled_positions_change_nothing_in_transformers(
     assert hf.AutoConfig.from_pretrained(out).rope_parameters == rope
 
 
-def test_an_untied_head_is_read_beside_the_weights_or_among_them_as_older_exports_have_it(
+def test_untied_head_is_read_beside_or_among_the_weights(
     tmp_path: Path,
 ) -> None:
     start = start_of(str(save_start(tmp_path / "qwen2", "qwen2")))
@@ -183,9 +183,7 @@ def test_llamas_that_our_class_lacks_keep_transformers(
 
 
 @pytest.mark.parametrize("family", ["llama", "bert", "gpt2", "qwen2"])
-def test_a_new_mask_has_the_mean_row_and_the_vocabulary_a_multiple_of_64(
-    family: str, tmp_path: Path
-) -> None:
+def test_new_mask_gets_the_mean_row_and_pads_to_64(family: str, tmp_path: Path) -> None:
     folder = save_start(tmp_path / family, family, mask="new", rows=299)
     start = start_of(str(folder))
     assert (start.mask.id, start.mask.origin) == (299, "new")
@@ -226,7 +224,7 @@ def test_a_new_mask_takes_a_row_that_the_tokenizer_leaves_unused(
 @pytest.mark.parametrize(
     ("family", "mask"), [("llama", "own"), ("gpt2", "reserved"), ("llama", "new")]
 )
-def test_words_that_only_the_tokenizer_has_begin_at_the_mean_and_are_counted(
+def test_words_only_in_the_tokenizer_begin_at_the_mean(
     family: str, mask: str, tmp_path: Path, caplog: pytest.LogCaptureFixture
 ) -> None:
     start = start_of(str(save_start(tmp_path / family, family, mask=mask, rows=280)))
@@ -350,7 +348,7 @@ def test_the_llama_twin_of_an_own_model_gives_the_same_states(tmp_path: Path) ->
 
 
 @pytest.mark.parametrize(("family", "pairs"), [("bert", True), ("modernbert", False)])
-def test_an_exports_tokenizer_tells_pairs_apart_and_neither_cuts_nor_pads(
+def test_exported_tokenizer_tells_pairs_apart_and_cuts_nothing(
     family: str, pairs: bool, tmp_path: Path
 ) -> None:
     path = save_start(tmp_path / "start", family) / "tokenizer.json"
@@ -366,7 +364,7 @@ def test_an_exports_tokenizer_tells_pairs_apart_and_neither_cuts_nor_pads(
     assert len(read["input_ids"]) > 9
 
 
-def test_shards_whose_documents_begin_otherwise_than_the_starts_texts_are_said(
+def test_shards_with_other_text_beginnings_are_named(
     tmp_path: Path, caplog: pytest.LogCaptureFixture
 ) -> None:
     path = save_start(tmp_path / "start", "bert") / "tokenizer.json"
@@ -396,7 +394,7 @@ def test_shards_whose_documents_begin_otherwise_than_the_starts_texts_are_said(
     ("family", "longest"),
     [("bert", 96), ("roberta", 94), ("data2vec-text", 94), ("mpnet", 94), ("opt", 96)],
 )
-def test_the_longest_sequence_is_the_one_that_the_table_has_rows_for(
+def test_longest_sequence_is_that_of_the_position_table(
     family: str, longest: int, tmp_path: Path
 ) -> None:
     start = start_of(str(save_start(tmp_path / family, family)))
@@ -429,7 +427,7 @@ def test_the_card_says_how_servers_read_the_folder(
     assert said in (out / "README.md").read_text()
 
 
-def test_a_mistral_without_a_window_is_the_llama_that_its_card_describes(
+def test_mistral_without_a_window_is_its_cards_llama(
     tmp_path: Path,
 ) -> None:
     folder = save_start(tmp_path / "mistral", "mistral")

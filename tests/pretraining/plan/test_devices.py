@@ -51,7 +51,7 @@ def test_peaks_by_the_name_torch_prints(name: str, peak: float | None) -> None:
     assert (device and device.peak) == peak
 
 
-def test_a_device_is_found_in_any_case_and_any_other_needs_its_rate() -> None:
+def test_device_is_found_in_any_case_or_needs_its_rate() -> None:
     assert find_device("rtx 4090") == DEVICES["RTX 4090"]
     with pytest.raises(UserError, match=r"--tflops; did you mean 'RTX 4090'"):
         find_device("RTX 4091")
@@ -64,7 +64,7 @@ def test_a_device_is_found_in_any_case_and_any_other_needs_its_rate() -> None:
 @pytest.mark.parametrize(
     ("sequences", "seen"), [(12, 41_700), (32, 101_100), (64, 137_200)]
 )
-def test_blocks_that_are_not_compiled_meet_what_a_llama_of_135m_was_measured_at(
+def test_uncompiled_blocks_meet_a_measured_llama_of_135m(
     sequences: int, seen: float
 ) -> None:
     shape = Shape(hidden=576, layers=30, heads=9, kv_heads=3, mlp=1_536, vocab=49_152)
@@ -110,7 +110,7 @@ def test_gradients_take_bytes_by_processes_over_the_network(
 
 
 @pytest.mark.parametrize("size", MEASURED)
-def test_a_measured_size_that_is_left_out_is_met_within_15_percent(size: str) -> None:
+def test_left_out_measured_size_is_met_within_15_percent(size: str) -> None:
     counted = H100.tokens_per_second(SHAPES[size], predicted=0.4) / reached("H100")
     assert MEASURED[size] / (counted * reached("H100", size)) == pytest.approx(
         1, abs=0.15

@@ -22,7 +22,7 @@ def hoffmann_as_printed(
     return 3 * (forward + final_logits)
 
 
-def test_hoffmann_equals_the_appendix_where_both_describe_the_same_block() -> None:
+def test_hoffmann_equals_the_appendix_on_the_same_block() -> None:
     # The appendix's 73M model: 640 wide, 10 layers, 10 heads of 64, feed-forward 2560, vocabulary 32,000. Three
     # SwiGLU matrices of 2/3 the width cost what its two do.
     ours = Shape(hidden=640, layers=10, heads=10, kv_heads=10, mlp=2560, vocab=32_000)

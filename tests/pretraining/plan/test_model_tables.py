@@ -170,7 +170,7 @@ def test_names_say_clm_in_the_middle_too() -> None:
     ]
 
 
-def test_trunks_of_the_same_start_objective_and_data_are_trained_once(
+def test_trunks_of_one_start_and_objective_are_trained_once(
     tmp_path: Path,
 ) -> None:
     study = study_of(

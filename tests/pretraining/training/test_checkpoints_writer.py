@@ -30,7 +30,7 @@ def step(model: torch.nn.Module, optimizer: torch.optim.Optimizer) -> None:
     optimizer.zero_grad()
 
 
-def test_it_holds_the_step_it_is_named_for_however_long_the_disk_takes(
+def test_it_holds_the_named_step_however_slow_the_disk(
     tmp_path: Path,
     trained: tuple[torch.nn.Module, torch.optim.Optimizer],
     monkeypatch: pytest.MonkeyPatch,

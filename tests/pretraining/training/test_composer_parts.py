@@ -37,9 +37,7 @@ from tests.pretraining.small_study import (
 pytestmark = QUIET
 
 
-def test_a_loss_that_is_no_number_stops_with_the_last_checkpoint_kept(
-    run: Run, tmp_path: Path
-) -> None:
+def test_nan_loss_stops_and_keeps_the_last_checkpoint(run: Run, tmp_path: Path) -> None:
     assert run("mini-s-clm-24-5", tmp_path)
     broken = tmp_path / "stages/mini-s-clm/step-00000005"
     good = load_file(broken / "model.safetensors")
@@ -186,7 +184,7 @@ def test_ctrl_c_saves_and_a_second_one_stops_at_once(
 
 
 @pytest.mark.parametrize("number", [signal.SIGTERM, signal.SIGUSR1, None])
-def test_a_signal_or_the_stop_file_saves_and_the_next_call_resumes(
+def test_signal_or_stop_file_saves_and_next_call_resumes(
     done: Path,
     data: Path,
     tmp_path: Path,
@@ -251,7 +249,7 @@ def test_a_signal_in_any_step_of_two_stages_ends_the_command(
     _resumed(words, tmp_path, short, SHORT)
 
 
-def test_gradients_are_views_of_buckets_and_the_first_buckets_are_freed(
+def test_gradients_are_views_and_first_buckets_are_freed(
     tmp_path: Path,
 ) -> None:
     torch.distributed.init_process_group(

@@ -50,7 +50,7 @@ def change_manifest(data: Path, change: Callable[[dict[str, Any]], None]) -> Non
     (data / "manifest.json").write_text(manifest_text(content))
 
 
-def test_a_new_model_is_not_trained_on_shards_that_begin_documents_for_a_start(
+def test_new_model_refuses_shards_begun_for_a_start(
     run: Run, data: Path, tmp_path: Path
 ) -> None:
     other = Path(shutil.copytree(data, tmp_path / "other"))
@@ -132,7 +132,7 @@ def test_a_trunk_of_another_design_is_never_reused(
             run(model, done)
 
 
-def test_a_checkpoint_of_another_stage_step_or_seed_is_never_taken(
+def test_checkpoint_of_another_stage_or_seed_is_never_taken(
     run: Run, done: Path, tmp_path: Path
 ) -> None:
     out = Path(shutil.copytree(done, tmp_path / "out"))

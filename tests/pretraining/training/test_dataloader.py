@@ -23,7 +23,7 @@ def read_of(shares: list[StepBatch]) -> dict[int, list[int]]:
     return {number: tokens.tolist() for number, tokens in found.items()}
 
 
-def test_passes_hold_no_more_tokens_than_microbatch_longest_read_of(
+def test_passes_hold_at_most_a_microbatch_of_longest_texts(
     study: Study, data: Path
 ) -> None:
     for size in (1, 4, 8):
@@ -107,7 +107,7 @@ def test_validation_masks_never_change(study: Study, data: Path) -> None:
     assert sum(shares) == sum(part.count for part in first)
 
 
-def test_steps_are_loaded_ahead_in_order_and_errors_reach_the_reader() -> None:
+def test_steps_load_ahead_in_order_and_errors_reach_the_reader() -> None:
     def load(step: int) -> StepBatch:
         if step == 5:
             raise UserError("a shard is damaged")
@@ -177,7 +177,7 @@ def test_the_next_blocks_shards_are_opened_before_their_step(
     most=st.integers(1, 120),
 )
 @settings(max_examples=150, deadline=None)
-def test_each_sequence_is_computed_once_and_passes_are_no_larger_than_allowed(
+def test_each_sequence_is_computed_once_in_allowed_passes(
     lengths: list[int], world: int, most: int
 ) -> None:
     world = min(world, len(lengths))

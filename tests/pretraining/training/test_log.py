@@ -170,7 +170,7 @@ def test_rows_after_the_checkpoint_are_cut_off_on_resuming(tmp_path: Path) -> No
             file.unlink()
 
 
-def test_what_is_whole_of_a_damaged_log_is_read_and_the_rest_said(
+def test_damaged_log_is_read_as_far_as_it_is_whole(
     tmp_path: Path,
 ) -> None:
     faults: list[str] = []

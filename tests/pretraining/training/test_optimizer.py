@@ -110,7 +110,7 @@ def test_shortest_continued_model_warms_up_inside_its_decay() -> None:
     assert max(map(decay, range(42_000, 44_000))) < 1
 
 
-def test_a_sqrt_decay_is_one_minus_the_root_of_the_share_that_is_done() -> None:
+def test_sqrt_decay_is_one_minus_the_root_of_its_share() -> None:
     schedule = WSD(warmup_steps=0, decay_start=100, decay_steps=400, curve="sqrt")
     done = np.arange(1, 401) / 400
     assert [schedule(step) for step in range(100, 500)] == pytest.approx(
@@ -190,7 +190,7 @@ def test_branches_share_one_curve() -> None:
     st.integers(1, 50),
     st.sampled_from([*DECAYS]),
 )
-def test_multipliers_lie_in_zero_to_one_and_only_fall_in_the_decay(
+def test_multipliers_lie_in_0_to_1_and_fall_only_in_the_decay(
     warmup: int, start: int, decay: int, curve: str
 ) -> None:
     schedule = WSD(

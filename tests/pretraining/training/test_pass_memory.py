@@ -25,7 +25,7 @@ TOKENIZER = {
 
 @pytest.mark.parametrize("family", ["qwen2", "bert"])
 @pytest.mark.parametrize("several", [False, True])
-def test_what_a_sequence_takes_is_a_third_of_the_rise_from_one_to_three(
+def test_a_sequences_memory_is_measured_from_one_to_three(
     family: str, several: bool, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
 ) -> None:
     start = start_of(str(save_start(tmp_path / family, family)))

@@ -18,7 +18,7 @@ def test_alone_sums_are_the_values_themselves() -> None:
     assert 0 < ranks.peak_memory() < 1000
 
 
-def test_memory_of_a_gpu_grows_in_segments_unless_the_user_says_otherwise(
+def test_gpu_memory_grows_in_segments_by_default(
     monkeypatch: pytest.MonkeyPatch,
 ) -> None:
     monkeypatch.setattr(torch.version, "cuda", "13.2")
@@ -97,7 +97,7 @@ def _asks_whether_a_folder_is_shared(
 
 @pytest.mark.filterwarnings("ignore:.*multi-threaded, use of fork:DeprecationWarning")
 @pytest.mark.parametrize("is_shared", [True, False])
-def test_processes_of_two_machines_know_whether_they_see_one_folder(
+def test_two_machines_know_whether_they_share_a_folder(
     tmp_path: Path, is_shared: bool
 ) -> None:
     processes = []

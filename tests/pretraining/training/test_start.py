@@ -80,7 +80,7 @@ def run(start: Start, what: Adaptation, shards: Path, out: Path) -> bool:
 
 
 @pytest.mark.parametrize("family", FAMILIES)
-def test_twenty_losses_are_those_of_a_plain_loop_on_the_same_batches(
+def test_twenty_losses_equal_a_plain_loops(
     family: str, shards: Path, tmp_path: Path
 ) -> None:
     start = start_of(str(save_start(tmp_path / family, family)))
@@ -350,7 +350,7 @@ class DamageAtTwo(Callback):
 
 
 @pytest.mark.parametrize("spoil", [Path.unlink, lambda path: path.write_text("{")])
-def test_what_becomes_of_a_starts_small_files_after_the_first_step_changes_nothing(
+def test_starts_files_do_not_matter_after_the_first_step(
     spoil: Callable[[Path], object],
     shards: Path,
     tmp_path: Path,
@@ -373,7 +373,7 @@ def test_what_becomes_of_a_starts_small_files_after_the_first_step_changes_nothi
     assert exported[0] == exported[1] and "LICENSE" in exported[0]
 
 
-def test_a_checkpoint_is_not_resumed_with_another_start_or_without_it(
+def test_checkpoint_is_not_resumed_with_another_start(
     shards: Path, tmp_path: Path
 ) -> None:
     start = start_of(str(save_start(tmp_path / "a", "qwen2")))
@@ -391,7 +391,7 @@ def test_a_checkpoint_is_not_resumed_with_another_start_or_without_it(
 
 
 @pytest.mark.parametrize("released", [False, True])
-def test_an_own_export_and_a_released_model_are_starts_and_stay_eurobert(
+def test_own_exports_and_released_models_stay_eurobert(
     released: bool, shards: Path, tmp_path: Path
 ) -> None:
     model = EuroBertForMaskedLM(
@@ -445,7 +445,7 @@ def test_an_own_export_and_a_released_model_are_starts_and_stay_eurobert(
         assert write_merged(start, finished, share).name.endswith(name)
 
 
-def test_an_undecayed_checkpoint_is_exported_with_its_start_and_is_a_start_itself(
+def test_undecayed_checkpoint_is_exported_and_is_a_start(
     shards: Path, tmp_path: Path, caplog: pytest.LogCaptureFixture
 ) -> None:
     start = start_of(str(save_start(tmp_path / "a", "qwen2")))
@@ -485,7 +485,7 @@ class KeepWeights(Callback):
 
 
 @pytest.mark.parametrize("family", ["bert", "llama"])
-def test_a_step_without_a_target_changes_no_weight_and_logs_no_loss(
+def test_step_without_a_target_changes_no_weight(
     family: str,
     shards: Path,
     tmp_path: Path,
@@ -557,7 +557,7 @@ def _attending_back(forward: Callable[..., object]) -> Callable[..., object]:
         ("one-sided", None, "does not see both sides"),
     ],
 )
-def test_what_an_export_would_refuse_is_refused_before_the_first_step(
+def test_what_an_export_refuses_is_refused_before_step_one(
     family: str,
     break_it: Callable[[dict[str, Path]], None] | None,
     said: str,
@@ -615,7 +615,7 @@ def test_the_average_lies_between_start_and_encoder(
     assert len(checked_encoder(merged)) == 3
 
 
-def test_every_choice_is_printed_with_its_reason_unless_it_was_the_users(
+def test_each_choice_is_printed_with_its_reason(
     tmp_path: Path,
 ) -> None:
     start = start_of(str(save_start(tmp_path / "a", "qwen2")))

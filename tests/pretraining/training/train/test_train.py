@@ -116,7 +116,7 @@ def test_a_second_call_does_nothing_and_trunks_are_shared(
     ).config.is_causal
 
 
-def test_a_model_made_elsewhere_at_another_time_has_the_same_bytes(
+def test_model_has_the_same_bytes_at_another_place_and_time(
     run: Run,
     done: Path,
     study: Study,
@@ -226,7 +226,7 @@ def test_a_lost_or_damaged_log_does_not_stop_an_export(
     assert run(MODEL, out) and (out / "models" / MODEL / "log.jsonl").is_file()
 
 
-def test_a_log_that_changed_before_a_resume_is_named_in_the_model(
+def test_log_changed_before_a_resume_is_named_in_the_model(
     run: Run, done: Path, tmp_path: Path
 ) -> None:
     out = Path(shutil.copytree(done, tmp_path / "out"))
@@ -302,7 +302,7 @@ def test_continued_and_intermediate_models(
 
 
 @pytest.mark.slow
-def test_a_longer_trunk_is_trained_again_where_its_checkpoint_was_not_kept(
+def test_longer_trunk_is_retrained_without_its_checkpoint(
     run: Run, tmp_path: Path
 ) -> None:
     other = "mini-s-clm-7-mlm40-24"
@@ -348,7 +348,7 @@ def test_one_stage_alone(run: Run, done: Path, tmp_path: Path) -> None:
     assert ours == science(done / "stages/mini-s-clm-9-mlm40/log.jsonl")
 
 
-def test_killed_at_ten_random_moments_it_ends_the_same_bit_for_bit(
+def test_killed_ten_times_it_ends_the_same_to_the_bit(
     done: Path, study: Study, data: Path, tmp_path: Path
 ) -> None:
     """Kill -9 by the parent's clock; losses, rates, norms, batches, masks and weights are the uninterrupted run's."""

@@ -132,7 +132,7 @@ def test_the_bytes_are_those_of_an_undisturbed_run(
     same_run(tmp_path, undisturbed, files=SAVED)
 
 
-def test_the_optimizer_shared_among_processes_gives_the_same_bytes(
+def test_sharded_optimizer_gives_the_same_bytes(
     undisturbed: Path, data: Path, tmp_path: Path
 ) -> None:
     """Without interruption and after a kill; one process can resume what two have saved, to float32's rounding."""
