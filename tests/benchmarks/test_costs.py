@@ -44,7 +44,7 @@ def smollm2(tmp_path_factory: pytest.TempPathFactory) -> Path:
 
 
 @pytest.mark.parametrize("taken", [12, 48])
-def test_every_command_says_the_same_hours_of_the_same_model_length_and_pass(
+def test_all_commands_give_one_model_the_same_hours(
     smollm2: Path,
     tmp_path: Path,
     capsys: pytest.CaptureFixture[str],
@@ -90,7 +90,7 @@ def test_every_command_says_the_same_hours_of_the_same_model_length_and_pass(
     assert shown == pytest.approx(hours["plan"], abs=0.1) and hours["plan"] > 5
 
 
-def test_every_dataset_has_a_length_and_every_device_runs_every_size() -> None:
+def test_datasets_have_lengths_and_devices_run_all_sizes() -> None:
     assert set(TOKENS) == set(DATASETS)
     for device in DEVICES.values():
         most = [

@@ -96,7 +96,7 @@ SIZES = {
 
 
 @pytest.mark.parametrize("name", SIZES)
-def test_declared_counts_are_published_sizes_carved_by_the_papers_rule(
+def test_declared_counts_are_published_sizes_by_the_papers_rule(
     name: str,
 ) -> None:
     train, dev = SIZES[name]

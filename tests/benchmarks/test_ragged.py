@@ -76,7 +76,7 @@ def test_batches_cost_no_more_than_any_other_cuts(
 
 
 @given(st.lists(st.integers(1, 300), max_size=60), st.integers(1, 600))
-def test_packed_batches_hold_every_item_once_and_about_as_many_tokens(
+def test_packed_batches_hold_each_item_once_with_like_tokens(
     widths: list[int], budget: int
 ) -> None:
     found = packed_batches(np.array(widths, dtype=np.int64), budget)

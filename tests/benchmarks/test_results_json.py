@@ -96,7 +96,7 @@ def test_rounding_may_put_a_value_a_little_outside_the_range(value: float) -> No
         (0, [0, 0.0], 0.0),
     ],
 )
-def test_a_score_a_millionth_off_the_mean_is_taken_and_kept_in_the_range(
+def test_score_a_millionth_off_the_mean_is_kept_in_range(
     score: float, scores: list[float], kept: float
 ) -> None:
     assert parse_results(result(score, scores))[1].score == kept
@@ -297,7 +297,7 @@ def test_a_file_that_changes_while_it_is_read_is_unfinished(
     )
 
 
-def test_a_file_of_a_quarter_of_a_gigabyte_is_read_and_a_larger_one_is_not(
+def test_file_of_256_mb_is_read_and_a_larger_is_refused(
     tmp_path: Path,
 ) -> None:
     """Holes, which the disk does not hold: a machine that broke down leaves such files."""

@@ -198,7 +198,7 @@ def test_command_continues_after_a_failure(
         main(["recrod", "--out", str(tmp_path)])
 
 
-def test_a_repository_in_which_nothing_says_which_files_are_meant_is_refused(
+def test_repository_that_names_no_files_is_refused(
     tmp_path: Path,
 ) -> None:
     dataset = _pinned(Pin(role="train", repo="o/n", files=("*/t.parquet",)))

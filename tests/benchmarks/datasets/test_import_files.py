@@ -340,7 +340,7 @@ def test_what_is_in_two_splits_is_counted(name: str) -> None:
     assert line.startswith("1 of the 11" if dataset.task == "IR" else "2 of the 2")
 
 
-def test_retrieval_reports_queries_that_are_trained_on_and_tested(
+def test_retrieval_reports_queries_trained_on_and_tested(
     tmp_path: Path, capsys: pytest.CaptureFixture[str]
 ) -> None:
     def lines(name: str, rows: list[dict[str, str]]) -> None:

@@ -66,9 +66,7 @@ def test_documents_are_kept_and_their_rows_are_clusters(tmp_path: Path) -> None:
     assert cluster_ids(dataset, found.train) == []
 
 
-def test_questions_of_a_context_and_hypotheses_of_a_premise_are_clusters_and_pairs_of_qqp_are_not() -> (
-    None
-):
+def test_contexts_and_premises_are_clusters_and_qqp_pairs_not() -> None:
     asked = [
         {"id": str(at), "question": "?", "context": text, "answers": []}
         for at, text in enumerate("xyx")

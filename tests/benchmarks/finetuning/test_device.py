@@ -22,7 +22,7 @@ def test_casting_leaves_buffers_alone(model_folder: Callable[..., Path]) -> None
     assert {b.dtype for b in encoder.buffers()} == {torch.float32}
 
 
-def test_a_forward_pass_of_lengths_on_the_cpu_reads_nothing_of_the_device(
+def test_forward_pass_of_cpu_lengths_reads_no_device(
     monkeypatch: pytest.MonkeyPatch,
 ) -> None:
     # A tensor on `meta` has no values: reading one fails, where on a GPU it is waited for. Autocast knows no `meta`.
@@ -34,9 +34,7 @@ def test_a_forward_pass_of_lengths_on_the_cpu_reads_nothing_of_the_device(
         assert hidden.shape == (3, 9, 32) and hidden.device.type == "meta"
 
 
-def test_adamw_takes_all_tensors_together_where_torch_does_and_rounds_as_the_papers() -> (
-    None
-):
+def test_adamw_is_fused_as_torchs_and_rounds_as_the_papers() -> None:
     # An explicit `fused=False` would take them one by one: for the paper's model 1,800 launches a step more.
     for dtype, fused in ((torch.bfloat16, None), (torch.float32, True)):
         defaults = make_optimiser(

@@ -39,7 +39,7 @@ KINDS = (
 
 
 @pytest.mark.parametrize("kind", KINDS)
-def test_every_tokens_output_depends_on_later_tokens_and_not_on_padding(
+def test_outputs_depend_on_later_tokens_and_not_on_padding(
     kind: str, model_folder: Callable[..., Path]
 ) -> None:
     encoder = load(str(model_folder(kind))).encoder.eval()
@@ -70,7 +70,7 @@ def test_a_decoder_left_as_it_is_does_not_look_both_ways(
     assert turned.both_ways and turned.padding and turned.width == 32
 
 
-def test_one_part_that_reads_one_side_is_found_in_a_model_that_looks_both_ways(
+def test_one_causal_part_is_found_in_a_bidirectional_model(
     model_folder: Callable[..., Path],
 ) -> None:
     """As in hybrids: the other layers carry what comes later to every token, so that outputs alone show nothing."""
@@ -174,7 +174,7 @@ def test_the_authors_checkpoints_load_without_their_code(
 
 
 @pytest.mark.parametrize("kind", ["ours", "llama"])
-def test_the_padding_row_that_is_the_end_of_text_gets_no_gradient(
+def test_padding_row_that_ends_texts_gets_no_gradient(
     kind: str, model_folder: Callable[..., Path]
 ) -> None:
     encoder = load(str(model_folder(kind))).encoder
@@ -229,7 +229,7 @@ def test_limits_follow_the_positions(
     )
 
 
-def test_a_length_that_is_asked_for_leaves_the_papers_evaluation_alone(
+def test_requested_length_leaves_the_papers_evaluation_alone(
     model_folder: Callable[..., Path],
 ) -> None:
     limits = load(str(model_folder("ours")), max_length=100).limits

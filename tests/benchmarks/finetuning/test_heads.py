@@ -112,7 +112,7 @@ def test_the_logits_are_those_of_the_class_after_set_seed(
     assert not torch.equal(seen[0], seen[1]) and torch.equal(seen[0], seen[2])
 
 
-def test_a_pooler_that_the_checkpoint_lacks_is_drawn_with_the_seed(
+def test_missing_pooler_is_drawn_with_the_seed(
     model_folder: Callable[..., Path], tmp_path: Path
 ) -> None:
     folder = Path(shutil.copytree(model_folder("bert"), tmp_path / "bert"))
@@ -131,7 +131,7 @@ def test_a_pooler_that_the_checkpoint_lacks_is_drawn_with_the_seed(
 
 
 @pytest.mark.parametrize("kind", ["ours", "llama", "bert"])
-def test_heads_of_ours_are_on_every_encoder_when_asked_for_and_where_a_class_has_none_to_take(
+def test_own_heads_are_used_when_asked_for_or_needed(
     kind: str, model_folder: Callable[..., Path]
 ) -> None:
     encoder = load(str(model_folder(kind))).encoder
@@ -142,7 +142,7 @@ def test_heads_of_ours_are_on_every_encoder_when_asked_for_and_where_a_class_has
         assert isinstance(token_head(encoder, 2, name), TokenHead)
 
 
-def test_after_mntp_a_tokens_logits_are_those_of_the_state_before_it() -> None:
+def test_mntp_logits_come_from_the_state_before_a_token() -> None:
     head, hidden = TokenHead(8, 3, shift=1), torch.randn(2, 6, 8)
     plain = TokenHead(8, 3)
     plain.load_state_dict(head.state_dict())

@@ -117,7 +117,7 @@ def test_the_tokenizer_is_that_of_the_file(
         assert encoded["offset_mapping"] == recorded.encode(text).offsets
 
 
-def test_the_configs_special_tokens_are_copied_when_asked_for_or_needed(
+def test_configs_special_tokens_are_copied_when_needed(
     model_folder: Callable[..., Path], tmp_path: Path
 ) -> None:
     folder = Path(shutil.copytree(model_folder("ours"), tmp_path / "model"))

@@ -137,7 +137,7 @@ def test_the_cases_that_an_overlap_of_characters_gets_wrong() -> None:
     assert words[0][tokens.index("Ġ")] == 1
 
 
-def test_of_an_answer_cut_in_the_middle_the_tokens_that_are_left_are_gold() -> None:
+def test_tokens_left_of_a_cut_answer_are_gold() -> None:
     """The released code makes labels that are too long there, and its collator stops."""
     tokenizer = TOKENIZERS["llama3"]
     context = "one two three four five six seven"
@@ -237,9 +237,7 @@ def test_an_empty_title_keeps_its_full_stop_in_the_paper() -> None:
     assert tokenization.paper_document_text("text") == "Document: text"
 
 
-def test_texts_end_in_end_of_text_begin_with_nothing_and_lose_their_end_when_too_long() -> (
-    None
-):
+def test_texts_end_in_end_of_text_and_lose_it_when_too_long() -> None:
     ids = tokenization.encode_texts(TOKENIZER, [TEXT, "dog"], 64)
     assert [text_of(row) for row in (ids[0], ids[1])] == [TEXT + END, "dog" + END]
     cut = tokenization.encode_texts(TOKENIZER, [TEXT], len(ids[0]) - 1)[0]

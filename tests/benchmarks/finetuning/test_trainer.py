@@ -105,7 +105,7 @@ class _ForTrainer(nn.Module):
         return {"loss": nn.functional.cross_entropy(logits, labels), "logits": logits}
 
 
-def test_fine_tuning_ends_in_the_weights_that_transformers_trainer_ends_in(
+def test_final_weights_equal_transformers_trainers(
     data: Path, model_folder: Callable[..., Path], tmp_path: Path
 ) -> None:
     """Order over an epoch's end, accumulation, schedule, decay and clipping are those of the paper's trainer."""
@@ -165,7 +165,7 @@ def test_fine_tuning_ends_in_the_weights_that_transformers_trainer_ends_in(
 
 
 @pytest.mark.parametrize("name", DATASETS)
-def test_the_gradient_does_not_depend_on_what_shares_a_forward_pass(
+def test_gradient_does_not_depend_on_what_shares_a_pass(
     name: str, data: Path, model_folder: Callable[..., Path]
 ) -> None:
     resettable, dataset = resettable_of(model_folder("ours")), load_data(data, name)
@@ -234,7 +234,7 @@ class _SmallMemory(nn.Module):
 
 
 @pytest.mark.parametrize("name", DATASETS)
-def test_out_of_memory_continues_in_smaller_passes_with_the_same_gradient(
+def test_out_of_memory_continues_in_smaller_equal_passes(
     name: str,
     data: Path,
     model_folder: Callable[..., Path],
@@ -299,9 +299,7 @@ def test_bfloat16_weights_take_bfloat16_steps(
     assert changed[1e-7] < 0.05 * changed[1e-3]
 
 
-def test_pairs_are_drawn_by_one_generator_which_seed_0_leaves_as_torch_makes_it() -> (
-    None
-):
+def test_pairs_come_from_one_generator_left_as_is_by_seed_0() -> None:
     """D15: sentence-transformers seeds it `if seed`; the test against that library is in test_retrieval_oracle."""
     for seed, start in ((0, 67_280_421_310_721), (3, 3)):
         generator = torch.Generator().manual_seed(start)

@@ -30,7 +30,7 @@ def made_up(tmp_path_factory: pytest.TempPathFactory) -> dict[str, LocalDataset]
     return {name: load(data, name) for name in ("sst2", "uner_en", "squad_v2", "nq")}
 
 
-def test_classes_tags_and_answers_are_scored_as_if_they_were_predicted(
+def test_usual_classes_tags_and_answers_are_scored(
     made_up: dict[str, LocalDataset],
 ) -> None:
     rows = {
@@ -138,7 +138,7 @@ def test_a_ranking_is_as_good_as_random_ones(made_up: dict[str, LocalDataset]) -
         ("nq", "recall_at_10", False),
     ],
 )
-def test_datasets_of_ones_own_have_a_floor_where_the_rule_says_their_metric(
+def test_own_datasets_have_a_floor_for_known_metrics(
     made_up: dict[str, LocalDataset], name: str, metric: str, known: bool
 ) -> None:
     found = made_up[name]
@@ -172,7 +172,7 @@ def test_every_family_has_a_rule_and_facts_are_shares() -> None:
 
 
 @pytest.mark.real_data
-def test_the_facts_of_official_test_splits_are_those_of_their_labels() -> None:
+def test_facts_of_official_test_splits_follow_their_labels() -> None:
     if not (place := os.environ.get("REAL_DATA")):
         pytest.skip("REAL_DATA is not set")
     labels = [

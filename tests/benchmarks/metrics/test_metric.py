@@ -26,7 +26,7 @@ def errors(made: ClassPredictions) -> Score:
 
 
 @pytest.mark.parametrize("name", DATASETS)
-def test_every_dataset_has_one_paper_metric_and_its_tasks_headline(name: str) -> None:
+def test_each_dataset_has_one_paper_metric_and_a_headline(name: str) -> None:
     dataset = DATASETS[name]
     assert len(metrics_of(dataset, PAPER)) == 1
     assert TASKS[dataset.task].headline in {

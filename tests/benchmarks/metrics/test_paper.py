@@ -28,14 +28,14 @@ def scored(name: str, predictions: object) -> list[float]:
     return scores
 
 
-def test_accuracy_is_one_where_the_class_is_the_gold_one_and_zero_elsewhere() -> None:
+def test_accuracy_is_one_for_the_gold_class_and_else_zero() -> None:
     made = ClassPredictions(
         predicted=np.array([0, 2, 1, 1]), gold=np.array([0, 1, 2, 1])
     )
     assert scored("SC accuracy", made) == [1, 0, 0, 1]
 
 
-def test_tags_of_the_metric_are_the_votes_of_the_words_that_have_sub_tokens() -> None:
+def test_tags_are_the_votes_of_words_with_sub_tokens() -> None:
     made = TagPredictions(
         tokens=np.array([9, 1, 1, 2, 0, 2, 9]),
         words=np.array(

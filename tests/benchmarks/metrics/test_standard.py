@@ -88,7 +88,7 @@ def test_entities_by_hand(
     ("names", "outside"),
     [(("B-PER", "O", "I-PER"), 1), (("B-PER", "B-LOC", "I-PER"), 0)],
 )
-def test_a_word_has_the_tag_of_its_first_sub_token_and_one_without_is_o(
+def test_word_has_its_first_sub_tokens_tag_or_o(
     names: tuple[str, ...], outside: int
 ) -> None:
     """Where no tag is O, a word without sub-tokens has the first one."""
@@ -215,7 +215,7 @@ def test_squad_scores_equal_torchmetrics(seed: int) -> None:
     )
 
 
-def test_one_of_three_relevant_documents_at_rank_one_scores_0_469() -> None:
+def test_one_of_three_relevant_at_rank_one_scores_0_469() -> None:
     run = {"q": {f"d{i}": 1.0 - i / 10 for i in range(10)}}
     qrels = {"q": {"d0": 1, "missing1": 1, "missing2": 1, "d5": 0}}
     assert standard.ranking_scores(run, qrels, "ndcg_cut_10")["q"] == pytest.approx(
@@ -224,7 +224,7 @@ def test_one_of_three_relevant_documents_at_rank_one_scores_0_469() -> None:
     assert standard.ranking_scores(run, qrels, "recall_10")["q"] == pytest.approx(1 / 3)
 
 
-def test_relevance_grades_count_and_an_unranked_query_scores_zero() -> None:
+def test_relevance_grades_count_and_unranked_queries_score_0() -> None:
     qrels = {"q": {"a": 3, "b": 1}, "other": {"a": 1}}
     run = {"q": {"b": 0.9, "a": 0.1}}
     scores = standard.ranking_scores(run, qrels, "ndcg_cut_10")

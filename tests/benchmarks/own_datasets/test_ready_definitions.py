@@ -70,7 +70,7 @@ def definition_again(definition: Dataset) -> Any:
     return found
 
 
-def test_names_are_those_of_files_and_datasets_and_the_nearest_is_named(
+def test_names_are_of_files_and_datasets_with_the_nearest_named(
     tmp_path: Path,
 ) -> None:
     assert len(read_definitions(Path("glue"))) == 7
@@ -93,7 +93,7 @@ def test_names_are_those_of_files_and_datasets_and_the_nearest_is_named(
             read_definitions(Path(word))
 
 
-def test_a_folder_of_the_name_hides_no_ready_file_and_a_file_does(
+def test_a_file_hides_a_ready_one_and_a_folder_does_not(
     tmp_path: Path, monkeypatch: pytest.MonkeyPatch
 ) -> None:
     monkeypatch.chdir(tmp_path)

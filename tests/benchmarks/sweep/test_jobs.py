@@ -90,7 +90,7 @@ def refused(words: list[str], capsys: pytest.CaptureFixture[str]) -> str:
         (("--precision", "bf16"), ('precision "fp32"', '"bf16"')),
     ],
 )
-def test_other_settings_are_refused_also_when_nothing_is_left_to_do(
+def test_other_settings_are_refused_with_nothing_left_to_do(
     finished: list[str],
     change: tuple[str, ...],
     sides: tuple[str, str],
@@ -118,7 +118,7 @@ def test_another_model_under_the_same_name_is_refused(
     assert "all runs of a model must agree" in sentence, "in another cell too"
 
 
-def test_a_model_or_tokenizer_overwritten_in_place_is_another_one(
+def test_overwritten_model_or_tokenizer_is_another_one(
     arguments: list[str], tmp_path: Path, capsys: pytest.CaptureFixture[str]
 ) -> None:
     copy = tmp_path / "model"
@@ -186,7 +186,7 @@ def test_a_dataset_that_came_to_mean_something_else_is_refused(
     )
 
 
-def test_runs_of_decoders_alone_say_how_they_were_made_bidirectional(
+def test_only_decoders_runs_say_how_both_ways_was_reached(
     model_folder: Callable[..., Path], data: Path, tmp_path: Path
 ) -> None:
     found = {}
@@ -248,7 +248,7 @@ def test_no_flipped_bit_of_a_run_passes(
         assert results(tmp_path) == before and path.is_file()
 
 
-def test_a_result_next_to_a_manifest_that_does_not_name_it_is_made_again(
+def test_result_that_its_manifest_does_not_name_is_remade(
     finished: list[str], tmp_path: Path
 ) -> None:
     before = results(tmp_path)

@@ -157,7 +157,7 @@ def test_a_classifier_scores_the_same_in_plain_transformers(
 
 @torch.no_grad()
 @pytest.mark.parametrize("kind", ["ours", "llama", "bert"])
-def test_a_tagger_and_an_answerer_give_the_tags_and_answers_in_plain_transformers(
+def test_plain_transformers_give_kept_tags_and_answers(
     kind: str, kept_by: Kept, data: Path, tmp_path: Path
 ) -> None:
     store = kept_by(kind, "uner_en", "squad")
@@ -262,9 +262,7 @@ def test_a_retrieval_encoder_gives_the_stores_ndcg(
         )
 
 
-def test_sentence_transformers_loads_it_and_gives_the_stores_ndcg(
-    kept_by: Kept, data: Path
-) -> None:
+def test_sentence_transformers_gives_the_stores_ndcg(kept_by: Kept, data: Path) -> None:
     library = pytest.importorskip("sentence_transformers")
     store = kept_by("llama", "msmarco")
     folder, local = kept(store, "msmarco"), load(data, "msmarco")
@@ -279,7 +277,7 @@ def test_sentence_transformers_loads_it_and_gives_the_stores_ndcg(
     assert ndcg(queries, documents, local) == pytest.approx(want, abs=1e-6)
 
 
-def test_scores_do_not_depend_on_it_and_runs_of_a_store_without_it_are_repeated_for_it(
+def test_scores_do_not_depend_on_it_and_old_runs_are_repeated(
     model_folder: Callable[..., Path], data: Path, tmp_path: Path
 ) -> None:
     words = two_runs(
@@ -414,7 +412,7 @@ def test_a_changed_card_stays_and_is_named(
     assert f"{folder}/README.md was changed, so it stays" in caplog.text
 
 
-def test_a_damaged_encoder_with_files_of_its_user_is_not_made_again(
+def test_damaged_encoder_with_its_users_files_is_not_remade(
     model_folder: Callable[..., Path], data: Path, tmp_path: Path
 ) -> None:
     words = two_runs(model_folder("ours"), data, tmp_path, "sst2")
@@ -658,7 +656,7 @@ def test_a_quota_is_said_before_anything_is_trained(
     assert not results(tmp_path)
 
 
-def test_the_best_run_of_an_own_dataset_is_that_by_the_metric_which_is_compared(
+def test_best_run_of_an_own_dataset_is_by_the_compared_metric(
     tmp_path: Path, monkeypatch: pytest.MonkeyPatch
 ) -> None:
     """`compare` reads the definition's metric of such a dataset, of which the paper says none."""

@@ -58,7 +58,7 @@ def locks(store: Path) -> list[Path]:
     return list((store / "locks").glob("*"))
 
 
-def test_all_twelve_datasets_run_and_are_written_as_the_release_has_them(
+def test_all_twelve_datasets_run_and_are_written_as_released(
     arguments: list[str], tmp_path: Path, capsys: pytest.CaptureFixture[str]
 ) -> None:
     assert run([*arguments, "--lr", "5e-4", "--seed", "0"]) == COMPLETE
@@ -99,7 +99,7 @@ def test_all_twelve_datasets_run_and_are_written_as_the_release_has_them(
     assert "f1" in record(tmp_path, "tiny/SC/qqp/lr5e-04_sd0")["standard"]["test"]
 
 
-def test_a_run_does_not_depend_on_the_runs_beside_it_or_on_how_many_are_computed_side_by_side(
+def test_run_does_not_depend_on_runs_beside_it(
     arguments: list[str], tmp_path: Path
 ) -> None:
     """One after another, three at a time, and one alone in a store of its own: the same bytes, losses included."""
@@ -146,7 +146,7 @@ def test_a_fine_tuning_that_another_process_holds_is_left_to_it(
     assert run([*arguments, *grid]) == COMPLETE and not locks(tmp_path)
 
 
-def test_a_claim_is_checked_once_more_for_what_was_done_meanwhile(
+def test_claim_is_checked_again_for_meanwhile_finished_runs(
     arguments: list[str], data: Path, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
 ) -> None:
     """What another process ended between the look and the claim is not done again, nor a failure tried twice."""
@@ -169,7 +169,7 @@ def test_a_claim_is_checked_once_more_for_what_was_done_meanwhile(
     } == {tmp_path / "results/tiny/SC/sst2/lr5e-03_sd0/run.json"}
 
 
-def test_a_run_that_a_call_with_other_settings_made_meanwhile_is_not_counted(
+def test_run_of_other_settings_made_meanwhile_is_not_counted(
     arguments: list[str], tmp_path: Path, monkeypatch: pytest.MonkeyPatch
 ) -> None:
     """Both calls began with an empty store, so that neither found anything to compare with."""
@@ -385,7 +385,7 @@ def fail(error: Exception, stop: Stop) -> None:
 @pytest.mark.parametrize(
     "error", [UserError("no such thing"), OSError(28, "No space left on device")]
 )
-def test_a_mistake_is_told_after_the_others_have_ended_what_they_are_at(
+def test_mistake_is_told_after_running_others_have_ended(
     error: Exception, tmp_path: Path
 ) -> None:
     def slow(stop: Stop) -> None:
@@ -398,7 +398,7 @@ def test_a_mistake_is_told_after_the_others_have_ended_what_they_are_at(
     assert (tmp_path / "written").exists()
 
 
-def test_a_mistake_stops_the_others_however_close_its_end_is_to_being_seen() -> None:
+def test_mistake_stops_the_others_however_late_it_is_seen() -> None:
     def wait_for_it(stop: Stop) -> None:
         while not stop():
             time.sleep(0.001)

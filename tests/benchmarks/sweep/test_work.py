@@ -174,7 +174,7 @@ def at_the_second_dataset(
     monkeypatch.setattr(RetrievalEvaluator, "__call__", fail)
 
 
-def test_a_failed_evaluation_leaves_the_other_datasets_runs_alone(
+def test_failed_evaluation_leaves_other_datasets_runs_alone(
     arguments: list[str], tmp_path: Path, monkeypatch: pytest.MonkeyPatch
 ) -> None:
     at_the_second_dataset(monkeypatch, FineTuningError)

@@ -56,7 +56,7 @@ def test_the_right_tokens_score_one_in_both_protocols() -> None:
     assert silent.standard["f1"] == 0.5
 
 
-def test_a_dataset_without_unanswerable_questions_always_gets_an_answer() -> None:
+def test_without_unanswerable_questions_all_get_answers() -> None:
     split = QuestionAnswering().split(
         get_dataset("squad"), questions((CONTEXT, "brown fox")), (), setting()
     )
@@ -95,9 +95,7 @@ def test_predictions_on_padding_count_as_in_batches_of_four() -> None:
         assert scores[0] == pytest.approx(2 * 2 / (2 + 2 + padded))
 
 
-def test_an_answer_cut_off_is_abstention_in_the_paper_and_found_in_a_window_in_standard() -> (
-    None
-):
+def test_cut_off_answer_is_abstention_or_found_in_a_window() -> None:
     split = QuestionAnswering().split(
         get_dataset("squad_v2"),
         questions((CONTEXT, "Malmo"), ("a dog", "dog")),

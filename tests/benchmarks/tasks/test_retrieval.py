@@ -37,7 +37,7 @@ from tests.benchmarks.tiny import CPU, resettable_of
 
 
 @pytest.mark.parametrize("kind", ["ours", "bert"])
-def test_the_cached_gradient_of_the_contrastive_loss_is_the_plain_one(
+def test_cached_contrastive_gradient_equals_the_plain_one(
     kind: str,
     data: Path,
     model_folder: Callable[..., Path],
@@ -74,7 +74,7 @@ def test_the_cached_gradient_of_the_contrastive_loss_is_the_plain_one(
         )
 
 
-def test_the_loss_is_small_where_each_query_is_nearest_to_its_document() -> None:
+def test_loss_is_small_where_queries_are_nearest_their_documents() -> None:
     vectors = torch.eye(4)
     near, far = (
         sum(info_nce(vectors, other, 0.05)) for other in (3 * vectors, vectors.flip(0))
@@ -108,7 +108,7 @@ def test_the_loss_with_hard_negatives_is_its_closed_form() -> None:
 
 @pytest.mark.parametrize("factor", [10**9, 0], ids=["whole", "cached"])
 @pytest.mark.parametrize("exact", [False, True])
-def test_every_query_is_scored_against_the_negatives_of_the_whole_batch(
+def test_queries_are_scored_against_all_negatives_of_the_batch(
     factor: int,
     exact: bool,
     data: Path,
@@ -180,7 +180,7 @@ def test_retrieval_reads_with_the_tokenizers_own_special_tokens(
     assert {int(sst2.ids[row][-1]) for row in range(3)} == {2}
 
 
-def test_documents_that_tie_at_the_last_rank_are_chosen_as_numpy_does() -> None:
+def test_ties_at_the_last_rank_are_chosen_as_numpy_does() -> None:
     documents = torch.nn.functional.normalize(
         torch.randn(40, 8, generator=torch.Generator().manual_seed(0)), dim=1
     )

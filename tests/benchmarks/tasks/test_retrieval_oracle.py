@@ -209,7 +209,7 @@ def bert(model_folder: Callable[..., Path], tmp_path: Path) -> Path:
 
 
 @pytest.mark.slow
-def test_losses_of_every_seed_and_of_later_epochs_are_its_trainers(
+def test_losses_of_all_seeds_and_epochs_equal_its_trainers(
     oracle: Oracle, data: Path, bert: Path, tmp_path: Path
 ) -> None:
     """Seeds 0 to 4 over more than one epoch: float32, and with exact micro-batches bfloat16 to the bit (D15, D16).

@@ -91,7 +91,7 @@ def losses_of(
     return log.losses
 
 
-def test_rounded_as_transformers_rounds_the_losses_are_its_to_the_bit(
+def test_losses_equal_transformers_to_the_bit_when_so_rounded(
     oracle: Oracle, data: Path, model_folder: Callable[..., Path], tmp_path: Path
 ) -> None:
     folder = Path(shutil.copytree(model_folder("ours"), tmp_path / "model"))

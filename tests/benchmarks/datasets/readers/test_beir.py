@@ -126,7 +126,7 @@ def test_every_positive_passage_of_mldr_is_judged_relevant_once(put: Put) -> Non
     assert content.notes == ()
 
 
-def test_mldrs_corpus_gives_the_texts_that_are_wanted_before_those_of_the_queries(
+def test_mldr_corpus_texts_come_before_the_queries(
     put: Put,
 ) -> None:
     dev, test = (
@@ -231,7 +231,7 @@ def test_texts_without_titles_have_none(put: Put, tmp_path: Path) -> None:
         ("", [], False),
     ],
 )
-def test_training_lines_are_a_query_its_passage_and_perhaps_a_negative(
+def test_training_lines_have_query_passage_and_maybe_negative(
     put: Put, text: str, expected: list[tuple[str, str]], negatives: bool
 ) -> None:
     inputs = inputs_of("msmarco")
@@ -353,7 +353,7 @@ def test_triplets_of_ones_own_keep_their_negatives(
 @pytest.mark.parametrize(
     ("query", "negatives"), [("query", "negatives"), ("anchor", "negative")]
 )
-def test_columns_of_triplets_have_the_names_that_a_definition_gives(
+def test_columns_of_triplets_are_named_by_the_definition(
     put: Put, query: str, negatives: str
 ) -> None:
     columns = {query: "Frage", "positive": "Antwort", negatives: "falsch"}

@@ -50,7 +50,7 @@ def test_a_sentence_has_the_document_that_its_file_names(
     assert [row["document"] for _, row in sentences(put(name, text))] == documents
 
 
-def test_documents_of_rows_are_in_a_column_and_without_any_there_is_none(
+def test_documents_of_rows_come_from_a_column_if_any(
     put: Put,
 ) -> None:
     table = [
@@ -118,7 +118,7 @@ def spoken(path: Path) -> list[tuple[int, str]]:
         ),
     ],
 )
-def test_a_line_is_a_word_first_and_its_tag_last_or_uners_index_word_and_tag(
+def test_line_is_word_first_tag_last_or_uners_form(
     put: Put, text: str, expected: list[tuple[int, str]]
 ) -> None:
     assert spoken(put("a.conll", text)) == expected
@@ -199,7 +199,7 @@ def test_ids_count_in_the_names_that_the_file_declares(
     ("inside", "strays", "fine"),
     [(0, 0, True), (50, 1, True), (49, 1, False), (1, 0, True)],
 )
-def test_unnamed_ids_may_have_one_stray_in_fifty_tags_inside_entities(
+def test_unnamed_ids_may_have_one_stray_tag_in_fifty(
     put: Put, inside: int, strays: int, fine: bool
 ) -> None:
     stray, follows, starts = (

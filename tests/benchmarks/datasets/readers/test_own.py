@@ -94,7 +94,7 @@ def test_both_texts_of_a_row_become_text(
     assert read_rows(dataset, path) == [{"first": "7", **expected}]
 
 
-def test_both_ends_of_a_range_are_in_it_and_a_second_text_may_be_absent(
+def test_range_has_both_ends_and_a_second_text_may_be_absent(
     put: Put,
 ) -> None:
     path = put(

@@ -68,7 +68,7 @@ CARVED = "validation is 5% of train, carved as datasets.train_test_split(train_s
         ({"test": 3}, "test 0", f"{CARVED}test file given"),
     ],
 )
-def test_validation_is_carved_from_train_and_the_other_file_is_the_test(
+def test_validation_is_carved_from_train(
     inputs: Make, counts: dict[str, int], tested: str, how: str
 ) -> None:
     made = inputs(train=[30, 10], **counts)
@@ -105,7 +105,7 @@ def test_three_files_are_kept_as_they_are(inputs: Make) -> None:
         assert (content.splits, content.notes) == (how, ())
 
 
-def test_rows_without_an_id_are_numbered_over_the_files_of_their_role(
+def test_rows_without_ids_are_numbered_over_their_roles_files(
     inputs: Make,
 ) -> None:
     made = inputs(train=[2, 2], validation=1, test=1)

@@ -156,7 +156,7 @@ def test_an_answer_that_cannot_be_placed_is_refused(value: Any, said: str) -> No
         ("\u6771\u4eac\u90fd (\u6771\u4eac)", "\u6771\u4eac", 0),
     ],
 )
-def test_without_a_start_an_answer_is_no_part_of_a_word_if_it_can(
+def test_answer_without_a_start_prefers_whole_words(
     context: str, answer: str, place: int
 ) -> None:
     assert answers_of(answer, context) == ([{"text": answer, "start": place}], 0)
@@ -295,7 +295,7 @@ def test_wrong_starts_are_counted_in_the_note(put: Put) -> None:
     assert "do not begin at their start: 3;" in note and note.endswith("a.jsonl:2)")
 
 
-def test_questions_are_known_by_their_id_their_index_or_their_place(put: Put) -> None:
+def test_questions_are_known_by_id_index_or_place(put: Put) -> None:
     row = {"question": "who?", "context": "Ada", "answers": ["Ada"]}
     path = put("x.jsonl", [row, {**row, "idx": 7}, {**row, "id": "a", "idx": 8}, row])
     found = question_rows(path, inputs_of("squad"))
@@ -426,7 +426,7 @@ def test_a_query_of_record_that_is_no_text_is_refused(put: Put, query: Any) -> N
         read("record", train=path, validation=path)
 
 
-def test_rows_of_a_hub_are_questions_of_record_in_any_kind_of_file(put: Put) -> None:
+def test_hub_rows_are_questions_of_record_in_any_file_kind(put: Put) -> None:
     path = put(
         "train.jsonl",
         [

@@ -82,7 +82,7 @@ def test_index_json(put: Put) -> None:
 
 
 @pytest.mark.parametrize("number", [-1, 2])
-def test_a_number_beyond_the_names_that_the_file_gives_is_no_label(number: int) -> None:
+def test_number_beyond_the_files_names_is_not_a_label(number: int) -> None:
     labels = Labels(
         names=["negative", "positive"], declared={"0": "positive", "1": "negative"}
     )
