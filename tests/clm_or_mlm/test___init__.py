@@ -24,9 +24,7 @@ def test_an_unknown_name_is_refused() -> None:
         clm_or_mlm.lod  # noqa: B018
 
 
-def test_what_archives_read_has_the_version_and_the_licence_and_cites_the_paper() -> (
-    None
-):
+def test_archives_find_version_licence_and_the_paper() -> None:
     text = (ROOT / "CITATION.cff").read_text("utf-8")
     Citation(text).validate()
     citation = yaml.safe_load(text)

@@ -146,7 +146,7 @@ WRONG: list[tuple[list[str], list[str]]] = [
 """Words, and what the sentence that refuses them names."""
 
 
-def test_a_wrong_word_is_refused_before_anything_heavy_is_imported() -> None:
+def test_wrong_word_is_refused_before_heavy_imports() -> None:
     code = (
         "import sys\nfrom clm_or_mlm.__main__ import main\n"
         f"for words in {[words for words, _ in WRONG]!r}:\n"

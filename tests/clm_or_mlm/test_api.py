@@ -86,7 +86,7 @@ def test_scores_are_those_of_the_command(
         assert (ours[name] - printed[name]).abs().max() < 1e-6
 
 
-def test_a_table_holds_the_published_cells_and_one_without_scores_is_refused() -> None:
+def test_table_holds_published_cells_or_is_refused() -> None:
     cells = published_cells()
     wanted = cells[cells["table"] == 2].set_index(["model", "dataset"])["mean"]
     ours = cm.table(2).set_index(["model", "dataset"])["published"]

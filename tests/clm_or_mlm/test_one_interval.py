@@ -129,7 +129,7 @@ def every_command() -> Iterator[Any]:
 
 @pytest.mark.parametrize("kind", ["published", "runs"])
 @pytest.mark.parametrize(("name", "form"), list(every_command()))
-def test_every_command_that_reads_scores_names_the_default_wherever_it_prints_an_interval(
+def test_printed_intervals_name_their_default(
     name: str,
     form: str,
     kind: str,

@@ -26,7 +26,7 @@ def test_json_is_complete(capsys: pytest.CaptureFixture[str]) -> None:
     assert set(content["costs"]["flops"]) == {"hoffmann", "model"}
 
 
-def test_a_name_that_the_study_does_not_list_is_planned_with_a_warning(
+def test_unlisted_name_is_planned_with_a_warning(
     caplog: pytest.LogCaptureFixture,
 ) -> None:
     main(["plan", "610m-mlm40-42k", "1b-mlm40-42k-s2"])

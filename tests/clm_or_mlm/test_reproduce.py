@@ -19,7 +19,7 @@ def draw_only(monkeypatch: pytest.MonkeyPatch, *names: str) -> None:
     )
 
 
-def test_makes_everything_from_the_published_cells_in_a_relative_folder(
+def test_published_cells_are_reproduced_in_a_relative_folder(
     tmp_path: Path, monkeypatch: pytest.MonkeyPatch, capsys: pytest.CaptureFixture[str]
 ) -> None:
     monkeypatch.chdir(tmp_path)

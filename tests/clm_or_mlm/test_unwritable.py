@@ -52,7 +52,7 @@ def theirs(store: Path, tmp_path: Path) -> Path:
     return tmp_path / "theirs"
 
 
-def test_instances_of_a_store_one_may_not_write_to_are_in_a_cache(
+def test_read_only_stores_instances_are_in_a_cache(
     theirs: Path, tmp_path: Path
 ) -> None:
     words = (

@@ -154,7 +154,7 @@ def test_interrupt_is_130(capsys: pytest.CaptureFixture[str]) -> None:
     assert "the same command again to continue" in err
 
 
-def test_a_command_gets_typed_values_and_its_exit_code_is_returned() -> None:
+def test_command_gets_typed_values_and_returns_its_exit_code() -> None:
     words = [
         "show",
         "a",
@@ -193,7 +193,7 @@ def test_a_command_gets_typed_values_and_its_exit_code_is_returned() -> None:
         (["show"], "show needs NAME (see x show --help)"),
     ],
 )
-def test_words_that_cannot_be_understood_are_refused_in_a_sentence(
+def test_words_not_understood_are_refused_in_a_sentence(
     words: list[str], sentence: str
 ) -> None:
     with pytest.raises(UserError) as refused:
@@ -202,7 +202,7 @@ def test_words_that_cannot_be_understood_are_refused_in_a_sentence(
     assert DONE == []
 
 
-def test_help_has_the_options_of_shared_groups_and_the_examples_as_written(
+def test_help_has_shared_options_and_examples_as_written(
     capsys: pytest.CaptureFixture[str],
 ) -> None:
     call(app(), ["show", "--help"])
@@ -237,7 +237,7 @@ def test_output_that_is_not_utf8_is_escaped() -> None:
     assert said == (0, "81.2 \\xb1 0.3\n", "")
 
 
-def test_messages_hold_no_commands_for_the_terminal_and_no_secrets() -> None:
+def test_messages_hold_no_terminal_commands_and_no_secrets() -> None:
     code = """
     import logging
     def main(words):

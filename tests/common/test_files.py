@@ -173,7 +173,7 @@ def test_a_folder_that_was_being_replaced_comes_back(tmp_path: Path) -> None:
     ).read_text() == "old"
 
 
-def test_only_temporary_names_of_processes_that_have_ended_are_left_over(
+def test_temporary_names_of_ended_processes_are_left_over(
     tmp_path: Path,
 ) -> None:
     child = subprocess.Popen([sys.executable, "-c", ""])

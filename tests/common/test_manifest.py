@@ -57,7 +57,7 @@ def test_files_are_a_table_of_hashes(tmp_path: Path, files: object) -> None:
         read_manifest(tmp_path / "a.json", "write it again")
 
 
-def test_a_sealed_manifest_of_another_shape_is_refused_wherever_it_is_read(
+def test_sealed_manifest_of_another_shape_is_refused(
     tmp_path: Path,
 ) -> None:
     """Every key of what each reader reads, left out and replaced by values of other types, and sealed again."""

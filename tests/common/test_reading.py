@@ -27,7 +27,7 @@ from common.reading import (
 )
 
 
-def test_pipes_devices_folders_and_large_files_are_refused_without_waiting(
+def test_pipes_devices_and_large_files_are_refused_at_once(
     tmp_path: Path,
 ) -> None:
     os.mkfifo(tmp_path / "pipe")

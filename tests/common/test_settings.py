@@ -133,7 +133,7 @@ def test_what_a_field_cannot_take_is_refused_in_a_sentence(
     assert str(refused.value) == sentence
 
 
-def test_later_settings_start_from_earlier_ones_and_are_checked_together() -> None:
+def test_later_settings_build_on_earlier_ones() -> None:
     base = read_settings(Plan, {"steps": 9, "note": "kept"}, "mine.toml")
     changed = read_settings(
         Plan, assignments(["steps=3"]), "--set", base=base, typed=False
@@ -179,7 +179,7 @@ def test_tables_and_groups_are_refused_by_their_place(
     assert str(refused.value) == f"f.toml: {sentence}; write it again"
 
 
-def test_a_group_is_read_from_the_keys_around_it_and_changed_one_by_one() -> None:
+def test_group_is_read_from_surrounding_keys() -> None:
     read = read_settings(
         Study, {"seed": 3, "warmup": 5, "sizes": {"s": {"hidden": 8}}}, "f.toml"
     )

@@ -25,7 +25,7 @@ from common.tables import (
 ROWS = [["name", "n"], ["a", "10"], ["long name", "1"]]
 
 
-def test_plain_columns_are_aligned_and_numbers_on_the_right_where_wanted() -> None:
+def test_plain_columns_are_aligned() -> None:
     assert plain_table(ROWS) == ["name       n", "a          10", "long name  1"]
     assert plain_table(ROWS, numbers={1}) == [
         "name        n",
@@ -34,7 +34,7 @@ def test_plain_columns_are_aligned_and_numbers_on_the_right_where_wanted() -> No
     ]
 
 
-def test_markdown_has_a_rule_for_each_column_and_escapes_its_separator() -> None:
+def test_markdown_has_a_rule_a_column_and_escapes_separators() -> None:
     assert markdown_table(ROWS)[:3] == ["| name | n |", "|---|---|", "| a | 10 |"]
     assert markdown_table(ROWS, {1})[1] == "|---|---:|"
     assert markdown_table([["a|b"], ["c|d"]]) == ["| a\\|b |", "|---|", "| c\\|d |"]
@@ -89,7 +89,7 @@ def test_text_and_markdown_differ_in_tables_only() -> None:
     ]
 
 
-def test_latex_has_the_tables_with_lines_stacked_and_groups_ruled_off() -> None:
+def test_latex_stacks_lines_and_rules_off_groups() -> None:
     text = show(DOCUMENT, "latex")
     assert "Said" not in text and "a & 1 \\\\\n & 2 \\\\\na & $\\pm$3" in text
     grid = Grid([["g", "x"], ["a", "1"], ["a", "2"], ["b", "3"]], grouped=True)

@@ -61,15 +61,13 @@ def excluded() -> set[str]:
 
 
 @pytest.mark.slow
-def test_the_bounds_lifted_are_exactly_those_that_this_environment_breaks() -> None:
+def test_lifted_bounds_are_those_that_this_environment_breaks() -> None:
     broken = broken_bounds(python("-m", "pip", "check").stdout)
     assert set(broken) == lifted_bounds()
     assert set().union(*broken.values()) <= DECLARED_BY
 
 
-def test_a_new_conflict_and_a_missing_package_are_distinguished_from_known_ones() -> (
-    None
-):
+def test_new_conflicts_and_missing_packages_are_told_from_known() -> None:
     known = (
         "mosaicml 0.32.1 has requirement Pillow_X[a]<2,>=1, but you have pillow-x 3.0.\n"
         "mosaicml-streaming 0.13.0 requires oci, which is not installed.\n"

@@ -12,7 +12,7 @@ from pretraining.plan.devices import DEVICES, Device, device_of
 from tests.messages import refused
 
 
-def test_the_first_change_makes_its_test_pass_and_its_command_print_hours(
+def test_first_change_passes_its_test_and_prints_hours(
     monkeypatch: pytest.MonkeyPatch, capsys: pytest.CaptureFixture[str]
 ) -> None:
     page = (ROOT / "CONTRIBUTING.md").read_text(encoding="utf-8")
@@ -34,7 +34,7 @@ def test_the_first_change_makes_its_test_pass_and_its_command_print_hours(
     assert re.search(rf"^{name} hours +\d", capsys.readouterr().out, flags=re.MULTILINE)
 
 
-def test_the_hook_before_a_commit_is_make_lint_and_fetches_nothing() -> None:
+def test_commit_hook_is_make_lint_and_fetches_nothing() -> None:
     config = yaml.safe_load(
         (ROOT / ".pre-commit-config.yaml").read_text(encoding="utf-8")
     )

@@ -51,7 +51,7 @@ def pages() -> dict[str, str]:
 
 
 @pytest.mark.parametrize("page", pages())
-def test_pages_and_commands_count_the_comparisons_of_the_answer_alike(
+def test_pages_and_commands_count_comparisons_alike(
     page: str,
 ) -> None:
     row, f8 = main(ANSWER), main("F8")

@@ -321,7 +321,7 @@ def test_a_decay_is_planned_and_trained_at_its_rates(
 
 
 @pytest.mark.slow
-def test_a_callback_of_ones_own_and_a_script_with_composers_trainer(
+def test_own_callback_and_a_script_with_composers_trainer(
     tmp_path: Path,
 ) -> None:
     """Run in processes of their own, in a folder that holds the page's modules; the script's losses are `train`'s."""

@@ -41,7 +41,7 @@ def test_its_cells_show_what_they_showed(tmp_path: Path) -> None:
                 assert old == new, one["source"]
 
 
-def test_it_is_small_uses_every_public_name_and_shows_what_its_cells_made() -> None:
+def test_it_uses_every_public_name_and_shows_its_outputs() -> None:
     code = [
         cell
         for cell in nbformat.read(NOTEBOOK, as_version=4).cells

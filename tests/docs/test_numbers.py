@@ -70,7 +70,7 @@ def test_the_pages_give_the_answer_that_the_commands_give(published: Answer) -> 
     assert "F14" in kept["open"]
 
 
-def test_every_number_of_the_readmes_first_screen_is_what_a_command_prints(
+def test_numbers_of_the_readmes_first_screen_are_printed(
     published: Answer, capsys: pytest.CaptureFixture[str]
 ) -> None:
     assert main(["claims", "--format", "json"]) == 0
@@ -130,7 +130,7 @@ def test_every_number_of_the_readmes_first_screen_is_what_a_command_prints(
         assert gain / 3 > larger[place] / 2 and "(ReCoRD) makes most of them" in screen
 
 
-def test_the_six_are_named_where_they_are_counted_and_filled_where_they_are_drawn(
+def test_the_six_are_named_where_counted_and_filled_where_drawn(
     published: Answer,
 ) -> None:
     """From the Holm-adjusted p's of all 36 comparisons, computed again in `tests.analysis.independent_checks`."""
@@ -171,7 +171,7 @@ def test_the_six_are_named_where_they_are_counted_and_filled_where_they_are_draw
     assert (len(marks), len(filled)) == (12, sum(map(len, higher.values())))
 
 
-def test_the_effects_of_the_builders_page_are_those_that_compare_prints() -> None:
+def test_effects_of_the_builders_page_are_those_of_compare() -> None:
     compared = cm.compare("610m-clm-10k-mlm40-42k", "610m-mlm40-42k").set_index(
         ["task", "dataset"]
     )

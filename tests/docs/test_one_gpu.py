@@ -122,7 +122,7 @@ def of(commands: list[list[str]], *words: str) -> list[list[str]]:
 
 
 @QUIET
-def test_the_first_models_are_trained_with_a_thousandth_of_the_steps(
+def test_first_models_train_for_a_thousandth_of_the_steps(
     commands: list[list[str]], capsys: pytest.CaptureFixture[str]
 ) -> None:
     save_start(Path("start"), "qwen2")

@@ -110,7 +110,7 @@ def is_absent(name: str, *, below: int = 1) -> bool:
     return depth < len(parts) and parts[depth] not in names_in(tuple(parts[:depth]))
 
 
-def test_links_lead_somewhere_and_every_page_is_found_from_the_readme() -> None:
+def test_links_lead_somewhere_and_the_readme_reaches_each_page() -> None:
     for page, text in TEXTS.items():
         prose = re.sub(r"```.*?```", "", text, flags=re.DOTALL)
         for target in re.findall(r"\]\(([^)#\s]+)(?:#[^)]*)?\)", prose):
@@ -150,7 +150,7 @@ def test_make_targets_exist() -> None:
     assert wrong(absent) == []
 
 
-def test_the_readme_has_every_room_and_the_tree_every_folder_with_a_phrase() -> None:
+def test_readme_has_every_room_and_the_tree_every_folder() -> None:
     rooms = re.findall(
         r"^\| \[`(\w+)/`\]\(\1\) \|", TEXTS["README.md"], flags=re.MULTILINE
     )
@@ -279,7 +279,7 @@ def names_in(parts: tuple[str, ...]) -> set[str]:
     return named | {node.id for node in nodes if isinstance(node, ast.Name)}
 
 
-def test_every_deviation_says_what_we_do_and_names_tests_that_exist() -> None:
+def test_each_deviation_says_what_we_do_and_names_real_tests() -> None:
     tests = {
         name
         for path in (ROOT / "tests").rglob("test_*.py")
@@ -308,9 +308,7 @@ def test_every_deviation_says_what_we_do_and_names_tests_that_exist() -> None:
     }
 
 
-def test_the_readmes_first_screen_is_short_and_has_answer_picture_doubt_readers_and_commands() -> (
-    None
-):
+def test_readmes_first_screen_is_short_and_complete() -> None:
     screen = TEXTS["README.md"].split("\n## Rooms")[0]
     words = re.sub(r"\]\([^)]*\)|[|#`-]+", " ", screen).split()
     assert len(words) <= 370

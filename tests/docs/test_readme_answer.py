@@ -45,7 +45,7 @@ def test_each_number_of_the_answer_is_printed_by_a_command(printed: set[str]) ->
 
 
 @pytest.mark.parametrize("number", ["6", "12", "0.24", "0.42", "1", "2"])
-def test_the_answer_says_how_many_comparisons_hold_and_what_pretraining_again_would_leave(
+def test_answer_counts_what_holds_and_what_retraining_leaves(
     number: str, printed: set[str]
 ) -> None:
     assert number in numbers(answer_block()) & printed

@@ -73,7 +73,7 @@ def test_it_asks_no_other_host_and_has_the_reference(site: Path) -> None:
         ("interval", "claims"),
     ],
 )
-def test_its_search_finds_words_where_the_page_is_opened_as_a_file(
+def test_search_works_where_the_page_is_opened_as_a_file(
     site: Path,
     browser: Any,  # noqa: F811
     words: str,

@@ -29,7 +29,7 @@ def test_the_reviewers(tmp_path: Path) -> None:
 
 
 @pytest.mark.slow
-def test_the_researchers_from_documents_to_a_new_row_and_a_new_point(
+def test_researchers_from_documents_to_a_row_and_a_point(
     tmp_path: Path,
 ) -> None:
     clone = check("researcher.md", tmp_path)

@@ -78,7 +78,7 @@ def _p(effect: float, samples: list["pd.Series[float]"]) -> float:
     return float(2 * stats.t.sf(abs(effect) / error, min(map(len, samples)) - 1))
 
 
-def test_the_page_has_the_differences_of_the_command_and_the_picture_drawn_now(
+def test_page_has_the_commands_differences_and_its_picture(
     curves: pd.DataFrame,
 ) -> None:
     page = " ".join((ROOT / "docs" / "miniature.md").read_text("utf-8").split())

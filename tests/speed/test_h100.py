@@ -11,7 +11,7 @@ from pretraining.paper_settings import SHAPES
 from tests.speed import budget, h100
 
 
-def test_rows_go_on_where_they_were_cut_off_and_say_what_falls_away(
+def test_rows_resume_where_cut_off_and_say_what_falls_away(
     tmp_path: Path,
 ) -> None:
     given = {

@@ -39,7 +39,7 @@ def test_it_has_every_finding_once_and_the_answer_of_its_source(
     assert "does not say" in own_content.answer.headline
 
 
-def test_findings_have_forests_and_comparisons_where_the_source_has_them(
+def test_findings_have_the_forests_that_the_source_allows(
     published_content: PageContent,
 ) -> None:
     entries = {entry.id: entry for entry in published_content.findings}
@@ -82,7 +82,7 @@ def test_runs_are_compared_cell_by_cell(own_content: PageContent) -> None:
     assert runs is not None and runs["model"].nunique() == 4 and len(runs) > 100
 
 
-def test_a_source_without_task_averages_has_a_page_without_the_papers_figures(
+def test_without_task_averages_the_page_lacks_the_papers_figures(
     own: Source,
 ) -> None:
     assert own.runs is not None
@@ -101,7 +101,7 @@ def test_a_source_without_task_averages_has_a_page_without_the_papers_figures(
     )
 
 
-def test_numbers_of_another_kind_get_the_audit_of_the_published_cells(
+def test_other_numbers_get_the_audit_of_published_cells(
     own: Source,
 ) -> None:
     other = replace(own, protocol="standard")

@@ -73,7 +73,7 @@ def test_what_users_wrote_is_escaped(with_runs: str) -> None:
     assert "&lt;my&gt; runs" in with_runs and "<my> runs" not in with_runs
 
 
-def test_the_command_of_the_page_names_all_that_is_not_the_default(
+def test_command_names_what_is_not_the_default(
     published: str, with_runs: str, own_content: PageContent
 ) -> None:
     assert '<pre tabindex="0">make report</pre>' in published
@@ -115,7 +115,7 @@ def test_without_runs_no_count_of_cells_is_printed(
     assert "Cells by table and status" in with_runs and ">Distinct<" in with_runs
 
 
-def test_the_paper_is_held_against_itself_its_code_and_its_release_in_lists_of_their_own(
+def test_paper_is_compared_with_itself_its_code_and_its_release(
     published: str,
 ) -> None:
     for reference, part in zip(
@@ -156,7 +156,7 @@ def test_the_paper_is_held_against_itself_its_code_and_its_release_in_lists_of_t
         ),
     ],
 )
-def test_runs_are_counted_once_and_what_differs_is_listed_with_both_numbers(
+def test_runs_count_once_and_differences_show_both_numbers(
     shift: float, said: str
 ) -> None:
     content = gather(

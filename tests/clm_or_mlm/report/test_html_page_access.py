@@ -31,7 +31,7 @@ def test_a_phone_does_not_scroll_sideways(
 
 
 @pytest.mark.slow
-def test_the_keyboard_begins_at_the_skip_link_and_sees_where_it_is(page: Any) -> None:
+def test_keyboard_focus_begins_at_the_skip_link_and_is_seen(page: Any) -> None:
     page.keyboard.press("Tab")
     assert page.evaluate("document.activeElement.textContent") == "Skip to the answer"
     assert page.locator(".skip").bounding_box()["x"] >= 0
