@@ -15,7 +15,7 @@ import numpy.typing as npt
 import orjson
 
 from benchmarks.protocol import PAPER, STANDARD, Dataset
-from benchmarks.runs import AGAIN, RUN, SCORED_SPLITS
+from benchmarks.runs import RERUN, RUN, SCORED_SPLITS
 from common.files import sha256_bytes
 from common.reading import (
     BadJsonError,
@@ -88,7 +88,7 @@ def read_results(path: Path, sha256: str | None = None) -> tuple[Split, Split]:
         _ = parse_results(content)  # a cut or broken file says so itself
         raise ResultsError(
             "changed",
-            f"is not what its run wrote: its hash differs from {RUN}'s; {AGAIN}",
+            f"is not what its run wrote: its hash differs from {RUN}'s; {RERUN}",
         )
     return parse_results(content)
 
@@ -158,7 +158,7 @@ def parse_results(content: bytes) -> tuple[Split, Split]:
             strict_json(content)
         except BadJsonError as error:
             raise ResultsError(
-                "broken", f"is not a valid result ({error}); {AGAIN}"
+                "broken", f"is not a valid result ({error}); {RERUN}"
             ) from None
     # True and false hold one; no name or number does
     may_hold_bools = b"u" in content or b"f" in content
@@ -173,7 +173,7 @@ def _split(document: Any, name: str, may_hold_bools: bool) -> Split:
         score, entries = document[name]["score"], document[name]["scores_i"]
     except (KeyError, TypeError, IndexError):
         raise ResultsError(
-            "incomplete", f"lacks {name!r} with score and scores_i; {AGAIN}"
+            "incomplete", f"lacks {name!r} with score and scores_i; {RERUN}"
         ) from None
     if not isinstance(entries, list):
         raise ResultsError(
@@ -181,7 +181,7 @@ def _split(document: Any, name: str, may_hold_bools: bool) -> Split:
             f"has {name}.scores_i = {reprlib.repr(entries)}, which is not a list",
         )
     if not entries:
-        raise ResultsError("incomplete", f"has an empty {name}.scores_i; {AGAIN}")
+        raise ResultsError("incomplete", f"has an empty {name}.scores_i; {RERUN}")
     values = _floats(entries, name, may_hold_bools)
     low, high = float(values.min()), float(values.max())
     if low < -_RANGE_TOLERANCE or high > 1 + _RANGE_TOLERANCE:
@@ -198,7 +198,7 @@ def _split(document: Any, name: str, may_hold_bools: bool) -> Split:
         raise ResultsError(
             "mean",
             f"has {name}.score {score:.6f}, but the mean of its {len(values):,} scores_i is {mean:.6f}; "
-            f"the run is left out: {AGAIN}",
+            f"the run is left out: {RERUN}",
         )
     return Split(score=min(max(float(score), 0.0), 1.0), scores=values)
 
@@ -233,4 +233,4 @@ def _why_not_json(content: bytes) -> ResultsError:
             strict_json(content)
         except BadJsonError as error:
             why = f"is not JSON ({error})"
-    return ResultsError("broken", f"{why}; {AGAIN}")
+    return ResultsError("broken", f"{why}; {RERUN}")

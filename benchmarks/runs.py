@@ -40,7 +40,7 @@ data: a reader of many runs reads it once."""
 SCORED_SPLITS = ("validation", "test")
 """The splits of a dataset that every run is scored on."""
 
-AGAIN = "run this evaluation again with `clm-or-mlm benchmarks run`"
+RERUN = "run this evaluation again with `clm-or-mlm benchmarks run`"
 """What to do about a file that cannot be used."""
 
 RESULTS_VERSION = 2
@@ -177,23 +177,23 @@ def read_run(folder: Path) -> dict[str, Any]:
             folder / RESULTS
         ).exists():  # else it is being written
             raise NotItselfError(
-                folder, f"lacks the {RUN} that was written with its {DETAILS}; {AGAIN}"
+                folder, f"lacks the {RUN} that was written with its {DETAILS}; {RERUN}"
             ) from None
         return {}
     except UnreadableError as error:
         raise NotItselfError(
-            folder, f"has a {RUN} that {error.reason}; {AGAIN}"
+            folder, f"has a {RUN} that {error.reason}; {RERUN}"
         ) from None
     except DamagedError as error:
         raise NotItselfError(
-            folder, f"has a {RUN} that was changed or damaged ({error}); {AGAIN}"
+            folder, f"has a {RUN} that was changed or damaged ({error}); {RERUN}"
         ) from None
     for name, expected in _named(folder).items():
         if (recorded := record.get(name)) != expected:
             raise NotItselfError(
                 folder,
                 f"has the {RUN} of another run: its {name} is {str(recorded)[:60]}, not {expected}; "
-                f"move it to its own folder, or {AGAIN}",
+                f"move it to its own folder, or {RERUN}",
             )
     return record
 

@@ -27,9 +27,9 @@ from benchmarks.results_json import (
 )
 from benchmarks.run_fields import RUN_FIELDS
 from benchmarks.runs import (
-    AGAIN,
     CLUSTERS,
     DETAILS,
+    RERUN,
     RESULTS,
     RUN,
     SCORED_SPLITS,
@@ -42,8 +42,8 @@ from common.files import sha256_bytes
 from common.manifest import FILES
 from common.reading import UnreadableError, read_bounded
 
-_BARE = f"has no {RUN}, unlike other runs of its cell, so its origin is unknown; remove it, or {AGAIN}"
-_OTHER_DETAILS = f"has a {DETAILS} that does not match its {RUN}; {AGAIN}"
+_BARE = f"has no {RUN}, unlike other runs of its cell, so its origin is unknown; remove it, or {RERUN}"
+_OTHER_DETAILS = f"has a {DETAILS} that does not match its {RUN}; {RERUN}"
 _SHARED = tuple(field for field in RUN_FIELDS if field.decides != "may matter")
 """What decides whether runs compare."""
 ClusterIds = dict[str, npt.NDArray[np.int32]]
@@ -190,7 +190,7 @@ def _read_run(
             if len(ids) != counts[split]:
                 raise ResultsError(
                     "value",
-                    f"has {counts[split]:,} {split} instances, but clusters for {len(ids):,}; {AGAIN}",
+                    f"has {counts[split]:,} {split} instances, but clusters for {len(ids):,}; {RERUN}",
                 )
     return run, RunScores(lr=key.lr, seed=key.seed, **instances, clusters=ids_of)
 

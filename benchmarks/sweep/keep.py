@@ -39,7 +39,7 @@ from benchmarks.finetuning.tokenization import (
     texts_of,
 )
 from benchmarks.protocol import STANDARD, TASKS
-from benchmarks.runs import AGAIN, DETAILS, RunKey, key_of, record_of
+from benchmarks.runs import DETAILS, RERUN, RunKey, key_of, record_of
 from benchmarks.sweep.kept import (
     CARD,
     is_unedited,
@@ -385,6 +385,6 @@ def _over_seeds(store: RunStore, best_key: RunKey) -> dict[str, str]:
 
 def _by_query(store: RunStore, key: RunKey) -> list[float]:
     """Return a run's score on each test query by the dataset's headline metric, in percent."""
-    details = read_json(store.folder(key) / DETAILS, AGAIN)
+    details = read_json(store.folder(key) / DETAILS, RERUN)
     values = details[STANDARD]["test"][store.known[key.dataset].headline]
     return [100 * value for value in values]

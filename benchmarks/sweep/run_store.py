@@ -23,8 +23,8 @@ from typing import Any
 from benchmarks.protocol import DATASETS, PAPER, Dataset, format_lr
 from benchmarks.results_json import ResultsError, counted_scores, read_results
 from benchmarks.runs import (
-    AGAIN,
     DETAILS,
+    RERUN,
     RESULTS,
     RUN,
     NotItselfError,
@@ -210,7 +210,7 @@ def _look(folder: Path, *stamps: object) -> RunState:
         validation, test = read_results(
             folder / RESULTS, files.pop(RESULTS, "") if record else None
         )
-        check_files(folder, files, AGAIN)
+        check_files(folder, files, RERUN)
     except (ResultsError, UserError, OSError) as error:
         return RunState(fault=str(error), reason=reason, **recorded)
     return RunState(scores=(validation.score, test.score), **recorded)

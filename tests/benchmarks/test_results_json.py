@@ -10,7 +10,7 @@ from hypothesis import strategies as st
 
 from benchmarks import results_json
 from benchmarks.results_json import ResultsError, parse_results, read_results
-from benchmarks.runs import AGAIN
+from benchmarks.runs import RERUN
 from common.reading import ChangingError
 
 entries = st.lists(
@@ -117,8 +117,8 @@ def part_of(text: str) -> bytes:
     return f'{{"validation": {PART}, "test": {text}}}'.encode()
 
 
-LACKS = f"with score and scores_i; {AGAIN}"
-OFF = f"but the mean of its 1,000 scores_i is 0.000000; the run is left out: {AGAIN}"
+LACKS = f"with score and scores_i; {RERUN}"
+OFF = f"but the mean of its 1,000 scores_i is 0.000000; the run is left out: {RERUN}"
 
 
 @pytest.mark.parametrize(
@@ -134,7 +134,7 @@ OFF = f"but the mean of its 1,000 scores_i is 0.000000; the run is left out: {AG
         ),
         (
             "broken",
-            f"is not JSON (line 3: Expecting value); {AGAIN}",
+            f"is not JSON (line 3: Expecting value); {RERUN}",
             b'{\n"test": [0,\n x]}',
         ),
         ("broken", "is not JSON (byte 0 is not UTF-8)", b"\xff{}"),
@@ -144,7 +144,7 @@ OFF = f"but the mean of its 1,000 scores_i is 0.000000; the run is left out: {AG
         ("broken", "is not JSON", b"[1e999]"),
         (
             "broken",
-            f"is not a valid result (the key 'a' occurs twice); {AGAIN}",
+            f"is not a valid result (the key 'a' occurs twice); {RERUN}",
             b'{"a": 1, "a": 2}',
         ),
         (
@@ -177,7 +177,7 @@ OFF = f"but the mean of its 1,000 scores_i is 0.000000; the run is left out: {AG
         ("incomplete", f"lacks 'test' {LACKS}", part_of("[1]")),
         ("incomplete", f"lacks 'test' {LACKS}", part_of('{"scores_i": [1]}')),
         ("incomplete", f"lacks 'test' {LACKS}", part_of('{"score": 1}')),
-        ("incomplete", f"has an empty test.scores_i; {AGAIN}", result(scores=[])),
+        ("incomplete", f"has an empty test.scores_i; {RERUN}", result(scores=[])),
         (
             "value",
             "test.scores_i = {'a': 1}, which is not a list",
@@ -304,7 +304,7 @@ def test_file_of_256_mb_is_read_and_a_larger_is_refused(
     path = tmp_path / "results.json"
     with path.open("wb") as file:
         file.truncate(1 << 28)
-        assert unread(path) == ("broken", f"is empty; {AGAIN}")
+        assert unread(path) == ("broken", f"is empty; {RERUN}")
         file.truncate((1 << 28) + 1)
     assert unread(path) == (
         "unreadable",
@@ -326,5 +326,5 @@ def test_a_result_is_compared_with_the_hash_of_its_run(tmp_path: Path) -> None:
     path.write_text(path.read_text()[:-2])
     assert unread(path, "0" * 64) == (
         "broken",
-        f"is cut off after {path.stat().st_size} bytes; {AGAIN}",
+        f"is cut off after {path.stat().st_size} bytes; {RERUN}",
     )
