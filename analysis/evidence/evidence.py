@@ -34,7 +34,7 @@ from analysis.statistics.estimates import LIMITS, Student
 from benchmarks.protocol import AVERAGE, TASKS, in_order
 from pretraining.models import MODELS
 
-COLUMNS = [
+SCORE_COLUMNS = [
     "model",
     "task",
     "dataset",
@@ -217,11 +217,11 @@ def scores_of(
         averages_only: whether cells of single datasets are left out.
 
     Returns:
-        `COLUMNS`, in the paper's order of models, tasks and datasets; own models last.
+        `SCORE_COLUMNS`, in the paper's order of models, tasks and datasets; own models last.
     """
     cells = (cell for cell in evidence if cell[2] == AVERAGE or not averages_only)
     rows = [(*cell, *evidence.score(cell), source) for cell in cells]
-    scores = pd.DataFrame(rows, columns=COLUMNS)
+    scores = pd.DataFrame(rows, columns=SCORE_COLUMNS)
     models = {name: rank for rank, name in enumerate(MODELS)}
     tasks = {name: rank for rank, name in enumerate(TASKS)}
     single_datasets = set(scores["dataset"]) - {AVERAGE}
@@ -233,7 +233,7 @@ def scores_of(
         _dataset=[datasets[name] for name in scores["dataset"]],
     )
     keys = ["_model", "model", "_task", "_dataset"]
-    return keyed.sort_values(keys, ignore_index=True)[COLUMNS]
+    return keyed.sort_values(keys, ignore_index=True)[SCORE_COLUMNS]
 
 
 def _names(terms: Sequence[Term]) -> str:

@@ -12,7 +12,7 @@ from dataclasses import dataclass, field
 
 import pandas as pd
 
-from analysis.evidence.evidence import COLUMNS
+from analysis.evidence.evidence import SCORE_COLUMNS
 from analysis.evidence.intervals import caption_of
 from analysis.published_cells import published_cells
 from analysis.records import records
@@ -104,7 +104,7 @@ def build_table(
     task = TASKS[task_name]
     alone = not source.comparable or number not in TABLES
     published = {} if alone else _printed_in(number)
-    of_runs = pd.DataFrame(columns=COLUMNS)
+    of_runs = pd.DataFrame(columns=SCORE_COLUMNS)
     if scores is not None:
         of_runs = scores.query("source != 'published'")
     of_runs = of_runs[of_runs["task"] == task.name]

@@ -56,7 +56,7 @@ def table_document(table: Table) -> TableDocument:
 
 
 def scores_document(scores: pd.DataFrame, source: Source) -> TableDocument:
-    """Return scores in percent (`analysis.evidence.evidence.COLUMNS`), with the metric of each, and as data."""
+    """Return scores in percent (`analysis.evidence.evidence.SCORE_COLUMNS`), with the metric of each, and as data."""
     rows = [["model", "dataset", "metric", "mean", "95 % interval", "seeds"]]
     columns = ("model", "task", "dataset", "mean", "low", "high", "n_seeds")
     for model, task, dataset, mean, low, high, seeds in records(scores, *columns):

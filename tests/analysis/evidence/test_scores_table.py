@@ -10,7 +10,7 @@ from hypothesis import strategies as st
 from scipy import stats
 
 from analysis.evidence.cells import seed_scores
-from analysis.evidence.evidence import COLUMNS, Evidence, scores_of
+from analysis.evidence.evidence import SCORE_COLUMNS, Evidence, scores_of
 from analysis.evidence.settings import Settings
 from analysis.sources import open_source
 from benchmarks.protocol import TASKS, datasets_of
@@ -163,7 +163,7 @@ def test_scores_are_in_the_papers_order_with_own_models_last_by_name() -> None:
         frac=1, random_state=0
     )
     found = run_scores(runs, Settings(interval="t"), source="x")
-    assert list(found.columns) == COLUMNS
+    assert list(found.columns) == SCORE_COLUMNS
     assert (
         list(found[["model", "task", "dataset"]].itertuples(index=False, name=None))
         == keys
