@@ -18,7 +18,7 @@ _ANSWERS = {
     "id": ("id",),
 }
 
-COLUMNS: Mapping[str, Mapping[str, Names]] = {
+FIELD_NAMES: Mapping[str, Mapping[str, Names]] = {
     "text": {"text": _TEXT, "label": ("label",)},
     "pair": {
         "text": ("sentence1", "premise", "question1", "text1"),

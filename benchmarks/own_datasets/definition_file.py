@@ -14,7 +14,7 @@ from typing import Annotated, Any, Literal
 
 from annotated_types import Ge, Le
 
-from benchmarks.datasets.column_names import COLUMNS
+from benchmarks.datasets.column_names import FIELD_NAMES
 from benchmarks.protocol import OUTPUTS, Dataset, DatasetFiles, Pin
 from benchmarks.tag_schemes import tag_parts
 from common.errors import UserError, nearest
@@ -57,7 +57,7 @@ class DatasetKind:
     @property
     def columns(self) -> Mapping[str, tuple[str, ...]]:
         """The fields, each with the names of columns that need no entry in the file."""
-        return COLUMNS[self.name]
+        return FIELD_NAMES[self.name]
 
     @property
     def task(self) -> str:

@@ -11,7 +11,7 @@ import pytest
 
 from analysis.evidence.evidence import Evidence, scores_of
 from analysis.evidence.settings import Settings
-from benchmarks.datasets.column_names import COLUMNS
+from benchmarks.datasets.column_names import FIELD_NAMES
 from benchmarks.datasets.local_dataset import load, verify
 from benchmarks.finetuning.tokenization import texts_of
 from benchmarks.own_datasets.definition_file import read_definitions
@@ -236,7 +236,7 @@ def test_the_page_names_every_default_column() -> None:
     text_of = {kind: cell for kinds, cell in rows for kind in kinds.split("`, `")}
     pairs = re.search(r"^- \*\*Pairs\*\*.*?(?=^- )", page, re.M | re.S)
     assert pairs is not None
-    for kind, columns in COLUMNS.items():
+    for kind, columns in FIELD_NAMES.items():
         text = pairs[0] if kind == "retrieval" else text_of[kind]
         named = re.findall(r"`(\w+)`", text)
         wanted = [name for names in columns.values() for name in names]

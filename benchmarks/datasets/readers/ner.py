@@ -13,7 +13,7 @@ from itertools import chain, pairwise
 from pathlib import Path
 from typing import Any
 
-from benchmarks.datasets.column_names import COLUMNS, DOCUMENT_IDS
+from benchmarks.datasets.column_names import DOCUMENT_IDS, FIELD_NAMES
 from benchmarks.datasets.local_dataset import DatasetContent
 from benchmarks.datasets.readers.original_files import (
     BadRowError,
@@ -30,7 +30,7 @@ from benchmarks.protocol import DatasetFiles
 from benchmarks.tag_schemes import OUTSIDE, is_iob, tag_parts, to_iob2
 from common.errors import UserError, nearest
 
-_COLUMNS = {**COLUMNS["tags"], DOCUMENT: DOCUMENT_IDS}
+_COLUMNS = {**FIELD_NAMES["tags"], DOCUMENT: DOCUMENT_IDS}
 _DIRECTIVE = re.compile(r"#\s*(begin|end) document\b")
 _DOCUMENT = re.compile(
     r"-DOCSTART-|#\s*newdoc\b(?:\s+id\s*=\s*(?P<uner>.+))?|#\s*begin document\s*\((?P<conll>[^()]*)\)"
