@@ -32,7 +32,7 @@ if TYPE_CHECKING:
     from analysis.evidence.evidence import Evidence
     from analysis.sources import Source
 
-COLUMNS = [
+FIGURE_COLUMNS = [
     "panel",
     "series",
     "model",
@@ -137,7 +137,7 @@ class FigureInputs:
 class FigureSpec(ABC):
     """A figure: inputs to data, data to a picture and to sentences. A kind of figure is a class, a figure an object.
 
-    A figure of the paper, or one like them, shows models: its data have `COLUMNS`.
+    A figure of the paper, or one like them, shows models: its data have `FIGURE_COLUMNS`.
     """
 
     name: str

@@ -23,7 +23,7 @@ from common.errors import NotApplicableError, UserError
 from paper_figures.drawing.marks import empty_panel, names_fit, write_names
 from paper_figures.drawing.page import Panel, make_page
 from paper_figures.drawing.style import GREY, Look
-from paper_figures.figure import COLUMNS, FigureInputs, FigureSpec
+from paper_figures.figure import FIGURE_COLUMNS, FigureInputs, FigureSpec
 from paper_figures.figures.figures2_11 import BUDGET, STARTS, start_series
 from pretraining.models import FIGURE_MODELS, MODELS, OBJECTIVES, Model, format_steps
 from pretraining.training.log import LOG, read_log
@@ -94,7 +94,7 @@ class _Losses(FigureSpec):
         data = pd.concat(parts, ignore_index=True)
         places = data["panel"].map(_PANELS.index).to_numpy()
         ordered = data.iloc[np.argsort(places, kind="stable")]
-        return ordered.reset_index(drop=True)[COLUMNS]
+        return ordered.reset_index(drop=True)[FIGURE_COLUMNS]
 
     def finding(self, data: pd.DataFrame, inputs: FigureInputs) -> str:
         """Return where the longest continued pretraining ends."""

@@ -23,7 +23,7 @@ from common.errors import UserError
 from paper_figures.drawing.marks import draw_spread
 from paper_figures.drawing.page import make_page, task_panels
 from paper_figures.drawing.style import CLM, MLM, RAMP_PURPLE, Look
-from paper_figures.figure import COLUMNS, FigureInputs, FigureSpec
+from paper_figures.figure import FIGURE_COLUMNS, FigureInputs, FigureSpec
 from pretraining.models import FIGURE_MODELS, RATIOS
 
 _SD, _SINGLE = "sd", "single"
@@ -100,7 +100,7 @@ class _Spread(FigureSpec):
                 f"{self.label} cannot be drawn from this source: it has no task average of {', '.join(every)}; an "
                 f"average needs {inputs.source.average_needs}, at the same seed"
             )
-        data = pd.DataFrame(rows, columns=COLUMNS[:-1])
+        data = pd.DataFrame(rows, columns=FIGURE_COLUMNS[:-1])
         return data.assign(source=inputs.source.name)
 
     def _column(

@@ -37,7 +37,7 @@ from paper_figures.drawing.page import (
     task_panels,
 )
 from paper_figures.drawing.style import GREY, SMALLEST, Look, looks_of
-from paper_figures.figure import CLEAR, COLUMNS, GAPS, FigureInputs, FigureSpec
+from paper_figures.figure import CLEAR, FIGURE_COLUMNS, GAPS, FigureInputs, FigureSpec
 from pretraining.models import MODELS, Model, arm_of, find_model
 
 _FLOOR = 5.0
@@ -239,7 +239,7 @@ def collect(
             empty: they are left out.
 
     Returns:
-        Columns `COLUMNS`, ordered by panel, series and x as drawn.
+        Columns `FIGURE_COLUMNS`, ordered by panel, series and x as drawn.
     """
     averages = inputs.averages
     scored = list(averages["model"].unique())
@@ -282,7 +282,7 @@ def collect(
         ignore_index=True,
         kind="stable",
     )
-    return data[COLUMNS]
+    return data[FIGURE_COLUMNS]
 
 
 def _with_gaps(data: pd.DataFrame, base: float, inputs: FigureInputs) -> pd.DataFrame:

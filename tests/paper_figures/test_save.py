@@ -21,7 +21,7 @@ from PIL import Image
 from analysis.sources import Source, open_source
 from analysis.store.runs_table import write_runs
 from common.provenance import ROOT
-from paper_figures.figure import COLUMNS
+from paper_figures.figure import FIGURE_COLUMNS
 from paper_figures.save import rounded
 from pretraining.models import FIGURE_MODELS
 from tests.paper_figures.drawn import collected
@@ -44,10 +44,10 @@ def test_the_csv_is_what_is_drawn_to_the_digits_that_are_known(
 ) -> None:
     read = pd.read_csv(io.BytesIO(files["csv"]))
     data = collected("3").data
-    assert list(read.columns) == COLUMNS
+    assert list(read.columns) == FIGURE_COLUMNS
     pd.testing.assert_frame_equal(
         read.astype({"x": float}),
-        data[COLUMNS].astype({"x": float}),
+        data[FIGURE_COLUMNS].astype({"x": float}),
         rtol=0,
         atol=0.005,
     )

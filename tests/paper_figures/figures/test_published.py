@@ -12,7 +12,7 @@ from matplotlib.figure import Figure
 from scipy import stats
 
 from common.provenance import ROOT
-from paper_figures.figure import CLEAR, COLUMNS, GAPS
+from paper_figures.figure import CLEAR, FIGURE_COLUMNS, GAPS
 from tests.paper_figures.drawn import collected, picture
 from tests.paper_figures.made_up import STEP_FLOPS
 
@@ -101,7 +101,7 @@ def test_every_drawn_value_is_the_published_cell(number: int) -> None:
     data = collected(str(number)).data
     counts = [CLEAR] * (number in (2, 4, 6, 9, 10))
     assert list(data.columns) == [
-        *COLUMNS,
+        *FIGURE_COLUMNS,
         *(GAPS if number in (3, 6) else ()),
         *counts,
     ]
