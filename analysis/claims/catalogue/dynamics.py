@@ -4,10 +4,10 @@ from __future__ import annotations
 
 from collections.abc import Iterable
 
-from analysis.claims.catalogue.terms import ALL, FULL, SIZES, clm, mlm
+from analysis.claims.catalogue.terms import FULL, SIZES, clm, mlm
 from analysis.claims.statements import AtLeast, Finding, all_of, difference, weighted
 from analysis.evidence.contrasts import Contrast, SeedSpread, Spread
-from benchmarks.protocol import datasets_of
+from benchmarks.protocol import TASKS, datasets_of
 from pretraining.models import format_steps
 
 
@@ -58,7 +58,7 @@ def _steadier_seeds(words: str, sizes: Iterable[str]) -> SeedSpread:
         label=f"seeds' spread, CLM / MLM, {words}",
         narrow=tuple(map(clm, names)),
         wide=tuple(map(mlm, names)),
-        datasets=tuple((task, name) for task in ALL for name in datasets_of(task)),
+        datasets=tuple((task, name) for task in TASKS for name in datasets_of(task)),
     )
 
 
@@ -101,7 +101,7 @@ FINDINGS = (
                     wide=(mlm("610m"),),
                     learning_rates=SENSITIVITY_RATES,
                 )
-                for task in ALL
+                for task in TASKS
             ],
         ),
         reported=(
@@ -120,11 +120,11 @@ FINDINGS = (
             [
                 all_of(
                     "from 1k to 40k the difference moves to MLM",
-                    [_catches_up(task) for task in ALL],
+                    [_catches_up(task) for task in TASKS],
                 ),
                 all_of(
                     "MLM is ahead at 40k",
-                    [_ahead_late(task) for task in ALL if task != "TC"],
+                    [_ahead_late(task) for task in TASKS if task != "TC"],
                 ),
             ],
         ),

@@ -8,7 +8,7 @@ from functools import partial
 
 import numpy as np
 
-from analysis.claims.catalogue.terms import ALL, BELOW, FULL, SIZES
+from analysis.claims.catalogue.terms import BELOW, FULL, SIZES
 from analysis.claims.statements import (
     AtLeast,
     Finding,
@@ -19,6 +19,7 @@ from analysis.claims.statements import (
     mean_of,
     weighted,
 )
+from benchmarks.protocol import TASKS
 from pretraining.models import RATIOS
 
 
@@ -89,7 +90,7 @@ def _some_ratio_beaten() -> AtLeast:
                         task,
                     )
                     for size in SIZES
-                    for task in ALL
+                    for task in TASKS
                     for other in RATIOS
                     if other != ratio
                 ],
@@ -104,7 +105,7 @@ _SLOPES_BY_SIZE = [
         f"slope on {task}, {large} - {small}",
         [*_slope_terms(large, task), *_slope_terms(small, task, -1.0)],
     )
-    for task in ALL
+    for task in TASKS
     for small, large in itertools.pairwise(SIZES)
 ]
 """How the slope changes with size."""
@@ -141,7 +142,7 @@ FINDINGS = (
                         *_slope_terms(SIZES[0], task, -1.0),
                     ],
                 )
-                for task in ALL
+                for task in TASKS
             ),
         ),
         remark='We read "tend to" as a claim about the mean over tasks.',
@@ -193,13 +194,13 @@ FINDINGS = (
                     ),
                 )
                 for size in ("610m", "1b")
-                for task in ALL
+                for task in TASKS
             ],
         ),
         reported=(
             all_of(
                 "Simonsohn's two lines: a fall to the break and a rise from it",
-                [_two_lines(size, task) for size in ("610m", "1b") for task in ALL],
+                [_two_lines(size, task) for size in ("610m", "1b") for task in TASKS],
             ),
         ),
         remark="Lind and Mehlum's test (2010): a parabola through the scores at the four ratios has to fall at the "

@@ -5,7 +5,6 @@ from __future__ import annotations
 import math
 from typing import TypedDict
 
-from benchmarks.protocol import TASKS
 from pretraining.paper_settings import SHAPES
 
 MARGINS = {"SC": 0.5, "TC": 0.25, "QA": 1.0, "IR": 0.5}
@@ -21,7 +20,6 @@ class Region(TypedDict, total=False):
 
 BELOW = Region(low=-math.inf, high=0.0)
 SIZES = tuple(SHAPES)
-ALL = tuple(TASKS)
 FULL = "42k"
 """The full budget, as names print it."""
 
