@@ -8,7 +8,7 @@ from typing import Annotated
 from cyclopts import Parameter
 from cyclopts.validators import Number
 
-from clm_or_mlm.smallest_difference import Comparison, study_document
+from clm_or_mlm.smallest_difference import PlannedComparison, study_document
 from common.cli import shared_options
 from common.errors import UserError
 from common.tables import write
@@ -20,7 +20,7 @@ from pretraining.plan.plan_report import PLAN_FORMATS, plan_document
 from pretraining.plan.study_plan import Plan, Study, load_study, plan_of
 
 _PAPER = StudyOptions()
-_USUAL = Comparison()
+_USUAL = PlannedComparison()
 _ABOVE_0 = Parameter(validator=Number(gt=0, lt=1e18))
 
 
@@ -61,7 +61,7 @@ def plan(
     figure: Annotated[int | None, Parameter(metavar="N")] = None,
     format: Annotated[str, Parameter(choices=PLAN_FORMATS)] = "tree",
     device: DeviceOptions = DeviceOptions(),
-    comparison: Comparison = _USUAL,
+    comparison: PlannedComparison = _USUAL,
     adaptation: AdaptationOptions = AdaptationOptions(),
     study: StudyOptions = _PAPER,
 ) -> None:

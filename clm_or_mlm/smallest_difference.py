@@ -47,8 +47,8 @@ _COUNT = Parameter(validator=Number(gte=1, lte=1000))
 
 @shared_options("what the models of --study can show")
 @dataclass(frozen=True, kw_only=True)
-class Comparison:
-    """How the models of a study are going to be compared; `plan`'s options, too."""
+class PlannedComparison:
+    """How the models of a study are going to be compared; also options of `plan`."""
 
     seeds: Annotated[int, _COUNT] = len(SEEDS)
     """fine-tuning seeds of each model"""
@@ -84,7 +84,11 @@ class Smallest:
 
 
 def study_document(
-    plan: Plan, comparison: Comparison, *, device: Device, price: float | None = None
+    plan: Plan,
+    comparison: PlannedComparison,
+    *,
+    device: Device,
+    price: float | None = None,
 ) -> TableDocument:
     """Return the plan of a study; of one with several arms, also what comparing them takes and can show.
 
@@ -145,7 +149,7 @@ def study_document(
     )
 
 
-def hours_of_tuning(plan: Plan, comparison: Comparison, device: Device) -> float:
+def hours_of_tuning(plan: Plan, comparison: PlannedComparison, device: Device) -> float:
     """Return the hours of all fine-tunings; a model that others start from is one of those compared."""
     number = Counter(model.size for model in plan.models)
     number.update({model.size for model in plan.models if model.start})
@@ -160,7 +164,7 @@ def hours_of_tuning(plan: Plan, comparison: Comparison, device: Device) -> float
 
 
 def smallest_differences(
-    plan: Plan, comparison: Comparison, pretrainings: int
+    plan: Plan, comparison: PlannedComparison, pretrainings: int
 ) -> Smallest:
     """Return by how much two arms must differ on a dataset, after Holm's adjustment over the datasets.
 
