@@ -58,7 +58,7 @@ if TYPE_CHECKING:
 BEGIN, END, MASK = SPECIAL_TOKENS.begin, SPECIAL_TOKENS.end, SPECIAL_TOKENS.mask
 _RESERVED = "<|reserved_special_token_{}|>"
 
-FILES = (TOKENIZER, "tokenizer.model", "tokenizer.model.zst")
+TOKENIZER_FILES = (TOKENIZER, "tokenizer.model", "tokenizer.model.zst")
 """Files that make a folder a tokenizer's, the first one found counts."""
 
 _MARK = re.compile(r"[^\w\s]\w|\w[^\w\s]")
@@ -208,7 +208,9 @@ def load_tokenizer(
         UserError: nothing is there, or it is no tokenizer this project can use.
     """
     folder = Path(source)
-    path = next((folder / name for name in FILES if (folder / name).is_file()), folder)
+    path = next(
+        (folder / name for name in TOKENIZER_FILES if (folder / name).is_file()), folder
+    )
     if path.name == "vocab.json":
         raise without_json(folder.parent)
     if path.is_file() and path.suffix == ".json":
