@@ -16,7 +16,7 @@ from common.errors import UserError
 from common.plain_text import counted
 from paper_figures.figure import (
     FIGURES,
-    FORMATS,
+    PICTURE_FORMATS,
     FigureInputs,
     figures_named,
     formats_named,
@@ -24,7 +24,7 @@ from paper_figures.figure import (
 )
 
 _WRITTEN = "what is written"
-_FORMATS = ",".join(FORMATS)
+_FORMATS = ",".join(PICTURE_FORMATS)
 if TYPE_CHECKING:
     FigureName = str
 else:

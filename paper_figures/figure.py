@@ -275,7 +275,7 @@ FIGURES: Registry[LazyFigure] = Registry(
 """All figures in the order in which they are drawn."""
 
 
-FORMATS = ("pdf", "png", "svg")
+PICTURE_FORMATS = ("pdf", "png", "svg")
 """Formats of a picture, the endings of its files, in the order in which they are written."""
 
 
@@ -310,9 +310,9 @@ def figures_named(words: Iterable[str]) -> list[LazyFigure]:
 
 
 def formats_named(names: Iterable[str]) -> tuple[str, ...]:
-    """Return the formats of those names in the order of `FORMATS`; `UserError` for an unknown one."""
+    """Return the formats of those names in the order of `PICTURE_FORMATS`; `UserError` for an unknown one."""
     chosen = set(names)
-    if unknown := sorted(chosen - set(FORMATS)):
-        known = f"{', '.join(FORMATS)}{nearest(unknown[0], FORMATS)}"
+    if unknown := sorted(chosen - set(PICTURE_FORMATS)):
+        known = f"{', '.join(PICTURE_FORMATS)}{nearest(unknown[0], PICTURE_FORMATS)}"
         raise UserError(f"unknown format {unknown[0]!r}; use one of {known}")
-    return tuple(name for name in FORMATS if name in chosen)
+    return tuple(name for name in PICTURE_FORMATS if name in chosen)

@@ -27,8 +27,8 @@ from common.provenance import provenance, provenance_path
 from paper_figures import words
 from paper_figures.figure import (
     CLEAR,
-    FORMATS,
     GAPS,
+    PICTURE_FORMATS,
     FigureInputs,
     FigureSpec,
     file_stem,
@@ -146,7 +146,9 @@ class DrawnFigure:
         }
         return json.dumps(record, indent=1, ensure_ascii=False) + "\n"
 
-    def save(self, folder: Path, formats: Iterable[str] = FORMATS) -> list[Path]:
+    def save(
+        self, folder: Path, formats: Iterable[str] = PICTURE_FORMATS
+    ) -> list[Path]:
         """Write its pictures, `.csv` (what is drawn), `.txt` (alt text), `.json` and provenance.
 
         Args:
