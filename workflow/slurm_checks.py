@@ -10,7 +10,7 @@ from container.check_lines import CheckLine, fail, ok, warn
 from container.machine import Machine
 from workflow.jobs import Job, Workflow
 from workflow.slurm_queue import minutes_of, own_name
-from workflow.slurm_request import FULL, Request, no_room, request_of, words_of
+from workflow.slurm_request import SUBMIT_LIMIT, Request, no_room, request_of, words_of
 from workflow.start import Start
 
 _TOTALS = {"MaxTRES": False, "MaxTRESMins": True, "GrpTRESMins": True}
@@ -67,7 +67,7 @@ def _answer(workflow: Workflow, job: Job, machine: Machine) -> CheckLine:
         said = f"{what} may wait for ever: {limit} of your account or qos"
         return warn(what, f"{said}; correct [jobs.{job.queue}]")
 
-    is_full = FULL.search(why) is not None
+    is_full = SUBMIT_LIMIT.search(why) is not None
     wrong: list[str] = []
     if not is_full:  # each setting costs a call of sbatch
         wrong = [

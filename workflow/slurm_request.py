@@ -10,13 +10,13 @@ from workflow.jobs import Job, Workflow
 Request = dict[str, list[str]]
 """Words for sbatch, by the setting that they come from, as a sentence names it."""
 
-FULL = re.compile(r"\w*Submit\w*Limit")
+SUBMIT_LIMIT = re.compile(r"\w*Submit\w*Limit")
 """How Slurm names a limit on the number of jobs in its queue."""
 
 
 def no_room(said: str) -> bool:
     """Return whether Slurm refuses a job because this user has too many in its queue; it does not always name that."""
-    return bool(FULL.search(said)) or (
+    return bool(SUBMIT_LIMIT.search(said)) or (
         "job submit limit" in said and "Limit" not in said
     )
 
