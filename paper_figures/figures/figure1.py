@@ -22,8 +22,8 @@ from paper_figures.drawing.page import Panel, make_page
 from paper_figures.drawing.style import RAMP_PURPLE, looks_of
 from paper_figures.figure import FigureInputs, FigureSpec
 from paper_figures.figures.figures2_11 import (
+    BASE_AND_CPT,
     BUDGET,
-    GROUPS,
     STARTS,
     at_610m,
     before_and_after,
@@ -123,7 +123,7 @@ class _Overview(FigureSpec):
         bounds = score_bounds(data)
         expected = expected_points(self.models, position_by_share)
         draw_lines(axes[_SHARE], shares, line, expected=expected, bounds=bounds)
-        draw_groups(axes[_CPT], cpt, look, groups=GROUPS, bounds=bounds)
+        draw_groups(axes[_CPT], cpt, look, groups=BASE_AND_CPT, bounds=bounds)
         for panel, rows, looks in ((_SHARE, shares, line), (_CPT, cpt, look)):
             if len(rows) and len(looks) > 1:
                 write_names(axes[panel], rows, looks)

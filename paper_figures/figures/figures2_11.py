@@ -24,7 +24,7 @@ from pretraining.plan.flops import hoffmann_flops_per_token
 
 BUDGET = 42_000
 """Steps of the paper's full budget."""
-GROUPS = ("Base", "CPT")
+BASE_AND_CPT = ("Base", "CPT")
 OBJECTIVES = {"MLM": MLM, "CLM": CLM}
 STARTS = {"MLM start": MLM, "CLM start": CLM}
 _CPT = 22_000
@@ -177,7 +177,7 @@ def before_and_after(model: Model) -> AxisPosition | None:
     steps = _cpt_steps(model)
     if steps not in (0, _CPT):
         return None
-    before, after = GROUPS
+    before, after = BASE_AND_CPT
     return AxisPosition(series=start_series(model), x=after if steps else before)
 
 
@@ -283,7 +283,7 @@ FIGURES = (
         tables="Tables 14\u201317",
         position=before_and_after,
         looks=STARTS,
-        groups=lambda _: GROUPS,
+        groups=lambda _: BASE_AND_CPT,
         said=partial(
             last_differences, pair=("CLM start", "MLM start"), when="After CPT"
         ),
