@@ -56,7 +56,7 @@ from pretraining.data.shard_manifest import (
     write_index,
 )
 from pretraining.data.shard_writer import ShardWriter
-from pretraining.data.token_files import Groups, TokenFiles, part_of, read_tokens
+from pretraining.data.token_files import EncodedGroups, TokenFiles, part_of, read_tokens
 from pretraining.data.tokenizer import TextTokenizer, encoded, load_tokenizer
 
 logger = logging.getLogger(__name__)
@@ -262,7 +262,7 @@ def _check_states(
 
 def _encoded(
     documents: Iterator[Document], encoder: TextTokenizer, workers: int
-) -> Groups:
+) -> EncodedGroups:
     return encoded(
         batched(documents, _GROUP_CHARACTERS, _GROUP_DOCUMENTS), encoder, workers
     )
@@ -272,8 +272,8 @@ def _joined(
     source: TextSource,
     parts: TokenFiles,
     writer: ShardWriter,
-    encode: Callable[[Iterator[Document]], Groups],
-) -> Groups:
+    encode: Callable[[Iterator[Document]], EncodedGroups],
+) -> EncodedGroups:
     """Yield the documents from the writer's position on, tokenised here where no part did."""
     first, row, by_parts = writer.position.file, writer.position.row, 0
     for number in range(first, len(source.files)):
@@ -296,7 +296,7 @@ def _write_splits(
     source: TextSource,
     settings: ShardSettings,
     writer: ShardWriter,
-    groups: Groups,
+    groups: EncodedGroups,
     unknown_id: int | None,
 ) -> None:
     """Write the splits' shards from groups of documents, up to the limit of training tokens; a kill loses one shard."""

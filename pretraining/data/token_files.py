@@ -27,7 +27,7 @@ from pretraining.data.blocks import END, packed_block, read_block
 from pretraining.data.corpus import Document, TextSource
 from pretraining.data.tokenizer import DIGEST_BYTES, Encoded
 
-Groups = Iterator[tuple[list[Document], Encoded]]
+EncodedGroups = Iterator[tuple[list[Document], Encoded]]
 """Documents with their digests and tokens."""
 _TABLE = np.dtype(
     [
@@ -75,7 +75,7 @@ class TokenFiles:
         return self.folder / hashlib.sha256(what.encode()).hexdigest()[:32]
 
     def write(
-        self, numbers: range, encode: Callable[[Iterator[Document]], Groups]
+        self, numbers: range, encode: Callable[[Iterator[Document]], EncodedGroups]
     ) -> None:
         """Write the tokens of those files that have none yet, each atomically."""
         source = self._source
@@ -123,7 +123,7 @@ class TokenFiles:
                     source.refuse_changed([number])
 
 
-def read_tokens(path: Path, number: int, row: int) -> Groups:
+def read_tokens(path: Path, number: int, row: int) -> EncodedGroups:
     """Yield the documents of the file of that number from a row on, without their text, from where its tokens are.
 
     Raises:
