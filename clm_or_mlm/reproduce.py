@@ -27,7 +27,7 @@ from common.tables import FORMATS, TableDocument, write
 from paper_figures.figure import FIGURES, FigureInputs
 from paper_figures.save import DrawnFigure, draw_figures
 
-INDEX = "index.html"
+PAGE = "index.html"
 """The page that shows everything and links to the files."""
 RECORD = "reproduce.json"
 """What was made and what was not, as data."""
@@ -56,7 +56,7 @@ class Reproduction:
 
     def text(self, out: Path) -> str:
         """Return the closing lines."""
-        lines = [f"{out / INDEX} ({counted(len(self.made), 'file')})"]
+        lines = [f"{out / PAGE} ({counted(len(self.made), 'file')})"]
         for title, left_out in (
             ("not applicable", self.not_applicable),
             ("missing", self.missing),
@@ -141,8 +141,8 @@ def _make(inputs: FigureInputs, out: Path) -> Reproduction:
         missing=outcome.missing,
         not_applicable=outcome.not_applicable,
     )
-    write_text(out / INDEX, page)
-    hashes = {name: sha256_file(out / name) for name in (*outcome.made[:-1], INDEX)}
+    write_text(out / PAGE, page)
+    hashes = {name: sha256_file(out / name) for name in (*outcome.made[:-1], PAGE)}
     write_manifest(out / PROVENANCE, origin, hashes)
     return outcome
 
