@@ -15,7 +15,7 @@ from common.manifest import check_outputs, write_manifest
 from common.plain_text import redacted
 from common.provenance import provenance, provenance_path
 
-PACKAGES = ("numpy", "scipy", "pandas", "statsmodels", "matplotlib", "jinja2")
+_PACKAGES = ("numpy", "scipy", "pandas", "statsmodels", "matplotlib", "jinja2")
 
 
 def report(
@@ -46,7 +46,7 @@ def report(
     content = gather(
         inputs, draw_figures([figure.load() for figure in FIGURES.values()], inputs, [])
     )
-    around = {"source": redacted(opened.long_label)} | provenance("analysis", PACKAGES)
+    around = {"source": redacted(opened.long_label)} | provenance("analysis", _PACKAGES)
     page = render_page(content, around)
     record, hashes = provenance_path(out), {out.name: sha256_bytes(page.encode())}
     is_device = out.exists() and not out.is_file()

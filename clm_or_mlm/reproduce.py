@@ -29,9 +29,9 @@ from paper_figures.save import DrawnFigure, draw_figures
 
 PAGE = "index.html"
 """The page that shows everything and links to the files."""
-RECORD = "reproduce.json"
+_RECORD = "reproduce.json"
 """What was made and what was not, as data."""
-PACKAGES = ("numpy", "scipy", "pandas", "pyarrow", "statsmodels", "matplotlib")
+_PACKAGES = ("numpy", "scipy", "pandas", "pyarrow", "statsmodels", "matplotlib")
 
 
 @dataclass(kw_only=True)
@@ -128,11 +128,11 @@ def _make(inputs: FigureInputs, out: Path) -> Reproduction:
         "not_applicable": outcome.not_applicable,
         "missing": outcome.missing,
     }
-    write_text(out / RECORD, json.dumps(record, indent=1) + "\n")
-    outcome.made += [RECORD, PROVENANCE]
+    write_text(out / _RECORD, json.dumps(record, indent=1) + "\n")
+    outcome.made += [_RECORD, PROVENANCE]
     origin = {
         "source": redacted(inputs.source.long_label),
-        **provenance("analysis", PACKAGES),
+        **provenance("analysis", _PACKAGES),
     }
     page = render_page(
         content,
