@@ -18,7 +18,7 @@ from benchmarks.runs import RESULTS_VERSION, SCORED_SPLITS, RunKey
 from benchmarks.sweep.request import BM25, RunRequest
 from benchmarks.sweep.run_jobs import check_finished
 from benchmarks.sweep.status import CellStatus, cell_status
-from benchmarks.sweep.work import PACKAGES, scored_run, write_run
+from benchmarks.sweep.work import RUN_PACKAGES, scored_run, write_run
 from benchmarks.tasks.bm25 import K1, METHOD, STOPWORDS, WORD, B, bm25_scores
 from benchmarks.tasks.retrieval import DEPTH, Judged, judged_of
 from common.description import description_hash
@@ -52,7 +52,7 @@ def run_bm25(request: RunRequest) -> list[CellStatus]:
             **content,
             "description": descriptions[name],
             "description_sha256": description_hash(descriptions[name]),
-            "provenance": provenance("full", PACKAGES),
+            "provenance": provenance("full", RUN_PACKAGES),
             "model_source": BM25,
         }
         write_run(request.runs, key, record, texts)

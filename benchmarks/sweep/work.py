@@ -60,7 +60,7 @@ from pretraining.model.modeling import EuroBertModel
 
 log = logging.getLogger(__name__)
 
-PACKAGES = (
+RUN_PACKAGES = (
     "torch",
     "transformers",
     "tokenizers",
@@ -309,7 +309,7 @@ def prepare(job: RunJob, resettable: ResettableModel) -> Prepared:
             if any(key.dataset == name for key in todo)
         },
         steps=fine_tuning_steps(sets[job.trained_on], setting.fine_tuning),
-        provenance=provenance("full", PACKAGES),
+        provenance=provenance("full", RUN_PACKAGES),
         cuts=cuts,
         keeper=Keeper(request=job.request, setting=setting, sets=sets)
         if job.request.keep == "best"
