@@ -23,7 +23,7 @@ from pretraining.paper_settings import (
 )
 from pretraining.plan.flops import model_flops_per_token
 
-MEASURED = {"210m": 308_000.0, "610m": 105_500.0, "1b": 60_000.0}
+MEASURED_SPEEDS = {"210m": 308_000.0, "610m": 105_500.0, "1b": 60_000.0}
 """Tokens/s of one H100 with MLM at 40 % and the default settings, by size (docs/maintainers.md)."""
 
 _PRODUCTS, _ATTENTION, _MEMORY = 753 / 989.4, 175 / 989.4, 2.1 / 3.35
@@ -240,7 +240,7 @@ def reached(name: str, left_out: str = "") -> float:
         return hours / GPU_HOURS["base models"]
     shares = [
         speed * _seconds(SHAPES[size], H100, 0.4, effective_length(), _PASS_TOKENS)
-        for size, speed in MEASURED.items()
+        for size, speed in MEASURED_SPEEDS.items()
         if size != left_out
     ]
     return math.exp(sum(map(math.log, shares)) / len(shares))

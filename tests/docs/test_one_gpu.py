@@ -14,7 +14,7 @@ from benchmarks.runs import RunKey
 from clm_or_mlm.__main__ import main
 from common.provenance import ROOT
 from pretraining.paper_settings import SHAPES
-from pretraining.plan.devices import H100, MEASURED, reached
+from pretraining.plan.devices import H100, MEASURED_SPEEDS, reached
 from pretraining.plan.study_plan import load_study
 from tests.analysis.stores import age
 from tests.pretraining.documents import make_documents
@@ -93,7 +93,7 @@ def fewest(folder: Path, capsys: pytest.CaptureFixture[str]) -> str:
 
 def test_speeds_and_hours(capsys: pytest.CaptureFixture[str]) -> None:
     measured, left_out = [], []
-    for size, speed in MEASURED.items():
+    for size, speed in MEASURED_SPEEDS.items():
         counted = H100.tokens_per_second(SHAPES[size], predicted=0.4) / reached("H100")
         measured.append(f"{speed:,.0f}")
         left_out.append(f"{round(counted * reached('H100', size), -2):,.0f}")
