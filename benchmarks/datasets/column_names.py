@@ -65,7 +65,7 @@ JUDGEMENTS: Mapping[str, Names] = {
 DOCUMENT_IDS: Names = ("document_id", "doc_id", "document")
 """Of the document that a sentence of words and tags is from."""
 
-NEGATIVES: Names = ("negative", "negatives", "hard_negative", "hard_negatives")
+NEGATIVE_NAMES: Names = ("negative", "negatives", "hard_negative", "hard_negatives")
 """Of hard negatives, which may be numbered, as sentence-transformers, FlagEmbedding and others have them."""
 _NEGATIVE = re.compile(r"(hard_?)?neg(ative)?s?([_-]?\d+)?")
 

@@ -17,8 +17,12 @@ import pyarrow as pa
 import pyarrow.compute as pc
 import pyarrow.parquet as pq
 
-from benchmarks.datasets.column_names import JUDGEMENTS, TEXTS, is_negative
-from benchmarks.datasets.column_names import NEGATIVES as NEGATIVE_NAMES
+from benchmarks.datasets.column_names import (
+    JUDGEMENTS,
+    NEGATIVE_NAMES,
+    TEXTS,
+    is_negative,
+)
 from benchmarks.datasets.local_dataset import DatasetContent, table
 from benchmarks.datasets.readers.original_files import (
     BadRowError,
