@@ -25,7 +25,7 @@ from pretraining.plan.flops import hoffmann_flops_per_token
 BUDGET = 42_000
 """Steps of the paper's full budget."""
 BASE_AND_CPT = ("Base", "CPT")
-OBJECTIVES = {"MLM": MLM, "CLM": CLM}
+OBJECTIVE_LOOKS = {"MLM": MLM, "CLM": CLM}
 STARTS = {"MLM start": MLM, "CLM start": CLM}
 _CPT = 22_000
 _SPLITS = frozenset(FIGURE_MODELS[6] + FIGURE_MODELS[11])
@@ -222,7 +222,7 @@ FIGURES = (
         title="MLM and CLM by model size",
         tables="Tables 2\u20135",
         position=by_size,
-        looks=OBJECTIVES,
+        looks=OBJECTIVE_LOOKS,
         x_label="Model size",
         groups=lambda sizes: sorted(sizes, key=size_rank),
         others="Others",
@@ -250,7 +250,7 @@ FIGURES = (
         title="MLM and CLM during pretraining",
         tables="Tables 6\u20139",
         position=by_steps,
-        looks=OBJECTIVES,
+        looks=OBJECTIVE_LOOKS,
         x_label="Pretraining steps (thousands, logarithmic)",
         x_text="{:g}K steps",
         log_x=True,
@@ -310,7 +310,7 @@ FIGURES = (
         title="MLM and CLM over training compute",
         tables="Tables 6\u20139",
         position=by_flops,
-        looks=OBJECTIVES,
+        looks=OBJECTIVE_LOOKS,
         x_label="Training FLOPs (10\u00b2\u2070, logarithmic)",
         x_text="{:.2f}e20 FLOPs",
         log_x=True,
