@@ -28,7 +28,7 @@ if TYPE_CHECKING:
 OPTIMIZER_BYTES = 8
 """Bytes of the optimizer's state for each parameter: AdamW's two moments in float32."""
 
-RESULTS = 1
+TRAINING_VERSION = 1
 """Version of the code that decides what training gives: batches, masks, losses, updates. It is raised together with
 the golden losses, and a checkpoint of another version is not resumed."""
 

@@ -19,7 +19,7 @@ from pretraining.data.shard_manifest import load_manifest
 from pretraining.model.configuration import config_of
 from pretraining.model.start_weights import as_loaded, data_config
 from pretraining.paper_settings import TRAINING
-from pretraining.plan.config import RESULTS, TrainingConfig
+from pretraining.plan.config import TRAINING_VERSION, TrainingConfig
 from pretraining.plan.devices import largest_microbatch, sequences_that_fit
 from pretraining.plan.study_plan import PlannedStage, Targets
 from pretraining.training import checkpoints
@@ -135,7 +135,7 @@ class TrainingContext:
     def identity(self, stage: PlannedStage) -> dict[str, Any]:
         """Return what a stage's checkpoint must agree with to resume from it."""
         return {
-            "results": RESULTS,
+            "results": TRAINING_VERSION,
             "tokenizer": self.data.manifest["tokenizer"]["sha256"],
             "data": self.data.manifest["sha256"],
             "shape": asdict(self.shape),

@@ -123,7 +123,7 @@ def test_a_trunk_of_another_design_is_never_reused(
         run(MODEL, out, study=other)
     shutil.rmtree(out / "stages" / MODEL)
     assert run(MODEL, out, study=other)
-    monkeypatch.setattr(context, "RESULTS", context.RESULTS + 1)
+    monkeypatch.setattr(context, "TRAINING_VERSION", context.TRAINING_VERSION + 1)
     for model in (MODEL, "mini-s-clm-24"):
         with pytest.raises(
             UserError,

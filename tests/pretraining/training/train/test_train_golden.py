@@ -4,7 +4,7 @@ import json
 import pytest
 
 from common.provenance import ROOT
-from pretraining.plan.config import RESULTS
+from pretraining.plan.config import TRAINING_VERSION
 from tests.pretraining.training.train.golden import SCHEDULES, losses
 
 GOLDEN = json.loads((ROOT / "tests" / "golden" / "pretraining_losses.json").read_text())
@@ -17,11 +17,11 @@ def test_losses_are_the_committed_ones(name: str) -> None:
 
 
 def test_new_losses_need_a_new_version() -> None:
-    """Checkpoints of another version are not resumed: whoever commits other losses raises `RESULTS` too."""
+    """Checkpoints of another version are not resumed: whoever commits other losses raises `TRAINING_VERSION` too."""
     of_version = {1: "0544b09ca016f8a1920744f99a1f15539b1a1cbf59e54f0b0b1338867bf8695c"}
     text = json.dumps(GOLDEN, sort_keys=True)
-    assert of_version[RESULTS] == hashlib.sha256(text.encode()).hexdigest()
-    assert max(of_version) == RESULTS
+    assert of_version[TRAINING_VERSION] == hashlib.sha256(text.encode()).hexdigest()
+    assert max(of_version) == TRAINING_VERSION
 
 
 def test_the_committed_losses_show_learning() -> None:
