@@ -23,7 +23,7 @@ import pyarrow.parquet as pq
 from benchmarks.datasets.schema import (
     FORMS,
     SPLIT_TABLES,
-    TABLES,
+    TABLE_NAMES,
     Manifest,
     TableInfo,
     schema_of,
@@ -245,7 +245,7 @@ def _written(folder: Path) -> list[str]:
     except DamagedError:
         if SEAL.encode() not in read_bounded(path):
             return []
-        tables = TABLES
+        tables = TABLE_NAMES
     except (FileNotFoundError, UserError):
         return []
     return [MANIFEST, *(f"{name}.parquet" for name in tables)]

@@ -143,7 +143,9 @@ IR: `relevance` is as judged (0 is judged irrelevant); `split` is `validation` o
 """
 
 
-TABLES = tuple(dict.fromkeys(name for form in FORMS.values() for name in form.columns))
+TABLE_NAMES = tuple(
+    dict.fromkeys(name for form in FORMS.values() for name in form.columns)
+)
 """The names of all tables, in the order of a manifest."""
 
 
@@ -221,7 +223,9 @@ class Manifest:
         with another_shape(path, remedy):
             tables, counts = content["tables"], content["counts"]
             content["tables"] = {
-                name: TableInfo(**tables[name]) for name in TABLES if name in tables
+                name: TableInfo(**tables[name])
+                for name in TABLE_NAMES
+                if name in tables
             }
             content["counts"] = {
                 split: counts[split] for split in SPLIT_TABLES if split in counts
