@@ -25,7 +25,7 @@ import pandas as pd
 import pyarrow as pa
 import pyarrow.parquet as pq
 
-from analysis.comparisons.table_options import ROLES, SPREADS, TableOptions
+from analysis.comparisons.table_options import ROLES, SPREAD_KINDS, TableOptions
 from analysis.published_cells import NORMAL_QUANTILE
 from analysis.statistics.crossed import Array
 from analysis.statistics.learning_rate_selection import CELL, select_runs
@@ -46,7 +46,7 @@ _OF_RUNS = {"lr", "test_score"}
 """Columns of a runs table that no other has."""
 _ONLY_DATASET = "scores"
 _NAMES = (*CELL, "metric")
-_OF_MEAN = {"mean", "n", *(spread.replace("-", "_") for spread in SPREADS)}
+_OF_MEAN = {"mean", "n", *(spread.replace("-", "_") for spread in SPREAD_KINDS)}
 """Roles of columns about means."""
 _SEED = re.compile(r"(seed|run)_?\d+")
 """A column that says that it is a seed."""
@@ -448,7 +448,7 @@ def _spread_of(form: _Form, given: str) -> str:
     Raises:
         UserError: none has one, or several, or another than is given.
     """
-    spreads = [one for one in SPREADS if _role(one) in form.cells]
+    spreads = [one for one in SPREAD_KINDS if _role(one) in form.cells]
     if not spreads:
         form.need("seed")
     others = [one for one in spreads if one != (given or spreads[0])]

@@ -11,7 +11,7 @@ from cyclopts import Parameter
 from common.cli import MANY, shared_options
 from common.errors import UserError, nearest
 
-SPREADS = ("sd", "se", "ci95", "ci95-t")
+SPREAD_KINDS = ("sd", "se", "ci95", "ci95-t")
 """What stands beside a mean: standard deviation, standard error, half an interval of 1.96 errors or of Student's t."""
 
 _TITLES = """\
@@ -46,15 +46,16 @@ class TableOptions:
     ] = ()
     """what its columns are: score=eval/accuracy,dataset=task_name"""
     spread: Annotated[
-        str, Parameter(choices=("", *SPREADS), show_choices=False, show_default=False)
+        str,
+        Parameter(choices=("", *SPREAD_KINDS), show_choices=False, show_default=False),
     ] = ""
     """what the second number of "91.2 ± 0.4" is: sd, se, ci95 (1.96 errors) or ci95-t (Student's)"""
     lower_is_better: Annotated[bool | None, Parameter(show_default=False)] = None
     """the better score is the lower one, as of a loss"""
 
     def __post_init__(self) -> None:
-        if self.spread not in ("", *SPREADS):
-            raise UserError(f"spread {self.spread!r}: give {', '.join(SPREADS)}")
+        if self.spread not in ("", *SPREAD_KINDS):
+            raise UserError(f"spread {self.spread!r}: give {', '.join(SPREAD_KINDS)}")
         _ = self.titles  # refuses unknown roles
 
     @property
