@@ -11,7 +11,7 @@ from typing import TypeVar
 
 from tqdm import tqdm
 
-T = TypeVar("T")
+_T = TypeVar("_T")
 
 logger = logging.getLogger(__name__)
 _FIRST_SECONDS, _LINE_SECONDS = 5.0, 60.0
@@ -22,8 +22,8 @@ _BAR = functools.partial(tqdm, delay=2.0, disable=None, leave=False)
 
 
 def progress(
-    items: Iterable[T], what: str, total: int | None = None, unit: str = "it"
-) -> Iterator[T]:
+    items: Iterable[_T], what: str, total: int | None = None, unit: str = "it"
+) -> Iterator[_T]:
     """Yield `items` under a progress bar with an ETA on stderr; silent when stderr is no terminal.
 
     The bar appears only for work that lasts longer than two seconds.

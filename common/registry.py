@@ -16,20 +16,20 @@ class Named(Protocol):
         """What users call it."""
 
 
-T = TypeVar("T", bound=Named)
+_T = TypeVar("_T", bound=Named)
 
 
-class Registry(dict[str, T]):
+class Registry(dict[str, _T]):
     """The objects of one kind, in the order in which they were registered."""
 
-    def __init__(self, kind: str, items: Iterable[T] = ()) -> None:
+    def __init__(self, kind: str, items: Iterable[_T] = ()) -> None:
         """Start with `items`; `kind` is what one is, in the words of a message: `interval`, `selection rule`."""
         super().__init__()
         self.kind = kind
         for item in items:
             self.register(item)
 
-    def register(self, item: T) -> T:
+    def register(self, item: _T) -> _T:
         """Add an object and return it, so that this can decorate or wrap a definition.
 
         Raises:
