@@ -36,7 +36,7 @@ SETTINGS = "settings.toml"
 TUNED = ("sst2", "nq")
 """The datasets of its fine-tunings."""
 
-SIZES = {"SC": (3_200, 600), "IR": (1_800, 150)}
+MOST_EXAMPLES = {"SC": (3_200, 600), "IR": (1_800, 150)}
 """By task, the most examples to train on, and in each of the other splits."""
 
 Item = TypeVar("Item")
@@ -46,14 +46,14 @@ _TOKENIZER_DOCUMENTS = 100
 
 
 def prepare(
-    data: Path, study: Path, sizes: Mapping[str, tuple[int, int]] = SIZES
+    data: Path, study: Path, sizes: Mapping[str, tuple[int, int]] = MOST_EXAMPLES
 ) -> None:
     """Write what `clm-or-mlm workflow` needs to make `curves`; a folder that is prepared stays as it is.
 
     Args:
         data: folder of documents in `text`, and of sst2, nq and msmarco in the local form.
         study: the study's folder.
-        sizes: as `SIZES`.
+        sizes: as `MOST_EXAMPLES`.
 
     Raises:
         UserError: `data` lacks a part, or `study` was prepared from something else.
