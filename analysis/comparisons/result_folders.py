@@ -25,7 +25,7 @@ from common.errors import UserError
 from common.plain_text import first_of
 from common.reading import BadJsonError, read_bounded, strict_json
 
-Row = dict[str, Any]
+ResultRow = dict[str, Any]
 _TRAINER = ("all_results.json", "eval_results.json", "trainer_state.json")
 """Files of a run, the one that counts first."""
 _METRIC = re.compile(r"(eval|test|predict)_(?!.*(loss|samples|per_second|time)$).+")
@@ -112,9 +112,9 @@ def _is_number(value: object) -> bool:
 
 def _of_harness(
     paths: Sequence[Path], notes: dict[str, list[str]]
-) -> Iterator[tuple[Path, Row]]:
+) -> Iterator[tuple[Path, ResultRow]]:
     """Yield the scores of lm-evaluation-harness with their errors over test instances."""
-    newest: dict[tuple[Path, str, str], tuple[Path, list[Row]]] = {}
+    newest: dict[tuple[Path, str, str], tuple[Path, list[ResultRow]]] = {}
     for path in paths:  # in a folder, by date
         content = _load(path)
         results = content.get("results", {})
@@ -141,7 +141,7 @@ def _of_harness(
 
 def _numbers_of_task(
     content: Mapping[str, Any], task: str, numbers: Mapping[str, Any]
-) -> Iterator[Row]:
+) -> Iterator[ResultRow]:
     """Yield each metric of a task: its keys are `metric,filter`, and `metric_stderr,filter`, which may be "N/A"."""
     directions = content.get("higher_is_better", {}).get(task, {})
     size = content.get("n-samples", {}).get(task, {}).get("effective")
@@ -162,7 +162,7 @@ def _numbers_of_task(
 
 def _of_mteb(
     paths: Sequence[Path], notes: dict[str, list[str]]
-) -> Iterator[tuple[Path, Row]]:
+) -> Iterator[tuple[Path, ResultRow]]:
     """Yield the main score of each task; files of other kinds are passed over."""
     for path in paths:
         content = _load(path)
@@ -203,7 +203,7 @@ def _of_mteb(
 
 def _of_trainer(
     paths: Sequence[Path], notes: dict[str, list[str]]
-) -> Iterator[tuple[Path, Row]]:
+) -> Iterator[tuple[Path, ResultRow]]:
     """Yield the scores of each run of the Trainer, from the first of its files that has some."""
     runs: dict[Path, list[tuple[bool, int, int, Path]]] = {}
     for path in paths:
@@ -233,7 +233,7 @@ def _of_trainer(
 
 def _kept(
     history: Sequence[Mapping[str, Any]], state: Mapping[str, Any]
-) -> tuple[Row, str]:
+) -> tuple[ResultRow, str]:
     """Return the evaluation of the checkpoint that was kept, or the last, and which it is."""
     evaluations = [one for one in history if any(map(_METRIC.fullmatch, one))]
     if not evaluations:
@@ -241,7 +241,7 @@ def _kept(
     kept = re.search(r"checkpoint-(\d+)$", state.get("best_model_checkpoint") or "")
     best = int(kept[1]) if kept else state.get("best_global_step")
     step = best or evaluations[-1].get("step")
-    numbers: Row = {}
+    numbers: ResultRow = {}
     for one in evaluations:
         if one.get("step") == step:
             numbers |= one
