@@ -21,7 +21,7 @@ def description_hash(record: Mapping[str, Any]) -> str:
     )
 
 
-def difference(
+def first_difference(
     before: Mapping[str, Any], now: Mapping[str, Any]
 ) -> tuple[str, Any, Any] | None:
     """Return the first thing in which two descriptions differ, in the order of `now`; None for equal ones.
@@ -38,7 +38,7 @@ def difference(
     for name in dict.fromkeys((*now, *before)):
         old, new = before.get(name), now.get(name)
         if isinstance(old, Mapping) and isinstance(new, Mapping):
-            if inner := difference(old, new):
+            if inner := first_difference(old, new):
                 return f"{name}.{inner[0]}", *inner[1:]
         elif (name in before) != (name in now) or _plain(old) != _plain(new):
             return name, old, new

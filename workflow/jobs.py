@@ -17,7 +17,7 @@ from string import Template
 from typing import Any
 
 from benchmarks.runs import RUN, record_of
-from common.description import difference
+from common.description import first_difference
 from common.errors import UserError
 from common.files import write_text
 from common.manifest import another_shape, manifest_text, read_manifest
@@ -360,7 +360,7 @@ def refuse_other_settings(
             continue
         earlier = by_marker(makers[path] for path in job.makes if path in makers)
         for before in earlier.values():
-            changed = difference(before.made_from(), job.made_from())
+            changed = first_difference(before.made_from(), job.made_from())
             if changed:
                 name, old, new = changed
                 raise UserError(

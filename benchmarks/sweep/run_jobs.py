@@ -24,7 +24,7 @@ from benchmarks.protocol import PROTOCOL_VERSION
 from benchmarks.run_fields import fields_that_decide
 from benchmarks.runs import RESULTS, RESULTS_VERSION, RUN, RunKey, cell_keys
 from benchmarks.sweep.request import RunRequest
-from common.description import difference
+from common.description import first_difference
 from common.errors import UserError
 from common.model_files import read_config, resolve, tokenizer_hash, weights_hash
 from common.plain_text import redacted
@@ -82,7 +82,7 @@ class RunJob:
             # A failure under other settings is no reason not to try
             before = state.description
             return before is not None and bool(
-                difference(before, self.descriptions.get(key.dataset, before))
+                first_difference(before, self.descriptions.get(key.dataset, before))
             )
 
         return list(filter(waits, runs or self.runs))
@@ -250,11 +250,11 @@ def check_finished(
                 )
             before = state.description
             if now is None:
-                changed = difference(
+                changed = first_difference(
                     {name: before.get(name) for name in _OF_MODEL}, of_model
                 )
             else:
-                changed = difference(before, now)
+                changed = first_difference(before, now)
             if changed is not None:
                 raise UserError(
                     f"{folder} {_differs(request, state.source, *changed)}; use a different --name or --out"

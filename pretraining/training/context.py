@@ -12,7 +12,7 @@ from typing import Any
 
 import torch
 
-from common.description import difference
+from common.description import first_difference
 from common.errors import UserError
 from pretraining.data.remote_shards import find_shards
 from pretraining.data.shard_manifest import load_manifest
@@ -176,7 +176,7 @@ class TrainingContext:
         if (earlier := theirs["interventions"]) and not earlier.get("peak_lr_from"):
             # Of version 1, which could change the peak rate from a step on; here it was not.
             theirs["interventions"] = {"skip": earlier.get("skip")}
-        differs = difference(theirs, mine)
+        differs = first_difference(theirs, mine)
         if differs is None:
             return
         field, *values = differs

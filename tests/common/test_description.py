@@ -4,7 +4,7 @@ import json
 
 import pytest
 
-from common.description import description_hash, difference
+from common.description import description_hash, first_difference
 
 BEFORE = {"weights": "aa", "tuning": {"steps": 3, "betas": (0.9, 0.95)}, "epochs": None}
 
@@ -36,4 +36,4 @@ def test_order_does_not_change_a_hash_and_any_value_does() -> None:
 def test_the_first_difference_is_named_with_both_sides(
     now: dict, found: object
 ) -> None:
-    assert difference(BEFORE, now) == found
+    assert first_difference(BEFORE, now) == found
