@@ -25,7 +25,7 @@ from analysis.claims.pretraining_spread import (
 from analysis.claims.statements import Finding, shared_trunks, typical_contrast
 from analysis.claims.titles import ANSWER
 from analysis.claims.verdicts import HOLDS
-from analysis.claims.wording import counted, format_effect
+from analysis.claims.wording import count_outcomes, format_effect
 from analysis.evidence.contrasts import AnyContrast, Result
 from analysis.statistics.inference import ALPHA, holm
 from pretraining.models import find_model, format_steps
@@ -89,7 +89,7 @@ def answer(assessment: Assessment) -> Answer:
         pretraining=pretraining,
         splits=splits,
         cautions=cautions,
-        findings=counted(judged[name] for name in FINDINGS),
+        findings=count_outcomes(judged[name] for name in FINDINGS),
     )
 
 

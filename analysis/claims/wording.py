@@ -92,7 +92,7 @@ def how_tested(
     )
 
 
-def counted(findings: Iterable[JudgedFinding]) -> str:
+def count_outcomes(findings: Iterable[JudgedFinding]) -> str:
     """Return how many findings hold, fail, hold in some of their parts and are open, in a sentence."""
     judged = list(findings)
     counts = Counter(finding.outcome for finding in judged)

@@ -26,7 +26,7 @@ from analysis.claims.pages.finding_records import (
 from analysis.claims.titles import ANSWER
 from analysis.claims.verdicts import OPEN, OUTCOMES, Branch
 from analysis.claims.wording import (
-    counted,
+    count_outcomes,
     format_effect,
     format_p,
     levels_in_words,
@@ -88,7 +88,7 @@ def _table(assessment: Assessment, shown: Sequence[str]) -> list[str | Grid]:
     for one in judged:
         mean = format_effect(one.mean)
         grid.append([one.id, one.finding.short, one.verdict, mean, p_texts(one)[1]])
-    lead = [counted(one for one in judged if one.id != ANSWER)]
+    lead = [count_outcomes(one for one in judged if one.id != ANSWER)]
     main = assessment.judged[ANSWER]
     if ANSWER in shown and main.known:
         compared = f"{main.known} comparisons{main.not_run}"
