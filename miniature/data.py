@@ -18,7 +18,12 @@ import pyarrow.compute as pc
 
 from analysis.sources import EXAMPLES
 from analysis.store.stand_ins import STAND_INS
-from benchmarks.datasets.local_dataset import DatasetContent, LocalDataset, load, write
+from benchmarks.datasets.local_dataset import (
+    DatasetContent,
+    LocalDataset,
+    load_dataset,
+    write,
+)
 from benchmarks.metrics.floor import floor_of
 from common.cli import run
 from common.errors import UserError
@@ -74,7 +79,7 @@ def prepare(
         if not (data / part).is_dir():
             raise UserError(f"{data} has no folder {part} (docs/miniature.md)")
     for name in datasets:
-        _write_sample(load(data, name), sizes, study / "data")
+        _write_sample(load_dataset(data, name), sizes, study / "data")
     documents = islice(open_source([str(text)]).documents(), _TOKENIZER_DOCUMENTS)
     train_tokenizer((document.text for document in documents), _VOCAB).save(
         study / "tokenizer"
@@ -82,7 +87,7 @@ def prepare(
     stand_ins = read_json(EXAMPLES["curves"].parent / STAND_INS, "restore it")
     stand_ins.pop("logs", None)
     stand_ins["floors"] = {
-        name: round(floor_of(load(study / "data", name)), 2) for name in TUNED
+        name: round(floor_of(load_dataset(study / "data", name)), 2) for name in TUNED
     }
     write_text(study / STAND_INS, json.dumps(stand_ins, indent=1) + "\n")
     write_text(study / "study.toml", (CURVES / "study.toml").read_text("utf-8"))

@@ -275,7 +275,7 @@ def read_manifest(data: Path, dataset: Dataset | str) -> Manifest:
     return manifest
 
 
-def load(data: Path, dataset: Dataset | str) -> LocalDataset:
+def load_dataset(data: Path, dataset: Dataset | str) -> LocalDataset:
     """Read a dataset and check its files against the manifest's hashes.
 
     Args:
@@ -307,7 +307,7 @@ def verify(data: Path, dataset: Dataset | str) -> list[str]:
     dataset = get_dataset(dataset)
     find_manifest(data, dataset)
     try:
-        load(data, dataset)
+        load_dataset(data, dataset)
     except UserError as error:
         return [str(error)]
     return []

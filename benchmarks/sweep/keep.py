@@ -21,7 +21,7 @@ import numpy as np
 from safetensors import SafetensorError
 from scipy.stats import t as student
 
-from benchmarks.datasets.local_dataset import LocalDataset, load
+from benchmarks.datasets.local_dataset import LocalDataset, load_dataset
 from benchmarks.datasets.local_dataset import read_manifest as read_dataset
 from benchmarks.finetuning.device import choose_device, choose_precision
 from benchmarks.finetuning.encoders import LoadedModel
@@ -237,7 +237,10 @@ def check_keeping(request: RunRequest, loaded: LoadedModel) -> None:
             f"{base} cannot be written, so no encoder can be kept there; choose another store with --out"
         )
     _check_disk(request, loaded, base)
-    sets = {name: load(request.data, request.known[name]) for name in request.datasets}
+    sets = {
+        name: load_dataset(request.data, request.known[name])
+        for name in request.datasets
+    }
     setting = Setting(
         loaded=loaded,
         device=choose_device("cpu", "fp32"),

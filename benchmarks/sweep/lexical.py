@@ -8,7 +8,7 @@ from typing import Any
 
 import numpy as np
 
-from benchmarks.datasets.local_dataset import LocalDataset, load
+from benchmarks.datasets.local_dataset import LocalDataset, load_dataset
 from benchmarks.embedding import Embedding
 from benchmarks.metrics.floor import with_floor
 from benchmarks.metrics.metric import Evaluation, RankingPredictions, evaluate
@@ -35,7 +35,10 @@ def run_bm25(request: RunRequest) -> list[CellStatus]:
     Raises:
         UserError: there are runs of something else under the name.
     """
-    sets = {name: load(request.data, request.known[name]) for name in request.datasets}
+    sets = {
+        name: load_dataset(request.data, request.known[name])
+        for name in request.datasets
+    }
     descriptions = {name: _description(request, each) for name, each in sets.items()}
     check_finished(request, descriptions)
     store_definitions(request.store, [with_floor(each) for each in sets.values()])

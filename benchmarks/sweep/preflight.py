@@ -9,8 +9,7 @@ import numpy as np
 import torch
 from torch import Tensor
 
-from benchmarks.datasets.local_dataset import LocalDataset
-from benchmarks.datasets.local_dataset import load as load_data
+from benchmarks.datasets.local_dataset import LocalDataset, load_dataset
 from benchmarks.datasets.schema import FORMS
 from benchmarks.finetuning.device import (
     Precision,
@@ -57,7 +56,7 @@ def preflight(request: RunRequest) -> tuple[LoadedModel, Precision, list[LocalDa
     """
     precision = choose_precision(request.device, request.precision)
     sources = progress(request.sources, "checking data", unit="dataset")
-    sets = {name: load_data(request.data, request.known[name]) for name in sources}
+    sets = {name: load_dataset(request.data, request.known[name]) for name in sources}
     for dataset in sets.values():
         check_labels(dataset)
     loaded = load_model(request)

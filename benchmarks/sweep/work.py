@@ -18,7 +18,7 @@ from typing import Any
 import torch
 from torch import Tensor
 
-from benchmarks.datasets.local_dataset import LocalDataset, load
+from benchmarks.datasets.local_dataset import LocalDataset, load_dataset
 from benchmarks.finetuning.trainer import (
     FineTuningError,
     FineTuningLog,
@@ -287,7 +287,9 @@ def prepare(job: RunJob, resettable: ResettableModel) -> Prepared:
     """
     todo = job.pending()
     names = dict.fromkeys((job.trained_on, *job.datasets))
-    sets = {name: load(job.request.data, job.request.known[name]) for name in names}
+    sets = {
+        name: load_dataset(job.request.data, job.request.known[name]) for name in names
+    }
     for dataset in sets.values():
         check_labels(dataset)
     _check_unchanged(job, resettable, sets)

@@ -5,7 +5,7 @@ import pytest
 import torch
 from transformers import PreTrainedTokenizerFast
 
-from benchmarks.datasets.local_dataset import load
+from benchmarks.datasets.local_dataset import load_dataset
 from benchmarks.datasets.synthetic import make_synthetic
 from benchmarks.protocol import DATASETS
 from tests.benchmarks.tiny import make_tokenizer, save_model
@@ -25,8 +25,8 @@ def data(tmp_path_factory: pytest.TempPathFactory) -> Path:
 @pytest.fixture(scope="session")
 def tokenizer(data: Path) -> PreTrainedTokenizerFast:
     texts = (
-        load(data, "sst2").train["first"].to_pylist()
-        + load(data, "squad").train["context"].to_pylist()
+        load_dataset(data, "sst2").train["first"].to_pylist()
+        + load_dataset(data, "squad").train["context"].to_pylist()
     )
     return make_tokenizer(texts)
 

@@ -4,7 +4,7 @@ from pathlib import Path
 
 import pytest
 
-from benchmarks.datasets.local_dataset import load
+from benchmarks.datasets.local_dataset import load_dataset
 from benchmarks.datasets.synthetic import make_synthetic
 from clm_or_mlm.__main__ import main
 from tests.benchmarks.sweep.stores import run
@@ -80,7 +80,9 @@ def test_run_that_keeps_the_best(few: bool, tmp_path: Path) -> None:
     make_synthetic(tmp_path / "data", "uner_en", train=32, evaluation=8)
     texts = [
         " ".join(words)
-        for words in load(tmp_path / "data", "uner_en").train["words"].to_pylist()
+        for words in load_dataset(tmp_path / "data", "uner_en")
+        .train["words"]
+        .to_pylist()
     ]
     save_model(tmp_path / "model", make_tokenizer(texts))
     folders = ["--model", str(tmp_path / "model"), "--data", str(tmp_path / "data")]

@@ -5,7 +5,7 @@ from pathlib import Path
 
 import pytest
 
-from benchmarks.datasets.local_dataset import load
+from benchmarks.datasets.local_dataset import load_dataset
 from benchmarks.datasets.synthetic import make_synthetic
 from tests.benchmarks.datasets.test_fetch import COMMIT, conll_rows
 from tests.benchmarks.fake_hub import FakeHub
@@ -82,7 +82,9 @@ def test_run(tmp_path: Path) -> None:
     make_synthetic(tmp_path / "data", "uner_en", train=96, evaluation=24)
     texts = [
         " ".join(words)
-        for words in load(tmp_path / "data", "uner_en").train["words"].to_pylist()
+        for words in load_dataset(tmp_path / "data", "uner_en")
+        .train["words"]
+        .to_pylist()
     ]
     save_model(tmp_path / "model", make_tokenizer(texts))
     folders = [

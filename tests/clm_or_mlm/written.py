@@ -4,7 +4,7 @@ from pathlib import Path
 
 import pytest
 
-from benchmarks.datasets.local_dataset import load
+from benchmarks.datasets.local_dataset import load_dataset
 from benchmarks.datasets.synthetic import make_synthetic
 from clm_or_mlm.__main__ import main
 from tests.analysis.stores import fill_sealed
@@ -43,7 +43,7 @@ def prepare(given: Path) -> Path:
     do(COMMANDS["shards"], given, given / "shards")
     fill_sealed(given)
     make_synthetic(given / "data", "uner_en", train=32, evaluation=8)
-    rows = load(given / "data", "uner_en").train["words"].to_pylist()
+    rows = load_dataset(given / "data", "uner_en").train["words"].to_pylist()
     save_model(given / "model", make_tokenizer([" ".join(row) for row in rows]))
     return given
 

@@ -12,7 +12,7 @@ import pytest
 from analysis.evidence.evidence import Evidence, scores_of
 from analysis.evidence.settings import Settings
 from benchmarks.datasets.column_names import FIELD_NAMES
-from benchmarks.datasets.local_dataset import load, verify
+from benchmarks.datasets.local_dataset import load_dataset, verify
 from benchmarks.finetuning.tokenization import texts_of
 from benchmarks.own_datasets.definition_file import read_definitions
 from clm_or_mlm.__main__ import main
@@ -144,22 +144,22 @@ def test_from_the_file_to_a_row_of_scores(
             ["import", name, "--datasets", str(my_toml), "--out", str(data)]
         )
         assert verify(data, own[name]) == []
-    assert load(data, own["reviews"]).manifest.counts == {
+    assert load_dataset(data, own["reviews"]).manifest.counts == {
         "train": 57,
         "validation": 3,
         "test": 12,
     }
-    assert load(data, own["paraphrases"]).manifest.counts == {
+    assert load_dataset(data, own["paraphrases"]).manifest.counts == {
         "train": 60,
         "validation": 8,
         "test": 8,
     }
-    assert load(data, own["manuals"]).manifest.counts == {
+    assert load_dataset(data, own["manuals"]).manifest.counts == {
         "train": 60,
         "validation": 6,
         "test": 6,
     }
-    [first, *_] = load(data, own["reviews"]).tables["train"].to_pylist()
+    [first, *_] = load_dataset(data, own["reviews"]).tables["train"].to_pylist()
     assert texts_of(own["reviews"], first)[0].startswith("Review: the ")
     model = save_model(
         tmp_path / "tiny", make_tokenizer([text for _, text in things(0, 80)])

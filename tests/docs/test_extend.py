@@ -26,7 +26,7 @@ from analysis.evidence.cells import seed_scores
 from analysis.evidence.evidence import Evidence, scores_of
 from analysis.evidence.settings import Settings
 from analysis.statistics import learning_rate_selection
-from benchmarks.datasets.local_dataset import load
+from benchmarks.datasets.local_dataset import load_dataset
 from benchmarks.datasets.synthetic import make_synthetic
 from benchmarks.finetuning import heads
 from benchmarks.metrics.metric import METRICS, ClassPredictions, evaluate
@@ -117,7 +117,9 @@ def tiny(tmp_path_factory: pytest.TempPathFactory) -> Path:
     make_synthetic(folder / "data", "sst2", train=96, evaluation=24)
     save_model(
         folder / "model",
-        make_tokenizer(load(folder / "data", "sst2").train["first"].to_pylist()),
+        make_tokenizer(
+            load_dataset(folder / "data", "sst2").train["first"].to_pylist()
+        ),
     )
     return folder
 

@@ -18,7 +18,7 @@ from analysis.store.runs_table import manifest_path, read_runs, write_runs
 from analysis.store.scan import scan_store
 from analysis.store.stand_ins import read_stand_ins
 from benchmarks.datasets.import_files import import_dataset
-from benchmarks.datasets.local_dataset import load, read_manifest
+from benchmarks.datasets.local_dataset import load_dataset, read_manifest
 from benchmarks.datasets.synthetic import make_synthetic
 from benchmarks.finetuning.encoders import load as load_model
 from benchmarks.protocol import get_dataset
@@ -121,7 +121,7 @@ def make_data(name: str) -> Callable[[Path], Path]:
 
 
 def dataset_of(path: Path) -> Any:
-    found = load(path.parents[1], "uner_en")
+    found = load_dataset(path.parents[1], "uner_en")
     return [table.to_pylist() for table in found.tables.values()], found.labels
 
 
@@ -230,7 +230,7 @@ def originals(dataset: str, ending: str, content: bytes) -> FileFormat:
         if dataset == "conll2003_en":
             files["test"] = (path.with_name(f"test{ending}"),)
         import_dataset(get_dataset(dataset), files, path.parent / "data", replace=True)
-        return load(path.parent / "data", dataset).train.to_pylist()
+        return load_dataset(path.parent / "data", dataset).train.to_pylist()
 
     command = (
         IMPORT if dataset != "conll2003_en" else f"{IMPORT} --test {{at}}/test{ending}"

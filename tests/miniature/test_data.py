@@ -7,7 +7,7 @@ import pytest
 
 from analysis.sources import EXAMPLES
 from analysis.store.stand_ins import STAND_INS
-from benchmarks.datasets.local_dataset import load, verify
+from benchmarks.datasets.local_dataset import load_dataset, verify
 from benchmarks.metrics.floor import floor_of
 from benchmarks.protocol import DATASETS
 from common.errors import UserError
@@ -37,7 +37,9 @@ def test_a_folder_gives_its_text_and_rows_of_its_datasets(
     assert load_tokenizer(settings.tokenizer).vocab_size <= 2048
     for name in ("sst2", "nq", "msmarco"):
         assert verify(study / "data", name) == []
-    whole, sample = (load(place, "sst2") for place in (whole_data, study / "data"))
+    whole, sample = (
+        load_dataset(place, "sst2") for place in (whole_data, study / "data")
+    )
     assert sample.manifest.counts == {"train": 10, "validation": 4, "test": 4}
     assert (
         sample.labels == whole.labels
@@ -48,7 +50,7 @@ def test_a_folder_gives_its_text_and_rows_of_its_datasets(
         rows[4 * number] for number in range(10)
     ]
     for name in ("nq", "msmarco"):
-        found = load(study / "data", name)
+        found = load_dataset(study / "data", name)
         for split in ("validation", "test"):
             asked = set(found.queries(split)["id"].to_pylist())
             assert (
@@ -58,7 +60,7 @@ def test_a_folder_gives_its_text_and_rows_of_its_datasets(
         assert set(found.corpus["id"].to_pylist()) == set(
             found.tables["qrels"]["doc_id"].to_pylist()
         )
-    assert load(study / "data", "msmarco").train.num_rows == 10
+    assert load_dataset(study / "data", "msmarco").train.num_rows == 10
 
 
 def test_stand_ins_are_the_examples_with_floors_of_the_sample(
@@ -70,7 +72,7 @@ def test_stand_ins_are_the_examples_with_floors_of_the_sample(
         for place in (tmp_path, EXAMPLES["curves"].parent)
     )
     floors = {
-        name: round(floor_of(load(tmp_path / "data", name)), 2)
+        name: round(floor_of(load_dataset(tmp_path / "data", name)), 2)
         for name in ("sst2", "nq")
     }
     assert content.pop("floors") == floors != packaged.pop("floors")

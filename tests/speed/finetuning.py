@@ -35,7 +35,7 @@ from transformers import (
     EuroBertModel as HubModel,
 )
 
-from benchmarks.datasets.local_dataset import load
+from benchmarks.datasets.local_dataset import load_dataset
 from benchmarks.embedding import PAPER_READING
 from benchmarks.finetuning import trainer
 from benchmarks.finetuning.base_models import load_tokenizer
@@ -343,7 +343,7 @@ def drawn(kind: str, vocab: int) -> tuple[Ragged, Ragged | None]:
 
 def real(kind: str, data: Path, tokenizer: Path) -> tuple[Ragged, Ragged | None]:
     """Return the same of a dataset, as fine-tuning reads it."""
-    found, words = load(data, DATASETS[kind]), load_tokenizer(tokenizer)
+    found, words = load_dataset(data, DATASETS[kind]), load_tokenizer(tokenizer)
     limit = FINE_TUNING.max_length
     family = family_of(found.dataset)
     if isinstance(family, SupervisedFamily):

@@ -15,7 +15,7 @@ import pytest
 
 from benchmarks.commands.datasets import PARTIAL
 from benchmarks.datasets.fetch import UnreachableError, fetch
-from benchmarks.datasets.local_dataset import load
+from benchmarks.datasets.local_dataset import load_dataset
 from benchmarks.datasets.synthetic import make_synthetic
 from benchmarks.protocol import DATASETS, Dataset, Pin
 from common.errors import UserError
@@ -46,7 +46,7 @@ def test_first_fetch_keeps_the_commit(tmp_path: Path, fake: FakeHub) -> None:
     manifest = fetch("conll2003_en", tmp_path)
     assert manifest.counts == {"train": 40, "validation": 40, "test": 40}
     assert manifest.source["kind"] == "hub"
-    assert load(tmp_path, "conll2003_en").labels[5] == "B-LOC"
+    assert load_dataset(tmp_path, "conll2003_en").labels[5] == "B-LOC"
     files = manifest.source["files"]
     assert [(file["role"], file["revision"]) for file in files] == [
         ("train", COMMIT),
@@ -99,7 +99,7 @@ def test_content_that_differs_from_the_manifest_is_refused(
         match=r"test-00000-of-00001\.parquet .* has the SHA-256 .* the manifest says",
     ):
         fetch("conll2003_en", tmp_path, replace_old=True)
-    assert load(tmp_path, "conll2003_en").tables["test"].num_rows == 40, (
+    assert load_dataset(tmp_path, "conll2003_en").tables["test"].num_rows == 40, (
         "what was there stays"
     )
     left = [path.name for path in (tmp_path / ".downloads").rglob("*.parquet")]
@@ -142,7 +142,7 @@ def test_killed_fetch_goes_on(tmp_path: Path, fake: FakeHub) -> None:
         subprocess.run(command, cwd=ROOT, check=True, capture_output=True)
     asked = Counter(path.split("/")[1].split("-")[0] for path, _ in fake.gets)
     assert asked == {"train": 1, "validation": 2, "test": 1}
-    assert load(tmp_path, "conll2003_en").manifest.counts["validation"] == 1_600
+    assert load_dataset(tmp_path, "conll2003_en").manifest.counts["validation"] == 1_600
 
 
 def test_what_is_not_there(tmp_path: Path, fake: FakeHub) -> None:
@@ -269,7 +269,7 @@ def test_what_is_there_must_be_of_the_pinned_files(
             UserError, match=f"conll2003_en {message}; fetch it again with --replace"
         ):
             fetch(other, tmp_path)
-        assert load(tmp_path, "conll2003_en").manifest == before
+        assert load_dataset(tmp_path, "conll2003_en").manifest == before
         three = pinned(
             **{role: files[role] for role in ("train", "validation", "test")}
         )

@@ -8,7 +8,7 @@ from pathlib import Path
 import pytest
 
 from benchmarks.datasets.import_files import overlaps
-from benchmarks.datasets.local_dataset import load, table, verify
+from benchmarks.datasets.local_dataset import load_dataset, table, verify
 from benchmarks.datasets.synthetic import synthetic
 from benchmarks.protocol import DATASETS, get_dataset
 from common.errors import UserError
@@ -45,7 +45,7 @@ def test_command(tmp_path: Path, capsys: pytest.CaptureFixture[str]) -> None:
     with pytest.raises(UserError, match="--replace"):
         main(arguments)
     assert main([*arguments, "--replace"]) == 0
-    files = load(tmp_path / "data", "sst2").manifest.source["files"]
+    files = load_dataset(tmp_path / "data", "sst2").manifest.source["files"]
     assert [(file["role"], file["name"]) for file in files] == [
         ("train", "train.tsv"),
         ("validation", "dev.tsv"),
@@ -93,7 +93,7 @@ def test_a_folder_of_conll_2012_is_its_files(tmp_path: Path) -> None:
         for word in (f"--{role}", str(tmp_path / "conll"))
     ]
     assert main(["ontonotes", *files, "--out", str(tmp_path)]) == 0
-    found = load(tmp_path, "ontonotes")
+    found = load_dataset(tmp_path, "ontonotes")
     assert [row["words"] for row in found.train.to_pylist()] == [["Bush", "saw"]] * 2
     assert [found.labels[tag] for tag in found.train["tags"][0].as_py()] == [
         "B-PERSON",
@@ -284,7 +284,7 @@ def test_counts_of_real_files(name: str, tmp_path: Path) -> None:
         (tmp_path / "queries.tsv").write_text("\n".join(first.values()) + "\n")
         arguments[at] = str(tmp_path / "queries.tsv")
     assert main(arguments) == 0
-    assert load(tmp_path, name).manifest.counts == CASES[name][1]
+    assert load_dataset(tmp_path, name).manifest.counts == CASES[name][1]
     assert verify(tmp_path, name) == []
 
 
@@ -294,7 +294,7 @@ def test_real_entities(name: str, tmp_path: Path) -> None:
     from seqeval.metrics.sequence_labeling import get_entities
 
     main(arguments_of(name, tmp_path))
-    found = load(tmp_path, name)
+    found = load_dataset(tmp_path, name)
     sizes = {}
     for split in ("train", "validation", "test"):
         tags = [
@@ -315,7 +315,7 @@ def test_real_entities(name: str, tmp_path: Path) -> None:
 @pytest.mark.parametrize("name", [pytest.param("squad_v2", marks=real)])
 def test_real_unanswerable(name: str, tmp_path: Path) -> None:
     main(arguments_of(name, tmp_path))
-    test = load(tmp_path, name).tables["test"].to_pylist()
+    test = load_dataset(tmp_path, name).tables["test"].to_pylist()
     assert sum(not row["answers"] for row in test) == 3_168
     for row in test:
         for answer in row["answers"]:

@@ -10,7 +10,7 @@ from hypothesis import HealthCheck, given, settings
 from hypothesis import strategies as st
 
 from benchmarks.datasets.import_files import import_dataset
-from benchmarks.datasets.local_dataset import load
+from benchmarks.datasets.local_dataset import load_dataset
 from common.errors import UserError
 from tests.benchmarks.datasets.readers.originals import defined
 
@@ -25,7 +25,9 @@ def read_test(kind: str, path: Path, folder: Path) -> list[dict[str, Any]]:
     dataset = defined(kind, labels=[*LABELS, "O"] if kind == "tags" else LABELS)
     files = {role: [path] for role in ("train", "validation", "test")}
     import_dataset(dataset, files, folder, replace=True)
-    rows: list[dict[str, Any]] = load(folder, dataset).tables["test"].to_pylist()
+    rows: list[dict[str, Any]] = (
+        load_dataset(folder, dataset).tables["test"].to_pylist()
+    )
     return rows
 
 

@@ -5,7 +5,7 @@ from pathlib import Path
 import pytest
 
 from benchmarks.datasets.listing import dataset_table
-from benchmarks.datasets.local_dataset import load
+from benchmarks.datasets.local_dataset import load_dataset
 from benchmarks.datasets.synthetic import make_synthetic
 from benchmarks.protocol import DATASETS
 from common.errors import UserError
@@ -34,4 +34,4 @@ def test_verify_finds_a_flipped_byte(
     assert main(["verify", "--data", str(tmp_path)]) == 1
     assert "train.parquet: its content has changed" in capsys.readouterr().out
     with pytest.raises(UserError, match="fetch or import squad again with --replace"):
-        load(tmp_path, "squad")
+        load_dataset(tmp_path, "squad")

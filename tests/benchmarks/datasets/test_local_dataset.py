@@ -9,7 +9,7 @@ import pytest
 from benchmarks.datasets.local_dataset import (
     DatasetContent,
     cluster_ids,
-    load,
+    load_dataset,
     table,
     verify,
     write,
@@ -60,7 +60,7 @@ def test_documents_are_kept_and_their_rows_are_clusters(tmp_path: Path) -> None:
         DatasetContent(tables=tables, splits="as given"),
         source=source,
     )
-    found = load(tmp_path, dataset)
+    found = load_dataset(tmp_path, dataset)
     assert verify(tmp_path, dataset) == []
     assert cluster_ids(dataset, found.tables["test"]) == [0, 1, 2, 1, 3]
     assert cluster_ids(dataset, found.train) == []
@@ -108,7 +108,7 @@ def test_other_words_about_the_same_data_are_no_other_version(tmp_path: Path) ->
         tables=sc_content().tables, splits="worded otherwise", notes=("a new note",)
     )
     write_sst2(tmp_path, reworded)
-    assert load(tmp_path, "sst2").manifest.splits == "as given"
+    assert load_dataset(tmp_path, "sst2").manifest.splits == "as given"
 
 
 def test_any_flipped_byte_is_found(tmp_path: Path) -> None:
@@ -124,17 +124,17 @@ def test_any_flipped_byte_is_found(tmp_path: Path) -> None:
     with pytest.raises(
         UserError, match=r"sst2 is damaged: test\.parquet: its content has changed"
     ):
-        load(tmp_path, "sst2")
+        load_dataset(tmp_path, "sst2")
     path.unlink()
     with pytest.raises(UserError, match=r"sst2 is damaged: test\.parquet is missing"):
-        load(tmp_path, "sst2")
+        load_dataset(tmp_path, "sst2")
 
 
 def test_absent_dataset_says_what_to_run(tmp_path: Path) -> None:
     with pytest.raises(UserError, match="clm-or-mlm fetch sst2"):
-        load(tmp_path, "sst2")
+        load_dataset(tmp_path, "sst2")
     with pytest.raises(UserError, match="did you mean 'sst2'"):
-        load(tmp_path, "sst"), load(tmp_path, "sst22")
+        load_dataset(tmp_path, "sst"), load_dataset(tmp_path, "sst22")
 
 
 def test_wrong_content_is_refused(tmp_path: Path) -> None:
@@ -209,7 +209,7 @@ def test_a_changed_manifest_is_noticed(tmp_path: Path) -> None:
     ):
         path.write_text(whole.replace(old, new))
         with pytest.raises(UserError, match=r"sst2/manifest\.json is damaged"):
-            load(tmp_path, "sst2")
+            load_dataset(tmp_path, "sst2")
     record = {key: value for key, value in json.loads(whole).items() if key != SEAL}
     for change in (
         {"tables": {"../../x": record["tables"]["test"]}},
@@ -221,7 +221,7 @@ def test_a_changed_manifest_is_noticed(tmp_path: Path) -> None:
             UserError,
             match=r"describes \w+ with the tables .*, not sst2 with train, validation, test",
         ):
-            load(tmp_path, "sst2")
+            load_dataset(tmp_path, "sst2")
     path.write_text(manifest_text({"schema": 99}))
     with pytest.raises(UserError, match="is in version 99 of the local format"):
-        load(tmp_path, "sst2")
+        load_dataset(tmp_path, "sst2")

@@ -4,7 +4,7 @@ from pathlib import Path
 
 import pytest
 
-from benchmarks.datasets.local_dataset import load, verify
+from benchmarks.datasets.local_dataset import load_dataset, verify
 from benchmarks.datasets.synthetic import make_synthetic, synthetic
 from benchmarks.protocol import DATASETS, get_dataset
 from common.errors import UserError
@@ -79,6 +79,6 @@ def test_command(tmp_path: Path, capsys: pytest.CaptureFixture[str]) -> None:
         == 0
     )
     assert "30 train, 5 validation, 5 test, made up" in capsys.readouterr().out
-    assert load(tmp_path, "nq").queries("test").num_rows == 5
+    assert load_dataset(tmp_path, "nq").queries("test").num_rows == 5
     with pytest.raises(UserError, match="at least 1 training and 2 evaluation"):
         main(["sst2", "--out", str(tmp_path), "--evaluation", "1"])

@@ -17,7 +17,7 @@ from pathlib import Path
 
 import torch
 
-from benchmarks.datasets.local_dataset import load
+from benchmarks.datasets.local_dataset import load_dataset
 from benchmarks.datasets.synthetic import make_synthetic
 from clm_or_mlm.__main__ import main
 from common.errors import UserError
@@ -42,8 +42,8 @@ def tried(name: str, config: type, folder: Path) -> str:
         for dataset in NAMES:
             make_synthetic(data, dataset, train=64, evaluation=16)
     texts = (
-        load(data, "sst2").train["first"].to_pylist()
-        + load(data, "squad").train["context"].to_pylist()
+        load_dataset(data, "sst2").train["first"].to_pylist()
+        + load_dataset(data, "squad").train["context"].to_pylist()
     )
     save_tiny(name, config, train("roberta", texts, 500), folder / name)
     words = [

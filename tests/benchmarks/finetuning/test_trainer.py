@@ -11,7 +11,7 @@ import torch
 from torch import Tensor, nn
 from transformers import Trainer, TrainingArguments, get_linear_schedule_with_warmup
 
-from benchmarks.datasets.local_dataset import load as load_data
+from benchmarks.datasets.local_dataset import load_dataset
 from benchmarks.finetuning.device import choose_device
 from benchmarks.finetuning.encoders import load
 from benchmarks.finetuning.trainer import (
@@ -109,7 +109,10 @@ def test_final_weights_equal_transformers_trainers(
     data: Path, model_folder: Callable[..., Path], tmp_path: Path
 ) -> None:
     """Order over an epoch's end, accumulation, schedule, decay and clipping are those of the paper's trainer."""
-    resettable, dataset = resettable_of(model_folder("ours")), load_data(data, "sst2")
+    resettable, dataset = (
+        resettable_of(model_folder("ours")),
+        load_dataset(data, "sst2"),
+    )
     objective = objective_of(dataset, resettable.setting, [3])
     assert isinstance(objective, SupervisedObjective)
     model = resettable.reset(dataset.dataset, seed=3)
@@ -168,7 +171,7 @@ def test_final_weights_equal_transformers_trainers(
 def test_gradient_does_not_depend_on_what_shares_a_pass(
     name: str, data: Path, model_folder: Callable[..., Path]
 ) -> None:
-    resettable, dataset = resettable_of(model_folder("ours")), load_data(data, name)
+    resettable, dataset = resettable_of(model_folder("ours")), load_dataset(data, name)
     objective = objective_of(dataset, resettable.setting, [0])
     step = next(objective.order(0))
     model = resettable.reset(dataset.dataset, 0).train()
@@ -194,7 +197,7 @@ def test_the_loss_is_the_mean_of_the_micro_batches_means(
     """Micro-batches with few labels weigh as much as those with many: not the mean over all tokens."""
     resettable, dataset = (
         resettable_of(model_folder("ours")),
-        load_data(data, "uner_en"),
+        load_dataset(data, "uner_en"),
     )
     objective = objective_of(dataset, resettable.setting, [0])
     assert isinstance(objective, SupervisedObjective) and not isinstance(
@@ -240,7 +243,7 @@ def test_out_of_memory_continues_in_smaller_equal_passes(
     model_folder: Callable[..., Path],
     caplog: pytest.LogCaptureFixture,
 ) -> None:
-    resettable, dataset = resettable_of(model_folder("ours")), load_data(data, name)
+    resettable, dataset = resettable_of(model_folder("ours")), load_dataset(data, name)
     objective = objective_of(dataset, resettable.setting, [0])
     ends = []
     for limit in (10**9, 250):
@@ -264,7 +267,10 @@ def test_out_of_memory_continues_in_smaller_equal_passes(
 def test_what_fails_a_run_is_named(
     data: Path, model_folder: Callable[..., Path]
 ) -> None:
-    resettable, dataset = resettable_of(model_folder("ours")), load_data(data, "sst2")
+    resettable, dataset = (
+        resettable_of(model_folder("ours")),
+        load_dataset(data, "sst2"),
+    )
     objective = objective_of(dataset, resettable.setting, [0])
     model = resettable.reset(dataset.dataset, 0)
     settings = {"lr": 1e-3, "seed": 0, "steps": 3, "fine_tuning": FINE_TUNING}
@@ -283,7 +289,7 @@ def test_bfloat16_weights_take_bfloat16_steps(
     device = choose_device("cpu", "bf16")
     resettable, dataset = (
         resettable_of(model_folder("ours"), device),
-        load_data(data, "sst2"),
+        load_dataset(data, "sst2"),
     )
     objective = objective_of(dataset, resettable.setting, [0])
     changed = {}

@@ -16,7 +16,7 @@ from sklearn.metrics import f1_score
 from torch import Tensor, nn
 from transformers import AutoModel, AutoTokenizer
 
-from benchmarks.datasets.local_dataset import load as load_data
+from benchmarks.datasets.local_dataset import load_dataset
 from benchmarks.finetuning.trainer import fine_tune
 from benchmarks.protocol import FINE_TUNING
 from benchmarks.runs import SCORED_SPLITS
@@ -192,7 +192,7 @@ def labelled_scores(
 def ours(
     name: str, data: Path, folder: Path, steps: int
 ) -> tuple[dict[str, list[float]], dict[str, Tensor]]:
-    dataset = load_data(data, name)
+    dataset = load_dataset(data, name)
     resettable = resettable_of(folder)
     objective = objective_of(dataset, resettable.setting, [0, SEED])
     evaluator = family_of(dataset.dataset).evaluator(dataset, resettable.setting)
@@ -232,7 +232,7 @@ def check(
 def test_labelled_families_score_as_the_plain_loop(
     name: str, task: str, steps: int, data: Path, model_folder: Callable[..., Path]
 ) -> None:
-    folder, dataset = model_folder("ours"), load_data(data, name)
+    folder, dataset = model_folder("ours"), load_dataset(data, name)
     tokenizer = AutoTokenizer.from_pretrained(folder)
     tables = dataset.tables
     rows = {split: table.to_pylist() for split, table in tables.items()}

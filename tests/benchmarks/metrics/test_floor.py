@@ -10,7 +10,7 @@ import pyarrow as pa
 import pytest
 from sklearn.metrics import f1_score, ndcg_score
 
-from benchmarks.datasets.local_dataset import LocalDataset, load, write
+from benchmarks.datasets.local_dataset import LocalDataset, load_dataset, write
 from benchmarks.datasets.synthetic import synthetic
 from benchmarks.metrics.floor import floor_of, with_floor
 from benchmarks.metrics.paper import ndcgs
@@ -27,7 +27,9 @@ def made_up(tmp_path_factory: pytest.TempPathFactory) -> dict[str, LocalDataset]
             synthetic(DATASETS[name], train=8, evaluation=40),
             source={"kind": "made up"},
         )
-    return {name: load(data, name) for name in ("sst2", "uner_en", "squad_v2", "nq")}
+    return {
+        name: load_dataset(data, name) for name in ("sst2", "uner_en", "squad_v2", "nq")
+    }
 
 
 def test_usual_classes_tags_and_answers_are_scored(

@@ -8,7 +8,7 @@ import pytest
 import torch
 from transformers import AutoModel, AutoTokenizer
 
-from benchmarks.datasets.local_dataset import load
+from benchmarks.datasets.local_dataset import load_dataset
 from benchmarks.own_datasets.definition_file import read_definitions
 from common.errors import UserError
 from tests.benchmarks.command import command
@@ -67,7 +67,7 @@ def test_pairs_train_an_encoder_that_sentence_transformers_loads(
     assert not command("import")(
         ["manuals", "--datasets", str(definition), "--out", str(tmp_path / "data")]
     )
-    local = load(tmp_path / "data", read_definitions(definition)[0])
+    local = load_dataset(tmp_path / "data", read_definitions(definition)[0])
     asked = {
         split: set(local.queries(split)["text"].to_pylist())
         for split in ("validation", "test")

@@ -11,7 +11,7 @@ import pyarrow.parquet as pq
 import pytest
 
 from benchmarks.commands.grid import GridOptions
-from benchmarks.datasets.local_dataset import load, read_manifest, verify
+from benchmarks.datasets.local_dataset import load_dataset, read_manifest, verify
 from benchmarks.own_datasets.definition_file import READY, read_definitions, ready_text
 from benchmarks.protocol import DATASETS, Dataset
 from common.errors import UserError
@@ -251,5 +251,5 @@ def test_each_form_is_fetched_with_one_command_at_a_commit(
     assert {file["revision"] for file in files} <= {*COMMITS, *KNOWN} and all(
         file["sha256"] for file in files
     )
-    found = load(tmp_path, definition)
+    found = load_dataset(tmp_path, definition)
     assert not found.labels or set(found.labels) == set(definition.label_names)

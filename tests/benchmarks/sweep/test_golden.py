@@ -13,7 +13,7 @@ from typing import Any
 
 import pytest
 
-from benchmarks.datasets.local_dataset import load
+from benchmarks.datasets.local_dataset import load_dataset
 from benchmarks.datasets.synthetic import make_synthetic
 from benchmarks.protocol import DATASETS
 from benchmarks.runs import RESULTS_VERSION, RunKey
@@ -32,7 +32,7 @@ def ends(folder: Path) -> dict[str, Any]:
     """Return the version, and losses and scores by dataset."""
     for name in MEASURED:
         make_synthetic(folder / "data", name, train=96, evaluation=24)
-    data = [load(folder / "data", name) for name in MEASURED]
+    data = [load_dataset(folder / "data", name) for name in MEASURED]
     texts = [
         text
         for column in (data[0].train["first"], data[2].train["context"])

@@ -22,7 +22,7 @@ import transformers
 from safetensors import SafetensorError
 from transformers import AutoTokenizer, PreTrainedTokenizerFast, T5Config, T5Model
 
-from benchmarks.datasets.local_dataset import load
+from benchmarks.datasets.local_dataset import load_dataset
 from benchmarks.protocol import DATASETS, Dataset
 from benchmarks.results_json import read_results
 from benchmarks.runs import SCORED_SPLITS, RunKey
@@ -126,14 +126,14 @@ def test_a_classifier_scores_the_same_in_plain_transformers(
     kind: str, own_class: str, pooling: str, kept_by: Kept, data: Path
 ) -> None:
     folder = kept(store := kept_by(kind, "sst2", pooling=pooling), "sst2")
-    model, test = plain(folder), load(data, "sst2").tables["test"]
+    model, test = plain(folder), load_dataset(data, "sst2").tables["test"]
     assert type(model).__name__ == own_class
     tokenizer = AutoTokenizer.from_pretrained(folder)
     code = re.search(
         r"```python\n(.*?)```", (folder / "README.md").read_text(), re.DOTALL
     )
     assert code is not None
-    names = list(load(data, "sst2").labels)
+    names = list(load_dataset(data, "sst2").labels)
     for text, gold, score in zip(
         test["first"].to_pylist(),
         test["label"].to_pylist(),
@@ -162,7 +162,7 @@ def test_plain_transformers_give_kept_tags_and_answers(
 ) -> None:
     store = kept_by(kind, "uner_en", "squad")
     for name, labels in (
-        ("uner_en", load(data, "uner_en").labels),
+        ("uner_en", load_dataset(data, "uner_en").labels),
         ("squad", ("outside", "inside")),
     ):
         model = plain(kept(store, name))
@@ -174,7 +174,7 @@ def test_plain_transformers_give_kept_tags_and_answers(
         re.DOTALL,
     )
     assert code is not None
-    row = load(data, "squad").tables["test"].slice(0, 1).to_pylist()[0]
+    row = load_dataset(data, "squad").tables["test"].slice(0, 1).to_pylist()[0]
     text = code[1].replace("FOLDER", str(kept(store, "squad")))
     text = text.replace('"a question"', repr(row["question"]))
     text = text.replace('"a text with the answer"', repr(row["context"]))
@@ -225,7 +225,7 @@ def test_a_retrieval_encoder_gives_the_stores_ndcg(
     kind: str, kept_by: Kept, data: Path
 ) -> None:
     store = kept_by(kind, "msmarco")
-    folder, local = kept(store, "msmarco"), load(data, "msmarco")
+    folder, local = kept(store, "msmarco"), load_dataset(data, "msmarco")
     prompts = json.loads((folder / "config_sentence_transformers.json").read_text())[
         "prompts"
     ]
@@ -265,7 +265,7 @@ def test_a_retrieval_encoder_gives_the_stores_ndcg(
 def test_sentence_transformers_gives_the_stores_ndcg(kept_by: Kept, data: Path) -> None:
     library = pytest.importorskip("sentence_transformers")
     store = kept_by("llama", "msmarco")
-    folder, local = kept(store, "msmarco"), load(data, "msmarco")
+    folder, local = kept(store, "msmarco"), load_dataset(data, "msmarco")
     model = library.SentenceTransformer(str(folder), device="cpu")
     queries = model.encode_query(
         local.queries("test")["text"].to_pylist(), normalize_embeddings=True
@@ -485,7 +485,7 @@ def test_the_card_has_scores_interval_data_and_licences(
     words = two_runs(start, data, tmp_path / "s", "qqp")
     keep([*words, "--seed", "1"])
     card = (kept(tmp_path / "s", "qqp") / "README.md").read_text()
-    assert "apache-2.0" in card and load(data, "qqp").manifest.licence in card
+    assert "apache-2.0" in card and load_dataset(data, "qqp").manifest.licence in card
     assert f"{100 * stored(tmp_path / 's', 'qqp').score:.2f}" in card
     assert "Question 1: FIRST\\nQuestion 2: SECOND" in card
     from scipy import stats

@@ -20,7 +20,7 @@ from transformers import (
     PreTrainedTokenizerFast,
 )
 
-from benchmarks.datasets.local_dataset import load
+from benchmarks.datasets.local_dataset import load_dataset
 from benchmarks.embedding import Embedding, made_embedding
 from benchmarks.finetuning.own_ends import ending_tokenizer
 from benchmarks.own_datasets.definition_file import read_definitions
@@ -85,7 +85,7 @@ def words_of(model: Path, store: Path, *more: str) -> list[str]:
 
 def ndcg(folder: Path, words: list[str]) -> float:
     """NDCG@10 of the test queries, in percent, by sentence-transformers alone."""
-    local = load(Path(words[3]), read_definitions(Path(words[1]))[0])
+    local = load_dataset(Path(words[3]), read_definitions(Path(words[1]))[0])
     queries = local.queries("test").to_pylist()
     relevant: dict[str, set[str]] = {}
     for row in local.qrels("test").to_pylist():

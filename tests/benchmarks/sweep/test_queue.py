@@ -19,7 +19,7 @@ import filelock._soft
 import pytest
 import torch
 
-from benchmarks.datasets.local_dataset import load
+from benchmarks.datasets.local_dataset import load_dataset
 from benchmarks.datasets.synthetic import make_synthetic
 from benchmarks.finetuning import device
 from benchmarks.metrics.floor import floor_of
@@ -347,7 +347,7 @@ def test_workers_with_a_device_each_make_the_same_bytes(
     )
     assert status_code(run_grid(alone)) == COMPLETE
     (mine,) = stored_definitions(tmp_path)
-    assert mine.floor == round(floor_of(load(data, mine)), 2)
+    assert mine.floor == round(floor_of(load_dataset(data, mine)), 2)
     # Two CPUs that do not compute side by side, as GPUs.
     monkeypatch.setattr(device, "CPU", replace(device.CPU, gpu=True))
     monkeypatch.setattr(torch.cuda, "device_count", lambda: 2)
@@ -462,7 +462,8 @@ def test_sst2_is_learnt_from_random_weights(tmp_path: Path) -> None:
         words += [f"--{role}", *(str(REAL / path) for path in paths)]
     main(["import", *words])
     tokenizer = make_tokenizer(
-        load(tmp_path / "data", "sst2").train["first"].to_pylist()[:20_000], size=4_000
+        load_dataset(tmp_path / "data", "sst2").train["first"].to_pylist()[:20_000],
+        size=4_000,
     )
     model = save_model(tmp_path / "tiny", tokenizer, hidden=64)
     words = [

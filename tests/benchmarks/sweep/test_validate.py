@@ -10,7 +10,7 @@ import pytest
 import torch
 from safetensors.torch import load_file, save_file
 
-from benchmarks.datasets.local_dataset import load as load_data
+from benchmarks.datasets.local_dataset import load_dataset
 from benchmarks.finetuning.device import PRECISIONS
 from benchmarks.finetuning.encoders import Encoder, load
 from benchmarks.finetuning.heads import MEAN, POOLINGS
@@ -54,7 +54,7 @@ def test_activations_are_counted_per_position() -> None:
 def test_every_family_reads_an_input_of_the_largest_length(
     kind: str, name: str, data: Path, model_folder: Callable[..., Path]
 ) -> None:
-    loaded, dataset = load(str(model_folder(kind))), load_data(data, name)
+    loaded, dataset = load(str(model_folder(kind))), load_dataset(data, name)
     before = {key: value.clone() for key, value in loaded.encoder.state_dict().items()}
     limit = (
         loaded.limits.paper_retrieval if name == "msmarco" else loaded.limits.labelled
@@ -73,7 +73,7 @@ def test_too_few_positions_are_found(
     with pytest.raises(
         UserError, match="cannot read 600 tokens, the input limit for sst2"
     ):
-        dry_run(load_data(data, "sst2"), loaded, FP32, MEAN, "paper")
+        dry_run(load_dataset(data, "sst2"), loaded, FP32, MEAN, "paper")
 
 
 def test_a_pooling_without_effect_is_found(
@@ -81,7 +81,7 @@ def test_a_pooling_without_effect_is_found(
 ) -> None:
     with pytest.raises(UserError, match="--head ours"):
         dry_run(
-            load_data(data, "sst2"),
+            load_dataset(data, "sst2"),
             load(str(model_folder("bert"))),
             FP32,
             POOLINGS["last"],

@@ -8,8 +8,7 @@ from typing import Any
 
 import pytest
 
-from benchmarks.datasets.local_dataset import load as load_data
-from benchmarks.datasets.local_dataset import table
+from benchmarks.datasets.local_dataset import load_dataset, table
 from benchmarks.finetuning.encoders import load
 from benchmarks.sweep.window import window_cuts
 from benchmarks.tasks.base import Setting
@@ -63,7 +62,7 @@ def test_what_is_behind_the_cut_is_counted(
     name: str, data: Path, model_folder: Callable[..., Path]
 ) -> None:
     dataset, loaded = (
-        load_data(data, name),
+        load_dataset(data, name),
         load(str(model_folder("ours")), max_length=64),
     )
     setting = Setting(loaded=loaded, device=CPU)

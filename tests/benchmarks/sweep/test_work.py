@@ -11,7 +11,7 @@ import torch
 
 from analysis.store.ingest import ingest
 from analysis.store.instances import read_clusters
-from benchmarks.datasets.local_dataset import load as load_dataset
+from benchmarks.datasets.local_dataset import load_dataset
 from benchmarks.finetuning.device import choose_device
 from benchmarks.finetuning.encoders import load
 from benchmarks.finetuning.heads import SequenceHead, TokenHead

@@ -7,7 +7,7 @@ from pathlib import Path
 import numpy as np
 import pytest
 
-from benchmarks.datasets.local_dataset import load as load_data
+from benchmarks.datasets.local_dataset import load_dataset
 from benchmarks.datasets.schema import FORMS
 from benchmarks.datasets.synthetic import GRAMMARS
 from benchmarks.finetuning.trainer import example_order
@@ -18,7 +18,7 @@ from common.errors import UserError
 
 
 def test_only_what_the_seeds_draw_is_tokenised(data: Path) -> None:
-    dataset = load_data(data, "sst2")
+    dataset = load_dataset(data, "sst2")
     fine_tuning = replace(FINE_TUNING, steps=2)
     rows = sampled_rows(dataset, fine_tuning, [0])
     expected = np.concatenate(

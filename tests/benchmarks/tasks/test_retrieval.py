@@ -14,8 +14,7 @@ import pytrec_eval
 import torch
 from torch import Tensor, nn
 
-from benchmarks.datasets.local_dataset import load as load_data
-from benchmarks.datasets.local_dataset import table
+from benchmarks.datasets.local_dataset import load_dataset, table
 from benchmarks.finetuning import device
 from benchmarks.finetuning.encoders import load
 from benchmarks.finetuning.tokenization import encode_texts
@@ -45,7 +44,7 @@ def test_cached_contrastive_gradient_equals_the_plain_one(
 ) -> None:
     """With dropout (BERT) too: the second pass draws the masks of the first."""
     resettable = resettable_of(model_folder(kind))
-    dataset = load_data(data, "msmarco")
+    dataset = load_dataset(data, "msmarco")
     objective = objective_of(dataset, resettable.setting, [0])
     assert isinstance(objective, ContrastiveObjective)
     step = next(objective.order(0))
@@ -117,7 +116,7 @@ def test_queries_are_scored_against_all_negatives_of_the_batch(
 ) -> None:
     """The gradient is that of one softmax over texts that pass the model one by one."""
     resettable = resettable_of(model_folder("ours"))
-    plain = load_data(data, "msmarco")
+    plain = load_dataset(data, "msmarco")
     rows = plain.train.slice(0, 8).to_pylist()
     pairs = [
         {**row, "negatives": [rows[k]["positive"] for k in range(i % 3)]}
@@ -169,13 +168,13 @@ def test_retrieval_reads_with_the_tokenizers_own_special_tokens(
     folder = Path(shutil.copytree(model_folder("ours"), tmp_path / "model"))
     config = json.loads((folder / "config.json").read_text())
     (folder / "config.json").write_text(json.dumps({**config, "eos_token_id": 2}))
-    loaded, dataset = load(str(folder)), load_data(data, "msmarco")
+    loaded, dataset = load(str(folder)), load_dataset(data, "msmarco")
     objective = Retrieval().objective(
         dataset, np.arange(3), Setting(loaded=loaded, device=CPU)
     )
     assert {int(objective.queries[row][-1]) for row in range(3)} == {1}
     sst2 = CLASSES.examples(
-        get_dataset("sst2"), load_data(data, "sst2").tables["test"], loaded
+        get_dataset("sst2"), load_dataset(data, "sst2").tables["test"], loaded
     )
     assert {int(sst2.ids[row][-1]) for row in range(3)} == {2}
 

@@ -13,8 +13,7 @@ import torch
 from safetensors.torch import load_file
 from sklearn.metrics import ndcg_score
 
-from benchmarks.datasets.local_dataset import LocalDataset
-from benchmarks.datasets.local_dataset import load as load_data
+from benchmarks.datasets.local_dataset import LocalDataset, load_dataset
 from benchmarks.embedding import PAPER_READING
 from benchmarks.finetuning.device import choose_device
 from benchmarks.finetuning.trainer import fine_tune
@@ -105,7 +104,7 @@ def test_vectors_and_scores_are_those_of_its_encode(
     oracle: Oracle, data: Path, folder: Path, tmp_path: Path
 ) -> None:
     """Its `encode` gives our unit vectors; its similarities, ranked as the paper's code does, our scores (D3)."""
-    dataset = load_data(data, "msmarco")
+    dataset = load_dataset(data, "msmarco")
     resettable, evaluator = evaluator_of(dataset, folder)
     corpus = {
         row["id"]: PAPER_READING.document_text(row["text"], row["title"])
@@ -216,7 +215,7 @@ def test_losses_of_all_seeds_and_epochs_equal_its_trainers(
 
     In bfloat16 the vectors of evaluation are those of its `encode`, outside autocast, to the bit.
     """
-    dataset = load_data(data, "msmarco")
+    dataset = load_dataset(data, "msmarco")
     pairs = pairs_of(dataset)
     steps = len(pairs["anchor"]) // 32 + 2
     texts = [
@@ -269,7 +268,7 @@ def test_three_steps_of_its_trainer_end_in_our_weights(
     oracle: Oracle, data: Path, folder: Path, tmp_path: Path
 ) -> None:
     """`SentenceTransformerTrainer` with the cached loss, in float32, over one epoch of a seed that is not 0."""
-    dataset = load_data(data, "msmarco")
+    dataset = load_dataset(data, "msmarco")
     pairs = pairs_of(dataset)
     losses = oracle.run(
         EUROBERT + MODEL + TRAIN,

@@ -16,8 +16,7 @@ import pytest
 import torch
 from torch import Tensor
 
-from benchmarks.datasets.local_dataset import LocalDataset
-from benchmarks.datasets.local_dataset import load as load_data
+from benchmarks.datasets.local_dataset import LocalDataset, load_dataset
 from benchmarks.finetuning.device import choose_device
 from benchmarks.finetuning.trainer import fine_tune
 from benchmarks.protocol import FINE_TUNING
@@ -96,7 +95,7 @@ def test_losses_equal_transformers_to_the_bit_when_so_rounded(
 ) -> None:
     folder = Path(shutil.copytree(model_folder("ours"), tmp_path / "model"))
     older_tokenizer(folder)
-    dataset = load_data(data, "msmarco")
+    dataset = load_dataset(data, "msmarco")
     pairs = pairs_of(dataset)
     script = SEEDS.replace('("fp32", "bf16")', '("bf16",)').replace(
         "range(5)", f"({SEED},)"

@@ -12,7 +12,7 @@ from hypothesis import given, settings
 from hypothesis import strategies as st
 
 from benchmarks.datasets.import_files import make
-from benchmarks.datasets.local_dataset import load
+from benchmarks.datasets.local_dataset import load_dataset
 from benchmarks.datasets.readers.texts import text_rows
 from benchmarks.datasets.schema import SPLIT_TABLES, Row
 from benchmarks.protocol import Dataset
@@ -247,7 +247,7 @@ def made(
     manifest = make(
         dataset, files, folder / "data", source={"kind": "import", "files": []}
     )
-    rows = load(folder / "data", dataset).train
+    rows = load_dataset(folder / "data", dataset).train
     return rows["labels" if kind == "labels" else "label"].to_pylist(), manifest.notes
 
 
