@@ -2,7 +2,7 @@
 
 Decoders are measured without their causal mask, as the paper measures its CLM models: switched off by the flag that
 their class reads, which a saved folder keeps. Whether a model really looks both ways is not taken from its config:
-`load` tries out every layer, and whether padding changes an output.
+`load_model` tries out every layer, and whether padding changes an output.
 
 Shape suffixes: B examples, L padded length, T real tokens, H hidden size.
 """
@@ -246,7 +246,7 @@ class LoadedModel:
     """Hash of the tokenizer's files."""
 
 
-def load(
+def load_model(
     model: str,
     *,
     revision: str | None = None,

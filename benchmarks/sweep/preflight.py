@@ -17,7 +17,7 @@ from benchmarks.finetuning.device import (
     choose_kind,
     choose_precision,
 )
-from benchmarks.finetuning.encoders import Encoder, LoadedModel, load
+from benchmarks.finetuning.encoders import Encoder, LoadedModel, load_model
 from benchmarks.finetuning.heads import POOLINGS, Pooling
 from benchmarks.finetuning.tokenization import (
     encode_as_written,
@@ -59,7 +59,7 @@ def preflight(request: RunRequest) -> tuple[LoadedModel, Precision, list[LocalDa
     sets = {name: load_dataset(request.data, request.known[name]) for name in sources}
     for dataset in sets.values():
         check_labels(dataset)
-    loaded = load_model(request)
+    loaded = requested_model(request)
     check_special_tokens(loaded)
     # Datasets of one form differ in the number of labels alone.
     for dataset in {
@@ -74,9 +74,9 @@ def preflight(request: RunRequest) -> tuple[LoadedModel, Precision, list[LocalDa
     return loaded, precision, [sets[name] for name in request.datasets]
 
 
-def load_model(request: RunRequest) -> LoadedModel:
+def requested_model(request: RunRequest) -> LoadedModel:
     """Return a request's model, on the CPU."""
-    return load(
+    return load_model(
         request.model,
         revision=request.revision,
         trust_remote_code=request.trust_remote_code,

@@ -34,7 +34,7 @@ from benchmarks.metrics.floor import with_floor
 from benchmarks.own_datasets.definitions import store_definitions
 from benchmarks.runs import RunKey
 from benchmarks.sweep.keep import write_cards
-from benchmarks.sweep.preflight import load_model, preflight, run_bytes
+from benchmarks.sweep.preflight import preflight, requested_model, run_bytes
 from benchmarks.sweep.request import RunRequest
 from benchmarks.sweep.run_jobs import (
     RunJob,
@@ -161,7 +161,7 @@ def _model(
     if not chosen.kind.gpu:
         torch.set_num_threads(1)
     setting = Setting(
-        loaded=loaded or load_model(request),
+        loaded=loaded or requested_model(request),
         device=chosen,
         fine_tuning=request.fine_tuning,
         pooling=POOLINGS[request.pooling or "mean"],

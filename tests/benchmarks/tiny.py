@@ -17,7 +17,7 @@ from transformers import (
 )
 
 from benchmarks.finetuning.device import RunDevice, choose_device
-from benchmarks.finetuning.encoders import load
+from benchmarks.finetuning.encoders import load_model
 from benchmarks.sweep.work import ResettableModel
 from benchmarks.tasks.base import Setting
 from pretraining.model.configuration import EncoderConfig
@@ -111,7 +111,7 @@ def untrained(config: Any) -> Any:
 
 def resettable_of(folder: Path, device: RunDevice = CPU) -> ResettableModel:
     """The model of a folder on a device, with the paper's settings."""
-    return ResettableModel(Setting(loaded=load(str(folder)), device=device))
+    return ResettableModel(Setting(loaded=load_model(str(folder)), device=device))
 
 
 def save_model(

@@ -20,7 +20,7 @@ from analysis.store.stand_ins import read_stand_ins
 from benchmarks.datasets.import_files import import_dataset
 from benchmarks.datasets.local_dataset import load_dataset, read_manifest
 from benchmarks.datasets.synthetic import make_synthetic
-from benchmarks.finetuning.encoders import load as load_model
+from benchmarks.finetuning.encoders import load_model
 from benchmarks.protocol import get_dataset
 from benchmarks.results_json import read_results
 from benchmarks.runs import RESULTS, RUN, RunKey, results_text

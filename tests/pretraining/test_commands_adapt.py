@@ -13,7 +13,7 @@ import transformers as hf
 from safetensors.torch import load_file, save_file
 from sentence_transformers import SentenceTransformer
 
-from benchmarks.finetuning.encoders import load
+from benchmarks.finetuning.encoders import load_model
 from benchmarks.finetuning.heads import TokenHead, token_head
 from clm_or_mlm.__main__ import main
 from common.errors import UserError
@@ -107,7 +107,7 @@ def test_a_shift_is_recorded_for_heads(
     main(adapt(place, tmp_path, "--objective", "mntp20", "--steps", "4"))
     made = Path(capsys.readouterr().out.split()[-1])
     assert json.loads((made / "config.json").read_text())["prediction_shift"] == 1
-    head = token_head(load(str(made)).encoder, 3, "paper")
+    head = token_head(load_model(str(made)).encoder, 3, "paper")
     assert isinstance(head, TokenHead) and head.shift == 1
 
 

@@ -7,7 +7,7 @@ import pytest
 import torch
 
 from benchmarks.finetuning.device import CPU, GPU, choose_device, choose_kind
-from benchmarks.finetuning.encoders import Encoder, load
+from benchmarks.finetuning.encoders import Encoder, load_model
 from benchmarks.finetuning.trainer import make_optimiser
 from benchmarks.protocol import FINE_TUNING
 from common.errors import UserError
@@ -16,7 +16,7 @@ from tests.benchmarks.tiny import make_config
 
 
 def test_casting_leaves_buffers_alone(model_folder: Callable[..., Path]) -> None:
-    encoder = load(str(model_folder("llama"))).encoder
+    encoder = load_model(str(model_folder("llama"))).encoder
     choose_device("cpu", "bf16").place(encoder)
     assert {p.dtype for p in encoder.parameters()} == {torch.bfloat16}
     assert {b.dtype for b in encoder.buffers()} == {torch.float32}

@@ -19,7 +19,7 @@ from benchmarks.finetuning.encoders import (
     Encoder,
     Limits,
     input_limits,
-    load,
+    load_model,
 )
 from benchmarks.ragged import packed_cost
 from common.errors import UserError
@@ -42,7 +42,7 @@ KINDS = (
 def test_outputs_depend_on_later_tokens_and_not_on_padding(
     kind: str, model_folder: Callable[..., Path]
 ) -> None:
-    encoder = load(str(model_folder(kind))).encoder.eval()
+    encoder = load_model(str(model_folder(kind))).encoder.eval()
     assert encoder.is_decoder == (kind in ("llama", "qwen2", "qwen3"))
     ids = torch.arange(280, 300)[None]
     with torch.no_grad():
@@ -100,7 +100,7 @@ def test_a_lifted_decoder_computes_full_attention(
 ) -> None:
     """Our encoder has Llama's block: the same weights must give the same states without a causal mask."""
     ours, llama = (
-        load(str(model_folder(kind))).encoder.eval() for kind in ("ours", "llama")
+        load_model(str(model_folder(kind))).encoder.eval() for kind in ("ours", "llama")
     )
     missing = llama.base.load_state_dict(ours.base.state_dict(), strict=False)
     assert not missing.missing_keys and not missing.unexpected_keys
@@ -125,13 +125,13 @@ def test_a_model_that_stays_one_sided_is_refused(
         UserError,
         match=r"a token sees only one side in 2 of its modules \(LlamaAttention\)",
     ):
-        load(str(model_folder("llama")))
+        load_model(str(model_folder("llama")))
 
 
 def test_rows_on_their_own_have_the_states_that_they_have_alone(
     model_folder: Callable[..., Path],
 ) -> None:
-    base = load(str(model_folder("bert"))).encoder.base
+    base = load_model(str(model_folder("bert"))).encoder.base
     encoder = Encoder(base, alone=True).eval()
     ids, kinds = torch.randint(3, 300, (4, 9)), torch.randint(0, 2, (4, 9))
     lengths = torch.tensor([4, 9, 4, 1])
@@ -168,7 +168,8 @@ def test_the_authors_checkpoints_load_without_their_code(
     ids, lengths = torch.randint(3, 300, (2, 9)), torch.tensor([9, 6])
     with torch.no_grad():
         one, other = (
-            load(str(folder)).encoder.eval()(ids, lengths) for folder in (ours, theirs)
+            load_model(str(folder)).encoder.eval()(ids, lengths)
+            for folder in (ours, theirs)
         )
     torch.testing.assert_close(one, other, rtol=0, atol=0)
 
@@ -177,7 +178,7 @@ def test_the_authors_checkpoints_load_without_their_code(
 def test_padding_row_that_ends_texts_gets_no_gradient(
     kind: str, model_folder: Callable[..., Path]
 ) -> None:
-    encoder = load(str(model_folder(kind))).encoder
+    encoder = load_model(str(model_folder(kind))).encoder
     encoder(torch.tensor([[5, 6, 1]]), torch.tensor([3])).square().sum().backward()
     gradient = encoder.base.get_input_embeddings().weight.grad
     assert gradient[5].any() and not gradient[1].any()
@@ -232,7 +233,7 @@ def test_limits_follow_the_positions(
 def test_requested_length_leaves_the_papers_evaluation_alone(
     model_folder: Callable[..., Path],
 ) -> None:
-    limits = load(str(model_folder("ours")), max_length=100).limits
+    limits = load_model(str(model_folder("ours")), max_length=100).limits
     assert limits == Limits(labelled=100, retrieval=100, paper_retrieval=512)
 
 
@@ -243,7 +244,7 @@ LENGTHS = {"unequal": [9, 2, 5, 1], "equal": [6, 6, 6], "one": [4]}
 def test_hidden_states_are_those_of_the_padded_pass_to_the_bit(
     lengths: list[int], model_folder: Callable[..., Path]
 ) -> None:
-    encoder = load(str(model_folder("ours"))).encoder
+    encoder = load_model(str(model_folder("ours"))).encoder
     tokens, real = (
         torch.tensor(lengths),
         torch.arange(max(lengths)) < torch.tensor(lengths)[:, None],
@@ -323,4 +324,4 @@ def test_weights_that_would_be_drawn_anew_are_refused(
     config = json.loads((folder / "config.json").read_text())
     (folder / "config.json").write_text(json.dumps(config | fields))
     with pytest.raises(UserError, match=said):
-        load(str(folder))
+        load_model(str(folder))

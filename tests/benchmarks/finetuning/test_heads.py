@@ -14,7 +14,7 @@ from transformers import (
     set_seed,
 )
 
-from benchmarks.finetuning.encoders import load
+from benchmarks.finetuning.encoders import load_model
 from benchmarks.finetuning.heads import (
     MEAN,
     POOLINGS,
@@ -134,7 +134,7 @@ def test_missing_pooler_is_drawn_with_the_seed(
 def test_own_heads_are_used_when_asked_for_or_needed(
     kind: str, model_folder: Callable[..., Path]
 ) -> None:
-    encoder = load(str(model_folder(kind))).encoder
+    encoder = load_model(str(model_folder(kind))).encoder
     for name in get_args(HeadName)[-1:] if kind == "bert" else get_args(HeadName):
         assert isinstance(
             sequence_head(encoder, 2, POOLINGS["last"], name), SequenceHead
@@ -159,7 +159,7 @@ def test_token_types_reach_a_model_that_takes_them(
     ids, lengths = torch.randint(3, 300, (1, 6)), torch.tensor([6])
     kinds = torch.tensor([[0, 0, 0, 1, 1, 1]])
     for kind, takes in (("bert", True), ("ours", False)):
-        encoder = load(str(model_folder(kind))).encoder.eval()
+        encoder = load_model(str(model_folder(kind))).encoder.eval()
         assert encoder.takes_kinds == takes
         with torch.no_grad():
             same = torch.equal(encoder(ids, lengths), encoder(ids, lengths, kinds))

@@ -10,7 +10,7 @@ import pytest
 from tokenizers import Tokenizer
 
 from benchmarks.finetuning.base_models import load_tokenizer
-from benchmarks.finetuning.encoders import load
+from benchmarks.finetuning.encoders import load_model
 from common.errors import UserError
 from common.model_files import resolve, tokenizer_hash, weights_hash
 from tests.benchmarks.finetuning.test_encoders import KINDS
@@ -27,7 +27,7 @@ def test_a_hub_id_is_fetched_without_code(
         return str(model_folder("llama"))
 
     monkeypatch.setattr("huggingface_hub.snapshot_download", fetch)
-    assert load("owner/llama", revision="abc").source == "owner/llama"
+    assert load_model("owner/llama", revision="abc").source == "owner/llama"
     assert (asked["name"], asked["revision"]) == ("owner/llama", "abc")
     assert "*.safetensors" in asked["allow_patterns"]
     assert not {"*.py", "*.bin", "*"} & set(asked["allow_patterns"])
@@ -43,7 +43,7 @@ def test_a_hub_that_does_not_answer_is_told_in_one_sentence(
     with pytest.raises(
         UserError, match=r"owner/name is not a local folder.*no route\)"
     ):
-        load("owner/name")
+        load_model("owner/name")
 
 
 @pytest.mark.parametrize("part", ["", "0_Transformer"])
@@ -60,9 +60,9 @@ def test_a_sentence_transformers_folder_is_its_transformer(
     (folder / "modules.json").write_text(json.dumps(modules))
     assert resolve(str(folder)) == folder / part
     assert (
-        load(str(folder)).weights
+        load_model(str(folder)).weights
         == weights_hash(folder / part)
-        == load(str(model_folder("bert"))).weights
+        == load_model(str(model_folder("bert"))).weights
     )
 
 

@@ -13,7 +13,7 @@ from transformers import Trainer, TrainingArguments, get_linear_schedule_with_wa
 
 from benchmarks.datasets.local_dataset import load_dataset
 from benchmarks.finetuning.device import choose_device
-from benchmarks.finetuning.encoders import load
+from benchmarks.finetuning.encoders import load_model
 from benchmarks.finetuning.trainer import (
     FineTuningError,
     decayed,
@@ -69,7 +69,7 @@ def test_the_learning_rate_is_transformers_linear_schedule() -> None:
 def test_decay_spares_biases_and_norms_as_transformers_does(
     kind: str, model_folder: Callable[..., Path], tmp_path: Path
 ) -> None:
-    base = load(str(model_folder(kind))).encoder.base
+    base = load_model(str(model_folder(kind))).encoder.base
     arguments = TrainingArguments(output_dir=str(tmp_path), report_to=[], use_cpu=True)
     theirs = Trainer(model=base, args=arguments).get_decay_parameter_names(base)
     assert sorted(decayed(base)) == sorted(theirs)

@@ -12,7 +12,7 @@ from safetensors.torch import load_file, save_file
 
 from benchmarks.datasets.local_dataset import load_dataset
 from benchmarks.finetuning.device import PRECISIONS
-from benchmarks.finetuning.encoders import Encoder, load
+from benchmarks.finetuning.encoders import Encoder, load_model
 from benchmarks.finetuning.heads import MEAN, POOLINGS
 from benchmarks.protocol import DATASETS
 from benchmarks.sweep.preflight import check_special_tokens, dry_run, run_bytes
@@ -54,7 +54,7 @@ def test_activations_are_counted_per_position() -> None:
 def test_every_family_reads_an_input_of_the_largest_length(
     kind: str, name: str, data: Path, model_folder: Callable[..., Path]
 ) -> None:
-    loaded, dataset = load(str(model_folder(kind))), load_dataset(data, name)
+    loaded, dataset = load_model(str(model_folder(kind))), load_dataset(data, name)
     before = {key: value.clone() for key, value in loaded.encoder.state_dict().items()}
     limit = (
         loaded.limits.paper_retrieval if name == "msmarco" else loaded.limits.labelled
@@ -68,7 +68,7 @@ def test_every_family_reads_an_input_of_the_largest_length(
 def test_too_few_positions_are_found(
     data: Path, model_folder: Callable[..., Path]
 ) -> None:
-    loaded = load(str(model_folder("bert")))
+    loaded = load_model(str(model_folder("bert")))
     loaded = replace(loaded, limits=replace(loaded.limits, labelled=600))
     with pytest.raises(
         UserError, match="cannot read 600 tokens, the input limit for sst2"
@@ -82,7 +82,7 @@ def test_a_pooling_without_effect_is_found(
     with pytest.raises(UserError, match="--head ours"):
         dry_run(
             load_dataset(data, "sst2"),
-            load(str(model_folder("bert"))),
+            load_model(str(model_folder("bert"))),
             FP32,
             POOLINGS["last"],
             "paper",
@@ -92,9 +92,9 @@ def test_a_pooling_without_effect_is_found(
 def test_an_end_of_text_in_pieces_is_found(
     model_folder: Callable[..., Path], tmp_path: Path
 ) -> None:
-    check_special_tokens(load(str(model_folder("ours"))))
+    check_special_tokens(load_model(str(model_folder("ours"))))
     folder = Path(shutil.copytree(model_folder("ours"), tmp_path / "model"))
-    loaded = load(str(folder))
+    loaded = load_model(str(folder))
     loaded.tokenizer.init_kwargs["eos_token"] = loaded.tokenizer._special_tokens_map[
         "eos_token"
     ] = "</nonesuch>"

@@ -9,7 +9,7 @@ from typing import Any
 import pytest
 
 from benchmarks.datasets.local_dataset import load_dataset, table
-from benchmarks.finetuning.encoders import load
+from benchmarks.finetuning.encoders import load_model
 from benchmarks.sweep.window import window_cuts
 from benchmarks.tasks.base import Setting
 from tests.benchmarks.sweep.stores import run, validate
@@ -63,7 +63,7 @@ def test_what_is_behind_the_cut_is_counted(
 ) -> None:
     dataset, loaded = (
         load_dataset(data, name),
-        load(str(model_folder("ours")), max_length=64),
+        load_model(str(model_folder("ours")), max_length=64),
     )
     setting = Setting(loaded=loaded, device=CPU)
     rows, expected = CASES[name]

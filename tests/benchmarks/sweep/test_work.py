@@ -13,7 +13,7 @@ from analysis.store.ingest import ingest
 from analysis.store.instances import read_clusters
 from benchmarks.datasets.local_dataset import load_dataset
 from benchmarks.finetuning.device import choose_device
-from benchmarks.finetuning.encoders import load
+from benchmarks.finetuning.encoders import load_model
 from benchmarks.finetuning.heads import SequenceHead, TokenHead
 from benchmarks.finetuning.trainer import FineTuningError
 from benchmarks.metrics.metric import Evaluation
@@ -40,7 +40,9 @@ def test_weights_come_back_and_the_head_follows_the_seed(
     model_folder: Callable[..., Path],
 ) -> None:
     resettable = ResettableModel(
-        Setting(loaded=load(str(model_folder("ours"))), device=choose_device("cpu"))
+        Setting(
+            loaded=load_model(str(model_folder("ours"))), device=choose_device("cpu")
+        )
     )
     first = resettable.reset(get_dataset("sst2"), 0)
     before = {name: value.clone() for name, value in first.state_dict().items()}

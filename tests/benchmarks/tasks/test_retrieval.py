@@ -16,7 +16,7 @@ from torch import Tensor, nn
 
 from benchmarks.datasets.local_dataset import load_dataset, table
 from benchmarks.finetuning import device
-from benchmarks.finetuning.encoders import load
+from benchmarks.finetuning.encoders import load_model
 from benchmarks.finetuning.tokenization import encode_texts
 from benchmarks.protocol import FINE_TUNING, get_dataset
 from benchmarks.tasks.base import Setting
@@ -168,7 +168,7 @@ def test_retrieval_reads_with_the_tokenizers_own_special_tokens(
     folder = Path(shutil.copytree(model_folder("ours"), tmp_path / "model"))
     config = json.loads((folder / "config.json").read_text())
     (folder / "config.json").write_text(json.dumps({**config, "eos_token_id": 2}))
-    loaded, dataset = load(str(folder)), load_dataset(data, "msmarco")
+    loaded, dataset = load_model(str(folder)), load_dataset(data, "msmarco")
     objective = Retrieval().objective(
         dataset, np.arange(3), Setting(loaded=loaded, device=CPU)
     )
