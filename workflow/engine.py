@@ -31,7 +31,7 @@ from workflow.jobs import (
     LEASE,
     Job,
     Workflow,
-    load,
+    load_workflow,
     refuse_other_settings,
     save,
     write_marker,
@@ -277,7 +277,7 @@ def cancel(folder: Path) -> list[str]:
         time.sleep(0.5)
     if not study_id(folder):
         return []
-    workflow = load(folder)
+    workflow = load_workflow(folder)
     write_left(folder, ())
     queue = read_queue(workflow.jobs, folder)
     unseen = unseen_attempts(workflow.jobs, folder, queue)

@@ -308,7 +308,7 @@ def write_marker(job: Job, folder: Path) -> None:
 
 
 def save(workflow: Workflow, folder: Path) -> None:
-    """Write what `load` reads, unless it is there already."""
+    """Write what `load_workflow` reads, unless it is there already."""
     values = dataclasses.asdict(workflow)
     jobs = [job | {"kind": job["kind"]["name"]} for job in values["jobs"].values()]
     text = manifest_text(values | {"jobs": jobs})
@@ -317,7 +317,7 @@ def save(workflow: Workflow, folder: Path) -> None:
         write_text(path, text)
 
 
-def load(folder: Path) -> Workflow:
+def load_workflow(folder: Path) -> Workflow:
     """Return the workflow of a folder.
 
     Raises:
@@ -353,7 +353,7 @@ def refuse_other_settings(
         return
     # By what is made, since packed cells are other jobs than single ones.
     makers: dict[str, Job] = {}
-    for job in load(folder).jobs.values():
+    for job in load_workflow(folder).jobs.values():
         makers |= dict.fromkeys(job.makes, job)
     for marker, job in workflow.jobs.items():
         if job.kind.follows or not (marker in live or job.is_complete(folder)):

@@ -22,7 +22,7 @@ from common.errors import UserError
 from common.files import share_with_group, write_text
 from common.locks import try_lease
 from common.provenance import ROOT
-from workflow.jobs import JOB_KINDS, LEASE, Job, Workflow, load
+from workflow.jobs import JOB_KINDS, LEASE, Job, Workflow, load_workflow
 from workflow.slurm_queue import SUBMITS, Queue, SlurmJob, make_id, read_queue
 from workflow.slurm_request import no_room, request_of, words_of
 from workflow.step import requeue, seconds_left
@@ -227,7 +227,7 @@ def main(argv: Sequence[str]) -> int:
         with try_lease(folder / LEASE) as holder:
             if holder is None:
                 _submit_left(folder)
-        if seconds_left(_submitter(load(folder)), started, os.environ) <= 0:
+        if seconds_left(_submitter(load_workflow(folder)), started, os.environ) <= 0:
             requeue(os.environ["SLURM_JOB_ID"])
         time.sleep(_SECONDS if read_left(folder) else 0)
     return 0
@@ -235,7 +235,7 @@ def main(argv: Sequence[str]) -> int:
 
 def _submit_left(folder: Path) -> None:
     """Submit what there are places for now; nothing where Slurm does not answer."""
-    workflow = load(folder)
+    workflow = load_workflow(folder)
     try:
         queue = read_queue(workflow.jobs, folder)
     except UserError as error:

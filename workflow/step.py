@@ -40,7 +40,7 @@ from workflow.attempts import (
     run_attempt,
     tries_without_progress,
 )
-from workflow.jobs import Command, Job, Workflow, load, write_marker
+from workflow.jobs import Command, Job, Workflow, load_workflow, write_marker
 from workflow.slurm_queue import allocation_seconds
 
 MISTAKE = 2
@@ -79,7 +79,7 @@ def main(argv: Sequence[str]) -> int:
     (marker,) = argv or [""]
     folder = Path.cwd()
     share_with_group(folder)
-    workflow = load(folder)
+    workflow = load_workflow(folder)
     if marker not in workflow.jobs:
         raise UserError(f"{marker!r} is not a job of {workflow.target}")
     job = workflow.jobs[marker]

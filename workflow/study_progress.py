@@ -22,7 +22,7 @@ from common.reading import read_bounded
 from common.tables import plain_table
 from workflow.attempts import attempts_in
 from workflow.engine import reconcile
-from workflow.jobs import LEASE, Job, Workflow, load
+from workflow.jobs import LEASE, Job, Workflow, load_workflow
 from workflow.slurm_queue import Queue, SlurmJob, read_queue, unseen_attempts
 from workflow.slurm_submit import read_left
 from workflow.step import STOPPED
@@ -168,7 +168,7 @@ def progress_of(folder: Path) -> StudyProgress:
     Raises:
         UserError: no call has ever started there.
     """
-    workflow = load(folder)
+    workflow = load_workflow(folder)
     todo = reconcile(workflow, folder, change=False)
     caller = holder_of(folder / LEASE) or ""
 

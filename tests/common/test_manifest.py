@@ -19,7 +19,7 @@ from common.manifest import (
     strangers,
     write_manifest,
 )
-from workflow.jobs import JOB_KINDS, Job, Workflow, by_marker, load, save
+from workflow.jobs import JOB_KINDS, Job, Workflow, by_marker, load_workflow, save
 
 CONTENT = {
     "name": "é\n",
@@ -72,7 +72,7 @@ def test_sealed_manifest_of_another_shape_is_refused(
             tmp_path / "sst2/manifest.json",
             lambda: Manifest.read(tmp_path / "sst2/manifest.json"),
         ),
-        (tmp_path / "workflow.json", lambda: load(tmp_path)),
+        (tmp_path / "workflow.json", lambda: load_workflow(tmp_path)),
     ]
     refused = 0
     for path, read in readers:

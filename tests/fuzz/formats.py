@@ -33,8 +33,15 @@ from tests.pretraining.documents import make_documents
 from tests.results import write_results
 from tests.sealed import seal
 from workflow.attempts import attempts_in
-from workflow.jobs import JOB_KINDS, WORKFLOW, Job, Workflow, by_marker, save
-from workflow.jobs import load as load_workflow
+from workflow.jobs import (
+    JOB_KINDS,
+    WORKFLOW,
+    Job,
+    Workflow,
+    by_marker,
+    load_workflow,
+    save,
+)
 from workflow.study import workflow_of
 from workflow.study_settings import load_settings
 

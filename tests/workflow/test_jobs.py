@@ -5,7 +5,7 @@ from pathlib import Path
 import pytest
 
 from common.manifest import manifest_text
-from workflow.jobs import JOB_KINDS, WORKFLOW, Job, JobKind, load, save
+from workflow.jobs import JOB_KINDS, WORKFLOW, Job, JobKind, load_workflow, save
 from workflow.study import workflow_of
 from workflow.study_settings import Queue, StudySettings
 
@@ -19,8 +19,8 @@ def test_a_workflow_survives_the_way_to_the_node(tmp_path: Path) -> None:
     )
     workflow = workflow_of("figure3", settings, "/x/full.sif")
     save(workflow, tmp_path)
-    assert load(tmp_path) == workflow
-    assert list(load(tmp_path).jobs) == list(workflow.jobs)
+    assert load_workflow(tmp_path) == workflow
+    assert list(load_workflow(tmp_path).jobs) == list(workflow.jobs)
     # The same one is not written again.
     before = (tmp_path / WORKFLOW).stat().st_mtime_ns
     save(workflow, tmp_path)
