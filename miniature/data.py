@@ -22,7 +22,7 @@ from benchmarks.datasets.local_dataset import (
     DatasetContent,
     LocalDataset,
     load_dataset,
-    write,
+    write_dataset,
 )
 from benchmarks.metrics.floor import floor_of
 from common.cli import run
@@ -122,7 +122,7 @@ def write_sample(
     files = replace(
         whole.dataset.files, licence=manifest.licence, citation=manifest.citation
     )
-    write(
+    write_dataset(
         out,
         replace(whole.dataset, files=files),
         DatasetContent(

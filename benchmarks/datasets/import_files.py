@@ -13,7 +13,7 @@ from typing import Any
 import pyarrow as pa
 import pyarrow.compute as pc
 
-from benchmarks.datasets.local_dataset import DatasetContent, check_place, write
+from benchmarks.datasets.local_dataset import DatasetContent, check_place, write_dataset
 from benchmarks.datasets.readers import beir, ner, squad, texts
 from benchmarks.datasets.readers.original_files import is_data
 from benchmarks.datasets.readers.reader import ReaderInputs
@@ -132,7 +132,7 @@ def make(
     notes += unused(dataset, content.tables)
     notes += overlaps(dataset, content.tables)
     noted = replace_fields(content, notes=tuple(notes))
-    return write(data, dataset, noted, source=source, replace=replace)
+    return write_dataset(data, dataset, noted, source=source, replace=replace)
 
 
 def unused(dataset: Dataset, tables: Mapping[str, pa.Table]) -> Iterator[str]:

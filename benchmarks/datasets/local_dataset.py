@@ -153,7 +153,7 @@ def cluster_ids(dataset: Dataset, rows: pa.Table) -> list[int]:
     ]
 
 
-def write(
+def write_dataset(
     data: Path,
     dataset: Dataset,
     content: DatasetContent,

@@ -13,7 +13,7 @@ from pathlib import Path
 import numpy as np
 import pyarrow as pa
 
-from benchmarks.datasets.local_dataset import DatasetContent, table, write
+from benchmarks.datasets.local_dataset import DatasetContent, table, write_dataset
 from benchmarks.datasets.schema import SPLIT_TABLES, Manifest, Row
 from benchmarks.protocol import DATASETS, Dataset, get_dataset
 from benchmarks.runs import SCORED_SPLITS
@@ -131,7 +131,7 @@ def make_synthetic(
         "evaluation": evaluation,
         "files": [],
     }
-    return write(data, made_up, content, source=source, replace=replace)
+    return write_dataset(data, made_up, content, source=source, replace=replace)
 
 
 def _pick_word(rng: np.random.Generator, words: Sequence[str]) -> str:

@@ -12,7 +12,7 @@ from benchmarks.datasets.local_dataset import (
     load_dataset,
     table,
     verify,
-    write,
+    write_dataset,
 )
 from benchmarks.datasets.schema import SPLIT_TABLES
 from benchmarks.datasets.synthetic import make_synthetic
@@ -32,7 +32,7 @@ def sc_content(n: int = 6, label: int = 1) -> DatasetContent:
 
 
 def write_sst2(data: Path, content: DatasetContent, *, replace: bool = False) -> str:
-    return write(
+    return write_dataset(
         data,
         get_dataset("sst2"),
         content,
@@ -54,7 +54,7 @@ def test_documents_are_kept_and_their_rows_are_clusters(tmp_path: Path) -> None:
         for split in SPLIT_TABLES
     }
     source = {"kind": "import", "files": []}
-    write(
+    write_dataset(
         tmp_path,
         dataset,
         DatasetContent(tables=tables, splits="as given"),

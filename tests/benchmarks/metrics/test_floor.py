@@ -10,7 +10,7 @@ import pyarrow as pa
 import pytest
 from sklearn.metrics import f1_score, ndcg_score
 
-from benchmarks.datasets.local_dataset import LocalDataset, load_dataset, write
+from benchmarks.datasets.local_dataset import LocalDataset, load_dataset, write_dataset
 from benchmarks.datasets.synthetic import synthetic
 from benchmarks.metrics.floor import floor_of, with_floor
 from benchmarks.metrics.paper import ndcgs
@@ -21,7 +21,7 @@ from benchmarks.protocol import DATASETS, TASKS, DatasetFiles
 def made_up(tmp_path_factory: pytest.TempPathFactory) -> dict[str, LocalDataset]:
     data = tmp_path_factory.mktemp("data")
     for name in ("sst2", "uner_en", "squad_v2", "nq"):
-        write(
+        write_dataset(
             data,
             DATASETS[name],
             synthetic(DATASETS[name], train=8, evaluation=40),
