@@ -111,7 +111,7 @@ def tensors_of(
     return by_file
 
 
-def write(
+def write_checkpoint(
     folder: Path, step: int, tensors: Tensors, state: Mapping[str, Any]
 ) -> Checkpoint:
     """Write the checkpoint of a step, whole or not at all.
@@ -294,5 +294,5 @@ class CheckpointWriter:
         self, step: int, tensors: Tensors, state: Mapping[str, Any], keep: list[int]
     ) -> None:
         self._before()
-        write(self._folder, step, tensors, state)
+        write_checkpoint(self._folder, step, tensors, state)
         prune(self._folder, keep)

@@ -99,7 +99,9 @@ def checkpoint(folder: Path) -> Path:
         "stages": [stage],
         "interventions": TrainingConfig().interventions(3),
     }
-    return checkpoints.write(folder, 3, checkpoints.tensors_of(*tiny()), state).path
+    return checkpoints.write_checkpoint(
+        folder, 3, checkpoints.tensors_of(*tiny()), state
+    ).path
 
 
 def restored(path: Path) -> Any:

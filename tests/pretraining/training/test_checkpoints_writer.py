@@ -36,13 +36,13 @@ def test_it_holds_the_named_step_however_slow_the_disk(
     monkeypatch: pytest.MonkeyPatch,
 ) -> None:
     model, optimizer = trained
-    go_on, original = threading.Event(), checkpoints.write
+    go_on, original = threading.Event(), checkpoints.write_checkpoint
 
     def slow(*args: object) -> object:
         assert go_on.wait(30)
         return original(*args)  # type: ignore[arg-type]
 
-    monkeypatch.setattr(checkpoints, "write", slow)
+    monkeypatch.setattr(checkpoints, "write_checkpoint", slow)
     weights = {name: value.clone() for name, value in model.state_dict().items()}
     moment = optimizer.state[model.weight]["exp_avg"].clone()
     writer = CheckpointWriter(tmp_path)
@@ -95,7 +95,7 @@ def test_a_wait_that_ctrl_c_ends_is_made_good_by_the_next(
     trained: tuple[torch.nn.Module, torch.optim.Optimizer],
     monkeypatch: pytest.MonkeyPatch,
 ) -> None:
-    go_on, original = threading.Event(), checkpoints.write
+    go_on, original = threading.Event(), checkpoints.write_checkpoint
 
     def slow(*args: object) -> object:
         threading.Timer(
@@ -104,7 +104,7 @@ def test_a_wait_that_ctrl_c_ends_is_made_good_by_the_next(
         assert go_on.wait(30)
         return original(*args)  # type: ignore[arg-type]
 
-    monkeypatch.setattr(checkpoints, "write", slow)
+    monkeypatch.setattr(checkpoints, "write_checkpoint", slow)
     writer = CheckpointWriter(tmp_path)
     writer.begin(1, *trained, STATE, ())
     # Composer, once imported, makes the second of the first.
@@ -140,7 +140,7 @@ def test_a_problem_comes_up_at_the_next_one_and_at_the_end(
 
     writer = CheckpointWriter(tmp_path)
     writer.begin(1, *trained, STATE, ())
-    monkeypatch.setattr(checkpoints, "write", broken)
+    monkeypatch.setattr(checkpoints, "write_checkpoint", broken)
     writer.begin(2, *trained, STATE, ())
     assert writer.begin(3, *trained, STATE, ()) is error
     assert writer.begin(3, *trained, STATE, ()) is None

@@ -138,13 +138,13 @@ def test_validation_can_be_left_out(run: Run, tmp_path: Path, done: Path) -> Non
 def test_checkpoints_come_by_the_clock_too_and_change_nothing(
     run: Run, tmp_path: Path, done: Path, monkeypatch: pytest.MonkeyPatch
 ) -> None:
-    saved, original = [], checkpoints.write
+    saved, original = [], checkpoints.write_checkpoint
 
     def noted(folder: Path, step: int, *rest: Any) -> checkpoints.Checkpoint:
         saved.append(step)
         return original(folder, step, *rest)
 
-    monkeypatch.setattr(checkpoints, "write", noted)
+    monkeypatch.setattr(checkpoints, "write_checkpoint", noted)
     for minutes, steps in (("0", [5, 9, 18, 24]), ("1e-9", list(range(1, 25)))):
         saved.clear()
         assert run(

@@ -240,10 +240,12 @@ def test_the_log_is_on_the_disk_before_its_checkpoint_has_a_name(
     run: Run, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
 ) -> None:
     order: list[str] = []
-    sync, write = LogWriter.sync, checkpoints.write
+    sync, write = LogWriter.sync, checkpoints.write_checkpoint
     monkeypatch.setattr(LogWriter, "sync", lambda log: (order.append("log"), sync(log)))
     monkeypatch.setattr(
-        checkpoints, "write", lambda *words: (order.append("checkpoint"), write(*words))
+        checkpoints,
+        "write_checkpoint",
+        lambda *words: (order.append("checkpoint"), write(*words)),
     )
     assert run("mini-s-clm", tmp_path / "out", "save_every=8")
     assert order and order == ["log", "checkpoint"] * (len(order) // 2)
