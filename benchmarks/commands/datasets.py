@@ -192,10 +192,10 @@ def datasets(
             raise UserError(
                 f"{data} contains no datasets; add some with `clm-or-mlm fetch`, `import` or `synthetic`"
             )
-        from benchmarks.datasets.local_dataset import verify
+        from benchmarks.datasets.local_dataset import verify_dataset
 
         for name in progress(there, "verifying", unit="dataset"):
-            faults = verify(data, known[name])
+            faults = verify_dataset(data, known[name])
             faulty |= bool(faults)
             sys.stdout.write(f"{name}: {'; '.join(faults) or 'intact'}\n")
     return int(faulty)

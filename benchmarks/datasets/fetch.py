@@ -19,7 +19,7 @@ from pathlib import Path, PurePosixPath
 from typing import Any
 
 from benchmarks.datasets.import_files import make
-from benchmarks.datasets.local_dataset import check_place, read_manifest, verify
+from benchmarks.datasets.local_dataset import check_place, read_manifest, verify_dataset
 from benchmarks.datasets.schema import Manifest
 from benchmarks.protocol import Dataset, Pin, get_dataset
 from common.errors import UserError
@@ -82,7 +82,7 @@ def fetch(dataset: Dataset | str, data: Path, *, replace_old: bool = False) -> M
                 recorded = manifest.source["files"]
         difference = _difference(pins, recorded)
         if not replace_old:
-            faults = list(verify(data, dataset))
+            faults = list(verify_dataset(data, dataset))
             if difference:
                 faults.append(f"{data / name} {difference}")
             if faults:

@@ -296,7 +296,7 @@ def load_dataset(data: Path, dataset: Dataset | str) -> LocalDataset:
     return LocalDataset(dataset=dataset, manifest=manifest, tables=tables)
 
 
-def verify(data: Path, dataset: Dataset | str) -> list[str]:
+def verify_dataset(data: Path, dataset: Dataset | str) -> list[str]:
     """Return one sentence for each way in which a dataset differs from its manifest; empty when it is whole.
 
     Reads every byte and every row: file hashes and columns.

@@ -12,7 +12,7 @@ import pytest
 from analysis.evidence.evidence import Evidence, scores_of
 from analysis.evidence.settings import Settings
 from benchmarks.datasets.column_names import FIELD_NAMES
-from benchmarks.datasets.local_dataset import load_dataset, verify
+from benchmarks.datasets.local_dataset import load_dataset, verify_dataset
 from benchmarks.finetuning.tokenization import texts_of
 from benchmarks.own_datasets.definition_file import read_definitions
 from clm_or_mlm.__main__ import main
@@ -143,7 +143,7 @@ def test_from_the_file_to_a_row_of_scores(
         assert not main(
             ["import", name, "--datasets", str(my_toml), "--out", str(data)]
         )
-        assert verify(data, own[name]) == []
+        assert verify_dataset(data, own[name]) == []
     assert load_dataset(data, own["reviews"]).manifest.counts == {
         "train": 57,
         "validation": 3,

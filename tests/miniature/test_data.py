@@ -7,7 +7,7 @@ import pytest
 
 from analysis.sources import EXAMPLES
 from analysis.store.stand_ins import STAND_INS
-from benchmarks.datasets.local_dataset import load_dataset, verify
+from benchmarks.datasets.local_dataset import load_dataset, verify_dataset
 from benchmarks.metrics.floor import floor_of
 from benchmarks.protocol import DATASETS
 from common.errors import UserError
@@ -36,7 +36,7 @@ def test_a_folder_gives_its_text_and_rows_of_its_datasets(
     )
     assert load_tokenizer(settings.tokenizer).vocab_size <= 2048
     for name in ("sst2", "nq", "msmarco"):
-        assert verify(study / "data", name) == []
+        assert verify_dataset(study / "data", name) == []
     whole, sample = (
         load_dataset(place, "sst2") for place in (whole_data, study / "data")
     )

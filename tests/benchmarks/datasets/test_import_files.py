@@ -8,7 +8,7 @@ from pathlib import Path
 import pytest
 
 from benchmarks.datasets.import_files import overlaps
-from benchmarks.datasets.local_dataset import load_dataset, table, verify
+from benchmarks.datasets.local_dataset import load_dataset, table, verify_dataset
 from benchmarks.datasets.synthetic import synthetic
 from benchmarks.protocol import DATASETS, get_dataset
 from common.errors import UserError
@@ -39,7 +39,7 @@ def test_command(tmp_path: Path, capsys: pytest.CaptureFixture[str]) -> None:
         "not all of the official data, which has 63,981 train, 3,368 validation, 872 test"
         in out
     )
-    assert verify(tmp_path / "data", "sst2") == []
+    assert verify_dataset(tmp_path / "data", "sst2") == []
     assert main(arguments) == 0, "the same again changes nothing"
     sst2_files(tmp_path, n=80)
     with pytest.raises(UserError, match="--replace"):
@@ -133,7 +133,7 @@ def test_what_was_put_beside_a_dataset_is_not_replaced(tmp_path: Path) -> None:
     with pytest.raises(UserError, match=r"holds other files \(notes/a\.md\)"):
         main([*arguments, "--replace"])
     assert (tmp_path / "data/sst2/notes/a.md").read_text() == "mine"
-    assert verify(tmp_path / "data", "sst2") == []
+    assert verify_dataset(tmp_path / "data", "sst2") == []
 
 
 def test_a_dataset_is_not_replaced_by_one_that_is_read_from_it(tmp_path: Path) -> None:
@@ -146,7 +146,7 @@ def test_a_dataset_is_not_replaced_by_one_that_is_read_from_it(tmp_path: Path) -
     ]
     with pytest.raises(UserError, match=r"holds other files \(train\.parquet\)"):
         main(["sst2", *rows, "--out", str(tmp_path / "data"), "--replace"])
-    assert verify(tmp_path / "data", "sst2") == []
+    assert verify_dataset(tmp_path / "data", "sst2") == []
 
 
 @pytest.mark.parametrize("damaged", ["test.parquet", "manifest.json"])
@@ -193,7 +193,7 @@ def test_killed_import_leaves_nothing_half(tmp_path: Path) -> None:
     python("-c", code, *arguments, code=-signal.SIGKILL)
     assert not (tmp_path / "data/sst2").exists()
     assert main(arguments) == 0
-    assert verify(tmp_path / "data", "sst2") == []
+    assert verify_dataset(tmp_path / "data", "sst2") == []
 
 
 # --- real files ----------------------------------------------------------------------------------------------
@@ -285,7 +285,7 @@ def test_counts_of_real_files(name: str, tmp_path: Path) -> None:
         arguments[at] = str(tmp_path / "queries.tsv")
     assert main(arguments) == 0
     assert load_dataset(tmp_path, name).manifest.counts == CASES[name][1]
-    assert verify(tmp_path, name) == []
+    assert verify_dataset(tmp_path, name) == []
 
 
 @pytest.mark.parametrize("name", [pytest.param("uner_en", marks=real)])

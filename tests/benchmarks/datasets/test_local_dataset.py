@@ -11,7 +11,7 @@ from benchmarks.datasets.local_dataset import (
     cluster_ids,
     load_dataset,
     table,
-    verify,
+    verify_dataset,
     write_dataset,
 )
 from benchmarks.datasets.schema import SPLIT_TABLES
@@ -61,7 +61,7 @@ def test_documents_are_kept_and_their_rows_are_clusters(tmp_path: Path) -> None:
         source=source,
     )
     found = load_dataset(tmp_path, dataset)
-    assert verify(tmp_path, dataset) == []
+    assert verify_dataset(tmp_path, dataset) == []
     assert cluster_ids(dataset, found.tables["test"]) == [0, 1, 2, 1, 3]
     assert cluster_ids(dataset, found.train) == []
 
@@ -119,7 +119,7 @@ def test_any_flipped_byte_is_found(tmp_path: Path) -> None:
         broken = bytearray(whole)
         broken[position] ^= 0x10
         path.write_bytes(bytes(broken))
-        assert len(verify(tmp_path, "sst2")) == 1
+        assert len(verify_dataset(tmp_path, "sst2")) == 1
     path.write_bytes(whole[:-1])
     with pytest.raises(
         UserError, match=r"sst2 is damaged: test\.parquet: its content has changed"
@@ -195,7 +195,7 @@ def test_writers_at_the_same_time(tmp_path: Path) -> None:
         process.join()
     assert [process.exitcode for process in processes] == [0, 0, 0]
     assert [path.name for path in tmp_path.iterdir()] == ["squad"]
-    assert verify(tmp_path, "squad") == []
+    assert verify_dataset(tmp_path, "squad") == []
 
 
 def test_a_changed_manifest_is_noticed(tmp_path: Path) -> None:

@@ -4,7 +4,7 @@ from pathlib import Path
 
 import pytest
 
-from benchmarks.datasets.local_dataset import load_dataset, verify
+from benchmarks.datasets.local_dataset import load_dataset, verify_dataset
 from benchmarks.datasets.synthetic import make_synthetic, synthetic
 from benchmarks.protocol import DATASETS, get_dataset
 from common.errors import UserError
@@ -16,7 +16,7 @@ main = command("synthetic")
 @pytest.mark.parametrize("name", DATASETS)
 def test_every_dataset(name: str, tmp_path: Path) -> None:
     manifest = make_synthetic(tmp_path / "a", name, train=40, evaluation=12, seed=3)
-    assert verify(tmp_path / "a", name) == []
+    assert verify_dataset(tmp_path / "a", name) == []
     expected = {"train": 40, "validation": 12, "test": 12}
     assert manifest.counts == {
         split: n for split, n in expected.items() if split in manifest.counts

@@ -11,7 +11,11 @@ import pyarrow.parquet as pq
 import pytest
 
 from benchmarks.commands.grid import GridOptions
-from benchmarks.datasets.local_dataset import load_dataset, read_manifest, verify
+from benchmarks.datasets.local_dataset import (
+    load_dataset,
+    read_manifest,
+    verify_dataset,
+)
 from benchmarks.own_datasets.definition_file import READY, read_definitions, ready_text
 from benchmarks.protocol import DATASETS, Dataset
 from common.errors import UserError
@@ -243,7 +247,7 @@ def test_each_form_is_fetched_with_one_command_at_a_commit(
             not command("fetch")([*named, "--datasets", word, "--out", str(tmp_path)])
             and len(fake.gets) == before
         )
-    assert verify(tmp_path, definition) == []
+    assert verify_dataset(tmp_path, definition) == []
     manifest = read_manifest(tmp_path, definition)
     counts = manifest.counts
     assert counts["test"] in (10, 20, 40) and counts["validation"] >= 2
