@@ -227,13 +227,13 @@ def _shards(folder: Path, read: set[Path]) -> Iterator[Verdict]:
         yield Verdict("missing", folder, f"{what}; {remedy}")
         read.add(folder / MANIFEST)
         return
-    problems = shard_manifest.verify(folder)
+    problems = shard_manifest.verify_shards(folder)
     for problem in problems:
         yield Verdict("damaged", folder, problem)
     if not problems:
         yield Verdict("whole", folder, "all files match the manifest")
     read |= {folder / MANIFEST, folder / PROVENANCE}
-    with suppress(UserError):  # which `verify` has said
+    with suppress(UserError):  # which `verify_shards` has said
         listed = shard_manifest.files_of(folder, shard_manifest.load_manifest(folder))
         read |= {file.path for file in listed.values()}
 

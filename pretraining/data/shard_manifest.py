@@ -391,7 +391,7 @@ def lost(data: Path, manifest: Mapping[str, Any]) -> list[str]:
     return [*names, *_bad_indexes(data, manifest)]
 
 
-def verify(data: Path) -> list[str]:
+def verify_shards(data: Path) -> list[str]:
     """Return one sentence for each file that is not what the manifest says; an empty list when all is well."""
     try:
         manifest = load_manifest(data)

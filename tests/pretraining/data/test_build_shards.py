@@ -26,7 +26,7 @@ from pretraining.data.shard_manifest import (
     UNFINISHED,
     ShardSettings,
     load_manifest,
-    verify,
+    verify_shards,
 )
 from pretraining.data.tokenizer import TextTokenizer, load_tokenizer, train_tokenizer
 from tests.pretraining.data.made_up_shards import (
@@ -373,7 +373,7 @@ def test_a_failed_call_does_not_stop_the_corrected_one(
     assert not out.exists()
     if right is not None:
         attempt(right)
-        assert not verify(out)
+        assert not verify_shards(out)
 
 
 def test_shards_do_not_go_into_a_models_folder(room: Path, tmp_path: Path) -> None:
@@ -425,7 +425,7 @@ def test_text_that_the_tokenizer_does_not_know_is_said(
         [1],
         0,
     )
-    assert not verify(tmp_path / "out")
+    assert not verify_shards(tmp_path / "out")
     unknown = sum(line.split().count("ድር") for line in lines)
     assert f"unknown tokens: {100 * unknown / sum(tokens):.3g} %" in caplog.text
     assert ("choose one that knows" in caplog.text) is bool(share)

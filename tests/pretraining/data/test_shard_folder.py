@@ -12,7 +12,7 @@ from common.errors import UserError
 from common.files import mark_cache
 from pretraining.data import build_shards, shard_folder
 from pretraining.data.build_shards import build
-from pretraining.data.shard_manifest import ShardSettings, verify
+from pretraining.data.shard_manifest import ShardSettings, verify_shards
 from tests.commands import started
 from tests.faults import survives_failures
 from tests.pretraining.data.made_up_shards import SETTINGS, hashes, sources
@@ -162,7 +162,7 @@ def test_a_killed_move_goes_on_where_it_was(
         "notes.md",
     }
     (tmp_path / "notes.md").unlink()
-    assert hashes(tmp_path) == hashes(room / "out") and not verify(tmp_path)
+    assert hashes(tmp_path) == hashes(room / "out") and not verify_shards(tmp_path)
 
 
 def killed_after(moves: int, room: Path, out: Path) -> None:

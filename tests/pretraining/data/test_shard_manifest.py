@@ -6,7 +6,11 @@ import pytest
 from clm_or_mlm.__main__ import main
 from common.errors import UserError
 from common.manifest import write_manifest
-from pretraining.data.shard_manifest import check_tokenizer, load_manifest, verify
+from pretraining.data.shard_manifest import (
+    check_tokenizer,
+    load_manifest,
+    verify_shards,
+)
 from pretraining.data.tokenizer import train_tokenizer
 from tests.flips import flip
 from tests.pretraining.data.made_up_shards import DOCUMENTS, stream
@@ -23,9 +27,11 @@ def test_verify_finds_a_flipped_byte(
     assert main(["check", str(copy)]) == 1
     assert f"{shard}: its content has changed" in capsys.readouterr().out
     shard.write_bytes(shard.read_bytes()[:-1])
-    assert "bytes instead of" in verify(copy)[0]
+    assert "bytes instead of" in verify_shards(copy)[0]
     shard.unlink()
-    assert verify(copy) == [f"{shard} is missing; run the same `shards` command again"]
+    assert verify_shards(copy) == [
+        f"{shard} is missing; run the same `shards` command again"
+    ]
     with pytest.raises(UserError, match="is missing"):
         reader = stream(copy, "train", tmp_path)
         reader.read(0, reader.tokens)
@@ -41,11 +47,11 @@ def test_verify_finds_a_flipped_byte(
             if file == "manifest.json"
             else good.replace("a", "b", 1)
         )
-        assert len(verify(copy)) == 1 or file != "manifest.json"
-        assert verify(copy)
+        assert len(verify_shards(copy)) == 1 or file != "manifest.json"
+        assert verify_shards(copy)
         path.write_text(good)
     train_tokenizer(DOCUMENTS[:90], 280).save(copy / "tokenizer")
-    assert "tokenizer/tokenizer.json: its content has changed" in verify(copy)[0]
+    assert "tokenizer/tokenizer.json: its content has changed" in verify_shards(copy)[0]
 
 
 def test_a_tokenizer_with_other_files_is_refused(room: Path, tmp_path: Path) -> None:

@@ -12,7 +12,7 @@ from common.errors import UserError
 from pretraining.data import build_shards
 from pretraining.data.build_shards import build
 from pretraining.data.shard_folder import writing
-from pretraining.data.shard_manifest import UNFINISHED, verify
+from pretraining.data.shard_manifest import UNFINISHED, verify_shards
 from tests.commands import started
 from tests.flips import flip
 from tests.pretraining.data.made_up_shards import SETTINGS, hashes, sources
@@ -62,10 +62,12 @@ def out(room: Path, tmp_path: Path) -> Path:
 def test_lost_parts_alone_are_written_again(name: str, room: Path, out: Path) -> None:
     before = times(out)
     DAMAGE[name](out / name)
-    assert verify(out)
-    assert all("run the same `shards` command again" in line for line in verify(out))
+    assert verify_shards(out)
+    assert all(
+        "run the same `shards` command again" in line for line in verify_shards(out)
+    )
     make(room, out)
-    assert hashes(out) == hashes(room / "out") and not verify(out)
+    assert hashes(out) == hashes(room / "out") and not verify_shards(out)
     shards = [path for path in before if "shard." in path and not path.startswith(name)]
     after = times(out)
     assert all(before[path] == after[path] for path in shards) and len(shards) > 2
@@ -78,11 +80,11 @@ def test_a_damaged_shard_that_is_removed_is_written_again(
     """What keeps its size is found by `check`, whose sentence says so."""
     shard = out / "train/shard.00001.mds.zstd"
     flip(shard)
-    (problem,) = verify(out)
+    (problem,) = verify_shards(out)
     assert "remove it and run the same `shards` command again" in problem
     shard.unlink()
     make(room, out)
-    assert hashes(out) == hashes(room / "out") and not verify(out)
+    assert hashes(out) == hashes(room / "out") and not verify_shards(out)
 
 
 def test_a_lost_shard_whose_text_is_gone_is_said(room: Path, out: Path) -> None:
@@ -104,7 +106,7 @@ def test_a_killed_repair_goes_on(
             make(room, out)
     assert (out / UNFINISHED / "record").is_file()
     make(room, out)
-    assert hashes(out) == hashes(room / "out") and not verify(out)
+    assert hashes(out) == hashes(room / "out") and not verify_shards(out)
 
 
 def encoded_until(number: int) -> Callable[..., Iterator[object]]:

@@ -11,7 +11,12 @@ from typing import Any
 import pytest
 
 from common.errors import UserError
-from pretraining.data.shard_manifest import INDEX, check_split, load_manifest, verify
+from pretraining.data.shard_manifest import (
+    INDEX,
+    check_split,
+    load_manifest,
+    verify_shards,
+)
 from tests.flips import flips
 from tests.pretraining.data.made_up_shards import hashes, stream, with_content
 
@@ -84,7 +89,7 @@ def test_a_hostile_index_is_refused_in_one_sentence(
         stream(copy, "train", tmp_path / "cache")
     assert str(error.value).startswith(f"{path} ") and "\n" not in str(error.value)
     assert hashes(tmp_path) == before
-    assert any(str(path) in problem for problem in verify(copy))
+    assert any(str(path) in problem for problem in verify_shards(copy))
 
 
 def test_a_pickle_in_a_shard_never_runs(copy: Path, tmp_path: Path) -> None:
