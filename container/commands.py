@@ -91,6 +91,6 @@ def verify(
         image: analysis or full
         file: the image file (default: build/IMAGE.sif)
     """
-    text, code = report(images.verify(Image(name=image), file))
+    text, code = report(images.verify_image(Image(name=image), file))
     sys.stdout.write(text)
     return code

@@ -332,7 +332,7 @@ def _apptainer_build(words: list[str], log_file: Path) -> None:
 _REMEDY = "build the image again"
 
 
-def verify(image: Image, path: Path | None = None) -> list[CheckLine]:
+def verify_image(image: Image, path: Path | None = None) -> list[CheckLine]:
     """Return what was compared and what differs: each byte by the record's hash, what it was built from by the locks'.
 
     A newer commit of the code does not make an image another one: it is a warning.

@@ -45,7 +45,7 @@ def test_differences_that_make_it_another_image_are_exit_code_1(
     monkeypatch: pytest.MonkeyPatch, capsys: pytest.CaptureFixture[str]
 ) -> None:
     lines = [ok("file", "sha"), warn("commit", "older")]
-    monkeypatch.setattr(container.images, "verify", lambda *_: list(lines))
+    monkeypatch.setattr(container.images, "verify_image", lambda *_: list(lines))
     assert main(["container", "verify", "analysis"]) == 0
     lines.append(fail("packages", "a"))
     assert main(["container", "verify", "analysis"]) == 1

@@ -24,7 +24,7 @@ from container.image import (
     mirror_of,
     record_of,
     snapshot_of,
-    verify,
+    verify_image,
 )
 from container.machine import Machine
 from container.runtime import version_of
@@ -199,13 +199,13 @@ def built(tmp_path: Path) -> Path:
 def _problems(path: Path) -> dict[str, str]:
     return {
         line.what: line.sentence
-        for line in verify(ANALYSIS, path)
+        for line in verify_image(ANALYSIS, path)
         if line.status == "fail"
     }
 
 
 def test_an_image_from_the_locks_that_are_here_is_what_it_says(built: Path) -> None:
-    assert {line.status for line in verify(ANALYSIS, built)} == {"ok"}
+    assert {line.status for line in verify_image(ANALYSIS, built)} == {"ok"}
 
 
 @pytest.mark.parametrize(
@@ -226,15 +226,15 @@ def test_another_lock_is_named_and_a_newer_commit_is_a_warning(
         "requirements/full-image.txt": "the image was built from a different version: "
         f"git diff {there} -- requirements/full-image.txt; build the image again"
     }
-    assert verify(ANALYSIS, built)[-1].status == "warn"
+    assert verify_image(ANALYSIS, built)[-1].status == "warn"
     assert (
-        next(line.what for line in verify(FULL, built) if line.status == "fail")
+        next(line.what for line in verify_image(FULL, built) if line.status == "fail")
         == "image"
     )
     record_of(built).unlink()
     assert list(_problems(built)) == ["file"]
     with pytest.raises(UserError, match="does not exist; build it"):
-        verify(FULL, tmp_path / "full.sif")
+        verify_image(FULL, tmp_path / "full.sif")
 
 
 @pytest.fixture(scope="module")
