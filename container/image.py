@@ -86,7 +86,7 @@ IMAGES = (Image(name="analysis"), Image(name="full"))
 """The two images."""
 
 
-def record_of(image: Path) -> Path:
+def image_record(image: Path) -> Path:
     """Return the manifest next to an image: how it was built, and its hash and its SBOM's."""
     return image.with_name(f"{image.name}.json")
 
@@ -220,7 +220,7 @@ def build(image: Image, *, mirror: str | None = None, relock: bool = False) -> P
         "tools": _tools(),
     }
     hashes = {path.name: sha256_file(path) for path in (target, image.bom)}
-    write_manifest(record_of(target), record, hashes)
+    write_manifest(image_record(target), record, hashes)
     return target
 
 
@@ -350,10 +350,10 @@ def verify_image(image: Image, path: Path | None = None) -> list[CheckLine]:
             f"{path} does not exist; build it: clm-or-mlm build {image.name}"
         )
     try:
-        record = read_manifest(record_of(path), _REMEDY)
+        record = read_manifest(image_record(path), _REMEDY)
         if path.name not in record[FILES]:
             raise UserError(
-                f"{record_of(path)} describes {', '.join(record[FILES])}; rename the image to match"
+                f"{image_record(path)} describes {', '.join(record[FILES])}; rename the image to match"
             )
         check_files(path.parent, record[FILES], _REMEDY)
     except (FileNotFoundError, UserError) as error:

@@ -21,8 +21,8 @@ from container.image import (
     Image,
     build,
     dated_mirror,
+    image_record,
     mirror_of,
-    record_of,
     snapshot_of,
     verify_image,
 )
@@ -191,7 +191,9 @@ def built(tmp_path: Path) -> Path:
         "debian": {"lock": sha256_file(one.debian_lock)},
     }
     write_manifest(
-        record_of(path), record, {file.name: sha256_file(file) for file in (path, bom)}
+        image_record(path),
+        record,
+        {file.name: sha256_file(file) for file in (path, bom)},
     )
     return path
 
@@ -231,7 +233,7 @@ def test_another_lock_is_named_and_a_newer_commit_is_a_warning(
         next(line.what for line in verify_image(FULL, built) if line.status == "fail")
         == "image"
     )
-    record_of(built).unlink()
+    image_record(built).unlink()
     assert list(_problems(built)) == ["file"]
     with pytest.raises(UserError, match="does not exist; build it"):
         verify_image(FULL, tmp_path / "full.sif")
@@ -245,7 +247,7 @@ def image() -> Path:
     except UserError as error:
         pytest.skip(str(error))
     path = ANALYSIS.path
-    record = record_of(path)
+    record = image_record(path)
     if not (
         path.is_file()
         and record.is_file()
