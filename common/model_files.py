@@ -118,7 +118,7 @@ def _transformer_of(folder: Path) -> Path:
     Raises:
         UserError: it holds no model.
     """
-    folder = snapshot_of(folder)
+    folder = revision_folder(folder)
     if (folder / _CONFIG).is_file():
         return folder
     if (folder / _MODULES).is_file():
@@ -145,7 +145,7 @@ def _transformer_of(folder: Path) -> Path:
     raise UserError(f"{folder} has no model config.json; {_REMEDY}{hint}")
 
 
-def snapshot_of(folder: Path) -> Path:
+def revision_folder(folder: Path) -> Path:
     """Return the revision that the hub's cache of one repository holds; any other folder itself.
 
     Raises:
