@@ -50,8 +50,8 @@ from pretraining.data.shard_manifest import (
     check_request,
     load_manifest,
     lost,
-    manifest_text,
     read_provenance,
+    shard_manifest_text,
     tokenizer_files,
     write_index,
 )
@@ -382,7 +382,7 @@ def _finish(
         "empty_dropped": writer.position.empty,
     }
     # The manifest comes last into the folder of the shards, whatever the order here.
-    write_text(writer.folder / MANIFEST, manifest_text(manifest))
+    write_text(writer.folder / MANIFEST, shard_manifest_text(manifest))
     _write_provenance(writer.folder, source, encoder)
 
 

@@ -270,7 +270,7 @@ def load_manifest(data: Path, remedy: str = _REMEDY) -> dict[str, Any]:
     return manifest
 
 
-def manifest_text(content: Mapping[str, Any]) -> str:
+def shard_manifest_text(content: Mapping[str, Any]) -> str:
     """Return the text of the manifest, with the hash of what a model sees."""
     return manifests.manifest_text(
         {**content, "format": _FORMAT, "sha256": _data_hash(content)}

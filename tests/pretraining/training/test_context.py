@@ -9,7 +9,7 @@ import torch
 
 from common.errors import UserError
 from common.manifest import read_manifest
-from pretraining.data.shard_manifest import load_manifest, manifest_text
+from pretraining.data.shard_manifest import load_manifest, shard_manifest_text
 from pretraining.paper_settings import SHAPES
 from pretraining.plan.config import MachineSettings, TrainingConfig
 from pretraining.plan.study_plan import load_study
@@ -47,7 +47,7 @@ def change_manifest(data: Path, change: Callable[[dict[str, Any]], None]) -> Non
     """Change shards' manifest and seal it again, as that of other shards would be."""
     content = load_manifest(data)
     change(content)
-    (data / "manifest.json").write_text(manifest_text(content))
+    (data / "manifest.json").write_text(shard_manifest_text(content))
 
 
 def test_new_model_refuses_shards_begun_for_a_start(
