@@ -19,7 +19,11 @@ from pathlib import Path, PurePosixPath
 from typing import Any
 
 from benchmarks.datasets.import_files import make
-from benchmarks.datasets.local_dataset import check_place, read_manifest, verify_dataset
+from benchmarks.datasets.local_dataset import (
+    check_place,
+    dataset_manifest,
+    verify_dataset,
+)
 from benchmarks.datasets.schema import Manifest
 from benchmarks.protocol import Dataset, Pin, get_dataset
 from common.errors import UserError
@@ -77,7 +81,7 @@ def fetch(dataset: Dataset | str, data: Path, *, replace_old: bool = False) -> M
         # What cannot be read is no hindrance to what replaces it.
         may_fail = contextlib.suppress(UserError) if replace_old else nullcontext()
         with may_fail:
-            manifest = read_manifest(data, dataset)
+            manifest = dataset_manifest(data, dataset)
             if manifest.source["kind"] == _KIND:
                 recorded = manifest.source["files"]
         difference = _difference(pins, recorded)

@@ -5,7 +5,7 @@ from __future__ import annotations
 from collections.abc import Mapping
 from pathlib import Path
 
-from benchmarks.datasets.local_dataset import read_manifest
+from benchmarks.datasets.local_dataset import dataset_manifest
 from benchmarks.datasets.schema import SPLIT_TABLES
 from benchmarks.protocol import DATASETS, Dataset
 from common.manifest import MANIFEST
@@ -22,7 +22,7 @@ def dataset_table(data: Path, datasets: Mapping[str, Dataset] = DATASETS) -> Gri
         source = "absent"
         licence = dataset.files.licence
         if (data / name / MANIFEST).is_file():
-            manifest = read_manifest(data, dataset)
+            manifest = dataset_manifest(data, dataset)
             counts = manifest.counts
             source = str(manifest.source["kind"])
             licence = manifest.licence

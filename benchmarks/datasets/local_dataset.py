@@ -38,9 +38,9 @@ from common.manifest import (
     SEAL,
     DamagedError,
     check_files,
+    read_manifest,
     strangers,
 )
-from common.manifest import read_manifest as read_manifest_file
 from common.plain_text import first_of
 from common.reading import read_bounded
 
@@ -241,7 +241,7 @@ def _written(folder: Path) -> list[str]:
     """Return the names of a dataset's files in a folder, by its manifest; if that is damaged, all that one can have."""
     path = folder / MANIFEST
     try:
-        tables = read_manifest_file(path, "").get("tables", ())
+        tables = read_manifest(path, "").get("tables", ())
     except DamagedError:
         if SEAL.encode() not in read_bounded(path):
             return []
@@ -255,7 +255,7 @@ class _ThereError(Exception):
     """What is to be written is there already."""
 
 
-def read_manifest(data: Path, dataset: Dataset | str) -> Manifest:
+def dataset_manifest(data: Path, dataset: Dataset | str) -> Manifest:
     """Return the manifest of a dataset under `data`.
 
     Raises:
@@ -286,7 +286,7 @@ def load_dataset(data: Path, dataset: Dataset | str) -> LocalDataset:
         UserError: the dataset is not fetched, has another schema version, or differs from its manifest.
     """
     dataset = get_dataset(dataset)
-    manifest = read_manifest(data, dataset)
+    manifest = dataset_manifest(data, dataset)
     remedy = f"fetch or import {dataset.name} again with --replace"
     check_files(data / dataset.name, _files(manifest), remedy)
     tables = {
@@ -351,7 +351,9 @@ def _same(data: Path, dataset: Dataset, manifest: Manifest) -> bool:
     """Return whether what is on disk is what the manifest describes."""
     try:
         check_files(data / dataset.name, _files(manifest), "")
-        return _without_words(read_manifest(data, dataset)) == _without_words(manifest)
+        return _without_words(dataset_manifest(data, dataset)) == _without_words(
+            manifest
+        )
     except UserError:
         return False
 

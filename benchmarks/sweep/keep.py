@@ -21,8 +21,11 @@ import numpy as np
 from safetensors import SafetensorError
 from scipy.stats import t as student
 
-from benchmarks.datasets.local_dataset import LocalDataset, load_dataset
-from benchmarks.datasets.local_dataset import read_manifest as read_dataset
+from benchmarks.datasets.local_dataset import (
+    LocalDataset,
+    dataset_manifest,
+    load_dataset,
+)
 from benchmarks.finetuning.device import choose_device, choose_precision
 from benchmarks.finetuning.encoders import LoadedModel
 from benchmarks.finetuning.heads import POOLINGS
@@ -324,7 +327,7 @@ def _card(request: RunRequest, key: RunKey, folder: Path) -> str:
         )
     rows["learning rate, seed"] = f"{key.lr:g}, {key.seed}"
     for name in dict.fromkeys((dataset.trained_on, dataset.name)):
-        manifest = read_dataset(request.data, request.known[name])
+        manifest = dataset_manifest(request.data, request.known[name])
         uses = (("trained", dataset.trained_on), ("scored", dataset.name))
         role = " and ".join(verb for verb, used in uses if used == name)
         rows[f"data ({role})"] = (

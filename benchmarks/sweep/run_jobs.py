@@ -16,7 +16,7 @@ from dataclasses import dataclass, field, replace
 from pathlib import Path
 from typing import Any
 
-from benchmarks.datasets.local_dataset import read_manifest
+from benchmarks.datasets.local_dataset import dataset_manifest
 from benchmarks.finetuning.base_models import is_decoder_type
 from benchmarks.finetuning.device import choose_precision
 from benchmarks.finetuning.heads import POOLINGS
@@ -164,7 +164,7 @@ def descriptions(request: RunRequest) -> dict[str, dict[str, Any]]:
     data_hashes: dict[str, str] = {}
     for name in request.sources:
         try:
-            data_hashes[name] = read_manifest(request.data, known[name]).content
+            data_hashes[name] = dataset_manifest(request.data, known[name]).content
         except UserError as error:
             if name in request.datasets:
                 raise

@@ -18,7 +18,7 @@ from analysis.store.runs_table import manifest_path, read_runs, write_runs
 from analysis.store.scan import scan_store
 from analysis.store.stand_ins import read_stand_ins
 from benchmarks.datasets.import_files import import_dataset
-from benchmarks.datasets.local_dataset import load_dataset, read_manifest
+from benchmarks.datasets.local_dataset import dataset_manifest, load_dataset
 from benchmarks.datasets.synthetic import make_synthetic
 from benchmarks.finetuning.encoders import load_model
 from benchmarks.protocol import get_dataset
@@ -362,7 +362,7 @@ FORMATS = [
     ),
     FileFormat(
         "manifest.json of a dataset", make_data("manifest.json"),
-        lambda path: read_manifest(path.parents[1], "uner_en"), "datasets verify uner_en --data {at}",
+        lambda path: dataset_manifest(path.parents[1], "uner_en"), "datasets verify uner_en --data {at}",
     ),
     FileFormat(
         "table of a dataset", make_data("train.parquet"), dataset_of,

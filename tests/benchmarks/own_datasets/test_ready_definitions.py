@@ -12,8 +12,8 @@ import pytest
 
 from benchmarks.commands.grid import GridOptions
 from benchmarks.datasets.local_dataset import (
+    dataset_manifest,
     load_dataset,
-    read_manifest,
     verify_dataset,
 )
 from benchmarks.own_datasets.definition_file import READY, read_definitions, ready_text
@@ -248,7 +248,7 @@ def test_each_form_is_fetched_with_one_command_at_a_commit(
             and len(fake.gets) == before
         )
     assert verify_dataset(tmp_path, definition) == []
-    manifest = read_manifest(tmp_path, definition)
+    manifest = dataset_manifest(tmp_path, definition)
     counts = manifest.counts
     assert counts["test"] in (10, 20, 40) and counts["validation"] >= 2
     files = manifest.source["files"]
