@@ -133,7 +133,7 @@ _DTYPES = ("dtype", "torch_dtype")
 """Fields that the weights' own types say better."""
 
 
-def read_config(folder: Path) -> EncoderConfig:
+def encoder_config(folder: Path) -> EncoderConfig:
     """Return the configuration of a folder of ours or of the authors'; `is_causal` is read, not guessed.
 
     Raises:
@@ -192,7 +192,7 @@ def load_encoder(
         UserError: the folder cannot be read, or its tensors do not fit its configuration; three are named.
     """
     check_model(folder)
-    config = read_config(folder)
+    config = encoder_config(folder)
     config.is_causal = config.is_causal if is_causal is None else is_causal
     model: AnyEncoder
     try:

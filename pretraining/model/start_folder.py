@@ -36,10 +36,10 @@ from pretraining.model.encoder_folder import (
 from pretraining.model.model_folder import (
     card_rows,
     copy_tokenizer,
+    encoder_config,
     eurobert_files,
     fill_card,
     load_encoder,
-    read_config,
 )
 from pretraining.model.modeling import EuroBertForMaskedLM
 from pretraining.model.start_weights import (
@@ -271,7 +271,7 @@ def write_merged(start: Start, finished: Path, share: float) -> Path:
         state,
         about,
         out,
-        config=read_config(finished) if is_eurobert(start) else None,
+        config=encoder_config(finished) if is_eurobert(start) else None,
         tokenizer_dir=finished,
     )
 

@@ -22,7 +22,7 @@ from pretraining.data.token_stream import TokenStream
 from pretraining.data.tokenizer import load_tokenizer, train_tokenizer
 from pretraining.model.configuration import EncoderConfig
 from pretraining.model.encoder_folder import check_model, write_folder
-from pretraining.model.model_folder import eurobert_files, read_config
+from pretraining.model.model_folder import encoder_config, eurobert_files
 from pretraining.model.modeling import EuroBertForMaskedLM, initialise
 from pretraining.plan.config import TrainingConfig
 from pretraining.plan.study_plan import load_study, plan_of
@@ -127,7 +127,7 @@ def model(folder: Path) -> Path:
 
 
 def config_fields(path: Path) -> dict[str, Any]:
-    config: EncoderConfig = read_config(path.parent)
+    config: EncoderConfig = encoder_config(path.parent)
     return dict(config.to_dict())
 
 

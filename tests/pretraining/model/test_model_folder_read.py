@@ -11,7 +11,7 @@ from torch import Tensor
 
 from common.errors import UserError
 from pretraining.model.configuration import EncoderConfig, native_config
-from pretraining.model.model_folder import load_encoder, read_config
+from pretraining.model.model_folder import encoder_config, load_encoder
 from pretraining.model.modeling import (
     HEAD,
     EuroBertForMaskedLM,
@@ -71,7 +71,7 @@ def hidden(model: EuroBertPreTrainedModel, is_causal: bool | None = None) -> Ten
 def test_released_folder_loads_with_its_direction(
     released: Path, tiny_model: EuroBertForMaskedLM
 ) -> None:
-    config = read_config(released)
+    config = encoder_config(released)
     assert config.is_causal and config.model_type == "eurobert"
     assert not hasattr(config, "auto_map")
     model = load_encoder(released, EuroBertModel).float()
@@ -171,7 +171,7 @@ def test_unreadable_folders_are_reported(
     released: Path, tmp_path: Path, caplog: pytest.LogCaptureFixture
 ) -> None:
     with pytest.raises(UserError, match=r"has no config\.json"):
-        read_config(tmp_path)
+        encoder_config(tmp_path)
     for spoil in (lambda file: file.write_bytes(b"x" * 100), Path.unlink):
         spoil(released / "model.safetensors")
         with pytest.raises(UserError, match=r"pickled ones.*fetch the model again"):
@@ -180,11 +180,11 @@ def test_unreadable_folders_are_reported(
     fields = json.loads(path.read_text())
     path.write_text(json.dumps({**fields, "model_type": "bert"}))
     with pytest.raises(UserError, match="model_type is 'bert'"):
-        read_config(released)
+        encoder_config(released)
     del fields["is_causal"]
     path.write_text(json.dumps(fields))
     with caplog.at_level(logging.WARNING):
-        assert not read_config(released).is_causal
+        assert not encoder_config(released).is_causal
     assert "treated as bidirectional" in caplog.text
 
 
@@ -206,7 +206,7 @@ def test_a_config_of_no_model_is_refused(
     fields = native_config(tiny_model.config, dtype="float32") | {field: value}
     (tmp_path / "config.json").write_text(json.dumps(fields))
     with pytest.raises(UserError, match=r"config\.json") as error:
-        read_config(tmp_path)
+        encoder_config(tmp_path)
     assert "\n" not in str(error.value)
 
 
@@ -214,4 +214,4 @@ def test_unreadable_configs_are_refused(tmp_path: Path) -> None:
     for text in ("[]", "{", '{"a": 1, "a": 2}', "[" * 10_000):
         (tmp_path / "config.json").write_text(text)
         with pytest.raises(UserError, match=r"config\.json"):
-            read_config(tmp_path)
+            encoder_config(tmp_path)
