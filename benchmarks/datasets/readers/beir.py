@@ -34,8 +34,8 @@ from benchmarks.datasets.readers.original_files import (
     lines,
     pick,
     pick_text,
-    records,
     row_at,
+    rows_of_file,
     typed_file,
     words_of,
 )
@@ -112,7 +112,7 @@ def _judged_pairs(
                 )
             yield f"{path}:{number}", fields[0], fields[1], fields[2]
     else:
-        for where, row in records(path, files):
+        for where, row in rows_of_file(path, files):
             with row_at(where):
                 pair = (
                     str(pick(row, JUDGEMENTS["query"])),
@@ -170,7 +170,7 @@ def wanted_texts(
                 yield f"{path}:{number}", identity, None, text
     else:
         files = replace(files, header=())  # that of the pairs
-        for where, row in progress(records(path, files), path.name, unit="line"):
+        for where, row in progress(rows_of_file(path, files), path.name, unit="line"):
             with row_at(where):
                 identity = str(pick(row, TEXTS["id"]))
                 if wanted is None or identity in wanted:
@@ -289,7 +289,7 @@ def _pair_rows(path: Path, inputs: ReaderInputs) -> Iterator[Row]:
     files = inputs.dataset.files
     named_negatives = files.columns.get("negatives", ())
     is_negatives_column: dict[str, bool] = {}  # of every column that a row had so far
-    for where, row in records(path, files):
+    for where, row in rows_of_file(path, files):
         with row_at(where):
             query = pick_text(row, files.columns["query"])
             positives = _texts("positive", pick(row, files.columns["positive"]))
@@ -646,7 +646,7 @@ def read_mldr(inputs: ReaderInputs) -> DatasetContent:
         )
         splits[split] = []
         for path in paths:
-            for where, row in records(path, inputs.dataset.files):
+            for where, row in rows_of_file(path, inputs.dataset.files):
                 with row_at(where):
                     query = str(row["query_id"])
                     queries[query] = row["query"]

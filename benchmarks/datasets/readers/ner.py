@@ -21,8 +21,8 @@ from benchmarks.datasets.readers.original_files import (
     is_text,
     lines,
     pick,
-    records,
     row_at,
+    rows_of_file,
 )
 from benchmarks.datasets.readers.reader import ReaderInputs, with_splits
 from benchmarks.datasets.schema import DOCUMENT, Row
@@ -208,7 +208,7 @@ def tag_rows(path: Path, inputs: ReaderInputs) -> list[Row]:
         read_rows = sentences(path, labels, inputs.dataset.files)
     else:
         columns = {**_COLUMNS, **inputs.dataset.files.columns}
-        read_rows = records(path, inputs.dataset.files, inputs.note)
+        read_rows = rows_of_file(path, inputs.dataset.files, inputs.note)
     declared: tuple[str, ...] | None = (
         None  # the names of numbered tags in the file itself; empty: none
     )

@@ -173,7 +173,7 @@ Note = Callable[[str], None]
 """Keeps a sentence for the manifest."""
 
 
-def records(
+def rows_of_file(
     path: Path, files: DatasetFiles, note: Note | None = None
 ) -> Iterator[tuple[str, Row]]:
     """Yield (where, row) of Parquet, JSON lines, a JSON array or object of rows, or a table with a header.

@@ -21,8 +21,8 @@ from benchmarks.datasets.readers.original_files import (
     is_whole_json,
     json_of,
     pick_text,
-    records,
     row_at,
+    rows_of_file,
 )
 from benchmarks.datasets.readers.reader import ReaderInputs, with_splits
 from benchmarks.datasets.schema import Row
@@ -249,7 +249,7 @@ def _questions_in(path: Path, inputs: ReaderInputs) -> Iterator[tuple[str, Row]]
         and all(articles)
         and not any("paragraphs" in article for article in articles)
     ):
-        for where, row in records(path, inputs.dataset.files, inputs.note):
+        for where, row in rows_of_file(path, inputs.dataset.files, inputs.note):
             if "qas" not in row:
                 yield where, row
                 continue

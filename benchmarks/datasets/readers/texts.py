@@ -18,8 +18,8 @@ from benchmarks.datasets.readers.original_files import (
     document_of,
     is_missing,
     pick,
-    records,
     row_at,
+    rows_of_file,
     words_of,
 )
 from benchmarks.datasets.readers.reader import ReaderInputs, with_splits
@@ -161,7 +161,7 @@ def text_rows(
         declared={str(number): label for number, label in enumerate(declared)},
     )
     rows, unlabelled = [], list[str]()
-    for where, row in records(path, dataset.files, inputs.note):
+    for where, row in rows_of_file(path, dataset.files, inputs.note):
         with row_at(where):
             first = words_of(row, columns["text"])
             second = None

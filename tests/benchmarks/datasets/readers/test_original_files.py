@@ -17,8 +17,8 @@ from hypothesis import strategies as st
 from benchmarks.datasets.readers.original_files import (
     class_names,
     lines,
-    records,
     row_at,
+    rows_of_file,
 )
 from benchmarks.datasets.schema import Row
 from benchmarks.protocol import get_dataset
@@ -32,7 +32,9 @@ def table_of(path: Path, **more: Any) -> list[Row]:
     """The rows of a table of one's own."""
     return [
         row
-        for _, row in records(path, defined("text", labels=["x", "y"], **more).files)
+        for _, row in rows_of_file(
+            path, defined("text", labels=["x", "y"], **more).files
+        )
     ]
 
 
@@ -65,7 +67,7 @@ def test_rows_of_a_json_file_are_named_by_line_or_by_entry(
     put: Put, text: str, found: list[tuple[str, Row]]
 ) -> None:
     path = put("a.json", text)
-    assert list(records(path, PAPERS)) == [
+    assert list(rows_of_file(path, PAPERS)) == [
         (f"{path}{place}", row) for place, row in found
     ]
 
@@ -87,7 +89,7 @@ def test_rows_of_a_tsv_file_have_the_names_of_its_header(
     put: Put, text: str, found: dict[int, Row]
 ) -> None:
     path = put("a.tsv", text)
-    assert list(records(path, PAPERS)) == [
+    assert list(rows_of_file(path, PAPERS)) == [
         (f"{path}:{number}", row) for number, row in found.items()
     ]
 
@@ -165,7 +167,7 @@ def test_a_row_that_line_breaks_cut_is_left_out_and_counted(
         "".join("\t".join(row) + "\n" for row in [list("abcd"), *made]),
         encoding="utf-8",
     )
-    found = [list(row.values()) for _, row in records(path, PAPERS, notes.append)]
+    found = [list(row.values()) for _, row in rows_of_file(path, PAPERS, notes.append)]
     assert found == [
         row for row, text in zip(made, texts, strict=True) if len(text) == 1
     ]
@@ -174,7 +176,9 @@ def test_a_row_that_line_breaks_cut_is_left_out_and_counted(
         cut > 0
     )
     if cut:
-        assert "columns instead of 4" in refused(lambda: list(records(path, PAPERS)))
+        assert "columns instead of 4" in refused(
+            lambda: list(rows_of_file(path, PAPERS))
+        )
 
 
 def test_a_parquet_file_with_a_column_twice_is_refused(tmp_path: Path) -> None:
@@ -312,13 +316,13 @@ def test_damaged_files_are_named(
     if content is not None:
         (tmp_path / name).write_bytes(content)
     with pytest.raises(UserError, match=said):
-        list(records(tmp_path / name, PAPERS))
+        list(rows_of_file(tmp_path / name, PAPERS))
 
 
 def test_many_rows_of_a_parquet_file_are_read(tmp_path: Path) -> None:
     path = tmp_path / "a.parquet"
     pq.write_table(pa.table({"x": range(20_000)}), path)
-    found = list(records(path, PAPERS))
+    found = list(rows_of_file(path, PAPERS))
     assert found == [
         (f"{path}: row {number}", {"x": number}) for number in range(20_000)
     ]
