@@ -60,7 +60,7 @@ def fetch(
 
     def done(manifest: Manifest) -> None:
         sys.stdout.write(
-            import_files.report(known[manifest.dataset], manifest, out) + "\n"
+            import_files.import_summary(known[manifest.dataset], manifest, out) + "\n"
         )
 
     failed = fetch_all([known[name] for name in names], out, done, replace_old=replace)

@@ -72,7 +72,7 @@ def import_dataset(
             described.append(entry)
     source = {"kind": "import", "files": described}
     manifest = make(dataset, parts, data, source=source, replace=replace)
-    return report(dataset, manifest, data)
+    return import_summary(dataset, manifest, data)
 
 
 def _parts(path: Path) -> list[Path]:
@@ -188,7 +188,7 @@ def _inputs(tables: Mapping[str, pa.Table]) -> Iterator[tuple[str, Mapping[str, 
             )
 
 
-def report(dataset: Dataset, manifest: Manifest, data: Path) -> str:
+def import_summary(dataset: Dataset, manifest: Manifest, data: Path) -> str:
     """Return what was made, in a few lines."""
     counts = ", ".join(f"{count:,} {split}" for split, count in manifest.counts.items())
     unlike = []
