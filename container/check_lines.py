@@ -34,7 +34,7 @@ def refuse(lines: Iterable[CheckLine]) -> list[CheckLine]:
     return passed
 
 
-def report(lines: list[CheckLine]) -> tuple[str, int]:
+def report_lines(lines: list[CheckLine]) -> tuple[str, int]:
     """Return the lines as text, with what to do under those that are not ok; and 1 if one failed."""
     width = max(len(line.what) for line in lines) + 2
     counts = {"ok": 0, "warn": 0, "fail": 0}

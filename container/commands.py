@@ -10,7 +10,7 @@ from cyclopts import Parameter
 
 from common.errors import UserError
 from container import image as images
-from container.check_lines import report
+from container.check_lines import report_lines
 from container.image import IMAGES, Image, ImageName
 from container.runtime import launch, stream
 
@@ -91,6 +91,6 @@ def verify(
         image: analysis or full
         file: the image file (default: build/IMAGE.sif)
     """
-    text, code = report(images.verify_image(Image(name=image), file))
+    text, code = report_lines(images.verify_image(Image(name=image), file))
     sys.stdout.write(text)
     return code

@@ -14,7 +14,7 @@ from cyclopts import Parameter
 
 from common.errors import UserError
 from common.settings import describe_settings
-from container.check_lines import CheckLine, refuse, report
+from container.check_lines import CheckLine, refuse, report_lines
 from container.image import IMAGES, Image
 from workflow import engine
 from workflow.doctor import examine
@@ -249,6 +249,6 @@ def doctor(
         planned = replace(values, repeat_text=True)
         jobs = workflow_of("all", planned, _image(values, image_file))
         start = replace(start, settings=planned, workflow=jobs, profile=profile)
-    text, code = report(list(examine(start)))
+    text, code = report_lines(list(examine(start)))
     sys.stdout.write(text)
     return code

@@ -9,7 +9,7 @@ from types import SimpleNamespace
 import pytest
 
 from clm_or_mlm.__main__ import main
-from container.check_lines import CheckLine, report
+from container.check_lines import CheckLine, report_lines
 from container.machine import Machine
 from tests.commands import program
 from workflow import doctor
@@ -83,7 +83,7 @@ def _folders(site: Machine) -> dict[str, CheckLine]:
 def test_a_healthy_machine_has_no_fail(machine: Maker) -> None:
     lines = list(doctor.examine(_start(machine())))
     assert {line.status for line in lines} <= {"ok", "warn"}
-    text, code = report(lines)
+    text, code = report_lines(lines)
     assert "0 fail" in text and code == 0
 
 
