@@ -104,7 +104,7 @@ class _Claims(FigureSpec):
         )
 
     def draw(self, data: pd.DataFrame, heading: str, caption: str) -> Figure:
-        shown = signed(data)
+        shown = towards_support(data)
         decisive = shown[shown["role"] == "decisive"]
         units = decisive["unit"].where(decisive["effect"].notna(), _UNKNOWN)
         blocks = []
@@ -210,7 +210,7 @@ def details(inputs: FigureInputs) -> str:
     return " ".join((selection_sentence(inputs), *inputs.assessment.tests)).lstrip()
 
 
-def signed(data: pd.DataFrame) -> pd.DataFrame:
+def towards_support(data: pd.DataFrame) -> pd.DataFrame:
     """Return effects, intervals and regions turned so that right supports the claim.
 
     A claim below a number becomes one above: differences change their sign, ratios are inverted.
