@@ -10,7 +10,13 @@ from container.check_lines import CheckLine, fail, ok, warn
 from container.machine import Machine
 from workflow.jobs import Job, Workflow
 from workflow.slurm_queue import minutes_of, own_name
-from workflow.slurm_request import SUBMIT_LIMIT, Request, no_room, request_of, words_of
+from workflow.slurm_request import (
+    SUBMIT_LIMIT,
+    Request,
+    no_room,
+    request_of,
+    sbatch_words,
+)
 from workflow.start import Start
 
 _TOTALS = {"MaxTRES": False, "MaxTRESMins": True, "GrpTRESMins": True}
@@ -58,7 +64,7 @@ def _answer(workflow: Workflow, job: Job, machine: Machine) -> CheckLine:
     """
     what = f"{job.queue} jobs"
     request = request_of(workflow, job)
-    asked = f"sbatch {shlex.join(words_of(request))}"
+    asked = f"sbatch {shlex.join(sbatch_words(request))}"
     why = _refusal(request, machine)
     if not why:
         limit = next(_limits_below(workflow, job, machine), "")
@@ -109,7 +115,7 @@ def _variables(request: Request, machine: Machine) -> list[str]:
 
 def _refusal(request: Request, machine: Machine) -> str:
     """Return why a job would not be taken, or no partition would ever start it; nothing is submitted."""
-    command = ["sbatch", "--test-only", *words_of(request), "--wrap=true"]
+    command = ["sbatch", "--test-only", *sbatch_words(request), "--wrap=true"]
     code, text = machine.output(command)
     if code:
         said = []
@@ -127,7 +133,7 @@ def _refusal(request: Request, machine: Machine) -> str:
 
 def _value(request: Request, option: str, machine: Machine) -> str:
     """Return what is asked for by an option of sbatch, or by its variable for it."""
-    for word in reversed(words_of(request)):  # of two, the last one counts
+    for word in reversed(sbatch_words(request)):  # of two, the last one counts
         if word.startswith(f"--{option}="):
             return word.partition("=")[2]
     return machine.environ.get(f"SBATCH_{option.upper()}", "")

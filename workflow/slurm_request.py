@@ -43,6 +43,6 @@ def request_of(workflow: Workflow, job: Job) -> Request:
     return request
 
 
-def words_of(request: Request) -> list[str]:
+def sbatch_words(request: Request) -> list[str]:
     """Return the options of sbatch for a request."""
     return [word for words in request.values() for word in words]

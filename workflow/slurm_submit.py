@@ -24,7 +24,7 @@ from common.locks import try_lease
 from common.provenance import ROOT
 from workflow.jobs import JOB_KINDS, LEASE, Job, Workflow, load_workflow
 from workflow.slurm_queue import SUBMITS, Queue, SlurmJob, make_id, read_queue
-from workflow.slurm_request import no_room, request_of, words_of
+from workflow.slurm_request import no_room, request_of, sbatch_words
 from workflow.step import requeue, seconds_left
 
 log = logging.getLogger(__name__)
@@ -171,7 +171,7 @@ def _sbatch(workflow: Workflow, folder: Path, job: Job, *options: str) -> str:
     command += [f"--job-name={make_id(folder)}", f"--comment={comment}"]
     # A job that is put back goes on in its log.
     command += [f"--chdir={folder}", f"--output={escaped}", "--open-mode=append"]
-    command += [*options, *words_of(request_of(workflow, job))]
+    command += [*options, *sbatch_words(request_of(workflow, job))]
     # A job that submits others must not hand its own variables on.
     environ = {
         name: value

@@ -10,7 +10,7 @@ from tests.commands import program
 from workflow.jobs import JOB_KINDS, Job, Workflow, by_marker
 from workflow.slurm_checks import slurm
 from workflow.slurm_queue import Queue as SlurmQueue
-from workflow.slurm_request import no_room, request_of, words_of
+from workflow.slurm_request import no_room, request_of, sbatch_words
 from workflow.slurm_submit import submit
 from workflow.start import Start
 from workflow.study_settings import Queue
@@ -292,7 +292,7 @@ def test_nodes_that_are_down_are_those_of_the_variables_partition(
 def test_memory_is_asked_for_once(memory_gb: float, extra: str, word: str) -> None:
     job = replace(BIG, memory_gb=memory_gb)
     queues = {"gpus": Queue(slurm_extra=extra).options()}
-    words = words_of(request_of(replace(CLUSTER, queues=queues), job))
+    words = sbatch_words(request_of(replace(CLUSTER, queues=queues), job))
     assert [found for found in words if found.startswith("--mem")] == [word]
 
 

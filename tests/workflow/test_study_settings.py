@@ -8,7 +8,7 @@ import pytest
 from common.errors import UserError
 from common.provenance import ROOT
 from workflow.jobs import QUEUES, queue_name
-from workflow.slurm_request import request_of, words_of
+from workflow.slurm_request import request_of, sbatch_words
 from workflow.study import workflow_of
 from workflow.study_settings import load_settings
 
@@ -121,7 +121,7 @@ def test_any_option_of_sbatch_and_any_variable_may_be_given(tmp_path: Path) -> N
     workflow = workflow_of("610m-clm-42k", settings)
     job = workflow.of_kind("model")[0]
     words = ["--gpus-per-node=h100:2", "--clusters=alps", "--reservation=$(touch x) b"]
-    assert words_of(request_of(workflow, job))[-3:] == words
+    assert sbatch_words(request_of(workflow, job))[-3:] == words
 
 
 def test_variables_in_paths_are_expanded(
