@@ -396,7 +396,7 @@ def _runs(store: Path, read: set[Path]) -> Iterator[Verdict]:
 
 def _check_kept(folder: Path, read: set[Path]) -> str:
     """Return what holds of the encoder that is kept of a run."""
-    from benchmarks.sweep.kept import written
+    from benchmarks.sweep.kept import kept_files
 
     read |= {path for path in folder.rglob("*") if path.is_file()}
     try:
@@ -406,7 +406,7 @@ def _check_kept(folder: Path, read: set[Path]) -> str:
     except FileNotFoundError:
         raise UserError(f"it has no {MANIFEST}; {_KEEP_AGAIN}") from None
     check_files(folder, files, _KEEP_AGAIN)
-    others = strangers(folder, written(folder))
+    others = strangers(folder, kept_files(folder))
     more = f"; changed or not of --keep: {first_of(others)}" if others else ""
     return f"{len(files)} files match the manifest{more}"
 

@@ -46,8 +46,8 @@ from benchmarks.runs import DETAILS, RERUN, RunKey, key_of, record_of
 from benchmarks.sweep.kept import (
     CARD,
     is_unedited,
+    kept_files,
     write_card,
-    written,
 )
 from benchmarks.sweep.request import RunRequest
 from benchmarks.sweep.run_store import RunStore
@@ -145,7 +145,7 @@ class Keeper:
                 )
                 if other == folder or not is_run or other.is_symlink():
                     continue
-                if others := remove_ours(other, written(other)):
+                if others := remove_ours(other, kept_files(other)):
                     log.warning(
                         "%s: a better run's encoder replaces the one in it, but it stays, for it holds %s",
                         other,

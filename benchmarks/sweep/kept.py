@@ -19,7 +19,7 @@ CARD = "README.md"
 REMEDY = "run this command again to make it again"
 
 
-def written(folder: Path) -> dict[str, str]:
+def kept_files(folder: Path) -> dict[str, str]:
     """Return the SHA-256 of each file that --keep wrote into a folder, its manifest last; none without a whole one."""
     try:
         files: dict[str, str] = read_manifest(folder / MANIFEST, REMEDY)[FILES]

@@ -33,7 +33,7 @@ from benchmarks.runs import (
     read_run,
     record_of,
 )
-from benchmarks.sweep.kept import REMEDY, written
+from benchmarks.sweep.kept import REMEDY, kept_files
 from common.description import description_hash
 from common.errors import UserError
 from common.files import write_text
@@ -135,7 +135,7 @@ class RunStore:
         except UserError as error:
             log.warning("%s; it will be made again", error)
         # A damaged file may be replaced, a file of another name may not.
-        if others := strangers(folder, dict.fromkeys(written(folder), "")):
+        if others := strangers(folder, dict.fromkeys(kept_files(folder), "")):
             raise UserError(
                 f"{folder} holds {first_of(others)}, which --keep did not write; move it elsewhere, for the best "
                 "run's weights go there"
