@@ -268,7 +268,7 @@ PRINTED = ("text", "markdown", "csv", "json")
 """The formats of most commands."""
 
 
-def written(document: TableDocument, form: str) -> bytes:
+def document_bytes(document: TableDocument, form: str) -> bytes:
     """Return the document in a format: its own page where it has one, else as `FORMATS` writes any document."""
     page = document.pages.get(form)
     content = FORMATS[form].write(document) if page is None else page()
@@ -277,7 +277,7 @@ def written(document: TableDocument, form: str) -> bytes:
 
 def show(document: TableDocument, form: str) -> str:
     """Return the document in a format of text; it ends in a line break."""
-    return written(document, form).decode()
+    return document_bytes(document, form).decode()
 
 
 def _print_document(document: TableDocument) -> None:
@@ -340,4 +340,4 @@ def write(document: TableDocument, form: str, out: Path | None) -> None:
     elif out is None:
         sys.stdout.write(show(document, form))
     else:
-        write_bytes(out, written(document, form))
+        write_bytes(out, document_bytes(document, form))

@@ -19,7 +19,7 @@ from common.errors import UserError, nearest
 from common.files import sha256_bytes, write_bytes
 from common.manifest import check_outputs, write_manifest
 from common.provenance import provenance, provenance_path
-from common.tables import FORMATS, default_format, write, written
+from common.tables import FORMATS, default_format, document_bytes, write
 from pretraining.models import TABLES
 from pretraining.names import ModelNames
 
@@ -132,7 +132,7 @@ def table(
         else:
             path = out / f"table{one:02d}.{FORMATS[format].ending}"
             record = provenance_path(path)
-            content = written(document, format)
+            content = document_bytes(document, format)
             hashes = {path.name: sha256_bytes(content)}
             check_outputs(out, {**hashes, record.name: ""}, record)
             write_bytes(path, content)

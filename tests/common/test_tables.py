@@ -14,12 +14,12 @@ from common.tables import (
     PRINTED,
     Grid,
     TableDocument,
+    document_bytes,
     markdown_table,
     plain_table,
     show,
     signed,
     write,
-    written,
 )
 
 ROWS = [["name", "n"], ["a", "10"], ["long name", "1"]]
@@ -105,7 +105,7 @@ def test_data_hold_the_same_numbers() -> None:
         {"name": "b", "value": 2.0},
     ]
     pd.testing.assert_frame_equal(
-        pd.read_parquet(io.BytesIO(written(DOCUMENT, "parquet"))), FRAME
+        pd.read_parquet(io.BytesIO(document_bytes(DOCUMENT, "parquet"))), FRAME
     )
 
 

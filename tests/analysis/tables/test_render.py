@@ -14,7 +14,7 @@ from analysis.tables import TABLE_FORMATS
 from analysis.tables.build import build_table
 from analysis.tables.render import scores_document, table_document
 from benchmarks.protocol import TASKS
-from common.tables import show, written
+from common.tables import document_bytes, show
 from pretraining.models import TABLES
 from tests.analysis.made_up import random_runs
 
@@ -72,7 +72,7 @@ def test_every_format_of_scores_holds_every_row() -> None:
         csv, scores.round(6), check_dtype=False, check_exact=False, atol=1e-6
     )
     pd.testing.assert_frame_equal(
-        pd.read_parquet(io.BytesIO(written(document, "parquet"))), scores
+        pd.read_parquet(io.BytesIO(document_bytes(document, "parquet"))), scores
     )
     *lines, empty, words = show(document, "markdown").splitlines()
     assert empty == "" and len(lines) == len(scores) + 2
