@@ -29,7 +29,7 @@ from common.cli import run
 from common.errors import UserError
 from common.files import write_text
 from common.reading import read_json
-from pretraining.data.corpus import open_source
+from pretraining.data.corpus import open_documents
 from pretraining.data.tokenizer import train_tokenizer
 
 CURVES = Path(__file__).with_name("curves")
@@ -80,7 +80,7 @@ def prepare(
             raise UserError(f"{data} has no folder {part} (docs/miniature.md)")
     for name in datasets:
         _write_sample(load_dataset(data, name), sizes, study / "data")
-    documents = islice(open_source([str(text)]).documents(), _TOKENIZER_DOCUMENTS)
+    documents = islice(open_documents([str(text)]).documents(), _TOKENIZER_DOCUMENTS)
     train_tokenizer((document.text for document in documents), _VOCAB).save(
         study / "tokenizer"
     )

@@ -219,7 +219,7 @@ def tokenizer(
     """
     if (convert is None) == (not train):
         raise UserError("give either --convert or --train")
-    from pretraining.data.corpus import open_source
+    from pretraining.data.corpus import open_documents
     from pretraining.data.tokenizer import load_tokenizer, train_tokenizer
 
     if convert is not None:
@@ -227,7 +227,7 @@ def tokenizer(
             convert, begin=begin_of_text, end=end_of_text, as_llama3=as_llama3
         )
     else:
-        source = open_source(train, text_field, kind=kind)
+        source = open_documents(train, text_field, kind=kind)
         texts = (document.text for document in islice(source.documents(), documents))
         result = train_tokenizer(texts, vocab)
     with outputs_folder(out) as making:

@@ -32,7 +32,7 @@ from pretraining.data.corpus import (
     TextGoneError,
     TextSource,
     batched,
-    open_source,
+    open_documents,
 )
 from pretraining.data.shard_folder import (
     check_place,
@@ -119,7 +119,7 @@ def build(
     made = load_manifest(out, "choose another --out") if is_complete else None
     missing = [] if made is None else lost(out, made)
     try:
-        source = open_source(
+        source = open_documents(
             specs, settings.text_field, settings.document_separator, kind
         )
         identity = source.identity()

@@ -180,7 +180,7 @@ def _open(file: str) -> IO[bytes]:
     return io.BufferedReader(HfFileSystem().open(file, "rb"), 1 << 20)
 
 
-def open_source(
+def open_documents(
     specs: Sequence[str],
     text_field: str = "text",
     separator: str = BLANK,

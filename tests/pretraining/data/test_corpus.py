@@ -12,7 +12,7 @@ import pytest
 import zstandard
 
 from common.errors import UserError
-from pretraining.data.corpus import batched, open_source
+from pretraining.data.corpus import batched, open_documents
 from tests.messages import refused
 from tests.pretraining.documents import make_documents, write_jsonl
 
@@ -40,7 +40,7 @@ def test_every_kind_gives_the_same_documents_and_resumes(
     tmp_path: Path, kind: str
 ) -> None:
     path = write_all(tmp_path)[kind]
-    source = open_source([str(path)])
+    source = open_documents([str(path)])
     found = list(source.documents())
     assert [document.text for document in found] == TEXTS
     for stop in (0, 1, 4, 5, 12, 22):
@@ -63,7 +63,7 @@ def test_text_files_are_split_where_a_document_ends(
 ) -> None:
     (tmp_path / "x.txt").write_bytes(b"\xef\xbb\xbf\none\nstill one\n \n\n\ntwo\n")
     (tmp_path / "y.txt.gz").write_bytes(gzip.compress(b"three", mtime=0))
-    source = open_source([str(tmp_path)], separator=separator)
+    source = open_documents([str(tmp_path)], separator=separator)
     found = list(source.documents())
     assert [document.text for document in found] == texts
     for place, document in enumerate(found):
@@ -75,7 +75,7 @@ def test_text_files_are_split_where_a_document_ends(
 def test_a_line_that_is_called_as_the_choice_of_lines_is_text(tmp_path: Path) -> None:
     (tmp_path / "x.txt").write_text("one\nline\nfile\n")
     found = {
-        name: open_source([str(tmp_path)], separator=name).documents()
+        name: open_documents([str(tmp_path)], separator=name).documents()
         for name in ("line", "file")
     }
     assert [document.text for document in found["line"]] == ["one", "line", "file"]
@@ -84,16 +84,16 @@ def test_a_line_that_is_called_as_the_choice_of_lines_is_text(tmp_path: Path) ->
 
 def test_lines_that_end_in_two_characters_are_lines(tmp_path: Path) -> None:
     (tmp_path / "x.txt").write_bytes(b"one\r\nstill one\r\n\r\ntwo\r\n---\r\nstill two")
-    assert [d.text for d in open_source([str(tmp_path)]).documents()] == [
+    assert [d.text for d in open_documents([str(tmp_path)]).documents()] == [
         "one\r\nstill one",
         "two\r\n---\r\nstill two",
     ]
-    assert len(list(open_source([str(tmp_path)], separator="---").documents())) == 2
+    assert len(list(open_documents([str(tmp_path)], separator="---").documents())) == 2
 
 
 def test_folders_and_patterns_are_read_in_order_of_names(tmp_path: Path) -> None:
     files = write_all(tmp_path)
-    folder, pattern = open_source([str(tmp_path)]), open_source([f"{tmp_path}/*"])
+    folder, pattern = open_documents([str(tmp_path)]), open_documents([f"{tmp_path}/*"])
     assert (
         folder.files
         == pattern.files
@@ -114,25 +114,25 @@ def test_linked_folders_are_read_and_other_kinds_are_named(tmp_path: Path) -> No
     (folder / "disk1/_SUCCESS").touch()
     (folder / "dataset_info.json").touch()
     for spec in (f"{folder}", f"{folder}/*", f"{folder}/disk*/*"):
-        source = open_source([spec])
+        source = open_documents([spec])
         assert [document.text for document in source.documents()] == ["one", "two"]
         assert "part.csv" in {Path(name).name for name in source.left_out}
     (elsewhere / "data.arrow").touch()
     with pytest.raises(UserError, match=r"disk2 is a saved dataset; .*to_parquet"):
-        open_source([str(folder)])
+        open_documents([str(folder)])
     (elsewhere / "data.arrow").unlink()
     (elsewhere / "disk3").symlink_to("../not mounted")
     with pytest.raises(
         UserError,
         match=r"disk3 links to \.\./not mounted, where nothing is; mount that",
     ):
-        open_source([str(folder)])
+        open_documents([str(folder)])
 
 
 def test_empty_texts_are_empty_strings(tmp_path: Path) -> None:
     path = tmp_path / "a.jsonl"
     path.write_text('{"text": "x"}\n\n{"text": null}\n{"text": ""}\n')
-    assert [document.text for document in open_source([str(path)]).documents()] == [
+    assert [document.text for document in open_documents([str(path)]).documents()] == [
         "x",
         "",
         "",
@@ -146,7 +146,7 @@ def test_halves_of_surrogate_pairs_are_replaced(tmp_path: Path) -> None:
     path.write_bytes(
         b'{"text": "a\\ud83d\\ude00b\\ud800c"}\n{"text": "x", "score": NaN}\n'
     )
-    texts = [document.text for document in open_source([str(path)]).documents()]
+    texts = [document.text for document in open_documents([str(path)]).documents()]
     assert texts == ["a\U0001f600b\ufffdc", "x"]
 
 
@@ -160,7 +160,7 @@ def test_every_type_of_text_column_is_read(
     path = tmp_path / "a.parquet"
     column = pyarrow.array(["x", None, "y"], pyarrow.string()).cast(kind)
     pyarrow.parquet.write_table(pyarrow.table({"text": column}), path)
-    assert [document.text for document in open_source([str(path)]).documents()] == [
+    assert [document.text for document in open_documents([str(path)]).documents()] == [
         "x",
         "",
         "y",
@@ -168,7 +168,7 @@ def test_every_type_of_text_column_is_read(
 
 
 def test_groups_hold_all_documents(tmp_path: Path) -> None:
-    source = open_source([str(write_all(tmp_path)["jsonl"])])
+    source = open_documents([str(write_all(tmp_path)["jsonl"])])
     groups = list(batched(source.documents(), characters=700, most=4))
     assert [document.text for group in groups for document in group] == TEXTS
     assert all(len(group) <= 4 for group in groups)
@@ -247,7 +247,7 @@ def test_damaged_files_are_reported(
     path = tmp_path / name
     path.write_bytes(content)
     with pytest.raises(UserError, match=message) as error:
-        list(open_source([str(path)]).documents())
+        list(open_documents([str(path)]).documents())
     assert str(path) in str(error.value)
 
 
@@ -291,7 +291,7 @@ def test_a_document_that_is_too_large_is_refused(
         pyarrow.parquet.write_table(pyarrow.table({"text": content}), path)
     else:
         path.write_text(content)
-    documents = open_source([str(path)]).documents()
+    documents = open_documents([str(path)]).documents()
     assert next(documents).text == "one"
     with pytest.raises(UserError, match=rf"{name}: {place}"):
         list(documents)
@@ -306,7 +306,7 @@ def test_a_document_of_8_mb_is_read_and_no_larger_one(
 
     def documents(text: str) -> list[str]:
         path.write_text(json.dumps({"text": text}) if kind == "jsonl" else text)
-        return [document.text for document in open_source([str(path)]).documents()]
+        return [document.text for document in open_documents([str(path)]).documents()]
 
     assert documents(text) == [text]
     with pytest.raises(
@@ -321,28 +321,28 @@ def test_mistakes_are_reported(tmp_path: Path) -> None:
         UserError,
         match=r"absent\.jsonl does not exist; give a file, a folder, a pattern",
     ):
-        open_source([str(tmp_path / "absent.jsonl")])
+        open_documents([str(tmp_path / "absent.jsonl")])
     for empty in (tmp_path, tmp_path / "*.jsonl"):
         with pytest.raises(UserError, match="no documents here"):
-            open_source([str(empty)])
+            open_documents([str(empty)])
     (tmp_path / "a.docx").write_text("x")
     for spec in (tmp_path / "a.docx", tmp_path, tmp_path / "*.docx"):
         with pytest.raises(UserError, match=r"a\.docx: unknown kind of file; .*--kind"):
-            open_source([str(spec)])
+            open_documents([str(spec)])
     (tmp_path / "a.docx").unlink()
     table = write_all(tmp_path)["parquet"]
     with pytest.raises(
         UserError, match=r"no column 'body'; choose one of text, id with --text-field"
     ):
-        list(open_source([str(table)], "body").documents())
+        list(open_documents([str(table)], "body").documents())
     with pytest.raises(
         UserError, match=r"row 1 has a int in 'id', not text; change --text-field"
     ):
-        list(open_source([str(table)], "id").documents())
+        list(open_documents([str(table)], "id").documents())
     with pytest.raises(UserError, match="a hub dataset has the form"):
-        open_source(["hf:nonsense"])
+        open_documents(["hf:nonsense"])
     with pytest.raises(UserError, match="not both"):
-        open_source(["hf:owner/name", str(table)])
+        open_documents(["hf:owner/name", str(table)])
 
 
 def test_a_hub_dataset_is_pinned_and_read_by_row_groups(
@@ -374,7 +374,7 @@ def test_a_hub_dataset_is_pinned_and_read_by_row_groups(
     monkeypatch.setattr("huggingface_hub.HfApi", Hub)
     monkeypatch.setattr("huggingface_hub.HfFileSystem", Disk)
     monkeypatch.setattr("datasets.load_dataset_builder", builder)
-    source = open_source(["hf:owner/name:sample-10BT@main"])
+    source = open_documents(["hf:owner/name:sample-10BT@main"])
     assert asked == [("owner/name", "main"), ("owner/name", "sample-10BT", "abc123")]
     assert source.revision == "abc123"
     hashes: list[str] = []
@@ -397,7 +397,7 @@ def test_kinds_go_by_the_suffix_below_a_compression(
 ) -> None:
     (tmp_path / name).write_bytes(b"")
     (tmp_path / "z.txt").write_text("z")
-    files = open_source([str(tmp_path)]).files
+    files = open_documents([str(tmp_path)]).files
     assert files == tuple(
         str(tmp_path / file) for file in ([name] if known else []) + ["z.txt"]
     )
@@ -419,30 +419,30 @@ def test_files_of_unknown_suffix_are_read_as_declared(
     ]
     for name in aside:
         (tmp_path / name).write_text("no text")
-    source = open_source([str(tmp_path)], kind="txt")
+    source = open_documents([str(tmp_path)], kind="txt")
     assert {Path(name).name for name in source.left_out} == {*aside}
-    assert open_source([str(tmp_path / "README")], kind="txt").left_out == ()
+    assert open_documents([str(tmp_path / "README")], kind="txt").left_out == ()
     assert [document.text for document in source.documents()] == [
         "one",
         "two",
         "three",
         "four",
     ]
-    assert open_source([str(tmp_path)]).files == (str(tmp_path / "z.jsonl.xz"),)
+    assert open_documents([str(tmp_path)]).files == (str(tmp_path / "z.jsonl.xz"),)
     assert (
         source.identity()["kind"] == ".txt"
-        and "kind" not in open_source([str(tmp_path)]).identity()
+        and "kind" not in open_documents([str(tmp_path)]).identity()
     )
     with pytest.raises(UserError, match=r"part-0: unknown kind of file.*--kind txt"):
-        open_source([str(tmp_path / "part-0")])
+        open_documents([str(tmp_path / "part-0")])
     with pytest.raises(
         UserError, match=r"--kind docx: no such kind; choose one of parquet, jsonl"
     ):
-        open_source([str(tmp_path)], kind="docx")
+        open_documents([str(tmp_path)], kind="docx")
     for bad in (lzma.compress(b'{"text": "four"}\n')[:-8], b"no xz"):
         (tmp_path / "z.jsonl.xz").write_bytes(bad)
         with pytest.raises(UserError, match=r"z\.jsonl\.xz cannot be read"):
-            list(open_source([str(tmp_path)]).documents())
+            list(open_documents([str(tmp_path)]).documents())
 
 
 @pytest.mark.parametrize(
@@ -456,7 +456,7 @@ def test_a_warc_is_said_to_be_one(name: str, made: bytes, tmp_path: Path) -> Non
     (tmp_path / name).write_bytes(made)
     for kind in (None, "txt"):
         with pytest.raises(UserError, match="is a WARC of web pages; extract its"):
-            list(open_source([str(tmp_path)], kind=kind).documents())
+            list(open_documents([str(tmp_path)], kind=kind).documents())
 
 
 @pytest.mark.parametrize("mode", ["w", "w:gz", "w:xz"])
@@ -467,7 +467,7 @@ def test_an_archive_is_said_to_be_one(mode: str, tmp_path: Path) -> None:
         archive.add(tmp_path / "a.txt", "a.txt")
     for kind in (None, "txt"):
         with pytest.raises(UserError, match="is a tar archive; unpack it"):
-            list(open_source([str(path)], kind=kind).documents())
+            list(open_documents([str(path)], kind=kind).documents())
 
 
 @pytest.mark.parametrize(
@@ -484,7 +484,7 @@ def test_other_kinds_say_what_they_are(
 ) -> None:
     (tmp_path / name).write_bytes(content)
     with pytest.raises(UserError, match=message):
-        open_source([str(tmp_path)])
+        open_documents([str(tmp_path)])
 
 
 def test_a_cache_of_links_is_read_by_the_names_that_say_a_kind(tmp_path: Path) -> None:
@@ -495,13 +495,13 @@ def test_a_cache_of_links_is_read_by_the_names_that_say_a_kind(tmp_path: Path) -
     for number in range(10):
         blob = write_jsonl(blobs / f"{number}a1b2", TEXTS[number : number + 2])
         (data / f"part-{number}.jsonl").symlink_to(blob)
-    source = open_source([str(tmp_path)])
+    source = open_documents([str(tmp_path)])
     assert [Path(name).name for name in source.files] == [
         f"part-{number}.jsonl" for number in range(10)
     ]
     assert source.left_out == ()
     assert len([*source.documents()]) == 20
-    assert open_source([str(tmp_path)], kind="txt").files == source.files
+    assert open_documents([str(tmp_path)], kind="txt").files == source.files
 
 
 @pytest.mark.parametrize(
@@ -513,12 +513,12 @@ def test_hidden_files_are_left_out_and_named(hidden: str, tmp_path: Path) -> Non
     path.parent.mkdir(parents=True, exist_ok=True)
     path.write_text("two")
     with refused(path, "is hidden"):
-        open_source([str(tmp_path / ".books")])
+        open_documents([str(tmp_path / ".books")])
     (tmp_path / ".books/a.txt").write_text("one")
-    source = open_source([str(tmp_path / ".books")], kind="txt")
+    source = open_documents([str(tmp_path / ".books")], kind="txt")
     assert source.left_out == (str(path),)
     assert [document.text for document in source.documents()] == ["one"]
-    named = open_source([str(path)])
+    named = open_documents([str(path)])
     assert [document.text for document in named.documents()] == ["two"]
 
 
@@ -526,7 +526,7 @@ def test_missing_texts_of_pandas_are_missing(tmp_path: Path) -> None:
     (tmp_path / "a.jsonl").write_text('{"text": NaN}\n{"text": "x"}\n')
     table = pyarrow.table({"text": pyarrow.array([float("nan")] * 2)})
     pyarrow.parquet.write_table(table, tmp_path / "b.parquet")
-    texts = [d.text for d in open_source([str(tmp_path)]).documents()]
+    texts = [d.text for d in open_documents([str(tmp_path)]).documents()]
     assert texts == ["", "x", "", ""]
 
 
@@ -534,7 +534,7 @@ def test_a_column_of_bytes_is_said_to_be_one(tmp_path: Path) -> None:
     table = pyarrow.table({"text": [b"one", b"two"]})
     pyarrow.parquet.write_table(table, tmp_path / "b.parquet")
     with pytest.raises(UserError, match=r"a bytes in 'text', .*strings in UTF-8"):
-        list(open_source([str(tmp_path)]).documents())
+        list(open_documents([str(tmp_path)]).documents())
 
 
 @pytest.mark.parametrize("between", [",\n", ", ", ",\n\n"])
@@ -546,7 +546,7 @@ def test_the_command_for_objects_between_commas_works(
     objects = [{"text": "one, {two}, "}, {"text": "three"}]
     path.write_text(between.join(map(json.dumps, objects)) + end)
     with pytest.raises(UserError, match="has a comma after an object") as error:
-        list(open_source([str(path)]).documents())
+        list(open_documents([str(path)]).documents())
     program = str(error.value).split("`")[1].split("'")[1]
     array = subprocess.run(
         ["sed", program, str(path)], capture_output=True, check=True

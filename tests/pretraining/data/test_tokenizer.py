@@ -22,7 +22,7 @@ from transformers import AutoTokenizer
 
 from clm_or_mlm.__main__ import main
 from common.errors import UserError
-from pretraining.data.corpus import Document, open_source
+from pretraining.data.corpus import Document, open_documents
 from pretraining.data.tokenizer import (
     LLAMA3_MODEL,
     LLAMA3_SPLIT,
@@ -143,11 +143,11 @@ def test_llama3_ids_equal_tiktoken_and_tokenizers_on_real_text(
         128_001,
         128_002,
     )
-    source = open_source(
+    source = open_documents(
         [str(data / "pretrain/openstax-anatomy-physiology-2e.jsonl.zst")]
     )
     texts = [*HARD, *(document.text for document in source.documents())]
-    chapters = open_source(
+    chapters = open_documents(
         [str(data / "pretrain/eltec-eng.chapters.jsonl.zst")]
     ).documents()
     texts += [document.text for document in islice(chapters, 150)]
