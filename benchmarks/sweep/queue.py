@@ -44,7 +44,7 @@ from benchmarks.sweep.run_jobs import (
     lost_jobs,
 )
 from benchmarks.sweep.status import CellStatus, cell_status
-from benchmarks.sweep.work import ResettableModel, prepare
+from benchmarks.sweep.work import ResettableModel, prepare_runs
 from benchmarks.tasks.base import Setting
 from common.errors import UserError
 from common.locks import try_lease
@@ -201,7 +201,7 @@ def _work(
                     continue
                 # What was prepared evaluates the datasets of its runs alone; a repeated one may have others.
                 if prepared is None or not prepared.runs.issuperset(todo):
-                    prepared = prepare(job, model)
+                    prepared = prepare_runs(job, model)
                     _say(
                         f"{job}: {prepared.steps:,} steps per fine-tuning, {_left([job])} to do"
                     )

@@ -279,7 +279,7 @@ def write_run(
         write_text(folder / RESULTS, texts[RESULTS])
 
 
-def prepare(job: RunJob, resettable: ResettableModel) -> Prepared:
+def prepare_runs(job: RunJob, resettable: ResettableModel) -> Prepared:
     """Make ready what a job's pending runs share.
 
     Raises:

@@ -267,7 +267,7 @@ def test_no_process_waits_for_a_run_of_another(
         return "pretended"
 
     prepared = SimpleNamespace(runs=frozenset(keys), steps=0, run=compute)
-    monkeypatch.setattr(queue, "prepare", lambda job, model: prepared)
+    monkeypatch.setattr(queue, "prepare_runs", lambda job, model: prepared)
     monkeypatch.setattr(queue, "_model", lambda request, device, loaded: None)
     monkeypatch.setattr(time, "sleep", lambda seconds: job.note("sleep", seconds))
 
