@@ -14,7 +14,7 @@ from analysis.claims.verdicts import (
     OPEN,
     Branch,
     ResultOf,
-    evaluate,
+    judge_node,
     outcome_of,
 )
 from analysis.evidence.contrasts import Result
@@ -222,7 +222,7 @@ def judge(findings: Iterable[Finding], result_of: ResultOf) -> dict[str, JudgedF
         result_of: what the source says about a comparison.
     """
     result_of = cache(result_of)
-    trees = [(finding, evaluate(finding.body, result_of)) for finding in findings]
+    trees = [(finding, judge_node(finding.body, result_of)) for finding in findings]
     families: dict[str, list[Branch]] = {}
     for finding, branch in trees:
         if branch.known:
@@ -235,7 +235,7 @@ def judge(findings: Iterable[Finding], result_of: ResultOf) -> dict[str, JudgedF
     judged: dict[str, JudgedFinding] = {}
     for finding, branch in trees:
         # Parts of a statement that was chosen among several are counted with the parts of all of them.
-        tried = [branch, *(evaluate(node, result_of) for node in finding.rivals)]
+        tried = [branch, *(judge_node(node, result_of) for node in finding.rivals)]
         counted = _adjusted([unit for one in tried for unit in one.known_units])
         whole = adjusted.get(id(branch))
         judged[finding.id] = JudgedFinding(
@@ -253,7 +253,7 @@ def judge(findings: Iterable[Finding], result_of: ResultOf) -> dict[str, JudgedF
 
 def judge_alone(node: Node, result_of: ResultOf) -> JudgedStatement:
     """Return a statement as judged, with no others."""
-    return _alone(evaluate(node, result_of))
+    return _alone(judge_node(node, result_of))
 
 
 def _alone(branch: Branch) -> JudgedStatement:

@@ -114,7 +114,7 @@ class Branch:
         return tuple(unit for unit in self.units if unit.known)
 
 
-def evaluate(node: Node, result_of: ResultOf) -> Branch:
+def judge_node(node: Node, result_of: ResultOf) -> Branch:
     """Return what the source says about a statement and about each of its parts."""
     if not isinstance(node, AtLeast):
         result = result_of(node)
@@ -126,7 +126,7 @@ def evaluate(node: Node, result_of: ResultOf) -> Branch:
             decides_against=result,
             result=result,
         )
-    parts = tuple(evaluate(part, result_of) for part in node.parts)
+    parts = tuple(judge_node(part, result_of) for part in node.parts)
     joined, count = parts, node.count
     if count == len(parts):
         # Nested "all of"s are one: how they are bracketed is wording, and must not move a p.
