@@ -257,7 +257,7 @@ def _stage(folder: Path, read: set[Path]) -> Iterator[Verdict]:
         try:
             read |= {item.path / name for name in checkpoints.FILES_OF}
             state = checkpoints.load_state(item)
-            checkpoints.check(item)
+            checkpoints.check_checkpoint(item)
             sentence = f"weights, optimizer and state of step {item.step:,}"
             yield Verdict("whole", item.path, sentence)
         except UserError as error:

@@ -181,7 +181,7 @@ def is_log_changed(folder: Path, up_to: int) -> bool:
     return bool(record) and log_record(folder / LOG, record["bytes"]) != record
 
 
-def check(checkpoint: Checkpoint) -> None:
+def check_checkpoint(checkpoint: Checkpoint) -> None:
     """Compare the files of tensors with their hashes, once in this process as long as they do not change.
 
     Raises:
@@ -196,7 +196,7 @@ def load_weights(checkpoint: Checkpoint) -> dict[str, torch.Tensor]:
     Raises:
         UserError: they are missing or damaged.
     """
-    check(checkpoint)
+    check_checkpoint(checkpoint)
     tensors: dict[str, torch.Tensor] = load_file(checkpoint.path / _MODEL)
     return tensors
 

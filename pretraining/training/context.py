@@ -229,7 +229,7 @@ class TrainingContext:
             or checkpoint.path.parent != self.folder(stage.name)
         ):
             return False
-        checkpoints.check(checkpoint)
+        checkpoints.check_checkpoint(checkpoint)
         return not self._ends_without_validation(stage, target)
 
     def _ends_without_validation(self, stage: PlannedStage, target: int) -> bool:
