@@ -35,8 +35,8 @@ from pretraining.data.corpus import (
     open_documents,
 )
 from pretraining.data.shard_folder import (
-    check_place,
     publish,
+    refuse_others,
     remove_unfinished,
     writing,
 )
@@ -115,7 +115,7 @@ def build(
         )
     is_complete = publish(out)
     if not is_complete:
-        check_place(out)
+        refuse_others(out)
     made = load_manifest(out, "choose another --out") if is_complete else None
     missing = [] if made is None else lost(out, made)
     try:

@@ -53,7 +53,7 @@ def others_in(out: Path, names: Iterable[str] = _PARTS) -> str:
     return f"holds {what} ({first_of(found)})"
 
 
-def check_place(out: Path, names: Iterable[str] = _PARTS) -> None:
+def refuse_others(out: Path, names: Iterable[str] = _PARTS) -> None:
     """Refuse a folder in which something of others is where shards would go.
 
     Raises:
@@ -77,7 +77,7 @@ def publish(out: Path) -> bool:
     if not is_marked(state) or not (state / MANIFEST).is_file():
         return is_complete
     if not is_complete:
-        check_place(out, [name for name in _PARTS if (state / name).exists()])
+        refuse_others(out, [name for name in _PARTS if (state / name).exists()])
     # Others may have been finished there meanwhile, as by a process that took the lease.
     if not is_complete or _same(out / MANIFEST, state / MANIFEST):
         for name in _PARTS:
