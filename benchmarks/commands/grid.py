@@ -246,7 +246,7 @@ def status(
     from benchmarks.sweep.run_store import RunStore
     from benchmarks.sweep.status import (
         cell_status,
-        models_of,
+        models_in_store,
         status_code,
         status_table,
     )
@@ -254,7 +254,7 @@ def status(
     known, datasets, lrs, seeds = grid.grid()
     store = RunStore(store_of(grid.out), known)
     others = not (grid.lr or grid.seed)
-    models = models_of(store.path, model)
+    models = models_in_store(store.path, model)
     if not (grid.dataset or grid.datasets):
         touched = [
             name for name in known if any(store.touched(each, name) for each in models)

@@ -88,7 +88,7 @@ def status_code(cells: Sequence[CellStatus]) -> int:
     return FAILED if any(cell.failed for cell in cells) else COMPLETE
 
 
-def models_of(store: Path, wanted: Sequence[str]) -> list[str]:
+def models_in_store(store: Path, wanted: Sequence[str]) -> list[str]:
     """Return the models of a store, or those of them that are wanted.
 
     Raises:
