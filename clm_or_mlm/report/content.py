@@ -82,11 +82,10 @@ class TableRow:
         }
         if "differs" in agreements:
             return "differs"
-        return (
-            "same"
-            if agreements - {None} or any(cell.recomputed for cell, _ in self.cells)
-            else "none"
-        )
+        has_runs = any(cell.recomputed for cell, _ in self.cells)
+        if has_runs or agreements - {None}:
+            return "same"
+        return "none"
 
 
 @dataclass(frozen=True, kw_only=True)
@@ -127,12 +126,12 @@ class PageContent:
     @property
     def families(self) -> dict[str, list[FindingEntry]]:
         """The findings by the question that they are about, in the order of the argument."""
-        return {
-            FAMILIES[name]: [
+        by_question: dict[str, list[FindingEntry]] = {}
+        for name in sorted(FAMILIES, key=_ARGUMENT.index):
+            by_question[FAMILIES[name]] = [
                 entry for entry in self.findings if entry.main.finding.family == name
             ]
-            for name in sorted(FAMILIES, key=_ARGUMENT.index)
-        }
+        return by_question
 
     @property
     def strip(self) -> JudgedFinding:
@@ -146,9 +145,8 @@ class PageContent:
             task.title: [] for task in TASKS.values()
         }
         for result in self.strip.comparisons:
-            by_task[TASKS[result.task].title].append(
-                (result.label.rpartition(", ")[2].upper(), result)
-            )
+            budget = result.label.rpartition(", ")[2].upper()
+            by_task[TASKS[result.task].title].append((budget, result))
         return by_task
 
     @property
@@ -169,19 +167,16 @@ def gather(inputs: FigureInputs, figures: Iterable[DrawnFigure]) -> PageContent:
         figures: those of the inputs (`paper_figures.save.draw_figures`), in the order of the page.
     """
     source, settings, assessment = inputs.source, inputs.settings, inputs.assessment
-    pictures = {
-        file_stem(one.spec.name): _picture(one)
-        for one in figures
-        if one.spec.name not in _ON_THE_PAGE
-    }
     # Of other networks or metrics than the paper's the audit is of the published cells among themselves.
-    audited = (
-        audit(source, selection=settings.selection)
-        if source.comparable
-        else audit(PUBLISHED)
-    )
-    scores = None if source.is_published else source.scores(settings)
-    cells = {(cell.table, cell.model, cell.dataset): cell for cell in audited.cells}
+    audited = audit(PUBLISHED)
+    if source.comparable:
+        audited = audit(source, selection=settings.selection)
+    pictures = {}
+    for figure in figures:
+        if figure.spec.name not in _ON_THE_PAGE:
+            pictures[file_stem(figure.spec.name)] = _picture(figure)
+    papers = [name for name, spec in FIGURES.items() if not spec.supplementary]
+    stems = [file_stem(name) for name in papers]
     return PageContent(
         source=source,
         settings=settings,
@@ -189,15 +184,8 @@ def gather(inputs: FigureInputs, figures: Iterable[DrawnFigure]) -> PageContent:
         findings=tuple(_entry(name, assessment) for name in SHOWN),
         tests=assessment.tests,
         pictures=tuple(pictures.values()),
-        missing_pictures=tuple(
-            stem
-            for name, figure in FIGURES.items()
-            if not figure.supplementary and (stem := file_stem(name)) not in pictures
-        ),
-        tables=tuple(
-            _section(build_table(number, scores, source=source), cells)
-            for number in models_of_tables()
-        ),
+        missing_pictures=tuple(stem for stem in stems if stem not in pictures),
+        tables=_sections(source, settings, audited),
         audit=audited,
     )
 
@@ -210,24 +198,36 @@ def _entry(name: str, assessment: Assessment) -> FindingEntry:
     )
 
 
-def _section(
+def _sections(
+    source: Source, settings: Settings, audited: Audit
+) -> tuple[TableSection, ...]:
+    """Return the tables of the page, from a source's scores."""
+    scores = None
+    if not source.is_published:
+        scores = source.scores(settings)
+    cells = {(cell.table, cell.model, cell.dataset): cell for cell in audited.cells}
+    sections = []
+    for number in models_of_tables():
+        table = build_table(number, scores, source=source)
+        sections.append(TableSection(table=table, rows=_rows(table, cells)))
+    return tuple(sections)
+
+
+def _rows(
     table: Table, audited: Mapping[tuple[int, str, str], AuditedCell]
-) -> TableSection:
-    """Return a table's section, each cell with its audit, by table, model and dataset; Table 1 has no cells."""
-    table_rows = tuple(
-        TableRow(
-            labels=labels,
-            model=model,
-            cells=tuple(
-                (cell, audited.get((table.number, cell.model, cell.dataset)))
-                for cell in cells
-            ),
-        )
-        for labels, model, cells in zip(
-            table.labels, table.models, table.cells, strict=False
-        )
-    )
-    return TableSection(table=table, rows=table_rows)
+) -> tuple[TableRow, ...]:
+    """Return a table's rows, each cell with its audit, by table, model and dataset."""
+    rows = []
+    # Not strict: Table 1 holds settings, so it has labels and no cells.
+    for labels, model, cells in zip(
+        table.labels, table.models, table.cells, strict=False
+    ):
+        with_audit = []
+        for cell in cells:
+            key = (table.number, cell.model, cell.dataset)
+            with_audit.append((cell, audited.get(key)))
+        rows.append(TableRow(labels=labels, model=model, cells=tuple(with_audit)))
+    return tuple(rows)
 
 
 def _picture(figure: DrawnFigure) -> Picture:
@@ -235,15 +235,14 @@ def _picture(figure: DrawnFigure) -> Picture:
     svg = io.StringIO()
     name = file_stem(figure.spec.name)
     with paper_style(), without_words(figure.drawing) as foot:
-        mpl.rcParams["svg.fonttype"] = (
-            "none"  # text as text: it can be searched, and is small
-        )
+        # Text as text: it can be searched, and is small.
+        mpl.rcParams["svg.fonttype"] = "none"
+        # Without a date the same figure is the same bytes.
         figure.drawing.savefig(svg, format="svg", metadata={"Date": None})
-    csv_rows = csv.DictReader(io.StringIO(figure.csv))
-    tips = [
-        "\n".join(f"{column}: {value}" for column, value in row.items() if value)
-        for row in csv_rows
-    ]
+    tips = []
+    for row in csv.DictReader(io.StringIO(figure.csv)):
+        filled = [f"{column}: {value}" for column, value in row.items() if value]
+        tips.append("\n".join(filled))
     return Picture(
         name=name,
         title=figure.title,
@@ -271,25 +270,23 @@ def inlined(svg: str, name: str, tips: list[str], foot: float) -> str:
         "",
         drawing,
     )
-    drawing = re.sub(r">\s+<", "><", drawing).replace(" \n", " ").replace("\n", " ")
+    drawing = re.sub(r">\s+<", "><", drawing)
+    drawing = drawing.replace(" \n", " ").replace("\n", " ")
     used = set(re.findall(r'#([\w-]+)["\)]', drawing))
 
     def with_own_id(found: re.Match[str]) -> str:
         """Return an id made this picture's own; nothing where no element refers to it and it is no mark's."""
-        return (
-            f' id="{name}-{found[1]}"'
-            if found[1] in used or found[1].startswith("point-")
-            else ""
-        )
+        if found[1] in used or found[1].startswith("point-"):
+            return f' id="{name}-{found[1]}"'
+        return ""
 
     def with_tooltip(found: re.Match[str]) -> str:
         """Return the opening tag of a mark with its tooltip behind it."""
         return f"{found[0]}<title>{escape(tips[int(found[1])])}</title>"
 
     drawing = re.sub(r' id="([^"]+)"', with_own_id, drawing)
-    drawing = re.sub(r'(?:xlink:)?href="#', f'href="#{name}-', drawing).replace(
-        "url(#", f"url(#{name}-"
-    )
+    drawing = re.sub(r'(?:xlink:)?href="#', f'href="#{name}-', drawing)
+    drawing = drawing.replace("url(#", f"url(#{name}-")
     drawing = re.sub(rf'<g id="{name}-point-(\d+)">', with_tooltip, drawing)
     box = f"0 {_HEADING:g} {width:g} {height - foot - _HEADING:g}"
     return (

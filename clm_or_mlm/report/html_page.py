@@ -55,16 +55,43 @@ def render_page(
         missing: what is not among these files though the source should have it, each with the reason.
         not_applicable: what is not among them since it needs another kind of source.
     """
-    # The files of one table, figure or document, by their path without its ending.
-    by_stem: dict[str, list[str]] = {}
-    for path in files:
-        folder, slash, name = path.rpartition("/")
-        by_stem.setdefault(f"{folder}{slash}{name.partition('.')[0]}", []).append(path)
+    runs = content.source.runs
+    goal = "reproduce" if files else "report"
+    template = _environment().get_template("page.html")
+    page = template.render(
+        content=content,
+        question=QUESTION,
+        answer_id=ANSWER,
+        share=SPLIT,
+        strip=SmallForest.of(content.strip, bent=False),
+        colours={"objective": OBJECTIVE, "sign": SIGN, "verdict": VERDICT},
+        statuses=STATUSES,
+        references=Reference,
+        summary=content.audit.summary(),
+        coverage=[one.caption(N_SEEDS) for one in INTERVALS.values()],
+        has_runs=runs is not None and len(runs) > 0,
+        selection_words=content.settings.rule.words,
+        provenance=_provenance(provenance),
+        command=" ".join(["make", goal, *_make_words(content)]),
+        files=_files_by_stem(files),
+        missing=missing,
+        not_applicable=not_applicable,
+    )
+    # An interval and a percentage stay on one line.
+    page = re.sub(r"(?<=\d) (?=%|\[[+\-\u2212]?\d)", "\u00a0", page)
+    return re.sub(
+        r"(\[[+\-\u2212]?[\d.]+), (?=[+\-\u2212]?[\d.]+\])", "\\1,\u00a0", page
+    )
+
+
+def _environment() -> jinja2.Environment:
+    """Return what fills the page's template, with the filters that it uses."""
     environment = jinja2.Environment(
         loader=jinja2.PackageLoader("clm_or_mlm.report"),
         autoescape=True,
         trim_blocks=True,
         lstrip_blocks=True,
+        # By default a name that the template misspells is an empty place on the page.
         undefined=jinja2.StrictUndefined,
         keep_trailing_newline=True,
     )
@@ -80,32 +107,17 @@ def render_page(
         "comparison_lines": comparison_lines,
         "mean_words": mean_words,
     }
-    page = environment.get_template("page.html").render(
-        content=content,
-        question=QUESTION,
-        answer_id=ANSWER,
-        share=SPLIT,
-        strip=SmallForest.of(content.strip, bent=False),
-        colours={"objective": OBJECTIVE, "sign": SIGN, "verdict": VERDICT},
-        statuses=STATUSES,
-        references=Reference,
-        summary=content.audit.summary(),
-        coverage=[one.caption(N_SEEDS) for one in INTERVALS.values()],
-        has_runs=content.source.runs is not None and len(content.source.runs) > 0,
-        selection_words=content.settings.rule.words,
-        provenance=_provenance(provenance),
-        command=" ".join(
-            ["make", "reproduce" if files else "report", *_make_words(content)]
-        ),
-        files=by_stem,
-        missing=missing,
-        not_applicable=not_applicable,
-    )
-    # An interval and a percentage stay on one line.
-    page = re.sub(r"(?<=\d) (?=%|\[[+\-\u2212]?\d)", "\u00a0", page)
-    return re.sub(
-        r"(\[[+\-\u2212]?[\d.]+), (?=[+\-\u2212]?[\d.]+\])", "\\1,\u00a0", page
-    )
+    return environment
+
+
+def _files_by_stem(files: Sequence[str]) -> dict[str, list[str]]:
+    """Return the files of one table, figure or document, by their path without its ending."""
+    by_stem: dict[str, list[str]] = {}
+    for path in files:
+        folder, slash, name = path.rpartition("/")
+        stem, _, _ = name.partition(".")
+        by_stem.setdefault(f"{folder}{slash}{stem}", []).append(path)
+    return by_stem
 
 
 def _title_of_file(stem: str) -> str:
@@ -118,11 +130,17 @@ def _title_of_file(stem: str) -> str:
 
 def _make_words(content: PageContent) -> list[str]:
     """Return the variables of make that give this page again, as far as they are not the usual ones."""
-    # After the word --source what it was given
+    # The first word is --source, the second what it was given.
     _, given, *options = content.source.options
-    options += content.settings.options(content.source.with_interval(Settings()))
-    words = [] if content.source.is_published else [f"SOURCE={shlex.quote(given)}"]
-    return [*words, f"ARGS={shlex.quote(shlex.join(options))}"] if options else words
+    # Sources differ in their usual interval; only another one needs an option.
+    usual = content.source.with_interval(Settings())
+    options += content.settings.options(usual)
+    words = []
+    if not content.source.is_published:
+        words.append(f"SOURCE={shlex.quote(given)}")
+    if options:
+        words.append(f"ARGS={shlex.quote(shlex.join(options))}")
+    return words
 
 
 def _tone(outcome: str) -> str:
@@ -148,11 +166,9 @@ def _provenance(record: dict[str, object]) -> list[tuple[str, str]]:
             continue
         if isinstance(value, dict):
             text = ", ".join(f"{key} {one}" for key, one in value.items())
+        elif isinstance(value, str):
+            text = value
         else:
-            text = (
-                value
-                if isinstance(value, str)
-                else json.dumps(value, ensure_ascii=False)
-            )
+            text = json.dumps(value, ensure_ascii=False)
         pairs.append((name.replace("_", " "), text))
     return pairs

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import math
+from collections.abc import Iterable
 from dataclasses import dataclass
 
 from analysis.claims.judged import JudgedFinding
@@ -43,6 +44,62 @@ class Mark:
         return words.replace("-", "\u2212")
 
 
+@dataclass(kw_only=True)
+class _Axis:
+    """The axis of a forest: 0 on its scale is no effect."""
+
+    are_ratios: bool
+    bent: bool
+    left: float = 0.0
+    """Its ends, on its scale."""
+    right: float = 0.0
+
+    def scaled(self, value: float) -> float:
+        """Return a value on the axis' scale: bent, linear or, of ratios, logarithmic."""
+        if self.are_ratios:
+            return math.log(value) if value > 0 else -math.inf
+        return math.asinh(value) if self.bent else value
+
+    def mirrored(self, result: Result, *values: float) -> list[float]:
+        """Return values on that scale in order, with the other sign where the claim is below a number."""
+        claimed = result.comparison
+        is_below = math.isinf(claimed.low) and math.isfinite(claimed.high)
+        sign = -1 if is_below else 1
+        # An interval of a comparison that has none is nan.
+        known = [value for value in values if not math.isnan(value)]
+        return sorted(sign * self.scaled(value) for value in known)
+
+    def stretch(self, ends: Iterable[float]) -> None:
+        """Let the axis hold no effect and all finite ends, with a margin."""
+        finite = [0.0, *filter(math.isfinite, ends)]
+        # All ends at 0 leave no width of which a margin could be a share.
+        width = max(finite) - min(finite) or 1.0
+        margin = 0.05 * width
+        self.left = min(finite) - margin
+        self.right = max(finite) + margin
+
+    def percent(self, coordinate: float) -> float:
+        """Return how far from the axis' left end that is, in percent of it; beyond its ends, the end."""
+        inside = min(max(coordinate, self.left), self.right)
+        return round(100 * (inside - self.left) / (self.right - self.left), 2)
+
+    def ticks(self) -> list[tuple[float, str]]:
+        """Return the place and the text of each tick, from the left."""
+        values = _RATIOS if self.are_ratios else _TICKS
+        scaled = {value: self.scaled(value) for value in values}
+        shown = [value for value in values if self.left <= scaled[value] <= self.right]
+        # No effect first, then the outermost, then those between for which there is room.
+        shown.sort(key=lambda value: (scaled[value] != 0, -abs(scaled[value])))
+        ticks: dict[float, str] = {}
+        for value in shown:
+            place = self.percent(scaled[value])
+            if all(abs(place - other) >= _APART for other in ticks):
+                has_sign = not self.are_ratios and value != 0
+                text = f"{value:+g}" if has_sign else f"{value:g}"
+                ticks[place] = text.replace("-", "\u2212")
+        return sorted(ticks.items())
+
+
 @dataclass(frozen=True, kw_only=True)
 class SmallForest:
     """Marks, one below the other, and the ticks of their axis."""
@@ -71,63 +128,25 @@ class SmallForest:
         if not decided:
             return None
         are_ratios = decided[0].unit.startswith("ratio")
-
-        def scaled(value: float) -> float:
-            """Return a value on the axis' scale, 0 for no effect: bent, linear or, of ratios, logarithmic."""
-            if are_ratios:
-                return math.log(value) if value > 0 else -math.inf
-            return math.asinh(value) if bent else value
-
-        def mirrored(result: Result, *values: float) -> list[float]:
-            """Return values on that scale in order, with the other sign where the claim is below a number."""
-            claimed = result.comparison
-            is_below = math.isinf(claimed.low) and math.isfinite(claimed.high)
-            sign = -1 if is_below else 1
-            return sorted(
-                sign * scaled(value) for value in values if not math.isnan(value)
-            )
-
-        bars = [mirrored(one, one.low, one.effect, one.high) for one in decided]
-        finite = [0.0, *(end for bar in bars for end in bar if math.isfinite(end))]
-        margin = 0.05 * (max(finite) - min(finite) or 1.0)
-        left, right = min(finite) - margin, max(finite) + margin
-
-        def percent(coordinate: float) -> float:
-            """Return how far from the axis' left end that is, in percent of it; beyond its ends, the end."""
-            return round(
-                100 * (min(max(coordinate, left), right) - left) / (right - left), 2
-            )
-
-        marks = {
-            one.label: Mark(
+        axis = _Axis(are_ratios=are_ratios, bent=bent and not are_ratios)
+        bars = [axis.mirrored(one, one.low, one.effect, one.high) for one in decided]
+        axis.stretch(end for bar in bars for end in bar)
+        marks = {}
+        for one, bar in zip(decided, bars, strict=True):
+            claimed = one.comparison
+            region = axis.mirrored(one, claimed.low, claimed.high)
+            [effect] = axis.mirrored(one, one.effect)
+            marks[one.label] = Mark(
                 result=one,
                 counted=judged.marks[one.label] in (HOLDS.name, FAILS.name),
-                at=percent(mirrored(one, one.effect)[0]),
-                low=percent(bar[0]),
-                high=percent(bar[-1]),
-                claim=[
-                    percent(end)
-                    for end in mirrored(one, one.comparison.low, one.comparison.high)
-                ],
+                at=axis.percent(effect),
+                low=axis.percent(bar[0]),
+                high=axis.percent(bar[-1]),
+                claim=[axis.percent(end) for end in region],
             )
-            for one, bar in zip(decided, bars, strict=True)
-        }
-        ticks: dict[float, str] = {}
-        candidates = [
-            value
-            for value in (_RATIOS if are_ratios else _TICKS)
-            if left <= scaled(value) <= right
-        ]
-        # No effect first, then the outermost, then those between for which there is room.
-        for value in sorted(
-            candidates, key=lambda value: (scaled(value) != 0, -abs(scaled(value)))
-        ):
-            if all(abs(percent(scaled(value)) - other) >= _APART for other in ticks):
-                text = f"{value:g}" if are_ratios or not value else f"{value:+g}"
-                ticks[percent(scaled(value))] = text.replace("-", "\u2212")
         return cls(
             marks=marks,
-            ticks=sorted(ticks.items()),
-            zero=percent(0.0),
-            bent=bent and not are_ratios,
+            ticks=axis.ticks(),
+            zero=axis.percent(0.0),
+            bent=axis.bent,
         )
