@@ -131,7 +131,8 @@ def main(argv: Sequence[str], prefix: str = "python -m clm_or_mlm") -> int:
     if words[:1] == ["help"]:
         words = [*words[1:], "--help"]
     if words in (["--version"], ["version"]):
-        from common.provenance import git_commit  # takes longer than a help
+        # Imported here: it takes longer than a help.
+        from common.provenance import git_commit
 
         sys.stdout.write(f"clm-or-mlm {__version__} (commit {git_commit()})\n")
         return 0
@@ -139,22 +140,20 @@ def main(argv: Sequence[str], prefix: str = "python -m clm_or_mlm") -> int:
     if not wanted:
         return call(_list(prefix, GROUPS, every="--all" in words), ["--help"])
     _refuse_other_names(words, prefix)
-    if (
-        len(wanted) == 1
-        and wanted[0] not in COMMANDS
-        and (verbs := _verbs_of(wanted[0], COMMANDS))
-    ):
-        title = f"Commands of {wanted[0]}"
-        return call(
-            _list(f"{prefix} {wanted[0]}", {title: verbs}, every=True), ["--help"]
-        )
-    if (command := COMMANDS.get(words[0])) and command.function.startswith(_SMALL):
+    room = wanted[0]
+    verbs = _verbs_of(room, COMMANDS)
+    if len(wanted) == 1 and room not in COMMANDS and verbs:
+        groups = {f"Commands of {room}": verbs}
+        return call(_list(f"{prefix} {room}", groups, every=True), ["--help"])
+    command = COMMANDS.get(words[0])
+    if command is not None and command.function.startswith(_SMALL):
         # What is imported and drawn stays: looking through it for garbage would be a tenth of the time.
         gc.set_threshold(1_000_000)
     try:
         return call(app_of(words, prefix), words)
     except ImportError as error:
-        if (lacking := _lacks_package(words, error)) is None:
+        lacking = _lacks_package(words, error)
+        if lacking is None:
             raise
         raise lacking from error
 
@@ -192,11 +191,9 @@ def app_of(words: Sequence[str] = (), prefix: str = "clm-or-mlm") -> App:
 
 def _verbs_of(room: str, commands: Mapping[str, Verb]) -> dict[str, Verb]:
     """Return the commands that need a room's name before them, by their verbs."""
-    return {
-        name.partition(" ")[2]: commands[name]
-        for name in commands
-        if name.startswith(f"{room} ")
-    }
+    prefix = f"{room} "
+    names = [name for name in commands if name.startswith(prefix)]
+    return {name.removeprefix(prefix): commands[name] for name in names}
 
 
 def _list(prefix: str, groups: Mapping[str, Mapping[str, Verb]], *, every: bool) -> App:
@@ -221,21 +218,19 @@ def _list(prefix: str, groups: Mapping[str, Mapping[str, Verb]], *, every: bool)
 
 def _refuse_other_names(words: Sequence[str], prefix: str) -> None:
     """Raise a `UserError` for a verb without the room that it needs, or with one that it does not."""
-    if ways := [
-        f"`{prefix} {name}`" for name in COMMANDS if name.endswith(f" {words[0]}")
-    ]:
-        raise UserError(
-            f"several parts have a command {words[0]}: use {' or '.join(ways)}"
-        )
-    if wanted := _meant_by(words[0]):
-        raise UserError(f"unknown command {words[0]!r}; use `{prefix} {wanted}`")
-    rooms = {command.function.partition(".")[0] for command in COMMANDS.values()} - {
-        *COMMANDS
-    }
-    if words[0] in rooms and words[1:] and words[1] in COMMANDS:
-        raise UserError(
-            f"unknown command {' '.join(words[:2])!r}; use `{prefix} {words[1]}`"
-        )
+    first = words[0]
+    full_names = [name for name in COMMANDS if name.endswith(f" {first}")]
+    if full_names:
+        ways = " or ".join(f"`{prefix} {name}`" for name in full_names)
+        raise UserError(f"several parts have a command {first}: use {ways}")
+    wanted = _meant_by(first)
+    if wanted:
+        raise UserError(f"unknown command {first!r}; use `{prefix} {wanted}`")
+    rooms = {command.function.partition(".")[0] for command in COMMANDS.values()}
+    # `analysis scores`: a room is named only before a verb that two rooms share.
+    if first in rooms.difference(COMMANDS) and words[1:] and words[1] in COMMANDS:
+        said = " ".join(words[:2])
+        raise UserError(f"unknown command {said!r}; use `{prefix} {words[1]}`")
 
 
 def _meant_by(word: str) -> str:
@@ -247,10 +242,12 @@ def _meant_by(word: str) -> str:
     from pretraining.models import find_model
 
     name = word.lower()
-    if finding := next((one for one in (ANSWER, *TITLES) if one.lower() == name), ""):
-        return f"claims {finding}"
-    if found := re.fullmatch(r"(figure|table)\s*0*(\d+)", name):
-        return f"{found[1]} {found[2]}"
+    for finding in (ANSWER, *TITLES):
+        if finding.lower() == name:
+            return f"claims {finding}"
+    numbered = re.fullmatch(r"(figure|table)\s*0*(\d+)", name)
+    if numbered is not None:
+        return f"{numbered[1]} {numbered[2]}"
     return f"plan {name}" if find_model(name) else ""
 
 
@@ -259,15 +256,14 @@ def _lacks_package(words: Sequence[str], error: ImportError) -> UserError | None
     # The library that imports a command's module says that it cannot, and names the cause.
     missing = error.__cause__ or error
     package = (getattr(missing, "name", None) or "").partition(".")[0]
-    if (
-        not isinstance(missing, ModuleNotFoundError)
-        or not package
-        or find_spec(package)
-    ):
+    is_missing = isinstance(missing, ModuleNotFoundError) and package
+    # A package that is there lacks a part of itself, which another environment does not have either.
+    if not is_missing or find_spec(package):
         return None
     command = COMMANDS.get(words[0]) or COMMANDS.get(" ".join(words[:2]))
-    small = command is None or command.function.startswith(_SMALL)
-    environment, extra = ("analysis", ".") if small else ("full", "'.[full]'")
+    environment, extra = "full", "'.[full]'"
+    if command is None or command.function.startswith(_SMALL):
+        environment, extra = "analysis", "."
     return UserError(
         f"this command needs {package}, which is not installed in {sys.prefix}; in the repository run `make "
         f"{environment}-env` and `source .venv/{environment}/bin/activate`, elsewhere `pip install {extra}` "
