@@ -47,25 +47,19 @@ class Reproduction:
 
     def leave_out(self, what: str, problem: UserError) -> None:
         """Note that something was not made."""
-        where = (
-            self.not_applicable
-            if isinstance(problem, NotApplicableError)
-            else self.missing
-        )
+        where = self.missing
+        if isinstance(problem, NotApplicableError):
+            where = self.not_applicable
         where.append((what, str(problem)))
 
     def text(self, out: Path) -> str:
         """Return the closing lines."""
         lines = [f"{out / PAGE} ({counted(len(self.made), 'file')})"]
-        for title, left_out in (
-            ("not applicable", self.not_applicable),
-            ("missing", self.missing),
-        ):
-            lines += (
-                [f"{title}:", *(f"  {what}: {why}" for what, why in left_out)]
-                if left_out
-                else []
-            )
+        titles = {"not applicable": self.not_applicable, "missing": self.missing}
+        for title, left_out in titles.items():
+            if left_out:
+                lines.append(f"{title}:")
+            lines += [f"  {what}: {why}" for what, why in left_out]
         return "\n".join(lines) + "\n"
 
 
@@ -110,13 +104,11 @@ def _make(inputs: FigureInputs, out: Path) -> Reproduction:
 
     def saved_figures() -> Iterator[DrawnFigure]:
         """Yield each figure once its files are written."""
-        for figure in draw_figures(
-            [figure.load() for figure in FIGURES.values()], inputs, problems
-        ):
-            outcome.made += [
-                path.relative_to(out).as_posix()
-                for path in figure.save(out / "figures")
-            ]
+        specs = [figure.load() for figure in FIGURES.values()]
+        # Each is drawn once, for its files and for the page: drawing takes most of the time.
+        for figure in draw_figures(specs, inputs, problems):
+            paths = figure.save(out / "figures")
+            outcome.made += [path.relative_to(out).as_posix() for path in paths]
             yield figure
 
     content = gather(inputs, saved_figures())
@@ -142,6 +134,7 @@ def _make(inputs: FigureInputs, out: Path) -> Reproduction:
         not_applicable=outcome.not_applicable,
     )
     write_text(out / PAGE, page)
+    # All but the last, provenance.json itself, which holds the hashes.
     hashes = {name: sha256_file(out / name) for name in (*outcome.made[:-1], PAGE)}
     write_manifest(out / PROVENANCE, origin, hashes)
     return outcome
@@ -152,11 +145,8 @@ Documents = Iterator[tuple[str, TableDocument, Sequence[str]]]
 
 
 def _scores(inputs: FigureInputs) -> Documents:
-    yield (
-        "scores",
-        scores_document(inputs.source.scores(inputs.settings), inputs.source),
-        ("csv",),
-    )
+    scores = inputs.source.scores(inputs.settings)
+    yield "scores", scores_document(scores, inputs.source), ("csv",)
 
 
 def _tables(inputs: FigureInputs) -> Documents:
@@ -169,11 +159,8 @@ def _tables(inputs: FigureInputs) -> Documents:
 
 
 def _audit(inputs: FigureInputs) -> Documents:
-    yield (
-        "audit",
-        audit_document(audit(inputs.source, selection=inputs.settings.selection)),
-        AUDIT_FORMATS,
-    )
+    audited = audit(inputs.source, selection=inputs.settings.selection)
+    yield "audit", audit_document(audited), AUDIT_FORMATS
 
 
 def _findings(inputs: FigureInputs) -> Documents:
