@@ -12,6 +12,7 @@ Every function takes a source as `load` does, by its name, path or frame, or ope
 from __future__ import annotations
 
 import fnmatch
+import itertools
 import tempfile
 from collections.abc import Iterable, Sequence
 from dataclasses import asdict
@@ -86,9 +87,11 @@ def load(
     <source miniature: 1,520 runs of 38 models on 4 datasets>
     """
     if isinstance(source, Source):
-        _refuse_options(
-            "a source that is open", [*options, *(["add_models"] if add_models else [])]
-        )
+        # They choose what is read, and it was read already.
+        given = [*options]
+        if add_models:
+            given.append("add_models")
+        _refuse_options("a source that is open", given)
         return source
     if not isinstance(source, pd.DataFrame):
         return open_source(str(source), add_models=add_models, **options)
@@ -191,31 +194,16 @@ def table(
         raise UserError(
             f"Table {number} has no scores; `clm-or-mlm table {number}` prints it"
         )
-    nothing = (float("nan"),) * 3
-    rows = [
-        (
-            cell.model,
-            cell.dataset,
-            *(cell.published or nothing[:2]),
-            *(cell.recomputed or nothing),
-            cell.n_seeds,
+    nan = float("nan")
+    rows = []
+    for cell in itertools.chain.from_iterable(built.cells):
+        published = cell.published or (nan, nan)
+        recomputed_cell = cell.recomputed or (nan, nan, nan)
+        rows.append(
+            (cell.model, cell.dataset, *published, *recomputed_cell, cell.n_seeds)
         )
-        for row in built.cells
-        for cell in row
-    ]
-    return pd.DataFrame(
-        rows,
-        columns=[
-            "model",
-            "dataset",
-            "published",
-            "ci95",
-            "mean",
-            "low",
-            "high",
-            "n_seeds",
-        ],
-    )
+    columns = "model dataset published ci95 mean low high n_seeds"
+    return pd.DataFrame(rows, columns=columns.split())
 
 
 def claims(
@@ -240,7 +228,9 @@ def claims(
     >>> cm.claims().at["F8", "verdict"]
     'holds in 6 of 12'
     """
-    if isinstance(source, str) and (finding := _finding(source)):
+    # The command takes a finding in this place: `clm-or-mlm claims F8`.
+    finding = _finding(source) if isinstance(source, str) else ""
+    if finding:
         raise UserError(
             f"{source} is a finding, not a source: cm.claims().loc[{finding!r}] is its verdict, "
             f"cm.findings({finding!r}) has its parts, cm.explain({finding!r}) every number in words"
@@ -518,10 +508,9 @@ def models() -> pd.DataFrame:
     210m-mlm30-42k  210m       mlm  42000
     """
     columns = ["size", "kind", "objective", "ratio", "switch", "steps"]
-    rows = [
-        [name, *(getattr(model, column) for column in columns)]
-        for name, model in MODELS.items()
-    ]
+    rows = []
+    for name, model in MODELS.items():
+        rows.append([name, *(getattr(model, column) for column in columns)])
     return pd.DataFrame(rows, columns=["model", *columns]).set_index("model")
 
 
@@ -554,11 +543,12 @@ def _finding(name: str) -> str:
 
 def _known_finding(name: str) -> str:
     """Return the finding of a name in any case; `UserError` for another name."""
-    if finding := _finding(name):
-        return finding
-    raise UserError(
-        f"there is no finding {name!r}; the findings are {', '.join(SHOWN)}{nearest(name, SHOWN)}"
-    )
+    finding = _finding(name)
+    if not finding:
+        raise UserError(
+            f"there is no finding {name!r}; the findings are {', '.join(SHOWN)}{nearest(name, SHOWN)}"
+        )
+    return finding
 
 
 def _refuse_options(what: str, options: Iterable[str]) -> None:
