@@ -119,13 +119,9 @@ def study_document(
     if price is not None:
         data["money"] = price * total
         money = f", money {price * total:,.2f}"
-    grid = ", ".join(
-        (
-            counted(len(comparison.unique_datasets), "dataset"),
-            counted(comparison.rates, "rate"),
-            counted(comparison.seeds, "seed"),
-        )
-    )
+    datasets = counted(len(comparison.unique_datasets), "dataset")
+    rates = counted(comparison.rates, "rate")
+    grid = f"{datasets}, {rates}, {counted(comparison.seeds, 'seed')}"
     lines = [
         f"fine-tuning    {tuning:,.1f} {device.name} hours of {len(plan.models)} models on {grid}",
         f"in all         {total:,.1f} {device.name} hours with {_SPARE:.0%} in reserve{money}",
@@ -157,9 +153,8 @@ def hours_of_tuning(plan: Plan, comparison: PlannedComparison, device: Device) -
     for size, models in number.items():
         shape = plan.study.shapes[size]
         shared = runs_at_a_time(shape, device, _CORES)
-        hours += models * tuning_hours(
-            shape, comparison.unique_datasets, device, shared
-        )
+        names = comparison.unique_datasets
+        hours += models * tuning_hours(shape, names, device, shared)
     return comparison.rates * comparison.seeds * hours
 
 
@@ -180,11 +175,10 @@ def smallest_differences(
     sd = comparison.pretraining_sd
     measured_on = "--pretraining-sd"
     if sd is None:
-        shapes = [
-            plan.study.shapes[size]
-            for size in sorted({model.size for model in plan.models})
-        ]
+        sizes = sorted({model.size for model in plan.models})
+        shapes = [plan.study.shapes[size] for size in sizes]
         nearest = [nearest_spread(shape.encoder_parameters) for shape in shapes]
+
         spread = max(nearest, key=lambda one: one.sd)
         sd = spread.sd
         measured_on = f"{spread.network}, {spread.score}, {spread.pretrainings} pretrainings, {spread.where}"
@@ -195,10 +189,10 @@ def smallest_differences(
         tests=len(names),
     )
     of_seeds = dict(seed_spreads(PUBLISHED))
-    points = {
-        name: planned_test(study, of_seeds[DATASETS[name].task, name]).detectable()
-        for name in names
-    }
+    points = {}
+    for name in names:
+        test = planned_test(study, of_seeds[DATASETS[name].task, name])
+        points[name] = test.detectable()
     return Smallest(points=points, pretraining_sd=sd, measured_on=measured_on)
 
 
@@ -215,22 +209,26 @@ def nearest_spread(parameters: float) -> MeasuredSpread:
 
     def ratio(one: MeasuredSpread) -> float:
         """Return how many times larger the larger of the two networks is."""
-        return max(
-            one.parameters * 1e6 / parameters, parameters / (one.parameters * 1e6)
-        )
+        times = one.parameters * 1e6 / parameters
+        return max(times, 1 / times)
 
     least = min(map(ratio, spreads))
-    return max((one for one in spreads if ratio(one) == least), key=lambda one: one.sd)
+    nearest = [one for one in spreads if ratio(one) == least]
+    return max(nearest, key=lambda one: one.sd)
 
 
 def _lines(smallest: Smallest, pretrainings: int) -> list[str]:
     """Return the smallest differences as a table, between what they are and what they assume."""
     names = [DATASETS[name].title for name in smallest.points]
     points = [f"{value:.2f}" for value in smallest.points.values()]
-    return [
+    lines = [
         f"Smallest difference, in points, of two arms of {pretrainings} pretrainings that `compare --replicates` calls",
         f"ahead in about 80 of 100 studies, after Holm's adjustment over {counted(len(names), 'dataset')}:",
-        *plain_table([names, points], range(len(names))),
-        f"at the paper's spread of fine-tunings and {smallest.pretraining_sd:g} points between pretrainings",
-        f"({smallest.measured_on}).",
     ]
+    lines += plain_table([names, points], range(len(names)))
+    sd = f"{smallest.pretraining_sd:g}"
+    lines.append(
+        f"at the paper's spread of fine-tunings and {sd} points between pretrainings"
+    )
+    lines.append(f"({smallest.measured_on}).")
+    return lines
