@@ -178,7 +178,6 @@ def smallest_differences(
         sizes = sorted({model.size for model in plan.models})
         shapes = [plan.study.shapes[size] for size in sizes]
         nearest = [nearest_spread(shape.encoder_parameters) for shape in shapes]
-
         spread = max(nearest, key=lambda one: one.sd)
         sd = spread.sd
         measured_on = f"{spread.network}, {spread.score}, {spread.pretrainings} pretrainings, {spread.where}"
