@@ -6,6 +6,7 @@ A command builds a `TableDocument`, one plain value: lines and tables for people
 
 from __future__ import annotations
 
+import itertools
 import json
 import math
 import sys
@@ -98,32 +99,34 @@ def plain_table(rows: Rows, numbers: Container[int] = ()) -> list[str]:
     """Return the lines of a table with aligned columns, those of `numbers` aligned on the right."""
     rows = [[visible(text) for text in row] for row in rows]
     widths = [max(map(len, column)) for column in zip(*rows, strict=True)]
-    return [
-        "  ".join(
-            text.rjust(width) if column in numbers else text.ljust(width)
-            for column, (text, width) in enumerate(zip(row, widths, strict=True))
-        ).rstrip()
-        for row in rows
-    ]
+    lines = []
+    for row in rows:
+        cells = []
+        for column, text in enumerate(row):
+            align = str.rjust if column in numbers else str.ljust
+            cells.append(align(text, widths[column]))
+        lines.append("  ".join(cells).rstrip())
+    return lines
 
 
 def markdown_table(rows: Rows, numbers: Container[int] = ()) -> list[str]:
     """Return the lines of a Markdown table, the first row its head; no cell is obeyed by a reader of Markdown."""
-    head, *body = ([_markdown_cell(text) for text in row] for row in rows)
-    rules = ("---:" if column in numbers else "---" for column in range(len(head)))
-    return [
-        f"| {' | '.join(head)} |",
-        f"|{'|'.join(rules)}|",
-        *(f"| {' | '.join(row)} |" for row in body),
-    ]
+    lines = []
+    for row in rows:
+        cells = " | ".join(_markdown_cell(text) for text in row)
+        lines.append(f"| {cells} |")
+    columns = range(len(rows[0]))
+    rules = ["---:" if column in numbers else "---" for column in columns]
+    lines.insert(1, f"|{'|'.join(rules)}|")
+    return lines
 
 
 def _markdown_cell(text: str) -> str:
     """Return a text as a cell of a Markdown table: `<br>` for line breaks, no HTML of its own, no separators."""
-    lines = (
-        visible(line).replace("&", "&amp;").replace("<", "&lt;").replace("|", "\\|")
-        for line in text.splitlines()
-    )
+    lines = []
+    for line in text.splitlines():
+        line = visible(line).replace("&", "&amp;").replace("<", "&lt;")
+        lines.append(line.replace("|", "\\|"))
     return "<br>".join(lines)
 
 
@@ -166,15 +169,12 @@ def _latex_table(grid: Grid) -> str:
             else:
                 body.append("\\midrule")
         lines_of_cells = [cell.split("\n") for cell in row]
-        for level in range(max(map(len, lines_of_cells))):
-            cells = _tex(
-                cell[level] if level < len(cell) else "" for cell in lines_of_cells
-            )
-            shown = [
-                f"\\textbf{{{cell}}}" if (number + 1, column) in grid.bold else cell
-                for column, cell in enumerate(cells)
-            ]
-            body.append(f"{' & '.join(shown)} \\\\")
+        for texts in itertools.zip_longest(*lines_of_cells, fillvalue=""):
+            cells = _tex(texts)
+            for column, cell in enumerate(cells):
+                if (number + 1, column) in grid.bold:
+                    cells[column] = f"\\textbf{{{cell}}}"
+            body.append(f"{' & '.join(cells)} \\\\")
     columns = "l" * grid.stubs + "r" * (len(head) - grid.stubs)
     lines = [
         "% needs \\usepackage{booktabs,graphicx}",
@@ -206,10 +206,9 @@ def _json(document: TableDocument) -> str:
     if document.data is None:
         assert document.records is not None
         return document.records.round(6).to_json(orient="records", indent=2) + "\n"
-    return (
-        json.dumps(_finite(document.data), indent=document.indent, allow_nan=False)
-        + "\n"
-    )
+    # JSON has no nan, which Python would write all the same.
+    data = _finite(document.data)
+    return json.dumps(data, indent=document.indent, allow_nan=False) + "\n"
 
 
 def _finite(value: object) -> object:
@@ -218,7 +217,8 @@ def _finite(value: object) -> object:
         return {str(name): _finite(item) for name, item in value.items()}
     if isinstance(value, (list, tuple)):
         return [_finite(item) for item in value]
-    if hasattr(value, "item"):  # a number of NumPy
+    # A number of NumPy, which this module does not import.
+    if hasattr(value, "item"):
         value = value.item()
     return None if isinstance(value, float) and not math.isfinite(value) else value
 
@@ -282,7 +282,8 @@ def show(document: TableDocument, form: str) -> str:
 
 def _print_document(document: TableDocument) -> None:
     """Print lines and tables to standard output, which is a terminal; nothing is wider than it."""
-    from rich.console import Console  # not for those who write files
+    # Imported here: whoever writes files needs none of it.
+    from rich.console import Console
 
     console = Console(highlight=False, markup=False, emoji=False, soft_wrap=False)
     for part in document.body:
@@ -290,10 +291,9 @@ def _print_document(document: TableDocument) -> None:
             console.print(_terminal_table(part, console))
         else:
             text = visible(part).replace("**", "")
-            print(
-                "\n".join(textwrap.wrap(text, console.width, break_on_hyphens=False))
-                or text
-            )
+            # Names of models have hyphens: no line ends within one.
+            lines = textwrap.wrap(text, console.width, break_on_hyphens=False)
+            print("\n".join(lines) or text)
 
 
 def _terminal_table(grid: Grid, console: Console) -> Table:
@@ -301,24 +301,25 @@ def _terminal_table(grid: Grid, console: Console) -> Table:
     from rich.table import Table
     from rich.text import Text
 
-    head, *rows = ([visible(text) for text in row] for row in grid.rows)
-    widths = [
-        max(len(line) for cell in column for line in cell.split("\n"))
-        for column in zip(head, *rows, strict=True)
-    ]
+    head, *rows = [[visible(text) for text in row] for row in grid.rows]
+    widths = []
+    for column in zip(head, *rows, strict=True):
+        lines = "\n".join(column).split("\n")
+        widths.append(max(map(len, lines)))
     # Short columns stay whole only where the long ones then get at least half of what makes them long.
     least = [width if width <= _LONG else _LONG // 2 for width in widths]
     fits = sum(least) + 2 * len(least) <= console.width
     table = Table(box=None, pad_edge=False, padding=(0, 2, 0, 0), header_style="bold")
-    for column, (title, width) in enumerate(zip(head, widths, strict=True)):
+    for number, title in enumerate(head):
         table.add_column(
             Text(title),
-            justify="right" if column in grid.numbers else "left",
-            no_wrap=fits and width <= _LONG,
+            justify="right" if number in grid.numbers else "left",
+            no_wrap=fits and widths[number] <= _LONG,
             overflow="fold",
         )
     for row in rows:
-        table.add_row(*(Text(cell, style=_colour(grid, cell)) for cell in row))
+        cells = [Text(cell, style=_colour(grid, cell)) for cell in row]
+        table.add_row(*cells)
     return table
 
 
