@@ -96,10 +96,8 @@ def _keys_of(kind: type) -> dict[str, Key]:
     for item in fields(kind):
         hint = hints[item.name]
         if _is(hint, Group):
-            keys |= {
-                key: inner._replace(group=item.name)
-                for key, inner in keys_of(hint).items()
-            }
+            for key, inner in keys_of(hint).items():
+                keys[key] = inner._replace(group=item.name)
         else:
             keys[item.name] = Key("", hint, item)
     return keys
@@ -107,10 +105,11 @@ def _keys_of(kind: type) -> dict[str, Key]:
 
 def values_of(settings: object) -> dict[str, Any]:
     """Return the values of settings by the keys of `keys_of`, as `read_settings` takes them."""
-    return {
-        key: getattr(getattr(settings, group) if group else settings, key)
-        for key, (group, _, _) in keys_of(type(settings)).items()
-    }
+    values = {}
+    for key, (group, _, _) in keys_of(type(settings)).items():
+        holder = getattr(settings, group) if group else settings
+        values[key] = getattr(holder, key)
+    return values
 
 
 def read_settings(
@@ -138,7 +137,8 @@ def read_settings(
     """
     from pydantic import ValidationError
 
-    prefix, suffix = f"{where}: " if where else "", f"; {remedy}" if remedy else ""
+    prefix = f"{where}: " if where else ""
+    suffix = f"; {remedy}" if remedy else ""
     if not isinstance(values, Mapping):
         raise UserError(
             f"{prefix}there must be a table of keys and values, not {values!r:.60}{suffix}"
@@ -151,20 +151,22 @@ def read_settings(
         flat[key] = _plain(value, number=keys[key].hint is int and not typed)
     table: dict[str, Any] = {key.group: {} for key in keys.values() if key.group}
     for key, value in flat.items():
-        (table[keys[key].group] if keys[key].group else table)[key] = value
+        group = keys[key].group
+        if group:
+            table[group][key] = value
+        else:
+            table[key] = value
+    adapter = _adapter(cast(Any, kind))
     try:
-        return cast(
-            S,
-            _adapter(cast(Any, kind)).validate_python(
-                table, strict=None if typed else False
-            ),
-        )
+        settings = adapter.validate_python(table, strict=None if typed else False)
+        return cast(S, settings)
     except ValidationError as error:
         # A misspelt key comes before what is missing because of it.
-        first = min(
+        faults = sorted(
             error.errors(),
             key=lambda fault: fault["type"] != "unexpected_keyword_argument",
         )
+        first = faults[0]
         raise UserError(f"{prefix}{_refusal(kind, first)}{suffix}") from None
 
 
@@ -207,10 +209,8 @@ def _refusal(kind: type, error: ErrorDetails) -> str:
             continue
         if not _is(hint, Group):
             tables, key = f"{tables}.{key}".strip("."), part
-    place, path = (
-        f"[{tables}]: " if tables else "",
-        f"[{tables}.{key}]".replace("[.", "["),
-    )
+    place = f"[{tables}]: " if tables else ""
+    path = f"[{tables}.{key}]".replace("[.", "[")
     value, context = error["input"], error.get("ctx", {})
     if error["type"] == "value_error":
         return f"{path}: {context['error']}".removeprefix("[]: ")
@@ -236,10 +236,12 @@ def _refusal(kind: type, error: ErrorDetails) -> str:
 
 def _unknown(key: str, kind: type) -> str:
     """Return that a class has no such key, with what another library calls so, or else the nearest."""
-    names = (name for name, text in _texts(kind).items() if f"`{key}`" in text)
-    hint = next((f"; did you mean {name!r}?" for name in names), "") or nearest(
-        key, keys_of(kind)
-    )
+    hint = nearest(key, keys_of(kind))
+    # A field's docstring has the names that other libraries give it, in backquotes.
+    for name, text in _texts(kind).items():
+        if f"`{key}`" in text:
+            hint = f"; did you mean {name!r}?"
+            break
     return f"unknown key {key!r:.80}{hint}"
 
 
@@ -273,7 +275,9 @@ def refuse_code(values: Mapping[str, object], where: str) -> None:
         UserError: `callbacks`, `algorithms` or `loggers` name a MODULE:CLASS.
     """
     for key in ("callbacks", "algorithms", "loggers"):
-        if ":" in str(value := values.get(key, "")):
+        value = values.get(key, "")
+        # Only own parts are MODULE:CLASS; Composer's have plain names.
+        if ":" in str(value):
             raise UserError(
                 f"{where}: {key} names code, {value!r:.60}, and files load none; give it on the command line of "
                 f"`train` (--set {key}=MODULE:CLASS) and leave it out here"
@@ -287,31 +291,29 @@ def describe_settings(settings: object, words: Iterable[str] = ()) -> str:
         settings: a settings object.
         words: only settings whose name or docstring contains all of them, in upper or lower case.
     """
-    lines, values = [], values_of(settings)
+    lines: list[str] = []
+    wanted = [word.casefold() for word in words]
+    values = values_of(settings)
     for name, text in _texts(type(settings)).items():
-        if all(word.casefold() in f"{name} {text}".casefold() for word in words):
+        folded = f"{name} {text}".casefold()
+        if all(word in folded for word in wanted):
             lines.append(f"{name} = {values[name]!r}")
-            lines += textwrap.wrap(
-                text, 96, initial_indent="    ", subsequent_indent="    "
-            )
+            wrapped = textwrap.wrap(text, 92)
+            lines += [f"    {line}" for line in wrapped]
     return "".join(f"{line}\n" for line in lines)
 
 
 def _texts(kind: type) -> dict[str, str]:
     """Return the docstring under each field by its key, inherited ones and those of groups included."""
-    # For a description or a mistake alone
+    # Only a description or a mistake needs it.
     from docstring_parser import parse_from_object
 
     groups = [hint for hint in _hints(kind).values() if _is(hint, Group)]
-    types = [
-        base
-        for top in (kind, *groups)
-        for base in reversed(top.__mro__)
-        if is_dataclass(base)
-    ]
-    texts = {
-        item.arg_name: item.description or ""
-        for base in types
-        for item in parse_from_object(base).params
-    }
-    return {key: " ".join(texts.get(key, "").split()) for key in keys_of(kind)}
+    texts: dict[str, str] = {}
+    for top in (kind, *groups):
+        # The class itself last: what it says of a field counts, not what it inherits.
+        for base in reversed(top.__mro__):
+            if is_dataclass(base):
+                for item in parse_from_object(base).params:
+                    texts[item.arg_name] = " ".join((item.description or "").split())
+    return {key: texts.get(key, "") for key in keys_of(kind)}
