@@ -130,18 +130,14 @@ def _transformer_of(folder: Path) -> Path:
             ) from None
         if (first / _CONFIG).is_file():
             return first
+    hint = ""
     # The models of the first level below on which there are any.
-    below = next(
-        filter(
-            None, (sorted(folder.glob("*/" * deep + _CONFIG)) for deep in range(1, 5))
-        ),
-        [],
-    )
-    hint = (
-        f"; it holds {', '.join(str(path.parent) for path in below[:6])}"
-        if below
-        else ""
-    )
+    for depth in range(1, 5):
+        below = sorted(folder.glob("*/" * depth + _CONFIG))
+        if below:
+            names = ", ".join(str(path.parent) for path in below[:6])
+            hint = f"; it holds {names}"
+            break
     raise UserError(f"{folder} has no model config.json; {_REMEDY}{hint}")
 
 
@@ -183,11 +179,11 @@ def read_object(path: Path) -> dict[str, Any]:
     content = read_json(path, _AGAIN)
     if not isinstance(content, dict):
         raise UserError(f"{path} is not a JSON object; {_AGAIN}")
+    # A config.json with 200,000 layers would be built for minutes.
     for name in _MOST.keys() & content.keys():
-        if (
-            isinstance(number := content[name], int | float)
-            and not abs(number) <= _MOST[name]
-        ):
+        number = content[name]
+        # Not "greater than", which nan never is.
+        if isinstance(number, int | float) and not abs(number) <= _MOST[name]:
             raise UserError(
                 f"{path}: {name} is {str(number)[:20]}, more than any model's; {_AGAIN}"
             )
@@ -197,34 +193,34 @@ def read_object(path: Path) -> dict[str, Any]:
 def is_its_own(path: Path) -> bool:
     """Return whether a file of a model's folder is there and no link out of it, but to the hub's cache around it."""
     folder = path.parent.resolve()
-    around = [
-        folder,
-        *(
-            above.parent / "blobs"
-            for above in folder.parents
-            if above.name == "snapshots"
-        ),
-    ]
-    return path.is_file() and any(
-        path.resolve().is_relative_to(place) for place in around
-    )
+    places = [folder]
+    # The hub's cache has the files in `blobs`, and in `snapshots` links to them.
+    for above in folder.parents:
+        if above.name == "snapshots":
+            places.append(above.parent / "blobs")
+    target = path.resolve()
+    return path.is_file() and any(target.is_relative_to(place) for place in places)
 
 
 def licence_of(folder: Path) -> str:
     """Return a model's licence: of its card's front matter, else the first line of its LICENSE; empty if unknown."""
+    places = [folder]
     # The card of a sentence-transformers folder is above its first part.
-    above = [folder.parent] if (folder.parent / _MODULES).is_file() else []
-    for path in (place / name for place in (folder, *above) for name in _CARDS):
+    if (folder.parent / _MODULES).is_file():
+        places.append(folder.parent)
+    for path in (place / name for place in places for name in _CARDS):
+        # What a link points to elsewhere on the disk must not reach a card.
         if not is_its_own(path):
             continue
         lines = read_bounded(path).decode("utf-8", "replace").splitlines()
         if path.name != _CARDS[0]:
             return next((line.strip()[:120] for line in lines if line.strip()), "")
-        fields = {
-            match[1]: match[2].strip("\"' ")
-            for line in lines[:80]
-            if (match := re.fullmatch(r"(license|license_name): *(\S.*)", line))
-        }
+        fields = {}
+        for line in lines[:80]:
+            match = re.fullmatch(r"(license|license_name): *(\S.*)", line)
+            if match is not None:
+                fields[match[1]] = match[2].strip("\"' ")
+        # A licence that the hub does not know is `license: other`, with its name beside it.
         if fields:
             return fields.get("license_name") or fields["license"]
     return ""
@@ -307,22 +303,19 @@ def weights_hash(folder: Path, *, code: bool = False) -> str:
         folder: a Hugging Face folder.
         code: take the code in the folder in, where it may run.
     """
-    patterns = [
-        "*.safetensors",
-        "*.safetensors.index.json",
-        *(["*.py"] if code else []),
-    ]
-    return _hash(
-        [
-            folder / _CONFIG,
-            *(path for pattern in patterns for path in folder.glob(pattern)),
-        ]
-    )
+    patterns = ["*.safetensors", "*.safetensors.index.json"]
+    if code:
+        patterns.append("*.py")
+    files = [folder / _CONFIG]
+    for pattern in patterns:
+        files += folder.glob(pattern)
+    return _hash(files)
 
 
 def tokenizer_hash(folder: Path) -> str:
     """Return the SHA-256 over the names and hashes of the files that make the folder's tokenizer."""
-    return _hash(path for name in _TOKENIZER if (path := folder / name).is_file())
+    paths = [folder / name for name in _TOKENIZER]
+    return _hash(path for path in paths if path.is_file())
 
 
 def _hash(files: Iterable[Path]) -> str:
