@@ -52,21 +52,18 @@ def nearest(word: str, known: Iterable[str], *, at_least: float = 0.62) -> str:
     names = {name.casefold(): name for name in known}
     word = word.casefold()
     if len(word) < _SHORT and not word.isalpha():
-        names = {
-            folded: name for folded, name in names.items() if folded.startswith(word)
-        }
-    # The closest first
+        for folded in [*names]:
+            if not folded.startswith(word):
+                del names[folded]
+    # The closest first; with a fifth there are too many to name.
     close = difflib.get_close_matches(word, names, n=5, cutoff=at_least)
     ratios = [difflib.SequenceMatcher(None, folded, word).ratio() for folded in close]
-    best = [
-        folded
-        for folded, ratio in zip(close, ratios, strict=True)
-        if ratio == ratios[0]
-    ]
-    if not best or len(best) > 4:
+    equally_close = ratios.count(max(ratios, default=0.0))
+    if equally_close not in range(1, 5):
         return ""
-    *others, last = sorted(repr(names[folded]) for folded in best)
-    return f"; did you mean {', '.join(others)}{' or ' * bool(others)}{last}?"
+    *others, last = sorted(repr(names[folded]) for folded in close[:equally_close])
+    meant = f"{', '.join(others)} or {last}" if others else last
+    return f"; did you mean {meant}?"
 
 
 def path_hint(path: Path, holds: str) -> str:
@@ -87,11 +84,12 @@ def path_hint(path: Path, holds: str) -> str:
         names = sorted(
             entry.name for entry in folder.iterdir() if any(entry.glob(pattern))
         )
-    except OSError:  # it may not be read
+    except OSError:
+        # This user may not read the folder.
         return ""
-    there = (
-        f"; in {folder}: {first_of(names, _FEW)}" if names and missing == path else ""
-    )
+    there = ""
+    if names and missing == path:
+        there = f"; in {folder}: {first_of(names, _FEW)}"
     return nearest(missing.name, names) or there
 
 
