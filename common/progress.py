@@ -42,12 +42,9 @@ class Meter(contextlib.AbstractContextManager["Meter"]):
         self, what: str, total: float, *, done: float = 0.0, unit: str = "it"
     ) -> None:
         """Start at `done` of `total`; the ETA is taken from what this process has done."""
-        self._what, self._total, self._note, self._wait = (
-            what,
-            total,
-            "",
-            _FIRST_SECONDS,
-        )
+        self._what, self._total = what, total
+        self._note = ""
+        self._wait = _FIRST_SECONDS
         self._first = self._done = done
         self._began = self._reported = time.monotonic()
         self._steps = 0
@@ -64,30 +61,23 @@ class Meter(contextlib.AbstractContextManager["Meter"]):
         """Report that `done` of the total is finished, with a note such as a loss or a rate."""
         self._steps += 1
         if self._steps == _STEPS:
-            self._bar.bar_format = None  # tqdm's own, with an ETA
+            # Now tqdm's own format, with an ETA: that of the first steps would be wrong.
+            self._bar.bar_format = None
         self._bar.set_postfix_str(note, refresh=False)
         self._bar.update(done - self._done)
         self._done, self._note = done, note
         now = time.monotonic()
         if self._bar.disable and now - self._reported >= self._wait:
-            self._reported, self._wait = now, min(2 * self._wait, _LINE_SECONDS)
-            rate = (
-                (done - self._first) / (now - self._began)
-                if self._steps >= _STEPS
-                else 0
-            )
-            eta = (
-                f"{tqdm.format_interval((self._total - done) / rate)} to go"
-                if rate > 0
-                else "no ETA yet"
-            )
-            logger.info(
-                "%s: %.1f %%, %s, %s",
-                self._what,
-                100 * done / max(self._total, 1e-9),
-                eta,
-                note,
-            )
+            self._reported = now
+            self._wait = min(2 * self._wait, _LINE_SECONDS)
+            eta = "no ETA yet"
+            progress_here = done - self._first
+            if self._steps >= _STEPS and progress_here > 0:
+                rate = progress_here / (now - self._began)
+                seconds = (self._total - done) / rate
+                eta = f"{tqdm.format_interval(seconds)} to go"
+            percent = 100 * done / max(self._total, 1e-9)
+            logger.info("%s: %.1f %%, %s, %s", self._what, percent, eta, note)
 
     def __exit__(self, *error: object) -> None:
         """Remove the bar and log the last note."""
