@@ -19,7 +19,7 @@ import sys
 import tempfile
 import traceback
 import typing
-from collections.abc import Callable, Iterable, Iterator, Sequence
+from collections.abc import Callable, Iterable, Iterator, Mapping, Sequence
 from importlib.util import find_spec
 from pathlib import Path
 from types import TracebackType
@@ -50,7 +50,8 @@ def _hook(
         _usual(kind, error, trace)
         return
     os.write(2, f"{SENTENCE}\n".encode())
-    os._exit(INTERRUPTED)  # Python itself would end as if killed by the signal
+    # Python itself would end as if killed by the signal.
+    os._exit(INTERRUPTED)
 
 
 sys.excepthook = _hook
@@ -136,9 +137,8 @@ def program(name: str, description: str | None = None) -> App:
         help_format="plaintext",
         help_formatter=_Help(),
         version_flags=[],
-        default_parameter=Parameter(
-            negative=(), allow_repeating=True
-        ),  # the last one counts
+        # Of an option that is repeated, the last one counts.
+        default_parameter=Parameter(negative=(), allow_repeating=True),
         config=(_check_whole_numbers, _check_paths),
         exit_on_error=False,
         print_error=False,
@@ -175,7 +175,8 @@ def _in_a_sentence(app: App) -> Iterator[None]:
     try:
         yield
     except CycloptsError as error:
-        if isinstance(error.__cause__, UserError):  # of a converter
+        # A converter of ours has said what is wrong.
+        if isinstance(error.__cause__, UserError):
             raise error.__cause__ from None
         chain = error.command_chain or ()
         # The library would import all commands to list them
@@ -207,20 +208,19 @@ def _in_a_sentence(app: App) -> Iterator[None]:
 def _not_a_number(error: CoercionError) -> str:
     """Return `--tokens takes a number such as 1e9, not '1Bn'`."""
     assert error.token is not None and error.argument is not None
-    word, kind = (
-        error.token.value,
-        "a whole number" if error.target_type is int else "a number",
-    )
+    word = error.token.value
+    kind = "a whole number" if error.target_type is int else "a number"
     example = ""
-    if match := re.fullmatch(r"([-+]?\d+(?:\.\d+)?)\s*([a-z]*)", word, re.IGNORECASE):
+    match = re.fullmatch(r"([-+]?\d+(?:\.\d+)?)\s*([a-z]*)", word, re.IGNORECASE)
+    if match is not None:
         number = float(match[1]) * _SUFFIXES.get(match[2].lower(), 1)
-        example = (
-            f" such as {int(number) if error.target_type is int else number:g}".replace(
-                "e+0", "e"
-            )
-        )
-    unit = error.argument.parameter.metavar
-    return f"{error.argument.name} takes {kind}{f' ({unit})' if unit else ''}{example}, not {word!r}"
+        if error.target_type is int:
+            number = int(number)
+        # 1e9, as people type it, not 1e+09.
+        example = f" such as {number:g}".replace("e+0", "e")
+    metavar = error.argument.parameter.metavar
+    unit = f" ({metavar})" if metavar else ""
+    return f"{error.argument.name} takes {kind}{unit}{example}, not {word!r}"
 
 
 def run(
@@ -287,7 +287,8 @@ class _Help:
             text = getattr(entry.description, "primary_renderable", None)
             if text is not None:
                 text.plain = " ".join(text.plain.split())
-            if entry.default == "False":  # of a flag
+            # Of a flag.
+            if entry.default == "False":
                 panel.entries[number] = attrs.evolve(entry, default=None)
         _default_help()(console, options, panel)
 
@@ -319,12 +320,10 @@ def _check_whole_numbers(
     del app, commands
     for argument in arguments:
         kinds = {argument.hint, *typing.get_args(argument.hint)}
+        if int not in kinds or kinds & {float, str}:
+            continue
         for token in argument.tokens:
-            if (
-                int in kinds
-                and not kinds & {float, str}
-                and not token.value.lstrip("+-").isdecimal()
-            ):
+            if not token.value.lstrip("+-").isdecimal():
                 raise CoercionError(token=token, target_type=int, argument=argument)
 
 
@@ -336,30 +335,43 @@ def _check_paths(
     A hook of `App(config=...)`.
     """
     del app, commands
-    paths = {
-        argument.name: [token.value for token in argument.tokens]
-        for argument in arguments
-        if _PATH.search(str(argument.parameter.metavar))
-        or Path in (argument.hint, *typing.get_args(argument.hint))
-    }
+    paths: dict[str, list[str]] = {}
+    for argument in arguments:
+        kinds = (argument.hint, *typing.get_args(argument.hint))
+        if Path in kinds or _PATH.search(str(argument.parameter.metavar)):
+            paths[argument.name] = [token.value for token in argument.tokens]
     for name, values in paths.items():
+        # It would be this folder, into which a command then wrote shards.
         if "" in values:
             raise UserError(
                 f"{name} is empty; give a path (is a variable of the shell not set?)"
             )
     for argument in arguments:
-        if argument.name == "--out" and argument.tokens:
-            wanted = "file" if argument.parameter.metavar == "FILE" else "folder"
-            out = argument.tokens[-1].value
-            if fault := _out_fault(Path(out), wanted):
-                raise UserError(f"--out {out} {fault}; choose another {wanted}")
-            for name, values in paths.items() if Path(out).is_file() else ():
-                if name != "--out" and any(
-                    Path(one).exists() and Path(one).samefile(out) for one in values
-                ):
-                    raise UserError(
-                        f"--out {out} is the file that {name} reads; choose another file"
-                    )
+        if argument.name != "--out" or not argument.tokens:
+            continue
+        wanted = "file" if argument.parameter.metavar == "FILE" else "folder"
+        out = Path(argument.tokens[-1].value)
+        fault = _out_fault(out, wanted)
+        if fault is not None:
+            raise UserError(f"--out {out} {fault}; choose another {wanted}")
+        if out.is_file():
+            paths.pop("--out", None)
+            _refuse_read_file(out, paths)
+
+
+def _refuse_read_file(out: Path, paths: Mapping[str, list[str]]) -> None:
+    """Refuse an --out that is one of the files that the command reads, under whatever name.
+
+    Args:
+        out: a file.
+        paths: the paths that the command was given, by option.
+    """
+    for name, values in paths.items():
+        for path in map(Path, values):
+            if path.exists() and path.samefile(out):
+                raise UserError(
+                    f"--out {out} is the file that {name} reads; choose another file"
+                )
 
 
 def _out_fault(path: Path, wanted: str) -> str | None:
@@ -380,7 +392,8 @@ def _out_fault(path: Path, wanted: str) -> str | None:
 
 def _library_remedy() -> str:
     """Return what to do where a system's library is not the one that a package was built for."""
-    if paths := os.environ.get("LD_LIBRARY_PATH"):
+    paths = os.environ.get("LD_LIBRARY_PATH")
+    if paths:
         return f"LD_LIBRARY_PATH is {visible(paths)}: unset it (conda deactivate), then run the command again"
     return "make the environment again (docs/install.md)"
 
@@ -391,9 +404,8 @@ def _users_sentence(error: UserError | OSError) -> str:
         return str(error)
     if error.errno is None or (error.filename is None and error.errno in _MISTAKES):
         raise error
-    where = (
-        f"{os.fsdecode(error.filename)}: "
-        if isinstance(error.filename, str | bytes | os.PathLike)
-        else ""
-    )
+    where = ""
+    # A failing call on an open file has its number as the name.
+    if isinstance(error.filename, str | bytes | os.PathLike):
+        where = f"{os.fsdecode(error.filename)}: "
     return f"{where}{os.strerror(error.errno)}{_HINTS.get(error.errno, '')}"
