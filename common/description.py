@@ -38,9 +38,14 @@ def first_difference(
     for name in dict.fromkeys((*now, *before)):
         old, new = before.get(name), now.get(name)
         if isinstance(old, Mapping) and isinstance(new, Mapping):
-            if inner := first_difference(old, new):
-                return f"{name}.{inner[0]}", *inner[1:]
-        elif (name in before) != (name in now) or _plain(old) != _plain(new):
+            inner = first_difference(old, new)
+            if inner is not None:
+                path, before_value, now_value = inner
+                return f"{name}.{path}", before_value, now_value
+            continue
+        # A name that only one has is a difference, also where its value is None.
+        is_in_both = name in before and name in now
+        if not is_in_both or _plain(old) != _plain(new):
             return name, old, new
     return None
 
