@@ -112,12 +112,10 @@ def refuse_binary(
     """
     for pattern, known in _BINARY.items():
         if re.match(pattern, start, re.DOTALL):
-            may_be_office = start.startswith((b"PK", b"\xd0"))
-            what = (
-                _OFFICE.get(Path(name).suffix.lower(), known)
-                if may_be_office
-                else known
-            )
+            what = known
+            # Excel, Word and their older files begin like any ZIP or OLE file: the name says which.
+            if start.startswith((b"PK", b"\xd0")):
+                what = _OFFICE.get(Path(name).suffix.lower(), known)
             raise UserError(f"{name} is {what.format(rows=rows)}")
     for pattern, (program, suffix) in _PACKED.items():
         if re.match(pattern, start):
@@ -127,10 +125,11 @@ def refuse_binary(
 
 def encoding_of(start: bytes) -> str:
     """Return a text's encoding by its mark, or by which of a Latin letter's two bytes is 0; else UTF-8."""
-    marked = next(
-        (encoding for mark, encoding in _MARKS.items() if start.startswith(mark)), None
-    )
-    return marked or ("utf-8-sig", "utf-16-be", "utf-16-le")[start[:2].find(0) + 1]
+    for mark, encoding in _MARKS.items():
+        if start.startswith(mark):
+            return encoding
+    zero_byte = start[:2].find(0)
+    return {-1: "utf-8-sig", 0: "utf-16-be", 1: "utf-16-le"}[zero_byte]
 
 
 def text_of(
@@ -155,7 +154,9 @@ def text_of(
     """
     if line == 1:
         refuse_binary(name, content, rows=rows, packed=packed)
-        if not (encoding := encoding_of(content)).startswith("utf-8"):
+        encoding = encoding_of(content)
+        if not encoding.startswith("utf-8"):
+            # As iconv writes it: UTF-16LE.
             encoding = encoding.upper().replace("-LE", "LE").replace("-BE", "BE")
             raise UserError(
                 f"{name} is text in {encoding}, not in UTF-8; convert it with `iconv -f {encoding} -t UTF-8`"
@@ -183,6 +184,7 @@ def open_plain(path: Path, most: int | None = None) -> int:
         OSError: it cannot be opened.
         UnreadableError: it is no regular file, or larger.
     """
+    # Without O_NONBLOCK, a pipe would hold this process until somebody writes into it.
     descriptor = os.open(path, os.O_RDONLY | os.O_NONBLOCK | os.O_CLOEXEC | os.O_NOCTTY)
     status = os.fstat(descriptor)
     mode, size = status.st_mode, status.st_size
@@ -252,7 +254,8 @@ def strict_json(content: bytes, *, finite: bool = True) -> Any:
     except RecursionError:
         raise BadJsonError("it is nested too deeply") from None
     except ValueError as error:
-        raise BadJsonError(str(error)) from None  # a number of thousands of digits
+        # Python refuses a number of thousands of digits so.
+        raise BadJsonError(str(error)) from None
 
 
 def read_json(path: Path, remedy: str) -> Any:
@@ -283,10 +286,8 @@ def read_toml(path: Path) -> dict[str, Any]:
     try:
         # Windows' editors begin a file with a mark
         return tomllib.loads(content.decode("utf-8-sig"))
-    except (
-        ValueError,
-        RecursionError,
-    ) as error:  # a number of thousands of digits is a plain ValueError
+    # A plain ValueError is also how Python refuses a number of thousands of digits.
+    except (ValueError, RecursionError) as error:
         reason = " ".join(str(error).split()) or "nested too deep"
         raise UserError(f"{path}: not a TOML file: {reason}") from None
 
@@ -319,7 +320,8 @@ def _no_number(word: str) -> NoReturn:
 
 
 def _finite(digits: str) -> float:
-    if not math.isfinite(number := float(digits)):
+    number = float(digits)
+    if not math.isfinite(number):
         raise BadJsonError(
             f"it contains the number {digits[:20]}, which is out of range"
         )
