@@ -29,11 +29,10 @@ _PR_SET_PDEATHSIG = 1
 
 def cores() -> int:
     """Return the number of cores that this process may use."""
-    return (
-        len(os.sched_getaffinity(0))
-        if hasattr(os, "sched_getaffinity")
-        else os.cpu_count() or 1
-    )
+    # Slurm and containers give a process some of a machine's cores; macOS has no such call.
+    if hasattr(os, "sched_getaffinity"):
+        return len(os.sched_getaffinity(0))
+    return os.cpu_count() or 1
 
 
 def end_with_parent(parent: int | None = None) -> None:
@@ -47,12 +46,14 @@ def end_with_parent(parent: int | None = None) -> None:
     """
     if sys.platform == "linux":
         ctypes.CDLL(None).prctl(_PR_SET_PDEATHSIG, signal.SIGKILL)
+        # The kernel tells nothing of a parent that had ended before this call.
         if parent is not None and os.getppid() != parent:
             os._exit(1)
-    elif (process := multiprocessing.parent_process()) is not None:
-        threading.Thread(
-            target=_exit_after, args=(process.sentinel,), daemon=True
-        ).start()
+        return
+    process = multiprocessing.parent_process()
+    if process is not None:
+        waiting = (process.sentinel,)
+        threading.Thread(target=_exit_after, args=waiting, daemon=True).start()
 
 
 def _exit_after(sentinel: int) -> None:
@@ -83,6 +84,7 @@ def worker_pool(
     """
     pool = ProcessPoolExecutor(
         workers,
+        # A fork would copy this process's threads and their locks.
         mp_context=multiprocessing.get_context("spawn"),
         initializer=_begin,
         initargs=(os.getpid(),),
@@ -90,7 +92,8 @@ def worker_pool(
     try:
         with _interrupts_held():
             for _ in range(workers):
-                pool.submit(os.getpid)  # each starts a process, as none is idle yet
+                # Each starts a process, as none is idle yet.
+                pool.submit(os.getpid)
         yield pool
     except BrokenProcessPool:
         raise UserError(killed) from None
