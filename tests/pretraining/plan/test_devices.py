@@ -110,7 +110,7 @@ def test_gradients_take_bytes_by_processes_over_the_network(
 
 
 @pytest.mark.parametrize("size", MEASURED_SPEEDS)
-def test_a_measured_size_that_is_left_out_is_met_within_15_percent(size: str) -> None:
+def test_left_out_measured_size_is_met_within_15_percent(size: str) -> None:
     counted = H100.tokens_per_second(SHAPES[size], predicted=0.4) / reached("H100")
     assert MEASURED_SPEEDS[size] / (counted * reached("H100", size)) == pytest.approx(
         1, abs=0.15
