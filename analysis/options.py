@@ -16,7 +16,8 @@ from cyclopts import Parameter
 from analysis.statistics.learning_rate_selection import SELECTIONS
 from benchmarks.protocol import STANDARD
 from common.cli import MANY, shared_options
-from pretraining.models import Model, find_model
+from pretraining.models import Model
+from pretraining.paper_models import find_model
 
 if TYPE_CHECKING:
     from analysis.sources import Source

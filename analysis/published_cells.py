@@ -7,7 +7,7 @@ from importlib import resources
 
 import pandas as pd
 
-from pretraining.models import TABLES
+from pretraining.paper_models import TABLES
 
 N_SEEDS = 5
 """Seeds behind every published cell."""

@@ -78,7 +78,7 @@ class Source:
     study: Path | None = None
     """The study file that names its models, if one does."""
     study_models: Mapping[str, Model] = field(default_factory=dict)
-    """The models of a study file whose names say nothing, by name (`pretraining.models.find_model`)."""
+    """The models of a study file whose names say nothing, by name (`pretraining.paper_models.find_model`)."""
     stand_ins: StandIns | None = None
     """How the runs of a small study stand in the places of the paper's models; None for the paper's own."""
     protocol: str = PAPER

@@ -239,7 +239,7 @@ def _meant_by(word: str) -> str:
         return ""
     # No command needs them to be started
     from analysis.claims.titles import ANSWER, TITLES
-    from pretraining.models import find_model
+    from pretraining.paper_models import find_model
 
     name = word.lower()
     for finding in (ANSWER, *TITLES):

@@ -35,7 +35,7 @@ from analysis.tables.audit import audit as audit_source
 from analysis.tables.build import build_table
 from benchmarks.protocol import DATASETS, TASKS
 from common.errors import UserError, nearest
-from pretraining.models import MODELS
+from pretraining.paper_models import MODELS
 from pretraining.plan.devices import find_device
 from pretraining.plan.study_plan import load_study, plan_of
 

@@ -13,8 +13,9 @@ from common.cli import shared_options
 from common.errors import UserError
 from common.tables import write
 from pretraining.commands import StudyOptions, warn_of_a_slip
-from pretraining.models import FIGURE_MODELS, Model
+from pretraining.models import Model
 from pretraining.names import ModelNames
+from pretraining.paper_models import FIGURE_MODELS
 from pretraining.plan.devices import Device, find_device
 from pretraining.plan.plan_report import PLAN_FORMATS, plan_document
 from pretraining.plan.study_plan import Plan, Study, load_study, plan_of

@@ -21,7 +21,7 @@ from analysis.evidence.settings import Settings
 from benchmarks.protocol import TASKS
 from common.errors import UserError, nearest
 from common.registry import Registry
-from pretraining.models import MODELS
+from pretraining.paper_models import MODELS
 
 if TYPE_CHECKING:
     import pandas as pd

@@ -13,7 +13,8 @@ from analysis.store.runs_table import other_sizes
 from benchmarks.protocol import TASKS
 from common.plain_text import counted
 from paper_figures.figure import FigureInputs, FigureSpec
-from pretraining.models import MODELS, arm_of
+from pretraining.models import arm_of
+from pretraining.paper_models import MODELS
 
 
 def title(figure: FigureSpec, data: pd.DataFrame, inputs: FigureInputs) -> str:

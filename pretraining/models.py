@@ -1,4 +1,4 @@
-"""The study's models: what each starts from and its stages; names as one grammar for them; figures and tables.
+"""Models: what each starts from and its stages, and names as one grammar for them.
 
 A model is a start (random weights, or another model) and stages; what kind it is, where it switches and how much of it
 is CLM are questions to the stages. A name in the released scheme says everything about a model from random weights:
@@ -11,6 +11,7 @@ is CLM are questions to the stages. A name in the released scheme says everythin
 
 Beyond the paper's: more stages (610m-clm-10k-mlm40-32k-clm-42k), and a masking ratio that changes over its stage
 (610m-mlm40to15-42k). A study file has names of one's own for what no name says (`pretraining.plan.model_tables`).
+The paper's models are in `pretraining.paper_models`.
 
 Standard library only.
 """
@@ -23,12 +24,11 @@ import re
 from collections.abc import Callable, Iterable, Mapping
 from dataclasses import dataclass, replace
 from itertools import pairwise
-from types import MappingProxyType
 from typing import NamedTuple
 
 from common.errors import UserError, nearest
 from common.registry import Registry
-from pretraining.paper_settings import SHAPES, TRAINING
+from pretraining.paper_settings import TRAINING
 
 
 @dataclass(frozen=True, kw_only=True)
@@ -424,17 +424,10 @@ class Model:
             for stage in self._firsts
         )
 
-    @property
-    def figures(self) -> tuple[int, ...]:
-        """Numbers of the paper's figures that show this model."""
-        return tuple(
-            number for number, names in FIGURE_MODELS.items() if self.name in names
-        )
-
 
 @dataclass(frozen=True, kw_only=True)
 class Design:
-    """A family of models in the paper's scheme; the paper itself is `PAPER_DESIGN`, a miniature is another."""
+    """A family of models in the paper's scheme; the paper is one, a miniature another."""
 
     sizes: tuple[str, ...]
     """Size names, smallest first."""
@@ -442,6 +435,8 @@ class Design:
     """Put before every name, so that a miniature's models cannot be taken for the paper's."""
     decay_steps: int = TRAINING.decay_steps
     """Length of the decay that closes every budget."""
+    known: tuple[str, ...] = ()
+    """Names that have been trained, of which the nearest is offered in place of an unknown one."""
 
     def parse(self, name: str) -> Model:
         """Return the model that `name` stands for, whether or not the study trained it.
@@ -474,11 +469,10 @@ class Design:
             or match["size"] not in self.sizes
             or (match["cut"] and len(words) > 1)
         ):
-            known = tuple(MODELS) if self is PAPER_DESIGN else ()
             raise UserError(
                 f"unknown model {name!r}; a name reads SIZE-OBJECTIVE-STEPS such as "
                 f"{self.prefix}{self.sizes[-1]}-mlm40-42k, with SIZE one of {', '.join(self.sizes)} and masking "
-                f"ratios from 1 to 99{nearest(name, known)}"
+                f"ratios from 1 to 99{nearest(name, self.known)}"
             )
         specs: list[StageSpec] = []
         for number, (word, decayed, steps) in enumerate(words, 1):
@@ -532,87 +526,6 @@ def parse_steps(text: str) -> int:
     return int(text.removesuffix("k")) * (1000 if text.endswith("k") else 1)
 
 
-PAPER_DESIGN = Design(sizes=tuple(SHAPES))
-"""The paper's design: three sizes, decays of 2,000 steps."""
-
-RATIOS = (20, 30, 40, 50)
-STEPS = (1_000, 2_000, 5_000, 10_000, 20_000, 40_000)
-BUDGET_SPLITS = {12: (3, 6, 9), 22: (5, 11, 17), 42: (10, 21, 32)}
-"""Budgets in thousands of steps, and the CLM steps of their 25-75, 50-50 and 75-25 splits."""
-CPT_TOTALS = (44, 54, 64)
-
-_SIZES_AND_RATIOS = tuple(
-    f"{s}-{o}-42k" for s in SHAPES for o in (*(f"mlm{r}" for r in RATIOS), "clm")
-)
-_TRUNK_STEPS = tuple(f"610m-{o}-42k-{step}" for o in ("mlm40", "clm") for step in STEPS)
-_BY_BUDGET = {
-    budget: (
-        f"610m-mlm40-{budget}k",
-        *(f"610m-clm-{k}k-mlm40-{budget}k" for k in splits),
-        f"610m-clm-{budget}k",
-    )
-    for budget, splits in BUDGET_SPLITS.items()
-}
-_BUDGETS = tuple(name for names in _BY_BUDGET.values() for name in names)
-_STARTS = ("610m-mlm40-42k", "610m-clm-42k")
-_CPT_BY_START = tuple(
-    tuple(f"610m-{o}-dec42k-mlm40-{total}k" for total in CPT_TOTALS)
-    for o in ("mlm40", "clm")
-)
-_CONTINUED = tuple(name for names in _CPT_BY_START for name in names)
-_LATE_SWITCH = tuple(f"610m-clm-40k-mlm{r}-42k" for r in RATIOS)
-
-FIGURE_MODELS: dict[int, tuple[str, ...]] = {
-    1: (*_BY_BUDGET[42], "610m-mlm40-dec42k-mlm40-64k", "610m-clm-dec42k-mlm40-64k"),
-    2: tuple(f"{s}-{o}-42k" for s in SHAPES for o in ("mlm40", "clm")),
-    3: tuple(f"{s}-mlm{r}-42k" for s in SHAPES for r in RATIOS),
-    4: _TRUNK_STEPS,
-    5: _STARTS,
-    6: _BUDGETS,
-    7: (*(f"610m-mlm{r}-42k" for r in RATIOS), *_LATE_SWITCH),
-    8: (*_STARTS, "610m-mlm40-dec42k-mlm40-64k", "610m-clm-dec42k-mlm40-64k"),
-    9: (*_STARTS, *_CONTINUED),
-    10: _TRUNK_STEPS,
-    11: ("1b-mlm40-42k", "1b-clm-10k-mlm40-42k", "1b-clm-42k"),
-    12: _CONTINUED,
-}
-"""The models that each figure of the paper shows."""
-
-TABLES: dict[int, tuple[str, ...]] = {
-    1: (),
-    **dict.fromkeys(range(2, 6), _SIZES_AND_RATIOS),
-    **dict.fromkeys(range(6, 10), _TRUNK_STEPS),
-    **dict.fromkeys(range(10, 14), _BUDGETS),
-    **dict.fromkeys(
-        range(14, 18),
-        tuple(
-            n
-            for start, later in zip(_STARTS, _CPT_BY_START, strict=True)
-            for n in (start, *later)
-        ),
-    ),
-}
-"""The models whose scores each table of the paper holds, in the order of its rows (Table 1 holds settings)."""
-
-_NAMES = dict.fromkeys(
-    (
-        *_SIZES_AND_RATIOS,
-        *_BUDGETS,
-        *_LATE_SWITCH,
-        *_CONTINUED,
-        *_TRUNK_STEPS,
-        *FIGURE_MODELS[11],
-    )
-)
-
-MODELS: dict[str, Model] = {name: PAPER_DESIGN.parse(name) for name in _NAMES}
-"""All 51 models of the paper by name: 15 base, 17 two-stage and their endpoints, 6 CPT, 12 intermediate, 1 at 1B."""
-
-
-parse = PAPER_DESIGN.parse
-"""The model that a name stands for in the paper's scheme."""
-
-
 def own_model(name: str, study: Mapping[str, Model]) -> Model | None:
     """Return the model of a name in a study, or of another pretraining of one; None for other names."""
     arm, seed = arm_of(name)
@@ -620,29 +533,16 @@ def own_model(name: str, study: Mapping[str, Model]) -> Model | None:
     return model.again(seed) if model is not None and model.name != name else model
 
 
-def find_model(
-    name: str, study: Mapping[str, Model] = MappingProxyType({})
-) -> Model | None:
-    """Return the model of a name: of the scheme, in any study and size such as `toy-s` or `2b`, or a study's own.
-
-    Args:
-        name: of a model, or of another pretraining of one.
-        study: its own models by name, whose names say nothing.
-
-    Returns:
-        None for other names.
-    """
-    if (known := MODELS.get(name) or own_model(name, study)) is not None:
-        return known
+def parse_any(name: str) -> Model | None:
+    """Return the model of a name in the scheme, of any study and size such as `toy-s` or `2b`; None for other names."""
     match = re.match(
         rf"(?P<prefix>(?:[^-]+-)*?)(?P<size>[^-]+)-(?:{_objectives()})-", name
     )
     if match is None:
         return None
+    # The name does not tell the decay's length, which a design must have: a decay of one step fits every name.
+    design = Design(prefix=match["prefix"], sizes=(match["size"],), decay_steps=1)
     try:
-        # The name does not tell the decay's length, which a design must have: a decay of one step fits every name.
-        return Design(
-            prefix=match["prefix"], sizes=(match["size"],), decay_steps=1
-        ).parse(name)
+        return design.parse(name)
     except UserError:
         return None

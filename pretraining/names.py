@@ -7,7 +7,7 @@ from typing import TYPE_CHECKING, Annotated
 from cyclopts import Parameter
 
 from common.cli import MANY, offered
-from pretraining.models import MODELS
+from pretraining.paper_models import MODELS
 
 if TYPE_CHECKING:
     ModelName = str

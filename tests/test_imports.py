@@ -26,6 +26,7 @@ LIGHT_MODULES = {
     "benchmarks.run_fields",
     "benchmarks.runs",
     "pretraining.models",
+    "pretraining.paper_models",
     "pretraining.paper_settings",
     "pretraining.plan.flops",
     "pretraining.training.log",

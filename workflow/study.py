@@ -20,7 +20,8 @@ from benchmarks.runs import RESULTS, RunKey
 from common.errors import UserError, nearest
 from common.files import write_text
 from common.settings import assignments, read_settings
-from pretraining.models import FIGURE_MODELS, MODELS, TABLES, Model
+from pretraining.models import Model
+from pretraining.paper_models import FIGURE_MODELS, MODELS, TABLES
 from pretraining.plan.config import TrainingConfig
 from pretraining.plan.devices import DEVICES
 from pretraining.plan.study_plan import (

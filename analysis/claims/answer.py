@@ -28,7 +28,8 @@ from analysis.claims.verdicts import HOLDS
 from analysis.claims.wording import count_outcomes, format_effect
 from analysis.evidence.contrasts import AnyContrast, Result
 from analysis.statistics.inference import ALPHA, holm
-from pretraining.models import find_model, format_steps
+from pretraining.models import format_steps
+from pretraining.paper_models import find_model
 
 QUESTION = "Should we still pretrain encoders with masked language modeling?"
 """The paper's title."""

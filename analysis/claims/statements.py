@@ -15,7 +15,7 @@ from functools import cache
 from analysis.claims.titles import ANSWER, ANSWER_TITLE, TITLES
 from analysis.evidence.contrasts import AnyContrast, Contrast, Term, weights_of
 from common.errors import UserError
-from pretraining.models import parse
+from pretraining.paper_models import parse
 
 _MOST_NAMED = 6
 """Trunks that are named."""

@@ -12,8 +12,8 @@ from analysis.evidence.settings import Settings
 from analysis.options import OutFile, SourceOptions
 from common.errors import UserError
 from common.tables import PRINTED, write
-from pretraining.models import MODELS
 from pretraining.names import ModelNames
+from pretraining.paper_models import MODELS
 
 _HOW = "how they are compared"
 

@@ -20,8 +20,8 @@ from common.files import sha256_bytes, write_bytes
 from common.manifest import check_outputs, write_manifest
 from common.provenance import provenance, provenance_path
 from common.tables import FORMATS, default_format, document_bytes, write
-from pretraining.models import TABLES
 from pretraining.names import ModelNames
+from pretraining.paper_models import TABLES
 
 if TYPE_CHECKING:
     TableNumber = str

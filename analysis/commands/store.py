@@ -15,7 +15,7 @@ from analysis.store import release
 from common.cli import MANY, offered
 from common.errors import UserError, nearest
 from common.plain_text import counted
-from pretraining.models import FIGURE_MODELS, MODELS, TABLES
+from pretraining.paper_models import FIGURE_MODELS, MODELS, TABLES
 
 if TYPE_CHECKING:
     from analysis.store.scan import Problem

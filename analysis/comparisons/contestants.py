@@ -32,7 +32,7 @@ from analysis.statistics.learning_rate_selection import CELL
 from benchmarks.protocol import AVERAGE, DATASETS, PAPER, TASKS, in_order, title_of
 from common.errors import UserError, nearest
 from common.plain_text import first_of
-from pretraining.models import MODELS
+from pretraining.paper_models import MODELS
 
 ALL = "all"
 """The `task` of the mean over tasks."""

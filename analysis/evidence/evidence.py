@@ -32,7 +32,7 @@ from analysis.evidence.settings import Settings
 from analysis.published_cells import NORMAL_QUANTILE
 from analysis.statistics.estimates import LIMITS, Student
 from benchmarks.protocol import AVERAGE, TASKS, in_order
-from pretraining.models import MODELS
+from pretraining.paper_models import MODELS
 
 SCORE_COLUMNS = [
     "model",

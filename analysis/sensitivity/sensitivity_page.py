@@ -25,7 +25,7 @@ from analysis.sensitivity.overturning import (
 )
 from analysis.sources import Source
 from common.tables import Grid, Rows, TableDocument
-from pretraining.models import parse
+from pretraining.paper_models import parse
 
 
 @dataclass(frozen=True, kw_only=True)

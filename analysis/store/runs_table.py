@@ -63,7 +63,7 @@ from common.reading import (
     strict_json,
 )
 from common.settings import FileSettings, read_settings
-from pretraining.models import MODELS, parse
+from pretraining.paper_models import MODELS, parse
 
 logger = logging.getLogger(__name__)
 

@@ -19,15 +19,8 @@ from analysis.records import records
 from analysis.sources import PUBLISHED, Source
 from benchmarks.protocol import AVERAGE, DATASETS, TASKS, datasets_of
 from common.errors import UserError
-from pretraining.models import (
-    MODELS,
-    TABLES,
-    Model,
-    find_model,
-    format_steps,
-    own_model,
-    parse,
-)
+from pretraining.models import Model, format_steps, own_model
+from pretraining.paper_models import MODELS, TABLES, find_model, parse
 from pretraining.paper_settings import SHAPES, TRAINING, Shape
 
 

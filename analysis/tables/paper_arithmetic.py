@@ -15,7 +15,8 @@ import numpy as np
 
 from analysis.published_cells import published_cells
 from benchmarks.protocol import AVERAGE, DATASETS, LEARNING_RATES, SEEDS
-from pretraining.models import MODELS, PAPER_DESIGN, Stage
+from pretraining.models import Stage
+from pretraining.paper_models import MODELS, PAPER_DESIGN
 from pretraining.paper_settings import GPU_HOURS, TRAINING
 
 _RELEASED = [name for name in MODELS if name != "1b-clm-10k-mlm40-42k"]

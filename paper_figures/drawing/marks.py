@@ -20,7 +20,7 @@ from analysis.records import records
 from paper_figures.drawing.page import inches
 from paper_figures.drawing.style import GREY, INK, SMALLEST, WHITE, Look
 from paper_figures.figure import CLEAR, GAPS, point_id
-from pretraining.models import MODELS
+from pretraining.paper_models import MODELS
 
 _LEAST_SPAN = 2.0
 """Points that a y axis spans at least."""

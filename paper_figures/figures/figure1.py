@@ -36,7 +36,8 @@ from paper_figures.figures.task_figures import (
     expected_points,
     refuse_empty,
 )
-from pretraining.models import FIGURE_MODELS, Model
+from pretraining.models import Model
+from pretraining.paper_models import FIGURE_MODELS
 
 _SHARE, _CPT = "SC: CLM share", "SC: CPT"
 _UNIT = f"SC: {TASKS['SC'].metric} (%)"

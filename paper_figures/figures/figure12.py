@@ -25,7 +25,8 @@ from paper_figures.drawing.page import Panel, make_page
 from paper_figures.drawing.style import GREY, Look
 from paper_figures.figure import FIGURE_COLUMNS, FigureInputs, FigureSpec
 from paper_figures.figures.figures2_11 import BUDGET, STARTS, start_series
-from pretraining.models import FIGURE_MODELS, MODELS, OBJECTIVES, Model, format_steps
+from pretraining.models import OBJECTIVES, Model, format_steps
+from pretraining.paper_models import FIGURE_MODELS, MODELS
 from pretraining.training.log import LOG, read_log
 
 POINTS = 300

@@ -18,7 +18,8 @@ from paper_figures.figures.task_figures import (
     last_differences,
     size_rank,
 )
-from pretraining.models import FIGURE_MODELS, Model, format_steps, parse
+from pretraining.models import Model, format_steps
+from pretraining.paper_models import FIGURE_MODELS, parse
 from pretraining.paper_settings import SHAPES, TRAINING
 from pretraining.plan.flops import hoffmann_flops_per_token
 

@@ -24,7 +24,7 @@ from paper_figures.drawing.marks import draw_spread
 from paper_figures.drawing.page import make_page, task_panels
 from paper_figures.drawing.style import CLM, MLM, RAMP_PURPLE, Look
 from paper_figures.figure import FIGURE_COLUMNS, FigureInputs, FigureSpec
-from pretraining.models import FIGURE_MODELS, RATIOS
+from pretraining.paper_models import FIGURE_MODELS, RATIOS
 
 _SD, _SINGLE = "sd", "single"
 """`interval` of a column, mean (0) and one standard deviation either side; of a single centred score."""

@@ -38,7 +38,8 @@ from paper_figures.drawing.page import (
 )
 from paper_figures.drawing.style import GREY, SMALLEST, Look, looks_of
 from paper_figures.figure import CLEAR, FIGURE_COLUMNS, GAPS, FigureInputs, FigureSpec
-from pretraining.models import MODELS, Model, arm_of, find_model
+from pretraining.models import Model, arm_of
+from pretraining.paper_models import MODELS, find_model
 
 _FLOOR = 5.0
 """Percent; a panel of scores below it says that they are at the floor."""

@@ -21,7 +21,7 @@ from paper_figures.drawing.page import WIDTH, Sheet, draw_schedules
 from paper_figures.drawing.style import GREY, INK, LIGHT
 from paper_figures.figure import FigureInputs, FigureSpec, point_id
 from paper_figures.supplementary.findings_figure import details
-from pretraining.models import find_model
+from pretraining.paper_models import find_model
 
 _SIZE = 8.6
 """Points of its type: it is read at 800 px too."""

@@ -7,6 +7,7 @@ from dataclasses import MISSING, asdict, fields
 from common.plain_text import counted
 from common.tables import TableDocument, plain_table
 from pretraining.models import Stage, format_steps
+from pretraining.paper_models import figures_of
 from pretraining.plan.devices import H100, Device, largest_microbatch
 from pretraining.plan.study_plan import PAPER_STUDY, Costs, Plan, PlannedStage
 
@@ -222,7 +223,7 @@ def _data(plan: Plan, device: Device, price: float | None) -> dict[str, object]:
     models = []
     for model in plan.models:
         entry: dict[str, object] = {"name": model.name, "kind": model.kind}
-        entry |= {"steps": model.steps, "figures": model.figures}
+        entry |= {"steps": model.steps, "figures": figures_of(model.name)}
         if model.start:
             entry["start"] = model.start
         entry["stages"] = [stage.name for stage in model.stages]

@@ -40,7 +40,8 @@ from annotated_types import Interval
 from common.errors import UserError, nearest
 from common.reading import read_toml
 from common.settings import FileSettings, read_settings, refuse_code
-from pretraining.models import MODELS, PAPER_DESIGN, Design, Model, Stage, arm_of
+from pretraining.models import Design, Model, Stage, arm_of
+from pretraining.paper_models import MODELS, PAPER_DESIGN
 from pretraining.paper_settings import SHAPES, Shape
 from pretraining.plan.config import OPTIMIZER_BYTES, TrainingConfig
 from pretraining.plan.devices import H100, Device, gradient_seconds, training_gb

@@ -14,7 +14,7 @@ from analysis.store.instances import (
 )
 from analysis.store.runs_table import COLUMNS
 from benchmarks.protocol import DATASETS, LEARNING_RATES, SEEDS
-from pretraining.models import MODELS
+from pretraining.paper_models import MODELS
 
 
 def made_up_runs(

@@ -12,7 +12,7 @@ from analysis.tables.build import build_table
 from analysis.tables.render import table_document
 from clm_or_mlm.__main__ import main
 from common.tables import show
-from pretraining.models import TABLES
+from pretraining.paper_models import TABLES
 
 MEBIBYTE = 2**20
 

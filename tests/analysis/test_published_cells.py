@@ -2,7 +2,7 @@
 
 from analysis.published_cells import published_cells, published_values
 from benchmarks.protocol import AVERAGE, DATASETS, TASKS
-from pretraining.models import TABLES
+from pretraining.paper_models import TABLES
 
 
 def test_every_table_is_there_in_its_order() -> None:

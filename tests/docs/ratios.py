@@ -2,7 +2,8 @@
 
 from paper_figures.figures.figures2_11 import BUDGET
 from paper_figures.figures.task_figures import AxisPosition, TaskFigure, size_rank
-from pretraining.models import FIGURE_MODELS, Model
+from pretraining.models import Model
+from pretraining.paper_models import FIGURE_MODELS
 
 
 def position(model: Model) -> AxisPosition | None:

@@ -39,7 +39,7 @@ from paper_figures import figure as registry
 from pretraining import models
 from pretraining.model.masking import MaskRule
 from pretraining.model.packed_batch import PackedBatch
-from pretraining.models import parse
+from pretraining.paper_models import parse
 from pretraining.training import objectives
 from pretraining.training.log import read_log
 from tests.analysis.made_up import made_up_runs

@@ -13,7 +13,7 @@ from benchmarks.protocol import DATASETS
 from common.errors import UserError
 from miniature.data import CURVES, SETTINGS, main, prepare
 from pretraining.data.tokenizer import load_tokenizer
-from pretraining.models import PAPER_DESIGN, parse
+from pretraining.paper_models import PAPER_DESIGN, parse
 from pretraining.paper_settings import SHAPES
 from pretraining.plan.study_plan import load_study
 from tests.miniature.whole_data import whole_data

@@ -8,7 +8,7 @@ import pandas as pd
 from analysis.evidence.settings import Settings
 from analysis.sources import Source
 from paper_figures.figure import FIGURES, FigureInputs, FigureSpec
-from pretraining.models import FIGURE_MODELS, MODELS
+from pretraining.paper_models import FIGURE_MODELS, MODELS
 from pretraining.training.log import LOG, write_log
 from tests.analysis.made_up import random_runs
 

@@ -12,7 +12,7 @@ from matplotlib.figure import Figure
 from analysis.sources import EXAMPLES
 from analysis.store.runs_table import write_runs
 from clm_or_mlm.__main__ import main
-from pretraining.models import FIGURE_MODELS
+from pretraining.paper_models import FIGURE_MODELS
 from tests.paper_figures.made_up import made_up_runs
 
 

@@ -3,7 +3,7 @@
 import pytest
 
 from paper_figures.figure import FIGURES, LazyFigure, figures_named
-from pretraining.models import FIGURE_MODELS
+from pretraining.paper_models import FIGURE_MODELS
 from tests.commands import python
 from tests.messages import refused
 

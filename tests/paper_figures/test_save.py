@@ -23,7 +23,7 @@ from analysis.store.runs_table import write_runs
 from common.provenance import ROOT
 from paper_figures.figure import FIGURE_COLUMNS
 from paper_figures.save import rounded
-from pretraining.models import FIGURE_MODELS
+from pretraining.paper_models import FIGURE_MODELS
 from tests.paper_figures.drawn import collected
 from tests.paper_figures.made_up import made_up_runs, write_logs
 

@@ -9,7 +9,7 @@ from paper_figures.drawing.page import WIDTH, wrapped
 from paper_figures.drawing.style import paper_style
 from paper_figures.figure import FIGURES, FigureInputs
 from paper_figures.words import alt_text, caption, source_sentence
-from pretraining.models import FIGURE_MODELS
+from pretraining.paper_models import FIGURE_MODELS
 from tests.paper_figures.checker import drawn_texts
 from tests.paper_figures.drawn import collected, picture
 from tests.paper_figures.made_up import from_runs, made_up_runs, paper_figure

@@ -8,15 +8,8 @@ from pathlib import Path
 import pytest
 
 from common.errors import UserError
-from pretraining.models import (
-    FIGURE_MODELS,
-    MODELS,
-    TABLES,
-    Design,
-    arm_of,
-    format_steps,
-    parse,
-)
+from pretraining.models import Design, arm_of, format_steps
+from pretraining.paper_models import FIGURE_MODELS, MODELS, TABLES, figures_of, parse
 from pretraining.paper_settings import TRAINING
 
 PUBLISHED = Path(__file__).parents[2] / "analysis" / "data" / "published_scores.csv"
@@ -56,7 +49,7 @@ def test_figures_show_what_their_axes_say() -> None:
     assert set(FIGURE_MODELS[4]) == {
         name for name, model in MODELS.items() if model.kind == "intermediate"
     }
-    assert MODELS["610m-mlm40-42k"].figures == (1, 2, 3, 5, 6, 7, 8, 9)
+    assert figures_of("610m-mlm40-42k") == (1, 2, 3, 5, 6, 7, 8, 9)
     tables = {
         model: tuple(n for n, names in TABLES.items() if model in names)
         for model in MODELS
@@ -142,7 +135,7 @@ def test_wrong_names_are_explained(name: str, sentence: str) -> None:
 def test_names_in_the_scheme_that_the_paper_did_not_train() -> None:
     model = parse("610m-clm-20k-mlm60-42k")
     assert model.ratio == 60
-    assert model.figures == ()
+    assert figures_of(model.name) == ()
     assert parse("1b-clm-22k").steps == 22_000
 
 

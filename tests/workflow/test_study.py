@@ -3,7 +3,7 @@ from pathlib import Path
 import pytest
 
 from benchmarks.protocol import DATASETS
-from pretraining.models import MODELS
+from pretraining.paper_models import MODELS
 from pretraining.plan.devices import DEVICES
 from pretraining.plan.study_plan import plan_of
 from tests.pretraining.families import save_start

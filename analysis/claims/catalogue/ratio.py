@@ -20,7 +20,7 @@ from analysis.claims.statements import (
     weighted,
 )
 from benchmarks.protocol import TASKS
-from pretraining.models import RATIOS
+from pretraining.paper_models import RATIOS
 
 
 def _slope_terms(

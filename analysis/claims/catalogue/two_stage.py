@@ -18,7 +18,7 @@ from analysis.claims.statements import (
 from analysis.claims.titles import ANSWER
 from analysis.evidence.contrasts import Contrast, Spread
 from benchmarks.protocol import TASKS
-from pretraining.models import BUDGET_SPLITS, RATIOS
+from pretraining.paper_models import BUDGET_SPLITS, RATIOS
 
 
 def _split(budget: int, place: int) -> str:

@@ -17,7 +17,7 @@ from analysis.evidence.contrasts import AnyContrast, Contrast, Result
 from analysis.evidence.settings import Settings
 from analysis.published_cells import published_values
 from analysis.sources import PUBLISHED, open_source
-from pretraining.models import BUDGET_SPLITS, parse
+from pretraining.paper_models import BUDGET_SPLITS, parse
 from tests.analysis.adjusted import multipletests
 
 

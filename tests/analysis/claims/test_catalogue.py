@@ -10,7 +10,7 @@ from analysis.evidence.settings import Settings
 from analysis.published_cells import published_values
 from analysis.sources import PUBLISHED
 from benchmarks.protocol import TASKS
-from pretraining.models import MODELS, RATIOS
+from pretraining.paper_models import MODELS, RATIOS
 
 FINDING_ON = PUBLISHED.evidence(Settings()).result
 

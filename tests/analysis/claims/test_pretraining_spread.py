@@ -18,7 +18,7 @@ from analysis.claims.pretraining_spread import (
 from analysis.claims.statements import comparisons, difference, trunk_of, weighted
 from analysis.evidence.settings import Settings
 from analysis.sources import PUBLISHED, Source
-from pretraining.models import MODELS
+from pretraining.paper_models import MODELS
 from tests.analysis.comparisons.given import MADE_UP, REAL, best_runs, drawn
 
 FOUND = PUBLISHED.evidence(Settings(interval="t")).result

@@ -4,7 +4,7 @@ import pytest
 
 from analysis.commands.store import models_for
 from common.errors import UserError
-from pretraining.models import FIGURE_MODELS, TABLES
+from pretraining.paper_models import FIGURE_MODELS, TABLES
 
 
 def test_sets_are_the_studys() -> None:

@@ -15,7 +15,7 @@ from analysis.evidence.settings import Settings
 from analysis.sources import open_source
 from benchmarks.protocol import TASKS, datasets_of
 from common.errors import UserError
-from pretraining.models import MODELS
+from pretraining.paper_models import MODELS
 from tests.analysis.made_up import made_up_runs, random_runs
 
 CLM, MLM = "610m-clm-42k", "610m-mlm40-42k"

@@ -6,7 +6,7 @@ import numpy as np
 import pandas as pd
 
 from benchmarks.protocol import DATASETS, LEARNING_RATES
-from pretraining.models import MODELS
+from pretraining.paper_models import MODELS
 
 ROW = "610m-mlm40-42k,SC,sst2,1e-05,0,0.5,0.5"
 HEADER = "model,task,dataset,lr,seed,val_score,test_score"

@@ -17,7 +17,7 @@ from benchmarks.runs import cell_keys
 from clm_or_mlm.__main__ import main
 from common.errors import UserError
 from common.provenance import ROOT
-from pretraining.models import FIGURE_MODELS
+from pretraining.paper_models import FIGURE_MODELS
 from tests.results import write_results
 
 HELD = ("610m-mlm40-42k", "610m-clm-42k", "210m-mlm40-42k")

@@ -29,7 +29,7 @@ from benchmarks.own_datasets.definition_file import read_definitions
 from benchmarks.own_datasets.definitions import known_datasets
 from benchmarks.protocol import DATASETS
 from common.errors import UserError
-from pretraining.models import MODELS
+from pretraining.paper_models import MODELS
 from tests.analysis.made_up import made_up_runs
 from tests.analysis.store.tables import HEADER, ROW, csv_file, table
 

@@ -12,7 +12,7 @@ from analysis.tables.render import table_document
 from benchmarks.protocol import TASKS, Task
 from common.errors import UserError
 from common.tables import show
-from pretraining.models import TABLES
+from pretraining.paper_models import TABLES
 from pretraining.paper_settings import SHAPES
 from tests.analysis.made_up import random_runs
 

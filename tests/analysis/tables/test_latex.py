@@ -15,7 +15,7 @@ from analysis.sources import PUBLISHED
 from analysis.tables.build import build_table
 from analysis.tables.render import table_document
 from common.tables import Grid, TableDocument, show
-from pretraining.models import TABLES
+from pretraining.paper_models import TABLES
 from tests.analysis.made_up import random_runs
 
 WIDTH = "5.5in"

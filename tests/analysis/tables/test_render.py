@@ -15,7 +15,7 @@ from analysis.tables.build import build_table
 from analysis.tables.render import scores_document, table_document
 from benchmarks.protocol import TASKS
 from common.tables import document_bytes, show
-from pretraining.models import TABLES
+from pretraining.paper_models import TABLES
 from tests.analysis.made_up import random_runs
 
 CELLS = published_cells()

@@ -4,7 +4,7 @@ from matplotlib.figure import Figure
 
 from paper_figures.drawing.page import WIDTH, make_page, task_panels, wrapped
 from paper_figures.drawing.style import paper_style
-from pretraining.models import MODELS
+from pretraining.paper_models import MODELS
 
 
 def rendered(figure: Figure) -> list[tuple[str, float, float]]:

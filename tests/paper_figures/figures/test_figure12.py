@@ -11,7 +11,7 @@ from paper_figures.drawing.style import paper_style
 from paper_figures.figure import FigureInputs
 from paper_figures.figures.figure12 import POINTS, training_losses
 from paper_figures.words import alt_text, missing
-from pretraining.models import FIGURE_MODELS
+from pretraining.paper_models import FIGURE_MODELS
 from tests.messages import refused
 from tests.paper_figures.made_up import paper_figure, write_logs
 

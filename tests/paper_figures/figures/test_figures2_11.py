@@ -15,7 +15,8 @@ from paper_figures.figures.figures2_11 import (
 )
 from paper_figures.figures.task_figures import size_rank
 from paper_figures.words import alt_text, caption
-from pretraining.models import OBJECTIVES, Objective, find_model, parse
+from pretraining.models import OBJECTIVES, Objective
+from pretraining.paper_models import find_model, parse
 from tests.paper_figures.made_up import (
     ALL_MODELS,
     STEP_FLOPS,

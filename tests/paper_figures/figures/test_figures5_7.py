@@ -8,7 +8,7 @@ import pytest
 from benchmarks.protocol import LEARNING_RATES, datasets_of
 from paper_figures.drawing.style import paper_style
 from paper_figures.words import source_sentence
-from pretraining.models import FIGURE_MODELS
+from pretraining.paper_models import FIGURE_MODELS
 from tests.paper_figures.made_up import from_runs, made_up_runs, paper_figure
 
 Array = npt.NDArray[np.float64]

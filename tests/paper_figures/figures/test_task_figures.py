@@ -7,7 +7,7 @@ import pytest
 from common.errors import NotApplicableError, UserError
 from paper_figures.drawing.style import paper_style
 from paper_figures.words import alt_text, missing, missing_sentence
-from pretraining.models import FIGURE_MODELS
+from pretraining.paper_models import FIGURE_MODELS
 from tests.paper_figures.drawn import PUBLISHED
 from tests.paper_figures.made_up import (
     ALL_MODELS,

@@ -8,7 +8,8 @@ import pytest
 
 from clm_or_mlm.__main__ import main
 from common.errors import UserError
-from pretraining.models import Model, find_model, parse, parse_objective
+from pretraining.models import Model, parse_objective
+from pretraining.paper_models import find_model, parse
 from pretraining.plan.config import Batches
 from pretraining.plan.study_plan import Study, load_study, plan_of, targets_of
 from tests.pretraining.small_study import STUDY

@@ -4,15 +4,8 @@ import torch
 from hypothesis import given
 from hypothesis import strategies as st
 
-from pretraining.models import (
-    DECAYS,
-    MODELS,
-    Model,
-    StageSpec,
-    make_stages,
-    parse,
-    parse_objective,
-)
+from pretraining.models import DECAYS, Model, StageSpec, make_stages, parse_objective
+from pretraining.paper_models import MODELS, parse
 from pretraining.plan.config import Optimizer, TrainingConfig
 from pretraining.training.optimizer import (
     WSD,
