@@ -25,7 +25,6 @@ import torch
 from composer import Trainer
 from composer.core import Callback, State, Timestamp
 from composer.loggers import Logger
-from tqdm import tqdm
 
 from common.errors import UserError, first_line
 from common.processes import AGAIN
@@ -44,9 +43,9 @@ from pretraining.training.composer_parts import (
 )
 from pretraining.training.context import TrainingContext
 from pretraining.training.dataloader import StageBatches, StepBatch, prefetched
-from pretraining.training.log import LOG, LogWriter, read_log
+from pretraining.training.log import LOG, LogWriter
 from pretraining.training.network import build_model, compile_model
-from pretraining.training.objectives import ObjectiveBatch, loss_sum
+from pretraining.training.objectives import ObjectiveBatch
 from pretraining.training.optimizer import (
     build_optimizer,
     gather_state,
@@ -54,6 +53,11 @@ from pretraining.training.optimizer import (
     stage_schedule,
 )
 from pretraining.training.requests import Requests
+from pretraining.training.validation import (
+    log_cpu_time,
+    starts_with_validation,
+    validation_sums,
+)
 from pretraining.training.watchdog import Speed, Watchdog
 
 logger = logging.getLogger(__name__)
@@ -221,7 +225,9 @@ class StageTraining(Callback):  # type: ignore[misc]  # composer is untyped
 
     def _validate_and_fit(self) -> None:
         """Make the updates up to the target, after the validation that is due before them."""
-        if self._starts_with_validation():
+        if starts_with_validation(
+            self.context, self.stage, self.first, is_milestone=self._lasting()
+        ):
             try:
                 self._validate()
             except _StopUpdateError:
@@ -416,26 +422,9 @@ class StageTraining(Callback):  # type: ignore[misc]  # composer is untyped
         )
 
     def _say_how_long(self, what: str, seconds: float, batch: ObjectiveBatch) -> None:
-        """Log how long a start's updates take on a CPU, whose speed only its first pass shows.
-
-        Args:
-            what: the pass that was timed, in words.
-            seconds: of a pass of an update.
-            batch: its batch.
-        """
-        context, batches = self.context, self.context.config.batches
-        if context.start is None or context.ranks.device.type != "cpu":
-            return
-        left = context.targets.model.steps - self.done.step
-        of_each_rank = math.ceil(batches.global_batch / context.ranks.world)
-        passes = left * math.ceil(of_each_rank / batches.microbatch)
-        logger.info(
-            "%s: at the speed of the first %s, %s updates in passes of %s tokens take %s on this CPU",
-            self.stage.name,
-            what,
-            f"{left:,}",
-            f"{batch.inputs.num_tokens:,}",
-            tqdm.format_interval(passes * seconds),
+        """Log how long a start's updates take on a CPU."""
+        log_cpu_time(
+            self.context, self.stage.name, self.done.step, what, seconds, batch
         )
 
     def batch_checkpoint(self, state: State, logger: Logger) -> None:
@@ -535,61 +524,24 @@ class StageTraining(Callback):  # type: ignore[misc]  # composer is untyped
             else f"step {saved.step} is saved in {saved.path}",
         )
 
-    def _starts_with_validation(self) -> bool:
-        """Return whether to validate before the first step: not where the parent's objective continues.
-
-        Where a validation was stopped, it is still to be done.
-        """
-        record = self.context.config.record
-        if not record.eval_sequences:
-            return False
-        if self.first > self.stage.first_step:
-            is_due = self.first % record.eval_every == 0 or self._lasting()
-            lacks = self.log is not None and not any(
-                row["split"] == "validation" and row["step"] == self.first
-                for row in read_log(self.folder / LOG, [])
-            )
-            return is_due and self.context.ranks.total(float(lacks))[0] > 0
-        if self.stage.parent is None:
-            return True
-        parent = self.context.plan.stage(self.stage.parent)
-        before, now = (
-            (stage.objective, stage.lasting_ratio, stage.data)
-            for stage in (parent, self.stage)
-        )
-        return before != now
-
     def _validate(self) -> float | None:
         """Log the loss on the validation split at its fixed masks and return it; None where nothing is masked."""
-        ranks = self.context.ranks
-        self.model.eval()
-        total = count = 0.0
-        with (
-            torch.no_grad(),
-            torch.autocast(
-                ranks.device.type, torch.bfloat16, enabled=self.context.bf16
-            ),
-        ):
-            for number, batch in enumerate(self.batches.validation()):
-                began = time.monotonic()
-                part = loss_sum(self.model, batch.to(ranks.device))
-                total, count = total + float(part.total), count + part.count
-                self.watchdog.mark(self.done.step, 0)
-                if number == 0 and self.done.step == self.first:
-                    # The backward pass costs twice the forward one, which is all of a validation's.
-                    seconds = 3 * (time.monotonic() - began)
-                    self._say_how_long("pass of a validation", seconds, batch)
-                if self._is_stopped_after(number, self.batches.validation_passes):
-                    self.model.train()
-                    raise _StopUpdateError
-        self.model.train()
-        total, count = ranks.total(total, count)
-        if not count:
+
+        def after_pass(number: int, seconds: float, batch: ObjectiveBatch) -> None:
+            self.watchdog.mark(self.done.step, 0)
+            if number == 0 and self.done.step == self.first:
+                # The backward pass costs twice the forward one, which is all of a validation's.
+                self._say_how_long("pass of a validation", 3 * seconds, batch)
+            if self._is_stopped_after(number, self.batches.validation_passes):
+                raise _StopUpdateError
+
+        sums = validation_sums(self.model, self.batches, self.context, after_pass)
+        if not sums.predicted:
             self._say_no_target("validation")
             self._write("validation", {"predicted": 0})
             return None
-        loss = total / count
-        self._write("validation", {"loss": loss, "predicted": int(count)})
+        loss = sums.total / sums.predicted
+        self._write("validation", {"loss": loss, "predicted": sums.predicted})
         if self.context.start is not None:
             logger.info(
                 "%s: validation loss %.3f after step %d, at %g %%",
