@@ -15,6 +15,7 @@ import sys
 import warnings
 from collections.abc import Callable, Iterable, Iterator
 from contextlib import contextmanager
+from dataclasses import dataclass, field
 from pathlib import Path
 from typing import Any, NamedTuple
 
@@ -110,42 +111,47 @@ class StepData(DataSpec):  # type: ignore[misc]  # composer is untyped
             stop: called once a step: whether this rank is asked to stop.
             save: likewise for a checkpoint.
         """
+
+        def passes_of(batch: StepBatch, size: int) -> list[ObjectiveBatch]:
+            # Composer splits by numbers of sequences; a pass is full by its tokens (`lay_out`).
+            del size
+            return batch.microbatches
+
         super().__init__(
             batches,
             batch_transforms=self._weighed,
-            # Composer splits by numbers of sequences; a pass is full by its tokens (`layout`).
-            split_batch=lambda batch, size: batch.microbatches,
+            split_batch=passes_of,
             microbatch_transforms=lambda part: part.to(ranks.device, non_blocking=True),
             get_num_samples_in_batch=_sequences,
             get_num_tokens_in_batch=_tokens,
         )
         self._ranks, self._weighting = ranks, weighting
         self._stop, self._save = stop, save
-        # Of the last step: `rest` is fingerprint and requests
-        self._counts = self._rest = torch.zeros(0)
+        self._counts = torch.zeros(0)
+        """Predicted tokens of each group in the last step, of all ranks."""
+        self._rest = torch.zeros(0)
+        """The sums of its fingerprint's halves and of the requests to stop and to save."""
 
     def _weighed(self, batch: StepBatch) -> StepBatch:
         # Halves of so few bits that doubles hold their sums exactly.
         high, low = divmod(batch.fingerprint, 2**32)
-        rest = torch.tensor(
-            [high, low, self._stop(), self._save()], dtype=torch.float64
-        )
-        total = self._ranks.sum(torch.cat([batch.counts, rest]))
-        self._counts, self._rest = (
-            total[: len(batch.counts)],
-            total[len(batch.counts) :],
-        )
+        requests = self._stop(), self._save()
+        rest = torch.tensor([high, low, *requests], dtype=torch.float64)
+        # One sum a step for all of them, since the ranks wait for each other in each sum.
+        sums = self._ranks.sum(torch.cat([batch.counts, rest]))
+        groups = len(batch.counts)
+        self._counts, self._rest = sums[:groups], sums[groups:]
+        weights = group_weights(self._counts, self._weighting)
         # Composer takes the mean over all ranks' passes; the step's loss is their sum.
-        return batch.weighed(
-            group_weights(self._counts, self._weighting) * batch.passes
-        )
+        return batch.weighed(weights * batch.passes)
 
     def sums(self) -> StepSums:
         """Return what the ranks' sum of the last step says."""
-        high, low, stop, save = map(int, self._rest.tolist())
+        high, low, stop, save = (int(value) for value in self._rest.tolist())
+        fingerprint = (high << 32) + low
         return StepSums(
             predicted=int(self._counts.sum()),
-            fingerprint=((high << 32) + low) % 2**64,
+            fingerprint=fingerprint % 2**64,
             stop=stop > 0,
             save=save > 0,
         )
@@ -186,10 +192,19 @@ class BucketViews(Callback):  # type: ignore[misc]  # composer is untyped
                 state.model.register_comm_hook(None, bf16_compress_hook)
 
 
+@dataclass(kw_only=True)
+class Additions:
+    """What the settings add to Composer's trainer."""
+
+    callbacks: list[Any] = field(default_factory=list)
+    algorithms: list[Any] = field(default_factory=list)
+    loggers: list[Any] = field(default_factory=list)
+
+
 def additions(
     config: TrainingConfig, name: str, tensorboard: Path, rank: int = 0
-) -> dict[str, list[Any]]:
-    """Return Composer's `callbacks`, `algorithms` and `loggers` that the settings ask for.
+) -> Additions:
+    """Return Composer's callbacks, algorithms and loggers that the settings ask for.
 
     Composer's own callbacks are left out where nothing would be logged to.
 
@@ -201,19 +216,22 @@ def additions(
             itself, and has to be there on all.
 
     Raises:
-        UserError: a class that is not there, is no callback or algorithm, or needs arguments.
+        UserError: a class that is not there, is not a callback or algorithm, or needs arguments.
     """
     record = config.record
-    logged = bool(record.tensorboard or record.wandb)
-    # A logger is one of Composer's callbacks, and the trainer takes it separately.
-    callbacks = [
-        part
-        for word, part in _created("callbacks", record.callbacks, Callback)
-        if logged or ":" in word  # a user's own may do anything
-    ]
-    loggers = [part for part in callbacks if isinstance(part, LoggerDestination)]
+    added = Additions()
+    is_logged = bool(record.tensorboard or record.wandb)
+    for word, part in _created("callbacks", record.callbacks, Callback):
+        # A logger is one of Composer's callbacks, and the trainer takes it separately.
+        kind = added.loggers if isinstance(part, LoggerDestination) else added.callbacks
+        # Composer's own only log; a user's own may do anything.
+        if is_logged or ":" in word:
+            kind.append(part)
+    for _, part in _created("algorithms", record.algorithms, Algorithm):
+        added.algorithms.append(part)
     if record.tensorboard and rank == 0:
-        loggers.append(TensorboardLogger(log_dir=str(tensorboard), rank_zero_only=True))
+        folder = str(tensorboard)
+        added.loggers.append(TensorboardLogger(log_dir=folder, rank_zero_only=True))
     if record.wandb:
         import wandb
 
@@ -221,16 +239,13 @@ def additions(
         if not hasattr(wandb.Run, "get_url"):
             wandb.Run.get_url = lambda run: run.url
         init = {"config": values_of(config)}
-        loggers.append(WandBLogger(project=record.wandb, name=name, init_kwargs=init))
-    return {
-        "callbacks": [
-            part for part in callbacks if not isinstance(part, LoggerDestination)
-        ],
-        "algorithms": [
-            part for _, part in _created("algorithms", record.algorithms, Algorithm)
-        ],
-        "loggers": loggers,
-    }
+        dashboard = WandBLogger(project=record.wandb, name=name, init_kwargs=init)
+        added.loggers.append(dashboard)
+    return added
+
+
+_QUIET = ("composer", "torchmetrics", "tensorboard", "streaming", "urllib3", "wandb")
+"""Libraries whose warnings no user can act on."""
 
 
 @contextmanager
@@ -242,14 +257,7 @@ def quiet_libraries() -> Iterator[None]:
     """
     logging.getLogger("composer").setLevel(logging.WARNING)
     with warnings.catch_warnings():
-        for module in (
-            "composer",
-            "torchmetrics",
-            "tensorboard",
-            "streaming",
-            "urllib3",
-            "wandb",
-        ):
+        for module in _QUIET:
             warnings.filterwarnings("ignore", module=rf"{module}(\.|$)")
         try:
             yield
@@ -265,14 +273,16 @@ def quiet_libraries() -> Iterator[None]:
 def _created(setting: str, words: str, kind: type) -> list[tuple[str, Any]]:
     """Return the name of each class that a setting names, and an object of it, which is made without arguments."""
     created = []
-    if ":" in words and (folder := str(Path.cwd())) not in sys.path:
+    folder = str(Path.cwd())
+    if ":" in words and folder not in sys.path:
         # An installed command's path begins with its own folder, not with the user's.
         sys.path.append(folder)
-    for word in filter(None, (word.strip() for word in words.split(","))):
+    for word in (part.strip() for part in words.split(",")):
+        if not word:
+            continue
+        place = word if ":" in word else f"composer.{setting}:{word}"
         try:
-            item: Any = pkgutil.resolve_name(
-                word if ":" in word else f"composer.{setting}:{word}"
-            )
+            item: Any = pkgutil.resolve_name(place)
             if not (isinstance(item, type) and issubclass(item, kind)):
                 raise TypeError(f"it is not a subclass of Composer's {kind.__name__}")
             created.append((word, item()))

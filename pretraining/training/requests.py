@@ -31,7 +31,7 @@ class Requests:
         self._saved_at = time.monotonic()
 
     @contextlib.contextmanager
-    def taken(self) -> Iterator[None]:
+    def listening(self) -> Iterator[None]:
         """Take SIGTERM, SIGUSR1 and the first Ctrl-C as requests while the block runs."""
         with on_stop_signal(self.signals.append), on_first_interrupt(self._interrupted):
             yield

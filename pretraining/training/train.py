@@ -55,7 +55,7 @@ from pretraining.training import checkpoints
 from pretraining.training.context import TrainingContext
 from pretraining.training.log import LOG, log_text, read_log, validation_gain
 from pretraining.training.ranks import Ranks
-from pretraining.training.stage import EARLIER, StageTraining
+from pretraining.training.stage import EARLIER_PRECISION, StageTraining
 
 logger = logging.getLogger(__name__)
 
@@ -312,7 +312,7 @@ def _export(
         **({"data_source_of_stages": sources_of_stages} if sources_of_stages else {}),
         **{
             key: state[key]
-            for key in ("precision", EARLIER, "compile", "attention")
+            for key in ("precision", EARLIER_PRECISION, "compile", "attention")
             if key in state
         },
         **context.identity(last),

@@ -129,7 +129,7 @@ def _at_step(
     batch_start = StageTraining.batch_start
 
     def acting(self: StageTraining, state: State, logger: Logger) -> None:
-        if self.done.step == step:
+        if self.progress.step == step:
             act(self)
         batch_start(self, state, logger)
 
@@ -276,7 +276,10 @@ def test_gradients_are_views_and_first_buckets_are_freed(
 
 def made(config: TrainingConfig) -> dict[str, list[str]]:
     made = additions(config, "stage", Path("tensorboard"))
-    return {key: [type(item).__name__ for item in items] for key, items in made.items()}
+    return {
+        key: [type(item).__name__ for item in items]
+        for key, items in vars(made).items()
+    }
 
 
 def test_names_are_checked() -> None:
@@ -290,9 +293,8 @@ def test_names_are_checked() -> None:
         "algorithms": [],
         "loggers": ["TensorboardLogger"],
     }
-    assert not additions(TrainingConfig(), "stage", Path("tensorboard"), rank=1)[
-        "loggers"
-    ]
+    other = additions(TrainingConfig(), "stage", Path("tensorboard"), rank=1)
+    assert not other.loggers
     assert not any(made(TrainingConfig(record=Record(tensorboard=False))).values())
     assert not made(TrainingConfig(record=Record(callbacks="")))["callbacks"]
     for setting, word, problem in (

@@ -290,7 +290,7 @@ def test_validation_that_was_stopped_is_made_when_it_resumes(
         validate = StageTraining._validate
 
         def stopping(self: StageTraining) -> float | None:
-            if self.done.step == step:
+            if self.progress.step == step:
                 os.kill(os.getpid(), signal.SIGTERM)
             return validate(self)
 

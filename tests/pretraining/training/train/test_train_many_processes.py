@@ -176,7 +176,7 @@ def _rank(
     called = getattr(StageTraining, moment)
 
     def acting(self: StageTraining, *given: Any) -> Any:
-        if sent and self.done.step == step:
+        if sent and self.progress.step == step:
             signal.raise_signal(signal.SIGTERM)
         return called(self, *given)
 
