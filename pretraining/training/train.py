@@ -3,15 +3,15 @@
 The loop is read from top to bottom in seven files:
 
     train            the stages of a model, one after the other; then the finished model
-    context          what they share, where each starts, and what a checkpoint must agree with
+    context          what they share, where each resumes, and what a checkpoint must agree with
     stage            one stage: Composer's trainer, and what is done before and after each update
     dataloader       the batch of a step, for this rank
     objectives       what that batch predicts, and its loss
     composer_parts   model, batches and gradients in the form in which Composer takes them
     optimizer        AdamW, its state in a checkpoint, and the rate of a step
 
-Next to them: `checkpoints` and `log` write what is kept, `ranks` says which process of the job this is, `watchdog`
-which of them hangs or is slow, `pass_memory` what a pass of a start's class takes.
+Next to them: `validation` measures a stage, `checkpoints` and `log` write what is kept, `ranks` says which process of
+the job this is, `watchdog` which of them hangs or is slow, `pass_memory` what a pass of a start's class takes.
 
 <out>/stages/<stage>/step-<n>/   checkpoints: the newest, and those at which other stages branch off
 <out>/stages/<stage>/log.jsonl   its log; TensorBoard's files are next to it
@@ -127,13 +127,7 @@ def train(
         if not _train_stage(context, stage, target):
             return False
     if targets.is_model and ranks.rank == 0:
-        _export(
-            context,
-            model.name,
-            [stage for stage, _ in targets.stages],
-            model.steps,
-            model_folder,
-        )
+        _export(context, model_folder)
     ranks.barrier()
     return True
 
@@ -170,39 +164,29 @@ def export_checkpoint(
     """Write any checkpoint as a Hugging Face folder.
 
     Raises:
-        UserError: it is no checkpoint, or was trained with another tokenizer than the data's, or from another start.
+        UserError: it is not a checkpoint, or was trained with another tokenizer than the data's, or from another start.
     """
-    saved = next(
-        (
-            c
-            for c in checkpoints.checkpoint_steps(checkpoint.parent)
-            if c.path.name == checkpoint.name
-        ),
-        None,
-    )
-    if saved is None:
-        raise UserError(
-            f"{checkpoint}: no checkpoint here; give a step-... folder of <out>/stages/<name>"
-        )
-    folder, _remote = find_shards(data)  # a copy lives as long as what brought it
-    state, shards = checkpoints.load_state(saved), load_manifest(folder)
+    saved = _checkpoint_in(checkpoint)
+    # `_remote` keeps the copy of the small files alive.
+    folder, _remote = find_shards(data)
+    state = checkpoints.load_state(saved)
+    shards = load_manifest(folder)
     check_tokenizer(folder, shards)
     if state["tokenizer"] != shards["tokenizer"]["sha256"]:
         raise UserError(
             f"{checkpoint} was trained with a different tokenizer from the one in {data}; use its original --data"
         )
-    given_start = None if start is None else start.identity
-    recorded_start = state.get("start")
-    if (given_start or {}).get("weights") != (recorded_start or {}).get("weights"):
-        what = (
-            "was trained from another model"
-            if start is None
-            else f"was not trained from {start.text}"
-        )
+    given_start = {} if start is None else start.identity
+    recorded_start = state.get("start") or {}
+    if given_start.get("weights") != recorded_start.get("weights"):
+        what = "was trained from another model"
+        if start is not None:
+            what = f"was not trained from {start.text}"
         raise UserError(
             f"{checkpoint} {what}: give that to `clm-or-mlm pretraining export {checkpoint} --start MODEL` (its hashes "
             "are in state.json)"
         )
+    # The same weights beside other small files, as after a repair of the tokenizer's: the export takes these.
     if start is not None and given_start != recorded_start:
         data_config(start, shards["tokenizer"], str(data))  # refuses other ids
         logger.warning(
@@ -216,17 +200,28 @@ def export_checkpoint(
         "model": f"{state['stage']} at step {state['step']}",
         "tokens_seen": state["tokens"],
         **_shift(state["objective"]),
-        **{
-            key: value for key, value in state.items() if key not in ("files", "format")
-        },
     }
+    for key, value in state.items():
+        if key not in ("files", "format"):
+            manifest[key] = value
     is_causal = OBJECTIVES[state["objective"]].is_causal
     config = export_config(start, shape, shards["tokenizer"], is_causal=is_causal)
-    weights, tokenizer = checkpoints.load_weights(saved), folder / "tokenizer"
+    weights = checkpoints.load_weights(saved)
+    tokenizer = folder / "tokenizer"
     export_trained(
         start, weights, manifest, out, config=config, tokenizer_dir=tokenizer
     )
     logger.info("%s: written", out)
+
+
+def _checkpoint_in(folder: Path) -> checkpoints.Checkpoint:
+    """Return the checkpoint in a folder, or refuse what is not one."""
+    for checkpoint in checkpoints.checkpoint_steps(folder.parent):
+        if checkpoint.path.name == folder.name:
+            return checkpoint
+    raise UserError(
+        f"{folder}: no checkpoint here; give a step-... folder of <out>/stages/<name>"
+    )
 
 
 def checkpoint_as_model(text: str, data: Path | str, out: Path) -> Path:
@@ -250,7 +245,7 @@ def checkpoint_as_model(text: str, data: Path | str, out: Path) -> Path:
 
 
 def _train_stage(context: TrainingContext, stage: PlannedStage, target: int) -> bool:
-    """Train one stage up to a step, unless that is done; return whether it got there."""
+    """Train one stage up to a step, unless it is there; return whether it got there."""
     # Looked at without the lock first: models that leave from one finished trunk may start at the same moment.
     if context.is_done(stage, target):
         return True
@@ -269,25 +264,20 @@ def _train_stage(context: TrainingContext, stage: PlannedStage, target: int) -> 
                 torch.cuda.empty_cache()
 
 
-def _export(
-    context: TrainingContext,
-    name: str,
-    stages: list[PlannedStage],
-    step: int,
-    model_folder: Path,
-) -> None:
-    """Write the finished model and its log; of one that is there already, the log alone."""
-    last, ranks = stages[-1], context.ranks
-    saved = next(
-        c
-        for c in checkpoints.checkpoint_steps(context.folder(last.name))
-        if c.step == step
-    )
-    state, data = checkpoints.load_state(saved), context.data.manifest
+def _export(context: TrainingContext, model_folder: Path) -> None:
+    """Write the finished model and its log; of one that is there already, only the log."""
+    model, ranks = context.targets.model, context.ranks
+    stages = [stage for stage, _ in context.targets.stages]
+    last = stages[-1]
+    saved = checkpoints.latest(context.folder(last.name), model.steps)
+    assert saved is not None and saved.step == model.steps, "every stage is trained"
+    state = checkpoints.load_state(saved)
+    data = context.data.manifest
     check_tokenizer(context.data_folder, data)
-    rows, lacks = _log_rows(context, stages, step)
+    rows, lacks = _log_rows(context, stages, model.steps)
     log = log_text(rows)
-    if sealed := check_model(model_folder):
+    sealed = check_model(model_folder)
+    if sealed is not None:
         # A finished model whose log was deleted gets it back, if it is the one that was sealed.
         if sha256_bytes(log.encode()) == sealed.get("records", {}).get(LOG):
             write_text(model_folder / LOG, log)
@@ -297,37 +287,14 @@ def _export(
                 model_folder / LOG,
             )
         return
-    sources_of_stages = {
-        stage.name: _source_of(context.data_of(stage).manifest)
-        for stage in context.plan.ancestry(last)
-        if stage.data
-    }
-    manifest = {
-        "model": name,
-        "study": context.plan.study.name,
-        "steps": step,
-        "tokens_seen": state["tokens"],
-        "recipe": context.config.recipe(),
-        "data_source": _source_of(data),
-        **({"data_source_of_stages": sources_of_stages} if sources_of_stages else {}),
-        **{
-            key: state[key]
-            for key in ("precision", EARLIER_PRECISION, "compile", "attention")
-            if key in state
-        },
-        **context.identity(last),
-        "interventions": state["interventions"],
-        **({"log_lacks": lacks} if lacks else {}),
-        **({} if context.start is None else {"validation": validation_gain(rows)}),
-        **_shift(last.objective),
-    }
     is_causal = OBJECTIVES[last.objective].is_causal
     config = export_config(
         context.start, context.shape, data["tokenizer"], is_causal=is_causal
     )
-    origin = provenance("full", PACKAGES) | {
-        "machine": f"{ranks.world} x {ranks.device_name}"
-    }
+    # A model has the same bytes wherever it is trained, so the machine stands in provenance.json.
+    origin = provenance("full", PACKAGES)
+    origin["machine"] = f"{ranks.world} x {ranks.device_name}"
+    manifest = _manifest(context, last, state, rows=rows, lacks=lacks)
     export_trained(
         context.start,
         checkpoints.load_weights(saved),
@@ -341,9 +308,52 @@ def _export(
     logger.info(
         "%s: written after %d steps and %s tokens",
         model_folder,
-        step,
+        model.steps,
         f"{state['tokens']:,}",
     )
+
+
+def _manifest(
+    context: TrainingContext,
+    last: PlannedStage,
+    state: dict[str, Any],
+    *,
+    rows: list[dict[str, Any]],
+    lacks: list[str],
+) -> dict[str, Any]:
+    """Return what a finished model says of itself.
+
+    Args:
+        context: what was trained.
+        last: its last stage.
+        state: of the checkpoint that it is made of.
+        rows: its log.
+        lacks: what the log lacks, in words.
+    """
+    manifest: dict[str, Any] = {
+        "model": context.targets.model.name,
+        "study": context.plan.study.name,
+        "steps": context.targets.model.steps,
+        "tokens_seen": state["tokens"],
+        "recipe": context.config.recipe(),
+        "data_source": _source_of(context.data.manifest),
+    }
+    sources_of_stages = {}
+    for stage in context.plan.ancestry(last):
+        if stage.data:
+            sources_of_stages[stage.name] = _source_of(context.data_of(stage).manifest)
+    if sources_of_stages:
+        manifest["data_source_of_stages"] = sources_of_stages
+    for key in ("precision", EARLIER_PRECISION, "compile", "attention"):
+        if key in state:
+            manifest[key] = state[key]
+    manifest |= context.identity(last)
+    manifest["interventions"] = state["interventions"]
+    if lacks:
+        manifest["log_lacks"] = lacks
+    if context.start is not None:
+        manifest["validation"] = validation_gain(rows)
+    return manifest | _shift(last.objective)
 
 
 def _shift(objective: str) -> dict[str, int]:
@@ -354,10 +364,9 @@ def _shift(objective: str) -> dict[str, int]:
 
 def _source_of(data: dict[str, Any]) -> dict[str, Any]:
     """Return what a manifest of shards says of their text, with the documents and tokens of each split."""
-    sizes = {
-        name: {k: split[k] for k in ("documents", "tokens")}
-        for name, split in data["splits"].items()
-    }
+    sizes = {}
+    for name, split in data["splits"].items():
+        sizes[name] = {"documents": split["documents"], "tokens": split["tokens"]}
     source: dict[str, Any] = data["source"]
     return source | {"splits": sizes}
 
@@ -365,36 +374,39 @@ def _source_of(data: dict[str, Any]) -> dict[str, Any]:
 def _log_rows(
     context: TrainingContext, stages: list[PlannedStage], step: int
 ) -> tuple[list[dict[str, Any]], list[str]]:
-    """Return the log's rows of a model's stages, and which steps have none that should; these are warned of."""
+    """Return the log's rows of a model's stages, and which steps have none that should; these are warned of.
+
+    A lost or damaged log does not stop an export.
+    """
     every = context.config.record.log_every
     rows: list[dict[str, Any]] = []
     lacks: list[str] = []
-    # A trunk may be longer than the model needs
+    # A trunk may be longer than the model needs.
     ends = [*(stage.first_step for stage in stages[1:]), step]
     for stage, end in zip(stages, ends, strict=True):
-        path, faults = context.folder(stage.name) / LOG, list[str]()
+        path = context.folder(stage.name) / LOG
+        faults: list[str] = []
         stage_rows = [row for row in read_log(path, faults) if row["step"] <= end]
         logged = {row["step"] for row in stage_rows if row["split"] == "train"}
         first_due = every * (stage.first_step // every + 1)
         missing = [due for due in range(first_due, end + 1, every) if due not in logged]
+        # Of several faults of one file the first says enough.
+        sentences = faults[:1]
         if missing:
-            lacks.append(
-                f"{stage.name}: {len(missing)} of the steps {missing[0]} to {missing[-1]}"
-            )
+            lack = f"{stage.name}: {len(missing)} of the steps {missing[0]} to {missing[-1]}"
+            lacks.append(lack)
+            sentences.append(f"it has no rows of {lack}")
         elif checkpoints.is_log_changed(path.parent, end):
             lacks.append(
                 f"{stage.name}: the rows up to step {end} as they were written"
             )
-            faults.append("rows of it have changed since they were written")
-        if missing or faults:
-            what = [
-                *faults[:1],
-                *([f"it has no rows of {lacks[-1]}"] if missing else []),
-            ]
+            if not faults:
+                sentences.append("rows of it have changed since they were written")
+        if sentences:
             logger.warning(
                 "%s: the model is written with the rest of this log (%s)",
                 path,
-                "; ".join(what),
+                "; ".join(sentences),
             )
         rows += stage_rows
     return rows, lacks
@@ -405,7 +417,7 @@ def _only_process(folder: Path, name: str, ranks: Ranks) -> Iterator[None]:
     """Hold the stage's folder, so that two jobs never train the same trunk at once."""
     path = folder / ".lock"
 
-    def end() -> None:
+    def end_process() -> None:
         # Whoever took the lease trains on from the last checkpoint: not one more file may be written here.
         logger.error(
             "%s: another process took over the training of %s; this one ends",
@@ -417,7 +429,7 @@ def _only_process(folder: Path, name: str, ranks: Ranks) -> Iterator[None]:
     with ExitStack() as stack:
         holder = None
         if ranks.rank == 0:
-            holder = stack.enter_context(try_lease(path, end))
+            holder = stack.enter_context(try_lease(path, end_process))
         # All processes of the job end where the first one finds it taken: they would wait for it without end.
         if ranks.total(holder is not None)[0]:
             raise UserError(
