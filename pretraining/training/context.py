@@ -73,19 +73,19 @@ class TrainingContext:
                 )
             self.model_config = config_of(self.shape, tokenizer)
         else:
-            # Hashed before the first step, whatever becomes of its files meanwhile
             self.start = as_loaded(self.start)
+            # Hashed before the first step, whatever becomes of its files meanwhile.
             _ = self.start.identity
             self.model_config = data_config(self.start, tokenizer, str(self.source))
         if not config.batches.microbatch:
             batches = replace(config.batches, microbatch=self._microbatch())
             self.config = config = replace(config, batches=batches)
         self.data = Data(self.data_folder, config, self.model_config, remote)
-        ancestries = [self.plan.ancestry(stage) for stage, _ in self.targets.stages]
-        locations = dict.fromkeys(
-            stage.data for stages in ancestries for stage in stages if stage.data
-        )
-        self._data_at = {location: self._stage_data(location) for location in locations}
+        self._data_at: dict[str, Data] = {}
+        for last, _ in self.targets.stages:
+            for stage in self.plan.ancestry(last):
+                if stage.data and stage.data not in self._data_at:
+                    self._data_at[stage.data] = self._stage_data(stage.data)
         if config.batches.global_batch < self.ranks.world:
             raise UserError(
                 f"global_batch={config.batches.global_batch} leaves some of {self.ranks.world} processes without a "
@@ -95,30 +95,33 @@ class TrainingContext:
     def _microbatch(self) -> int:
         """Return the most sequences of a pass that fit all ranks' free memory, where that is known."""
         ranks, config, start = self.ranks, self.config, self.start
-        length, several = config.batches.max_length, ranks.world > 1
+        length = config.batches.max_length
+        is_shared = ranks.world > 1
+        is_compiled = config.machine.compile != "off"
         if start is not None and ranks.device.type == "cpu":
             return max(1, _CPU_PASS_TOKENS // length)
-        # Memory was counted and measured for bf16 alone, and for own models with compiled blocks.
-        if not self.bf16 or (config.machine.compile == "off" and start is None):
+        # Memory was counted and measured only for bf16, and for own models with compiled blocks.
+        if not self.bf16 or (start is None and not is_compiled):
             return TRAINING.device_batch
-        free = torch.cuda.mem_get_info(ranks.device)[0] / 1e9
-        if start is None or (start.is_our_class and config.machine.compile != "off"):
-            fits = largest_microbatch(self.shape, free, length, several=several)
+        free_gb = torch.cuda.mem_get_info(ranks.device)[0] / 1e9
+        if start is None or (start.is_our_class and is_compiled):
+            fits = largest_microbatch(self.shape, free_gb, length, several=is_shared)
         else:
-            fixed_gb, each_gb = measured_gb(
-                start, self.model_config, config, ranks.device, several=several
+            memory = measured_gb(
+                start, self.model_config, config, ranks.device, several=is_shared
             )
-            fits = sequences_that_fit(free, length, fixed_gb=fixed_gb, each_gb=each_gb)
+            fits = sequences_that_fit(
+                free_gb, length, fixed_gb=memory.fixed, each_gb=memory.each
+            )
+        # Each rank lays out the passes of all, so they have one size.
         return max(1, int(min(ranks.each(fits))))
 
     def _stage_data(self, location: str) -> Data:
         """Open the shards that a stage's `data` in the study file names; their tokenizer must be that of the others."""
         folder, remote = find_shards(location)
         data = Data(folder, self.config, self.model_config, remote)
-        if (
-            data.manifest["tokenizer"]["sha256"]
-            != self.data.manifest["tokenizer"]["sha256"]
-        ):
+        tokenizer = data.manifest["tokenizer"]
+        if tokenizer["sha256"] != self.data.manifest["tokenizer"]["sha256"]:
             raise UserError(
                 f"{location} was written with another tokenizer than {self.source}; write its shards with the same one"
             )
@@ -134,24 +137,24 @@ class TrainingContext:
 
     def identity(self, stage: PlannedStage) -> dict[str, Any]:
         """Return what a stage's checkpoint must agree with to resume from it."""
-        return {
+        stages = []
+        for item in self.plan.lineage(stage):
+            if "data" in item:
+                # The shards' hash counts, not where they are.
+                data = self._data_at[str(item["data"])]
+                item = item | {"data": data.manifest["sha256"]}
+            stages.append(item)
+        identity = {
             "results": TRAINING_VERSION,
             "tokenizer": self.data.manifest["tokenizer"]["sha256"],
             "data": self.data.manifest["sha256"],
             "shape": asdict(self.shape),
             "science": self.config.science(),
-            "stages": [
-                # The shards' hash counts, not where they are.
-                item
-                | (
-                    {"data": self._data_at[str(item["data"])].manifest["sha256"]}
-                    if "data" in item
-                    else {}
-                )
-                for item in self.plan.lineage(stage)
-            ],
-            **({} if self.start is None else {"start": self.start.identity}),
+            "stages": stages,
         }
+        if self.start is not None:
+            identity["start"] = self.start.identity
+        return identity
 
     def check(
         self, state: Mapping[str, Any], stage: PlannedStage, step: int, where: str
@@ -164,27 +167,30 @@ class TrainingContext:
             step: updates that it has had.
             where: its path, for messages.
         """
-        # Of a start there is nothing in what began from random weights.
-        mine = {
+        # What began from random weights records nothing of a start.
+        wanted = {
             "start": None,
             **self.identity(stage),
             "interventions": self.config.interventions(step),
         }
-        theirs = {part: state.get(part) for part in mine}
-        # Before there was a choice
-        theirs["science"] = {"gradients": "fp32"} | (theirs["science"] or {})
-        if (earlier := theirs["interventions"]) and not earlier.get("peak_lr_from"):
+        recorded = {part: state.get(part) for part in wanted}
+        # Before there was this choice, gradients were summed in float32.
+        recorded["science"] = {"gradients": "fp32"} | (recorded["science"] or {})
+        interventions = recorded["interventions"]
+        if interventions and not interventions.get("peak_lr_from"):
             # Of version 1, which could change the peak rate from a step on; here it was not.
-            theirs["interventions"] = {"skip": earlier.get("skip")}
-        differs = first_difference(theirs, mine)
+            recorded["interventions"] = {"skip": interventions.get("skip")}
+        differs = first_difference(recorded, wanted)
         if differs is None:
             return
-        field, *values = differs
+        field, before, now = differs
         part, _, key = field.partition(".")
-        recorded, ours = map(_stages_text, values) if part == "stages" else values
+        if part == "stages":
+            before, now = _stages_text(before), _stages_text(now)
+        remedy = _REMEDIES.get(field) or _REMEDIES.get(part, "restore that value")
         raise UserError(
-            f"{where} was trained with {key or part}={recorded!r:.200}, not {ours!r:.200}; "
-            f"{_REMEDIES.get(field) or _REMEDIES.get(part, 'restore that value')} or choose another --out"
+            f"{where} was trained with {key or part}={before!r:.200}, not {now!r:.200}; {remedy} or choose another "
+            "--out"
         )
 
     def resume_point(
@@ -208,12 +214,8 @@ class TrainingContext:
                     f"first run `train {stage.parent}`"
                 )
         if checkpoint is not None:
-            self.check(
-                checkpoints.load_state(checkpoint),
-                saved_in,
-                checkpoint.step,
-                str(checkpoint.path),
-            )
+            state = checkpoints.load_state(checkpoint)
+            self.check(state, saved_in, checkpoint.step, str(checkpoint.path))
         return checkpoint
 
     def is_done(self, stage: PlannedStage, target: int) -> bool:
@@ -223,11 +225,10 @@ class TrainingContext:
             UserError: as `resume_point`, or the checkpoint is damaged.
         """
         checkpoint = self.resume_point(stage, target)
-        if (
-            checkpoint is None
-            or checkpoint.step != target
-            or checkpoint.path.parent != self.folder(stage.name)
-        ):
+        if checkpoint is None or checkpoint.step != target:
+            return False
+        # A stage without steps of its own yet resumes from its parent's checkpoint.
+        if checkpoint.path.parent != self.folder(stage.name):
             return False
         checkpoints.check_checkpoint(checkpoint)
         return not self._ends_without_validation(stage, target)
@@ -238,17 +239,24 @@ class TrainingContext:
             return False
         path = self.folder(stage.name) / LOG
         rows = read_log(path, []) if path.is_file() else []
-        return bool(rows) and (rows[-1]["step"], rows[-1]["split"]) == (target, "train")
+        if not rows:
+            return False
+        # Of one step, the validation's row is the later one.
+        last_row = rows[-1]
+        return last_row["step"] == target and last_row["split"] == "train"
 
 
 def _stages_text(stages: list[dict[str, Any]] | None) -> str:
     """Return what a description has of the stages, for a sentence."""
-    return ", then ".join(
-        f"{item.get('name')} from step {item.get('start')}"
-        + ("" if item.get("end") is None else f" to {item.get('end')}")
-        + (f" on data {item['data']:.12}" if item.get("data") else "")
-        for item in stages or []
-    )
+    texts = []
+    for item in stages or []:
+        text = f"{item.get('name')} from step {item.get('start')}"
+        if item.get("end") is not None:
+            text += f" to {item.get('end')}"
+        if item.get("data"):
+            text += f" on data {item['data']:.12}"
+        texts.append(text)
+    return ", then ".join(texts)
 
 
 _REMEDIES = {

@@ -2,6 +2,8 @@
 
 from __future__ import annotations
 
+from typing import NamedTuple
+
 import numpy as np
 import torch
 
@@ -20,6 +22,15 @@ _RATIO = 0.5
 """Of masks; what the head takes is made in chunks and hardly depends on it."""
 
 
+class PassMemory(NamedTuple):
+    """GPU memory of training in bf16, in GB."""
+
+    fixed: float
+    """Weights, gradients and the optimizer's state."""
+    each: float
+    """What each sequence of a pass adds."""
+
+
 def measured_gb(
     start: Start,
     model_config: EncoderConfig,
@@ -27,8 +38,8 @@ def measured_gb(
     device: torch.device,
     *,
     several: bool,
-) -> tuple[float, float]:
-    """Return the GB that training takes without a pass, and those of each sequence of one, in bf16.
+) -> PassMemory:
+    """Return the GB that training takes without a pass, and those of each sequence of one.
 
     Args:
         start: what is trained; its weights are not read.
@@ -39,23 +50,27 @@ def measured_gb(
     """
     model = network_of(start, model_config).to(device).train()
     head_dim = getattr(model, "head_dim", 0) or model.config.head_dim
-    model.set_attention_backend(
-        resolve_backend(config.machine.backend, device, torch.bfloat16, head_dim).name
-    )
+    backend = resolve_backend(config.machine.backend, device, torch.bfloat16, head_dim)
+    model.set_attention_backend(backend.name)
     parameters = sum(tensor.numel() for tensor in model.parameters())
     rule = MaskRule.of(model_config, ratio=_RATIO, seed=0, stream=MLM_STREAM)
-    length, peaks_gb = config.batches.max_length, []
+    length = config.batches.max_length
+    tokens = np.arange(length) % model_config.vocab_size
+    peaks_gb = []
     # The first pass makes the gradients, which the others find; two sequences more then show what one takes.
     for count in (1, 1, 3):
-        packed = PackedBatch.of(
-            [np.arange(length) % model_config.vocab_size] * count, max_length=length
-        )
+        packed = PackedBatch.of([tokens] * count, max_length=length)
         torch.cuda.reset_peak_memory_stats(device)
         with torch.autocast(device.type, torch.bfloat16):
-            loss_sum(model, prepare(packed, "mlm", rule).to(device)).mean.backward()  # type: ignore[no-untyped-call]
+            batch = prepare(packed, "mlm", rule).to(device)
+            loss_sum(model, batch).mean.backward()  # type: ignore[no-untyped-call]
         peaks_gb.append(torch.cuda.max_memory_allocated(device) / 1e9)
     del model
     torch.cuda.empty_cache()
     sequence_gb = (peaks_gb[2] - peaks_gb[1]) / 2
-    optimizer_gb = parameters * (_STATE_BYTES + _REDUCED_BYTES * several) / 1e9
-    return peaks_gb[1] - sequence_gb + optimizer_gb, sequence_gb
+    parameter_bytes = _STATE_BYTES
+    if several:
+        parameter_bytes += _REDUCED_BYTES
+    optimizer_gb = parameters * parameter_bytes / 1e9
+    fixed_gb = peaks_gb[1] - sequence_gb + optimizer_gb
+    return PassMemory(fixed=fixed_gb, each=sequence_gb)

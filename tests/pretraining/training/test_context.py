@@ -14,6 +14,7 @@ from pretraining.paper_settings import SHAPES
 from pretraining.plan.config import MachineSettings, TrainingConfig
 from pretraining.plan.study_plan import load_study
 from pretraining.training import context
+from pretraining.training.pass_memory import PassMemory
 from pretraining.training.ranks import Ranks
 from tests.pretraining.small_study import (
     MODEL,
@@ -204,7 +205,9 @@ def test_the_pass_fills_a_gpu_where_its_memory_is_known(
     monkeypatch.setattr(
         torch.cuda, "mem_get_info", lambda device: (83_700_000_000, 85_000_000_000)
     )
-    monkeypatch.setattr(context, "measured_gb", lambda *given, several: (10.0, 4.0))
+    monkeypatch.setattr(
+        context, "measured_gb", lambda *given, several: PassMemory(fixed=10.0, each=4.0)
+    )
     ranks = Ranks(rank=0, world=1, device=torch.device("cuda"))
     usual = {
         "bf16": True,
