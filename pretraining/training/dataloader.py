@@ -7,7 +7,7 @@ Everything follows from the settings, the data and the step, so that nothing has
 kill, and two models of the study see the same sequences at the same step.
 
 The gradient of a step does not depend on which sequences a rank computes, nor on which of them share a pass through the
-model (`pretraining.training.objectives.group_weights`). Both serve speed alone: ranks wait for the one with most
+model (`pretraining.training.objectives.group_weights`). Both only serve speed: ranks wait for the one with most
 tokens, and a pass is the faster the fuller it is.
 """
 
@@ -30,7 +30,7 @@ from common.errors import UserError
 from pretraining.data.remote_shards import RemoteShards
 from pretraining.data.sampler import Int64s, Order, lay_out, split_documents
 from pretraining.data.shard_manifest import SHARD_SPLITS, check_split, load_manifest
-from pretraining.data.token_stream import TokenStream, make_shard_cache_folder
+from pretraining.data.token_stream import Tokens, TokenStream, make_shard_cache_folder
 from pretraining.model.configuration import EncoderConfig
 from pretraining.model.masking import MLM_STREAM, VALIDATION_STREAM, MaskRule
 from pretraining.model.packed_batch import PackedBatch
@@ -41,6 +41,7 @@ from pretraining.training.ranks import Ranks
 
 logger = logging.getLogger(__name__)
 _AHEAD = 4
+"""Batches that are made before they are needed."""
 _STRIDE = 2**20
 """Tokens from one look into the stream to the next where shards are opened ahead: less than a shard's."""
 
@@ -67,10 +68,8 @@ class StepBatch:
 
     def weighed(self, weights: Tensor) -> StepBatch:
         """Return the share with the weight of a predicted token of each group, (G,)."""
-        return replace(
-            self,
-            microbatches=[replace(part, weights=weights) for part in self.microbatches],
-        )
+        parts = [replace(part, weights=weights) for part in self.microbatches]
+        return replace(self, microbatches=parts)
 
 
 class Data:
@@ -90,44 +89,46 @@ class Data:
         """
         self.manifest = load_manifest(folder)
         self._config, self._model_config = config, model_config
-        tokenizer = self.manifest["tokenizer"]
+        batches, tokenizer = config.batches, self.manifest["tokenizer"]
+
+        # What the model can read.
         if tokenizer["vocab_size"] > model_config.vocab_size:
             raise UserError(
                 f"{folder}: its tokenizer has {tokenizer['vocab_size']} ids, but the model has rows "
                 f"for only {model_config.vocab_size}; write shards with the model's tokenizer "
                 f"or choose a model with a larger vocabulary"
             )
-        batches = config.batches
         if batches.max_length > model_config.max_position_embeddings:
             raise UserError(
                 f"max_length={batches.max_length} is above the model's limit of "
                 f"{model_config.max_position_embeddings} tokens"
             )
-        self.cache = root = make_shard_cache_folder(config.machine.cache)
+        self._vocab_size = tokenizer["vocab_size"]
+        # A text's first tokens stand in every text, and the unknown token in place of any other.
+        self._never_masked = [*tokenizer.get("first", ())]
+        if "unknown_id" in tokenizer:
+            self._never_masked.append(tokenizer["unknown_id"])
+
+        # The two splits.
+        self.cache = make_shard_cache_folder(config.machine.cache)
         """Where decompressed shards are."""
-        self._train, self._validation = (
-            TokenStream(
+        streams = {}
+        for name in SHARD_SPLITS:
+            streams[name] = TokenStream(
                 folder / name,
-                root / self.manifest["sha256"][:16] / name,
-                root=root,
+                self.cache / self.manifest["sha256"][:16] / name,
+                root=self.cache,
                 limit_bytes=config.machine.cache_gb * 1e9,
                 fetch=None if remote is None else remote.fetcher(name),
             )
-            for name in SHARD_SPLITS
-        )
-        for name, split in zip(
-            SHARD_SPLITS, (self._train, self._validation), strict=True
-        ):
-            check_split(folder, name, self.manifest, split.shards)
-        self._vocab_size = tokenizer["vocab_size"]
-        self._never_masked = [
-            *tokenizer.get("first", ()),
-            *([tokenizer["unknown_id"]] if "unknown_id" in tokenizer else ()),
-        ]
+        for name, stream in streams.items():
+            check_split(folder, name, self.manifest, stream.shards)
+        self._train, self._validation = (streams[name] for name in SHARD_SPLITS)
+
+        # Their sequences, and the order of those that are trained on.
         self._cut = config.sequences
-        if config.record.eval_sequences and not self._cut.count(
-            self._validation.tokens
-        ):
+        can_validate = self._cut.count(self._validation.tokens) > 0
+        if config.record.eval_sequences and not can_validate:
             raise UserError(
                 f"{folder}: its validation split of {self._validation.tokens} tokens has no whole sequence; write "
                 f"shards with a larger --validation-share or set eval_sequences=0"
@@ -170,19 +171,21 @@ class Data:
         counts = torch.zeros(int(groups[-1]) + 1, dtype=torch.float64)
         microbatches, tokens, fingerprint = [], 0, 0
         for places in shares[rank]:
-            packed, of_sample = self._pack(self._train, samples[places], epoch)
-            microbatch = self._prepare(packed, objective, ratio, MLM_STREAM)
-            microbatch = microbatch.grouped(torch.from_numpy(groups[places][of_sample]))
+            packed, sample_of = self._pack(self._train, samples[places], epoch)
+            group_of = torch.from_numpy(groups[places][sample_of])
+            ungrouped = self._prepare(packed, objective, ratio, MLM_STREAM)
+            microbatch = ungrouped.grouped(group_of)
             microbatches.append(microbatch)
             counts += microbatch.counts(len(counts))
             tokens += packed.num_tokens
             fingerprint += _fingerprint(packed, microbatch)
+        passes = [len(share) for share in shares]
         return StepBatch(
             step=step,
             microbatches=microbatches,
             counts=counts,
-            passes=sum(len(share) for share in shares),
-            common_passes=min(len(share) for share in shares),
+            passes=sum(passes),
+            common_passes=min(passes),
             tokens=tokens,
             fingerprint=fingerprint % 2**64,
         )
@@ -202,12 +205,9 @@ class Data:
         if (epoch, block) in self._opened or not len(starts):
             return None
         self._opened = {(epoch, block)}
-        thread = Thread(
-            target=self._open,
-            args=(starts[part::parts], stops[part::parts]),
-            name="shards",
-            daemon=True,
-        )
+        work = starts[part::parts], stops[part::parts]
+        # A daemon: a command that ends does not wait for shards that nobody reads.
+        thread = Thread(target=self._open, args=work, name="shards", daemon=True)
         thread.start()
         return thread
 
@@ -218,10 +218,8 @@ class Data:
             for place in range(int(begins[0]), int(ends[1]), _STRIDE):
                 try:
                     self._train.read(place, place + 1)
-                except (
-                    UserError,
-                    OSError,
-                ) as error:  # the step that needs the shard says it again
+                # The step that needs the shard refuses it.
+                except (UserError, OSError) as error:
                     logger.warning("a shard could not be prefetched: %s", error)
                     return
 
@@ -249,46 +247,42 @@ class Data:
         whole = self._cut.count(self._validation.tokens)
         count = min(whole, self._config.record.eval_sequences)
         size = batches.pass_tokens // batches.max_length
-        return [
-            range(first, min(first + size, count)) for first in range(0, count, size)
-        ]
+        firsts = range(0, count, size)
+        return [range(first, min(first + size, count)) for first in firsts]
 
     def _pack(
         self, stream: TokenStream, samples: Int64s, epoch: int
     ) -> tuple[PackedBatch, Int64s]:
-        """Pack the samples; return the place among them that each sequence comes from, too.
+        """Return the samples, packed, and for each sequence of the batch the place of the sample that it is from.
 
         A sequence's id, which keys its mask, is the place of its first token in the stream.
         """
+        batches = self._config.batches
+        eos_id = self.manifest["tokenizer"]["eos_id"]
         starts, stops = self._cut.spans(samples)
-        spans = list(zip(starts.tolist(), stops.tolist(), strict=True))
-        sequences = [stream.read(start, stop) for start, stop in spans]
-        for start, tokens in zip(starts, sequences, strict=True):
+        ids: list[int] = []
+        sequences: list[Tokens] = []
+        sample_of: list[int] = []
+        spans = zip(starts.tolist(), stops.tolist(), strict=True)
+        for place, (start, stop) in enumerate(spans):
+            tokens = stream.read(start, stop)
             if tokens.min() < 0 or tokens.max() >= self._vocab_size:
                 raise UserError(
                     f"{stream.folder}: near token {start} there is an id that the tokenizer does not have; "
                     f"write the shards again"
                 )
-        ids, of_sample = starts.tolist(), list(range(len(spans)))
-        if self._config.batches.attention == "document":
-            eos_id = self.manifest["tokenizer"]["eos_id"]
-            # Each document is a sequence: its id, its tokens, and the place of the sample that it is a part of.
-            documents = [
-                (start + part.start, tokens[part], place)
-                for place, (start, tokens) in enumerate(
-                    zip(ids, sequences, strict=True)
-                )
-                for part in split_documents(tokens, eos_id)
-            ]
-            ids, sequences = (
-                [start for start, _, _ in documents],
-                [tokens for _, tokens, _ in documents],
-            )
-            of_sample = [place for _, _, place in documents]
+            parts = [slice(0, len(tokens))]
+            if batches.attention == "document":
+                # Each document is a sequence of its own, which attention does not leave.
+                parts = split_documents(tokens, eos_id)
+            for part in parts:
+                ids.append(start + part.start)
+                sequences.append(tokens[part])
+                sample_of.append(place)
         packed = PackedBatch.of(
-            sequences, ids, epoch=epoch, max_length=self._config.batches.max_length
+            sequences, ids, epoch=epoch, max_length=batches.max_length
         )
-        return packed, np.array(of_sample, np.int64)
+        return packed, np.array(sample_of, np.int64)
 
     def _prepare(
         self, packed: PackedBatch, objective: str, ratio: float | None, stream: int
@@ -296,11 +290,10 @@ class Data:
         """Return the batch for an objective; `stream` keys its masks: those of training, or of validation."""
         rule = None
         if ratio is not None:
-            seed = self._config.seed
             rule = MaskRule.of(
                 self._model_config,
                 ratio=ratio / 100,
-                seed=seed,
+                seed=self._config.seed,
                 stream=stream,
                 others=self._never_masked,
             )
@@ -328,18 +321,13 @@ class StageBatches:
             ranks: this process's place.
             spans: the steps [first, end) up to its end that are trained on the same data.
         """
-        self._data, self._stage, self._config, self._ranks = (
-            data,
-            stage,
-            config.batches,
-            ranks,
-        )
-        self._spans = spans
-        # The processes that see one cache open its shards together: all, or those of this machine.
-        on_machine = ranks.local_rank, ranks.local_world
-        self._opener = (
-            (ranks.rank, ranks.world) if ranks.share(data.cache) else on_machine
-        )
+        self._data, self._stage, self._ranks = data, stage, ranks
+        self._config, self._spans = config.batches, spans
+        # The processes that see one cache open its shards together: all, or those of this machine. Else each machine
+        # decompresses every shard, also into a folder that all see, such as a job's scratch.
+        self._opener = ranks.local_rank, ranks.local_world
+        if ranks.share(data.cache):
+            self._opener = ranks.rank, ranks.world
 
     def of_step(self, step: int) -> StepBatch:
         """Return this rank's share of the update that `step` (counted from 0) makes."""
@@ -367,38 +355,35 @@ class StageBatches:
     def announce_epochs(self, first: int, end: int) -> None:
         """Say at which of the steps [first, end) the next epoch begins, and in which they end."""
         length = self._data.order.steps_per_epoch
-        epochs = [
-            self._config.number(step, self._spans) // length + 1
-            for step in range(first, end)
-        ]
-        later = [
-            (step, epoch)
-            for step, epoch in enumerate(epochs, first)
-            if epoch > epochs[0]
-        ]
-        if later:
-            logger.warning(
-                "%s: the shards last for %s steps; at step %d epoch %d begins, and the stage ends in epoch %d",
-                self._stage.name,
-                f"{length:,}",
-                *later[0],
-                epochs[-1],
-            )
+        epochs = []
+        for step in range(first, end):
+            number = self._config.number(step, self._spans)
+            epochs.append(number // length + 1)
+        for step, epoch in enumerate(epochs, first):
+            if epoch > epochs[0]:
+                logger.warning(
+                    "%s: the shards last for %s steps; at step %d epoch %d begins, and the stage ends in epoch %d",
+                    self._stage.name,
+                    f"{length:,}",
+                    step,
+                    epoch,
+                    epochs[-1],
+                )
+                return
 
 
 def prefetched(
-    load: Callable[[int], StepBatch], start: int, end: int
+    load: Callable[[int], StepBatch], first: int, end: int
 ) -> Generator[StepBatch, None, None]:
-    """Yield `load(step)` for the steps [start, end), made a few steps ahead by a thread."""
+    """Yield `load(step)` for the steps [first, end), made a few steps ahead by a thread."""
     with ThreadPoolExecutor(1, thread_name_prefix="batches") as pool:
-        ready = deque(
-            pool.submit(load, step) for step in range(start, min(start + _AHEAD, end))
-        )
+        ahead = range(first, min(first + _AHEAD, end))
+        ready = deque(pool.submit(load, step) for step in ahead)
         try:
-            for later in range(start + _AHEAD, end + _AHEAD):
+            for step in range(first, end):
                 batch = ready.popleft().result()
-                if later < end:
-                    ready.append(pool.submit(load, later))
+                if step + _AHEAD < end:
+                    ready.append(pool.submit(load, step + _AHEAD))
                 yield batch
         finally:
             pool.shutdown(cancel_futures=True)
@@ -406,15 +391,16 @@ def prefetched(
 
 def _fingerprint(packed: PackedBatch, prepared: ObjectiveBatch) -> int:
     """Return the sum of one hash per sequence (`StepBatch.fingerprint`), not yet modulo 2^64."""
-    tokens, inputs = packed.tokens.numpy(), prepared.inputs.tokens.numpy()
+    # Little-endian integers of fixed width: a fingerprint is the same on every machine.
+    tokens = packed.tokens.numpy().astype("<i4")
+    inputs = prepared.inputs.tokens.numpy().astype("<i4")
     bounds = packed.cu_seqlens.tolist()
     total = 0
     for number, sample in enumerate(packed.sample_ids.tolist()):
         part = slice(bounds[number], bounds[number + 1])
-        digest = hashlib.blake2b(
-            np.array([sample, packed.epoch], "<i8").tobytes(), digest_size=8
-        )
-        digest.update(tokens[part].astype("<i4").tobytes())
-        digest.update(inputs[part].astype("<i4").tobytes())
+        key = np.array([sample, packed.epoch], "<i8")
+        digest = hashlib.blake2b(key.tobytes(), digest_size=8)
+        digest.update(tokens[part].tobytes())
+        digest.update(inputs[part].tobytes())
         total += int.from_bytes(digest.digest(), "little")
     return total
