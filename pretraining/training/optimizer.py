@@ -12,7 +12,7 @@ start of pretraining, in every stage and every branch.
 from __future__ import annotations
 
 from collections.abc import Callable, Mapping
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 from typing import Any
 
 import torch
@@ -24,6 +24,7 @@ from pretraining.models import DECAYS, LINEAR, Model, Stage
 from pretraining.plan.config import Optimizer, TrainingConfig
 
 _STATE = ("step", "exp_avg", "exp_avg_sq")
+"""What torch's AdamW keeps of a parameter: its count of updates, then the two moments."""
 
 
 def build_optimizer(
@@ -45,26 +46,30 @@ def build_optimizer(
         "weight_decay": adamw.weight_decay,
         "fused": device.type == "cuda",
     }
+    # One group, as in the paper's trainer: norms and embeddings are decayed as well.
+    parameters = model.parameters()
     if config.machine.shard_optimizer and processes > 1:
-        return ZeroRedundancyOptimizer(
-            model.parameters(), torch.optim.AdamW, **settings
-        )
-    return torch.optim.AdamW(model.parameters(), **settings)
+        return ZeroRedundancyOptimizer(parameters, torch.optim.AdamW, **settings)
+    return torch.optim.AdamW(parameters, **settings)
 
 
 def rates_by_step(
     optimizer: torch.optim.Optimizer,
     multiplier: Callable[[int], float],
-    start: int,
+    first: int,
     end: int,
 ) -> LambdaLR:
-    """Return the scheduler that gives the updates [start, end) their share of the optimizer's rate.
+    """Return the scheduler that gives the updates [first, end) their share of the optimizer's rate.
 
     Composer steps it after every update, before its clock: a `ComposerScheduler`, which reads that clock, would be one
     step late.
     """
-    # It asks once more after the last update, for which a decay has no rate.
-    return LambdaLR(optimizer, lambda done: multiplier(min(start + done, end - 1)))
+
+    def rate_after(updates: int) -> float:
+        # It asks once more after the last update, for which a decay has no rate.
+        return multiplier(min(first + updates, end - 1))
+
+    return LambdaLR(optimizer, rate_after)
 
 
 def gather_state(optimizer: torch.optim.Optimizer) -> None:
@@ -81,11 +86,12 @@ def optimizer_state(
     """Return the optimizer's tensors as `<what>.<parameter>`, on the CPU (not copied there), none of them a scalar."""
     # A parameter's number is its place among all of them.
     state = optimizer.state_dict()["state"]
-    return {
-        f"{what}.{name}": value.detach().cpu().contiguous().reshape(value.shape or (1,))
-        for number, (name, _) in enumerate(model.named_parameters())
-        for what, value in state.get(number, {}).items()
-    }
+    tensors = {}
+    for number, (name, _) in enumerate(model.named_parameters()):
+        for what, value in state.get(number, {}).items():
+            tensor = value.detach().cpu().contiguous()
+            tensors[f"{what}.{name}"] = tensor.reshape(value.shape or (1,))
+    return tensors
 
 
 def load_optimizer_state(
@@ -103,24 +109,23 @@ def load_optimizer_state(
     """
     if isinstance(optimizer, ZeroRedundancyOptimizer):
         optimizer = optimizer.optim
-    updated_here = {
-        parameter for group in optimizer.param_groups for parameter in group["params"]
-    }
+    updated_here: set[Tensor] = set()
+    for group in optimizer.param_groups:
+        updated_here.update(group["params"])
     # A fused optimizer counts its steps on the parameters' device, the others on the CPU.
-    fused = any(group["fused"] for group in optimizer.param_groups)
+    is_fused = any(group["fused"] for group in optimizer.param_groups)
     for name, parameter in model.named_parameters():
-        if f"step.{name}" in state:
-            step, *moments = (state[f"{what}.{name}"] for what in _STATE)
-            if any(moment.shape != parameter.shape for moment in moments):
-                raise ValueError(f"the moments of {name} have a different shape")
-            if parameter not in updated_here:
-                continue
-            device = parameter.device if fused else "cpu"
-            values = (
-                step.reshape(()).to(device),
-                *(moment.to(parameter.device) for moment in moments),
-            )
-            optimizer.state[parameter] = dict(zip(_STATE, values, strict=True))
+        if f"step.{name}" not in state:
+            continue
+        step, *moments = (state[f"{what}.{name}"] for what in _STATE)
+        if any(moment.shape != parameter.shape for moment in moments):
+            raise ValueError(f"the moments of {name} have a different shape")
+        if parameter not in updated_here:
+            continue
+        device = parameter.device
+        step = step.reshape(()).to(device if is_fused else "cpu")
+        values = [step, *(moment.to(device) for moment in moments)]
+        optimizer.state[parameter] = dict(zip(_STATE, values, strict=True))
 
 
 @dataclass(frozen=True, kw_only=True)
@@ -151,20 +156,26 @@ class WSD:
         end = None if self.decay_start is None else self.decay_start + self.decay_steps
         if step < 0 or (end is not None and step >= end):
             raise ValueError(f"step {step} is outside the schedule [0, {end})")
-        value = 1.0
+
+        # Warm-up, in each phase with the paper's offset of one.
+        multiplier = 1.0
         if step < self.warmup_steps:
-            value = (step + 1) / self.warmup_steps
-        if (
-            self.rewarm_start is not None
-            and 0 <= step - self.rewarm_start < self.rewarm_steps
-        ):
-            value = min(value, (step - self.rewarm_start + 1) / self.rewarm_steps)
+            multiplier = (step + 1) / self.warmup_steps
+
+        # A second one after a decayed checkpoint.
+        if self.rewarm_start is not None:
+            place = step - self.rewarm_start
+            if 0 <= place < self.rewarm_steps:
+                multiplier = min(multiplier, (place + 1) / self.rewarm_steps)
+
+        # Decay.
         if self.decay_start is not None and step >= self.decay_start:
-            done = (step - self.decay_start + 1) / (
-                self.decay_steps + (not self.is_paper)
-            )
-            value = min(value, DECAYS[self.curve].rate(done))
-        return value
+            length = self.decay_steps
+            if not self.is_paper:
+                length += 1
+            share = (step - self.decay_start + 1) / length
+            multiplier = min(multiplier, DECAYS[self.curve].rate(share))
+        return multiplier
 
 
 def stage_schedule(model: Model, stage: Stage, settings: Optimizer) -> WSD:
@@ -173,18 +184,20 @@ def stage_schedule(model: Model, stage: Stage, settings: Optimizer) -> WSD:
     A second stage or a decay that continues an undecayed trunk stays on the trunk's plateau; only what follows
     a decayed checkpoint is warmed up again, over the settings' `rewarm_steps` (the paper does not say how).
     """
-    decay_ends = [
-        item.end
-        for item in model.stages
-        if item.phase == "decay" and item.end <= stage.first_step
-    ]
-    decays = stage.phase == "decay"
-    return WSD(
-        warmup_steps=settings.warmup_steps,
-        decay_start=stage.first_step if decays else None,
-        decay_steps=stage.steps if decays else 0,
-        is_paper=not model.start,
-        curve=stage.curve,
-        rewarm_start=max(decay_ends, default=None),
-        rewarm_steps=settings.rewarm_steps if decay_ends else 0,
+    # Own models keep the paper's last update without a rate; the decay of a start has one to its last update.
+    schedule = WSD(
+        warmup_steps=settings.warmup_steps, is_paper=not model.start, curve=stage.curve
     )
+    if stage.phase == "decay":
+        schedule = replace(
+            schedule, decay_start=stage.first_step, decay_steps=stage.steps
+        )
+    earlier = [item for item in model.stages if item.end <= stage.first_step]
+    decay_ends = [item.end for item in earlier if item.phase == "decay"]
+    if decay_ends:
+        schedule = replace(
+            schedule,
+            rewarm_start=max(decay_ends),
+            rewarm_steps=settings.rewarm_steps,
+        )
+    return schedule
