@@ -59,10 +59,9 @@ class ObjectiveBatch:
         of_tokens = torch.repeat_interleave(
             groups, lengths, output_size=self.inputs.num_tokens
         )
-        return replace(
-            self,
-            groups=of_tokens if self.positions is None else of_tokens[self.positions],
-        )
+        if self.positions is None:
+            return replace(self, groups=of_tokens)
+        return replace(self, groups=of_tokens[self.positions])
 
     def counts(self, groups: int) -> Tensor:
         """Return the number of predicted tokens of each of `groups` groups, (groups,), float64."""
@@ -78,7 +77,7 @@ class LossSum:
     total: Tensor
     """Summed cross-entropy in nats, weighed where the batch has weights; a scalar with gradient."""
     count: int
-    """Number of predicted tokens; may be 0, then `total` is 0 too."""
+    """Number of predicted tokens; may be 0, then `total` is 0 as well."""
 
     @property
     def mean(self) -> Tensor:
@@ -110,9 +109,12 @@ def mlm(batch: PackedBatch, rule: MaskRule | None) -> ObjectiveBatch:
     masked = torch.from_numpy(batch_mask(batch, rule))
     positions = masked.nonzero().squeeze(1)
     inputs = replace(batch, tokens=batch.tokens.masked_fill(masked, rule.mask_token_id))
-    labels, count = batch.tokens[positions], len(positions)
     return ObjectiveBatch(
-        inputs=inputs, labels=labels, positions=positions, count=count, is_causal=False
+        inputs=inputs,
+        labels=batch.tokens[positions],
+        positions=positions,
+        count=len(positions),
+        is_causal=False,
     )
 
 
@@ -122,11 +124,12 @@ def mntp(batch: PackedBatch, rule: MaskRule | None) -> ObjectiveBatch:
     So a decoder's head stays where it was trained. The first token has none before it and is not predicted. The
     batch is one sequence, as `prepare` gives it.
     """
-    made = mlm(batch, rule)
-    assert made.positions is not None, "MLM predicts at positions"
-    kept = made.positions > 0
-    labels, positions = made.labels[kept], made.positions[kept] - 1
-    return replace(made, labels=labels, positions=positions, count=len(positions))
+    masked = mlm(batch, rule)
+    assert masked.positions is not None, "MLM predicts at positions"
+    has_left_neighbour = masked.positions > 0
+    labels = masked.labels[has_left_neighbour]
+    positions = masked.positions[has_left_neighbour] - 1
+    return replace(masked, labels=labels, positions=positions, count=len(positions))
 
 
 def prepare(
@@ -140,17 +143,17 @@ def prepare(
     function: Callable[[PackedBatch, MaskRule | None], ObjectiveBatch]
     function = pkgutil.resolve_name(OBJECTIVES[objective].prepare)
     parts = [function(sequence, rule) for sequence in batch.alone()]
+    # Places in a sequence become places in the packed batch.
+    positions = []
+    for part, begin in zip(parts, batch.cu_seqlens[:-1].tolist(), strict=True):
+        if part.positions is not None:
+            positions.append(part.positions + begin)
     tokens = torch.cat([part.inputs.tokens for part in parts])
-    starts = batch.cu_seqlens[:-1].tolist()
-    positions = [
-        part.positions + start
-        for part, start in zip(parts, starts, strict=True)
-        if part.positions is not None
-    ]
+    labels = torch.cat([part.labels for part in parts])
     return replace(
         parts[0],
         inputs=replace(batch, tokens=tokens),
-        labels=torch.cat([part.labels for part in parts]),
+        labels=labels,
         positions=torch.cat(positions) if positions else None,
         count=sum(part.count for part in parts),
     )
@@ -193,6 +196,9 @@ def group_weights(counts: Tensor, weighting: str) -> Tensor:
             the groups.
     """
     counts = counts.double()
-    weights = (counts > 0).double() if weighting == "equal" else counts
-    shares = weights / weights.sum().clamp(min=torch.finfo(torch.float64).tiny)
-    return torch.where(counts > 0, shares / counts.clamp(min=1), 0.0)
+    has_targets = counts > 0
+    weights = has_targets.double() if weighting == "equal" else counts
+    # Without a target in the whole step all weights are 0, and so is their sum.
+    least = torch.finfo(torch.float64).tiny
+    shares = weights / weights.sum().clamp(min=least)
+    return torch.where(has_targets, shares / counts.clamp(min=1), 0.0)
