@@ -42,9 +42,8 @@ class Ranks:
             timeout: seconds after which torch ends a process that waits for another.
         """
         os.environ.update(slurm_environment(os.environ))
-        if torch.version.cuda is not None and not any(
-            name in os.environ for name in _ALLOCATOR
-        ):
+        is_chosen = any(name in os.environ for name in _ALLOCATOR)
+        if torch.version.cuda is not None and not is_chosen:
             # Passes differ in tokens, and segments of fixed size break up: on 80 GB the 1B model would run out of
             # memory with a sixth of it idle.
             os.environ["PYTORCH_ALLOC_CONF"] = "expandable_segments:True"
@@ -53,15 +52,12 @@ class Ranks:
             torch.cuda.set_device(device)
         else:
             device = torch.device("cpu")
-        ranks = cls(
-            rank=dist.get_global_rank(), world=dist.get_world_size(), device=device
-        )
-        if ranks.world > 1 and not dist.is_initialized():
+        rank, world = dist.get_global_rank(), dist.get_world_size()
+        if world > 1 and not dist.is_initialized():
             # Before anything else, for Composer would set up its own.
-            dist.initialize_dist(
-                "gpu" if device.type == "cuda" else "cpu", timeout=timeout
-            )
-        return ranks
+            kind = "gpu" if device.type == "cuda" else "cpu"
+            dist.initialize_dist(kind, timeout=timeout)
+        return cls(rank=rank, world=world, device=device)
 
     @property
     def local_rank(self) -> int:
@@ -76,16 +72,15 @@ class Ranks:
     @property
     def device_name(self) -> str:
         """What torch calls the device, `cpu` for a processor."""
-        return (
-            torch.cuda.get_device_name(self.device)
-            if self.device.type == "cuda"
-            else "cpu"
-        )
+        if self.device.type == "cuda":
+            return torch.cuda.get_device_name(self.device)
+        return "cpu"
 
     def peak_memory(self) -> float:
         """Return the most memory that this process has used so far, on its device, in GB."""
         if self.device.type == "cuda":
             return torch.cuda.max_memory_allocated(self.device) / 1e9
+        # Linux counts KiB, macOS bytes.
         unit = 1 if sys.platform == "darwin" else 1024
         return resource.getrusage(resource.RUSAGE_SELF).ru_maxrss * unit / 1e9
 
@@ -117,16 +112,14 @@ class Ranks:
 
     def each(self, value: float) -> list[float]:
         """Return the value of every process, by rank."""
-        return self.total(
-            *(value if rank == self.rank else 0.0 for rank in range(self.world))
-        )
+        values = [0.0] * self.world
+        values[self.rank] = value
+        return self.total(*values)
 
     def total(self, *values: float) -> list[float]:
         """Return each value's sum over the processes, in double precision."""
-        return [
-            float(value)
-            for value in self.sum(torch.tensor(values, dtype=torch.float64)).tolist()
-        ]
+        sums: list[float] = self.sum(torch.tensor(values, dtype=torch.float64)).tolist()
+        return sums
 
 
 def slurm_environment(environment: Mapping[str, str]) -> dict[str, str]:
@@ -137,12 +130,13 @@ def slurm_environment(environment: Mapping[str, str]) -> dict[str, str]:
     tasks = int(environment.get("SLURM_NTASKS", "1"))
     if tasks < 2 or "RANK" in environment or "SLURM_PROCID" not in environment:
         return {}
-    nodes = int(
-        environment.get("SLURM_STEP_NUM_NODES", environment.get("SLURM_NNODES", "1"))
-    )
-    hosts = environment.get(
-        "SLURM_STEP_NODELIST", environment.get("SLURM_JOB_NODELIST", "localhost")
-    )
+    # A step may run on some of the job's nodes, and its processes meet at the first of these.
+    job_nodes = environment.get("SLURM_NNODES", "1")
+    nodes = int(environment.get("SLURM_STEP_NUM_NODES", job_nodes))
+    job_hosts = environment.get("SLURM_JOB_NODELIST", "localhost")
+    hosts = environment.get("SLURM_STEP_NODELIST", job_hosts)
+    # Below the range that Linux hands out to others (32768 and up); two jobs on a node never meet.
+    port = 12_000 + int(environment["SLURM_JOB_ID"]) % 20_000
     return {
         "RANK": environment["SLURM_PROCID"],
         "WORLD_SIZE": str(tasks),
@@ -150,11 +144,7 @@ def slurm_environment(environment: Mapping[str, str]) -> dict[str, str]:
         "LOCAL_WORLD_SIZE": str(tasks // nodes),
         "NODE_RANK": environment["SLURM_NODEID"],
         "MASTER_ADDR": environment.get("MASTER_ADDR", first_host(hosts)),
-        "MASTER_PORT": environment.get(
-            # Below the range that Linux hands out to others (32768 and up); two jobs on a node never meet.
-            "MASTER_PORT",
-            str(12_000 + int(environment["SLURM_JOB_ID"]) % 20_000),
-        ),
+        "MASTER_PORT": environment.get("MASTER_PORT", str(port)),
     }
 
 
@@ -164,4 +154,6 @@ def first_host(hosts: str) -> str:
         r"(?P<stem>[^\[,]+)(?:\[(?P<first>\d+)[^\]]*\](?P<rest>[^,\[]*))?", hosts
     )
     assert match is not None, hosts
-    return match["stem"] + (match["first"] or "") + (match["rest"] or "")
+    if match["first"] is None:
+        return match["stem"]
+    return match["stem"] + match["first"] + match["rest"]
