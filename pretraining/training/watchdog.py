@@ -15,6 +15,7 @@ import time
 from collections.abc import Iterator
 from contextlib import AbstractContextManager, contextmanager
 from datetime import timedelta
+from typing import NamedTuple
 
 from torch.distributed import distributed_c10d
 
@@ -24,7 +25,22 @@ from pretraining.training.ranks import Ranks
 logger = logging.getLogger(__name__)
 
 _MOST_BEAT = 5.0
+"""Most seconds from one report to the next."""
 _LOOKS = 4
+"""Reports that a process misses before it counts as stopped."""
+
+
+class _Report(NamedTuple):
+    """What a rank tells the others; a JSON list in the store."""
+
+    step: int
+    """The update that it is in."""
+    part: int
+    """What has begun of it."""
+    beats: int
+    """Rises as long as the process runs at all."""
+    machine: str
+    """The machine it runs on."""
 
 
 class Watchdog(AbstractContextManager["Watchdog"]):
@@ -37,16 +53,19 @@ class Watchdog(AbstractContextManager["Watchdog"]):
         """Watch a stage, by its name; does nothing where there is one process."""
         self._ranks, self._name, self._seconds = ranks, name, seconds
         self._beat = min(_MOST_BEAT, seconds / 20)
-        self._position, self._moved, self._beats = (0, 0), time.monotonic(), 0
+        self._position = 0, 0
+        self._moved_at = time.monotonic()
+        self._beats = 0
         self._over = threading.Event()
 
     def mark(self, step: int, part: int) -> None:
         """Note that a part of a step has begun; both rise, `part` within its step."""
-        self._position, self._moved = (step, part), time.monotonic()
+        self._position = step, part
+        self._moved_at = time.monotonic()
 
     def __enter__(self) -> Watchdog:
         """Begin to watch."""
-        self._moved = time.monotonic()
+        self._moved_at = time.monotonic()
         if self._ranks.world > 1:
             # A connection of its own: the training's may be held by a call that waits.
             self._store = distributed_c10d._get_default_store().clone()
@@ -61,81 +80,80 @@ class Watchdog(AbstractContextManager["Watchdog"]):
     def _watch(self) -> None:
         while not self._over.wait(self._beat):
             self._report()
-            if time.monotonic() - self._moved > self._seconds:
+            if self._is_late():
                 self._end()
+
+    def _is_late(self) -> bool:
+        return time.monotonic() - self._moved_at > self._seconds
 
     def _key(self, rank: int) -> str:
         return f"watchdog/{self._name}/{rank}"
 
     def _report(self) -> None:
-        """Tell the others `[step, part, beats, machine]`; the beats rise as long as this process runs at all."""
+        """Tell the others how far this process is."""
         self._beats += 1
+        report = _Report(*self._position, self._beats, platform.node())
         try:
-            self._store.set(
-                self._key(self._ranks.rank),
-                json.dumps([*self._position, self._beats, platform.node()]),
-            )
+            self._store.set(self._key(self._ranks.rank), json.dumps(report))
         except RuntimeError:  # whoever keeps the store is gone, as `_reports` will find
             return
 
-    def _reports(self) -> dict[int, list[int | str]]:
+    def _reports(self) -> dict[int, _Report]:
         """Return what each rank reported last; nothing of those that have not."""
-        keys = {rank: self._key(rank) for rank in range(self._ranks.world)}
-        return {
-            rank: json.loads(self._store.get(key))
-            for rank, key in keys.items()
-            if self._store.check([key])
-        }
+        reports = {}
+        for rank in range(self._ranks.world):
+            key = self._key(rank)
+            # `get` would wait for a key that nobody has set.
+            if self._store.check([key]):
+                reports[rank] = _Report(*json.loads(self._store.get(key)))
+        return reports
 
     def _end(self) -> None:
         """End this process, unless it moves again meanwhile; the first rank that runs says which ones have stopped.
 
         Stopped is who reports nothing new between two looks; where all do, whoever is behind the others.
         """
+        world = range(self._ranks.world)
         try:
             before = self._reports()
             for _ in range(_LOOKS):
                 time.sleep(self._beat)
                 self._report()
             after = self._reports()
-        except (
-            RuntimeError
-        ):  # the store is gone, and with it the first rank, which keeps it
-            before, after = (
-                {},
-                {
-                    rank: [0, 0, 0, "the first node"]
-                    for rank in range(1, self._ranks.world)
-                },
-            )
-        lost = [
-            rank
-            for rank in range(self._ranks.world)
-            if rank not in after or before.get(rank) == after[rank]
-        ]
+        except RuntimeError:
+            # The store is gone, and with it the first rank, which keeps it.
+            before = {}
+            after = {rank: _Report(0, 0, 0, "the first node") for rank in world[1:]}
+        lost = []
+        for rank in world:
+            if rank not in after or before.get(rank) == after[rank]:
+                lost.append(rank)
         if not lost:
-            positions = {rank: report[:2] for rank, report in after.items()}
+            positions = {
+                rank: (report.step, report.part) for rank, report in after.items()
+            }
             least, most = min(positions.values()), max(positions.values())
-            lost = [
-                rank for rank, position in positions.items() if position == least < most
-            ]
-        running = [rank for rank in range(self._ranks.world) if rank not in lost] or [0]
-        if self._over.is_set() or time.monotonic() - self._moved < self._seconds:
+            if least < most:
+                lost = [rank for rank in world if positions[rank] == least]
+        running = [rank for rank in world if rank not in lost] or [0]
+        if self._over.is_set() or not self._is_late():
             return  # it was only slow
         if self._ranks.rank == running[0]:
             logger.error("%s", self._sentence(lost, after))
         else:
-            # The first to end may take the others with it
+            # The first to end may take the others with it.
             time.sleep(_LOOKS * self._beat)
         os._exit(AGAIN)
 
-    def _sentence(self, lost: list[int], reports: dict[int, list[int | str]]) -> str:
+    def _sentence(self, lost: list[int], reports: dict[int, _Report]) -> str:
         """Return the last message: which ranks have stopped on which machines, and how to resume."""
         who = "no rank is behind, so look at the network or the GPUs"
         if lost:
-            where = sorted({str(reports[rank][3]) for rank in lost if rank in reports})
-            names = ", ".join(map(str, lost))
-            who = f"rank {names} of {self._ranks.world} has stopped there{', on ' if where else ''}{', '.join(where)}"
+            names = ", ".join(str(rank) for rank in lost)
+            who = f"rank {names} of {self._ranks.world} has stopped there"
+            machines = {reports[rank].machine for rank in lost if rank in reports}
+            if machines:
+                who += f", on {', '.join(sorted(machines))}"
         step, _ = self._position
         return (
             f"{self._name}: nothing has moved for {self._seconds / 60:.3g} minutes after step {step}: {who}; "
@@ -148,7 +166,8 @@ class Speed:
 
     def __init__(self) -> None:
         """Begin to count."""
-        self._began, self._tokens = time.monotonic(), 0
+        self._began = time.monotonic()
+        self._tokens = 0
 
     def count(self, tokens: int) -> None:
         """Add the tokens of an update."""
@@ -157,9 +176,9 @@ class Speed:
     @contextmanager
     def paused(self) -> Iterator[None]:
         """Leave out the time of the block."""
-        paused = time.monotonic()
+        paused_at = time.monotonic()
         yield
-        self._began += time.monotonic() - paused
+        self._began += time.monotonic() - paused_at
 
     def tokens_per_second(self) -> float:
         """Return the speed, and begin to count anew."""
