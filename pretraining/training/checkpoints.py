@@ -49,16 +49,17 @@ class Checkpoint:
     path: Path
     """Its folder."""
     step: int
-    """Updates done, counted from random weights."""
+    """Updates, counted from random weights."""
 
 
 def checkpoint_steps(folder: Path) -> list[Checkpoint]:
     """Return the complete checkpoints of a stage's folder by rising step."""
-    complete = (
-        Checkpoint(path=path, step=int(match[1]))
-        for path in folder.glob("step-*")
-        if (match := _NAME.fullmatch(path.name)) and (path / _STATE).is_file()
-    )
+    complete = []
+    for path in folder.glob("step-*"):
+        match = _NAME.fullmatch(path.name)
+        # A folder that is being removed has lost this file first.
+        if match and (path / _STATE).is_file():
+            complete.append(Checkpoint(path=path, step=int(match[1])))
     return sorted(complete, key=lambda item: item.step)
 
 
@@ -69,7 +70,10 @@ def check_free(folder: Path) -> None:
         UserError: the sentence names them.
     """
     for path in folder.glob("step-*"):
-        if not (path / _STATE).is_file() and (others := strangers(path, {})):
+        if (path / _STATE).is_file():
+            continue
+        others = strangers(path, {})
+        if others:
             raise UserError(
                 f"{path} holds {first_of(others)} but no {_STATE}, so it is no checkpoint; move it elsewhere, or "
                 "choose another --out"
@@ -78,10 +82,10 @@ def check_free(folder: Path) -> None:
 
 def latest(folder: Path, up_to: int) -> Checkpoint | None:
     """Return the newest checkpoint at or before a step, or None."""
-    return next(
-        (item for item in reversed(checkpoint_steps(folder)) if item.step <= up_to),
-        None,
-    )
+    for checkpoint in reversed(checkpoint_steps(folder)):
+        if checkpoint.step <= up_to:
+            return checkpoint
+    return None
 
 
 Tensors = Mapping[str, Mapping[str, torch.Tensor]]
@@ -92,22 +96,18 @@ def tensors_of(
     model: torch.nn.Module, optimizer: torch.optim.Optimizer, *, copied: bool = True
 ) -> Tensors:
     """Return the weights and the optimizer's state; without a copy, on a CPU, they are those that are trained."""
+    state = optimizer_state(model, optimizer)
     by_file: dict[str, dict[str, torch.Tensor]] = {}
-    for file, tensors in (
-        (_MODEL, model.state_dict()),
-        (_OPTIMIZER, optimizer_state(model, optimizer)),
-    ):
-        content = by_file.setdefault(file, {})
-        storages = set[int]()
+    for file, tensors in ((_MODEL, model.state_dict()), (_OPTIMIZER, state)):
+        content: dict[str, torch.Tensor] = {}
+        storages: set[int] = set()
         for name, tensor in tensors.items():
             storage = tensor.untyped_storage().data_ptr()
             # The format refuses two names of one storage, as tied weights are.
-            content[name] = (
-                tensor.detach()
-                .to("cpu", copy=copied or storage in storages)
-                .contiguous()
-            )
+            must_copy = copied or storage in storages
             storages.add(storage)
+            content[name] = tensor.detach().to("cpu", copy=must_copy).contiguous()
+        by_file[file] = content
     return by_file
 
 
@@ -123,12 +123,11 @@ def write_checkpoint(
     final = _place(folder, step)
     try:
         with atomic_folder(final) as making:
-            for name, content in tensors.items():
-                save_file(dict(content), making / name)
+            for name, by_name in tensors.items():
+                save_file(dict(by_name), making / name)
             files = {name: sha256_file(making / name) for name in tensors}
-            write_manifest(
-                making / _STATE, {"format": _FORMAT, "step": step, **state}, files
-            )
+            content = {"format": _FORMAT, "step": step, **state}
+            write_manifest(making / _STATE, content, files)
     except SafetensorError as error:
         raise UserError(
             f"{final} could not be written: {error}; earlier checkpoints are untouched; free some space and run the "
@@ -161,24 +160,25 @@ def load_state(checkpoint: Checkpoint) -> dict[str, Any]:
             f"{path} was written by another version of this package; continue with that version, or choose "
             "another --out"
         )
-    if state.get("step") != checkpoint.step or {*state.get(FILES, ())} != {
-        _MODEL,
-        _OPTIMIZER,
-    }:
+    files = set(state.get(FILES, ()))
+    if state.get("step") != checkpoint.step or files != {_MODEL, _OPTIMIZER}:
         raise UserError(f"{path} belongs to another checkpoint; {_REMEDY}")
     return state
 
 
 def is_log_changed(folder: Path, up_to: int) -> bool:
     """Return whether a stage's log is no longer what its newest checkpoint at or before a step says it was."""
+    saved = latest(folder, up_to)
+    if saved is None:
+        return False
     try:
-        saved = latest(folder, up_to)
-        record: LogRecord = (
-            {} if saved is None else load_state(saved).get(LOG_RECORD, {})
-        )
+        state = load_state(saved)
     except UserError:  # whoever needs the checkpoint says what is wrong with it
         return False
-    return bool(record) and log_record(folder / LOG, record["bytes"]) != record
+    record: LogRecord = state.get(LOG_RECORD, {})
+    if not record:
+        return False
+    return log_record(folder / LOG, record["bytes"]) != record
 
 
 def check_checkpoint(checkpoint: Checkpoint) -> None:
@@ -229,7 +229,7 @@ def prune(folder: Path, keep: Iterable[int]) -> None:
     wanted = set(keep)
     for item in checkpoint_steps(folder)[:-1]:
         if item.step not in wanted:
-            # Without its state.json a half-removed folder is no checkpoint any more.
+            # Without its state.json a half-removed folder is not a checkpoint any more.
             (item.path / _STATE).unlink()
             shutil.rmtree(item.path, ignore_errors=True)
     remove_leftovers(folder)
@@ -269,17 +269,18 @@ class CheckpointWriter:
         """Have a step's checkpoint written; those that are no longer needed are then removed.
 
         It waits for the checkpoint before, so that at most one copy is in memory, and returns what went wrong there.
-        Not in the background, it waits for this one, too.
+        Not in the background, it also waits for this one.
         """
         problem = self.finish()
-        if problem is None and not (_place(self._folder, step) / _STATE).is_file():
-            tensors = tensors_of(model, optimizer, copied=self._background)
-            self._pending = self._pool.submit(
-                self._write, step, tensors, dict(state), [*keep, step]
-            )
-            if not self._background:
-                problem = self.finish()
-        return problem
+        is_there = (_place(self._folder, step) / _STATE).is_file()
+        if problem is not None or is_there:
+            return problem
+        tensors = tensors_of(model, optimizer, copied=self._background)
+        kept_steps = [*keep, step]
+        self._pending = self._pool.submit(
+            self._write, step, tensors, dict(state), kept_steps
+        )
+        return None if self._background else self.finish()
 
     def finish(self) -> UserError | OSError | None:
         """Wait until what was begun is written, and return what went wrong: the disk is full, or failed."""
