@@ -5,8 +5,8 @@
     {"step": 1200, "split": "validation", "objective": "mlm", "ratio": 40, "stage": "610m-mlm40",
      "loss": 2.29, "tokens": 2847744000, "predicted": 949001}
 
-`step` counts the updates done, from random weights; a training loss is the one before its update. `loss` is in
-nats a predicted token, NaN or Infinity where it is no number, as Python writes them; `tokens` all tokens so far,
+`step` counts the updates from random weights on; a training loss is the one before its update. `loss` is in
+nats a predicted token, NaN or Infinity where it is not a number, as Python writes them; `tokens` all tokens so far,
 `batch` the fingerprint of the step's sequences and masks. `pretraining.training.stage` makes the rows.
 After a kill the rows since the last checkpoint are cut off and written again, the same.
 
@@ -66,37 +66,33 @@ class LogWriter:
             known: what the checkpoint of that step says of the log.
         """
         path.parent.mkdir(parents=True, exist_ok=True)
-        self._log, self._timings = (
-            _open_and_cut(file, step) for file in (path, path.with_name(TIMINGS))
-        )
+        self._log = _open_and_cut(path, step)
+        self._timings = _open_and_cut(path.with_name(TIMINGS), step)
         # Where the rows are others by now, later checkpoints keep the old record, so that the difference is found.
-        self._changed = (
-            known if known and log_record(path, known["bytes"]) != known else None
-        )
-        self._size, self._digest = (
-            path.stat().st_size,
-            hashlib.sha256(path.read_bytes()),
-        )
+        self._lost_record: LogRecord | None = None
+        if known and log_record(path, known["bytes"]) != known:
+            self._lost_record = known
+        self._size = path.stat().st_size
+        self._digest = hashlib.sha256(path.read_bytes())
+        # A new file's name is on the disk only when its folder is.
         sync_folder(path.parent)
 
     def write(self, row: Mapping[str, Any]) -> None:
         """Append one row; what is measured goes to the timings."""
-        if measured := {key: row[key] for key in MEASURED if key in row}:
-            _append(
-                self._timings, {"step": row["step"], "stage": row["stage"], **measured}
-            )
-        line = _append(
-            self._log, {key: value for key, value in row.items() if key not in MEASURED}
-        )
+        measured = {key: row[key] for key in MEASURED if key in row}
+        if measured:
+            place = {"step": row["step"], "stage": row["stage"]}
+            _append(self._timings, place | measured)
+        logged = {key: value for key, value in row.items() if key not in MEASURED}
+        line = _append(self._log, logged)
         self._size += len(line)
         self._digest.update(line)
 
     def record(self) -> LogRecord:
         """Return what a checkpoint says of the log; of one whose rows had changed, what it no longer is."""
-        return self._changed or {
-            "bytes": self._size,
-            "sha256": self._digest.hexdigest(),
-        }
+        if self._lost_record is not None:
+            return self._lost_record
+        return {"bytes": self._size, "sha256": self._digest.hexdigest()}
 
     def sync(self) -> None:
         """Put the log's rows on the disk, as before a checkpoint of their last step."""
@@ -115,10 +111,10 @@ def read_log(path: Path, faults: list[str] | None = None) -> list[dict[str, Any]
 
     Args:
         path: the log, of any size.
-        faults: takes what is wrong, in sentences; lines that are no rows are then left out.
+        faults: takes what is wrong, in sentences; lines that are not rows are then left out.
 
     Raises:
-        UserError: there is no log, or a line of it is no row, and `faults` is not given.
+        UserError: there is no log, or a line of it is not a row, and `faults` is not given.
     """
     rows: dict[tuple[object, ...], dict[str, Any]] = {}
     try:
@@ -148,6 +144,7 @@ def _lines(path: Path) -> Iterator[bytes]:
     """Yield the lines of a log, longer ones than a row's in pieces."""
     try:
         with os.fdopen(open_plain(path), "rb") as file:
+            # Not `for line in file`: a file without an end of line would be read into memory whole.
             while line := file.readline(_LONGEST + 1):
                 yield line
     except FileNotFoundError:
@@ -192,9 +189,8 @@ def _open_and_cut(path: Path, step: int | None) -> TextIO:
                 )
             end = 0
             for line in file:
-                if not line.endswith(b"\n") or (
-                    step is not None and _step(line) > step
-                ):
+                is_cut = step is not None and _step(line) > step
+                if is_cut or not line.endswith(b"\n"):
                     break
                 end += len(line)
             file.truncate(end)
@@ -202,7 +198,7 @@ def _open_and_cut(path: Path, step: int | None) -> TextIO:
 
 
 def _step(line: bytes) -> float:
-    """Return a line's step; 0 of what is no row, which its reader complains of."""
+    """Return a line's step; 0 of what is not a row, which its reader complains of."""
     try:
         return float(strict_json(line, finite=False)["step"])
     except (BadJsonError, KeyError, TypeError, ValueError, OverflowError):
@@ -217,7 +213,7 @@ def _append(file: TextIO, row: Mapping[str, Any]) -> bytes:
 
 
 def _row(line: bytes) -> dict[str, Any]:
-    """Return the row that a line is, or raise `BadJsonError`, which says why it is none."""
+    """Return the row that a line is, or raise `BadJsonError`, which says why it is not one."""
     if len(line) > _LONGEST:
         raise BadJsonError(f"it has more than {_LONGEST:,} bytes")
     row: Any = strict_json(line, finite=False)
@@ -227,7 +223,8 @@ def _row(line: bytes) -> dict[str, Any]:
         if name not in row:
             raise BadJsonError(f"it has no {name}")
     for name, value in row.items():
-        if not _FIELDS.get(name, _number)(value):
+        is_valid = _FIELDS.get(name, _number)
+        if not is_valid(value):
             raise BadJsonError(f"its {name[:40]} cannot be {str(value)[:40]!r}")
     return row
 
