@@ -1,4 +1,4 @@
-"""What a training process is asked for while it trains: to stop, by a signal or a file, or to save, by the clock."""
+"""Requests to a process while it trains: to stop, by a signal or a file, or to save, by the clock."""
 
 from __future__ import annotations
 
@@ -15,10 +15,10 @@ logger = logging.getLogger(__name__)
 
 
 class Requests:
-    """What this process is asked for while it trains: to stop by a signal or the stop file, to save by the clock."""
+    """Requests to this process while it trains: to stop by a signal or the stop file, to save by the clock."""
 
     def __init__(self, name: str, *, stop_file: Path | None, minutes: float) -> None:
-        """Start with no request; the clock for checkpoints starts now.
+        """Begin without a request; the clock for checkpoints begins now.
 
         Args:
             name: the stage, for messages.
@@ -45,18 +45,18 @@ class Requests:
 
     def stop(self) -> bool:
         """Return whether a signal came or, looked for once a second, the stop file exists."""
-        if self._stop_file is not None and time.monotonic() > self.looked_at + 1:
-            self.looked_at = time.monotonic()
+        now = time.monotonic()
+        if self._stop_file is not None and now > self.looked_at + 1:
+            self.looked_at = now
             if self._stop_file.exists():
                 return True
         return bool(self.signals)
 
     def save(self) -> bool:
         """Return whether the clock says that a checkpoint is due."""
-        return (
-            bool(self._minutes)
-            and time.monotonic() > self._saved_at + 60 * self._minutes
-        )
+        if not self._minutes:
+            return False
+        return time.monotonic() > self._saved_at + 60 * self._minutes
 
     def saved(self) -> None:
         """Note that there is a checkpoint."""
