@@ -67,7 +67,7 @@ OBJECTIVES = Registry(
 )
 """The objectives that names are made of and stages are trained on."""
 PREDICTION_SHIFT = "prediction_shift"
-"""Field of `config.json`: how many tokens before itself a token is predicted; heads for tokens read it there, too."""
+"""Field of `config.json`: how many tokens before itself a token is predicted; heads for tokens also read it there."""
 
 
 class StageObjective(NamedTuple):
@@ -81,9 +81,10 @@ class StageObjective(NamedTuple):
     """Masking ratio of the stage's last step, where it changes linearly from `ratio` to it."""
 
     def __str__(self) -> str:
-        return f"{self.name}{self.ratio or ''}" + (
-            f"to{self.last_ratio}" if self.last_ratio else ""
-        )
+        text = f"{self.name}{self.ratio or ''}"
+        if self.last_ratio:
+            text += f"to{self.last_ratio}"
+        return text
 
     def label(self) -> str:
         """Return how tables and figures write it: `CLM`, `MLM 40 %`, `MLM 40 to 15 %`."""
@@ -100,7 +101,7 @@ class Decay:
     name: str
     """Lowercase letters, as study files write it before its steps: `sqrt`."""
     rate: Callable[[float], float]
-    """The rate as a share of the peak, once a share of the decay's steps is done: falls from 1 at 0 to 0 at 1."""
+    """The rate as a share of the peak after a share of the decay's steps: falls from 1 at 0 to 0 at 1."""
 
 
 LINEAR = "linear"
@@ -108,38 +109,38 @@ LINEAR = "linear"
 DECAYS = Registry(
     "decay",
     [
-        Decay(name=LINEAR, rate=lambda done: 1.0 - done),
-        Decay(name="sqrt", rate=lambda done: 1.0 - math.sqrt(done)),
+        Decay(name=LINEAR, rate=lambda share: 1.0 - share),
+        Decay(name="sqrt", rate=lambda share: 1.0 - math.sqrt(share)),
     ],
 )
 """The decays that a study file's stages can end in."""
 _STEPS = r"\d+k?"
 _LONGEST = 120
 """Letters of the longest name of a model."""
-_AGAIN = re.compile(r"(?P<arm>.+)-s(?P<seed>[1-9]\d{0,3})")
+_SEED_SUFFIX = re.compile(r"(?P<arm>.+)-s(?P<seed>[1-9]\d{0,3})")
 """The end of a name: pretrained again, with another seed."""
 
 
 def _objectives() -> str:
     """Return the regular expression of an objective's word, its ratios included: `clm`, `mlm40`, `mlm40to15`."""
     ratios = r"[1-9]\d?(?:to[1-9]\d?)?"
-    return "|".join(
-        f"{item.name}{ratios if item.has_ratio else ''}" for item in OBJECTIVES.values()
-    )
+    words = []
+    for item in OBJECTIVES.values():
+        words.append(item.name + ratios if item.has_ratio else item.name)
+    return "|".join(words)
 
 
 def parse_objective(word: str) -> StageObjective:
     """Return the objective of a word such as `clm`, `mlm40`, `mlm40to15` or, as study files write it, `mlm40-15`.
 
     Raises:
-        UserError: it is none.
+        UserError: it is not one.
     """
     plain = re.sub(r"(\d)-(?=\d)", r"\1to", word)
     if not re.fullmatch(_objectives(), plain):
-        known = [
-            f"{item.name}40" if item.has_ratio else item.name
-            for item in OBJECTIVES.values()
-        ]
+        known = []
+        for item in OBJECTIVES.values():
+            known.append(f"{item.name}40" if item.has_ratio else item.name)
         raise UserError(
             f"unknown objective {word!r:.60}; use one of {', '.join(known)}, with a masking ratio from 1 to 99, or two "
             f"such as mlm40-15 for a ratio that falls{nearest(word, known)}"
@@ -152,7 +153,9 @@ def parse_objective(word: str) -> StageObjective:
             f"the masking ratio of {word!r} does not change; write {name}{ratio}"
         )
     return StageObjective(
-        name, int(ratio) if ratio else None, int(last) if last else None
+        name,
+        ratio=int(ratio) if ratio else None,
+        last_ratio=int(last) if last else None,
     )
 
 
@@ -168,9 +171,9 @@ class Stage:
     ratio: int | None
     """Masking ratio in percent, the first one where it changes; None for CLM."""
     first_step: int
-    """The first, counted from the start of pretraining."""
+    """Its first step, counted from random weights or the model's start."""
     end: int
-    """Step after the last."""
+    """Step after its last."""
     phase: str
     """`stable` (warm-up included when it begins at 0) or `decay`."""
     parent: str | None
@@ -207,23 +210,31 @@ class Stage:
         if self.ratio is None or self.last_ratio is None or self.ratio_steps is None:
             return self.ratio
         first, end = self.ratio_steps
-        return self.ratio + (self.last_ratio - self.ratio) * (step - first) / max(
-            1, end - 1 - first
-        )
+        change = self.last_ratio - self.ratio
+        # Between the first update and the last there is one interval fewer than updates.
+        intervals = max(1, end - 1 - first)
+        return self.ratio + change * (step - first) / intervals
 
     @property
     def predicted_share(self) -> float:
         """Share of the positions that pass the head, 0 to 1: the masking ratio, on average; 1 for CLM."""
-        ratios = [self.ratio_at(step) for step in (self.first_step, self.end - 1)]
-        return sum(100.0 if ratio is None else ratio for ratio in ratios) / 2 / 100
+        total = 0.0
+        # A ratio changes linearly, so that its mean is that of both ends.
+        for step in (self.first_step, self.end - 1):
+            ratio = self.ratio_at(step)
+            total += 100.0 if ratio is None else ratio
+        return total / 2 / 100
 
     def extras(self) -> dict[str, object]:
         """Return what no stage of the paper has: fields that are not at their defaults."""
-        optional = {
-            name: getattr(self, name) for name in ("last_ratio", "ratio_steps", "data")
-        }
-        curve = {"curve": self.curve} if self.curve != LINEAR else {}
-        return {name: value for name, value in optional.items() if value} | curve
+        extras: dict[str, object] = {}
+        for name in ("last_ratio", "ratio_steps", "data"):
+            value = getattr(self, name)
+            if value:
+                extras[name] = value
+        if self.curve != LINEAR:
+            extras["curve"] = self.curve
+        return extras
 
 
 @dataclass(frozen=True, kw_only=True)
@@ -252,20 +263,23 @@ def make_stages(
     Models share a stage where its name is the same, so a name holds all that the stage's steps depend on.
 
     Args:
-        root: what their names begin with: a size, or another name for a start.
+        root: what their names begin with: a size, or the short name of a start.
         specs: at least one, by rising end, each at least as long as its decay.
         usual_decay: length of a linear decay that names do not mention.
         seed: of another pretraining.
     """
     stages: list[Stage] = []
-    parent_name, start = root, 0
+    parent_name, first_step = root, 0
 
     def add(
         name: str, spec: StageSpec, ratio_span: tuple[int, int], end: int, phase: str
     ) -> None:
-        begin = stages[-1].end if stages else 0
+        begin, parent = 0, None
+        if stages:
+            begin, parent = stages[-1].end, stages[-1].name
         if end <= begin:  # a switch where the decay begins leaves no stable steps
             return
+        # It is the name of a folder, of which most file systems allow 255 bytes.
         if len(name) > 2 * _LONGEST:
             digest = hashlib.sha256(name.encode()).hexdigest()
             name = f"{name[:_LONGEST]}-{digest[:12]}"
@@ -281,7 +295,7 @@ def make_stages(
             first_step=begin,
             end=end,
             phase=phase,
-            parent=stages[-1].name if stages else None,
+            parent=parent,
             curve=spec.curve if phase == "decay" else LINEAR,
             data=spec.data,
         )
@@ -289,7 +303,7 @@ def make_stages(
 
     for spec in specs:
         last_step = format_steps(spec.end)
-        ratio_span = (start, spec.end)
+        ratio_span = (first_step, spec.end)
         prefix = f"{parent_name}-{spec.objective}"
         if spec.data:
             prefix = f"{prefix}.on.{short_name(spec.data)}"
@@ -309,12 +323,12 @@ def make_stages(
             add(name, spec, ratio_span, spec.end, "decay")
         decayed = "dec" if spec.decay_steps else ""
         parent_name = f"{prefix}-{decayed}{last_step}{decay}"
-        start = spec.end
+        first_step = spec.end
     return tuple(stages)
 
 
 def short_name(text: str) -> str:
-    """Return a folder or address as a part of a name, without hyphens: `news`, and for all but a word a hash, too."""
+    """Return a folder or address as a part of a name, without hyphens: `news`, with a hash for all but a word."""
     last = text.rstrip("/").rpartition("/")[2]
     words = re.sub(r"[^A-Za-z0-9]+", "_", last)
     word = words.strip("_")[:40]
@@ -363,7 +377,7 @@ class Model:
             return "intermediate"
         if any(stage.phase == "decay" for stage in self.stages[:-1]):
             return "continued"
-        return {1: "base", 2: "two-stage"}.get(len(self._firsts), "multi-stage")
+        return {1: "base", 2: "two-stage"}.get(len(self._segments), "multi-stage")
 
     @property
     def steps(self) -> int:
@@ -376,25 +390,26 @@ class Model:
         return self.stages[-1].phase == "decay"
 
     @property
-    def _firsts(self) -> tuple[Stage, ...]:
+    def _segments(self) -> tuple[Stage, ...]:
         """The stages in which something new begins: an objective, a ratio, data, or what follows a decay."""
-        firsts = [self.stages[0]]
+        segments = [self.stages[0]]
         for before, after in pairwise(self.stages):
             is_same_objective = before.trained_on == after.trained_on
             is_same = is_same_objective and before.data == after.data
             if before.phase == "decay" or not is_same:
-                firsts.append(after)
-        return tuple(firsts)
+                segments.append(after)
+        return tuple(segments)
 
     @property
     def objectives(self) -> tuple[StageObjective, ...]:
         """What it was trained on, first to last: one, or several where it switches."""
-        return tuple(stage.trained_on for stage in self._firsts)
+        return tuple(stage.trained_on for stage in self._segments)
 
     @property
     def switch(self) -> int | None:
-        """Step at which the second of its objectives starts; None with one."""
-        return self._firsts[1].first_step if len(self._firsts) > 1 else None
+        """First step of the second of its objectives; None with one."""
+        segments = self._segments
+        return segments[1].first_step if len(segments) > 1 else None
 
     @property
     def objective(self) -> str:
@@ -418,11 +433,34 @@ class Model:
 
     def label(self) -> str:
         """Return how tables and figures write what it was trained on: `MLM 40 %`, `CLM + MLM 40 %`."""
-        return " + ".join(
-            stage.trained_on.label()
-            + (f" on {stage.data.rstrip('/').rpartition('/')[2]}" if stage.data else "")
-            for stage in self._firsts
-        )
+        labels = []
+        for stage in self._segments:
+            label = stage.trained_on.label()
+            if stage.data:
+                label += f" on {stage.data.rstrip('/').rpartition('/')[2]}"
+            labels.append(label)
+        return " + ".join(labels)
+
+
+class _NamedStage(NamedTuple):
+    """A stage as a name writes it."""
+
+    objective: str
+    """Its word: `mlm40`."""
+    decay: str
+    """`dec` where it ends in a decay that a further stage follows; else empty."""
+    steps: str
+    """Its end: `42k`."""
+
+
+@dataclass(frozen=True, kw_only=True)
+class _NameParts:
+    """What a name in the scheme is made of."""
+
+    size: str
+    stages: tuple[_NamedStage, ...]
+    cut: int | None
+    """The step of an undecayed trunk; None for the whole model."""
 
 
 @dataclass(frozen=True, kw_only=True)
@@ -453,46 +491,51 @@ class Design:
                 f"unknown model {name!r}; the study has no sizes, so that names say nothing"
             )
         arm, seed = arm_of(name)
+        parts = self._parts(arm)
+        if parts is None:
+            raise UserError(
+                f"unknown model {name!r}; a name reads SIZE-OBJECTIVE-STEPS such as "
+                f"{self.prefix}{self.sizes[-1]}-mlm40-42k, with SIZE one of {', '.join(self.sizes)} and masking "
+                f"ratios from 1 to 99{nearest(name, self.known)}"
+            )
+        cut, last = parts.cut, parts.stages[-1]
+        specs: list[StageSpec] = []
+        begin = 0
+        for stage in parts.stages:
+            end = parse_steps(stage.steps)
+            # Every budget ends in a decay; a stage that another one continues only where its name says so.
+            decay = self.decay_steps if stage.decay or stage is last else 0
+            if cut is not None:
+                self._check(name, "last step", cut, 1, end - decay)
+            else:
+                what = "last step" if stage is last else "switch"
+                self._check(name, what, end, begin + (decay or 1))
+            objective = parse_objective(stage.objective)
+            specs.append(
+                StageSpec(objective=objective, end=end, decay_steps=decay, cut=cut)
+            )
+            begin = end
+        size = f"{self.prefix}{parts.size}"
+        stages = make_stages(size, specs, usual_decay=self.decay_steps, seed=seed)
+        return Model(name=name, size=size, stages=stages, seed=seed)
+
+    def _parts(self, arm: str) -> _NameParts | None:
+        """Return what a name is made of, its seed left out; None where it is not in the scheme."""
         objective = _objectives()
         grammar = (
             rf"{re.escape(self.prefix)}(?P<size>[a-z0-9.]+)"
             rf"(?P<stages>(?:-(?:{objective})-(?:dec)?{_STEPS})*-(?:{objective})-{_STEPS})(?:-(?P<cut>\d+))?"
         )
         match = re.fullmatch(grammar, arm)
-        words = (
-            []
-            if match is None
-            else re.findall(rf"-({objective})-(dec)?({_STEPS})", match["stages"])
-        )
-        if (
-            match is None
-            or match["size"] not in self.sizes
-            or (match["cut"] and len(words) > 1)
-        ):
-            raise UserError(
-                f"unknown model {name!r}; a name reads SIZE-OBJECTIVE-STEPS such as "
-                f"{self.prefix}{self.sizes[-1]}-mlm40-42k, with SIZE one of {', '.join(self.sizes)} and masking "
-                f"ratios from 1 to 99{nearest(name, self.known)}"
-            )
-        specs: list[StageSpec] = []
-        for number, (word, decayed, steps) in enumerate(words, 1):
-            begin = specs[-1].end if specs else 0
-            end = parse_steps(steps)
-            cut = int(match["cut"]) if match["cut"] else None
-            decay = self.decay_steps if decayed or number == len(words) else 0
-            if cut is not None:
-                self._check(name, "last step", cut, 1, end - decay)
-            else:
-                what = "last step" if number == len(words) else "switch"
-                self._check(name, what, end, begin + (decay or 1))
-            specs.append(
-                StageSpec(
-                    objective=parse_objective(word), end=end, decay_steps=decay, cut=cut
-                )
-            )
-        size = f"{self.prefix}{match['size']}"
-        stages = make_stages(size, specs, usual_decay=self.decay_steps, seed=seed)
-        return Model(name=name, size=size, stages=stages, seed=seed)
+        if match is None or match["size"] not in self.sizes:
+            return None
+        words = re.findall(rf"-({objective})-(dec)?({_STEPS})", match["stages"])
+        cut = int(match["cut"]) if match["cut"] else None
+        # The step of a trunk says which one only where there is one stage.
+        if cut is not None and len(words) > 1:
+            return None
+        stages = tuple(_NamedStage(*word) for word in words)
+        return _NameParts(size=match["size"], stages=stages, cut=cut)
 
     def _check(
         self, name: str, what: str, step: int, least: int, most: int | None = None
@@ -512,25 +555,31 @@ class Design:
 
 def arm_of(name: str) -> tuple[str, int]:
     """Return the model without the seed of its pretraining, and that: `mine-s2` is `mine`, 2; `mine` alone is 0."""
-    match = _AGAIN.fullmatch(name)
-    return (match["arm"], int(match["seed"])) if match else (name, 0)
+    match = _SEED_SUFFIX.fullmatch(name)
+    if match is None:
+        return name, 0
+    return match["arm"], int(match["seed"])
 
 
 def format_steps(steps: int) -> str:
-    """Return `12k` for 12,000; a number that is no whole thousand is printed as it is."""
+    """Return `12k` for 12,000; a number that is not a whole thousand is printed as it is."""
     return f"{steps // 1000}k" if steps and steps % 1000 == 0 else str(steps)
 
 
 def parse_steps(text: str) -> int:
     """Return 12,000 for `12k` or `12000`."""
-    return int(text.removesuffix("k")) * (1000 if text.endswith("k") else 1)
+    if text.endswith("k"):
+        return 1000 * int(text.removesuffix("k"))
+    return int(text)
 
 
 def own_model(name: str, study: Mapping[str, Model]) -> Model | None:
     """Return the model of a name in a study, or of another pretraining of one; None for other names."""
     arm, seed = arm_of(name)
     model = study.get(name) or study.get(arm)
-    return model.again(seed) if model is not None and model.name != name else model
+    if model is None or model.name == name:
+        return model
+    return model.again(seed)
 
 
 def parse_any(name: str) -> Model | None:
