@@ -43,27 +43,22 @@ class Shape(FileSettings):
             UserError: a field out of its range, or heads that do not divide what they share.
         """
         for name, most in _MOST.items():
-            if not 1 <= getattr(self, name) <= most:
-                raise UserError(
-                    f"{name} must be from 1 to {most:,}, not {getattr(self, name)}"
-                )
+            value = getattr(self, name)
+            if not 1 <= value <= most:
+                raise UserError(f"{name} must be from 1 to {most:,}, not {value}")
         for whole, part in (("hidden", "heads"), ("heads", "kv_heads")):
-            if getattr(self, whole) % getattr(self, part):
-                raise UserError(
-                    f"{whole}={getattr(self, whole)} is not a multiple of {part}={getattr(self, part)}"
-                )
+            total, count = getattr(self, whole), getattr(self, part)
+            if total % count:
+                raise UserError(f"{whole}={total} is not a multiple of {part}={count}")
         if self.head_dim % 2:
             raise UserError(
                 f"hidden / heads must be even for the rotary embedding, not {self.hidden} / {self.heads}"
             )
-        for name, largest in (
-            ("rope_theta", 1e12),
-            ("norm_eps", 1.0),
-            ("init_std", 1e3),
-        ):
-            if not 0 < getattr(self, name) <= largest:
+        for name, largest in _LARGEST.items():
+            value = getattr(self, name)
+            if not 0 < value <= largest:
                 raise UserError(
-                    f"{name} must be above 0 and at most {largest:g}, not {getattr(self, name)}"
+                    f"{name} must be above 0 and at most {largest:g}, not {value}"
                 )
 
     @property
@@ -79,8 +74,12 @@ class Shape(FileSettings):
     @property
     def body_parameters(self) -> int:
         """Parameters of the blocks and of the final norm."""
-        attention = self.hidden * self.head_dim * (2 * self.heads + 2 * self.kv_heads)
-        block = attention + 3 * self.hidden * self.mlp + 2 * self.hidden
+        # Queries and the output have all heads, keys and values the fewer ones of grouped-query attention.
+        heads = 2 * self.heads + 2 * self.kv_heads
+        attention = self.hidden * self.head_dim * heads
+        feed_forward = 3 * self.hidden * self.mlp
+        norms = 2 * self.hidden
+        block = attention + feed_forward + norms
         return self.layers * block + self.hidden
 
     @property
@@ -99,10 +98,13 @@ _MOST = {
     "max_length": 2**20,
 }  # fmt: skip
 """Largest values of a shape's whole numbers, far above any model's."""
+_LARGEST = {"rope_theta": 1e12, "norm_eps": 1.0, "init_std": 1e3}
+"""The same of its other numbers."""
 
 SHAPES: dict[str, Shape] = {
     "210m": Shape(hidden=768, layers=12, heads=12, kv_heads=12, mlp=3072),
     "610m": Shape(hidden=1152, layers=26, heads=18, kv_heads=6, mlp=4096),
+    # As in the released configuration; the public trainer has another 1B.
     "1b": Shape(hidden=1728, layers=28, heads=18, kv_heads=6, mlp=5120),
 }
 """The paper's three sizes, smallest first."""
@@ -112,6 +114,7 @@ SHAPES: dict[str, Shape] = {
 class TrainingSettings:
     """How every model of the paper was pretrained (Table 1)."""
 
+    # The text's. The public code has 1e-4, and a warm-up of 1 % of the steps.
     peak_lr: float = 5e-4
     """Learning rate of the stable phase."""
     betas: tuple[float, float] = (0.9, 0.95)
@@ -124,6 +127,7 @@ class TrainingSettings:
     """Largest global gradient norm."""
     warmup_steps: int = 2_000
     """Steps of linear warm-up."""
+    # The text's. Table 1's 5 % of 42,000 steps would be 2,100.
     decay_steps: int = 2_000
     """Steps of linear decay to zero, always the last of a budget."""
     device_batch: int = 12
@@ -143,6 +147,7 @@ class TrainingSettings:
     @property
     def tokens_per_step(self) -> int:
         """Expected global batch, in tokens: 2,373,120, as the paper's text says."""
+        # Table 1's 2,359,296 are the same sequences at a mean of 1,024 tokens, without the shortest length.
         return self.sequences_per_step * (self.min_length + self.max_length) // 2
 
 
@@ -166,8 +171,11 @@ def effective_length(
     Attention costs a token as much as its sequence is long, so that tokens meet a mean length of E[L^2] / E[L]:
     1,365.7 for the paper's [12, 2048], where the mean sequence has 1,030 tokens.
     """
-    count, mean = longest - shortest + 1, (shortest + longest) / 2
-    return mean + (count**2 - 1) / 12 / mean
+    count = longest - shortest + 1
+    mean = (shortest + longest) / 2
+    # The variance of a uniform whole number; E[L^2] / E[L] is the mean plus the variance over the mean.
+    variance = (count**2 - 1) / 12
+    return mean + variance / mean
 
 
 @dataclass(frozen=True, kw_only=True)
@@ -179,7 +187,7 @@ class SpecialTokens:
     begin_id: int = 128_000
     """Its id, the first one after the ranks."""
     end: str = "<|end_of_text|>"
-    """End of text, which is the padding, too."""
+    """End of text, which is also the padding."""
     end_id: int = 128_001
     """Its id."""
     mask: str = "<|mask|>"
