@@ -24,7 +24,6 @@ from transformers import (
     PreTrainedTokenizerFast,
 )
 
-from benchmarks.embedding import Embedding
 from benchmarks.finetuning.base_models import FirstToken
 from benchmarks.finetuning.device import RunDevice
 from benchmarks.finetuning.encoders import Encoder
@@ -35,6 +34,7 @@ from benchmarks.finetuning.heads import (
     SequenceHead,
     TokenHead,
 )
+from common.embedding import Embedding
 from common.errors import UserError
 from common.files import write_text
 from pretraining.model.configuration import native_config

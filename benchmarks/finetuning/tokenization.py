@@ -17,9 +17,9 @@ from typing import Any, NamedTuple
 import numpy as np
 from numpy.typing import NDArray
 
-from benchmarks.embedding import PAPER_READING, Embedding
 from benchmarks.protocol import Dataset
 from benchmarks.ragged import Ragged
+from common.embedding import PAPER_READING, Embedding
 from common.errors import UserError
 from common.progress import progress
 

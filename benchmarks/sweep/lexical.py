@@ -9,7 +9,6 @@ from typing import Any
 import numpy as np
 
 from benchmarks.datasets.local_dataset import LocalDataset, load_dataset
-from benchmarks.embedding import Embedding
 from benchmarks.metrics.floor import with_floor
 from benchmarks.metrics.metric import Evaluation, RankingPredictions, evaluate
 from benchmarks.own_datasets.definitions import store_definitions
@@ -22,6 +21,7 @@ from benchmarks.sweep.work import RUN_PACKAGES, scored_run, write_run
 from benchmarks.tasks.bm25 import K1, METHOD, STOPWORDS, WORD, B, bm25_scores
 from benchmarks.tasks.retrieval import DEPTH, Judged, judged_of
 from common.description import description_hash
+from common.embedding import Embedding
 from common.provenance import provenance
 
 log = logging.getLogger(__name__)

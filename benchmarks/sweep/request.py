@@ -13,7 +13,6 @@ from typing import TYPE_CHECKING, Annotated, Literal
 from cyclopts import Parameter
 from cyclopts.validators import Number
 
-from benchmarks.embedding import COMPUTED, PAPER_READING, Embedding, made_embedding
 from benchmarks.protocol import (
     DATASETS,
     FINE_TUNING,
@@ -25,6 +24,7 @@ from benchmarks.protocol import (
     HeadName,
     datasets_of,
 )
+from common.embedding import COMPUTED, PAPER_READING, Embedding, made_embedding
 from common.errors import UserError, nearest
 from common.model_files import resolve
 

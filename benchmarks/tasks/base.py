@@ -12,7 +12,6 @@ from numpy.typing import NDArray
 from torch import Tensor, nn
 
 from benchmarks.datasets.local_dataset import LocalDataset
-from benchmarks.embedding import PAPER_READING, Embedding
 from benchmarks.finetuning.device import RunDevice
 from benchmarks.finetuning.encoders import Encoder, LoadedModel
 from benchmarks.finetuning.heads import MEAN, POOLINGS, Head, Pooling
@@ -21,6 +20,7 @@ from benchmarks.finetuning.tokenization import Tokenizer
 from benchmarks.finetuning.trainer import Groups, TrainingLoss, example_order
 from benchmarks.metrics.metric import Evaluation
 from benchmarks.protocol import FINE_TUNING, Dataset, FineTuning, HeadName
+from common.embedding import PAPER_READING, Embedding
 
 
 @dataclass(frozen=True, kw_only=True)

@@ -36,7 +36,6 @@ from transformers import (
 )
 
 from benchmarks.datasets.local_dataset import load_dataset
-from benchmarks.embedding import PAPER_READING
 from benchmarks.finetuning import trainer
 from benchmarks.finetuning.base_models import load_tokenizer
 from benchmarks.finetuning.device import RunDevice, choose_device
@@ -55,6 +54,7 @@ from benchmarks.tasks.supervised import (
     SupervisedObjective,
     predict,
 )
+from common.embedding import PAPER_READING
 from pretraining.model.configuration import EncoderConfig, config_of
 from pretraining.model.modeling import EuroBertModel
 from pretraining.paper_settings import SHAPES, Shape

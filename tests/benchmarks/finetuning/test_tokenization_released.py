@@ -11,10 +11,10 @@ from hypothesis import strategies as st
 from benchmarks.datasets.readers.ner import sentences
 from benchmarks.datasets.readers.reader import ReaderInputs
 from benchmarks.datasets.readers.squad import question_rows
-from benchmarks.embedding import PAPER_READING
 from benchmarks.finetuning import tokenization
 from benchmarks.finetuning.tokenization import encode_questions, encode_words
 from benchmarks.protocol import get_dataset
+from common.embedding import PAPER_READING
 from pretraining.data.tokenizer import from_tiktoken
 from tests.benchmarks.datasets.test_import_files import REAL
 from tests.benchmarks.finetuning.released_rules import Cut, answer_tokens, token_words

@@ -21,10 +21,10 @@ from transformers import (
 )
 
 from benchmarks.datasets.local_dataset import load_dataset
-from benchmarks.embedding import Embedding, made_embedding
 from benchmarks.finetuning.own_ends import ending_tokenizer
 from benchmarks.own_datasets.definition_file import read_definitions
 from benchmarks.runs import read_run
+from common.embedding import Embedding, made_embedding
 from common.errors import UserError
 from tests.benchmarks.command import command
 from tests.benchmarks.own_datasets.test_own_pairs import NOUNS

@@ -14,7 +14,6 @@ from safetensors.torch import load_file
 from sklearn.metrics import ndcg_score
 
 from benchmarks.datasets.local_dataset import LocalDataset, load_dataset
-from benchmarks.embedding import PAPER_READING
 from benchmarks.finetuning.device import choose_device
 from benchmarks.finetuning.trainer import fine_tune
 from benchmarks.protocol import FINE_TUNING
@@ -22,6 +21,7 @@ from benchmarks.runs import SCORED_SPLITS
 from benchmarks.sweep.work import ResettableModel
 from benchmarks.tasks.families import family_of, objective_of
 from benchmarks.tasks.retrieval import RetrievalEvaluator
+from common.embedding import PAPER_READING
 from tests.benchmarks.tiny import CPU, resettable_of
 from tests.oracle import EUROBERT, Oracle, older_tokenizer
 
