@@ -1,11 +1,15 @@
-"""How an embedder makes a vector of a text: pooling, prompts, longest text. Light: no torch.
+"""How an embedder makes a vector of a text, read from and written into its folder: pooling, prompts, longest text.
 
 The maker of a sentence-transformers folder wrote it down; what does not say is read without prompts, by the mean of its
-tokens. The paper's own recipe is `PAPER_READING`.
+tokens. The paper's own recipe is `PAPER_READING`. Light: no torch.
+
+sentence-transformers and the servers that follow it read `modules.json` and `1_Pooling/config.json`. Some know the
+newer spelling of the pooling, some only the older one, so that both are written.
 """
 
 from __future__ import annotations
 
+import json
 import re
 from collections.abc import Mapping, Sequence
 from dataclasses import dataclass
@@ -13,15 +17,29 @@ from pathlib import Path
 from typing import Any
 
 from common.errors import UserError
+from common.files import write_text
 
 _QUERY, _DOCUMENT = ("query",), ("document", "passage", "corpus")
 """Names of prompts in the order in which sentence-transformers looks for them."""
-_MODES = {"mean": "mean", "cls": "first", "lasttoken": "last"}
-"""Poolings of sentence-transformers that are computed here, and their names for `--pooling`."""
-COMPUTED = (*_MODES.values(), "late")
+MODES = {"mean": "mean", "first": "cls", "last": "lasttoken"}
+"""Poolings that a folder of sentence-transformers can have here: names for `--pooling`, and its own."""
+_COMPUTED_MODES = {mode: name for name, mode in MODES.items()}
+COMPUTED = (*MODES, "late")
 """Names for `--pooling`."""
 _OLDER = re.compile(r"pooling_mode_(\w+?)(_tokens?)?")
 """An older spelling, a switch for each."""
+_SWITCHES = {
+    "cls": "cls_token",
+    "mean": "mean_tokens",
+    "lasttoken": "lasttoken",
+    "max": "max_tokens",
+    "mean_sqrt_len": "mean_sqrt_len_tokens",
+}
+"""Names of these switches behind `pooling_mode_`, by the newer spelling."""
+_MODULES = "modules.json"
+_POOLING = "1_Pooling"
+_LIMITS = "sentence_bert_config.json"
+_PROMPTS = "config_sentence_transformers.json"
 _REMEDY = "fetch the model again"
 
 
@@ -41,6 +59,15 @@ class Embedding:
     token's, and the maker did not mean it so."""
     longest: int | None = None
     """Most tokens of a text, special ones included; None: it does not say."""
+
+    @property
+    def kept(self) -> dict[str, str]:
+        """What stays of it when the model is trained on: it belongs to no text, and to no tokenizer."""
+        return {
+            "pooling": self.pooling,
+            "query": self.query,
+            "document": self.document,
+        }
 
     def query_text(self, query: str) -> str:
         """Return a query with its prompt."""
@@ -65,10 +92,75 @@ def made_embedding(folder: Path) -> Embedding:
         UserError: one of its files is damaged.
     """
     for root in (folder, folder.parent):
-        modules = _modules_of(root / "modules.json")
+        modules = _modules_of(root / _MODULES)
         if modules and (root / modules[0][0]).resolve() == folder.resolve():
             return _as_listed(root, modules, folder)
     return Embedding()
+
+
+def kept_embedding(folder: Path) -> Embedding:
+    """Return how the maker of a transformer's folder means it, where a folder that is made of it can be meant so.
+
+    Raises:
+        UserError: `write_pooling` does not write its pooling.
+    """
+    made = made_embedding(folder)
+    if made.pooling not in MODES:
+        raise UserError(
+            f"{folder} is pooled by {made.pooling}, which the encoder's folder cannot keep; give a copy of it without "
+            f"{_MODULES}, which is then pooled by the mean"
+        )
+    return made
+
+
+def write_pooling(
+    folder: Path, width: int, mode: str, *, longest: int | None = None
+) -> None:
+    """Write the parts of a sentence-transformers model: the transformer, and how its tokens become one vector.
+
+    Args:
+        folder: the model's.
+        width: of its hidden states.
+        mode: a value of `MODES`.
+        longest: where it cuts texts, in tokens; None: the tokenizer's limit.
+    """
+    modules = []
+    for number, (path, kind) in enumerate([("", "Transformer"), (_POOLING, "Pooling")]):
+        module = {
+            "idx": number,
+            "name": str(number),
+            "path": path,
+            "type": f"sentence_transformers.models.{kind}",
+        }
+        modules.append(module)
+    _write(folder / _MODULES, modules)
+    pooling: dict[str, object] = {
+        "word_embedding_dimension": width,
+        "embedding_dimension": width,
+        "pooling_mode": mode,
+    }
+    for name, switch in _SWITCHES.items():
+        pooling[f"pooling_mode_{switch}"] = name == mode
+    pooling["include_prompt"] = True
+    _write(folder / _POOLING / "config.json", pooling)
+    if longest is not None:
+        limits = {"max_seq_length": longest, "do_lower_case": False}
+        _write(folder / _LIMITS, limits)
+
+
+def write_prompts(folder: Path, embedding: Embedding) -> None:
+    """Write what stands before queries and documents, and that vectors are compared by their cosine."""
+    prompts = {"query": embedding.query, "document": embedding.document}
+    content = {
+        "prompts": prompts,
+        "default_prompt_name": None,
+        "similarity_fn_name": "cosine",
+    }
+    _write(folder / _PROMPTS, content)
+
+
+def _write(path: Path, content: object) -> None:
+    write_text(path, json.dumps(content, indent=2) + "\n")
 
 
 def _modules_of(path: Path) -> list[tuple[str, str]]:
@@ -85,7 +177,7 @@ def _as_listed(
     root: Path, modules: Sequence[tuple[str, str]], folder: Path
 ) -> Embedding:
     """Return what a folder of sentence-transformers says of its transformer, its pooling and its prompts."""
-    about = _content(root / "config_sentence_transformers.json")
+    about = _content(root / _PROMPTS)
     prompts = about.get("prompts") or {}
     other = prompts.get(about.get("default_prompt_name"), "")
     query = _first(prompts, _QUERY, other)
@@ -105,7 +197,7 @@ def _as_listed(
         pooling=", then ".join([pooling, *others]),
         query=query,
         document=document,
-        longest=_content(folder / "sentence_bert_config.json").get("max_seq_length"),
+        longest=_content(folder / _LIMITS).get("max_seq_length"),
     )
 
 
@@ -121,7 +213,7 @@ def _pooling(config: Mapping[str, Any], *, has_prompts: bool) -> str:
         config.get("pooling_mode") or [key[1] for key in switched_on if key] or "mean"
     )
     mode = modes if isinstance(modes, str) else " and ".join(modes)
-    name = _MODES.get(mode, mode)
+    name = _COMPUTED_MODES.get(mode, mode)
     if has_prompts and config.get("include_prompt") is False:
         return f"{name} without the prompt"
     return name

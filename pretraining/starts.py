@@ -16,6 +16,7 @@ from pathlib import Path
 from tempfile import TemporaryDirectory
 from typing import Any
 
+from common.embedding import Embedding, kept_embedding
 from common.errors import UserError, first_line
 from common.files import write_text
 from common.model_files import (
@@ -100,6 +101,8 @@ class Start:
     """Texts of its licence and notices, by the name of their file."""
     tensors: Mapping[str, TensorHead] = field(default_factory=dict, repr=False)
     """What its weights' files say of each tensor; empty where it is only planned with."""
+    embedding: Embedding = field(default_factory=Embedding)
+    """How its maker means its texts to become vectors; its encoder keeps pooling and prompts."""
 
     @property
     def name(self) -> str:
@@ -387,6 +390,7 @@ def start_of(
         licence=licence_of(folder),
         notices=notices,
         tensors=tensors,
+        embedding=kept_embedding(folder),
     )
 
 

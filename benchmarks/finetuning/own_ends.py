@@ -1,4 +1,4 @@
-"""A tokenizer that ends texts by itself, so that whoever loads it reads them as they were trained on."""
+"""Tokenizers made again, so that whoever loads one reads texts as they were trained on."""
 
 from __future__ import annotations
 
@@ -10,6 +10,30 @@ import tokenizers
 from transformers import PreTrainedTokenizerFast
 
 from benchmarks.finetuning.tokenization import Tokenizer, end_of_text
+
+
+def made_again(
+    tokenizer: Tokenizer, *, max_length: int | None = None, **parts: Any
+) -> Tokenizer:
+    """Return a tokenizer that reads texts as another does, and cuts and pads them on the right.
+
+    Args:
+        tokenizer: a fast one.
+        max_length: longest input in tokens; None: its own.
+        parts: parts of its tokenizer.json that are to be others.
+    """
+    backend = json.loads(tokenizer.backend_tokenizer.to_str())
+    # The last call leaves in it how it cut and padded.
+    backend["truncation"] = backend["padding"] = None
+    content = json.dumps({**backend, **parts})
+    return PreTrainedTokenizerFast(
+        tokenizer_object=tokenizers.Tokenizer.from_str(content),
+        model_max_length=max_length or tokenizer.model_max_length,
+        padding_side="right",
+        truncation_side="right",
+        model_input_names=tokenizer.model_input_names,
+        **tokenizer.special_tokens_map,
+    )
 
 
 def ending_tokenizer(tokenizer: Tokenizer, *, alone: bool) -> Tokenizer:
@@ -28,20 +52,22 @@ def ending_tokenizer(tokenizer: Tokenizer, *, alone: bool) -> Tokenizer:
         if ids[-1] != text[-1]:
             return tokenizer
         first = tokenizer.convert_ids_to_tokens(ids[: len(ids) - len(text)])
-    backend = json.loads(tokenizer.backend_tokenizer.to_str())
-    backend["truncation"] = backend["padding"] = None
     numbers = {token: tokenizer.convert_tokens_to_ids(token) for token in (*first, end)}
-    backend["post_processor"] = _template(
-        backend["post_processor"], first, end, numbers
-    )
-    return PreTrainedTokenizerFast(
-        tokenizer_object=tokenizers.Tokenizer.from_str(json.dumps(backend)),
-        model_max_length=tokenizer.model_max_length,
-        padding_side="right",
-        truncation_side="right",
-        model_input_names=tokenizer.model_input_names,
-        **tokenizer.special_tokens_map,
-    )
+    before = _part_of(tokenizer, "post_processor")
+    return made_again(tokenizer, post_processor=_template(before, first, end, numbers))
+
+
+def _part_of(tokenizer: Tokenizer, name: str) -> dict[str, Any] | None:
+    part: dict[str, Any] | None = json.loads(tokenizer.backend_tokenizer.to_str())[name]
+    return part
+
+
+def _steps_of(part: dict[str, Any] | None, name: str) -> list[dict[str, Any]]:
+    """Return the steps of a part of tokenizer.json, one after the other; a sequence has them under a name."""
+    if part is None:
+        return []
+    steps: list[dict[str, Any]] = part.get(name, [part])
+    return steps
 
 
 def _template(
@@ -51,14 +77,16 @@ def _template(
     numbers: Mapping[str, int],
 ) -> dict[str, Any]:
     """Return a post-processor that puts tokens around texts, and handles offsets as the one before it does."""
-    steps = [] if before is None else before.get("processors", [before])
-    kept = [step for step in steps if step["type"] == "ByteLevel"]
-    kept += [
-        {"type": "ByteLevel", "use_regex": True}
-        | {name: step[name] for name in ("add_prefix_space", "trim_offsets")}
-        for step in steps
-        if step["type"] == "RobertaProcessing"
-    ]
+    kept: list[dict[str, Any]] = []
+    for step in _steps_of(before, "processors"):
+        if step["type"] == "ByteLevel":
+            kept.append(step)
+        # RoBERTa's puts its own tokens around a text, and moves offsets as the byte-level one.
+        if step["type"] == "RobertaProcessing":
+            offsets = {
+                name: step[name] for name in ("add_prefix_space", "trim_offsets")
+            }
+            kept.append({"type": "ByteLevel", "use_regex": True, **offsets})
 
     def part(name: str, kind: int) -> dict[str, Any]:
         return {"Sequence": {"id": name, "type_id": kind}}
@@ -68,13 +96,15 @@ def _template(
 
     # A text ends with the token in its own segment: 0 alone, 1 as the second of a pair.
     begin = [special(token, 0) for token in first]
+    one, two = part("A", 0), part("B", 1)
+    special_tokens = {
+        token: {"id": token, "ids": [number], "tokens": [token]}
+        for token, number in numbers.items()
+    }
     template = {
         "type": "TemplateProcessing",
-        "single": [*begin, part("A", 0), special(end, 0)],
-        "pair": [*begin, part("A", 0), part("B", 1), special(end, 1)],
-        "special_tokens": {
-            token: {"id": token, "ids": [number], "tokens": [token]}
-            for token, number in numbers.items()
-        },
+        "single": [*begin, one, special(end, 0)],
+        "pair": [*begin, one, two, special(end, 1)],
+        "special_tokens": special_tokens,
     }
     return {"type": "Sequence", "processors": [*kept, template]}

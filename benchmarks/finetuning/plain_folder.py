@@ -8,7 +8,6 @@ it counts. Its tokenizer reads texts as they were scored: that of the paper's re
 from __future__ import annotations
 
 import copy
-import json
 from collections.abc import Iterable, Iterator, Sequence
 from pathlib import Path
 from typing import Any
@@ -16,13 +15,8 @@ from typing import Any
 import torch
 import transformers
 from safetensors.torch import save_file
-from tokenizers import Tokenizer
 from torch import Tensor, nn
-from transformers import (
-    AutoModelForTokenClassification,
-    AutoTokenizer,
-    PreTrainedTokenizerFast,
-)
+from transformers import AutoModelForTokenClassification, AutoTokenizer
 
 from benchmarks.finetuning.base_models import FirstToken
 from benchmarks.finetuning.device import RunDevice
@@ -30,16 +24,14 @@ from benchmarks.finetuning.encoders import Encoder
 from benchmarks.finetuning.heads import (
     ClassHead,
     Head,
-    Pooling,
     SequenceHead,
     TokenHead,
 )
-from common.embedding import Embedding
+from benchmarks.finetuning.own_ends import made_again
 from common.errors import UserError
-from common.files import write_text
 from pretraining.model.configuration import native_config
 from pretraining.model.directions import FLAG, SERVERS_READ_FLAG, probe_ids
-from pretraining.model.encoder_folder import quiet, write_pooling_files
+from pretraining.model.encoder_folder import quiet
 from pretraining.model.modeling import EuroBertModel
 
 HEAD_FILE = "head.safetensors"
@@ -287,16 +279,7 @@ def write_tokenizer(
     Raises:
         UserError: one is read otherwise.
     """
-    backend = json.loads(tokenizer.backend_tokenizer.to_str())
-    backend["truncation"] = backend["padding"] = None
-    PreTrainedTokenizerFast(
-        tokenizer_object=Tokenizer.from_str(json.dumps(backend)),
-        model_max_length=max_length,
-        padding_side="right",
-        truncation_side="right",
-        model_input_names=tokenizer.model_input_names,
-        **tokenizer.special_tokens_map,
-    ).save_pretrained(folder)
+    made_again(tokenizer, max_length=max_length).save_pretrained(folder)
     written = AutoTokenizer.from_pretrained(folder)
     for text, ids in read:
         if written(*text)["input_ids"] != ids:
@@ -304,20 +287,3 @@ def write_tokenizer(
                 f"--keep best cannot keep this model: its tokenizer, written to a folder, reads {text[-1][:40]!r} "
                 "otherwise; leave out --keep"
             )
-
-
-def write_pooling(
-    folder: Path, width: int, pooling: Pooling, max_length: int, reading: Embedding
-) -> None:
-    """Write what makes a model's folder one of sentence-transformers: its parts, its pooling in both spellings, the
-    prefixes of queries and documents, the longest input and the similarity."""
-    write_pooling_files(folder, width, pooling.mode, longest=max_length)
-    content = {
-        "prompts": {"query": reading.query, "document": reading.document},
-        "default_prompt_name": None,
-        "similarity_fn_name": "cosine",
-    }
-    write_text(
-        folder / "config_sentence_transformers.json",
-        json.dumps(content, indent=2) + "\n",
-    )

@@ -33,7 +33,6 @@ from benchmarks.finetuning.own_ends import ending_tokenizer
 from benchmarks.finetuning.plain_folder import (
     HEAD_FILE,
     write_model,
-    write_pooling,
     write_tokenizer,
 )
 from benchmarks.finetuning.tokenization import (
@@ -54,6 +53,7 @@ from benchmarks.sweep.run_store import RunStore
 from benchmarks.tasks.base import Setting, TaskModel
 from benchmarks.tasks.families import family_of, new_model
 from common.description import description_hash
+from common.embedding import write_pooling, write_prompts
 from common.errors import UserError
 from common.files import (
     atomic_folder,
@@ -205,7 +205,8 @@ class Keeper:
         )
         if is_retrieval:
             width = model.encoder.hidden_size
-            write_pooling(folder, width, setting.pooling, limit, setting.reading)
+            write_pooling(folder, width, setting.pooling.mode, longest=limit)
+            write_prompts(folder, setting.reading)
         return class_name
 
 

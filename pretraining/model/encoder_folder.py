@@ -1,8 +1,6 @@
 """A model's folder: written whole or not at all, with what encoders need besides weights, and checked again.
 
-Encoders have pooling files and a self-test. sentence-transformers and the servers that follow it read `modules.json`
-and `1_Pooling/config.json`. Some know the newer spelling of the pooling, some only the older one, so that both are
-there.
+Encoders have the files of sentence-transformers (`common.embedding`) and a self-test.
 """
 
 from __future__ import annotations
@@ -20,6 +18,7 @@ from torch import Tensor
 from transformers import AutoConfig, AutoModel, AutoTokenizer
 from transformers.utils import logging as library
 
+from common.embedding import MODES, Embedding, write_pooling, write_prompts
 from common.errors import UserError, first_line
 from common.files import atomic_folder, sha256_bytes, sha256_file, write_text
 from common.manifest import (
@@ -42,6 +41,8 @@ PACKAGES = ("torch", "mosaicml", "mosaicml-streaming", "transformers")
 """Packages whose versions a model's provenance names."""
 SELF_TEST = "self_test.json"
 """A text and its vector."""
+EMBEDDING = "embedding"
+"""Field of a manifest: pooling and prompts of the start; without it the mean, and none."""
 _READ = (
     "config.json",
     "generation_config.json",
@@ -66,55 +67,6 @@ def quiet() -> Iterator[None]:
         library.set_verbosity(verbosity)
         if has_bars:
             library.enable_progress_bar()
-
-
-def write_pooling_files(
-    folder: Path, width: int, mode: str = "mean", *, longest: int | None = None
-) -> None:
-    """Write the parts of a sentence-transformers model: the transformer, and how its tokens become one vector.
-
-    Args:
-        folder: the model's.
-        width: of its hidden states.
-        mode: `mean`, `cls` or `lasttoken`.
-        longest: where it cuts texts, in tokens; None: the tokenizer's limit.
-    """
-    parts = [
-        {
-            "idx": 0,
-            "name": "0",
-            "path": "",
-            "type": "sentence_transformers.models.Transformer",
-        },
-        {
-            "idx": 1,
-            "name": "1",
-            "path": "1_Pooling",
-            "type": "sentence_transformers.models.Pooling",
-        },
-    ]
-    older = {"cls": "cls_token", "mean": "mean_tokens", "lasttoken": "lasttoken"}
-    pooling = {
-        "word_embedding_dimension": width,
-        "embedding_dimension": width,
-        "pooling_mode": mode,
-        **{
-            f"pooling_mode_{older_name}": name == mode
-            for name, older_name in older.items()
-        },
-        "pooling_mode_max_tokens": False,
-        "pooling_mode_mean_sqrt_len_tokens": False,
-        "include_prompt": True,
-    }
-    write_text(folder / "modules.json", json.dumps(parts, indent=2) + "\n")
-    write_text(
-        folder / "1_Pooling" / "config.json", json.dumps(pooling, indent=2) + "\n"
-    )
-    if longest is not None:
-        limits = {"max_seq_length": longest, "do_lower_case": False}
-        write_text(
-            folder / "sentence_bert_config.json", json.dumps(limits, indent=2) + "\n"
-        )
 
 
 def _hashes(folder: Path) -> dict[str, str]:
@@ -186,11 +138,12 @@ def write_folder(
                 fields = json.loads((making / "config.json").read_text("utf-8"))
                 write_config(making, fields | {PREDICTION_SHIFT: shift})
             if files.width is not None:
-                write_pooling_files(
-                    making,
-                    files.width,
-                    longest=content.get("science", {}).get("max_length"),
-                )
+                kept = Embedding(**content.get(EMBEDDING, {}))
+                longest = content.get("science", {}).get("max_length")
+                mode = MODES[kept.pooling]
+                write_pooling(making, files.width, mode, longest=longest)
+                if kept.query or kept.document:
+                    write_prompts(making, kept)
                 vector = self_test_vector(making, str(out))
                 # Five digits: how many threads compute it may change the seventh, and the manifest has its hash.
                 numbers = [float(f"{value:.5g}") for value in vector.tolist()]

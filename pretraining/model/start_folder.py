@@ -14,6 +14,8 @@ from safetensors.torch import save_file
 from torch import Tensor, nn
 from transformers import LlamaConfig, LlamaForCausalLM
 
+from common.description import difference
+from common.embedding import Embedding, kept_embedding
 from common.errors import UserError
 from common.files import write_bytes
 from common.manifest import FILES
@@ -26,6 +28,7 @@ from pretraining.model.directions import (
     is_decoder,
 )
 from pretraining.model.encoder_folder import (
+    EMBEDDING,
     ModelFiles,
     check_model,
     quiet,
@@ -104,6 +107,8 @@ def export_trained(
     Raises:
         UserError: `out` holds other things, or what was written does not see both sides.
     """
+    if start is not None:
+        manifest = {**manifest, EMBEDDING: start.embedding.kept}
     if config is not None:
         files = eurobert_files(state, config, tokenizer_dir)
         return write_folder(out, files, manifest, texts=texts, origin=origin)
@@ -125,6 +130,32 @@ def export_trained(
         "transformers": f">={MINIMUM}",
     }
     return write_folder(out, files, about, texts=texts, origin=origin)
+
+
+def refuse_other_embedding(
+    start: Start | None, manifest: Mapping[str, Any], where: str
+) -> None:
+    """Refuse a finished model whose folder says another pooling or other prompts than its start does now.
+
+    Args:
+        start: what it was trained from; None for random weights.
+        manifest: the finished model's.
+        where: its folder, for messages.
+
+    Raises:
+        UserError: they differ. Its checkpoint is the same, so that it is only to be written again.
+    """
+    if start is None:
+        return
+    recorded = manifest.get(EMBEDDING, Embedding().kept)
+    differs = difference(recorded, start.embedding.kept)
+    if differs is None:
+        return
+    name, theirs, ours = differs
+    raise UserError(
+        f"{where} was written with {name}={theirs!r:.80}, and its start has {ours!r:.80}; remove its folder and run "
+        "the same command to write it again from its last checkpoint"
+    )
 
 
 def try_export(start: Start, model: nn.Module, tokenizer_dir: Path) -> None:
@@ -199,6 +230,7 @@ def export_llama(folder: Path, out: Path) -> Path:
     about = {
         key: value for key, value in manifest.items() if key not in (FILES, "records")
     }
+    about[EMBEDDING] = kept_embedding(folder).kept
     return write_folder(out, files, {**about, "transformers": f">={MINIMUM}"})
 
 

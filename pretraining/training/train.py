@@ -44,7 +44,7 @@ from common.settings import read_settings
 from pretraining.data.remote_shards import find_shards
 from pretraining.data.shard_manifest import check_tokenizer, load_manifest
 from pretraining.model.encoder_folder import PACKAGES, check_model, refuse_other_folder
-from pretraining.model.start_folder import export_trained
+from pretraining.model.start_folder import export_trained, refuse_other_embedding
 from pretraining.model.start_weights import data_config, export_config, is_eurobert
 from pretraining.models import OBJECTIVES, PREDICTION_SHIFT
 from pretraining.paper_settings import Shape
@@ -149,6 +149,7 @@ def _is_finished(
             )
         return False
     context.check(manifest, last, step, str(model_folder))
+    refuse_other_embedding(context.start, manifest, str(model_folder))
     if not (model_folder / LOG).is_file():
         return False  # `_export` writes it again
     if sha256_file(model_folder / LOG) != manifest.get("records", {}).get(LOG):

@@ -7,11 +7,13 @@ import shutil
 from collections.abc import Callable
 from pathlib import Path
 
+import numpy as np
 import pytest
 import torch
 import transformers as hf
 from safetensors.torch import load_file, save_file
 from sentence_transformers import SentenceTransformer
+from transformers import AutoModel
 
 from benchmarks.finetuning.encoders import load_model
 from benchmarks.finetuning.heads import TokenHead, token_head
@@ -19,7 +21,9 @@ from clm_or_mlm.__main__ import main
 from common.errors import UserError
 from pretraining.data.tokenizer import train_tokenizer
 from pretraining.model.encoder_folder import checked_encoder
+from pretraining.starts import start_of
 from pretraining.training.log import read_log
+from tests.benchmarks.embedders import as_embedder
 from tests.messages import refused
 from tests.pretraining.documents import make_documents
 from tests.pretraining.families import ROWS, save_start
@@ -99,6 +103,51 @@ def test_three_commands_make_a_folder_for_sentence_transformers(
         assert SentenceTransformer(folder, device="cpu").max_seq_length == 24
     main(words)
     assert "nothing to do; the model is complete" in caplog.text
+
+
+def embedder_of(place: Path, folder: Path, mode: str) -> Path:
+    """The start of this place with the files of an embedder that is pooled so, written by sentence-transformers."""
+    start = Path(shutil.copytree(place / "start", folder / "start", dirs_exist_ok=True))
+    as_embedder(start, folder / "written", mode=mode, prompts={}, longest=24)
+    for name in ("modules.json", "1_Pooling/config.json"):
+        (start / name).parent.mkdir(exist_ok=True)
+        shutil.copyfile(folder / "written" / name, start / name)
+    return start
+
+
+def test_folder_of_another_pooling_is_refused_and_written_again(
+    place: Path, tmp_path: Path, capsys: pytest.CaptureFixture[str]
+) -> None:
+    out = tmp_path / "out"
+    words = ["--steps", "2"]
+    main(adapt(place, out, *words, start=place / "start"))
+    made = Path(capsys.readouterr().out.split()[-1])
+    start = embedder_of(place, tmp_path, "cls")
+    with refused(made, "pooling='mean'", "'first'", "remove its folder"):
+        main(adapt(place, out, *words, start=start))
+    shutil.rmtree(made)
+    main(adapt(place, out, *words, start=start))
+    assert json.loads((made / "manifest.json").read_text())["embedding"] == {
+        "pooling": "first",
+        "query": "",
+        "document": "",
+    }
+    model = SentenceTransformer(str(made), device="cpu")
+    states = AutoModel.from_pretrained(made)(**model.tokenize(["the heart"]))
+    first = states.last_hidden_state[0, 0].detach().numpy()
+    np.testing.assert_allclose(model.encode("the heart"), first, atol=1e-5)
+
+
+@pytest.mark.parametrize("mode", ["max", "weightedmean"])
+def test_pooling_that_no_folder_keeps_is_refused(
+    mode: str, place: Path, tmp_path: Path
+) -> None:
+    start = embedder_of(place, tmp_path, mode)
+    with refused(start, f"pooled by {mode}", "without modules.json"):
+        main(adapt(place, tmp_path / "out", "--steps", "2", start=start))
+    assert not (tmp_path / "out").exists()
+    (start / "modules.json").unlink()
+    assert start_of(str(start)).embedding.pooling == "mean"
 
 
 def test_a_shift_is_recorded_for_heads(

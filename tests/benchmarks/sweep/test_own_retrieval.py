@@ -13,27 +13,17 @@ import numpy as np
 import pytest
 from scipy import stats
 from tokenizers import processors
-from transformers import (
-    CONFIG_MAPPING,
-    AutoModel,
-    AutoTokenizer,
-    PreTrainedTokenizerFast,
-)
+from transformers import AutoTokenizer, PreTrainedTokenizerFast
 
-from benchmarks.datasets.local_dataset import load_dataset
 from benchmarks.finetuning.own_ends import ending_tokenizer
-from benchmarks.own_datasets.definition_file import read_definitions
 from benchmarks.runs import read_run
 from common.embedding import Embedding, made_embedding
 from common.errors import UserError
 from tests.benchmarks.command import command
+from tests.benchmarks.embedders import ST, as_embedder, ndcg, scored
 from tests.benchmarks.own_datasets.test_own_pairs import NOUNS
 from tests.benchmarks.tiny import BEGIN, END, make_tokenizer
 
-ST = pytest.importorskip("sentence_transformers")
-EVALUATION = pytest.importorskip(
-    "sentence_transformers.sentence_transformer.evaluation"
-)
 VERBS = [
     "clean",
     "replace",
@@ -83,49 +73,6 @@ def words_of(model: Path, store: Path, *more: str) -> list[str]:
     ]
 
 
-def ndcg(folder: Path, words: list[str]) -> float:
-    """NDCG@10 of the test queries, in percent, by sentence-transformers alone."""
-    local = load_dataset(Path(words[3]), read_definitions(Path(words[1]))[0])
-    queries = local.queries("test").to_pylist()
-    relevant: dict[str, set[str]] = {}
-    for row in local.qrels("test").to_pylist():
-        relevant.setdefault(row["query_id"], set()).add(row["doc_id"])
-    evaluator = EVALUATION.InformationRetrievalEvaluator(
-        {row["id"]: row["text"] for row in queries},
-        {row["id"]: row["text"] for row in local.corpus.to_pylist()},
-        relevant,
-        ndcg_at_k=[10],
-    )
-    with pytest.MonkeyPatch.context() as patch:
-        # As in a process that never imported this package, which has a class of its own for a type.
-        for mapping in (CONFIG_MAPPING, AutoModel._model_mapping):
-            patch.setattr(mapping, "_extra_content", {})
-        model = ST.SentenceTransformer(str(folder), device="cpu")
-    return 100 * float(evaluator(model)["cosine_ndcg@10"])
-
-
-def scored(folder: Path) -> float:
-    """The test score on a kept folder's card, in percent."""
-    found = re.search(
-        r"test, this run \(.*\) \| ([0-9.]+)", (folder / "README.md").read_text()
-    )
-    assert found is not None
-    return float(found[1])
-
-
-def as_embedder(
-    folder: Path, *, mode: str, prompts: dict[str, str], longest: int
-) -> Path:
-    """Put the files of sentence-transformers into a model's folder."""
-    modules = ST.sentence_transformer.modules
-    transformer = modules.Transformer(str(folder), max_seq_length=longest)
-    width = transformer.get_embedding_dimension()
-    pooling = modules.Pooling(width, pooling_mode=mode)
-    made = ST.SentenceTransformer(modules=[transformer, pooling], prompts=prompts)
-    made.save_pretrained(str(folder), create_model_card=False)
-    return folder
-
-
 @pytest.mark.parametrize("pooling", ["mean", "first", "last"])
 @pytest.mark.parametrize("kind", ["ours", "llama", "bert", "qwen3", "modernbert"])
 def test_kept_folder_scores_as_its_card(
@@ -166,6 +113,45 @@ def test_folder_of_an_embedder_is_read_as_its_maker_means(
     model = ST.SentenceTransformer(str(folder), device="cpu")
     assert model.max_seq_length == LONGEST
     assert model.prompts.items() >= wanted.items()
+
+
+def untrained_score(model: Path, store: Path, manuals: list[str]) -> float:
+    """NDCG@10 of a model as it is, in percent."""
+    words = ["--model", str(model), "--name", "start", "--steps", "0"]
+    asked = [*words, *manuals, "--device", "cpu", "--out", str(store)]
+    assert not command("benchmarks", "run")(asked)
+    (run,) = (store / "results/start/IR/manuals").iterdir()
+    return 100 * float(read_run(run)["standard"]["test"]["ndcg_at_10"])
+
+
+@pytest.mark.parametrize(("kind", "mode"), [("bert", "cls"), ("qwen3", "lasttoken")])
+def test_adapted_embedder_keeps_pooling_and_prompts(
+    kind: str,
+    mode: str,
+    manuals: list[str],
+    model_folder: Callable[..., Path],
+    tmp_path: Path,
+    capsys: pytest.CaptureFixture[str],
+) -> None:
+    start = Path(shutil.copytree(model_folder(kind), tmp_path / "start"))
+    prompts = {"query": "seek: ", "document": "found: "}
+    as_embedder(start, mode=mode, prompts=prompts, longest=LONGEST)
+    text = (Path(manuals[1]).parent / "pairs.tsv").read_text()
+    (tmp_path / "texts.txt").write_text(text.replace("\n", "\n\n"))
+    shards = str(tmp_path / "shards")
+    source = ["--source", str(tmp_path / "texts.txt"), "--tokenizer", str(start)]
+    split = ["--validation-share", "0.1", "--workers", "0"]
+    assert not command("shards")([*source, "--out", shards, *split])
+    small = ("global_batch=4", f"max_length={LONGEST}", "eval_sequences=4")
+    settings = [word for each in small for word in ("--set", each)]
+    out = ["--data", shards, "--out", str(tmp_path / "adapted"), "--steps", "2"]
+    assert not command("adapt")([str(start), *out, *settings])
+    folder = Path(capsys.readouterr().out.split()[-1])
+    model = ST.SentenceTransformer(str(folder), device="cpu")
+    assert model[1].pooling_mode == mode
+    assert model.prompts.items() >= prompts.items()
+    score = untrained_score(folder, tmp_path / "store", manuals)
+    assert ndcg(folder, manuals) == pytest.approx(score, abs=0.01)
 
 
 @pytest.mark.parametrize(
