@@ -59,6 +59,8 @@ class Embedding:
     token's, and the maker did not mean it so."""
     longest: int | None = None
     """Most tokens of a text, special ones included; None: it does not say."""
+    lower: bool = False
+    """Whether texts are read in lower case, whatever the tokenizer's own files do."""
 
     @property
     def kept(self) -> dict[str, str]:
@@ -144,6 +146,7 @@ def write_pooling(
     pooling["include_prompt"] = True
     _write(folder / _POOLING / "config.json", pooling)
     if longest is not None:
+        # The tokenizer that stands beside it reads texts in lower case by itself, or as they are.
         limits = {"max_seq_length": longest, "do_lower_case": False}
         _write(folder / _LIMITS, limits)
 
@@ -193,11 +196,13 @@ def _as_listed(
         # The length of a vector does not matter to a cosine.
         elif not is_known or name != ("Normalize" if place else "Transformer"):
             others.append(name)
+    limits = _content(folder / _LIMITS)
     return Embedding(
         pooling=", then ".join([pooling, *others]),
         query=query,
         document=document,
-        longest=_content(folder / _LIMITS).get("max_seq_length"),
+        longest=limits.get("max_seq_length"),
+        lower=bool(limits.get("do_lower_case")),
     )
 
 

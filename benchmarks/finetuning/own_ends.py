@@ -1,4 +1,4 @@
-"""Tokenizers made again, so that whoever loads one reads texts as they were trained on."""
+"""Tokenizers made again, so that whoever loads one reads texts as they were trained on: in lower case, to their end."""
 
 from __future__ import annotations
 
@@ -34,6 +34,17 @@ def made_again(
         model_input_names=tokenizer.model_input_names,
         **tokenizer.special_tokens_map,
     )
+
+
+def lower_case_tokenizer(tokenizer: Tokenizer) -> Tokenizer:
+    """Return a tokenizer that reads texts in lower case, as sentence-transformers does where a folder says so."""
+    normalizer = _part_of(tokenizer, "normalizer")
+    steps = _steps_of(normalizer, "normalizers")
+    if any(step["type"] == "Lowercase" for step in steps):
+        return tokenizer
+    # First, as there: what the tokenizer's own steps look for is in lower case by then.
+    lower = {"type": "Sequence", "normalizers": [{"type": "Lowercase"}, *steps]}
+    return made_again(tokenizer, normalizer=lower)
 
 
 def ending_tokenizer(tokenizer: Tokenizer, *, alone: bool) -> Tokenizer:

@@ -135,6 +135,7 @@ class RunRequest(Computation):
             document=document,
             ends=pooling == "last" and not made.pooling.startswith("last"),
             longest=longest,
+            lower=made.lower,
         )
 
     @property

@@ -209,6 +209,9 @@ def _reading(request: RunRequest, name: str) -> dict[str, Any]:
         return pooling
     made = dataclasses.asdict(reading)
     del made["pooling"]
+    # Runs were recorded before it was read.
+    if not reading.lower:
+        del made["lower"]
     return {**pooling, "reading": made}
 
 

@@ -15,7 +15,7 @@ from benchmarks.datasets.local_dataset import LocalDataset
 from benchmarks.finetuning.device import RunDevice
 from benchmarks.finetuning.encoders import Encoder, LoadedModel
 from benchmarks.finetuning.heads import MEAN, POOLINGS, Head, Pooling
-from benchmarks.finetuning.own_ends import ending_tokenizer
+from benchmarks.finetuning.own_ends import ending_tokenizer, lower_case_tokenizer
 from benchmarks.finetuning.tokenization import Tokenizer
 from benchmarks.finetuning.trainer import Groups, TrainingLoss, example_order
 from benchmarks.metrics.metric import Evaluation
@@ -53,9 +53,11 @@ class Setting:
     def own_tokenizer(self) -> Tokenizer:
         """What reads the texts of retrieval sets of one's own, in training, scoring and the kept folder."""
         tokenizer = self.loaded.retrieval_tokenizer
-        return (
-            ending_tokenizer(tokenizer, alone=False) if self.reading.ends else tokenizer
-        )
+        if self.reading.lower:
+            tokenizer = lower_case_tokenizer(tokenizer)
+        if self.reading.ends:
+            tokenizer = ending_tokenizer(tokenizer, alone=False)
+        return tokenizer
 
     @property
     def own_longest(self) -> int:

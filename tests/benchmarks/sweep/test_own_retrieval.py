@@ -12,10 +12,10 @@ from typing import Any
 import numpy as np
 import pytest
 from scipy import stats
-from tokenizers import processors
+from tokenizers import normalizers, processors
 from transformers import AutoTokenizer, PreTrainedTokenizerFast
 
-from benchmarks.finetuning.own_ends import ending_tokenizer
+from benchmarks.finetuning.own_ends import ending_tokenizer, lower_case_tokenizer
 from benchmarks.runs import read_run
 from common.embedding import Embedding, made_embedding
 from common.errors import UserError
@@ -152,6 +152,54 @@ def test_adapted_embedder_keeps_pooling_and_prompts(
     assert model.prompts.items() >= prompts.items()
     score = untrained_score(folder, tmp_path / "store", manuals)
     assert ndcg(folder, manuals) == pytest.approx(score, abs=0.01)
+
+
+def test_lower_case_is_read_and_kept_by_the_tokenizer(
+    manuals: list[str], model_folder: Callable[..., Path], tmp_path: Path
+) -> None:
+    start = Path(shutil.copytree(model_folder("bert"), tmp_path / "start"))
+    prompts = {"query": "SEEK: ", "document": "FOUND: "}
+    as_embedder(start, mode="mean", prompts=prompts, longest=LONGEST)
+    limits = {"max_seq_length": LONGEST, "do_lower_case": True}
+    (start / "sentence_bert_config.json").write_text(json.dumps(limits))
+    score = untrained_score(start, tmp_path / "store", manuals)
+    assert ndcg(start, manuals) == pytest.approx(score, abs=0.01)
+    words = words_of(start, tmp_path / "store", "--keep", "best")
+    assert not command("benchmarks", "run")([*words, *manuals])
+    (run,) = (tmp_path / "store/results/tiny/IR/manuals").iterdir()
+    assert read_run(run)["description"]["reading"]["lower"]
+    (folder,) = (tmp_path / "store/encoders/tiny/IR/manuals").iterdir()
+    assert ndcg(folder, manuals) == pytest.approx(scored(folder), abs=0.01)
+    written = AutoTokenizer.from_pretrained(folder)
+    assert written("The LAMP")["input_ids"] == written("the lamp")["input_ids"]
+
+
+@pytest.mark.parametrize(
+    "normalizer",
+    [
+        None,
+        normalizers.Replace("The", "A"),
+        normalizers.Lowercase(),
+        normalizers.Sequence([normalizers.NFD(), normalizers.StripAccents()]),
+        normalizers.Sequence(
+            [normalizers.Replace("The", "A"), normalizers.Lowercase()]
+        ),
+        normalizers.BertNormalizer(lowercase=False),
+    ],
+)
+def test_lower_case_is_that_of_the_library(
+    normalizer: Any, model_folder: Callable[..., Path], tmp_path: Path
+) -> None:
+    start = Path(shutil.copytree(model_folder("bert"), tmp_path / "start"))
+    tokenizer = make_tokenizer(["the lamp and the valve"] * 9)
+    if normalizer is not None:
+        tokenizer.backend_tokenizer.normalizer = normalizer
+    tokenizer.save_pretrained(start)
+    modules = ST.sentence_transformer.modules
+    theirs = modules.Transformer(str(start), do_lower_case=True).tokenizer
+    ours = lower_case_tokenizer(AutoTokenizer.from_pretrained(start))
+    for text in ("The LAMP and the Valvé", "ÀB the The", ""):
+        assert ours(text)["input_ids"] == theirs(text)["input_ids"]
 
 
 @pytest.mark.parametrize(
