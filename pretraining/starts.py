@@ -374,6 +374,7 @@ def start_of(
             f"{folder} has no safetensors; pickled weights (*.bin) are not opened: save the model with transformers' "
             "save_pretrained"
         )
+    embedding = kept_embedding(folder)
     tensors = {} if is_planned else tensor_heads(folder)
     _refuse_quantised(folder, tensors)
     refuse_unfinished(folder, tensors)
@@ -382,15 +383,31 @@ def start_of(
         for name in _NOTICES
         if is_its_own(folder / name)
     }
+    tokenizer = read_tokenizer(folder, is_planned=is_planned)
+    if embedding.lower and not _reads_lower_case(tokenizer):
+        raise UserError(
+            f"{folder} reads texts in lower case by its sentence_bert_config.json, and shards are written by "
+            f"{TOKENIZER} alone; load it with sentence-transformers and save it again, which moves that there, and "
+            "start from the copy"
+        )
     return Start(
         text=text,
         folder=folder,
         config=config,
-        tokenizer=read_tokenizer(folder, is_planned=is_planned),
+        tokenizer=tokenizer,
         licence=licence_of(folder),
         notices=notices,
         tensors=tensors,
-        embedding=kept_embedding(folder),
+        embedding=embedding,
+    )
+
+
+def _reads_lower_case(tokenizer: TokenizerFiles) -> bool:
+    """Return whether a tokenizer.json has a step that makes a text lower case."""
+    normalizer = tokenizer.content.get("normalizer") or {}
+    steps = normalizer.get("normalizers", [normalizer])
+    return any(
+        step.get("type") == "Lowercase" or step.get("lowercase") for step in steps
     )
 
 

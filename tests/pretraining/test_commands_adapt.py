@@ -13,6 +13,7 @@ import torch
 import transformers as hf
 from safetensors.torch import load_file, save_file
 from sentence_transformers import SentenceTransformer
+from tokenizers import Tokenizer
 from transformers import AutoModel
 
 from benchmarks.finetuning.encoders import load_model
@@ -148,6 +149,22 @@ def test_pooling_that_no_folder_keeps_is_refused(
     assert not (tmp_path / "out").exists()
     (start / "modules.json").unlink()
     assert start_of(str(start)).embedding.pooling == "mean"
+
+
+def test_lower_case_that_shards_do_not_have_is_refused(
+    place: Path, tmp_path: Path
+) -> None:
+    """What the message says to do makes a start whose own tokenizer reads so."""
+    start = embedder_of(place, tmp_path, "mean")
+    limits = {"max_seq_length": 24, "do_lower_case": True}
+    (start / "sentence_bert_config.json").write_text(json.dumps(limits))
+    with refused(start, "lower case", "sentence-transformers", "start from the copy"):
+        main(adapt(place, tmp_path / "out", "--steps", "2", start=start))
+    copy = tmp_path / "copy"
+    SentenceTransformer(str(start), device="cpu").save_pretrained(str(copy))
+    text = start_of(str(copy)).tokenizer.content
+    inner = Tokenizer.from_str(json.dumps(text))
+    assert inner.encode("The Heart").ids == inner.encode("the heart").ids
 
 
 def test_a_shift_is_recorded_for_heads(
