@@ -123,7 +123,6 @@ def weighted(
     low: float = 0.0,
     high: float = math.inf,
     unit: str = "points",
-    margin: float = 0.0,
 ) -> Contrast:
     """Return the contrast of (weight, model, task) triples on task averages; equal cells are merged."""
     merged: dict[tuple[str, str], float] = {}
@@ -134,14 +133,7 @@ def weighted(
         for (model, task), weight in merged.items()
         if weight
     )
-    return Contrast(
-        label=label,
-        terms=terms,
-        low=-margin if margin else low,
-        high=high,
-        unit=unit,
-        margin=margin,
-    )
+    return Contrast(label=label, terms=terms, low=low, high=high, unit=unit)
 
 
 def difference(
@@ -152,11 +144,10 @@ def difference(
     *,
     low: float = 0.0,
     high: float = math.inf,
-    margin: float = 0.0,
 ) -> Contrast:
     """Return the contrast S(better, task) - S(worse, task)."""
     scores = [(1.0, better, task), (-1.0, worse, task)]
-    return weighted(label, scores, low=low, high=high, margin=margin)
+    return weighted(label, scores, low=low, high=high)
 
 
 def mean_of(label: str, contrasts: Iterable[Contrast]) -> Contrast:
@@ -209,19 +200,16 @@ def typical_contrast(compared: Iterable[AnyContrast]) -> Contrast | None:
         Term(weight=weight, model=model, task=task, dataset=dataset)
         for (model, task, dataset), weight in weights.items()
     )
-    low, high, margin = 0.0, math.inf, 0.0
+    low, high = 0.0, math.inf
     if not directed:  # the claimed range of a mean is the mean of the ranges
         low = math.fsum(one.low for one in chosen) / len(chosen)
         high = math.fsum(one.high for one in chosen) / len(chosen)
-        margin = 0.0 if math.isfinite(high) else -low
     label = f"mean of {len(chosen)} comparisons, in the claimed direction"
     if 0 < len(directed) < len(contrasts):
         label = f"mean of the {len(chosen)} that claim a direction"
     if len(chosen) == 1:
         label = f"{chosen[0].label}, the only one that claims a direction"
-    return Contrast(
-        label=label, terms=terms, low=low, high=high, unit=unit, margin=margin
-    )
+    return Contrast(label=label, terms=terms, low=low, high=high, unit=unit)
 
 
 def shared_trunks(compared: Iterable[AnyContrast]) -> str:

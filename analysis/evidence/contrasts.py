@@ -91,11 +91,15 @@ class Contrast(_Region):
     """Upper end of the claimed region, in points."""
     unit: str = "points"
     """Unit of the sum."""
-    margin: float = 0.0
-    """Points by which one side may be behind and is still "competitive" or "on par": tested in one direction alone."""
 
-    def __post_init__(self) -> None:
-        assert not self.margin or (self.low, self.high) == (-self.margin, math.inf)
+    @property
+    def margin(self) -> float:
+        """Points by which one side may be behind and is still "competitive" or "on par"; 0 where it may not be.
+
+        The region is then above a number below 0, and is tested in one direction alone.
+        """
+        is_above = math.isfinite(self.low) and math.isinf(self.high)
+        return max(0.0, -self.low) if is_above else 0.0
 
     @property
     def has_direction(self) -> bool:

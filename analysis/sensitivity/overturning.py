@@ -136,4 +136,4 @@ def _with_margins(node: Node, factor: float) -> Node:
         return node
     low = node.low * factor
     high = node.high * factor
-    return replace(node, low=low, high=high, margin=node.margin * factor)
+    return replace(node, low=low, high=high)

@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from analysis.claims.catalogue.terms import FULL, MARGINS, mlm, within
+from analysis.claims.catalogue.terms import FULL, Region, mlm, not_behind, within
 from analysis.claims.statements import Finding, all_of, difference, weighted
 from analysis.evidence.contrasts import Contrast
 from benchmarks.protocol import TASKS
@@ -18,13 +18,8 @@ def _starts(total: str, task: str, *, closed: bool = False) -> Contrast:
     label = (
         f"CLM start - MLM start on {task}, after {int(total[:-1]) - 42}k steps of CPT"
     )
-    return difference(
-        label,
-        _cpt("clm", total),
-        _cpt("mlm40", total),
-        task,
-        margin=MARGINS[task] if closed else 0.0,
-    )
+    region = not_behind(task) if closed else Region()
+    return difference(label, _cpt("clm", total), _cpt("mlm40", total), task, **region)
 
 
 def _last_gain(task: str) -> Contrast:

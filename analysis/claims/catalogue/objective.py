@@ -12,6 +12,7 @@ from analysis.claims.catalogue.terms import (
     Region,
     clm,
     mlm,
+    not_behind,
 )
 from analysis.claims.statements import Finding, all_of, difference, weighted
 from analysis.evidence.contrasts import Contrast
@@ -112,7 +113,7 @@ FINDINGS = (
                             clm(size),
                             mlm(size),
                             "TC",
-                            margin=MARGINS["TC"],
+                            **not_behind("TC"),
                         )
                         for size in ("210m", "1b")
                     ],

@@ -34,6 +34,11 @@ def clm(size: str) -> str:
     return f"{size}-clm-{FULL}"
 
 
+def not_behind(task: str) -> Region:
+    """Return the claimed region of a score of a task that is "on par" or "competitive" with another."""
+    return Region(low=-MARGINS[task])
+
+
 def within(task: str) -> Region:
     """Return the claimed region of two scores of a task that are comparable."""
     return Region(low=-MARGINS[task], high=MARGINS[task])

@@ -93,7 +93,7 @@ def two_sided(node: Node) -> Node:
     if isinstance(node, AtLeast):
         return replace(node, parts=tuple(map(two_sided, node.parts)))
     if isinstance(node, Contrast) and node.margin:
-        return replace(node, margin=0.0, high=-node.low)
+        return replace(node, high=-node.low)
     return node
 
 

@@ -83,6 +83,24 @@ def test_a_region_is_open(
     )
 
 
+@pytest.mark.parametrize(
+    ("low", "high", "margin", "has_direction"),
+    [
+        (0.0, math.inf, 0.0, True),
+        (-math.inf, 0.0, 0.0, True),
+        (1.0, math.inf, 0.0, True),
+        (-0.25, math.inf, 0.25, False),
+        (-0.5, 0.5, 0.0, False),
+        (1.0, 3.0, 0.0, False),
+    ],
+)
+def test_margin_is_what_a_half_line_allows_below_zero(
+    low: float, high: float, margin: float, has_direction: bool
+) -> None:
+    region = Contrast(label="", terms=(), low=low, high=high)
+    assert (region.margin, region.has_direction) == (margin, has_direction)
+
+
 def test_what_is_missing_is_no_evidence_for_or_against() -> None:
     unknown = Result(comparison=TWO, missing="no runs")
     assert not unknown.known and (unknown.p_for, unknown.p_against) == (1.0, 1.0)
