@@ -538,7 +538,7 @@ def best_points(data: pd.DataFrame, inputs: FigureInputs, *, x_text: str) -> str
         if set(of_series) == {"any"}:
             of_series = ["any"]
         parts.append(f"{task} {', '.join(of_series)}")
-    return f"{x_text} ({', '.join(names)}): {'; '.join(parts)}"
+    return f"{x_text} ({', '.join(names)}; Holm over all pairs): {'; '.join(parts)}"
 
 
 def above_mlm_alone(data: pd.DataFrame, _: FigureInputs) -> str:
