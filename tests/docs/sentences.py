@@ -10,7 +10,7 @@ from tests.docs.notebook import NOTEBOOK
 OUTCOME = re.compile(
     r"(?<![-\w])(ahead|alike|beats?|behind|best|better|catch(es)? up|clear(ly)?|close|comparable|competitive|equal|"
     r"fails?|gains?|help(s|ed)?|higher|holds?|leads?|lowe(r|st)|on par|open|overtakes?|prefers?|shown|suffices?|"
-    r"surpass(es)?|worse|worst)(?![-\w])",
+    r"surpass(es)?|wins?|beaten|outperforms?|worse|worst)(?![-\w])",
     re.IGNORECASE,
 )
 """Words that say how a comparison came out."""
@@ -64,6 +64,11 @@ def pages() -> dict[str, list[str]]:
     }
     found[str(NOTEBOOK.relative_to(ROOT))] = notebook()
     return {
-        page: [one for one in sentences if OUTCOME.search(one) and SUBJECT.search(one)]
+        page: [
+            one
+            for one in sentences
+            # A quotation is the paper's
+            if OUTCOME.search(one) and SUBJECT.search(one) and not one.startswith("> ")
+        ]
         for page, sentences in found.items()
     }

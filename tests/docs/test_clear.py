@@ -5,7 +5,8 @@ with what it is about and the word that a reader takes from it; here the compari
 An entry is one of `ABOUT_NOTHING`, or a list of these, each with `: ` and the word:
 
     F8                              a finding's verdict on the published cells; `F8@miniature`: on a toy study's arms
-    F8 alone                        its verdict, had nothing else been tried; `findings`: how many have which verdict
+    F8 alone                        its verdict, had nothing else been tried; `F8 by dataset`: with a part for each
+    findings                        how many have which verdict
     F8 TC, 12k                      its comparison whose label ends so: `holds`, `fails`, `open`
     F1 beside IR                    all that is judged beside it whose label has this word
     Figure 3 30 %, SC TC QA         in how many lines of 610M and 1B on these tasks it is clearly worse than the best
@@ -22,6 +23,7 @@ from functools import cache
 
 import pandas as pd
 import pytest
+from matplotlib.colors import to_hex
 from statsmodels.stats.multitest import multipletests
 
 import clm_or_mlm as cm
@@ -124,7 +126,7 @@ def test_each_sentence_on_an_outcome_has_an_entry() -> None:
         f"[[\"{page}\"]]\nsentence = '''{sentence}'''\nabout = \"\""
         for page, sentences in PAGES.items()
         for sentence in map(without_decimals, sentences)
-        if page != "docs/findings.md" and (page, sentence) not in known
+        if (page, sentence) not in known
     ]
     assert missing == []
 
@@ -188,6 +190,8 @@ def outcome(what: str) -> str:
     judged = assessed(source or "published").judged[name]
     if rest == ["alone"]:
         return judged.alone.verdict
+    if rest == ["by", "dataset"]:
+        return assessed().judged_by_dataset[name].verdict
     if not rest:
         return judged.verdict
     if rest[0] == "beside":
@@ -480,6 +484,25 @@ def expected_marks(
         reject = multipletests(list(ps.values()), 0.05, method="holm")[0]
         marks |= dict(zip(ps, map(bool, reject), strict=True))
     return {row: marks[row] for row in sorted(marks)}
+
+
+@pytest.mark.parametrize("name", ["2", "4", "6", "9", "10"])
+def test_as_many_marks_are_filled_as_are_clear(name: str) -> None:
+    figure = collected(name, "published")
+    clear = figure.data[figure.data[CLEAR].eq(True)]
+    names = set(clear["series"])
+    marks = [
+        line
+        for ax in figure.drawing.axes
+        for line in ax.lines
+        if str(line.get_label())[1:] in names and len(line.get_xydata()) == 1
+    ]
+    filled = Counter(
+        str(line.get_label())[1:]
+        for line in marks
+        if to_hex(line.get_markerfacecolor()) != to_hex("white")
+    )
+    assert filled == clear["series"].value_counts().to_dict() != {}
 
 
 def test_figure_4_fills_at_least_what_f6_counts() -> None:
