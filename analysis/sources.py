@@ -22,6 +22,7 @@ from analysis.store.runs_table import (
     RunsTable,
     fingerprint,
     log_doubts,
+    other_sizes,
     read_table,
     unsealed_words,
     warn_of_other_sizes,
@@ -272,11 +273,12 @@ class Source:
         listed = "; ".join(
             f"{rule}: {', '.join(floor_texts)}" for rule, floor_texts in by_rule.items()
         )
-        return (
-            f"Scores without a look at the input ({listed})."
-            if listed and self.protocol == PAPER
-            else ""
-        )
+        if not listed or self.protocol != PAPER:
+            return ""
+        of_which = ""
+        if self.runs is not None and self.stand_ins is None and other_sizes(self.runs):
+            of_which = ", of the paper's test sets"
+        return f"Scores without a look at the input{of_which} ({listed})."
 
     @property
     def average_needs(self) -> str:

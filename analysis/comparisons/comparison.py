@@ -110,8 +110,8 @@ def compare(
         found = replace(
             found, differences=tuple(differences), replicates=tuple(replicates)
         )
-    every_place = (place for held in contestants.places.values() for place in held)
-    datasets = in_order({place.dataset for place in every_place if place.is_dataset})
+    places = [one.place for one in found.differences]
+    datasets = in_order({place.dataset for place in places if place.is_dataset})
     floors, metrics = source.floors_in_words(datasets), source.own_metrics(datasets)
     arms_left = {} if source.runs is None else arms_of(source.runs)
     repeats = [name for name in contestants.models if arm_of(name)[0] in arms_left]

@@ -250,8 +250,8 @@ def in_a_sentence(comparison: Comparison) -> str:
     leader, other = whole.first, whole.second
     ahead, behind = AHEAD, BEHIND
     effect, low, high = whole.result.effect, whole.result.low, whole.result.high
-    # The sentence is about the model with the better score.
-    if effect != 0 and (effect < 0) != whole.lower_is_better:
+    # Who is ahead is the subject; where nobody is, the sign stays that of the table.
+    if whole.outcome == BEHIND:
         leader, other = other, leader
         ahead, behind = behind, ahead
         effect, low, high = -effect, -high, -low

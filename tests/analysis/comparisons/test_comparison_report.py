@@ -109,12 +109,12 @@ def test_a_sentence_says_what_is_open_and_what_has_one_seed():
     said = in_a_sentence(
         compare(Source(label="x", runs=best_runs(scores)), [REAL, MADE_UP], Settings())
     )
-    assert said.startswith(f"Open over SST-2: {MADE_UP} minus {REAL} is +0.17 [")
+    assert said.startswith(f"Open over SST-2: {REAL} minus {MADE_UP} is -0.17 [")
     scores[REAL]["sst2"] = [90.0]
     said = in_a_sentence(
         compare(Source(label="x", runs=best_runs(scores)), [REAL, MADE_UP], Settings())
     )
-    assert "a test needs two seeds of each model" in said and "+0.17 points" in said
+    assert "a test needs two seeds of each model" in said and "-0.17 points" in said
 
 
 def judged(outcome: str, place: Place, effect: float) -> Difference:
@@ -165,8 +165,7 @@ def test_a_sentence_calls_a_model_ahead_only_where_its_lead_is_shown(
     else:
         assert first.startswith(others[whole].capitalize()) and "ahead" not in first
         assert " over all tasks: " in first
-        lead, other = (MADE_UP, REAL) if OUTCOMES[whole] < 0 else (REAL, MADE_UP)
-        assert f"{lead} minus {other} is +{abs(OUTCOMES[whole]):.2f} [" in first
+        assert f"{REAL} minus {MADE_UP} is {OUTCOMES[whole]:+.2f} [" in first
         shown = f"{leads.get(part)} is ahead on SC"
     assert rest == (shown if part in leads else f"{others[part]} on SC")
 
