@@ -126,7 +126,7 @@ def study_document(
         f"fine-tuning    {tuning:,.1f} {device.name} hours of {len(plan.models)} models on {grid}",
         f"in all         {total:,.1f} {device.name} hours with {_SPARE:.0%} in reserve{money}",
     ]
-    if "estimated" in device.basis:
+    if "estimated" in device.basis(plan.shapes):
         lines.append(_ESTIMATED)
     lines.append("")
     if smallest is not None:

@@ -10,6 +10,7 @@ Standard library only.
 from __future__ import annotations
 
 import math
+from collections.abc import Iterable
 from dataclasses import dataclass, replace
 from functools import cache
 
@@ -58,21 +59,18 @@ class Device:
     mfu: float | None = None
     """Share of its peak rate that every training reaches; None: by size and objective."""
 
-    @property
-    def basis(self) -> str:
-        """Where its speed comes from, in words."""
+    def basis(self, shapes: Iterable[Shape]) -> str:
+        """Return in words where its speed comes from, for models of these shapes."""
         if self.mfu is not None:
             return f"from --mfu {self.mfu:g}"
-        known = (
-            "the paper's own hours"
-            if self.name == "MI250X"
-            else "an H100's speeds and data sheets"
-        )
-        return (
-            "from speeds measured on this device"
-            if self == H100
-            else f"estimated from {known}"
-        )
+        if self.name == "MI250X":
+            return "estimated from the paper's own hours"
+        if self != H100:
+            return "estimated from an H100's speeds and data sheets"
+        measured = [SHAPES[size] for size in MEASURED]
+        if all(shape in measured for shape in shapes):
+            return "from speeds measured on this device"
+        return "estimated from other sizes' speeds on this device"
 
     def tokens_per_second(
         self,

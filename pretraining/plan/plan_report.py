@@ -115,6 +115,8 @@ def _totals(plan: Plan, device: Device, price: float | None) -> list[str]:
             most = _short(plan.tokens_of(data))
             rows.append(("", f"of them in {data} {most} for a model at most"))
     by_hoffmann, of_model = costs.flops["hoffmann"], costs.flops["model"]
+    mfu = _mfu(costs, device)
+    used = f"{mfu:.0%}" if mfu >= 0.005 else "less than 1%"
     rows += [
         (
             "FLOPs",
@@ -122,7 +124,7 @@ def _totals(plan: Plan, device: Device, price: float | None) -> list[str]:
         ),
         (
             f"{device.name} hours",
-            f"{hours} at {_mfu(costs, device):.0%} of the bf16 peak (model FLOPs), {device.basis}",
+            f"{hours} at {used} of the bf16 peak (model FLOPs), {device.basis(plan.shapes)}",
         ),
     ]
     if price is not None:

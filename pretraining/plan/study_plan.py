@@ -244,6 +244,11 @@ class Plan:
     stages: tuple[PlannedStage, ...]
     """Their work, parents before children."""
 
+    @property
+    def shapes(self) -> list[Shape]:
+        """The shape of each stage's model."""
+        return [self.study.shapes[stage.size] for stage in self.stages]
+
     def costs(
         self,
         stages: Iterable[PlannedStage] | None = None,
