@@ -490,6 +490,8 @@ def footer(comparison: Comparison, *, full: bool = True) -> list[str]:
     return [*lines, *comparison.notes, *filter(None, [comparison.floors])]
 
 
+_FIRST, _LAST = ("effect", "low", "high", "p_holm"), ("seeds", "interval", "outcome")
+"""The columns by which a frame of differences begins and ends."""
 Seeds = Sequence[float] | Mapping[str, Sequence[float]]
 """Scores by seed, or by dataset the scores by seed."""
 
@@ -563,6 +565,9 @@ def compare_scores(
     table = read_scores(text_table_of(frame, "scores"), options, metric=metric)
     found = compare_table(table, models, Settings(), margin=margin)
     differences = pd.DataFrame(records_of(found)).set_index("dataset")
+    # What is printed of a wide frame are its first and its last columns.
+    others = [name for name in differences if name not in (*_FIRST, *_LAST)]
+    differences = differences[[*_FIRST, *others, *_LAST]]
     differences.attrs["read"] = found.read
     return differences
 

@@ -3,6 +3,7 @@
 from typing import Any
 
 import numpy as np
+import pandas as pd
 import pytest
 from scipy import stats
 
@@ -44,6 +45,13 @@ def test_outcomes() -> None:
     assert (one_seed["effect"], one_seed["outcome"]) == (0, "unknown")
     assert cm.compare_scores([1, 1], [2, 2])["outcome"].item() == "unknown"
     assert cm.compare_scores([1, 1, 1], [2.0, 2.1, 2.2])["outcome"].item() == "behind"
+
+
+def test_what_is_printed_has_effect_interval_p_and_outcome() -> None:
+    found = cm.compare_scores({"a": [2.0, 2.1, 2.2]}, {"a": [1.0, 1.1, 1.3]})
+    with pd.option_context("display.width", 80, "display.max_columns", 0):
+        head = repr(found).splitlines()[0]
+    assert {"effect", "low", "high", "p_holm", "outcome"} <= set(head.split())
 
 
 @pytest.mark.parametrize(
