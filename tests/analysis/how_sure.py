@@ -7,6 +7,7 @@ prints a line for each sentence and table row; `tests/analysis/test_how_sure.py`
 
 import itertools
 import math
+import re
 from collections.abc import Iterable, Iterator, Mapping
 from dataclasses import dataclass, replace
 from functools import partial
@@ -15,6 +16,7 @@ import numpy as np
 from numpy.typing import NDArray
 from scipy import stats
 
+from analysis.claims.answer import answer
 from analysis.claims.assessment import assess
 from analysis.claims.catalogue import ANSWERS, FINDINGS
 from analysis.claims.judged import judge
@@ -41,10 +43,12 @@ from analysis.precision.design import (
     seed_spreads,
 )
 from analysis.published_cells import published_values
-from analysis.sensitivity.overturning import Overturned, overturn
+from analysis.sensitivity.overturning import Overturned, other_margins, overturn
 from analysis.sources import PUBLISHED, arms_of, open_source
-from benchmarks.protocol import AVERAGE, TASKS
+from analysis.statistics.inference import ALPHA
+from benchmarks.protocol import AVERAGE, DATASETS, TASKS
 from tests.miniature.questions import LENGTHS, PRETRAINING, spreads
+from tests.speed.interval_coverage import published_variances
 
 CLM, MLM, BOTH = "610m-clm-42k", "610m-mlm40-42k", "610m-clm-10k-mlm40-42k"
 """The miniature's models that were pretrained five times, by the names that stand for them."""
@@ -53,6 +57,63 @@ CLM, MLM, BOTH = "610m-clm-42k", "610m-mlm40-42k", "610m-clm-10k-mlm40-42k"
 def shown(value: float) -> str:
     """Return a spread with two digits."""
     return f"{value:.2f}" if value < 1 else f"{value:.1f}"
+
+
+def of_new_test_sets() -> dict[str, float]:
+    """Return by dataset how often a printed cell's t interval covers its mean over seeds and test sets, at the least.
+
+    In closed form: a test set that all five seeds share adds its variance, at most p (1 - p) of an instance, to the
+    mean and nothing to the spread over seeds.
+    """
+    covered = {}
+    for dataset in DATASETS:
+        cells = published_variances(dataset)
+        wider = np.sqrt(1 + 5 * (cells.common / cells.seeds) ** 2)
+        inside = stats.t.cdf(stats.t.ppf(0.975, 4) / wider, 4)
+        covered[dataset] = float(np.mean(2 * inside - 1))
+    return covered
+
+
+def four_doubts(found: Mapping[str, Overturned]) -> Iterator[str]:
+    """Yield the numbers of the page's first table that nothing else has."""
+    least = min(sd for sd in found["answer"].spread.values() if sd is not None)
+    yield f"the answer falls at {shown(least)} points between pretrainings"
+    covered = of_new_test_sets()
+    mean = np.mean(list(covered.values()))
+    yield (
+        f"the printed interval may cover only [{100 * mean:.0f} %](claims.md#measured-coverage) "
+        f"(MS MARCO: {100 * covered['msmarco']:.0f} %)"
+    )
+    assert min(covered, key=covered.__getitem__) == "msmarco"
+
+
+def with_more_or_fewer() -> Iterator[str]:
+    """Yield how many comparisons are shown among others, and their mean were tasks or datasets a sample."""
+    counts, means, _ = answer(assess(PUBLISHED, Settings())).cautions
+    alone, shares, scratch, every = re.findall(r"(\d+) for the (\d+)", counts)
+    yield (
+        f"{alone[0]} if they are tested alone, {shares[0]} among the {shares[1]} of three shares of CLM, {scratch[0]} "
+        f"among the {scratch[1]} of the findings on CLM then MLM from scratch, {every[0]} among the {every[1]} of all "
+        "findings"
+    )
+    tasks, datasets = re.findall(r"([-+][\d.]+) (\[[^]]+\])", means)
+    yield f"Their mean is {tasks[0]} points {tasks[1]} if the tasks"
+    yield f"and {datasets[0]} {datasets[1]} if the datasets are"
+
+
+def with_other_margins(result_of: ResultOf) -> Iterator[str]:
+    """Yield the verdicts that the margins of "on par" and "comparable" move."""
+    by_factor = other_margins(result_of)
+
+    def moved(factor: float, verdict: str) -> list[str]:
+        verdicts = by_factor[factor].items()
+        return [name for name, one in verdicts if one.startswith(verdict)]
+
+    wide = " and ".join(moved(1.2, "holds"))
+    assert moved(0.8, "holds in") == ["F4", "F13"] == list(by_factor[0.8])
+    yield (
+        f"times 1.2, {wide} hold; times 0.8, each loses a part; times 0.5, {moved(0.5, 'fails')[0]} fails"
+    )
 
 
 def clear_with_spread(result_of: ResultOf) -> Iterator[str]:
@@ -282,6 +343,9 @@ def plans() -> Iterator[str]:
     ]
     yield f"takes {seeds[0]} seeds for the average of SC, {seeds[1]} for TC, {seeds[2]} for QA and {seeds[3]} for IR"
     yield f"Five seeds show {finds[0]}, {finds[1]}, {finds[2]} and {finds[3]} points"
+    study = PlannedStudy(tests=12)
+    yield f"To show half a point with {POWER:.0%} power".replace("%", " %")
+    yield f"With a spread of 0.2 points between them and twelve tests (at a level of {ALPHA} / {study.tests})"
     yield (
         f"it takes {pretrainings[0]}, {pretrainings[1]}, {pretrainings[2]} and {pretrainings[3]} pretrainings of five "
         "seeds"
@@ -357,11 +421,15 @@ def carried_by_one_task(result_of: ResultOf) -> Iterator[str]:
 def lines() -> Iterator[str]:
     """Yield all of them, in the order of the page."""
     result_of = assess(PUBLISHED, Settings(interval="t")).result_of
+    found = {one.main.id: one for one in overturn(result_of)}
+    yield from four_doubts(found)
     yield from clear_with_spread(result_of)
-    yield from overturning({one.main.id: one for one in overturn(result_of)})
+    yield from overturning(found)
     yield seeds_again()
     yield from at_toy_scale()
     yield from plans()
+    yield from with_more_or_fewer()
+    yield from with_other_margins(result_of)
     yield from other_choices(result_of)
     yield from carried_by_one_task(result_of)
 
