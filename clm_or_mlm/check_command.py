@@ -41,12 +41,13 @@ from pretraining.data.shard_manifest import INDEX
 from pretraining.training.log import LOG, read_log
 
 _TRAINED = ("stages", "models", "starts")
-_RECORDS = (MANIFEST, PROVENANCE)
+_RECORDS = (MANIFEST, PROVENANCE, ".sif.json")
 """How the names of files end that may list others with their hashes."""
 _DEEPEST = 3
 """Folders down to which things are looked for: STUDY/analysis/table10/instances."""
 _DATASET_AGAIN = "fetch, import or make the dataset again with --replace"
 _TRAIN_AGAIN = "run the same train or adapt command again"
+_MODEL_AGAIN = "remove it and run the command again that wrote it (train, adapt or pretraining export)"
 _KEEP_AGAIN = "`clm-or-mlm benchmarks run` with --keep best makes it again"
 
 
@@ -200,6 +201,8 @@ def _check_listed(path: Path, record: Mapping[str, Any], read: set[Path]) -> str
     elif "command" in record:
         # What was changed since it was written is not written over.
         remedy = f"remove it and make it again with the command that {path.name} names"
+    elif "image" in record:
+        remedy = "build the image again"
     else:
         remedy = "run the command again that made it, such as `ingest`"
     read |= {path, *(path.parent / name for name in files)}
@@ -252,6 +255,7 @@ def _stage(folder: Path, read: set[Path]) -> Iterator[Verdict]:
     from pretraining.training import checkpoints
 
     complete = checkpoints.checkpoint_steps(folder)
+    again = _train_again(folder)
     state: dict[str, Any] = {}
     for item in complete:
         try:
@@ -261,19 +265,30 @@ def _stage(folder: Path, read: set[Path]) -> Iterator[Verdict]:
             sentence = f"weights, optimizer and state of step {item.step:,}"
             yield Verdict("whole", item.path, sentence)
         except UserError as error:
-            yield Verdict("damaged", item.path, str(error))
+            yield Verdict("damaged", item.path, f"{error}; then {again}")
     complete_paths = {item.path for item in complete}
     unfinished = [
         path for path in sorted(folder.glob("step-*")) if path not in complete_paths
     ]
     for path in unfinished:
-        sentence = f"it has no state.json; remove it and {_TRAIN_AGAIN}"
+        sentence = f"it has no state.json; remove it, then {again}"
         yield Verdict("damaged", path, sentence)
     if complete:
         read.add(folder / LOG)
         yield from _stage_log(folder, state, complete[-1].step)
     elif not unfinished:
-        yield Verdict("missing", folder, f"no checkpoint; {_TRAIN_AGAIN}")
+        yield Verdict("missing", folder, f"no checkpoint; {again}")
+
+
+def _train_again(stage: Path) -> str:
+    """Return how the same command writes again what is lost of a stage: not while a model is there that it led to."""
+    words = [_TRAIN_AGAIN]
+    for model in sorted((stage.parent.parent / "models").glob("[!.]*")):
+        with suppress(DamagedError, KeyError, TypeError):
+            stages = parse_manifest(_content_of(model / MANIFEST))["stages"]
+            if stage.name in [item["name"] for item in stages]:
+                words.insert(0, f"remove models/{model.name}")
+    return " and ".join(words)
 
 
 def _stage_log(
@@ -286,9 +301,11 @@ def _stage_log(
     faults: list[str] = []
     rows = read_log(log, faults)
     steps = [row["step"] for row in rows if row["split"] == "train"]
+    # Rows are written while a stage is trained, and at no other time.
+    remedy = f"to have all rows, remove its folder, then {_train_again(folder)}"
     if faults:
         kind = "damaged" if log.exists() else "missing"
-        sentence = f"{faults[0]}; a model is exported with what is there"
+        sentence = f"{faults[0]}; a model is exported with what is there; {remedy}"
         yield Verdict(kind, log, sentence)
         return
 
@@ -296,12 +313,12 @@ def _stage_log(
     lacking = _steps_without_row(sorted(set(steps)), first_step, last_step)
     if lacking:
         which = f"{len(lacking)} rows of the steps {lacking[0]} to {lacking[-1]}"
-        sentence = f"{which}; the manifest of a model that is exported names them"
+        sentence = (
+            f"{which}; the manifest of a model that is exported names them; {remedy}"
+        )
         yield Verdict("missing", log, sentence)
     elif checkpoints.is_log_changed(folder, last_step):
-        sentence = (
-            "rows have changed since they were written; a model's manifest says so"
-        )
+        sentence = f"rows have changed since they were written, as a model's manifest says; {remedy}"
         yield Verdict("damaged", log, sentence)
     else:
         yield Verdict("whole", log, f"{len(steps):,} rows of training")
@@ -327,7 +344,7 @@ def _check_model(folder: Path, read: set[Path]) -> str:
         checked_files,
     )
 
-    remedy = f"remove it and {_TRAIN_AGAIN}"
+    remedy = _MODEL_AGAIN
     read |= {path for path in folder.rglob("*") if path.is_file()}
     manifest = check_model(folder, remedy)
     if manifest is None:

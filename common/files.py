@@ -275,6 +275,11 @@ def sha256_file(path: Path) -> str:
         return sha256_open(file.fileno())
 
 
+def state_of(status: os.stat_result) -> tuple[int, ...]:
+    """Return a file's device, inode, size and time of last change: where they stay, its content does."""
+    return status.st_dev, status.st_ino, status.st_size, status.st_mtime_ns
+
+
 def written(path: Path) -> str:
     """Return a file's size and the time of its last change: where both are as before, its content hardly differs."""
     status = path.stat()

@@ -17,9 +17,10 @@ from pathlib import Path
 
 from filelock import SoftFileLease, Timeout
 from filelock._identity import host_name, owner_is_stale
-from filelock._marker import OwnerRecord
+from filelock._marker import _PROTOCOL, OwnerRecord
 from filelock._util import pin_inode
 
+from common.errors import UserError
 from common.files import is_alive
 
 logger = logging.getLogger(__name__)
@@ -50,6 +51,10 @@ class _Lease(SoftFileLease):
                 return
         super()._try_break_stale_lock()
 
+    def _take_over(self, marker: os.stat_result, breaker_pid: int | None) -> None:
+        if _is_lease(Path(self.lock_file)):
+            super()._take_over(marker, breaker_pid)
+
 
 @contextlib.contextmanager
 def try_lease(
@@ -63,6 +68,9 @@ def try_lease(
     Args:
         path: its file, removed at the end.
         lost: called from a thread when another process took the lease, as after a suspended machine wakes up.
+
+    Raises:
+        UserError: a file of somebody else's is there.
     """
     path.parent.mkdir(parents=True, exist_ok=True)
     lease = _Lease(
@@ -71,6 +79,10 @@ def try_lease(
     try:
         lease.acquire()
     except Timeout:
+        if not _is_lease(path):
+            raise UserError(
+                f"{path} is not what this package writes there; move it elsewhere, or choose another folder"
+            ) from None
         yield _words(lease)
         return
     try:
@@ -136,6 +148,16 @@ def _is_gone(owner: OwnerRecord | None) -> bool:
     if owner_is_stale(owner.pid, owner.hostname, owner.start):
         return True
     return owner.hostname == host_name() and not is_alive(owner.pid)
+
+
+def _is_lease(path: Path) -> bool:
+    """Return whether a file begins as a lease does, be it cut short; also where there is none any more."""
+    begin = _PROTOCOL.encode()
+    try:
+        with path.open("rb") as file:
+            return begin.startswith(file.read(len(begin)))
+    except FileNotFoundError:
+        return True
 
 
 def _words(lease: SoftFileLease) -> str:

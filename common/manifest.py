@@ -21,6 +21,7 @@ from common.files import (
     sha256_bytes,
     sha256_file,
     sha256_open,
+    state_of,
     temporary_folder,
     write_text,
 )
@@ -297,7 +298,7 @@ class VerifiedFile:
         """
         descriptor = open_plain(self.path)
         try:
-            state = _state(descriptor)
+            state = state_of(os.fstat(descriptor))
             if state != self._seen:
                 self._seen = None
                 _, _, size, _ = state
@@ -305,7 +306,7 @@ class VerifiedFile:
                     raise DamagedError(f"it has {size} bytes instead of {self.bytes}")
                 if sha256_open(descriptor) != self.sha256:
                     raise DamagedError("its content has changed (SHA-256)")
-                if _state(descriptor) != state:
+                if state_of(os.fstat(descriptor)) != state:
                     raise DamagedError("it changed while it was being read")
                 self._seen = state
         except BaseException:
@@ -315,11 +316,12 @@ class VerifiedFile:
 
     def is_seen(self, descriptor: int) -> bool:
         """Return whether an open file is still what was hashed, and still has a name."""
-        return _state(descriptor) == self._seen and os.fstat(descriptor).st_nlink > 0
+        status = os.fstat(descriptor)
+        return state_of(status) == self._seen and status.st_nlink > 0
 
     def trust(self, descriptor: int) -> None:
         """Take a file that this process has just written and hashed as seen."""
-        self._seen = _state(descriptor)
+        self._seen = state_of(os.fstat(descriptor))
 
 
 _files: dict[tuple[Path, str], VerifiedFile] = {}
@@ -334,9 +336,3 @@ def check_file(path: Path, sha256: str) -> None:
         DamagedError: its content is another; the words do not name the file.
     """
     os.close(_files.setdefault((path, sha256), VerifiedFile(path, sha256)).open())
-
-
-def _state(descriptor: int) -> tuple[int, ...]:
-    """Return an open file's device, inode, size and time of its last change."""
-    status = os.fstat(descriptor)
-    return status.st_dev, status.st_ino, status.st_size, status.st_mtime_ns

@@ -9,7 +9,7 @@ from pathlib import Path
 from typing import Any, NamedTuple
 
 from common.errors import UserError, first_line, path_hint
-from common.files import sha256_bytes, sha256_file
+from common.files import sha256_bytes, sha256_file, state_of
 from common.reading import (
     inside,
     open_plain,
@@ -303,13 +303,23 @@ def weights_hash(folder: Path, *, code: bool = False) -> str:
         folder: a Hugging Face folder.
         code: take the code in the folder in, where it may run.
     """
+    return _hash(_weight_files(folder, code=code))
+
+
+def weights_states(folder: Path) -> dict[Path, tuple[int, ...]]:
+    """Return the `state_of` each file that `weights_hash` reads: another one, and the hash may be of another model."""
+    files = _weight_files(folder, code=False)
+    return {path: state_of(path.stat()) for path in files}
+
+
+def _weight_files(folder: Path, *, code: bool) -> list[Path]:
     patterns = ["*.safetensors", "*.safetensors.index.json"]
     if code:
         patterns.append("*.py")
     files = [folder / _CONFIG]
     for pattern in patterns:
         files += folder.glob(pattern)
-    return _hash(files)
+    return files
 
 
 def tokenizer_hash(folder: Path) -> str:

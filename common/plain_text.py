@@ -40,7 +40,7 @@ _KNOWN_TOKEN = re.compile(
     r"|A[KS]IA[0-9A-Z]{16}\b|eyJ[\w-]{8,}\.[\w-]{8,}\.[\w-]+)"
     r"|-----BEGIN [A-Z ]*PRIVATE KEY-----[\s\S]*?(?:-----END [A-Z ]*-----|$)"
 )
-_HIDDEN_WORD = "***"
+HIDDEN = "***"
 
 
 def visible(text: str) -> str:
@@ -91,7 +91,7 @@ def name_fault(name: str, most: int = 200) -> str | None:
 
 def redacted(text: str) -> str:
     """Return the text without the passwords and tokens in it: of URLs, variables, options and those of known form."""
-    text = _USER_OF_URL.sub(rf"\g<scheme>{_HIDDEN_WORD}@", text)
+    text = _USER_OF_URL.sub(rf"\g<scheme>{HIDDEN}@", text)
     for named in (_SECRET_FIELD, _VARIABLE, _OPTION, _IN_TEXT, _BEARER):
-        text = named.sub(rf"\g<name>{_HIDDEN_WORD}", text)
-    return _KNOWN_TOKEN.sub(_HIDDEN_WORD, text)
+        text = named.sub(rf"\g<name>{HIDDEN}", text)
+    return _KNOWN_TOKEN.sub(HIDDEN, text)

@@ -10,12 +10,12 @@ import os
 import platform
 import subprocess
 import sys
-from collections.abc import Iterable
+from collections.abc import Iterable, Iterator
 from importlib import metadata
 from pathlib import Path
 
 from common.files import sha256_file
-from common.plain_text import redacted
+from common.plain_text import HIDDEN, redacted
 
 PROVENANCE = "provenance.json"
 """Name of the file in the folder of a run or a model; of a single file such as `table10.md` it is
@@ -24,7 +24,17 @@ OF_A_CALL = ("command", "platform")
 """What `provenance` says that another call on another machine says otherwise."""
 ROOT = Path(__file__).resolve().parent.parent
 """The repository, or the folder the package is installed in."""
-
+SHOWN = (
+    "--add-model", "--as", "--as-llama3", "--batch", "--begin-of-text", "--callback", "--data", "--dataset",
+    "--datasets", "--device", "--document-separator", "--dry-run", "--end-of-text", "--epochs",
+    "--exact-micro-batches", "--format", "--head", "--interval", "--keep", "--kind", "--logs", "--lr", "--max-length",
+    "--merge", "--metric", "--model", "--name", "--objective", "--out", "--part", "--pooling", "--positions",
+    "--precision", "--prompts", "--repeat-text", "--resamples", "--retry-failed", "--revision", "--seed",
+    "--selection", "--set", "--shard-records", "--source", "--start", "--steps", "--stop-file", "--study",
+    "--temperature", "--text-field", "--tokenizer", "--tokens", "--trust-remote-code", "--validation-share",
+    "--validation-tokens", "--workers",
+)  # fmt: skip
+"""Options whose values a recorded command shows: they decide what is made, and none takes a secret."""
 
 IMAGE_SHA256 = "CLM_OR_MLM_IMAGE_SHA256"
 """Variable by which a workflow says which image its jobs run in."""
@@ -84,16 +94,38 @@ def provenance(environment: str, packages: Iterable[str]) -> dict[str, object]:
             for name in packages
             if (version := _version(name)) is not None
         },
-        "command": [*program, *map(_recorded, sys.argv[1:])],
+        "command": [*program, *_recorded(sys.argv[1:])],
     }
 
 
-def _recorded(word: str) -> str:
-    """Return a word of a command without secrets, and of an absolute path its last part: artefacts are passed on."""
-    option, equals, value = word.rpartition("=")
-    if value.startswith(("/", "~")):
-        value = Path(value).name
-    return redacted(f"{option}{equals}{value}")
+def _recorded(words: Iterable[str]) -> Iterator[str]:
+    """Yield the words of a command; in place of what is not shown of an option, `***`."""
+    is_shown = True  # names of commands, models and figures, before the first option
+    for word in words:
+        option, equals, value = word.partition("=")
+        # A key in PEM begins with dashes, too.
+        is_option = word.startswith("--") and word[2:3].isalpha()
+        if not is_option:
+            yield _shown(word) if is_shown else HIDDEN
+            continue
+        is_shown = option in SHOWN
+        if equals:
+            value = _shown(value) if is_shown else HIDDEN
+        yield f"{option}{equals}{value}"
+
+
+def _shown(value: str) -> str:
+    """Return a value as it may be passed on: of an absolute path its last part, of an address neither user nor query.
+
+    Secrets of a known form are hidden wherever they stand.
+    """
+    if "://" in value:
+        address, _, _ = value.partition("?")
+        return redacted(address)
+    key, equals, last = value.rpartition("=")
+    if last.startswith(("/", "~")):
+        last = Path(last).name
+    return redacted(f"{key}{equals}{last}")
 
 
 @functools.cache

@@ -23,8 +23,22 @@ from pathlib import Path
 from typing import Literal
 
 from common.errors import UserError
-from common.files import atomic_path, sha256_file, write_text
-from common.manifest import FILES, check_files, read_manifest, write_manifest
+from common.files import (
+    atomic_path,
+    is_marked,
+    mark_cache,
+    sha256_file,
+    write_text,
+)
+from common.manifest import (
+    FILES,
+    check_files,
+    read_manifest,
+    strangers,
+    write_manifest,
+    written_by,
+)
+from common.plain_text import first_of
 from common.provenance import ROOT, git_commit
 from container.check_lines import CheckLine, fail, ok, warn
 from container.machine import Machine
@@ -61,6 +75,11 @@ class Image:
     def bom(self) -> Path:
         """Where its SBOM lands."""
         return self.path.with_suffix(".sbom.json")
+
+    @property
+    def context(self) -> Path:
+        """The folder that its build reads, and logs to."""
+        return BUILD / "container" / self.name
 
     @property
     def definition(self) -> Path:
@@ -165,6 +184,7 @@ def build(image: Image, *, mirror: str | None = None, relock: bool = False) -> P
     Raises:
         UserError: something that is needed is missing or differs from the locks, or the build failed.
     """
+    _check_place(image)
     commit = _commit_in_image()
     if Machine().which("debootstrap") is None:
         raise UserError(
@@ -198,30 +218,47 @@ def build(image: Image, *, mirror: str | None = None, relock: bool = False) -> P
     target = image.path
     with atomic_path(target) as unfinished:
         words += [str(unfinished), str(image.definition)]
-        _apptainer_build(words, target.with_suffix(".log"))
-        # Written there by container/post.sh.
-        shutil.copyfile(context / "sbom.json", image.bom)
+        _apptainer_build(words, context / "build.log")
         if relock:
             head = f"# bookworm {snapshot}: name, version and SHA-256 of every Debian package in {image.name}.sif\n"
             found = (context / LOCK).read_text("utf-8")
             write_text(image.debian_lock, head + found)
         normalise(unfinished, commit_time)
-    is_dated = "{snapshot}" in address
-    debian = {
-        "lock": sha256_file(image.debian_lock),
-        "snapshot": snapshot,
-        "mirror": "snapshot" if is_dated else "mirror of the day",
-    }
-    record = {
-        "image": image.name,
-        "commit": commit,
-        "lock": arguments["LOCK"],
-        "debian": debian,
-        "tools": _tools(),
-    }
-    hashes = {path.name: sha256_file(path) for path in (target, image.bom)}
-    write_manifest(image_record(target), record, hashes)
+        is_dated = "{snapshot}" in address
+        debian = {
+            "lock": sha256_file(image.debian_lock),
+            "snapshot": snapshot,
+            "mirror": "snapshot" if is_dated else "mirror of the day",
+        }
+        record = {
+            "image": image.name,
+            "commit": commit,
+            "lock": arguments["LOCK"],
+            "debian": debian,
+            "tools": _tools(),
+        }
+        bom = context / "sbom.json"  # written there by container/post.sh
+        hashes = {
+            target.name: sha256_file(unfinished),
+            image.bom.name: sha256_file(bom),
+        }
+        # First: by this record the next build knows the others as its own.
+        write_manifest(image_record(target), record, hashes)
+        shutil.copyfile(bom, image.bom)
     return target
+
+
+def _check_place(image: Image) -> None:
+    """Refuse a folder that holds files of others where the image or what it is built from goes."""
+    record = image_record(image.path)
+    names = [image.path.name, image.bom.name, record.name]
+    if not is_marked(image.context):
+        names.append(image.context.relative_to(BUILD).as_posix())
+    others = strangers(BUILD, dict.fromkeys(written_by(record), ""), names)
+    if others:
+        raise UserError(
+            f"{BUILD} holds other files ({first_of(others)}), and the image goes there; move them elsewhere"
+        )
 
 
 def _commit_in_image() -> str:
@@ -280,9 +317,9 @@ def _context(image: Image, relock: bool, commit_time: int) -> Path:
         raise UserError(
             "images must be built on Linux with Python 3.11, for which the locks were made"
         )
-    context = BUILD / "container" / image.name
+    context = image.context
     shutil.rmtree(context, ignore_errors=True)
-    context.mkdir(parents=True)
+    mark_cache(context)
     log.info("downloading the packages of %s", image.requirements.relative_to(ROOT))
     # pip checks the hash of each download, and builds the wheels of packages that exist as source only, by the
     # setuptools and setuptools-scm of this environment: in isolation it would download the newest, without a hash.

@@ -29,6 +29,7 @@ from common.model_files import (
     tensor_heads,
     tokenizer_hash,
     weights_hash,
+    weights_states,
 )
 from common.reading import read_bounded
 from pretraining.data.tokenizer_files import (
@@ -153,10 +154,27 @@ class Start:
     @cached_property
     def identity(self) -> dict[str, str]:
         """What makes two starts the same: the hashes of weights with configuration, and of the tokenizer."""
+        _ = self._states  # before they are hashed
         return {
             "weights": weights_hash(self.folder),
             "tokenizer": tokenizer_hash(self.folder),
         }
+
+    @cached_property
+    def _states(self) -> dict[Path, tuple[int, ...]]:
+        return weights_states(self.folder)
+
+    def check_unchanged(self) -> None:
+        """Refuse weights whose files have changed since they were hashed.
+
+        Raises:
+            UserError: they have.
+        """
+        if weights_states(self.folder) != self._states:
+            raise UserError(
+                f"{self.folder} changed while it was being read; wait until the model is whole there, then run the "
+                "same command again"
+            )
 
     @cached_property
     def longest(self) -> int:

@@ -107,13 +107,14 @@ def run_workflow(
                 f"Slurm jobs of this study are queued or running ({numbers}); wait for them or cancel them"
             )
         refuse_other_settings(workflow, folder, queue.live)
+        # First: by this file the next call knows the others as the study's.
+        save(workflow, folder)
         todo = reconcile(workflow, folder, retry_failed=retry_failed, live=queue.live)
         announce(todo, queue)
         for marker, job in workflow.jobs.items():
             if marker not in queue.live:
                 # A new call tries again what a user's mistake ended.
                 (folder / job.refused).unlink(missing_ok=True)
-        save(workflow, folder)
         if profile == "local":
             return _run_here(workflow, folder, todo)
         if not todo:

@@ -20,7 +20,8 @@ from benchmarks.runs import RUN, record_of
 from common.description import first_difference
 from common.errors import UserError
 from common.files import write_text
-from common.manifest import another_shape, manifest_text, read_manifest
+from common.manifest import another_shape, manifest_text, read_manifest, strangers
+from common.plain_text import first_of
 from common.reading import read_bounded
 
 WORKFLOW = "workflow.json"
@@ -29,9 +30,10 @@ WORKFLOW = "workflow.json"
 LEASE = ".lease"
 """File there that names the call that works in it."""
 
-_REMEDY = (
-    "delete it and rerun the study, which then keeps the existing files as they are"
-)
+_OWN = ("done", "logs", "analysis")
+"""Folders of what a study writes down itself, and makes anew whenever it runs."""
+
+_REMEDY = f"delete it with {', '.join(_OWN)} beside it and rerun the study, which then keeps all other files"
 
 QUEUES = ("cpu", "gpu", "gpus")
 """Kinds of jobs to a site: without a GPU, with one, with more."""
@@ -342,14 +344,19 @@ def refuse_other_settings(
 
     Args:
         workflow: what is to be done now.
-        folder: its folder; nothing is compared where it has no `WORKFLOW`.
+        folder: its folder; where it has no `WORKFLOW`, nothing of others may be where a study writes.
         live: markers of jobs of an earlier call that are still queued or running.
 
     Raises:
         UserError: a complete or live job was made from something else, and the sentence says what; or the earlier
-            workflow is not as it was written.
+            workflow is not as it was written; or files of others are there.
     """
     if not (folder / WORKFLOW).exists():
+        others = strangers(folder, {}, _OWN)
+        if others:
+            raise UserError(
+                f"{folder} is no study and holds other files ({first_of(others)}); choose another --dir"
+            )
         return
     # By what is made, since packed cells are other jobs than single ones.
     makers: dict[str, Job] = {}

@@ -27,8 +27,9 @@ from benchmarks.datasets.local_dataset import (
 from benchmarks.datasets.schema import Manifest
 from benchmarks.protocol import Dataset, Pin, get_dataset
 from common.errors import UserError
-from common.files import sha256_file
-from common.manifest import MANIFEST
+from common.files import is_marked, mark_cache, sha256_file
+from common.manifest import MANIFEST, strangers
+from common.plain_text import first_of
 from common.reading import inside
 
 log = logging.getLogger(__name__)
@@ -96,8 +97,14 @@ def fetch(dataset: Dataset | str, data: Path, *, replace_old: bool = False) -> M
         if difference:
             recorded = []
     check_place(data / name)
-    data.mkdir(parents=True, exist_ok=True)
     downloads = data / DOWNLOADS / name
+    others = [] if is_marked(downloads) else strangers(downloads, {})
+    if others:
+        raise UserError(
+            f"{downloads} holds other files ({first_of(others)}), and downloads go there; move them elsewhere, or "
+            "choose another --out"
+        )
+    mark_cache(downloads)
     fetched = []
     paths: dict[str, list[Path]] = {}
     for file, path in _download(recorded or _resolve(pins), downloads):

@@ -293,6 +293,8 @@ def load_dataset(data: Path, dataset: Dataset | str) -> LocalDataset:
         name: _read_table(data / dataset.name, dataset, name, remedy)
         for name in manifest.tables
     }
+    # The hashes go into what is made of the rows: they must be those of what was read.
+    check_files(data / dataset.name, _files(manifest), remedy)
     return LocalDataset(dataset=dataset, manifest=manifest, tables=tables)
 
 

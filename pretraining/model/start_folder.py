@@ -278,6 +278,12 @@ def write_merged(start: Start, finished: Path, share: float) -> Path:
     trained = start_of(str(finished))
     manifest = check_model(finished) or {}
     before, after = (load_start(item, 0).state_dict() for item in (start, trained))
+    recorded = manifest.get("start", start.identity)
+    if recorded["weights"] != start.identity["weights"]:
+        raise UserError(
+            f"{start.text} has changed since {finished} was trained from it; put the weights back, then run the same "
+            "command again"
+        )
     state = {
         name: torch.lerp(tensor, before[name], share)
         if tensor.is_floating_point()

@@ -67,7 +67,7 @@ class Device:
             return "estimated from the paper's own hours"
         if self != H100:
             return "estimated from an H100's speeds and data sheets"
-        measured = [SHAPES[size] for size in MEASURED]
+        measured = [SHAPES[size] for size in MEASURED_SPEEDS]
         if all(shape in measured for shape in shapes):
             return "from speeds measured on this device"
         return "estimated from other sizes' speeds on this device"

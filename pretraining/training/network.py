@@ -35,6 +35,8 @@ def build_model(context: TrainingContext, *, is_seeded: bool) -> tuple[Trained, 
         start, shape = context.start, context.model_config
         if is_seeded:
             model = load_corrected(start, config.seed)
+            # Checkpoints will say that they began from the weights that were hashed before.
+            start.check_unchanged()
             try_export(start, model, context.data_folder / "tokenizer")
         else:
             model = network_of(start, shape)

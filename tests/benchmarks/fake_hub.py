@@ -175,3 +175,12 @@ class FakeHub:
             server.shutdown()
             server.server_close()
             thread.join()
+
+
+def conll_hub() -> FakeHub:
+    """Return a hub that holds CoNLL-2003."""
+    conll = {
+        f"data/{split}-00000-of-00001.parquet": conll_rows(40)
+        for split in ("train", "validation", "test")
+    }
+    return FakeHub({"hgissbkh/conll2003-en": {"main": (COMMIT, conll)}})

@@ -13,6 +13,7 @@ from pathlib import Path
 
 import pytest
 
+from common.errors import UserError
 from common.files import is_alive
 from common.locks import end_holder, holder_of, try_lease, wait_for_lease
 from common.provenance import ROOT
@@ -102,7 +103,7 @@ def test_zombie_loses_its_lease(tmp_path: Path) -> None:
 
 
 @pytest.mark.usefixtures("nobody_sleeps")
-@pytest.mark.parametrize("content", ["", "12"])
+@pytest.mark.parametrize("content", ["", "filelock/2\npid=1"])
 def test_a_lease_written_in_part_is_old_after_two_minutes(
     content: str, tmp_path: Path
 ) -> None:
@@ -116,6 +117,19 @@ def test_a_lease_written_in_part_is_old_after_two_minutes(
     with try_lease(path) as other:
         assert other is None
     assert not path.exists()
+
+
+@pytest.mark.usefixtures("nobody_sleeps")
+def test_a_file_of_others_is_no_lease(tmp_path: Path) -> None:
+    path = tmp_path / ".lock"
+    path.write_text("12\n")
+    os.utime(path, (0, 0))
+    with (
+        pytest.raises(UserError, match=r"\.lock is not what .* move it elsewhere"),
+        try_lease(path),
+    ):
+        pass
+    assert path.read_text() == "12\n"
 
 
 @pytest.mark.usefixtures("nobody_sleeps")

@@ -13,10 +13,13 @@ from pathlib import Path
 
 import pytest
 
+from clm_or_mlm.__main__ import main
+from common import files
 from common.errors import UserError
 from common.files import sha256_file
-from common.manifest import write_manifest
+from common.manifest import check_files, read_manifest, write_manifest
 from common.provenance import PROVENANCE, ROOT, git_commit
+from container import image as images
 from container.image import (
     Image,
     build,
@@ -216,6 +219,79 @@ def test_an_image_from_the_locks_that_are_here_is_what_it_says(built: Path) -> N
 def test_every_flipped_bit_is_noticed(built: Path, name: str) -> None:
     flip(built.parent / name)
     assert list(_problems(built)) == ["file"]
+
+
+@pytest.mark.parametrize(
+    "name", ["analysis.sif", "analysis.sbom.json", "analysis.sif.json"]
+)
+def test_check_names_every_flipped_bit(
+    built: Path, name: str, capsys: pytest.CaptureFixture[str]
+) -> None:
+    assert main(["check", str(built.parent)]) == 0
+    assert "2 files as it says" in capsys.readouterr().out
+    flip(built.parent / name)
+    assert main(["check", str(built.parent)]) == 1
+    assert "damaged: " in capsys.readouterr().out
+
+
+@pytest.fixture
+def stand_ins(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> Path:
+    """The folder of images, and in place of each program that a build calls one that writes what that would."""
+
+    def apptainer(words: list[str], log: Path) -> None:
+        log.write_text("done")
+        Path(words[-2]).write_text("image")
+        (log.parent / "sbom.json").write_text("{}")
+
+    monkeypatch.setattr(images, "BUILD", tmp_path)
+    monkeypatch.setattr(images, "_apptainer_build", apptainer)
+    monkeypatch.setattr(images, "normalise", lambda *_: None)
+    monkeypatch.setattr(images, "_check_room", lambda _: None)
+    monkeypatch.setattr(images, "_tools", dict)
+    monkeypatch.setattr(Machine, "which", lambda _, name: f"/usr/sbin/{name}")
+    monkeypatch.setattr(sys, "executable", "true")
+    return tmp_path
+
+
+MIRROR = "http://near.example/{snapshot}"
+
+
+def test_build_keeps_files_of_others(stand_ins: Path) -> None:
+    build(ANALYSIS, mirror=MIRROR)
+    made = [path for path in stand_ins.rglob("*") if path.is_file()]
+    names = {path.relative_to(stand_ins).as_posix() for path in made}
+    assert {"analysis.sif", "analysis.sif.json", "analysis.sbom.json"} < names
+    build(ANALYSIS, mirror=MIRROR)  # what it made it replaces
+    for name in (*names - {"container/analysis/CACHEDIR.TAG"}, "container/analysis/a"):
+        shutil.rmtree(stand_ins)
+        path = stand_ins / name
+        path.parent.mkdir(parents=True)
+        path.write_text("mine")
+        with pytest.raises(UserError, match=f"holds other files .{name}"):
+            build(ANALYSIS, mirror=MIRROR)
+        assert path.read_text() == "mine"
+
+
+@pytest.mark.parametrize("name", ["write_manifest", "shutil.copyfile", "sync_folder"])
+def test_killed_build_is_repaired_by_the_next(
+    name: str, stand_ins: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    (stand_ins / "notes.md").write_text("mine")
+    place = {"write_manifest": images, "shutil.copyfile": images.shutil}
+    target, call = place.get(name, files), name.rpartition(".")[2]
+    real = getattr(target, call)
+
+    def killed(*words: object, **more: object) -> object:
+        if call == "copyfile" and "sbom" not in str(words[0]):
+            return real(*words, **more)
+        raise KeyboardInterrupt
+
+    with monkeypatch.context() as patch, pytest.raises(KeyboardInterrupt):
+        patch.setattr(target, call, killed)
+        build(ANALYSIS, mirror=MIRROR)
+    path = build(ANALYSIS, mirror=MIRROR)
+    check_files(path.parent, read_manifest(image_record(path), "")["files"], "")
+    assert (stand_ins / "notes.md").read_text() == "mine"
 
 
 def test_another_lock_is_named_and_a_newer_commit_is_a_warning(

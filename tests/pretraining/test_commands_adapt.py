@@ -6,6 +6,7 @@ import re
 import shutil
 from collections.abc import Callable
 from pathlib import Path
+from typing import Any
 
 import numpy as np
 import pytest
@@ -22,9 +23,13 @@ from clm_or_mlm.__main__ import main
 from common.errors import UserError
 from pretraining.data.tokenizer import train_tokenizer
 from pretraining.model.encoder_folder import checked_encoder
+from pretraining.model.start_folder import write_merged
 from pretraining.starts import start_of
+from pretraining.training import network
 from pretraining.training.log import read_log
 from tests.benchmarks.embedders import as_embedder
+from tests.commands import started
+from tests.flips import flip
 from tests.messages import refused
 from tests.pretraining.documents import make_documents
 from tests.pretraining.families import ROWS, save_start
@@ -621,3 +626,28 @@ def test_real_models_become_encoders(
     ]
     assert losses[-1] < losses[0] - 0.1
     main(["check", made])
+
+
+def test_start_that_changes_while_it_is_read_is_refused(
+    place: Path, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    """Another process changes weights between the hash that checkpoints record and the first step, or the merge."""
+    start = Path(shutil.copytree(place / "start", tmp_path / "start"))
+    weights, out = start / "model.safetensors", tmp_path / "out"
+    words = adapt(place, out, "--steps", "2", start=start)
+    load_weights = network.load_corrected
+
+    def read(*given: Any) -> Any:
+        model = load_weights(*given)
+        started(flip, weights).join()
+        return model
+
+    with monkeypatch.context() as patch:
+        patch.setattr(network, "load_corrected", read)
+        with refused("changed while it was being read", "run the same command again"):
+            main(words)
+    assert not list(out.glob("stages/*/step-*"))
+    main(words)
+    flip(weights)
+    with refused("has changed since", "run the same command again"):
+        write_merged(start_of(str(start)), out / "models" / "start-mlm30", 0.5)

@@ -1,5 +1,6 @@
 """What is done is reused for the settings that it was made from, and for no others; a study may grow."""
 
+import shutil
 from dataclasses import replace
 from pathlib import Path
 from typing import Any
@@ -163,10 +164,13 @@ def test_a_damaged_record_is_refused_a_missing_one_is_not(
     for text in ("{", '{"jobs": [{"strange": 1}]}', '{"jobs": [{"kind": "strange"}]}'):
         (tmp_path / WORKFLOW).write_text(text)
         with pytest.raises(
-            UserError, match=r"is damaged.*delete it and rerun the study"
+            UserError, match=r"is damaged.*delete it .* and rerun the study"
         ):
             refuse_other_settings(now, tmp_path)
     (tmp_path / WORKFLOW).unlink()
+    with pytest.raises(UserError, match="is no study and holds other files"):
+        refuse_other_settings(now, tmp_path)
+    shutil.rmtree(tmp_path / "analysis")
     refuse_other_settings(now, tmp_path)
 
 

@@ -6,6 +6,7 @@ from pathlib import Path
 import pyarrow as pa
 import pytest
 
+from benchmarks.datasets import local_dataset
 from benchmarks.datasets.local_dataset import (
     DatasetContent,
     cluster_ids,
@@ -16,7 +17,7 @@ from benchmarks.datasets.local_dataset import (
 )
 from benchmarks.datasets.schema import SPLIT_TABLES
 from benchmarks.datasets.synthetic import make_synthetic
-from benchmarks.protocol import get_dataset
+from benchmarks.protocol import Dataset, get_dataset
 from common.errors import UserError
 from common.manifest import SEAL, manifest_text
 from tests.commands import python, started
@@ -39,6 +40,24 @@ def write_sst2(data: Path, content: DatasetContent, *, replace: bool = False) ->
         source={"kind": "import", "files": []},
         replace=replace,
     ).content
+
+
+def test_dataset_that_changes_while_it_is_read_is_refused(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    """Another process writes a table anew after all were hashed and this one was read."""
+    write_sst2(tmp_path, sc_content())
+    other = (tmp_path / "sst2" / "train.parquet").read_bytes()[:-1] + b"x"
+    read_table = local_dataset._read_table
+
+    def read(folder: Path, dataset: Dataset, name: str, remedy: str) -> pa.Table:
+        rows = read_table(folder, dataset, name, remedy)
+        started((folder / f"{name}.parquet").write_bytes, other).join()
+        return rows
+
+    monkeypatch.setattr(local_dataset, "_read_table", read)
+    with pytest.raises(UserError, match=r"sst2 is damaged: .*content has changed"):
+        load_dataset(tmp_path, "sst2")
 
 
 def test_documents_are_kept_and_their_rows_are_clusters(tmp_path: Path) -> None:

@@ -36,6 +36,17 @@ def test_one_call_works_in_a_folder(tmp_path: Path) -> None:
     assert run_workflow(NOTHING, tmp_path)
 
 
+@pytest.mark.parametrize("name", ["logs/shards/a.log", "done/a", "analysis/all/a"])
+def test_files_of_others_are_refused(name: str, tmp_path: Path) -> None:
+    path = tmp_path / name
+    path.parent.mkdir(parents=True)
+    path.write_text("mine")
+    for dry_run in (True, False):
+        with pytest.raises(UserError, match=f"holds other files .{name}.*--dir"):
+            run_workflow(NOTHING, tmp_path, dry_run=dry_run)
+    assert path.read_text() == "mine" and len(list(tmp_path.rglob("*.json"))) == 0
+
+
 @pytest.mark.parametrize(("deaths", "works"), [(7, True), (0, False)])
 def test_retries_count_anew_after_progress(
     tmp_path: Path, monkeypatch: pytest.MonkeyPatch, deaths: int, works: bool

@@ -114,7 +114,7 @@ def test_an_emptied_model_and_shard_of_a_study_are_damaged(
     code, lines = said(copy, capsys)
     damaged = [line for line in lines if line.startswith("damaged: ")]
     assert code == 1 and len(damaged) == 2, damaged
-    assert "run the same train or adapt command again" in damaged[0]
+    assert "remove it and run the command again that wrote it" in damaged[0]
     assert "run the same `shards` command again" in damaged[1]
 
 
@@ -168,7 +168,7 @@ def test_the_remedy_of_a_damaged_model_repairs_it(
     flip(model / name)
     code, lines = said(out, capsys)
     assert code == 1 and f"{MODEL}: " in str(lines)
-    assert "remove it and run the same train or adapt command again" in str(lines)
+    assert "remove it and run the command again that wrote it" in str(lines)
     shutil.rmtree(model)
     run(MODEL, out)
     code, lines = said(out, capsys)
