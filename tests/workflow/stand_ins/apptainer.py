@@ -5,6 +5,8 @@
     apptainer run ... IMAGE make PATH
 
 Training makes a step in STAND_IN_SECONDS (1), a checkpoint each two and STAND_IN_STEPS in all; a run takes as long.
+With STAND_IN_STARTS it goes on until it is stopped, and two steps in the last of so many starts.
+With STAND_IN_STARTS it ends in the last of so many starts, however far it has come.
 Lines of the file STAND_IN_EVENTS, `events` without it, say what was begun and what was finished, by which Slurm job.
 """
 
@@ -21,9 +23,13 @@ STEPS, SECONDS = (
 )
 
 
+STARTS = os.environ.get("STAND_IN_STARTS", "")
+EVENTS = Path(os.environ.get("STAND_IN_EVENTS", "events"))
+
+
 def note(*words: object) -> None:
     line = " ".join(map(str, (*words, os.environ.get("SLURM_JOB_ID", "here")))) + "\n"
-    with Path(os.environ.get("STAND_IN_EVENTS", "events")).open("a") as file:
+    with EVENTS.open("a") as file:
         file.write(line)
 
 
@@ -42,7 +48,11 @@ def train(words: list[str]) -> int:
     folder = Path("pretraining/stages") / name
     steps = max((int(path.name[5:]) for path in folder.glob("step-*")), default=0)
     note("resume", name, steps)
-    while steps < STEPS:
+    last = STEPS
+    if STARTS:
+        starts = EVENTS.read_text().count(f"resume {name} ")
+        last = steps + 2 if starts == int(STARTS) else sys.maxsize
+    while steps < last:
         time.sleep(SECONDS)
         steps += 1
         note("step", name, steps)
