@@ -331,13 +331,14 @@ def start_words(
 def _report_failure(job: Job, folder: Path, code: int) -> None:
     """Print the last lines of a job that failed; write down the last one where a user's mistake ended it."""
     log_file = folder / job.log
-    what = f"{job.kind.name} {job.name}"
     lines = log_file.read_text("utf-8", errors="replace").splitlines()
+    what = f"{job.kind.name} {job.name}"
     sys.stderr.write(f"{what} exited with code {code}; last lines of {log_file}:\n")
-    sys.stderr.writelines(f"    {line}\n" for line in lines[-15:])
+    for line in lines[-15:]:
+        sys.stderr.write(f"    {line}\n")
     if code == MISTAKE:
-        last = "".join(f"{line}\n" for line in lines[-1:])
-        write_text(folder / job.refused, last)
+        last = lines[-1] if lines else ""
+        write_text(folder / job.refused, f"{last}\n")
 
 
 def run_until(

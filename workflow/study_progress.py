@@ -116,11 +116,14 @@ class StudyProgress:
 
     def _table(self) -> list[str]:
         """Return the lines of the table of jobs by kind."""
-        hours = {job.marker: job.hours * self.share(job) for job in self.todo}
+        groups = {
+            kind.title: self.workflow.of_kind(kind.name) for kind in self.workflow.kinds
+        }
+        groups["all"] = list(self.workflow.jobs.values())
+        shares = {job.marker: self.share(job) for job in self.todo}
         rows = [["", *_HEAD]]
-        for kind in self.workflow.kinds:
-            rows.append(self._row(kind.title, self.workflow.of_kind(kind.name), hours))
-        rows.append(self._row("all", list(self.workflow.jobs.values()), hours))
+        for title, jobs in groups.items():
+            rows.append([title, *self._cells(jobs, shares)])
         return plain_table(rows, numbers=range(1, len(_HEAD) + 1))
 
     def _live_line(self, job: Job, live: SlurmJob) -> str:
@@ -141,25 +144,35 @@ class StudyProgress:
             for marker, why in self.failed.items()
         ]
 
-    def _row(
-        self, title: str, jobs: list[Job], hours: Mapping[str, float]
-    ) -> list[str]:
-        """Return a row of the table; `hours` has those of each job that is not done, by its marker."""
-        todo = [job for job in jobs if job.marker in hours]
+    def _cells(self, jobs: list[Job], shares: Mapping[str, float]) -> list[str]:
+        """Return a row of the table below `_HEAD`; `shares` has the `share` of each job that is not done."""
+        todo = [job for job in jobs if job.marker in shares]
         live = [self.live[job.marker] for job in todo if job.marker in self.live]
-        running = sum(map(_runs, live))
-        queued = len(live) - running
-        failed = sum(job.marker in self.failed for job in todo)
-        left = len(todo) - len(live) - failed
-        counts = (len(jobs), len(jobs) - len(todo), running, queued, failed, left)
-        node_hours = sum(hours[job.marker] * job.nodes for job in todo)
-        gpu_hours = sum(hours[job.marker] * job.nodes * job.gpus for job in todo)
-        disk_gb = sum(job.disk_bytes * self.share(job) for job in todo) / 1e9
-        amounts = (gpu_hours, node_hours, disk_gb)
-        files = sum(job.files for job in todo)
-        cells = [title, *map(str, counts)]
-        cells += [f"{amount:,.1f}" for amount in amounts]
-        return [*cells, f"{files:,}"]
+        running = [job for job in live if _runs(job)]
+        failed = [job for job in todo if job.marker in self.failed]
+
+        gpu_hours = node_hours = disk_bytes = 0.0
+        files = 0
+        for job in todo:
+            share = shares[job.marker]
+            hours = job.hours * share * job.nodes
+            node_hours += hours
+            gpu_hours += hours * job.gpus
+            disk_bytes += job.disk_bytes * share
+            files += job.files
+
+        return [
+            f"{len(jobs)}",
+            f"{len(jobs) - len(todo)}",
+            f"{len(running)}",
+            f"{len(live) - len(running)}",
+            f"{len(failed)}",
+            f"{len(todo) - len(live) - len(failed)}",
+            f"{gpu_hours:,.1f}",
+            f"{node_hours:,.1f}",
+            f"{disk_bytes / 1e9:,.1f}",
+            f"{files:,}",
+        ]
 
 
 def progress_of(folder: Path) -> StudyProgress:
