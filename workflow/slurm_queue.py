@@ -236,8 +236,8 @@ def allocation_seconds(environ: Mapping[str, str]) -> tuple[float, float]:
     if number:  # Slurm 22 sets no such variables
         command = ["squeue", "--noheader", f"--jobs={number}", "--format=%L %l"]
         code, text = Machine().output(command)
-        # Words where there is no limit
-        times = re.fullmatch(r"([\d:-]+) ([\d:-]+)", text.strip())
+        # Words where there is no limit; a site's own lines may stand around it.
+        times = re.search(r"^([\d:-]+) ([\d:-]+)$", text, re.MULTILINE)
         if not code and times:
             return 60 * minutes_of(times[1]), 60 * minutes_of(times[2])
     return math.inf, math.inf

@@ -274,7 +274,7 @@ def test_a_partition_by_variable_or_option_is_looked_at(
     assert "partition b allows no jobs longer" in _checked(workflow)[0].sentence
 
 
-def test_nodes_that_are_down_are_those_of_the_variables_partition(
+def test_down_nodes_are_those_of_the_variables_partition(
     tmp_path: Path, monkeypatch: pytest.MonkeyPatch
 ) -> None:
     _cluster(tmp_path, monkeypatch, "*", "")

@@ -161,3 +161,12 @@ def test_an_allocations_end_is_said_by_a_variable() -> None:
     }
     left, length = allocation_seconds(environ)
     assert left == pytest.approx(600, abs=5) and length == float("inf")
+
+
+@pytest.mark.parametrize("banner", ["", "echo 1200 hours left of project 7 >&2; "])
+def test_an_allocations_end_is_said_by_squeue(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch, banner: str
+) -> None:
+    program(tmp_path / "bin/squeue", f"{banner}echo 0:42 1:00:00")
+    monkeypatch.setenv("PATH", f"{tmp_path}/bin:{os.environ['PATH']}")
+    assert allocation_seconds({"SLURM_JOB_ID": "119"}) == (42, 3600)
