@@ -73,6 +73,7 @@ def test(image: ImageName, /) -> None:
         raise UserError(
             f"{path} does not exist; build it with `clm-or-mlm build {image}`"
         )
+    # As `run` starts it: with nothing of the user's.
     for line in stream(["test", "--no-home", "--cleanenv", str(path)]):
         sys.stdout.write(line)
 

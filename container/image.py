@@ -90,6 +90,7 @@ class Image:
     def debian_lock(self) -> Path:
         """Debian packages it holds, with versions and hashes; those of another machine than x86-64 are other files."""
         machine = platform.machine()
+        # As Debian calls it
         endings = {"x86_64": "", "aarch64": "-arm64"}
         ending = endings.get(machine, f"-{machine}")
         return ROOT / "container" / f"debian-{self.name}{ending}.lock"
@@ -334,6 +335,7 @@ def _context(image: Image, relock: bool, commit_time: int) -> Path:
     ]
     words = ["--no-build-isolation", "--wheel-dir", str(context / "wheels")]
     words += ["--requirement", str(image.requirements)]
+    # What is built here would have the time of its build in it.
     environ = os.environ | {"SOURCE_DATE_EPOCH": str(commit_time)}
     answer = subprocess.run(
         [*pip, *words], stderr=subprocess.PIPE, text=True, env=environ

@@ -73,6 +73,7 @@ class Machine:
             with tempfile.NamedTemporaryFile(dir=folder, prefix=".clm-or-mlm-") as file:
                 file.write(b"\0" * 65_536)
                 file.flush()
+                # Network file systems may report a full quota only here.
                 os.fsync(file.fileno())
         except OSError as error:
             return os.strerror(error.errno or 0).lower()

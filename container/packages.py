@@ -47,6 +47,7 @@ def debian_packages(archives: Path = Path("/var/cache/archives")) -> list[Packag
     packages = []
     for line in sorted(text.splitlines()):
         name, version, status = line.split()
+        # Others were removed, and have left their configuration.
         if not status.startswith("i"):
             continue
         licence = f"see /usr/share/doc/{name}/copyright"
@@ -72,6 +73,7 @@ def python_packages(wheels: Path) -> list[Package]:
 
 
 def _canonical(name: str) -> str:
+    # A wheel's file has `_` where its package may have `-` or `.`.
     return re.sub(r"[-_.]+", "-", name).lower()
 
 
@@ -88,6 +90,7 @@ def _licence(package: metadata.Distribution) -> str:
     if names:
         return " AND ".join(names)
     text = str(fields.get("license") or "").strip()
+    # Some packages put the whole text there: its first line names it.
     first_line = text.partition("\n")[0]
     return first_line[:120] or "unknown: the package names none"
 
@@ -126,6 +129,7 @@ def main(argv: Sequence[str]) -> None:
     packages = [*debian, *python_packages(CONTEXT / "wheels")]
     about = dict(word.split("=", 1) for word in argv)
     text = json.dumps(sbom(packages, about), indent=1)
+    # In the image, and beside it, where the record has its hash.
     for folder in (CONTEXT, Path("/opt/clm-or-mlm")):
         write_text(folder / "sbom.json", f"{text}\n")
 

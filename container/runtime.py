@@ -42,6 +42,7 @@ def _by_spython(
     machine: Machine, seconds: float, *question: str
 ) -> tuple[int, str] | None:
     """Return the exit code and the answer of `container.client`; None where Apptainer itself is to be asked."""
+    # spython starts `singularity`, an alias that some sites leave out.
     if machine.which("singularity") is None:
         return None
     client = Path(__file__).with_name("client.py")

@@ -131,6 +131,7 @@ def cache_environment(scratch: Path, environ: Mapping[str, str]) -> dict[str, st
 
 def command_of(words: Sequence[str]) -> list[str]:
     """Return the words after `python -m` for a command of `clm-or-mlm`, Figure 3 by its short name, or torchrun."""
+    # A job of several GPUs (workflow.step)
     if words[:1] == ["torch.distributed.run"]:
         return list(words)
     if words[:1] == ["reproduce-figure3"]:
@@ -145,6 +146,7 @@ def driver_problem(
     """Return a sentence when there is an NVIDIA device but the image was started without its driver."""
     if environ.get("CLM_OR_MLM_IMAGE") != "full" or not devices.exists():
         return None
+    # No image holds it: --nv shows the one of the machine's own driver.
     try:
         ctypes.CDLL("libcuda.so.1")
     except OSError:

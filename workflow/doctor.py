@@ -58,6 +58,7 @@ def _builds(machine: Machine) -> Iterator[CheckLine]:
     except UserError as error:
         yield fail("apptainer", str(error))
     else:
+        # Apptainer and SingularityCE count their versions differently, so the program itself is asked.
         _, usage = machine.output([program, "build", "--help"])
         needed = ("--build-arg", "--mksquashfs-args")
         lacks = [option for option in needed if option not in usage]
@@ -192,6 +193,7 @@ def fabric(start: Start) -> Iterator[CheckLine]:
     slingshot = start.machine.path("/dev").glob("cxi[0-9]*")
     names = sorted(path.name for path in (*infiniband, *slingshot))
     listed = ", ".join(names)
+    # Slurm hands the limits of the shell that submits on to its jobs.
     limit = resource.getrlimit(resource.RLIMIT_MEMLOCK)[0]
     if not names:
         said = "no InfiniBand, Slingshot or EFA here: nodes communicate over TCP"

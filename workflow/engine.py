@@ -245,6 +245,7 @@ def _run_here(workflow: Workflow, folder: Path, todo: list[Job]) -> bool:
             if code == STOPPED:
                 sys.stderr.write("stopped; rerun the command to resume\n")
                 sys.exit(STOPPED)
+            # On a full disk every other job would fail as well.
             problem = Machine().write_problem(folder)
             if problem:
                 raise UserError(

@@ -84,6 +84,7 @@ def study_id(folder: Path) -> str:
 def make_id(folder: Path) -> str:
     """Return the id of the study in a folder, after it was written there where there is none."""
     if not study_id(folder):
+        # squeue takes several names with commas between them.
         name = re.sub(r"[^A-Za-z0-9_-]", "-", folder.name)[:24]
         write_text(folder / _ID, f"{name}-{secrets.token_hex(4)}\n")
     return study_id(folder)

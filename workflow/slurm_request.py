@@ -26,11 +26,13 @@ def request_of(workflow: Workflow, job: Job) -> Request:
     queue = workflow.queue(job)
     table = f"[jobs.{job.queue}]"
     request = {
+        # One launcher a node, which starts a process on each of its GPUs
         "nodes": [f"--nodes={job.nodes}", "--ntasks-per-node=1"],
         "cpus": [f"--cpus-per-task={job.cpus}"],
         f"limit_hours, or hours of {table}": [f"--time={job.minutes}"],
     }
     if job.memory_gb:
+        # sbatch takes whole numbers only.
         request["memory_gb"] = [f"--mem={1000 * job.memory_gb:.0f}M"]
     if job.gpus:
         request["gpus_per_node, or gres"] = [f"--gres={workflow.gres}:{job.gpus}"]

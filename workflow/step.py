@@ -267,6 +267,7 @@ def _run_command(
     command += on_nodes + start_words(workflow, folder, environ) + ranks + [*words]
 
     log_file = folder / job.log
+    # Earlier attempts wrote to the same log.
     log_start = log_file.stat().st_size if log_file.is_file() else 0
     code = run_until(command, log_file, seconds, environ, stop, folder)
     if code and _HUNG.search(log_file.read_bytes()[log_start:]):

@@ -176,6 +176,7 @@ class _Planner:
     def pretraining(self, model: Model) -> Iterator[Job]:
         """Yield the jobs of a model's stages and its own, which trains the last stage and exports."""
         for stage in model.stages:
+            # The model's own job trains its last stage, and exports it.
             if stage.name == model.name:
                 continue
             if stage.name in self.study.models:
@@ -319,6 +320,7 @@ class _Planner:
         out = f"analysis/{target}"
         runs = f"{out}/runs.parquet"
         size = self._size()
+        # A site that refuses --mem has 0.
         if self.settings.memory_gb:
             size["memory_gb"] = 8.0
         return Job(

@@ -138,6 +138,7 @@ def _ids(settings: StudySettings) -> int:
 
 def environment(start: Start) -> Iterator[CheckLine]:
     """Whether this environment has what jobs need, where they run in no image."""
+    # Found and not imported, which takes seconds.
     if not start.workflow.image and find_spec("torch") is None:
         yield fail(
             "torch",
@@ -362,6 +363,7 @@ def _refuse_no_image(path: Path, key: str) -> None:
         raise UserError(f"{path} does not exist; {advice}")
     check_name(path)
     with path.open("rb") as file:
+        # A launcher of 32 bytes stands before the format's name.
         is_image = file.read(41)[32:] == b"SIF_MAGIC"
     if not is_image:
         advice = "copy it here again, or build it: make image-full"

@@ -134,6 +134,7 @@ class Site(FileSettings):
                 f"{nearest(self.device, DEVICES)}"
             )
         for place in self.binds:
+            # Apptainer would show SOURCE:DESTINATION elsewhere, where no other setting names it.
             if ":" in place or not place.startswith(("/", "$")):
                 raise UserError(
                     f"binds: {place!r} is not one folder; give its full path, or one that begins with $NAME"
@@ -299,6 +300,7 @@ def _by_kind(values: dict[str, Any]) -> dict[str, Any]:
     shared = {key: value for key, value in jobs.items() if key not in kinds}
     if "account" in values:
         shared = {"account": values["account"]} | shared
+    # What is said of one kind of jobs stands above what is said of all.
     return values | {"jobs": {name: shared | kinds.get(name, {}) for name in QUEUES}}
 
 
