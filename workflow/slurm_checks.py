@@ -91,7 +91,7 @@ def _answer(workflow: Workflow, job: Job, machine: Machine) -> CheckLine:
             return warn(what, seen)
 
     names = wrong or _variables(request, machine)
-    names = names or [f"[jobs.{job.queue}], gpus_per_node, nodes and cpus"]
+    names = names or [f"account, [jobs.{job.queue}], gpus_per_node, nodes or cpus"]
     correct = f"correct {' or '.join(names)} (settings or site's file)"
     said = f"Slurm refuses {what} ({why}) submitted as `{asked}`; {correct}"
     return fail(what, f"{said}; `sinfo -o '%R %l %c %m %f %G'` shows what the site has")

@@ -54,7 +54,7 @@ SETTINGS = [
     ("*--cpus-per-task=16*", "", "fail", "cpus"),
     ("*--partition=gpu*", "", "fail", "partition of [jobs.gpus]"),
     ("*--cpus-per-task=16*|*--gres=gpu:4*", "", "fail", "[jobs.gpus], gpus_per_node, "),
-    ("*", "", "fail", "[jobs.gpus], gpus_per_node, nodes and cpus"),
+    ("*", "", "fail", "[jobs.gpus], gpus_per_node, nodes or cpus"),
     ("*--mem*100000*|*--partition=gpu*", "", "fail", "[jobs.gpus], gpus_per_node, "),
     # Nodes that are down are a warning, unless another setting is wrong.
     ("*--nodes=2*", "n1", "warn", "while n1 are down"),
@@ -82,6 +82,7 @@ def test_the_setting_that_is_wrong_is_named(
     ("refused", "said", "queue", "words"),
     [
         ("*--account=other*", "Invalid account", {"account": "other"}, "correct account ("),
+        ("*", "Invalid account or account/partition combination", {}, "correct account, [jobs.gpus], "),
         ("*--qos=dev*", "Invalid qos specification", {"qos": "dev"}, "correct qos of [jobs.gpus]"),
         ("*--time=30*", f"QOSMaxWallDurationPerJobLimit\n{GENERIC}", {}, "limit_hours, or hours of [jobs.gpus]"),
         ("*--constraint=a100*", "Invalid feature", {"constraint": "a100"}, "correct constraint of [jobs.gpus]"),
