@@ -46,7 +46,7 @@ _REMOTE_CODE = re.compile(r"--(no-)?trust[-_]remote[-_]code", re.IGNORECASE)
 
 
 @dataclass(frozen=True, kw_only=True)
-class Queue(FileSettings):
+class JobOptions(FileSettings):
     """What Slurm is asked for one kind of jobs; what is empty is left to the site's default."""
 
     partition: str = ""
@@ -123,7 +123,7 @@ class Site(FileSettings):
     """How often a job that died without a message is started again before it counts as failed."""
     environment: dict[str, str | int | float] = field(default_factory=dict)
     """Environment variables of every job; $NAME is expanded in the job."""
-    jobs: dict[str, Queue] = field(default_factory=dict)
+    jobs: dict[str, JobOptions] = field(default_factory=dict)
     """Slurm options of each kind of job (`cpu`, `gpu`, `gpus`); in a file, [jobs] applies to all kinds."""
 
     def __post_init__(self) -> None:

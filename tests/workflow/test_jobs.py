@@ -7,7 +7,7 @@ import pytest
 from common.manifest import manifest_text
 from workflow.jobs import JOB_KINDS, WORKFLOW, Job, JobKind, load_workflow, save
 from workflow.study import workflow_of
-from workflow.study_settings import Queue, StudySettings
+from workflow.study_settings import JobOptions, StudySettings
 
 
 def test_a_workflow_survives_the_way_to_the_node(tmp_path: Path) -> None:
@@ -15,7 +15,7 @@ def test_a_workflow_survives_the_way_to_the_node(tmp_path: Path) -> None:
         text=("/a/x.jsonl", "/b/*"),
         learning_rates=(1e-4,),
         nodes=2,
-        jobs={"gpus": Queue(partition="gpu", slurm_extra="--reservation=x")},
+        jobs={"gpus": JobOptions(partition="gpu", slurm_extra="--reservation=x")},
     )
     workflow = workflow_of("figure3", settings, "/x/full.sif")
     save(workflow, tmp_path)

@@ -9,11 +9,11 @@ from container.check_lines import CheckLine
 from tests.commands import program
 from workflow.jobs import JOB_KINDS, Job, Workflow, by_marker
 from workflow.slurm_checks import slurm
-from workflow.slurm_queue import Queue as SlurmQueue
+from workflow.slurm_queue import Queue
 from workflow.slurm_request import no_room, request_of, sbatch_words
 from workflow.slurm_submit import submit
 from workflow.start import Start
-from workflow.study_settings import Queue
+from workflow.study_settings import JobOptions
 
 BIG = Job(kind=JOB_KINDS["model"], name="m", nodes=2, gpus=4, cpus=16, memory_gb=100.0)
 CLUSTER = Workflow(
@@ -292,7 +292,7 @@ def test_down_nodes_are_those_of_the_variables_partition(
 )
 def test_memory_is_asked_for_once(memory_gb: float, extra: str, word: str) -> None:
     job = replace(BIG, memory_gb=memory_gb)
-    queues = {"gpus": Queue(slurm_extra=extra).options()}
+    queues = {"gpus": JobOptions(slurm_extra=extra).options()}
     words = sbatch_words(request_of(replace(CLUSTER, queues=queues), job))
     assert [found for found in words if found.startswith("--mem")] == [word]
 
@@ -366,7 +366,7 @@ def test_what_is_checked_is_what_is_submitted(
     assert {line.status for line in _checked(workflow)} == {"ok"}
     # But --test-only and --wrap
     checked = [call[1:-1] for call in _calls(tmp_path / "checked")]
-    submit(workflow, tmp_path, list(workflow.jobs), SlurmQueue())
+    submit(workflow, tmp_path, list(workflow.jobs), Queue())
     submitted = [call[call.index("--nodes=2" if "--nodes=2" in call else "--nodes=1") :]
                  for call in _calls(tmp_path / "submitted")
                  if "--comment=submits" not in call]  # fmt: skip
