@@ -14,6 +14,7 @@ import math
 import zlib
 from collections import Counter
 from collections.abc import Iterable, Sequence
+from typing import NamedTuple
 
 import numpy as np
 import numpy.typing as npt
@@ -24,6 +25,8 @@ from analysis.statistics.estimates import Student, Studentised, is_flat, welch_e
 from benchmarks.protocol import AVERAGE
 
 Array = npt.NDArray[np.float64]
+Place = tuple[str, str]
+"""A task and a dataset of it, or `average`."""
 
 FEWEST_CELLS = 5
 """Cells of a dataset below which there is no pool."""
@@ -33,38 +36,57 @@ FEWEST_SEEDS = 4
 """Seeds of a cell below which it is given Student's t and lends none: two seeds' residuals are always ±1."""
 
 
+class _Pool(NamedTuple):
+    """The residuals that the cells of one place lend each other."""
+
+    residuals: Array
+    """Standardised, ascending."""
+    cells: int
+    """Cells with a spread, from which the residuals are."""
+
+
+class _Bank(NamedTuple):
+    """What every resample of one cell's seeds gives."""
+
+    means: Array
+    """(n_resamples,) in standard errors of the cell."""
+    variances: Array
+    """(n_resamples,) in variances of the cell."""
+
+
 class ResidualPools:
     """The pools of a source, and the resamples drawn from them; the same ones whatever was asked before."""
 
     def __init__(self, values: pd.DataFrame, resamples: int, seed: int) -> None:
         """Take the scores by seed, as `analysis.evidence.cells.seed_scores` returns them."""
-        self._resamples, self._seed = resamples, seed
-        self._banks: dict[tuple[tuple[str, str], int, int], tuple[Array, Array]] = {}
-        residuals: dict[tuple[str, str], list[Array]] = {}
+        self._resamples = resamples
+        self._seed = seed
+        self._banks: dict[tuple[Place, int, int], _Bank] = {}
+        residuals: dict[Place, list[Array]] = {}
         rows = zip(values.index, values.to_numpy(), strict=True)
         for (_, task, dataset), row in rows:
             of_place = residuals.setdefault((task, dataset), [])
             scores = row[np.isfinite(row)]
+            # Cells of two seeds beside cells of five made those cells' intervals 1.2 to 1.6 times as wide as t's.
             if len(scores) >= FEWEST_SEEDS and not is_flat(scores):
-                deviations = scores - scores.mean()
-                deviation = np.sqrt((deviations**2).mean())
-                of_place.append(deviations / deviation)
-        self._pools: dict[tuple[str, str], tuple[Array, int]] = {}
+                of_place.append(_standardised(scores))
+        self._pools: dict[Place, _Pool] = {}
         for place, of_place in residuals.items():
-            pool = np.sort(np.concatenate(of_place)) if of_place else np.empty(0)
-            self._pools[place] = pool, len(of_place)
-        """By task and dataset the standardised residuals, ascending, and the number of cells with a spread."""
+            # Sorted, so that the draws do not depend on the order of the models.
+            pool = np.sort(np.concatenate([np.empty(0), *of_place]))
+            self._pools[place] = _Pool(residuals=pool, cells=len(of_place))
 
     def cells(self, terms: Iterable[Term]) -> int:
         """Return the number of cells in the smallest pool of some scores; 0 of a cell that is printed."""
-        places = [(term.task, term.dataset) for term in terms]
-        return min(
-            self._pools[place][1] if place in self._pools else 0 for place in places
-        )
+        counts = []
+        for term in terms:
+            pool = self._pools.get((term.task, term.dataset))
+            counts.append(0 if pool is None else pool.cells)
+        return min(counts)
 
     def estimate(
         self,
-        places: Sequence[tuple[str, str]],
+        places: Sequence[Place],
         weights: Array,
         means: Array,
         errors: Array,
@@ -83,22 +105,23 @@ class ResidualPools:
         Returns:
             The estimate; None where a cell has fewer than `FEWEST_SEEDS`, or a place fewer cells than `FEWEST_CELLS`.
         """
-        fewest_cells = min(self._pools[place][1] for place in places)
+        fewest_cells = min(self._pools[place].cells for place in places)
         if counts.min() < FEWEST_SEEDS or fewest_cells < FEWEST_CELLS:
             return None
         welch = welch_estimate(means, errors, counts, weights)
         errors_drawn, variances_drawn = np.zeros((2, self._resamples))
         # Cells with the same place and count have banks of their own, in their order.
-        banks_used: Counter[tuple[tuple[str, str], int]] = Counter()
+        banks_used: Counter[tuple[Place, int]] = Counter()
         weighted_errors = weights * errors
         for place, seeds, weighted_error in zip(
             places, counts, weighted_errors, strict=True
         ):
             count = int(seeds)
-            drawn, variances = self._bank(place, count, banks_used[place, count])
+            bank = self._bank(place, count, banks_used[place, count])
             banks_used[place, count] += 1
-            errors_drawn += weighted_error * drawn
-            variances_drawn += weighted_error**2 * variances
+            errors_drawn += weighted_error * bank.means
+            variances_drawn += weighted_error**2 * bank.variances
+        # A resample that took one residual alone has no variance but rounding, and t* no meaning.
         sound = variances_drawn > 1e-24 * welch.error**2
         if not sound.any():
             return welch
@@ -112,14 +135,12 @@ class ResidualPools:
             symmetric=is_difference or fewest_cells < EQUAL_TAILS_FROM,
         )
 
-    def _bank(
-        self, place: tuple[str, str], count: int, nth: int
-    ) -> tuple[Array, Array]:
-        """Return of the `nth` cell there the means, in standard errors, and the variances of every resample."""
+    def _bank(self, place: Place, count: int, nth: int) -> _Bank:
+        """Return the resamples of the `nth` cell of that place with so many seeds."""
         task, _ = place
         of_task = [other for other in self._pools if other[0] == task]
         datasets = [other for other in of_task if other[1] != AVERAGE]
-        # The average of one dataset is the dataset
+        # The average of one dataset is the dataset: both have the same interval.
         if len(datasets) == 1:
             [place] = datasets
         key = place, count, nth
@@ -127,10 +148,21 @@ class ResidualPools:
             # A generator of its own for each key: the same draws whatever was asked before.
             place_code = zlib.crc32(" ".join(place).encode())
             rng = np.random.default_rng([self._seed, place_code, count, nth])
-            pool, _ = self._pools[place]
+            pool = self._pools[place].residuals
             picks = rng.integers(0, len(pool), (self._resamples, count))
             drawn = pool.take(picks)
             means = drawn.mean(axis=1, keepdims=True)
+            # Given the means, NumPy does not compute them a second time.
             variances = drawn.var(axis=1, ddof=1, mean=means)
-            self._banks[key] = means[:, 0] * math.sqrt(count), variances
+            in_errors = means[:, 0] * math.sqrt(count)
+            self._banks[key] = _Bank(means=in_errors, variances=variances)
         return self._banks[key]
+
+
+def _standardised(scores: Array) -> Array:
+    """Return the deviations of scores from their mean, with a mean square of 1."""
+    deviations = scores - scores.mean()
+    # Over n, not n - 1: what is drawn from the pool then has variance 1, the unit of the resampled means.
+    deviation = np.sqrt((deviations**2).mean())
+    standardised: Array = deviations / deviation
+    return standardised
