@@ -273,11 +273,19 @@ def contrast_result(
     within_seeds: bool = False,
 ) -> Result:
     """Return the result of an estimated contrast."""
+    # Who leads by more is on par, too, so one one-sided test at 5 % is enough where there is a margin.
     p_for, p_against = region_p(
         estimate, comparison.low, comparison.high, one_sided=bool(comparison.margin)
     )
     low, high = estimate.interval()
+    # Two one-sided tests at 5 % go with the 90 % interval.
     inner_low, inner_high = estimate.interval(0.90)
+    beyond_zero = min(estimate.p_above(0.0), estimate.p_below(0.0))
+    if len(set(seeds)) == 1:
+        seeds = seeds[:1]
+    instance_share = 0.0
+    if isinstance(estimate, Student):
+        instance_share = estimate.instance_share
     return Result(
         comparison=comparison,
         effect=estimate.effect,
@@ -287,17 +295,15 @@ def contrast_result(
         inner_high=inner_high,
         p_for=p_for,
         p_against=p_against,
-        p_zero=min(1.0, 2 * min(estimate.p_above(0.0), estimate.p_below(0.0))),
+        p_zero=min(1.0, 2 * beyond_zero),
         df=estimate.df,
         error=estimate.error,
-        seeds=seeds if len(set(seeds)) > 1 else seeds[:1],
+        seeds=seeds,
         test=test,
         interval=interval,
         within_seeds=within_seeds,
         inputs=inputs,
-        instance_share=estimate.instance_share
-        if isinstance(estimate, Student)
-        else 0.0,
+        instance_share=instance_share,
     )
 
 
@@ -323,29 +329,47 @@ def spread_result(
         groups.append(group)
     narrow, wide = groups
     seeds = narrow.columns.intersection(wide.columns)
-    first, second = narrow[seeds].to_numpy(), wide[seeds].to_numpy()
-    complete = np.isfinite(first).all(axis=0) & np.isfinite(second).all(axis=0)
-    if complete.sum() < 2:
+    first = narrow[seeds].to_numpy()
+    second = wide[seeds].to_numpy()
+    # Both groups have the same seeds, under every condition: one that is resampled is resampled in all.
+    is_complete = np.isfinite(first).all(axis=0) & np.isfinite(second).all(axis=0)
+    count = int(is_complete.sum())
+    if count < 2:
         return Result(
             comparison=comparison,
             missing="fewer than two seeds have runs under every condition",
         )
-    first, second = first[:, complete], second[:, complete]
-    count = int(complete.sum())
-    resamples = resamples_of(count)
-    spreads = [float(group.std(ddof=1)) for group in (first, second)]
-    if 0.0 in spreads:
+    first = first[:, is_complete]
+    second = second[:, is_complete]
+    first_spread = float(first.std(ddof=1))
+    second_spread = float(second.std(ddof=1))
+    if 0.0 in (first_spread, second_spread):
         return Result(comparison=comparison, missing="all scores of a group are equal")
+    ratio = first_spread / second_spread
+    resamples = resamples_of(count)
     log_ratios = spread_ratios(first, second, resamples.picks)
-    ratio = spreads[0] / spreads[1]
-    finite = np.isfinite(log_ratios)
-    drawn = np.sort(np.repeat(log_ratios[finite], resamples.counts[finite]))
+    is_finite = np.isfinite(log_ratios)
+    drawn = np.sort(np.repeat(log_ratios[is_finite], resamples.counts[is_finite]))
     draws = Resampled(effect=float(np.log(ratio)), drawn=drawn)
     p_equal = brown_forsythe(first, second)
     # A log ratio below 0 says that the group called narrow varies less.
     boot_for, boot_against = region_p(draws, -np.inf, 0.0)
+    # Brown and Forsythe's test has no direction: it speaks for the side that the ratio is on.
+    p_for, p_against = 1.0, 1.0
+    if ratio < 1:
+        p_for = max(p_equal, boot_for)
+    elif ratio > 1:
+        p_against = max(p_equal, boot_against)
     low, high = np.exp(draws.interval())
     inner_low, inner_high = np.exp(draws.interval(0.90))
+    place = f"{comparison.task} {comparison.dataset}"
+    inputs = []
+    for models, spread, group in (
+        (comparison.narrow, first_spread, first),
+        (comparison.wide, second_spread, second),
+    ):
+        size = f"{len(group)} conditions x {count} seeds"
+        inputs.append(f"{', '.join(models)} {place}: sd {spread:.4f} over {size}")
     return Result(
         comparison=comparison,
         effect=ratio,
@@ -353,21 +377,12 @@ def spread_result(
         high=float(high),
         inner_low=float(inner_low),
         inner_high=float(inner_high),
-        p_for=max(p_equal, boot_for) if ratio < 1 else 1.0,
-        p_against=max(p_equal, boot_against) if ratio > 1 else 1.0,
+        p_for=p_for,
+        p_against=p_against,
         p_zero=p_equal,
         seeds=(count,),
         test="Brown-Forsythe and bootstrap of the ratio over seeds, the larger p of the two",
-        inputs=tuple(
-            f"{', '.join(models)} {comparison.task} {comparison.dataset}: sd {spread:.4f} over {len(group)} "
-            f"conditions x {count} seeds"
-            for models, spread, group in zip(
-                (comparison.narrow, comparison.wide),
-                spreads,
-                (first, second),
-                strict=True,
-            )
-        ),
+        inputs=tuple(inputs),
     )
 
 
@@ -382,28 +397,30 @@ def seed_spread_result(
     """
     logs: list[float] = []
     for models in zip(comparison.narrow, comparison.wide, strict=True):
-        for place in comparison.datasets:
-            spreads = [spread_of((model, *place)) for model in models]
-            # A comparison that NaN fails, wherever it stands
-            if not all(spread > 0 for spread in spreads):
-                missing = f"no spread over seeds of {', '.join(models)} on {place[1]}"
+        for task, dataset in comparison.datasets:
+            narrow, wide = [spread_of((model, task, dataset)) for model in models]
+            # In this form it is also true of nan, the spread of a single seed.
+            if not (narrow > 0 and wide > 0):
+                missing = f"no spread over seeds of {', '.join(models)} on {dataset}"
                 return Result(comparison=comparison, missing=missing)
-            logs.append(math.log(spreads[0] / spreads[1]))
+            logs.append(math.log(narrow / wide))
+    # Logs, so that a half and a double weigh the same.
+    deviation = float(np.std(logs, ddof=1))
     mean = Student(
         effect=float(np.mean(logs)),
-        error=float(np.std(logs, ddof=1)) / math.sqrt(len(logs)),
+        error=deviation / math.sqrt(len(logs)),
         df=len(logs) - 1,
     )
     p_for, p_against = region_p(mean, -math.inf, 0.0)
-    low, high = map(math.exp, mean.interval())
-    inner_low, inner_high = map(math.exp, mean.interval(0.90))
+    log_low, log_high = mean.interval()
+    inner_log_low, inner_log_high = mean.interval(0.90)
     return Result(
         comparison=comparison,
         effect=math.exp(mean.effect),
-        low=low,
-        high=high,
-        inner_low=inner_low,
-        inner_high=inner_high,
+        low=math.exp(log_low),
+        high=math.exp(log_high),
+        inner_low=math.exp(inner_log_low),
+        inner_high=math.exp(inner_log_high),
         p_for=p_for,
         p_against=p_against,
         p_zero=min(p_for, p_against),
@@ -420,28 +437,22 @@ def _conditions(
 ) -> pd.DataFrame | str:
     """Return task averages with conditions as rows and seeds as columns, or why there are none."""
     if not comparison.learning_rates:
-        keys = [(model, comparison.task, comparison.dataset) for model in models]
-        absent = [key[0] for key in keys if key not in values.index]
-        return (
-            f"no runs of {', '.join(absent)}"
-            if absent
-            else values.loc[keys].reset_index(drop=True)
-        )
-    rows = runs[
-        runs["model"].isin(models)
-        & (runs["task"] == comparison.task)
-        & runs["lr"].isin(comparison.learning_rates)
-    ]
+        cells = [(model, comparison.task, comparison.dataset) for model in models]
+        absent = [cell[0] for cell in cells if cell not in values.index]
+        if absent:
+            return f"no runs of {', '.join(absent)}"
+        return values.loc[cells].reset_index(drop=True)
+    is_of_models = runs["model"].isin(models)
+    is_of_task = runs["task"] == comparison.task
+    is_at_rates = runs["lr"].isin(comparison.learning_rates)
+    rows = runs[is_of_models & is_of_task & is_at_rates]
     rates = list(comparison.learning_rates)
     parts = []
     for name in averaged_datasets(runs, comparison.task, comparison.dataset):
-        part = (
-            rows[rows["dataset"] == name].pivot(
-                index="lr", columns="seed", values="test_score"
-            )
-            * 100
-        )
+        of_dataset = rows[rows["dataset"] == name]
+        part = of_dataset.pivot(index="lr", columns="seed", values="test_score")
         if any(rate not in part.index for rate in rates):
             return f"runs of {', '.join(models)} at some learning rate of {name} are missing"
-        parts.append(part.loc[rates])
+        parts.append(part.loc[rates] * 100)
+    # The paper does not say what counts as one score in Figure 5: here it is a task's mean for one seed and rate.
     return reduce(operator.add, parts) / len(parts)
