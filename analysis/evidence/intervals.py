@@ -16,7 +16,7 @@ from dataclasses import dataclass, replace
 from functools import cache
 from importlib import resources
 from pathlib import Path
-from typing import TYPE_CHECKING
+from typing import TYPE_CHECKING, NamedTuple
 
 from benchmarks.protocol import is_paired
 from common.errors import UserError
@@ -74,9 +74,8 @@ class Interval:
         self, n_seeds: int, link: str = ", which ", n_cells: int | None = None
     ) -> str:
         """Return the words of a caption: the interval, and its measured coverage with so many seeds, at least 2."""
-        return link.join(
-            filter(None, (self.words, coverage_words(self.name, n_seeds, n_cells)))
-        )
+        coverage = coverage_words(self.name, n_seeds, n_cells)
+        return f"{self.words}{link}{coverage}" if coverage else self.words
 
     def need_cells(self) -> Callable[[Student], Student]:
         """Return `of_cells`, or raise a `UserError` that names the intervals that printed cells can give."""
@@ -126,6 +125,7 @@ def _paper(cells: Cells, terms: Sequence[Term]) -> Estimated | None:
     """Return the normal approximation from standard errors over seeds, as the paper prints it."""
     from analysis.statistics.estimates import student_estimate
 
+    # The released runs give the printed digits only with 1.96 and the sample standard deviation, not with Student's t.
     welch = cells.welch(terms)
     if welch is None:
         return None
@@ -147,13 +147,11 @@ def _pooled(cells: Cells, terms: Sequence[Term]) -> Estimated | None:
     used = sorted(weights)  # in one order, so that A - B mirrors B - A
     if not used:
         return _t(cells, terms)
-    means, errors, counts = np.array(
-        [cells.summary(cell) for cell in used], dtype=np.float64
-    ).T
+    summaries = np.array([cells.summary(cell) for cell in used], dtype=np.float64)
+    means, errors, counts = summaries.T
     places = [(task, dataset) for _, task, dataset in used]
-    estimate = cells.pools.estimate(
-        places, np.array([weights[cell] for cell in used]), means, errors, counts
-    )
+    factors = np.array([weights[cell] for cell in used])
+    estimate = cells.pools.estimate(places, factors, means, errors, counts)
     if estimate is None:
         return _t(cells, terms)
     return Estimated(estimate=estimate, interval="pooled", test="pooled bootstrap t")
@@ -171,12 +169,12 @@ def _bootstrap(cells: Cells, terms: Sequence[Term]) -> Estimated | None:
     if not rows or min(map(len, rows)) < FEWEST_SEEDS or all(map(is_flat, rows)):
         return _t(cells, terms)
     if len(rows) == 1:
+        [row] = rows
         [weight] = weights.values()
-        estimate = seed_bootstrap(weight * rows[0], cells.seed_resamples(len(rows[0])))
+        estimate = seed_bootstrap(weight * row, cells.seed_resamples(len(row)))
     else:
-        estimate = apart_bootstrap(
-            rows, [*weights.values()], cells.resamples, cells.seed
-        )
+        factors = list(weights.values())
+        estimate = apart_bootstrap(rows, factors, cells.resamples, cells.seed)
     return Estimated(
         estimate=estimate,
         interval="bootstrap",
@@ -190,27 +188,28 @@ def _crossed(cells: Cells, terms: Sequence[Term]) -> Estimated | None:
     from analysis.statistics.estimates import LIMITS
 
     values = cells.within_seeds(terms)
+    if values is None:
+        return _crossed_apart(cells, terms)
     # A cell has seeds that others lack: the contrast within shared seeds would drop them.
-    apart = values is None or any(
-        cells.summary(term.cell)[2] > len(values) for term in terms
-    )
-    if len(terms) > 1 and not any(
-        is_paired(name) for _, _, name in cells.weighted(terms)
-    ):
-        apart = True  # no test instance is shared
-    if values is None or apart:
+    most_seeds = max(cells.summary(term.cell)[2] for term in terms)
+    if most_seeds > len(values):
+        return _crossed_apart(cells, terms)
+    # Seeds of two models have nothing in common but the test instances, and of NQ each run has other queries.
+    shares_instances = any(is_paired(name) for _, _, name in cells.weighted(terms))
+    if len(terms) > 1 and not shares_instances:
         return _crossed_apart(cells, terms)
     covariance = cells.covariance(terms)
     if covariance is None:
-        student = _t(cells, terms)
-        return student and replace(
-            student, interval="crossed", test=f"{student.test} (instances missing)"
-        )
-    # A score, which ends where the metric does
+        by_t = _t(cells, terms)
+        if by_t is None:
+            return None
+        test = f"{by_t.test} (instances missing)"
+        return replace(by_t, interval="crossed", test=test)
+    # A score ends where the metric does; a difference is far from its ends.
     is_level = len(terms) == 1 and terms[0].weight == 1
-    estimate = crossed_estimate(
-        values, *covariance, limits=LIMITS if is_level else None
-    )
+    limits = LIMITS if is_level else None
+    estimate = crossed_estimate(values, *covariance, limits=limits)
+    # Where neither seeds nor instances move it: the least error that could have been seen.
     if estimate.error == 0:
         estimate = cells.paired(terms) or estimate
     return Estimated(
@@ -226,24 +225,26 @@ def _crossed_apart(cells: Cells, terms: Sequence[Term]) -> Estimated | None:
     from analysis.evidence.contrasts import weights_of
     from analysis.statistics.estimates import Student
 
-    student, welch = _t(cells, terms), cells.welch(terms)
-    shared = (
-        None
-        if cells.covariances is None
-        else cells.covariances.between_cells(cells.weighted(terms))
-    )
-    if shared is not None and welch is None and weights_of(terms):
-        return _of_single_runs(cells, terms, *shared)
-    if shared is None or welch is None or welch.error == 0:
-        return student
+    if cells.covariances is None:
+        return _t(cells, terms)
+    shared = cells.covariances.between_cells(cells.weighted(terms))
+    if shared is None:
+        return _t(cells, terms)
     variance, freedom = shared
+    welch = cells.welch(terms)
+    if welch is None and weights_of(terms):
+        return _of_single_runs(cells, terms, variance, freedom)
+    if welch is None or welch.error == 0:
+        return _t(cells, terms)
     by_seeds = welch.error**2
     total = by_seeds + variance
+    # Satterthwaite's degrees of freedom of the sum of two independent variances.
+    uncertain = by_seeds**2 / welch.df + variance**2 / freedom
     estimate = Student(
         effect=welch.effect,
         error=math.sqrt(total),
         instance_share=variance / total,
-        df=total**2 / (by_seeds**2 / welch.df + variance**2 / freedom),
+        df=total**2 / uncertain,
     )
     return Estimated(
         estimate=estimate, interval="crossed", test="Welch and by instance"
@@ -264,7 +265,8 @@ def _of_single_runs(
     from analysis.evidence.contrasts import weights_of
     from analysis.statistics.estimates import Student
 
-    effect, variances = 0.0, [(variance, freedom)]
+    effect = 0.0
+    variances = [(variance, freedom)]
     for cell, weight in weights_of(terms).items():
         mean, error, count = cells.summary(cell)
         effect += weight * mean
@@ -272,11 +274,14 @@ def _of_single_runs(
             variances.append(((weight * error) ** 2, count - 1.0))
     total = math.fsum(part for part, _ in variances)
     squares = math.fsum(part**2 / df for part, df in variances)
+    # Where runs answer every instance alike there is nothing to divide by.
+    instance_share = variance / total if total else 0.0
+    df = total**2 / squares if squares else math.inf
     estimate = Student(
         effect=effect,
         error=math.sqrt(total),
-        instance_share=variance / total if total else 0.0,
-        df=total**2 / squares if squares else math.inf,
+        instance_share=instance_share,
+        df=df,
     )
     return Estimated(
         estimate=estimate, interval="crossed", test="by instance, single runs as given"
@@ -345,59 +350,77 @@ def caption_of(
         link: between an interval and its coverage.
         n_cells: cells of the smallest pool, where they are known.
     """
-    fewest: dict[
-        str, int
-    ] = {}  # seeds, by interval: from most to fewest the last one stays
+    # The coverage is that of the score with the fewest seeds: from most to fewest, the last one stays.
+    fewest_seeds: dict[str, int] = {}
     for n_seeds, name in sorted(seen, reverse=True):
         if n_seeds > 1 or name == CROSSED.name:
-            fewest[name] = n_seeds
-    if not fewest:
+            fewest_seeds[name] = n_seeds
+    if not fewest_seeds:
         return "single seeds, which have no interval"
-    (first, seeds), *others = fewest.items()
-    words = [INTERVALS[first].caption(seeds, link, n_cells)]
-    words += [
-        f"with {seeds} seeds {INTERVALS[name].caption(seeds, link, n_cells)}"
-        for name, seeds in others
-    ]
-    return "; ".join(words)
+    captions = []
+    for name, n_seeds in fewest_seeds.items():
+        caption = INTERVALS[name].caption(n_seeds, link, n_cells)
+        # The first, of the scores with the most seeds, goes without saying of how many.
+        if captions:
+            caption = f"with {n_seeds} seeds {caption}"
+        captions.append(caption)
+    return "; ".join(captions)
+
+
+class _Simulated(NamedTuple):
+    """What was simulated together: one row of the file of coverages."""
+
+    interval: str
+    shape: str
+    n_seeds: int
+    n_cells: int
+
+
+class Coverage(NamedTuple):
+    """How often an interval held the true mean, and what was simulated."""
+
+    share: float
+    """0 to 1."""
+    n_seeds: int
+    n_cells: int
+    """Cells of a dataset."""
 
 
 @cache
-def _coverages() -> dict[tuple[str, str, int, int], float]:
+def _coverages() -> dict[_Simulated, float]:
     """Return the simulated coverage by interval, shape of the seeds, number of seeds and number of cells."""
     path = resources.files("analysis") / "data" / COVERAGE_FILE
+    coverages = {}
     with path.open(encoding="utf-8") as file:
-        return {
-            (
-                row["interval"],
-                row["shape"],
-                int(row["n_seeds"]),
-                int(row["n_cells"]),
-            ): float(row["coverage"])
-            for row in csv.DictReader(file)
-        }
+        for row in csv.DictReader(file):
+            n_seeds, n_cells = int(row["n_seeds"]), int(row["n_cells"])
+            key = _Simulated(row["interval"], row["shape"], n_seeds, n_cells)
+            coverages[key] = float(row["coverage"])
+    return coverages
 
 
 def measured_coverage(
     interval: str, shape: str, n_seeds: int, n_cells: int = SOURCE_CELLS
-) -> tuple[float, int, int] | None:
-    """Return the coverage (0 to 1), and the seeds and the cells of a dataset that were simulated.
+) -> Coverage | None:
+    """Return the coverage with as many seeds and cells as asked for, or the next fewer that were simulated.
 
-    As many as asked for, or the next fewer. What depends on no other cells was simulated with `SOURCE_CELLS`.
+    What depends on no other cells was simulated with `SOURCE_CELLS`.
 
     None: nothing was simulated for that interval, or not with so few seeds.
     """
-    simulated = [
-        key
-        for key in _coverages()
-        if key[:2] == (interval, shape) and key[2] <= n_seeds
-    ]
+    simulated = []
+    for key in _coverages():
+        is_asked = key.interval == interval and key.shape == shape
+        if is_asked and key.n_seeds <= n_seeds:
+            simulated.append(key)
     if not simulated:
         return None
-    seeds = max(key[2] for key in simulated)
-    pool_sizes = sorted(key[3] for key in simulated if key[2] == seeds)
-    cells = max((size for size in pool_sizes if size <= n_cells), default=pool_sizes[0])
-    return _coverages()[interval, shape, seeds, cells], seeds, cells
+    seeds = max(key.n_seeds for key in simulated)
+    pool_sizes = sorted(key.n_cells for key in simulated if key.n_seeds == seeds)
+    not_larger = [size for size in pool_sizes if size <= n_cells]
+    cells = max(not_larger, default=pool_sizes[0])
+    share = _coverages()[_Simulated(interval, shape, seeds, cells)]
+    return Coverage(share, seeds, cells)
 
 
 def coverage_words(interval: str, n_seeds: int, n_cells: int | None = None) -> str:
@@ -411,32 +434,27 @@ def coverage_words(interval: str, n_seeds: int, n_cells: int | None = None) -> s
     from analysis.evidence.pooled import FEWEST_CELLS
 
     pool_sizes = [FEWEST_CELLS, SOURCE_CELLS] if n_cells is None else [n_cells]
-    by_shape: dict[
-        str, list[tuple[float, int, int]]
-    ] = {}  # coverage, seeds and cells (`measured_coverage`)
+    by_shape: dict[str, list[Coverage]] = {}
     for shape, words in SHOWN_SHAPES.items():
-        by_size = [
-            measured_coverage(interval, shape, n_seeds, size) for size in pool_sizes
-        ]
-        if measured := [coverage for coverage in by_size if coverage is not None]:
-            by_shape[words] = measured
+        for size in pool_sizes:
+            coverage = measured_coverage(interval, shape, n_seeds, size)
+            if coverage is not None:
+                by_shape.setdefault(words, []).append(coverage)
     if not by_shape:
         return ""
-    first, *others = (
-        f"{_range(100 * coverage for coverage, _, _ in measured)} % {words}"
-        for words, measured in by_shape.items()
-    )
+    shares = []
+    for words, measured in by_shape.items():
+        percents = _range(100 * coverage.share for coverage in measured)
+        shares.append(f"{percents} % {words}")
+    first, *others = shares
     more = f" ({', '.join(others)})" if others else ""
     of_first = next(iter(by_shape.values()))
-    models = (
-        f" and {_range(cells for _, _, cells in of_first)} models"
-        if interval == POOLED.name
-        else ""
-    )
-    _, seeds, _ = of_first[0]
-    return (
-        f"covers the true mean {first} in simulations with {seeds} seeds{models}{more}"
-    )
+    simulated = f"{of_first[0].n_seeds} seeds"
+    # The other intervals do not depend on how many models a source has.
+    if interval == POOLED.name:
+        models = _range(coverage.n_cells for coverage in of_first)
+        simulated = f"{simulated} and {models} models"
+    return f"covers the true mean {first} in simulations with {simulated}{more}"
 
 
 def _range(values: Iterable[float]) -> str:
@@ -447,7 +465,6 @@ def _range(values: Iterable[float]) -> str:
 
 def _refusal(why: str, others: Callable[[Interval], bool]) -> UserError:
     """Return the error that says why, and names the intervals to choose instead."""
-    *names, last = (name for name, interval in INTERVALS.items() if others(interval))
-    return UserError(
-        f"{why} choose --interval {', '.join(names)}{' or ' if names else ''}{last}"
-    )
+    *names, last = [name for name, interval in INTERVALS.items() if others(interval)]
+    choice = f"{', '.join(names)} or {last}" if names else last
+    return UserError(f"{why} choose --interval {choice}")
