@@ -78,15 +78,19 @@ class Evidence(Cells):
         Raises:
             UserError: an interval that needs instances, or single runs, without them.
         """
+        method = settings.method
         if runs is None and values is None:
-            settings.method.need_cells()
-        elif settings.method.needs_instances:
-            settings.method.need_instances(instances)
+            method.need_cells()
+        elif method.needs_instances:
+            method.need_instances(instances)
+        # The other intervals hold the test instances fixed.
+        if not method.needs_instances:
+            instances = None
         self.settings = settings
         super().__init__(
             runs,
             values,
-            instances if settings.method.needs_instances else None,
+            instances,
             arms=arms,
             half_digits=half_digits,
             summaries=summaries or {},
@@ -110,25 +114,24 @@ class Evidence(Cells):
         if absent:
             where = "no published cell for" if self.runs is None else "no runs of"
             return Result(comparison=comparison, missing=f"{where} {_names(absent)}")
-        inputs = tuple(
-            f"{term.weight:+.4g} x {term.model} {term.task} {term.dataset}: {self.words(term.cell)}"
-            for term in comparison.terms
-        )
-        counts = tuple(self.summary(term.cell)[2] for term in comparison.terms)
+        lines, seed_counts = [], []
+        for term in comparison.terms:
+            name = f"{term.model} {term.task} {term.dataset}"
+            lines.append(f"{term.weight:+.4g} x {name}: {self.words(term.cell)}")
+            _, _, count = self.summary(term.cell)
+            seed_counts.append(count)
+        inputs = tuple(lines)
         found = self.estimate(comparison.terms)
         if found is None:
-            fewest = comparison.terms[counts.index(min(counts))]
-            return Result(
-                comparison=comparison,
-                missing=f"only one seed of {_names([fewest])}",
-                inputs=inputs,
-            )
+            fewest = comparison.terms[seed_counts.index(min(seed_counts))]
+            missing = f"only one seed of {_names([fewest])}"
+            return Result(comparison=comparison, missing=missing, inputs=inputs)
         return contrast_result(
             comparison,
             found.estimate,
             test=found.test,
             inputs=inputs,
-            seeds=found.seeds or counts,
+            seeds=found.seeds or tuple(seed_counts),
             interval=found.interval,
             within_seeds=bool(found.seeds),
         )
@@ -174,6 +177,7 @@ class Evidence(Cells):
         if found is None:
             return None
         estimate = found.estimate
+        # The percentile bootstrap has an interval, but neither a standard error nor degrees of freedom.
         if math.isnan(estimate.error):
             by_t = T.of_runs(self, terms)
             estimate = estimate if by_t is None else by_t.estimate
@@ -219,21 +223,24 @@ def scores_of(
     Returns:
         `SCORE_COLUMNS`, in the paper's order of models, tasks and datasets; own models last.
     """
-    cells = (cell for cell in evidence if cell[2] == AVERAGE or not averages_only)
-    rows = [(*cell, *evidence.score(cell), source) for cell in cells]
-    scores = pd.DataFrame(rows, columns=SCORE_COLUMNS)
-    models = {name: rank for rank, name in enumerate(MODELS)}
-    tasks = {name: rank for rank, name in enumerate(TASKS)}
-    single_datasets = set(scores["dataset"]) - {AVERAGE}
-    in_rows = [*in_order(single_datasets), AVERAGE]
-    datasets = {name: rank for rank, name in enumerate(in_rows)}
-    keyed = scores.assign(
-        _model=[models.get(name, len(models)) for name in scores["model"]],
-        _task=[tasks[task] for task in scores["task"]],
-        _dataset=[datasets[name] for name in scores["dataset"]],
-    )
-    keys = ["_model", "model", "_task", "_dataset"]
-    return keyed.sort_values(keys, ignore_index=True)[SCORE_COLUMNS]
+    model_rank = {name: rank for rank, name in enumerate(MODELS)}
+    task_rank = {name: rank for rank, name in enumerate(TASKS)}
+    single_datasets = {dataset for _, _, dataset in evidence} - {AVERAGE}
+    datasets = [*in_order(single_datasets), AVERAGE]
+    dataset_rank = {name: rank for rank, name in enumerate(datasets)}
+
+    def place(cell: Cell) -> tuple[int, str, int, int]:
+        model, task, dataset = cell
+        # Own models are last, by their names.
+        rank = model_rank.get(model, len(model_rank))
+        return rank, model, task_rank[task], dataset_rank[dataset]
+
+    rows = []
+    for cell in sorted(evidence, key=place):
+        _, _, dataset = cell
+        if dataset == AVERAGE or not averages_only:
+            rows.append((*cell, *evidence.score(cell), source))
+    return pd.DataFrame(rows, columns=SCORE_COLUMNS)
 
 
 def _names(terms: Sequence[Term]) -> str:

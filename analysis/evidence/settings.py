@@ -35,6 +35,7 @@ class Settings:
 
     def __post_init__(self) -> None:
         _ = SELECTIONS[self.selection], self.method  # refuses unknown names
+        # Of fewer, the 2.5 % at either end are two draws at most.
         if self.resamples < 100:
             raise UserError(
                 f"{self.resamples} resamples are too few for a 95 % interval; use at least 100"
@@ -56,11 +57,9 @@ class Settings:
 
     def options(self, usual: Settings) -> list[str]:
         """Return the command-line options that turn the usual settings into these."""
-        names = (
-            one.name
-            for one in fields(self)
-            if getattr(self, one.name) != getattr(usual, one.name)
-        )
-        return [
-            word for name in names for word in (f"--{name}", str(getattr(self, name)))
-        ]
+        words = []
+        for field in fields(self):
+            value = getattr(self, field.name)
+            if value != getattr(usual, field.name):
+                words += [f"--{field.name}", str(value)]
+        return words
