@@ -38,6 +38,7 @@ Weighted = tuple[float, str, str]
 _ADDED = 2
 """Clusters added at either limit where the data reach it: half the square of 1.96, as Agresti and Coull (1998) add."""
 _MANY = 1e9
+"""Degrees of freedom that stand for infinitely many."""
 
 
 def cluster_sums(values: Array, clusters: Clusters) -> Array:
@@ -90,6 +91,7 @@ def covariance_of_means(
     if len(sizes) < 2:
         return np.zeros((len(scores), len(scores)))
     sums = sums / (count * np.sqrt(1 - sizes / count))
+    # NQ is halved anew for every run, so that no two runs share a sample of queries.
     if not paired:
         return np.diag((sums**2).sum(axis=1))
     # So that matrix products of all machines agree
@@ -121,6 +123,7 @@ def freedom_of(clusters: Clusters | int) -> float:
         return 1.0
     # The quadratic form of the variance in the clusters' means: a (1 - p - p' + sum p^2) a', and its trace squared over
     # the trace of its square, without a matrix of all pairs.
+    # CR2's division by 1 minus the share makes of the squares these weights.
     weights = shares**2 / (1 - shares)
     squares = float((shares**2).sum())
     diagonal = weights * (1 - 2 * shares + squares)
@@ -165,6 +168,7 @@ def crossed_variance(
     over_seeds = float(values.var(ddof=1)) / count
     # Between different seeds only: what a seed has with itself is in its own variance.
     between = float(covariance.sum() - np.trace(covariance))
+    # An estimated covariance can be below 0, a part of a variance cannot.
     over_instances = max(0.0, between / (count * (count - 1)))
     total = over_seeds + over_instances
     # As shares: squares of small variances would be below the smallest float.
@@ -234,13 +238,10 @@ def crossed_estimate(
         quantile = float(special.stdtrit(df, 0.5 + LEVEL / 2))
         half = quantile * math.sqrt(over_seeds + over_instances)
         if effect - half <= low or effect + half >= high:
-            values, covariance, freedom = _with_added(
-                values, covariance, freedom, limits
-            )
-            over_seeds, over_instances, df = crossed_variance(
-                values, covariance, freedom
-            )
-            centre = float(values.mean())
+            added = _with_added(values, covariance, freedom, limits)
+            over_seeds, over_instances, df = crossed_variance(*added)
+            shifted, _, _ = added
+            centre = float(shifted.mean())
     variance = over_seeds + over_instances
     share = over_instances / variance if variance > 0 else 0.0
     error = math.sqrt(variance)
@@ -261,7 +262,7 @@ def _with_added(
 ) -> tuple[Array, Array, float]:
     """Return values, covariance and degrees of freedom with `_ADDED` clusters of mean size at either limit."""
     low, high = limits
-    # As many equal clusters as have these degrees of freedom
+    # As many equal clusters as have these degrees of freedom: one more than they.
     count = min(freedom, _MANY) + 1
     total = count + 2 * _ADDED
     mean = (count * values + _ADDED * (low + high)) / total
@@ -275,10 +276,11 @@ def _with_added(
     return mean, squares / (total * (total - 1)), freedom + 2 * _ADDED
 
 
-def note_single_instances(datasets: Iterable[str]) -> None:
+def _note_single_instances(datasets: Iterable[str]) -> None:
     """Say of which datasets, of those whose runs name no clusters, instances may come in clusters all the same."""
     names = []
     for name in datasets:
+        # Of the paper's datasets it is known which come in clusters, of others not.
         if name not in DATASETS or DATASETS[name].cluster:
             names.append(name)
     if names:
@@ -303,31 +305,37 @@ class InstanceCovariance:
     @classmethod
     def of(cls, chosen: pd.DataFrame, instances: Path) -> InstanceCovariance:
         """Read the instances of the chosen runs, one dataset after another, and keep only the covariances."""
-        matrices, freedoms, row_of = {}, {}, {}
+        matrices: dict[str, Array] = {}
+        freedoms: dict[str, float] = {}
+        row_of: dict[str, dict[tuple[str, int], int]] = {}
         without_clusters = []
-        for dataset in progress(
-            in_order(chosen["dataset"]), "covariances over instances", unit="dataset"
-        ):
+        # One dataset's instances are in memory at a time.
+        datasets = in_order(chosen["dataset"])
+        for dataset in progress(datasets, "covariances over instances", unit="dataset"):
             rows = chosen[chosen["dataset"] == dataset]
-            # A row may stand for a mean of runs: then each run is read, and weighed.
-            runs, weights = _runs_of(rows) if MEMBERS in rows else (rows, None)
-            scores, clusters = (
-                read_instances(instances, dataset, runs),
-                read_clusters(instances, dataset, runs),
-            )
-            scores = scores if weights is None else weights @ scores
-            # In points squared.
-            matrices[dataset] = 1e4 * covariance_of_means(
+            if MEMBERS in rows:
+                # A row stands for a mean of runs: each run is read, and weighed.
+                runs, weights = _runs_of(rows)
+                scores = weights @ read_instances(instances, dataset, runs)
+            else:
+                runs = rows
+                scores = read_instances(instances, dataset, runs)
+            clusters = read_clusters(instances, dataset, runs)
+            covariance = covariance_of_means(
                 scores, clusters, paired=is_paired(dataset)
             )
-            without_clusters += [dataset] if clusters is None else []
-            freedoms[dataset] = freedom_of(
-                scores.shape[1] if clusters is None else clusters
-            )
-            row_of[dataset] = {
-                key: row for row, key in enumerate(records(rows, "model", "seed"))
-            }
-        note_single_instances(without_clusters)
+            # From shares to points, squared.
+            matrices[dataset] = 1e4 * covariance
+            if clusters is None:
+                without_clusters.append(dataset)
+                _, n_instances = scores.shape
+                freedoms[dataset] = freedom_of(n_instances)
+            else:
+                freedoms[dataset] = freedom_of(clusters)
+            row_of[dataset] = {}
+            for row, key in enumerate(records(rows, "model", "seed")):
+                row_of[dataset][key] = row
+        _note_single_instances(without_clusters)
         return cls(_matrices=matrices, _freedoms=freedoms, _row_of=row_of)
 
     def between_seeds(
@@ -344,28 +352,28 @@ class InstanceCovariance:
             Satterthwaite's, infinite where they have nothing. None when a run's instances are not known.
         """
         size = len(seeds)
-        covariance, variances = np.zeros((size, size)), []
+        covariance = np.zeros((size, size))
+        variances = []
+        # Datasets share no instance, so that their covariances add up.
         for dataset in dict.fromkeys(name for _, _, name in parts):
+            models, model_weights = [], []
+            for weight, model, name in parts:
+                if name == dataset:
+                    models.append(model)
+                    model_weights.append(weight)
             row_of = self._row_of.get(dataset, {})
-            on_dataset = [
-                (weight, model) for weight, model, name in parts if name == dataset
-            ]
-            keys = [(model, seed) for _, model in on_dataset for seed in seeds]
+            keys = [(model, seed) for model in models for seed in seeds]
             if any(key not in row_of for key in keys):
                 return None
             rows = np.array([row_of[key] for key in keys])
-            weights = np.array([weight for weight, _ in on_dataset])
-            shape = (len(on_dataset), size, len(on_dataset), size)
-            blocks = self._matrices[dataset][np.ix_(rows, rows)].reshape(shape)
+            weights = np.array(model_weights)
+            matrix = self._matrices[dataset][np.ix_(rows, rows)]
+            blocks = matrix.reshape(len(models), size, len(models), size)
             # Summed over pairs of models (i, j), for every pair of seeds (k, l).
             block = np.einsum("i,ikjl,j->kl", weights, blocks, weights)
             covariance = covariance + block
-            variances.append(
-                (
-                    max(0.0, float(block.sum() - np.trace(block))),
-                    self._freedoms[dataset],
-                )
-            )
+            between = max(0.0, float(block.sum() - np.trace(block)))
+            variances.append((between, self._freedoms[dataset]))
         return covariance, _satterthwaite(variances)
 
     def between_cells(self, parts: Sequence[Weighted]) -> tuple[float, float] | None:
@@ -383,27 +391,23 @@ class InstanceCovariance:
             of_models[model] = of_models.get(model, 0.0) + weight
         variances = []
         for dataset, of_models in weights.items():
-            row_of = self._row_of.get(dataset, {})
-            rows = {
-                name: [row for (model, _), row in row_of.items() if model == name]
-                for name in of_models
-            }
+            rows: dict[str, list[int]] = {name: [] for name in of_models}
+            for (model, _), row in self._row_of.get(dataset, {}).items():
+                if model in rows:
+                    rows[model].append(row)
             if not all(rows.values()):
                 return None
             total = 0.0
             for first, second in product(of_models, repeat=2):
                 block = self._matrices[dataset][np.ix_(rows[first], rows[second])]
-                same_run, count = 0.0, block.size
+                of_pairs, count = float(block.sum()), block.size
                 if first == second and len(block) > 1:
-                    same_run, count = np.trace(block), block.size - len(block)
-                total += (
-                    of_models[first]
-                    * of_models[second]
-                    * float(block.sum() - same_run)
-                    / count
-                )
+                    of_pairs = float(block.sum() - np.trace(block))
+                    count = block.size - len(block)
+                total += of_models[first] * of_models[second] * of_pairs / count
             variances.append((max(0.0, total), self._freedoms[dataset]))
-        return sum(variance for variance, _ in variances), _satterthwaite(variances)
+        whole = sum(variance for variance, _ in variances)
+        return whole, _satterthwaite(variances)
 
 
 def run_key(runs: pd.DataFrame) -> list[str]:
@@ -412,7 +416,11 @@ def run_key(runs: pd.DataFrame) -> list[str]:
     >>> run_key(pd.DataFrame(columns=["model", "lr", "seed", "test_score"]))
     ['model', 'lr', 'seed']
     """
-    return ["model", "lr", "seed", *([RECORDED_AS] if RECORDED_AS in runs else [])]
+    columns = ["model", "lr", "seed"]
+    # A stand-in's runs are stored under the name that it was trained by.
+    if RECORDED_AS in runs:
+        columns.append(RECORDED_AS)
+    return columns
 
 
 def _satterthwaite(variances: Sequence[tuple[float, float]]) -> float:
@@ -430,9 +438,11 @@ def _runs_of(rows: pd.DataFrame) -> tuple[pd.DataFrame, Array]:
     runs: list[tuple[object, ...]] = []
     counts = []
     for members, key in zip(rows[MEMBERS], records(rows, *names), strict=True):
+        # nan, not a list, where the row is a run itself.
         behind = members if isinstance(members, list) else [key]
         runs += behind
         counts.append(len(behind))
+    # A row of ones for the runs of each row, zeros elsewhere.
     weights = np.repeat(np.eye(len(rows)), counts, axis=1)
     shares = weights / weights.sum(axis=1, keepdims=True)
     return pd.DataFrame(runs, columns=names), shares
