@@ -5,12 +5,10 @@ import sys
 
 import scipy
 
-if (
-    "scipy.stats" not in sys.modules
-    and (spec := importlib.util.find_spec("scipy.stats"))
-    and spec.loader
-):
-    # All of statsmodels imports it, half a CPU second, and little of it needs it: it is loaded when it is used.
-    spec.loader = importlib.util.LazyLoader(spec.loader)
-    sys.modules[spec.name] = scipy.stats = importlib.util.module_from_spec(spec)
-    spec.loader.exec_module(scipy.stats)
+if "scipy.stats" not in sys.modules:
+    spec = importlib.util.find_spec("scipy.stats")
+    if spec and spec.loader:
+        # All of statsmodels imports it, half a CPU second, and little of it needs it: it is loaded when it is used.
+        spec.loader = importlib.util.LazyLoader(spec.loader)
+        sys.modules[spec.name] = scipy.stats = importlib.util.module_from_spec(spec)
+        spec.loader.exec_module(scipy.stats)

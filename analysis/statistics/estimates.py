@@ -59,6 +59,7 @@ class Student:
         return self.effect - half, self.effect + half
 
     def _tail(self, distance: float) -> float:
+        # Without an error the effect is known: on the claimed side of the bound or not.
         if self.error == 0:
             return 0.0 if distance > 0 else 1.0
         ratio = distance / self.error
@@ -93,6 +94,7 @@ class Resampled:
     def _share_below(self, bound: float) -> float:
         """Return the share of the draws below `bound`, ties counted half, and half a draw or more from 0 and 1."""
         count = len(self.drawn)
+        # Sums in another order differ in the last digits, and still tie with the bound.
         rounding = 1e-12 * max(abs(bound), abs(self.effect), 1.0)
         places = np.searchsorted(self.drawn, [bound - rounding, bound + rounding])
         below = float(places.mean())
@@ -127,7 +129,8 @@ class Studentised:
         """Two-sided interval."""
         if self.symmetric:
             resampled = float(_reaching(self._sizes, level))
-            half = max(resampled, _quantile(self.df, level)) * self.error
+            limit = max(resampled, _quantile(self.df, level))
+            half = limit * self.error
             return self.effect - half, self.effect + half
         share = 0.5 + level / 2
         # A resample that is too high shows by how much the estimate may be: its ratio is subtracted.
@@ -152,10 +155,11 @@ class Studentised:
         if not self.symmetric:
             ordered = self.ratios if sign > 0 else self._turned
             below = int(np.searchsorted(ordered, ratio - rounding))
+            reached = total - below
             # Half a draw: no number of resamples shows that a p is 0.
-            reached = min(max(total - below, 0.5), total - 0.5)
-            return reached / total
+            return min(max(reached, 0.5), total - 0.5) / total
         below = int(np.searchsorted(self._sizes, size - rounding))
+        # Half of the sizes that reach it are on the other side; as the interval, it never says more than Student's t.
         resampled = (total - below) / total / 2
         student = float(special.stdtr(self.df, -size))
         beyond = max(resampled, student)
@@ -279,6 +283,7 @@ class Resamples:
     @classmethod
     def of_seeds(cls, count: int, resamples: int, seed: int) -> Resamples:
         """Return every resample of up to `MOST_ENUMERATED` seeds, else drawn ones; always the same for a count."""
+        # Listed, no bound depends on a generator.
         if count <= MOST_ENUMERATED:
             return every_resample(count)
         # The count as well: samples of different sizes must not share draws.
@@ -298,6 +303,7 @@ def every_resample(count: int) -> Resamples:
     multisets = list(combinations_with_replacement(range(count), count))
     counts = []
     for multiset in multisets:
+        # The multinomial coefficient: its orders, those of equal picks counted once.
         times = Counter(multiset).values()
         alike = math.prod(math.factorial(of_one) for of_one in times)
         counts.append(math.factorial(count) // alike)

@@ -39,7 +39,7 @@ def region_p(
     if np.isinf(high):
         p_for = inside if one_sided else _doubled(inside)
         return p_for, _doubled(outside)
-    # Inside takes both ends, so neither p is doubled; outside takes either end, so the smaller is doubled.
+    # Inside takes both ends, so that neither p is doubled (TOST); outside takes either end: the smaller is doubled.
     inside = max(inside, estimate.p_below(high))
     outside = min(outside, estimate.p_above(high))
     return inside, _doubled(outside)
@@ -59,6 +59,7 @@ def partial_conjunction(p_values: Sequence[float], count: int) -> tuple[float, i
     >>> partial_conjunction([0.2, 0.01, 0.02], count=2)
     (0.04, 2)
     """
+    # Stable: of equal p's the first decides, on every machine.
     order = np.argsort(np.asarray(p_values), kind="stable")
     position = int(order[count - 1])
     remaining = len(p_values) - count + 1
@@ -98,11 +99,14 @@ def brown_forsythe(first: Array, second: Array) -> float:
     >>> round(brown_forsythe(np.array([1.0, 2.0, 3.0, 4.0]), np.array([1.0, 5.0, 9.0, 13.0])), 3)
     0.045
     """
+    # Without any spread the statistic is 0 / 0, though nothing differs.
     if np.ptp(first) == 0 and np.ptp(second) == 0:
         return 1.0
     from scipy import stats  # takes as long to import as a figure to draw
 
-    return float(stats.levene(first.ravel(), second.ravel(), center="median").pvalue)
+    # About the medians: that is Brown and Forsythe's variant of Levene's test, which heavy tails move less.
+    test = stats.levene(first.ravel(), second.ravel(), center="median")
+    return float(test.pvalue)
 
 
 def spread_ratios(narrow: Array, wide: Array, picks: npt.NDArray[np.int64]) -> Array:
@@ -122,12 +126,15 @@ def spread_ratios(narrow: Array, wide: Array, picks: npt.NDArray[np.int64]) -> A
     """
     # A resample that took one seed alone has a spread of 0, whose logarithm warns.
     with np.errstate(divide="ignore", invalid="ignore"):
-        ratios: Array = np.log(_spreads(narrow, picks)) - np.log(_spreads(wide, picks))
+        log_narrow = np.log(_spreads(narrow, picks))
+        log_wide = np.log(_spreads(wide, picks))
+        ratios: Array = log_narrow - log_wide
     return ratios
 
 
 def _spreads(group: Array, picks: npt.NDArray[np.int64]) -> Array:
     """Return the standard deviation over all scores of a group on each resample."""
+    # A seed is drawn under all conditions at once: they share it.
     drawn = group[:, picks].transpose(1, 0, 2).reshape(len(picks), -1)
     spreads: Array = drawn.std(axis=1, ddof=1)
     return spreads

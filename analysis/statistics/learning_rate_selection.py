@@ -58,11 +58,8 @@ def select_runs(runs: pd.DataFrame, selection: str = "seed") -> pd.DataFrame:
     >>> select_runs(runs)["lr"].tolist()
     [5e-05]
     """
-    return (
-        SELECTIONS[selection]
-        .choose(runs)
-        .sort_values([*CELL, "seed"], ignore_index=True)
-    )
+    chosen = SELECTIONS[selection].choose(runs)
+    return chosen.sort_values([*CELL, "seed"], ignore_index=True)
 
 
 def _best(rows: pd.DataFrame, by: list[str], score: str) -> pd.DataFrame:
@@ -73,14 +70,18 @@ def _best(rows: pd.DataFrame, by: list[str], score: str) -> pd.DataFrame:
 
 def _at_best_rate(runs: pd.DataFrame) -> pd.DataFrame:
     """Return the runs at the rate with the best mean validation score over all runs of a cell."""
-    rates = runs.groupby([*CELL, "lr"], as_index=False)["validation_score"].agg(
-        ["mean", "count"]
-    )
+    key = [*CELL, "lr"]
+    of_rates = runs.groupby(key, as_index=False)["validation_score"]
+    rates = of_rates.agg(["mean", "count"])
+    # A rate with one lucky seed must not win against rates with five.
     most = rates.groupby(CELL)["count"].transform("max")
-    best = _best(rates[rates["count"] == most], CELL, "mean")[[*CELL, "lr"]]
-    return runs.merge(best, on=[*CELL, "lr"])
+    is_complete = rates["count"] == most
+    best = _best(rates[is_complete], CELL, "mean")
+    return runs.merge(best[key], on=key)
 
 
+# The paper's rule, by its own numbers: of 610m-mlm40-42k it prints 91.42 on SST-2 and 92.07 on UNER. One rate by the
+# mean over seeds gives 91.74 and 90.90: on UNER one seed collapses at the rate that the others prefer.
 SEED = Selection(
     name="seed",
     words="learning rate chosen for each seed by its validation score",

@@ -59,30 +59,33 @@ def nested_spreads(arms: Sequence[Array]) -> NestedSpreads:
         ValueError: fewer of either, other numbers of seeds, or a score that is missing.
     """
     n_seeds = arms[0].shape[1] if arms else 0
-    complete = all(
-        len(arm) > 1 and arm.shape[1] == n_seeds and np.isfinite(arm).all()
-        for arm in arms
-    )
-    if n_seeds < 2 or not complete:
+    is_balanced = n_seeds > 1
+    for arm in arms:
+        n_pretrainings, seeds_of_arm = arm.shape
+        if n_pretrainings < 2 or seeds_of_arm != n_seeds:
+            is_balanced = False
+        if not np.isfinite(arm).all():
+            is_balanced = False
+    if not is_balanced:
         raise ValueError(
             "spreads need two pretrainings or more of each arm, with equally many seeds, two or more"
         )
-    means = [arm.mean(axis=1) for arm in arms]
-    pretraining_df = sum(len(arm) - 1 for arm in arms)
-    seed_df = sum(arm.size - len(arm) for arm in arms)
-    between = (
-        n_seeds
-        * sum(float(((mean - mean.mean()) ** 2).sum()) for mean in means)
-        / pretraining_df
-    )
-    within = (
-        sum(float(((arm - arm.mean(axis=1, keepdims=True)) ** 2).sum()) for arm in arms)
-        / seed_df
-    )
+    # Each arm about a mean of its own: what differs between arms is what was trained, not chance.
+    between_squares, within_squares = 0.0, 0.0
+    pretraining_df, seed_df = 0, 0
+    for arm in arms:
+        means = arm.mean(axis=1)
+        between_squares += float(((means - means.mean()) ** 2).sum())
+        within_squares += float(((arm - means[:, np.newaxis]) ** 2).sum())
+        pretraining_df += len(arm) - 1
+        seed_df += arm.size - len(arm)
+    between = n_seeds * between_squares / pretraining_df
+    within = within_squares / seed_df
     between_low, between_high = _chi_square_limits(between, pretraining_df)
     within_low, within_high = _chi_square_limits(within, seed_df)
     # The mean square between pretrainings holds n_seeds times their variance and once that of seeds.
     variance = (between - within) / n_seeds
+    # Graybill and Wang: the distances of both mean squares to their own limits, as the legs of a right triangle.
     below = math.hypot(between - between_low, within_high - within) / n_seeds
     above = math.hypot(between_high - between, within - within_low) / n_seeds
     return NestedSpreads(
@@ -94,9 +97,8 @@ def nested_spreads(arms: Sequence[Array]) -> NestedSpreads:
 def _chi_square_limits(mean_square: float, df: int) -> tuple[float, float]:
     """Return the interval of what a mean square estimates, of normal scores."""
     tail = (1 - LEVEL) / 2
-    return mean_square * df / special.chdtri(
-        df, tail
-    ), mean_square * df / special.chdtri(df, 1 - tail)
+    squares = mean_square * df
+    return squares / special.chdtri(df, tail), squares / special.chdtri(df, 1 - tail)
 
 
 def _spread(*variances: float) -> SpreadEstimate:
