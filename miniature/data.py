@@ -64,9 +64,9 @@ def prepare(
         UserError: `data` lacks a part, or `study` was prepared from something else.
     """
     text = data.resolve() / "text"
-    settings = f"text = [{json.dumps(str(text))}]\n" + (CURVES / SETTINGS).read_text(
-        "utf-8"
-    )
+    # A JSON string is a TOML string as well, whatever the path holds.
+    first_line = f"text = [{json.dumps(str(text))}]\n"
+    settings = first_line + (CURVES / SETTINGS).read_text("utf-8")
     written = study / SETTINGS
     if written.is_file():
         if written.read_text("utf-8") != settings:
@@ -81,14 +81,15 @@ def prepare(
     for name in datasets:
         _write_sample(load_dataset(data, name), sizes, study / "data")
     documents = islice(open_documents([str(text)]).documents(), _TOKENIZER_DOCUMENTS)
-    train_tokenizer((document.text for document in documents), _VOCAB).save(
-        study / "tokenizer"
-    )
+    texts = [document.text for document in documents]
+    train_tokenizer(texts, _VOCAB).save(study / "tokenizer")
     stand_ins = read_json(EXAMPLES["curves"].parent / STAND_INS, "restore it")
+    # The shipped logs are those of the shipped runs, and so are its floors.
     stand_ins.pop("logs", None)
-    stand_ins["floors"] = {
-        name: round(floor_of(load_dataset(study / "data", name)), 2) for name in TUNED
-    }
+    stand_ins["floors"] = {}
+    for name in TUNED:
+        sample = load_dataset(study / "data", name)
+        stand_ins["floors"][name] = round(floor_of(sample), 2)
     write_text(study / STAND_INS, json.dumps(stand_ins, indent=1) + "\n")
     write_text(study / "study.toml", (CURVES / "study.toml").read_text("utf-8"))
     # Last: it says that all is there.
@@ -144,17 +145,14 @@ def _rows(whole: pa.Table, count: int) -> pa.Table:
 
 
 def _retrieval(whole: LocalDataset, train: int, rest: int) -> dict[str, pa.Table]:
-    """Return some questions of each split, what is judged for them, and the corpus of that alone."""
+    """Return some questions of each split, their judgements, and only the documents that these name."""
     queries, judged = [], []
     for split in ("validation", "test"):
-        of_split = pc.field("split") == split
-        asked = _rows(whole.tables["queries"].filter(of_split), rest)
-        queries.append(asked)
-        judged.append(
-            whole.tables["qrels"].filter(
-                of_split & pc.field("query_id").isin(asked["id"])
-            )
-        )
+        is_of_split = pc.field("split") == split
+        sample = _rows(whole.tables["queries"].filter(is_of_split), rest)
+        queries.append(sample)
+        is_of_sample = pc.field("query_id").isin(sample["id"])
+        judged.append(whole.tables["qrels"].filter(is_of_split & is_of_sample))
     qrels = pa.concat_tables(judged)
     corpus = whole.corpus.filter(pc.field("id").isin(qrels["doc_id"]))
     tables = {"queries": pa.concat_tables(queries), "qrels": qrels, "corpus": corpus}
@@ -164,12 +162,12 @@ def _retrieval(whole: LocalDataset, train: int, rest: int) -> dict[str, pa.Table
 
 
 def spread(rows: Sequence[Item], count: int) -> list[Item]:
-    """Return rows at even distances, at most `count`: such files go from source to source and topic to topic."""
-    return (
-        [rows[number * len(rows) // count] for number in range(count)]
-        if count < len(rows)
-        else list(rows)
-    )
+    """Return at most `count` rows, at even distances."""
+    if count >= len(rows):
+        return list(rows)
+    # Such files go from source to source and topic to topic: the first rows would be of one.
+    places = [number * len(rows) // count for number in range(count)]
+    return [rows[place] for place in places]
 
 
 def main(argv: Sequence[str]) -> None:

@@ -39,14 +39,14 @@ def package(study: Path, example: Path) -> None:
     for path in (table, manifest_path(table)):
         shutil.copyfile(path, example / path.name)
     stand_ins = read_json(study / STAND_INS, "prepare the study again")
-    write_text(
-        example / STAND_INS, json.dumps({**stand_ins, "logs": "logs"}, indent=1) + "\n"
-    )
+    content = json.dumps({**stand_ins, "logs": "logs"}, indent=1)
+    write_text(example / STAND_INS, f"{content}\n")
     kept = []
     for log in sorted((study / "pretraining" / "stages").glob(f"*/{LOG}")):
         rows = read_log(log)
         validated = {row["step"] for row in rows if row["split"] == "validation"}
         for row in rows:
+            # The figures draw validation losses; the other steps would be megabytes.
             if row["step"] in validated:
                 columns = {key: row[key] for key in _COLUMNS if key in row}
                 kept.append({**columns, "loss": round(row["loss"], 5)})
