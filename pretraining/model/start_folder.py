@@ -14,7 +14,7 @@ from safetensors.torch import save_file
 from torch import Tensor, nn
 from transformers import LlamaConfig, LlamaForCausalLM
 
-from common.description import difference
+from common.description import first_difference
 from common.embedding import Embedding, kept_embedding
 from common.errors import UserError
 from common.files import write_bytes
@@ -148,7 +148,7 @@ def refuse_other_embedding(
     if start is None:
         return
     recorded = manifest.get(EMBEDDING, Embedding().kept)
-    differs = difference(recorded, start.embedding.kept)
+    differs = first_difference(recorded, start.embedding.kept)
     if differs is None:
         return
     name, theirs, ours = differs
