@@ -10,14 +10,15 @@ from benchmarks.protocol import TASKS
 
 def _cpt(start: str, total: str) -> str:
     """Return the 610M model that continues a finished `start` with MLM to `total` steps in all."""
+    # Two-stage models go on from a trunk before its decay, CPT from the decayed model: hence dec42k.
     return f"610m-{start}-dec{FULL}-mlm40-{total}"
 
 
 def _starts(total: str, task: str, *, closed: bool = False) -> Contrast:
     """Return CLM start minus MLM start after CPT to `total` steps: above 0, or with `closed` not behind."""
-    label = (
-        f"CLM start - MLM start on {task}, after {int(total[:-1]) - 42}k steps of CPT"
-    )
+    added = int(total.removesuffix("k")) - 42
+    label = f"CLM start - MLM start on {task}, after {added}k steps of CPT"
+    # A start that leads has closed its gap: non-inferiority, not equivalence.
     region = not_behind(task) if closed else Region()
     return difference(label, _cpt("clm", total), _cpt("mlm40", total), task, **region)
 
@@ -85,6 +86,7 @@ FINDINGS = (
             "the last 10k steps on SC",
             [
                 _last_gain("SC"),
+                # A plateau is a change within the margin on either side: equivalence.
                 difference(
                     "gain of the MLM start from 12k to 22k, SC",
                     _cpt("mlm40", "64k"),
@@ -115,6 +117,7 @@ FINDINGS = (
                 for task in TASKS
             ],
         ),
+        # At the same compute: an MLM start with the same 12k steps.
         reported=tuple(_starts("54k", task) for task in TASKS),
         remark="The CLM model was trained for 54k steps in all, 28.6 % more than the MLM model. An MLM model with the "
         "same 12k extra steps is compared outside the verdict.",
