@@ -98,19 +98,22 @@ class JudgedStatement:
     @property
     def outcome(self) -> str:
         """One of `OUTCOMES`."""
-        return outcome_of(
+        outcome = outcome_of(
             self.p_for_holm, self.p_against_holm, holds_in=self.holds_in
-        ).name
+        )
+        return outcome.name
 
     @property
     def verdict(self) -> str:
         """The outcome in words: `holds in 6 of 12`, `holds in 1 of 2 (10 not run)`."""
-        fails = f", fails in {self.fails_in}" if self.fails_in else ""
+        addition = f", fails in {self.fails_in}" if self.fails_in else ""
+        # Every part holds, but not the whole after Holm's adjustment over the findings of its family.
+        if self.holds_in == self.parts:
+            addition = ", uncorrected"
         if self.outcome == IN_PART.name:
-            every = ", uncorrected" if self.holds_in == self.parts else fails
-            return f"holds in {self.holds_in} of {self.known}{every}{self.not_run}"
-        if self.outcome == OPEN.name and fails:
-            return f"{self.outcome}{fails} of {self.known}{self.not_run}"
+            return f"holds in {self.holds_in} of {self.known}{addition}{self.not_run}"
+        if self.outcome == OPEN.name and self.fails_in:
+            return f"{self.outcome}{addition} of {self.known}{self.not_run}"
         return self.outcome
 
 
@@ -164,8 +167,13 @@ class JudgedFinding(JudgedStatement):
     @property
     def seeds(self) -> tuple[int, ...]:
         """The fewest and the most seeds behind a comparison, once where all have the same."""
-        counts = [count for result in self.known_comparisons for count in result.seeds]
-        return tuple(dict.fromkeys((min(counts), max(counts)))) if counts else ()
+        counts: set[int] = set()
+        for result in self.known_comparisons:
+            counts.update(result.seeds)
+        if not counts:
+            return ()
+        fewest, most = min(counts), max(counts)
+        return (fewest,) if fewest == most else (fewest, most)
 
     @property
     def alone(self) -> JudgedStatement:
@@ -183,19 +191,23 @@ class JudgedFinding(JudgedStatement):
     def mean(self) -> Result | None:
         """The mean of the known comparisons, each in the claimed direction; None where there is one or none."""
         known = [result.comparison for result in self.known_comparisons]
-        mean = typical_contrast(known) if len(known) > 1 else None
+        if len(known) < 2:
+            return None
+        mean = typical_contrast(known)
         return None if mean is None else self.result_of(mean)
 
     @cached_property
     def decisive(self) -> Result:
         """The most adverse comparison: the weakest link of what is supported, else the strongest counter-example."""
-        against = self.outcome == FAILS.name or (
-            self.outcome != HOLDS.name
-            and (self.fails_in > 0 or self.direction == "against")
-        )
+        if self.outcome == HOLDS.name:
+            is_against = False
+        elif self.outcome == FAILS.name:
+            is_against = True
+        else:
+            is_against = self.fails_in > 0 or self.direction == "against"
         branch = self.branch
-        decides = branch.decides_against if against else branch.decides_for
-        # What the source lacks has a p of 1, the largest
+        decides = branch.decides_against if is_against else branch.decides_for
+        # What the source lacks has a p of 1, the largest, but is no evidence.
         if not decides.known and self.known:
             return max(self.known_comparisons, key=lambda result: result.p_for)
         return decides
@@ -205,9 +217,9 @@ class JudgedFinding(JudgedStatement):
         """By a comparison's label what its part counts as; `open` for those that their part does not hang on."""
         marks = {result.label: OPEN.name for result in self.comparisons}
         for part in self.counted:
-            fails = part.counted == FAILS.name
-            branch = part.branch
-            deciding = branch.decides_against if fails else branch.decides_for
+            deciding = part.branch.decides_for
+            if part.counted == FAILS.name:
+                deciding = part.branch.decides_against
             marks[deciding.label] = part.counted
         return marks
 
@@ -221,30 +233,37 @@ def judge(findings: Iterable[Finding], result_of: ResultOf) -> dict[str, JudgedF
         findings: all that Holm's adjustment is about.
         result_of: what the source says about a comparison.
     """
+    # Findings, their rivals and the answer share comparisons.
     result_of = cache(result_of)
     trees = [(finding, judge_node(finding.body, result_of)) for finding in findings]
+    # A finding of which the source says nothing is not tested, so that the others are not corrected for it.
     families: dict[str, list[Branch]] = {}
     for finding, branch in trees:
         if branch.known:
             families.setdefault(finding.family, []).append(branch)
-    adjusted = {
-        id(part.branch): part
-        for members in families.values()
-        for part in _adjusted(members)
-    }
+    adjusted: dict[int, JudgedPart] = {}
+    for members in families.values():
+        for whole in _adjusted(members):
+            adjusted[id(whole.branch)] = whole
     judged: dict[str, JudgedFinding] = {}
     for finding, branch in trees:
+        units = list(branch.known_units)
         # Parts of a statement that was chosen among several are counted with the parts of all of them.
-        tried = [branch, *(judge_node(node, result_of) for node in finding.rivals)]
-        counted = _adjusted([unit for one in tried for unit in one.known_units])
-        whole = adjusted.get(id(branch))
+        for rival in finding.rivals:
+            units += judge_node(rival, result_of).known_units
+        counted = _adjusted(units)
+        p_for, p_against, holm_over = branch.p_for, branch.p_against, 0
+        if branch.known:
+            whole = adjusted[id(branch)]
+            p_for, p_against = whole.p_for_holm, whole.p_against_holm
+            holm_over = len(families[finding.family])
         judged[finding.id] = JudgedFinding(
             finding=finding,
             branch=branch,
             result_of=result_of,
-            p_for_holm=branch.p_for if whole is None else whole.p_for_holm,
-            p_against_holm=branch.p_against if whole is None else whole.p_against_holm,
-            holm_over=0 if whole is None else len(families[finding.family]),
+            p_for_holm=p_for,
+            p_against_holm=p_against,
+            holm_over=holm_over,
             counted=counted[: len(branch.known_units)],
             tested=len(counted),
         )
@@ -268,9 +287,10 @@ def _alone(branch: Branch) -> JudgedStatement:
 
 def _adjusted(branches: Sequence[Branch]) -> tuple[JudgedPart, ...]:
     """Return the statements with Holm's p's over all of them."""
-    p_for = holm([one.p_for for one in branches])
-    p_against = holm([one.p_against for one in branches])
-    return tuple(
-        JudgedPart(branch=branch, p_for_holm=pro, p_against_holm=contra)
-        for branch, pro, contra in zip(branches, p_for, p_against, strict=True)
-    )
+    ps_for = holm([branch.p_for for branch in branches])
+    ps_against = holm([branch.p_against for branch in branches])
+    parts = []
+    for branch, p_for, p_against in zip(branches, ps_for, ps_against, strict=True):
+        part = JudgedPart(branch=branch, p_for_holm=p_for, p_against_holm=p_against)
+        parts.append(part)
+    return tuple(parts)

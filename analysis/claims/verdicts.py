@@ -127,19 +127,19 @@ def judge_node(node: Node, result_of: ResultOf) -> Branch:
             result=result,
         )
     parts = tuple(judge_node(part, result_of) for part in node.parts)
-    joined, count = parts, node.count
+    units, count = list(parts), node.count
     if count == len(parts):
         # Nested "all of"s are one: how they are bracketed is wording, and must not move a p.
-        joined = tuple(
-            unit
-            for part in parts
-            for unit in (part.units if joins(part.node) else (part,))
-        )
-        count = len(joined)
-    p_for, deciding_for = _decided(joined, count, attrgetter("p_for"))
+        units = []
+        for part in parts:
+            units += part.units if joins(part.node) else [part]
+        count = len(units)
+    p_for, deciding_for = _decided(units, count, attrgetter("p_for"))
     # "At least k of n hold" fails when at least n - k + 1 of them do not.
-    failing = len(joined) - count + 1
-    p_against, deciding_against = _decided(joined, failing, attrgetter("p_against"))
+    failing = len(units) - count + 1
+    p_against, deciding_against = _decided(units, failing, attrgetter("p_against"))
+    # A fall and a rise make one U: such a statement is counted as a whole.
+    counted = () if node.whole else tuple(units)
     return Branch(
         node=node,
         p_for=p_for,
@@ -147,7 +147,7 @@ def judge_node(node: Node, result_of: ResultOf) -> Branch:
         decides_for=deciding_for.decides_for,
         decides_against=deciding_against.decides_against,
         parts=parts,
-        counted=() if node.whole else joined,
+        counted=counted,
     )
 
 
