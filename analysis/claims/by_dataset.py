@@ -12,9 +12,16 @@ import math
 from collections.abc import Callable, Iterable, Mapping
 from dataclasses import dataclass, replace
 
-from analysis.claims.statements import AtLeast, Finding, Node, comparisons, joins
+from analysis.claims.statements import (
+    AtLeast,
+    Finding,
+    Node,
+    all_of,
+    comparisons,
+    joins,
+)
 from analysis.claims.verdicts import ResultOf
-from analysis.evidence.contrasts import AnyContrast, Contrast, Result, Spread, Term
+from analysis.evidence.contrasts import AnyContrast, Contrast, Result, Spread
 from analysis.statistics.inference import ALPHA
 from benchmarks.protocol import AVERAGE, DATASETS, datasets_of
 
@@ -24,10 +31,9 @@ Datasets = Callable[[str], tuple[str, ...]]
 
 def finding_by_dataset(finding: Finding, datasets: Datasets = datasets_of) -> Finding:
     """Return the finding with a part for each dataset in place of a part for a task."""
+    body = _by_dataset(finding.body, datasets)
     rivals = tuple(_by_dataset(node, datasets) for node in finding.rivals)
-    return replace(
-        finding, body=_by_dataset(finding.body, datasets), rivals=rivals, reported=()
-    )
+    return replace(finding, body=body, rivals=rivals, reported=())
 
 
 @dataclass(frozen=True, kw_only=True)
@@ -60,25 +66,28 @@ def effects_by_dataset(
     finding: Finding, result_of: ResultOf, datasets: Datasets = datasets_of
 ) -> list[DatasetEffects]:
     """Return each comparison of a finding that is on one task and of which any dataset is known, on its datasets."""
-    contrasts = dict.fromkeys(
-        leaf for leaf in comparisons(finding.body) if isinstance(leaf, Contrast)
-    )
+    leaves = comparisons(finding.body)
+    contrasts = dict.fromkeys(leaf for leaf in leaves if isinstance(leaf, Contrast))
     effects: list[DatasetEffects] = []
     for contrast in contrasts:
-        tasks = contrast.tasks
-        if len(tasks) != 1 or any(term.dataset != AVERAGE for term in contrast.terms):
+        is_of_averages = all(term.dataset == AVERAGE for term in contrast.terms)
+        if len(contrast.tasks) != 1 or not is_of_averages:
             continue
-        names = datasets(tasks[0])
-        single = {name: result_of(_on(contrast, {tasks[0]: name})) for name in names}
-        known = {name: result for name, result in single.items() if result.known}
+        [task] = contrast.tasks
+        names = datasets(task)
+        known: dict[str, Result] = {}
+        for name in names:
+            result = result_of(_on(contrast, {task: name}))
+            if result.known:
+                known[name] = result
         if not known:
             continue
         without: dict[str, Result] = {}
+        # The mean of the others is comparable to the average only where all of them are there.
         if len(known) == len(names) > 1:
-            without = {
-                name: result_of(_mean_of(contrast, [n for n in names if n != name]))
-                for name in names
-            }
+            for name in names:
+                others = [other for other in names if other != name]
+                without[name] = result_of(_mean_of(contrast, others))
         average = result_of(contrast)
         effects.append(DatasetEffects(average=average, single=known, without=without))
     return effects
@@ -95,53 +104,61 @@ def makes_the_result(average: Result, rest: Result) -> bool:
     """
     if average.p_for > ALPHA or rest.p_for <= ALPHA:
         return False
-    comparison, whole = average.comparison, average.effect
-    if not comparison.has_direction:
-        return not comparison.holds(rest.effect)
-    return abs(rest.effect) <= abs(whole) / 2 or rest.effect * whole < 0
+    if not average.comparison.has_direction:
+        return not average.comparison.holds(rest.effect)
+    is_halved = abs(rest.effect) <= abs(average.effect) / 2
+    is_turned = rest.effect * average.effect < 0
+    return is_halved or is_turned
 
 
 def _by_dataset(node: Node, datasets: Datasets) -> Node:
     """Return the statement with a part for each dataset; each rule of parts and kind of contrast has its own way."""
-    if isinstance(node, AtLeast) and joins(node):
-        parts = _parts_by_dataset(node, datasets)
-        return AtLeast(label=node.label, count=len(parts), parts=parts)
-    tasks = list(dict.fromkeys(task for one in comparisons(node) for task in one.tasks))
     if isinstance(node, AtLeast):
-        if len(tasks) == 1:
-            # The rule is about one task: it holds where it does on every dataset of it.
-            copies = tuple(
-                _placed(node, {tasks[0]: name}) for name in datasets(tasks[0])
-            ) or (node,)
-            return AtLeast(label=node.label, count=len(copies), parts=copies)
-        # Parts of several tasks: "k of n" and searches take a part for each dataset; k grows with n.
-        parts = _parts_by_dataset(node, datasets)
-        count = (
-            node.count
-            if node.count == 1
-            else math.ceil(node.count / len(node.parts) * len(parts))
-        )
-        return AtLeast(label=node.label, count=count, parts=parts)
-    if isinstance(node, Contrast) and len(tasks) > 2:  # a mean over tasks
-        single = tuple(
-            _on(_of_task(node, task, len(tasks)), {task: name})
-            for task in tasks
-            for name in datasets(task)
-        )
-        return (
-            AtLeast(label=node.label, count=len(single), parts=single)
-            if single
-            else node
-        )
-    copies = tuple(
-        _placed(node, dict(zip(tasks, names, strict=True)))
-        for names in itertools.product(*(datasets(task) for task in tasks))
-    ) or (node,)  # a task of which the source has no dataset: unknown, as its average
-    return (
-        copies[0]
-        if len(copies) == 1
-        else AtLeast(label=node.label, count=len(copies), parts=copies)
-    )
+        return _rule_by_dataset(node, datasets)
+    if isinstance(node, Contrast) and len(node.tasks) > 2:
+        return _mean_by_dataset(node, datasets)
+    copies: list[Node] = []
+    of_tasks = [datasets(task) for task in node.tasks]
+    # A contrast across two tasks (F2) is one for every pair of their datasets.
+    for names in itertools.product(*of_tasks):
+        place = dict(zip(node.tasks, names, strict=True))
+        copies.append(_on(node, place))
+    if not copies:
+        # A task of which the source has no dataset: unknown, as its average.
+        return node
+    if len(copies) == 1:
+        return copies[0]
+    return all_of(node.label, copies)
+
+
+def _rule_by_dataset(rule: AtLeast, datasets: Datasets) -> AtLeast:
+    """Return "k of n" with a part for each dataset in place of a part for a task."""
+    if joins(rule):
+        return all_of(rule.label, _parts_by_dataset(rule, datasets))
+    tasks: dict[str, None] = {}
+    for comparison in comparisons(rule):
+        tasks |= dict.fromkeys(comparison.tasks)
+    if len(tasks) == 1:
+        [task] = tasks
+        # The rule is about one task: it holds where it does on every dataset of it.
+        copies = [_placed(rule, {task: name}) for name in datasets(task)]
+        return all_of(rule.label, copies or [rule])
+    parts = _parts_by_dataset(rule, datasets)
+    count = rule.count
+    # Of parts of several tasks "most" stays most, so that k grows with n; "somewhere" stays one.
+    if count > 1:
+        count = math.ceil(count / len(rule.parts) * len(parts))
+    return AtLeast(label=rule.label, count=count, parts=parts)
+
+
+def _mean_by_dataset(mean: Contrast, datasets: Datasets) -> Node:
+    """Return that a mean over tasks holds on each of their datasets."""
+    single = []
+    for task in mean.tasks:
+        of_task = _of_task(mean, task, len(mean.tasks))
+        for name in datasets(task):
+            single.append(_on(of_task, {task: name}))
+    return all_of(mean.label, single) if single else mean
 
 
 def _parts_by_dataset(node: AtLeast, datasets: Datasets) -> tuple[Node, ...]:
@@ -158,13 +175,11 @@ def _parts_by_dataset(node: AtLeast, datasets: Datasets) -> tuple[Node, ...]:
 
 def _placed(node: Node, names: Mapping[str, str]) -> Node:
     """Return the statement with all its comparisons on a dataset of each task (`names`, by task)."""
-    if isinstance(node, AtLeast):
-        return replace(
-            node,
-            label=_label(node.label, names.values()),
-            parts=tuple(_placed(part, names) for part in node.parts),
-        )
-    return _on(node, names)
+    if not isinstance(node, AtLeast):
+        return _on(node, names)
+    label = _label(node.label, names.values())
+    parts = tuple(_placed(part, names) for part in node.parts)
+    return replace(node, label=label, parts=parts)
 
 
 def _on(comparison: AnyContrast, names: Mapping[str, str]) -> AnyContrast:
@@ -178,29 +193,25 @@ def _on(comparison: AnyContrast, names: Mapping[str, str]) -> AnyContrast:
 
 def _of_task(mean: Contrast, task: str, tasks: int) -> Contrast:
     """Return what a mean over tasks is the mean of, on one of them."""
-    terms = (
-        replace(term, weight=term.weight * tasks)
-        for term in mean.terms
-        if term.task == task
-    )
+    terms = []
+    for term in mean.terms:
+        if term.task == task:
+            terms.append(replace(term, weight=term.weight * tasks))
     return replace(mean, terms=tuple(terms))
 
 
 def _label(label: str, names: Iterable[str]) -> str:
-    return f"{label} [{', '.join(DATASETS[name].title for name in names)}]"
+    titles = ", ".join(DATASETS[name].title for name in names)
+    return f"{label} [{titles}]"
 
 
 def _mean_of(contrast: Contrast, names: list[str]) -> Contrast:
     """Return the contrast of the means over these datasets."""
-    terms = tuple(
-        Term(
-            weight=term.weight / len(names),
-            model=term.model,
-            task=term.task,
-            dataset=name,
-        )
-        for name in names
-        for term in contrast.terms
-    )
+    terms = []
+    for name in names:
+        for term in contrast.terms:
+            weight = term.weight / len(names)
+            terms.append(replace(term, weight=weight, dataset=name))
     titles = " and ".join(DATASETS[name].title for name in names)
-    return replace(contrast, label=f"{contrast.label} [{titles}]", terms=terms)
+    label = f"{contrast.label} [{titles}]"
+    return replace(contrast, label=label, terms=tuple(terms))
