@@ -35,13 +35,13 @@ def owned_pairs(
         result_of: what the source says about a comparison.
     """
     known = set(models)
-    # F8 counts as the answer at its share does, and is what pages name.
-    findings = (*FINDINGS.values(), *ANSWERS.values())
-    about = [
-        one
-        for one in findings
-        if any(known.issuperset(asked.models) for asked in comparisons(one.body))
-    ]
+    about = []
+    # The findings first: F8 counts as the answer at its share does, and is what pages name.
+    for finding in (*FINDINGS.values(), *ANSWERS.values()):
+        asked = comparisons(finding.body)
+        # Others count no difference between these models.
+        if any(known.issuperset(comparison.models) for comparison in asked):
+            about.append(finding)
     owned: dict[tuple[str, frozenset[str]], OwnedPair] = {}
     for name, judged in judge(about, result_of).items():
         for part in judged.counted:

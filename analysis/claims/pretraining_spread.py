@@ -8,7 +8,7 @@ from __future__ import annotations
 
 import csv
 import math
-from collections.abc import Callable, Hashable
+from collections.abc import Callable, Hashable, Mapping
 from dataclasses import dataclass, replace
 from importlib import resources
 
@@ -60,13 +60,13 @@ SHARED_LUCK = {
 
 def trunks() -> dict[str, list[str]]:
     """Return the models that findings compare, by trunk, where a trunk has two or more."""
-    names = dict.fromkeys(
-        name for finding in FINDINGS.values() for name in finding.models
-    )
-    found: dict[str, list[str]] = {}
+    names: dict[str, None] = {}
+    for finding in FINDINGS.values():
+        names |= dict.fromkeys(finding.models)
+    by_trunk: dict[str, list[str]] = {}
     for name in names:
-        found.setdefault(trunk_of(name), []).append(name)
-    return {trunk: models for trunk, models in found.items() if len(models) > 1}
+        by_trunk.setdefault(trunk_of(name), []).append(name)
+    return {trunk: models for trunk, models in by_trunk.items() if len(models) > 1}
 
 
 def with_pretraining_spread(
@@ -82,30 +82,35 @@ def with_pretraining_spread(
 
     def result(comparison: AnyContrast) -> Result:
         base = result_of(comparison)
+        # How a spread between pretrainings moves a ratio of spreads is not known.
         if isinstance(comparison, Spread) or not base.known:
             return base
         weights: dict[Hashable, float] = {}
         for term in comparison.terms:
-            weights[sharing.unit(term)] = (
-                weights.get(sharing.unit(term), 0.0) + term.weight
-            )
+            unit = sharing.unit(term)
+            weights[unit] = weights.get(unit, 0.0) + term.weight
         variance = base.error**2
         added = sd**2 * math.fsum(weight**2 for weight in weights.values())
         if added < 1e-12:
             return base
-        normal = variance == 0 or not math.isfinite(base.df)
-        df = math.inf if normal else (variance + added) ** 2 / (variance**2 / base.df)
-        student = Student(effect=base.effect, error=math.sqrt(variance + added), df=df)
+        total = variance + added
+        df = math.inf
+        if variance > 0 and math.isfinite(base.df):
+            df = total**2 / (variance**2 / base.df)
+        student = Student(effect=base.effect, error=math.sqrt(total), df=df)
         wider = contrast_result(
             comparison, student, test=base.test, inputs=base.inputs, seeds=base.seeds
         )
+        p_for = max(base.p_for, wider.p_for)
+        p_against = max(base.p_against, wider.p_against)
+        low, high = min(base.low, wider.low), max(base.high, wider.high)
         return replace(
             wider,
             instance_share=base.instance_share,
-            p_for=max(base.p_for, wider.p_for),
-            p_against=max(base.p_against, wider.p_against),
-            low=min(base.low, wider.low),
-            high=max(base.high, wider.high),
+            p_for=p_for,
+            p_against=p_against,
+            low=low,
+            high=high,
         )
 
     return result
@@ -130,18 +135,20 @@ class MeasuredSpread:
 
 def measured_spreads() -> list[MeasuredSpread]:
     """Return the spreads that others measured (`analysis/data/pretraining_spreads.csv`)."""
-    with (resources.files("analysis") / "data" / "pretraining_spreads.csv").open(
-        encoding="utf-8"
-    ) as file:
-        return [
-            MeasuredSpread(
-                sd=float(row["sd"]),
-                network=f"{row['network']} ({row['parameters']})",
-                parameters=float(row["parameters"].removesuffix("M")),
-                pretrainings=int(row["pretrainings"]),
-                score=row["score"],
-                varies=row["varies"],
-                where=f"{row['source']}, {row['where']}",
-            )
-            for row in csv.DictReader(file)
-        ]
+    path = resources.files("analysis") / "data" / "pretraining_spreads.csv"
+    with path.open(encoding="utf-8") as file:
+        return [_measured_spread(row) for row in csv.DictReader(file)]
+
+
+def _measured_spread(row: Mapping[str, str]) -> MeasuredSpread:
+    """Return a row of the file of spreads."""
+    millions = row["parameters"].removesuffix("M")
+    return MeasuredSpread(
+        sd=float(row["sd"]),
+        network=f"{row['network']} ({row['parameters']})",
+        parameters=float(millions),
+        pretrainings=int(row["pretrainings"]),
+        score=row["score"],
+        varies=row["varies"],
+        where=f"{row['source']}, {row['where']}",
+    )

@@ -42,11 +42,9 @@ class AtLeast:
             return "one part"
         if self.count == total:
             return f"all {total} parts"
-        return (
-            f"one of {total} parts"
-            if self.count == 1
-            else f"at least {self.count} of {total} parts"
-        )
+        if self.count == 1:
+            return f"one of {total} parts"
+        return f"at least {self.count} of {total} parts"
 
 
 Node = AnyContrast | AtLeast
@@ -54,9 +52,9 @@ Node = AnyContrast | AtLeast
 
 def joins(node: Node) -> bool:
     """Return whether a statement is an "all of" whose parts are counted with those around it."""
-    return (
-        isinstance(node, AtLeast) and node.count == len(node.parts) and not node.whole
-    )
+    if not isinstance(node, AtLeast) or node.whole:
+        return False
+    return node.count == len(node.parts)
 
 
 @dataclass(frozen=True, kw_only=True)
@@ -92,12 +90,10 @@ class Finding:
     @property
     def models(self) -> tuple[str, ...]:
         """Every model that it compares, once."""
-        named = (
-            model
-            for comparison in comparisons(self.body)
-            for model in comparison.models
-        )
-        return tuple(dict.fromkeys(named))
+        names: dict[str, None] = {}
+        for comparison in comparisons(self.body):
+            names |= dict.fromkeys(comparison.models)
+        return tuple(names)
 
 
 def all_of(label: str, parts: Iterable[Node]) -> AtLeast:
@@ -128,12 +124,11 @@ def weighted(
     merged: dict[tuple[str, str], float] = {}
     for weight, model, task in weights:
         merged[model, task] = merged.get((model, task), 0.0) + weight
-    terms = tuple(
-        Term(weight=weight, model=model, task=task)
-        for (model, task), weight in merged.items()
-        if weight
-    )
-    return Contrast(label=label, terms=terms, low=low, high=high, unit=unit)
+    terms = []
+    for (model, task), weight in merged.items():
+        if weight:
+            terms.append(Term(weight=weight, model=model, task=task))
+    return Contrast(label=label, terms=tuple(terms), low=low, high=high, unit=unit)
 
 
 def difference(
@@ -153,11 +148,10 @@ def difference(
 def mean_of(label: str, contrasts: Iterable[Contrast]) -> Contrast:
     """Return the mean of contrasts of one unit as a contrast that claims to be above 0."""
     averaged = tuple(contrasts)
-    weights = [
-        (term.weight / len(averaged), term.model, term.task)
-        for one in averaged
-        for term in one.terms
-    ]
+    weights = []
+    for contrast in averaged:
+        for term in contrast.terms:
+            weights.append((term.weight / len(averaged), term.model, term.task))
     return weighted(label, weights, unit=averaged[0].unit)
 
 
@@ -183,23 +177,23 @@ def typical_contrast(compared: Iterable[AnyContrast]) -> Contrast | None:
     chosen = directed or with_margin or contrasts
     if not chosen:
         return None
+    # Points and slopes have no mean: the unit of most of them.
     units = Counter(one.unit for one in chosen)
     [(unit, _)] = units.most_common(1)
     chosen = [one for one in chosen if one.unit == unit]
-    # A contrast that claims to be below 0 enters the mean reversed.
-    signs = [1.0 if math.isfinite(one.low) else -1.0 for one in chosen]
-    parts = [
-        replace(term, weight=sign * term.weight / len(chosen))
-        for sign, one in zip(signs, chosen, strict=True)
-        for term in one.terms
-    ]
+    parts = []
+    for contrast in chosen:
+        # A contrast that claims to be below 0 enters the mean reversed.
+        sign = 1.0 if math.isfinite(contrast.low) else -1.0
+        for term in contrast.terms:
+            parts.append(replace(term, weight=sign * term.weight / len(chosen)))
     weights = weights_of(parts)
     if not weights:
         return None
-    terms = tuple(
-        Term(weight=weight, model=model, task=task, dataset=dataset)
-        for (model, task, dataset), weight in weights.items()
-    )
+    terms = []
+    for (model, task, dataset), weight in weights.items():
+        term = Term(weight=weight, model=model, task=task, dataset=dataset)
+        terms.append(term)
     low, high = 0.0, math.inf
     if not directed:  # the claimed range of a mean is the mean of the ranges
         low = math.fsum(one.low for one in chosen) / len(chosen)
@@ -209,7 +203,7 @@ def typical_contrast(compared: Iterable[AnyContrast]) -> Contrast | None:
         label = f"mean of the {len(chosen)} that claim a direction"
     if len(chosen) == 1:
         label = f"{chosen[0].label}, the only one that claims a direction"
-    return Contrast(label=label, terms=terms, low=low, high=high, unit=unit)
+    return Contrast(label=label, terms=tuple(terms), low=low, high=high, unit=unit)
 
 
 def shared_trunks(compared: Iterable[AnyContrast]) -> str:
@@ -218,9 +212,9 @@ def shared_trunks(compared: Iterable[AnyContrast]) -> str:
     A trunk starts from random weights. Models of one trunk were not pretrained independently of each other: what luck
     the trunk had is in all of them, and their mean does not average it out.
     """
-    models = dict.fromkeys(
-        model for comparison in compared for model in comparison.models
-    )
+    models: dict[str, None] = {}
+    for comparison in compared:
+        models |= dict.fromkeys(comparison.models)
     trunks = dict.fromkeys(trunk_of(model) for model in models)
     if len(trunks) == len(models):
         return ""
