@@ -19,14 +19,15 @@ def dataset_sentences(assessment: Assessment, finding: str) -> list[str]:
     lines = [f"By dataset: {readout(main)}."]
     effects = assessment.effects_by_dataset(finding)
     for name, made in _makers(effects).items():
-        listed = "; ".join(
-            f"{one.label} ({format_effect(one.average)} with it, {format_effect(one.without[name])} without)"
-            for one in made[:_MOST_NAMED]
-        )
-        more = ""
+        listed = []
+        for one in made[:_MOST_NAMED]:
+            with_it = format_effect(one.average)
+            without = format_effect(one.without[name])
+            listed.append(f"{one.label} ({with_it} with it, {without} without)")
         if len(made) > _MOST_NAMED:
-            more = f"; and {len(made) - _MOST_NAMED} more"
-        lines.append(f"Results that depend on {title_of(name)}: {listed}{more}.")
+            listed.append(f"and {len(made) - _MOST_NAMED} more")
+        results = "; ".join(listed)
+        lines.append(f"Results that depend on {title_of(name)}: {results}.")
     silent = [
         f"{title_of(name)} (0 of {count})" for name, count in _silent(effects).items()
     ]
@@ -38,15 +39,14 @@ def dataset_sentences(assessment: Assessment, finding: str) -> list[str]:
 def short_dataset_sentences(assessment: Assessment, finding: str) -> list[str]:
     """Return which datasets make a result, and which show nothing, by name alone."""
     effects = assessment.effects_by_dataset(finding)
-    datasets = {
-        "Depends on": list(_makers(effects)),
-        "No support from": list(_silent(effects)),
-    }
-    return [
-        f"{words}: {', '.join(map(title_of, names))}."
-        for words, names in datasets.items()
-        if names
-    ]
+    sentences = []
+    makers = list(map(title_of, _makers(effects)))
+    if makers:
+        sentences.append(f"Depends on: {', '.join(makers)}.")
+    silent = list(map(title_of, _silent(effects)))
+    if silent:
+        sentences.append(f"No support from: {', '.join(silent)}.")
+    return sentences
 
 
 def _makers(effects: list[DatasetEffects]) -> dict[str, list[DatasetEffects]]:
@@ -64,19 +64,23 @@ def _silent(effects: list[DatasetEffects]) -> dict[str, int]:
     for one in effects:
         for name, result in one.single.items():
             ps_of.setdefault(name, []).append(result.p_for)
-    return {
-        name: len(ps) for name, ps in ps_of.items() if len(ps) > 1 and min(ps) > ALPHA
-    }
+    silent = {}
+    for name, ps in ps_of.items():
+        # A single comparison that is open says little about a dataset.
+        if len(ps) > 1 and min(ps) > ALPHA:
+            silent[name] = len(ps)
+    return silent
 
 
 def dataset_record(assessment: Assessment, finding: str) -> dict[str, object]:
     """Return a finding by dataset in plain types: its verdict and readout, and the sentences."""
     main = assessment.judged_by_dataset[finding]
     return {
-        **{
-            name: getattr(main, name)
-            for name in ("verdict", "parts", "known", "holds_in", "fails_in")
-        },
+        "verdict": main.verdict,
+        "parts": main.parts,
+        "known": main.known,
+        "holds_in": main.holds_in,
+        "fails_in": main.fails_in,
         "sentences": dataset_sentences(assessment, finding),
         "made_by": sorted(_makers(assessment.effects_by_dataset(finding))),
     }

@@ -5,7 +5,7 @@ from __future__ import annotations
 import math
 import shlex
 import textwrap
-from collections.abc import Sequence
+from collections.abc import Callable, Sequence
 from importlib import resources
 
 import jinja2
@@ -55,30 +55,28 @@ def verdicts_document(
     As data one row a finding, with `explain` one row a contrast.
     """
     csv_frame = contrasts_frame if explain else verdicts_frame
-    explained = {"text": lambda: explanations(assessment, shown)} if explain else {}
-    lines: list[str | Grid] = []
-    if not explain and len(shown) == 1:
-        scope = scope_in_words(assessment.source)
-        lines = [
-            *three_lines(assessment.judged[shown[0]], scope),
-            "",
-            *_source(assessment),
-        ]
-    elif not explain:
-        lines = _table(assessment, shown)
-    return TableDocument(
-        body=lines,
-        pages={
-            **explained,
-            "markdown": lambda: findings_page(assessment, shown),
-            "csv": lambda: show(
-                TableDocument(records=csv_frame(assessment, shown)), "csv"
-            ),
-            "json": lambda: show(
-                TableDocument(data=verdicts_data(assessment, shown), indent=2), "json"
-            ),
-        },
-    )
+
+    def csv() -> str:
+        return show(TableDocument(records=csv_frame(assessment, shown)), "csv")
+
+    def json() -> str:
+        data = verdicts_data(assessment, shown)
+        return show(TableDocument(data=data, indent=2), "json")
+
+    # Each format is made when it is asked for: the page judges every finding by dataset.
+    pages: dict[str, Callable[[], str]] = {
+        "markdown": lambda: findings_page(assessment, shown),
+        "csv": csv,
+        "json": json,
+    }
+    if explain:
+        pages["text"] = lambda: explanations(assessment, shown)
+        return TableDocument(body=[], pages=pages)
+    if len(shown) != 1:
+        return TableDocument(body=_table(assessment, shown), pages=pages)
+    [finding] = shown
+    lines = three_lines(assessment.judged[finding], scope_in_words(assessment.source))
+    return TableDocument(body=[*lines, "", *_source(assessment)], pages=pages)
 
 
 def _table(assessment: Assessment, shown: Sequence[str]) -> list[str | Grid]:
@@ -91,15 +89,14 @@ def _table(assessment: Assessment, shown: Sequence[str]) -> list[str | Grid]:
     lead = [count_outcomes(one for one in judged if one.id != ANSWER)]
     main = assessment.judged[ANSWER]
     if ANSWER in shown and main.known:
-        compared = f"{main.known} comparisons{main.not_run}"
+        compared = f"{main.holds_in} of {main.known} comparisons{main.not_run}"
         tried = len(splits_tried(assessment.judged))
-        allowing = ""
         if tried > 1:
-            allowing = f", after allowing for the {tried} shares of CLM that were tried"
-        lead.append(
-            f"CLM then MLM beats MLM alone in {main.holds_in} of {compared}{allowing}: "
-            f"{shown_higher(main) or 'none'}."
-        )
+            compared += (
+                f", after allowing for the {tried} shares of CLM that were tried"
+            )
+        higher = shown_higher(main) or "none"
+        lead.append(f"CLM then MLM beats MLM alone in {compared}: {higher}.")
     return [
         *lead,
         "",
@@ -121,17 +118,19 @@ def _source(assessment: Assessment) -> list[str]:
         how += f", {settings.rule.words}"
     if settings.method.is_resampled:
         how += f", {settings.resamples} resamples, seed {settings.seed}"
-    return [
-        *([assessment.source.kind.words] if assessment.source.kind.words else []),
-        f"Source: {assessment.source.label}; {how}.",
-    ]
+    lines = [f"Source: {assessment.source.label}; {how}."]
+    # Scores of stand-ins or by other metrics are said to be so before they are named.
+    note = assessment.source.kind.words
+    return [note, *lines] if note else lines
 
 
 def explanations(assessment: Assessment, shown: Sequence[str]) -> str:
     """Return each verdict with its reasoning."""
     blocks = [_explanation(assessment, finding) for finding in shown]
-    tests = textwrap.wrap(f"{' '.join(assessment.tests)} {levels_in_words()}", 118)
-    return "\n\n".join([*blocks, "\n".join([*_source(assessment), *tests])]) + "\n"
+    tests = f"{' '.join(assessment.tests)} {levels_in_words()}"
+    footer = [*_source(assessment), *textwrap.wrap(tests, 118)]
+    text = "\n\n".join([*blocks, "\n".join(footer)])
+    return f"{text}\n"
 
 
 def _explanation(assessment: Assessment, name: str) -> str:
@@ -149,11 +148,10 @@ def _explanation(assessment: Assessment, name: str) -> str:
     if finding.rivals and main.known:
         lines.append(f"  alone    {main.alone.verdict}, had nothing else been tried")
     if main.known:
-        lines.append(
-            f"  p        for: {format_p(main.p_for)} (Holm {format_p(main.p_for_holm)}), against: "
-            f"{format_p(main.p_against)} (Holm {format_p(main.p_against_holm)}), over "
-            f"{main.holm_over} findings about {FAMILIES[finding.family]}"
-        )
+        p_for = f"{format_p(main.p_for)} (Holm {format_p(main.p_for_holm)})"
+        p_against = f"{format_p(main.p_against)} (Holm {format_p(main.p_against_holm)})"
+        family = f"{main.holm_over} findings about {FAMILIES[finding.family]}"
+        lines.append(f"  p        for: {p_for}, against: {p_against}, over {family}")
     lines += [f"  datasets {line}" for line in dataset_sentences(assessment, name)]
     return "\n".join([*lines, *comparison_lines(main)])
 
@@ -196,6 +194,7 @@ def _one_comparison_lines(result: Result, indent: str) -> list[str]:
     if not result.comparison.has_direction:
         low90, high90 = result.inner_low, result.inner_high
         details.append(f"90 % [{low90:+.2f}, {high90:+.2f}]")
+        # The margins are ours, so a reader is told which ones the numbers would bear.
         if result.comparison.holds(0.0):
             least_margin = max(-low90, 0.0)
             if result.comparison.is_range:
@@ -209,36 +208,37 @@ def _one_comparison_lines(result: Result, indent: str) -> list[str]:
         details.append(
             f"{result.instance_share:.0%} of the squared error from the test instances"
         )
-    seeds = "-".join(map(str, result.seeds))
-    details.append(f"{result.test}{f', {seeds} seeds' if seeds else ''}")
-    lines = [
-        f"{indent}{result.label} {result.claimed}: {format_effect(result)} ({'; '.join(details)})"
-    ]
-    return lines + [f"{indent}    {line}" for line in result.inputs]
+    details.append(result.test)
+    if result.seeds:
+        seeds = "-".join(map(str, result.seeds))
+        details[-1] += f", {seeds} seeds"
+    claim = f"{result.label} {result.claimed}"
+    numbers = f"{format_effect(result)} ({'; '.join(details)})"
+    inputs = [f"{indent}    {line}" for line in result.inputs]
+    return [f"{indent}{claim}: {numbers}", *inputs]
 
 
 def findings_page(assessment: Assessment, shown: Sequence[str]) -> str:
     """Return the page, `templates/findings.md.jinja` filled in; the text ends in a line break."""
     settings = assessment.settings
-    options = shlex.join(
-        (
-            *assessment.source.options,
-            "--selection",
-            settings.selection,
-            "--interval",
-            settings.interval,
-        )
-    )
+    how = ["--selection", settings.selection, "--interval", settings.interval]
     if settings.method.is_resampled:
-        options += f" --resamples {settings.resamples} --seed {settings.seed}"
+        how += ["--resamples", str(settings.resamples), "--seed", str(settings.seed)]
+    options = shlex.join([*assessment.source.options, *how])
     judged = [assessment.judged[name] for name in shown]
-    by_outcome = {
-        name: [one.id for one in judged if one.outcome == name] for name in OUTCOMES
-    }
-    by_family = {
-        title: [one for one in judged if one.finding.family == family]
-        for family, title in FAMILIES.items()
-    }
+    outcomes: dict[str, list[str]] = {}
+    for outcome in OUTCOMES:
+        ids = [one.id for one in judged if one.outcome == outcome]
+        if ids:
+            outcomes[outcome] = ids
+    families: dict[str, list[JudgedFinding]] = {}
+    for family, title in FAMILIES.items():
+        members = [one for one in judged if one.finding.family == family]
+        if members:
+            families[title] = members
+    # The answer's counts allow for all splits, which are among the findings that are shown then.
+    answered = answer(assessment) if set(SHOWN) <= set(shown) else None
+    summary = [f"{len(ids)} {outcome}" for outcome, ids in outcomes.items()]
     environment = jinja2.Environment(
         autoescape=False,
         trim_blocks=True,
@@ -246,21 +246,20 @@ def findings_page(assessment: Assessment, shown: Sequence[str]) -> str:
         undefined=jinja2.StrictUndefined,
         keep_trailing_newline=True,
     )
-    template = resources.files("analysis.claims") / "templates" / "findings.md.jinja"
-    return environment.from_string(template.read_text(encoding="utf-8")).render(
+    path = resources.files("analysis.claims") / "templates" / "findings.md.jinja"
+    template = environment.from_string(path.read_text(encoding="utf-8"))
+    return template.render(
         assessment=assessment,
         question=QUESTION,
-        answer=answer(assessment) if set(SHOWN) <= set(shown) else None,
+        answer=answered,
         statements=STATEMENTS,
         shown=shown,
-        summary=", ".join(
-            f"{len(ids)} {name}" for name, ids in by_outcome.items() if ids
-        ),
-        outcomes={name: ids for name, ids in by_outcome.items() if ids},
+        summary=", ".join(summary),
+        outcomes=outcomes,
         options=options,
         tests=assessment.tests,
         verdict_in_words=verdict_in_words,
-        families={title: members for title, members in by_family.items() if members},
+        families=families,
         points=lambda finding: _points(assessment, finding),
     )
 
@@ -268,37 +267,41 @@ def findings_page(assessment: Assessment, shown: Sequence[str]) -> str:
 def mean_words(mean: Result) -> str:
     """Return what a mean is of, short: `Mean of the 2 that claim a direction`."""
     words = mean.label.removesuffix(", in the claimed direction")
-    return (
-        f"{words[0].upper()}{words[1:]}"
-        if words.startswith("mean")
-        else "The one that claims a direction"
-    )
+    if not words.startswith("mean"):
+        return "The one that claims a direction"
+    return f"{words[0].upper()}{words[1:]}"
 
 
 def _points(assessment: Assessment, finding: str) -> str:
     """Return the numbers of a finding, and the datasets behind it."""
     main = assessment.judged[finding]
-    remark, mean, decisive = main.finding.remark, main.mean, main.decisive
+    remark = main.finding.remark
     if not main.known:
-        beside = "; ".join(
-            f"{result.label} {format_effect(result)}"
-            for statement in main.reported
-            for result in statement.branch.results
-            if result.known
-        )
-        outside = f"Outside the verdict: {beside}." if beside else ""
-        untested = f"It cannot be tested: {main.missing}."
-        return " ".join(filter(None, (untested, remark, outside)))
-    said = [] if mean is None else [f"{mean_words(mean)}: {format_effect(mean)}."]
-    said += [
-        f"Most adverse: {decisive.label}, {format_effect(decisive)}.",
-        f"p: {p_texts(main)[1]}.",
-    ]
-    said.append(outside_in_words(main))
-    if main.outcome == OPEN.name and (
-        words := seeds_in_words(decisive, "this comparison")
-    ):
-        said.append(f"{words}.")
-    return " ".join(
-        filter(None, (*said, *short_dataset_sentences(assessment, finding), remark))
-    )
+        sentences = [f"It cannot be tested: {main.missing}.", remark]
+        beside = _reported_effects(main)
+        if beside:
+            sentences.append(f"Outside the verdict: {'; '.join(beside)}.")
+        return " ".join(filter(None, sentences))
+    sentences = []
+    if main.mean is not None:
+        sentences.append(f"{mean_words(main.mean)}: {format_effect(main.mean)}.")
+    decisive = main.decisive
+    sentences.append(f"Most adverse: {decisive.label}, {format_effect(decisive)}.")
+    _, p_holm = p_texts(main)
+    sentences.append(f"p: {p_holm}.")
+    sentences.append(outside_in_words(main))
+    if main.outcome == OPEN.name:
+        seeds = seeds_in_words(decisive, "this comparison")
+        sentences.append(f"{seeds}." if seeds else "")
+    sentences += short_dataset_sentences(assessment, finding)
+    return " ".join(filter(None, [*sentences, remark]))
+
+
+def _reported_effects(judged: JudgedFinding) -> list[str]:
+    """Return what is known of the comparisons that are reported beside a verdict."""
+    effects = []
+    for statement in judged.reported:
+        for result in statement.branch.results:
+            if result.known:
+                effects.append(f"{result.label} {format_effect(result)}")
+    return effects

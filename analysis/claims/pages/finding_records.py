@@ -59,49 +59,49 @@ _NAMES_OF_RESULTS = {
 
 def as_record(judged: JudgedFinding) -> dict[str, object]:
     """Return everything about a finding in plain types, for JSON."""
-    finding, mean, decisive = judged.finding, judged.mean, judged.decisive
-    ps = {name: getattr(judged, name) for name in _PS}
+    finding, decisive = judged.finding, judged.decisive
+    # In the order of the JSON's keys.
+    record = _fields(finding, ("id", "short", "statement", "where", "family", "needs"))
+    record["verdict"] = judged.verdict
+    record["sentence"] = sentence(judged)
+    record["remark"] = finding.remark
+    record |= _fields(judged, ("parts", "known", "holds_in", "fails_in"))
+    record["seeds_that_decide"] = None
+    if judged.outcome == OPEN.name:
+        record["seeds_that_decide"] = seeds_that_decide(decisive)
+    record |= _typical(judged.mean)
+    record |= _fields(decisive, (*_EFFECT, "unit"))
+    record["contrast"] = decisive.label
+    record["region"] = decisive.claimed
+    record |= _fields(judged, _PS)
+    # Nothing was tested: the p of 1 that judging starts from is not a number to report.
     if not judged.known:
-        ps |= dict.fromkeys(name for name in _PS if name != "direction")
-    return _rounded(
-        {
-            **{
-                name: getattr(finding, name)
-                for name in ("id", "short", "statement", "where", "family", "needs")
-            },
-            "verdict": judged.verdict,
-            "sentence": sentence(judged),
-            "remark": finding.remark,
-            **{
-                name: getattr(judged, name)
-                for name in ("parts", "known", "holds_in", "fails_in")
-            },
-            "seeds_that_decide": seeds_that_decide(decisive)
-            if judged.outcome == OPEN.name
-            else None,
-            "typical": None if mean is None else _contrast(mean),
-            **{
-                f"typical_{name}": None if mean is None else getattr(mean, name)
-                for name in _EFFECT
-            },
-            **{name: getattr(decisive, name) for name in (*_EFFECT, "unit")},
-            "contrast": decisive.label,
-            "region": decisive.claimed,
-            **ps,
-            "family_size": judged.holm_over,
-            "seeds": _seeds(judged.seeds),
-            "contrasts": [_contrast(one) for one in judged.comparisons],
-            "reported": [_reported(one) for one in judged.reported],
-        }
-    )
+        record |= dict.fromkeys(name for name in _PS if name != "direction")
+    record["family_size"] = judged.holm_over
+    record["seeds"] = _seeds(judged.seeds)
+    record["contrasts"] = [_contrast(result) for result in judged.comparisons]
+    record["reported"] = [_reported(statement) for statement in judged.reported]
+    return _rounded(record)
+
+
+def _fields(of: object, names: Iterable[str]) -> dict[str, object]:
+    """Return some attributes by their names."""
+    return {name: getattr(of, name) for name in names}
+
+
+def _typical(mean: Result | None) -> dict[str, object]:
+    """Return the mean of a finding's comparisons as keys of its record, which are None where it has none."""
+    if mean is None:
+        return dict.fromkeys(("typical", *(f"typical_{name}" for name in _EFFECT)))
+    record: dict[str, object] = {"typical": _contrast(mean)}
+    for name in _EFFECT:
+        record[f"typical_{name}"] = getattr(mean, name)
+    return record
 
 
 def _reported(judged: JudgedStatement) -> dict[str, object]:
     """Return a statement that is judged next to a finding, with its comparisons."""
-    numbers = {
-        name: getattr(judged, name)
-        for name in ("label", "verdict", "p_for", "p_against")
-    }
+    numbers = _fields(judged, ("label", "verdict", "p_for", "p_against"))
     contrasts = [_contrast(one) for one in judged.branch.results]
     return _rounded(numbers) | {"contrasts": contrasts}
 
@@ -131,24 +131,22 @@ def _rounded(record: Mapping[str, object]) -> dict[str, object]:
 
 def verdicts_data(assessment: Assessment, shown: Sequence[str]) -> dict[str, object]:
     """Return everything about the findings in plain types."""
-    return {
-        "source": assessment.source.label,
-        **(
-            {"note": assessment.source.kind.words}
-            if assessment.source.kind.words
-            else {}
-        ),
-        **asdict(assessment.settings),
-        "tests": list(assessment.tests),
-        "alpha": ALPHA,
-        "margins": MARGINS,
-        "families": FAMILIES,
-        "findings": [
-            as_record(assessment.judged[finding])
-            | {"datasets": dataset_record(assessment, finding)}
-            for finding in shown
-        ],
-    }
+    data: dict[str, object] = {"source": assessment.source.label}
+    note = assessment.source.kind.words
+    if note:
+        data["note"] = note
+    data |= asdict(assessment.settings)
+    data["tests"] = list(assessment.tests)
+    data["alpha"] = ALPHA
+    data["margins"] = MARGINS
+    data["families"] = FAMILIES
+    findings = []
+    for finding in shown:
+        record = as_record(assessment.judged[finding])
+        record["datasets"] = dataset_record(assessment, finding)
+        findings.append(record)
+    data["findings"] = findings
+    return data
 
 
 _CSV_FINDING = [
@@ -204,13 +202,13 @@ def contrasts_frame(assessment: Assessment, shown: Sequence[str]) -> pd.DataFram
     contrasts: list[dict[str, object]] = []
     for name in shown:
         judged = assessment.judged[name]
-        reported = [result for one in judged.reported for result in one.branch.results]
-        for part, results in (("verdict", judged.comparisons), ("reported", reported)):
-            contrasts += (
-                _contrast(result)
-                | {"id": name, "part": part, "seeds": _seeds(result.seeds)}
-                for result in results
-            )
+        rows = [("verdict", result) for result in judged.comparisons]
+        for statement in judged.reported:
+            rows += [("reported", result) for result in statement.branch.results]
+        for part, result in rows:
+            seeds = _seeds(result.seeds)
+            record = _contrast(result) | {"id": name, "part": part, "seeds": seeds}
+            contrasts.append(record)
     return _with_settings(assessment, pd.DataFrame(contrasts, columns=_CSV_CONTRAST))
 
 
@@ -251,7 +249,7 @@ _COLUMNS = (
 
 def parts_frame(judged: JudgedFinding) -> pd.DataFrame:
     """Return a finding as a frame: a row for itself, for each statement and comparison in it, and for their mean."""
-    finding = {name: getattr(judged, name) for name in (*_TESTED, *_ADJUSTED)}
+    finding = _fields(judged, (*_TESTED, *_ADJUSTED))
     finding |= {"role": "finding", "label": judged.finding.statement}
     rows = [finding]
     rows += _rows_of(judged.alone, "verdict", judged.counted)
@@ -270,18 +268,19 @@ def _rows_of(
     part_of = {id(part.branch): part for part in counted}
 
     def rows_below(branch: Branch) -> Iterator[dict[str, object]]:
-        row = {name: getattr(branch, name) for name in _TESTED}
+        row = _fields(branch, _TESTED)
         row |= {"role": role, "label": branch.node.label}
         if branch.result is not None:
             comparison = branch.result.comparison
             first, second = comparison.sides
             datasets = dict.fromkeys(dataset for _, dataset in comparison.places)
-            row |= {name: getattr(branch.result, name) for name in _OF_RESULT}
+            row |= _fields(branch.result, _OF_RESULT)
             row |= {"first": ", ".join(first), "second": ", ".join(second)}
             row["dataset"] = ", ".join(datasets)
         part = part_of.get(id(branch))
         if part is not None:
-            row |= {name: getattr(part, name) for name in (*_ADJUSTED, "counted")}
+            row |= _fields(part, (*_ADJUSTED, "counted"))
+        # Alone a statement has counted parts, so that it may hold in some of them; a branch does not know that.
         if branch is statement.branch:
             row["outcome"] = statement.outcome
         yield row
