@@ -71,22 +71,23 @@ def how_tested(
         used = {interval: N_SEEDS}
     over = "fine-tuning seeds on the same test instances"
     if source.is_published:
-        test = (
-            f"{INTERVALS[interval].tests_of_cells} from each model's mean and printed interval "
-            f"({N_SEEDS} seeds, models treated as independent)"
-        )
+        # Print says nothing of which seeds two models share.
+        conditions = f"{N_SEEDS} seeds, models treated as independent"
+        of_cells = INTERVALS[interval].tests_of_cells
+        test = f"{of_cells} from each model's mean and printed interval ({conditions})"
     else:
-        tests = (INTERVALS[name].tests for name in used)
+        tests = [INTERVALS[name].tests for name in used]
         test = f"{', or '.join(tests)} (Welch's t with fewer than five models)"
         if INTERVALS[interval].needs_instances:
             over = "fine-tuning seeds and test instances"
-    coverage = ""
+    # Coverage was simulated for means, not for every contrast.
+    clauses = [test]
     for name, count in used.items():
         words = coverage_words(name, count)
         if words:
-            coverage += f"; the {name} interval of a single mean {words}"
+            clauses.append(f"the {name} interval of a single mean {words}")
     return (
-        f"Tests and 95 % intervals ({', '.join(used)}): {test}{coverage}.",
+        f"Tests and 95 % intervals ({', '.join(used)}): {'; '.join(clauses)}.",
         scope_in_words(source, over),
         "Holm's adjustment covers the findings about one question, not all findings.",
     )
@@ -137,6 +138,7 @@ def verdict_in_words(judged: JudgedFinding) -> str:
 def readout(judged: JudgedFinding) -> str:
     """Return `holds in at least 6 of 12, none shown to fail (simultaneous 95 %)`, and how many do so uncorrected."""
     parts = [part.branch for part in judged.counted]
+    # Each part by itself, as a reader who looks at one comparison sees it.
     hold = sum(part.p_for <= ALPHA for part in parts)
     fail = sum(part.p_against <= ALPHA for part in parts)
     remark = ""
@@ -168,23 +170,22 @@ def seeds_that_decide(result: Result) -> int | None:
     region, else against it; the error shrinks with the root of the number of seeds.
     """
     claimed = result.comparison
-    ends = [end for end in (claimed.low, claimed.high) if math.isfinite(end)]
-    distances = [abs(result.effect - end) for end in ends]
+    distances = []
+    for end in (claimed.low, claimed.high):
+        if math.isfinite(end):
+            distances.append(abs(result.effect - end))
     distance = min(distances, default=0.0)
     if not (_has_error(result) and distance > 0):
         return None
     from analysis.precision.design import seeds_needed
 
     seeds = min(result.seeds)
+    # Within seeds there are seeds - 1 degrees of freedom; Welch's are more.
+    is_paired = result.df <= seeds - 1
     # That an effect is inside a range, or above a margin, is shown by one-sided tests.
     is_inside = not claimed.has_direction and claimed.holds(result.effect)
-    return seeds_needed(
-        distance,
-        result.error,
-        seeds,
-        paired=result.df <= seeds - 1,
-        alpha=2 * ALPHA if is_inside else ALPHA,
-    )
+    alpha = 2 * ALPHA if is_inside else ALPHA
+    return seeds_needed(distance, result.error, seeds, paired=is_paired, alpha=alpha)
 
 
 def seeds_in_words(result: Result, comparison: str) -> str:
@@ -223,6 +224,7 @@ def sentence(judged: JudgedFinding) -> str:
         parts.append(
             f"{computed} of {planned} comparisons can be computed; {judged.missing}."
         )
+    # Else a small p next to "open" would look like a mistake.
     if judged.p_raw <= ALPHA < judged.p_holm:
         way = "fails" if judged.direction == "against" else "holds"
         p, adjusted = p_texts(judged)
