@@ -77,29 +77,23 @@ def sensitivity_of(source: Source, settings: Settings) -> Sensitivity:
 def sensitivity_document(sensitivity: Sensitivity) -> TableDocument:
     """Return what overturns each verdict."""
     sharings = "; ".join(f"{luck.name}: {luck.words}" for luck in SHARED_LUCK.values())
-    body: list[str | Grid] = [
-        f"What overturns the verdicts (source: {sensitivity.source.words}).",
-        "",
-        "The paper pretrained every model once; models that branch from one trunk share its pretraining:",
-        "",
-        Grid(_trunk_rows()),
-        "",
+    sections = {
+        "The paper pretrained every model once; models that branch from one trunk share its pretraining:": (
+            _trunk_rows()
+        ),
         "Spread between pretrainings (standard deviation of a task score, in points) that overturns a verdict, and "
-        f"measured spreads. {sharings}.",
-        "",
-        Grid(_spread_rows(sensitivity)),
-        "",
+        f"measured spreads. {sharings}.": _spread_rows(sensitivity),
         "Number of parts that hold, and interval of the mean effect, by standard deviation between pretrainings (sd, "
-        "in points):",
-        "",
-        Grid(_moved_rows(sensitivity)),
-        "",
-        'Verdicts with other margins of "on par" and "comparable":',
-        "",
-        Grid(_margin_rows(sensitivity)),
-        "",
-        *sensitivity.tests,
-    ]
+        "in points):": _moved_rows(sensitivity),
+        'Verdicts with other margins of "on par" and "comparable":': _margin_rows(
+            sensitivity
+        ),
+    }
+    title = f"What overturns the verdicts (source: {sensitivity.source.words})."
+    body: list[str | Grid] = [title, ""]
+    for heading, rows in sections.items():
+        body += [heading, "", Grid(rows), ""]
+    body += sensitivity.tests
     return TableDocument(
         body=body, records=sensitivity.table, digits="%.6g", data=_data(sensitivity)
     )
@@ -107,31 +101,33 @@ def sensitivity_document(sensitivity: Sensitivity) -> TableDocument:
 
 def _data(sensitivity: Sensitivity) -> dict[str, object]:
     """Return the same as JSON has it."""
-    margins = {
-        f"{factor:g}": verdicts for factor, verdicts in sensitivity.margins.items()
-    }
+    margins = {}
+    for factor, verdicts in sensitivity.margins.items():
+        margins[f"{factor:g}"] = verdicts
+    measured = [asdict(spread) for spread in measured_spreads()]
+    findings = [_finding_data(overturned) for overturned in sensitivity.overturned]
     return {
         "source": sensitivity.source.words,
         "tests": list(sensitivity.tests),
         "trunks": trunks(),
-        "measured": [asdict(spread) for spread in measured_spreads()],
+        "measured": measured,
         "margins": margins,
-        "findings": [_finding_data(one) for one in sensitivity.overturned],
+        "findings": findings,
     }
 
 
 def _finding_data(overturned: Overturned) -> dict[str, object]:
     """Return what overturns one verdict as JSON has it."""
     main = overturned.main
+    moved = []
+    for (sharing, sd), finding in overturned.moved.items():
+        moved.append(_moved_data(sharing, sd, finding))
     return {
         "id": main.id,
         "verdict": main.outcome,
         "p": main.p_holm if main.known else None,
         "pretraining_sd": dict(overturned.spread),
-        "moved": [
-            _moved_data(sharing, sd, moved)
-            for (sharing, sd), moved in overturned.moved.items()
-        ],
+        "moved": moved,
     }
 
 
@@ -201,6 +197,7 @@ def _moved_rows(sensitivity: Sensitivity) -> Rows:
             cells = tuple(filter(None, map(_moved_text, moved)))
             if cells:
                 by_cells.setdefault(cells, []).append(sharing)
+        # Sharings that give the same numbers have one row.
         for cells, sharings in by_cells.items():
             rows.append([overturned.main.id, "; ".join(sharings), *cells])
     return rows
