@@ -4,7 +4,7 @@ from __future__ import annotations
 
 from collections import Counter
 from dataclasses import asdict, dataclass
-from math import nan
+from math import isnan, nan
 
 from analysis.evidence.settings import Settings
 from analysis.published_cells import published_cells
@@ -132,18 +132,23 @@ class Audit:
         rows = []
         for table, cells in groups.items():
             row: dict[str, object] = {"table": table, "cells": len(cells)}
-            counts = Counter(cell.status.split(":")[0] for cell in cells)
+            counts: Counter[str] = Counter()
+            incomplete_but_exact = 0
+            for cell in cells:
+                status, _, _ = cell.status.partition(":")
+                counts[status] += 1
+                if status == "incomplete" and cell.agreement == "exact":
+                    incomplete_but_exact += 1
             for status in STATUSES:
                 row[status] = counts[status]
-            incomplete = [c for c in cells if c.status.startswith("incomplete")]
-            row["incomplete_but_exact"] = sum(
-                cell.agreement == "exact" for cell in incomplete
-            )
+            row["incomplete_but_exact"] = incomplete_but_exact
             rows.append(row)
         return rows
 
     def as_dict(self) -> dict[str, object]:
         """Return the audit for JSON."""
+        cells = [vars(cell) for cell in self.cells]
+        arithmetic = [vars(check) for check in self.arithmetic]
         summary = {}
         for row in self.summary():
             table = str(row.pop("table"))
@@ -153,8 +158,8 @@ class Audit:
             "selection": self.selection,
             "unsealed": self.unsealed,
             "others": list(self.others),
-            "cells": [vars(cell) for cell in self.cells],
-            "arithmetic": [vars(check) for check in self.arithmetic],
+            "cells": cells,
+            "arithmetic": arithmetic,
             "summary": summary,
         }
 
@@ -183,6 +188,7 @@ def audit(source: Source, *, selection: str = "seed") -> Audit:
             half = (high - low) / 2
             recomputed[model, task, dataset] = (mean, half, n_seeds)
         runs = source.runs
+        # A store may hold more seeds or rates than the paper's grid, in which a cell has 30 runs.
         is_in_grid = runs["lr"].isin(LEARNING_RATES) & runs["seed"].isin(SEEDS)
         run_counts.update(records(runs[is_in_grid], "model", "dataset"))
     published = published_cells()
@@ -202,6 +208,7 @@ def audit(source: Source, *, selection: str = "seed") -> Audit:
             agreement = _agreement(
                 mean - printed, half - ci95, ci95, must_be_exact=must_be_exact
             )
+        # Of some of the runs another rate may be best, so that their mean contradicts nothing.
         status = "no runs"
         if n_runs >= full and agreement:
             status = agreement
@@ -223,10 +230,10 @@ def audit(source: Source, *, selection: str = "seed") -> Audit:
             difference=_rounded(mean - printed),
         )
         cells.append(cell)
-    others = []
+    others: list[str] = []
     if source.runs is not None:
-        papers = set(published["model"])
-        others = [name for name in source.runs["model"].unique() if name not in papers]
+        known = set(published["model"])
+        others = [name for name in source.runs["model"].unique() if name not in known]
     return Audit(
         source=source.long_label,
         selection=selection,
@@ -249,7 +256,7 @@ def _agreement(
 
 def _rounded(value: float) -> float | None:
     """Return the value with six decimals; None for nan."""
-    return None if value != value else round(value, 6)
+    return None if isnan(value) else round(value, 6)
 
 
 def audit_document(result: Audit, made: Provenance | None = None) -> TableDocument:
@@ -280,17 +287,29 @@ def runs_of_stand_ins(source: Source, made: Provenance | None) -> TableDocument:
     """Return the runs of a small study, and how they were made: its networks are others, so no number is compared."""
     assert source.stand_ins is not None
     runs = source.need_runs("the audit")
+    # A runs table has the names of the paper's models that they stand for; the study knows them by its own.
     name_of = {paper: name for name, paper in source.stand_ins.models.items()}
+    lines = [
+        source.kind.words,
+        f"This source's numbers are not compared with the paper's. It has {len(runs)} runs:",
+        "",
+        _run_line("model", "stands for", "dataset", "runs"),
+    ]
     counts = runs.groupby(["model", "dataset"], sort=False, observed=True).size()
-    rows = []
     for (model, dataset), number in zip(counts.index, counts, strict=True):
-        name = name_of.get(model, model)
-        paper = model if model in name_of else "-"
-        rows.append(f"{name:32}{paper:32}{dataset:16}{number:>6}")
-    head = f"This source's numbers are not compared with the paper's. It has {len(runs)} runs:"
-    columns = f"{'model':32}{'stands for':32}{'dataset':16}{'runs':>6}"
-    notes = [] if made is None else provenance_lines(made)
-    return TableDocument(body=[source.kind.words, head, "", columns, *rows, "", *notes])
+        name, stands_for = model, "-"
+        if model in name_of:
+            name, stands_for = name_of[model], model
+        lines.append(_run_line(name, stands_for, dataset, str(number)))
+    lines.append("")
+    if made is not None:
+        lines += provenance_lines(made)
+    return TableDocument(body=lines)
+
+
+def _run_line(model: str, stands_for: str, dataset: str, runs: str) -> str:
+    """Return a row of the table of a small study's runs."""
+    return f"{model:32}{stands_for:32}{dataset:16}{runs:>6}"
 
 
 def verdict(result: Audit) -> str:
@@ -321,11 +340,17 @@ def _sections(result: Audit) -> list[tuple[str, list[list[str]]]]:
             numbers = [check.stated, check.recomputed, check.status]
             rows.append([check.statement, *numbers, check.note])
         sections.append((reference.heading, rows))
-    if result.has_runs:
-        summary = [[str(row[name]) for name in _SUMMARY] for row in result.summary()]
-        sections.append(("Its cells by table", [[*_SUMMARY], *summary]))
-        rows = [_cell_row(cell) for cell in result.cells if cell.n_runs]
-        sections.append(("Its cells with runs", [[*_CELLS], *rows]))
+    if not result.has_runs:
+        return sections
+    by_table = [list(_SUMMARY)]
+    for row in result.summary():
+        by_table.append([str(row[name]) for name in _SUMMARY])
+    with_runs = [list(_CELLS)]
+    for cell in result.cells:
+        if cell.n_runs:
+            with_runs.append(_cell_row(cell))
+    sections.append(("Its cells by table", by_table))
+    sections.append(("Its cells with runs", with_runs))
     return sections
 
 

@@ -12,6 +12,7 @@ from dataclasses import dataclass
 from enum import StrEnum
 
 import numpy as np
+import pandas as pd
 
 from analysis.published_cells import published_cells
 from benchmarks.protocol import AVERAGE, DATASETS, LEARNING_RATES, SEEDS
@@ -103,6 +104,7 @@ def _number(value: float) -> str:
 
 
 def _code() -> Iterator[ArithmeticCheck]:
+    # A variance of 0.2 is a standard deviation of 0.45, 22 times the code's.
     yield _compare(
         0.2**0.5,
         0.02,
@@ -147,19 +149,20 @@ def _steps() -> Iterator[ArithmeticCheck]:
 
 
 def _counts() -> Iterator[ArithmeticCheck]:
-    checkpoints = len(_RELEASED)
-    datasets = len(DATASETS)
-    grid = len(LEARNING_RATES) * len(SEEDS)
+    checkpoints, datasets = len(_RELEASED), len(DATASETS)
+    rates, seeds = len(LEARNING_RATES), len(SEEDS)
+    grid = rates * seeds
+    # NQ and MLDR are scored by what was trained on MS MARCO.
     trained_datasets = len({dataset.trained_on for dataset in DATASETS.values()})
     trainings = checkpoints * trained_datasets * grid
+    counted = f"{checkpoints} checkpoints x {datasets} datasets x {rates} rates x {seeds} seeds"
+    trained = f"{checkpoints} x {trained_datasets} x {grid} = {trainings:,}"
     yield _compare(
         15_120,
         checkpoints * datasets * grid,
         id="evaluation-runs",
         statement="15,120 fine-tuning and evaluation runs (text)",
-        note=f"{checkpoints} checkpoints x {datasets} datasets x {len(LEARNING_RATES)} rates x {len(SEEDS)} seeds; NQ "
-        f"and MLDR reuse the MS MARCO training, so the trainings are {checkpoints} x {trained_datasets} x {grid} = "
-        f"{trainings:,}.",
+        note=f"{counted}; NQ and MLDR reuse the MS MARCO training, so the trainings are {trained}.",
     )
     yield _compare(
         38,
@@ -169,61 +172,84 @@ def _counts() -> Iterator[ArithmeticCheck]:
         note=f"{checkpoints} checkpoints are evaluated in the tables and one more, the 1B two-stage model, in "
         "Figure 11; 38 is what the tables have without the 12 intermediate checkpoints.",
     )
+    # The code reads a 13th dataset, QED.
     expected = checkpoints * (datasets + 1) * grid
+    absent = expected - RELEASED_FILES
     yield _compare(
         RELEASED_FILES,
         expected,
         against=Reference.RELEASE,
         id="released-files",
         statement="result files in the authors' release",
-        note=f"A full grid with the release's 13th dataset (QED, in none of the tables) has {expected:,}: "
-        f"{expected - RELEASED_FILES:,} runs are absent; those examined are at a learning rate of 5e-04.",
+        note=f"A full grid with the release's 13th dataset (QED, in none of the tables) has {expected:,}: {absent:,} "
+        "runs are absent; those examined are at a learning rate of 5e-04.",
     )
 
 
 def _cells() -> Iterator[ArithmeticCheck]:
     cells = published_cells()
-    of_datasets = cells[cells["dataset"] != AVERAGE].groupby(["table", "model"])
-    of_averages = cells[cells["dataset"] == AVERAGE].set_index(["table", "model"])
-    gap = (of_datasets["mean"].mean() - of_averages["mean"]).abs()
-    # Each printed dataset mean is off by up to 0.005, and so is their mean; the average rounds once more.
-    wrong_means = int((gap > 0.01 + 1e-9).sum())
+    key = ["table", "model"]
+    is_average = cells["dataset"] == AVERAGE
+    of_datasets = cells[~is_average].set_index(key)
+    of_averages = cells[is_average].set_index(key)
+    yield _mean_check(of_datasets["mean"], of_averages["mean"])
+    yield _interval_check(of_datasets["ci95"], of_averages["ci95"])
+    groups = cells.groupby(["model", "task", "dataset"])
+    is_repeated = groups["table"].count() > 1
+    is_alike = (groups["mean"].nunique() == 1) & (groups["ci95"].nunique() == 1)
+    repeated = int(is_repeated.sum())
+    alike = int((is_repeated & is_alike).sum())
     yield ArithmeticCheck(
+        id="repeated-cells",
+        statement="cells that appear in several tables are printed alike",
+        stated=f"{repeated} repeated cells",
+        recomputed=f"{alike} agree",
+        status="agrees" if alike == repeated else "differs",
+        note="The 42K rows of Tables 10-17 repeat those of Tables 2-5.",
+    )
+
+
+def _mean_check(means: pd.Series, averages: pd.Series) -> ArithmeticCheck:
+    """Return the check of printed averages against the means of their datasets, by table and model."""
+    recomputed = means.groupby(level=["table", "model"]).mean()
+    gap = (recomputed - averages).abs()
+    # Each printed dataset mean is off by up to 0.005, and so is their mean; the average rounds once more.
+    wrong = int((gap > 0.01 + 1e-9).sum())
+    right = len(averages) - wrong
+    return ArithmeticCheck(
         id="averages",
         statement="every Average is the mean of its three datasets (Tables 2-17)",
-        stated=f"{len(of_averages)} averages",
-        recomputed=f"{len(of_averages) - wrong_means} agree; largest gap {gap.max():.4f}",
-        status="agrees" if wrong_means == 0 else "differs",
+        stated=f"{len(averages)} averages",
+        recomputed=f"{right} agree; largest gap {gap.max():.4f}",
+        status="agrees" if wrong == 0 else "differs",
         note="Up to the rounding of the printed digits (0.01).",
     )
-    widest = of_datasets["ci95"].sum() / 3
-    halves = of_averages["ci95"].loc[widest.index]
-    impossible = int((halves > widest + 0.01 + 1e-9).sum())
-    independent = (
-        of_datasets["ci95"].agg(lambda half: float(np.sqrt((half**2).sum()))) / 3
-    )
-    narrower = int((halves < independent - 0.01).sum())
-    yield ArithmeticCheck(
+
+
+def _interval_check(halves: pd.Series, of_averages: pd.Series) -> ArithmeticCheck:
+    """Return the check of printed half-widths of averages against those of their datasets, by table and model."""
+    of_models = halves.groupby(level=["table", "model"])
+    # The standard deviation of a sum is at most the sum of theirs, which it is where errors move together.
+    widest = of_models.sum() / 3
+    of_averages = of_averages.loc[widest.index]
+    impossible = int((of_averages > widest + 0.01 + 1e-9).sum())
+    # Of independent errors the squares add up.
+    independent = of_models.agg(_root_sum_of_squares) / 3
+    narrower = int((of_averages < independent - 0.01).sum())
+    possible = len(of_averages) - impossible
+    return ArithmeticCheck(
         id="average-intervals",
         statement="the interval of every Average is one of per-seed averages (Tables 2-17)",
-        stated=f"{len(halves)} intervals",
-        recomputed=f"{len(halves) - impossible} possible; {narrower} narrower than for independent datasets",
+        stated=f"{len(of_averages)} intervals",
+        recomputed=f"{possible} possible; {narrower} narrower than for independent datasets",
         status="agrees" if impossible == 0 else "differs",
         note="The spread of a per-seed average over three datasets is at most the mean of their spreads; it is "
         "narrower than for independent datasets where errors cancel within seeds.",
     )
-    groups = cells.groupby(["model", "task", "dataset"])
-    repeated = groups["table"].count() > 1
-    same = (groups["mean"].nunique() == 1) & (groups["ci95"].nunique() == 1)
-    unlike = int((repeated & ~same).sum())
-    yield ArithmeticCheck(
-        id="repeated-cells",
-        statement="cells that appear in several tables are printed alike",
-        stated=f"{int(repeated.sum())} repeated cells",
-        recomputed=f"{int((repeated & same).sum())} agree",
-        status="agrees" if unlike == 0 else "differs",
-        note="The 42K rows of Tables 10-17 repeat those of Tables 2-5.",
-    )
+
+
+def _root_sum_of_squares(values: pd.Series) -> float:
+    return float(np.sqrt((values**2).sum()))
 
 
 def _settings() -> Iterator[ArithmeticCheck]:
@@ -248,23 +274,25 @@ def _settings() -> Iterator[ArithmeticCheck]:
         statement="2,359,296 tokens per step (Table 1)",
         note="192 x 12 x 1,024 leaves out the minimum of 12 tokens per sequence; the text's number includes it.",
     )
-    steps = 42_000
-    total = steps * TRAINING.tokens_per_step
+    billions = 42_000 * TRAINING.tokens_per_step / 1e9
+    # "About 100B" is 100 to three digits.
+    is_about = abs(billions - 100) < 0.5
     yield ArithmeticCheck(
         id="tokens-total",
         statement="about 100B tokens in 42,000 steps (text)",
         stated="100B",
-        recomputed=f"{total / 1e9:.2f}B",
-        status="agrees" if abs(total / 1e11 - 1) < 0.005 else "differs",
+        recomputed=f"{billions:.2f}B",
+        status="agrees" if is_about else "differs",
         note=f"42,000 steps x {TRAINING.tokens_per_step:,} expected tokens.",
     )
-    hours = [f"{number // 1000}k {name}" for name, number in GPU_HOURS.items()]
+    parts = [f"{hours // 1000}k {name}" for name, hours in GPU_HOURS.items()]
+    total = sum(GPU_HOURS.values())
     yield _compare(
         110_000,
-        sum(GPU_HOURS.values()),
+        total,
         id="gpu-hours",
         statement="110K GPU hours in all (text)",
-        note=f"{' + '.join(hours)}.",
+        note=f"{' + '.join(parts)}.",
     )
 
 
