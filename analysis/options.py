@@ -83,28 +83,36 @@ class SourceOptions:
         from analysis.sources import open_source
         from analysis.store.runs_table import model_error
 
-        is_standard = self.source.startswith(prefix := f"{STANDARD}:")
+        prefix = f"{STANDARD}:"
+        protocol = self.metric or None
+        if protocol is None and self.source.startswith(prefix):
+            protocol = STANDARD
         study: Mapping[str, Model] = {}
         if self.study is not None:
             # Not for those without a study of their own
             from pretraining.plan.study_plan import load_study
 
             study = load_study(self.study).models
-        own = {name: model for name, model in study.items() if find_model(name) is None}
-        # A name of another size or prefix says its stages, too, but is still none of the paper's.
-        added = [name for name in study if model_error(name) is not None]
+        own_models = {}
+        add_models = list(self.add_model)
+        for name, model in study.items():
+            if find_model(name) is None:
+                own_models[name] = model
+            # A name of another size or prefix says its stages, too, but is still none of the paper's.
+            if model_error(name) is not None:
+                # With its other pretrainings, NAME-s1 and so on.
+                add_models += [name, f"{name}-s[1-9]*"]
         opened = open_source(
             self.source.removeprefix(prefix),
             need_instances=need_instances,
-            add_models=(
-                *self.add_model,
-                *added,
-                *(f"{name}-s[1-9]*" for name in added),
-            ),
+            add_models=add_models,
             models=models,
-            protocol=self.metric or (STANDARD if is_standard else None),
+            protocol=protocol,
         )
         # What the study adds is added again by its file.
         return replace(
-            opened, study=self.study, study_models=own, added_models=self.add_model
+            opened,
+            study=self.study,
+            study_models=own_models,
+            added_models=self.add_model,
         )

@@ -27,7 +27,7 @@ def table_document(table: Table) -> TableDocument:
     stubs = len(table.stubs)
     head = [*table.stubs, *table.columns]
     texts = table.texts
-    if not texts:
+    if table.cells:
         texts = tuple(tuple(map(_text, cells)) for cells in table.cells)
     rows = []
     for label, entries in zip(table.labels, texts, strict=True):
@@ -62,15 +62,13 @@ def scores_document(scores: pd.DataFrame, source: Source) -> TableDocument:
     for model, task, dataset, mean, low, high, seeds in records(scores, *columns):
         name = f"{task} average" if dataset == AVERAGE else dataset
         metric = source.metric_of(task, dataset)
+        # A single seed has no interval.
         interval = "" if math.isnan(low) else f"[{low:.2f}, {high:.2f}]"
         rows.append([model, name, metric, f"{mean:.2f}", interval, str(seeds)])
-    words = caption_of(records(scores, "n_seeds", "interval"))
-    body: list[str | Grid] = [
-        Grid(rows, numbers={3, 5}),
-        "",
-        f"In percent. Source: {source.words}. {words}.",
-    ]
-    return TableDocument(body=body, records=scores, digits="%.6f")
+    intervals = caption_of(records(scores, "n_seeds", "interval"))
+    note = f"In percent. Source: {source.words}. {intervals}."
+    grid = Grid(rows, numbers={3, 5})
+    return TableDocument(body=[grid, "", note], records=scores, digits="%.6f")
 
 
 def recomputed_text(cell: TableEntry, unusual_seeds: str = " n={}") -> str:
@@ -86,8 +84,10 @@ def recomputed_text(cell: TableEntry, unusual_seeds: str = " n={}") -> str:
 def _data_frame(table: Table) -> pd.DataFrame:
     """Return one row a model, published and recomputed numbers apart."""
     parts = ("published_mean", "published_ci95", "mean", "low", "high", "n_seeds")
-    names = [f"{cell.dataset}_{part}" for cell in table.cells[0] for part in parts]
-    columns = ["model", *table.stubs, *names, "interval", "source"]
+    columns = ["model", *table.stubs]
+    for cell in table.cells[0]:
+        columns += [f"{cell.dataset}_{part}" for part in parts]
+    columns += ["interval", "source"]
     rows = []
     for model, label, cells in zip(
         table.models, table.labels, table.cells, strict=True
@@ -121,8 +121,10 @@ def _note(table: Table) -> str:
     printed = f"mean over five seeds with the {PAPER_INTERVAL.caption(N_SEEDS)}"
     if table.source == "published":
         return f"As published: {printed}."
-    recomputed = f", in brackets {table.interval_words}" if table.interval_words else ""
-    return f"Cells with ± as published: {printed}. Cells without, recomputed from {table.source}: mean{recomputed}."
+    recomputed = f"recomputed from {table.source}: mean"
+    if table.interval_words:
+        recomputed = f"{recomputed}, in brackets {table.interval_words}"
+    return f"Cells with ± as published: {printed}. Cells without, {recomputed}."
 
 
 def _text(cell: TableEntry) -> str:

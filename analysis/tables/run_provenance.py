@@ -11,6 +11,7 @@ from collections import Counter
 from collections.abc import Iterator, Mapping
 from dataclasses import dataclass
 from pathlib import Path
+from typing import NamedTuple
 
 from analysis.store.scan import results_folder
 from benchmarks.own_datasets.definitions import known_datasets, stored_definitions
@@ -78,38 +79,34 @@ def audit_provenance(store: Path) -> Provenance:
     results = results_folder(store)
     root = store_of(store)
     datasets = known_datasets(stored_definitions(root))
-    logs = root / "logs" / "cell"
-    # By task, field and the table in which the runs would stand together: what each run says.
-    values: dict[tuple[int, int, str], dict[str, str]] = {}
+    task_rank = {task: rank for rank, task in enumerate(TASKS)}
+    values: dict[_Column, dict[str, str]] = {}
     runs, recorded = 0, 0
     failed = []
-    for folder in progress(
-        sorted(results.glob("*/*/*/*")), "reading run.json", unit="run"
-    ):
+    folders = sorted(results.glob("*/*/*/*"))
+    for folder in progress(folders, "reading run.json", unit="run"):
         dataset = datasets.get(folder.parent.name)
+        # Other files that lie in a store, such as an editor's.
         if dataset is None or key_of(folder.name, "", dataset) is None:
             continue
         name = folder.relative_to(results).as_posix()
-        done = (folder / RESULTS).is_file()
+        has_results = (folder / RESULTS).is_file()
         record = read_run(folder)  # empty without one
-        runs += done
-        recorded += done and bool(record)
-        if record and done:
+        if has_results:
+            runs += 1
+        if has_results and record:
+            recorded += 1
             for rank, field in enumerate(_AUDITED):
-                table = (
-                    dataset.name if field.of_dataset or dataset.is_own else dataset.task
-                )
-                key = (list(TASKS).index(dataset.task), rank, table)
-                values.setdefault(key, {})[name] = field.text(record)
+                # What only a dataset's own runs share, such as its files, may differ within a task.
+                is_of_dataset = field.of_dataset or dataset.is_own
+                table = dataset.name if is_of_dataset else dataset.task
+                column = _Column(task_rank[dataset.task], rank, table)
+                values.setdefault(column, {})[name] = field.text(record)
         elif record.get("status") == "failed":
-            log = logs / f"{name.split('/')[0]}__{dataset.trained_on}.log"
-            lines = (
-                log.read_text("utf-8", errors="replace").splitlines()
-                if log.is_file()
-                else []
-            )
             reason = str(record.get("reason", "unknown"))
-            failed.append(Failed(run=name, reason=reason, log=tuple(lines[-5:])))
+            model = folder.relative_to(results).parts[0]
+            log = root / "logs" / "cell" / f"{model}__{dataset.trained_on}.log"
+            failed.append(Failed(run=name, reason=reason, log=_last_lines(log)))
     if not runs and not failed:
         raise UserError(f"{results} has no runs")
     mismatches = tuple(_mismatches(values))
@@ -118,36 +115,54 @@ def audit_provenance(store: Path) -> Provenance:
     )
 
 
-def _mismatches(
-    values: Mapping[tuple[int, int, str], Mapping[str, str]],
-) -> Iterator[Mismatch]:
-    """Yield the fields of which runs of one table have several values; `values`: by task, field and table of a run."""
-    for (_, rank, table), value_of in sorted(
-        values.items(), key=lambda item: item[0][:2]
-    ):
+class _Column(NamedTuple):
+    """What runs of one table have to agree on."""
+
+    task: int
+    """Place of the task among all."""
+    field: int
+    """Place of the field in `_AUDITED`."""
+    table: str
+    """In which the runs would stand together."""
+
+
+def _last_lines(log: Path) -> tuple[str, ...]:
+    """Return the last five lines of a job's log; none without one."""
+    if not log.is_file():
+        return ()
+    # A job that was killed may have ended within a character.
+    lines = log.read_text("utf-8", errors="replace").splitlines()
+    return tuple(lines[-5:])
+
+
+def _mismatches(values: Mapping[_Column, Mapping[str, str]]) -> Iterator[Mismatch]:
+    """Yield the fields of which runs of one table have several values; `values`: by column and run."""
+    # Stable, so that tables of one task and field stay in the order of their runs.
+    for column in sorted(values, key=lambda column: column[:2]):
+        value_of = values[column]
         counts = dict(Counter(value_of.values()).most_common())
+        # The value of most runs: it is the others that were made otherwise.
         usual = next(iter(counts))
         rare = [run for run, value in value_of.items() if value != usual]
         if rare:
-            name = _AUDITED[rank].name
             yield Mismatch(
-                aspect=name, table=table, values=counts, examples=tuple(rare[:5])
+                aspect=_AUDITED[column.field].name,
+                table=column.table,
+                values=counts,
+                examples=tuple(rare[:5]),
             )
 
 
 def provenance_lines(result: Provenance) -> list[str]:
     """Return the outcome as lines of text."""
-    lines = [
-        f"{result.runs} runs, {result.recorded} of them with a record of how they were made"
-    ]
+    recorded = f"{result.recorded} of them with a record of how they were made"
+    lines = [f"{result.runs} runs, {recorded}"]
     titles = {field.name: field.title for field in _AUDITED}
-    for item in result.mismatches:
-        lines.append(f"DIFFERS  {item.table}: {titles[item.aspect]}")
-        lines += [
-            f"    {count:>6} runs  {value[:100]}"
-            for value, count in item.values.items()
-        ]
-        lines += [f"            such as {name}" for name in item.examples]
+    for mismatch in result.mismatches:
+        lines.append(f"DIFFERS  {mismatch.table}: {titles[mismatch.aspect]}")
+        for value, count in mismatch.values.items():
+            lines.append(f"    {count:>6} runs  {value[:100]}")
+        lines += [f"            such as {name}" for name in mismatch.examples]
     if result.recorded and not result.mismatches:
         lines.append(f"all agree within each table on {', '.join(titles.values())}")
     for run in result.failed:
