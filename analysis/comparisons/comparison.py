@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import fnmatch
+import itertools
 from collections import Counter
 from collections.abc import Iterator, Mapping, Sequence
 from dataclasses import dataclass, field, replace
@@ -91,7 +92,8 @@ def compare(
     Raises:
         UserError: an unknown model, fewer than two, nothing in common, or no test for the interval.
     """
-    words = source.words  # arms have fewer rows than the source has runs
+    # Arms have fewer rows than the source has runs, which the words count.
+    words = source.words
     by_pretraining: ArmScores | None = None
     if replicates:
         runs = source.need_runs("--replicates")
@@ -112,7 +114,8 @@ def compare(
         )
     places = [one.place for one in found.differences]
     datasets = in_order({place.dataset for place in places if place.is_dataset})
-    floors, metrics = source.floors_in_words(datasets), source.own_metrics(datasets)
+    floors = source.floors_in_words(datasets)
+    metrics = source.own_metrics(datasets)
     arms_left = {} if source.runs is None else arms_of(source.runs)
     repeats = [name for name in contestants.models if arm_of(name)[0] in arms_left]
     return replace(
@@ -256,10 +259,8 @@ def with_arms(
         kept = kept[~kept["model"].isin(members)]
         seed_of = {}
         for name in members:
-            trunk = trunk_of(name)
-            seed_of[name] = seed_of_trunk.setdefault(
-                trunk, next_seed + len(seed_of_trunk)
-            )
+            new_seed = next_seed + len(seed_of_trunk)
+            seed_of[name] = seed_of_trunk.setdefault(trunk_of(name), new_seed)
         arm = _pretrainings(chosen[chosen["model"].isin(members)])
         parts.append(arm.assign(seed=arm["model"].map(seed_of), model=arm_name))
     return pd.concat([kept, *parts], ignore_index=True)
@@ -268,7 +269,8 @@ def with_arms(
 def _pretrainings(rows: pd.DataFrame) -> pd.DataFrame:
     """Return a row for each model and dataset of some runs: the mean over its seeds, and which runs it is over."""
     scores = ["validation_score", "test_score"]
-    means = rows.groupby(CELL, as_index=False, observed=True)[scores].mean()
+    of_cells = rows.groupby(CELL, as_index=False, observed=True)
+    means = of_cells[scores].mean()
     runs_of: dict[tuple[str, ...], list[tuple[object, ...]]] = {}
     keys = records(rows, *run_key(rows))
     for cell, key in zip(records(rows, *CELL), keys, strict=True):
@@ -277,7 +279,8 @@ def _pretrainings(rows: pd.DataFrame) -> pd.DataFrame:
     means[MEMBERS] = pd.Series(members, dtype=object)
     # The columns that are not averaged, such as `n_test`, are those of any of a cell's runs.
     one_run_each = rows.drop_duplicates(CELL)
-    return one_run_each.drop(columns=scores).merge(means)
+    others = one_run_each.drop(columns=scores)
+    return others.merge(means)
 
 
 def source_of_arms(source: Source, selection: str) -> Source:
@@ -292,7 +295,8 @@ def source_of_arms(source: Source, selection: str) -> Source:
         raise UserError(
             f"--replicates: no model of {source.label} was pretrained twice (NAME, NAME-s1, NAME-s2)"
         )
-    kept = runs[runs["model"].isin([name for names in arms.values() for name in names])]
+    members = itertools.chain.from_iterable(arms.values())
+    kept = runs[runs["model"].isin(set(members))]
     return replace(source, runs=with_arms(kept, arms, selection))
 
 
@@ -309,35 +313,24 @@ def _notes(
             f"{', '.join(printed)}: no runs in {label}, so the paper's printed cells are used, and differences "
             "are tested by Welch's t test."
         )
-    everywhere = places_in_order(
-        place for held in contestants.places.values() for place in held
-    )
+    held_anywhere = itertools.chain.from_iterable(contestants.places.values())
+    everywhere = places_in_order(held_anywhere)
     for model, held in contestants.places.items():
-        absent = [
-            place.title
-            for place in everywhere
-            if place.is_dataset and place not in held
-        ]
+        absent = []
+        for place in everywhere:
+            if place.is_dataset and place not in held:
+                absent.append(place.title)
         if absent:
             yield (
                 f"{model} has no score on {', '.join(absent)}, so it is not compared there or on their averages."
             )
+    is_of_paper = any(place.dataset in DATASETS for place in everywhere)
     # A table has no averages of tasks.
-    of_paper = not contestants.is_table and any(
-        place.dataset in DATASETS for place in everywhere
-    )
-    if of_paper and OVERALL not in contestants.shared():
+    has_averages = is_of_paper and not contestants.is_table
+    if has_averages and OVERALL not in contestants.shared():
         yield "No difference over all tasks: it needs two tasks for which every model has all datasets."
     yield from _seed_notes(contestants, everywhere, settings)
-    values = contestants.evidence.values
-    compared = values[values.index.get_level_values(0).isin(contestants.models)]
-    for (_, dataset), on_dataset in compared.groupby(level=[1, 2], observed=True):
-        varied = on_dataset[on_dataset.nunique(axis=1) > 1]
-        copies = varied.index[varied.duplicated(keep=False)].get_level_values(0)
-        if len(copies) and dataset != AVERAGE:
-            yield (
-                f"On {dataset}, {', '.join(copies)} have the same scores, seed by seed: is one a copy?"
-            )
+    yield from _copy_notes(contestants)
     on_parts = [one for one in differences if one.place.task != ALL]
     uneven = [one for one in on_parts if few_against_many(one.result.seeds)]
     if uneven:
@@ -361,6 +354,21 @@ def _notes(
         yield "Printed cells say nothing about test instances, so comparisons with them apply only to other seeds."
 
 
+def _copy_notes(contestants: Contestants) -> Iterator[str]:
+    """Yield which models have equal scores on a dataset, one sentence for each such dataset."""
+    values = contestants.evidence.values
+    compared = values[values.index.get_level_values(0).isin(contestants.models)]
+    for (_, dataset), on_dataset in compared.groupby(level=[1, 2], observed=True):
+        # Models that give one answer to everything score alike, seed by seed, and are no copies.
+        varied = on_dataset[on_dataset.nunique(axis=1) > 1]
+        is_copy = varied.duplicated(keep=False)
+        copies = varied.index[is_copy].get_level_values(0)
+        if len(copies) and dataset != AVERAGE:
+            yield (
+                f"On {dataset}, {', '.join(copies)} have the same scores, seed by seed: is one a copy?"
+            )
+
+
 def _titles_of(differences: Sequence[Difference]) -> str:
     """Return what differences are on, each once."""
     return ", ".join(dict.fromkeys(one.place.title for one in differences))
@@ -368,14 +376,17 @@ def _titles_of(differences: Sequence[Difference]) -> str:
 
 def _counted_notes(contestants: Contestants) -> Iterator[str]:
     """Yield how each finding counts what is compared, among more comparisons than these."""
-    tasks_of: dict[tuple[str, int], dict[str, list[str]]] = {}
+    outcomes_of: dict[tuple[str, int], dict[str, list[str]]] = {}
     pairs = owned_pairs(contestants.models, contestants.evidence.result)
     for (task, _), pair in pairs.items():
         words = f"{pair.ahead} ahead on" if pair.ahead else "open on"
-        outcomes = tasks_of.setdefault((pair.finding, pair.tested), {})
+        outcomes = outcomes_of.setdefault((pair.finding, pair.tested), {})
         outcomes.setdefault(words, []).append(task)
-    for (finding, tested), outcomes in tasks_of.items():
-        clauses = [f"{words} {', '.join(tasks)}" for words, tasks in outcomes.items()]
+    # Holm's adjustment here is over fewer tests than a finding's, so that more may be shown here than there.
+    for (finding, tested), outcomes in outcomes_of.items():
+        clauses = []
+        for words, tasks in outcomes.items():
+            clauses.append(f"{words} {', '.join(tasks)}")
         listed = "; ".join(clauses)
         yield (
             f'{finding} counts the same averages among {tested} comparisons ("clear" on pages and in figures): '
@@ -386,21 +397,22 @@ def _counted_notes(contestants: Contestants) -> Iterator[str]:
 def _table_notes(table: ScoresTable, contestants: Contestants) -> Iterator[str]:
     """Yield what limits a comparison of a table's scores, a sentence each."""
     shared = contestants.shared()
-    mean = next((place for place in shared if place == OVERALL), None)
-    if mean is not None:
-        within = [
-            model
-            for model in contestants.models
-            if contestants.parts[model] == [(ALL, AVERAGE)]
-        ]
-        how = "over datasets as independent cells"
-        if len(within) == len(contestants.models):
-            how = "within each seed, since all datasets have the same seeds"
-        elif within:
-            how += f", but of {', '.join(within)} within each seed"
-        yield f"The {mean.title} is unweighted and taken {how}."
-    elif len(shared) > 1:
-        yield "No mean over datasets: some have scores up to 1, others far above."
+    if OVERALL not in shared:
+        if len(shared) > 1:
+            yield "No mean over datasets: some have scores up to 1, others far above."
+        return
+    # Equal to OVERALL, with the table's own title.
+    mean = shared[shared.index(OVERALL)]
+    within = []
+    for model in contestants.models:
+        if contestants.parts[model] == [(ALL, AVERAGE)]:
+            within.append(model)
+    how = "over datasets as independent cells"
+    if len(within) == len(contestants.models):
+        how = "within each seed, since all datasets have the same seeds"
+    elif within:
+        how += f", but of {', '.join(within)} within each seed"
+    yield f"The {mean.title} is unweighted and taken {how}."
 
 
 def _seed_notes(
@@ -412,23 +424,20 @@ def _seed_notes(
     for place in places:
         if place.dataset == AVERAGE:
             continue
-        held = {
-            name: contestants.seeds(name, place)
-            for name in contestants.models
-            if place in contestants.places[name]
-        }
-        for name, count in held.items():
+        counts = {}
+        for name in contestants.models:
+            if place not in contestants.places[name]:
+                continue
+            count = contestants.seeds(name, place)
             if count == 1:
                 single.setdefault(name, []).append(place.title)
-        counts = {name: count for name, count in held.items() if count > 1}
-        if len(set(counts.values())) > 1:
-            usual = max(counts.values())
-            fewer = ", ".join(
-                f"{name} {count}" for name, count in counts.items() if count < usual
-            )
-            unequal.setdefault(
-                f"fewer seeds than the others' {usual}: {fewer}", []
-            ).append(place.title)
+            else:
+                counts[name] = count
+        usual = max(counts.values(), default=0)
+        fewer = [f"{name} {count}" for name, count in counts.items() if count < usual]
+        if fewer:
+            words = f"fewer seeds than the others' {usual}: {', '.join(fewer)}"
+            unequal.setdefault(words, []).append(place.title)
     outcome = "so the difference has no interval or p"
     if settings.method.needs_instances:
         outcome = "taken as it is: its interval is over test instances alone"
