@@ -48,9 +48,12 @@ class Place:
     """As tables print it; of one of the paper's datasets, and of averages, it need not be given."""
 
     def __post_init__(self) -> None:
-        average = "all tasks" if self.task == ALL else f"{self.task} average"
-        usual = title_of(self.dataset) if self.is_dataset else average
-        object.__setattr__(self, "title", self.title or usual)
+        if self.title:
+            return
+        title = "all tasks" if self.task == ALL else f"{self.task} average"
+        if self.is_dataset:
+            title = title_of(self.dataset)
+        object.__setattr__(self, "title", title)
 
     @property
     def is_dataset(self) -> bool:
@@ -78,9 +81,13 @@ def places_in_order(places: Iterable[Place]) -> list[Place]:
 
 def widest(places: Iterable[Place]) -> Place | None:
     """Return the first of the widest scopes: all tasks, else a task's average, else a dataset; None of no scopes."""
-    return max(
-        places, key=lambda one: (one == OVERALL, not one.is_dataset), default=None
-    )
+
+    def width(place: Place) -> int:
+        if place == OVERALL:
+            return 2
+        return 0 if place.is_dataset else 1
+
+    return max(places, key=width, default=None)
 
 
 @dataclass(frozen=True, kw_only=True)
@@ -131,10 +138,11 @@ class Contestants:
 
     def mean(self, model: str, place: Place) -> float:
         """Return the score in percent."""
-        terms = self._terms(1.0, model, place)
-        return math.fsum(
-            term.weight * self.evidence.summary(term.cell)[0] for term in terms
-        )
+        parts = []
+        for term in self._terms(1.0, model, place):
+            mean, _, _ = self.evidence.summary(term.cell)
+            parts.append(term.weight * mean)
+        return math.fsum(parts)
 
     def spread(self, model: str, place: Place) -> float:
         """Return the standard deviation of the score over seeds, in points; nan of one seed."""
@@ -165,24 +173,30 @@ class Contestants:
         if score is None:
             return True
         low, high = score.estimate.interval()
+        # Two models at a floor score alike because neither does the task.
         floors = [self.floors.get(part.dataset, 0.0) for part in parts]
         floor = sum(floors) / max(1, len(floors))
-        lowest, highest = floor * point, LIMITS[1] * point
-        return low <= lowest + margin or high >= highest - margin
+        _, ceiling = LIMITS
+        is_low = low <= floor * point + margin
+        is_high = high >= ceiling * point - margin
+        return is_low or is_high
 
     def seeds(self, model: str, place: Place) -> int:
         """Return the number of seeds behind a score."""
-        return min(
-            self.evidence.summary(term.cell)[2]
-            for term in self._terms(1.0, model, place)
-        )
+        counts = []
+        for term in self._terms(1.0, model, place):
+            _, _, count = self.evidence.summary(term.cell)
+            counts.append(count)
+        return min(counts)
 
     def cells(self, places: Iterable[Place]) -> int | None:
         """Return how many models the smallest pool of errors has on some places, for a caption."""
         terms: list[Term] = []
         for place in places:
             terms += self._terms(1.0, self.models[0], place)
-        return self.evidence.pools.cells(terms) or None if terms else None
+        if not terms:
+            return None
+        return self.evidence.pools.cells(terms) or None
 
     def datasets(self, place: Place, places: Sequence[Place]) -> list[Place]:
         """Return the datasets of `places` that a scope is over; an average is over the paper's."""
@@ -195,13 +209,14 @@ class Contestants:
     def _terms(self, weight: float, model: str, place: Place) -> list[Term]:
         """Return a model's score as terms whose weights add up to `weight`; one for each part of a mean."""
         parts: Sequence[tuple[str, str]] = [(place.task, place.dataset)]
+        # Tasks weigh the same, however many datasets they have.
         if place.task == ALL:
             parts = self.parts.get(model) or [(task, AVERAGE) for task in self.tasks]
         share = weight / len(parts)
-        return [
-            Term(weight=share, model=model, task=task, dataset=dataset)
-            for task, dataset in parts
-        ]
+        terms = []
+        for task, dataset in parts:
+            terms.append(Term(weight=share, model=model, task=task, dataset=dataset))
+        return terms
 
 
 def contestants_of(
@@ -217,10 +232,7 @@ def contestants_of(
     Raises:
         UserError: fewer than two models, one that has scores nowhere, or an interval that the source cannot give.
     """
-    with_runs = [] if source.runs is None else list(dict.fromkeys(source.runs["model"]))
-    printed = (
-        list(dict.fromkeys(published_values()["model"])) if source.comparable else []
-    )
+    with_runs, printed = _known_models(source)
     models = _chosen(source, names, with_runs, printed)
     if len(models) < 2:
         chosen = f"only {models[0]}" if models else "no model"
@@ -241,19 +253,30 @@ def contestants_of(
         average = Place(task, AVERAGE)
         if all(average in scored[name] for name in models):
             tasks.append(task)
+    # The mean over one task is that task's average.
     over_all = [OVERALL] if len(tasks) > 1 else []
-    places = {
-        name: tuple(places_in_order([*scopes, *over_all]))
-        for name, scopes in scored.items()
-    }
+    places = {}
+    for name, scopes in scored.items():
+        places[name] = tuple(places_in_order([*scopes, *over_all]))
     return Contestants(
         models=tuple(models),
-        printed=frozenset(set(models) - set(with_runs)),
+        printed=frozenset(models) - set(with_runs),
         evidence=evidence,
         places=places,
         tasks=tuple(tasks),
         floors=_floors(source),
     )
+
+
+def _known_models(source: Source) -> tuple[list[str], list[str]]:
+    """Return the models of which a source has runs, and those that are printed, where these may stand beside them."""
+    with_runs: list[str] = []
+    if source.runs is not None:
+        with_runs = list(dict.fromkeys(source.runs["model"]))
+    printed: list[str] = []
+    if source.comparable:
+        printed = list(dict.fromkeys(published_values()["model"]))
+    return with_runs, printed
 
 
 def contestants_of_table(
@@ -280,35 +303,27 @@ def contestants_of_table(
         if model in scored:
             scored[model].append(Place(task, dataset))
     shared = places_in_order(set.intersection(*map(set, scored.values())))
-    cells = [(place.task, place.dataset) for place in shared]
-    has_mean = len(shared) > 1 and _is_in_one_unit(table, shared)
-    parts: dict[str, Sequence[tuple[str, str]]] = dict.fromkeys(models, cells)
-    if table.is_summary:
-        evidence = _of_summaries(rows, settings)
-    else:
-        wide = rows.pivot(index=CELL, columns="seed", values="test_score")
-        wide = wide[seeds_in_order(wide.columns)]
-        smallest = rows.groupby(CELL, as_index=False)[["half_digit"]].min().dropna()
-        half_digits: dict[Cell, float] = {}
-        for model, task, dataset, half in records(smallest, *CELL, "half_digit"):
-            half_digits[model, task, dataset] = half
-        within = _within_seeds(wide, cells) if has_mean else {}
-        for model, means in within.items():
-            mean = (model, ALL, AVERAGE)
-            wide.loc[mean, :] = means
-            halves = [half_digits.get((model, *cell), 0.0) for cell in cells]
-            half_digits[mean] = math.hypot(*halves) / len(cells)
-        parts |= {model: [(ALL, AVERAGE)] for model in {*models} & {*within}}
-        evidence = Evidence(settings, values=wide, half_digits=half_digits)
+    # What the mean over all datasets is over; nothing where there is no such mean.
+    averaged: list[tuple[str, str]] = []
+    if len(shared) > 1 and _is_in_one_unit(table, shared):
+        averaged = [(place.task, place.dataset) for place in shared]
+    evidence = (
+        _of_summaries(rows, settings)
+        if table.is_summary
+        else _of_seeds(rows, averaged, settings)
+    )
     points = _points_of(table)
     of_shared = {points.get(place.dataset) for place in shared}
     if len(of_shared) == 1 and None not in of_shared:
         points[AVERAGE] = points[shared[0].dataset]
-    over = [replace(OVERALL, title=f"mean of {len(shared)} datasets")]
-    places = {
-        model: tuple(places_in_order([*of_model, *(over if has_mean else [])]))
-        for model, of_model in scored.items()
-    }
+    parts: dict[str, Sequence[tuple[str, str]]] = {}
+    places = {}
+    for model, of_model in scored.items():
+        if averaged:
+            of_model.append(replace(OVERALL, title=f"mean of {len(shared)} datasets"))
+            is_within = (model, ALL, AVERAGE) in evidence
+            parts[model] = [(ALL, AVERAGE)] if is_within else averaged
+        places[model] = tuple(places_in_order(of_model))
     return Contestants(
         models=models,
         printed=frozenset(),
@@ -317,9 +332,28 @@ def contestants_of_table(
         tasks=(),
         floors=_floors(PUBLISHED),
         points=points,
-        parts=parts if has_mean else {},
+        parts=parts,
         lower_is_better=table.lower_is_better,
     )
+
+
+def _of_seeds(
+    rows: pd.DataFrame, averaged: Sequence[tuple[str, str]], settings: Settings
+) -> Evidence:
+    """Return scores by seed as evidence, with the mean over the datasets where it can be taken within each seed."""
+    wide = rows.pivot(index=CELL, columns="seed", values="test_score")
+    # In one order, so that no number depends on that of the rows.
+    wide = wide[seeds_in_order(wide.columns)]
+    half_digits: dict[Cell, float] = {}
+    finest = rows.groupby(CELL, as_index=False)[["half_digit"]].min().dropna()
+    for model, task, dataset, half in records(finest, *CELL, "half_digit"):
+        half_digits[model, task, dataset] = half
+    for model, means in _within_seeds(wide, averaged).items():
+        mean = (model, ALL, AVERAGE)
+        wide.loc[mean, :] = means
+        halves = [half_digits.get((model, *cell), 0.0) for cell in averaged]
+        half_digits[mean] = math.hypot(*halves) / len(averaged)
+    return Evidence(settings, values=wide, half_digits=half_digits)
 
 
 def _of_summaries(rows: pd.DataFrame, settings: Settings) -> Evidence:
@@ -338,14 +372,19 @@ def _within_seeds(
     wide: pd.DataFrame, cells: Sequence[tuple[str, str]]
 ) -> dict[str, pd.Series]:
     """Return the mean over some datasets within each seed, of every model that has the same seeds on all of them."""
-    means = {}
+    means: dict[str, pd.Series] = {}
+    if not cells:
+        return means
     for model in wide.index.unique("model"):
         keys = [(model, *cell) for cell in cells]
-        if all(key in wide.index for key in keys):
-            scores = wide.loc[keys]
-            has_seed = scores.notna()
-            if (has_seed.all() == has_seed.any()).all():
-                means[model] = scores.mean(skipna=False)
+        if not all(key in wide.index for key in keys):
+            continue
+        scores = wide.loc[keys]
+        has_seed = scores.notna()
+        # Each seed is on all datasets or on none.
+        is_everywhere = has_seed.all() == has_seed.any()
+        if is_everywhere.all():
+            means[model] = scores.mean(skipna=False)
     return means
 
 
@@ -363,14 +402,19 @@ def _points_of(table: ScoresTable) -> dict[str, float]:
     Empty where scores are below 0 or above 100. A table that names no metric has the paper's.
     """
     rows = table.rows
-    is_papers = [
-        dataset in DATASETS and TASKS[task].metric.lower().startswith(metric.lower())
-        for dataset, task, metric in records(rows, "dataset", "task", "metric")
-    ]
+    is_papers = []
+    for dataset, task, metric in records(rows, "dataset", "task", "metric"):
+        if dataset not in DATASETS:
+            is_papers.append(False)
+            continue
+        # No metric, which is at the beginning of any, is the paper's.
+        papers_metric = TASKS[task].metric.lower()
+        is_papers.append(papers_metric.startswith(metric.lower()))
     scores = table.scores[is_papers]
-    if not 0 <= scores.min() <= scores.max() <= LIMITS[1]:
+    lowest, highest = LIMITS
+    if not lowest <= scores.min() <= scores.max() <= highest:
         return {}
-    point = 1.0 if scores.max() > 1 else 1 / LIMITS[1]
+    point = 1.0 if scores.max() > 1 else 1 / highest
     return dict.fromkeys(rows["dataset"][is_papers], point)
 
 
@@ -414,10 +458,10 @@ def _chosen(
     """
     stand_ins = {} if source.stand_ins is None else source.stand_ins.models
     chosen: dict[str, None] = {}
-    pool = [name for name in MODELS if name in with_runs] + [
-        name for name in with_runs if name not in MODELS
-    ]
-    pool = pool or printed
+    # The paper's models in its order, then own ones in that of their runs.
+    papers = [name for name in MODELS if name in with_runs]
+    own = [name for name in with_runs if name not in MODELS]
+    pool = [*papers, *own] or printed
     for name_or_pattern in names:
         name = stand_ins.get(name_or_pattern, name_or_pattern)
         if name in with_runs or name in printed:
@@ -425,19 +469,23 @@ def _chosen(
             continue
         matching = fnmatch.filter(pool, name)
         if not matching:
-            where = (
-                f"{source.label} has no runs"
-                if source.runs is not None
-                else "the paper has no cells"
-            )
-            hint = nearest(name_or_pattern, [*with_runs, *printed, *stand_ins])
-            if not hint:
-                command = shlex.join(("clm-or-mlm", "scores", *source.options))
-                hint = f"; `{command}` lists the models"
-                if source.runs is None:
-                    hint += "; --source takes runs of your own"
-                elif source.store is None:
-                    hint += "; --add-model adds your own"
-            raise UserError(f"{where} of {name_or_pattern!r}{hint}")
+            known = [*with_runs, *printed, *stand_ins]
+            raise _unknown_model(source, name_or_pattern, known)
         chosen |= dict.fromkeys(matching)
     return list(chosen)
+
+
+def _unknown_model(source: Source, name: str, known: Sequence[str]) -> UserError:
+    """Return the error that a name is of no model of a source, with the nearest or the way to a list of all."""
+    where = "the paper has no cells"
+    if source.runs is not None:
+        where = f"{source.label} has no runs"
+    hint = nearest(name, known)
+    if not hint:
+        command = shlex.join(("clm-or-mlm", "scores", *source.options))
+        hint = f"; `{command}` lists the models"
+        if source.runs is None:
+            hint += "; --source takes runs of your own"
+        elif source.store is None:
+            hint += "; --add-model adds your own"
+    return UserError(f"{where} of {name!r}{hint}")

@@ -62,7 +62,8 @@ class Difference:
         if self.p_holm <= ALPHA:
             is_better = (self.result.effect > 0) != self.lower_is_better
             return AHEAD if is_better else BEHIND
-        return EQUAL if self.result.p_for <= ALPHA and not self.at_limit else OPEN
+        is_within_margin = self.result.p_for <= ALPHA
+        return EQUAL if is_within_margin and not self.at_limit else OPEN
 
     @property
     def p_exceeds(self) -> float:
@@ -129,21 +130,20 @@ def _differences(
         contrast = replace(contrast, low=-half, high=half)
         result = _result(contestants, first, second, place, contrast)
         spreads = [contestants.spread(model, place) for model in (first, second)]
+        root_mean_square = math.hypot(*spreads) / math.sqrt(2)
         at_limit = False
         if result.p_for <= ALPHA:  # only "practically equal" asks for it
             parts = contestants.datasets(place, places)
-            at_limit = any(
-                contestants.at_limit(model, place, parts, half)
-                for model in (first, second)
-            )
+            for model in (first, second):
+                if contestants.at_limit(model, place, parts, half):
+                    at_limit = True
         yield Difference(
             first=first,
             second=second,
             place=place,
             result=result,
             lower_is_better=contestants.lower_is_better,
-            # The root mean square of both.
-            spread=math.hypot(*spreads) / math.sqrt(2),
+            spread=root_mean_square,
             at_limit=at_limit,
         )
 
@@ -163,10 +163,8 @@ def against(
     places = [row.place for row in rows]
     pairs_on = {}
     for place in places:
-        models = [
-            name for name, scored in contestants.places.items() if place in scored
-        ]
-        pairs_on[place] = math.comb(len(models), 2)
+        n_models = sum(place in scored for scored in contestants.places.values())
+        pairs_on[place] = math.comb(n_models, 2)
     return _with_holm(rows, places, pairs_on)
 
 
@@ -218,5 +216,8 @@ def _seeds_to_find(contestants: Contestants, seen: Difference) -> int | None:
     student = contestants.evidence.student(contrast.terms)
     if student is None:
         return None
-    effect, seeds = max(abs(seen.result.effect), seen.margin), seen.result.seeds
-    return seeds_needed(effect, student.error, min(seeds), paired=len(seeds) == 1)
+    # A difference below the margin need not be found.
+    effect = max(abs(seen.result.effect), seen.margin)
+    seeds = seen.result.seeds
+    is_paired = len(seeds) == 1
+    return seeds_needed(effect, student.error, min(seeds), paired=is_paired)
