@@ -66,11 +66,13 @@ def comparison_document(comparison: Comparison, *, full: bool = False) -> TableD
         if not number:
             words = [about(comparison), f"Bold: {bold}.", title, *footer(comparison)]
             caption = " ".join(words)
-        shown = [
-            place for place, head in enumerate(rows[0]) if full or head not in _MORE
-        ]
+        shown = []
+        for column, head in enumerate(rows[0]):
+            if full or head not in _MORE:
+                shown.append(column)
+        cells = [[row[column] for column in shown] for row in rows]
         grid = Grid(
-            [[row[place] for place in shown] for row in rows],
+            cells,
             caption=caption,
             label=f"compare{number or ''}",
             bold=_bold(rows),
@@ -79,23 +81,21 @@ def comparison_document(comparison: Comparison, *, full: bool = False) -> TableD
         if title:
             body += [title, ""]
         body += [grid, ""]
+    body += footer(comparison, full=full)
     records = records_of(comparison)
     models = [_model_record(comparison, name) for name in comparison.contestants.models]
-    return TableDocument(
-        body=[*body, *footer(comparison, full=full)],
-        records=pd.DataFrame(records),
-        digits="%.10g",
-        data={
-            "source": comparison.source,
-            "models": models,
-            "settings": asdict(comparison.settings),
-            "differences": records,
-            "notes": list(comparison.notes),
-            "floors": comparison.floors,
-            "metrics": comparison.metrics,
-            "read": comparison.read,
-        },
-    )
+    data = {
+        "source": comparison.source,
+        "models": models,
+        "settings": asdict(comparison.settings),
+        "differences": records,
+        "notes": list(comparison.notes),
+        "floors": comparison.floors,
+        "metrics": comparison.metrics,
+        "read": comparison.read,
+    }
+    frame = pd.DataFrame(records)
+    return TableDocument(body=body, records=frame, digits="%.10g", data=data)
 
 
 def _model_record(comparison: Comparison, model: str) -> dict[str, Any]:
@@ -118,12 +118,16 @@ def records_of(comparison: Comparison) -> list[dict[str, Any]]:
 def _record(comparison: Comparison, one: Difference) -> dict[str, Any]:
     """Return a difference's row."""
     found = one.result
-    mean = comparison.contestants.mean
-    record = {
+    place = one.place
+    contestants = comparison.contestants
+    # The keys are the columns of the CSV, in their order.
+    names = {
         "first": one.first,
         "second": one.second,
-        "task": one.place.task,
-        "dataset": one.place.dataset,
+        "task": place.task,
+        "dataset": place.dataset,
+    }
+    numbers = {
         "effect": found.effect,
         "effect_in_sd": one.standardised,
         "low": found.low,
@@ -132,6 +136,8 @@ def _record(comparison: Comparison, one: Difference) -> dict[str, Any]:
         "p_holm": one.p_holm,
         "margin": one.margin,
         "p_equal": found.p_for if found.known else math.nan,
+    }
+    test = {
         "outcome": one.outcome,
         "test": found.test,
         "interval": found.interval,
@@ -139,9 +145,12 @@ def _record(comparison: Comparison, one: Difference) -> dict[str, Any]:
         "seeds_to_find": one.seeds_to_find,
         "seeds_still": one.seeds_still,
         "p_exceeds": one.p_exceeds,
-        "mean_first": mean(one.first, one.place),
-        "mean_second": mean(one.second, one.place),
     }
+    means = {
+        "mean_first": contestants.mean(one.first, place),
+        "mean_second": contestants.mean(one.second, place),
+    }
+    record: dict[str, Any] = names | numbers | test | means
     if comparison.replicates:
         record |= _spread_columns(one.spreads)
     return record | {"missing": found.missing}
@@ -151,16 +160,12 @@ def _spread_columns(spreads: NestedSpreads | None) -> dict[str, float]:
     """Return both standard deviations and the ends of their intervals, with the names of columns."""
     if spreads is None:
         spreads = NestedSpreads(pretrainings=_UNKNOWN, seeds=_UNKNOWN)
+    estimates = {"pretraining": spreads.pretrainings, "fine_tuning": spreads.seeds}
     columns: dict[str, float] = {}
-    for name, spread in (
-        ("pretraining", spreads.pretrainings),
-        ("fine_tuning", spreads.seeds),
-    ):
-        columns |= {
-            f"sd_{name}": spread.sd,
-            f"sd_{name}_low": spread.low,
-            f"sd_{name}_high": spread.high,
-        }
+    for name, spread in estimates.items():
+        columns[f"sd_{name}"] = spread.sd
+        columns[f"sd_{name}_low"] = spread.low
+        columns[f"sd_{name}_high"] = spread.high
     return columns
 
 
@@ -260,8 +265,9 @@ def in_a_sentence(comparison: Comparison) -> str:
         by += f" {_interval(comparison, low, high)}"
     if comparison.contestants.in_points:
         by += " points"
-    is_mean = "mean" in whole.place.title
-    on = f"{'on the' if is_mean else 'over'} {whole.place.title}"
+    on = f"over {whole.place.title}"
+    if "mean" in whole.place.title:
+        on = f"on the {whole.place.title}"
     count = comparison.queries.get(whole.place.dataset)
     if count:
         on += f" ({count:,} test queries)"
@@ -287,12 +293,15 @@ def in_a_sentence(comparison: Comparison) -> str:
         UNKNOWN: "not tested",
     }
     for outcome, word in words.items():
-        places = [one.place.title for one in parts if one.outcome == outcome]
-        if not places:
+        titles = []
+        for one in parts:
+            if one.outcome == outcome:
+                titles.append(one.place.title.removesuffix(" average"))
+        if not titles:
             continue
-        where = ", ".join(title.removesuffix(" average") for title in places)
+        where = ", ".join(titles)
         if not has_averages and len(parts) > _MOST_NAMED:
-            where = f"{len(places)} of {len(parts)} datasets"
+            where = f"{len(titles)} of {len(parts)} datasets"
         clauses.append(f"{word} on {where}")
     return f"{'; '.join(clauses)}."
 
@@ -341,31 +350,39 @@ def difference_tables(
         yield "", _pair_rows(comparison)
         return
     first = comparison.contestants.models[0]
-    over = [] if comparison.over is None else [comparison.over]
-    # A study with one dataset of a task has no averages: its datasets are the answer.
-    by_dataset = any(place.is_dataset for place in over)
-    shown = [
-        one.place
-        for one in comparison.differences
-        if by_dataset or not one.place.is_dataset
-    ]
-    places = places_in_order([*shown, *over])
-    if full and comparison.contestants.is_table:
-        places = places_in_order(one.place for one in comparison.differences)
-    for place in places if full or by_dataset else over or places[-1:]:
+    for place in _tabled_places(comparison, full=full):
         words = f"{first} (A) minus each of the other models (B), {place.title}; Holm over all pairs of models:"
         yield words, _against(comparison, place)
+
+
+def _tabled_places(comparison: Comparison, *, full: bool) -> list[Place]:
+    """Return the places that a comparison of many models has a table for."""
+    over = [] if comparison.over is None else [comparison.over]
+    places = [one.place for one in comparison.differences]
+    if full and comparison.contestants.is_table:
+        return places_in_order(places)
+    # A study with one dataset of a task has no averages: its datasets are the answer.
+    if any(place.is_dataset for place in over):
+        return places_in_order([*places, *over])
+    averages = [place for place in places if not place.is_dataset]
+    tabled = places_in_order([*averages, *over])
+    if full:
+        return tabled
+    return over or tabled[-1:]
 
 
 def _bold(rows: list[list[str]]) -> set[tuple[int, int]]:
     """Return the means in bold: of two models that of the one ahead, of many each that is not shown to be worse."""
     head = rows[0]
     outcomes = [row[head.index("outcome")] for row in rows]
-    column_of = {"A ahead": 1, "B ahead": 2}
-    if head[1] != "A":
-        # Another model is ahead of the first only where it is not the best on this place.
-        best = {"B ahead"} & {*outcomes} or {"", "open", "practically equal"}
-        column_of = dict.fromkeys(best, 1)
+    is_pair = head[1] == "A"
+    if is_pair:
+        column_of = {"A ahead": 1, "B ahead": 2}
+    elif "B ahead" in outcomes:
+        # Another model is ahead of the first only where the first is not the best on this place.
+        column_of = {"B ahead": 1}
+    else:
+        column_of = dict.fromkeys(("", "open", "practically equal"), 1)
     cells = set()
     for row, outcome in enumerate(outcomes):
         if outcome in column_of:
@@ -432,22 +449,25 @@ def _against(comparison: Comparison, place: Place) -> list[list[str]]:
 def footer(comparison: Comparison, *, full: bool = True) -> list[str]:
     """Return how it was done and what limits it, a line each; without `full` of the columns that are shown then."""
     known = [one for one in comparison.differences if one.result.known]
-    seen = {(min(one.result.seeds), one.result.interval) for one in known}
-    cells = comparison.contestants.cells(
-        one.place for one in known if one.result.interval == POOLED.name
-    )
-    names = ", ".join(name for name in INTERVALS if name in {name for _, name in seen})
+    seen = set()
+    of_pools = []
+    for one in known:
+        seen.add((min(one.result.seeds), one.result.interval))
+        if one.result.interval == POOLED.name:
+            of_pools.append(one.place)
+    used = {name for _, name in seen}
     lines = []
     if seen:
+        cells = comparison.contestants.cells(of_pools)
         words = caption_of(seen, "; for a single mean, it ", cells)
+        names = ", ".join(name for name in INTERVALS if name in used)
         lines.append(f"Intervals for differences ({names}): {words}.")
-    is_table = comparison.contestants.is_table
     if comparison.is_pair:
         tasks = (
-            "; not applied to their mean"
-            if is_table
-            else ", and separately over the tasks; not applied to the mean over all tasks"
+            ", and separately over the tasks; not applied to the mean over all tasks"
         )
+        if comparison.contestants.is_table:
+            tasks = "; not applied to their mean"
         lines.append(
             f"p: two-sided, after Holm's adjustment over the datasets{tasks}. A or B is ahead if it is at most 0.05; "
             "practically equal: by two one-sided tests, the difference is smaller than the margin; otherwise open."
@@ -457,10 +477,17 @@ def footer(comparison: Comparison, *, full: bool = True) -> list[str]:
                 "Needed: seeds per model to detect a difference this large, or as large as the margin if that is "
                 "larger, in 80 of 100 studies."
             )
-    several = {*comparison.replicates, *comparison.repeats}
-    once = [name for name in comparison.contestants.models if name not in several]
-    if is_table:  # its seeds may be pretrainings
-        once = []
+    lines += _pretraining_lines(comparison)
+    if any(not INTERVALS[name].needs_instances for name in used):
+        lines.append(
+            "The intervals take the test instances as given; another sample of them moves scores as well."
+        )
+    return [*lines, *comparison.notes, *filter(None, [comparison.floors])]
+
+
+def _pretraining_lines(comparison: Comparison) -> list[str]:
+    """Return which models are several pretrainings, which are one of several, and which were pretrained once."""
+    lines = []
     if comparison.repeats:
         lines.append(
             f"{', '.join(comparison.repeats)}: one of several pretrainings; `--replicates` compares over all of them."
@@ -474,20 +501,20 @@ def footer(comparison: Comparison, *, full: bool = True) -> list[str]:
             f"{', '.join(_SPREADS)}: standard deviations between pretrainings, and between the fine-tuning seeds of "
             "one, with 95 % intervals, pooled over the arms in a row."
         )
-    if once:
-        which = ", ".join(once)
-        if not several:
-            which = "Each model"
-        elif len(once) > 1:
-            which = f"Each of {which}"
-        lines.append(
-            f"{which} was pretrained once, so the results do not generalise to other pretrainings."
-        )
-    if any(not INTERVALS[name].needs_instances for _, name in seen):
-        lines.append(
-            "The intervals take the test instances as given; another sample of them moves scores as well."
-        )
-    return [*lines, *comparison.notes, *filter(None, [comparison.floors])]
+    several = {*comparison.replicates, *comparison.repeats}
+    once = [name for name in comparison.contestants.models if name not in several]
+    # The seeds of a table may be pretrainings.
+    if not once or comparison.contestants.is_table:
+        return lines
+    which = ", ".join(once)
+    if not several:
+        which = "Each model"
+    elif len(once) > 1:
+        which = f"Each of {which}"
+    lines.append(
+        f"{which} was pretrained once, so the results do not generalise to other pretrainings."
+    )
+    return lines
 
 
 _FIRST, _LAST = ("effect", "low", "high", "p_holm"), ("seeds", "interval", "outcome")
@@ -550,14 +577,13 @@ def compare_scores(
         frame = mine
     else:
         ours, theirs = _rows(mine, "mine"), _rows(baseline, "baseline")
-        if apart := sorted({row[1] for row in ours} ^ {row[1] for row in theirs}):
+        frame = pd.concat([ours, theirs], ignore_index=True)
+        apart = sorted(set(ours["dataset"]) ^ set(theirs["dataset"]))
+        if apart:
             raise UserError(
                 f"only one of mine and baseline has {', '.join(map(repr, apart))}; give both the same datasets"
             )
         models = ("mine", "baseline")
-        frame = pd.DataFrame(
-            ours + theirs, columns=["model", "dataset", "seed", "score"]
-        )
     pairs = tuple(f"{role}={title}" for role, title in (columns or {}).items())
     options = TableOptions(
         columns=pairs, spread=spread, lower_is_better=lower_is_better
@@ -572,23 +598,22 @@ def compare_scores(
     return differences
 
 
-def _rows(given: Seeds | None, name: str) -> list[tuple[str, str, int, float]]:
-    """Return the scores of the model `name` as rows (model, dataset, seed, score)."""
-    by_dataset = (
-        given
-        if isinstance(given, Mapping)
-        else {"scores": () if given is None else given}
-    )
+def _rows(given: Seeds | None, name: str) -> pd.DataFrame:
+    """Return the scores of the model `name` as a frame with columns model, dataset, seed, score."""
+    by_dataset: Mapping[str, Sequence[float]] = {}
+    if isinstance(given, Mapping):
+        by_dataset = given
+    elif given is not None:
+        by_dataset = {"scores": given}
+    rows = []
     try:
-        rows = [
-            (name, str(dataset), seed, float(score))
-            for dataset, scores in by_dataset.items()
-            for seed, score in enumerate(scores)
-        ]
+        for dataset, scores in by_dataset.items():
+            for seed, score in enumerate(scores):
+                rows.append((name, str(dataset), seed, float(score)))
     except (TypeError, ValueError):
         raise UserError(
             f"{name}: give a sequence of numbers, a score for each seed"
         ) from None
     if not rows:
         raise UserError(f"{name} is empty; give a score for each seed")
-    return rows
+    return pd.DataFrame(rows, columns=["model", "dataset", "seed", "score"])
