@@ -9,6 +9,7 @@ Where a file does not say whose score it is, its folders do: `folder1` is the fi
 
 from __future__ import annotations
 
+import itertools
 import math
 import re
 from collections.abc import Iterator, Mapping, Sequence
@@ -80,16 +81,17 @@ def table_of_folder(
     replaced = [role for role in given if role in frame and given[role] != role]
     frame = frame.drop(columns=replaced)
     for role in ("model", "dataset"):
-        if role not in given and role not in frame:
-            folders = [
-                f"{name} is {first_of(sorted(set(frame[name].dropna())), 2)}"
-                for name in map(str, frame)
-                if name.startswith("folder")
-            ]
-            raise UserError(
-                f"{folder}: no file names its {role}; say which folder does, as in --columns "
-                f"model=folder1,dataset=folder2,seed=folder3 ({', '.join(folders):.120})"
-            )
+        if role in given or role in frame:
+            continue
+        folders = []
+        for title in map(str, frame):
+            if title.startswith("folder"):
+                names = sorted(set(frame[title].dropna()))
+                folders.append(f"{title} is {first_of(names, 2)}")
+        raise UserError(
+            f"{folder}: no file names its {role}; say which folder does, as in --columns "
+            f"model=folder1,dataset=folder2,seed=folder3 ({', '.join(folders):.120})"
+        )
     if "seed" not in given and "se" not in frame:
         frame["seed"] = "one"
     if "seed" not in given and "se" in frame:
@@ -119,11 +121,11 @@ def _of_harness(
         content = _load(path)
         results = content.get("results", {})
         model = content.get("model_name") or path.parent.name
-        groups = {
-            group
-            for group, members in content.get("group_subtasks", {}).items()
-            if any(member in results for member in members)
-        }
+        # A group's score is the mean of tasks that are there as well.
+        groups = set()
+        for group, members in content.get("group_subtasks", {}).items():
+            if any(member in results for member in members):
+                groups.add(group)
         for task, numbers in results.items():
             if task in groups:
                 notes.setdefault("without the groups", []).append(task)
@@ -169,10 +171,8 @@ def _of_mteb(
         if not isinstance(content, dict) or not any("mteb" in key for key in content):
             continue
         splits = content.get("scores") or {}
-        if (
-            not all("main_score" in one for of in splits.values() for one in of)
-            or not splits
-        ):
+        of_subsets = list(itertools.chain.from_iterable(splits.values()))
+        if not splits or not all("main_score" in one for one in of_subsets):
             raise UserError(
                 f"{path} is of MTEB before 1.11, without main_score; load and save it again with mteb"
             )
@@ -184,21 +184,21 @@ def _of_mteb(
         if len(splits) > 1:
             others = [name for name in splits if name != split]
             notes.setdefault("splits not read", []).extend(others)
+        # MTEB writes MODEL/REVISION/TASK.json, with a card of the model beside its tasks.
+        model = path.parent.parent.name
         card = path.parent / "model_meta.json"
+        if card.exists():
+            model = _load(card)["name"]
         subsets = {one["hf_subset"]: one["main_score"] for one in splits[split]}
-        yield (
-            path,
-            {
-                "model": _load(card)["name"]
-                if card.exists()
-                else path.parent.parent.name,
-                "dataset": content.get("task_name", path.stem),
-                "metric": "main_score",
-                "split": split,
-                "subsets": " ".join(sorted(subsets)),
-                "score": math.fsum(subsets.values()) / len(subsets),
-            },
-        )
+        row = {
+            "model": model,
+            "dataset": content.get("task_name", path.stem),
+            "metric": "main_score",
+            "split": split,
+            "subsets": " ".join(sorted(subsets)),
+            "score": math.fsum(subsets.values()) / len(subsets),
+        }
+        yield path, row
 
 
 def _of_trainer(
@@ -218,17 +218,18 @@ def _of_trainer(
             numbers, note = content, ""
             if "log_history" in content:
                 numbers, note = _kept(content["log_history"], content)
-            scores = {
-                key.removeprefix("eval_"): value
-                for key, value in numbers.items()
-                if _METRIC.fullmatch(key) and _is_number(value)
-            }
-            if scores:
-                if note:
-                    notes.setdefault(note, []).append(run.name)
-                for metric, score in scores.items():
-                    yield run / path.name, {"metric": metric, "score": score}
-                break
+            scores = {}
+            for key, value in numbers.items():
+                if _METRIC.fullmatch(key) and _is_number(value):
+                    scores[key.removeprefix("eval_")] = value
+            if not scores:
+                continue
+            if note:
+                notes.setdefault(note, []).append(run.name)
+            for metric, score in scores.items():
+                yield run / path.name, {"metric": metric, "score": score}
+            # The other files of a run repeat its scores.
+            break
 
 
 def _kept(
@@ -247,8 +248,8 @@ def _kept(
             numbers |= one
     if not best:
         return numbers, "the last evaluation of"
-    chosen_by = [
-        key for key, value in numbers.items() if value == state.get("best_metric")
-    ]
+    # The state has the best value, but not the name of the metric.
+    best_value = state.get("best_metric")
+    chosen_by = [key for key, value in numbers.items() if value == best_value]
     by = f" by {chosen_by[0]}" if chosen_by else ""
     return numbers, f"at the step that was chosen{by} on this split"

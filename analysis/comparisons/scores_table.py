@@ -163,16 +163,20 @@ def read_scores(
     rows = _by_place(rows)
     if "lr" in rows and (rows.groupby(CELL)["lr"].nunique() > 1).any():
         rows = select_runs(rows, selection)
-    counts_instances = not form.is_by_seed and form.titles["n"] == "n_instances"
-    read = [_counts(rows, "test instance" if counts_instances else "seed"), *notes]
+    unit = "seed"
+    # lm-evaluation-harness has one seed, and an error over its test instances.
+    if not form.is_by_seed and form.titles["n"] == "n_instances":
+        unit = "test instance"
+    read = [_counts(rows, unit), *notes]
     if without:
         read.append(f"without {metric}: {first_of(without, 4)}")
     if form.not_read:
         read.append(f"columns not read: {first_of(form.not_read, 8)}")
+    # Names in one order, so that no number depends on that of the rows
+    rows = rows.sort_values(["model", "dataset"], kind="stable", ignore_index=True)
     return ScoresTable(
         where=table.where,
-        # Names in one order, so that no number depends on that of the rows
-        rows=rows.sort_values(["model", "dataset"], kind="stable", ignore_index=True),
+        rows=rows,
         read=f"Read: {'; '.join(read)}.",
         lower_is_better=lower_is_better,
     )
@@ -215,6 +219,7 @@ class _Form:
             return
         header = ", ".join(filter(None, self.table.header))
         lacking = [name for name in _TIDY if name not in self.cells]
+        # All that is lacking at once, so that one call is enough.
         named = ",".join(f"{name}=TITLE" for name in lacking or [role])
         raise UserError(
             f"{self.table.where}: there is no column {role} among {header:.60}; name yours with --columns {named}, "
@@ -233,12 +238,10 @@ class _Form:
     def keep(self, rows: pd.Index) -> _Form:
         """Return the form with some of its rows, which may be there several times."""
         places = [self.table.places[row] for row in rows]
-        return replace(
-            self,
-            table=replace(self.table, places=places),
-            cells=self.cells.loc[rows].reset_index(drop=True),
-            unread=self.unread.loc[rows].reset_index(drop=True),
-        )
+        table = replace(self.table, places=places)
+        cells = self.cells.loc[rows].reset_index(drop=True)
+        unread = self.unread.loc[rows].reset_index(drop=True)
+        return replace(self, table=table, cells=cells, unread=unread)
 
 
 def _form_of(table: TextTable, options: TableOptions) -> _Form:
@@ -271,13 +274,15 @@ def _form_of(table: TextTable, options: TableOptions) -> _Form:
         # A title that is none is the number of seeds of all.
         cells[role] = columns.get(title, title)
     others = [name for name in dict.fromkeys(table.header) if name not in ("", *used)]
+    # Ignored by their owner's word, and still listed as not read.
+    unread = [name for name in others if name not in named["ignore"]]
     written = dict(zip(table.header, table.titles, strict=True))
     form = _Form(
         table=table,
         cells=cells,
         titles=titles,
         measured=measured,
-        unread=columns[[name for name in others if name not in named["ignore"]]],
+        unread=columns[unread],
         not_read=[written[name] for name in others],
     )
     if seeds:
@@ -357,10 +362,12 @@ def _seed_columns(
         return named_so
     counts = [int(name) for name in numbers]
     are_steps = all(count >= 100 and count % 100 == 0 for count in counts)
-    if are_steps or all(1950 <= count <= 2100 for count in counts):
+    are_years = all(1950 <= count <= 2100 for count in counts)
+    if are_steps or are_years:
+        columns = ",".join(f"seed={name}" for name in numbers[:6])
         raise UserError(
             f"{table.where}: the columns {first_of(numbers, 4)} may be years or steps; if they are seeds, say so: "
-            f"--columns {','.join(f'seed={name}' for name in numbers[:6])}"
+            f"--columns {columns}"
         )
     return numbers
 
@@ -468,9 +475,8 @@ def _errors_in(spread: str, counts: Array) -> Array:
         from scipy import special  # takes as long to import as a table to read
 
         return np.asarray(special.stdtrit(counts - 1, 0.975))
-    return np.where(
-        np.isnan(counts), counts, NORMAL_QUANTILE if spread == "ci95" else 1.0
-    )
+    per_error = NORMAL_QUANTILE if spread == "ci95" else 1.0
+    return np.where(np.isnan(counts), counts, per_error)
 
 
 def _role(spread: str) -> str:
@@ -539,13 +545,13 @@ def _refuse_repeats(form: _Form, rows: pd.DataFrame) -> None:
     fault = f"has another metric than the dataset's first row; choose one with --metric ({metrics:.60})"
     form.refuse(rows, rows["metric"] != usual, fault)
     remedy = "; keep one of them"
-    varying = [
-        name for name in map(str, form.unread) if form.unread[name].nunique() > 1
-    ]
+    titles = map(str, form.unread)
+    varying = [title for title in titles if form.unread[title].nunique() > 1]
     if varying:
+        roles = f"--columns seed={varying[0]} or dataset={varying[0]}"
         remedy = (
-            f"; if {first_of(varying, 3)} (not read) tells them apart, say what it is, --columns seed={varying[0]} or "
-            f"dataset={varying[0]}, or keep one value of it"
+            f"; if {first_of(varying, 3)} (not read) tells them apart, say what it is, {roles}, or keep one value of "
+            "it"
         )
     if not form.is_by_seed:
         form.refuse(rows, rows.duplicated(key), f"is there in an earlier row{remedy}")
@@ -568,25 +574,28 @@ def _first(wrong: pd.Series) -> int:
 
 def _refuse_unread(form: _Form, rows: pd.DataFrame) -> None:
     """Refuse a column that is not read and distinguishes scores of a dataset."""
+    datasets = rows["dataset"]
     for name, cells in form.unread.items():
-        is_folder = str(name).startswith("folder")  # often named after the model
+        # Other measurements, such as a second metric, differ from row to row and tell nothing apart.
         is_measured = cells.str.fullmatch(r"[-+\d.,%eE\s]*").all()
         if is_measured and not _CONDITION.fullmatch(str(name)):
             continue
-        by = rows["dataset"] + "\n" + rows["model"] if is_folder else rows["dataset"]
-        differs = cells.groupby(by).transform("nunique") > 1
+        groups = datasets
+        role = "dataset" if datasets.nunique() == 1 else "model"
+        # A folder is often named after the model.
+        if str(name).startswith("folder"):
+            groups = datasets + "\n" + rows["model"]
+            role = "seed"
+        differs = cells.groupby(groups).transform("nunique") > 1
         if not differs.any():
             continue
-        place = rows["dataset"][_first(differs)]
-        values = sorted(set(cells[rows["dataset"] == place]))
-        role = "dataset" if rows["dataset"].nunique() == 1 else "model"
-        if is_folder:
-            role = "seed"
+        place = datasets[_first(differs)]
+        values = sorted(set(cells[datasets == place]))
         title = form.table.titles[form.table.header.index(str(name))]
+        differing = f"differs on {place:.26} ({first_of(values, 2):.30})"
         raise UserError(
-            f"{form.table.where}: column {title!r:.26} is not read, but differs on {place:.26} "
-            f"({first_of(values, 2):.30}); say what it is, --columns {role}={title:.26}, or leave it out, "
-            f"--columns ignore={title:.26}"
+            f"{form.table.where}: column {title!r:.26} is not read, but {differing}; say what it is, --columns "
+            f"{role}={title:.26}, or leave it out, --columns ignore={title:.26}"
         )
 
 
@@ -611,15 +620,16 @@ def _is_lower_better(form: _Form) -> bool:
     """
     where = form.table.where
     for role in ("lower_is_better", "higher_is_better"):
-        said = {*form.texts(role)} - {""}
-        are_so = {text.lower() in ("true", "yes", "1", "1.0") for text in said}
-        if len(are_so) > 1:
+        texts = {*form.texts(role)} - {""}
+        answers = {text.lower() in ("true", "yes", "1", "1.0") for text in texts}
+        if len(answers) > 1:
             raise UserError(
                 f"{where}: of some scores less is better, of others more ({form.titles[role]}); compare them apart: "
                 "--metric chooses one"
             )
-        if are_so:
-            return are_so == {role == "lower_is_better"}
+        if answers:
+            [is_so] = answers
+            return is_so == (role == "lower_is_better")
     for name in sorted({*form.texts("metric"), form.measured}):
         if _LESS_IS_BETTER.search(name.replace("_", " ")):
             raise UserError(
@@ -638,9 +648,9 @@ def _refuse_units(form: _Form, rows: pd.DataFrame) -> None:
         of_models = on_place.groupby(rows["model"])
         largest, means = of_models.max(), of_models.mean()
         low, high = str(largest.idxmin()), str(means.idxmax())
-        if not 0 < largest[low] <= 1 < means[high]:
-            continue
-        if means[high] >= OTHER_UNIT * means[low]:
+        may_be_fractions = 0 < largest[low] <= 1 < means[high]
+        # Two models at 0.9 and 1.2 of a loss are in one unit.
+        if may_be_fractions and means[high] >= OTHER_UNIT * means[low]:
             raise UserError(
                 f"{form.table.where}: on {place!s:.40}, {low:.40} seems to be in fractions and {high:.40} in per "
                 "cent; write both in one unit, in per cent with % signs"
