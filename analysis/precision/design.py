@@ -35,6 +35,7 @@ MOST_SEEDS = 100_000
 """More of anything are not said to be enough."""
 _PAIRS, _PAIRS_OF_SOURCE = 120, 6
 """Pairs of cells that the limit of the pooled bootstrap is simulated with, in all and at most of one source."""
+# Written down, since a simulation takes seconds and most plans are at this level.
 _WIDENING = (
     1.08359042,
     1.03463420,
@@ -116,6 +117,7 @@ class PlannedTest(NamedTuple):
         uncertain = count * variance**2 / freedom
         mean_freedom = math.inf  # as the test estimates it, not the true one
         if uncertain.any():
+            # Of a variance v with f degrees of freedom the mean square is v^2 (1 + 2 / f).
             mean_of_square = self.error**4 + 2 * uncertain.sum()
             mean_of_uncertain = (uncertain * (1 + 2 / freedom)).sum()
             mean_freedom = mean_of_square / mean_of_uncertain
@@ -141,6 +143,7 @@ class PlannedTest(NamedTuple):
         """Return the difference that it finds with `power`, which is above its level."""
         from scipy import optimize  # takes longer to import than a plan to make
 
+        # Power rises with the difference: one that is found is doubled up to, the smallest is between it and 0.
         large = self.error
         while self.power(large) < power:
             large *= 2
@@ -196,17 +199,22 @@ def planned_test(study: PlannedStudy, spread: AssumedSpread) -> PlannedTest:
     planned: below 0.05 over their number.
     """
     seeds, pretrainings = study.seeds, study.pretrainings
+    # Holm's adjustment compares the smallest p with the level over the number of tests.
     alpha = ALPHA / study.tests
     # Variances of an arm's mean, by what moves it.
     by_pretraining = study.pretraining_sd**2 / pretrainings
     by_seed = spread.sd**2 / (pretrainings * seeds)
     if pretrainings > 1:
-        of_means = np.array([(by_pretraining + by_seed, pretrainings - 1, 2)])
-        return PlannedTest("over pretrainings", of_means, alpha)
-    parts = np.array([(by_seed, seeds - 1, 2), (2 * by_pretraining, math.inf, 1)])
+        of_arm = (by_pretraining + by_seed, pretrainings - 1, 2)
+        return PlannedTest("over pretrainings", np.array([of_arm]), alpha)
+    of_seeds = (by_seed, seeds - 1, 2)
+    # One pretraining of each arm says nothing of their spread: the one given is taken as known.
+    of_pretrainings = (2 * by_pretraining, math.inf, 1)
+    parts = np.array([of_seeds, of_pretrainings])
     if spread.cells < FEWEST_CELLS or seeds < FEWEST_SEEDS:
         return PlannedTest("Welch", parts, alpha)
-    wider = _widening(seeds, min(spread.cells, SOURCE_CELLS), alpha)
+    cells = min(spread.cells, SOURCE_CELLS)
+    wider = _widening(seeds, cells, alpha)
     return PlannedTest(POOLED.name, parts, alpha, wider)
 
 
@@ -227,26 +235,27 @@ def _widening(seeds: int, cells: int, alpha: float) -> float:
 def simulated_widening(seeds: int, cells: int, alpha: float) -> float:
     """Return `_widening` from simulated seeds: the mean limit of the bootstrap over that of Welch's t."""
     limits = []
-    keys = [(f"{model}", "SC", "planned") for model in range(cells)]
+    models = [str(number) for number in range(cells)]
+    keys = [(model, "SC", "planned") for model in models]
     index = pd.MultiIndex.from_tuples(keys, names=["model", "task", "dataset"])
     # The cells of a source share one pool, whose own error (1.4 % of a limit) only other sources average out.
     pairs = min(cells // 2, _PAIRS_OF_SOURCE)
     for source in range(math.ceil(_PAIRS / pairs)):
-        values = np.random.default_rng([seeds, cells, source]).standard_normal(
-            (cells, seeds)
-        )
-        evidence = Evidence(
-            Settings(seed=source), values=pd.DataFrame(values, index=index)
-        )
-        for one, other in zip(
-            keys[: 2 * pairs : 2], keys[1 : 2 * pairs : 2], strict=True
-        ):
-            pair = ((1.0, one), (-1.0, other))
-            found = evidence.estimate(
-                [Term(weight=w, model=m, task=t, dataset=d) for w, (m, t, d) in pair]
-            )
+        generator = np.random.default_rng([seeds, cells, source])
+        scores = generator.standard_normal((cells, seeds))
+        values = pd.DataFrame(scores, index=index)
+        evidence = Evidence(Settings(seed=source), values=values)
+        # Each cell is in one pair, so that limits of a source share the pool alone.
+        for pair in range(pairs):
+            first, second = models[2 * pair], models[2 * pair + 1]
+            terms = [
+                Term(weight=1.0, model=first, task="SC", dataset="planned"),
+                Term(weight=-1.0, model=second, task="SC", dataset="planned"),
+            ]
+            found = evidence.estimate(terms)
             assert found is not None
-            half = found.estimate.interval(1 - alpha)[1] - found.estimate.effect
+            _, high = found.estimate.interval(1 - alpha)
+            half = high - found.estimate.effect
             limits.append(half / found.estimate.error)
     welch = PlannedTest("Welch", np.array([(1.0, seeds - 1, 2)]), alpha)
     return float(np.mean(limits)) / welch.limit
@@ -255,16 +264,16 @@ def simulated_widening(seeds: int, cells: int, alpha: float) -> float:
 def seed_spreads(source: Source) -> Iterator[tuple[tuple[str, str], AssumedSpread]]:
     """Yield task and dataset, or `average`, with their spread, wherever a cell has two seeds."""
     if source.is_published:
-        sds = (
-            published_values().set_index(["task", "dataset"])["ci95"]
-            / NORMAL_QUANTILE
-            * math.sqrt(N_SEEDS)
-        )
+        # The printed half-width is 1.96 sd / sqrt(5).
+        halves = published_values().set_index(["task", "dataset"])["ci95"]
+        sds = halves / NORMAL_QUANTILE * math.sqrt(N_SEEDS)
     else:
         values = source.evidence(Settings()).values
-        sds = values[values.notna().sum(axis=1) >= 2].std(axis=1)
+        n_seeds = values.notna().sum(axis=1)
+        sds = values[n_seeds >= 2].std(axis=1)
     for key, spreads in sds.groupby(level=["task", "dataset"]):
-        task, name = (str(part) for part in cast("tuple[str, str]", key))
+        task, name = cast("tuple[str, str]", key)
         # A cell whose seeds all agree lends the pooled bootstrap nothing; of printed cells all count.
-        varying = spreads.size if source.is_published else int((spreads > 0).sum())
-        yield (task, name), AssumedSpread(sd=float(spreads.median()), cells=varying)
+        cells = spreads.size if source.is_published else int((spreads > 0).sum())
+        spread = AssumedSpread(sd=float(spreads.median()), cells=cells)
+        yield (str(task), str(name)), spread
