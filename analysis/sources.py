@@ -209,43 +209,39 @@ class Source:
         # The label is the name, then " (... protocol)" or " (... metric)" where that is not the paper's.
         name = self.label.removesuffix(_label("", self.protocol))
         source = f"{STANDARD}:{name}" if self.protocol == STANDARD else name
-        metric = (
-            () if self.protocol in (PAPER, STANDARD) else ("--metric", self.protocol)
-        )
-        study = () if self.study is None else ("--study", str(self.study))
-        return (
-            "--source",
-            source,
-            *metric,
-            *study,
-            *(word for model in self.added_models for word in ("--add-model", model)),
-        )
+        words = ["--source", source]
+        if self.protocol not in (PAPER, STANDARD):
+            words += ["--metric", self.protocol]
+        if self.study is not None:
+            words += ["--study", str(self.study)]
+        for model in self.added_models:
+            words += ["--add-model", model]
+        return tuple(words)
 
     def metric_of(self, task: str, dataset: str) -> str:
         """Return the name of the metric of a dataset's scores, or of a task's average."""
+        if self.protocol not in (PAPER, STANDARD):
+            return self.protocol
         definition = self.datasets.get(dataset)
-        if (
-            definition is not None
-            and definition.is_own
-            and self.protocol in (PAPER, STANDARD)
-        ):
-            # Of a dataset of one's own the paper says no metric
+        # Of a dataset of one's own the paper says no metric
+        if definition is not None and definition.is_own:
             return definition.headline
-        return {PAPER: TASKS[task].metric, STANDARD: TASKS[task].standard_metric}.get(
-            self.protocol, self.protocol
-        )
+        if self.protocol == PAPER:
+            return TASKS[task].metric
+        return TASKS[task].standard_metric
 
     def own_metrics(self, names: Iterable[str]) -> str:
         """Return a sentence with the metric of each dataset of one's own, which is the standard protocol's."""
-        titles_of = dict[str, list[str]]()
-        for dataset in (self.datasets[name] for name in names):
+        titles_of: dict[str, list[str]] = {}
+        for name in names:
+            dataset = self.datasets[name]
             if dataset.is_own:
-                metric = self.metric_of(dataset.task, dataset.name)
+                metric = self.metric_of(dataset.task, name)
                 titles_of.setdefault(metric, []).append(dataset.title)
-        listed = "; ".join(
-            f"{metric} of {', '.join(titles)}" for metric, titles in titles_of.items()
-        )
-        return f"Metric ({STANDARD} protocol): {listed}." if listed else ""
+        parts = []
+        for metric, titles in titles_of.items():
+            parts.append(f"{metric} of {', '.join(titles)}")
+        return f"Metric ({STANDARD} protocol): {'; '.join(parts)}." if parts else ""
 
     def datasets_of(self, task: str) -> tuple[str, ...]:
         """Return the datasets whose mean is the task's average."""
@@ -263,32 +259,34 @@ class Source:
 
     def floors_in_words(self, names: Iterable[str]) -> str:
         """Return a sentence with the floor of each dataset; of one that is not known, that it is not."""
+        # Of another metric nobody has computed them.
+        if self.protocol != PAPER:
+            return ""
         floors = self.floors
-        by_rule = dict[str, list[str]]()
+        by_rule: dict[str, list[str]] = {}
         for name in names:
-            dataset, floor = self.datasets[name], floors.get(name)
+            dataset = self.datasets[name]
+            floor = floors.get(name)
             percent = "not known" if floor is None else f"{floor:.2f}"
-            if rule := TASKS[dataset.task].floor:
+            rule = TASKS[dataset.task].floor
+            # A family that was added may have no such prediction.
+            if rule:
                 by_rule.setdefault(rule, []).append(f"{dataset.title} {percent}")
-        listed = "; ".join(
-            f"{rule}: {', '.join(floor_texts)}" for rule, floor_texts in by_rule.items()
-        )
-        if not listed or self.protocol != PAPER:
+        parts = [f"{rule}: {', '.join(texts)}" for rule, texts in by_rule.items()]
+        if not parts:
             return ""
         of_which = ""
         if self.runs is not None and self.stand_ins is None and other_sizes(self.runs):
             of_which = ", of the paper's test sets"
-        return f"Scores without a look at the input{of_which} ({listed})."
+        return f"Scores without a look at the input{of_which} ({'; '.join(parts)})."
 
     @property
     def average_needs(self) -> str:
         """The datasets of each task average, for the sentence about a source that has none."""
         if self.stand_ins is None:
             return "all three datasets of a task"
-        return "; ".join(
-            f"{task}: {', '.join(names)}"
-            for task, names in self.stand_ins.families.items()
-        )
+        families = self.stand_ins.families.items()
+        return "; ".join(f"{task}: {', '.join(names)}" for task, names in families)
 
     @property
     def long_label(self) -> str:
@@ -354,9 +352,13 @@ def open_source(
         return _open_released(models, need_instances)
     path = EXAMPLES.get(source, Path(source))
     if not source or not path.exists():
+        what = source or "an empty --source"
+        hint = nearest(source, NAMES)
+        # Of an empty word the nearest path would be any.
+        if source and not hint:
+            hint = path_hint(path, "*")
         raise UserError(
-            f"{source or 'an empty --source'}: no such source; give {', '.join(NAMES)}, or a path to a run store or "
-            f"runs table{nearest(source, NAMES) or (source and path_hint(path, '*'))}"
+            f"{what}: no such source; give {', '.join(NAMES)}, or a path to a run store or runs table{hint}"
         )
     stand_ins = read_stand_ins(path)
     accepted = tuple(add_models)  # outside the released naming scheme
@@ -417,6 +419,7 @@ def _open_released(
             "the released runs are not in the cache: fetch them once with `clm-or-mlm fetch-released` (or only those "
             "of, say, Table 10 with `clm-or-mlm fetch-released table10`), or use --source published"
         )
+    # The release has no run.json; git's own hashes say that its files are the authors'.
     opened, instances = open_store(
         released_store(wanted, cache=cache),
         instances=need_instances,
@@ -436,6 +439,7 @@ def _read_store(
     are_papers = protocol == PAPER  # the instances are the paper's
     wanted = need_instances and are_papers
     table, instances = read(instances=wanted)
+    # Only the runs say that crossed is their usual interval: such stores are small, and read twice.
     if are_papers and not wanted and _have_crossed_runs(table.runs):
         table, instances = read(instances=True)
     return table, instances
@@ -462,7 +466,8 @@ def arms_of(runs: pd.DataFrame) -> dict[str, list[str]]:
     """Return the models that were pretrained more than once, each with the names of its pretrainings."""
     arms: dict[str, list[str]] = {}
     for name in dict.fromkeys(runs["model"]):
-        arms.setdefault(arm_of(name)[0], []).append(name)
+        arm, _ = arm_of(name)
+        arms.setdefault(arm, []).append(name)
     return {arm: names for arm, names in arms.items() if len(names) > 1}
 
 
@@ -471,6 +476,7 @@ def _have_crossed_runs(runs: pd.DataFrame) -> bool:
     if not _of_own_retrieval(runs).all():
         return False
     seeds = runs.groupby(["model", "dataset"], observed=True)["seed"].nunique()
+    # Two seeds have one degree of freedom: their crossed interval would say nothing.
     return 2 not in set(seeds)
 
 
