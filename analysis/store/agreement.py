@@ -68,11 +68,10 @@ def _first_difference(
 
 def is_made_alike(one: Run, other: Run) -> bool:
     """Return whether two runs are the same fine-tuning of the same weights under two models' names."""
-    return (
-        one.model != other.model
-        and bool(one.made)
-        and _fine_tuning(one) == _fine_tuning(other)
-    )
+    # What a run without a record was made from is not known.
+    if one.model == other.model or not one.made:
+        return False
+    return _fine_tuning(one) == _fine_tuning(other)
 
 
 def _fine_tuning(run: Run) -> tuple[str, str, float, int]:

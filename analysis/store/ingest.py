@@ -209,10 +209,9 @@ def _keep_few(opened: Path) -> None:
     """Note that a store's folder in the cache is used now; remove all but the few that were used last."""
     os.utime(opened)
     with contextlib.suppress(FileNotFoundError):  # another process removes them, too
-        ages = sorted(
-            (time.time() - folder.stat().st_mtime, folder)
-            for folder in opened.parent.iterdir()
-        )
+        now = time.time()
+        folders = opened.parent.iterdir()
+        ages = sorted((now - folder.stat().st_mtime, folder) for folder in folders)
         for age, folder in ages[_KEPT:]:
             if age > _DAY:
                 shutil.rmtree(folder, ignore_errors=True)
@@ -238,14 +237,13 @@ def _reading(
             folder, hashes = stack.enter_context(instances_folder(instances))
         runs: list[Run] = []
         problems = list(scan.problems)
-        for cell, (cell_runs, cell_problems, sha256) in zip(
-            scan.cells, _read_cells(scan, folder, jobs, protocol), strict=True
-        ):
+        cells_read = _read_cells(scan, folder, jobs, protocol)
+        for cell, read in zip(scan.cells, cells_read, strict=True):
+            cell_runs, cell_problems, sha256 = read
             runs += cell_runs
-            problems += [
-                replace(problem, path=f"{scan.results}/{problem.path}")
-                for problem in cell_problems
-            ]
+            for problem in cell_problems:
+                path = f"{scan.results}/{problem.path}"
+                problems.append(replace(problem, path=path))
             if sha256:
                 hashes[instances_name(cell.model, cell.dataset.name)] = sha256
         table = _table(scan, runs, problems, datasets, protocol)
@@ -259,8 +257,10 @@ def _read_cells(
 ) -> Iterator[tuple[list[Run], list[Problem], str]]:
     """Yield what `read_cell` returns of each cell, in their order."""
     cells = scan.cells
-    few = sum(len(cell.runs) for cell in cells) < _FEW
-    jobs = min(jobs or (1 if few else min(4, cores())), len(cells))
+    if not jobs:
+        n_runs = sum(len(cell.runs) for cell in cells)
+        jobs = 1 if n_runs < _FEW else min(4, cores())
+    jobs = min(jobs, len(cells))
     read = partial(read_cell, scan.results, instances=instances, protocol=protocol)
     if jobs < 2:
         yield from progress(map(read, cells), "reading", len(cells), "cell")
@@ -299,6 +299,7 @@ def _table(
         elif run.path in weights:
             kind, sentence = "weights", weights[run.path]
         elif (run.n_validation, run.n_test) != (validation, test):
+            # Its mean would be over other instances than the means that it is compared with.
             kind = "count"
             sentence = (
                 f"has {run.n_validation:,} validation and {run.n_test:,} test instances where most runs of "
@@ -306,18 +307,21 @@ def _table(
             )
         else:
             used.append(run)
-            present[run.path.rpartition("/")[0]].add((run.lr, run.seed))
+            cell_name, _, _ = run.path.rpartition("/")
+            present[cell_name].add((run.lr, run.seed))
             continue
         path = f"{scan.results}/{run.path}"
         problems.append(Problem(path=path, kind=kind, sentence=sentence))
     gaps = _missing_of_grid(scan, present)
     columns = {name: [getattr(run, name) for run in used] for name in COLUMNS}
     kinds = {"n_validation": "Int64", "n_test": "Int64"}
+    frame = pd.DataFrame(columns).astype(kinds)
+    unsealed = sum(not run.sealed for run in used)
     return StoreTable(
-        runs=sort_runs(pd.DataFrame(columns).astype(kinds)),
+        runs=sort_runs(frame),
         protocol=protocol,
         datasets=datasets,
-        unsealed=sum(not run.sealed for run in used),
+        unsealed=unsealed,
         differences=differences(used),
         problems=tuple(sorted([*problems, *gaps])),
         complete=len(present) - len(gaps),
@@ -388,14 +392,17 @@ def copies(runs: Iterable[Run]) -> dict[str, str]:
             keys.append((run.dataset, run.details))
         for split, mark in enumerate(run.marks):
             n, score = counts[split], scores[split]
+            # The rarer outcome: of 1,000 instances with 990 right two runs could differ in few.
             could_differ = n * min(score, 1 - score) >= _ENOUGH
             if could_differ and score > blind_score(run.task, run.dataset, n):
                 keys.append((run.dataset, split, n, score, mark))
         for key in keys:
             first = first_with.setdefault(key, run)
-            if first is not run and not is_made_alike(first, run):
-                copy_of.setdefault(run.path, first.path)
-                copy_of.setdefault(first.path, run.path)
+            if first is run or is_made_alike(first, run):
+                continue
+            # Nobody knows which of the two is the copy.
+            copy_of.setdefault(run.path, first.path)
+            copy_of.setdefault(first.path, run.path)
     return copy_of
 
 

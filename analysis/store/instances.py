@@ -107,7 +107,8 @@ def read_instances(
     for _, places, rows in _by_model(path, dataset, runs, split, split):
         if not scores.size:
             scores = np.empty((len(runs), len(rows[0])))
-        if (lengths := {scores.shape[1], *map(len, rows)}) != {scores.shape[1]}:
+        lengths = {scores.shape[1], *map(len, rows)}
+        if len(lengths) > 1:
             raise UserError(
                 f"{path}: runs on {dataset} have between {min(lengths)} and {max(lengths)} {split} instances, but all "
                 "must have the same number"

@@ -53,7 +53,7 @@ from common.manifest import (
     manifest_text,
     read_manifest,
 )
-from common.plain_text import first_of, name_fault
+from common.plain_text import counted, first_of, name_fault
 from common.reading import (
     MOST_LARGE,
     PARQUET,
@@ -163,13 +163,11 @@ def read_table(path: Path, *, add_models: Sequence[str] = ()) -> RunsTable:
             definition is damaged.
     """
     if path.is_dir() or not path.exists():
-        verb = (
-            "is a folder; a run store becomes a runs table"
-            if path.is_dir()
-            else "does not exist; make it"
-        )
+        fault = "does not exist; make it"
+        if path.is_dir():
+            fault = "is a folder; a run store becomes a runs table"
         raise UserError(
-            f"{path}: {verb} with clm-or-mlm ingest STORE --out runs.parquet"
+            f"{path}: {fault} with clm-or-mlm ingest STORE --out runs.parquet"
         )
     content = read_bounded(path, MOST_LARGE)
     manifest = _manifest_of(path, content)
@@ -199,12 +197,17 @@ def read_table(path: Path, *, add_models: Sequence[str] = ()) -> RunsTable:
         logger.warning("%s: %s", path, rates)
     runs = _with_test_scores(runs, str(path))
     kinds = {"seed": "int64", "n_validation": "Int64", "n_test": "Int64"}
+    # A table of somebody else's has no manifest: none of its runs is sealed.
+    unsealed, differences = len(runs), ""
+    if manifest is not None:
+        unsealed = manifest[_UNSEALED]
+        differences = str(manifest.get(_DIFFERENCES, ""))
     return RunsTable(
         runs=sort_runs(runs.astype(kinds)),
         protocol=None if is_text else record.protocol,
         datasets=datasets,
-        unsealed=len(runs) if manifest is None else manifest[_UNSEALED],
-        differences=str((manifest or {}).get(_DIFFERENCES, "")),
+        unsealed=unsealed,
+        differences=differences,
     )
 
 
@@ -235,12 +238,10 @@ def write_runs(
     from benchmarks.own_datasets.definitions import definitions_record
 
     frame = sort_runs(runs)
-    added = sorted(
-        name for name in frame["model"].unique() if model_error(name) is not None
-    )
-    definitions = definitions_record(
-        datasets[name] for name in sorted(frame["dataset"].unique())
-    )
+    models = sorted(frame["model"].unique())
+    added = [name for name in models if model_error(name) is not None]
+    names = sorted(frame["dataset"].unique())
+    definitions = definitions_record(datasets[name] for name in names)
     if path.suffix.lower() == ".csv":
         unrecorded = {
             "names of your own models": added,
@@ -254,20 +255,20 @@ def write_runs(
                 )
         content = frame.loc[:, list(COLUMNS)].to_csv(index=False).encode()
     else:
-        columns = [
-            pa.array(frame[item.name], type=item.type, from_pandas=True)
-            for item in _SCHEMA
-        ]
+        columns = []
+        for item in _SCHEMA:
+            column = pa.array(frame[item.name], type=item.type, from_pandas=True)
+            columns.append(column)
         record = {"added_models": added, "datasets": definitions, "protocol": protocol}
         schema = _SCHEMA.with_metadata({_METADATA: json.dumps(record).encode()})
+        table = pa.Table.from_arrays(columns, schema=schema)
         sink = pa.BufferOutputStream()
-        pq.write_table(
-            pa.Table.from_arrays(columns, schema=schema), sink, compression="zstd"
-        )
+        pq.write_table(table, sink, compression="zstd")
         content = sink.getvalue().to_pybytes()
-    contents = (
-        {} if path.is_file() and path.read_bytes() == content else {path: content}
-    )
+    contents = {path: content}
+    # Its time of change stays as well, by which make knows what is up to date.
+    if path.is_file() and path.read_bytes() == content:
+        contents = {}
     if path.is_file() or not path.exists():  # neither a device nor a pipe
         sealed: dict[str, Any] = {}
         if unsealed:
@@ -391,14 +392,16 @@ def _check_repeats(runs: pd.DataFrame, path: Path, places: Sequence[str]) -> Non
     """Raise a `UserError` where two rows are of the same run; `places`: what to call each row."""
     keys = runs[list(KEYS)]
     repeats = keys.duplicated()
-    if repeats.any():
-        run = keys[repeats].iloc[0]
-        is_same = (keys == run).all(axis=1)
-        first, second = np.flatnonzero(is_same)[:2]
-        name = f"{run['model']} on {run['dataset']} with lr {format_lr(run['lr'])}, seed {run['seed']:.0f}"
-        raise UserError(
-            f"{path}: {places[first]} and {places[second]} are the same run, {name}; keep one of them"
-        )
+    if not repeats.any():
+        return
+    run = keys[repeats].iloc[0]
+    is_same = (keys == run).all(axis=1)
+    first, second = np.flatnonzero(is_same)[:2]
+    cell = f"{run['model']} on {run['dataset']}"
+    name = f"{cell} with lr {format_lr(run['lr'])}, seed {run['seed']:.0f}"
+    raise UserError(
+        f"{path}: {places[first]} and {places[second]} are the same run, {name}; keep one of them"
+    )
 
 
 def _record_of(table: pa.Table, path: Path) -> _Record:
@@ -450,6 +453,7 @@ def _with_test_scores(runs: pd.DataFrame, where: str) -> pd.DataFrame:
     blank = runs["test_score"].isna()
     if not blank.any():
         return runs
+    # As the paper's rule chooses, of equal scores the smallest rate.
     ordered = runs.sort_values(
         ["validation_score", "lr"], ascending=[False, True], kind="stable"
     )
@@ -457,16 +461,16 @@ def _with_test_scores(runs: pd.DataFrame, where: str) -> pd.DataFrame:
     unscored = chosen[chosen["test_score"].isna()].sort_index()
     if len(unscored):
         run = unscored.iloc[0]
+        rate, seed = format_lr(run["lr"]), run["seed"]
+        name = f"{run['model']} on {run['dataset']}, lr {rate}, seed {seed:.0f}"
         raise UserError(
-            f"{where}: {run['model']} on {run['dataset']}, lr {format_lr(run['lr'])}, seed {run['seed']:.0f} has no "
-            f"test_score but needs one: its validation_score {run['validation_score']:g} is this seed's best; fill in "
-            "the test_score, or delete the row"
+            f"{where}: {name} has no test_score but needs one: its validation_score {run['validation_score']:g} is "
+            "this seed's best; fill in the test_score, or delete the row"
         )
-    count = int(blank.sum())
     logger.warning(
         "%s: left out %s without a test_score, at learning rates that are not chosen for any seed",
         where,
-        f"{count:,} run{'s' if count > 1 else ''}",
+        counted(int(blank.sum()), "run"),
     )
     return runs[~blank]
 
@@ -528,12 +532,14 @@ def _check_rows(
     is_unknown = ~runs["dataset"].isin(list(datasets))
     refuse_first(is_unknown, lambda row: _unknown_dataset(row["dataset"], datasets))
     tasks = {name: dataset.task for name, dataset in datasets.items()}
-    refuse_first(
-        runs["task"] != runs["dataset"].map(tasks),
-        lambda row: (
-            f" gives {row['dataset']} the task {row['task']!r}, but it belongs to {tasks[row['dataset']]}"
-        ),
-    )
+
+    def wrong_task(row: pd.Series) -> str:
+        name = row["dataset"]
+        return (
+            f" gives {name} the task {row['task']!r}, but it belongs to {tasks[name]}"
+        )
+
+    refuse_first(runs["task"] != runs["dataset"].map(tasks), wrong_task)
     is_rate = runs["lr"].between(0, 1, inclusive="neither")
     fault = " has a learning rate that is not a positive number below 1"
     refuse_first(~is_rate, lambda _: fault)

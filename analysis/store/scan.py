@@ -211,19 +211,15 @@ class _Scanner:
             return
         dataset = self.datasets.get(entry.name)
         if dataset is None or dataset.task != task:
-            names = [
-                other.name for other in self.datasets.values() if other.task == task
-            ]
-            hint = (
-                nearest(entry.name, names)
-                if dataset is None
-                else f"; it belongs under {dataset.task}"
+            known = self.datasets.values()
+            names = [other.name for other in known if other.task == task]
+            hint = nearest(entry.name, names)
+            if dataset is not None:
+                hint = f"; it belongs under {dataset.task}"
+            sentence = (
+                f"is not a dataset of {task}{hint}; its datasets are {', '.join(names)}"
             )
-            self.report(
-                entry.path,
-                "unknown",
-                f"is not a dataset of {task}{hint}; its datasets are {', '.join(names)}",
-            )
+            self.report(entry.path, "unknown", sentence)
             return
         before = len(self.problems)
         runs = {}

@@ -57,9 +57,10 @@ class StandIns(FileSettings):
         """Return the runs under the paper's names; `averaged_datasets` knows their families, `read_instances` their own
         names."""
         own_names = list(runs["model"])
-        families = [",".join(self.families.get(task, ())) for task in runs["task"]]
         names = [self.models.get(name, name) for name in own_names]
-        return runs.assign(**{_FAMILY: families, RECORDED_AS: own_names}, model=names)
+        families = [",".join(self.families.get(task, ())) for task in runs["task"]]
+        columns = {_FAMILY: families, RECORDED_AS: own_names, "model": names}
+        return runs.assign(**columns)
 
 
 def averaged_datasets(

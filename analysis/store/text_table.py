@@ -123,23 +123,21 @@ def read_text_table(path: Path, content: bytes) -> TextTable:
     """
     encoding = encoding_of(content)
     try:
-        text = (
-            content.decode(encoding)
-            if encoding.startswith("utf-16")
-            else text_of(path, content)
-        )
+        # UTF-16 is what spreadsheets call Unicode text.
+        is_utf16 = encoding.startswith("utf-16")
+        text = content.decode(encoding) if is_utf16 else text_of(path, content)
     except UnicodeDecodeError as error:
         line = content[: error.start].count(b"\n") + 1
         raise UserError(
             f"{path}: line {line} is not {encoding.upper()}; save the table as CSV in UTF-8"
         ) from None
     lines = list(io.StringIO(text, newline=""))  # a separator of Unicode ends no line
+    # Excel's own line, by which it knows how to open the file.
     declared = re.fullmatch(r"sep=(.)\s*", lines[0]) if lines else None
+    if declared:
+        lines[0] = "\n"
     # A comment stays a line, so that the numbers of lines are right.
-    lines = [
-        "\n" if line.startswith("#") or (declared and not n) else line
-        for n, line in enumerate(lines)
-    ]
+    lines = ["\n" if line.startswith("#") else line for line in lines]
     first = next((line for line in lines if line.strip()), "")
     separator = declared[1] if declared else max(_SEPARATORS, key=first.count)
     reader = csv.reader(lines, delimiter=separator, strict=True, skipinitialspace=True)
@@ -154,9 +152,9 @@ def read_text_table(path: Path, content: bytes) -> TextTable:
         raise UserError(f"{path}: line {start} cannot be read: {error}") from None
     if not kept:
         raise UserError(f"{path} is empty; its first line names the columns")
-    header = kept[0][1]
+    (_, header), *numbered = kept
     width = len(header)
-    for line, cells in kept[1:]:
+    for line, cells in numbered:
         if len(cells) < width or any(cells[width:]):
             by = _SEPARATORS.get(separator, repr(separator))
             hint = ""
@@ -165,32 +163,38 @@ def read_text_table(path: Path, content: bytes) -> TextTable:
             raise UserError(
                 f"{path}: line {line} has {len(cells)} columns, the header {width}, separated by {by}{hint}"
             )
+    rows = [cells for _, cells in numbered]
+    places = [f"line {line}" for line, _ in numbered]
     return TextTable(
         where=str(path),
         header=tuple(map(column_name, header)),
         titles=tuple(header),
-        rows=[cells for _, cells in kept[1:]],
-        places=[f"line {line}" for line, _ in kept[1:]],
+        rows=rows,
+        places=places,
         separator=separator,
     )
 
 
 def text_table_of(frame: pd.DataFrame, where: str = "frame") -> TextTable:
     """Return a frame's cells as they would be written; what it has as missing is empty."""
-    frame = frame.reset_index() if any(frame.index.names) else frame
+    # What a groupby leaves in the index is columns of the table.
+    if any(frame.index.names):
+        frame = frame.reset_index()
     texts = frame.astype(object).map(lambda cell: str(cell).strip())
     rows = np.where(frame.isna(), "", texts).tolist()
     titles = []
+    levels_of_columns = frame.columns.to_frame().astype(str)
     # Of several levels, as pandas aggregates, the lowest that is not empty.
-    for level_names in frame.columns.to_frame().astype(str).to_numpy():
-        named = [name for name in level_names if name]
+    for levels in levels_of_columns.to_numpy():
+        named = [name for name in levels if name]
         titles.append(named[-1] if named else "")
+    places = [f"row {number}" for number in range(1, len(rows) + 1)]
     return TextTable(
         where=where,
         header=tuple(map(column_name, titles)),
         titles=tuple(titles),
         rows=rows,
-        places=[f"row {n + 1}" for n in range(len(rows))],
+        places=places,
         is_written=False,
     )
 
