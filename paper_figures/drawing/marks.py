@@ -172,12 +172,14 @@ def draw_groups(
     series = [name for name in look if name in present]
     steps_between = len(series) - 1
     step = min(_STEP, _SPAN / max(steps_between, 1))
-    all_places = {float(place) for place in range(len(groups))}
+    all_places = set(map(float, range(len(groups))))
     for rank, name in enumerate(series):
         part = rows[rows["series"] == name]
         places = np.array([groups.index(x) for x in part["x"]], dtype=float)
+        # The line is not drawn across a group without a point.
         gaps = sorted(all_places - set(places.tolist()))
-        xs = places + (rank - steps_between / 2) * step
+        from_middle = rank - steps_between / 2
+        xs = places + from_middle * step
         _draw_series(ax, part, xs, look[name], rank, gaps=gaps, linewidth=0.8)
 
 
@@ -200,8 +202,8 @@ def draw_spread(
         empty_panel(ax)
         return
     for column, (name, style) in enumerate(look.items()):
-        row = rows[rows["series"] == name]
         single = points[points["x"] == name]
+        # Fanned out, so that equal scores are both seen.
         middles = np.arange(len(single)) + 0.5
         fan = column + 0.1 + 0.26 * middles / max(len(single), 1)
         for x, (number, value) in zip(fan, single["mean"].items(), strict=True):
@@ -217,56 +219,63 @@ def draw_spread(
                 zorder=2,
                 gid=point_id(number),
             )
-        for number, mean, low, high in zip(
-            row.index, row["mean"], row["low"], row["high"], strict=True
-        ):
-            x = column - 0.18
-            ax.vlines(
-                [x],
-                [low],
-                [high],
-                color=style.color,
-                linewidth=1.6,
-                zorder=3,
-                label=f"_sd {name}",
-            )
-            ax.plot(
-                [x, x],
-                [low, high],
-                linestyle="none",
-                marker="_",
-                markersize=8,
-                markeredgewidth=1.4,
-                color=style.color,
-                zorder=3,
-                label="_ends",
-            )
-            ax.plot(
-                [x],
-                [mean],
-                marker=style.marker,
-                markersize=5,
-                markeredgecolor=WHITE,
-                color=style.color,
-                markeredgewidth=0.6,
-                label=name,
-                zorder=3.1,
-                gid=point_id(number),
-            )
-            if math.isfinite(high):
-                ax.annotate(
-                    f"sd {high:.2f}",
-                    (column, 1),
-                    xycoords=("data", "axes fraction"),
-                    xytext=(0, -1),
-                    textcoords="offset points",
-                    ha="center",
-                    va="top",
-                    color=INK,
-                )
+        _draw_bars(ax, rows[rows["series"] == name], column, style)
     values = np.concatenate([points["mean"], rows["low"], rows["high"]])
     most = float(np.nanmax(np.abs(values)))
+    # Zero in the middle, and room above for the standard deviations in words.
     y_axis(ax, _around(-most, most, above=0.16))
+
+
+def _draw_bars(ax: Axes, rows: pd.DataFrame, column: int, style: Look) -> None:
+    """Draw a column's standard deviation either side of its mean, and write how large it is."""
+    x = column - 0.18
+    columns = ("series", "mean", "low", "high")
+    numbered = zip(rows.index, records(rows, *columns), strict=True)
+    for number, (name, mean, low, high) in numbered:
+        ax.vlines(
+            [x],
+            [low],
+            [high],
+            color=style.color,
+            linewidth=1.6,
+            zorder=3,
+            label=f"_sd {name}",
+        )
+        ax.plot(
+            [x, x],
+            [low, high],
+            linestyle="none",
+            marker="_",
+            markersize=8,
+            markeredgewidth=1.4,
+            color=style.color,
+            zorder=3,
+            label="_ends",
+        )
+        ax.plot(
+            [x],
+            [mean],
+            marker=style.marker,
+            markersize=5,
+            markeredgecolor=WHITE,
+            color=style.color,
+            markeredgewidth=0.6,
+            label=name,
+            zorder=3.1,
+            gid=point_id(number),
+        )
+        # A column of one score has no standard deviation.
+        if math.isfinite(high):
+            ax.annotate(
+                f"sd {high:.2f}",
+                (column, 1),
+                xycoords=("data", "axes fraction"),
+                xytext=(0, -1),
+                textcoords="offset points",
+                ha="center",
+                va="top",
+                color=INK,
+            )
 
 
 def empty_panel(ax: Axes) -> None:
@@ -309,11 +318,13 @@ def write_names(ax: Axes, rows: pd.DataFrame, look: Mapping[str, Look]) -> None:
     wanted.sort()
     placed = _names_apart(wanted, tall)
     for (height, name), (line_end, _) in zip(placed, wanted, strict=True):
+        end = (1, line_end / tall)
+        moved = (6, height - line_end)
         ax.annotate(
             name,
-            (1, line_end / tall),
+            end,
             xycoords="axes fraction",
-            xytext=(6, height - line_end),
+            xytext=moved,
             textcoords="offset points",
             va="center",
             ha="left",
@@ -341,6 +352,7 @@ def _names_apart(
             names = [*lower_names, *upper_names]
             if high - low >= _NAMES * len(names) / 2:
                 break
+            # The two become one block, which may now touch the one below it.
             weighted = low * len(lower_names) + high * len(upper_names)
             blocks[-2:] = [(weighted / len(names), names)]
     placed = []
@@ -359,6 +371,7 @@ def score_bounds(rows: pd.DataFrame) -> tuple[float, float]:
     """Return the ends of an axis of percentages for these rows: within 0 and 100, where all scores are."""
     low, high = _around(*_ends(rows))
     means = rows["mean"]
+    # An own metric, such as a correlation, may be below 0.
     lowest = min(0.0, float(means.min()))
     highest = max(100.0, float(means.max()))
     return max(low, lowest), min(high, highest)
@@ -367,6 +380,7 @@ def score_bounds(rows: pd.DataFrame) -> tuple[float, float]:
 def _ends(rows: pd.DataFrame) -> tuple[float, float]:
     """Return the least and the largest value of all means, and of the intervals of the paper's models if any."""
     is_papers = rows["model"].isin(list(MODELS))
+    # The interval of an own model of two seeds would make the paper's differences invisible.
     counted = rows[is_papers] if is_papers.any() else rows
     columns = [rows["mean"], counted["low"], counted["high"]]
     values = np.concatenate(columns).astype(float)
@@ -460,6 +474,9 @@ def _draw_series(
                 label="_end",
                 clip_on=False,
             )
+        # None where the caption does not count the point.
+        face = style.color if filled is True else WHITE
+        mark_id = point_id(number) if with_ids else None
         ax.plot(
             [x],
             [mean],
@@ -467,12 +484,12 @@ def _draw_series(
             marker=style.marker,
             markersize=3.9,
             markeredgewidth=1.0,
-            markerfacecolor=style.color if filled is True else WHITE,
+            markerfacecolor=face,
             markeredgecolor=style.color,
             zorder=2.5 + 0.01 * rank,
             label=f"_{name}",
             clip_on=False,
-            gid=point_id(number) if with_ids else None,
+            gid=mark_id,
         )
 
 
@@ -491,6 +508,7 @@ def _ticks_apart(
         needed = inches(f"{x:g}") / 2 + 0.03 + inches(f"{other:g}") / 2
         return abs(place - other_place) <= needed
 
+    # An x with a score needs its label more than one where a cross says that there is none.
     before = sorted(x for x in ticks if x in first)
     after = sorted(x for x in ticks if x not in first)
     shown: list[float] = []
@@ -504,6 +522,7 @@ def _pad_x(ax: Axes, xs: Sequence[float], log_x: bool) -> None:
     """Set the limits of the x axis, with room on both sides of all `xs`."""
     low, high = min(xs), max(xs)
     if log_x:
+        # The same share of the axis on both sides is a factor there; of a single x it is that of a tenth.
         ratio = max(high / low, 1.1) ** 0.07
         ax.set_xlim(low / ratio, high * ratio)
     else:

@@ -80,7 +80,7 @@ class Sheet:
     """A figure as wide as a page; lengths are in inches, from its left and its lower edge."""
 
     def __init__(self, caption: str, *, body: float, below: float = 0.08) -> None:
-        """Make an empty one.
+        """Create a page without panels.
 
         Args:
             caption: wrapped here; it is written by `finish`. A finding ends with a new line.
@@ -239,16 +239,14 @@ def make_page(
     if second:
         sheet.text(_LEFT - 0.26, bottom + _SECOND + 0.07, second, color=GREY)
     if legend:
+        from_top = 0.36 + (rows - 1) * _LEGEND / 2
         sheet.figure.legend(
             handles=line_handles(look),
             loc="center left",
             ncols=columns,
             handlelength=2.6,
             handletextpad=0.6,
-            bbox_to_anchor=(
-                0.12 / WIDTH,
-                1 - (0.36 + (rows - 1) * _LEGEND / 2) / sheet.height,
-            ),
+            bbox_to_anchor=(0.12 / WIDTH, 1 - from_top / sheet.height),
             columnspacing=1.6,
             borderaxespad=0,
             borderpad=0,
@@ -276,14 +274,19 @@ def draw_schedules(
         schedules: from top to bottom; a name stands left of its bar.
         size: points of the type.
     """
-    name_width = max(inches(name) for name, _ in schedules) * size / SMALLEST + 0.08
+    name_widths = [inches(name) for name, _ in schedules]
+    name_width = max(name_widths) * size / SMALLEST + 0.08
     axis_width = float(ax.get_position().width) * WIDTH
-    longest = max(sum(steps for _, steps in stages) for _, stages in schedules)
-    ax.set_xlim(-longest * name_width / max(axis_width - name_width, 0.1), longest)
+    lengths = [sum(steps for _, steps in stages) for _, stages in schedules]
+    longest = max(lengths)
+    # Steps begin at 0; the names stand left of it, in the axis' own unit.
+    bars_width = max(axis_width - name_width, 0.1)
+    left_edge = -longest * name_width / bars_width
+    ax.set_xlim(left_edge, longest)
     ax.set_ylim(len(schedules) - 0.5, -0.5)
     ax.axis("off")
     for row, (name, stages) in enumerate(schedules):
-        ax.text(ax.get_xlim()[0], row, name, va="center", fontsize=size)
+        ax.text(left_edge, row, name, va="center", fontsize=size)
         start = 0.0
         for text, steps in stages:
             color = OBJECTIVE["CLM" if "CLM" in text else "MLM"]
@@ -341,29 +344,31 @@ def bend(
     """
     place = math.log if ratios else math.asinh
     every = _FACTORS if ratios else _POINTS
-    form = "{:g}" if ratios else "{:+g}"
-    none = 1 if ratios else 0  # no effect
-    left = [tick for tick in every if tick < none and tick <= low]
-    right = [tick for tick in every if tick > none and tick >= high]
+    no_effect = 1 if ratios else 0
+    left = [tick for tick in every if tick < no_effect and tick <= low]
+    right = [tick for tick in every if tick > no_effect and tick >= high]
     first = left[-1] if left else every[0]
     last = right[0] if right else every[-1]
     if ratios:
         ax.set_xscale("log")
     else:
+        # Effects of 0.1 and of 30 points share the axis: as a straight one it would show only the large ones.
         ax.set_xscale("asinh", linear_width=1.0)
     ax.set_xlim(first, last)
+    form = "{:g}" if ratios else "{:+g}"
     labels = {tick: form.format(tick).replace("-", "\u2212") for tick in every}
     labels[0.0] = "0"
     scale = wide / (place(last) - place(first))
     inches_of = {tick: place(tick) * scale for tick in every if first <= tick <= last}
     # The ends and no effect go before other ticks, then the outer ones.
     outer_first = sorted(inches_of, key=lambda tick: -abs(inches_of[tick]))
-    main = [tick for tick in outer_first if tick in (first, none, last)]
-    rest = [tick for tick in outer_first if tick not in main]
+    main = [tick for tick in outer_first if tick in (first, no_effect, last)]
+    others = [tick for tick in outer_first if tick not in main]
     shown: list[float] = []
-    for tick in main + rest:
+    for tick in main + others:
         room = max(inches(labels[tick]), 0.1) + 0.04
-        if all(abs(inches_of[tick] - inches_of[other]) >= room for other in shown):
+        distances = [abs(inches_of[tick] - inches_of[other]) for other in shown]
+        if all(distance >= room for distance in distances):
             shown.append(tick)
     shown.sort()
     ax.set_xticks(shown, [labels[tick] for tick in shown])

@@ -122,13 +122,10 @@ _SETTINGS: dict[Any, Any] = {
 def paper_style() -> Iterator[None]:
     """Within this block matplotlib has its own defaults and ours on top, whatever a matplotlibrc says."""
     with mpl.rc_context():
+        # How a window is shown is the user's; none of it is in a file.
         backend = {"backend", "backend_fallback", "interactive", "toolbar", "timezone"}
-        mpl.rcParams.update(
-            {
-                key: mpl.rcParamsDefault[key]
-                for key in mpl.rcParamsDefault
-                if key not in backend
-            }
-        )
+        for key in mpl.rcParamsDefault:
+            if key not in backend:
+                mpl.rcParams[key] = mpl.rcParamsDefault[key]
         mpl.rcParams.update(_SETTINGS)
         yield
