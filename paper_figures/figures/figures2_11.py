@@ -60,6 +60,7 @@ def clm_share(model: Model) -> float | None:
     if names not in ({"clm"}, {"clm", "mlm"}) and model.objective != "mlm":
         return None
     share = 100 * model.clm_share
+    # Own models, whose names may say 23 %, stand where they are.
     return float(25 * round(share / 25)) if model.name in _SPLITS else share
 
 
@@ -67,45 +68,37 @@ def _cpt_steps(model: Model) -> int | None:
     """Return the steps of MLM at 40 % added to a decayed base model of the full budget; 0 for that base."""
     if model.kind == "base" and model.steps == BUDGET:
         return 0
-    then = [str(objective) for objective in model.objectives[1:]]
-    continued = (
-        model.kind == "continued" and then == ["mlm40"] and model.switch == BUDGET
-    )
-    return model.steps - BUDGET if continued else None
+    if model.kind != "continued" or model.switch != BUDGET:
+        return None
+    added = [str(objective) for objective in model.objectives[1:]]
+    return model.steps - BUDGET if added == ["mlm40"] else None
 
 
 def training_flops(model: Model) -> float:
     """Return the FLOPs of all steps of `model` by Hoffmann et al., which charges MLM like CLM."""
-    return (
-        hoffmann_flops_per_token(SHAPES[model.size])
-        * TRAINING.tokens_per_step
-        * model.steps
-    )
+    # 4.77e20 at 40K steps of 610M, though the paper's axis ends at 4e20 (docs/deviations.md).
+    per_token = hoffmann_flops_per_token(SHAPES[model.size])
+    return per_token * TRAINING.tokens_per_step * model.steps
 
 
 def by_size(model: Model) -> AxisPosition | None:
     """Return the point of a model in the group of its size: MLM at 40 % or CLM of the full budget, or one's own."""
     if model.kind == "intermediate":
         return None
-    is_usual = (
-        model.kind == "base"
-        and model.steps == BUDGET
-        and model.label() in ("MLM 40 %", "CLM")
-    )
-    size = model.origin or model.size.upper()
-    series = model.objective.upper() if is_usual else model.name
-    return AxisPosition(series=series, x=size)
+    series = model.name
+    # The paper compares MLM at 40 % and CLM of the full budget; any other model stands in the group by its name.
+    is_full = model.kind == "base" and model.steps == BUDGET
+    if is_full and model.label() in ("MLM 40 %", "CLM"):
+        series = model.objective.upper()
+    return AxisPosition(series=series, x=model.origin or model.size.upper())
 
 
 def by_ratio(model: Model) -> AxisPosition | None:
     """Return the point of an MLM base model, whatever its ratio, on the line of its size and budget."""
-    changes = any(objective.last_ratio for objective in model.objectives)
-    if (
-        model.kind != "base"
-        or model.objective != "mlm"
-        or model.ratio is None
-        or changes
-    ):
+    if model.kind != "base" or model.objective != "mlm" or model.ratio is None:
+        return None
+    # A ratio that changes during training has no place on the axis.
+    if any(objective.last_ratio for objective in model.objectives):
         return None
     series = _series(model, model.size.upper(), steps=BUDGET)
     return AxisPosition(series=series, x=float(model.ratio))
@@ -116,11 +109,11 @@ def _series(model: Model, *words: str, steps: int = 0, ratio: int | None = None)
     own_mix = ""
     if ratio and model.objective not in ("clm", "mlm", "clm+mlm"):
         own_mix = model.label()
-    elif ratio and model.label().removeprefix("CLM + ") not in (
-        f"MLM {ratio} %",
-        "CLM",
-    ):
-        own_mix = model.label().removeprefix("CLM + ")
+    elif ratio:
+        # That CLM came first is what the x axis shows.
+        last_stage = model.label().removeprefix("CLM + ")
+        if last_stage not in (f"MLM {ratio} %", "CLM"):
+            own_mix = last_stage
     own_steps = ""
     if model.steps != steps:
         own_steps = f"{format_steps(model.steps).upper()} steps"
@@ -136,11 +129,8 @@ def by_steps(model: Model) -> AxisPosition | None:
 
 def by_flops(model: Model) -> AxisPosition | None:
     """Return the point of an undecayed checkpoint, x in 1e20 FLOPs, on the line of its objective."""
-    if (
-        model.kind != "intermediate"
-        or model.switch is not None
-        or model.size not in SHAPES
-    ):
+    # Of a size that is not the paper's the shape, and so the FLOPs, are not known.
+    if by_steps(model) is None or model.size not in SHAPES:
         return None
     return AxisPosition(series=objective_series(model), x=training_flops(model) / 1e20)
 
@@ -158,9 +148,11 @@ def _round_flops(flops: set[float]) -> list[float]:
 
 def at_610m(model: Model) -> AxisPosition | None:
     """Return the point of a model of MLM, CLM or CLM and then MLM, on the line of its budget; the paper's are 610M."""
-    share, size = clm_share(model), "" if model.size == "610m" else model.size.upper()
+    share = clm_share(model)
     if share is None:
         return None
+    # The paper's are all 610M, which the legend does not repeat.
+    size = "" if model.size == "610m" else model.size.upper()
     return AxisPosition(series=_series(model, size, ratio=40), x=share)
 
 

@@ -127,24 +127,25 @@ class TaskFigure(FigureSpec):
         first_task = next(iter(TASKS))
         sizes = data.attrs.get("sizes", {})  # a small study's, by the paper's
         data = data.assign(series=data["series"].replace(sizes))
-        looks = {
-            sizes.get(name, name): look_of_name
-            for name, look_of_name in self.looks.items()
-        }
+        looks = {}
+        for name, papers_look in self.looks.items():
+            looks[sizes.get(name, name)] = papers_look
         look = looks_of(data["series"], looks)
         has_names = len(self.looks) != 1
         widths = [inches(name, bold=True) for name in look]
         is_narrow = max(widths, default=0.0) < _LONGEST
         names_at_ends = has_names and is_narrow and names_fit(data, first_task)
         x_label = self.x_label
+        # A small study's sizes are written without their M, for which there is no room.
         if sizes and self.groups and self.x_label:
             x_label = f"{self.x_label} (million parameters)"
+        named = look if has_names else {}
         drawing, axes = make_page(
             heading=heading,
             panels=task_panels(),
             x_label=x_label,
             caption=caption,
-            look=look if has_names else {},
+            look=named,
             legend=has_names and not names_at_ends,
             second=self.second,
         )
@@ -175,9 +176,12 @@ class TaskFigure(FigureSpec):
         sizes: Mapping[str, str],
     ) -> None:
         """Draw the tasks that have axes; `sizes`: what a small study's sizes are called, by the paper's."""
-        tasks = [task for task in TASKS if task in axes]
-        parts = {task: data[data["panel"] == task] for task in tasks}
+        parts = {}
+        for task in TASKS:
+            if task in axes:
+                parts[task] = data[data["panel"] == task]
         for task, rows in parts.items():
+            # Differences there are of models that do not do the task.
             if len(rows) and rows["mean"].max() < _FLOOR:
                 axes[task].set_title(
                     "at the floor", fontsize=SMALLEST, color=GREY, loc="right", pad=-8
@@ -191,22 +195,20 @@ class TaskFigure(FigureSpec):
         expected = {}
         for name, xs in self.x_axis["expected"].items():
             expected[sizes.get(name, name)] = xs
+        # All panels have the same ticks, also where one lacks a point.
         xs_drawn = {float(x) for x in data["x"]}
         ticks = self.ticks(xs_drawn.union(*expected.values()))
         for task, rows in parts.items():
-            below = axes.get(task + DIFFERENCES)
+            ax, below = axes[task], axes.get(task + DIFFERENCES)
+            shown = rows
             # With a second row, its differences are what is counted.
-            shown = rows if below is None else rows.drop(columns=CLEAR, errors="ignore")
+            if below is not None:
+                shown = rows.drop(columns=CLEAR, errors="ignore")
             draw_lines(
-                axes[task],
-                shown,
-                look,
-                expected=expected,
-                ticks=ticks,
-                log_x=self.log_x,
+                ax, shown, look, expected=expected, ticks=ticks, log_x=self.log_x
             )
             if below is not None and self.base is not None:
-                axes[task].tick_params(labelbottom=False)
+                ax.tick_params(labelbottom=False)
                 draw_differences(
                     below, rows, look, base=self.base, expected=expected, ticks=ticks
                 )
@@ -272,6 +274,7 @@ def collect(
     data = rows.rename(columns={"task": "panel"})
     data["series"] = [place.series for place in places]
     data["x"] = [place.x for place in places]
+    # Lines are drawn, and points of the SVG numbered, in the order of the rows.
     ranks: dict[str, Callable[[Any], float]] = {
         "panel": list(TASKS).index,
         "series": series.index,
@@ -296,13 +299,16 @@ def _with_gaps(data: pd.DataFrame, base: float, inputs: FigureInputs) -> pd.Data
     for panel, series, model in records(data, "panel", "series", "model"):
         base_model = bases.get((panel, series))
         if base_model is None or base_model == model:
-            gaps.append((math.nan,) * 3)
+            gaps.append((math.nan, math.nan, math.nan))
             continue
+        # Not one mean minus the other: a difference has an interval of its own.
         contrast = difference(f"{model} - {base_model}", model, base_model, panel)
         result = inputs.evidence.result(contrast)
         gaps.append((result.effect, result.low, result.high))
-    columns = zip(*gaps, strict=True)
-    return data.assign(**dict(zip(GAPS, columns, strict=True)))
+    with_gaps = data.copy()
+    for name, column in zip(GAPS, zip(*gaps, strict=True), strict=True):
+        with_gaps[name] = column
+    return with_gaps
 
 
 def _clearly_above(
@@ -315,6 +321,7 @@ def _clearly_above(
     names: set[str] = set()
     for _, first, second in pairs:
         names |= {first, second}
+    # A figure and a command that shows the same comparison must not call it clear by two corrections.
     owned = owned_pairs(names, inputs.evidence.result)
     others = []
     for task, first, second in pairs:
@@ -349,15 +356,22 @@ def _with_clear(
 ) -> pd.DataFrame:
     """Return `data` with the column `CLEAR`: whether a point is clearly above the one that `counts` names, or None."""
     points = list(records(data, "panel", "series", "x", "model"))
-    model_at = {(panel, series, x): model for panel, series, x, model in points}
-    pair_of_row = {}
+    model_at = {}
+    for panel, series, x, model in points:
+        model_at[panel, series, x] = model
+    pair_of_row: dict[Hashable, tuple[str, str, str]] = {}
     for row, (panel, series, x, model) in zip(data.index, points, strict=True):
-        other = counts(series, x)
-        rival = model_at.get((panel, *other)) if other else None
-        if rival:
+        compared = counts(series, x)
+        if compared is None:
+            continue
+        other_series, other_x = compared
+        rival = model_at.get((panel, other_series, other_x))
+        if rival is not None:
             pair_of_row[row] = (panel, model, rival)
+    # Together, since Holm's adjustment is over all of them.
     is_above = _clearly_above(list(pair_of_row.values()), inputs)
     clear_of_row = dict(zip(pair_of_row, is_above, strict=True))
+    # Objects: a column of True, False and None.
     clear = pd.Series([clear_of_row.get(row) for row in data.index], dtype=object)
     return data.assign(**{CLEAR: clear})
 
@@ -403,8 +417,9 @@ def continued_only(
         if model is not None:
             kinds[name] = model.kind
     is_continued = data["model"].map(kinds) == "continued"
-    series = set(data["series"][is_continued]) | set(known)
-    return data[data["series"].isin(series)].reset_index(drop=True)
+    continued_series = set(data["series"][is_continued])
+    is_shown = data["series"].isin(continued_series | set(known))
+    return data[is_shown].reset_index(drop=True)
 
 
 def expected_points(
@@ -473,8 +488,10 @@ def count_ahead(
     parts: list[str] = []
     counted = data[data[CLEAR].notna()]
     for task, rows in counted.groupby("panel", sort=False):
+        # What is counted is said once: 3 of 3 sizes on SC, 2 of 3 on TC.
         noun = "" if parts else f" {what}"
-        parts.append(f"{sum(rows[CLEAR])} of {len(rows)}{noun} on {task}")
+        n_clear = sum(rows[CLEAR])
+        parts.append(f"{n_clear} of {len(rows)}{noun} on {task}")
     if not parts:
         return ""
     first, second = pair
@@ -512,6 +529,28 @@ def best_points(data: pd.DataFrame, inputs: FigureInputs, *, x_text: str) -> str
     lines = []
     for _, rows in data.groupby(["panel", "series"], sort=False):
         lines.append(rows.sort_values("x"))
+    worse = _clearly_worse(lines, inputs)
+    texts: dict[str, list[str]] = {}
+    for rows in lines:
+        task = rows["panel"].iloc[0]
+        xs = [f"{x:g}" for row, x in rows["x"].items() if row not in worse]
+        # A line of one point says nothing about the best of several.
+        is_any = len(xs) == len(rows) > 1
+        text = "any" if is_any else "/".join(xs)
+        texts.setdefault(task, []).append(text)
+    parts = []
+    for task, of_series in texts.items():
+        listed = ", ".join(of_series)
+        if set(of_series) == {"any"}:
+            listed = "any"
+        parts.append(f"{task} {listed}")
+    return f"{x_text} ({', '.join(names)}; Holm over all pairs): {'; '.join(parts)}"
+
+
+def _clearly_worse(
+    lines: Iterable[pd.DataFrame], inputs: FigureInputs
+) -> set[Hashable]:
+    """Return the rows whose score is clearly below the highest of their line."""
     pairs: list[tuple[str, str, str]] = []
     below_best: dict[Hashable, tuple[str, str, str]] = {}
     for rows in lines:
@@ -519,26 +558,14 @@ def best_points(data: pd.DataFrame, inputs: FigureInputs, *, x_text: str) -> str
         task = by_score["panel"].iloc[0]
         ranked = list(by_score["model"])
         best = ranked[0]
+        # Any of them might have been the highest: at four ratios there are six pairs, not three.
         for higher, lower in itertools.combinations(ranked, 2):
             pairs.append((task, higher, lower))
         for row, model in by_score["model"].items():
             if model != best:
                 below_best[row] = (task, best, model)
     is_above = dict(zip(pairs, above_together(pairs, inputs), strict=True))
-    worse = {row for row, pair in below_best.items() if is_above[pair]}
-    texts: dict[str, list[str]] = {}
-    for rows in lines:
-        task = rows["panel"].iloc[0]
-        xs = [f"{x:g}" for row, x in rows["x"].items() if row not in worse]
-        is_any = len(xs) == len(rows) > 1
-        text = "any" if is_any else "/".join(xs)
-        texts.setdefault(task, []).append(text)
-    parts = []
-    for task, of_series in texts.items():
-        if set(of_series) == {"any"}:
-            of_series = ["any"]
-        parts.append(f"{task} {', '.join(of_series)}")
-    return f"{x_text} ({', '.join(names)}; Holm over all pairs): {'; '.join(parts)}"
+    return {row for row, pair in below_best.items() if is_above[pair]}
 
 
 def above_mlm_alone(data: pd.DataFrame, _: FigureInputs) -> str:
@@ -546,7 +573,8 @@ def above_mlm_alone(data: pd.DataFrame, _: FigureInputs) -> str:
     counted = data[data[CLEAR].notna()]
     parts = []
     for x, rows in counted.groupby("x"):
-        parts.append(f"{x:g} % CLM in {sum(rows[CLEAR])} of {len(rows)}")
+        n_clear = sum(rows[CLEAR])
+        parts.append(f"{x:g} % CLM in {n_clear} of {len(rows)}")
     if not parts:
         return ""
     return f"Clearly above MLM alone (filled; Holm): {', '.join(parts)} comparisons"
