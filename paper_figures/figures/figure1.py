@@ -81,6 +81,7 @@ class _Overview(FigureSpec):
             of_task = rows[rows["panel"] == "SC"]
             if len(of_task):
                 parts.append(of_task.assign(panel=panel))
+        # No row, but the columns that the refusal reads.
         data = pd.concat(parts, ignore_index=True) if parts else shares[:0]
         return refuse_empty(self, data, inputs)
 
@@ -89,18 +90,15 @@ class _Overview(FigureSpec):
         means = {}
         for panel, series, x, mean in records(data, "panel", "series", "x", "mean"):
             means[panel, series, x] = mean
+        mixed, mlm_alone = (_SHARE, "42K steps", 25.0), (_SHARE, "42K steps", 0.0)
+        clm_start, mlm_start = (_CPT, "CLM start", "CPT"), (_CPT, "MLM start", "CPT")
         pairs = {
-            "25 % CLM minus MLM alone": (
-                (_SHARE, "42K steps", 25.0),
-                (_SHARE, "42K steps", 0.0),
-            ),
-            "CLM start minus MLM start": (
-                (_CPT, "CLM start", "CPT"),
-                (_CPT, "MLM start", "CPT"),
-            ),
+            "25 % CLM minus MLM alone": (mixed, mlm_alone),
+            "CLM start minus MLM start": (clm_start, mlm_start),
         }
         parts = []
         for name, (first, second) in pairs.items():
+            # A source may have only one of the two comparisons.
             if first in means and second in means:
                 gap = means[first] - means[second]
                 parts.append(f"{name}: {gap:+.2f} points")

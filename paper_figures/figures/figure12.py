@@ -7,6 +7,7 @@ led to (`DIR/models/610m-clm-42k/log.jsonl`); either is enough. What a row of a 
 from __future__ import annotations
 
 import itertools
+import math
 from collections.abc import Collection, Iterator, Mapping
 from dataclasses import dataclass
 from pathlib import Path
@@ -157,37 +158,38 @@ class _Losses(FigureSpec):
                 end = f"{losses.iloc[-1]:.2f} at {steps.iloc[-1]:.3g}K"
                 parts.append(f"{text}, {end}")
             sentences.append(f"{panel}: {'; '.join(parts)}.")
-        return (
-            "Loss curves on a logarithmic axis in three panels, one for each length of CPT. "
-            + " ".join(sentences)
-        )
+        text = " ".join(sentences)
+        return f"Loss curves on a logarithmic axis in three panels, one for each length of CPT. {text}"
 
 
 def _curve(model: Model, losses: pd.DataFrame) -> Iterator[pd.DataFrame]:
     """Yield the losses of each stage that led to `model`, in bins."""
-    width = max(1, -(-model.steps // POINTS))
+    width = math.ceil(model.steps / POINTS)
     for stage in model.stages:
         is_stage = losses["stage"] == stage.name
         is_objective = losses["objective"] == stage.objective
         rows = losses[is_stage & is_objective]
-        rows = rows[(rows["step"] > stage.first_step) & (rows["step"] <= stage.end)]
-        if len(rows):
-            bins = rows.groupby((rows["step"] - stage.first_step - 1) // width)
-            curve = bins.agg(
-                x=("step", "mean"),
-                mean=("loss", "mean"),
-                low=("loss", "min"),
-                high=("loss", "max"),
-            )
-            yield curve.assign(
-                panel=_panel(model),
-                series=start_series(model),
-                model=model.name,
-                x=curve["x"] / 1000,
-                n_seeds=1,
-                interval="range",
-                source="logs",
-            )
+        # A trunk goes on beyond the step where this model left it.
+        is_led_to = rows["step"].between(stage.first_step + 1, stage.end)
+        rows = rows[is_led_to]
+        if rows.empty:
+            continue
+        bins = rows.groupby((rows["step"] - stage.first_step - 1) // width)
+        curve = bins.agg(
+            x=("step", "mean"),
+            mean=("loss", "mean"),
+            low=("loss", "min"),
+            high=("loss", "max"),
+        )
+        curve["x"] /= 1000
+        yield curve.assign(
+            panel=_panel(model),
+            series=start_series(model),
+            model=model.name,
+            n_seeds=1,
+            interval="range",
+            source="logs",
+        )
 
 
 def _draw_panel(ax: Axes, rows: pd.DataFrame) -> None:
@@ -199,14 +201,9 @@ def _draw_panel(ax: Axes, rows: pd.DataFrame) -> None:
         look = STARTS[str(series)]
         for stage in _pieces(part):
             x = stage["x"].to_numpy(dtype=float)
-            ax.fill_between(
-                x,
-                stage["low"].to_numpy(dtype=float),
-                stage["high"].to_numpy(dtype=float),
-                color=look.color,
-                alpha=0.2,
-                linewidth=0,
-            )
+            low = stage["low"].to_numpy(dtype=float)
+            high = stage["high"].to_numpy(dtype=float)
+            ax.fill_between(x, low, high, color=look.color, alpha=0.2, linewidth=0)
             ax.plot(
                 x, stage["mean"], color=look.color, linewidth=1.1, label=str(series)
             )
@@ -230,8 +227,11 @@ def _pieces(rows: pd.DataFrame) -> list[pd.DataFrame]:
     x = rows["x"].to_numpy(dtype=float)
     steps = np.diff(x)
     usual = np.median(steps) if len(steps) else 0.0
+    # Bins at the end of a stage hold fewer steps, so that distances differ a little.
     is_hole = steps > 4 * usual
-    is_switch = (x[:-1] <= _SWITCH) & (x[1:] > _SWITCH)
+    # The losses of CLM and MLM are not comparable: no line leads from one to the other.
+    before, after = x[:-1], x[1:]
+    is_switch = (before <= _SWITCH) & (after > _SWITCH)
     cuts = np.flatnonzero(is_hole | is_switch) + 1
     bounds = [0, *cuts.tolist(), len(rows)]
     return [rows.iloc[start:end] for start, end in itertools.pairwise(bounds)]

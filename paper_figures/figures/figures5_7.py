@@ -111,23 +111,18 @@ class _Spread(FigureSpec):
         part = scores[scores["model"].isin(list(models))]
         if part.empty:
             return
+        # Centred: the figure is about how far scores vary, not about which column scores higher.
         centred = (part["score"] - part["score"].mean()).to_numpy()
+        # With n - 1, which the paper does not say.
         sd = float(np.std(centred, ddof=1)) if len(centred) > 1 else np.nan
         names = " ".join(dict.fromkeys(part["model"]))
-        yield [task, column, names, column, 0.0, -sd, sd, part["seed"].nunique(), _SD]
+        seeds = part["seed"].nunique()
+        yield [task, column, names, column, 0.0, -sd, sd, seeds, _SD]
+        no_interval = (np.nan, np.nan)
         for value, single in zip(centred, part.to_dict("records"), strict=True):
             series = f"{column}: {self.each.format_map(single)}"
-            yield [
-                task,
-                series,
-                single["model"],
-                column,
-                float(value),
-                np.nan,
-                np.nan,
-                1,
-                _SINGLE,
-            ]
+            model = single["model"]
+            yield [task, series, model, column, float(value), *no_interval, 1, _SINGLE]
 
     def finding(self, data: pd.DataFrame, inputs: FigureInputs) -> str:
         """Return how much wider the first column spreads than the second, by task."""
@@ -135,12 +130,14 @@ class _Spread(FigureSpec):
         of_columns = data[data["interval"] == _SD]
         bars = of_columns.pivot(index="panel", columns="series", values="high")
         first, second = self.columns
-        if not {first, second} <= set(bars.columns):
+        if first not in bars or second not in bars:
             return ""
-        ratios = (bars[first] / bars[second]).reindex(list(TASKS)).dropna()
-        if ratios.empty:
+        ratios = bars[first] / bars[second]
+        # A task with a single score in a column has no spread there.
+        known = ratios.reindex(list(TASKS)).dropna()
+        if known.empty:
             return ""
-        parts = ", ".join(f"{ratio:.1f} on {task}" for task, ratio in ratios.items())
+        parts = ", ".join(f"{ratio:.1f} on {task}" for task, ratio in known.items())
         return f"Spread of {first} over that of {second}: {parts}"
 
     def draw(self, data: pd.DataFrame, heading: str, caption: str) -> Figure:
@@ -153,15 +150,16 @@ class _Spread(FigureSpec):
         look = {name: look for name, (look, _) in self.columns.items()}
         for task, ax in axes.items():
             rows = data[data["panel"] == task]
-            single = rows["interval"] == _SINGLE
-            draw_spread(ax, rows[~single], rows[single], look)
+            is_single = rows["interval"] == _SINGLE
+            draw_spread(ax, rows[~is_single], rows[is_single], look)
         return drawing
 
     def describe(self, data: pd.DataFrame) -> str:
         sentences = []
         for task, rows in data.groupby("panel", sort=False):
             bars = rows[rows["interval"] == _SD]
-            counts = Counter(rows.loc[rows["interval"] == _SINGLE, "x"])
+            single = rows[rows["interval"] == _SINGLE]
+            counts = Counter(single["x"])
             parts = []
             for column, high in records(bars, "series", "high"):
                 parts.append(f"{column} {high:.2f} points over {counts[column]} scores")
