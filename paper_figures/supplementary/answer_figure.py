@@ -65,6 +65,7 @@ class _Answer(FigureSpec):
         counted = {part.branch.node.label: part for part in judged.counted}
         for result in judged.comparisons:
             models = map(find_model, result.comparison.models)
+            # Both have the budget's steps, so that either gives the row.
             steps = min(model.steps for model in models if model)
             row = [result.task, steps, result.effect, result.low, result.high]
             part = counted.get(result.label)
@@ -111,24 +112,16 @@ class _Answer(FigureSpec):
             ax.grid(axis="x", color=LIGHT)
             ax.axvline(0, color=INK, linewidth=1.0)
             around = MaxNLocator(4, integer=True).tick_values(low, high)
+            # Ticks beyond the axis would widen it.
             ticks = [int(tick) for tick in around if low <= tick <= high]
             ax.set_xticks(ticks, [_signed(tick) for tick in ticks])
             _draw_rows(ax, data[data["panel"] == task.name], budgets)
-            sheet.text(
-                left,
-                foot + tall + 0.08,
-                _IN_WORDS[task.name],
-                fontsize=_SIZE,
-                fontweight="bold",
-            )
+            words = _IN_WORDS[task.name]
+            words_y = foot + tall + 0.08
+            sheet.text(left, words_y, words, fontsize=_SIZE, fontweight="bold")
         head = foot + tall + 0.3
-        sheet.text(
-            _EDGE,
-            head,
-            "CLM first minus MLM alone (points)",
-            fontsize=_SIZE,
-            color=GREY,
-        )
+        title = "CLM first minus MLM alone (points)"
+        sheet.text(_EDGE, head, title, fontsize=_SIZE, color=GREY)
         for row, steps in enumerate(budgets):
             y = foot + tall - _ROW * (row + 0.5)
             sheet.text(_EDGE, y, f"{steps // 1000}K steps", fontsize=_SIZE, va="center")
@@ -163,6 +156,7 @@ def _ends(data: pd.DataFrame) -> tuple[float, float]:
     values = values[np.isfinite(values)]
     lowest = float(values.min(initial=0)) - 0.4
     highest = float(values.max(initial=0)) + 0.4
+    # Small differences do not fill the panels.
     return min(-2.0, lowest), max(2.0, highest)
 
 
@@ -184,16 +178,20 @@ def _draw_rows(ax: Axes, data: pd.DataFrame, budgets: list[int]) -> None:
                 fontsize=_SIZE,
             )
             continue
-        color = SIGN["+" if effect >= 0 else "-"]
+        # Of another form as well: the two colours are alike in grey.
+        color, marker = SIGN["+"], "o"
+        if effect < 0:
+            color, marker = SIGN["-"], "s"
+        face = "white" if says_holm == OPEN.name else color
         ax.plot([low, high], [row, row], color=color, linewidth=1.2, label="_interval")
         ax.plot(
             [effect],
             [row],
-            marker="o" if effect >= 0 else "s",
+            marker=marker,
             markersize=5,
             markeredgewidth=1,
             color=color,
-            markerfacecolor="white" if says_holm == OPEN.name else color,
+            markerfacecolor=face,
             linestyle="none",
             gid=point_id(index),
         )

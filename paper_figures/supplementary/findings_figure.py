@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import math
 from collections import Counter
-from collections.abc import Hashable, Mapping
+from collections.abc import Hashable, Mapping, Sequence
 from dataclasses import dataclass
 from typing import Any
 
@@ -29,6 +29,8 @@ MARKERS = dict(zip(OUTCOMES, ("o", "X", "s", "v"), strict=True))
 """Of each outcome, which has a colour and a word of its own too."""
 
 _HEADS = ("", "", "verdict", "mean, 95 %", "Holm p")
+_BOLD = (True, False, True, False, False)
+"""Whether a column of texts is bold."""
 _EDGE, _PAD = 0.12, 0.1
 _ROW, _TITLE, _TICKS, _HEAD = 0.2, 0.22, 0.24, 0.5
 _RATIOS, _UNKNOWN = "ratio of sd", ""
@@ -52,12 +54,13 @@ def findings_data(assessment: Assessment) -> pd.DataFrame:
     drawn: list[dict[str, object]] = []
     for name in FINDINGS:
         main = assessment.judged[name]
+        holds = f"{main.holds_in} of {main.known}" if main.known else ""
         base = {
             "id": name,
             "finding": main.finding.short,
             "outcome": main.outcome,
             "verdict": main.verdict,
-            "holds": f"{main.holds_in} of {main.known}" if main.known else "",
+            "holds": holds,
         }
         drawn.append(base | _point(main.decisive, "decisive"))
         if main.known:
@@ -72,19 +75,14 @@ def findings_data(assessment: Assessment) -> pd.DataFrame:
 
 def _point(result: Result, role: str) -> dict[str, object]:
     """Return what is drawn of a comparison: its effect with interval, and the claimed region."""
-    return {
-        "role": role,
-        "contrast": result.label,
-        "unit": result.unit,
-        "effect": result.effect,
-        "low": result.low,
-        "high": result.high,
-        "region_low": result.comparison.low,
-        "region_high": result.comparison.high,
-        "text": format_effect(result),
-        "p": math.nan,
-        "p_holm": math.nan,
-    }
+    claimed = result.comparison
+    point: dict[str, object] = {"role": role, "contrast": result.label}
+    point |= {"unit": result.unit, "effect": result.effect}
+    point |= {"low": result.low, "high": result.high}
+    point |= {"region_low": claimed.low, "region_high": claimed.high}
+    point["text"] = format_effect(result)
+    # Only a finding as a whole has p's, which its most adverse comparison carries.
+    return point | {"p": math.nan, "p_holm": math.nan}
 
 
 @dataclass(frozen=True, kw_only=True)
@@ -106,6 +104,7 @@ class _Claims(FigureSpec):
     def draw(self, data: pd.DataFrame, heading: str, caption: str) -> Figure:
         shown = towards_support(data)
         decisive = shown[shown["role"] == "decisive"]
+        # Points, slopes and ratios have no common axis.
         units = decisive["unit"].where(decisive["effect"].notna(), _UNKNOWN)
         blocks = []
         for unit in _TITLES:
@@ -120,34 +119,27 @@ class _Claims(FigureSpec):
         sheet = Sheet(caption, body=_HEAD + sum(block_heights), below=0.14)
         lines = {}
         for number, row in decisive.iterrows():
-            lines[number] = (
-                row["id"],
-                row["finding"],
-                row["verdict"],
-                _mean(data, row["id"]),
-                format_p(row["p_holm"]),
-            )
-        bold = (True, False, True, False, False)
+            mean, p_holm = _mean(data, row["id"]), format_p(row["p_holm"])
+            lines[number] = (row["id"], row["finding"], row["verdict"], mean, p_holm)
         # Widths of the columns of text, in inches; the axis, left of the verdict, takes what they leave.
         widths = []
         texts_of_columns = zip(_HEADS, *lines.values(), strict=True)
-        for texts, is_bold in zip(texts_of_columns, bold, strict=True):
+        for texts, is_bold in zip(texts_of_columns, _BOLD, strict=True):
             widths.append(max(inches(text, bold=is_bold) for text in texts))
         ids, names, words, numbers, ps = widths
         axis = WIDTH - 2 * _EDGE - ids - names - words - numbers - ps - 6 * _PAD
         left = _EDGE + ids + names + 2 * _PAD
-        columns = [_EDGE, _EDGE + ids + _PAD, left + axis + 2.4 * _PAD]
-        columns += [columns[2] + words + _PAD, columns[2] + words + numbers + 2 * _PAD]
+        of_verdict = left + axis + 2.4 * _PAD
+        of_mean = of_verdict + words + _PAD
+        of_p = of_verdict + words + numbers + 2 * _PAD
+        columns = (_EDGE, _EDGE + ids + _PAD, of_verdict, of_mean, of_p)
         top = sheet.height - _HEAD
         for x, text in zip(columns, _HEADS, strict=True):
             sheet.text(x, top + 0.04, text, color=GREY)
         for unit, rows in blocks:
+            title_y = top - _TITLE + 0.07
             sheet.text(
-                _EDGE,
-                top - _TITLE + 0.07,
-                _TITLES[unit],
-                fontsize=TITLE_SIZE,
-                fontweight="bold",
+                _EDGE, title_y, _TITLES[unit], fontsize=TITLE_SIZE, fontweight="bold"
             )
             top -= _TITLE
             low = top - _ROW * len(rows)
@@ -155,31 +147,19 @@ class _Claims(FigureSpec):
                 _draw_block(sheet.axes(left, low, axis, top - low), rows, shown, axis)
             for place, (number, outcome) in enumerate(rows["outcome"].items()):
                 y = top - _ROW * (place + 0.5)
-                inks = (INK, INK, VERDICT[outcome], INK, GREY)
-                for x, text, ink, is_bold in zip(
-                    columns, lines[number], inks, bold, strict=True
-                ):
-                    sheet.text(
-                        x,
-                        y,
-                        text,
-                        va="center",
-                        color=ink,
-                        fontweight="bold" if is_bold else "normal",
-                    )
+                _write_row(sheet, y, columns, lines[number], outcome)
                 # The mark of the verdict, before its word: rows without a number have it too.
-                sheet.figure.add_artist(
-                    Line2D(
-                        [(left + axis + 1.3 * _PAD) / WIDTH],
-                        [y / sheet.height],
-                        linestyle="none",
-                        marker=MARKERS[outcome],
-                        color=VERDICT[outcome],
-                        markersize=4.6,
-                        markerfacecolor=_face(outcome),
-                        transform=sheet.figure.transFigure,
-                    )
+                mark = Line2D(
+                    [(left + axis + 1.3 * _PAD) / WIDTH],
+                    [y / sheet.height],
+                    linestyle="none",
+                    marker=MARKERS[outcome],
+                    color=VERDICT[outcome],
+                    markersize=4.6,
+                    markerfacecolor=_face(outcome),
+                    transform=sheet.figure.transFigure,
                 )
+                sheet.figure.add_artist(mark)
             top = low - _TICKS
         return sheet.finish(heading)
 
@@ -188,14 +168,22 @@ class _Claims(FigureSpec):
         counts = Counter(decisive["outcome"])
         found = [name for name in OUTCOMES if counts[name]]
         tally = ", ".join(f"{counts[name]} {name}" for name in found)
-        lines = []
+        lines = [f"Forest plot of {len(decisive)} findings: {tally}."]
         for record in decisive.to_dict("records"):
+            finding = f"{record['id']}, {record['finding']}"
             verdict = f"{record['verdict']}{_counts(record)}"
-            lines.append(
-                f"{record['id']}, {record['finding']}: {verdict}, "
-                f"most adverse {record['text']}."
-            )
-        return f"Forest plot of {len(decisive)} findings: {tally}. " + " ".join(lines)
+            lines.append(f"{finding}: {verdict}, most adverse {record['text']}.")
+        return " ".join(lines)
+
+
+def _write_row(
+    sheet: Sheet, y: float, columns: Sequence[float], texts: Sequence[str], outcome: str
+) -> None:
+    """Write the texts of a finding, the verdict in its colour."""
+    inks = (INK, INK, VERDICT[outcome], INK, GREY)
+    for x, text, ink, is_bold in zip(columns, texts, inks, _BOLD, strict=True):
+        weight = "bold" if is_bold else "normal"
+        sheet.text(x, y, text, va="center", color=ink, fontweight=weight)
 
 
 def _counts(record: Mapping[Hashable, Any]) -> str:
@@ -269,12 +257,14 @@ def _draw_block(ax: Axes, rows: pd.DataFrame, data: pd.DataFrame, wide: float) -
     of_unit = data[data["unit"] == unit]
     ends = of_unit[["effect", "low", "high"]].to_numpy(dtype=float)
     ends = ends[np.isfinite(ends)]
+    # A ratio's interval may reach 0, which a logarithmic axis does not.
     if ratios:
         ends = ends[ends > 0]
     bend(ax, float(ends.min()), float(ends.max()), wide, ratios=ratios)
     low, high = ax.get_xlim()
     ax.grid(visible=False)
     for row, (decisive, adverse) in enumerate(rows.iterrows()):
+        # A claim without an end is shaded up to the end of the axis.
         claimed = max(adverse["region_low"], low), min(adverse["region_high"], high)
         ax.fill_betweenx([row - 0.42, row + 0.42], *claimed, color=LIGHT, linewidth=0)
         # The mean of the comparisons or, where there is none, the most adverse one.
@@ -283,27 +273,25 @@ def _draw_block(ax: Axes, rows: pd.DataFrame, data: pd.DataFrame, wide: float) -
         of_finding = data["id"] == adverse["id"]
         is_single = (data["role"] != "typical") & data["effect"].notna()
         single = data[of_finding & is_single]
-        ax.plot(
-            [single["effect"].min(), single["effect"].max()],
-            [row + 0.26] * 2,
-            color=GREY,
-            linewidth=0.6,
-        )
+        least, most = single["effect"].min(), single["effect"].max()
+        ax.plot([least, most], [row + 0.26] * 2, color=GREY, linewidth=0.6)
         others = single.drop(index=main.name, errors="ignore")
         for other, effect in others["effect"].items():
+            size, ink = 1.6, GREY
+            if other == decisive:
+                size, ink = 3.0, color
             ax.plot(
                 [effect],
                 [row + 0.26],
                 marker="o",
-                markersize=3 if other == decisive else 1.6,
+                markersize=size,
                 markeredgewidth=0,
-                color=color if other == decisive else GREY,
+                color=ink,
                 linestyle="none",
                 gid=point_id(other),
             )
-        ax.plot(
-            [main["low"], main["high"]], [row - 0.1] * 2, color=color, linewidth=1.4
-        )
+        interval = [main["low"], main["high"]]
+        ax.plot(interval, [row - 0.1] * 2, color=color, linewidth=1.4)
         ax.plot(
             [main["effect"]],
             [row - 0.1],
@@ -315,7 +303,8 @@ def _draw_block(ax: Axes, rows: pd.DataFrame, data: pd.DataFrame, wide: float) -
             zorder=3,
             gid=point_id(main.name),
         )
-    ax.axvline(1.0 if ratios else 0.0, color=INK, linewidth=0.8, zorder=1)
+    no_effect = 1.0 if ratios else 0.0
+    ax.axvline(no_effect, color=INK, linewidth=0.8, zorder=1)
 
 
 FIGURES = (
