@@ -107,11 +107,10 @@ class FigureInputs:
     def own_models(self) -> frozenset[str]:
         """Models with runs that the paper does not have, whose scores may stand among its printed ones."""
         runs = self.source.runs
-        return (
-            frozenset()
-            if runs is None or not self.source.comparable
-            else frozenset(runs["model"].unique()) - set(MODELS)
-        )
+        # Scores of another kind never stand among the paper's.
+        if runs is None or not self.source.comparable:
+            return frozenset()
+        return frozenset(runs["model"].unique()) - set(MODELS)
 
     @cached_property
     def evidence(self) -> Evidence:
@@ -126,10 +125,11 @@ class FigureInputs:
 
         scores = scores_of(self.evidence, source=self.source.name, averages_only=True)
         if self.own_models and self.source.runs is not None:
-            printed = ~scores["model"].isin(self.source.runs["model"].unique())
-            scores = scores.assign(
-                source=scores["source"].mask(printed, PUBLISHED.label)
-            )
+            with_runs = self.source.runs["model"].unique()
+            is_printed = ~scores["model"].isin(with_runs)
+            # The CSV says of each point whether it is the paper's.
+            origin = scores["source"].mask(is_printed, PUBLISHED.label)
+            scores = scores.assign(source=origin)
         return scores
 
 
@@ -261,17 +261,18 @@ _MODULES = {
     "supplementary.findings_figure": ("claims",),
 }
 
-FIGURES: Registry[LazyFigure] = Registry(
-    "figure",
-    sorted(
-        (
-            LazyFigure(name=name, module=module)
-            for module, names in _MODULES.items()
-            for name in names
-        ),
-        key=lambda figure: int(figure.name) if figure.name.isdecimal() else math.inf,
-    ),
-)
+
+def _rank(figure: LazyFigure) -> float:
+    """Return a figure's number; of a supplementary one more than any."""
+    return int(figure.name) if figure.name.isdecimal() else math.inf
+
+
+_ALL = [
+    LazyFigure(name=name, module=module)
+    for module, names in _MODULES.items()
+    for name in names
+]
+FIGURES: Registry[LazyFigure] = Registry("figure", sorted(_ALL, key=_rank))
 """All figures in the order in which they are drawn."""
 
 
@@ -292,11 +293,10 @@ def figures_named(words: Iterable[str]) -> list[LazyFigure]:
         UserError: a word names no figure, or there is no word.
     """
     names: set[str] = set()
+    papers = {name for name, figure in FIGURES.items() if not figure.supplementary}
     for word in map(str.lower, words):
         if word == "all":
-            names |= {
-                name for name, figure in FIGURES.items() if not figure.supplementary
-            }
+            names |= papers
             continue
         name = word.removeprefix("figure").lstrip("0")
         if name not in FIGURES:
@@ -312,7 +312,8 @@ def figures_named(words: Iterable[str]) -> list[LazyFigure]:
 def formats_named(names: Iterable[str]) -> tuple[str, ...]:
     """Return the formats of those names in the order of `PICTURE_FORMATS`; `UserError` for an unknown one."""
     chosen = set(names)
-    if unknown := sorted(chosen - set(PICTURE_FORMATS)):
+    unknown = sorted(chosen - set(PICTURE_FORMATS))
+    if unknown:
         known = f"{', '.join(PICTURE_FORMATS)}{nearest(unknown[0], PICTURE_FORMATS)}"
         raise UserError(f"unknown format {unknown[0]!r}; use one of {known}")
-    return tuple(name for name in PICTURE_FORMATS if name in chosen)
+    return tuple(form for form in PICTURE_FORMATS if form in chosen)

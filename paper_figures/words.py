@@ -31,29 +31,37 @@ def caption(figure: FigureSpec, data: pd.DataFrame, inputs: FigureInputs) -> str
 
     Interval, coverage and the missing models by name are in the alt text.
     """
-    words = inputs.source.kind.note.partition(". ")[0].rstrip(".")
-    whose = words and f"{words[0].upper()}{words[1:]}."
-    name = inputs.source.name.removeprefix(inputs.source.kind.title).lstrip()
-    where = "tables of arXiv 2507.00994v4" if inputs.source.is_published else name
-    note = _own_sizes(figure.note, inputs)
-    if figure.supplementary:
-        text = _joined(whose, note, f"Source: {where}.")
-        return text.replace(" %", "\u00a0%")
-    finding = figure.finding(data, inputs)
-    without = _without_sentence(figure, data)
-    bars = _bars(data) if figure.averaged and not figure.from_logs else ""
-    if figure.from_logs:
-        where = "training logs"
-    elif inputs.source.is_published:
-        where = f"{figure.tables} of arXiv 2507.00994v4"
-    own = arrows = ""
-    if inputs.own_models & set(data["model"]):
-        own = _own_sentences(data, inputs)
-        arrows = "Arrows: intervals beyond the axis."
-    text = _joined(whose, note, bars, without, own, arrows, f"Source: {where}.")
+    whose, _, _ = inputs.source.kind.note.partition(". ")
+    sentences = [f"{whose[0].upper()}{whose[1:].rstrip('.')}."] if whose else []
+    sentences.append(_own_sizes(figure.note, inputs))
+    finding = ""
+    # A supplementary figure has its finding above it, as a title.
+    if not figure.supplementary:
+        finding = figure.finding(data, inputs)
+        if figure.averaged and not figure.from_logs:
+            sentences.append(_bars(data))
+        sentences.append(_without_sentence(figure, data))
+        if inputs.own_models & set(data["model"]):
+            sentences.append(_own_sentences(data, inputs))
+            sentences.append("Arrows: intervals beyond the axis.")
+    sentences.append(f"Source: {_origin(figure, inputs)}.")
+    text = _joined(*sentences)
     if finding:
         text = f"{finding}.\n{text}"
+    # A number and its sign are not parted by the end of a line.
     return text.replace(" %", "\u00a0%")
+
+
+def _origin(figure: FigureSpec, inputs: FigureInputs) -> str:
+    """Return where the numbers of a figure are from, for its caption."""
+    source = inputs.source
+    if figure.from_logs:
+        return "training logs"
+    if not source.is_published:
+        # The title of another kind of scores begins the caption already.
+        return source.name.removeprefix(source.kind.title).lstrip()
+    tables = "tables" if figure.supplementary else figure.tables
+    return f"{tables} of arXiv 2507.00994v4"
 
 
 def _without_sentence(figure: FigureSpec, data: pd.DataFrame) -> str:
@@ -79,15 +87,17 @@ def alt_text(figure: FigureSpec, data: pd.DataFrame, inputs: FigureInputs) -> st
         reason = "for lack of a training log"
     elif inputs.source.is_published:
         reason = "not in any published table"
-    return _joined(
+    gaps = missing(figure, data)
+    sentences = (
         f"{figure.heading}.",
         inputs.source.kind.words,
         figure.describe(data),
         figure.note,
         _own_sentences(data, inputs),
         source_sentence(figure, data, inputs),
-        missing_sentence(missing(figure, data), reason),
+        missing_sentence(gaps, reason),
     )
+    return _joined(*sentences)
 
 
 def _bars(data: pd.DataFrame) -> str:
@@ -136,9 +146,11 @@ def source_sentence(
     if not figure.averaged:
         return f"Source: {where}{chosen}."
     low, high = int(data["n_seeds"].min()), int(data["n_seeds"].max())
-    seeds = f"{low}" if low == high else f"{low} to {high}"
-    noun = "seed" if high == 1 else "seeds"
-    mean = f"Task averages, means over {seeds} {noun}{chosen}"
+    seeds = counted(high, "seed")
+    if low < high:
+        seeds = f"{low} to {seeds}"
+    mean = f"Task averages, means over {seeds}{chosen}"
+    # Own points and printed ones may have other intervals, with another coverage.
     captions = []
     for part in (of_source, others):
         if len(part):
@@ -185,13 +197,15 @@ def selection_sentence(inputs: FigureInputs) -> str:
 def missing(figure: FigureSpec, data: pd.DataFrame) -> dict[str, tuple[str, ...]]:
     """Return the models of a figure that `data` lacks, wholly or in some panels, each with the panels that lack it."""
     panels = list(dict.fromkeys(data["panel"]))
-    of_tasks = set(panels) <= set(TASKS)
-    wanted = list(TASKS) if of_tasks else panels
-    have = set(records(data, "model", "panel"))
+    is_of_tasks = set(panels) <= set(TASKS)
+    wanted = list(TASKS) if is_of_tasks else panels
+    drawn = set(records(data, "model", "panel"))
     gaps = {}
     for name in figure.models:
-        lacking = tuple(panel for panel in wanted if (name, panel) not in have)
-        if lacking and (of_tasks or len(lacking) == len(wanted)):
+        lacking = tuple(panel for panel in wanted if (name, panel) not in drawn)
+        # Panels of other kinds (Figures 1 and 12) do not each show every model.
+        is_missing = bool(lacking) if is_of_tasks else len(lacking) == len(wanted)
+        if is_missing:
             gaps[name] = lacking
     return gaps
 
@@ -202,12 +216,14 @@ def missing_sentence(gaps: Mapping[str, Sequence[str]], why: str) -> str:
         return ""
     names = []
     for model, panels in gaps.items():
-        some_tasks = len(panels) < len(TASKS) and set(panels) <= set(TASKS)
-        names.append(f"{model} ({', '.join(panels)})" if some_tasks else model)
-    *rest, last = names
-    if not rest:
-        return f"Not drawn: {last}, {why}."
-    return f"Not drawn: {', '.join(rest)} and {last}, {why}."
+        name = model
+        if set(panels) < set(TASKS):
+            name = f"{model} ({', '.join(panels)})"
+        names.append(name)
+    *others, listed = names
+    if others:
+        listed = f"{', '.join(others)} and {listed}"
+    return f"Not drawn: {listed}, {why}."
 
 
 def _joined(*parts: str) -> str:
