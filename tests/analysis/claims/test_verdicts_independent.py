@@ -8,10 +8,9 @@ import pytest
 from analysis.claims.catalogue import FINDINGS
 from analysis.claims.judged import JudgedFinding
 from tests.analysis.adjusted import multipletests
-from tests.analysis.independent_checks import (
-    CHECKS,
+from tests.analysis.independent_checks import CHECKS, Check
+from tests.analysis.second_opinion import (
     DECIDABLE,
-    Check,
     published,
     shown_parts,
     statement_ps,
