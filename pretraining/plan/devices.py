@@ -27,6 +27,7 @@ from pretraining.plan.flops import model_flops_per_token
 MEASURED_SPEEDS = {"210m": 308_000.0, "610m": 105_500.0, "1b": 60_000.0}
 """Tokens/s of one H100 with MLM at 40 % and the default settings, by size (docs/maintainers.md)."""
 
+# Of an H100's 989.4 TFLOP/s and 3.35 TB/s.
 _PRODUCTS, _ATTENTION, _MEMORY = 753 / 989.4, 175 / 989.4, 2.1 / 3.35
 """Shares of the peak rate, and of the bandwidth, that a trace of 610M showed."""
 _HOST_SECONDS = 0.002
@@ -94,9 +95,10 @@ class Device:
         if self.mfu is not None:
             flops = model_flops_per_token(shape, length=length, predicted=predicted)
             return self.mfu * self.peak / flops
-        return reached(self.name) / _seconds(
+        seconds = _seconds(
             shape, self, predicted, length, pass_tokens, compiled=compiled
         )
+        return reached(self.name) / seconds
 
 
 # NVIDIA: data sheets of A100, H100, H200, GH200, HGX B200, L40S, L4, A10, RTX A6000; appendices of the
@@ -149,16 +151,14 @@ def find_device(name: str, tflops: float | None = None) -> Device:
             f"--tflops{nearest(name, DEVICES)}"
         )
     if device is None:
-        like = H100  # its bytes for each FLOP
-        device = replace(like, name=name, memory_gb=None)
+        device = replace(H100, name=name, memory_gb=None)
     if tflops is None:
         return device
     peak = tflops * 1e12
-    bandwidth = (
-        device.bandwidth
-        if name.lower() in known
-        else device.bandwidth * peak / device.peak
-    )
+    bandwidth = device.bandwidth
+    if name.lower() not in known:
+        # As many bytes for each FLOP as an H100 has.
+        bandwidth = device.bandwidth * peak / device.peak
     return replace(device, peak=peak, bandwidth=bandwidth)
 
 
@@ -169,10 +169,11 @@ def device_of(name: str) -> Device | None:
     is not the card whose name it bears.
     """
     words = name.replace("-", " ").replace("/", " ").split()
-    matches = [
-        device for device in DEVICES if all(part in words for part in device.split())
-    ]
-    return DEVICES[max(matches, key=len)] if matches and "Laptop" not in words else None
+    matches = [known for known in DEVICES if set(known.split()) <= set(words)]
+    if not matches or "Laptop" in words:
+        return None
+    # `H100 PCIe` rather than `H100`.
+    return DEVICES[max(matches, key=len)]
 
 
 def mfu(
@@ -180,11 +181,9 @@ def mfu(
 ) -> float | None:
     """Return model FLOPs utilisation, 0 to 1, of a job on `devices` like devices; None for an unknown device."""
     device = device_of(device_name)
-    return (
-        None
-        if device is None
-        else tokens_per_second * flops_per_token / (device.peak * devices)
-    )
+    if device is None:
+        return None
+    return tokens_per_second * flops_per_token / (device.peak * devices)
 
 
 def _seconds(
@@ -197,26 +196,27 @@ def _seconds(
     compiled: bool = True,
 ) -> float:
     """Return the seconds of a token by the three parts, or by the host where that is slower."""
-    width, kv_width = shape.heads * shape.head_dim, shape.kv_heads * shape.head_dim
+    width = shape.heads * shape.head_dim
+    kv_width = shape.kv_heads * shape.head_dim
+    layer_host, times_moved = _HOST_SECONDS, 1.0
+    if not compiled:
+        layer_host, times_moved = _PLAIN_HOST_SECONDS, _PLAIN_MOVED
+
+    # FLOPs, as `model_flops_per_token` counts them.
     products = 6 * (shape.body_parameters + predicted * shape.embedding_parameters)
     attention = 12 * shape.layers * width * length
+    products_seconds = products / (_PRODUCTS * device.peak)
+    attention_seconds = attention / (_ATTENTION * device.peak)
+
     # Bytes forward and backward: norms and the float32 residual; RoPE; SwiGLU; then the loss over logits.
     channels = 56 * shape.hidden + 16 * (width + kv_width) + 18 * shape.mlp
-    moved = (
-        shape.layers * channels * (1 if compiled else _PLAIN_MOVED)
-        + 8 * predicted * shape.vocab
-    )
+    moved = shape.layers * channels * times_moved + 8 * predicted * shape.vocab
     # Weights are cast, and gradients added up, in each pass.
     moved += 22 * shape.trained_parameters / (_FULL * pass_tokens)
-    computed = products / (_PRODUCTS * device.peak) + attention / (
-        _ATTENTION * device.peak
-    )
-    host = (
-        (_HOST_SECONDS if compiled else _PLAIN_HOST_SECONDS)
-        * shape.layers
-        / (_FULL * pass_tokens)
-    )
-    return max(computed + moved / (_MEMORY * device.bandwidth), host)
+    memory_seconds = moved / (_MEMORY * device.bandwidth)
+
+    host_seconds = layer_host * shape.layers / (_FULL * pass_tokens)
+    return max(products_seconds + attention_seconds + memory_seconds, host_seconds)
 
 
 @cache
@@ -227,21 +227,22 @@ def reached(name: str, left_out: str = "") -> float:
         name: of the device.
         left_out: a measured size that shall not count.
     """
-    # The paper's own hours of its base models, trained by another trainer
+    length = effective_length()
     if name == "MI250X":
-        tokens, length = 42_000 * TRAINING.tokens_per_step, effective_length()
-        hours = sum(
-            tokens * _seconds(shape, DEVICES[name], share, length, _PASS_TOKENS) / 3600
-            for shape in SHAPES.values()
-            for share in (0.2, 0.3, 0.4, 0.5, 1.0)
-        )
+        # The paper's own hours of its base models, four ratios and CLM in each size, trained by another trainer.
+        tokens = 42_000 * TRAINING.tokens_per_step
+        hours = 0.0
+        for shape in SHAPES.values():
+            for share in (0.2, 0.3, 0.4, 0.5, 1.0):
+                seconds = _seconds(shape, DEVICES[name], share, length, _PASS_TOKENS)
+                hours += tokens * seconds / 3600
         return hours / GPU_HOURS["base models"]
-    shares = [
-        speed * _seconds(SHAPES[size], H100, 0.4, effective_length(), _PASS_TOKENS)
-        for size, speed in MEASURED_SPEEDS.items()
-        if size != left_out
-    ]
-    return math.exp(sum(map(math.log, shares)) / len(shares))
+    logs = []
+    for size, speed in MEASURED_SPEEDS.items():
+        if size != left_out:
+            seconds = _seconds(SHAPES[size], H100, 0.4, length, _PASS_TOKENS)
+            logs.append(math.log(speed * seconds))
+    return math.exp(sum(logs) / len(logs))
 
 
 def gradient_seconds(
@@ -257,7 +258,9 @@ def gradient_seconds(
     """
     if device.name == "MI250X":
         return 0.0
-    return 2 * (processes - 1) / processes * 4 * shape.trained_parameters / network
+    # A ring sends all but one share of the gradients twice: once to add them up, once to give out the sums.
+    times_sent = 2 * (processes - 1) / processes
+    return times_sent * 4 * shape.trained_parameters / network
 
 
 def training_gb(shape: Shape, pass_tokens: int, *, several: bool = False) -> float:
@@ -268,7 +271,10 @@ def training_gb(shape: Shape, pass_tokens: int, *, several: bool = False) -> flo
         pass_tokens: most tokens of one forward and backward pass.
         several: whether several GPUs share the work.
     """
-    fixed = shape.trained_parameters * (_PARAMETER_BYTES + _REDUCED_BYTES * several)
+    parameter_bytes = _PARAMETER_BYTES
+    if several:
+        parameter_bytes += _REDUCED_BYTES
+    fixed = shape.trained_parameters * parameter_bytes
     position = _BLOCK_BYTES * shape.layers * shape.hidden + _LOGIT_BYTES * shape.vocab
     return (fixed + pass_tokens * position) / 1e9
 
@@ -290,11 +296,10 @@ def largest_microbatch(
         most: not more than this; as many as make nothing faster when left out.
         several: whether several GPUs share the work.
     """
-    fixed, with_one = (
-        training_gb(shape, tokens, several=several) for tokens in (0, length)
-    )
+    fixed_gb = training_gb(shape, 0, several=several)
+    each_gb = training_gb(shape, length, several=several) - fixed_gb
     return sequences_that_fit(
-        free_gb, length, fixed_gb=fixed, each_gb=with_one - fixed, most=most
+        free_gb, length, fixed_gb=fixed_gb, each_gb=each_gb, most=most
     )
 
 
@@ -307,6 +312,10 @@ def sequences_that_fit(
     most: int | None = None,
 ) -> int:
     """Return the same where memory is known: what every pass takes, and each of its sequences."""
-    most = max(1, _MOST // length) if most is None else most
-    left = _FILLED * free_gb - fixed_gb
-    return most if left == math.inf else max(0, min(most, math.floor(left / each_gb)))
+    if most is None:
+        most = max(1, _MOST // length)
+    left_gb = _FILLED * free_gb - fixed_gb
+    if left_gb == math.inf:
+        return most
+    fits = math.floor(left_gb / each_gb)
+    return max(0, min(most, fits))

@@ -47,5 +47,7 @@ def model_flops_per_token(
         predicted: share of positions that pass the head: 1 for CLM, the masking ratio for MLM.
     """
     length = effective_length() if length is None else length
+    # 2 FLOPs a parameter forward and 4 backward; the same of both products of attention, whole square.
     matrices = shape.body_parameters + predicted * shape.embedding_parameters
-    return 6 * matrices + 12 * shape.layers * shape.heads * shape.head_dim * length
+    width = shape.heads * shape.head_dim
+    return 6 * matrices + 12 * shape.layers * width * length
