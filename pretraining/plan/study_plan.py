@@ -83,19 +83,21 @@ class Study:
         try:
             return self.design.parse(name)
         except UserError as error:
-            why = str(error).partition("; did you mean")[0]
-            hint = (
-                "; a model of your own study needs --study FILE"
-                if self is PAPER_STUDY
-                else ""
-            )
-            raise UserError(
-                f"{why}{hint}{nearest(name, [*self.models, *stages])}"
-            ) from None
+            # The scheme's nearest name makes way for the nearest of all that can be trained here.
+            message = str(error).partition("; did you mean")[0]
+            if self is PAPER_STUDY:
+                message += "; a model of your own study needs --study FILE"
+            known = [*self.models, *stages]
+            raise UserError(f"{message}{nearest(name, known)}") from None
 
 
 PAPER_STUDY = Study(name="paper", design=PAPER_DESIGN, shapes=SHAPES, models=MODELS)
 """The paper's 51 models in its three sizes, with its settings."""
+
+
+# A name is also that of a folder: it may not lead out of the one that it is in.
+_PREFIX = re.compile(r"[A-Za-z0-9][A-Za-z0-9._-]{0,59}")
+_SIZE = re.compile(r"[a-z0-9][a-z0-9.]{0,39}")
 
 
 @dataclass(frozen=True, kw_only=True)
@@ -117,9 +119,7 @@ class _File(FileSettings):
 
     def __post_init__(self) -> None:
         """Refuse names that could lead out of a folder, and what no study can be."""
-        if self.prefix and not re.fullmatch(
-            r"[A-Za-z0-9][A-Za-z0-9._-]{0,59}", self.prefix
-        ):
+        if self.prefix and not _PREFIX.fullmatch(self.prefix):
             raise UserError(
                 f"prefix must be at most 60 letters, digits, dots, hyphens and underscores, starting with a letter or "
                 f"digit, not {self.prefix!r:.60}"
@@ -128,10 +128,11 @@ class _File(FileSettings):
             raise UserError(
                 f"models takes a list, not {self.models!r:.60}; give names, or a table [models.NAME] for each"
             )
-        if bad := [item for item in self.models if not isinstance(item, str)]:
-            raise UserError(
-                f"models takes a list; each text, not {bad[0]!r:.60}; a table is [models.NAME]"
-            )
+        for item in self.models:
+            if not isinstance(item, str):
+                raise UserError(
+                    f"models takes a list; each text, not {item!r:.60}; a table is [models.NAME]"
+                )
 
 
 def load_study(path: Path | None) -> Study:
@@ -146,17 +147,17 @@ def load_study(path: Path | None) -> Study:
 def read_study(content: Mapping[str, Any], path: Path) -> Study:
     """Return the study of a file's content; errors are those of `load_study`, and name the path."""
     file = read_settings(_File, content, str(path), base=_File())
-    tables = (
-        file.models
-        if isinstance(file.models, dict)
-        else {name: {} for name in file.models}
-    )
-    if not file.sizes and not all(
+    tables = file.models
+    if not isinstance(tables, dict):
+        tables = {name: {} for name in tables}
+    # A start has a size of its own.
+    has_start = [
         isinstance(item, dict) and item.get("start") for item in tables.values()
-    ):
+    ]
+    if not file.sizes and not all(has_start):
         raise UserError(f"{path}: a study needs at least one [sizes.NAME] table")
     for size in file.sizes:
-        if not re.fullmatch(r"[a-z0-9][a-z0-9.]{0,39}", size):
+        if not _SIZE.fullmatch(size):
             raise UserError(
                 f"{path}: invalid size name {size!r:.60}; use at most 40 lowercase letters, digits and dots, as in "
                 f"model names"
@@ -170,7 +171,7 @@ def read_study(content: Mapping[str, Any], path: Path) -> Study:
         models = _repeated(models, file.pretrainings, path)
     settings = file.settings
     refuse_code(settings, f"{path} [settings]")
-    # Before there were groups, it decided the gradient, too
+    # Before there were groups, it also decided the gradient.
     if settings.get("microbatch"):
         settings = {"loss_group": settings["microbatch"], **settings}
     config = read_settings(TrainingConfig, settings, f"{path} [settings]")
@@ -262,40 +263,44 @@ class Plan:
         With several processes and a network (bytes/s of each) the hours have the time in which gradients are summed.
         """
         chosen = self.stages if stages is None else tuple(stages)
-        config = self.study.config
+        config, shapes = self.study.config, self.study.shapes
+        length = config.sequences.attended_length
+        pass_tokens = config.batches.pass_tokens
+        is_compiled = config.machine.compile != "off"
+        # `gradient_seconds` counts float32; bf16 sends half the bytes, as over a network twice as fast.
+        bandwidth = network
+        if config.batches.gradients == "bf16":
+            bandwidth = 2 * network
         flops = {"hoffmann": 0.0, "model": 0.0}
         checkpoint_bytes = seconds = memory = 0.0
         for item in chosen:
-            shape = self.study.shapes[item.size]
+            shape, share = shapes[item.size], item.predicted_share
             tokens = item.steps * config.tokens_per_step
-            length, share = config.sequences.attended_length, item.predicted_share
             flops["hoffmann"] += tokens * hoffmann_flops_per_token(shape, length=length)
-            flops["model"] += tokens * model_flops_per_token(
-                shape, length=length, predicted=share
-            )
-            seconds += tokens / device.tokens_per_second(
+            model_flops = model_flops_per_token(shape, length=length, predicted=share)
+            flops["model"] += tokens * model_flops
+            speed = device.tokens_per_second(
                 shape,
                 predicted=share,
                 length=length,
-                pass_tokens=config.batches.pass_tokens,
-                compiled=config.machine.compile != "off",
+                pass_tokens=pass_tokens,
+                compiled=is_compiled,
             )
-            # `gradient_seconds` counts float32; bf16 sends half the bytes, as over a network twice as fast.
-            bandwidth = network * (2 if config.batches.gradients == "bf16" else 1)
-            seconds += (
-                processes
-                * item.steps
-                * gradient_seconds(shape, device, processes, bandwidth)
-            )
-            memory = max(memory, training_gb(shape, config.batches.pass_tokens))
-            checkpoint_bytes += (
-                len(item.keep)
-                * shape.trained_parameters
-                * (_WEIGHT_BYTES + OPTIMIZER_BYTES)
-            )
-        steps = sum(item.steps for item in chosen)
+            seconds += tokens / speed
+            # Hours of all GPUs together, which wait while gradients are summed.
+            waiting = gradient_seconds(shape, device, processes, bandwidth)
+            seconds += processes * item.steps * waiting
+            memory = max(memory, training_gb(shape, pass_tokens))
+            parameter_bytes = _WEIGHT_BYTES + OPTIMIZER_BYTES
+            one_checkpoint = shape.trained_parameters * parameter_bytes
+            checkpoint_bytes += len(item.keep) * one_checkpoint
+
         names = {item.name for item in chosen}
-        exported = [model for model in self.models if model.stages[-1].name in names]
+        model_bytes = 0
+        for model in self.models:
+            if model.stages[-1].name in names:
+                model_bytes += shapes[model.size].trained_parameters * _WEIGHT_BYTES
+        steps = sum(item.steps for item in chosen)
         return Costs(
             steps=steps,
             tokens=steps * config.tokens_per_step,
@@ -303,10 +308,7 @@ class Plan:
             gpu_hours=seconds / 3600,
             memory_gb=memory,
             checkpoint_bytes=checkpoint_bytes,
-            model_bytes=sum(
-                self.study.shapes[model.size].trained_parameters * _WEIGHT_BYTES
-                for model in exported
-            ),
+            model_bytes=model_bytes,
         )
 
     def tokens_of(self, data: str) -> float:
@@ -315,11 +317,11 @@ class Plan:
         Args:
             data: as stages name it; empty: the data of the command.
         """
-        taken = (
-            sum(stage.steps for stage in model.stages if stage.data == data)
-            for model in self.models
-        )
-        return max(taken, default=0) * self.study.config.tokens_per_step
+        most = 0
+        for model in self.models:
+            stages = [stage for stage in model.stages if stage.data == data]
+            most = max(most, sum(stage.steps for stage in stages))
+        return most * self.study.config.tokens_per_step
 
     @property
     def data_tokens(self) -> float:
@@ -375,31 +377,45 @@ class Plan:
 
 def plan_of(models: Sequence[Model], study: Study = PAPER_STUDY) -> Plan:
     """Return the work of the models, with what they share merged."""
-    first_use: dict[str, tuple[Model, Stage]] = {}
-    ends: dict[str, int] = {}
-    keep: dict[str, set[int]] = {}
-    users: dict[str, dict[str, None]] = {}
+    uses: dict[str, _StageUse] = {}
     for model in models:
         for stage in model.stages:
-            first_use.setdefault(stage.name, (model, stage))
-            ends[stage.name] = max(ends.get(stage.name, 0), stage.end)
-            users.setdefault(stage.name, {})[model.name] = None
-            keep.setdefault(stage.name, set())
+            use = uses.setdefault(stage.name, _StageUse(stage=stage, size=model.size))
+            use.end = max(use.end, stage.end)
+            if model.name not in use.models:
+                use.models.append(model.name)
             if stage.parent is not None:
                 # The parent may go on for other models; where this one leaves it has to stay.
-                keep.setdefault(stage.parent, set()).add(stage.first_step)
+                uses[stage.parent].keep.add(stage.first_step)
         last = model.stages[-1]
-        keep[last.name].add(last.end)
-    stages = tuple(
-        PlannedStage(
-            **asdict(stage) | {"end": ends[name]},
-            size=model.size,
-            keep=tuple(sorted(keep[name])),
-            models=tuple(users[name]),
+        uses[last.name].keep.add(last.end)
+    stages = []
+    for use in uses.values():
+        fields = asdict(use.stage) | {"end": use.end}
+        planned = PlannedStage(
+            **fields,
+            size=use.size,
+            keep=tuple(sorted(use.keep)),
+            models=tuple(use.models),
         )
-        for name, (model, stage) in first_use.items()
-    )
-    return Plan(study=study, models=tuple(models), stages=stages)
+        stages.append(planned)
+    return Plan(study=study, models=tuple(models), stages=tuple(stages))
+
+
+@dataclass(kw_only=True)
+class _StageUse:
+    """What the models of a plan need of a stage."""
+
+    stage: Stage
+    """As the first of them has it."""
+    size: str
+    """The model size, prefix included."""
+    end: int = 0
+    """The last end."""
+    keep: set[int] = field(default_factory=set)
+    """Steps whose checkpoints are kept."""
+    models: list[str] = field(default_factory=list)
+    """Models whose steps it holds."""
 
 
 @dataclass(frozen=True, kw_only=True)
@@ -413,9 +429,9 @@ class Targets:
     stages: tuple[tuple[PlannedStage, int], ...]
     """The stages to train, each with the step that it must reach."""
     is_model: bool
-    """Whether they are a whole model, not a stage alone."""
+    """Whether they are a whole model, not only a stage."""
     start: Start | None = None
-    """What the model's `start` names, opened: its weights alone are taken, the optimizer's state is new."""
+    """What the model's `start` names, opened: only its weights are taken, the optimizer's state is new."""
 
 
 def targets_of(name: str, study: Study) -> Targets:
@@ -428,16 +444,16 @@ def targets_of(name: str, study: Study) -> Targets:
     Raises:
         UserError: neither; the nearest name is given.
     """
+    by_stage: dict[str, Model] = {}
     # Reversed, so that of several models with a stage the first one is left.
-    by_stage = {
-        stage.name: model
-        for model in reversed(study.models.values())
-        for stage in model.stages
-    }
+    for candidate in reversed(study.models.values()):
+        for stage in candidate.stages:
+            by_stage[stage.name] = candidate
     is_model = name in study.models or name not in by_stage
     model = study.model(name, stages=by_stage) if is_model else by_stage[name]
     # All of the study's models: where others leave a stage, its checkpoints stay.
-    plan = plan_of(tuple({**study.models, model.name: model}.values()), study)
+    models = {**study.models, model.name: model}
+    plan = plan_of(tuple(models.values()), study)
     if is_model:
         stages = tuple((plan.stage(item.name), item.end) for item in model.stages)
     else:
