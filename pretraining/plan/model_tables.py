@@ -25,7 +25,7 @@ from collections.abc import Mapping
 from dataclasses import dataclass
 from fractions import Fraction
 from pathlib import Path
-from typing import Any
+from typing import Any, NamedTuple
 
 from common.errors import UserError, nearest
 from common.reading import read_json
@@ -45,7 +45,9 @@ from pretraining.paper_settings import Shape
 
 _NAME = re.compile(r"[A-Za-z0-9][A-Za-z0-9._-]{0,79}")
 _MOST_STAGES = 20
+"""Most stages of a model."""
 _MOST_STEPS = 2**31
+"""Above every number of steps."""
 
 
 @dataclass(frozen=True, kw_only=True)
@@ -91,16 +93,14 @@ def models_of_tables(
     """
     models: dict[str, Model] = {}
     for name, value in tables.items():
-        where = f"{path} [models.{name if _NAME.fullmatch(name) else repr(name[:80])}]"
+        is_plain = _NAME.fullmatch(name) is not None
+        shown = name if is_plain else repr(name[:80])
+        where = f"{path} [models.{shown}]"
         if value == {}:
             try:
                 models[name] = design.parse(name)
             except UserError as error:
-                hint = (
-                    "; a name of your own needs `stages`"
-                    if _NAME.fullmatch(name)
-                    else ""
-                )
+                hint = "; a name of your own needs `stages`" if is_plain else ""
                 raise UserError(f"{path}: {error}{hint}") from None
             continue
         table = read_settings(_ModelTable, value, where)
@@ -116,16 +116,16 @@ def models_of_tables(
 
 
 def _check_name(design: Design, name: str) -> None:
-    """Refuse a name of a table that is none, or that says something by itself: the scheme's, or another seed's."""
+    """Refuse what is not a name, or says something by itself: a name of the scheme, or of another seed."""
     if not _NAME.fullmatch(name):
         raise UserError(
             "a model's name has at most 80 letters, digits, dots, hyphens and underscores, and starts with a letter or "
             "digit"
         )
-    if arm_of(name)[1]:
+    arm, seed = arm_of(name)
+    if seed:
         raise UserError(
-            f"the end of the name means another pretraining of {arm_of(name)[0]}; choose another end than -s and a "
-            "number"
+            f"the end of the name means another pretraining of {arm}; choose another end than -s and a number"
         )
     try:
         design.parse(name)
@@ -163,35 +163,36 @@ def _specs(design: Design, table: _ModelTable) -> list[StageSpec]:
             f"{len(table.stages)}"
         )
     budget = _steps("steps", table.steps, None) if table.steps else None
-    done = Fraction(0)
+    # Fractions: shares of a budget, rounded one by one, would not add up to it.
+    total = Fraction(0)
+    begin = 0
     specs: list[StageSpec] = []
     for number, entry in enumerate(table.stages, 1):
+        is_last = number == len(table.stages)
         try:
             stage = _stage_table(entry)
-            begin = _rounded(done)
-            done += _steps("steps", stage.steps, budget)
-            end = _rounded(done)
+            total += _steps("steps", stage.steps, budget)
+            end = _rounded(total)
             if not begin < end < _MOST_STEPS:
                 raise UserError(
                     f"steps={stage.steps!r:.60} must be at least 1 and below 2^31 in all"
                 )
-            decay, curve = _decay(
-                design, stage.decay, end - begin, last=number == len(table.stages)
-            )
-            specs.append(
-                StageSpec(
-                    objective=parse_objective(stage.train),
-                    end=end,
-                    decay_steps=decay,
-                    curve=curve,
-                    data=stage.data,
-                )
-            )
+            decay = _decay(design, stage.decay, end - begin, last=is_last)
+            objective = parse_objective(stage.train)
         except UserError as error:
             raise UserError(f"stage {number}: {error}") from None
-    if budget is not None and _rounded(done) != budget:
+        spec = StageSpec(
+            objective=objective,
+            end=end,
+            decay_steps=decay.steps,
+            curve=decay.curve,
+            data=stage.data,
+        )
+        specs.append(spec)
+        begin = end
+    if budget is not None and begin != budget:
         raise UserError(
-            f"its stages take {_rounded(done):,} steps together, but steps says {_rounded(budget):,}; make them equal"
+            f"its stages take {begin:,} steps together, but steps says {_rounded(budget):,}; make them equal"
         )
     return specs
 
@@ -217,47 +218,71 @@ def _stage_table(entry: object) -> _StageTable:
     )
 
 
-def _decay(design: Design, text: str, length: int, *, last: bool) -> tuple[int, str]:
-    """Return the steps of a stage's decay and its curve."""
+class _StageDecay(NamedTuple):
+    """The decay at the end of a stage."""
+
+    steps: int
+    """Its length; 0 for none."""
+    curve: str
+    """One of `DECAYS`."""
+
+
+def _decay(design: Design, text: str, length: int, *, last: bool) -> _StageDecay:
+    """Return the decay that a table gives a stage, or that of the last stage of every model.
+
+    Args:
+        design: the study's, for the length of the decay where a table says nothing.
+        text: what the table says.
+        length: steps of the stage.
+        last: whether it is the model's last.
+    """
     if text == "none" or (not text and not last):
-        return 0, LINEAR
-    curve, colon, steps_text = (text or f"{LINEAR}:{design.decay_steps}").partition(":")
+        return _StageDecay(0, LINEAR)
+    whole = text or f"{LINEAR}:{design.decay_steps}"
+    curve, colon, steps_text = whole.partition(":")
     if curve not in DECAYS or not colon:
+        forms = " or ".join(f"{name}:STEPS" for name in DECAYS)
         raise UserError(
-            f"decay reads {' or '.join(f'{name}:STEPS' for name in DECAYS)}, such as sqrt:10 %, or none, not "
-            f"{text!r:.60}{nearest(curve, (*DECAYS, 'none'))}"
+            f"decay reads {forms}, such as sqrt:10 %, or none, not {text!r:.60}{nearest(curve, (*DECAYS, 'none'))}"
         )
     steps = _rounded(_steps("decay", steps_text.strip(), Fraction(length)))
     if not 1 <= steps <= length:
-        said = "" if text else ", the study's decay_steps, where its table says nothing"
+        origin = ""
+        if not text:
+            origin = ", the study's decay_steps, where its table says nothing"
         raise UserError(
-            f"a decay of {steps:,} steps{said} must be at least 1 and at most the stage's {length:,}; give it another "
-            'decay, or decay = "none"'
+            f"a decay of {steps:,} steps{origin} must be at least 1 and at most the stage's {length:,}; give it "
+            'another decay, or decay = "none"'
         )
-    return steps, curve
+    return _StageDecay(steps, curve)
 
 
 def _steps(key: str, value: object, whole: Fraction | None) -> Fraction:
     """Return a number of steps: whole, with k for thousands, or a share of something in percent."""
-    text = (
-        str(value).strip()
-        if isinstance(value, int | str) and not isinstance(value, bool)
-        else ""
+    fault = UserError(
+        f"{key} takes steps such as 32000 or 32k, or a share up to 100 such as 25 %, not {value!r:.60}"
     )
+    # Python's True is an int.
+    if not isinstance(value, int | str) or isinstance(value, bool):
+        raise fault
+    text = str(value).strip()
     match = re.fullmatch(r"(\d{1,12}(?:\.\d{1,6})?)\s*(k|%)?", text)
-    number = Fraction(match[1]) if match else Fraction(0)
-    if match and match[2] == "%":
+    if match is None:
+        raise fault
+    number, unit = Fraction(match[1]), match[2]
+    if unit == "%":
         if whole is None:
             raise UserError(
                 f"{key}={text!r} is a share, but of what? Give the model its whole `steps`, too"
             )
-        if number <= 100:
-            return whole * number / 100
-    elif match and (number * (1000 if match[2] else 1)).denominator == 1:
-        return number * (1000 if match[2] else 1)
-    raise UserError(
-        f"{key} takes steps such as 32000 or 32k, or a share up to 100 such as 25 %, not {value!r:.60}"
-    )
+        if number > 100:
+            raise fault
+        return whole * number / 100
+    if unit == "k":
+        number *= 1000
+    if number.denominator != 1:
+        raise fault
+    return number
 
 
 def _rounded(steps: Fraction) -> int:
@@ -275,9 +300,8 @@ class Shapes(dict[str, Shape]):
     ) -> None:
         """Know the shapes of sizes, and which models have a start."""
         super().__init__(shapes)
-        self._starts = {
-            model.size: model.start for model in models.values() if model.start
-        }
+        with_start = [model for model in models.values() if model.start]
+        self._starts = {model.size: model.start for model in with_start}
 
     def __missing__(self, size: str) -> Shape:
         """Look at a start; a `UserError` says what is wrong with it."""
