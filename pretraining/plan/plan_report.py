@@ -98,54 +98,51 @@ def _added(plan: Plan, device: Device, price: float | None) -> list[str]:
 def _totals(plan: Plan, device: Device, price: float | None) -> list[str]:
     """Return what all stages take together, a line for each quantity."""
     costs = plan.costs(device=device)
+    lines: list[str] = []
+
+    def add(name: str, words: str) -> None:
+        lines.append(f"{name:15}{words}")
+
     alone = sum(model.steps for model in plan.models)
-    tokens, hours = _short(costs.tokens), _figure(costs.gpu_hours)
-    rows = [
-        (
-            "steps",
-            f"{costs.steps:,} ({alone:,} if every model were trained alone)",
-        ),
-        (
-            "tokens",
-            f"{tokens}; if the shards hold fewer than {_short(plan.data_tokens)}, they are repeated",
-        ),
-    ]
+    add("steps", f"{costs.steps:,} ({alone:,} if every model were trained alone)")
+    tokens, unique = _short(costs.tokens), _short(plan.data_tokens)
+    add(
+        "tokens",
+        f"{tokens}; if the shards hold fewer than {unique}, they are repeated",
+    )
     for data in dict.fromkeys(stage.data for stage in plan.stages):
         if data:
             most = _short(plan.tokens_of(data))
-            rows.append(("", f"of them in {data} {most} for a model at most"))
+            add("", f"of them in {data} {most} for a model at most")
     by_hoffmann, of_model = costs.flops["hoffmann"], costs.flops["model"]
     mfu = _mfu(costs, device)
     used = f"{mfu:.0%}" if mfu >= 0.005 else "less than 1%"
-    rows += [
-        (
-            "FLOPs",
-            f"{by_hoffmann:.4g} by Hoffmann et al., Appendix F; {of_model:.4g} model FLOPs",
-        ),
-        (
-            f"{device.name} hours",
-            f"{hours} at {used} of the bf16 peak (model FLOPs), {device.basis(plan.shapes)}",
-        ),
-    ]
+    add(
+        "FLOPs",
+        f"{by_hoffmann:.4g} by Hoffmann et al., Appendix F; {of_model:.4g} model FLOPs",
+    )
+    hours = _figure(costs.gpu_hours)
+    add(
+        f"{device.name} hours",
+        f"{hours} at {used} of the bf16 peak (model FLOPs), {device.basis(plan.shapes)}",
+    )
     if price is not None:
         money = price * costs.gpu_hours
-        rows.append(("money", f"{money:,.2f} at {price:g} an hour"))
+        add("money", f"{money:,.2f} at {price:g} an hour")
     memory = _figure(costs.memory_gb)
-    rows.append(("memory", f"{memory} GB{_too_much(plan, costs, device)}"))
+    add("memory", f"{memory} GB{_too_much(plan, costs, device)}")
     if plan.study.config.machine.compile == "off":
-        rows.append(
-            (
-                "",
-                "counted for compiled blocks; others take more, which `adapt` measures on the GPU",
-            )
+        add(
+            "",
+            "counted for compiled blocks; others take more, which `adapt` measures on the GPU",
         )
     sizes = [
         f"{_bytes(costs.checkpoint_bytes)} of kept checkpoints with optimiser state",
         f"{_bytes(costs.model_bytes)} of exported models",
         f"{_bytes(plan.data_bytes)} of decompressed shards",
     ]
-    rows.append(("disk", ", ".join(sizes)))
-    return [f"{name:15}{words}" for name, words in rows]
+    add("disk", ", ".join(sizes))
+    return lines
 
 
 def _mfu(costs: Costs, device: Device) -> float:
@@ -202,12 +199,10 @@ def _stage(plan: Plan, item: PlannedStage, device: Device) -> dict[str, object]:
     adds, in other studies than the paper's."""
     optional = {field.name for field in fields(Stage) if field.default is not MISSING}
     unused = optional - item.extras().keys()
-    values = asdict(item)
-    entry = {
-        _KEYS.get(name, name): value
-        for name, value in values.items()
-        if name not in unused
-    }
+    entry = {}
+    for name, value in asdict(item).items():
+        if name not in unused:
+            entry[_KEYS.get(name, name)] = value
     entry["steps"] = item.steps
     if plan.study is PAPER_STUDY:
         return entry
@@ -233,10 +228,10 @@ def _data(plan: Plan, device: Device, price: float | None) -> dict[str, object]:
     changes = {}
     if plan.study.config.batches.skip:
         changes["skip"] = plan.study.config.batches.skip
-    found = plan.costs(device=device)
-    costs = asdict(found) | {"device": device.name, "mfu": _mfu(found, device)}
+    whole = plan.costs(device=device)
+    costs = asdict(whole) | {"device": device.name, "mfu": _mfu(whole, device)}
     if price is not None:
-        costs["money"] = price * found.gpu_hours
+        costs["money"] = price * whole.gpu_hours
     costs |= {"data_tokens": plan.data_tokens, "data_bytes": plan.data_bytes}
     return {
         "study": plan.study.name,
