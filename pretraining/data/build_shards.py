@@ -62,6 +62,7 @@ from pretraining.data.tokenizer import TextTokenizer, encoded, load_tokenizer
 logger = logging.getLogger(__name__)
 
 _GROUP_CHARACTERS, _GROUP_DOCUMENTS = 500_000, 1_000
+"""Most characters and documents that a thread takes at a time."""
 _SMALL_SHARE, _FIRST_SHARE, _LEAST_TOKENS = 0.01, 0.1, 2_048
 """Of a small source: the share that is held out, and the one until validation has a whole sequence of the longest."""
 _UNKNOWN = 0.01
@@ -116,8 +117,11 @@ def build(
     is_complete = publish(out)
     if not is_complete:
         refuse_others(out)
+    # Shards that are complete already, and what is missing of them.
     made = load_manifest(out, "choose another --out") if is_complete else None
     missing = [] if made is None else lost(out, made)
+
+    # What is asked for.
     try:
         source = open_documents(
             specs, settings.text_field, settings.document_separator, kind
@@ -144,12 +148,11 @@ def build(
         "record": RECORD,
         "version": SHARDS,
     }
+
+    # Of complete shards nothing is written but what is missing.
     if made is not None:
-        check_request(
-            out,
-            made["request"] | {"tokenizer": made["tokenizer"]},
-            request | {"tokenizer": ids},
-        )
+        request_made = made["request"] | {"tokenizer": made["tokenizer"]}
+        check_request(out, request_made, request | {"tokenizer": ids})
         record = read_provenance(out)
         states = record.get("texts", []) if record else []
         _check_states(source, out, states, made["source"]["sha256"] or [])
@@ -162,18 +165,17 @@ def build(
         logger.warning(
             "%s: missing or damaged, so written again: %s", out, first_of(missing)
         )
-    token_files = TokenFiles(
-        out / UNFINISHED / _TOKENS,
-        source,
-        {
-            "tokenizer": ids,
-            "text_field": source.text_field,
-            "separator": source.separator,
-            "kind": source.kind,
-            "version": SHARDS,
-            "form": 2,
-        },
-    )
+
+    # Tokens of single files, all that a part writes.
+    tokens_depend_on = {
+        "tokenizer": ids,
+        "text_field": source.text_field,
+        "separator": source.separator,
+        "kind": source.kind,
+        "version": SHARDS,
+        "form": 2,
+    }
+    token_files = TokenFiles(out / UNFINISHED / _TOKENS, source, tokens_depend_on)
     count = cores() if workers is None else workers
     encode = partial(_encoded, encoder=encoder, workers=count)
     if part is not None:
@@ -186,6 +188,8 @@ def build(
             f"{len(numbers):,}",
         )
         return True
+
+    # The shards.
     with writing(out):
         writer = ShardWriter(out, {**request, "tokenizer": ids}, source.states)
         _check_states(source, out, writer.states_read, writer.hashes)
@@ -212,7 +216,7 @@ def build(
             )
         publish(out)
     manifest = load_manifest(out)
-    # Unless another process has written others meanwhile
+    # Another process may have written others meanwhile.
     check_request(out, manifest["request"], request)
     _report(source, out, writer, encoder, manifest)
     return True
@@ -222,19 +226,18 @@ def _check_splits(
     source: TextSource, out: Path, settings: ShardSettings, writer: ShardWriter
 ) -> None:
     """Refuse a split without a document, and remove all that was written: it must not stop the next request."""
-    held_out, trained = (
-        writer.splits["validation"].documents,
-        writer.splits["train"].documents,
-    )
+    held_out = writer.splits["validation"].documents
+    trained = writer.splits["train"].documents
     if held_out and trained:
         return
     remove_unfinished(out)
     if not held_out + trained:
         raise UserError(f"{source.spec}: there is no text; give files that have some")
+    share = settings.validation_share or _FIRST_SHARE
     raise UserError(
         f"{source.spec}: of {held_out + trained} documents ({writer.position.duplicates:,} duplicates dropped), "
         f"{held_out} were held out for validation (--validation-share "
-        f"{settings.validation_share or _FIRST_SHARE:g}) and {trained} left for training, but each needs one; "
+        f"{share:g}) and {trained} left for training, but each needs one; "
         f"--document-separator splits text files (now: {settings.document_separator}; `line` makes each line "
         "a document)"
     )
@@ -248,12 +251,13 @@ def _check_states(
     Raises:
         UserError: one has other content.
     """
-    recorded = [*states, *[None] * len(hashes)]
-    # The hashes end first, with the files that were begun.
-    for file, now, then, sha256 in zip(
-        source.files, source.states, recorded, hashes, strict=False
-    ):
-        if now != then and sha256_file(Path(file)) != sha256:
+    # The hashes end with the files that were begun.
+    for number, sha256 in enumerate(hashes[: len(source.states)]):
+        file = source.files[number]
+        recorded = states[number] if number < len(states) else None
+        if source.states[number] == recorded:
+            continue
+        if sha256_file(Path(file)) != sha256:
             raise UserError(
                 f"{file} is not the text that the shards in {out} were made from; give that text, choose another "
                 "--out or remove the folder"
@@ -263,9 +267,8 @@ def _check_states(
 def _encoded(
     documents: Iterator[Document], encoder: TextTokenizer, workers: int
 ) -> EncodedGroups:
-    return encoded(
-        batched(documents, _GROUP_CHARACTERS, _GROUP_DOCUMENTS), encoder, workers
-    )
+    groups = batched(documents, _GROUP_CHARACTERS, _GROUP_DOCUMENTS)
+    return encoded(groups, encoder, workers)
 
 
 def _joined(
@@ -275,10 +278,13 @@ def _joined(
     encode: Callable[[Iterator[Document]], EncodedGroups],
 ) -> EncodedGroups:
     """Yield the documents from the writer's position on, tokenised here where no part did."""
-    first, row, by_parts = writer.position.file, writer.position.row, 0
+    first, row = writer.position.file, writer.position.row
+    by_parts = 0
     for number in range(first, len(source.files)):
         source.hash_up_to(number + 1, writer.hashes)
-        path = parts.path(number, None if source.revision else writer.hashes[number])
+        # A hub's file is what its commit says, so it is not hashed.
+        sha256 = None if source.revision else writer.hashes[number]
+        path = parts.path(number, sha256)
         if path.is_file():
             yield from read_tokens(path, number, row)
             by_parts += 1
@@ -303,31 +309,32 @@ def _write_splits(
     position, splits = writer.position, writer.splits
     shard_tokens = settings.shard_records * RECORD
     limit = settings.tokens or float("inf")
-    enough = False
+    is_enough = False
     began, first_tokens = time.monotonic(), writer.tokens
 
-    def done() -> int:
+    def read_bytes() -> int:
         """Return how many bytes of the source have been read."""
         return sum(source.sizes[: position.file]) + position.read_bytes
 
-    with Meter("tokenising", sum(source.sizes), done=done(), unit="B") as meter:
+    with Meter("tokenising", sum(source.sizes), done=read_bytes(), unit="B") as meter:
         for group, encodings in groups:
-            new = writer.unseen([digest for digest, _ in encodings])
-            for document, (digest, tokens), is_new in zip(
-                group, encodings, new, strict=True
-            ):
-                enough = splits["train"].tokens >= limit
-                if enough:
+            are_new = writer.unseen([digest for digest, _ in encodings])
+            rows = zip(group, encodings, are_new, strict=True)
+            for document, (digest, tokens), is_new in rows:
+                is_enough = splits["train"].tokens >= limit
+                if is_enough:
                     break
                 split_name = _split_of(digest, settings, writer) if is_new else None
                 writer.add(document, tokens, split_name, unknown_id=unknown_id)
-            wrote = [split.write(shard_tokens) for split in splits.values()]
-            if any(wrote):
+            # A list: `any` of the calls themselves would stop at the first split that writes.
+            has_written = [split.write(shard_tokens) for split in splits.values()]
+            if any(has_written):
                 source.hash_up_to(position.file + 1, writer.hashes)
                 writer.save()
             rate = (writer.tokens - first_tokens) / (time.monotonic() - began)
-            meter.update(done(), f"{writer.tokens:,} tokens, {rate:,.0f} a second")
-            if enough:
+            words = f"{writer.tokens:,} tokens, {rate:,.0f} a second"
+            meter.update(read_bytes(), words)
+            if is_enough:
                 break
     for split in splits.values():
         split.write(shard_tokens, last=True)
@@ -336,9 +343,9 @@ def _write_splits(
 def _split_of(digest: bytes, settings: ShardSettings, writer: ShardWriter) -> str:
     """Return the split of a new text: its hash chooses a share of all for validation, until that is full."""
     held_out = writer.splits["validation"].tokens
-    share = settings.validation_share or (
-        _SMALL_SHARE if held_out >= _LEAST_TOKENS else _FIRST_SHARE
-    )
+    share = settings.validation_share
+    if not share:
+        share = _SMALL_SHARE if held_out >= _LEAST_TOKENS else _FIRST_SHARE
     is_chosen = int.from_bytes(digest[:8], "little") < share * 2**64
     is_full = held_out >= settings.validation_tokens
     return "validation" if is_chosen and not is_full else "train"
@@ -346,9 +353,12 @@ def _split_of(digest: bytes, settings: ShardSettings, writer: ShardWriter) -> st
 
 def _ids(encoder: TextTokenizer) -> dict[str, Any]:
     """Return what a manifest says of the tokenizer; own models' have neither of the last two."""
-    more = {"first": list(encoder.first), "unknown_id": encoder.unknown_id}
-    present = {name: value for name, value in more.items() if value not in ([], None)}
-    return {name: getattr(encoder, name) for name in _TOKENIZER} | present
+    ids = {name: getattr(encoder, name) for name in _TOKENIZER}
+    if encoder.first:
+        ids["first"] = list(encoder.first)
+    if encoder.unknown_id is not None:
+        ids["unknown_id"] = encoder.unknown_id
+    return ids
 
 
 def _finish(
@@ -363,20 +373,21 @@ def _finish(
     encoder.save(writer.folder / "tokenizer")
     for split in writer.splits.values():
         write_index(writer.folder / split.name, split.shards)
+    splits = {}
+    for split in writer.splits.values():
+        splits[split.name] = {
+            "documents": split.documents,
+            "tokens": split.tokens,
+            "shards": [shard.listing() for shard in split.shards],
+        }
+    text = source.identity()
+    text["sha256"] = None if source.revision else writer.hashes
     manifest = {
         "request": request,
-        "source": source.identity()
-        | {"sha256": None if source.revision else writer.hashes},
+        "source": text,
         "tokenizer": _ids(encoder),
         "tokenizer_files": tokenizer_files(writer.folder / "tokenizer"),
-        "splits": {
-            split.name: {
-                "documents": split.documents,
-                "tokens": split.tokens,
-                "shards": [shard.listing() for shard in split.shards],
-            }
-            for split in writer.splits.values()
-        },
+        "splits": splits,
         "characters": writer.position.characters,
         "duplicates_dropped": writer.position.duplicates,
         "empty_dropped": writer.position.empty,
@@ -388,12 +399,10 @@ def _finish(
 
 def _write_provenance(folder: Path, source: TextSource, encoder: TextTokenizer) -> None:
     """Write who made shards, when their texts had changed last, and the hashes of manifest and indexes."""
-    # Times of change are no part of what the shards are: the same text elsewhere gives the same manifest.
-    record = provenance("full", _PACKAGES) | {
-        "engine": encoder.engine,
-        "texts": list(source.states),
-    }
-    names = (MANIFEST, *(f"{split}/{INDEX}" for split in SHARD_SPLITS))
+    # Times of change are not part of what the shards are: the same text elsewhere gives the same manifest.
+    record = provenance("full", _PACKAGES)
+    record |= {"engine": encoder.engine, "texts": list(source.states)}
+    names = [MANIFEST, *(f"{split}/{INDEX}" for split in SHARD_SPLITS)]
     hashes = {name: sha256_file(folder / name) for name in names}
     manifests.write_manifest(provenance_path(folder, folder=True), record, hashes)
 
@@ -406,23 +415,29 @@ def _report(
     manifest: dict[str, Any],
 ) -> None:
     """Log what the shards hold, and warn of text that was left out or does not seem to fit the settings."""
-    position, left_out = writer.position, source.left_out
-    read = (
-        sum(split.documents for split in writer.splits.values())
-        + position.duplicates
-        + position.empty
-    )
+    position = writer.position
+    train, validation = manifest["splits"]["train"], manifest["splits"]["validation"]
+    documents = train["documents"] + validation["documents"]
+    tokens = train["tokens"] + validation["tokens"]
+
+    # What was read.
+    read = position.duplicates + position.empty
+    read += sum(split.documents for split in writer.splits.values())
     logger.info("files: %s; documents read: %s", f"{len(source.files):,}", f"{read:,}")
-    if left_out:
+    if source.left_out:
         logger.warning(
             "left out, hidden or of no kind that is read (%s): %s; if they are text, name one with --kind",
             ", ".join(FILE_KINDS),
-            first_of(left_out, 3),
+            first_of(source.left_out, 3),
         )
-    train, validation = (manifest["splits"][split] for split in ("train", "validation"))
-    tokens, documents = (
-        train[what] + validation[what] for what in ("tokens", "documents")
-    )
+
+    # What the shards hold.
+    mean_tokens = tokens / documents
+    held_out_percent = 100 * validation["tokens"] / tokens
+    # Without what is put around each document: its begin, where it has one, and its end.
+    text_tokens = max(1, tokens - documents * (1 + len(encoder.first)))
+    letters_per_token = position.characters / text_tokens
+    unknown_percent = 100 * position.unknown / tokens
     logger.info(
         "%s: %s training tokens from %s documents, %s more for validation; shards: %d; duplicates dropped: %s; tokens "
         "a document: %s; held out: %.2g %%; %.1f letters a token; unknown tokens: %.3g %%",
@@ -432,21 +447,23 @@ def _report(
         f"{validation['documents']:,}",
         len(train["shards"]),
         f"{position.duplicates:,}",
-        f"{tokens / documents:,.0f}",
-        100 * validation["tokens"] / tokens,
-        position.characters / max(1, tokens - documents * (1 + len(encoder.first))),
-        100 * position.unknown / tokens,
+        f"{mean_tokens:,.0f}",
+        held_out_percent,
+        letters_per_token,
+        unknown_percent,
     )
+
+    # What does not seem to fit.
     if position.unknown > _UNKNOWN * tokens:
         logger.warning(
             "%.3g %% of the tokens stand for text that the tokenizer does not know; choose one that knows "
             "its script",
-            100 * position.unknown / tokens,
+            unknown_percent,
         )
     is_text = any(plain_suffix(file) == ".txt" for file in source.files)
     if is_text and source.separator == BLANK and tokens < _SHORT * documents:
         logger.warning(
             "a document has %.0f tokens: a blank line ends one in a text file; if these are paragraphs, give "
             "--document-separator file, or a line that stands between documents",
-            tokens / documents,
+            mean_tokens,
         )
