@@ -10,6 +10,7 @@ import numpy.typing as npt
 _DIGEST = np.dtype("S12")
 """96 bits of a BLAKE2b digest: among 10^10 texts two that differ share them with a probability of 6e-10."""
 _RATIO = 8
+"""How many times as long as the next an array is at least: few arrays to look in, and few merges."""
 
 
 class SeenTexts:
@@ -19,7 +20,7 @@ class SeenTexts:
         self._levels: list[npt.NDArray[np.bytes_]] = []
 
     def add(self, digests: Sequence[bytes]) -> npt.NDArray[np.bool_]:
-        """Add digests, and return of each whether neither the set nor a place before it had it."""
+        """Add digests, and return for each whether neither the set nor a place before it had it."""
         fresh, first_places = np.unique(np.array(digests, _DIGEST), return_index=True)
         for level in self._levels:
             places = np.minimum(level.searchsorted(fresh), len(level) - 1)
@@ -31,7 +32,7 @@ class SeenTexts:
         return is_new
 
     def add_all(self, content: bytes) -> None:
-        """Add digests that the set has not, as `packed` gives them."""
+        """Add new digests, in the form that `packed` returns."""
         self._merge(np.sort(np.frombuffer(content, _DIGEST)))
 
     def _merge(self, fresh: npt.NDArray[np.bytes_]) -> None:
@@ -40,11 +41,12 @@ class SeenTexts:
         if len(fresh):
             levels.append(fresh)
         while len(levels) > 1 and _RATIO * len(levels[-1]) > len(levels[-2]):
-            last, size = levels.pop(), len(levels[-1])
+            shorter, longer = levels.pop(), levels[-1]
+            size = len(longer)
             # In place: the memory grows without a copy, and Timsort, which finds the two runs, copies the shorter one.
-            levels[-1].resize(size + len(last), refcheck=False)
-            levels[-1][size:] = last
-            levels[-1].sort(kind="stable")
+            longer.resize(size + len(shorter), refcheck=False)
+            longer[size:] = shorter
+            longer.sort(kind="stable")
 
 
 def packed(digests: Sequence[bytes]) -> bytes:
