@@ -9,6 +9,7 @@ from __future__ import annotations
 
 import hashlib
 import json
+import math
 import os
 import re
 from collections.abc import Mapping, Sequence
@@ -71,9 +72,10 @@ class ShardSettings:
 
     def __post_init__(self) -> None:
         """Refuse what cannot be."""
-        if self.validation_share is not None and not 0 < self.validation_share < 1:
+        share = self.validation_share
+        if share is not None and not 0 < share < 1:
             raise UserError(
-                f"--validation-share must be above 0 and below 1, not {self.validation_share}"
+                f"--validation-share must be above 0 and below 1, not {share}"
             )
         if self.shard_records < 1 or self.validation_tokens < 1 or self.tokens < 0:
             raise UserError(
@@ -85,8 +87,9 @@ class ShardSettings:
 
         Of a small one it stays None: what is held out then depends on what validation has (`build_shards`).
         """
-        usual = max(0.005, 200_000 / size) if size >= _SMALL else None
-        return replace(self, validation_share=self.validation_share or usual)
+        if self.validation_share or size < _SMALL:
+            return self
+        return replace(self, validation_share=max(0.005, 200_000 / size))
 
 
 @dataclass(frozen=True, kw_only=True)
@@ -110,21 +113,23 @@ class Shard:
         """Refuse types that are others, and more bytes than the records can have.
 
         Raises:
-            ValueError: it is no shard.
+            ValueError: it is not a shard.
         """
         counts = (self.samples, self.size, self.packed_size)
-        if not all(type(count) is int and 0 < count < _MOST_BYTES for count in counts):
-            raise ValueError(
-                f"one of {str(counts)[:99]} is not a number from 1 to {_MOST_BYTES - 1}"
-            )
-        if not all(
-            re.fullmatch(r"[0-9a-f]{64}", digest)
-            for digest in (self.sha256, self.packed_sha256)
-        ):
-            raise ValueError("a SHA-256 is not valid")
+        for count in counts:
+            # Python's True is an int.
+            if type(count) is not int or not 0 < count < _MOST_BYTES:
+                raise ValueError(
+                    f"one of {str(counts)[:99]} is not a number from 1 to {_MOST_BYTES - 1}"
+                )
+        for digest in (self.sha256, self.packed_sha256):
+            if not re.fullmatch(r"[0-9a-f]{64}", digest):
+                raise ValueError("a SHA-256 is not valid")
         # A count, offsets and the columns' description, then for each record a size, a shape and the tokens.
-        fixed = 4 * (self.samples + 2)
-        if not fixed < self.size <= fixed + 4096 + self.samples * (16 + 4 * RECORD):
+        least = 4 * (self.samples + 2)
+        record_bytes = 16 + 4 * RECORD
+        most = least + 4096 + self.samples * record_bytes
+        if not least < self.size <= most:
             raise ValueError(
                 f"it cannot have {self.size} bytes with {self.samples} records"
             )
@@ -149,16 +154,11 @@ class Shard:
 
     def described(self) -> dict[str, Any]:
         """Return its entry of streaming's index."""
-        raw = {
-            "basename": self.name,
-            "bytes": self.size,
-            "hashes": {"sha256": self.sha256},
-        }
-        packed = {
-            "basename": self.packed_name,
-            "bytes": self.packed_size,
-            "hashes": {"sha256": self.packed_sha256},
-        }
+
+        def entry(name: str, size: int, sha256: str) -> dict[str, Any]:
+            return {"basename": name, "bytes": size, "hashes": {"sha256": sha256}}
+
+        # Made only of numbers and hashes: streaming's reader takes any encoding from an index, pickle included.
         return {
             "column_encodings": list(MDS_COLUMNS.values()),
             "column_names": list(MDS_COLUMNS),
@@ -166,11 +166,11 @@ class Shard:
             "compression": f"zstd:{COMPRESSION}",
             "format": "mds",
             "hashes": ["sha256"],
-            "raw_data": raw,
+            "raw_data": entry(self.name, self.size, self.sha256),
             "samples": self.samples,
             "size_limit": None,
             "version": 2,
-            "zip_data": packed,
+            "zip_data": entry(self.packed_name, self.packed_size, self.packed_sha256),
         }
 
 
@@ -199,10 +199,11 @@ def read_index(folder: Path) -> list[Shard]:
                 packed_sha256=packed["hashes"]["sha256"],
             )
             shards.append(shard)
-            most, is_last = shards[0].samples, number + 1 == len(entries)
-            if shard.samples > most or (shard.samples < most and not is_last):
+            # A record is found by division, so that only the last shard may have fewer.
+            full, is_last = shards[0].samples, number + 1 == len(entries)
+            if shard.samples > full or (shard.samples < full and not is_last):
                 raise ValueError(
-                    f"shard {number} has {shard.samples} records where the first has {most}"
+                    f"shard {number} has {shard.samples} records where the first has {full}"
                 )
     except (KeyError, TypeError, ValueError) as error:
         what = f"no {error}" if isinstance(error, KeyError) else error
@@ -218,10 +219,8 @@ def write_index(folder: Path, shards: Sequence[Shard]) -> None:
 
 
 def _index_text(shards: Sequence[Shard]) -> str:
-    return json.dumps(
-        {"shards": [shard.described() for shard in shards], "version": 2},
-        sort_keys=True,
-    )
+    index = {"shards": [shard.described() for shard in shards], "version": 2}
+    return json.dumps(index, sort_keys=True)
 
 
 @dataclass(frozen=True, kw_only=True)
@@ -251,9 +250,9 @@ def load_manifest(data: Path, remedy: str = _REMEDY) -> dict[str, Any]:
     try:
         manifest = manifests.read_manifest(path, remedy)
     except FileNotFoundError:
-        unfinished = (
-            f" (they are unfinished: {_AGAIN})" if (data / UNFINISHED).is_dir() else ""
-        )
+        unfinished = ""
+        if (data / UNFINISHED).is_dir():
+            unfinished = f" (they are unfinished: {_AGAIN})"
         raise UserError(
             f"{path}: no shards here{unfinished}; write them with `clm-or-mlm shards`"
         ) from None
@@ -261,8 +260,8 @@ def load_manifest(data: Path, remedy: str = _REMEDY) -> dict[str, Any]:
         raise UserError(f"{path} was written by another version; {_REMEDY}")
     with manifests.another_shape(path, _REMEDY):
         tokenizer = read_settings(_Tokenizer, manifest["tokenizer"], str(path))
-        optional = [number or 0 for number in (tokenizer.bos_id, tokenizer.unknown_id)]
-        ids = (tokenizer.eos_id, tokenizer.mask_id, *optional, *tokenizer.first)
+        optional = [tokenizer.bos_id or 0, tokenizer.unknown_id or 0]
+        ids = [tokenizer.eos_id, tokenizer.mask_id, *optional, *tokenizer.first]
         if not 0 <= min(ids) <= max(ids) < tokenizer.vocab_size:
             raise UserError(
                 f"{path}: a special token's id is not below {tokenizer.vocab_size}; {_REMEDY}"
@@ -272,9 +271,8 @@ def load_manifest(data: Path, remedy: str = _REMEDY) -> dict[str, Any]:
 
 def shard_manifest_text(content: Mapping[str, Any]) -> str:
     """Return the text of the manifest, with the hash of what a model sees."""
-    return manifests.manifest_text(
-        {**content, "format": _FORMAT, "sha256": _data_hash(content)}
-    )
+    sealed = {**content, "format": _FORMAT, "sha256": _data_hash(content)}
+    return manifests.manifest_text(sealed)
 
 
 def check_request(
@@ -287,32 +285,30 @@ def check_request(
     """
     if made == request:
         return
-    sources = (made["source"], request["source"])
-    then, now = (
-        {file["name"]: file["bytes"] for file in source["files"]} for source in sources
-    )
+    then, now = _bytes_by_name(made), _bytes_by_name(request)
     for name in sorted({*then, *now}):
         if then.get(name) != now.get(name):
-            sizes = [
-                f"{files[name]:,} bytes" if name in files else "missing"
-                for files in (then, now)
-            ]
             raise UserError(
-                f"{out} has {what} made from other text: {name}, then {sizes[0]}, now {sizes[1]}; give the text of "
-                "then, choose another --out or remove the folder"
+                f"{out} has {what} made from other text: {name}, then {_size_in(then, name)}, now "
+                f"{_size_in(now, name)}; give the text of then, choose another --out or remove the folder"
             )
     raise UserError(
         f"{out} has {what} made with different settings; choose another --out or remove the folder"
     )
 
 
+def _bytes_by_name(request: Mapping[str, Any]) -> dict[str, int]:
+    return {file["name"]: file["bytes"] for file in request["source"]["files"]}
+
+
+def _size_in(sizes: Mapping[str, int], name: str) -> str:
+    return f"{sizes[name]:,} bytes" if name in sizes else "missing"
+
+
 def tokenizer_files(folder: Path) -> dict[str, str]:
     """Return the SHA-256 of each file of a tokenizer's folder."""
-    return {
-        path.name: sha256_file(path)
-        for path in sorted(folder.iterdir())
-        if path.suffix == ".json"
-    }
+    paths = [path for path in sorted(folder.iterdir()) if path.suffix == ".json"]
+    return {path.name: sha256_file(path) for path in paths}
 
 
 def check_tokenizer(data: Path, manifest: Mapping[str, Any]) -> None:
@@ -324,7 +320,8 @@ def check_tokenizer(data: Path, manifest: Mapping[str, Any]) -> None:
     folder = data / "tokenizer"
     files = tokenizer_files(folder) if folder.is_dir() else {}
     listed: dict[str, str] = manifest["tokenizer_files"]
-    if others := sorted(files.keys() - listed.keys()):
+    others = sorted(files.keys() - listed.keys())
+    if others:
         raise UserError(
             f"{folder} is not the tokenizer that the shards were made with: it also holds {first_of(others)}; "
             "move that elsewhere"
@@ -344,9 +341,9 @@ def check_split(
         UserError: it lists other files or another number of records.
     """
     split = manifest["splits"][name]
-    records = -(-split["tokens"] // RECORD)
-    listed = [shard.listing() for shard in shards] == split["shards"]
-    if not listed or sum(shard.samples for shard in shards) != records:
+    records = math.ceil(split["tokens"] / RECORD)
+    is_listed = [shard.listing() for shard in shards] == split["shards"]
+    if not is_listed or sum(shard.samples for shard in shards) != records:
         raise UserError(
             f"{data / name / INDEX} is not the index the manifest was made with; {_AGAIN}"
         )
@@ -361,7 +358,9 @@ def files_of(data: Path, manifest: Mapping[str, Any]) -> dict[str, VerifiedFile]
         hashes: dict[str, str] = dict(record.get(manifests.FILES, {}))
         for name, sha256 in manifest["tokenizer_files"].items():
             hashes[f"tokenizer/{name}"] = sha256
-        files = {name: VerifiedFile(data / name, hashes[name]) for name in hashes}
+        files = {}
+        for name, sha256 in hashes.items():
+            files[name] = VerifiedFile(data / name, sha256)
         for split in SHARD_SPLITS:
             for shard in manifest["splits"][split]["shards"]:
                 name = f"{split}/{shard['name']}"
@@ -409,7 +408,7 @@ def verify_shards(data: Path) -> list[str]:
             problems[name] = f"{file.path}: {error}; remove it and {_AGAIN}"
     if read_provenance(data) is None:
         problems[PROVENANCE] = f"{data / PROVENANCE} is missing or damaged; {_AGAIN}"
-    # Where no record lists the indexes
+    # Where no record lists the indexes.
     problems = _bad_indexes(data, manifest) | problems
     if not any(name.startswith("tokenizer/") for name in problems):
         try:
