@@ -15,7 +15,7 @@ import json
 import re
 from collections.abc import Callable, Iterator, Mapping
 from pathlib import Path
-from typing import Any
+from typing import Any, NamedTuple
 
 import numpy as np
 
@@ -25,7 +25,7 @@ from common.manifest import DamagedError
 from common.progress import Meter
 from pretraining.data.blocks import END, packed_block, read_block
 from pretraining.data.corpus import Document, TextSource
-from pretraining.data.tokenizer import DIGEST_BYTES, Encoded
+from pretraining.data.tokenizer import DIGEST_BYTES, Encoded, Ids
 
 EncodedGroups = Iterator[tuple[list[Document], Encoded]]
 """Documents with their digests and tokens."""
@@ -45,10 +45,12 @@ def part_of(text: str, count: int) -> range:
     """Return the numbers of the files of a part, such as `3/8`: the third of every eight of `count` files.
 
     Raises:
-        UserError: it is no part, or there are more parts than files.
+        UserError: it is not a part, or there are more parts than files.
     """
     match = re.fullmatch(r"(\d{1,6})/(\d{1,6})", text)
-    part, parts = map(int, match.groups()) if match else (0, 0)
+    part = parts = 0
+    if match is not None:
+        part, parts = int(match[1]), int(match[2])
     if not 0 < part <= parts:
         raise UserError(f"--part {text}: the third of eight parts is 3/8")
     if parts > count:
@@ -82,26 +84,20 @@ class TokenFiles:
 
         @functools.cache
         def path(number: int) -> Path:
-            return self.path(
-                number,
-                None if source.revision else sha256_file(Path(source.files[number])),
-            )
+            # A hub's file is what its commit says.
+            sha256 = None
+            if not source.revision:
+                sha256 = sha256_file(Path(source.files[number]))
+            return self.path(number, sha256)
 
         missing = (number for number in numbers if not path(number).exists())
-        # Of each document: itself, and its digest with its ids.
-        pairs = (
-            pair
-            for group in encode(source.documents(files=missing))
-            for pair in zip(*group, strict=True)
-        )
-        *starts, total = itertools.accumulate(
-            (source.sizes[number] for number in numbers), initial=0
-        )
-        offsets = dict(zip(numbers, starts, strict=True))
+        documents = _encoded_documents(encode(source.documents(files=missing)))
+        offsets, total = {}, 0
+        for number in numbers:
+            offsets[number] = total
+            total += source.sizes[number]
         with Meter("tokenising", total, unit="B") as meter:
-            for number, of_file in itertools.groupby(
-                pairs, key=lambda pair: pair[0].file
-            ):
+            for number, of_file in itertools.groupby(documents, _file_of):
                 mark_cache(self.folder.parent)
                 with (
                     atomic_path(path(number)) as temporary,
@@ -109,18 +105,39 @@ class TokenFiles:
                 ):
                     file.write(path(number).name.encode())
                     while block := list(itertools.islice(of_file, _BLOCK)):
-                        rows = [
-                            (digest, document.characters, len(ids), document.read_bytes)
-                            for document, (digest, ids) in block
-                        ]
-                        table = np.array(rows, _TABLE)
-                        tokens = np.concatenate([ids for _, (_, ids) in block])
-                        count = len(block).to_bytes(8, "little")
-                        data = count + table.tobytes() + tokens.tobytes()
-                        file.write(packed_block(data))
-                        meter.update(offsets[number] + block[-1][0].read_bytes)
+                        file.write(packed_block(_block_data(block)))
+                        last = block[-1].document
+                        meter.update(offsets[number] + last.read_bytes)
                     file.write(END)
                     source.refuse_changed([number])
+
+
+class _EncodedDocument(NamedTuple):
+    """A document with its tokens."""
+
+    document: Document
+    digest: bytes
+    ids: Ids
+
+
+def _encoded_documents(groups: EncodedGroups) -> Iterator[_EncodedDocument]:
+    for documents, encodings in groups:
+        for document, (digest, ids) in zip(documents, encodings, strict=True):
+            yield _EncodedDocument(document, digest, ids)
+
+
+def _file_of(encoded: _EncodedDocument) -> int:
+    return encoded.document.file
+
+
+def _block_data(block: list[_EncodedDocument]) -> bytes:
+    """Return documents as the content of a block: their number, a table of them, and the tokens of all."""
+    rows = []
+    for document, digest, ids in block:
+        rows.append((digest, document.characters, len(ids), document.read_bytes))
+    table = np.array(rows, _TABLE)
+    tokens = np.concatenate([ids for _, _, ids in block])
+    return len(block).to_bytes(8, "little") + table.tobytes() + tokens.tobytes()
 
 
 def read_tokens(path: Path, number: int, row: int) -> EncodedGroups:
@@ -135,26 +152,26 @@ def read_tokens(path: Path, number: int, row: int) -> EncodedGroups:
             if file.read(len(path.name)) != path.name.encode():
                 raise ValueError("it is another file's")
             while (data := read_block(file)) is not None:
+                # As `_block_data` makes it.
                 count = int.from_bytes(data[:8], "little")
                 table = np.frombuffer(data, _TABLE, count, 8)
                 tokens = np.frombuffer(data, np.int32, offset=8 + table.nbytes)
-                group = [
-                    Document(
+                group = []
+                rows = enumerate(table.tolist(), before + 1)
+                for next_row, (_, characters, _, read_bytes) in rows:
+                    document = Document(
                         text="",
                         characters=characters,
                         file=number,
                         row=next_row,
-                        read_bytes=read,
+                        read_bytes=read_bytes,
                     )
-                    for next_row, (_, characters, _, read) in enumerate(
-                        table.tolist(), before + 1
-                    )
-                ]
+                    group.append(document)
                 ids = np.split(tokens, np.cumsum(table["tokens"])[:-1])
-                pairs = list(zip(table["digest"].tolist(), ids, strict=True))
+                encodings = list(zip(table["digest"].tolist(), ids, strict=True))
                 first = max(0, row - before)
                 before += count
-                yield group[first:], pairs[first:]
+                yield group[first:], encodings[first:]
             if file.read(1):
                 raise ValueError("more follows its end")
     except (OSError, ValueError) as error:
