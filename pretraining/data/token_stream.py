@@ -69,7 +69,7 @@ class TokenStream:
 
         Args:
             folder: the split's folder, which holds its index.
-            cache: folder for decompressed shards, for this split alone.
+            cache: folder for decompressed shards, only of this split.
             limit_bytes: size of the cache at which the least recently used shards are removed; 0 for no limit.
             root: the folder that is to stay below that size; `cache` when left out.
             fetch: brings a shard that is not in the folder (`remote_shards.RemoteShards.fetcher`).
@@ -77,7 +77,7 @@ class TokenStream:
         Raises:
             UserError: no index, one that `shards` did not write, or a damaged last shard.
         """
-        # Imports torchvision and transformers
+        # It imports torchvision and transformers, which takes seconds.
         from streaming.base.format import reader_from_json
 
         self.shards = read_index(folder)
@@ -85,10 +85,10 @@ class TokenStream:
         self.folder = folder
         """The split's folder."""
         self._root, self._limit, self._fetch = root or cache, limit_bytes, fetch
-        self._files = [
-            VerifiedFile(cache / shard.name, shard.sha256, shard.size)
-            for shard in self.shards
-        ]
+        self._files = []
+        for shard in self.shards:
+            file = VerifiedFile(cache / shard.name, shard.sha256, shard.size)
+            self._files.append(file)
         self._reader: MDSReader = reader_from_json("", "", self.shards[0].described())
         self._opening = [Lock() for _ in self.shards]
         self._descriptors: dict[int, int] = {}
@@ -112,7 +112,8 @@ class TokenStream:
             )
         first, last = start // RECORD, (stop - 1) // RECORD
         records = [self._record(number) for number in range(first, last + 1)]
-        return np.concatenate(records)[start - first * RECORD : stop - first * RECORD]
+        offset = first * RECORD
+        return np.concatenate(records)[start - offset : stop - offset]
 
     def _record(self, number: int) -> Tokens:
         shard, place = divmod(number, self._records)
@@ -120,21 +121,18 @@ class TokenStream:
             descriptor = self._open(shard)
             # By hand, since streaming's reader opens the file by its name, which another process may remove: a shard
             # begins with the number of its records and their offsets, 4 bytes each.
-            begin, end = np.frombuffer(
-                os.pread(descriptor, 8, 4 * (1 + place)).ljust(8, b"\0"), "<u4"
-            ).tolist()
-            packed = (
-                os.pread(descriptor, end - begin, begin)
-                if 0 < end - begin <= 4 * RECORD + 64
-                else b""
-            )
+            offsets = os.pread(descriptor, 8, 4 * (1 + place))
+            begin, end = np.frombuffer(offsets.ljust(8, b"\0"), "<u4").tolist()
+            packed = b""
+            if 0 < end - begin <= 4 * RECORD + 64:
+                packed = os.pread(descriptor, end - begin, begin)
         try:
             tokens: Tokens = self._reader.decode_sample(packed)["tokens"]
-            if tokens.shape != (
-                RECORD if number < self._last else min(tokens.size, RECORD),
-            ):
+            is_last = number == self._last
+            size = min(tokens.size, RECORD) if is_last else RECORD
+            if tokens.shape != (size,):
                 raise ValueError
-        except Exception:  # whatever comes of what is no record
+        except Exception:  # whatever comes of what is not a record
             raise UserError(
                 f"{self.folder / self.shards[shard].packed_name}: record {place} was not written by "
                 f"`shards`; write the shards again"
@@ -158,7 +156,8 @@ class TokenStream:
                 file.path.unlink(missing_ok=True)
                 descriptor = self._make(number)
             self._descriptors[number], self._touched[number] = descriptor, 0.0
-        if (now := time.time()) - self._touched[number] > _TOUCH_SECONDS:
+        now = time.time()
+        if now - self._touched[number] > _TOUCH_SECONDS:
             # When it was read last is its access time, which many file systems do not keep by themselves; the
             # time of its last change stays, since that says whether it is still what was hashed.
             os.utime(descriptor, ns=(time.time_ns(), os.fstat(descriptor).st_mtime_ns))
@@ -169,15 +168,15 @@ class TokenStream:
         """Close descriptors of shards that have no name any more, whose space is not free before, and the oldest."""
         opened = list(self._descriptors)  # the oldest first
         for place, number in enumerate(opened):
-            # Being read by another thread
+            # It is being read by another thread.
             if not self._opening[number].acquire(blocking=False):
                 continue
             try:
                 descriptor = self._descriptors.get(number)
+                if descriptor is None:
+                    continue
                 is_old = len(opened) - place >= _OPEN
-                if descriptor is not None and (
-                    is_old or os.fstat(descriptor).st_nlink == 0
-                ):
+                if is_old or os.fstat(descriptor).st_nlink == 0:
                     os.close(self._descriptors.pop(number))
             finally:
                 self._opening[number].release()
@@ -248,6 +247,7 @@ def _close_all(descriptors: Mapping[int, int]) -> None:
 _OPEN = 256
 """Most descriptors at a time: a block of sequences in random order is read from 130 shards."""
 _TOUCH_SECONDS = 60.0
+"""Seconds from one note of a shard's use to the next: one at each record was more than a shared file system bears."""
 
 
 def make_shard_cache_folder(place: str = "") -> Path:
@@ -273,7 +273,7 @@ def held(root: Path) -> dict[Path, os.stat_result]:
     """Return the shards in a cache, the one that was opened last at the end."""
     found = {}
     for folder, subfolders, names in os.walk(root):
-        # What is being made
+        # Temporary folders, in which shards are being made.
         subfolders[:] = [name for name in subfolders if not name.startswith(".")]
         for path in (Path(folder, name) for name in names if name.endswith(".mds")):
             with contextlib.suppress(FileNotFoundError):
