@@ -79,7 +79,7 @@ class TextTokenizer:
     bos_id: int | None
     """Begin of text; None when the vocabulary has none. Pretraining does not use it."""
     eos_id: int
-    """End of text, put after every document; padding, too."""
+    """End of text, put after every document; also the padding."""
     mask_id: int
     """What a masked token is replaced by."""
     first: tuple[int, ...] = ()
@@ -95,16 +95,17 @@ class TextTokenizer:
     @cached_property
     def sha256(self) -> str:
         """Hash of everything that the ids depend on, independent of the file's layout."""
-        content = {
-            key: part
-            for key, part in self._content.items()
-            if key not in ("padding", "truncation")
-        }
-        # In texts, the mask that an export has is text, like any special token.
-        content["added_tokens"] = [
-            token | {"lstrip": token["lstrip"] and token["content"] != MASK}
-            for token in content["added_tokens"]
-        ]
+        content = dict(self._content)
+        # Documents are neither cut nor padded, whatever the file says.
+        content.pop("padding", None)
+        content.pop("truncation", None)
+        tokens = []
+        for token in content["added_tokens"]:
+            # In texts, the mask that an export has is text, like any special token.
+            if token["content"] == MASK:
+                token = token | {"lstrip": False}
+            tokens.append(token)
+        content["added_tokens"] = tokens
         text = json.dumps(content, sort_keys=True, separators=(",", ":"))
         return hashlib.sha256(text.encode()).hexdigest()
 
@@ -112,9 +113,9 @@ class TextTokenizer:
     def unknown_id(self) -> int | None:
         """What stands for text that no token has; None where the tokenizer has no such token."""
         model = self._content["model"]
-        number = model.get(
-            "unk_id", self.inner.token_to_id(model.get("unk_token") or "")
-        )
+        # Unigram models give its number, the others its text.
+        by_text = self.inner.token_to_id(model.get("unk_token") or "")
+        number = model.get("unk_id", by_text)
         return None if number is None else int(number)
 
     @cached_property
@@ -134,19 +135,21 @@ class TextTokenizer:
         twin = self.twin
         if twin is None:
             return self._encode_slowly(texts)
-        return [
-            self._encode_slowly([text])[0]
-            if overflows(text)
-            else self._closed(twin.encode_to_numpy(text, disallowed_special=()))
-            for text in texts
-        ]
+        encoded_texts = []
+        for text in texts:
+            if overflows(text):
+                encoded_texts += self._encode_slowly([text])
+            else:
+                ids = twin.encode_to_numpy(text, disallowed_special=())
+                encoded_texts.append(self._closed(ids))
+        return encoded_texts
 
     @cached_property
     def _reader(self) -> tokenizers.Tokenizer:
         """The tokenizer without the names of special tokens, where its vocabulary has them as words."""
         added = self._content["added_tokens"]
         names = {token["content"] for token in added if token["special"]}
-        # A padding may be a word or a sign, which texts have in their own right
+        # A padding may be a word or a sign, which texts have in their own right.
         names = {name for name in names | self.special if _MARK.search(name)}
         names &= self.inner.get_vocab(with_added_tokens=False).keys()
         if not names:
@@ -160,9 +163,11 @@ class TextTokenizer:
         return [self._closed(encoding.ids) for encoding in encodings]
 
     def _closed(self, ids: npt.NDArray[np.uint32] | list[int]) -> Ids:
-        closed = np.empty(len(self.first) + len(ids) + 1, np.int32)
-        closed[: len(self.first)], closed[-1] = self.first, self.eos_id
-        closed[len(self.first) : -1] = ids
+        begin = len(self.first)
+        closed = np.empty(begin + len(ids) + 1, np.int32)
+        closed[:begin] = self.first
+        closed[begin:-1] = ids
+        closed[-1] = self.eos_id
         return closed
 
     @cached_property
@@ -181,10 +186,11 @@ class TextTokenizer:
             "pad_token": self.eos_id,
             "mask_token": self.mask_id,
         }
-        ids |= {} if self.bos_id is None else {"bos_token": self.bos_id}
-        names = {
-            name: str(self.inner.id_to_token(token)) for name, token in ids.items()
-        }
+        if self.bos_id is not None:
+            ids["bos_token"] = self.bos_id
+        names = {}
+        for name, number in ids.items():
+            names[name] = str(self.inner.id_to_token(number))
         write_tokenizer(folder, self._json, names, max_length=max_length)
 
 
@@ -205,7 +211,7 @@ def load_tokenizer(
         as_llama3: read any tiktoken file with Llama 3's split and special tokens.
 
     Raises:
-        UserError: nothing is there, or it is no tokenizer this project can use.
+        UserError: nothing is there, or it is not a tokenizer that this project can use.
     """
     folder = Path(source)
     path = next(
@@ -222,11 +228,8 @@ def load_tokenizer(
         )
     if other_tokenizer(folder):
         raise without_json(folder)
-    if (
-        not path.exists()
-        and not source.startswith((".", "/"))
-        and source.count("/") == 1
-    ):
+    is_hub_id = source.count("/") == 1 and not source.startswith((".", "/"))
+    if is_hub_id and not path.exists():
         files = read_tokenizer(_from_hub(source))
         tokenizer = text_tokenizer(files, source, begin=begin, end=end)
         # By its id, Llama 3's tokenizer is the paper's; as a start's it is a folder.
@@ -239,7 +242,7 @@ def load_tokenizer(
 
 def llama3_special_tokens() -> list[str]:
     """Return Llama 3's 256 special tokens in the order of their ids, the first reserved one being the mask."""
-    reserved = iter(range(251))
+    # Places without a name are reserved, and numbered in their own order.
     named = {
         0: BEGIN,
         1: END,
@@ -247,10 +250,11 @@ def llama3_special_tokens() -> list[str]:
         7: "<|end_header_id|>",
         9: "<|eot_id|>",
     }
-    tokens = [
-        named[place] if place in named else _RESERVED.format(next(reserved))
-        for place in range(256)
-    ]
+    tokens: list[str] = []
+    for place in range(256):
+        named_before = sum(number < place for number in named)
+        reserved = _RESERVED.format(place - named_before)
+        tokens.append(named.get(place, reserved))
     tokens[SPECIAL_TOKENS.mask_id - SPECIAL_TOKENS.begin_id] = MASK
     return tokens
 
@@ -291,9 +295,10 @@ def train_tokenizer(texts: Iterable[str], vocab_size: int) -> TextTokenizer:
         show_progress=False,
     )
     inner.train_from_iterator(texts, trainer)
-    if (size := inner.get_vocab_size()) != vocab_size - len(special):
+    size = inner.get_vocab_size() + len(special)
+    if size != vocab_size:
         raise UserError(
-            f"the text gives a vocabulary of {size + len(special)} ids, fewer than {vocab_size}; "
+            f"the text gives a vocabulary of {size} ids, fewer than {vocab_size}; "
             f"give more text or a smaller --vocab"
         )
     return _assemble(inner.model, special)
@@ -306,12 +311,10 @@ def _assemble(
     inner = tokenizers.Tokenizer(model)
     inner.pre_tokenizer = _pre_tokenizer()
     inner.decoder = decoders.ByteLevel()
-    inner.add_special_tokens(
-        [
-            tokenizers.AddedToken(text, special=True, normalized=False)
-            for text in special
-        ]
-    )
+    added = []
+    for text in special:
+        added.append(tokenizers.AddedToken(text, special=True, normalized=False))
+    inner.add_special_tokens(added)
     inner.encode_special_tokens = True
     return _with_ids(inner, "the tokenizer", begin=begin, end=end, mask=MASK)
 
@@ -344,7 +347,7 @@ def text_tokenizer(
     Raises:
         UserError: the library cannot read it, or it has no end of text.
     """
-    # Begin and end of text are put by this project alone, never by the tokenizer's own template.
+    # Begin and end of text are put only by this project, never by the tokenizer's own template.
     content = {**files.content, "post_processor": None}
     inner = parse_tokenizer(content, where)
     for token in content["added_tokens"]:
@@ -379,15 +382,18 @@ def _with_ids(
             f"{where} does not say which token ends a text; name it with --end-of-text, and what begins one with "
             f"--begin-of-text, or give the model's folder with {' and '.join(COMPANIONS[:2])}"
         )
-    ids: dict[str | None, int] = {}
-    for name in filter(None, (begin, end, mask)):
-        if (number := inner.token_to_id(name)) is None:
+
+    def id_of(name: str) -> int:
+        number = inner.token_to_id(name)
+        if number is None:
             raise UserError(
                 f"{where} has no token {name!r}; give one of its vocabulary"
             )
-        ids[name] = number
+        return int(number)
+
+    bos_id = id_of(begin) if begin else None
     return TextTokenizer(
-        inner=inner, bos_id=ids.get(begin), eos_id=ids[end], mask_id=ids[mask]
+        inner=inner, bos_id=bos_id, eos_id=id_of(end), mask_id=id_of(mask)
     )
 
 
@@ -437,26 +443,21 @@ def encoded(
     with ThreadPoolExecutor(workers, thread_name_prefix="tokens") as pool:
         waiting: deque[tuple[list[Document], Future[Encoded]]] = deque()
         for group in groups:
-            waiting.append(
-                (
-                    group,
-                    pool.submit(
-                        _encode, encoder, [document.text for document in group]
-                    ),
-                )
-            )
+            texts = [document.text for document in group]
+            waiting.append((group, pool.submit(_encode, encoder, texts)))
+            # Bounded: what threads have encoded waits in memory for the groups before it.
             if len(waiting) > 3 * workers:
-                done, future = waiting.popleft()
-                yield done, future.result()
-        for done, future in waiting:
-            yield done, future.result()
+                first, future = waiting.popleft()
+                yield first, future.result()
+        for group, future in waiting:
+            yield group, future.result()
 
 
 def _encode(encoder: TextTokenizer, texts: list[str]) -> Encoded:
-    digests = [
-        hashlib.blake2b(text.encode(), digest_size=DIGEST_BYTES).digest()
-        for text in texts
-    ]
+    digests = []
+    for text in texts:
+        digest = hashlib.blake2b(text.encode(), digest_size=DIGEST_BYTES)
+        digests.append(digest.digest())
     return list(zip(digests, encoder.encode_batch(texts), strict=True))
 
 
@@ -491,7 +492,7 @@ _LLAMA3_RANKS = "791fc9f2ac984cc4574102f905d8ee4f5e4991a1d28d5913af88ab4bd45ba79
 def read_ranks(path: Path) -> dict[bytes, int]:
     """Return the byte strings and ranks of a tiktoken file: one base64 string and one number a line."""
     data = read_bounded(path)
-    # As sentencepiece's files begin
+    # Sentencepiece's files begin with a line feed.
     if data.startswith(b"\n") or path.suffix in (".json", ".txt"):
         raise without_json(path.parent)
     if path.suffix == ".zst":
@@ -522,10 +523,10 @@ def read_ranks(path: Path) -> dict[bytes, int]:
 def bpe_model(ranks: Mapping[bytes, int]) -> models.BPE:
     """Return the BPE model of the `tokenizers` package whose ids are tiktoken's for these ranks."""
     letters = dict(enumerate(_byte_letters()))
-    vocabulary = {
-        token.decode("latin-1").translate(letters): rank
-        for token, rank in ranks.items()
-    }
+    vocabulary = {}
+    for token, rank in ranks.items():
+        # Latin-1 has a character for each byte.
+        vocabulary[token.decode("latin-1").translate(letters)] = rank
     # Like tiktoken, take a whole piece that is a token as it is, even where merges would not lead to it.
     return models.BPE(vocab=vocabulary, merges=_merges(vocabulary), ignore_merges=True)
 
@@ -546,41 +547,35 @@ def tiktoken_twin(
         content: a `tokenizer.json` as the `tokenizers` package writes it.
         of_ranks: whether its model is known to be one of ranks, which takes a second to find.
     """
-    parts = (content["pre_tokenizer"] or {}).get("pretokenizers", ())
-    cut = [
-        {key: value for key, value in part.items() if key != "trim_offsets"}
-        for part in parts
-    ]
+    # The same cut of texts: what `trim_offsets` says moves no piece.
+    cut = []
+    for part in (content["pre_tokenizer"] or {}).get("pretokenizers", ()):
+        fields = {key: value for key, value in part.items() if key != "trim_offsets"}
+        cut.append(fields)
     if content["normalizer"] is not None or cut != _CUT:
         return None
-    special = {
-        item["content"]: item["id"]
-        for item in content["added_tokens"]
-        if item["special"]
-    }
+
+    # Ranks of bytes, and no word that is added but special tokens.
     byte_of = {letter: byte for byte, letter in enumerate(_byte_letters())}
+    ranks = {}
     try:
-        vocabulary = content["model"]["vocab"].items()
-        ranks = {
-            bytes([byte_of[letter] for letter in token]): rank
-            for token, rank in vocabulary
-        }
+        for token, rank in content["model"]["vocab"].items():
+            ranks[bytes([byte_of[letter] for letter in token])] = rank
     except (AttributeError, KeyError):
         return None
-    if len(special) < len(content["added_tokens"]) or not _are_ranks(ranks):
+    added = content["added_tokens"]
+    special = {item["content"]: item["id"] for item in added if item["special"]}
+    if len(special) < len(added) or not _are_ranks(ranks):
         return None
     if of_ranks:
         return _twin(ranks, special)
     # Building the whole model of the ranks to compare with would take three times as long; here it is an empty one.
-    bare = json.loads(tokenizers.Tokenizer(models.BPE(ignore_merges=True)).to_str())[
-        "model"
-    ]
-    merges = [[*pair] for pair in _merges(content["model"]["vocab"])]
-    if content["model"] != {
-        **bare,
-        "vocab": content["model"]["vocab"],
-        "merges": merges,
-    }:
+    empty = tokenizers.Tokenizer(models.BPE(ignore_merges=True))
+    model_of_ranks = json.loads(empty.to_str())["model"]
+    vocabulary = content["model"]["vocab"]
+    model_of_ranks["vocab"] = vocabulary
+    model_of_ranks["merges"] = [list(pair) for pair in _merges(vocabulary)]
+    if content["model"] != model_of_ranks:
         return None
     return _twin(ranks, special)
 
@@ -596,9 +591,9 @@ def _twin(ranks: Mapping[bytes, int], special: Mapping[str, int]) -> tiktoken.En
 
 
 def _are_ranks(ranks: Mapping[bytes, int]) -> bool:
-    return sorted(ranks.values()) == list(range(len(ranks))) and all(
-        bytes([b]) in ranks for b in range(256)
-    )
+    if sorted(ranks.values()) != list(range(len(ranks))):
+        return False
+    return all(bytes([number]) in ranks for number in range(256))
 
 
 def without_names(text: str, names: Set[str]) -> dict[str, Any]:
@@ -616,18 +611,16 @@ def without_names(text: str, names: Set[str]) -> dict[str, Any]:
         text = text.replace(quoted, f'"\ufdd0{quoted[1:-1]}\ufdd0"')
     content: dict[str, Any] = orjson.loads(text)
     merges = content["model"].get("merges", [])
-    # Of words that are no more
+    # Merges that give words which are there no more.
     merges[:] = [pair for pair in merges if "".join(pair) not in names]
     return content
 
 
 def overflows(text: str) -> bool:
-    """Whether a text may hold half a million spaces on end, where tiktoken's regular expressions run out of stack."""
+    """Return whether a text may hold half a million spaces on end, on which tiktoken overflows the stack."""
     # A run of that many fills at least one of these blocks of half its length.
-    return any(
-        text[start : start + _SPACES].isspace()
-        for start in range(0, len(text), _SPACES)
-    )
+    firsts = range(0, len(text), _SPACES)
+    return any(text[first : first + _SPACES].isspace() for first in firsts)
 
 
 def _merges(vocabulary: Mapping[str, int]) -> list[tuple[str, str]]:
@@ -637,18 +630,25 @@ def _merges(vocabulary: Mapping[str, int]) -> list[tuple[str, str]]:
     """
     merges = []
     for token in sorted(vocabulary, key=vocabulary.__getitem__):
-        pairs = [
-            (rank, token[:cut], token[cut:])
-            for cut in range(1, len(token))
-            if (rank := vocabulary.get(token[:cut])) is not None
-            and token[cut:] in vocabulary
-        ]
+        pairs = []
+        for cut in range(1, len(token)):
+            first, second = token[:cut], token[cut:]
+            if first in vocabulary and second in vocabulary:
+                pairs.append((vocabulary[first], first, second))
         merges += [(first, second) for _, first, second in sorted(pairs)]
     return merges
 
 
 def _byte_letters() -> list[str]:
     """Return the printable letter that byte-level BPE writes for each byte (GPT-2's table)."""
-    plain = [*range(ord("!"), ord("~") + 1), *range(0xA1, 0xAD), *range(0xAE, 0x100)]
-    others = iter(range(0x100, 0x200))
-    return [chr(byte) if byte in plain else chr(next(others)) for byte in range(256)]
+    # Printed as themselves: ASCII's signs and letters, and Latin-1's but for the soft hyphen.
+    plain = {*range(0x21, 0x7F), *range(0xA1, 0xAD), *range(0xAE, 0x100)}
+    letters = []
+    others = 0x100
+    for byte in range(256):
+        if byte in plain:
+            letters.append(chr(byte))
+        else:
+            letters.append(chr(others))
+            others += 1
+    return letters
