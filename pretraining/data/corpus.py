@@ -30,9 +30,9 @@ from common.packed import ARCHIVES, plain_suffix, unpacked
 from common.reading import MOST_BYTES, refuse_binary, refuse_pointer, text_of
 
 BLANK, LINE, FILE = "blank", "line", "file"
-"""What ends a document in a text file: a blank line, every line, the file alone."""
+"""What ends a document in a text file: a blank line, every line, only the file's end."""
 _SAVED = ("dataset_info.json", "dataset_dict.json")
-"""Files that `datasets` writes, whose JSON is no text."""
+"""Files that `datasets` writes, whose JSON is not text."""
 MOST_TEXT = 8_000_000
 """Bytes of a document at most, in UTF-8: tokenizers need a hundred times that of memory, in each thread."""
 _SPLIT = "split it, or write it to a .txt, which --document-separator splits"
@@ -95,18 +95,20 @@ class TextSource:
 
     def identity(self) -> dict[str, Any]:
         """Return what makes two sources the same without reading them: names, sizes, revision, field."""
-        names = [file if self.revision else Path(file).name for file in self.files]
-        listing = [
-            {"name": name, "bytes": size}
-            for name, size in zip(names, self.sizes, strict=True)
-        ]
-        return {
+        listing = []
+        for file, size in zip(self.files, self.sizes, strict=True):
+            # The same local text in another folder is the same text.
+            name = file if self.revision else Path(file).name
+            listing.append({"name": name, "bytes": size})
+        identity: dict[str, Any] = {
             "spec": self.spec if self.revision else None,
             "revision": self.revision,
             "text_field": self.text_field,
             "files": listing,
-            **({} if self.kind is None else {"kind": self.kind}),
         }
+        if self.kind is not None:
+            identity["kind"] = self.kind
+        return identity
 
     def refuse_changed(self, files: Iterable[int] | None = None) -> None:
         """Compare the local files, all or those of these numbers, with what they were when the source was opened.
@@ -125,32 +127,33 @@ class TextSource:
 
     def hash_up_to(self, number: int, hashes: list[str]) -> None:
         """Append the SHA-256 of each local file before that number that `hashes` lacks; a hub's have a revision."""
-        if not self.revision:
-            hashes += [
-                sha256_file(Path(file)) for file in self.files[len(hashes) : number]
-            ]
+        if self.revision:
+            return
+        for file in self.files[len(hashes) : number]:
+            hashes.append(sha256_file(Path(file)))
 
     def documents(
         self, file: int = 0, row: int = 0, *, files: Iterable[int] | None = None
     ) -> Iterator[Document]:
-        """Yield the documents from (file, row) on, or of `files` alone; empty and missing texts come as empty strings.
+        """Yield the documents from (file, row) on, or only of `files`; empty and missing texts come as empty strings.
 
         Raises:
             UserError: a file that cannot be read, or that has no such field.
         """
         for number in range(file, len(self.files)) if files is None else files:
-            name, start = self.files[number], row if number == file else 0
+            name = self.files[number]
+            first = row if number == file else 0
             try:
                 with _open(name) as raw:
                     if not self.revision:
+                        # A clone without Git LFS has pointers in place of large files.
                         refuse_pointer(Path(name), raw.read(64))
                         raw.seek(0)
                     suffix = plain_suffix(name)
-                    read = FILE_KINDS[
-                        suffix if suffix in FILE_KINDS else str(self.kind)
-                    ]
-                    texts = read(self, name, raw, start)
-                    for place, text in enumerate(texts, start + 1):
+                    if suffix not in FILE_KINDS:
+                        suffix = str(self.kind)
+                    texts = FILE_KINDS[suffix](self, name, raw, first)
+                    for place, text in enumerate(texts, first + 1):
                         yield Document(
                             text=text,
                             characters=len(text),
@@ -161,11 +164,10 @@ class TextSource:
             except (OSError, pyarrow.ArrowException) as error:
                 if isinstance(error, OSError) and error.errno is not None:
                     raise
-                remedy = (
-                    "decompress it with `zstd -d --long=31`"
-                    if "memory" in str(error)
-                    else "fetch it again"
-                )
+                remedy = "fetch it again"
+                if "memory" in str(error):
+                    # zstd refuses windows above 128 MB unless it is told otherwise.
+                    remedy = "decompress it with `zstd -d --long=31`"
                 raise UserError(
                     f"{name} cannot be read: {str(error).rstrip('.')}; {remedy}"
                 ) from None
@@ -194,16 +196,13 @@ def open_documents(
     suffix = None if kind is None else f".{kind.removeprefix('.')}"
     if suffix not in {None, *FILE_KINDS}:
         raise UserError(f"--kind {kind}: no such kind; choose one of {_KINDS}")
-    find = (
-        _hub_source if any(spec.startswith("hf:") for spec in specs) else _local_source
-    )
-    return replace(
-        find(specs, suffix), text_field=text_field, separator=separator, kind=suffix
-    )
+    is_on_hub = any(spec.startswith("hf:") for spec in specs)
+    source = _hub_source(specs, suffix) if is_on_hub else _local_source(specs, suffix)
+    return replace(source, text_field=text_field, separator=separator, kind=suffix)
 
 
 def _is_known(name: str, kind: str | None) -> bool:
-    """Whether a file of a folder, a pattern or the hub is read, by its name."""
+    """Return whether a file of a folder, a pattern or the hub is read, by its name."""
     base = Path(name).name
     if plain_suffix(name) in FILE_KINDS:
         return base not in _SAVED
@@ -211,27 +210,31 @@ def _is_known(name: str, kind: str | None) -> bool:
 
 
 def _is_hidden(path: Path, spec: str) -> bool:
-    """Whether a program keeps a file for itself: a part of its path that the user did not name begins with a dot."""
-    parts = {*path.parts} - {*Path(spec).parts}
+    """Return whether a program keeps a file for itself: a dot begins a part of its path that the user did not name."""
+    parts = set(path.parts) - set(Path(spec).parts)
+    # `__MACOSX` is what macOS puts into its archives.
     return any(part.startswith(".") or part == "__MACOSX" for part in parts)
 
 
 def _local_source(specs: Sequence[str], kind: str | None) -> TextSource:
     """Return the source of local files: those that are named themselves, and those of a kind that is read."""
-    named = {*map(Path, specs)}
-    paths: list[Path] = []
-    left_out: list[Path] = []
+    named = {Path(spec) for spec in specs}
+    files: list[str] = []
+    left_out: list[str] = []
     for spec in specs:
         for path in _local_files(spec, kind):
             is_read = _is_known(path.name, kind) and not _is_hidden(path, spec)
-            (paths if is_read or path in named else left_out).append(path)
+            if is_read or path in named:
+                files.append(str(path))
+            else:
+                left_out.append(str(path))
     return TextSource(
-        left_out=tuple(map(str, left_out)),
+        left_out=tuple(left_out),
         spec=" ".join(specs),
-        files=tuple(map(str, paths)),
-        sizes=tuple(path.stat().st_size for path in paths),
+        files=tuple(files),
+        sizes=tuple(Path(file).stat().st_size for file in files),
         revision=None,
-        states=tuple(map(_state, map(str, paths))),
+        states=tuple(_state(file) for file in files),
     )
 
 
@@ -241,7 +244,7 @@ def _state(file: str) -> str:
 
 
 def _within(path: Path, above: Sequence[Path] = ()) -> Iterator[Path]:
-    """Yield a file, or those of a folder and of the folders in it, linked ones too, but for a link to one above itself.
+    """Yield a file, or those of a folder and of the folders in it, also linked ones, but not of a link to one above.
 
     Raises:
         TextGoneError: a link leads nowhere.
@@ -260,7 +263,7 @@ def _within(path: Path, above: Sequence[Path] = ()) -> Iterator[Path]:
 
 def _local_files(spec: str, kind: str | None) -> list[Path]:
     """Return the files that a file, a folder or a pattern is; one at least is of a known kind."""
-    # A pattern may be absolute; of what exists the name is no pattern.
+    # A pattern may be absolute; of what exists the name is not a pattern.
     matches = [spec] if Path(spec).exists() else glob.glob(spec, recursive=True)  # noqa: PTH207
     if not matches and not glob.has_magic(spec):
         raise TextGoneError(
@@ -269,7 +272,7 @@ def _local_files(spec: str, kind: str | None) -> list[Path]:
     # By its real path: a pattern may find a folder and its files, and a link what it leads to.
     by_real_path: dict[Path, Path] = {}
     found = [file for match in matches for file in _within(Path(match))]
-    # Of two names the one that says its kind: a cache links names to files that are called by their hash
+    # Of two names the one that says its kind: a cache links names to files that are called by their hash.
     for file in sorted(found, key=lambda file: (not _is_known(file.name, None), file)):
         by_real_path.setdefault(file.resolve(), file)
     files = sorted(
@@ -291,7 +294,7 @@ def _local_files(spec: str, kind: str | None) -> list[Path]:
         )
     is_named = kind is not None and Path(spec).is_file()
     if not is_named and not any(_is_known(file.name, kind) for file in files):
-        # What is packed is refused for what it holds, and where that cannot be read for what it is
+        # What is packed is refused for what it holds, and where that cannot be read for what it is.
         with contextlib.suppress(OSError), first.open("rb") as raw:
             refuse_binary(first, unpacked(first, raw).read(512), rows=_ROWS)
         with first.open("rb") as raw:
@@ -319,18 +322,16 @@ def _hub_source(specs: Sequence[str], kind: str | None) -> TextSource:
     try:
         revision = str(HfApi().dataset_info(repo, revision=match["revision"]).sha)
         builder: Any = load_dataset_builder(repo, config, revision=revision)
-        files = tuple(map(str, builder.config.data_files["train"]))
+        files = tuple(str(file) for file in builder.config.data_files["train"])
         disk = HfFileSystem()
         sizes = tuple(int(disk.info(file)["size"]) for file in files)
     except Exception as error:
+        reason = first_line(error)
         # requests has a ConnectionError of its own, whose text is a page of nested objects.
-        first = (
-            "no connection"
-            if type(error).__name__ == "ConnectionError"
-            else first_line(error)
-        )
+        if type(error).__name__ == "ConnectionError":
+            reason = "no connection"
         raise UserError(
-            f"{spec}: its files could not be listed on the hub: {first}"
+            f"{spec}: its files could not be listed on the hub: {reason}"
         ) from None
     if not files or not all(_is_known(file, kind) for file in files):
         raise UserError(
@@ -345,11 +346,11 @@ def batched(
     """Yield the documents in groups of at most `most`, closed once they hold `characters` characters."""
     while True:
         group: list[Document] = []
-        held = 0
+        size = 0
         for document in itertools.islice(documents, most):
             group.append(document)
-            held += len(document.text)
-            if held >= characters:
+            size += len(document.text)
+            if size >= characters:
                 break
         if not group:
             return
@@ -379,24 +380,23 @@ def _parquet_texts(
         if last > start:
             column = table.read_row_group(group, columns=[field]).column(0)
             for number in range(max(start, first), last):
-                yield _text(
-                    column[number - first].as_py(), f"{name}: row {number + 1}", field
-                )
+                value = column[number - first].as_py()
+                yield _text(value, f"{name}: row {number + 1}", field)
         first = last
 
 
 def _json_texts(
     source: TextSource, name: str, raw: IO[bytes], start: int
 ) -> Iterator[str]:
-    for number, line in enumerate(
-        _bounded(name, unpacked(name, raw), MOST_BYTES, _SPLIT), 1
-    ):
-        if number > start:
-            yield (
-                _from_json(name, number, line, source.text_field)
-                if line.strip()
-                else ""
-            )
+    lines = _bounded(name, unpacked(name, raw), MOST_BYTES, _SPLIT)
+    for number, line in enumerate(lines, 1):
+        if number <= start:
+            continue
+        # A line without anything is a document without a text, so that rows are lines.
+        text = ""
+        if line.strip():
+            text = _from_json(name, number, line, source.text_field)
+        yield text
 
 
 def _from_json(name: str, number: int, line: bytes, field: str) -> str:
@@ -408,12 +408,9 @@ def _from_json(name: str, number: int, line: bytes, field: str) -> str:
     except ValueError:
         row = _decoded(name, number, line)
     if isinstance(row, dict) and field in row:
+        text = _text(row[field], where, field)
         # Halves of surrogate pairs have no UTF-8.
-        return (
-            _text(row[field], where, field)
-            .encode("utf-16", "surrogatepass")
-            .decode("utf-16", "replace")
-        )
+        return text.encode("utf-16", "surrogatepass").decode("utf-16", "replace")
     if isinstance(row, dict):
         raise UserError(
             f"{where} has no {field!r}; it has {', '.join(row) or 'no keys'}; name the text's key with --text-field"
@@ -441,21 +438,21 @@ def _text(value: object, where: str, field: str) -> str:
         )
     text = _without_nul(value or "", where)
     # Encoded only where it may be too large: a letter has at most four bytes.
-    if (
-        len(text) > MOST_TEXT // 4
-        and len(text.encode("utf-8", "surrogatepass")) > MOST_TEXT
-    ):
-        raise _too_large(where, MOST_TEXT, _SPLIT)
+    if len(text) > MOST_TEXT // 4:
+        size = len(text.encode("utf-8", "surrogatepass"))
+        if size > MOST_TEXT:
+            raise _too_large(where, MOST_TEXT, _SPLIT)
     return text
 
 
 def _plain_texts(
     source: TextSource, name: str, raw: IO[bytes], start: int
 ) -> Iterator[str]:
-    # Held to the end: one that nobody holds closes the file, too
+    # A name, so that it lives to the end: a reader that nobody keeps also closes the file.
     packed = unpacked(name, raw)
-    texts = filter(str.strip, _between(name, _lines(name, packed), source.separator))
-    yield from itertools.islice(texts, start, None)
+    texts = _between(name, _lines(name, packed), source.separator)
+    not_blank = (text for text in texts if text.strip())
+    yield from itertools.islice(not_blank, start, None)
 
 
 def _bounded(name: str, lines: IO[bytes], most: int, remedy: str) -> Iterator[bytes]:
@@ -493,7 +490,7 @@ def _decoded(name: str, number: int, line: bytes) -> str:
         line: its bytes.
 
     Raises:
-        UserError: it is not UTF-8, or no text; file and line are named.
+        UserError: it is not UTF-8, or not text; file and line are named.
     """
     text = text_of(name, line, number, rows=_ROWS, packed=True)
     return _without_nul(text, f"{name}: line {number}")
@@ -512,21 +509,27 @@ def _between(name: str, lines: Iterable[str], separator: str) -> Iterator[str]:
     Raises:
         UserError: one is larger than a document may be; file and line are named.
     """
-    held: list[str] = []
+    text: list[str] = []
     first = size = 0  # number of the text's first line, and its bytes
     end = "" if separator == BLANK else separator
     for number, line in enumerate(lines, 1):
         is_end = separator not in (FILE, LINE) and line.strip() == end
         if not is_end:
-            length = len(line.encode())
-            first, size = (first, size + length) if held else (number, length)
-            held.append(line)
+            if not text:
+                first, size = number, 0
+            size += len(line.encode())
+            text.append(line)
         if size > MOST_TEXT:
             raise _too_large(f"{name}: line {first}", MOST_TEXT, _SEPARATE)
         if is_end or separator == LINE:
-            yield "".join(held).strip("\ufeff\r\n")
-            held.clear()
-    yield "".join(held).strip("\ufeff\r\n")
+            yield _without_breaks(text)
+            text.clear()
+    yield _without_breaks(text)
+
+
+def _without_breaks(lines: Sequence[str]) -> str:
+    # A byte order mark stands before the first line of files from Windows.
+    return "".join(lines).strip("\ufeff\r\n")
 
 
 FILE_KINDS: dict[str, Callable[[TextSource, str, IO[bytes], int], Iterator[str]]] = {
