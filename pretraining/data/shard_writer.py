@@ -64,10 +64,11 @@ def write_shard(
     """
     from streaming.base.format import MDSWriter  # imports torchvision and transformers
 
+    hashes = ["sha256"]
     # Only its encoding is used, since its zstd takes half as long again; it needs an empty folder all the same.
     with tempfile.TemporaryDirectory() as unused:
         writer = MDSWriter(
-            columns=MDS_COLUMNS, out=unused, hashes=["sha256"], size_limit=None
+            columns=MDS_COLUMNS, out=unused, hashes=hashes, size_limit=None
         )
     for first in range(0, len(tokens), RECORD):
         writer.write({"tokens": tokens[first : first + RECORD]})
@@ -132,8 +133,9 @@ class SplitWriter:
             number = len(self.shards)
             self.shards.append(write_shard(self.folder, number, part, self.place))
             del self.pending[:length]
-            # What was saved of the pending tokens is in the shard
-            self.saved = (self.saved[0], 0)
+            # What was saved of the pending tokens is in the shard.
+            shards_saved, _ = self.saved
+            self.saved = (shards_saved, 0)
         return len(self.shards) > before
 
     def has(self, shard: Shard) -> bool:
@@ -181,10 +183,11 @@ class ShardWriter:
         self.folder = out / UNFINISHED
         """Where the shards are written."""
         self._record = self.folder / _RECORD
-        self.splits = {
-            name: SplitWriter(name=name, folder=self.folder / name, place=out / name)
-            for name in SHARD_SPLITS
-        }
+        self.splits: dict[str, SplitWriter] = {}
+        for name in SHARD_SPLITS:
+            self.splits[name] = SplitWriter(
+                name=name, folder=self.folder / name, place=out / name
+            )
         self.position = ShardPosition()
         self._seen = SeenTexts()
         self._fresh = bytearray()  # hashes of texts that are new since the last `save`
@@ -207,12 +210,11 @@ class ShardWriter:
         return sum(split.tokens for split in self.splits.values())
 
     def unseen(self, digests: Sequence[bytes]) -> npt.NDArray[np.bool_]:
-        """Return of each digest whether no document before it had it, and remember all of them."""
-        new = self._seen.add(digests)
-        self._fresh += packed(
-            [digest for digest, is_new in zip(digests, new, strict=True) if is_new]
-        )
-        return new
+        """Return for each digest whether no document before it had it, and remember all of them."""
+        are_new = self._seen.add(digests)
+        pairs = zip(digests, are_new, strict=True)
+        self._fresh += packed([digest for digest, is_new in pairs if is_new])
+        return are_new
 
     def add(
         self,
@@ -224,25 +226,22 @@ class ShardWriter:
     ) -> None:
         """Append a document to a split, unless it is empty or the split is None, for a text that has been seen."""
         position = self.position
-        position.file, position.row, position.read_bytes = (
-            document.file,
-            document.row,
-            document.read_bytes,
-        )
+        position.file, position.row = document.file, document.row
+        position.read_bytes = document.read_bytes
         if not document.characters:
             position.empty += 1
         elif split is None:
             position.duplicates += 1
         else:
             position.characters += document.characters
-            position.unknown += (
-                0 if unknown_id is None else int(np.count_nonzero(tokens == unknown_id))
-            )
+            if unknown_id is not None:
+                position.unknown += int(np.count_nonzero(tokens == unknown_id))
             self.splits[split].add(tokens)
 
     def save(self) -> None:
         """Record what is new up to the last document."""
         parts = [bytes(self._fresh)]
+        # Request and states stand only in the first block.
         record = self._head | {
             "after": self._seal,
             "hashes": self.hashes[self._hashes_saved :],
@@ -284,29 +283,31 @@ class ShardWriter:
                 if record["after"] != self._seal:
                     break
                 if "request" in record:
-                    check_request(
-                        self._out,
-                        record["request"],
-                        self._head["request"],
-                        "unfinished shards",
-                    )
+                    request = self._head["request"]
+                    made = record["request"]
+                    check_request(self._out, made, request, "unfinished shards")
                     self.states_read = record["states"]
-                lost = [
-                    f"{split.name}/{shard.packed_name}"
-                    for split in self.splits.values()
-                    for shard in _shards(record[split.name])
-                    if not split.has(shard)
-                ]
-                if lost:
+                bad = self._bad_shards(record)
+                if bad:
                     logger.warning(
-                        "missing or damaged, so written again: %s", first_of(lost)
+                        "missing or damaged, so written again: %s", first_of(bad)
                     )
                     break
-                parts = io.BytesIO(content)
-                self._restore(record, *[parts.read(size) for size in record["bytes"]])
+                stream = io.BytesIO(content)
+                parts = [stream.read(size) for size in record["bytes"]]
+                self._restore(record, *parts)
                 self._seal = sha256_bytes(data)
                 whole = file.tell()
         os.truncate(self._record, whole)
+
+    def _bad_shards(self, record: Mapping[str, Any]) -> list[str]:
+        """Return the shards of a block that are missing or damaged, by path."""
+        bad = []
+        for split in self.splits.values():
+            for shard in _shards(record[split.name]):
+                if not split.has(shard):
+                    bad.append(f"{split.name}/{shard.packed_name}")
+        return bad
 
     def _restore(
         self, record: Mapping[str, Any], digests: bytes, *pending: bytes
@@ -322,7 +323,8 @@ class ShardWriter:
                 split.pending.clear()
             split.pending += part
             split.shards += _shards(new)
-            split.documents, split.tokens = new["documents"], new["tokens"]
+            split.documents = new["documents"]
+            split.tokens = new["tokens"]
             split.saved = (len(split.shards), len(split.pending))
 
 
