@@ -59,7 +59,8 @@ def refuse_others(out: Path, names: Iterable[str] = _PARTS) -> None:
     Raises:
         UserError: the sentence names it.
     """
-    if others := others_in(out, names):
+    others = others_in(out, names)
+    if others:
         raise UserError(f"{out} {others}; choose another --out")
 
 
@@ -81,9 +82,10 @@ def publish(out: Path) -> bool:
     # Others may have been finished there meanwhile, as by a process that took the lease.
     if not is_complete or _same(out / MANIFEST, state / MANIFEST):
         for name in _PARTS:
-            # Another process has just moved it
+            # Another process has just moved it.
             with contextlib.suppress(FileNotFoundError):
                 _move(state / name, out / name)
+            # A crash may lose names that are not on the disk: the manifest's must be the last one there.
             sync_folder(out)
     remove_unfinished(out)
     return True
@@ -101,12 +103,12 @@ def writing(out: Path) -> Iterator[None]:
     state = out / UNFINISHED
     mark_cache(state)
 
-    def end() -> None:
+    def end_process() -> None:
         # Whoever took the lease goes on from here: nothing more may be written.
         os.kill(os.getpid(), signal.SIGTERM)
 
     try:
-        with try_lease(state / _LEASE, end) as holder:
+        with try_lease(state / _LEASE, end_process) as holder:
             if holder is not None:
                 raise UserError(
                     f"{holder} is writing shards in {out}; wait for it, or choose another --out"
