@@ -115,7 +115,7 @@ def ask_owner(
         )
     finally:
         library.set_verbosity(verbosity)
-    # Of any text, which the vocabulary need not know
+    # Of any text, which the vocabulary need not know.
     text = Tokenizer(WordLevel({"a": 0}, unk_token="a")).encode("a")
     if file.post_processor is not None:
         text = file.post_processor.process(text)
@@ -125,27 +125,29 @@ def ask_owner(
 
 def _compare(folder: Path, file: Tokenizer, tokenizer: Any) -> None:
     """Warn of the first line that a tokenizer.json and transformers' tokenizer read differently."""
-    added = [
-        f"an {token.content} among words"
-        for token in tokenizer.added_tokens_decoder.values()
-        if not token.special
-    ]
+    added = []
+    for token in tokenizer.added_tokens_decoder.values():
+        if not token.special:
+            added.append(f"an {token.content} among words")
     names = " ".join(tokenizer.all_special_tokens)
     for line in (*_LINES, *added[-_MOST_WORDS:], names):
         ours = file.encode(line, add_special_tokens=False)
-        theirs = tokenizer(
-            line, add_special_tokens=False, split_special_tokens=True
-        ).input_ids
+        # Special tokens in a text are text, as shards have them.
+        read = tokenizer(line, add_special_tokens=False, split_special_tokens=True)
+        theirs = read.input_ids
         if ours.ids != theirs:
-            has_config = (folder / "tokenizer_config.json").is_file()
+            config = "config.json"
+            if (folder / "tokenizer_config.json").is_file():
+                config = "tokenizer_config.json"
+            words = tokenizer.convert_ids_to_tokens(theirs)
             logger.warning(
                 "%s: tokenizer.json and %s (%s) differ: %r is %.60s by the one, %.60s by the other; shards and the "
                 "export follow tokenizer.json",
                 folder,
-                "tokenizer_config.json" if has_config else "config.json",
+                config,
                 type(tokenizer).__name__,
                 line,
                 " ".join(ours.tokens),
-                " ".join(map(str, tokenizer.convert_ids_to_tokens(theirs))),
+                " ".join(str(word) for word in words),
             )
             return
