@@ -133,7 +133,10 @@ def without_json(folder: Path) -> UserError:
 
 def other_tokenizer(folder: Path) -> str:
     """Return the name of the file that is the tokenizer of a folder without tokenizer.json; empty: there is none."""
-    return next((path.name for name in _ALONE for path in folder.glob(name)), "")
+    for name in _ALONE:
+        for path in folder.glob(name):
+            return path.name
+    return ""
 
 
 def read_tokenizer(path: Path, *, is_planned: bool = False) -> TokenizerFiles:
@@ -145,16 +148,15 @@ def read_tokenizer(path: Path, *, is_planned: bool = False) -> TokenizerFiles:
 
     Raises:
         FileNotFoundError: there is no `tokenizer.json`.
-        UserError: one of the files is damaged, or no tokenizer's; the sentence names it.
+        UserError: one of the files is damaged, or not a tokenizer's; the sentence names it.
     """
     is_folder = path.is_dir()
     file = path / TOKENIZER if is_folder else path
     content = read_object(file)
-    companions = {
-        name: read_object(path / name)
-        for name in COMPANIONS
-        if is_folder and (path / name).is_file()
-    }
+    companions = {}
+    for name in COMPANIONS:
+        if is_folder and (path / name).is_file():
+            companions[name] = read_object(path / name)
     model_type = companions.get(_MODEL, {}).get("model_type")
     special = _special_tokens(companions)
     before: list[int] = []
@@ -162,7 +164,7 @@ def read_tokenizer(path: Path, *, is_planned: bool = False) -> TokenizerFiles:
     try:
         is_foreign = model_type is not None and not is_own_type(model_type)
         if is_foreign and not is_planned:
-            # It needs transformers, which takes seconds to import
+            # It needs transformers, which takes seconds to import.
             from pretraining.data.tokenizer_owner import ask_owner
 
             before, after = ask_owner(path, content, special)
@@ -262,9 +264,8 @@ def write_tokenizer(
     }
     write_text(folder / TOKENIZER, content)
     for name, fields_of_file in ((_CONFIG, fields), (_MAP, special)):
-        write_text(
-            folder / name, json.dumps(fields_of_file, indent=2, sort_keys=True) + "\n"
-        )
+        text = json.dumps(fields_of_file, indent=2, sort_keys=True)
+        write_text(folder / name, f"{text}\n")
 
 
 def _names(
@@ -277,10 +278,10 @@ def _names(
 
     A number counts only for a special token: a configuration that nobody filled in has its class's, of any word.
     """
-    added = content["added_tokens"]
-    special_by_id = {
-        int(item["id"]): item["content"] for item in added if item.get("special")
-    }
+    special_by_id = {}
+    for item in content["added_tokens"]:
+        if item.get("special"):
+            special_by_id[int(item["id"])] = item["content"]
 
     def special_token(*names: str, id_field: str) -> str | None:
         for name in names:
@@ -298,8 +299,9 @@ def _names(
         begin = special_token("bos_token", "cls_token", id_field="bos_token_id")
         end = special_token("eos_token", "sep_token", id_field="eos_token_id")
         return begin, end, mask
-    ends = [token for token in _ENDS if token in special_by_id.values()]
-    begins = {token for token in _ENDS.values() if token in special_by_id.values()}
+    present = special_by_id.values()
+    ends = [token for token in _ENDS if token in present]
+    begins = {token for token in _ENDS.values() if token in present}
     if len(ends) != 1 or begins - {_ENDS[ends[0]]}:
         return None, None, None  # several may: which, nobody can tell
     return next(iter(begins), None), ends[0], None
@@ -310,47 +312,55 @@ def _name_a_mask(
     words: Mapping[str, int],
     own: str | None,
     padding: Set[int | None],
-    taken: Set[str | None],
+    used: Set[str | None],
 ) -> MaskToken:
     """Find the mask in the content of a `tokenizer.json`, or make a token one; the content is changed for that.
 
     The reserved token with the id of the paper's mask is preferred, as the paper did with Llama 3's first; else it is
-    the first one, of those that are not taken. A model never learns the row of its padding.
+    the first one, of those that are not used. A model never learns the row of its padding.
     """
-    for name in filter(None, (own, *MASKS)):
-        if name in words and words[name] not in padding:
+    # Its own.
+    for name in (own, *MASKS):
+        if name and name in words and words[name] not in padding:
             return MaskToken(token=name, id=words[name], origin="own")
+
+    # A reserved one, by rising id, or one that separates code.
     added: list[dict[str, Any]] = content["added_tokens"]
-    vocabulary = content["model"].get("vocab", {})
     mask = SPECIAL_TOKENS.mask
-    names = {item["content"] for item in added} - taken
+    names = {item["content"] for item in added} - used
     names = {name for name in names if words[name] not in padding}
-    reserved = sorted(
-        (words[name], name) for name in names if _RESERVED.fullmatch(name)
-    )
-    reserved += [(words[name], name) for name in _SEPARATORS if name in names]
-    if not reserved:
-        new_id = 1 + max(words.values())
-        flags = {
-            "single_word": False,
-            "lstrip": False,
-            "rstrip": False,
-            "normalized": False,
-            "special": True,
-        }
-        added.append({"id": new_id, "content": mask, **flags})
-        return MaskToken(token=mask, id=new_id, origin="new")
-    number, old = next(
-        (item for item in reserved if item[0] == SPECIAL_TOKENS.mask_id), reserved[0]
-    )
-    chosen = next(item for item in added if item["content"] == old)
+    reserved = [name for name in names if _RESERVED.fullmatch(name)]
+    reserved.sort(key=lambda name: (words[name], name))
+    reserved += [name for name in _SEPARATORS if name in names]
+    if reserved:
+        of_the_paper = [
+            name for name in reserved if words[name] == SPECIAL_TOKENS.mask_id
+        ]
+        old = [*of_the_paper, *reserved][0]
+        _rename(content, old, words[old], mask)
+        return MaskToken(token=mask, id=words[old], origin=f"was {old}")
+
+    # A new one.
+    new_id = 1 + max(words.values())
+    flags = {
+        "single_word": False,
+        "lstrip": False,
+        "rstrip": False,
+        "normalized": False,
+        "special": True,
+    }
+    added.append({"id": new_id, "content": mask, **flags})
+    return MaskToken(token=mask, id=new_id, origin="new")
+
+
+def _rename(content: dict[str, Any], old: str, number: int, mask: str) -> None:
+    """Make an added token the mask, also where the vocabulary has it."""
+    chosen = next(item for item in content["added_tokens"] if item["content"] == old)
     chosen["content"], chosen["special"] = mask, True
-    if isinstance(vocabulary, dict) and old in vocabulary:
-        vocabulary[mask] = vocabulary.pop(old)
-    elif (
-        isinstance(vocabulary, list)
-        and number < len(vocabulary)
-        and vocabulary[number][0] == old
-    ):
+    vocabulary = content["model"].get("vocab", {})
+    if isinstance(vocabulary, dict):
+        if old in vocabulary:
+            vocabulary[mask] = vocabulary.pop(old)
+    # Unigram's vocabulary is a list of words with their scores.
+    elif number < len(vocabulary) and vocabulary[number][0] == old:
         vocabulary[number][0] = mask
-    return MaskToken(token=mask, id=number, origin=f"was {old}")
