@@ -23,6 +23,7 @@ from pretraining.paper_settings import effective_length
 Int64s = npt.NDArray[np.int64]
 """Numbers of samples or tokens, or places among them."""
 _CUT, _BLOCKS, _SAMPLES = 1, 2, 3
+"""Keys of random numbers by their use, so that no two uses share them."""
 
 
 def counter_hash(counters: npt.ArrayLike, *key: int) -> npt.NDArray[np.uint64]:
@@ -33,8 +34,11 @@ def counter_hash(counters: npt.ArrayLike, *key: int) -> npt.NDArray[np.uint64]:
     """
     state = np.zeros(1, np.uint64)
     for part in key:
-        state = _mix(state ^ np.array([part % 2**64], np.uint64))
-    return _mix(np.asarray(counters).astype(np.uint64) ^ state)
+        # An array: NumPy warns where the product of two single numbers overflows.
+        word = np.array([part % 2**64], np.uint64)
+        state = _mix(state ^ word)
+    numbers = np.asarray(counters).astype(np.uint64)
+    return _mix(numbers ^ state)
 
 
 @dataclass(frozen=True, kw_only=True)
@@ -138,11 +142,13 @@ class Order:
         parts: list[Int64s] = []
         number = int(np.searchsorted(ends, first, side="right"))
         while first < last:
-            end = int(ends[number])
             samples = _block_samples(self, epoch, number)
-            start, stop = end - len(samples), min(last, end)
-            parts.append(samples[first - start : stop - start])
-            first, number = stop, number + 1
+            end = int(ends[number])
+            begin = end - len(samples)
+            stop = min(last, end)
+            parts.append(samples[first - begin : stop - begin])
+            first = stop
+            number += 1
         return np.concatenate(parts) if parts else np.zeros(0, np.int64)
 
     def block_of(self, step: int) -> tuple[int, int]:
@@ -190,12 +196,15 @@ def lay_out(lengths: npt.ArrayLike, world: int, most: int) -> list[list[Int64s]]
 
 def _balanced(lengths: Int64s, parts: int) -> list[Int64s]:
     """Share places so that sums of lengths are nearly equal: the longest first, each to the part with least."""
+    # Parts by their tokens, the emptiest first; of equal ones the first, so that every machine shares alike.
     heap = [(0, number) for number in range(parts)]
     shares: list[list[int]] = [[] for _ in range(parts)]
-    for place in np.argsort(-lengths, kind="stable").tolist():
+    longest_first = np.argsort(-lengths, kind="stable")
+    for place in longest_first.tolist():
         tokens, number = heap[0]
         shares[number].append(place)
-        heapq.heapreplace(heap, (tokens + int(lengths[place]), number))
+        filled = tokens + int(lengths[place])
+        heapq.heapreplace(heap, (filled, number))
     return [np.array(sorted(share), np.int64) for share in shares]
 
 
@@ -206,13 +215,17 @@ def _balanced_passes(lengths: Int64s, most: int) -> list[Int64s]:
         passes = _balanced(lengths, count)
         if all(lengths[part].sum() <= most for part in passes):
             return passes
+    # Where even these do not fit, each sequence is a pass.
     return [np.array([place]) for place in range(len(lengths))]
 
 
 def _mix(x: npt.NDArray[np.uint64]) -> npt.NDArray[np.uint64]:
+    # SplitMix64's constants: the golden ratio's fraction, and two multipliers that were searched for.
     x = x + np.uint64(0x9E3779B97F4A7C15)
-    x = (x ^ (x >> np.uint64(30))) * np.uint64(0xBF58476D1CE4E5B9)
-    x = (x ^ (x >> np.uint64(27))) * np.uint64(0x94D049BB133111EB)
+    x = x ^ (x >> np.uint64(30))
+    x = x * np.uint64(0xBF58476D1CE4E5B9)
+    x = x ^ (x >> np.uint64(27))
+    x = x * np.uint64(0x94D049BB133111EB)
     return x ^ (x >> np.uint64(31))
 
 
@@ -238,7 +251,9 @@ def _block_ends(order: Order, epoch: int) -> Int64s:
 def _block_samples(order: Order, epoch: int, block: int) -> Int64s:
     """Return a block's samples, shuffled."""
     starts, stops = order.stretches(epoch, block)
-    chunks = [np.arange(a, b) for a, b in zip(starts, stops, strict=True)]
+    chunks = []
+    for start, stop in zip(starts, stops, strict=True):
+        chunks.append(np.arange(start, stop))
     samples = np.concatenate(chunks).astype(np.int64)
     keys = counter_hash(samples, order.seed, _SAMPLES, epoch)
     return samples[np.argsort(keys, kind="stable")]
