@@ -64,9 +64,8 @@ class RemoteShards:
         manifest = load_manifest(folder)
         for split in SHARD_SPLITS:
             path = private_folder(folder / split) / INDEX
-            self._get(
-                f"{split}/{INDEX}", path, partial(_check_index, folder, split, manifest)
-            )
+            check = partial(_check_index, folder, split, manifest)
+            self._get(f"{split}/{INDEX}", path, check)
         for name, digest in manifest["tokenizer_files"].items():
             path = inside(private_folder(folder / "tokenizer"), name)
             self._get(f"tokenizer/{name}", path, partial(check_file, path, digest))
@@ -78,7 +77,7 @@ class RemoteShards:
     @cached_property
     def _downloader(self) -> Any:
         """What brings files, over the connection that it opened for the first of them."""
-        # Imports torchvision and transformers
+        # It imports torchvision and transformers, which takes seconds.
         from streaming.base.storage import CloudDownloader
 
         return CloudDownloader.get(self.url)
@@ -96,14 +95,16 @@ class RemoteShards:
             UserError: it is not there, or never arrived as it should.
             OSError: the disk is full.
         """
-        url, problem = f"{self.url}/{name}", ""
+        url = f"{self.url}/{name}"
+        problem = ""
         for attempt in range(ATTEMPTS):
             if attempt:
                 logger.warning(
                     "%s: %s; retrying (%d of %d)", url, problem, attempt + 1, ATTEMPTS
                 )
+                pause = FIRST_PAUSE * 2 ** (attempt - 1)
                 # Spread, so that the ranks of a job do not all ask at once.
-                time.sleep(FIRST_PAUSE * 2 ** (attempt - 1) * random.uniform(0.5, 1.0))
+                time.sleep(pause * random.uniform(0.5, 1.0))
             path.unlink(missing_ok=True)
             try:
                 self._download(url, path)
@@ -112,7 +113,7 @@ class RemoteShards:
             except UserError as error:
                 problem = str(error).replace(str(path), "").lstrip(": ")
             except Exception as error:  # each library has its own
-                # The next attempt opens another connection
+                # The next attempt opens another connection.
                 vars(self).pop("_downloader", None)
                 if isinstance(error, OSError) and error.errno in DISK_FULL:
                     raise
