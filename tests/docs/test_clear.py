@@ -152,6 +152,16 @@ def test_sentences_say_what_was_found() -> None:
     assert wrong == []
 
 
+def test_counts_of_sentences_are_those_that_were_found() -> None:
+    wrong = []
+    for page, sentence, about in entries():
+        said = re.findall(r"\b\d+ of \d+\b", sentence)
+        words = " ".join(about)
+        if not ABOUT_NOTHING.keys() & set(about):
+            wrong += [f"{page}: {one}: {words}" for one in said if one not in words]
+    assert wrong == []
+
+
 def test_sentences_about_open_comparisons_say_so() -> None:
     unsaid = []
     for page, sentence, about in entries():
@@ -197,7 +207,7 @@ def outcome(what: str) -> str:
     if rest[0] == "beside":
         beside = [one for one in judged.reported if rest[1] in one.label]
         [word] = {one.outcome for one in beside}
-        return word
+        return f"{word} in {len(beside)} of {len(beside)}"
     return counted(judged, " ".join(rest), source or "published")
 
 
