@@ -9,6 +9,7 @@ import pandas as pd
 
 from analysis.evidence.intervals import caption_of
 from analysis.records import records
+from analysis.statistics.level import LEVEL_IN_WORDS
 from analysis.store.runs_table import other_sizes
 from benchmarks.protocol import TASKS
 from common.plain_text import counted
@@ -108,7 +109,7 @@ def _bars(data: pd.DataFrame) -> str:
     kinds = ", ".join(dict.fromkeys(known["interval"]))
     low, high = known["n_seeds"].min(), known["n_seeds"].max()
     seeds = f"{low:g}" if low == high else f"{low:g} to {high:g}"
-    return f"Bars: 95 % intervals ({kinds}, {seeds} seeds)."
+    return f"Bars: {LEVEL_IN_WORDS} intervals ({kinds}, {seeds} seeds)."
 
 
 def _own_sizes(text: str, inputs: FigureInputs) -> str:

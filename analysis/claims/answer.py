@@ -27,7 +27,8 @@ from analysis.claims.titles import ANSWER
 from analysis.claims.verdicts import HOLDS
 from analysis.claims.wording import count_outcomes, format_effect
 from analysis.evidence.contrasts import AnyContrast, Result
-from analysis.statistics.inference import ALPHA, holm
+from analysis.statistics.inference import holm
+from analysis.statistics.level import ALPHA, LEVEL_IN_WORDS
 from pretraining.models import format_steps
 from pretraining.paper_models import find_model
 
@@ -133,7 +134,7 @@ def _headline(
     splits = ""
     if len(tried) > 1:
         splits = f" and the {_number(len(tried))} splits tried"
-    level = f"({scope}95 % confidence for all at once{splits})"
+    level = f"({scope}{LEVEL_IN_WORDS} confidence for all at once{splits})"
     pair = f"{SPLIT} % CLM followed by {100 - SPLIT} % MLM"
     if not main.known:
         return f"Open: this source does not say whether {pair} beats MLM alone: {main.missing}."
@@ -386,7 +387,7 @@ def random_effects(results: Sequence[Result]) -> SampleMean | None:
     # Not below the error of the errors alone, where the effects happen to agree.
     scale = max(1.0, combined.scale_hksj_re)
     error = combined.sd_eff_w_re * math.sqrt(scale)
-    quantile = float(special.stdtrit(combined.df, 0.975))
+    quantile = float(special.stdtrit(combined.df, 1 - ALPHA / 2))
     half = quantile * error
     mean = float(combined.mean_effect_re)
     return SampleMean(mean, float(mean - half), float(mean + half))

@@ -22,7 +22,7 @@ from analysis.claims.statements import (
 )
 from analysis.claims.verdicts import ResultOf
 from analysis.evidence.contrasts import AnyContrast, Contrast, Result, Spread
-from analysis.statistics.inference import ALPHA
+from analysis.statistics.level import ALPHA
 from benchmarks.protocol import AVERAGE, DATASETS, datasets_of
 
 Datasets = Callable[[str], tuple[str, ...]]

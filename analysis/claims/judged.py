@@ -18,7 +18,8 @@ from analysis.claims.verdicts import (
     outcome_of,
 )
 from analysis.evidence.contrasts import Result
-from analysis.statistics.inference import ALPHA, holm
+from analysis.statistics.inference import holm
+from analysis.statistics.level import ALPHA
 
 
 @dataclass(frozen=True, kw_only=True)

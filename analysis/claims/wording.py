@@ -14,7 +14,7 @@ from analysis.evidence.contrasts import Result
 from analysis.evidence.intervals import INTERVALS, coverage_words
 from analysis.published_cells import N_SEEDS
 from analysis.sources import Source
-from analysis.statistics.inference import ALPHA
+from analysis.statistics.level import ALPHA, LEVEL_IN_WORDS, in_percent
 
 
 def format_p(p: float) -> str:
@@ -87,7 +87,7 @@ def how_tested(
         if words:
             clauses.append(f"the {name} interval of a single mean {words}")
     return (
-        f"Tests and 95 % intervals ({', '.join(used)}): {'; '.join(clauses)}.",
+        f"Tests and {LEVEL_IN_WORDS} intervals ({', '.join(used)}): {'; '.join(clauses)}.",
         scope_in_words(source, over),
         "Holm's adjustment covers the findings about one question, not all findings.",
     )
@@ -150,16 +150,17 @@ def readout(judged: JudgedFinding) -> str:
     fails = "none shown to fail"
     if judged.fails_in:
         fails = f"fails in at least {judged.fails_in}"
-    return f"{holds}, {fails} (simultaneous 95 %{remark})"
+    return f"{holds}, {fails} (simultaneous {LEVEL_IN_WORDS}{remark})"
 
 
 def levels_in_words() -> str:
     """Return the levels of all tests, and the margins."""
     *margins, last = (f"{margin:g} ({task})" for task, margin in MARGINS.items())
+    level = in_percent(ALPHA)
     return (
-        "A claimed direction is tested at 5 % two-sided (2.5 % one-sided), a claimed range by two one-sided tests at "
-        f'5 %, "competitive", "on par", "close" and "gap closed" by one. Margins: {", ".join(margins)} or {last} '
-        "points."
+        f"A claimed direction is tested at {level} two-sided ({in_percent(ALPHA / 2)} one-sided), a claimed range by "
+        f'two one-sided tests at {level}, "competitive", "on par", "close" and "gap closed" by one. '
+        f"Margins: {', '.join(margins)} or {last} points."
     )
 
 

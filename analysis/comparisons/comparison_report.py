@@ -26,6 +26,7 @@ from analysis.comparisons.table_options import TableOptions
 from analysis.evidence.intervals import INTERVALS, POOLED, caption_of
 from analysis.evidence.settings import Settings
 from analysis.palette import SIGN
+from analysis.statistics.level import ALPHA, LEVEL_IN_WORDS
 from analysis.statistics.nested_spreads import NestedSpreads, SpreadEstimate
 from analysis.store.text_table import text_table_of
 from common.errors import UserError
@@ -398,7 +399,7 @@ def _pair_rows(comparison: Comparison) -> list[list[str]]:
         "A",
         "B",
         "A - B",
-        "95 % interval",
+        f"{LEVEL_IN_WORDS} interval",
         "p",
         "p (Holm)",
         "margin",
@@ -433,7 +434,15 @@ def _test_cells(comparison: Comparison, one: Difference) -> list[str]:
 def _against(comparison: Comparison, place: Place) -> list[list[str]]:
     """Return the table of the first model against each other one on one dataset or mean, its head first."""
     first = comparison.contestants.models[0]
-    head = ["", "mean", "A - B", "95 % interval", "p", "p (Holm)", "outcome"]
+    head = [
+        "",
+        "mean",
+        "A - B",
+        f"{LEVEL_IN_WORDS} interval",
+        "p",
+        "p (Holm)",
+        "outcome",
+    ]
     if comparison.replicates:
         head += _SPREADS
     blank = [""] * (len(head) - 2)
@@ -469,8 +478,9 @@ def footer(comparison: Comparison, *, full: bool = True) -> list[str]:
         if comparison.contestants.is_table:
             tasks = "; not applied to their mean"
         lines.append(
-            f"p: two-sided, after Holm's adjustment over the datasets{tasks}. A or B is ahead if it is at most 0.05; "
-            "practically equal: by two one-sided tests, the difference is smaller than the margin; otherwise open."
+            f"p: two-sided, after Holm's adjustment over the datasets{tasks}. A or B is ahead if it is at "
+            f"most {ALPHA}; practically equal: by two one-sided tests, the difference is smaller than the margin; "
+            "otherwise open."
         )
         if full:
             lines.append(
@@ -499,7 +509,7 @@ def _pretraining_lines(comparison: Comparison) -> list[str]:
         )
         lines.append(
             f"{', '.join(_SPREADS)}: standard deviations between pretrainings, and between the fine-tuning seeds of "
-            "one, with 95 % intervals, pooled over the arms in a row."
+            f"one, with {LEVEL_IN_WORDS} intervals, pooled over the arms in a row."
         )
     several = {*comparison.replicates, *comparison.repeats}
     once = [name for name in comparison.contestants.models if name not in several]

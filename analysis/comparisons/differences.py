@@ -13,7 +13,8 @@ from analysis.comparisons.contestants import ALL, Contestants, Place
 from analysis.evidence.contrasts import Contrast, Result
 from analysis.precision.design import seeds_needed
 from analysis.statistics.estimates import Student
-from analysis.statistics.inference import ALPHA, holm
+from analysis.statistics.inference import holm
+from analysis.statistics.level import ALPHA
 from analysis.statistics.nested_spreads import NestedSpreads
 
 AHEAD, BEHIND, EQUAL, OPEN, UNKNOWN = "ahead", "behind", "equal", "open", "unknown"

@@ -19,6 +19,7 @@ import pandas as pd
 
 from analysis.statistics.estimates import Estimate, Resampled, Resamples, Student
 from analysis.statistics.inference import brown_forsythe, region_p, spread_ratios
+from analysis.statistics.level import INNER_LEVEL
 from analysis.store.stand_ins import averaged_datasets
 from benchmarks.protocol import AVERAGE
 
@@ -279,7 +280,7 @@ def contrast_result(
     )
     low, high = estimate.interval()
     # Two one-sided tests at 5 % go with the 90 % interval.
-    inner_low, inner_high = estimate.interval(0.90)
+    inner_low, inner_high = estimate.interval(INNER_LEVEL)
     beyond_zero = min(estimate.p_above(0.0), estimate.p_below(0.0))
     if len(set(seeds)) == 1:
         seeds = seeds[:1]
@@ -361,7 +362,7 @@ def spread_result(
     elif ratio > 1:
         p_against = max(p_equal, boot_against)
     low, high = np.exp(draws.interval())
-    inner_low, inner_high = np.exp(draws.interval(0.90))
+    inner_low, inner_high = np.exp(draws.interval(INNER_LEVEL))
     place = f"{comparison.task} {comparison.dataset}"
     inputs = []
     for models, spread, group in (
@@ -413,7 +414,7 @@ def seed_spread_result(
     )
     p_for, p_against = region_p(mean, -math.inf, 0.0)
     log_low, log_high = mean.interval()
-    inner_log_low, inner_log_high = mean.interval(0.90)
+    inner_log_low, inner_log_high = mean.interval(INNER_LEVEL)
     return Result(
         comparison=comparison,
         effect=math.exp(mean.effect),

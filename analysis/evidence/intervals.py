@@ -18,6 +18,7 @@ from importlib import resources
 from pathlib import Path
 from typing import TYPE_CHECKING, NamedTuple
 
+from analysis.statistics.level import LEVEL_IN_WORDS
 from benchmarks.protocol import is_paired
 from common.errors import UserError
 from common.registry import Registry
@@ -299,7 +300,7 @@ PAPER_INTERVAL = Interval(
 )
 T = Interval(
     name="t",
-    words="95 % interval by Student's t",
+    words=f"{LEVEL_IN_WORDS} interval by Student's t",
     tests="Welch's t",
     of_runs=_t,
     of_cells=lambda welch: welch,
@@ -308,21 +309,21 @@ T = Interval(
 )
 POOLED = Interval(
     name="pooled",
-    words="95 % interval by a bootstrap t that pools the errors of seeds over all models on a dataset",
+    words=f"{LEVEL_IN_WORDS} interval by a bootstrap t that pools the errors of seeds over all models on a dataset",
     tests="a bootstrap t of Welch's statistic that pools the errors of seeds over all models on a dataset",
     of_runs=_pooled,
     is_resampled=True,
 )
 BOOTSTRAP = Interval(
     name="bootstrap",
-    words="95 % percentile bootstrap interval over seeds",
+    words=f"{LEVEL_IN_WORDS} percentile bootstrap interval over seeds",
     tests="a percentile bootstrap over each model's seeds",
     of_runs=_bootstrap,
     is_resampled=True,
 )
 CROSSED = Interval(
     name="crossed",
-    words="95 % interval by Student's t, with the error over seeds and test instances together",
+    words=f"{LEVEL_IN_WORDS} interval by Student's t, with the error over seeds and test instances together",
     tests="Student's t on differences within seeds, with the error over seeds and test instances together",
     of_runs=_crossed,
     needs_instances=True,

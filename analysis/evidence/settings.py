@@ -9,6 +9,7 @@ from cyclopts import Parameter
 
 from analysis.evidence.intervals import DEFAULT_OF_RUNS, INTERVALS, Interval
 from analysis.statistics.learning_rate_selection import SELECTIONS, Selection
+from analysis.statistics.level import LEVEL_IN_WORDS
 from common.cli import shared_options
 from common.errors import UserError
 
@@ -38,7 +39,7 @@ class Settings:
         # Of fewer, the 2.5 % at either end are two draws at most.
         if self.resamples < 100:
             raise UserError(
-                f"{self.resamples} resamples are too few for a 95 % interval; use at least 100"
+                f"{self.resamples} resamples are too few for a {LEVEL_IN_WORDS} interval; use at least 100"
             )
         if self.seed < 0:
             raise UserError(

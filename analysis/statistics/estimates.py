@@ -24,11 +24,10 @@ import numpy.typing as npt
 from scipy import special
 
 import analysis.statistics.deferred_stats  # noqa: F401  (before statsmodels)
+from analysis.statistics.level import LEVEL
 
 Array = npt.NDArray[np.float64]
 
-LEVEL = 0.95
-"""Nominal coverage."""
 LIMITS = (0.0, 100.0)
 """Least and largest score, in percent."""
 MOST_ENUMERATED = 6

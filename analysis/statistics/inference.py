@@ -12,9 +12,6 @@ from analysis.statistics.estimates import Estimate
 
 Array = npt.NDArray[np.float64]
 
-ALPHA = 0.05
-"""Level of every test; several tests are held to it together by Holm's adjustment."""
-
 
 def region_p(
     estimate: Estimate, low: float, high: float, *, one_sided: bool = False

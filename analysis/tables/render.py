@@ -14,6 +14,7 @@ from analysis.evidence.intervals import PAPER_INTERVAL, caption_of
 from analysis.published_cells import N_SEEDS
 from analysis.records import records
 from analysis.sources import Source
+from analysis.statistics.level import LEVEL_IN_WORDS
 from analysis.tables.build import Table, TableEntry
 from benchmarks.protocol import AVERAGE
 from common.tables import Grid, TableDocument
@@ -57,7 +58,9 @@ def table_document(table: Table) -> TableDocument:
 
 def scores_document(scores: pd.DataFrame, source: Source) -> TableDocument:
     """Return scores in percent (`analysis.evidence.evidence.SCORE_COLUMNS`), with the metric of each, and as data."""
-    rows = [["model", "dataset", "metric", "mean", "95 % interval", "seeds"]]
+    rows = [
+        ["model", "dataset", "metric", "mean", f"{LEVEL_IN_WORDS} interval", "seeds"]
+    ]
     columns = ("model", "task", "dataset", "mean", "low", "high", "n_seeds")
     for model, task, dataset, mean, low, high, seeds in records(scores, *columns):
         name = f"{task} average" if dataset == AVERAGE else dataset

@@ -19,7 +19,8 @@ from matplotlib.figure import Figure
 from analysis.claims.owners import owned_pairs
 from analysis.claims.statements import difference
 from analysis.records import records
-from analysis.statistics.inference import ALPHA, holm
+from analysis.statistics.inference import holm
+from analysis.statistics.level import ALPHA
 from benchmarks.protocol import TASKS
 from common.errors import UserError
 from paper_figures.drawing.marks import (

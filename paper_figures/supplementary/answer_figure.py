@@ -16,6 +16,7 @@ from analysis.claims.titles import ANSWER
 from analysis.claims.verdicts import OPEN
 from analysis.palette import SIGN
 from analysis.records import records
+from analysis.statistics.level import LEVEL_IN_WORDS
 from benchmarks.protocol import TASKS
 from paper_figures.drawing.page import WIDTH, Sheet, draw_schedules
 from paper_figures.drawing.style import GREY, INK, LIGHT
@@ -202,7 +203,7 @@ FIGURES = (
         name="answer",
         title="CLM first against MLM alone",
         supplementary=True,
-        note="610M models. Lines: 95 % intervals over fine-tuning seeds, one by one. "
+        note=f"610M models. Lines: {LEVEL_IN_WORDS} intervals over fine-tuning seeds, one by one. "
         "Filled: still clear when all comparisons are tested together.",
     ),
 )

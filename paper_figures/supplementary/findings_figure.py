@@ -20,6 +20,7 @@ from analysis.claims.verdicts import HOLDS, IN_PART, OUTCOMES
 from analysis.claims.wording import format_effect, format_p
 from analysis.evidence.contrasts import Result
 from analysis.palette import VERDICT
+from analysis.statistics.level import LEVEL_IN_WORDS
 from paper_figures.drawing.page import TITLE_SIZE, WIDTH, Sheet, bend, inches
 from paper_figures.drawing.style import GREY, INK, LIGHT, WHITE
 from paper_figures.figure import FigureInputs, FigureSpec, point_id
@@ -28,7 +29,7 @@ from paper_figures.words import selection_sentence
 MARKERS = dict(zip(OUTCOMES, ("o", "X", "s", "v"), strict=True))
 """Of each outcome, which has a colour and a word of its own too."""
 
-_HEADS = ("", "", "verdict", "mean, 95 %", "Holm p")
+_HEADS = ("", "", "verdict", f"mean, {LEVEL_IN_WORDS}", "Holm p")
 _BOLD = (True, False, True, False, False)
 """Whether a column of texts is bold."""
 _EDGE, _PAD = 0.12, 0.1
@@ -313,7 +314,7 @@ FIGURES = (
         title="Findings",
         supplementary=True,
         note="Right supports the finding. Large mark, filled where it holds: the mean of its comparisons (without one, "
-        "the most adverse), with its 95 % interval; thin line: their range, the most adverse in colour; shaded: the "
-        "claim. Axes bent.",
+        f"the most adverse), with its {LEVEL_IN_WORDS} interval; thin line: their range, the most adverse in "
+        "colour; shaded: the claim. Axes bent.",
     ),
 )

@@ -13,7 +13,7 @@ from analysis.comparisons.differences import AHEAD
 from analysis.evidence.evidence import Settings
 from analysis.precision.design import seed_spreads
 from analysis.sources import PUBLISHED, Source
-from analysis.statistics.inference import ALPHA
+from analysis.statistics.level import ALPHA
 from analysis.store.runs_table import COLUMNS
 from benchmarks.costs import runs_at_a_time, tuning_hours
 from benchmarks.protocol import DATASETS

@@ -18,8 +18,9 @@ from analysis.comparisons.arm_spreads import ArmScores
 from analysis.comparisons.contestants import Place
 from analysis.sources import Source, arms_of, open_source
 from analysis.statistics.estimates import difference_estimate, student_estimate
-from analysis.statistics.inference import ALPHA, holm
+from analysis.statistics.inference import holm
 from analysis.statistics.learning_rate_selection import select_runs
+from analysis.statistics.level import ALPHA
 from analysis.store.stand_ins import RECORDED_AS
 from common.errors import UserError
 from common.tables import PRINTED, Grid, TableDocument, signed, write

@@ -40,6 +40,7 @@ from analysis.claims.wording import (
 )
 from analysis.evidence.contrasts import Result
 from analysis.palette import VERDICT
+from analysis.statistics.level import INNER_LEVEL, LEVEL_IN_WORDS, in_percent
 from common.tables import Grid, TableDocument, show
 
 _LONGEST = 12
@@ -81,7 +82,7 @@ def verdicts_document(
 
 def _table(assessment: Assessment, shown: Sequence[str]) -> list[str | Grid]:
     """Return how many findings have each verdict, one row a finding, and what the columns mean."""
-    grid = [["id", "finding", "verdict", "mean [95 %]", "p (Holm)"]]
+    grid = [["id", "finding", "verdict", f"mean [{LEVEL_IN_WORDS}]", "p (Holm)"]]
     judged = [assessment.judged[name] for name in shown]
     for one in judged:
         mean = format_effect(one.mean)
@@ -193,7 +194,7 @@ def _one_comparison_lines(result: Result, indent: str) -> list[str]:
     ]
     if not result.comparison.has_direction:
         low90, high90 = result.inner_low, result.inner_high
-        details.append(f"90 % [{low90:+.2f}, {high90:+.2f}]")
+        details.append(f"{in_percent(INNER_LEVEL)} [{low90:+.2f}, {high90:+.2f}]")
         # The margins are ours, so a reader is told which ones the numbers would bear.
         if result.comparison.holds(0.0):
             least_margin = max(-low90, 0.0)
