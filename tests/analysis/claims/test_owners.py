@@ -3,6 +3,7 @@
 from analysis.claims.assessment import Assessment
 from analysis.claims.catalogue import ANSWERS, FINDINGS
 from analysis.claims.owners import owned_pairs
+from analysis.evidence.contrasts import Contrast
 
 
 def counted(assessment: Assessment) -> dict[tuple[str, frozenset[str]], dict[str, str]]:
@@ -21,10 +22,10 @@ def counted(assessment: Assessment) -> dict[tuple[str, frozenset[str]], dict[str
     return found
 
 
-def test_findings_that_share_a_comparison_count_it_as_the_first_does(
+def test_findings_that_share_a_comparison_count_it_alike(
     assessment: Assessment,
 ) -> None:
-    """Or the later one is about more: it is not what pages, marks and `compare` take."""
+    """So it does not matter which of them is what pages, marks and `compare` take."""
     every = counted(assessment)
     models = {model for _, pair in every for model in pair}
     owned = owned_pairs(models, assessment.result_of)
@@ -32,3 +33,21 @@ def test_findings_that_share_a_comparison_count_it_as_the_first_does(
     for key, by_finding in every.items():
         [(first, ahead), *_] = by_finding.items()
         assert owned[key][::2] == (first, ahead)
+        assert set(by_finding.values()) == {ahead}
+
+
+def test_differences_beside_a_verdict_have_the_owners_word(
+    assessment: Assessment,
+) -> None:
+    every = counted(assessment)
+    seen = []
+    for judged in assessment.judged.values():
+        for beside in judged.reported:
+            comparison = beside.branch.node
+            if isinstance(comparison, Contrast) and len(comparison.terms) == 2:
+                [first], [second] = comparison.sides
+                owned = every.get((comparison.tasks[0], frozenset((first, second))), {})
+                ahead = {"holds": first, "fails": second}.get(beside.outcome, "")
+                seen += [beside.label for word in owned.values() if word == ahead]
+                assert set(owned.values()) <= {ahead}, beside.label
+    assert len(seen) == 4
