@@ -7,12 +7,12 @@ from pathlib import Path
 import pytest
 
 from clm_or_mlm.__main__ import main
-from tests.analysis.stores import fill_sealed
+from pretraining.training.log import TIMINGS
+from tests.clm_or_mlm import written
 from tests.kills import tree
 from tests.nth import COMPILER, MODES, Server, server
 from tests.pretraining.data.made_up_shards import DOCUMENTS
 from tests.pretraining.documents import write_jsonl
-from tests.pretraining.families import save_start
 
 pytestmark = pytest.mark.skipif(COMPILER is None, reason="there is no C compiler")
 
@@ -24,20 +24,33 @@ COMMANDS = {
     "ingest": "ingest {given} --out {out}/runs.parquet --instances {out}/instances",
     "synthetic": "synthetic uner_en --out {out}",
 }
+LONG = {
+    name: written.COMMANDS[name]
+    for name in ("adapt --merge", "benchmarks run", "report")
+}
+"""Commands that take seconds: at few places."""
+FAILED = (2, 3, 4, -9)
+"""Exit codes of a call that could not write: 3 and 4 are of `benchmarks run`."""
 
 
 @pytest.fixture(scope="module")
 def given(tmp_path_factory: pytest.TempPathFactory) -> Path:
     folder = tmp_path_factory.mktemp("given")
     write_jsonl(folder / "a.jsonl", DOCUMENTS[:120])
-    save_start(folder / "start", "llama")
-    return fill_sealed(folder)
+    return written.prepare(folder)
 
 
 @pytest.fixture(scope="module")
 def calls(tmp_path_factory: pytest.TempPathFactory) -> Iterator[Server]:
     folder = tmp_path_factory.mktemp("server")
-    modules = ("pretraining.data.build_shards", "analysis.store.ingest", "streaming")
+    modules = (
+        *(
+            "pretraining.training.train",
+            "benchmarks.sweep.work",
+            "clm_or_mlm.report.html_page",
+        ),
+        *("pretraining.data.build_shards", "analysis.store.ingest", "streaming"),
+    )
     with pytest.MonkeyPatch.context() as patch:
         for name in ("CLM_OR_MLM_CACHE", "CLM_OR_MLM_SCRATCH"):
             patch.setenv(name, str(folder / "cache"))
@@ -48,32 +61,34 @@ def calls(tmp_path_factory: pytest.TempPathFactory) -> Iterator[Server]:
 @pytest.mark.parametrize(
     "step", [9, pytest.param(1, marks=pytest.mark.slow)], ids=["few", "all"]
 )
-@pytest.mark.parametrize("name", COMMANDS)
+@pytest.mark.parametrize("name", [*COMMANDS, *LONG])
 def test_a_failure_anywhere_is_repaired_by_the_same_command(
     name: str, step: int, calls: Server, given: Path, tmp_path: Path
 ) -> None:
     def words(out: Path) -> list[str]:
-        return [word.format(given=given, out=out) for word in COMMANDS[name].split()]
+        return written.line((COMMANDS | LONG)[name], given, out)
 
     clean = tmp_path / "clean"
     code, count = calls.call(words(clean), clean)
     assert code == 0 and count > 5
-    whole = tree(clean)
+    whole = same_always(clean)
     failed = 0
-    stride = count // 8 | 1 if step > 1 else 1  # odd: all modes take their turn
+    stride = 1
+    if step > 1:
+        stride = count // (3 if name in LONG else 8) | 1  # odd: all modes take turns
     for place in range(1, count + 1, stride):
         for mode in MODES if step == 1 else [MODES[place % len(MODES)]]:
             out = tmp_path / f"{place}-{mode}"
             code, _ = calls.call(words(out), out, place, mode)
-            assert code in (0, 2, -9), (place, mode)
+            assert code in (0, *FAILED), (place, mode, code)
             failed += code != 0
             two_minutes_later(out)
             code, _ = calls.call(words(out), out)
             assert code == 0, (place, mode)
-            after = tree(out)
+            after = same_always(out)
             assert set(after) == set(whole), (place, mode)
             assert after == whole, (place, mode)
-    assert failed > 3
+    assert failed > 3 or name in LONG
 
 
 def test_a_failed_repair_of_shards_is_repaired(
@@ -95,7 +110,14 @@ def test_a_failed_repair_of_shards_is_repaired(
         assert tree(out) == whole
 
 
+def same_always(out: Path) -> dict[str, bytes]:
+    """Return the files that have the same bytes in each call."""
+    files = tree(out)
+    return {name: files[name] for name in files if not name.endswith(TIMINGS)}
+
+
 def two_minutes_later(out: Path) -> None:
-    """Age a lease: of one that was written by half nobody knows the holder, so it counts for two minutes."""
-    for lease in out.rglob("lock"):
-        os.utime(lease, (0, 0))
+    """Age leases: of one that was written by half nobody knows the holder, so it counts for two minutes."""
+    for path in out.rglob("*"):
+        if "lock" in f"{path.parent.name}/{path.name}" and path.is_file():
+            os.utime(path, (0, 0))

@@ -18,7 +18,7 @@ SMALL = (
     "--set global_batch=4 --set max_length=24 --set eval_sequences=4 --set callbacks="
 )
 TRAINED = "mini-s-mlm40-24"
-CHECKPOINT = "{given}/adapted/stages/start-mlm30/step-00000001"
+CHECKPOINT = f"{{given}}/trained/stages/{TRAINED}/step-00000024"
 COMMANDS = {
     "tokenizer": "tokenizer --train {given}/texts.txt --vocab 280 --out {out}",
     "shards": "shards --source {given}/texts.txt --tokenizer {given}/start --out {out} --validation-share 0.05 "
@@ -42,8 +42,8 @@ COMMANDS = {
     "adapt": f"adapt {{given}}/start --data {{given}}/shards --steps 2 --out {{out}} {SMALL}",
     "adapt --merge": f"adapt {{given}}/start --data {{given}}/shards --steps 2 --merge 0.5 --out {{out}} {SMALL}",
     "train": f"train {TRAINED} --data {{given}}/data_of_study --study {{given}}/mini.toml --out {{out}}",
-    "export": f"pretraining export {CHECKPOINT} --data {{given}}/shards --start {{given}}/start --out {{out}}",
-    "export --as llama": "pretraining export {given}/adapted/models/start-mlm30 --as llama --out {out}",
+    "export": f"pretraining export {CHECKPOINT} --data {{given}}/data_of_study --out {{out}}",
+    "export --as llama": f"pretraining export {{given}}/trained/models/{TRAINED} --as llama --out {{out}}",
     "workflow": " ".join(smallest.WORDS) + " --dir {out}",
     "benchmarks run": "benchmarks run --model {given}/model --data {given}/data --steps 2 --dataset uner_en --lr 1e-3 "
     "--seed 0 --device cpu --workers 1 --keep best --out {out}",
@@ -64,10 +64,10 @@ def prepare(given: Path) -> Path:
     for name in ("train", "dev"):
         lines = [f"a text of {name} {row}\t{row % 2}\n" for row in range(60)]
         (given / f"{name}.tsv").write_text("sentence\tlabel\n" + "".join(lines))
-    do(COMMANDS["adapt"], given, given / "adapted")
     small_study.make_study(given)
     (given / "small").mkdir()
     small_study.make_shards(given / "small").rename(given / "data_of_study")
+    do(COMMANDS["train"], given, given / "trained")
     return given
 
 

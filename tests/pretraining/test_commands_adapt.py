@@ -650,4 +650,4 @@ def test_start_that_changes_while_it_is_read_is_refused(
     main(words)
     flip(weights)
     with refused("has changed since", "run the same command again"):
-        write_merged(start_of(str(start)), out / "models" / "start-mlm30", 0.5)
+        write_merged(start_of(str(start)), out / "models" / "start-mlm30-2", 0.5)

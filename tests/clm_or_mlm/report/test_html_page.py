@@ -3,7 +3,6 @@
 import html
 import re
 from dataclasses import replace
-from pathlib import Path
 
 import pytest
 
@@ -12,13 +11,11 @@ from analysis.evidence.settings import Settings
 from analysis.published_cells import published_cells
 from analysis.sources import PUBLISHED, Source
 from analysis.tables.paper_arithmetic import Reference, check_arithmetic
-from clm_or_mlm.__main__ import main
 from clm_or_mlm.report.content import PageContent, gather
 from clm_or_mlm.report.html_page import render_page
 from paper_figures.figure import FigureInputs
 from tests.analysis.stores import released_source
 from tests.clm_or_mlm.report.window import as_read
-from tests.faults import survives_failures
 
 MOST_BYTES = 5_000_000
 
@@ -49,24 +46,6 @@ def test_page_is_one_file_and_loads_nothing(published: str, with_runs: str) -> N
         assert not re.search(r"<(?:script|img|source|object|embed)\b[^>]*\bsrc=", page)
         ids = re.findall(r'\bid="([^"]+)"', page)
         assert ids and len(ids) == len(set(ids))
-
-
-def test_every_write_of_the_report_fails_once(
-    published_content: PageContent,
-    published: str,
-    tmp_path: Path,
-    monkeypatch: pytest.MonkeyPatch,
-) -> None:
-    """Until it has its page the command writes nothing."""
-    monkeypatch.setattr(
-        "clm_or_mlm.report.content.gather", lambda *_: published_content
-    )
-    monkeypatch.setattr("clm_or_mlm.report.html_page.render_page", lambda *_: published)
-    survives_failures(
-        lambda out: main(["report", "--out", f"{out}/index.html"]),
-        tmp_path / "outs",
-        few=False,
-    )
 
 
 def test_what_users_wrote_is_escaped(with_runs: str) -> None:

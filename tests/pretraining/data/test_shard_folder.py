@@ -14,7 +14,6 @@ from pretraining.data import build_shards, shard_folder
 from pretraining.data.build_shards import build
 from pretraining.data.shard_manifest import ShardSettings, verify_shards
 from tests.commands import started
-from tests.faults import survives_failures
 from tests.pretraining.data.made_up_shards import SETTINGS, hashes, sources
 
 
@@ -112,26 +111,6 @@ def test_unfinished_folder_of_another_program_is_recognised(
     mark_cache(tmp_path / ".state")
     make(room, tmp_path)
     assert hashes(tmp_path) == hashes(room / "out")
-
-
-def test_failed_writes_leave_files_beside_the_shards(
-    room: Path, tmp_path: Path
-) -> None:
-    def call(out: Path) -> None:
-        out.mkdir(exist_ok=True)
-        with (out / "notes.md").open("w") as file:
-            file.write("mine")
-        make(room, out)
-
-    survives_failures(call, tmp_path, few=True)
-    assert hashes(tmp_path / "clean") == {
-        **hashes(room / "out"),
-        **hashes_of_notes(tmp_path / "clean"),
-    }
-
-
-def hashes_of_notes(folder: Path) -> dict[str, str]:
-    return {name: value for name, value in hashes(folder).items() if name == "notes.md"}
 
 
 @pytest.mark.parametrize("moves", range(1, 6))
