@@ -37,7 +37,7 @@ from common.plain_text import counted, first_of
 from common.provenance import PROVENANCE
 from common.reading import read_bounded
 from pretraining.data import shard_manifest
-from pretraining.data.shard_manifest import INDEX
+from pretraining.data.shard_manifest import INDEX, SHARD_SPLITS, UNFINISHED
 from pretraining.training.log import LOG, read_log
 
 _TRAINED = ("stages", "models", "starts")
@@ -107,33 +107,41 @@ def check(folder: Annotated[Path, Parameter(metavar="FOLDER")], /) -> int:
         damaged |= verdict.kind == "damaged"
         sys.stdout.write(f"{verdict.kind}: {verdict.what}: {verdict.sentence}\n")
     if not read and not damaged:
-        if not (folder / "config.json").is_file():
-            what = (
-                "has nothing that is checked"
-                if folder.exists()
-                else f"is not there{path_hint(folder, '*')}"
-            )
-            raise UserError(
-                f"{folder} {what}; give an encoder (config.json), shards (train or validation), a run store (results), "
-                "or the --out of train or adapt (stages or models)"
-            )
-        from pretraining.model.encoder_folder import checked_encoder
-
-        sys.stdout.writelines(f"{line}\n" for line in checked_encoder(folder))
-    elif names := unsealed(folder, read):
+        _check_encoder_of_others(folder)
+        return 0
+    names = unsealed(folder, read)
+    if names:
+        count = counted(len(names), "file")
         sys.stdout.write(
-            f"not compared: {folder}: {counted(len(names), 'file')} without a hash: {first_of(names)}\n"
+            f"not compared: {folder}: {count} without a hash: {first_of(names)}\n"
         )
     return int(damaged)
 
 
+def _check_encoder_of_others(folder: Path) -> None:
+    """Print what holds of an encoder without a hash; refuse a folder that is none."""
+    if not (folder / "config.json").is_file():
+        what = "has nothing that is checked"
+        if not folder.exists():
+            what = f"is not there{path_hint(folder, '*')}"
+        raise UserError(
+            f"{folder} {what}; give an encoder (config.json), shards (train or validation), a run store (results), "
+            "or the --out of train or adapt (stages or models)"
+        )
+    from pretraining.model.encoder_folder import checked_encoder
+
+    for sentence in checked_encoder(folder):
+        sys.stdout.write(f"{sentence}\n")
+
+
 def unsealed(folder: Path, read: Set[Path]) -> list[str]:
     """Return the files below a folder that were not compared with a hash, by path."""
-    return sorted(
-        path.relative_to(folder).as_posix()
-        for path in folder.rglob("*")
-        if path.is_file() and path not in read and not is_temporary(path.name)
-    )
+    names = []
+    for path in folder.rglob("*"):
+        is_left_over = is_temporary(path.name)
+        if path.is_file() and path not in read and not is_left_over:
+            names.append(path.relative_to(folder).as_posix())
+    return sorted(names)
 
 
 def _verdicts(folder: Path, read: set[Path], depth: int = 0) -> Iterator[Verdict]:
@@ -222,7 +230,7 @@ def _check_one(what: object, check_it: Callable[[], str]) -> Iterator[Verdict]:
 def _shards(folder: Path, read: set[Path]) -> Iterator[Verdict]:
     """Yield every problem of a shard folder, or that it is whole."""
     if not (folder / MANIFEST).is_file():
-        is_unfinished = (folder / shard_manifest.UNFINISHED).is_dir()
+        is_unfinished = (folder / UNFINISHED).is_dir()
         what = "the shards are unfinished" if is_unfinished else f"it has no {MANIFEST}"
         remedy = "run the same `shards` command again"
         if not is_unfinished:
@@ -417,26 +425,25 @@ def _check_kept(folder: Path, read: set[Path]) -> str:
 
     read |= {path for path in folder.rglob("*") if path.is_file()}
     try:
-        files = read_manifest(
-            folder / MANIFEST, f"move it elsewhere, and {_KEEP_AGAIN}"
-        )[FILES]
+        remedy = f"move it elsewhere, and {_KEEP_AGAIN}"
+        files = read_manifest(folder / MANIFEST, remedy)[FILES]
     except FileNotFoundError:
         raise UserError(f"it has no {MANIFEST}; {_KEEP_AGAIN}") from None
     check_files(folder, files, _KEEP_AGAIN)
+    sentence = f"{len(files)} files match the manifest"
     others = strangers(folder, kept_files(folder))
-    more = f"; changed or not of --keep: {first_of(others)}" if others else ""
-    return f"{len(files)} files match the manifest{more}"
+    if others:
+        sentence += f"; changed or not of --keep: {first_of(others)}"
+    return sentence
 
 
 def _has_shards(place: _Place) -> bool:
     """Return whether finished or unfinished shards of this package are in a folder, or what is left of them."""
     folder = place.folder
-    splits = [folder / split for split in shard_manifest.SHARD_SPLITS]
-    return (
-        any((split / INDEX).is_file() for split in splits)
-        or is_marked(folder / shard_manifest.UNFINISHED)
-        or b"tokenizer_files" in place.manifest
-    )
+    splits = [folder / split for split in SHARD_SPLITS]
+    if b"tokenizer_files" in place.manifest or is_marked(folder / UNFINISHED):
+        return True
+    return any((split / INDEX).is_file() for split in splits)
 
 
 def _has_training(place: _Place) -> bool:
@@ -492,7 +499,7 @@ _KINDS = (
     _Kind(
         is_here=_has_shards,
         check=_shards,
-        parts=(*shard_manifest.SHARD_SPLITS, "tokenizer", shard_manifest.UNFINISHED),
+        parts=(*SHARD_SPLITS, "tokenizer", UNFINISHED),
     ),
     _Kind(is_here=_has_training, check=_training, parts=_TRAINED),
     _Kind(

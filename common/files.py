@@ -113,9 +113,8 @@ def remove_folder(path: Path) -> None:
 def temporary_name(name: str, suffix: str = "") -> str:
     """Return a name next to `name`, short enough wherever that is, that says which process of which machine uses it."""
     kind = suffix if len(suffix) < 20 else ""
-    return (
-        f".{_short(name)}.{_machine()}-{os.getpid()}-{secrets.token_hex(4)}.tmp{kind}"
-    )
+    owner = f"{_machine()}-{os.getpid()}-{secrets.token_hex(4)}"
+    return f".{_short(name)}.{owner}.tmp{kind}"
 
 
 _TEMPORARY = re.compile(
@@ -131,20 +130,20 @@ def remove_leftovers(folder: Path, name: str | None = None) -> None:
     machine and not touched for a day.
     """
     with contextlib.suppress(OSError), os.scandir(folder) as entries:
-        temporaries = [
-            (Path(entry.path), match.groups())
-            for entry in entries
-            if (match := _TEMPORARY.fullmatch(entry.name))
-        ]
+        # All names first: what is removed below must not change what is listed.
+        temporaries = []
+        for entry in entries:
+            match = _TEMPORARY.fullmatch(entry.name)
+            if match is not None:
+                temporaries.append((Path(entry.path), match.groups()))
         for path, (short, machine, process, _) in temporaries:
             if name is not None and short != _short(name):
                 continue
-            is_in_use = (
-                is_alive(int(process))
-                if machine == _machine()
-                else time.time() - path.lstat().st_mtime < _DAY
-            )
-            if is_in_use:
+            is_local = machine == _machine()
+            if is_local and is_alive(int(process)):
+                continue
+            # Of another machine nobody knows whether the process lives.
+            if not is_local and time.time() - path.lstat().st_mtime < _DAY:
                 continue
             if path.is_dir() and not path.is_symlink():
                 target = folder / (name or short)
@@ -298,10 +297,10 @@ def cache_folder() -> Path:
     """Return the folder for what can be made again: `clm-or-mlm` in CLM_OR_MLM_CACHE, else in the user's cache."""
     if folder := os.environ.get("CLM_OR_MLM_CACHE"):
         return Path(folder).expanduser() / "clm-or-mlm"
-    xdg = os.environ.get("XDG_CACHE_HOME")
-    return (
-        Path(xdg) if xdg and Path(xdg).is_absolute() else Path.home() / ".cache"
-    ) / "clm-or-mlm"
+    place = Path(os.environ.get("XDG_CACHE_HOME", ""))
+    if not place.is_absolute():
+        place = Path.home() / ".cache"
+    return place / "clm-or-mlm"
 
 
 TAG = "CACHEDIR.TAG"
@@ -331,14 +330,11 @@ def scratch_folder(place: str = "") -> Path:
         place: the user's choice; without one $CLM_OR_MLM_SCRATCH, then $SLURM_TMPDIR, both of which users may share,
             so that the folder is `clm-or-mlm-<user id>` in them; then the user's own cache folder.
     """
-    shared = (
-        place or os.environ.get("CLM_OR_MLM_SCRATCH") or os.environ.get("SLURM_TMPDIR")
-    )
-    return (
-        Path(shared).expanduser() / f"clm-or-mlm-{os.getuid()}"
-        if shared
-        else cache_folder()
-    )
+    for name in ("CLM_OR_MLM_SCRATCH", "SLURM_TMPDIR"):
+        place = place or os.environ.get(name, "")
+    if not place:
+        return cache_folder()
+    return Path(place).expanduser() / f"clm-or-mlm-{os.getuid()}"
 
 
 def share_with_group(folder: Path) -> None:

@@ -57,9 +57,9 @@ def write_manifest(
         record: how what it describes was made.
         files: the SHA-256 of each file, by its path below the manifest's folder.
     """
-    write_text(
-        path, manifest_text(record if files is None else {**record, FILES: dict(files)})
-    )
+    if files is not None:
+        record = {**record, FILES: dict(files)}
+    write_text(path, manifest_text(record))
 
 
 def read_manifest(path: Path, remedy: str) -> dict[str, Any]:
@@ -92,6 +92,7 @@ def parse_manifest(content: bytes) -> dict[str, Any]:
         if not isinstance(record, dict) or SEAL not in record:
             raise DamagedError("it has no seal")
         del record[SEAL]
+        # The whole text, not the seal alone: the same content in another layout was not written here.
         same = manifest_text(record).encode() == content
     except BadJsonError as error:
         raise DamagedError(str(error)) from None
@@ -102,9 +103,8 @@ def parse_manifest(content: bytes) -> dict[str, Any]:
             "it has been changed since it was written: its seal does not match its content"
         )
     files = record.get(FILES, {})
-    if not isinstance(files, dict) or not all(
-        isinstance(sha256, str) for sha256 in files.values()
-    ):
+    is_table = isinstance(files, dict)
+    if not is_table or any(not isinstance(sha256, str) for sha256 in files.values()):
         raise DamagedError(f"{FILES!r} is not a table of hashes")
     return record
 
@@ -170,8 +170,12 @@ def strangers(
         among: names in the folder, of files or of folders with all that is in them; everything by default.
     """
     tops = [folder / name for name in among] or [folder]
-    files = {path.relative_to(folder).as_posix(): path for path in _files_of(tops)}
-    return [name for name, path in files.items() if not _is_ours(path, ours.get(name))]
+    found = []
+    for path in _files_of(tops):
+        name = path.relative_to(folder).as_posix()
+        if not _is_ours(path, ours.get(name)):
+            found.append(name)
+    return found
 
 
 def written_by(record: Path) -> dict[str, str]:
@@ -183,10 +187,12 @@ def written_by(record: Path) -> dict[str, str]:
         content = read_bounded(record)
     except (OSError, UserError):
         return {}
+    if SEAL.encode() not in content:
+        return {}
     files: dict[str, str] = {}
     with contextlib.suppress(DamagedError):
         files = parse_manifest(content).get(FILES, {})
-    return {**files, record.name: ""} if SEAL.encode() in content else {}
+    return {**files, record.name: ""}
 
 
 def check_outputs(
@@ -205,6 +211,7 @@ def check_outputs(
     ours = {} if record is None else written_by(record)
     others = strangers(folder, ours, contents)
     if others:
+        # A killed call may have written files and not yet their record.
         same = {name: sha256 for name, sha256 in contents.items() if sha256}
         others = strangers(folder, same, others)
     if others:
@@ -224,13 +231,15 @@ def outputs_folder(folder: Path, record: str = "") -> Iterator[Path]:
     folder.mkdir(parents=True, exist_ok=True)
     with temporary_folder(folder / "made") as making:
         yield making
-        hashes = {
-            path.relative_to(making).as_posix(): sha256_file(path)
-            for path in _files_of([making])
-        }
-        contents = {**hashes, record: ""} if record else hashes
+        contents = {}
+        for path in _files_of([making]):
+            contents[path.relative_to(making).as_posix()] = sha256_file(path)
+        # The record last: a folder that has one is whole.
+        names = sorted(contents, key=record.__eq__)
+        if record:
+            contents[record] = ""
         check_outputs(folder, contents, folder / record if record else None)
-        for name in sorted(hashes, key=record.__eq__):
+        for name in names:
             (folder / name).parent.mkdir(exist_ok=True)
             (making / name).replace(folder / name)
 
@@ -247,8 +256,10 @@ def _files_of(paths: Iterable[Path]) -> Iterator[Path]:
 def _is_ours(path: Path, sha256: str | None) -> bool:
     if is_temporary(path.name):
         return True
-    if not sha256:
-        return sha256 is not None
+    if sha256 is None:
+        return False
+    if sha256 == "":
+        return True
     try:
         check_file(path, sha256)
     except (FileNotFoundError, UserError):
@@ -306,6 +317,7 @@ class VerifiedFile:
                     raise DamagedError(f"it has {size} bytes instead of {self.bytes}")
                 if sha256_open(descriptor) != self.sha256:
                     raise DamagedError("its content has changed (SHA-256)")
+                # What is written while it is hashed may be in the hash or not.
                 if state_of(os.fstat(descriptor)) != state:
                     raise DamagedError("it changed while it was being read")
                 self._seen = state
@@ -316,6 +328,7 @@ class VerifiedFile:
 
     def is_seen(self, descriptor: int) -> bool:
         """Return whether an open file is still what was hashed, and still has a name."""
+        # Without a name it was replaced: whoever opens the path now reads another file.
         status = os.fstat(descriptor)
         return state_of(status) == self._seen and status.st_nlink > 0
 

@@ -46,18 +46,12 @@ def git_commit() -> str:
 
     CLM_OR_MLM_COMMIT in the environment wins: an image holds no git folder.
     """
-    if given := os.environ.get("CLM_OR_MLM_COMMIT"):
+    given = os.environ.get("CLM_OR_MLM_COMMIT")
+    if given:
         return given
-    command = [
-        "git",
-        "-C",
-        str(ROOT),
-        "describe",
-        "--always",
-        "--dirty",
-        "--abbrev=40",
-        "--exclude=*",
-    ]
+    # The hash itself, never a tag: hence a pattern that leaves every tag out.
+    command = ["git", "-C", str(ROOT), "describe", "--always", "--dirty"]
+    command += ["--abbrev=40", "--exclude=*"]
     try:
         answer = subprocess.run(
             command, capture_output=True, text=True, timeout=20, check=True
@@ -72,30 +66,30 @@ def provenance(environment: str, packages: Iterable[str]) -> dict[str, object]:
 
     The lock is `requirements/<environment>.txt` (`analysis` or `full`). A workflow's job adds its image's hash.
     """
-    path = Path(sys.argv[0])
-    program = (
-        ["python", "-m", path.parent.name]
-        if path.name == "__main__.py"
-        else [path.name]
-    )
-    lock = ROOT / "requirements" / f"{environment}.txt"
+    record: dict[str, object] = {"commit": git_commit()}
     image = os.environ.get(IMAGE_SHA256)
-    return {
-        "commit": git_commit(),
-        **({"image_sha256": image} if image else {}),
-        "lock": {
-            "name": f"requirements/{lock.name}",
-            "sha256": sha256_file(lock) if lock.is_file() else "unknown",
-        },
-        "python": platform.python_version(),
-        "platform": f"{platform.system()} {platform.machine()}",
-        "versions": {
-            name: version
-            for name in packages
-            if (version := _version(name)) is not None
-        },
-        "command": [*program, *_recorded(sys.argv[1:])],
+    if image:
+        record["image_sha256"] = image
+
+    lock = ROOT / "requirements" / f"{environment}.txt"
+    lock_sha256 = "unknown"
+    if lock.is_file():
+        lock_sha256 = sha256_file(lock)
+    record["lock"] = {"name": f"requirements/{lock.name}", "sha256": lock_sha256}
+
+    record["python"] = platform.python_version()
+    record["platform"] = f"{platform.system()} {platform.machine()}"
+    versions = {name: _version(name) for name in packages}
+    record["versions"] = {
+        name: version for name, version in versions.items() if version is not None
     }
+
+    path = Path(sys.argv[0])
+    program = [path.name]
+    if path.name == "__main__.py":
+        program = ["python", "-m", path.parent.name]
+    record["command"] = [*program, *_recorded(sys.argv[1:])]
+    return record
 
 
 def _recorded(words: Iterable[str]) -> Iterator[str]:
@@ -142,8 +136,6 @@ def provenance_path(artefact: Path, *, folder: bool = False) -> Path:
 
     Files that differ in their ending alone, such as the pictures of a figure, share one.
     """
-    return (
-        artefact / PROVENANCE
-        if folder
-        else artefact.with_name(f"{artefact.stem}.{PROVENANCE}")
-    )
+    if folder:
+        return artefact / PROVENANCE
+    return artefact.with_name(f"{artefact.stem}.{PROVENANCE}")
