@@ -167,6 +167,11 @@ def unseen_attempts(
     return [pair for pair in unended if pair[1].slurm not in ended]
 
 
+def unseen_words(job: Job, attempt: Attempt) -> str:
+    """Return what is said of one of the `unseen_attempts`."""
+    return f"Slurm job {attempt.slurm} ({job.name}) has no end, but squeue does not show it"
+
+
 def _accounted(numbers: Collection[str]) -> set[str]:
     """Return those of some Slurm jobs that have ended by Slurm's accounting; none where there is none."""
     # The queue forgets a job minutes after its end (MinJobAge), accounting does not.
@@ -202,10 +207,8 @@ def refuse_start(jobs: Mapping[str, Job], folder: Path, queue: Queue) -> None:
         advice = f"wait for them, or cancel them: scancel {numbers}"
         raise UserError(f"{fault} ({numbers}); {advice}")
     for job, attempt in unseen_attempts(jobs, folder, queue):
-        raise UserError(
-            f"Slurm job {attempt.slurm} ({job.name}) has no end, but squeue does not show it; if it "
-            f"does not run any more, enter clm-or-mlm cancel --dir {folder}, then repeat this command"
-        )
+        advice = f"if it does not run any more, enter clm-or-mlm cancel --dir {folder}, then repeat this command"
+        raise UserError(f"{unseen_words(job, attempt)}; {advice}")
 
 
 def own_name() -> str:

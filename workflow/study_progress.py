@@ -23,7 +23,13 @@ from common.tables import plain_table
 from workflow.attempts import attempts_in
 from workflow.engine import reconcile
 from workflow.jobs import LEASE, Job, Workflow, load_workflow
-from workflow.slurm_queue import Queue, SlurmJob, read_queue, unseen_attempts
+from workflow.slurm_queue import (
+    Queue,
+    SlurmJob,
+    read_queue,
+    unseen_attempts,
+    unseen_words,
+)
 from workflow.slurm_submit import read_left
 from workflow.step import STOPPED
 
@@ -191,7 +197,7 @@ def progress_of(folder: Path) -> StudyProgress:
     try:
         queue = read_queue(workflow.jobs, folder)
         for job, attempt in unseen_attempts(workflow.jobs, folder, queue):
-            unseen = f"Slurm job {attempt.slurm} ({job.name}) has no end, but squeue does not show it"
+            unseen = unseen_words(job, attempt)
     except UserError as error:
         unseen = str(error)
     live = dict(queue.live)
