@@ -22,6 +22,7 @@ from common.errors import UserError
 from common.files import share_with_group, write_text
 from common.locks import try_lease
 from common.provenance import ROOT
+from container.machine import Machine
 from workflow.jobs import JOB_KINDS, LEASE, Job, Workflow, load_workflow
 from workflow.slurm_queue import SUBMITS, Queue, SlurmJob, make_id, read_queue
 from workflow.slurm_request import no_room, request_of, sbatch_words
@@ -34,6 +35,9 @@ _LEFT = "slurm.left"
 
 _SECONDS = float(os.environ.get("CLM_OR_MLM_SUBMIT_SECONDS", "30"))
 """Between two looks for a place."""
+
+_FAILURES = 120
+"""Looks in a row that may fail, an hour: a busy controller answers again, a wrong account stays wrong."""
 
 _HERE = SlurmJob(number="", state="RUNNING", comment=SUBMITS)
 """This job, where Slurm's queue does not show it."""
@@ -114,7 +118,7 @@ def submit(
         raise _no_place(limit)
     if held and waiting and not numbers:
         write_left(folder, ())
-        subprocess.run(["scancel", held], check=True)
+        _tell_slurm("scancel", held)
         advice = (
             "run the study as one job with --profile local (docs/hpc.md), or repeat the command when others of yours "
             "have ended"
@@ -124,11 +128,10 @@ def submit(
     if held and waiting:
         # A question mark: as soon as any of them has ended
         after = "?".join(f"afterany:{number}" for number in numbers.values())
-        words = ["scontrol", "update", f"JobId={held}", f"Dependency={after}"]
-        subprocess.run(words, check=True)
-        subprocess.run(["scontrol", "release", held], check=True)
+        _tell_slurm("scontrol", "update", f"JobId={held}", f"Dependency={after}")
+        _tell_slurm("scontrol", "release", held)
     elif held:
-        subprocess.run(["scancel", held], check=True)
+        _tell_slurm("scancel", held)
     new = {
         marker: number for marker, number in numbers.items() if marker not in queue.live
     }
@@ -199,6 +202,18 @@ def _sbatch(workflow: Workflow, folder: Path, job: Job, *options: str) -> str:
     )
 
 
+def _tell_slurm(*words: str) -> None:
+    """Run a command that changes a job of Slurm's.
+
+    Raises:
+        UserError: Slurm does not do so.
+    """
+    code, text = Machine().output(words)
+    if code:
+        why = text.replace("\n", "; ") or f"exit code {code}"
+        raise UserError(f"{shlex.join(words)}: {why}; repeat the study's command")
+
+
 def _no_place(why: str) -> UserError:
     advice = "repeat the command when some have ended"
     return UserError(f"Slurm takes no more jobs of yours now ({why}); {advice}")
@@ -223,10 +238,18 @@ def main(argv: Sequence[str]) -> int:
     folder = Path.cwd()
     started = time.monotonic()
     share_with_group(folder)
+    failures = 0
     while read_left(folder):
-        with try_lease(folder / LEASE) as holder:
-            if holder is None:
-                _submit_left(folder)
+        try:
+            with try_lease(folder / LEASE) as holder:
+                if holder is None:
+                    _submit_left(folder)
+            failures = 0
+        except UserError as error:
+            failures += 1
+            if failures == _FAILURES:
+                raise
+            log.warning("%s", error)
         if seconds_left(_submitter(load_workflow(folder)), started, os.environ) <= 0:
             requeue(os.environ["SLURM_JOB_ID"])
         time.sleep(_SECONDS if read_left(folder) else 0)
@@ -234,14 +257,19 @@ def main(argv: Sequence[str]) -> int:
 
 
 def _submit_left(folder: Path) -> None:
-    """Submit what there are places for now; nothing where Slurm does not answer."""
+    """Submit what there are places for now.
+
+    Raises:
+        UserError: Slurm does not answer, or does not take a job.
+    """
     workflow = load_workflow(folder)
-    try:
-        queue = read_queue(workflow.jobs, folder)
-    except UserError as error:
-        log.warning("%s", error)
-        return
-    todo = [marker for marker in read_left(folder) if marker in workflow.jobs]
+    queue = read_queue(workflow.jobs, folder)
+    todo = []
+    for marker in read_left(folder):
+        job = workflow.jobs.get(marker)
+        # Slurm may have taken a job, and have done it, though its answer came too late.
+        if job is not None and not job.is_complete(folder):
+            todo.append(marker)
     queue = replace(queue, submitter=queue.submitter or _HERE)
     submit(workflow, folder, todo, queue)
 

@@ -7,9 +7,9 @@ import pytest
 
 from common.errors import UserError
 from tests.commands import program
-from workflow.jobs import JOB_KINDS, Job, Workflow, by_marker
+from workflow.jobs import JOB_KINDS, Job, Workflow, by_marker, save
 from workflow.slurm_queue import Queue, SlurmJob, make_id
-from workflow.slurm_submit import read_left, submit
+from workflow.slurm_submit import main, read_left, submit, write_left
 
 SHARDS = Job(kind=JOB_KINDS["shards"], name="shards", makes=("shards",))
 STAGE = Job(kind=JOB_KINDS["stage"], name="s", makes=("s",), needs=(SHARDS.marker,))
@@ -179,3 +179,42 @@ def test_another_refusal_is_said_with_what_slurm_says(
         UserError, match=r"does not take done/shards/shards.json: .*Invalid account"
     ):
         submit(WORKFLOW, tmp_path, TODO, Queue())
+
+
+def test_a_controller_that_stops_answering_is_one_sentence(
+    calls: Path, tmp_path: Path
+) -> None:
+    program(
+        tmp_path / "bin/scontrol", "echo Unable to contact slurm controller; exit 1"
+    )
+    workflow = replace(WORKFLOW, max_jobs=3)
+    with pytest.raises(UserError, match=r"Unable to contact .*; repeat the study's"):
+        submit(workflow, tmp_path, TODO, Queue())
+    # The job that submits the rest is held: the next call lets it go.
+    program(tmp_path / "bin/scontrol", f'echo "scontrol $@" >> {tmp_path}/calls')
+    live = {SHARDS.marker: SlurmJob("2", "RUNNING")}
+    live |= {STAGE.marker: SlurmJob("3", "PENDING")}
+    held = SlurmJob("1", "PENDING", "JobHeldUser")
+    submit(workflow, tmp_path, TODO, Queue(live=live, submitter=held))
+    assert ["scontrol", "release", "1"] in _words(calls)
+
+
+def test_a_submitting_job_asks_a_busy_controller_again(
+    calls: Path, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    make_id(tmp_path)
+    save(WORKFLOW, tmp_path)
+    write_left(tmp_path, TODO)
+    program(tmp_path / "bin/squeue", "")
+    monkeypatch.chdir(tmp_path)
+    monkeypatch.setattr("workflow.slurm_submit._SECONDS", 0)
+    late = "echo sbatch: error: Socket timed out >&2; exit 1"
+    (tmp_path / "say").write_text(f"[ $(wc -l < {calls}) -gt 5 ] || {{ {late}; }}")
+    assert main([]) == 0
+    submitted = [row for row in _words(calls) if row[0] == "--parsable"]
+    assert len(submitted) == 5 + len(TODO)
+    # A refusal that stays is said at last.
+    write_left(tmp_path, TODO)
+    (tmp_path / "say").write_text("echo sbatch: error: Invalid account >&2; exit 1")
+    with pytest.raises(UserError, match="Invalid account"):
+        main([])

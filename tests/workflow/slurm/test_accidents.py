@@ -315,7 +315,8 @@ def _limited(slurm: PrivateSlurm, most: int, where: str) -> Iterator[None]:
 
 @NEEDS_ACCOUNTING
 @pytest.mark.parametrize(
-    ("most", "where"), [(2, "qos"), (5, "user"), (2, "partition"), (5, "partition")]
+    ("most", "where"),
+    [(2, "qos"), (2, "user"), (5, "user"), (2, "partition"), (5, "partition")],
 )
 def test_what_has_no_place_in_the_queue_is_submitted_later(
     slurm: PrivateSlurm, tmp_path: Path, most: int, where: str
@@ -328,6 +329,25 @@ def test_what_has_no_place_in_the_queue_is_submitted_later(
         assert "jobs have no place in Slurm's queue; Slurm job" in text and code == 4
         study.submit()  # a repeat changes nothing
         study.finish()
+    assert study.submitted() == {**ONCE, "submits": 1}
+    assert study.repeated() == (0, 0)
+
+
+@NEEDS_ACCOUNTING
+def test_a_busy_controller_is_asked_again(slurm: PrivateSlurm, tmp_path: Path) -> None:
+    """It takes a job of the submitting job's and answers too late."""
+    study = Study(slurm, tmp_path)
+    late = "sbatch: error: Batch job submission failed: Socket timed out"
+    count = f"echo x >> {tmp_path}/taken; wc -l < {tmp_path}/taken"
+    program(
+        tmp_path / "bin/sbatch",
+        f'answer=$({shutil.which("sbatch")} "$@") || exit $?\n'
+        f'[ "$({count})" != 4 ] || {{ echo "{late}" >&2; exit 1; }}\necho "$answer"',
+    )
+    with _limited(slurm, 2, "user"):
+        study.submit()
+        study.finish()
+    assert late in study.logs()
     assert study.submitted() == {**ONCE, "submits": 1}
     assert study.repeated() == (0, 0)
 
