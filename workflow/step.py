@@ -68,6 +68,10 @@ _LEASE_SECONDS = 150
 _PREEMPTION_SECONDS = 300
 """Longest time that Slurm gives a job between its signal and its end."""
 
+_REQUEUE_TRIES = 5
+_REQUEUE_PAUSE = 30
+"""Seconds between two of them: together less than what a job leaves for saving."""
+
 _HUNG = re.compile(rb"(?m)^ *exitcode +: %d " % AGAIN)
 """How torchrun, which ends with 1, reports a process that ended so: the watchdog's, where another one hung."""
 
@@ -449,11 +453,14 @@ def seconds_left(job: Job, started: float, environ: Mapping[str, str]) -> float:
 
 def requeue(number: str) -> None:
     """Put a Slurm job, this one, back into the queue, and wait until Slurm ends it, where that is allowed."""
-    code, text = Machine().output(["scontrol", "requeue", number], seconds=300)
-    if code:
+    for _ in range(_REQUEUE_TRIES):
+        code, text = Machine().output(["scontrol", "requeue", number], seconds=300)
+        if code == 0:
+            time.sleep(120)
+            return
+        # A job that ends here takes those that wait for it along, and a busy controller answers again.
         log.warning("the job cannot be requeued: %s", text)
-    else:
-        time.sleep(120)
+        time.sleep(_REQUEUE_PAUSE)
 
 
 if __name__ == "__main__":

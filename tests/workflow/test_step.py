@@ -400,6 +400,22 @@ def test_mistakes_and_cancelled_jobs_do_not_come_back(
     assert run_job(job, workflow, tmp_path, "119") == code
 
 
+def test_a_busy_controller_is_asked_again_to_requeue(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    asked = tmp_path / "asked"
+    busy = f"[ $(wc -l < {asked}) -gt 2 ] || {{ echo Socket timed out; exit 1; }}"
+    program(tmp_path / "bin/scontrol", f'echo "$@" >> {asked}; {busy}')
+    monkeypatch.setenv("PATH", f"{tmp_path}/bin:{os.environ['PATH']}")
+    monkeypatch.setattr("workflow.step.time.sleep", lambda _: None)
+    step.requeue("64")
+    assert asked.read_text().splitlines() == ["requeue 64"] * 3
+    asked.unlink()
+    program(tmp_path / "bin/scontrol", f'echo "$@" >> {asked}; exit 1')
+    step.requeue("64")
+    assert asked.read_text().splitlines() == ["requeue 64"] * 5
+
+
 def test_a_job_that_never_comes_further_is_given_up(
     tmp_path: Path, monkeypatch: pytest.MonkeyPatch
 ) -> None:
