@@ -18,6 +18,7 @@ from pathlib import Path
 from string import Template
 
 import numpy as np
+from numpy.typing import NDArray
 from safetensors import SafetensorError
 from scipy.stats import t as student
 
@@ -104,33 +105,17 @@ class Keeper:
         """
         store, dataset = self.request.runs, self.request.known[key.dataset]
         lock = store.path / "locks" / f"{key.model}__{key.dataset}__keep.lock"
-        with wait_for_lease(
-            lock,
-            f"another process is keeping the best run of {key.model} on {key.dataset}",
-        ):
+        what = (
+            f"another process is keeping the best run of {key.model} on {key.dataset}"
+        )
+        with wait_for_lease(lock, what):
             if not store.is_lost(key):
                 return
             folder = store.kept_folder(key)
             try:
                 with atomic_folder(folder) as making:
                     class_name = self.write(key.dataset, model, making)
-                    record = {
-                        "model": key.model,
-                        "dataset": key.dataset,
-                        "lr": key.lr,
-                        "seed": key.seed,
-                        "class": class_name,
-                        "description_sha256": description_hash(
-                            store.state(key).description or {}
-                        ),
-                    }
-                    paths = sorted(path for path in making.rglob("*") if path.is_file())
-                    hashes = {
-                        path.relative_to(making).as_posix(): sha256_file(path)
-                        for path in paths
-                    }
-                    write_manifest(making / MANIFEST, record, hashes)
-                    write_card(making / CARD, _card(self.request, key, making))
+                    self._describe(key, making, class_name)
             except SafetensorError as error:
                 raise UserError(
                     f"{folder} could not be written: {error}; the run's scores are there, and the same command keeps "
@@ -139,18 +124,36 @@ class Keeper:
             remove_leftovers(folder.parent)
             # Only then: a killed process leaves two kept runs of a cell, never none.
             for other in folder.parent.iterdir():
-                is_run = (
-                    key_of(other.name, key.model, dataset) is not None
-                    and (other / MANIFEST).is_file()
-                )
+                is_named_so = key_of(other.name, key.model, dataset) is not None
+                is_run = is_named_so and (other / MANIFEST).is_file()
                 if other == folder or not is_run or other.is_symlink():
                     continue
-                if others := remove_ours(other, kept_files(other)):
+                strangers_files = remove_ours(other, kept_files(other))
+                if strangers_files:
                     log.warning(
                         "%s: a better run's encoder replaces the one in it, but it stays, for it holds %s",
                         other,
-                        first_of(others),
+                        first_of(strangers_files),
                     )
+
+    def _describe(self, key: RunKey, folder: Path, class_name: str) -> None:
+        """Write the manifest and the card of an encoder that was written into a folder."""
+        made_from = self.request.runs.state(key).description or {}
+        record = {
+            "model": key.model,
+            "dataset": key.dataset,
+            "lr": key.lr,
+            "seed": key.seed,
+            "class": class_name,
+            "description_sha256": description_hash(made_from),
+        }
+        hashes = {}
+        for path in sorted(folder.rglob("*")):
+            if path.is_file():
+                hashes[path.relative_to(folder).as_posix()] = sha256_file(path)
+        write_manifest(folder / MANIFEST, record, hashes)
+        # The card asks the manifest for the model's class.
+        write_card(folder / CARD, _card(self.request, key, folder))
 
     def write(self, name: str, model: TaskModel, folder: Path) -> str:
         """Write a model that was fine-tuned for a dataset into a folder; return the name of its class.
@@ -172,24 +175,22 @@ class Keeper:
             _PROBLEMS.get(form, ""),
         )
         # Texts, or for QA pairs, that the written tokenizer has to read as the run did.
-        rows = next(iter(local.evaluated().values())).slice(0, 4).to_pylist()
-        examples: list[tuple[str, ...]] = [
-            (text.strip(),)
-            for row in rows
-            for text in texts_of(local.dataset, row, setting.reading)
-        ]
-        if form == "QA":
-            examples = [
-                (question_text(row["question"]), row["context"]) for row in rows
-            ]
+        first_split = next(iter(local.evaluated().values()))
+        examples: list[tuple[str, ...]] = []
+        for row in first_split.slice(0, 4).to_pylist():
+            if form == "QA":
+                examples.append((question_text(row["question"]), row["context"]))
+            else:
+                texts = texts_of(local.dataset, row, setting.reading)
+                examples += [(text.strip(),) for text in texts]
         if not is_retrieval:
             limit = loaded.limits.labelled
             end = end_of_text(loaded.tokenizer)
-            ended = [(*text[:-1], text[-1] + end) for text in examples]
-            read = [
-                loaded.tokenizer(*text, add_special_tokens=False)["input_ids"]
-                for text in ended
-            ]
+            read = []
+            for text in examples:
+                ended = (*text[:-1], text[-1] + end)
+                encoded = loaded.tokenizer(*ended, add_special_tokens=False)
+                read.append(encoded["input_ids"])
             tokenizer = ending_tokenizer(loaded.tokenizer, alone=True)
         else:
             limit = loaded.limits.paper_retrieval
@@ -241,26 +242,20 @@ def check_keeping(request: RunRequest, loaded: LoadedModel) -> None:
             f"{base} cannot be written, so no encoder can be kept there; choose another store with --out"
         )
     _check_disk(request, loaded, base)
-    sets = {
-        name: load_dataset(request.data, request.known[name])
-        for name in request.datasets
-    }
-    setting = Setting(
-        loaded=loaded,
-        device=choose_device("cpu", "fp32"),
-        head=request.head,
-    )
+    known = request.known
+    sets = {name: load_dataset(request.data, known[name]) for name in request.datasets}
+    device = choose_device("cpu", "fp32")
+    setting = Setting(loaded=loaded, device=device, head=request.head)
     one_of_form = {data.dataset.form: name for name, data in sets.items()}
     for name in one_of_form.values():
         reads = setting.reading_as(request.reading(name))
         keeper = Keeper(request=request, setting=reads, sets=sets)
-        model = new_model(
-            sets[name].dataset, loaded.encoder, reads.pooling, setting.head
-        )
+        model = new_model(known[name], loaded.encoder, reads.pooling, setting.head)
         try:
             with temporary_folder(base / "keep") as folder:
                 keeper.write(name, model, folder)
-        except SafetensorError as error:  # a quota is not among what is free
+        except SafetensorError as error:
+            # A quota: what a disk has free says nothing of it.
             raise UserError(
                 f"{base} has no room for an encoder ({error}); make room, or choose another --out"
             ) from None
@@ -268,12 +263,9 @@ def check_keeping(request: RunRequest, loaded: LoadedModel) -> None:
 
 def _check_disk(request: RunRequest, loaded: LoadedModel, folder: Path) -> None:
     """Refuse a folder whose disk lacks room for the weights of all cells, one of them twice while it is replaced."""
-    bytes_per_weight = choose_precision(
-        request.device, request.precision
-    ).weights.itemsize
-    size = bytes_per_weight * sum(
-        parameter.numel() for parameter in loaded.encoder.parameters()
-    )
+    precision = choose_precision(request.device, request.precision)
+    weights = sum(parameter.numel() for parameter in loaded.encoder.parameters())
+    size = precision.weights.itemsize * weights
     lacking = 0
     for name in request.datasets:
         best = request.runs.best(request.name, name)
@@ -311,11 +303,9 @@ def _card(request: RunRequest, key: RunKey, folder: Path) -> str:
     dataset = request.known[key.dataset]
     record = record_of(request.runs.folder(key))
     scores = request.runs.scores(key) or (math.nan, math.nan)
-    metric = (
-        dataset.headline
-        if dataset.is_own
-        else f"{TASKS[dataset.task].metric}, paper protocol"
-    )
+    metric = dataset.headline
+    if not dataset.is_own:
+        metric = f"{TASKS[dataset.task].metric}, paper protocol"
     rows = {
         f"test, this run ({metric})": f"{100 * scores[1]:.2f}",
         "validation, this run": f"{100 * scores[0]:.2f}",
@@ -323,26 +313,22 @@ def _card(request: RunRequest, key: RunKey, folder: Path) -> str:
     }
     standard = record.get(STANDARD, {}).get("test", {}).get(dataset.headline)
     if standard is not None and not dataset.is_own:
-        rows[f"test, this run ({dataset.headline}, standard protocol)"] = (
-            f"{100 * standard:.2f}"
-        )
+        name = f"test, this run ({dataset.headline}, standard protocol)"
+        rows[name] = f"{100 * standard:.2f}"
     rows["learning rate, seed"] = f"{key.lr:g}, {key.seed}"
-    for name in dict.fromkeys((dataset.trained_on, dataset.name)):
-        manifest = dataset_manifest(request.data, request.known[name])
-        uses = (("trained", dataset.trained_on), ("scored", dataset.name))
-        role = " and ".join(verb for verb, used in uses if used == name)
-        rows[f"data ({role})"] = (
-            f"{request.known[name].title} (licence: {manifest.licence})"
-        )
+    rows |= _data_rows(request, key.dataset)
+    start = request.model
+    # Of a folder its last part: a card is passed on, and the path to it is nobody else's.
+    if Path(request.model).is_dir():
+        start = Path(request.model).name
     source = resolve(request.model, revision=request.revision)
-    start = Path(request.model).name if Path(request.model).is_dir() else request.model
-    rows["start"] = (
-        f"{start} (licence: {licence_of(source) or 'not stated in its folder'})"
-    )
+    licence = licence_of(source) or "not stated in its folder"
+    rows["start"] = f"{start} (licence: {licence})"
     folder_of_templates = Path(__file__).with_name("templates")
     template = (folder_of_templates / "kept_card.md").read_text("utf-8")
     family = family_of(dataset)
     pooling = POOLINGS[request.reading(dataset.name).pooling]
+    has_head_file = (folder / HEAD_FILE).is_file()
     remedy = "run this command again"
     longest = read_json(folder / "tokenizer_config.json", remedy)["model_max_length"]
     return Template(template).substitute(
@@ -352,42 +338,85 @@ def _card(request: RunRequest, key: RunKey, folder: Path) -> str:
         model=key.model,
         title=dataset.title,
         trained_on=request.known[dataset.trained_on].title,
-        code=family.code(pooling, has_head_file=(folder / HEAD_FILE).is_file()),
+        code=family.code(pooling, has_head_file=has_head_file),
         reads=family.reads(dataset, longest),
-        rows="\n".join(
-            f"| {name} | {value.replace('|', chr(92) + '|')} |"
-            for name, value in rows.items()
-        ),
+        rows=_card_table(rows),
     )
+
+
+def _data_rows(request: RunRequest, dataset: str) -> dict[str, str]:
+    """Return the rows of a card that say which data were used, for what, and under which licence."""
+    trained_on = request.known[dataset].trained_on
+    roles = {trained_on: "trained", dataset: "scored"}
+    if trained_on == dataset:
+        roles = {dataset: "trained and scored"}
+    rows = {}
+    for name, role in roles.items():
+        licence = dataset_manifest(request.data, request.known[name]).licence
+        rows[f"data ({role})"] = f"{request.known[name].title} (licence: {licence})"
+    return rows
+
+
+def _card_table(rows: Mapping[str, str]) -> str:
+    """Return rows of a card as the lines of a Markdown table."""
+    lines = []
+    for name, value in rows.items():
+        escaped = value.replace("|", "\\|")
+        lines.append(f"| {name} | {escaped} |")
+    return "\n".join(lines)
 
 
 def _over_seeds(store: RunStore, best_key: RunKey) -> dict[str, str]:
     """Return the mean test score over seeds, each at its best rate by validation, with Student's t interval."""
-    best: dict[int, tuple[float, float, float, RunKey]] = {}
+    runs: dict[int, RunKey] = {}
+    scores: dict[RunKey, tuple[float, float]] = {}
     for key in store.found(best_key.model, best_key.dataset):
-        if (scores := store.scores(key)) is not None:
-            validation, test = scores
-            # Of equal validation scores the smallest rate counts.
-            found = (validation, -key.lr, test, key)
-            best[key.seed] = max(best.get(key.seed, found), found)
-    tests = [100 * test for _, _, test, _ in best.values()]
-    if len(tests) < 2:
+        found = store.scores(key)
+        if found is None:
+            continue
+        scores[key] = found
+        other = runs.setdefault(key.seed, key)
+        # Of equal validation scores the smallest rate counts.
+        if (found[0], -key.lr) > (scores[other][0], -other.lr):
+            runs[key.seed] = key
+    tests = [100 * scores[key][1] for key in runs.values()]
+    seeds = len(tests)
+    if seeds < 2:
         return {}
-    words = f"test, mean over {len(tests)} seeds and its 95 % interval (Student's t)"
-    variance, df = statistics.variance(tests) / len(tests), len(tests) - 1.0
+    words = f"test, mean over {seeds} seeds and its 95 % interval (Student's t)"
+    variance = statistics.variance(tests) / seeds
+    df = seeds - 1.0
     if store.known[best_key.dataset].is_own_retrieval:
         # Other queries would move the mean as well, and of these there are few.
-        by_query = np.array([_by_query(store, key) for *_, key in best.values()])
-        queries, by_seeds = by_query.shape[1], variance
-        covariance = np.cov(by_query) / queries
-        shared = covariance.sum() - np.trace(covariance)
-        over_queries = max(0.0, float(shared) / (len(tests) * df))
-        variance = by_seeds + over_queries
-        parts = by_seeds**2 / df + over_queries**2 / max(1, queries - 1)
-        df = variance**2 / parts if parts else df
-        words = f"test, mean over {len(tests)} seeds and its 95 % interval over seeds and {queries} queries"
+        by_query = np.array([_by_query(store, key) for key in runs.values()])
+        variance, df = _with_queries(variance, by_query)
+        queries = by_query.shape[1]
+        words = f"test, mean over {seeds} seeds and its 95 % interval over seeds and {queries} queries"
     half = float(student.ppf(0.975, df)) * math.sqrt(variance)
     return {words: f"{statistics.fmean(tests):.2f} ± {half:.2f}"}
+
+
+def _with_queries(
+    by_seeds: float, by_query: NDArray[np.float64]
+) -> tuple[float, float]:
+    """Return the variance of a mean over seeds and queries, and its degrees of freedom (Satterthwaite).
+
+    Args:
+        by_seeds: the variance of the mean over seeds, the queries as they are.
+        by_query: scores, shape (seeds, queries).
+    """
+    seeds, queries = by_query.shape
+    df = seeds - 1.0
+    covariance = np.cov(by_query) / queries
+    # What seeds share is the queries' own: the covariance of two seeds, without the diagonal.
+    shared = float(covariance.sum() - np.trace(covariance))
+    over_queries = max(0.0, shared / (seeds * df))
+    variance = by_seeds + over_queries
+    parts = by_seeds**2 / df + over_queries**2 / max(1, queries - 1)
+    # Without any spread there is nothing to weigh.
+    if parts == 0:
+        return variance, df
+    return variance, variance**2 / parts
 
 
 def _by_query(store: RunStore, key: RunKey) -> list[float]:
