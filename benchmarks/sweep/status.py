@@ -6,9 +6,7 @@ from collections.abc import Sequence
 from dataclasses import dataclass
 from pathlib import Path
 
-from benchmarks.runs import (
-    cell_keys,
-)
+from benchmarks.runs import cell_keys
 from benchmarks.sweep.run_store import RunStore
 from common.errors import UserError, nearest
 from common.locks import holder_of
@@ -54,30 +52,24 @@ def cell_status(
     known = store.known[dataset]
     keys = cell_keys(model, known, lrs, seeds)
     if others:
-        asked_keys = [
-            key
-            for lr, seed in sorted(store.asked(model, dataset))
-            for key in cell_keys(model, known, [lr], [seed])
-        ]
+        asked_keys = []
+        for lr, seed in sorted(store.asked(model, dataset)):
+            asked_keys += cell_keys(model, known, [lr], [seed])
         found = store.found(model, dataset)
         keys = list(dict.fromkeys([*(asked_keys or keys), *found]))
     states = {key: store.state(key) for key in keys}
-    failed = {
-        key.folder.name: state.reason
-        for key, state in states.items()
-        if state.reason is not None
-    }
+    failed = {}
+    for key, state in states.items():
+        if state.reason is not None:
+            failed[key.folder.name] = state.reason
+    open_keys = [key for key, state in states.items() if not state.done]
     return CellStatus(
         model=model,
         dataset=dataset,
         runs=len(keys),
-        done=sum(state.done for state in states.values()),
+        done=len(keys) - len(open_keys),
         failed=failed,
-        running=any(
-            holder_of(store.claim(key)) is not None
-            for key in keys
-            if not states[key].done
-        ),
+        running=any(holder_of(store.claim(key)) is not None for key in open_keys),
     )
 
 
@@ -95,11 +87,9 @@ def models_in_store(store: Path, wanted: Sequence[str]) -> list[str]:
         UserError: the store has no runs, or not that model.
     """
     folder = store / "results"
-    found = (
-        sorted(path.name for path in folder.iterdir() if path.is_dir())
-        if folder.is_dir()
-        else []
-    )
+    found = []
+    if folder.is_dir():
+        found = sorted(path.name for path in folder.iterdir() if path.is_dir())
     if not found:
         raise UserError(
             f"{folder} contains no runs; set the store with --out, or start with `clm-or-mlm benchmarks run`"
@@ -110,25 +100,28 @@ def models_in_store(store: Path, wanted: Sequence[str]) -> list[str]:
     return list(wanted) if wanted else found
 
 
+def _in_short(cell: CellStatus) -> str:
+    """Return `12/30!2*`: 12 of 30 runs are done, 2 failed, and a process is doing one."""
+    text = f"{cell.done}/{cell.runs}"
+    if cell.done == cell.runs:
+        text = "done"
+    if cell.failed:
+        text += f"!{len(cell.failed)}"
+    if cell.running:
+        text += "*"
+    return text
+
+
 def status_table(cells: Sequence[CellStatus], datasets: Sequence[str]) -> str:
     """Return cells as a table, models x datasets, then why runs failed, and a line for all."""
     rows = [["model", *datasets]]
     for model in dict.fromkeys(cell.model for cell in cells):
-        rows.append([model])
-        for cell in (cell for cell in cells if cell.model == model):
-            count = "done" if cell.done == cell.runs else f"{cell.done}/{cell.runs}"
-            # `12/30!2*`: 12 of 30 runs are done, 2 failed, and a process is doing one.
-            rows[-1].append(
-                count
-                + (f"!{len(cell.failed)}" if cell.failed else "")
-                + "*" * cell.running
-            )
+        of_model = [cell for cell in cells if cell.model == model]
+        rows.append([model, *map(_in_short, of_model)])
     lines = plain_table(rows, numbers=range(1, len(rows[0])))
     for cell in cells:
-        lines += [
-            f"failed: {cell.model} {cell.dataset} {run}: {why}"
-            for run, why in cell.failed.items()
-        ]
+        for run, why in cell.failed.items():
+            lines.append(f"failed: {cell.model} {cell.dataset} {run}: {why}")
     total = sum(cell.runs for cell in cells)
     done = sum(cell.done for cell in cells)
     failed = sum(len(cell.failed) for cell in cells)
