@@ -103,19 +103,19 @@ class RunStore:
         scores, dataset = self.state(key).scores, self.known[key.dataset]
         if scores is None or not dataset.is_own:
             return scores
-        # A run without that metric: as results.json has them
+        # A run without that metric is counted as results.json has it.
         with contextlib.suppress(ResultsError):
             return counted_scores(record_of(self.folder(key)), dataset, PAPER, scores)
         return scores
 
     def best(self, model: str, dataset: str) -> RunKey | None:
         """Return the run of a cell with the best validation score, of equal ones that of the lowest rate, then seed."""
-        done = [
-            (scores[0], -key.lr, -key.seed, key)
-            for key in self.found(model, dataset)
-            if (scores := self.scores(key)) is not None
-        ]
-        return max(done)[-1] if done else None
+        ranks = {}
+        for key in self.found(model, dataset):
+            scores = self.scores(key)
+            if scores is not None:
+                ranks[key] = (scores[0], -key.lr, -key.seed)
+        return max(ranks, key=lambda key: ranks[key], default=None)
 
     def is_kept(self, key: RunKey) -> bool:
         """Return whether the weights of a run that is done are there, undamaged, and made by what its description says.
@@ -135,7 +135,8 @@ class RunStore:
         except UserError as error:
             log.warning("%s; it will be made again", error)
         # A damaged file may be replaced, a file of another name may not.
-        if others := strangers(folder, dict.fromkeys(kept_files(folder), "")):
+        others = strangers(folder, dict.fromkeys(kept_files(folder), ""))
+        if others:
             raise UserError(
                 f"{folder} holds {first_of(others)}, which --keep did not write; move it elsewhere, for the best "
                 "run's weights go there"
@@ -171,9 +172,8 @@ class RunStore:
 
     def touched(self, model: str, dataset: str) -> bool:
         """Return whether a cell was asked for, or has runs."""
-        return self._asked_path(model, dataset).is_file() or bool(
-            self.found(model, dataset)
-        )
+        was_asked = self._asked_path(model, dataset).is_file()
+        return was_asked or bool(self.found(model, dataset))
 
 
 def _stamp(path: Path) -> tuple[int, ...] | None:
@@ -182,6 +182,7 @@ def _stamp(path: Path) -> tuple[int, ...] | None:
         stat = path.stat()
     except OSError:
         return None
+    # The inode and the change time as well: a copy may keep size and time of what it replaces.
     return stat.st_ino, stat.st_size, stat.st_mtime_ns, stat.st_ctime_ns
 
 
@@ -191,24 +192,24 @@ def _look(folder: Path, *stamps: object) -> RunState:
     has_results = os.path.lexists(folder / RESULTS)
     try:
         record = read_run(folder)
-    except NotItselfError as error:  # without results the run is simply not there
+    except NotItselfError as error:
+        # Without results the run is simply not there.
         return RunState(fault=error.reason if has_results else None)
     recorded: dict[str, Any] = {
         "description": record.get("description"),
         "source": str(record.get("model_source")),
     }
-    reason = (
-        str(record.get("reason", "unknown"))
-        if record.get("status") == "failed"
-        else None
-    )
+    reason = None
+    if record.get("status") == "failed":
+        reason = str(record.get("reason", "unknown"))
     if not has_results:
         return RunState(reason=reason, **recorded)
     files = dict(record.get(FILES, {}))
+    recorded_hash = files.pop(RESULTS, "")
     try:
         # A run without a manifest, as in the release, has no hash to compare with.
         validation, test = read_results(
-            folder / RESULTS, files.pop(RESULTS, "") if record else None
+            folder / RESULTS, recorded_hash if record else None
         )
         check_files(folder, files, RERUN)
     except (ResultsError, UserError, OSError) as error:
