@@ -73,17 +73,18 @@ class RunJob:
         """Return which runs of the job, or of these of its runs, are still to be done."""
 
         def waits(key: RunKey) -> bool:
-            """Whether a run is to be done: not there, its weights lost, or failed under other settings than these."""
+            """Return whether a run is to be done: not there, its weights lost, or failed under other settings."""
             state = self.request.runs.state(key)
             if state.done:
                 return key in self.again and self.request.runs.is_lost(key)
             if state.reason is None:
                 return True
-            # A failure under other settings is no reason not to try
             before = state.description
-            return before is not None and bool(
-                first_difference(before, self.descriptions.get(key.dataset, before))
-            )
+            if before is None:
+                return False
+            # A failure under other settings is no reason not to try.
+            now = self.descriptions.get(key.dataset, before)
+            return first_difference(before, now) is not None
 
         return list(filter(waits, runs or self.runs))
 
@@ -95,15 +96,17 @@ def jobs_of(
     groups: dict[str, list[str]] = {}
     for name in request.datasets:
         groups.setdefault(request.known[name].trained_on, []).append(name)
-    return [
-        RunJob(
+    jobs = []
+    # Datasets that are trained on the same one share its fine-tunings, as NQ and MS MARCO do.
+    for trained_on, evaluated in groups.items():
+        job = RunJob(
             request=request,
-            trained_on=name,
+            trained_on=trained_on,
             datasets=tuple(evaluated),
             descriptions=descriptions or {},
         )
-        for name, evaluated in groups.items()
-    ]
+        jobs.append(job)
+    return jobs
 
 
 def compared_jobs(request: RunRequest) -> list[RunJob]:
@@ -115,11 +118,11 @@ def compared_jobs(request: RunRequest) -> list[RunJob]:
     wanted = descriptions(request)
     check_finished(request, wanted)
     jobs = jobs_of(request, wanted)
+    store = request.runs
     for key in (key for job in jobs for key in job.runs):
-        if (fault := request.runs.state(key).fault) is not None:
-            log.warning(
-                "%s %s; the run will be repeated", request.runs.folder(key), fault
-            )
+        fault = store.state(key).fault
+        if fault is not None:
+            log.warning("%s %s; the run will be repeated", store.folder(key), fault)
     return jobs
 
 
@@ -137,9 +140,8 @@ def lost_jobs(jobs: Iterable[RunJob]) -> list[RunJob]:
         for (lr, seed), keys in best_runs.items():
             names = tuple(key.dataset for key in keys)
             request = replace(asked, datasets=names, lrs=(lr,), seeds=(seed,))
-            lost.append(
-                replace(job, request=request, datasets=names, again=frozenset(keys))
-            )
+            again = frozenset(keys)
+            lost.append(replace(job, request=request, datasets=names, again=again))
     return lost
 
 
@@ -168,37 +170,37 @@ def descriptions(request: RunRequest) -> dict[str, dict[str, Any]]:
         except UserError as error:
             if name in request.datasets:
                 raise
-            scored = next(
-                other for other in request.datasets if known[other].trained_on == name
-            )
+            # The user asked for another one, and may not know that this belongs to it.
+            scored = [one for one in request.datasets if known[one].trained_on == name]
             raise UserError(
-                f"{scored} is evaluated with a model fine-tuned on {name}: {error}"
+                f"{scored[0]} is evaluated with a model fine-tuned on {name}: {error}"
             ) from None
-    folder = resolve(
-        request.model, revision=request.revision, code=request.trust_remote_code
-    )
+    code = request.trust_remote_code
+    folder = resolve(request.model, revision=request.revision, code=code)
+    precision = choose_precision(request.device, request.precision)
     shared = {
         "tuning": dataclasses.asdict(request.fine_tuning),
         "head": request.head,
-        "precision": choose_precision(request.device, request.precision).name,
-        "weights": weights_hash(folder, code=request.trust_remote_code),
+        "precision": precision.name,
+        "weights": weights_hash(folder, code=code),
         "tokenizer": tokenizer_hash(folder),
         "protocol_version": PROTOCOL_VERSION,
         "results_version": RESULTS_VERSION,
         **_direction(folder),
     }
-    return {
-        name: {
+    by_dataset = {}
+    for name in request.datasets:
+        dataset = known[name]
+        by_dataset[name] = {
             **shared,
             **_reading(request, name),
-            "epochs": known[known[name].trained_on].epochs,
-            "prompt": known[name].prompt,
-            "metric": known[name].headline,
-            "training_data": data_hashes[known[name].trained_on],
+            "epochs": known[dataset.trained_on].epochs,
+            "prompt": dataset.prompt,
+            "metric": dataset.headline,
+            "training_data": data_hashes[dataset.trained_on],
             "evaluation_data": data_hashes[name],
         }
-        for name in request.datasets
-    }
+    return by_dataset
 
 
 def _reading(request: RunRequest, name: str) -> dict[str, Any]:
@@ -239,7 +241,8 @@ def check_finished(
     """
     of_model = {name: next(iter(wanted.values()))[name] for name in _OF_MODEL}
     for dataset in request.known.values():
-        now = wanted.get(dataset.name)  # None: a dataset that is not asked for
+        # None: a dataset that is not asked for.
+        now = wanted.get(dataset.name)
         for key in request.runs.found(request.name, dataset.name):
             state = request.runs.state(key)
             # A run of such a dataset need not say what it was made from.
@@ -253,25 +256,25 @@ def check_finished(
                 )
             before = state.description
             if now is None:
-                changed = first_difference(
-                    {name: before.get(name) for name in _OF_MODEL}, of_model
-                )
+                before_of_model = {name: before.get(name) for name in _OF_MODEL}
+                changed = first_difference(before_of_model, of_model)
             else:
                 changed = first_difference(before, now)
             if changed is not None:
-                raise UserError(
-                    f"{folder} {_differs(request, state.source, *changed)}; use a different --name or --out"
-                )
+                differs = _differs(request, state.source, *changed)
+                raise UserError(f"{folder} {differs}; use a different --name or --out")
 
 
 def _differs(request: RunRequest, source: str, name: str, old: Any, new: Any) -> str:
     """Return how a finished run, of the model at `source`, differs from what is asked for: in the field `name`."""
+    before, now = _short(old), _short(new)
     if name in _OF_MODEL:
+        model = redacted(request.model)
         return (
-            f"was made from {source[:300]} with the {name} {_short(old)}, but this command uses "
-            f"{redacted(request.model)} with {_short(new)}, and all runs of a model must agree"
+            f"was made from {source[:300]} with the {name} {before}, but this command uses "
+            f"{model} with {now}, and all runs of a model must agree"
         )
-    return f"was made with {name} {_short(old)}, but this command has {_short(new)}, and runs of a cell must agree"
+    return f"was made with {name} {before}, but this command has {now}, and runs of a cell must agree"
 
 
 def _short(value: Any) -> str:
