@@ -61,10 +61,9 @@ def preflight(request: RunRequest) -> tuple[LoadedModel, Precision, list[LocalDa
         check_labels(dataset)
     loaded = requested_model(request)
     check_special_tokens(loaded)
-    # Datasets of one form differ in the number of labels alone.
-    for dataset in {
-        sets[name].dataset.form: sets[name] for name in request.datasets
-    }.values():
+    # Datasets of one form differ only in the number of labels.
+    one_of_form = {sets[name].dataset.form: sets[name] for name in request.datasets}
+    for dataset in one_of_form.values():
         pooling = POOLINGS[request.reading(dataset.name).pooling]
         dry_run(dataset, loaded, precision, pooling, request.head)
     for dataset in sets.values():
@@ -87,9 +86,11 @@ def requested_model(request: RunRequest) -> LoadedModel:
 def check_labels(dataset: LocalDataset) -> None:
     """Refuse labels that the head has no class for."""
     entry = dataset.dataset
-    if FORMS[entry.form].label is not None and len(dataset.labels) != entry.labels:
+    number = len(dataset.labels)
+    if FORMS[entry.form].label is not None and number != entry.labels:
+        names = ", ".join(dataset.labels)
         raise UserError(
-            f"{dataset.name} has {len(dataset.labels)} labels ({', '.join(dataset.labels)}), but the protocol's "
+            f"{dataset.name} has {number} labels ({names}), but the protocol's "
             f"head has {entry.labels} classes; correct its definition or import the dataset again"
         )
 
@@ -105,9 +106,8 @@ def check_special_tokens(loaded: LoadedModel) -> None:
         end = end_of_text(tokenizer)
         ids = tokenizer(f"a{end}", add_special_tokens=False)["input_ids"]
         end_id = tokenizer.convert_tokens_to_ids(end)
-        if ids[-1] != end_id or (
-            end_id == tokenizer.unk_token_id and end != tokenizer.unk_token
-        ):
+        is_unknown = end_id == tokenizer.unk_token_id and end != tokenizer.unk_token
+        if ids[-1] != end_id or is_unknown:
             raise UserError(
                 f"{loaded.source}: the end-of-text token {end!r} is not a single token of the vocabulary, so texts "
                 "would end in pieces of it; add it to tokenizer.json as a special token"
@@ -148,14 +148,13 @@ def dry_run(
     table = next(iter(dataset.evaluated().values()))
     text = texts_of(dataset.dataset, table.slice(0, 1).to_pylist()[0])[0]
     limits = loaded.limits
-    length = (
-        max(limits.retrieval, limits.paper_retrieval)
-        if dataset.dataset.labels is None
-        else limits.labelled
-    )
+    length = limits.labelled
+    if dataset.dataset.labels is None:
+        length = max(limits.retrieval, limits.paper_retrieval)
     tokens = loaded.tokenizer(text or "a", add_special_tokens=False)["input_ids"]
+    # A text may be nothing that the tokenizer knows.
     tokens = tokens or [loaded.tokenizer.pad_token_id]
-    # Repeated
+    # NumPy repeats them up to that length.
     ids = torch.from_numpy(np.resize(np.array(tokens, dtype=np.int64), (1, length)))
     model = new_model(dataset.dataset, loaded.encoder, pooling, head)
     was_training = model.training
@@ -165,7 +164,8 @@ def dry_run(
             parameter.data = parameter.data.to(precision.weights)
         with torch.autocast("cpu", torch.bfloat16, enabled=precision.autocast):
             outputs = model.eval()(ids, torch.tensor([length]))
-    except Exception as error:  # whatever the code of a model of any class may raise
+    # Whatever the code of a model of any class may raise.
+    except Exception as error:
         raise UserError(
             f"{loaded.source} cannot read {length} tokens, the input limit for {dataset.name}: "
             f"{first_line(error)}; lower --max-length, or set max_position_embeddings in config.json and "
@@ -191,10 +191,10 @@ def run_bytes(
     The model's are its weights, the copy that they are reset from, gradients, and AdamW's two moments. What a position
     keeps for the backward pass is counted in a small pass on the CPU.
     """
-    kept: dict[int, int] = {}  # bytes of each storage by its address
-    weights = {
-        parameter.untyped_storage().data_ptr() for parameter in encoder.parameters()
-    }
+    parameters = [*encoder.parameters()]
+    weights = {parameter.untyped_storage().data_ptr() for parameter in parameters}
+    # Bytes of each storage by its address: several tensors may be views of one.
+    kept: dict[int, int] = {}
 
     def keep(tensor: Tensor) -> Tensor:
         storage = tensor.untyped_storage()
@@ -203,44 +203,49 @@ def run_bytes(
         return tensor
 
     length = 64
-    outputs = []  # while they are there, so is what they keep, and no address is used again
+    ids = torch.zeros((1, length), dtype=torch.long)
+    # While they are there, so is what they keep, and no address is used again.
+    outputs = []
     with (
         torch.autograd.graph.saved_tensors_hooks(keep, lambda tensor: tensor),
         torch.autocast("cpu", torch.bfloat16, enabled=precision.autocast),
     ):
-        outputs.append(
-            encoder(torch.zeros((1, length), dtype=torch.long), torch.tensor([length]))
-        )
-    parameters = sum(parameter.numel() for parameter in encoder.parameters())
-    return 5 * parameters * precision.weights.itemsize, sum(
-        kept.values()
-    ) // length * positions
+        outputs.append(encoder(ids, torch.tensor([length])))
+    numbers = sum(parameter.numel() for parameter in parameters)
+    # Weights, their copy, gradients and two moments.
+    of_model = 5 * numbers * precision.weights.itemsize
+    return of_model, sum(kept.values()) // length * positions
 
 
 def _hours(dataset: LocalDataset, setting: Setting, request: RunRequest) -> str:
     """Return how long the fine-tunings of a retrieval set of one's own take, by a pass of a few of its texts here."""
     rows = dataset.train.slice(0, _SAMPLE).to_pylist()
-    texts = [
-        text for row in rows for text in texts_of(dataset.dataset, row, setting.reading)
-    ]
+    texts: list[str] = []
+    for row in rows:
+        texts += texts_of(dataset.dataset, row, setting.reading)
     ids = encode_as_written(setting.own_tokenizer, texts, setting.own_longest)
     a_step = ids.lengths.sum() / len(rows) * request.fine_tuning.batch
     steps = fine_tuning_steps(dataset, request.fine_tuning)
     tokens = float(a_step * steps * len(request.lrs) * len(request.seeds))
-    encoder, few = setting.loaded.encoder, np.arange(min(4, len(texts)))
+    encoder = setting.loaded.encoder
+    few = np.arange(min(4, len(texts)))
     padded = torch.from_numpy(ids.padded(few, 0, 0)).long()
     lengths = torch.from_numpy(ids.lengths[few])
-    seconds = 0.0
-    for _ in range(2):  # the first is slower than those that follow
+    seconds_per_token = 0.0
+    # Twice: the first pass is slower than those that follow.
+    for _ in range(2):
         begin = time.perf_counter()
         encoder(padded, lengths).sum().backward()
-        seconds = (time.perf_counter() - begin) / int(lengths.sum())
+        seconds = time.perf_counter() - begin
+        seconds_per_token = seconds / int(lengths.sum())
     encoder.zero_grad(set_to_none=True)
     parameters = sum(parameter.numel() for parameter in encoder.parameters())
-    on_gpu = 6 * parameters * tokens / (_SHARE * H100.peak)
+    on_cpu = seconds_per_token * tokens / 3600
+    # Two operations a parameter and token forwards, four backwards.
+    on_gpu = 6 * parameters * tokens / (_SHARE * H100.peak) / 3600
     return (
-        f"a step reads {a_step:,.0f} tokens; all runs take about {seconds * tokens / 3600:.2g} hours of this CPU as it "
-        f"is now, or {on_gpu / 3600:.2g} of an H100, evaluation apart"
+        f"a step reads {a_step:,.0f} tokens; all runs take about {on_cpu:.2g} hours of this CPU as it "
+        f"is now, or {on_gpu:.2g} of an H100, evaluation apart"
     )
 
 
@@ -254,10 +259,8 @@ def validate(request: RunRequest) -> Iterator[str]:
     loaded, precision, sets = preflight(request)
     positions = request.positions or choose_kind(request.device).positions
     parameters = sum(p.numel() for p in loaded.encoder.parameters())
-    model_size, activations_size = (
-        f"{size / 2**30:.2f} GiB"
-        for size in run_bytes(loaded.encoder, precision, positions)
-    )
+    sizes = run_bytes(loaded.encoder, precision, positions)
+    model_size, activations_size = (f"{size / 2**30:.2f} GiB" for size in sizes)
     yield (
         f"model {request.name}: {type(loaded.encoder.base).__name__}, {parameters / 1e6:,.1f}M parameters, "
         f"{loaded.encoder.description}, inputs up to {loaded.limits.labelled} tokens"
@@ -266,16 +269,14 @@ def validate(request: RunRequest) -> Iterator[str]:
         f"memory of each parallel run (--workers): {model_size} for weights, gradients and optimiser in "
         f"{precision.name}, {activations_size} for the activations of {positions:,} token positions (--positions)"
     )
-    setting = Setting(
-        loaded=loaded,
-        device=choose_device("cpu", "fp32"),
-        fine_tuning=request.fine_tuning,
-    )
+    device = choose_device("cpu", "fp32")
+    setting = Setting(loaded=loaded, device=device, fine_tuning=request.fine_tuning)
     for dataset in sets:
         if "corpus" in dataset.tables:
             yield f"{dataset.name}: {dataset.corpus.num_rows:,} documents are searched for each query"
         reads = setting.reading_as(request.reading(dataset.name))
-        if cut := window_cuts(dataset, reads):
+        cut = window_cuts(dataset, reads)
+        if cut:
             yield f"{dataset.name}: {cut}"
         if dataset.dataset.is_own_retrieval and runs_left:
             yield f"{dataset.name}: {_hours(dataset, reads, request)}"
