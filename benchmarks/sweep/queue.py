@@ -64,21 +64,22 @@ def run_grid(request: RunRequest) -> list[CellStatus]:
     if request.retry_failed:
         forget_failed(jobs)
     store_definitions(request.store, [request.known[name] for name in request.datasets])
+    pairs = set(itertools.product(request.lrs, request.seeds))
     for name in request.datasets:
-        request.runs.note(
-            request.name, name, set(itertools.product(request.lrs, request.seeds))
-        )
+        request.runs.note(request.name, name, pairs)
     keeps = request.keep == "best"
     if _left(jobs) or (keeps and lost_jobs(jobs)):
         threads = torch.get_num_threads()
         try:
             if not choose_kind(request.device).gpu:
-                torch.set_num_threads(1)  # more would not survive the workers' forks
+                # More would not survive the workers' forks.
+                torch.set_num_threads(1)
             loaded, precision, sets = preflight(request)
             store_definitions(request.store, [with_floor(dataset) for dataset in sets])
             if _left(jobs):
                 _do_jobs(jobs, request, loaded, precision)
-            if keeps and (lost := lost_jobs(jobs)):
+            lost = lost_jobs(jobs) if keeps else []
+            if lost:
                 _say(
                     f"{request.name}: repeating {_left(lost)} best runs whose weights were not kept"
                 )
@@ -103,18 +104,16 @@ def _do_jobs(
 ) -> None:
     """Do what is left of the jobs here, or side by side in workers: forked ones have the model, fresh ones load it."""
     kind = choose_kind(request.device)
-    run_size = (
-        0
-        if kind.gpu
-        else sum(
-            run_bytes(loaded.encoder, precision, request.positions or kind.positions)
-        )
-    )
-    # No more workers than fine-tunings
+    run_size = 0
+    if not kind.gpu:
+        positions = request.positions or kind.positions
+        run_size = sum(run_bytes(loaded.encoder, precision, positions))
+    # No more workers than fine-tunings.
     devices = _devices(request, run_size)[: _left(jobs)]
     if len(devices) == 1:
         _work(jobs, devices, 0, loaded, lambda: False)
         return
+    # A fork has no access to a GPU that its parent has used.
     model = None if kind.gpu else loaded
     calls = [
         functools.partial(_work, jobs, devices, worker, model)
@@ -142,7 +141,7 @@ def _fitting(run_size: int) -> int:
     """Return how many runs fit side by side: by cores, or OMP_NUM_THREADS where it is set, and by free memory."""
     threads = os.environ.get("OMP_NUM_THREADS", "")
     usable = int(threads) if threads.isdigit() else cores()
-    # Forks were tried on Linux alone
+    # Forks were tried only on Linux.
     if usable < 2 or not sys.platform.startswith("linux"):
         return 1
     return max(1, min(usable, int(psutil.virtual_memory().available // run_size)))
@@ -183,7 +182,8 @@ def _work(
     """
     alone = len(devices) == 1
     if not alone:
-        os.environ["TOKENIZERS_PARALLELISM"] = "false"  # the others tokenise, too
+        # The others tokenise at the same time.
+        os.environ["TOKENIZERS_PARALLELISM"] = "false"
     model = _model(jobs[0].request, devices[worker], loaded)
     first = worker * len(jobs) // len(devices)
     done = 0
@@ -196,8 +196,9 @@ def _work(
             if not job.pending(runs):
                 continue
             with _claim(job, runs) as is_ours:
-                # What another process ended between the look and the claim is not done again.
-                if not is_ours or not (todo := job.pending(runs)):
+                # Asked again: another process may have ended it between the look and the claim.
+                todo = job.pending(runs)
+                if not is_ours or not todo:
                     continue
                 # What was prepared evaluates the datasets of its runs alone; a repeated one may have others.
                 if prepared is None or not prepared.runs.issuperset(todo):
@@ -292,7 +293,8 @@ def side_by_side(calls: Sequence[Callable[[Stop], None]], *, fresh: bool) -> Non
         while running:
             for sentinel in wait(list(running)):
                 ended = running.pop(sentinel)
-                ended.join()  # its sentinel may be ready before its exit code is
+                # Its sentinel may be ready before its exit code is.
+                ended.join()
                 if ended.exitcode:
                     stop.set()
     finally:
@@ -302,14 +304,15 @@ def side_by_side(calls: Sequence[Callable[[Stop], None]], *, fresh: bool) -> Non
                 process.join()
     if not errors.empty():
         raise errors.get()
-    for process in processes:
-        if process.exitcode:
+    for code in (process.exitcode for process in processes):
+        if code is not None and code < 0:
+            name = signal.Signals(-code).name
             raise UserError(
-                f"a worker was killed by {signal.Signals(-process.exitcode).name}, as happens when memory runs out; "
+                f"a worker was killed by {name}, as happens when memory runs out; "
                 "run the same command with fewer --workers to resume"
-                if process.exitcode < 0
-                else f"a worker exited with code {process.exitcode}"
             )
+        if code:
+            raise UserError(f"a worker exited with code {code}")
 
 
 def _call(call: Callable[[Stop], None], stop: Any, errors: Any, parent: int) -> None:
