@@ -37,14 +37,13 @@ def window_cuts(dataset: LocalDataset, setting: Setting) -> str:
     for name, table in dataset.tables.items():
         if name == "qrels":
             continue
-        sizes = [
-            [len(text.encode()) for text in texts_of(entry, row)]
-            for row in table.to_pylist()
-        ]
-        inputs += sum(map(len, sizes))
-        long = table.filter(
-            pa.array([max(bytes_of) + _SLACK > limit for bytes_of in sizes], pa.bool_())
-        )
+        may_be_cut = []
+        for row in table.to_pylist():
+            sizes = [len(text.encode()) for text in texts_of(entry, row)]
+            inputs += len(sizes)
+            may_be_cut.append(max(sizes) + _SLACK > limit)
+        # Only these are tokenised: no text has more tokens than bytes.
+        long = table.filter(pa.array(may_be_cut, pa.bool_()))
         if long.num_rows:
             for lost_there in _losses(entry, long, dataset.labels, setting, limit):
                 cut += 1
@@ -80,14 +79,15 @@ def _losses(
                 tags = to_iob2([labels[number] for number in ids], parts)
                 yield sum(tag.startswith("B") for tag in tags[kept:])
     else:
-        tokenizer = (
-            loaded.retrieval_tokenizer if entry.task == "IR" else loaded.tokenizer
-        )
-        rows = table.to_pylist()
-        texts = [text for row in rows for text in texts_of(entry, row, setting.reading)]
+        texts: list[str] = []
+        for row in table.to_pylist():
+            texts += texts_of(entry, row, setting.reading)
+        # One token more than fits shows that a text is cut.
         if entry.is_own_retrieval:
             lengths = encode_as_written(setting.own_tokenizer, texts, limit + 1).lengths
         else:
+            tokenizer = loaded.tokenizer
+            if entry.task == "IR":
+                tokenizer = loaded.retrieval_tokenizer
             lengths = encode_texts(tokenizer, texts, limit + 1).lengths
-        # One token more than fits shows that a text is cut.
         yield from (0 for length in lengths if length > limit)
