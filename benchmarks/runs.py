@@ -106,22 +106,27 @@ def found_keys(store: Path, model: str, dataset: Dataset | str) -> list[RunKey]:
     """Return the runs of a cell that have a folder in the store, whatever their learning rates and seeds."""
     known = get_dataset(dataset)
     cell = store / "results" / model / known.task / known.name
-    names = sorted(folder.name for folder in cell.iterdir()) if cell.is_dir() else []
-    found = [(name, key_of(name, model, known)) for name in names]
-    return [key for name, key in found if key is not None and key.folder.name == name]
+    if not cell.is_dir():
+        return []
+    keys = []
+    for name in sorted(folder.name for folder in cell.iterdir()):
+        key = key_of(name, model, known)
+        # Another spelling of a rate is another folder: this package never wrote it.
+        if key is not None and key.folder.name == name:
+            keys.append(key)
+    return keys
 
 
 def key_of(folder: str, model: str, dataset: Dataset) -> RunKey | None:
     """Return the run of a dataset whose folder has this name, or None when it names none.
 
-    Other spellings of a rate than the release's `1e-04` are understood too: `1e-4`, `0.0001`.
+    Other spellings of a rate than the release's `1e-04` are also understood: `1e-4`, `0.0001`.
     """
     match = _RUN_FOLDER.fullmatch(folder.removeprefix(dataset.run_prefix))
-    if (
-        match is None
-        or not folder.startswith(dataset.run_prefix)
-        or not 0 < (lr := float(match["lr"])) < 1
-    ):
+    if match is None or not folder.startswith(dataset.run_prefix):
+        return None
+    lr = float(match["lr"])
+    if not 0 < lr < 1:
         return None
     return RunKey(
         model=model,
@@ -138,13 +143,11 @@ def results_text(scores: Mapping[str, Sequence[float]]) -> str:
     Args:
         scores: for `validation` and `test`, one score in [0, 1] an instance, in dataset order.
     """
-    content = {
-        split: {
-            "score": float(sum(scores[split]) / len(scores[split])),
-            "scores_i": list(scores[split]),
-        }
-        for split in SCORED_SPLITS
-    }
+    content = {}
+    for split in SCORED_SPLITS:
+        values = list(scores[split])
+        mean = float(sum(values) / len(values))
+        content[split] = {"score": mean, "scores_i": values}
     return json.dumps(content, indent=4)
 
 
@@ -173,9 +176,8 @@ def read_run(folder: Path) -> dict[str, Any]:
     try:
         record = parse_manifest(read_bounded(folder / RUN))
     except FileNotFoundError:
-        if (folder / DETAILS).exists() and (
-            folder / RESULTS
-        ).exists():  # else it is being written
+        # While a run is being written, it lacks its results: they come last.
+        if (folder / DETAILS).exists() and (folder / RESULTS).exists():
             raise NotItselfError(
                 folder, f"lacks the {RUN} that was written with its {DETAILS}; {RERUN}"
             ) from None
@@ -189,7 +191,9 @@ def read_run(folder: Path) -> dict[str, Any]:
             folder, f"has a {RUN} that was changed or damaged ({error}); {RERUN}"
         ) from None
     for name, expected in _named(folder).items():
-        if (recorded := record.get(name)) != expected:
+        recorded = record.get(name)
+        # Folders are exchanged and copied by hand: what is in one need not be what it is called.
+        if recorded != expected:
             raise NotItselfError(
                 folder,
                 f"has the {RUN} of another run: its {name} is {str(recorded)[:60]}, not {expected}; "
@@ -201,13 +205,18 @@ def read_run(folder: Path) -> dict[str, Any]:
 def _named(folder: Path) -> dict[str, Any]:
     """Return what the path of a run's folder says of it; nothing where it is no such path."""
     *_, model, task, dataset, name = ("", "", "", *folder.parts)
-    prefix = TASKS[task].run_prefix if task in TASKS else ""
-    if (
-        match := _RUN_FOLDER.fullmatch(name.removeprefix(prefix))
-    ) is None or task not in TASKS:
+    if task not in TASKS:
         return {}
-    said = {"model": model, "task": task, "dataset": dataset}
-    return {**said, "lr": float(match["lr"]), "seed": int(match["seed"])}
+    match = _RUN_FOLDER.fullmatch(name.removeprefix(TASKS[task].run_prefix))
+    if match is None:
+        return {}
+    return {
+        "model": model,
+        "task": task,
+        "dataset": dataset,
+        "lr": float(match["lr"]),
+        "seed": int(match["seed"]),
+    }
 
 
 def record_of(folder: Path) -> dict[str, Any]:
