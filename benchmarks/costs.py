@@ -53,11 +53,10 @@ def runs_at_a_time(shape: Shape, device: Device, cores: int) -> int:
         cores: CPU cores for each GPU; every run keeps one busy.
     """
     parameters = shape.body_parameters + shape.embedding_parameters
-    run_bytes = (
-        _PARAMETER_BYTES * parameters
-        + _ACTIVATION_BYTES * _POSITIONS * shape.layers * shape.hidden
-    )
-    most = min(cores, int(0.95e9 * (device.memory_gb or 1e3) / run_bytes))
+    activations = _ACTIVATION_BYTES * _POSITIONS * shape.layers * shape.hidden
+    run_bytes = _PARAMETER_BYTES * parameters + activations
+    memory = 0.95e9 * (device.memory_gb or 1e3)
+    most = min(cores, int(memory / run_bytes))
     return next((runs for runs in _STEP_SECONDS if runs <= most), 1)
 
 
@@ -91,28 +90,22 @@ def _run_hours(
         steps = trained_on.epochs * trained_on.counts["train"] // FINE_TUNING.batch
 
     def flops(name: str, rows: int) -> float:
-        return (
-            rows
-            * TOKENS[name]
-            * model_flops_per_token(shape, length=TOKENS[name], predicted=0.0)
-        )
+        length = TOKENS[name]
+        a_token = model_flops_per_token(shape, length=length, predicted=0.0)
+        return rows * length * a_token
 
+    evaluated = 0.0
+    for name in measured:
+        counts = DATASETS[name].counts
+        evaluated += flops(name, counts["validation"] + counts["test"])
     # A forward pass is a third of a training step.
-    evaluated = sum(
-        flops(name, DATASETS[name].counts["validation"] + DATASETS[name].counts["test"])
-        for name in measured
-    )
     computed = flops(source, steps * FINE_TUNING.batch) + evaluated / 3
+    # On short texts the GPU waits for the host, the longer the more layers there are.
     usual = SHAPES["610m"]
-    busy = (
-        _BUSY_SECONDS
-        * H100.peak
-        / device.peak
-        * shape.body_parameters
-        / usual.body_parameters
-    )
-    waited = steps * max(_STEP_SECONDS[runs] * shape.layers / usual.layers, busy)
-    reached = device.tokens_per_second(shape, predicted=0.4) * model_flops_per_token(
-        shape, predicted=0.4
-    )
+    launching = _STEP_SECONDS[runs] * shape.layers / usual.layers
+    slower = _BUSY_SECONDS * H100.peak / device.peak
+    busy = slower * shape.body_parameters / usual.body_parameters
+    waited = steps * max(launching, busy)
+    tokens = device.tokens_per_second(shape, predicted=0.4)
+    reached = tokens * model_flops_per_token(shape, predicted=0.4)
     return (_RUN_SECONDS + waited + computed / (reached * _OF_PRETRAINING)) / 3_600
