@@ -16,7 +16,7 @@ from cyclopts.validators import Number
 from benchmarks.commands import DATA, DatasetName, Definitions
 from benchmarks.own_datasets.definition_file import read_definitions
 from benchmarks.own_datasets.definitions import known_datasets, stored_definitions
-from benchmarks.protocol import FINE_TUNING, Dataset, HeadName  # noqa: F401  (inherited options are read here)
+from benchmarks.protocol import FINE_TUNING, Dataset, FineTuning, HeadName  # noqa: F401  (inherited options are read here)
 from benchmarks.runs import store_of
 from benchmarks.sweep.request import (
     BM25,
@@ -63,15 +63,13 @@ class GridOptions:
         Mapping[str, Dataset], tuple[str, ...], tuple[float, ...], tuple[int, ...]
     ]:
         """Return the datasets that are known, the names of those that are meant, learning rates and seeds."""
-        defined = [
-            definition
-            for file in self.datasets
-            for definition in read_definitions(file)
-        ]
-        known = known_datasets([*defined, *stored_definitions(store_of(self.out))])
-        names = dataset_names(
-            self.dataset or [definition.name for definition in defined], known
-        )
+        defined: list[Dataset] = []
+        for file in self.datasets:
+            defined += read_definitions(file)
+        stored = stored_definitions(store_of(self.out))
+        known = known_datasets([*defined, *stored])
+        wanted = self.dataset or [definition.name for definition in defined]
+        names = dataset_names(wanted, known)
         return known, names, learning_rates(self.lr), seeds_of(self.seed)
 
 
@@ -119,33 +117,22 @@ class RunOptions(GridOptions, Computation):
                 replace(each, epochs=self.epochs) for each in known.values()
             )
             known = Registry("dataset", changed_sets)
-        model, _, revision = (
-            self.model.partition("@")
-            if not Path(self.model).exists()
-            else (self.model, "", "")
-        )
+        model, revision = self.model, ""
+        # A folder may have an @ in its name.
+        if not Path(self.model).exists():
+            model, _, revision = self.model.partition("@")
         steps = 0 if self.model == BM25 else self.steps
-        if steps == 0:  # nothing depends on a rate or a seed
-            if trained := [
-                name for name in datasets if not known[name].is_own_retrieval
-            ]:
+        if steps == 0:
+            trained = [name for name in datasets if not known[name].is_own_retrieval]
+            if trained:
                 raise UserError(
                     f"only retrieval sets of your own are scored without training, and {trained[0]} is none; give "
                     "yours with --datasets, or --steps above 0"
                 )
+            # Nothing depends on a rate or a seed.
             lrs, seeds = lrs[:1], seeds[:1]
-        given = {
-            "steps": steps,
-            "batch": self.batch,
-            "temperature": self.temperature,
-            "max_length": self.max_length,
-        }
-        changed: dict[str, Any] = {
-            option: value for option, value in given.items() if value is not None
-        }
         return RunRequest(
-            **{field.name: getattr(self, field.name) for field in fields(Computation)}
-            | {"model": model, "revision": revision or None},
+            **self._computation(model, revision),
             name=model_name(model, self.name),
             datasets=datasets,
             known=known,
@@ -153,9 +140,27 @@ class RunOptions(GridOptions, Computation):
             seeds=seeds,
             data=self.data,
             store=store_of(self.out),
-            fine_tuning=replace(FINE_TUNING, **changed),
+            fine_tuning=self._fine_tuning(steps),
             retry_failed=retry_failed,
         )
+
+    def _computation(self, model: str, revision: str) -> dict[str, Any]:
+        """Return how the runs are computed, with a model and its revision on the hub."""
+        given = {field.name: getattr(self, field.name) for field in fields(Computation)}
+        return given | {"model": model, "revision": revision or None}
+
+    def _fine_tuning(self, steps: int | None) -> FineTuning:
+        """Return the paper's fine-tuning with what the options change."""
+        options = {
+            "steps": steps,
+            "batch": self.batch,
+            "temperature": self.temperature,
+            "max_length": self.max_length,
+        }
+        given: dict[str, Any] = {
+            option: value for option, value in options.items() if value is not None
+        }
+        return replace(FINE_TUNING, **given)
 
 
 def run(
