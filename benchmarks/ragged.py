@@ -28,8 +28,9 @@ class Ragged:
         """Return `rows` as one flat array of `dtype`."""
         arrays = [np.asarray(row, dtype=dtype) for row in rows]
         lengths = np.array([len(array) for array in arrays], dtype=np.int64)
+        # NumPy does not join an empty list.
         values = np.concatenate(arrays) if arrays else np.empty(0, dtype=dtype)
-        return cls(values, np.concatenate([[0], np.cumsum(lengths)]).astype(np.int64))
+        return cls(values, _offsets(lengths))
 
     @classmethod
     def join(cls, parts: Sequence[Ragged]) -> Ragged:
@@ -38,13 +39,12 @@ class Ragged:
             return cls.of([])
         lengths = np.concatenate([part.lengths for part in parts])
         values = np.concatenate([part.values for part in parts])
-        return cls(values, np.concatenate([[0], np.cumsum(lengths)]).astype(np.int64))
+        return cls(values, _offsets(lengths))
 
     def equals(self, other: Ragged) -> bool:
         """Return whether the other has the same rows."""
-        return np.array_equal(self.offsets, other.offsets) and np.array_equal(
-            self.values, other.values
-        )
+        same_lengths = np.array_equal(self.offsets, other.offsets)
+        return same_lengths and np.array_equal(self.values, other.values)
 
     def __len__(self) -> int:
         return len(self.offsets) - 1
@@ -80,8 +80,14 @@ class Ragged:
         width = max(width, int(lengths.max(initial=0)))
         out = np.full((len(chosen), width), fill, dtype=self.values.dtype)
         if chosen:
-            out[np.arange(width) < lengths[:, None]] = np.concatenate(chosen)
+            is_filled = np.arange(width) < lengths[:, None]
+            out[is_filled] = np.concatenate(chosen)
         return out
+
+
+def _offsets(lengths: NDArray[np.int64]) -> NDArray[np.int64]:
+    """Return where rows of these lengths start, and where the last one ends."""
+    return np.concatenate([[0], np.cumsum(lengths)]).astype(np.int64)
 
 
 def padded_batches(
@@ -103,12 +109,10 @@ def padded_batches(
     """
     order = np.argsort(-widths, kind="stable")
     sorted_widths = widths[order]
-    starts = (
-        _cheapest(sorted_widths, budget, overhead)
-        if overhead
-        else _fewest(sorted_widths, budget)
-    )
-    return np.split(order, starts[1:]) if len(starts) else []
+    starts = _fewest(sorted_widths, budget)
+    if overhead:
+        starts = _cheapest(sorted_widths, budget, overhead)
+    return np.split(order, starts[1:]) if starts else []
 
 
 _ROWS_SHARE = 0.25
@@ -134,11 +138,13 @@ def packed_batches(widths: NDArray[np.int64], budget: int) -> list[NDArray[np.in
     """
     order = np.argsort(-widths, kind="stable")
     ends = np.cumsum(widths[order])
-    number = -(-int(ends[-1]) // budget) if len(ends) else 0
-    shares = [ends[-1] * part / number for part in range(1, number)]
-    return [
-        part for part in np.split(order, np.searchsorted(ends, shares)) if len(part)
-    ]
+    tokens = int(ends[-1]) if len(ends) else 0
+    # Rounded up.
+    number = -(-tokens // budget)
+    shares = [tokens * part / number for part in range(1, number)]
+    batches = np.split(order, np.searchsorted(ends, shares))
+    # An item of more tokens than a share leaves the next batch empty.
+    return [batch for batch in batches if len(batch)]
 
 
 def _fewest(widths: NDArray[np.int64], budget: int) -> list[int]:
@@ -156,12 +162,17 @@ def _cheapest(widths: NDArray[np.int64], budget: int, overhead: int) -> list[int
     cut = np.zeros(number + 1, dtype=np.int64)
     first = 0
     for end in range(1, number + 1):
+        # The last batch starts at `first` or later: widths fall, so an earlier start would exceed the budget.
         while first < end - 1 and widths[first] * (end - first) > budget:
             first += 1
-        ways = costs[first:end] + widths[first:end] * np.arange(end - first, 0, -1)
+        rows = np.arange(end - first, 0, -1)
+        ways = costs[first:end] + widths[first:end] * rows
         best = int(np.argmin(ways))
-        costs[end], cut[end] = ways[best] + overhead, first + best
-    starts, end = [], number
+        costs[end] = ways[best] + overhead
+        cut[end] = first + best
+    starts = []
+    # Back from the end, from cut to cut.
+    end = number
     while end:
         end = int(cut[end])
         starts.append(end)
