@@ -119,9 +119,7 @@ def read_definitions(path_or_name: Path) -> list[Dataset]:
     wanted = name.replace("-", "_")
     for stem, path in READY.items():
         if wanted.startswith(stem.replace("-", "_")):
-            by_name = {
-                definition.name: definition for definition in _definitions_in(path)
-            }
+            by_name = {one.name: one for one in _definitions_in(path)}
             if wanted in by_name:
                 return [by_name[wanted]]
             raise UserError(
@@ -143,9 +141,8 @@ def ready_text() -> str:
                 revision = pin.commit or _AT_FETCH
                 origins[f"{pin.repo}@{revision[:12]}"] = None
             kind = dataset.files.content["kind"]
-            lines.append(
-                f"{stem:11} {dataset.name:22} {kind:10} {dataset.headline:11} {dataset.title:26} {', '.join(origins)}"
-            )
+            what = f"{stem:11} {dataset.name:22} {kind:10} {dataset.headline:11}"
+            lines.append(f"{what} {dataset.title:26} {', '.join(origins)}")
     return "\n".join(lines)
 
 
@@ -336,11 +333,13 @@ def _faults(
     if entry.files and entry.hub:
         yield "give `files` or `hub`, not both"
     # Of each table inside the dataset's: its name, the keys that it can have, and those that it has.
+    columns = (*kind.columns, *kind.optional, *kind.synonyms)
     inner: list[tuple[str, tuple[str, ...], Mapping[str, object]]] = [
-        ("columns", (*kind.columns, *kind.optional, *kind.synonyms), entry.columns),
+        ("columns", columns, entry.columns),
         ("files", kind.roles, entry.files),
-        *(("hub", ("repo", "revision", *kind.roles), hub) for hub in entry.hub),
     ]
+    of_hub = ("repo", "revision", *kind.roles)
+    inner += [("hub", of_hub, hub) for hub in entry.hub]
     for part, keys, content in inner:
         unknown = [key for key in content if key not in keys]
         if unknown:
