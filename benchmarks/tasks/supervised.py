@@ -98,17 +98,16 @@ class SupervisedObjective(Examples, TrainedRows):
         self, rows: NDArray[np.int64], sizes: Sequence[int]
     ) -> NDArray[np.float32]:
         """Return the weight of each label of an example: 1 / (micro-batches x labels in its micro-batch)."""
+        counts = np.ones(len(rows), dtype=np.int64)
         if isinstance(self.labels, Ragged):
-            labels_of_rows = [self.labels[int(row)] for row in rows]
-            counts = np.array(
-                [np.count_nonzero(labels != IGNORED) for labels in labels_of_rows]
-            )
-        else:
-            counts = np.ones(len(rows), dtype=np.int64)
+            for number, row in enumerate(rows):
+                labels = self.labels[int(row)]
+                counts[number] = np.count_nonzero(labels != IGNORED)
         group = np.repeat(np.arange(len(sizes)), sizes)
-        labels_of_groups = np.maximum(np.bincount(group, weights=counts), 1)
-        weights = 1.0 / (len(sizes) * labels_of_groups[group])
-        return weights.astype(np.float32)
+        labels_of_groups = np.bincount(group, weights=counts)
+        # D8: a mean of means. Three labelled tokens can weigh as much as ninety.
+        means = len(sizes) * np.maximum(labels_of_groups, 1)
+        return (1.0 / means[group]).astype(np.float32)
 
 
 @dataclass(frozen=True, kw_only=True)
@@ -147,20 +146,19 @@ class PaddedBatch:
         starts = np.arange(0, len(ids), block)
         widths = np.maximum.reduceat(ids.lengths, starts)
         batches = []
-        for blocks in padded_batches(
-            widths * block, device.eval_positions, device.kind.overhead
-        ):
-            rows = np.concatenate(
-                [np.arange(s, min(s + block, len(ids))) for s in starts[blocks]]
+        budget, overhead = device.eval_positions, device.kind.overhead
+        for blocks in padded_batches(widths * block, budget, overhead):
+            # The last block may have fewer rows.
+            parts = [np.arange(s, min(s + block, len(ids))) for s in starts[blocks]]
+            rows = np.concatenate(parts)
+            padded = ids.padded(rows, pad).astype(np.int32)
+            batch = cls(
+                rows=rows,
+                ids=device.tensor(padded),
+                lengths=torch.from_numpy(ids.lengths[rows]),
+                kinds=kinds_of(kinds, rows, device),
             )
-            batches.append(
-                cls(
-                    rows=rows,
-                    ids=device.tensor(ids.padded(rows, pad).astype(np.int32)),
-                    lengths=torch.from_numpy(ids.lengths[rows]),
-                    kinds=kinds_of(kinds, rows, device),
-                )
-            )
+            batches.append(batch)
         return batches
 
 
@@ -211,17 +209,17 @@ def in_halves(compute: Callable[..., Tensor], batch: PaddedBatch) -> Tensor:
             raise FineTuningError(
                 "out of memory in evaluation even with one row; use a device with more memory"
             ) from None
-    half = len(batch.ids) // 2
-    halves = (
-        PaddedBatch(
+    middle = len(batch.ids) // 2
+    outputs = []
+    for part in (slice(middle), slice(middle, None)):
+        half = PaddedBatch(
             rows=batch.rows[part],
             ids=batch.ids[part],
             lengths=batch.lengths[part],
             kinds=None if batch.kinds is None else batch.kinds[part],
         )
-        for part in (slice(half), slice(half, None))
-    )
-    return torch.cat([in_halves(compute, each) for each in halves])
+        outputs.append(in_halves(compute, half))
+    return torch.cat(outputs)
 
 
 Predict = Callable[[TaskModel, RunDevice], object]
@@ -258,12 +256,12 @@ class SupervisedFamily(Family):
         self, dataset: LocalDataset, rows: NDArray[np.int64], setting: Setting
     ) -> SupervisedObjective:
         """Tokenise the training examples that the runs use."""
-        examples = self.examples(
-            dataset.dataset, dataset.train.take(rows), setting.loaded
-        )
+        table = dataset.train.take(rows)
+        examples = self.examples(dataset.dataset, table, setting.loaded)
+        order = partial(self.order, dataset, setting.fine_tuning)
         return SupervisedObjective(
             **vars(examples),
-            order=partial(self.order, dataset, setting.fine_tuning),
+            order=order,
             fine_tuning=setting.fine_tuning,
             pad=setting.pad,
             rows=rows,
@@ -271,20 +269,18 @@ class SupervisedFamily(Family):
 
     def evaluator(self, dataset: LocalDataset, setting: Setting) -> Evaluator:
         """Tokenise and batch a dataset's two evaluation splits."""
-        tables = dataset.evaluated().items()
-        splits = {
-            name: self.split(dataset.dataset, table, dataset.labels, setting)
-            for name, table in tables
-        }
-        clusters = {name: cluster_ids(dataset.dataset, table) for name, table in tables}
+        entry = dataset.dataset
+        splits: dict[str, Predict] = {}
+        clusters = {}
+        for name, table in dataset.evaluated().items():
+            splits[name] = self.split(entry, table, dataset.labels, setting)
+            clusters[name] = cluster_ids(entry, table)
 
         def evaluated(model: TaskModel, device: RunDevice) -> dict[str, Evaluation]:
-            return {
-                name: replace(
-                    evaluate(dataset.dataset, predict(model, device)),
-                    clusters=clusters[name],
-                )
-                for name, predict in splits.items()
-            }
+            evaluations = {}
+            for name, predictions_of in splits.items():
+                scored = evaluate(entry, predictions_of(model, device))
+                evaluations[name] = replace(scored, clusters=clusters[name])
+            return evaluations
 
         return evaluated
