@@ -73,7 +73,8 @@ class QuestionAnswering(SupervisedFamily):
         widest = np.maximum.reduceat(lengths, starts)
         widths = np.repeat(widest, _EVAL_BATCH)[: len(lengths)]
         offsets = np.concatenate([[0], np.cumsum(widths)])
-        # The positions of the first gold answer, padded as batches of four in the split's order would be.
+        # D2: padding counts, so the positions of the first gold answer are padded as the paper's code pads them, in
+        # batches of four in the split's order.
         is_gold = np.zeros(int(widths.sum()), dtype=bool)
         for row, length in enumerate(lengths):
             start = offsets[row]
@@ -88,10 +89,9 @@ class QuestionAnswering(SupervisedFamily):
             stride=_STRIDE,
         )
         contexts = table["context"].to_pylist()
-        answers = [
-            [answer["text"] for answer in answers]
-            for answers in table["answers"].to_pylist()
-        ]
+        answers = []
+        for row in table["answers"].to_pylist():
+            answers.append([answer["text"] for answer in row])
         to_batches = partial(PaddedBatch.cut, device=setting.device, pad=setting.pad)
         batches = to_batches(questions.ids, block=_EVAL_BATCH, kinds=questions.kinds)
         window_batches = to_batches(windows.ids, kinds=windows.kinds)
@@ -125,7 +125,8 @@ class QuestionAnswering(SupervisedFamily):
             lengths = np.array(pc.utf8_length(table["question"]))
             descending = np.argsort(-lengths, kind="stable")
             longest = table.take(np.sort(descending[:_LONGEST]))
-            encode_table(longest, loaded)  # raises it
+            # It is what raises.
+            encode_table(longest, loaded)
 
 
 def best_span(margins: NDArray[np.float32]) -> tuple[int, int, float]:
@@ -143,7 +144,8 @@ def best_span(margins: NDArray[np.float32]) -> tuple[int, int, float]:
     """
     sums = np.concatenate([[0.0], np.cumsum(margins.astype(np.float64))])
     lowest = np.minimum.accumulate(sums[:-1])
-    end = int(np.argmax(sums[1:] - lowest)) + 1
+    gains = sums[1:] - lowest
+    end = int(np.argmax(gains)) + 1
     start = int(np.argmin(sums[:end]))
     return start, end, float(sums[end] - sums[start])
 
