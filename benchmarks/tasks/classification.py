@@ -81,11 +81,11 @@ class SequenceFamily(SupervisedFamily):
     ) -> Examples:
         """Return token ids, and what is said of each example."""
         gold = self.gold(dataset, table)
+        # Classes are numbers of outputs; all else meets the logits, which are float32.
         kind = np.int64 if gold.dtype == np.int64 else np.float32
         labels = gold.reshape(len(gold), -1).astype(kind)
-        return Examples(
-            ids=_encoded(dataset, table, loaded), labels=labels, loss=self.loss
-        )
+        ids = _encoded(dataset, table, loaded)
+        return Examples(ids=ids, labels=labels, loss=self.loss)
 
     def split(
         self,
@@ -101,8 +101,10 @@ class SequenceFamily(SupervisedFamily):
 
         def predict_split(model: TaskModel, device: RunDevice) -> object:
             rows, logits = zip(*predict(model, batches, device), strict=True)
+            # Batches have the longest texts first: back to the split's order.
             order = np.argsort(np.concatenate(rows))
-            return self.predictions(dataset, gold, np.concatenate(logits)[order])
+            in_order = np.concatenate(logits)[order]
+            return self.predictions(dataset, gold, in_order)
 
         return predict_split
 
@@ -165,10 +167,9 @@ def _encoded(dataset: Dataset, table: pa.Table, loaded: LoadedModel) -> Ragged:
     """Return the token ids of the texts or pairs of texts of a table."""
     firsts = table["first"].to_pylist()
     seconds = table["second"].to_pylist()
-    texts = [
-        classification_text(dataset, first, second)
-        for first, second in zip(firsts, seconds, strict=True)
-    ]
+    texts = []
+    for first, second in zip(firsts, seconds, strict=True):
+        texts.append(classification_text(dataset, first, second))
     return encode_texts(loaded.tokenizer, texts, loaded.limits.labelled)
 
 
@@ -191,8 +192,10 @@ class TokenClassification(SupervisedFamily):
         self, dataset: Dataset, table: pa.Table, loaded: LoadedModel
     ) -> Examples:
         """Return token ids, and the tag of each token: every sub-token carries its word's tag."""
-        ids, number, tags = _encode(table, loaded)
-        labels = np.where(number >= 0, tags.values[np.maximum(number, 0)], IGNORED)
+        ids, words, tags = _encode(table, loaded)
+        tags_of_tokens = tags.values[np.maximum(words, 0)]
+        # The end of text is of no word.
+        labels = np.where(words >= 0, tags_of_tokens, IGNORED)
         return Examples(ids=ids, labels=Ragged(labels, ids.offsets))
 
     def split(
@@ -211,7 +214,7 @@ class TokenClassification(SupervisedFamily):
             for rows, logits in predict(model, batches, device):
                 tags_of_rows = logits.argmax(axis=2)
                 for row, tags in zip(rows, tags_of_rows, strict=True):
-                    start, end = ids.offsets[row], ids.offsets[row + 1]
+                    start, end = ids.offsets[row : row + 2]
                     tokens[start:end] = tags[: end - start]
             return TagPredictions(tokens=tokens, words=words, gold=gold, names=labels)
 
@@ -226,4 +229,5 @@ def _encode(
     ids, words = encode_words(loaded.tokenizer, sentences, loaded.limits.labelled)
     tags = Ragged.of(table["tags"].to_pylist())
     over_all = words.values + tags.offsets[ids.row_of]
-    return ids, np.where(words.values >= 0, over_all, -1), tags
+    numbers = np.where(words.values >= 0, over_all, -1)
+    return ids, numbers, tags
