@@ -28,55 +28,59 @@ def tag_parts(names: Iterable[str]) -> Parts:
             looks like the letter of a scheme; the sentence names two of them.
     """
     tags = [name for name in dict.fromkeys(names) if name != OUTSIDE]
-    parts = {
-        tag: (match[1], match[2] or "")
-        for tag in tags
-        if (match := _TAG.fullmatch(tag))
-    }
+    parts = {}
+    for tag in tags:
+        match = _TAG.fullmatch(tag)
+        if match is not None:
+            parts[tag] = (match[1], match[2] or "")
     letters = {letter for letter, _ in parts.values()}
     if len(parts) == len(tags) and any(letters <= set(scheme) for scheme in _SCHEMES):
         return parts
-    if typed := [tag for tag, (_, kind) in parts.items() if kind]:
+    # A letter alone may be a plain label; before a type it is of a scheme.
+    typed = [tag for tag, (_, kind) in parts.items() if kind]
+    if typed:
         other = next((tag for tag in tags if tag not in parts), typed[-1])
         raise ValueError(
             f"{typed[0]} and {other} are of no one scheme of tags (IOB, IOE, IOBES, BILOU, plain); write all in one"
         )
     first_of_type: dict[str, tuple[str, str]] = {}
     for tag in tags:
-        if spelt := _OTHER_SPELLING.fullmatch(tag):
-            letter, kind = spelt[1] or spelt[4], spelt[2] or spelt[3]
-            meant = f"{letter[0].upper()}-{kind}"
-            other, other_meant = first_of_type.setdefault(kind.casefold(), (tag, meant))
-            if other != tag:
-                raise ValueError(
-                    f"{other} and {tag} are not read as tags of one type; write {other_meant} and {meant}"
-                )
+        spelt = _OTHER_SPELLING.fullmatch(tag)
+        if spelt is None:
+            continue
+        # Once with the letter in front, as B_LOC, once with the type, as LOC-B.
+        letter = spelt[1] or spelt[4]
+        kind = spelt[2] or spelt[3]
+        meant = f"{letter[0].upper()}-{kind}"
+        other, other_meant = first_of_type.setdefault(kind.casefold(), (tag, meant))
+        # One such label may be a name; two of one type are a scheme, and a sentence would have an entity a word.
+        if other != tag:
+            raise ValueError(
+                f"{other} and {tag} are not read as tags of one type; write {other_meant} and {meant}"
+            )
     return {tag: ("I", tag) for tag in tags}
 
 
 def is_iob(parts: Parts) -> bool:
     """Return whether no tags are plain labels or of another scheme than IOB1 and IOB2."""
-    return all(
-        letter in "BI" and tag[:1] == letter for tag, (letter, _) in parts.items()
-    )
+    letters = {tag: letter for tag, (letter, _) in parts.items()}
+    # A plain label has I as its letter, which it need not begin with.
+    return all(one in "BI" and tag.startswith(one) for tag, one in letters.items())
 
 
 def to_iob2(tags: Sequence[str], parts: Parts) -> list[str]:
     """Return the tags of a sentence with `B-` on the first word of every entity and `I-` on its others.
 
-    An entity ends where the type changes, too, as conlleval and seqeval have it.
+    An entity also ends where the type changes, as conlleval and seqeval have it.
     """
     iob2 = []
     last_letter, last_kind = "", ""
     for tag in tags:
         letter, kind = parts.get(tag, ("", ""))
-        starts = (
-            not last_letter
-            or kind != last_kind
-            or letter in f"B{_ALONE}"
-            or last_letter in _LAST
-        )
-        name = f"{'B' if starts else 'I'}-{kind}".removesuffix("-")
-        iob2.append(name if letter else OUTSIDE)
+        is_same_type = bool(last_letter) and kind == last_kind
+        begins = letter in f"B{_ALONE}" or last_letter in _LAST
+        name = f"I-{kind}" if is_same_type and not begins else f"B-{kind}"
+        # A scheme of one type may have tags without it: B and I alone.
+        iob2.append(name.removesuffix("-") if letter else OUTSIDE)
         last_letter, last_kind = letter, kind
     return iob2
