@@ -85,7 +85,8 @@ def read_results(path: Path, sha256: str | None = None) -> tuple[Split, Split]:
             "unreadable", f"{error.reason}; make it readable and ingest again"
         ) from None
     if sha256 is not None and sha256_bytes(content) != sha256:
-        _ = parse_results(content)  # a cut or broken file says so itself
+        # A cut or broken file says so itself.
+        _ = parse_results(content)
         raise ResultsError(
             "changed",
             f"is not what its run wrote: its hash differs from {RUN}'s; {RERUN}",
@@ -119,17 +120,21 @@ def counted_scores(
             f"has no {RUN}, so its standard metrics are unknown; evaluate the run again",
         )
     metric = dataset.headline if protocol in (PAPER, STANDARD) else protocol
+    least = 0
     # A correlation, which the paper's datasets have only by a metric of one's own, can be negative.
-    least, found = -1 if dataset.is_own or protocol != STANDARD else 0, []
+    if dataset.is_own or protocol != STANDARD:
+        least = -1
+    found = []
     for split in SCORED_SPLITS:
         where = f"standard.{split}.{metric}"
         try:
             found.append(float(record[STANDARD][split][metric]))
         except (KeyError, TypeError, ValueError):
             if metric == protocol:
-                held = ", ".join(dict(record.get(STANDARD, {})).get(split, ()))
+                metrics = dict(record.get(STANDARD, {})).get(split, ())
+                held = ", ".join(metrics) or "none"
                 raise ResultsError(
-                    "left out", f"has no metric {metric!r}, only {held or 'none'}"
+                    "left out", f"has no metric {metric!r}, only {held}"
                 ) from None
             raise ResultsError(
                 "standard", f"has a {RUN} without {where}; evaluate the run again"
@@ -152,20 +157,23 @@ def parse_results(content: bytes) -> tuple[Split, Split]:
         document = orjson.loads(content)
     except orjson.JSONDecodeError:
         raise _why_not_json(content) from None
-    # NumPy counts four times as fast as bytes do. More than the six names: one of them may stand twice.
-    if np.count_nonzero(np.frombuffer(content, dtype=np.uint8) == ord('"')) != _QUOTES:
+    # NumPy counts four times as fast as bytes do.
+    is_quote = np.frombuffer(content, dtype=np.uint8) == ord('"')
+    # More than the six names: one of them may stand twice.
+    if np.count_nonzero(is_quote) != _QUOTES:
         try:
             strict_json(content)
         except BadJsonError as error:
             raise ResultsError(
                 "broken", f"is not a valid result ({error}); {RERUN}"
             ) from None
-    # True and false hold one; no name or number does
+    # "true" and "false" hold one of them; no name or number does.
     may_hold_bools = b"u" in content or b"f" in content
-    validation, test = (
-        _split(document, name, may_hold_bools) for name in SCORED_SPLITS
+    validation, test = SCORED_SPLITS
+    return (
+        _split(document, validation, may_hold_bools),
+        _split(document, test, may_hold_bools),
     )
-    return validation, test
 
 
 def _split(document: Any, name: str, may_hold_bools: bool) -> Split:
@@ -185,7 +193,8 @@ def _split(document: Any, name: str, may_hold_bools: bool) -> Split:
     values = _floats(entries, name, may_hold_bools)
     low, high = float(values.min()), float(values.max())
     if low < -_RANGE_TOLERANCE or high > 1 + _RANGE_TOLERANCE:
-        place = int(values.argmin() if low < -_RANGE_TOLERANCE else values.argmax())
+        worst = values.argmin() if low < -_RANGE_TOLERANCE else values.argmax()
+        place = int(worst)
         raise ResultsError(
             "value", f"has {name}.scores_i[{place}] = {values[place]:g}, outside [0, 1]"
         )
@@ -194,6 +203,7 @@ def _split(document: Any, name: str, may_hold_bools: bool) -> Split:
             "value", f"has {name}.score = {reprlib.repr(score)}, which is not a number"
         )
     mean = float(values.sum()) / len(values)
+    # Not "greater than", which nan never is.
     if not abs(score - mean) <= MEAN_TOLERANCE:
         raise ResultsError(
             "mean",
@@ -208,9 +218,11 @@ def _floats(
 ) -> npt.NDArray[np.float64]:
     """Return the scores of a split's instances; true and false, which count as numbers in Python, are none."""
     if not (may_hold_bools and any(isinstance(entry, bool) for entry in entries)):
-        with contextlib.suppress(TypeError, ValueError):  # accuracies: 0 and 1 only
+        # Accuracies, which are 0 and 1 only, are bytes.
+        with contextlib.suppress(TypeError, ValueError):
             return np.frombuffer(bytearray(entries), dtype=np.uint8).astype(np.float64)
-        with contextlib.suppress(struct.error):  # unlike NumPy refuses null and "0.5"
+        # Unlike NumPy, struct refuses null and "0.5".
+        with contextlib.suppress(struct.error):
             return np.frombuffer(struct.pack(f"{len(entries)}d", *entries))
     for place, entry in enumerate(entries):
         if isinstance(entry, bool) or not isinstance(entry, int | float):
