@@ -165,11 +165,9 @@ def _classified(
             "second": f"What is the way to paint a {asked}?",
             "label": label,
         }
-    words = (
-        (_BAD + _GOOD)[label :: len(labels)]
-        if len(labels) > 2
-        else (_BAD, _GOOD)[label]
-    )
+    words = (_BAD + _GOOD)[label :: len(labels)]
+    if len(labels) <= 2:
+        words = (_BAD, _GOOD)[label]
     judged = f"the {thing} was {_pick_word(rng, words)}"
     parts = [judged, f"said {name}", _pick_word(rng, _FILLERS)]
     return {"first": " ".join(parts), "second": None, "label": label}
@@ -180,32 +178,29 @@ def _tagged(dataset: Dataset, labels: tuple[str, ...], rng: np.random.Generator)
     words: list[str] = []
     tags: list[str] = []
     for kind in rng.choice(kinds, size=int(rng.integers(0, 4))):
-        for word in (
-            *_pick_word(rng, _FILLERS).split(),
-            "about",
-            "the",
-            _pick_word(rng, _THINGS),
-            "of",
-        ):
-            words.append(word)
-            tags.append("O")
+        filler = _pick_word(rng, _FILLERS).split()
+        outside = [*filler, "about", "the", _pick_word(rng, _THINGS), "of"]
+        words += outside
+        tags += ["O"] * len(outside)
+        # The word tells its tag: Person has B-PERSON as `Personan3` and I-PERSON as `Person5`.
+        name = f"{kind[0]}{kind[1:].lower().replace('_', '')}"
         for position in range(int(rng.integers(1, 3))):
-            words.append(
-                f"{kind[0]}{kind[1:].lower().replace('_', '')}{'' if position else 'an'}{int(rng.integers(8))}"
-            )
+            ending = "" if position else "an"
+            words.append(f"{name}{ending}{int(rng.integers(8))}")
             tags.append(f"I-{kind}" if position else f"B-{kind}")
     words.append(".")
     tags.append("O")
-    ids = [labels.index(tag) if tag in labels else labels.index("O") for tag in tags]
+    outside_id = labels.index("O")
+    ids = [labels.index(tag) if tag in labels else outside_id for tag in tags]
     return {"words": words, "tags": ids}
 
 
 def _asked(dataset: Dataset, labels: tuple[str, ...], rng: np.random.Generator) -> Row:
     names = [_NAMES[i] for i in rng.choice(len(_NAMES), size=4, replace=False)]
     cities = [_CITIES[i] for i in rng.choice(len(_CITIES), size=3, replace=False)]
-    facts = [
-        f"{name} lives in {city}." for name, city in zip(names, cities, strict=False)
-    ]
+    # Not strict: the fourth name lives nowhere, which makes a question without an answer.
+    pairs = zip(names, cities, strict=False)
+    facts = [f"{name} lives in {city}." for name, city in pairs]
     context = " ".join(facts)
     chosen = int(rng.integers(3))
     if dataset.may_abstain and rng.random() < 1 / 3:
@@ -214,17 +209,13 @@ def _asked(dataset: Dataset, labels: tuple[str, ...], rng: np.random.Generator) 
             "context": context,
             "answers": [],
         }
-    question, answer = f"Where does {names[chosen]} live?", cities[chosen]
+    name, city = names[chosen], cities[chosen]
+    question, answer = f"Where does {name} live?", city
+    # ReCoRD's questions are sentences with a gap.
     if dataset.name == "record":
-        question, answer = (
-            f"@placeholder is at home in {cities[chosen]}.",
-            names[chosen],
-        )
-    return {
-        "question": question,
-        "context": context,
-        "answers": [{"text": answer, "start": context.index(answer)}],
-    }
+        question, answer = f"@placeholder is at home in {city}.", name
+    gold = {"text": answer, "start": context.index(answer)}
+    return {"question": question, "context": context, "answers": [gold]}
 
 
 def _topics(rng: np.random.Generator) -> Iterator[tuple[str, str, str]]:
@@ -242,10 +233,10 @@ def _document(topic: tuple[str, str, str], long: bool, rng: np.random.Generator)
     core = f"{_pick_word(rng, _NAMES)} found the {colour} {thing} in {city}."
     if not long:
         return core
-    around = [
-        f"{_pick_word(rng, _NAMES)} was {_pick_word(rng, _GOOD + _BAD)} {_pick_word(rng, _FILLERS)}."
-        for _ in range(60)
-    ]
+    around = []
+    for _ in range(60):
+        name, quality = _pick_word(rng, _NAMES), _pick_word(rng, _GOOD + _BAD)
+        around.append(f"{name} was {quality} {_pick_word(rng, _FILLERS)}.")
     around.insert(int(rng.integers(len(around))), core)
     return " ".join(around)
 
@@ -263,13 +254,9 @@ def _retrieval(
             topic = next(topics)
             query, doc = f"{split}-q{number}", f"{split}-d{number}"
             queries.append({"split": split, "id": query, "text": _question(topic)})
-            corpus.append(
-                {
-                    "id": doc,
-                    "title": topic[2] if titled else None,
-                    "text": _document(topic, long, rng),
-                }
-            )
+            title = topic[2] if titled else None
+            text = _document(topic, long, rng)
+            corpus.append({"id": doc, "title": title, "text": text})
             qrel = {
                 "split": split,
                 "query_id": query,
@@ -277,18 +264,19 @@ def _retrieval(
                 "relevance": int(rng.integers(1, 4)),
             }
             qrels.append(qrel)
+            # TREC's judges also said what does not answer a query.
             if dataset.name == "msmarco" and number:
-                qrels.append(
-                    {**qrel, "doc_id": f"{split}-d{number - 1}", "relevance": 0}
-                )
+                before = f"{split}-d{number - 1}"
+                qrels.append({**qrel, "doc_id": before, "relevance": 0})
     found = {"queries": queries, "corpus": corpus, "qrels": qrels}
     tables = {name: table("IR", name, rows) for name, rows in found.items()}
     if dataset.trained_on == dataset.name:
+        # All topics first: the generator that draws documents draws their order as well.
         sampled = [next(topics) for _ in range(train)]
-        rows = [
-            {"query": _question(topic), "positive": _document(topic, long, rng)}
-            for topic in sampled
-        ]
+        rows = []
+        for topic in sampled:
+            positive = _document(topic, long, rng)
+            rows.append({"query": _question(topic), "positive": positive})
         tables["pairs"] = table("IR", "pairs", rows)
     return tables
 
