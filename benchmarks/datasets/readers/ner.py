@@ -62,7 +62,8 @@ def sentences(
     tags: list[str] = []
     start = 0
     document: str | None = None
-    sentence_document: str | None = None  # the one in which the sentence began
+    # The one in which the sentence began.
+    sentence_document: str | None = None
     first = next(
         (line for _, line in lines(path) if line.strip() and not _COMMENT.match(line)),
         "",
@@ -82,17 +83,16 @@ def sentences(
             words, tags = [], []
             continue
         pair = layout(line)
-        if (
-            pair
-            and layout not in (_uner, _conll_2012)
-            and not words
-            and line.startswith("#")
-        ):
+        may_be_comment = not words and line.startswith("#")
+        if pair and may_be_comment and layout not in (_uner, _conll_2012):
+            # A first word may be # itself: then the line has a tag, and as many columns as others.
             has_tag = pair[1] in labels or _TAGGED.fullmatch(pair[1])
             is_word = len(_cut(line)) == len(_cut(first)) and has_tag
             pair = pair if is_word else None
         if pair is None:
-            if marked := _DOCUMENT.match(line):
+            marked = _DOCUMENT.match(line)
+            if marked is not None:
+                # -DOCSTART- names no document: the line's number tells it from others.
                 document = marked["uner"] or marked["conll"] or f"{path.name}:{number}"
             continue
         if not all(pair):
@@ -138,13 +138,12 @@ def _cut(line: str) -> list[str]:
 def _uner(line: str) -> tuple[str, str] | None:
     """Read index, word, tag, and columns about the annotation, separated by tabs; `#` starts a comment."""
     parts = line.split("\t")
+    # 1-2 is a range of words that are written as one, 1.1 a word that is not written: neither has a tag.
     if line.startswith("#") or re.fullmatch(r"\d+[-.]\d+", parts[0]):
         return None
-    return (
-        (parts[1].strip(" "), parts[2].strip())
-        if len(parts) > 2 and parts[0].isdecimal()
-        else ("", "")
-    )
+    if len(parts) < 3 or not parts[0].isdecimal():
+        return "", ""
+    return parts[1].strip(" "), parts[2].strip()
 
 
 def _conll_2012(line: str) -> tuple[str, str] | None:
@@ -209,16 +208,15 @@ def tag_rows(path: Path, inputs: ReaderInputs) -> list[Row]:
     else:
         columns = {**_COLUMNS, **inputs.dataset.files.columns}
         read_rows = rows_of_file(path, inputs.dataset.files, inputs.note)
-    declared: tuple[str, ...] | None = (
-        None  # the names of numbered tags in the file itself; empty: none
-    )
-    numbered = False  # whether tags are numbers that the file does not name
-    rows = []
+    # The names of numbered tags in the file itself; empty: none.
+    declared: tuple[str, ...] | None = None
+    # Whether tags are numbers that the file does not name.
+    numbered = False
+    found = []
     for where, row in read_rows:
         with row_at(where):
-            words, written = (
-                _listed(pick(row, columns[name])) for name in ("words", "tags")
-            )
+            words = _listed(pick(row, columns["words"]))
+            written = _listed(pick(row, columns["tags"]))
             if not words or len(words) != len(written):
                 raise BadRowError(
                     f"there are {len(words)} words and {len(written)} tags"
@@ -226,59 +224,45 @@ def tag_rows(path: Path, inputs: ReaderInputs) -> list[Row]:
             if not all(isinstance(word, str) for word in words):
                 raise BadRowError("a word is not text")
             if declared is None:
-                column = next(
-                    name for name in columns["tags"] if row.get(name) is not None
-                )
-                declared = inputs.declared_names(path, column)
+                filled = [name for name in columns["tags"] if row.get(name) is not None]
+                declared = inputs.declared_names(path, filled[0])
             if None in written:
                 raise BadRowError("a tag is missing")
             names = declared or labels
             numbered |= not declared and any(isinstance(tag, int) for tag in written)
-            tags = [
-                names[tag]
-                if isinstance(tag, int) and 0 <= tag < len(names)
-                else str(tag)
-                for tag in written
-            ]
-            rows.append(
-                (
-                    where,
-                    {
-                        "words": words,
-                        "tags": tags,
-                        **document_of(row, columns[DOCUMENT]),
-                    },
-                )
-            )
-    if not numbered and (
-        turned := _in_iob2([row["tags"] for _, row in rows], labels, inputs)
-    ):
-        rows = [
-            (where, {**row, "tags": tags})
-            for (where, row), tags in zip(rows, turned, strict=True)
-        ]
-    if numbered:
+            tags = []
+            for tag in written:
+                is_id = isinstance(tag, int) and 0 <= tag < len(names)
+                tags.append(names[tag] if is_id else str(tag))
+            document_column = document_of(row, columns[DOCUMENT])
+            found.append((where, {"words": words, "tags": tags, **document_column}))
+    places = [where for where, _ in found]
+    rows = [row for _, row in found]
+    tagged = [row["tags"] for row in rows]
+    if not numbered:
+        # The whole file's tags say which scheme it is in: one sentence fits several.
+        tagged = _in_iob2(tagged, labels, inputs) or tagged
+    else:
         inputs.numbered.append(path)
-        if not _plausible([row["tags"] for _, row in rows]):
+        if not _plausible(tagged):
             raise UserError(
                 f"{path} numbers its tags without naming them; read as {', '.join(labels)}, they are not valid IOB2; "
                 "import a file with tag names"
             )
-    for where, row in rows:
+    for where, row, tags in zip(places, rows, tagged, strict=True):
         with row_at(where):
-            row["tags"] = _ids(row["tags"], labels)
-    return [row for _, row in rows]
+            row["tags"] = _ids(tags, labels)
+    return rows
 
 
 def _listed(value: Any) -> list[Any]:
     """Return a list of words or tags, or those of a text between blanks."""
-    if isinstance(value, str) and value.startswith("["):
+    if not isinstance(value, str):
+        return list(value)
+    # Python's spelling of a list, as pandas writes it into CSV.
+    if value.startswith("["):
         raise BadRowError("lists of words and tags need JSON lines or Parquet")
-    return (
-        [part for part in _BLANKS.split(value) if part]
-        if isinstance(value, str)
-        else list(value)
-    )
+    return [part for part in _BLANKS.split(value) if part]
 
 
 def _in_iob2(
@@ -295,9 +279,8 @@ def _in_iob2(
     in_iob2 = [to_iob2(tags, parts) for tags in tagged]
     if not {tag for tags in in_iob2 for tag in tags} <= set(labels):
         return []
-    inputs.note(
-        f"{'IOB1 tags' if is_iob(parts) else 'tags of another scheme'} were turned into IOB2"
-    )
+    scheme = "IOB1 tags" if is_iob(parts) else "tags of another scheme"
+    inputs.note(f"{scheme} were turned into IOB2")
     return in_iob2
 
 
