@@ -87,10 +87,8 @@ class LocalDataset:
         """Return by name what a model reads in evaluation: two splits, for IR their queries and the documents."""
         if "corpus" not in self.tables:
             return {split: self.tables[split] for split in SCORED_SPLITS}
-        return {
-            **{split: self.queries(split) for split in SCORED_SPLITS},
-            "corpus": self.corpus,
-        }
+        queries = {split: self.queries(split) for split in SCORED_SPLITS}
+        return queries | {"corpus": self.corpus}
 
     @property
     def corpus(self) -> pa.Table:
@@ -118,11 +116,11 @@ def table(task: str, name: str, rows: Iterable[Mapping[str, Any]]) -> pa.Table:
         UserError: a value has the wrong type or is no valid Unicode.
     """
     rows = list(rows)
-    schema = schema_of(
-        task,
-        name,
-        lambda column: any(row.get(column) not in (None, []) for row in rows),
-    )
+
+    def is_filled(column: str) -> bool:
+        return any(row.get(column) not in (None, []) for row in rows)
+
+    schema = schema_of(task, name, is_filled)
     for needed in (column.name for column in schema if not column.nullable):
         empty = next((row for row in rows if row.get(needed) is None), None)
         if empty is not None:
@@ -146,11 +144,12 @@ def cluster_ids(dataset: Dataset, rows: pa.Table) -> list[int]:
     if dataset.cluster not in rows.column_names:
         return []
     numbers: dict[str | int, int] = {}
-    names = rows[dataset.cluster].to_pylist()
-    return [
-        numbers.setdefault(row if name is None else name, len(numbers))
-        for row, name in enumerate(names)
-    ]
+    ids = []
+    for row, name in enumerate(rows[dataset.cluster].to_pylist()):
+        # A row's number is no text, so it is nobody else's name.
+        key = row if name is None else name
+        ids.append(numbers.setdefault(key, len(numbers)))
+    return ids
 
 
 def write_dataset(
@@ -205,7 +204,8 @@ def write_dataset(
                     raise UserError(
                         f"{folder} contains a different version of {dataset.name}; add --replace to overwrite it"
                     )
-    except OSError:  # another process may have just written it
+    except OSError:
+        # Another process may have just written it.
         if manifest is None or not _same(data, dataset, manifest):
             raise
     assert manifest is not None
@@ -264,13 +264,12 @@ def dataset_manifest(data: Path, dataset: Dataset | str) -> Manifest:
     dataset = get_dataset(dataset)
     path = find_manifest(data, dataset)
     manifest = Manifest.read(path)
-    if (manifest.dataset, tuple(manifest.tables)) != (
-        dataset.name,
-        table_names(dataset),
-    ):
+    names = table_names(dataset)
+    # A folder that was renamed, or a name whose definition is of another kind now.
+    if manifest.dataset != dataset.name or tuple(manifest.tables) != names:
         raise UserError(
             f"{path} describes {manifest.dataset} with the tables {', '.join(manifest.tables)}, not {dataset.name} "
-            f"with {', '.join(table_names(dataset))}; fetch or import {dataset.name} again"
+            f"with {', '.join(names)}; fetch or import {dataset.name} again"
         )
     return manifest
 
@@ -320,12 +319,17 @@ def find_manifest(data: Path, dataset: Dataset) -> Path:
     name = dataset.name
     path = data / name / MANIFEST
     if not path.is_file():
-        where = f"{'--datasets FILE ' * dataset.is_own}--out {data}"
-        fetch = f"`clm-or-mlm fetch {name} {where}` on a machine with network access"
-        convert = f"`clm-or-mlm import {name} {'' if dataset.is_own else '--train FILE ... '}{where}`"
-        ways = f"{fetch}, or {convert}"
+        fetch = f"clm-or-mlm fetch {name} --out {data}"
+        convert = f"clm-or-mlm import {name} --train FILE ... --out {data}"
         if dataset.is_own:
-            ways = fetch if dataset.files.pins else convert
+            fetch = f"clm-or-mlm fetch {name} --datasets FILE --out {data}"
+            convert = f"clm-or-mlm import {name} --datasets FILE --out {data}"
+        ways = f"`{fetch}` on a machine with network access, or `{convert}`"
+        # A definition names files of one's own, or a repository on the hub.
+        if dataset.is_own and dataset.files.pins:
+            ways = f"`{fetch}` on a machine with network access"
+        elif dataset.is_own:
+            ways = f"`{convert}`"
         raise UserError(
             f"{name} is not in {data}; run {ways}{path_hint(data, f'{name}/{MANIFEST}')}"
         )
@@ -353,11 +357,10 @@ def _same(data: Path, dataset: Dataset, manifest: Manifest) -> bool:
     """Return whether what is on disk is what the manifest describes."""
     try:
         check_files(data / dataset.name, _files(manifest), "")
-        return _without_words(dataset_manifest(data, dataset)) == _without_words(
-            manifest
-        )
+        there = dataset_manifest(data, dataset)
     except UserError:
         return False
+    return _without_words(there) == _without_words(manifest)
 
 
 def _without_words(manifest: Manifest) -> str:
@@ -391,9 +394,14 @@ def _counts(tables: Mapping[str, pa.Table]) -> dict[str, int]:
     """Return by split the number of examples; of retrieval, of training pairs and of queries."""
     if "queries" not in tables:
         return {split: tables[split].num_rows for split in SPLIT_TABLES}
+    counts = {}
+    # Retrieval that is only evaluated, as NQ and MLDR, is trained on another dataset.
+    if "pairs" in tables:
+        counts["train"] = tables["pairs"].num_rows
     splits = tables["queries"]["split"].to_pylist()
-    counts = {split: splits.count(split) for split in SCORED_SPLITS}
-    return ({"train": tables["pairs"].num_rows} if "pairs" in tables else {}) | counts
+    for split in SCORED_SPLITS:
+        counts[split] = splits.count(split)
+    return counts
 
 
 def _check_table(dataset: Dataset, name: str, content: DatasetContent) -> None:
@@ -405,27 +413,23 @@ def _check_table(dataset: Dataset, name: str, content: DatasetContent) -> None:
         counts = pc.value_counts(rows["id"])
         twice = counts.filter(pc.greater(counts.field("counts"), 1))
         if len(twice):
-            hint = (
-                "; set ids = 'none' to number the questions instead"
-                if dataset.form == "QA"
-                else ""
-            )
+            name_of_row = twice[0]["values"].as_py()
+            hint = ""
+            if dataset.form == "QA":
+                hint = "; set ids = 'none' to number the questions instead"
             raise UserError(
-                f"the id {twice[0]['values'].as_py()!r} occurs twice in the table {name}{hint}"
+                f"the id {name_of_row!r} occurs twice in the table {name}{hint}"
             )
     label = FORMS[dataset.form].label
     if label is not None:
-        numbers = (
-            pc.list_flatten(rows[label])
-            if pa.types.is_list(rows[label].type)
-            else rows[label]
-        )
-        out_of_range = pc.or_(
-            pc.less(numbers, 0), pc.greater_equal(numbers, len(dataset.label_names))
-        )
-        wrong = numbers.filter(out_of_range)
+        numbers = rows[label]
+        if pa.types.is_list(numbers.type):
+            numbers = pc.list_flatten(numbers)
+        names = dataset.label_names
+        is_above = pc.greater_equal(numbers, len(names))
+        wrong = numbers.filter(pc.or_(pc.less(numbers, 0), is_above))
         if len(wrong):
             raise UserError(
                 f"the table {name} of {dataset.name} has the label number {wrong[0].as_py()}, but there are "
-                f"{len(dataset.label_names)} labels, numbered from 0: {', '.join(dataset.label_names)}"
+                f"{len(names)} labels, numbered from 0: {', '.join(names)}"
             )
