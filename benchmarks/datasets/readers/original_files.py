@@ -79,7 +79,8 @@ def pick(row: Row, names: Sequence[str]) -> Any:
     for name in names:
         if not is_missing(row.get(name)):
             return row[name]
-    if empty := [name for name in names if name in row]:
+    empty = [name for name in names if name in row]
+    if empty:
         raise MissingValueError(
             f"the value of {empty[0]} is missing; fill it in or leave the row out"
         )
@@ -107,10 +108,10 @@ def words_of(row: Row, names: Sequence[str]) -> str:
 
 def document_of(row: Row, names: Sequence[str]) -> Row:
     """Return what the local form has of a row's document: nothing where none of the columns `names` has a value."""
-    document = next(
-        (row[name] for name in names if not is_missing(row.get(name))), None
-    )
-    return {} if document is None else {DOCUMENT: str(document)}
+    for name in names:
+        if not is_missing(row.get(name)):
+            return {DOCUMENT: str(row[name])}
+    return {}
 
 
 def lines(path: Path) -> Iterator[tuple[int, str]]:
@@ -162,11 +163,12 @@ def is_text(path: Path) -> bool:
 
 def is_data(path: Path) -> bool:
     """Return whether a file of a folder has rows; those in which `datasets` describes a folder have none."""
-    described = (
-        path.name in ("state.json", "dataset_info.json", "dataset_dict.json")
-        or path.name[:6] == "cache-"
-    )
-    return not described and plain_suffix(path) in (*_ROWS, ".csv", ".tsv")
+    if path.name in ("state.json", "dataset_info.json", "dataset_dict.json"):
+        return False
+    # What `datasets` kept of a map or a filter lies beside the rows that it came from.
+    if path.name.startswith("cache-"):
+        return False
+    return plain_suffix(path) in (*_ROWS, ".csv", ".tsv")
 
 
 Note = Callable[[str], None]
@@ -197,10 +199,12 @@ def class_names(path: Path, column: str) -> tuple[str, ...]:
         return ()
     with typed_file(path) as (schema, _):
         metadata = (schema.metadata or {}).get(b"huggingface")
-    feature = (
-        orjson.loads(metadata)["info"]["features"].get(column) if metadata else None
-    )
-    while feature is not None:  # a list of labels has them one level below
+    feature = None
+    # `datasets` writes there what Parquet itself has no type for.
+    if metadata:
+        feature = orjson.loads(metadata)["info"]["features"].get(column)
+    # A list of labels has the names one level below.
+    while feature is not None:
         feature = feature[0] if isinstance(feature, list) else feature
         if feature.get("names"):
             return tuple(feature["names"])
@@ -235,15 +239,18 @@ def typed_file(path: Path) -> Iterator[tuple[pa.Schema, Iterable[pa.RecordBatch]
 
 def _parsed(line: str) -> Any:
     """Return a line's JSON, in which NaN may stand as Python's own module writes it; None where it is none."""
-    for loads in (orjson.loads, json.loads) if "NaN" in line else (orjson.loads,):
+    with contextlib.suppress(ValueError):
+        return orjson.loads(line)
+    if "NaN" in line:
         with contextlib.suppress(ValueError):
-            return loads(line)
+            return json.loads(line)
     return None
 
 
 def _check_unique(names: Sequence[str]) -> None:
     """Refuse names of columns that are there twice; those without a name, such as pandas's index, may be."""
-    if twice := [name for name in names if name and names.count(name) > 1]:
+    twice = [name for name in names if name and names.count(name) > 1]
+    if twice:
         raise BadRowError(
             f"the column {twice[0]!r} is there twice; rename or remove one"
         )
@@ -252,18 +259,22 @@ def _check_unique(names: Sequence[str]) -> None:
 def _json_line_rows(path: Path) -> Iterator[tuple[str, Row]]:
     """Yield the rows of JSON lines; a name that is in a line twice, of which the parser drops one, is refused."""
     for number, line in lines(path):
-        if line.strip():
-            if not isinstance(row := _parsed(line), dict):
-                raise UserError(f"{path}:{number}: the line is not a JSON object")
-            if any(line.count(f'"{name}"') > 1 for name in row):
-                with row_at(f"{path}:{number}"):
-                    json.loads(
-                        line,
-                        object_pairs_hook=lambda pairs: _check_unique(
-                            [name for name, _ in pairs]
-                        ),
-                    )
-            yield f"{path}:{number}", row
+        if not line.strip():
+            continue
+        where = f"{path}:{number}"
+        row = _parsed(line)
+        if not isinstance(row, dict):
+            raise UserError(f"{where}: the line is not a JSON object")
+        # A value may be what a name is: only where one stands there twice is the line read once more.
+        if any(line.count(f'"{name}"') > 1 for name in row):
+            with row_at(where):
+                json.loads(line, object_pairs_hook=_check_unique_pairs)
+        yield where, row
+
+
+def _check_unique_pairs(pairs: Sequence[tuple[str, Any]]) -> None:
+    """Refuse an object of JSON with a name that is there twice."""
+    _check_unique([name for name, _ in pairs])
 
 
 def is_whole_json(path: Path) -> bool:
@@ -284,13 +295,15 @@ def _json_rows(path: Path) -> Iterator[tuple[str, Row]]:
         return
     content = json_of(path)
     if isinstance(content, dict) and isinstance(content.get("data"), list):
-        content = content["data"]  # next to a version
+        # As SQuAD has them, next to a version.
+        content = content["data"]
     if not isinstance(content, dict | list):
         raise UserError(f"{path} contains neither a list nor an object of rows")
-    for key, row in (
-        content.items() if isinstance(content, dict) else enumerate(content)
-    ):
-        if not isinstance(row, dict) or (row and all(map(str.isdecimal, row))):
+    entries = content.items() if isinstance(content, dict) else enumerate(content)
+    for key, row in entries:
+        # pandas writes a frame by column, each an object of values by row number.
+        is_column = isinstance(row, dict) and row and all(map(str.isdecimal, row))
+        if not isinstance(row, dict) or is_column:
             raise UserError(
                 f"{path}: entry {key}: the entry is not a JSON object of a row; if the file has its values by column, "
                 "write rows, in pandas with to_json(orient='records')"
@@ -321,10 +334,10 @@ def _table_rows(
     header = list(files.header) or next(rows, (1, []))[1]
     with row_at(f"{path}:1"):
         _check_unique(header)
-    cut: list[int] = []  # first lines of cut rows
-    pieces: list[
-        tuple[int, int]
-    ] = []  # number and columns of each line of a row that may be cut
+    # First lines of cut rows.
+    cut: list[int] = []
+    # Number and columns of each line of a row that may be cut.
+    pieces: list[tuple[int, int]] = []
     for number, fields in rows:
         if files.header and number == 1 and fields == header:
             raise UserError(
@@ -334,7 +347,7 @@ def _table_rows(
             yield f"{path}:{number}", dict(zip(header, fields, strict=True))
             continue
         pieces.append((number, len(fields)))
-        # A line break is inside a column
+        # A line break is inside a column, of which the next line has the rest.
         columns = sum(size - 1 for _, size in pieces) + 1
         if note and columns == len(header) and min(pieces[0][1], len(fields)) > 1:
             cut.append(pieces[0][0])
@@ -384,9 +397,9 @@ def cells(path: Path, files: DatasetFiles) -> Iterator[tuple[int, list[str]]]:
 
 def _quoted(path: Path, mark: str) -> Iterator[tuple[int, list[str]]]:
     """Yield the number of each row's first line, and its fields."""
-    reader = csv.reader(
-        (f"{line}\n" for _, line in lines(path)), delimiter=mark, strict=True
-    )
+    with_ends = (f"{line}\n" for _, line in lines(path))
+    # Not strict, it would read on where a quote is never closed.
+    reader = csv.reader(with_ends, delimiter=mark, strict=True)
     start = 1
     try:
         for fields in reader:
