@@ -96,10 +96,13 @@ def read(inputs: ReaderInputs) -> DatasetContent:
         UserError: the numbers of own files do not count from 0, or are 0 and 1 for each label.
     """
     dataset = inputs.dataset
-    labels_of_files: list[Labels] = []  # which text_rows fills
+    # Filled by `text_rows`: only all files together say what numbers mean.
+    labels_of_files: list[Labels] = []
     content = with_splits(inputs, lambda path: text_rows(path, inputs, labels_of_files))
-    if dataset.is_own and (fault := _doubt(dataset, labels_of_files, content)):
-        raise UserError(f"{dataset.name}: {fault}")
+    if dataset.is_own:
+        fault = _doubt(dataset, labels_of_files, content)
+        if fault:
+            raise UserError(f"{dataset.name}: {fault}")
     return content
 
 
@@ -244,7 +247,8 @@ def _number(dataset: Dataset, value: Any, labels: Labels) -> float:
         number = float(value)
     except (TypeError, ValueError):
         raise BadRowError(f"{value!r} is not a number") from None
-    assert dataset.value_range is not None  # the definition has one
+    # Its definition has been refused without one.
+    assert dataset.value_range is not None
     low, high = dataset.value_range
     if not low <= number <= high:
         raise BadRowError(
