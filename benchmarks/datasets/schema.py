@@ -215,23 +215,19 @@ class Manifest:
         """Read a `manifest.json`; `UserError` for a damaged one or another version of the local form."""
         remedy = "fetch or import the dataset again with --replace"
         content = read_manifest(path, remedy)
-        if (found := content.get("schema")) != SCHEMA_VERSION:
+        found = content.get("schema")
+        if found != SCHEMA_VERSION:
             raise UserError(
                 f"{path} is in version {found!r:.40} of the local format, but this package reads version "
                 f"{SCHEMA_VERSION}; {remedy}"
             )
         with another_shape(path, remedy):
             tables, counts = content["tables"], content["counts"]
-            content["tables"] = {
-                name: TableInfo(**tables[name])
-                for name in TABLE_NAMES
-                if name in tables
-            }
-            content["counts"] = {
-                split: counts[split] for split in SPLIT_TABLES if split in counts
-            }
-            content["labels"], content["notes"] = (
-                tuple(content["labels"]),
-                tuple(content["notes"]),
-            )
+            names = [name for name in TABLE_NAMES if name in tables]
+            content["tables"] = {name: TableInfo(**tables[name]) for name in names}
+            # The file's keys are sorted; splits are shown in the order of a study.
+            splits = [split for split in SPLIT_TABLES if split in counts]
+            content["counts"] = {split: counts[split] for split in splits}
+            for name in ("labels", "notes"):
+                content[name] = tuple(content[name])
             return cls(**content)
