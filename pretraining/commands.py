@@ -85,33 +85,21 @@ def models(
 
     chosen = load_study(study.study)
     head = ["model", "size", "trained_on", "steps", "kind"]
-    rows = [
-        (item.name, item.size, item.label(), item.steps, item.kind)
-        for item in chosen.models.values()
-    ]
-    texts = [
-        (name, size, label, f"{steps:,}", kind)
-        for name, size, label, steps, kind in rows
-    ]
-    write(
-        TableDocument(
-            body=[
-                Grid(
-                    [("model", "size", "trained on", "steps", "kind"), *texts],
-                    numbers={3},
-                )
-            ],
-            records=pd.DataFrame(rows, columns=head),
-        ),
-        format,
-        None,
-    )
+    rows = []
+    texts = [("model", "size", "trained on", "steps", "kind")]
+    for item in chosen.models.values():
+        label = item.label()
+        rows.append((item.name, item.size, label, item.steps, item.kind))
+        texts.append((item.name, item.size, label, f"{item.steps:,}", item.kind))
+    records = pd.DataFrame(rows, columns=head)
+    document = TableDocument(body=[Grid(texts, numbers={3})], records=records)
+    write(document, format, None)
 
 
 def warn_of_a_slip(study: Study, model: Model) -> None:
-    """Warn of a model that the study does not list: its name alone makes it."""
+    """Warn of a model that the study does not list: only its name makes it."""
     if study.models and arm_of(model.name)[0] not in study.models:
-        # Any name is a model's; only a letter or two of difference look like a slip.
+        # Any name of the scheme is a model's; only a near miss is worth a warning.
         slip = nearest(model.name, study.models, at_least=0.9)
         log.warning(
             "%s is not listed in the study %r; going by its name%s",
@@ -264,9 +252,8 @@ def train(
     """
     chosen = load_study(study.study)
     config = study.config(chosen)
-    record = replace(
-        config.record, callbacks=",".join([config.record.callbacks, *callback])
-    )
+    callbacks = ",".join([config.record.callbacks, *callback])
+    record = replace(config.record, callbacks=callbacks)
     targets = targets_of(model, chosen)
     if targets.is_model:
         warn_of_a_slip(chosen, targets.model)
@@ -279,28 +266,30 @@ def train(
         from pretraining.training import train as training
     finally:
         gc.enable()
-    done = training.train(
+    is_finished = training.train(
         targets,
         data=data,
         out=out,
         config=replace(config, record=record),
         stop_file=stop_file,
     )
-    return None if done else AGAIN
+    return None if is_finished else AGAIN
 
 
 def _check_shards(data: str, options: str) -> None:
     """Refuse a folder without shards at once; the command that writes them takes these options."""
-    if "://" not in data and not Path(data, MANIFEST).is_file():
-        if others := others_in(Path(data)):
-            raise UserError(
-                f"{data} {others}, not shards of this package; write them into another folder with `clm-or-mlm "
-                f"shards{options} --out DIR`"
-            )
-        hint = path_hint(Path(data), MANIFEST)
+    if "://" in data or Path(data, MANIFEST).is_file():
+        return
+    others = others_in(Path(data))
+    if others:
         raise UserError(
-            f"{data}: no shards here; write them with `clm-or-mlm shards{options} --out {data}`{hint}"
+            f"{data} {others}, not shards of this package; write them into another folder with `clm-or-mlm "
+            f"shards{options} --out DIR`"
         )
+    hint = path_hint(Path(data), MANIFEST)
+    raise UserError(
+        f"{data}: no shards here; write them with `clm-or-mlm shards{options} --out {data}`{hint}"
+    )
 
 
 def _open_start(text: str, data: str, out: Path, revision: str | None = None) -> Start:
@@ -349,9 +338,8 @@ def export(
     from pretraining.starts import start_of
     from pretraining.training.train import export_checkpoint
 
-    export_checkpoint(
-        checkpoint, data, out, start=None if start is None else start_of(start)
-    )
+    opened = None if start is None else start_of(start)
+    export_checkpoint(checkpoint, data, out, start=opened)
 
 
 def adapt(
@@ -396,7 +384,6 @@ def adapt(
         stop_file: save a checkpoint and exit with code 75 once this file exists
         set_: change a setting, such as global_batch=12 (may be repeated); `clm-or-mlm settings` lists all
     """
-
     if merge is not None and not 0 < merge < 1:
         raise UserError(f"--merge must be between 0 and 1, not {merge}")
     _check_shards(data, f" --source TEXTS --tokenizer {start}")
@@ -409,10 +396,11 @@ def adapt(
         start=opened, objective=objective, steps=steps, tokens=tokens, changes=set_
     )
     if not repeat_text:
+        # `_address` keeps the copy of the small files alive.
         folder, _address = find_shards(data)
-        adaptation.check_passes(
-            load_manifest(folder)["splits"]["train"]["tokens"], data
-        )
+        manifest = load_manifest(folder)
+        adaptation.check_passes(manifest["splits"]["train"]["tokens"], data)
+    # As in `train`.
     gc.disable()
     try:
         import torch
@@ -422,17 +410,20 @@ def adapt(
         from pretraining.training import train as training
     finally:
         gc.enable()
-    model, costs = adaptation.targets.model, adaptation.targets.plan.costs()
+    model = adaptation.targets.model
+    costs = adaptation.targets.plan.costs()
     finished = out / "models" / model.name
     if merge is not None:
         refuse_other_folder(merged_folder(finished, merge))
-    own_gpu = (
-        device_of(torch.cuda.get_device_name()) if torch.cuda.is_available() else None
-    )
-    gpus = filter(None, (own_gpu, H100))
-    hours = {
-        gpu.name: adaptation.plan_on(gpu).costs(device=gpu).gpu_hours for gpu in gpus
-    }
+    gpus = {H100.name: H100}
+    if torch.cuda.is_available():
+        own = device_of(torch.cuda.get_device_name())
+        if own is not None:
+            gpus = {own.name: own, H100.name: H100}
+    hours = []
+    for gpu in gpus.values():
+        time = adaptation.plan_on(gpu).costs(device=gpu).gpu_hours
+        hours.append(f"{time:.2g} hours of one {gpu.name}")
     log.info(
         "%s: %s updates of %s tokens, %s tokens in all, %.2g FLOPs, %s",
         model.name,
@@ -440,27 +431,27 @@ def adapt(
         f"{costs.tokens / costs.steps:,.0f}",
         f"{costs.tokens:,.0f}",
         costs.flops["model"],
-        ", ".join(f"{time:.2g} hours of one {name}" for name, time in hours.items()),
+        ", ".join(hours),
     )
     mask, licence = adaptation.start.mask, adaptation.start.licence
+    origins = {"own": "its own", "new": "a new row at the mean of the others"}
     log.info(
         "mask token %s, id %d, %s; licence of the start: %s",
         mask.token,
         mask.id,
-        {"own": "its own", "new": "a new row at the mean of the others"}.get(
-            mask.origin, mask.origin
-        ),
+        origins.get(mask.origin, mask.origin),
         licence or "unknown",
     )
     for reason in adaptation.advice.values():
         log.info("%s", reason)
-    if not training.train(
+    is_finished = training.train(
         adaptation.targets,
         data=data,
         out=out,
         config=adaptation.config,
         stop_file=stop_file,
-    ):
+    )
+    if not is_finished:
         return AGAIN
     from pretraining.training.log import LOG, read_log, validation_gain
 
