@@ -243,7 +243,7 @@ class TrainingContext:
             return False
         # Of one step, the validation's row is the later one.
         last_row = rows[-1]
-        return last_row["step"] == target and last_row["split"] == "train"
+        return (last_row["step"], last_row["split"]) == (target, "train")
 
 
 def _stages_text(stages: list[dict[str, Any]] | None) -> str:
