@@ -118,8 +118,8 @@ def build(
     if not is_complete:
         refuse_others(out)
     # Shards that are complete already, and what is missing of them.
-    made = load_manifest(out, "choose another --out") if is_complete else None
-    missing = [] if made is None else lost(out, made)
+    old_manifest = load_manifest(out, "choose another --out") if is_complete else None
+    missing = [] if old_manifest is None else lost(out, old_manifest)
 
     # What is asked for.
     try:
@@ -128,7 +128,7 @@ def build(
         )
         identity = source.identity()
     except TextGoneError as error:
-        if made is None:
+        if old_manifest is None:
             raise
         if missing:
             raise UserError(
@@ -137,7 +137,7 @@ def build(
             ) from None
         logger.warning("the text is gone, but the shards are complete: %s", error)
         source = TextSource(spec=" ".join(specs), files=(), sizes=(), revision=None)
-        identity = made["request"]["source"]
+        identity = old_manifest["request"]["source"]
     encoder = load_tokenizer(tokenizer, begin=begin, end=end, as_llama3=as_llama3)
     ids = _ids(encoder)
     settings = settings.settled(sum(file["bytes"] for file in identity["files"]))
@@ -150,12 +150,12 @@ def build(
     }
 
     # Of complete shards nothing is written but what is missing.
-    if made is not None:
-        request_made = made["request"] | {"tokenizer": made["tokenizer"]}
-        check_request(out, request_made, request | {"tokenizer": ids})
+    if old_manifest is not None:
+        old_request = old_manifest["request"] | {"tokenizer": old_manifest["tokenizer"]}
+        check_request(out, old_request, request | {"tokenizer": ids})
         record = read_provenance(out)
         states = record.get("texts", []) if record else []
-        _check_states(source, out, states, made["source"]["sha256"] or [])
+        _check_states(source, out, states, old_manifest["source"]["sha256"] or [])
         if not missing:
             remove_unfinished(out)
             if record is None:
@@ -208,7 +208,7 @@ def build(
             remove_unfinished(out)
             raise
         _finish(source, writer, encoder, request)
-        if made is not None and load_manifest(writer.folder) != made:
+        if old_manifest is not None and load_manifest(writer.folder) != old_manifest:
             remove_unfinished(out)
             raise UserError(
                 f"{out}: its text gives other shards now than those that its manifest lists; remove the folder and "

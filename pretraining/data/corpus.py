@@ -271,9 +271,11 @@ def _local_files(spec: str, kind: str | None) -> list[Path]:
         )
     # By its real path: a pattern may find a folder and its files, and a link what it leads to.
     by_real_path: dict[Path, Path] = {}
-    found = [file for match in matches for file in _within(Path(match))]
+    candidates = [file for match in matches for file in _within(Path(match))]
     # Of two names the one that says its kind: a cache links names to files that are called by their hash.
-    for file in sorted(found, key=lambda file: (not _is_known(file.name, None), file)):
+    for file in sorted(
+        candidates, key=lambda file: (not _is_known(file.name, None), file)
+    ):
         by_real_path.setdefault(file.resolve(), file)
     files = sorted(
         by_real_path.values(), key=lambda file: (_is_hidden(file, spec), file)

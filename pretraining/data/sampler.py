@@ -73,9 +73,9 @@ class Cut:
         choices = np.uint64(self.longest - self.shortest + 1)
         drawn = counter_hash(blocks, self.seed, _CUT) % choices
         first = self.shortest + drawn.astype(np.int64)
-        start = blocks * width
-        begins = start + np.where(second, first, 0)
-        ends = start + np.where(second, width, first)
+        block_begin = blocks * width
+        begins = block_begin + np.where(second, first, 0)
+        ends = block_begin + np.where(second, width, first)
         return begins, ends
 
     @property
@@ -250,10 +250,10 @@ def _block_ends(order: Order, epoch: int) -> Int64s:
 @lru_cache(maxsize=4)
 def _block_samples(order: Order, epoch: int, block: int) -> Int64s:
     """Return a block's samples, shuffled."""
-    starts, stops = order.stretches(epoch, block)
+    firsts, ends = order.stretches(epoch, block)
     chunks = []
-    for start, stop in zip(starts, stops, strict=True):
-        chunks.append(np.arange(start, stop))
+    for first, end in zip(firsts, ends, strict=True):
+        chunks.append(np.arange(first, end))
     samples = np.concatenate(chunks).astype(np.int64)
     keys = counter_hash(samples, order.seed, _SAMPLES, epoch)
     return samples[np.argsort(keys, kind="stable")]

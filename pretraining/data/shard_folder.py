@@ -45,12 +45,12 @@ def others_in(out: Path, names: Iterable[str] = _PARTS) -> str:
     places = list(names)
     if not is_marked(out / UNFINISHED):
         places.append(UNFINISHED)
-    found = strangers(out, {}, places)
-    if not found:
+    others = strangers(out, {}, places)
+    if not others:
         return ""
-    is_dataset = any(f"{split}/{INDEX}" in found for split in SHARD_SPLITS)
+    is_dataset = any(f"{split}/{INDEX}" in others for split in SHARD_SPLITS)
     what = "shards of another program" if is_dataset else "other files"
-    return f"holds {what} ({first_of(found)})"
+    return f"holds {what} ({first_of(others)})"
 
 
 def refuse_others(out: Path, names: Iterable[str] = _PARTS) -> None:
@@ -126,15 +126,15 @@ def _same(path: Path, other: Path) -> bool:
     return True  # another process has just moved one to the other's place
 
 
-def _move(made: Path, place: Path) -> None:
+def _move(path: Path, place: Path) -> None:
     """Move a file, or a folder: into the one that is there."""
-    if made.is_dir() and place.is_dir():
-        for file in made.iterdir():
+    if path.is_dir() and place.is_dir():
+        for file in path.iterdir():
             file.replace(place / file.name)
         sync_folder(place)
-        made.rmdir()
+        path.rmdir()
     else:
-        made.replace(place)
+        path.replace(place)
 
 
 def remove_unfinished(out: Path) -> None:

@@ -276,16 +276,19 @@ def shard_manifest_text(content: Mapping[str, Any]) -> str:
 
 
 def check_request(
-    out: Path, made: Mapping[str, Any], request: Mapping[str, Any], what: str = "shards"
+    out: Path,
+    old_request: Mapping[str, Any],
+    request: Mapping[str, Any],
+    what: str = "shards",
 ) -> None:
     """Compare what shards were made from with what is asked for.
 
     Raises:
         UserError: it is other text, the first file that differs being named, or other settings.
     """
-    if made == request:
+    if old_request == request:
         return
-    then, now = _bytes_by_name(made), _bytes_by_name(request)
+    then, now = _bytes_by_name(old_request), _bytes_by_name(request)
     for name in sorted({*then, *now}):
         if then.get(name) != now.get(name):
             raise UserError(

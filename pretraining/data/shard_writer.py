@@ -284,8 +284,8 @@ class ShardWriter:
                     break
                 if "request" in record:
                     request = self._head["request"]
-                    made = record["request"]
-                    check_request(self._out, made, request, "unfinished shards")
+                    old_request = record["request"]
+                    check_request(self._out, old_request, request, "unfinished shards")
                     self.states_read = record["states"]
                 bad = self._bad_shards(record)
                 if bad:

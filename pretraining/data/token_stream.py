@@ -193,11 +193,11 @@ class TokenStream:
             make_room(self._root, shard.size, limit)
             try:
                 with temporary_folder(private_folder(self._root) / "shard") as folder:
-                    made = self._decompressed(shard, folder)
+                    shard_file = self._decompressed(shard, folder)
                     for parent in reversed(file.path.relative_to(self._root).parents):
                         private_folder(self._root / parent)
-                    descriptor = made.open()
-                    made.path.replace(file.path)
+                    descriptor = shard_file.open()
+                    shard_file.path.replace(file.path)
                 # Read from what was written here, even where another rank has written it, too, or removed it.
                 file.trust(descriptor)
                 return descriptor
@@ -214,7 +214,7 @@ class TokenStream:
         """Decompress a shard into a folder, to which it is brought first where it is elsewhere; both are checked."""
         path = self.folder / shard.packed_name
         packed = VerifiedFile(path, shard.packed_sha256, shard.packed_size)
-        made = VerifiedFile(folder / shard.name, shard.sha256, shard.size)
+        shard_file = VerifiedFile(folder / shard.name, shard.sha256, shard.size)
         try:
             if self._fetch is not None:
                 packed.path = folder / shard.packed_name
@@ -222,10 +222,10 @@ class TokenStream:
                     shard.packed_name, packed.path, lambda: os.close(packed.open())
                 )
             with os.fdopen(packed.open(), "rb") as file:
-                made.path.write_bytes(unzstd(file).read(shard.size + 1))
+                shard_file.path.write_bytes(unzstd(file).read(shard.size + 1))
             # Back in time, so that whatever changes it later gives it another time.
-            os.utime(made.path, ns=(time.time_ns(), time.time_ns() - 10**10))
-            os.close(made.open())
+            os.utime(shard_file.path, ns=(time.time_ns(), time.time_ns() - 10**10))
+            os.close(shard_file.open())
         except DamagedError as problem:
             raise UserError(f"{path} is damaged: {problem}; {_REMEDY}") from None
         except FileNotFoundError:
@@ -236,7 +236,7 @@ class TokenStream:
             raise UserError(
                 f"{path} cannot be read: {error.strerror or error}; {_REMEDY}"
             ) from None
-        return made
+        return shard_file
 
 
 def _close_all(descriptors: Mapping[int, int]) -> None:
@@ -269,16 +269,16 @@ def make_shard_cache_folder(place: str = "") -> Path:
         ) from None
 
 
-def held(root: Path) -> dict[Path, os.stat_result]:
+def cached_shards(root: Path) -> dict[Path, os.stat_result]:
     """Return the shards in a cache, the one that was opened last at the end."""
-    found = {}
+    statuses = {}
     for folder, subfolders, names in os.walk(root):
         # Temporary folders, in which shards are being made.
         subfolders[:] = [name for name in subfolders if not name.startswith(".")]
         for path in (Path(folder, name) for name in names if name.endswith(".mds")):
             with contextlib.suppress(FileNotFoundError):
-                found[path] = path.stat()
-    return dict(sorted(found.items(), key=lambda item: item[1].st_atime_ns))
+                statuses[path] = path.stat()
+    return dict(sorted(statuses.items(), key=lambda item: item[1].st_atime_ns))
 
 
 def make_room(root: Path, size: int, limit: float) -> None:
@@ -291,7 +291,7 @@ def make_room(root: Path, size: int, limit: float) -> None:
     """
     if not limit:
         return
-    shards = held(root)
+    shards = cached_shards(root)
     used = size + sum(status.st_size for status in shards.values())
     for path, status in shards.items():
         if used <= limit:

@@ -164,8 +164,8 @@ class Data:
         """
         batches = self._config.batches
         epoch, samples = self.order.batch_of(step)
-        starts, stops = self._cut.spans(samples)
-        shares = lay_out(stops - starts, world, batches.pass_tokens)
+        begins, ends = self._cut.spans(samples)
+        shares = lay_out(ends - begins, world, batches.pass_tokens)
         # By place in the step, not by rank or pass: the loss is then the same however they are shared.
         groups = np.arange(len(samples)) // batches.group_size
         counts = torch.zeros(int(groups[-1]) + 1, dtype=torch.float64)
@@ -201,21 +201,21 @@ class Data:
             parts: processes that share the work, those that see one cache.
         """
         epoch, block = self.order.block_of(step)
-        starts, stops = self.order.stretches(epoch, block + 1)
-        if (epoch, block) in self._opened or not len(starts):
+        firsts, ends = self.order.stretches(epoch, block + 1)
+        if (epoch, block) in self._opened or not len(firsts):
             return None
         self._opened = {(epoch, block)}
-        work = starts[part::parts], stops[part::parts]
+        work = firsts[part::parts], ends[part::parts]
         # A daemon: a command that ends does not wait for shards that nobody reads.
         thread = Thread(target=self._open, args=work, name="shards", daemon=True)
         thread.start()
         return thread
 
-    def _open(self, starts: Sequence[int], stops: Sequence[int]) -> None:
-        """Open the shards that hold the samples [start, stop) of each stretch, by a look at some of their tokens."""
-        for start, stop in zip(starts, stops, strict=True):
-            begins, ends = self._cut.spans([start, stop - 1])
-            for place in range(int(begins[0]), int(ends[1]), _STRIDE):
+    def _open(self, firsts: Sequence[int], ends: Sequence[int]) -> None:
+        """Open the shards that hold the samples [first, end) of each stretch, by a look at some of their tokens."""
+        for first, end in zip(firsts, ends, strict=True):
+            token_begins, token_ends = self._cut.spans([first, end - 1])
+            for place in range(int(token_begins[0]), int(token_ends[1]), _STRIDE):
                 try:
                     self._train.read(place, place + 1)
                 # The step that needs the shard refuses it.
@@ -259,16 +259,16 @@ class Data:
         """
         batches = self._config.batches
         eos_id = self.manifest["tokenizer"]["eos_id"]
-        starts, stops = self._cut.spans(samples)
+        begins, ends = self._cut.spans(samples)
         ids: list[int] = []
         sequences: list[Tokens] = []
         sample_of: list[int] = []
-        spans = zip(starts.tolist(), stops.tolist(), strict=True)
-        for place, (start, stop) in enumerate(spans):
-            tokens = stream.read(start, stop)
+        spans = zip(begins.tolist(), ends.tolist(), strict=True)
+        for place, (begin, end) in enumerate(spans):
+            tokens = stream.read(begin, end)
             if tokens.min() < 0 or tokens.max() >= self._vocab_size:
                 raise UserError(
-                    f"{stream.folder}: near token {start} there is an id that the tokenizer does not have; "
+                    f"{stream.folder}: near token {begin} there is an id that the tokenizer does not have; "
                     f"write the shards again"
                 )
             parts = [slice(0, len(tokens))]
@@ -276,7 +276,7 @@ class Data:
                 # Each document is a sequence of its own, which attention does not leave.
                 parts = split_documents(tokens, eos_id)
             for part in parts:
-                ids.append(start + part.start)
+                ids.append(begin + part.start)
                 sequences.append(tokens[part])
                 sample_of.append(place)
         packed = PackedBatch.of(

@@ -134,7 +134,7 @@ class WSD:
 
     warmup_steps: int
     """Steps of linear warm-up from step 0; 0 starts at the peak."""
-    decay_start: int | None = None
+    decay_first: int | None = None
     """First step of the decay; None for a trunk, which never decays."""
     decay_steps: int = 0
     """Length of the decay."""
@@ -142,10 +142,10 @@ class WSD:
     """Whether its last update has no rate, as in the paper; without, zero is reached one step after it."""
     curve: str = LINEAR
     """How it falls: one of `DECAYS`."""
-    rewarm_start: int | None = None
+    rewarm_first: int | None = None
     """First step after a decayed checkpoint (CPT); None when there is none."""
     rewarm_steps: int = 0
-    """Length of the linear warm-up from `rewarm_start`; 0 returns to the peak at once."""
+    """Length of the linear warm-up from `rewarm_first`; 0 returns to the peak at once."""
 
     def __call__(self, step: int) -> float:
         """Return the multiplier, 0 to 1, of the update that `step` (counted from 0) makes.
@@ -153,7 +153,7 @@ class WSD:
         Raises:
             ValueError: a negative step, or one after the end of the decay.
         """
-        end = None if self.decay_start is None else self.decay_start + self.decay_steps
+        end = None if self.decay_first is None else self.decay_first + self.decay_steps
         if step < 0 or (end is not None and step >= end):
             raise ValueError(f"step {step} is outside the schedule [0, {end})")
 
@@ -163,17 +163,17 @@ class WSD:
             multiplier = (step + 1) / self.warmup_steps
 
         # A second one after a decayed checkpoint.
-        if self.rewarm_start is not None:
-            place = step - self.rewarm_start
+        if self.rewarm_first is not None:
+            place = step - self.rewarm_first
             if 0 <= place < self.rewarm_steps:
                 multiplier = min(multiplier, (place + 1) / self.rewarm_steps)
 
         # Decay.
-        if self.decay_start is not None and step >= self.decay_start:
+        if self.decay_first is not None and step >= self.decay_first:
             length = self.decay_steps
             if not self.is_paper:
                 length += 1
-            share = (step - self.decay_start + 1) / length
+            share = (step - self.decay_first + 1) / length
             multiplier = min(multiplier, DECAYS[self.curve].rate(share))
         return multiplier
 
@@ -190,14 +190,14 @@ def stage_schedule(model: Model, stage: Stage, settings: Optimizer) -> WSD:
     )
     if stage.phase == "decay":
         schedule = replace(
-            schedule, decay_start=stage.first_step, decay_steps=stage.steps
+            schedule, decay_first=stage.first_step, decay_steps=stage.steps
         )
-    earlier = [item for item in model.stages if item.end <= stage.first_step]
-    decay_ends = [item.end for item in earlier if item.phase == "decay"]
+    stages_before = [item for item in model.stages if item.end <= stage.first_step]
+    decay_ends = [item.end for item in stages_before if item.phase == "decay"]
     if decay_ends:
         schedule = replace(
             schedule,
-            rewarm_start=max(decay_ends),
+            rewarm_first=max(decay_ends),
             rewarm_steps=settings.rewarm_steps,
         )
     return schedule

@@ -18,7 +18,11 @@ from common.errors import UserError
 from common.files import temporary_name
 from common.manifest import VerifiedFile
 from pretraining.data.shard_manifest import RECORD, Shard
-from pretraining.data.token_stream import TokenStream, held, make_shard_cache_folder
+from pretraining.data.token_stream import (
+    TokenStream,
+    cached_shards,
+    make_shard_cache_folder,
+)
 from tests.common.test_files import NOBODY, as_another_user, needs_root
 from tests.flips import flips
 from tests.pretraining.data.made_up_shards import (
@@ -221,7 +225,7 @@ def test_hostile_shards_are_refused(room: Path, tmp_path: Path) -> None:
         assert "\n" not in str(error.value)
         size = sum(
             path.stat().st_size
-            for path in held(cache)
+            for path in cached_shards(cache)
             if path.name == "shard.00000.mds"
         )
         assert size in (0, len(good))
@@ -242,7 +246,7 @@ def test_ranks_that_evict_each_others_shards_read_on(
     room: Path, tmp_path: Path, shards: float
 ) -> None:
     np.save(tmp_path / "expected.npy", whole_of(room / "out", tmp_path / "free"))
-    size = max(path.stat().st_size for path in held(tmp_path / "free"))
+    size = max(path.stat().st_size for path in cached_shards(tmp_path / "free"))
     context = multiprocessing.get_context("fork")
     arguments = (room / "out/train", tmp_path / "cache")
     ranks = [
@@ -255,7 +259,7 @@ def test_ranks_that_evict_each_others_shards_read_on(
         rank.join(60)
     assert [rank.exitcode for rank in ranks] == [0] * 4
     assert (
-        sum(path.stat().st_size for path in held(tmp_path / "cache"))
+        sum(path.stat().st_size for path in cached_shards(tmp_path / "cache"))
         <= (shards + 4) * size
     )
     assert not list((tmp_path / "cache").glob(".*"))
@@ -299,9 +303,9 @@ def test_left_overs_of_ended_processes_are_removed(room: Path, tmp_path: Path) -
         not (tmp_path / "train" / mine).exists()
         and (tmp_path / "train" / theirs).exists()
     )
-    assert held(
+    assert cached_shards(
         tmp_path
-    ) and tmp_path / "train" / theirs / "shard.00000.mds" not in held(tmp_path)
+    ) and tmp_path / "train" / theirs / "shard.00000.mds" not in cached_shards(tmp_path)
     os.utime(tmp_path / "train" / theirs, (0, 0))
     (tmp_path / "train/shard.00000.mds").unlink()
     whole_of(room / "out", tmp_path)
@@ -316,7 +320,7 @@ def test_the_bound_is_for_all_data_together(room: Path, tmp_path: Path) -> None:
         )
         for start in range(0, reader.tokens - 10, STEP):
             reader.read(start, start + 10)
-        assert 0 < sum(path.stat().st_size for path in held(root)) <= 100_000
+        assert 0 < sum(path.stat().st_size for path in cached_shards(root)) <= 100_000
     assert not list((root / "first/train").glob("*.mds"))
     assert {
         oct(path.stat().st_mode & 0o777) for path in root.rglob("*") if path.is_dir()
@@ -338,7 +342,7 @@ def test_a_full_disk_evicts_before_it_complains(
 
     monkeypatch.setattr(TokenStream, "_decompressed", failing)
     reader.read(STEP, STEP + 5)
-    assert [path.name for path in held(tmp_path)] == ["shard.00001.mds"]
+    assert [path.name for path in cached_shards(tmp_path)] == ["shard.00001.mds"]
     full["times"] = 10
     with pytest.raises(
         UserError, match="no space left on device: a decompressed shard needs"

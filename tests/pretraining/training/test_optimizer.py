@@ -103,8 +103,8 @@ def test_shortest_continued_model_warms_up_inside_its_decay() -> None:
     assert max(map(decay, range(42_000, 44_000))) < 1
 
 
-def test_sqrt_decay_is_one_minus_the_root_of_its_share() -> None:
-    schedule = WSD(warmup_steps=0, decay_start=100, decay_steps=400, curve="sqrt")
+def test_a_sqrt_decay_is_one_minus_the_root_of_the_share_that_is_done() -> None:
+    schedule = WSD(warmup_steps=0, decay_first=100, decay_steps=400, curve="sqrt")
     done = np.arange(1, 401) / 400
     assert [schedule(step) for step in range(100, 500)] == pytest.approx(
         list(1 - done**0.5), abs=1e-15
@@ -188,7 +188,7 @@ def test_multipliers_lie_in_0_to_1_and_fall_only_in_the_decay(
 ) -> None:
     schedule = WSD(
         warmup_steps=warmup,
-        decay_start=max(start, warmup),
+        decay_first=max(start, warmup),
         decay_steps=decay,
         curve=curve,
     )
@@ -205,4 +205,4 @@ def test_steps_outside_a_schedule_are_refused() -> None:
     ):
         WSD(warmup_steps=0)(-1)
     with pytest.raises(ValueError, match="outside the schedule"):
-        WSD(warmup_steps=0, decay_start=2, decay_steps=2)(4)
+        WSD(warmup_steps=0, decay_first=2, decay_steps=2)(4)
