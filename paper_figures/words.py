@@ -9,9 +9,9 @@ import pandas as pd
 
 from analysis.evidence.intervals import caption_of
 from analysis.records import records
-from analysis.statistics.level import LEVEL_IN_WORDS
 from analysis.store.runs_table import other_sizes
 from benchmarks.protocol import TASKS
+from common.level import LEVEL_IN_WORDS
 from common.plain_text import counted
 from paper_figures.figure import FigureInputs, FigureSpec
 from pretraining.models import arm_of

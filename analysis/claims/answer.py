@@ -28,7 +28,7 @@ from analysis.claims.verdicts import HOLDS
 from analysis.claims.wording import count_outcomes, format_effect
 from analysis.evidence.contrasts import AnyContrast, Result
 from analysis.statistics.inference import holm
-from analysis.statistics.level import ALPHA, LEVEL_IN_WORDS
+from common.level import ALPHA, LEVEL_IN_WORDS
 from pretraining.models import format_steps
 from pretraining.paper_models import find_model
 

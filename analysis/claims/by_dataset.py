@@ -22,8 +22,8 @@ from analysis.claims.statements import (
 )
 from analysis.claims.verdicts import ResultOf
 from analysis.evidence.contrasts import AnyContrast, Contrast, Result, Spread
-from analysis.statistics.level import ALPHA
 from benchmarks.protocol import AVERAGE, DATASETS, datasets_of
+from common.level import ALPHA
 
 Datasets = Callable[[str], tuple[str, ...]]
 """From a task to its datasets."""

@@ -19,7 +19,7 @@ from analysis.claims.verdicts import (
 )
 from analysis.evidence.contrasts import Result
 from analysis.statistics.inference import holm
-from analysis.statistics.level import ALPHA
+from common.level import ALPHA
 
 
 @dataclass(frozen=True, kw_only=True)

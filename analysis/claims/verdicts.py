@@ -13,7 +13,7 @@ from operator import attrgetter
 from analysis.claims.statements import AtLeast, Node, joins
 from analysis.evidence.contrasts import AnyContrast, Result
 from analysis.statistics.inference import partial_conjunction
-from analysis.statistics.level import ALPHA
+from common.level import ALPHA
 from common.registry import Registry
 
 ResultOf = Callable[[AnyContrast], Result]

@@ -14,7 +14,7 @@ from analysis.evidence.contrasts import Result
 from analysis.evidence.intervals import INTERVALS, coverage_words
 from analysis.published_cells import N_SEEDS
 from analysis.sources import Source
-from analysis.statistics.level import ALPHA, LEVEL_IN_WORDS, in_percent
+from common.level import ALPHA, LEVEL_IN_WORDS, in_percent
 
 
 def format_p(p: float) -> str:

@@ -26,10 +26,10 @@ from analysis.comparisons.table_options import TableOptions
 from analysis.evidence.intervals import INTERVALS, POOLED, caption_of
 from analysis.evidence.settings import Settings
 from analysis.palette import SIGN
-from analysis.statistics.level import ALPHA, LEVEL_IN_WORDS
 from analysis.statistics.nested_spreads import NestedSpreads, SpreadEstimate
 from analysis.store.text_table import text_table_of
 from common.errors import UserError
+from common.level import ALPHA, LEVEL_IN_WORDS
 from common.plain_text import first_of
 from common.tables import Grid, TableDocument, signed
 

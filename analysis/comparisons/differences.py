@@ -14,8 +14,8 @@ from analysis.evidence.contrasts import Contrast, Result
 from analysis.precision.design import seeds_needed
 from analysis.statistics.estimates import Student
 from analysis.statistics.inference import holm
-from analysis.statistics.level import ALPHA
 from analysis.statistics.nested_spreads import NestedSpreads
+from common.level import ALPHA
 
 AHEAD, BEHIND, EQUAL, OPEN, UNKNOWN = "ahead", "behind", "equal", "open", "unknown"
 """What is said of the first model: better, worse, practically equal, not decided, no test possible."""

@@ -19,9 +19,9 @@ import pandas as pd
 
 from analysis.statistics.estimates import Estimate, Resampled, Resamples, Student
 from analysis.statistics.inference import brown_forsythe, region_p, spread_ratios
-from analysis.statistics.level import INNER_LEVEL
 from analysis.store.stand_ins import averaged_datasets
 from benchmarks.protocol import AVERAGE
+from common.level import INNER_LEVEL
 
 Cell = tuple[str, str, str]
 """(model, task, dataset or `average`)."""

@@ -18,9 +18,9 @@ from importlib import resources
 from pathlib import Path
 from typing import TYPE_CHECKING, NamedTuple
 
-from analysis.statistics.level import LEVEL_IN_WORDS
 from benchmarks.protocol import is_paired
 from common.errors import UserError
+from common.level import LEVEL_IN_WORDS
 from common.registry import Registry
 
 if TYPE_CHECKING:

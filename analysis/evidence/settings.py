@@ -9,9 +9,9 @@ from cyclopts import Parameter
 
 from analysis.evidence.intervals import DEFAULT_OF_RUNS, INTERVALS, Interval
 from analysis.statistics.learning_rate_selection import SELECTIONS, Selection
-from analysis.statistics.level import LEVEL_IN_WORDS
 from common.cli import shared_options
 from common.errors import UserError
+from common.level import LEVEL_IN_WORDS
 
 RESAMPLES = 10_000
 DEFAULT_SEED = 20250701

@@ -29,7 +29,7 @@ from analysis.evidence.pooled import FEWEST_CELLS, FEWEST_SEEDS
 from analysis.evidence.settings import Settings
 from analysis.published_cells import N_SEEDS, NORMAL_QUANTILE, published_values
 from analysis.sources import Source
-from analysis.statistics.level import ALPHA
+from common.level import ALPHA
 
 MOST_SEEDS = 100_000
 """More of anything are not said to be enough."""

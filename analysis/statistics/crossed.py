@@ -22,10 +22,10 @@ from scipy import special
 from analysis.records import records
 from analysis.statistics.estimates import Student
 from analysis.statistics.learning_rate_selection import MEMBERS
-from analysis.statistics.level import LEVEL
 from analysis.store.instances import read_clusters, read_instances
 from analysis.store.stand_ins import RECORDED_AS
 from benchmarks.protocol import DATASETS, in_order, is_paired
+from common.level import LEVEL
 from common.progress import progress
 
 logger = logging.getLogger(__name__)

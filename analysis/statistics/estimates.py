@@ -24,7 +24,7 @@ import numpy.typing as npt
 from scipy import special
 
 import analysis.statistics.deferred_stats  # noqa: F401  (before statsmodels)
-from analysis.statistics.level import LEVEL
+from common.level import LEVEL
 
 Array = npt.NDArray[np.float64]
 

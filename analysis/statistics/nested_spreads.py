@@ -14,7 +14,7 @@ import numpy as np
 import numpy.typing as npt
 from scipy import special
 
-from analysis.statistics.level import LEVEL
+from common.level import LEVEL
 
 Array = npt.NDArray[np.float64]
 

@@ -14,9 +14,9 @@ from analysis.evidence.intervals import PAPER_INTERVAL, caption_of
 from analysis.published_cells import N_SEEDS
 from analysis.records import records
 from analysis.sources import Source
-from analysis.statistics.level import LEVEL_IN_WORDS
 from analysis.tables.build import Table, TableEntry
 from benchmarks.protocol import AVERAGE
+from common.level import LEVEL_IN_WORDS
 from common.tables import Grid, TableDocument
 
 

@@ -63,6 +63,7 @@ from common.files import (
     sha256_file,
     temporary_folder,
 )
+from common.level import ALPHA, LEVEL_IN_WORDS
 from common.locks import wait_for_lease
 from common.manifest import (
     MANIFEST,
@@ -383,7 +384,8 @@ def _over_seeds(store: RunStore, best_key: RunKey) -> dict[str, str]:
     seeds = len(tests)
     if seeds < 2:
         return {}
-    words = f"test, mean over {seeds} seeds and its 95 % interval (Student's t)"
+    mean = f"test, mean over {seeds} seeds and its {LEVEL_IN_WORDS} interval"
+    words = f"{mean} (Student's t)"
     variance = statistics.variance(tests) / seeds
     df = seeds - 1.0
     if store.known[best_key.dataset].is_own_retrieval:
@@ -391,8 +393,8 @@ def _over_seeds(store: RunStore, best_key: RunKey) -> dict[str, str]:
         by_query = np.array([_by_query(store, key) for key in runs.values()])
         variance, df = _with_queries(variance, by_query)
         queries = by_query.shape[1]
-        words = f"test, mean over {seeds} seeds and its 95 % interval over seeds and {queries} queries"
-    half = float(student.ppf(0.975, df)) * math.sqrt(variance)
+        words = f"{mean} over seeds and {queries} queries"
+    half = float(student.ppf(1 - ALPHA / 2, df)) * math.sqrt(variance)
     return {words: f"{statistics.fmean(tests):.2f} ± {half:.2f}"}
 
 

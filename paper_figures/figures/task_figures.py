@@ -20,9 +20,9 @@ from analysis.claims.owners import owned_pairs
 from analysis.claims.statements import difference
 from analysis.records import records
 from analysis.statistics.inference import holm
-from analysis.statistics.level import ALPHA
 from benchmarks.protocol import TASKS
 from common.errors import UserError
+from common.level import ALPHA
 from paper_figures.drawing.marks import (
     draw_differences,
     draw_groups,

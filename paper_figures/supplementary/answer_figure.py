@@ -16,8 +16,8 @@ from analysis.claims.titles import ANSWER
 from analysis.claims.verdicts import OPEN
 from analysis.palette import SIGN
 from analysis.records import records
-from analysis.statistics.level import LEVEL_IN_WORDS
 from benchmarks.protocol import TASKS
+from common.level import LEVEL_IN_WORDS
 from paper_figures.drawing.page import WIDTH, Sheet, draw_schedules
 from paper_figures.drawing.style import GREY, INK, LIGHT
 from paper_figures.figure import FigureInputs, FigureSpec, point_id

@@ -20,7 +20,7 @@ from analysis.claims.verdicts import HOLDS, IN_PART, OUTCOMES
 from analysis.claims.wording import format_effect, format_p
 from analysis.evidence.contrasts import Result
 from analysis.palette import VERDICT
-from analysis.statistics.level import LEVEL_IN_WORDS
+from common.level import LEVEL_IN_WORDS
 from paper_figures.drawing.page import TITLE_SIZE, WIDTH, Sheet, bend, inches
 from paper_figures.drawing.style import GREY, INK, LIGHT, WHITE
 from paper_figures.figure import FigureInputs, FigureSpec, point_id

@@ -13,13 +13,13 @@ from analysis.comparisons.differences import AHEAD
 from analysis.evidence.evidence import Settings
 from analysis.precision.design import seed_spreads
 from analysis.sources import PUBLISHED, Source
-from analysis.statistics.level import ALPHA
 from analysis.store.runs_table import COLUMNS
 from benchmarks.costs import runs_at_a_time, tuning_hours
 from benchmarks.protocol import DATASETS
 from clm_or_mlm import smallest_difference
 from clm_or_mlm.__main__ import main
 from clm_or_mlm.smallest_difference import nearest_spread
+from common.level import ALPHA
 from common.settings import values_of
 from pretraining.adapt import Adaptation
 from pretraining.plan.devices import DEVICES

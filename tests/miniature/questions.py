@@ -20,9 +20,9 @@ from analysis.sources import Source, arms_of, open_source
 from analysis.statistics.estimates import difference_estimate, student_estimate
 from analysis.statistics.inference import holm
 from analysis.statistics.learning_rate_selection import select_runs
-from analysis.statistics.level import ALPHA
 from analysis.store.stand_ins import RECORDED_AS
 from common.errors import UserError
+from common.level import ALPHA
 from common.tables import PRINTED, Grid, TableDocument, signed, write
 from miniature.data import CURVES
 from pretraining.models import arm_of

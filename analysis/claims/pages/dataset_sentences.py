@@ -5,8 +5,8 @@ from __future__ import annotations
 from analysis.claims.assessment import Assessment
 from analysis.claims.by_dataset import DatasetEffects
 from analysis.claims.wording import format_effect, readout
-from analysis.statistics.level import ALPHA
 from benchmarks.protocol import title_of
+from common.level import ALPHA
 
 _MOST_NAMED = 3
 

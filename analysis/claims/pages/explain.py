@@ -40,7 +40,7 @@ from analysis.claims.wording import (
 )
 from analysis.evidence.contrasts import Result
 from analysis.palette import VERDICT
-from analysis.statistics.level import INNER_LEVEL, LEVEL_IN_WORDS, in_percent
+from common.level import INNER_LEVEL, LEVEL_IN_WORDS, in_percent
 from common.tables import Grid, TableDocument, show
 
 _LONGEST = 12

@@ -20,7 +20,7 @@ from analysis.claims.pages.dataset_sentences import dataset_record
 from analysis.claims.verdicts import OPEN, Branch
 from analysis.claims.wording import seeds_that_decide, sentence
 from analysis.evidence.contrasts import Result
-from analysis.statistics.level import ALPHA
+from common.level import ALPHA
 
 _EFFECT = ("effect", "low", "high")
 _PS = (

@@ -17,9 +17,9 @@ from analysis.evidence.evidence import Evidence
 from analysis.evidence.settings import Settings
 from analysis.precision.design import PlannedStudy, planned_test, seed_spreads
 from analysis.sources import PUBLISHED, Source
-from analysis.statistics.level import ALPHA
 from analysis.store.runs_table import COLUMNS
 from benchmarks.protocol import AVERAGE, DATASETS, datasets_of
+from common.level import ALPHA
 
 RESAMPLES = 10_000
 PRINTED = dict(seed_spreads(PUBLISHED))

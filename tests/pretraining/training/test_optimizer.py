@@ -103,7 +103,7 @@ def test_shortest_continued_model_warms_up_inside_its_decay() -> None:
     assert max(map(decay, range(42_000, 44_000))) < 1
 
 
-def test_a_sqrt_decay_is_one_minus_the_root_of_the_share_that_is_done() -> None:
+def test_sqrt_decay_is_one_minus_the_root_of_its_share() -> None:
     schedule = WSD(warmup_steps=0, decay_first=100, decay_steps=400, curve="sqrt")
     done = np.arange(1, 401) / 400
     assert [schedule(step) for step in range(100, 500)] == pytest.approx(
