@@ -2,7 +2,7 @@
 
     python -m tests.analysis.how_sure
 
-prints a line for each sentence and table row; `tests/analysis/test_how_sure.py` looks them up in the page.
+prints a line for each sentence and table row; `tests/docs/test_every_number.py` looks them up in the page.
 """
 
 import itertools
@@ -91,6 +91,7 @@ def with_more_or_fewer() -> Iterator[str]:
     """Yield how many comparisons are shown among others, and their mean were tasks or datasets a sample."""
     counts, means, _ = answer(assess(PUBLISHED, Settings())).cautions
     alone, shares, scratch, every = re.findall(r"(\d+) for the (\d+)", counts)
+    yield f"How many of the {alone[1]} comparisons are shown"
     yield (
         f"{alone[0]} if they are tested alone, {shares[0]} among the {shares[1]} of three shares of CLM, {scratch[0]} "
         f"among the {scratch[1]} of the findings on CLM then MLM from scratch, {every[0]} among the {every[1]} of all "
@@ -255,7 +256,7 @@ def without_a_difference() -> str:
         redrawn(4_000, differ=False, pretraining_sd=sd) for sd in (0.0, 0.24)
     )
     return (
-        f'of simulated sources without any difference, {share(alike.answered)} are not answered "Open", and '
+        f'Of simulated sources without any difference, {share(alike.answered)} are not answered "Open", and '
         f'{share(moved.answered)} if another pretraining moves scores by 0.24 points; "Probably" is said of '
         f"{share(alike.sure)} and {share(moved.sure)}"
     )
@@ -293,6 +294,15 @@ def at_toy_scale() -> Iterator[str]:
         wider.append(math.hypot(again, tuned / math.sqrt(5)) / (tuned / math.sqrt(5)))
     for name, cells in rows.items():
         yield f"| {name} | {' | '.join(cells)} |"
+    seeds, pretrainings = (
+        rows["1 pretraining x 10 seeds"],
+        rows["2 pretrainings x 5 seeds"],
+    )
+    assert all(
+        float(less) < float(more)
+        for less, more in zip(pretrainings, seeds, strict=True)
+    )
+    yield "A second pretraining helps more than five more seeds"
     yield f"an interval from five seeds would have to be {min(wider):.1f} to {max(wider):.1f} times as wide"
     how = source.with_interval(Settings())
 

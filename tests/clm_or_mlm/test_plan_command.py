@@ -109,6 +109,8 @@ def test_hours_say_what_they_come_from(
 ) -> None:
     study = ["--study", f"{file_of('objectives')}"]
     for asked in (["610m-mlm40-42k"], study):
+        if asked == study and device == ["H100"]:  # a size that nobody measured
+            words = "estimated from other sizes' speeds on this device"
         assert not main(["plan", *asked, "--device", *device])
         text = capsys.readouterr().out
         assert words in text and ("measured on this" in text) == (

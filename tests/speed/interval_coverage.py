@@ -371,8 +371,12 @@ def published(trials: int, resamples: int = RESAMPLES) -> pd.DataFrame:
     ]
 
 
-def by_cells(trials: int, resamples: int = RESAMPLES) -> pd.DataFrame:
+def by_cells(
+    trials: int, resamples: int = RESAMPLES, only: Iterable[str] = ()
+) -> pd.DataFrame:
     """Return the coverage of five-seed cells and of their differences by shape and number of a source's cells.
+
+    Of all shapes, or `only` of those named.
 
     In `mixed`, an eighth of a source's cells, one at least, collapse in three seeds of ten and the others are normal;
     `affected` is the coverage of those.
@@ -382,6 +386,8 @@ def by_cells(trials: int, resamples: int = RESAMPLES) -> pd.DataFrame:
     for rank, (name, draw) in enumerate(
         progress(shapes.items(), "shapes", total=len(shapes))
     ):
+        if only and name not in only:
+            continue
         for cells in (FEWEST_CELLS - 1, *FEWER_CELLS, SOURCE_CELLS):
             rng = np.random.default_rng([DEFAULT_SEED, rank, cells])
             values = np.concatenate(
