@@ -221,14 +221,16 @@ def _best(comparison: Comparison) -> str:
         return ""
     leader = comparison.contestants.models[0]
     others: dict[str, list[str]] = {}
+    missing = ""
     for one in comparison.differences:
         if one.place == comparison.over and one.first == leader:
             others.setdefault(one.outcome, []).append(one.second)
+            missing = missing or one.result.missing
     words = {
         AHEAD: "ahead of",
         EQUAL: "practically equal to",
         OPEN: "open against",
-        UNKNOWN: "not tested against",
+        UNKNOWN: f"not tested ({missing}) against",
     }
     clauses = []
     for outcome, how in words.items():
@@ -286,12 +288,16 @@ def in_a_sentence(comparison: Comparison) -> str:
     has_averages = len(averages) > 1
     listed = averages if has_averages else comparison.differences
     parts = [one for one in listed if one is not whole]
+    untested = "not tested"
+    missing = {one.result.missing for one in parts if one.outcome == UNKNOWN}
+    if len(missing) == 1 and whole.outcome != UNKNOWN:
+        untested += f" ({missing.pop()})"
     words = {
         ahead: f"{leader} is ahead" if unsure else "ahead",
         behind: f"{other} is ahead" if unsure else "behind",
         EQUAL: "practically equal",
         OPEN: "open",
-        UNKNOWN: "not tested",
+        UNKNOWN: untested,
     }
     for outcome, word in words.items():
         titles = []

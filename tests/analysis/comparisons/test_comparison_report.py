@@ -154,7 +154,12 @@ def test_a_sentence_calls_a_model_ahead_only_where_its_lead_is_shown(
     said = in_a_sentence(replace(PAIR, differences=differences))
     first, rest = said.removesuffix(".").split("; ")
     leads = {AHEAD: REAL, BEHIND: MADE_UP}
-    others = {EQUAL: "practically equal", OPEN: "open", UNKNOWN: "not tested"}
+    reason = " (no seeds)" if whole != UNKNOWN else ""  # said once
+    others = {
+        EQUAL: "practically equal",
+        OPEN: "open",
+        UNKNOWN: f"not tested{reason}",
+    }
     if whole in leads:
         assert first.startswith(
             f"{leads[whole]} is ahead by +1.00 ["
@@ -164,6 +169,7 @@ def test_a_sentence_calls_a_model_ahead_only_where_its_lead_is_shown(
         ]
     else:
         assert first.startswith(others[whole].capitalize()) and "ahead" not in first
+        assert (whole == UNKNOWN) == ("no seeds" in first)
         assert " over all tasks: " in first
         assert f"{REAL} minus {MADE_UP} is {OUTCOMES[whole]:+.2f} [" in first
         shown = f"{leads.get(part)} is ahead on SC"
