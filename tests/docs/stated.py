@@ -94,8 +94,8 @@ def readme() -> Iterator[str]:
     spreads = [one.sd + 1e-9 for one in alike]
     left = answered.pretraining.split("), ")[1].split(f" of {row.parts}")[0]
     yield (
-        f"for T5 ({alike[0].parameters:.0f}M; standard deviation {min(spreads):.2f} to {max(spreads):.2f} points), "
-        f"{left} of the {row.parts} comparisons would still be clear"
+        f"as it did for T5 ({alike[0].parameters:.0f}M; standard deviation {min(spreads):.2f} to {max(spreads):.2f} "
+        f"points), only {left} of the {row.parts} comparisons would still be clear"
     )
     yield f"five other seeds would {seeds_again().split(' seeds ')[1].split(' of the')[0]}"
     covered = np.mean(list(of_new_test_sets().values()))
