@@ -104,10 +104,11 @@ def fetch(dataset: Dataset | str, data: Path, *, replace_old: bool = False) -> M
             f"{downloads} holds other files ({first_of(others)}), and downloads go there; move them elsewhere, or "
             "choose another --out"
         )
+    files = recorded or _resolve(pins)
     mark_cache(downloads)
     fetched = []
     paths: dict[str, list[Path]] = {}
-    for file, path in _download(recorded or _resolve(pins), downloads):
+    for file, path in _download(files, downloads):
         fetched.append(_check_download(file, path, pins))
         paths.setdefault(file["role"], []).append(path)
     source = {"kind": _KIND, "files": fetched}

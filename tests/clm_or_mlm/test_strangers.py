@@ -79,10 +79,14 @@ watched: list[tuple[Path, set[str]]] = []
 def note(event: str, words: tuple[object, ...]) -> None:
     if not watched or event not in ("open", "os.mkdir", "os.rename"):
         return
-    is_reading = event == "open" and not int(words[2] or 0) & (os.O_WRONLY | os.O_RDWR)  # type: ignore[call-overload]
-    path = words[1] if event == "os.rename" else words[0]
+    if event == "open":
+        path, _, flags = words
+        if isinstance(flags, int) and not flags & (os.O_WRONLY | os.O_RDWR):
+            return
+    else:
+        path = words[1 if event == "os.rename" else 0]
     folder, names = watched[0]
-    if not is_reading and isinstance(path, str) and path.startswith(f"{folder}/"):
+    if isinstance(path, str | Path) and str(path).startswith(f"{folder}/"):
         names.add(Path(path).relative_to(folder).as_posix())
 
 
