@@ -12,9 +12,7 @@ from __future__ import annotations
 
 import logging
 import os
-import shutil
 import signal
-import subprocess
 import sys
 import time
 from collections.abc import Callable, Collection, Mapping
@@ -263,7 +261,8 @@ def cancel(folder: Path) -> list[str]:
     Jobs that have no end on disk and that Slurm does not show are ended as well, and count as ended afterwards.
 
     Raises:
-        UserError: the call is on another machine or has not ended after two minutes, or Slurm does not answer.
+        UserError: the call is on another machine or has not ended after two minutes, or Slurm does not answer or does
+            not end them.
     """
     deadline = time.monotonic() + _CALL_SECONDS
     # It would submit or start others.
@@ -285,9 +284,12 @@ def cancel(folder: Path) -> list[str]:
     unseen = unseen_attempts(workflow.jobs, folder, queue)
     numbers = [job.number for job in queue.jobs]
     numbers += [attempt.slurm for _, attempt in unseen]
-    if numbers and shutil.which("scancel"):
-        # One may have ended meanwhile
-        subprocess.run(["scancel", *numbers], stderr=subprocess.DEVNULL)
+    if numbers:
+        code, text = Machine().output(["scancel", *numbers])
+        # It fails for one that has ended meanwhile as well.
+        if code and read_queue(workflow.jobs, folder).jobs:
+            why = text.partition("\n")[0]
+            raise UserError(f"scancel: {why}; repeat the command, or ask their user")
     for job, attempt in unseen:
         end_attempt(job, folder, attempt)
     return numbers

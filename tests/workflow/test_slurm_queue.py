@@ -141,6 +141,22 @@ def test_a_job_without_an_end_is_lost_only_if_slurm_says_so(
 
 
 @pytest.mark.parametrize(
+    "why", ["Socket timed out", "Access/permission denied"], ids=["busy", "others"]
+)
+def test_jobs_that_are_not_ended_are_said(
+    squeue: Path, tmp_path: Path, why: str
+) -> None:
+    squeue.write_text(f"64|RUNNING|None|0:10|bob|{CELL.marker}\n")
+    save(Workflow(target="all", jobs=JOBS), tmp_path)
+    program(tmp_path / "bin/scancel", f"echo {why}; exit 1")
+    with pytest.raises(UserError, match=f"{why}; repeat the command"):
+        cancel(tmp_path)
+    # One that has ended meanwhile is no fault.
+    program(tmp_path / "bin/scancel", f"echo Invalid job id; : > {squeue}; exit 1")
+    assert cancel(tmp_path) == ["64"]
+
+
+@pytest.mark.parametrize(
     ("text", "minutes"),
     [
         ("0:30", 0.5),
