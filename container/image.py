@@ -295,15 +295,16 @@ def _tools() -> dict[str, str]:
     """Return the versions of the programs on which an image's bytes depend as well."""
     return {
         "apptainer": version_of(Machine())[1],
-        "mksquashfs": _first_line("mksquashfs", "-version"),
-        "debootstrap": _first_line("debootstrap", "--version"),
+        "mksquashfs": version_line("mksquashfs", "-version"),
+        "debootstrap": version_line("debootstrap", "--version"),
     }
 
 
-def _first_line(*command: str) -> str:
-    """Return the first line of what a program says, such as its version."""
-    text = Machine().output(command)[1]
-    return text.partition("\n")[0]
+def version_line(*command: str) -> str:
+    """Return the first line of what a program says of its version; `unknown` where it fails."""
+    code, text = Machine().output(command)
+    # Apptainer may bring a mksquashfs of its own, which is not on PATH.
+    return "unknown" if code else text.partition("\n")[0]
 
 
 def _git(*words: str) -> str:

@@ -28,6 +28,7 @@ from container.image import (
     mirror_of,
     snapshot_of,
     verify_image,
+    version_line,
 )
 from container.machine import Machine
 from container.runtime import version_of
@@ -147,6 +148,11 @@ def test_definitions_name_no_host_and_share_their_environment() -> None:
     parts = [text.split("%environment")[1].split("%runscript")[0].replace(name, "")
              for name, text in texts.items()]  # fmt: skip
     assert parts[0] == parts[1]
+
+
+def test_a_tool_that_is_not_there_has_no_version() -> None:
+    assert version_line("git", "--version").startswith("git version ")
+    assert version_line("no-such-tool", "--version") == "unknown"
 
 
 @pytest.mark.slow
