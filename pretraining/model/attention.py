@@ -90,16 +90,13 @@ class AttentionBackend:
             made_for = " or ".join(map(str, self.capabilities)) or "8 or more"
             return f"needs a GPU of compute capability {made_for}, not {major}"
         # Older torch has no such list.
-        implementations: list[str] = getattr(
-            torch_attention, "list_flash_attention_impls", list
-        )()
+        listed = getattr(torch_attention, "list_flash_attention_impls", list)
+        implementations: list[str] = listed()
         if self.implementation not in (None, *implementations):
             return f"needs a newer torch than {torch.__version__}"
-        return (
-            _import_problem(self.module, f"flash-attn-{self.name[-1]}")
-            if self.module
-            else ""
-        )
+        if not self.module:
+            return ""
+        return _import_problem(self.module, f"flash-attn-{self.name[-1]}")
 
     @property
     def implementation(self) -> str | None:
@@ -110,11 +107,9 @@ class AttentionBackend:
 def activation_dtype(hidden: Tensor) -> torch.dtype:
     """Return the type that matrix products of hidden states are in: autocast's, else theirs."""
     kind = hidden.device.type
-    return (
-        torch.get_autocast_dtype(kind)
-        if torch.is_autocast_enabled(kind)
-        else hidden.dtype
-    )
+    if torch.is_autocast_enabled(kind):
+        return torch.get_autocast_dtype(kind)
+    return hidden.dtype
 
 
 def packed_layout(
@@ -147,13 +142,12 @@ def padded_layout(attention_mask: Tensor | None, *, is_causal: bool) -> Attentio
     length = attention_mask.shape[-1]
     mask = attention_mask.bool()[:, None, None, :]
     if is_causal:
-        mask = (
-            mask
-            & torch.ones(length, length, dtype=torch.bool, device=mask.device).tril()
-        )
+        square = torch.ones(length, length, dtype=torch.bool, device=mask.device)
+        mask = mask & square.tril()
     itself = torch.eye(length, dtype=torch.bool, device=mask.device)
     if not bool(mask.any(-1).all()):
-        mask = mask | (~mask.any(-1, keepdim=True) & itself)
+        sees_nothing = ~mask.any(-1, keepdim=True)
+        mask = mask | (sees_nothing & itself)
     return AttentionLayout(is_causal=is_causal, mask=mask)
 
 
@@ -167,13 +161,9 @@ def attention(q: Tensor, k: Tensor, v: Tensor, layout: AttentionLayout) -> Tenso
         layout: from `packed_layout` or `padded_layout`.
     """
     if layout.backend is None:
-        return dense_attention(
-            q,
-            k,
-            v,
-            is_causal=layout.is_causal and layout.mask is None,
-            mask=layout.mask,
-        )
+        # torch takes one of the two; a mask has the direction in it.
+        is_causal = layout.is_causal and layout.mask is None
+        return dense_attention(q, k, v, is_causal=is_causal, mask=layout.mask)
     return layout.backend.attend(q, k, v, layout)
 
 
@@ -182,12 +172,18 @@ def dense_attention(
 ) -> Tensor:
     """Return attention over rows of one length: q (B, L, heads, head_dim), k and v with kv_heads."""
     q, k, v = q.transpose(1, 2), k.transpose(1, 2), v.transpose(1, 2)
-    if (groups := q.shape[1] // k.shape[1]) > 1:
-        # Repeating keys and values keeps the fused kernels, which `enable_gqa` gives up on CPU.
-        k, v = k.repeat_interleave(groups, dim=1), v.repeat_interleave(groups, dim=1)
-    return F.scaled_dot_product_attention(
-        q, k, v, attn_mask=mask, is_causal=is_causal
-    ).transpose(1, 2)
+    k, v = _repeated(k, q.shape[1]), _repeated(v, q.shape[1])
+    out = F.scaled_dot_product_attention(q, k, v, attn_mask=mask, is_causal=is_causal)
+    return out.transpose(1, 2)
+
+
+def _repeated(x: Tensor, heads: int) -> Tensor:
+    """Return keys or values (rows, kv_heads, ...), each head as often as queries have heads for it."""
+    groups = heads // x.shape[1]
+    if groups == 1:
+        return x
+    # Repeating keys and values keeps the fused kernels, which `enable_gqa` gives up on CPU.
+    return x.repeat_interleave(groups, dim=1)
 
 
 # Compiled, the lengths would be constants of the graph, and every batch a new one.
@@ -196,18 +192,19 @@ def _sdpa(q: Tensor, k: Tensor, v: Tensor, layout: AttentionLayout) -> Tensor:
     """Attend one sequence after the other; those of one length are one call."""
     lengths, is_causal = layout.lengths, layout.is_causal
     if len(set(lengths)) == 1:
-        rows = (x.reshape(len(lengths), lengths[0], *x.shape[1:]) for x in (q, k, v))
+        shape = len(lengths), lengths[0]
+        rows = [x.reshape(*shape, *x.shape[1:]) for x in (q, k, v)]
         return dense_attention(*rows, is_causal=is_causal).flatten(0, 1)
-    if (groups := q.shape[1] // k.shape[1]) > 1:
-        k, v = k.repeat_interleave(groups, dim=1), v.repeat_interleave(groups, dim=1)
+    k, v = _repeated(k, q.shape[1]), _repeated(v, q.shape[1])
     # Repeated and turned once for all sequences: one by one, these calls cost small models more than attention.
-    heads = (
-        torch.split(x.transpose(0, 1)[None], list(lengths), dim=2) for x in (q, k, v)
-    )
-    parts = [
-        F.scaled_dot_product_attention(a, b, c, is_causal=is_causal)
-        for a, b, c in zip(*heads, strict=True)
-    ]
+    turned = [x.transpose(0, 1)[None] for x in (q, k, v)]
+    by_sequence = [torch.split(x, list(lengths), dim=2) for x in turned]
+    parts = []
+    for queries, keys, values in zip(*by_sequence, strict=True):
+        part = F.scaled_dot_product_attention(
+            queries, keys, values, is_causal=is_causal
+        )
+        parts.append(part)
     return torch.cat(parts, dim=2)[0].transpose(0, 1)
 
 
@@ -234,23 +231,17 @@ def varlen(
         scale: factor of the scores; 1 / sqrt(head_dim) when left out.
         window: tokens that each sees to its left and right, -1 for all; as the layout says when left out.
     """
+    # Of queries, and of keys.
     bounds, longest = (layout.cu_seqlens,) * 2, (layout.max_length,) * 2
-    grouped = (
-        {"enable_gqa": True} if _ASKS_FOR_GROUPS and q.shape[1] != k.shape[1] else {}
-    )
+    if window is None:
+        window = (-1, 0) if layout.is_causal else (-1, -1)
+    options: dict[str, Any] = {"scale": scale, "window_size": window}
+    if _ASKS_FOR_GROUPS and q.shape[1] != k.shape[1]:
+        options["enable_gqa"] = True
     call: Any = varlen_attn
     # Left to itself, torch takes cuDNN on Hopper, which plans anew for each shape; version 9.19 gave wrong sums.
     with sdpa_kernel(SDPBackend.FLASH_ATTENTION):
-        out: Tensor = call(
-            q,
-            k,
-            v,
-            *bounds,
-            *longest,
-            scale=scale,
-            window_size=window or (-1, 0 if layout.is_causal else -1),
-            **grouped,
-        )
+        out: Tensor = call(q, k, v, *bounds, *longest, **options)
     return out
 
 
@@ -300,16 +291,15 @@ def resolve_backend(
     """
     if backend != AUTO:
         chosen = BACKENDS[backend]
-        if problem := chosen.problem(device, dtype, head_dim):
+        problem = chosen.problem(device, dtype, head_dim)
+        if problem:
             raise UserError(f"attention backend {backend} {problem}; use auto or sdpa")
         _activate(chosen)
         return chosen
-    is_nvidia = device.type == "cuda" and torch.version.hip is None
-    order = (
-        _ORDER.get(torch.cuda.get_device_capability(device)[0], (FLASH2,))
-        if is_nvidia
-        else (FLASH2,)
-    )
+    order: tuple[AttentionBackend, ...] = (FLASH2,)
+    if device.type == "cuda" and torch.version.hip is None:
+        major = torch.cuda.get_device_capability(device)[0]
+        order = _ORDER.get(major, order)
     for chosen in order:
         if not chosen.problem(device, dtype, head_dim):
             _activate(chosen)
@@ -341,33 +331,33 @@ def _is_right(
     """
     lengths, generator = (1, 30, 300), torch.Generator().manual_seed(0)
     bounds = torch.tensor((0, *lengths), device=device).cumsum(0)
-    tensors = [
-        torch.randn(sum(lengths), heads, head_dim, generator=generator).to(
-            device, dtype
+    narrow = []
+    # Queries, keys and values, and the gradient of what comes out.
+    for heads in (4, 2, 2, 4):
+        tensor = torch.randn(sum(lengths), heads, head_dim, generator=generator)
+        narrow.append(tensor.to(device, dtype))
+    # In float32, which a package's kernels do not take: they are also under torch's other operators.
+    exact = [x.float() for x in narrow]
+
+    def results(
+        kernels: AttentionBackend, tensors: list[Tensor], *, is_causal: bool
+    ) -> list[Tensor]:
+        layout = packed_layout(
+            bounds, max(lengths), is_causal=is_causal, backend=kernels
         )
-        for heads in (4, 2, 2, 4)
-    ]
-    # In float32, which a package's kernels do not take: they are under torch's other operators, too.
-    exact = [x.float() for x in tensors]
+        return _results(tensors, layout)
+
     try:
         for is_causal in (False, True):
-            found, expected = (
-                _results(
-                    given,
-                    packed_layout(
-                        bounds, max(lengths), is_causal=is_causal, backend=item
-                    ),
-                )
-                for item, given in ((backend, tensors), (SDPA, exact))
-            )
-            off = max(
-                float((a - b).norm() / b.norm())
-                for a, b in zip(found, expected, strict=True)
-            )
-            if not off <= ROUNDING:  # nan, too
-                raise ArithmeticError(
-                    f"its results differ by {off:.1%} from the reference's"
-                )
+            found = results(backend, narrow, is_causal=is_causal)
+            expected = results(SDPA, exact, is_causal=is_causal)
+            for ours, theirs in zip(found, expected, strict=True):
+                off = float((ours - theirs).norm() / theirs.norm())
+                # Put so, nan is refused as well.
+                if not off <= ROUNDING:
+                    raise ArithmeticError(
+                        f"its results differ by {off:.1%} from the reference's"
+                    )
     except Exception as error:  # whatever a package's compiler may raise
         logger.warning(
             "attention backend %s does not run here (%s)",
@@ -383,7 +373,5 @@ def _results(tensors: list[Tensor], layout: AttentionLayout) -> list[Tensor]:
     q, k, v = (x.detach().requires_grad_() for x in tensors[:3])
     with torch.enable_grad():
         out = attention(q, k, v, layout)
-        return [
-            x.detach().float()
-            for x in (out, *torch.autograd.grad(out, (q, k, v), tensors[3]))
-        ]
+        gradients = torch.autograd.grad(out, (q, k, v), tensors[3])
+    return [x.detach().float() for x in (out, *gradients)]
