@@ -1,7 +1,7 @@
 """The encoder: a pre-norm Llama block without biases, causal or bidirectional (protocol: Table 1, section 3).
 
 Parameters have the names of transformers' native `eurobert` (>= 5.3), so that each loads the other's folders;
-`AutoModel` loads the native classes. The numbers are the same, but only ours follow `is_causal` in padded batches, too.
+`AutoModel` loads the native classes. The numbers are the same, but in padded batches only ours follow `is_causal`.
 
 Padding and the end of text share id 128001. The native class gives its embedding a `padding_idx`: that row is zero and
 never trained. The paper's trainer does not, and neither does this class; a loaded checkpoint is the same in both.
@@ -60,21 +60,21 @@ def rotary_tables(
 
     They are computed in each pass: a buffer would be cast to bf16 along with the weights, and rotate wrongly.
     """
-    index = torch.arange(
-        0, head_dim, 2, dtype=torch.int64, device=positions.device
-    ).float()
-    angles = positions[..., None].float() * (1.0 / (theta ** (index / head_dim)))
-    sin = angles.sin()
-    return angles.cos()[..., None, None, :], torch.stack((-sin, sin), dim=-2)[
-        ..., None, :, :
-    ]
+    even = torch.arange(0, head_dim, 2, dtype=torch.int64, device=positions.device)
+    # In the steps of transformers' Llama: another order would give other last bits.
+    frequencies = 1.0 / (theta ** (even.float() / head_dim))
+    angles = positions[..., None].float() * frequencies
+    cos, sin = angles.cos(), angles.sin()
+    signed = torch.stack((-sin, sin), dim=-2)
+    return cos[..., None, None, :], signed[..., None, :, :]
 
 
 def rotate(x: Tensor, cos: Tensor, sin: Tensor) -> Tensor:
     """Return queries or keys (..., heads, D) rotated in float32, the two halves being the pair's coordinates."""
     halves = x.float().view(*x.shape[:-1], 2, x.shape[-1] // 2)
     # Exchanged by a flip, which Inductor reads through; joined by `cat` they would be written once more.
-    return (halves * cos + halves.flip(-2) * sin).flatten(-2).to(x.dtype)
+    turned = halves * cos + halves.flip(-2) * sin
+    return turned.flatten(-2).to(x.dtype)
 
 
 def projected(
@@ -101,24 +101,23 @@ class Attention(nn.Module):
     def __init__(self, config: EncoderConfig) -> None:
         super().__init__()
         self.head_dim = config.head_dim
-        inner, kv_inner = (
-            config.hidden_size,
-            config.num_key_value_heads * config.head_dim,
-        )
-        self.q_proj = nn.Linear(config.hidden_size, inner, bias=False)
-        self.k_proj = nn.Linear(config.hidden_size, kv_inner, bias=False)
-        self.v_proj = nn.Linear(config.hidden_size, kv_inner, bias=False)
-        self.o_proj = nn.Linear(inner, config.hidden_size, bias=False)
+        hidden = config.hidden_size
+        kv_inner = config.num_key_value_heads * config.head_dim
+        # Initial weights are drawn in this order (`initialise`).
+        self.q_proj = nn.Linear(hidden, hidden, bias=False)
+        self.k_proj = nn.Linear(hidden, kv_inner, bias=False)
+        self.v_proj = nn.Linear(hidden, kv_inner, bias=False)
+        self.o_proj = nn.Linear(hidden, hidden, bias=False)
 
     def forward(
         self, hidden: Tensor, cos: Tensor, sin: Tensor, layout: AttentionLayout
     ) -> Tensor:
         """Return (..., H)."""
-        flat = projected(
-            hidden, (self.q_proj, self.k_proj, self.v_proj), fused=self.fused
-        )
+        projections = (self.q_proj, self.k_proj, self.v_proj)
+        flat = projected(hidden, projections, fused=self.fused)
         q, k, v = (part.view(*part.shape[:-1], -1, self.head_dim) for part in flat)
-        mixed = attention(rotate(q, cos, sin), rotate(k, cos, sin), v, layout)
+        q, k = rotate(q, cos, sin), rotate(k, cos, sin)
+        mixed = attention(q, k, v, layout)
         out: Tensor = self.o_proj(mixed.flatten(-2))
         return out
 
@@ -131,15 +130,10 @@ class FeedForward(nn.Module):
 
     def __init__(self, config: EncoderConfig) -> None:
         super().__init__()
-        self.gate_proj = nn.Linear(
-            config.hidden_size, config.intermediate_size, bias=False
-        )
-        self.up_proj = nn.Linear(
-            config.hidden_size, config.intermediate_size, bias=False
-        )
-        self.down_proj = nn.Linear(
-            config.intermediate_size, config.hidden_size, bias=False
-        )
+        hidden, inner = config.hidden_size, config.intermediate_size
+        self.gate_proj = nn.Linear(hidden, inner, bias=False)
+        self.up_proj = nn.Linear(hidden, inner, bias=False)
+        self.down_proj = nn.Linear(inner, hidden, bias=False)
 
     def forward(self, hidden: Tensor) -> Tensor:
         """Return (..., H)."""
@@ -162,8 +156,10 @@ class Block(nn.Module):
         self, hidden: Tensor, cos: Tensor, sin: Tensor, layout: AttentionLayout
     ) -> Tensor:
         """Return (..., H)."""
-        hidden = hidden + self.self_attn(self.input_layernorm(hidden), cos, sin, layout)
-        out: Tensor = hidden + self.mlp(self.post_attention_layernorm(hidden))
+        normed = self.input_layernorm(hidden)
+        hidden = hidden + self.self_attn(normed, cos, sin, layout)
+        normed = self.post_attention_layernorm(hidden)
+        out: Tensor = hidden + self.mlp(normed)
         return out
 
 
@@ -245,43 +241,40 @@ class EuroBertModel(EuroBertPreTrainedModel):
         """
         if (input_ids is None) == (inputs_embeds is None):
             raise ValueError("give either input_ids or inputs_embeds")
-        hidden = (
-            self.embed_tokens(input_ids) if inputs_embeds is None else inputs_embeds
-        )
+        hidden = inputs_embeds
+        if hidden is None:
+            hidden = self.embed_tokens(input_ids)
         if hidden.dim() != (3 if cu_seqlens is None else 2):
             raise ValueError(
                 f"embedded input has shape {tuple(hidden.shape)}; padded input is (batch, length) and packed "
                 "input (tokens,) with cu_seqlens"
             )
-        causal = self.config.is_causal if is_causal is None else is_causal
-        dtype = activation_dtype(hidden)
+        if is_causal is None:
+            is_causal = self.config.is_causal
+        dtype, head_dim = activation_dtype(hidden), self.config.head_dim
         if self.residual_is_narrow:
             hidden = hidden.to(dtype)
         if cu_seqlens is None:
-            layout = padded_layout(attention_mask, is_causal=causal)
+            layout = padded_layout(attention_mask, is_causal=is_causal)
             positions = torch.arange(hidden.shape[1], device=hidden.device)
         else:
+            backend = resolve_backend(
+                self.attention_backend, hidden.device, dtype, head_dim
+            )
+            longest = max_length or self.config.max_position_embeddings
             layout = packed_layout(
-                cu_seqlens,
-                max_length or self.config.max_position_embeddings,
-                is_causal=causal,
-                backend=resolve_backend(
-                    self.attention_backend, hidden.device, dtype, self.config.head_dim
-                ),
+                cu_seqlens, longest, is_causal=is_causal, backend=backend
             )
             positions = positions_of(cu_seqlens, hidden.shape[0])
-        cos, sin = rotary_tables(
-            positions, self.config.head_dim, self.config.rope_theta
-        )
+        cos, sin = rotary_tables(positions, head_dim, self.config.rope_theta)
         states: list[Tensor] = []
         for layer in self.layers:
-            states += [hidden] if output_hidden_states else []
+            if output_hidden_states:
+                states.append(hidden)
             hidden = layer(hidden, cos, sin, layout)
         hidden = self.norm(hidden)
-        return BaseModelOutput(
-            last_hidden_state=hidden,
-            hidden_states=(*states, hidden) if output_hidden_states else None,
-        )
+        all_states = (*states, hidden) if output_hidden_states else None
+        return BaseModelOutput(last_hidden_state=hidden, hidden_states=all_states)
 
     def encode(self, batch: PackedBatch, *, is_causal: bool | None = None) -> Tensor:
         """Return the hidden states (T, H) of a packed batch."""
@@ -333,9 +326,8 @@ class EuroBertForMaskedLM(EuroBertPreTrainedModel):
         logits = self.lm_head(body.last_hidden_state)
         output = MaskedLMOutput(logits=logits, hidden_states=body.hidden_states)
         if labels is not None:
-            output.loss = F.cross_entropy(
-                logits.flatten(0, -2).float(), labels.flatten()
-            )
+            wide = logits.flatten(0, -2).float()
+            output.loss = F.cross_entropy(wide, labels.flatten())
         return output
 
     def encode(self, batch: PackedBatch, *, is_causal: bool | None = None) -> Tensor:
@@ -365,7 +357,7 @@ def initialise(model: EuroBertPreTrainedModel, seed: int) -> None:
     """Set all weights as at the start of pretraining: normal(0, initializer_range), norms one, biases zero.
 
     The numbers come from their own generator, module by module in the order of definition, so that
-    they depend on the seed and the architecture alone, not on the device or on earlier random numbers.
+    they depend only on the seed and the architecture, not on the device or on earlier random numbers.
     """
     generator = torch.Generator().manual_seed(seed)
     for module in model.modules():
@@ -377,9 +369,9 @@ def _initialise_module(
     module: nn.Module, std: float, generator: torch.Generator | None
 ) -> None:
     if isinstance(module, nn.Linear | nn.Embedding):
-        weights = torch.empty(module.weight.shape, dtype=torch.float32).normal_(
-            0.0, std, generator=generator
-        )
+        # On the CPU and in float32, whatever the module: generators of devices give other numbers.
+        weights = torch.empty(module.weight.shape, dtype=torch.float32)
+        weights.normal_(0.0, std, generator=generator)
         module.weight.copy_(weights)
         if isinstance(module, nn.Linear) and module.bias is not None:
             module.bias.zero_()
