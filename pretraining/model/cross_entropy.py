@@ -52,22 +52,21 @@ def linear_cross_entropy(
         weights: factor of each position's cross-entropy, (N,); 1 when left out.
         fused: compile what happens between the matrix products, which on a GPU is bound by memory traffic.
     """
-    if (
-        hidden.dim() != 2
-        or labels.shape != hidden.shape[:1]
-        or weight.shape[1:] != hidden.shape[1:]
-    ):
+    is_labelled = labels.shape == hidden.shape[:1]
+    is_weighed = weight.shape[1:] == hidden.shape[1:]
+    if hidden.dim() != 2 or not is_labelled or not is_weighed:
         raise ValueError(
             f"hidden {tuple(hidden.shape)}, weight {tuple(weight.shape)} and labels {tuple(labels.shape)} must be "
             "(N, H), (V, H) and (N,)"
         )
     compute = activation_dtype(hidden)
-    rows = rows_per_chunk(weight.shape[0], hidden.device) if chunk is None else chunk
+    if chunk is None:
+        chunk = rows_per_chunk(weight.shape[0], hidden.device)
     # Inside the function gradients are off, and its inputs look as if they needed some even under no_grad.
     wanted = torch.is_grad_enabled()
     between = _compiled() if fused else _loss_and_error
     total: Tensor = _LinearCrossEntropy.apply(
-        hidden, weight, labels, weights, rows, compute, wanted, between
+        hidden, weight, labels, weights, chunk, compute, wanted, between
     )
     return total
 
@@ -138,9 +137,9 @@ class _LinearCrossEntropy(torch.autograd.Function):
         between: Callable[[Tensor, Tensor, Tensor | None, bool], tuple[Tensor, Tensor]],
     ) -> Tensor:
         wide = torch.float64 if compute == torch.float64 else torch.float32
-        needs_hidden, needs_weight = (
-            wanted and needed for needed in ctx.needs_input_grad[:2]
-        )
+        needs_hidden = wanted and ctx.needs_input_grad[0]
+        needs_weight = wanted and ctx.needs_input_grad[1]
+        needs_error = needs_hidden or needs_weight
         total = torch.zeros((), dtype=wide, device=hidden.device)
         factors = None if weights is None else weights.to(wide).unsqueeze(1)
         grad_hidden = torch.empty_like(hidden) if needs_hidden else None
@@ -152,9 +151,8 @@ class _LinearCrossEntropy(torch.autograd.Function):
                 states = hidden[part].to(compute)
                 logits = states @ product_weight.t()
                 factor = None if factors is None else factors[part]
-                loss, error = between(
-                    logits, labels[part], factor, needs_hidden or needs_weight
-                )
+                loss, error = between(logits, labels[part], factor, needs_error)
+                # Its memory is the error's by now, or free for the next chunk's.
                 del logits
                 total += loss
                 if grad_hidden is not None:
@@ -169,10 +167,9 @@ class _LinearCrossEntropy(torch.autograd.Function):
     def backward(ctx: Any, *grads: Tensor) -> tuple[Tensor | None, ...]:
         (scale,) = grads
         grad_hidden, grad_weight = ctx.saved_tensors
-        return (
-            None
-            if grad_hidden is None
-            else (grad_hidden * scale).to(grad_hidden.dtype),
-            None if grad_weight is None else (grad_weight * scale).to(ctx.weight_dtype),
-            *(None,) * 6,
-        )
+        if grad_hidden is not None:
+            grad_hidden = (grad_hidden * scale).to(grad_hidden.dtype)
+        if grad_weight is not None:
+            grad_weight = (grad_weight * scale).to(ctx.weight_dtype)
+        # torch wants one for each argument of `forward`; the other six have none.
+        return grad_hidden, grad_weight, *(None,) * 6
