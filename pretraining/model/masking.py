@@ -1,4 +1,4 @@
-"""Masks for MLM, from a counter-based generator: a sample's mask depends on (seed, sample id, epoch) alone.
+"""Masks for MLM, from a counter-based generator: a sample's mask depends only on (seed, sample id, epoch).
 
 Whatever the batch, the rank, the worker, the order or the number of resumptions, the same sample in the same epoch
 gets the same mask. The paper masks from a global generator that is never seeded, so that its own masks cannot be
@@ -10,6 +10,7 @@ from __future__ import annotations
 
 from collections.abc import Iterable
 from dataclasses import dataclass
+from itertools import pairwise
 
 import numpy as np
 import numpy.typing as npt
@@ -39,7 +40,7 @@ class MaskRule:
         SPECIAL_TOKENS.end_id,
         SPECIAL_TOKENS.mask_id,
     )
-    """Tokens that are never masked: begin and end of text (which is the padding, too), the mask, and others."""
+    """Tokens that are never masked: begin and end of text (which is also the padding), the mask, and others."""
     stream: int = MLM_STREAM
     """`MLM_STREAM`, or `VALIDATION_STREAM` for masks that stay the same in every epoch."""
 
@@ -54,18 +55,17 @@ class MaskRule:
         others: Iterable[int] = (),
     ) -> MaskRule:
         """Return the rule with the special tokens of a model's configuration, and others that are never masked."""
-        special = {
-            config.bos_token_id,
-            config.eos_token_id,
-            config.pad_token_id,
-            config.mask_token_id,
-            *others,
-        }
+        ends = config.bos_token_id, config.eos_token_id, config.pad_token_id
+        special = set(others)
+        for token in (*ends, config.mask_token_id):
+            # Not every tokenizer has all of them.
+            if token is not None:
+                special.add(token)
         return cls(
             ratio=ratio,
             seed=seed,
             mask_token_id=config.mask_token_id,
-            special_ids=tuple(sorted(token for token in special if token is not None)),
+            special_ids=tuple(sorted(special)),
             stream=stream,
         )
 
@@ -77,7 +77,7 @@ def sample_mask(
 
     Token i is masked when the i-th uniform number of the Philox generator with key (seed, stream) and counter
     (0, 0, sample id, epoch) is below the ratio. Two ratios therefore give nested masks: what 20 % masks, 40 %
-    masks too.
+    masks as well.
     """
     epoch = 0 if rule.stream == VALIDATION_STREAM else epoch
     counter = np.array([0, 0, sample_id, epoch], dtype=np.uint64)
@@ -90,11 +90,12 @@ def sample_mask(
 
 def batch_mask(batch: PackedBatch, rule: MaskRule) -> npt.NDArray[np.bool_]:
     """Return which of a packed batch's tokens are masked, shape (T,); the batch must be on the CPU."""
-    tokens, bounds = batch.tokens.numpy(), batch.cu_seqlens.tolist()
-    masks = [
-        sample_mask(tokens[start:end], rule, sample_id=sample_id, epoch=batch.epoch)
-        for start, end, sample_id in zip(
-            bounds, bounds[1:], batch.sample_ids.tolist(), strict=False
+    tokens = batch.tokens.numpy()
+    bounds = pairwise(batch.cu_seqlens.tolist())
+    masks = []
+    for (first, end), sample_id in zip(bounds, batch.sample_ids.tolist(), strict=True):
+        mask = sample_mask(
+            tokens[first:end], rule, sample_id=sample_id, epoch=batch.epoch
         )
-    ]
+        masks.append(mask)
     return np.concatenate(masks)
