@@ -62,10 +62,11 @@ class PackedBatch:
                 )
         ids = np.arange(len(arrays)) if sample_ids is None else np.asarray(sample_ids)
         lengths = np.array([array.size for array in arrays])
-        bound = int(lengths.max()) if max_length is None else max_length
-        if lengths.max() > bound:
+        longest = int(lengths.max())
+        bound = longest if max_length is None else max_length
+        if longest > bound:
             raise ValueError(
-                f"sequence {lengths.argmax()} has {lengths.max()} tokens, more than {bound}"
+                f"sequence {lengths.argmax()} has {longest} tokens, more than {bound}"
             )
         tokens = np.concatenate(arrays).astype(np.int64)
         bounds = np.concatenate([[0], np.cumsum(lengths)]).astype(np.int32)
@@ -89,9 +90,9 @@ class PackedBatch:
     def alone(self) -> Iterator[PackedBatch]:
         """Yield a batch of each sequence, in their order."""
         bounds = self.cu_seqlens.tolist()
-        for number, (start, end) in enumerate(pairwise(bounds)):
-            tokens = self.tokens[start:end]
-            cu_seqlens = torch.tensor([0, end - start], dtype=torch.int32)
+        for number, (first, end) in enumerate(pairwise(bounds)):
+            tokens = self.tokens[first:end]
+            cu_seqlens = torch.tensor([0, end - first], dtype=torch.int32)
             sample_ids = self.sample_ids[number : number + 1]
             yield replace(
                 self, tokens=tokens, cu_seqlens=cu_seqlens, sample_ids=sample_ids
@@ -106,17 +107,16 @@ class PackedBatch:
 
 def on_device(batch: Batch, device: torch.device | str, *, non_blocking: bool) -> Batch:
     """Return a dataclass with its tensors, and those of batches in it, on `device`."""
-    moved = {
-        name: value.to(device, non_blocking=non_blocking)
-        for name, value in vars(batch).items()
-        if isinstance(value, Tensor | PackedBatch)
-    }
+    moved = {}
+    for name, value in vars(batch).items():
+        if isinstance(value, Tensor | PackedBatch):
+            moved[name] = value.to(device, non_blocking=non_blocking)
     return replace(batch, **moved)  # type: ignore[type-var]
 
 
 def positions_of(cu_seqlens: Tensor, num_tokens: int) -> Tensor:
     """Return each packed token's place in its sequence, shape (T,), int64, from cumulative lengths (S + 1,)."""
-    starts = torch.repeat_interleave(
-        cu_seqlens[:-1].long(), cu_seqlens.diff().long(), output_size=num_tokens
-    )
-    return torch.arange(num_tokens, device=cu_seqlens.device) - starts
+    begins, lengths = cu_seqlens[:-1].long(), cu_seqlens.diff().long()
+    # Without the size a GPU would be waited for, since it follows from the lengths there.
+    begin_of = torch.repeat_interleave(begins, lengths, output_size=num_tokens)
+    return torch.arange(num_tokens, device=cu_seqlens.device) - begin_of
