@@ -8,6 +8,7 @@ from __future__ import annotations
 
 import json
 import logging
+import math
 from collections.abc import Mapping
 from dataclasses import dataclass, replace
 from typing import Any
@@ -67,12 +68,12 @@ def data_config(start: Start, tokenizer: Mapping[str, Any], data: str) -> Encode
         return config_of(shape, tokenizer)
     first = start.tokenizer.first
     if tuple(tokenizer.get("first", ())) != first:
+        words = [str(start_tokenizer.inner.id_to_token(number)) for number in first]
         logger.warning(
             "%s: its documents do not begin with %s, as texts do for the start; write the shards again with "
             "`clm-or-mlm shards --tokenizer %s`",
             data,
-            " ".join(str(start_tokenizer.inner.id_to_token(number)) for number in first)
-            or "a word of the text",
+            " ".join(words) or "a word of the text",
             start.folder,
         )
     rows = _grown(shape.vocab, start.tokenizer.rows)
@@ -108,7 +109,8 @@ def load_corrected(start: Start, seed: int) -> Trained:
         return _load_own(start, seed)
     inner = _load_inner(start, seed)
     _grow(inner, start)
-    if (config := _config_of_llama(start)) is not None:
+    config = _config_of_llama(start)
+    if config is not None:
         ours = _own_class(start, config)
         ours.load_state_dict(inner.state_dict())
         return ours
@@ -128,9 +130,10 @@ def _load_own(start: Start, seed: int) -> EuroBertForMaskedLM:
         torch.manual_seed(seed)
         model = load_encoder(start.folder, EuroBertForMaskedLM, is_causal=False)
     model.float()
-    if (rows := start.tokenizer.rows) > (have := model.config.vocab_size):
+    ids, rows = start.tokenizer.rows, model.config.vocab_size
+    if ids > rows:
         raise UserError(
-            f"{start.text}: its tokenizer has {rows} ids, but the embedding only {have} rows; they do not match"
+            f"{start.text}: its tokenizer has {ids} ids, but the embedding only {rows} rows; they do not match"
         )
     return model
 
@@ -148,14 +151,14 @@ def _config_of_llama(start: Start) -> EncoderConfig | None:
         "mlp_bias",
         "head_dim",
     )
-    names = (*shape_fields(start.shape), *others)
-    kept = {name: fields[name] for name in names if fields.get(name) is not None}
-    kept.setdefault("rms_norm_eps", 1e-6)  # Llama's default, which is not ours
+    ours: dict[str, Any] = {"rms_norm_eps": 1e-6}  # Llama's default, which is not ours
+    for name in (*shape_fields(start.shape), *others):
+        if fields.get(name) is not None:
+            ours[name] = fields[name]
     # Padding has no row of its own here; which tokens are special, the shards say.
-    kept |= dict.fromkeys(
-        ("bos_token_id", "eos_token_id", "pad_token_id", "mask_token_id"), 0
-    )
-    return EncoderConfig(**kept)
+    for name in ("bos_token_id", "eos_token_id", "pad_token_id", "mask_token_id"):
+        ours[name] = 0
+    return EncoderConfig(**ours)
 
 
 def _own_class(start: Start, config: EncoderConfig) -> EuroBertForMaskedLM:
@@ -179,7 +182,8 @@ def network_of(start: Start, config: EncoderConfig) -> Trained:
     """
     if start.is_own:
         return EuroBertForMaskedLM(config)
-    if (llama := _config_of_llama(start)) is not None:
+    llama = _config_of_llama(start)
+    if llama is not None:
         return _own_class(start, llama)
     return AdaptedModel(_untrained(start))
 
@@ -217,32 +221,35 @@ def as_loaded(start: Start) -> Start:
 
     def in_file(name: str) -> str | None:
         base = name.removeprefix(f"{names.prefix}.")
-        known = (name, base, f"{names.prefix}.{base}")
-        return next((other for other in known if other in start.tensors), None)
+        for known in (name, base, f"{names.prefix}.{base}"):
+            if known in start.tensors:
+                return known
+        return None
 
     embedding, head = in_file(names.embedding), in_file(names.head)
-    shapes = [start.tensors[name].shape for name in (embedding, head) if name]
-    rows = sorted({shape[0] for shape in shapes})
-    if len(rows) > 1:
+    present = [name for name in (embedding, head) if name]
+    rows = [start.tensors[name].shape[0] for name in present]
+    if len(set(rows)) > 1:
         raise UserError(
-            f"{start.text}: {embedding} has {shapes[0][0]} rows and {head} has {shapes[1][0]}; give weights of one "
-            "vocabulary"
+            f"{start.text}: {embedding} has {rows[0]} rows and {head} has {rows[1]}; give weights of one vocabulary"
         )
     is_apart = False
     if embedding and head:
         is_apart = not torch.equal(_tensor(start, embedding), _tensor(start, head))
     corrected = _corrected(start, rows[0] if rows else start.shape.vocab, is_apart)
-    for field in corrected.config:
-        said, found = start.config.get(field), corrected.config[field]
-        if said != found:
-            logger.warning(
-                "%s: config.json says %s %s, but the weights (%s) %s; the weights count",
-                start.text,
-                field,
-                json.dumps(said),
-                " and ".join(name for name in (embedding, head) if name),
-                f"have {found} rows" if field == "vocab_size" else "are two",
-            )
+    for field, actual in corrected.config.items():
+        stated = start.config.get(field)
+        if stated == actual:
+            continue
+        finding = f"have {actual} rows" if field == "vocab_size" else "are two"
+        logger.warning(
+            "%s: config.json says %s %s, but the weights (%s) %s; the weights count",
+            start.text,
+            field,
+            json.dumps(stated),
+            " and ".join(present),
+            finding,
+        )
     return corrected
 
 
@@ -268,18 +275,11 @@ class _Names:
 def _names_of(start: Start) -> _Names:
     with torch.device("meta"):
         inner = _from_config(start, start.shape.vocab)
-    layers = inner.get_input_embeddings(), inner.get_output_embeddings()
-    embedding, head = (
-        next(
-            (
-                f"{name}.weight"
-                for name, module in inner.named_modules()
-                if module is layer
-            ),
-            "",
-        )
-        for layer in layers
-    )
+    names = {}
+    for name, module in inner.named_modules():
+        names[module] = f"{name}.weight"
+    embedding = names.get(inner.get_input_embeddings(), "")
+    head = names.get(inner.get_output_embeddings(), "")
     return _Names(prefix=inner.base_model_prefix, embedding=embedding, head=head)
 
 
@@ -297,7 +297,8 @@ def _class_of(start: Start) -> tuple[Any, Any]:
     """
     config = library_config(start)
     turn(config, is_causal=False)
-    return AutoModelForMaskedLM if start.is_encoder else AutoModelForCausalLM, config
+    auto = AutoModelForMaskedLM if start.is_encoder else AutoModelForCausalLM
+    return auto, config
 
 
 def _load_inner(start: Start, seed: int) -> Any:
@@ -322,17 +323,16 @@ def _load_inner(start: Start, seed: int) -> Any:
                 info["missing_keys"] -= head.keys()
     except Exception as error:  # safetensors and transformers raise kinds of their own
         raise unloadable(start, error) from None
-    if wrong := sorted(info["mismatched_keys"]):
-        name, in_file, in_class = wrong[0]
+    if info["mismatched_keys"]:
+        name, in_file, in_class = min(info["mismatched_keys"])
         raise UserError(
             f"{start.text}: {name} has the shape {tuple(in_file)}, and by config.json it has {tuple(in_class)}; "
             "give the config.json of these weights, gathered if they were trained with ZeRO-3"
         )
     missing = _untied(inner, set(info["missing_keys"]))
     if missing:
-        body = [
-            name for name in missing if name.startswith(f"{inner.base_model_prefix}.")
-        ]
+        prefix = f"{inner.base_model_prefix}."
+        body = [name for name in missing if name.startswith(prefix)]
         if body:
             unknown = sorted(info["unexpected_keys"])
             remedy = "fetch the model again"
@@ -347,7 +347,8 @@ def _load_inner(start: Start, seed: int) -> Any:
         logger.warning(
             "%s has no head for tokens; its weights are drawn from the seed", start.text
         )
-    if unused := sorted(info["unexpected_keys"]):
+    unused = sorted(info["unexpected_keys"])
+    if unused:
         logger.warning(
             "%s: %s %s not part of %s; the export is without",
             start.text,
@@ -367,16 +368,13 @@ def _untied(inner: Any, missing: set[str]) -> list[str]:
         What is still missing, sorted.
     """
     ties = dict(inner._tied_weights_keys or {})
-    is_apart = not inner.config.tie_word_embeddings and not missing & {
-        name for name in ties if name.endswith(".weight")
-    }
-    copied = {
-        target
-        for target, source in ties.items()
-        if target in missing and source not in missing
-    }
-    if not is_apart:
+    lacks_weight = any(name in missing for name in ties if name.endswith(".weight"))
+    if inner.config.tie_word_embeddings or lacks_weight:
         return sorted(missing)
+    copied = set()
+    for target, source in ties.items():
+        if target in missing and source not in missing:
+            copied.add(target)
     parameters = dict(inner.named_parameters())
     for target in copied:
         with torch.no_grad():
@@ -430,35 +428,44 @@ def _from_config(start: Start, rows: int) -> Any:
         raise unloadable(start, error) from None
 
 
-def _grown(have: int, rows: int) -> int:
-    """Return how many rows an embedding that has `have` gets where `rows` are needed."""
-    return have if rows <= have else -(-rows // _MULTIPLE) * _MULTIPLE
+def _grown(rows: int, needed: int) -> int:
+    """Return how many rows an embedding of `rows` gets where `needed` are."""
+    if needed <= rows:
+        return rows
+    return math.ceil(needed / _MULTIPLE) * _MULTIPLE
 
 
 @torch.no_grad()
 def _grow(inner: Any, start: Start) -> None:
     """Give the model rows for its tokenizer; new rows are the mean of those before them, tied or not."""
     embedding = inner.get_input_embeddings().weight
-    old_rows, needed, mask = embedding.shape[0], start.tokenizer.rows, start.mask
+    old_rows, needed = embedding.shape[0], start.tokenizer.rows
+    is_new_mask = start.mask.origin == "new"
     if needed > old_rows:
+        # With it, transformers would draw the new rows from a normal distribution around the mean.
         with quiet():
             inner.resize_token_embeddings(_grown(old_rows, needed), mean_resizing=False)
-    elif mask.origin != "new":
+        first_new, new = old_rows, slice(old_rows, None)
+    elif is_new_mask:
+        # The new mask's id has a row already, which no token used.
+        first_new, new = start.mask.id, slice(start.mask.id, start.mask.id + 1)
+    else:
         return
-    # Otherwise the new mask's id has a row already, which no token used.
-    if (lacks := needed - old_rows - (mask.origin == "new")) > 0:
+    lacks = needed - old_rows
+    if is_new_mask:
+        lacks -= 1
+    if lacks > 0:
         logger.warning(
             "%s: %d ids of its tokenizer have no row in the model; they begin at the mean",
             start.text,
             lacks,
         )
-    first_new = old_rows if needed > old_rows else mask.id
-    layers = [inner.get_input_embeddings()]
-    if (
-        head := inner.get_output_embeddings()
-    ) is not None and head.weight is not layers[0].weight:
-        layers.append(head)
-    biases = [] if head is None or head.bias is None else [head.bias]
-    for tensor in [layer.weight for layer in layers] + biases:
-        new = slice(old_rows, None) if needed > old_rows else mask.id
+    embedding = inner.get_input_embeddings().weight
+    tensors = [embedding]
+    head = inner.get_output_embeddings()
+    if head is not None and head.weight is not embedding:
+        tensors.append(head.weight)
+    if head is not None and head.bias is not None:
+        tensors.append(head.bias)
+    for tensor in tensors:
         tensor[new] = tensor[:first_new].mean(0)
