@@ -68,14 +68,16 @@ class EncoderConfig(EuroBertConfig):  # type: ignore[misc]  # transformers is un
         Raises:
             UserError: a value that this architecture does not have.
         """
-        if problem := other_architecture(fields):
+        problem = other_architecture(fields)
+        if problem:
             raise UserError(problem)
         fields = {**OUR_CLASS, **fields}
+        # Older versions wrote the base by itself, newer ones among the rope's parameters.
         rope = fields.pop("rope_parameters", None)
         fields.pop("rope_scaling", None)
-        theta = float(
-            rope.get("rope_theta", rope_theta) if isinstance(rope, dict) else rope_theta
-        )
+        if isinstance(rope, dict):
+            rope_theta = rope.get("rope_theta", rope_theta)
+        theta = float(rope_theta)
         if not isinstance(is_causal, bool):
             raise UserError(
                 f"config: is_causal must be true or false, not {is_causal!r}"
@@ -123,7 +125,8 @@ def shape_fields(shape: Shape) -> dict[str, Any]:
 
 def shape_of(config: EncoderConfig) -> Shape:
     """Return the shape that a configuration describes: what `flops` and the plan count with."""
-    return Shape(**{name: getattr(config, field) for field, name in _OF_SHAPE.items()})
+    values = {name: getattr(config, field) for field, name in _OF_SHAPE.items()}
+    return Shape(**values)
 
 
 def native_config(
@@ -136,9 +139,9 @@ def native_config(
         dtype: type of the weights, such as `float32`.
         head: whether the language-model head is among the weights.
     """
-    return {
-        name: getattr(config, name) for name in (*_OF_SHAPE, *OUR_CLASS, *_OTHERS)
-    } | {
+    names = (*_OF_SHAPE, *OUR_CLASS, *_OTHERS)
+    fields = {name: getattr(config, name) for name in names}
+    return fields | {
         "architectures": ["EuroBertForMaskedLM" if head else "EuroBertModel"],
         "rope_parameters": {"rope_type": "default", "rope_theta": config.rope_theta},
         "torch_dtype": dtype,
