@@ -1,7 +1,7 @@
 """Whether a model looks both ways, in all of its parts, and whether padding changes what it computes: by trying.
 
 transformers >= 5.2 makes most decoders bidirectional by a field of their configuration (`turn`). Whether that worked is
-never taken from the field: `sides` changes tokens and padding and looks at outputs, `try_out` at every part, too.
+never taken from the field: `sides` changes tokens and padding and looks at outputs, `try_out` also at every part.
 """
 
 from __future__ import annotations
@@ -22,6 +22,7 @@ SERVERS_READ_FLAG = ("llama", "mistral", "qwen2", "qwen3")
 """Types whose servers read `FLAG` in place of `is_causal`; transformers ignores it there."""
 
 _LENGTH = 11
+"""Tokens of a trial."""
 _COLUMNS, _CANDIDATES = 64, 4096
 """Of an embedding: what two rows are compared by, and how many are compared at a time."""
 _NEAR = 1e-3
@@ -38,18 +39,17 @@ def has_own_flag(config: Any) -> bool:
 def is_decoder(config: Any) -> bool:
     """Return whether a configuration is of a class that has a head for the next token, and none for masked ones."""
     kind = type(config)
-    return (
-        kind in AutoModelForCausalLM._model_mapping
-        and kind not in AutoModelForMaskedLM._model_mapping
-    )
+    if kind in AutoModelForMaskedLM._model_mapping:
+        return False
+    return kind in AutoModelForCausalLM._model_mapping
 
 
 def is_turned_decoder(config: Any) -> bool:
     """Return whether a configuration is of a class of decoders, and says that it looks both ways."""
-    flagged = getattr(config, "is_causal", None) is False or bool(
-        getattr(config, FLAG, False)
-    )
-    return flagged and is_decoder(config)
+    is_turned = getattr(config, "is_causal", None) is False
+    if getattr(config, FLAG, False):
+        is_turned = True
+    return is_turned and is_decoder(config)
 
 
 def turn(config: Any, *, is_causal: bool) -> None:
@@ -59,8 +59,9 @@ def turn(config: Any, *, is_causal: bool) -> None:
     """
     if not has_own_flag(config):
         config.is_causal = is_causal
-    # The flag is `use_bidirectional_attention`, the opposite of is_causal: where they are equal, it has to turn.
-    elif bool(getattr(config, FLAG)) == is_causal:
+        return
+    is_bidirectional = bool(getattr(config, FLAG))
+    if is_bidirectional == is_causal:
         setattr(config, FLAG, not is_causal)
         window = config.sliding_window
         config.sliding_window = 2 * (window - 1) if is_causal else window // 2 + 1
@@ -99,20 +100,20 @@ def probe_ids(embedding: nn.Embedding, count: int = _LENGTH + 7) -> Tensor:
     order = torch.cat([upper, torch.randperm(half, generator=generator)])
     if embedding.padding_idx is not None:
         order = order[order != embedding.padding_idx]
-    found = order[:0]
+    ids = order[:0]
     for part in torch.split(order, _CANDIDATES):
-        found = torch.cat([found, part])
-        values = rows[found.to(rows.device)].float().cpu()
+        ids = torch.cat([ids, part])
+        values = rows[ids.to(rows.device)].float().cpu()
         _, group = torch.unique(values, dim=0, return_inverse=True)
-        # The first of each group of equal rows, in the order that they were found in.
+        # The first of each group of equal rows, in the order of the candidates.
         groups = int(group.max()) + 1
-        firsts = torch.full((groups,), len(found))
-        firsts.scatter_reduce_(0, group, torch.arange(len(found)), "amin")
+        firsts = torch.full((groups,), len(ids))
+        firsts.scatter_reduce_(0, group, torch.arange(len(ids)), "amin")
         firsts = firsts.sort().values
-        found = found[firsts][:count]
-        if len(found) == count:
+        ids = ids[firsts][:count]
+        if len(ids) == count:
             break
-    return found.repeat(count)[:count].to(rows.device)
+    return ids.repeat(count)[:count].to(rows.device)
 
 
 @torch.no_grad()
@@ -334,7 +335,7 @@ def _sees_sides(
 
 
 def _is_sequence(value: Any) -> bool:
-    """Whether a value may be the hidden states of one row: (1, positions, width), or (positions, 1, width)."""
+    """Return whether a value may be the hidden states of one row: (1, positions, width), or (positions, 1, width)."""
     if not isinstance(value, Tensor) or value.dim() != 3:
         return False
     if not value.is_floating_point():
