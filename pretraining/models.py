@@ -33,7 +33,7 @@ from pretraining.paper_settings import TRAINING
 
 @dataclass(frozen=True, kw_only=True)
 class Objective:
-    """What a stage is trained on: how names write it, and where its batches are made ready."""
+    """A training objective: how names write it, and where its batches are made ready."""
 
     name: str
     """Lowercase letters: `clm`."""
@@ -364,7 +364,7 @@ class Model:
 
     @property
     def origin(self) -> str:
-        """What it starts from, as figures and tables write it; empty for random weights."""
+        """Name of its start, as figures and tables write it; empty for random weights."""
         return self.start.rstrip("/").rpartition("/")[2]
 
     @property
@@ -402,7 +402,7 @@ class Model:
 
     @property
     def objectives(self) -> tuple[StageObjective, ...]:
-        """What it was trained on, first to last: one, or several where it switches."""
+        """Its objectives, first to last: one, or several where it switches."""
         return tuple(stage.trained_on for stage in self._segments)
 
     @property
@@ -455,7 +455,7 @@ class _NamedStage(NamedTuple):
 
 @dataclass(frozen=True, kw_only=True)
 class _NameParts:
-    """What a name in the scheme is made of."""
+    """Parts of a name in the scheme."""
 
     size: str
     stages: tuple[_NamedStage, ...]

@@ -1,4 +1,4 @@
-"""Where documents come from: local Parquet, JSON-lines and text files, and datasets of the Hugging Face hub.
+"""Sources of documents: local Parquet, JSON-lines and text files, and datasets of the Hugging Face hub.
 
 A source is an ordered list of files; a document's place in it is (file, row), at which reading can start again
 without reading what comes before (Parquet) or parsing it (JSON lines). Hub files are read over the network, row

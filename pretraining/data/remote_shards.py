@@ -76,7 +76,7 @@ class RemoteShards:
 
     @cached_property
     def _downloader(self) -> Any:
-        """What brings files, over the connection that it opened for the first of them."""
+        """The downloader, with the connection that it opened for the first file."""
         # It imports torchvision and transformers, which takes seconds.
         from streaming.base.storage import CloudDownloader
 

@@ -1,4 +1,4 @@
-"""Where sequences begin and end in the token stream, in which order they are trained on, and in which passes.
+"""Sequences of the token stream: where each begins and ends, in which order they are trained on, in which passes.
 
 All are pure functions of a seed, computed from counters and never stored: sample n is computed without
 sample n - 1, and the batch of step s without replaying the steps before it. Every model of the study therefore

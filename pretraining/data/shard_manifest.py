@@ -1,4 +1,4 @@
-"""What finished shards are: their settings, the index of each split, and the manifest with the hash of every file.
+"""Finished shards: their settings, the index of each split, and the manifest with the hash of every file.
 
 The one reader of an index believes only what it has checked. streaming's own would take any column encoding from it,
 pickle included, and any path. Here what an index may say is made from a few numbers and hashes by the function that
@@ -225,7 +225,7 @@ def _index_text(shards: Sequence[Shard]) -> str:
 
 @dataclass(frozen=True, kw_only=True)
 class _Tokenizer(FileSettings):
-    """What a manifest says of the tokenizer."""
+    """The tokenizer as a manifest describes it."""
 
     sha256: str
     vocab_size: int

@@ -198,7 +198,7 @@ class TokenStream:
                         private_folder(self._root / parent)
                     descriptor = shard_file.open()
                     shard_file.path.replace(file.path)
-                # Read from what was written here, even where another rank has written it, too, or removed it.
+                # Read from what was written here, even where another rank has also written it, or removed it.
                 file.trust(descriptor)
                 return descriptor
             except OSError as error:
@@ -251,7 +251,7 @@ _TOUCH_SECONDS = 60.0
 
 
 def make_shard_cache_folder(place: str = "") -> Path:
-    """Make the folder of all decompressed shards, where `--set cache=PLACE` puts it, for this user alone.
+    """Make the folder of all decompressed shards, where `--set cache=PLACE` puts it, only for this user.
 
     Raises:
         UserError: a folder on the way belongs to someone else, or it cannot be made.

@@ -111,7 +111,7 @@ class TextTokenizer:
 
     @cached_property
     def unknown_id(self) -> int | None:
-        """What stands for text that no token has; None where the tokenizer has no such token."""
+        """The id that stands for text that no token has; None where the tokenizer has no such token."""
         model = self._content["model"]
         # Unigram models give its number, the others its text.
         by_text = self.inner.token_to_id(model.get("unk_token") or "")

@@ -88,7 +88,7 @@ _SEPARATORS = (
 
 @dataclass(frozen=True, kw_only=True)
 class MaskToken:
-    """What masked tokens are replaced by."""
+    """The token that stands for a masked one."""
 
     token: str
     """Its text, as `TokenizerFiles.content` has it."""
@@ -100,7 +100,7 @@ class MaskToken:
 
 @dataclass(frozen=True, kw_only=True)
 class TokenizerFiles:
-    """What the files of a fast tokenizer say."""
+    """The content of a fast tokenizer's files."""
 
     content: Mapping[str, Any]
     """Its `tokenizer.json`, with a mask token in it."""

@@ -100,7 +100,7 @@ class AttentionBackend:
 
     @property
     def implementation(self) -> str | None:
-        """What torch calls kernels that replace its own: FA3, FA4."""
+        """torch's name for kernels that replace its own: FA3, FA4."""
         return f"FA{self.name[-1]}" if self.module else None
 
 

@@ -32,5 +32,5 @@ class CompiledBlocks:
 
     @property
     def blocks_compiled(self) -> bool:
-        """Whether `compile_blocks` is in force; the loss that `linear_cross_entropy` computes is then compiled too."""
+        """Whether `compile_blocks` is in force; the loss that `linear_cross_entropy` computes is then also compiled."""
         return any(part._compiled_call_impl is not None for part in self.compiled_parts)

@@ -1,4 +1,4 @@
-"""Whether a model looks both ways, in all of its parts, and whether padding changes what it computes: by trying.
+"""Directions, by trying: whether a model looks both ways, in all of its parts, and whether padding changes anything.
 
 transformers >= 5.2 makes most decoders bidirectional by a field of their configuration (`turn`). Whether that worked is
 never taken from the field: `sides` changes tokens and padding and looks at outputs, `try_out` also at every part.
@@ -168,7 +168,7 @@ def padding_mask(ids: Tensor, length: int) -> Tensor | None:
 
 @dataclass(frozen=True, kw_only=True)
 class Trial:
-    """What a pass of a few tokens shows of a model."""
+    """Findings of a pass of a few tokens through a model."""
 
     width: int = 0
     """Width of its hidden states."""
@@ -212,7 +212,7 @@ def try_out(encoder: Any) -> Trial:
 
 
 class _CallError(Exception):
-    """What the code of a model's class raised."""
+    """An error raised by the code of a model's class."""
 
 
 def _call(part: nn.Module, *args: Any, **kwargs: Any) -> Any:

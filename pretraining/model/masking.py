@@ -27,7 +27,7 @@ VALIDATION_STREAM = 1
 
 @dataclass(frozen=True, kw_only=True)
 class MaskRule:
-    """What is masked, how often, and by which generator."""
+    """Rule of masking: which tokens, how often, and by which generator."""
 
     ratio: float
     """Probability that a token which is not special is masked, in (0, 1): 0.2, 0.3, 0.4 or 0.5 in the paper."""

@@ -164,7 +164,7 @@ class Block(nn.Module):
 
 
 class EuroBertPreTrainedModel(CompiledBlocks, PreTrainedModel):  # type: ignore[misc]  # transformers is untyped
-    """What the base model and the one with a head share: configuration, loading, initial weights, attention backend."""
+    """Configuration, loading, initial weights and attention backend, for the base model and the one with a head."""
 
     config_class = EncoderConfig
     base_model_prefix = "model"

@@ -264,7 +264,7 @@ def _corrected(start: Start, rows: int, is_apart: bool) -> Start:
 
 @dataclass(frozen=True, kw_only=True)
 class _Names:
-    """What a class calls its tensors."""
+    """Names of a class's tensors."""
 
     prefix: str
     """What stands before those of the model without a head."""

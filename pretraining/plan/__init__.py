@@ -1,1 +1,1 @@
-"""What is to be trained: study files, settings, stages, FLOPs."""
+"""Plans of training: study files, settings, stages, FLOPs."""

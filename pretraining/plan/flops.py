@@ -1,4 +1,4 @@
-"""What training costs: FLOPs per token by two conventions. Standard library only.
+"""Costs of training: FLOPs per token by two conventions. Standard library only.
 
 - `hoffmann`: Appendix F of Hoffmann et al. (2022, arXiv 2203.15556), the convention of the paper's Figure 10. It
   counts the embedding look-up as a matrix product and a full square of attention scores, and takes the backward

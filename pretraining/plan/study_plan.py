@@ -56,7 +56,7 @@ _WEIGHT_BYTES, _TOKEN_BYTES = 4, 4
 
 @dataclass(frozen=True, kw_only=True)
 class Study:
-    """What is pretrained and how."""
+    """A study: what is pretrained and how."""
 
     name: str
     """`paper`, or the stem of the study file."""
@@ -216,7 +216,7 @@ class PlannedStage(Stage):
 
 @dataclass(frozen=True, kw_only=True)
 class Costs:
-    """What a set of stages takes."""
+    """Costs of a set of stages."""
 
     steps: int
     """Optimiser steps."""
@@ -325,7 +325,7 @@ class Plan:
 
     @property
     def data_tokens(self) -> float:
-        """The same of the data of the command."""
+        """Unique tokens of the command's data that every model can be trained on without a second epoch."""
         return self.tokens_of("")
 
     @property
@@ -404,7 +404,7 @@ def plan_of(models: Sequence[Model], study: Study = PAPER_STUDY) -> Plan:
 
 @dataclass(kw_only=True)
 class _StageUse:
-    """What the models of a plan need of a stage."""
+    """A stage as the models of a plan need it."""
 
     stage: Stage
     """As the first of them has it."""
@@ -420,7 +420,7 @@ class _StageUse:
 
 @dataclass(frozen=True, kw_only=True)
 class Targets:
-    """What one call of `train` trains."""
+    """Work of one call of `train`."""
 
     model: Model
     """The model, or one that the stage belongs to."""
@@ -438,7 +438,7 @@ def targets_of(name: str, study: Study) -> Targets:
     """Return what to train for a name.
 
     Args:
-        name: a model's, or that of a stage such as the trunk `610m-clm`, which is then trained alone.
+        name: a model's, or that of a stage such as the trunk `610m-clm`, of which only that is trained.
         study: the study of both.
 
     Raises:

@@ -71,7 +71,7 @@ class PretrainingModel(ComposerModel):  # type: ignore[misc]  # composer is unty
 
 
 class StepSums(NamedTuple):
-    """What all ranks know of a step once it is over."""
+    """Sums of a step over all ranks, known once it is over."""
 
     predicted: int
     """Predicted tokens."""
@@ -194,7 +194,7 @@ class BucketViews(Callback):  # type: ignore[misc]  # composer is untyped
 
 @dataclass(kw_only=True)
 class Additions:
-    """What the settings add to Composer's trainer."""
+    """Parts that the settings add to Composer's trainer."""
 
     callbacks: list[Any] = field(default_factory=list)
     algorithms: list[Any] = field(default_factory=list)

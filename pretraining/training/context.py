@@ -1,4 +1,4 @@
-"""What the stages of one call share: study, settings, data, place; and what a checkpoint must agree with.
+"""Context of the stages of one call: study, settings, data, place; and what a checkpoint must agree with.
 
 The second file of the loop (`train` lists them): `train` makes one of it for a call, every stage reads it.
 """
@@ -35,7 +35,7 @@ is asked for meanwhile waits for a pass."""
 
 @dataclass(kw_only=True)
 class TrainingContext:
-    """What one call trains, with its settings, data and place among the processes."""
+    """Targets of one call, with its settings, data and place among the processes."""
 
     targets: Targets
     config: TrainingConfig

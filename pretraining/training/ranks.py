@@ -71,7 +71,7 @@ class Ranks:
 
     @property
     def device_name(self) -> str:
-        """What torch calls the device, `cpu` for a processor."""
+        """torch's name of the device, `cpu` for a processor."""
         if self.device.type == "cuda":
             return torch.cuda.get_device_name(self.device)
         return "cpu"

@@ -353,8 +353,8 @@ class StageTraining(Callback):  # type: ignore[misc]  # composer is untyped
     def after_train_batch(self, state: State, logger: Logger) -> None:
         """Clip the whole gradient; Composer's own clipping does not report its norm.
 
-        Where a step has nothing to predict there is no gradient: without one, the optimizer leaves weights and
-        moments alone.
+        Where a step has nothing to predict there is no gradient: without one, the optimizer changes neither
+        weights nor moments.
         """
         del logger
         # Whoever has a target need not wait for the sum over all processes.

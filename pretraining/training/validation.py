@@ -29,7 +29,7 @@ AfterPass = Callable[[int, float, ObjectiveBatch], None]
 
 
 class ValidationSums(NamedTuple):
-    """What a validation adds up, over all ranks."""
+    """Sums of a validation over all ranks."""
 
     total: float
     """Cross-entropy in nats."""

@@ -31,7 +31,7 @@ _LOOKS = 4
 
 
 class _Report(NamedTuple):
-    """What a rank tells the others; a JSON list in the store."""
+    """State of a rank as it tells the others; a JSON list in the store."""
 
     step: int
     """The update that it is in."""
