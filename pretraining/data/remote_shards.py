@@ -74,6 +74,7 @@ class RemoteShards:
         """Return what brings a shard of a split."""
         return lambda name, path, check: self._get(f"{split}/{name}", path, check)
 
+    # Kept: for each file anew, boto's client would cost more CPU than the download.
     @cached_property
     def _downloader(self) -> Any:
         """The downloader, with the connection that it opened for the first file."""

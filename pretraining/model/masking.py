@@ -79,6 +79,7 @@ def sample_mask(
     (0, 0, sample id, epoch) is below the ratio. Two ratios therefore give nested masks: what 20 % masks, 40 %
     masks as well.
     """
+    # The same tokens in every validation, so that losses of different steps compare.
     epoch = 0 if rule.stream == VALIDATION_STREAM else epoch
     counter = np.array([0, 0, sample_id, epoch], dtype=np.uint64)
     key = np.array([rule.seed, rule.stream], dtype=np.uint64)

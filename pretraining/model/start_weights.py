@@ -273,6 +273,7 @@ class _Names:
 
 
 def _names_of(start: Start) -> _Names:
+    # On no device: only names are wanted, and weights of billions would fill the memory.
     with torch.device("meta"):
         inner = _from_config(start, start.shape.vocab)
     names = {}

@@ -190,6 +190,7 @@ def _bytes(size: float) -> str:
     return f"{size:.3g} TB"
 
 
+# The JSON keeps its words, while a start is what training begins from here.
 _KEYS = {"first_step": "start"}
 """Fields of a stage that have another name in the plan's JSON."""
 

@@ -187,6 +187,7 @@ def check_checkpoint(checkpoint: Checkpoint) -> None:
     Raises:
         UserError: one is missing or damaged.
     """
+    # Unseen, one changed bit trained on, to a loss of 5.675 in place of 3.797.
     check_files(checkpoint.path, load_state(checkpoint)[FILES], _REMEDY)
 
 

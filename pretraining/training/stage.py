@@ -424,6 +424,7 @@ class StageTraining(Callback):  # type: ignore[misc]  # composer is untyped
             # Nobody else has to agree, so a signal that came meanwhile counts.
             is_stopped = is_stopped or self.requests.stop()
         is_due = step % self.context.config.record.save_every == 0
+        # By the clock as well: a crash costs ten minutes, not a thousand steps.
         if is_stopped or sums.save or is_due or self._is_milestone():
             with self.speed.paused():
                 self._save()

@@ -120,6 +120,7 @@ def train(
     if targets.is_model:
         refuse_other_folder(model_folder)
         check_tokenizer(context.data_folder, context.data.manifest)
+    # Looked at again, whatever the folder: a damaged model is refused, not believed.
     if targets.is_model and _is_finished(context, *targets.stages[-1], model_folder):
         logger.info("%s: nothing to do; the model is complete", model_folder)
         return True
