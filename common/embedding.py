@@ -109,8 +109,8 @@ def kept_embedding(folder: Path) -> Embedding:
     made = made_embedding(folder)
     if made.pooling not in MODES:
         raise UserError(
-            f"{folder} is pooled by {made.pooling}, which the encoder's folder cannot keep; give a copy of it without "
-            f"{_MODULES}, which is then pooled by the mean"
+            f"{folder} is pooled by {made.pooling}, which the encoder's folder cannot keep; give a copy without "
+            f"{_MODULES}: it is pooled by the mean"
         )
     return made
 
