@@ -198,10 +198,10 @@ class SpecialTokens:
 
 SPECIAL_TOKENS = SpecialTokens()
 """Those of the paper's tokenizer."""
-OWN_TYPES = ("eurobert", "sl_model")
+_OWN_TYPES = ("eurobert", "sl_model")
 """Values of `model_type` of our own exports and of the authors' folders."""
 
 
 def is_own_type(model_type: object) -> bool:
     """Return whether a `model_type` is that of our own exports or of the authors' folders."""
-    return model_type in OWN_TYPES
+    return model_type in _OWN_TYPES

@@ -33,7 +33,7 @@ from common.reading import MOST_BYTES, open_plain
 from pretraining.model.encoder_folder import quiet
 from pretraining.model.model_folder import load_encoder
 from pretraining.model.modeling import EuroBertModel
-from pretraining.paper_settings import OWN_TYPES, is_own_type
+from pretraining.paper_settings import is_own_type
 
 log = logging.getLogger(__name__)
 
@@ -68,7 +68,7 @@ def load_base(
     except Exception as error:  # safetensors and transformers raise kinds of their own
         hint = ""
         if name not in CONFIG_MAPPING:
-            hint = nearest(str(name), [*OWN_TYPES, *CONFIG_MAPPING])
+            hint = nearest(str(name), CONFIG_MAPPING)
         if "trust_remote_code" in str(error):
             hint = "; --trust-remote-code runs the code that comes with it, so read that first"
         if isinstance(error, SafetensorError):
@@ -125,6 +125,7 @@ def _load_with_transformers(
     for name in sorted(info["missing_keys"]):
         if name in parameters and "pooler" not in name:
             lacking.append(name)
+    # They would be drawn at random, and the model measured all the same.
     if lacking and not has_decoder:
         raise UserError(
             f"{folder} lacks weights of its class ({lacking[0]}); fetch the model again"

@@ -376,7 +376,7 @@ def _encode(
 
 def _blocks(items: Sequence[Any]) -> Iterator[Sequence[Any]]:
     """Yield `items` in blocks, so that the tokenizer's Python lists never hold a whole dataset."""
-    for start in progress(
+    for first in progress(
         range(0, len(items), _BLOCK), "tokenising", unit=f"x{_BLOCK}"
     ):
-        yield items[start : start + _BLOCK]
+        yield items[first : first + _BLOCK]

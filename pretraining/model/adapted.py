@@ -340,8 +340,8 @@ class AdaptedModel(CompiledBlocks, nn.Module):
             rows = rows_per_chunk(head.weight.shape[0], features.device)
         total = torch.zeros((), device=features.device)
         # Without labels, too, so that the sum of none has gradients: zeros.
-        for start in range(0, max(1, len(labels)), rows):
-            part = slice(start, start + rows)
+        for first in range(0, max(1, len(labels)), rows):
+            part = slice(first, first + rows)
             factor = None if weights is None else weights[part]
             args = (features[part], head.weight, bias, labels[part], factor, cap)
             total = total + checkpoint(

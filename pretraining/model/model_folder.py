@@ -35,7 +35,7 @@ from pretraining.model.encoder_folder import (
     write_config,
 )
 from pretraining.model.modeling import HEAD, EuroBertPreTrainedModel
-from pretraining.paper_settings import OWN_TYPES, is_own_type
+from pretraining.paper_settings import is_own_type
 
 logger = logging.getLogger(__name__)
 
@@ -146,7 +146,7 @@ def encoder_config(folder: Path) -> EncoderConfig:
     kind = fields.pop("model_type", None)
     if not is_own_type(kind):
         raise UserError(
-            f"{path}: model_type is {kind!r}; it must be {' or '.join(OWN_TYPES)}"
+            f"{path}: model_type is {kind!r}; give a folder that this package exported, or one of the paper's authors"
         )
     if "is_causal" not in fields:
         logger.warning(
