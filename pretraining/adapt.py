@@ -106,7 +106,8 @@ class Adaptation:
         """Tokens of a sequence."""
         usual = min(_LENGTH, self.start.longest)
         chosen: dict[str, object] = {"max_length": usual, "min_length": 1}
-        return _changed(chosen, self.changes).batches.max_length
+        length: int = _changed(chosen, self.changes).batches.max_length
+        return length
 
     @cached_property
     def _batch(self) -> int:
@@ -114,7 +115,8 @@ class Adaptation:
         wanted = float(_MOST_TOKENS)
         if self.tokens is not None:
             wanted = min(max(self.tokens / _UPDATES, _LEAST_TOKENS), _MOST_TOKENS)
-        return 2 ** max(0, math.floor(math.log2(wanted / self._length)))
+        batch: int = 2 ** max(0, math.floor(math.log2(wanted / self._length)))
+        return batch
 
     @cached_property
     def _batches(self) -> TrainingConfig:
@@ -186,8 +188,8 @@ class Adaptation:
         first = parse_objective(self.objective)
         last = first
         # A ratio that falls from the first step on is already what was asked for.
-        is_constant = first.ratio is not None and first.last_ratio is None
-        if is_constant and first.ratio > _LAST_RATIO:
+        is_constant = first.last_ratio is None
+        if is_constant and (first.ratio or 0) > _LAST_RATIO:
             last = first._replace(ratio=_LAST_RATIO)
         decayed = StageSpec(
             objective=last, end=self.updates, decay_steps=self._decay, curve="sqrt"

@@ -108,6 +108,7 @@ class Start:
     @property
     def name(self) -> str:
         """Its last name."""
+        # The hub's cache has models--OWNER--NAME/snapshots/REVISION.
         cache = self.folder.parent.parent.name
         if self.folder.parent.name == "snapshots" and cache.startswith("models--"):
             return cache.rpartition("--")[2]
@@ -214,6 +215,7 @@ class Start:
     def padding(self) -> int | None:
         """Id of its padding that its embedding has a row for: of its configuration, else of its tokenizer."""
         of_tokenizer = self.id_of(self.tokenizer.special.get("pad_token"))
+        # The first Llamas pad with -1, others with an id behind their embedding.
         for number in (self.config.get("pad_token_id"), of_tokenizer):
             if isinstance(number, int) and 0 <= number < self.shape.vocab:
                 return number
@@ -229,30 +231,31 @@ class Start:
         config, where = self.config, self.folder / "config.json"
 
         def number(*names: str, default: int = 0) -> int:
-            value = next(
-                (config[name] for name in names if isinstance(config.get(name), int)),
-                default,
-            )
+            value = default
+            for name in names:
+                if isinstance(config.get(name), int):
+                    value = config[name]
+                    break
             if not value:
                 raise UserError(
                     f"{where} has no {names[0]}; give the folder of a language model"
                 )
             return int(value)
 
-        rope = config.get("rope_parameters")
-        numbers = {
-            "rope_theta": (rope if isinstance(rope, dict) else config).get(
-                "rope_theta"
-            ),
-            "norm_eps": config.get("rms_norm_eps"),
-            "init_std": config.get("initializer_range"),
-        }
-        # Other families may give them another meaning, and no plan counts with them.
-        kept = {
-            name: float(value)
-            for name, value in numbers.items()
-            if self.is_own and isinstance(value, int | float)
-        }
+        kept: dict[str, float] = {}
+        # Other families may give these another meaning, and no plan counts with them.
+        if self.is_own:
+            rope = config.get("rope_parameters")
+            if not isinstance(rope, dict):
+                rope = config  # where transformers had it before version 5
+            numbers = {
+                "rope_theta": rope.get("rope_theta"),
+                "norm_eps": config.get("rms_norm_eps"),
+                "init_std": config.get("initializer_range"),
+            }
+            for name, value in numbers.items():
+                if isinstance(value, int | float):
+                    kept[name] = float(value)
         hidden = number("hidden_size", "n_embd", "dim", "d_model", "emb_dim")
         heads = number("num_attention_heads", "n_head", "n_heads", "num_heads")
         return Shape(
@@ -393,6 +396,7 @@ def start_of(
             "save_pretrained"
         )
     embedding = kept_embedding(folder)
+    # A plan follows from config.json alone, and may be made before weights are fetched.
     tensors = {} if is_planned else tensor_heads(folder)
     _refuse_quantised(folder, tensors)
     refuse_unfinished(folder, tensors)
@@ -431,6 +435,7 @@ def _reads_lower_case(tokenizer: TokenizerFiles) -> bool:
 
 def _refuse_quantised(folder: Path, tensors: Mapping[str, TensorHead]) -> None:
     """Refuse weights that are no floating-point numbers."""
+    # A configuration need not say it, and int8 weights would be trained as they are.
     for name, head in tensors.items():
         if "weight" in name and head.type not in _FLOATS:
             raise UserError(

@@ -118,16 +118,14 @@ def write_folder(
     records = {name: sha256_bytes(text.encode()) for name, text in texts.items()}
     content: dict[str, Any] = json.loads(json.dumps({**about, "records": records}))
     if out.exists() and (not out.is_dir() or any(out.iterdir())):
-        existing = (
-            check_model(out, "remove the folder or choose another")
-            if out.is_dir()
-            else None
-        )
-        if (
-            existing is not None
-            and {key: existing[key] for key in existing if key != FILES} == content
-        ):
-            return out
+        existing = None
+        if out.is_dir():
+            existing = check_model(out, "remove the folder or choose another")
+        if existing is not None:
+            # Hashes of files say nothing of what the model was made from.
+            made_from = {key: existing[key] for key in existing if key != FILES}
+            if made_from == content:
+                return out
         raise UserError(
             f"{out} exists and is not an export of this model: remove it or choose another folder"
         )
@@ -251,6 +249,7 @@ def self_test_vector(
             f"{name} cannot be loaded with transformers: {cause}; is it a whole model?"
         ) from None
 
+    # Such outputs would look as if the first token did not see the last.
     if not hidden.isfinite().all():
         raise UserError(
             f"{name} has outputs that are no numbers; fetch or train the model again"
@@ -331,16 +330,13 @@ def checked_encoder(
 
 def _compare_self_test(stored: Any, vector: Tensor, name: str) -> str:
     """Return in a sentence that a vector is the one of a self-test's file; refuse another, or another text's."""
-    text, numbers = (
-        (stored.get("text"), stored.get("vector"))
-        if isinstance(stored, dict)
-        else (None, None)
-    )
-    if not isinstance(numbers, list) or not all(
-        isinstance(number, float) for number in numbers
-    ):
+    fields = stored if isinstance(stored, dict) else {}
+    numbers = fields.get("vector")
+    if not isinstance(numbers, list):
         numbers = []
-    if text != _TEXT or len(numbers) != len(vector):
+    are_numbers = all(isinstance(number, float) for number in numbers)
+    is_whole = are_numbers and len(numbers) == len(vector)
+    if fields.get("text") != _TEXT or not is_whole:
         raise UserError(
             f"{name}: {SELF_TEST} belongs to another model or version; export the model again"
         )

@@ -70,6 +70,9 @@ _LLAMA_CPP = (
 """Classes that llama.cpp's converter knows (its conversion/__init__.py), as exports name them."""
 _LLAMA_CPP_BASES = ("camembert", "roberta", "xlm-roberta")
 """Families that it knows without a head alone."""
+_OF_EXPORTS = ("transformers", "start_name", "start_licence", "mask_token")
+"""Fields of a manifest that `export_trained` writes."""
+_SPECIAL_IDS = ("bos_token_id", "eos_token_id", "pad_token_id")
 _LABELS = ("id2label", "label2id", "num_labels", "problem_type", "finetuning_task")
 """Fields of a head for classes."""
 _ROPE_OF_LAYERS = {
@@ -113,20 +116,16 @@ def export_trained(
         files = eurobert_files(state, config, tokenizer_dir)
         return write_folder(out, files, manifest, texts=texts, origin=origin)
     assert start is not None, "random weights are a `eurobert`'s"
-    files = _files_of(
-        model_of(start, state),
-        partial(_write_companions, start=start, data=tokenizer_dir),
-        partial(_card, made_from=start.name, licence=start.licence, name=out.name),
-    )
+    model = model_of(start, state)
+    write_tokenizer_files = partial(_write_companions, start=start, data=tokenizer_dir)
+    card = partial(_card, made_from=start.name, licence=start.licence, name=out.name)
+    files = _files_of(model, write_tokenizer_files, card)
+    mask = start.mask
     about = {
         **manifest,
         "start_name": start.name,
         "start_licence": start.licence or "unknown",
-        "mask_token": {
-            "token": start.mask.token,
-            "id": start.mask.id,
-            "origin": start.mask.origin,
-        },
+        "mask_token": {"token": mask.token, "id": mask.id, "origin": mask.origin},
         "transformers": f">={MINIMUM}",
     }
     return write_folder(out, files, about, texts=texts, origin=origin)
@@ -204,34 +203,26 @@ def export_llama(folder: Path, out: Path) -> Path:
         raise UserError(
             f"{folder} attends causally, so it is no encoder; export a model that ends in MLM"
         )
-    names = {
-        *shape_fields(shape_of(config)),
-        "bos_token_id",
-        "eos_token_id",
-        "pad_token_id",
-    } - {"rope_theta"}
+    names = {*shape_fields(shape_of(config)), *_SPECIAL_IDS}
+    names.remove("rope_theta")  # transformers 5 has it among `rope_parameters`
     fields = {name: getattr(config, name) for name in names}
-
+    fields["rope_parameters"] = config.rope_parameters
     with torch.device("meta"):
-        llama = LlamaForCausalLM(
-            LlamaConfig(
-                **fields, rope_parameters=config.rope_parameters, is_causal=False
-            )
-        )
+        llama = LlamaForCausalLM(LlamaConfig(**fields, is_causal=False))
     llama.load_state_dict(encoder.state_dict(), assign=True)
-    files = _files_of(
-        llama,
-        partial(copy_tokenizer, folder),
-        partial(
-            _card, made_from=f"{folder.name} (eurobert)", licence="", name=out.name
-        ),
-    )
+    made_from = f"{folder.name} (eurobert)"
+    card = partial(_card, made_from=made_from, licence="", name=out.name)
+    files = _files_of(llama, partial(copy_tokenizer, folder), card)
     manifest = check_model(folder) or {"model": folder.name}
-    about = {
-        key: value for key, value in manifest.items() if key not in (FILES, "records")
-    }
+    about = _without(manifest, FILES, "records")
     about[EMBEDDING] = kept_embedding(folder).kept
-    return write_folder(out, files, {**about, "transformers": f">={MINIMUM}"})
+    about["transformers"] = f">={MINIMUM}"
+    return write_folder(out, files, about)
+
+
+def _without(manifest: Mapping[str, Any], *names: str) -> dict[str, Any]:
+    """Return what a manifest says, but for some of it."""
+    return {key: value for key, value in manifest.items() if key not in names}
 
 
 def _files_of(
@@ -273,44 +264,30 @@ def write_merged(start: Start, finished: Path, share: float) -> Path:
         start: the start.
         finished: an export of what was trained.
         share: that of the start, 0 to 1.
+
+    Raises:
+        UserError: the start is not what the model was trained from.
     """
     out = merged_folder(finished, share)
     trained = start_of(str(finished))
     manifest = check_model(finished) or {}
-    before, after = (load_start(item, 0).state_dict() for item in (start, trained))
     recorded = manifest.get("start", start.identity)
     if recorded["weights"] != start.identity["weights"]:
         raise UserError(
             f"{start.text} has changed since {finished} was trained from it; put the weights back, then run the same "
             "command again"
         )
-    state = {
-        name: torch.lerp(tensor, before[name], share)
-        if tensor.is_floating_point()
-        else tensor
-        for name, tensor in after.items()
-    }
-    # Export writes its own, and the losses are those of other weights.
-    not_of_the_average = (
-        "files",
-        "records",
-        "transformers",
-        "start_name",
-        "start_licence",
-        "mask_token",
-        "validation",
-    )
-    about = {
-        key: value for key, value in manifest.items() if key not in not_of_the_average
-    }
+    before = load_start(start, 0).state_dict()
+    state = load_start(trained, 0).state_dict()
+    for name, tensor in state.items():
+        if tensor.is_floating_point():
+            state[name] = torch.lerp(tensor, before[name], share)
+    # Export writes its own of these, and the losses are those of other weights.
+    about = _without(manifest, FILES, "records", *_OF_EXPORTS, "validation")
     about |= {"model": out.name, "share_of_the_start": share}
+    config = encoder_config(finished) if is_eurobert(start) else None
     return export_trained(
-        start,
-        state,
-        about,
-        out,
-        config=encoder_config(finished) if is_eurobert(start) else None,
-        tokenizer_dir=finished,
+        start, state, about, out, config=config, tokenizer_dir=finished
     )
 
 
@@ -352,48 +329,51 @@ def _older_rope(fields: Mapping[str, Any]) -> dict[str, Any]:
     # A family with two kinds of layers has their fields one below the other; others have the fields of all.
     full = rope.get("full_attention", rope)
     sliding = rope.get("sliding_attention", {})
-    names = _ROPE_OF_LAYERS.get(str(fields["model_type"]), ("rope_theta",))
-    bases = zip(names, (full, sliding), strict=False)
-    older = {
-        name: of_layers["rope_theta"]
-        for name, of_layers in bases
-        if "rope_theta" in of_layers
-    }
+    kind = str(fields["model_type"])
+    names = _ROPE_OF_LAYERS.get(kind, ("rope_theta",))
+    older: dict[str, Any] = {}
+    for name, of_layers in zip(names, (full, sliding), strict=False):
+        if "rope_theta" in of_layers:
+            older[name] = of_layers["rope_theta"]
     # Of other families with two kinds of layers, transformers would take `rope_scaling` for both.
-    is_for_full_alone = full is rope or fields["model_type"] in ("gemma3_text", "olmo3")
+    is_for_full_alone = full is rope or kind in ("gemma3_text", "olmo3")
     is_scaled = full.get("rope_type", "default") != "default"
-    return older | ({"rope_scaling": full} if is_scaled and is_for_full_alone else {})
+    if is_scaled and is_for_full_alone:
+        older["rope_scaling"] = full
+    return older
 
 
 def _write_companions(folder: Path, start: Start, data: Path | None) -> None:
     """Write the start's tokenizer with its mask token, which reads texts as the start's did; and its licence."""
-    special = {**start.tokenizer.special, "mask_token": start.mask.token}
+    mask = start.mask
+    special = {**start.tokenizer.special, "mask_token": mask.token}
     if start.tokenizer.end is None and data is not None:
-        special |= read_tokenizer(
-            data
-        ).special  # as the option named it that the shards were written with
-    special.setdefault(
-        "pad_token",
-        special.get("eos_token") or special.get("sep_token") or start.mask.token,
-    )
+        # The end as the option named it that the shards were written with.
+        special |= read_tokenizer(data).special
+    end = special.get("eos_token") or special.get("sep_token")
+    special.setdefault("pad_token", end or mask.token)
     # A tokenizer.json may have been saved while it cut or padded texts.
     content = {**start.tokenizer.content, "truncation": None, "padding": None}
-    # As RoBERTa's and ModernBERT's: "the <|mask|>" has no token for the space
-    if start.mask.origin != "own":
-        content["added_tokens"] = [
-            item | ({"lstrip": True} if item["id"] == start.mask.id else {})
-            for item in content["added_tokens"]
-        ]
+    if mask.origin != "own":
+        # As RoBERTa's and ModernBERT's: "the <|mask|>" has no token for the space.
+        added = []
+        for item in content["added_tokens"]:
+            if item["id"] == mask.id:
+                item = {**item, "lstrip": True}
+            added.append(item)
+        content["added_tokens"] = added
+    inputs = ["input_ids", "attention_mask"]
     types = start.config.get("type_vocab_size")
-    # BERT's family marks the second text of a pair
-    pairs = ["token_type_ids"] if isinstance(types, int) and types > 1 else []
+    # BERT's family marks the second text of a pair.
+    if isinstance(types, int) and types > 1:
+        inputs.insert(1, "token_type_ids")
     write_tokenizer(
         folder,
         json.dumps(content, ensure_ascii=False) + "\n",
         special,
         max_length=start.longest,
         padding_side="right",
-        model_input_names=["input_ids", *pairs, "attention_mask"],
+        model_input_names=inputs,
     )
     for name, notice in start.notices.items():
         write_bytes(folder / name, notice)
@@ -403,16 +383,25 @@ def _card(
     inner: Any, manifest: Mapping[str, Any], *, made_from: str, licence: str, name: str
 ) -> str:
     """Return the model card of an adapted encoder; `name`: what it is called where its manifest does not say."""
+    front = ""
+    # The hub's front matter has an identifier: a licence in words is none.
+    if licence and " " not in licence:
+        front = f"license: {licence}\n"
+    config = inner.config
+    saved_class = type(_saved_part(inner)).__name__
+    title = manifest.get("model", name)
+    servers = _servers(config, saved_class)
+    rows = card_rows(manifest)
     return fill_card(
         "adapted_card.md",
-        name=manifest.get("model", name),
+        name=title,
         start=made_from,
         licence=licence or "unknown",
-        front=f"license: {licence}\n" if licence and " " not in licence else "",
-        kind=inner.config.model_type,
-        servers=_servers(inner.config, type(_saved_part(inner)).__name__),
+        front=front,
+        kind=config.model_type,
+        servers=servers,
         minimum=MINIMUM,
-        rows=card_rows(manifest),
+        rows=rows,
     )
 
 
