@@ -116,27 +116,28 @@ class RunDevice:
             packed: whether a pass may leave padding out, where that pays.
         """
         if self.exact_micro_batches:
-            starts = np.cumsum(groups) - groups
-            return [
-                start + np.sort(part)  # rows in their order, numbered within the step
-                for start, size in zip(starts, groups, strict=True)
-                for part in padded_batches(
-                    lengths[start : start + size], self.train_positions
-                )
-            ]
+            exact = []
+            first = 0
+            for size in groups:
+                of_group = lengths[first : first + size]
+                for part in padded_batches(of_group, self.train_positions):
+                    # Rows in their order, numbered within the step.
+                    exact.append(first + np.sort(part))
+                first += size
+            return exact
         padded = padded_batches(lengths, self.train_positions, self.kind.overhead)
         if not packed:
             return padded
         without_padding = packed_batches(lengths, self.train_positions)
-        padded_positions, attended_positions = (
-            sum(len(rows) * int(lengths[rows].max()) for rows in passes)
-            for passes in (padded, without_padding)
-        )
-        # Both in positions; the passes that padding needs in addition cost their overhead.
-        cost_with_padding = (
-            padded_positions + (len(padded) - len(without_padding)) * self.kind.overhead
-        )
-        cost_without = packed_cost(int(lengths.sum()), attended_positions)
+
+        def positions(passes: list[NDArray[np.int64]]) -> int:
+            return sum(len(rows) * int(lengths[rows].max()) for rows in passes)
+
+        # Both costs are in positions; the passes that padding needs in addition cost their overhead.
+        more_passes = len(padded) - len(without_padding)
+        cost_with_padding = positions(padded) + more_passes * self.kind.overhead
+        real_tokens = int(lengths.sum())
+        cost_without = packed_cost(real_tokens, positions(without_padding))
         return without_padding if cost_without < cost_with_padding else padded
 
     def autocast(self) -> torch.autocast:
@@ -160,11 +161,10 @@ class RunDevice:
     def tensor(self, values: NDArray[Any]) -> Tensor:
         """Move an array to the device without waiting for it."""
         tensor = torch.from_numpy(np.ascontiguousarray(values))
-        return (
-            tensor.pin_memory().to(self.torch_device, non_blocking=True)
-            if self.kind.gpu
-            else tensor
-        )
+        if not self.kind.gpu:
+            return tensor
+        # Only pinned memory is copied without waiting.
+        return tensor.pin_memory().to(self.torch_device, non_blocking=True)
 
     def fetch(self, tensor: Tensor) -> Callable[[], NDArray[Any]]:
         """Begin to copy a tensor to the CPU, and return what waits for this copy alone and gives its values."""
@@ -216,9 +216,9 @@ def choose_kind(device: str) -> DeviceKind:
 
 def choose_precision(device: str, precision: str) -> Precision:
     """Return the precision that options name; `auto` is `bf16` on a GPU, `fp32` on a CPU."""
-    return PRECISIONS[
-        choose_kind(device).precision if precision == "auto" else precision
-    ]
+    if precision == "auto":
+        precision = choose_kind(device).precision
+    return PRECISIONS[precision]
 
 
 def choose_device(
@@ -241,19 +241,22 @@ def choose_device(
     """
     kind = choose_kind(device)
     chosen = torch.device(kind.name if device == "auto" else device)
-    title, count = kind.name, torch.cuda.device_count() if kind.gpu else 1
-    if (chosen.index or 0) >= count:
+    number = chosen.index or 0
+    count = torch.cuda.device_count() if kind.gpu else 1
+    if number >= count:
         raise UserError(f"there is no device {device}; torch sees {count} of this kind")
-    if chosen.type == "cuda":
-        torch.cuda.set_device(torch.device("cuda", chosen.index or 0))
+    title = kind.name
+    train_positions = positions or kind.positions
+    eval_positions = kind.positions
+    if kind.gpu:
+        torch.cuda.set_device(torch.device("cuda", number))
         title = torch.cuda.get_device_name(chosen)
+        eval_positions = 4 * train_positions
     return RunDevice(
         title=title,
         torch_device=chosen,
         precision=choose_precision(device, precision),
-        train_positions=positions or kind.positions,
-        eval_positions=4 * (positions or kind.positions)
-        if kind.gpu
-        else kind.positions,
+        train_positions=train_positions,
+        eval_positions=eval_positions,
         exact_micro_batches=exact,
     )

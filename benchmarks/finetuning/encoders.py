@@ -50,6 +50,7 @@ _ADAPTER = "adapter_config.json"
 _POSITIONS = 2_048
 """Positions of the paper's models; more are never used, and a model that names none is taken to have them."""
 _SHARE = 0.99
+"""Of its positions, what inputs take in the paper's code (D18)."""
 
 
 class Encoder(nn.Module):
@@ -371,15 +372,14 @@ def input_limits(
 ) -> Limits:
     """Return the longest inputs of a base model with this tokenizer; `max_length` limits those of fine-tuning."""
     positions = int(getattr(base.config, "max_position_embeddings", 0) or _POSITIONS)
-    # XLNet's -1: as many as there are
-    positions = positions if positions > 0 else _POSITIONS
+    if positions < 0:  # XLNet's -1: as many as there are
+        positions = _POSITIONS
+    tokenizer_limit = getattr(tokenizer, "model_max_length", positions)
     # A tokenizer without a limit has one of 10**30.
-    tokenizer_limit = int(min(getattr(tokenizer, "model_max_length", positions), 10**9))
-    both = min(positions, tokenizer_limit, _POSITIONS)
-    of_tables = (
-        table.num_embeddings - first_position(table) for table in position_tables(base)
-    )
-    usable = min([positions, *of_tables])
+    both = min(positions, int(min(tokenizer_limit, _POSITIONS)))
+    usable = positions
+    for table in position_tables(base):
+        usable = min(usable, table.num_embeddings - first_position(table))
     return Limits(
         labelled=min(max_length, round(_SHARE * positions), usable),
         retrieval=min(max_length, round(_SHARE * both), usable),

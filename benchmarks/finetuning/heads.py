@@ -51,12 +51,16 @@ class Pooling:
     """It in Python, of `hidden` (B, L, H), `mask` (B, L, 1) and the tokenizer's `batch`, for a kept encoder's card."""
 
 
+def _is_real(hidden: Tensor, lengths: Tensor) -> Tensor:
+    """Return (B, L) which tokens are no padding."""
+    places = torch.arange(hidden.shape[1], device=hidden.device)
+    return places < lengths[:, None]
+
+
 def _mean(hidden: Tensor, lengths: Tensor) -> Tensor:
     # Summed as sentence-transformers does: in bfloat16 the sum of a mask is rounded like the sum of the states.
-    mask = (torch.arange(hidden.shape[1], device=hidden.device) < lengths[:, None]).to(
-        hidden.dtype
-    )
-    return (hidden * mask[..., None]).sum(1) / mask[..., None].sum(1)
+    mask = _is_real(hidden, lengths).to(hidden.dtype)[..., None]
+    return (hidden * mask).sum(1) / mask.sum(1)
 
 
 def _first(hidden: Tensor, lengths: Tensor) -> Tensor:
@@ -64,7 +68,8 @@ def _first(hidden: Tensor, lengths: Tensor) -> Tensor:
 
 
 def _last(hidden: Tensor, lengths: Tensor) -> Tensor:
-    return hidden[torch.arange(len(hidden), device=hidden.device), lengths - 1]
+    rows = torch.arange(len(hidden), device=hidden.device)
+    return hidden[rows, lengths - 1]
 
 
 MEAN = Pooling(
@@ -114,11 +119,9 @@ class Head(nn.Module):
         generator = torch.Generator().manual_seed(seed)
         for module in self.modules():
             if isinstance(module, nn.Linear):
-                module.weight.copy_(
-                    torch.empty(module.weight.shape).normal_(
-                        0.0, std, generator=generator
-                    )
-                )
+                weight = torch.empty(module.weight.shape)
+                weight.normal_(0.0, std, generator=generator)
+                module.weight.copy_(weight)
                 module.bias.zero_()
 
 
@@ -133,9 +136,8 @@ class TokenHead(Head):
     def forward(self, hidden: Tensor, lengths: Tensor) -> Tensor:
         """Return logits (B, L, labels); with a shift, the first tokens have none before them and read themselves."""
         if self.shift:
-            hidden = torch.cat(
-                [hidden[:, : self.shift], hidden[:, : -self.shift]], dim=1
-            )
+            first, before = hidden[:, : self.shift], hidden[:, : -self.shift]
+            hidden = torch.cat([first, before], dim=1)
         logits: Tensor = self.out(hidden)
         return logits
 
@@ -151,11 +153,11 @@ class SequenceHead(Head):
 
     def forward(self, hidden: Tensor, lengths: Tensor) -> Tensor:
         """Return logits (B, labels)."""
-        vectors = (
-            hidden if self.pooling.of_logits else self.pooling.pool(hidden, lengths)
-        )
-        logits: Tensor = self.out(nn.functional.gelu(self.dense(vectors)))
-        return self.pooling.pool(logits, lengths) if self.pooling.of_logits else logits
+        pool, of_logits = self.pooling.pool, self.pooling.of_logits
+        vectors = hidden if of_logits else pool(hidden, lengths)
+        dense = nn.functional.gelu(self.dense(vectors))
+        logits: Tensor = self.out(dense)
+        return pool(logits, lengths) if of_logits else logits
 
 
 class _States(nn.Module):
@@ -193,22 +195,22 @@ class ClassHead(Head):
 
     def forward(self, hidden: Tensor, lengths: Tensor) -> Tensor:
         """Return logits, (B, K) of sequences or (B, L, K) of tokens."""
-        mask = torch.arange(hidden.shape[1], device=hidden.device) < lengths[:, None]
-        logits: Tensor = self.model(
-            inputs_embeds=hidden, attention_mask=mask.long()
-        ).logits
+        mask = _is_real(hidden, lengths).long()
+        outputs = self.model(inputs_embeds=hidden, attention_mask=mask)
+        logits: Tensor = outputs.logits
         return logits
 
     @torch.no_grad()
     def draw(self, std: float, seed: int) -> None:
         """Draw the weights as the class does when it is loaded after `set_seed(seed)`; a given pooler is kept."""
+
+        def draw(module: nn.Module) -> None:
+            if module not in self._kept:
+                self.model._init_weights(module)
+
         with torch.random.fork_rng(devices=[]):
             torch.manual_seed(seed)
-            self.model.apply(
-                lambda module: (
-                    None if module in self._kept else self.model._init_weights(module)
-                )
-            )
+            self.model.apply(draw)
 
 
 def _class_head(
@@ -229,24 +231,19 @@ def _class_head(
     """
     config: Any = encoder.base.config
     base_class = AutoModel._model_mapping.get(type(config), None)
-    # No part of an encoder-decoder
+    if head == "ours" or encoder.is_decoder or is_own_type(config.model_type):
+        return None
+    kind = auto._model_mapping.get(type(config), None)
+    # The encoder of an encoder-decoder is a part of its class.
     is_whole = base_class is not None and isinstance(encoder.base, base_class)
-    kind = auto._model_mapping.get(type(config), None) if is_whole else None
-    if (
-        kind is None
-        or head == "ours"
-        or encoder.is_decoder
-        or is_own_type(config.model_type)
-    ):
+    if kind is None or not is_whole:
         return None
     if kind not in encoder.heads:
-        encoder.heads[kind] = _fault(encoder, kind, labels, shape)
-        if encoder.heads[kind]:
-            log.info(
-                "using our head, because the head of %s %s",
-                kind.__name__,
-                encoder.heads[kind],
-            )
+        fault = _fault(encoder, kind, labels, shape)
+        encoder.heads[kind] = fault
+        if fault:
+            name = kind.__name__
+            log.info("using our head, because the head of %s %s", name, fault)
     return None if encoder.heads[kind] else ClassHead(encoder, kind, labels)
 
 
@@ -256,18 +253,16 @@ def _fault(encoder: Encoder, kind: Any, labels: int, shape: tuple[int, ...]) -> 
     try:
         head = ClassHead(encoder, kind, labels).eval()
         if encoder.pooler is not None:
-            states = getattr(head.model, head.model.base_model_prefix)
-            states.pooler = copy.deepcopy(encoder.pooler).to("cpu", torch.float32)
-        actual = tuple(
-            head(torch.zeros(2, 6, encoder.hidden_size), torch.tensor([6, 4])).shape
-        )
+            stand_in = getattr(head.model, head.model.base_model_prefix)
+            stand_in.pooler = copy.deepcopy(encoder.pooler).to("cpu", torch.float32)
+        states = torch.zeros(2, 6, encoder.hidden_size)
+        logits = head(states, torch.tensor([6, 4]))
     except Exception as error:  # whatever the code of a class may raise
         return f"needs more than hidden states ({type(error).__name__}: {first_line(error)})"
-    return (
-        ""
-        if actual == shape
-        else f"produces logits of shape {actual} for two rows of six tokens"
-    )
+    actual = tuple(logits.shape)
+    if actual == shape:
+        return ""
+    return f"produces logits of shape {actual} for two rows of six tokens"
 
 
 def sequence_head(
@@ -289,9 +284,9 @@ def sequence_head(
 
 def token_head(encoder: Encoder, labels: int, head: HeadName) -> Head:
     """Return the head of each token for so many labels."""
-    if shift := int(getattr(encoder.base.config, PREDICTION_SHIFT, 0)):
+    shift = int(getattr(encoder.base.config, PREDICTION_SHIFT, 0))
+    if shift:
         return TokenHead(encoder.hidden_size, labels, shift)
-    class_head = _class_head(
-        encoder, AutoModelForTokenClassification, labels, (2, 6, labels), head
-    )
-    return TokenHead(encoder.hidden_size, labels) if class_head is None else class_head
+    auto, shape = AutoModelForTokenClassification, (2, 6, labels)
+    class_head = _class_head(encoder, auto, labels, shape, head)
+    return class_head or TokenHead(encoder.hidden_size, labels)

@@ -92,7 +92,7 @@ def _template(
     for step in _steps_of(before, "processors"):
         if step["type"] == "ByteLevel":
             kept.append(step)
-        # RoBERTa's puts its own tokens around a text, and moves offsets as the byte-level one.
+        # RoBERTa's puts its own tokens around a text, and trims offsets as the byte-level one.
         if step["type"] == "RobertaProcessing":
             offsets = {
                 name: step[name] for name in ("add_prefix_space", "trim_offsets")

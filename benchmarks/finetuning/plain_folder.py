@@ -71,6 +71,7 @@ def write_model(
         with torch.device("meta"), torch.random.fork_rng(devices=[]):
             model = kind(config)
         model.load_state_dict(state, strict=False, assign=True)
+        # Weights of a class that did not compute the same.
         for old in folder.glob("*.safetensors*"):
             old.unlink()
         with quiet():
@@ -114,11 +115,9 @@ def _classes(
     if isinstance(head, ClassHead):
         yield type(head.model), config
     elif isinstance(head, TokenHead):
-        if (
-            kind := AutoModelForTokenClassification._model_mapping.get(
-                type(config), None
-            )
-        ) is not None:
+        mapping = AutoModelForTokenClassification._model_mapping
+        kind = mapping.get(type(config), None)
+        if kind is not None:
             yield kind, config
     elif isinstance(head, SequenceHead) and head.pooling.eurobert:
         eurobert = config if ours else _as_eurobert(config)
@@ -160,46 +159,42 @@ def _state(
 ) -> dict[str, Tensor] | None:
     """Return the weights under a class's names; None where they are not all that it has."""
     prefix = f"{kind.base_model_prefix}." if _has_head(kind) else ""
-    state = {
-        f"{prefix}{name}": tensor for name, tensor in encoder.base.state_dict().items()
-    }
-    pooler: Any = (
-        encoder.pooler.layer
-        if isinstance(encoder.pooler, FirstToken)
-        else encoder.pooler
-    )
+    state: dict[str, Tensor] = {}
+    for name, tensor in encoder.base.state_dict().items():
+        state[f"{prefix}{name}"] = tensor
+    pooler: Any = encoder.pooler
+    if isinstance(pooler, FirstToken):
+        pooler = pooler.layer
     if pooler is not None:
-        state |= {
-            f"{prefix}pooler.{name}": tensor
-            for name, tensor in pooler.state_dict().items()
-        }
+        for name, tensor in pooler.state_dict().items():
+            state[f"{prefix}pooler.{name}"] = tensor
     with torch.device("meta"), torch.random.fork_rng(devices=[]):
         wanted = kind(config).state_dict()
     if prefix and head is not None:
         names_in_head = [name for name in wanted if not name.startswith(prefix)]
-        head_state = head.state_dict()
-        if isinstance(head, ClassHead):
-            state |= {
-                name.removeprefix("model."): tensor
-                for name, tensor in head_state.items()
-            }
-        elif isinstance(head, SequenceHead):
-            our_layer = {"classifier": "out", "dense": "dense"}
-            state |= {
-                f"{layer}.{part}": head_state[f"{ours}.{part}"]
-                for layer, ours in our_layer.items()
-                for part in ("weight", "bias")
-            }
-        elif len(names_in_head) == 2:  # a linear layer, whatever its name
-            state |= {
-                name: head_state[f"out.{name.rpartition('.')[2]}"]
-                for name in names_in_head
-            }
-    if any(
-        name not in state or state[name].shape != wanted[name].shape for name in wanted
-    ):
-        return None
+        state |= _head_state(head, names_in_head)
+    for name, tensor in wanted.items():
+        if name not in state or state[name].shape != tensor.shape:
+            return None
     return _on_cpu({name: state[name] for name in wanted})
+
+
+def _head_state(head: Head, names: Sequence[str]) -> dict[str, Tensor]:
+    """Return a head's weights under a class's names for them; nothing where it has others than we."""
+    ours = head.state_dict()
+    state = {}
+    if isinstance(head, ClassHead):
+        for name, tensor in ours.items():
+            state[name.removeprefix("model.")] = tensor
+    elif isinstance(head, SequenceHead):
+        for part in ("weight", "bias"):
+            state[f"dense.{part}"] = ours[f"dense.{part}"]
+            state[f"classifier.{part}"] = ours[f"out.{part}"]
+    elif len(names) == 2:  # a linear layer, whatever its name
+        for name in names:
+            part = name.rpartition(".")[2]
+            state[name] = ours[f"out.{part}"]
+    return state
 
 
 def _on_cpu(state: dict[str, Tensor]) -> dict[str, Tensor]:
@@ -222,14 +217,14 @@ def _computes_the_same(
         ).eval()
     plain.to(device.torch_device)
     ids = probe_ids(plain.get_input_embeddings(), 22).view(2, 11).cpu()
-    modules: list[nn.Module] = [encoder, *([] if head is None else [head])]
+    modules: list[nn.Module] = [encoder]
+    if head is not None:
+        modules.append(head)
     was_training = encoder.training
     full, short = torch.tensor([11, 11]), torch.tensor([6, 6])
-    cases = [
-        (ids, full),
-        (ids[:, :6], short),
-        *([] if encoder.alone else [(ids, torch.tensor([11, 6]))]),
-    ]
+    cases = [(ids, full), (ids[:, :6], short)]
+    if not encoder.alone:
+        cases.append((ids, torch.tensor([11, 6])))
     tolerance = 1e-3 if device.precision.name == "fp32" else 5e-2
     try:
         for module in modules:
@@ -237,9 +232,8 @@ def _computes_the_same(
         for case_ids, lengths in cases:
             read = case_ids.to(device.torch_device)
             lengths_there = lengths.to(device.torch_device)
-            mask = (
-                torch.arange(read.shape[1], device=read.device) < lengths_there[:, None]
-            )
+            places = torch.arange(read.shape[1], device=read.device)
+            mask = places < lengths_there[:, None]
             with device.autocast():
                 hidden = encoder(read, lengths)
                 wanted = hidden if head is None else head(hidden, lengths_there)
@@ -250,10 +244,10 @@ def _computes_the_same(
             if wanted.dim() == 3:  # of tokens: what padding has does not matter
                 wanted, actual = wanted[mask], actual[mask]
             wanted, actual = wanted.float(), actual.float()
+            gap = float((wanted - actual).abs().max())
+            largest = float(wanted.abs().max() + 1e-6)
             # A comparison with nan is False, so that one is a difference.
-            if not float((wanted - actual).abs().max()) <= tolerance * float(
-                wanted.abs().max() + 1e-6
-            ):
+            if not gap <= tolerance * largest:
                 return False
     finally:
         for module in modules:

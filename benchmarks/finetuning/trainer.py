@@ -85,11 +85,11 @@ def example_order(
     while True:
         generator = torch.Generator().manual_seed(seed + epoch)
         order = torch.randperm(size, generator=generator).numpy()
-        micro = [
-            order[start : start + micro_batch] for start in range(0, size, micro_batch)
-        ]
-        for start in range(0, len(micro), groups):
-            yield micro[start : start + groups]
+        micro = []
+        for first in range(0, size, micro_batch):
+            micro.append(order[first : first + micro_batch])
+        for first in range(0, len(micro), groups):
+            yield micro[first : first + groups]
         epoch += 1
 
 
@@ -103,8 +103,8 @@ def pair_order(size: int, seed: int, batch: int) -> Iterator[Groups]:
         generator.manual_seed(seed)
     while True:
         order = torch.randperm(size, generator=generator).numpy()
-        for start in range(0, size, batch):
-            yield [order[start : start + batch]]
+        for first in range(0, size, batch):
+            yield [order[first : first + batch]]
 
 
 def distinct_order(
@@ -149,37 +149,37 @@ def learning_rate(step: int, steps: int, peak: float, warmup_share: float) -> fl
 
 def decayed(model: nn.Module) -> list[str]:
     """Return the names of the parameters with weight decay: all but biases and those of norms."""
-    norms = {
-        f"{path}.{name}" if path else name
-        for path, module in model.named_modules()
-        if "norm" in type(module).__name__.lower()
-        for name, _ in module.named_parameters(recurse=False)
-    }
-    return [
-        name
-        for name, parameter in model.named_parameters()
-        if parameter.requires_grad
-        and name not in norms
-        and not name.split(".")[-1].startswith("bias")
-    ]
+    of_norms: set[str] = set()
+    for path, module in model.named_modules():
+        if "norm" in type(module).__name__.lower():
+            for name, _ in module.named_parameters(prefix=path, recurse=False):
+                of_norms.add(name)
+    names = []
+    for name, parameter in model.named_parameters():
+        is_bias = name.split(".")[-1].startswith("bias")
+        if parameter.requires_grad and name not in of_norms and not is_bias:
+            names.append(name)
+    return names
 
 
 def make_optimiser(
     model: nn.Module, lr: float, fine_tuning: FineTuning
 ) -> torch.optim.Optimizer:
     """Return AdamW with weight decay on matrices alone, its state in the type of the weights."""
-    with_decay = set(decayed(model))
-    parameters = list(model.named_parameters())
+    names = set(decayed(model))
+    with_decay: list[nn.Parameter] = []
+    without: list[nn.Parameter] = []
+    for name, parameter in model.named_parameters():
+        group = with_decay if name in names else without
+        group.append(parameter)
     groups = [
-        {
-            "params": [p for name, p in parameters if (name in with_decay) is decays],
-            "weight_decay": decay,
-        }
-        for decays, decay in ((True, fine_tuning.weight_decay), (False, 0.0))
+        {"params": with_decay, "weight_decay": fine_tuning.weight_decay},
+        {"params": without, "weight_decay": 0.0},
     ]
     # The fused kernel keeps its intermediate results in float32: right for float32 weights, but with bfloat16
     # ones it would not round where the paper's did. None, not False: on a GPU torch then takes all tensors together.
-    fused = all(p.dtype == torch.float32 for _, p in parameters) or None
+    dtypes = {parameter.dtype for parameter in model.parameters()}
+    fused = True if dtypes == {torch.float32} else None
     return torch.optim.AdamW(
         groups, lr=lr, betas=fine_tuning.betas, eps=fine_tuning.eps, fused=fused
     )
@@ -270,7 +270,8 @@ def _backward(
 def _check_finite(losses: list[Tensor]) -> None:
     """Raise a `FineTuningError` that names the first step since the last check whose loss is not finite."""
     recent = torch.stack(losses[-_CHECK_EVERY:])
-    bad = ~torch.isfinite(recent)
-    if bool(bad.any()):
-        step = len(losses) - len(recent) + int(bad.nonzero()[0]) + 1
-        raise FineTuningError(f"the loss is {float(recent[bad][0])} at step {step}")
+    bad = (~torch.isfinite(recent)).nonzero().flatten()
+    if len(bad):
+        first = int(bad[0])
+        step = len(losses) - len(recent) + first + 1
+        raise FineTuningError(f"the loss is {float(recent[first])} at step {step}")

@@ -66,6 +66,7 @@ def info_nce(
         unit_queries = F.normalize(queries[part], dim=1)
         unit_documents = F.normalize(documents, dim=1)
         similarities = torch.mm(unit_queries, unit_documents.T)
+        # sentence-transformers multiplies by a scale, which rounds otherwise than a division (D16).
         mean = F.cross_entropy(similarities * (1 / temperature), part)
         yield mean * len(part) / number
 
@@ -242,11 +243,11 @@ class ContrastiveObjective(TrainedRows):
         leaf.requires_grad_()
         loss = self._loss_backward(leaf[order], number, device)
         assert leaf.grad is not None
-        start = 0
+        first = 0
         for part in passes:
-            end = start + len(part)
-            embed(part).backward(leaf.grad[start:end])  # type: ignore[no-untyped-call]
-            start = end
+            end = first + len(part)
+            embed(part).backward(leaf.grad[first:end])  # type: ignore[no-untyped-call]
+            first = end
         return loss
 
     def _texts_of(self, rows: NDArray[np.int64]) -> tuple[Ragged, list[int]]:
@@ -257,14 +258,16 @@ class ContrastiveObjective(TrainedRows):
         size = self.fine_tuning.micro_batch
         texts: list[NDArray[np.int32]] = []
         sizes: list[int] = []
-        for ids, numbers in (
-            (self.queries, rows),
-            (self.documents, rows),
-            (self.negatives, np.array(hard, dtype=np.int64)),
-        ):
-            texts.extend(ids[int(number)] for number in numbers)
-            for start in range(0, len(numbers), size):
-                sizes.append(min(size, len(numbers) - start))
+
+        def add(ids: Ragged, numbers: Iterable[int]) -> None:
+            added = [ids[number] for number in numbers]
+            texts.extend(added)
+            for first in range(0, len(added), size):
+                sizes.append(min(size, len(added) - first))
+
+        add(self.queries, rows.tolist())
+        add(self.documents, rows.tolist())
+        add(self.negatives, hard)
         return Ragged.of(texts), sizes
 
     def _loss_backward(
@@ -401,28 +404,31 @@ class RetrievalEvaluator:
             }
         evaluations = {}
         for split in SCORED_SPLITS:
-            own = self.judged.own_documents(split)
-            # Of equally similar documents the paper's code keeps those of NumPy's argsort.
-            paper_similarities, paper_documents = rank(
-                paper[split],
-                paper[_DOCUMENTS],
-                self.cutoff,
-                as_numpy=True,
-                excluded=own,
-            )
-            similarities, documents = rank(
-                standard[split], standard[_DOCUMENTS], DEPTH, excluded=own
-            )
-            predictions = RankingPredictions(
-                query_ids=list(self.judged.qrels[split]),
-                qrels=self.judged.qrels[split],
-                paper_similarities=paper_similarities,
-                paper_documents=self.judged.ids(paper_documents, own),
-                similarities=similarities,
-                documents=self.judged.ids(documents, own),
-            )
+            predictions = self._ranked(split, paper, standard)
             evaluations[split] = evaluate(self.judged.dataset, predictions)
         return evaluations
+
+    def _ranked(
+        self, split: str, paper: Mapping[str, Tensor], standard: Mapping[str, Tensor]
+    ) -> RankingPredictions:
+        """Return the rankings of a split's queries by both protocols, of their vectors and the documents'."""
+        judged = self.judged
+        qrels, own = judged.qrels[split], judged.own_documents(split)
+        queries, documents = paper[split], paper[_DOCUMENTS]
+        # Of equally similar documents the paper's code keeps those of NumPy's argsort.
+        paper_similarities, paper_ranked = rank(
+            queries, documents, self.cutoff, as_numpy=True, excluded=own
+        )
+        queries, documents = standard[split], standard[_DOCUMENTS]
+        similarities, ranked = rank(queries, documents, DEPTH, excluded=own)
+        return RankingPredictions(
+            query_ids=list(qrels),
+            qrels=qrels,
+            paper_similarities=paper_similarities,
+            paper_documents=judged.ids(paper_ranked, own),
+            similarities=similarities,
+            documents=judged.ids(ranked, own),
+        )
 
     @torch.inference_mode()
     def vectors(
@@ -455,11 +461,11 @@ def rank(
     number = len(documents)
     depth = min(depth, number)
     similarities, ranked = [], []
-    for start in range(0, len(queries), 1_024):
-        part = queries[start : start + 1_024]
+    for first in range(0, len(queries), 1_024):
+        part = queries[first : first + 1_024]
         all_similarities = part @ documents.T
-        for row in excluded.keys() & range(start, start + len(part)):
-            all_similarities[row - start, excluded[row]] = -2.0  # less than any cosine
+        for row in excluded.keys() & range(first, first + len(part)):
+            all_similarities[row - first, excluded[row]] = -2.0  # less than any cosine
         best = torch.topk(all_similarities, min(depth + 1, number), dim=1)
         nearest = best.indices[:, :depth].cpu().numpy()
         # Where the last document is as similar as the first that is left out, which of them is in is a choice.
