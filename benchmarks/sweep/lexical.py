@@ -48,24 +48,25 @@ def run_bm25(request: RunRequest) -> list[CellStatus]:
         request.runs.note(request.name, name, {(lr, seed)})
         if request.runs.state(key).done:
             continue
-        made = ranked(dataset)
-        content, texts = scored_run(made, losses=())
-        record = {
-            "status": "complete",
-            **content,
-            "description": descriptions[name],
-            "description_sha256": description_hash(descriptions[name]),
-            "provenance": provenance("full", RUN_PACKAGES),
-            "model_source": BM25,
-        }
-        write_run(request.runs, key, record, texts)
-        score = made["test"].standard[request.known[name].headline]
+        evaluations = ranked(dataset)
+        content, texts = scored_run(evaluations, losses=())
+        write_run(
+            request.runs,
+            key,
+            {"status": "complete", **content},
+            texts,
+            description=descriptions[name],
+            origin=provenance("full", RUN_PACKAGES),
+            source=BM25,
+        )
+        test = evaluations["test"]
+        headline = request.known[name].headline
         log.info(
             "%s: %s %.2f on %d test queries (k1 %g, b %g, words of two letters and more without English stop words)",
             name,
-            request.known[name].headline,
-            100 * score,
-            len(made["test"].scores),
+            headline,
+            100 * test.standard[headline],
+            len(test.scores),
             K1,
             B,
         )
@@ -81,6 +82,7 @@ def _description(request: RunRequest, dataset: LocalDataset) -> dict[str, Any]:
     content = dataset.manifest.content
     return {
         "tuning": dataclasses.asdict(request.fine_tuning),
+        # BM25 has neither weights nor a tokenizer: what decides its scores stands in their places.
         "weights": settings,
         "tokenizer": settings,
         "pooling": f"{BM25}, k1 {K1}, b {B}",
@@ -99,13 +101,10 @@ def _description(request: RunRequest, dataset: LocalDataset) -> dict[str, Any]:
 def ranked(dataset: LocalDataset) -> dict[str, Evaluation]:
     """Return the scores of BM25's ranking on both splits."""
     judged = judged_of(dataset)
-    texts = list(
-        map(
-            Embedding().document_text,
-            dataset.corpus["text"].to_pylist(),
-            dataset.corpus["title"].to_pylist(),
-        )
-    )
+    # Title and text are joined as the encoders join them.
+    join = Embedding().document_text
+    titles = dataset.corpus["title"].to_pylist()
+    texts = [*map(join, dataset.corpus["text"].to_pylist(), titles)]
     return {split: _ranked(dataset, judged, texts, split) for split in SCORED_SPLITS}
 
 
@@ -115,19 +114,21 @@ def _ranked(
     """Return the scores on one split; of equal scores the document that comes first in the corpus is ahead."""
     own = judged.own_documents(split)
     queries = dataset.queries(split)["text"].to_pylist()
-    rows = []
+    best_documents, best_scores = [], []
     for row, found in enumerate(bm25_scores(texts, queries)):
         scores = found.astype(np.float64)
         if row in own:
-            scores[own[row]] = -1.0  # less than any
+            # Less than any score of BM25: a document is no answer to itself.
+            scores[own[row]] = -1.0
         best = np.argsort(-scores, kind="stable")[:DEPTH]
-        rows.append((best, scores[best]))
-    documents = np.stack([best for best, _ in rows])
-    similarities = np.stack([values for _, values in rows])
+        best_documents.append(best)
+        best_scores.append(scores[best])
+    documents, similarities = np.stack(best_documents), np.stack(best_scores)
+    qrels = judged.qrels[split]
     cutoff = FINE_TUNING.cutoff
     predictions = RankingPredictions(
-        query_ids=list(judged.qrels[split]),
-        qrels=judged.qrels[split],
+        query_ids=list(qrels),
+        qrels=qrels,
         paper_similarities=similarities[:, :cutoff],
         paper_documents=judged.ids(documents[:, :cutoff], own),
         similarities=similarities,

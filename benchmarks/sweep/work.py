@@ -84,20 +84,16 @@ class ResettableModel:
 
     def __post_init__(self) -> None:
         encoder = self.setting.loaded.encoder
-        encoder.packs = self.setting.device.packs and isinstance(
-            encoder.base, EuroBertModel
-        )
+        is_own = isinstance(encoder.base, EuroBertModel)
+        encoder.packs = self.setting.device.packs and is_own
         self.setting.device.place(encoder)
-        self._pristine = {
-            name: tensor.clone() for name, tensor in self._state().items()
-        }
+        state = self._state()
+        self._pristine = {name: tensor.clone() for name, tensor in state.items()}
 
     def _state(self) -> dict[str, Tensor]:
-        """Return weights and buffers, those that no checkpoint holds too."""
-        return {
-            **self.setting.loaded.encoder.state_dict(),
-            **dict(self.setting.loaded.encoder.named_buffers()),
-        }
+        """Return weights and buffers, also those that no checkpoint holds."""
+        encoder = self.setting.loaded.encoder
+        return encoder.state_dict() | dict(encoder.named_buffers())
 
     @torch.no_grad()
     def reset(self, dataset: Dataset, seed: int) -> TaskModel:
@@ -141,19 +137,20 @@ class Prepared:
     def run(self, keys: Sequence[RunKey], watch: Watch = iter) -> str:
         """Do one fine-tuning, write its run on each dataset, failed ones if it cannot end; return scores in words."""
         words: list[str] = []
+        setting = self.resettable.setting
+        first = keys[0]
         try:
             start = time.perf_counter()
-            model = self.resettable.reset(
-                self.job.request.known[keys[0].dataset], keys[0].seed
-            )
+            trained_on = self.job.request.known[first.dataset]
+            model = self.resettable.reset(trained_on, first.seed)
             tuned = fine_tune(
                 model,
                 self.objective,
-                self.resettable.setting.device,
-                lr=keys[0].lr,
-                seed=keys[0].seed,
+                setting.device,
+                lr=first.lr,
+                seed=first.seed,
                 steps=self.steps,
-                fine_tuning=self.resettable.setting.fine_tuning,
+                fine_tuning=setting.fine_tuning,
                 watch=watch,
             )
             seconds = time.perf_counter() - start
@@ -161,8 +158,9 @@ class Prepared:
                 words.append(self._evaluate(key, model, tuned, seconds))
         except FineTuningError as error:
             # `words` has one for each dataset that was evaluated; the others fail.
-            for key in (key for key in keys[len(words) :] if not self._is_done(key)):
-                self._write(key, {"status": "failed", "reason": str(error)}, {})
+            for key in keys[len(words) :]:
+                if not self._is_done(key):
+                    self._write(key, {"status": "failed", "reason": str(error)}, {})
             words.append(f"failed: {error}")
         return "; ".join(words)
 
@@ -170,16 +168,16 @@ class Prepared:
         self, key: RunKey, model: TaskModel, tuned: FineTuningLog, tuning_seconds: float
     ) -> str:
         """Evaluate a fine-tuned model on a dataset, write the run, and return its scores in words."""
+        setting = self.resettable.setting
+        evaluator = self.evaluators[key.dataset]
         start = time.perf_counter()
-        evaluations = self.evaluators[key.dataset](
-            model, self.resettable.setting.device
-        )
+        evaluations = evaluator(model, setting.device)
         seconds = time.perf_counter() - start
         scored, texts = scored_run(evaluations, losses=tuned.losses)
-        if self._is_done(key):  # repeated for its weights: what was written stays
-            if (self.job.request.runs.folder(key) / RESULTS).read_text(
-                "utf-8"
-            ) != texts[RESULTS]:
+        # Repeated for its weights: what was written stays.
+        if self._is_done(key):
+            path = self.job.request.runs.folder(key) / RESULTS
+            if path.read_text("utf-8") != texts[RESULTS]:
                 log.warning(
                     "%s: repeated for its weights, the run has other scores here",
                     key.folder,
@@ -188,17 +186,18 @@ class Prepared:
         content: dict[str, Any] = {
             "status": "complete",
             **scored,
-            "limits": dataclasses.asdict(self.resettable.setting.loaded.limits),
+            "limits": dataclasses.asdict(setting.loaded.limits),
             "seconds": {
                 "tuning": round(tuning_seconds, 3),
                 "evaluation": round(seconds, 3),
             },
             "machine": {
-                **self.resettable.setting.device.description,
+                **setting.device.description,
                 "train_positions": tuned.train_positions,
             },
         }
-        if cut := self.cuts.get(key.dataset):
+        cut = self.cuts.get(key.dataset)
+        if cut:
             content["cut"] = cut
         self._write(key, content, texts)
         return self._keep_and_describe(key, model)
@@ -211,26 +210,25 @@ class Prepared:
         """Keep the model of a run that is written, where that is wanted; return the run's scores in words."""
         if self.keeper is not None:
             self.keeper.keep(key, model)
-        scores = self.job.request.runs.scores(key) or (math.nan,) * 2
-        means = (
-            f"{split} {100 * score:.2f}"
-            for split, score in zip(SCORED_SPLITS, scores, strict=True)
-        )
+        scores = self.job.request.runs.scores(key) or (math.nan, math.nan)
+        means = []
+        for split, score in zip(SCORED_SPLITS, scores, strict=True):
+            means.append(f"{split} {100 * score:.2f}")
         return f"{key.dataset} {', '.join(means)}"
 
     def _write(
         self, key: RunKey, content: Mapping[str, Any], texts: Mapping[str, str]
     ) -> None:
-        """Write a run's files, results.json last: where that is whole, so are the others."""
-        description = self.job.descriptions[key.dataset]
-        record = {
-            **content,
-            "description": description,
-            "description_sha256": description_hash(description),
-            "provenance": self.provenance,
-            "model_source": redacted(self.resettable.setting.loaded.source),
-        }
-        write_run(self.job.request.runs, key, record, texts)
+        """Write the files of a run of this job."""
+        write_run(
+            self.job.request.runs,
+            key,
+            content,
+            texts,
+            description=self.job.descriptions[key.dataset],
+            origin=self.provenance,
+            source=self.resettable.setting.loaded.source,
+        )
 
 
 def scored_run(
@@ -242,20 +240,24 @@ def scored_run(
         evaluations: by split.
         losses: of the training steps.
     """
+    splits = {split: evaluations[split] for split in SCORED_SPLITS}
+    standard = {split: one.standard for split, one in splits.items()}
+    instances = {split: one.instances for split, one in splits.items()}
+    clusters = {split: one.clusters for split, one in splits.items()}
+    scores = {split: one.scores for split, one in splits.items()}
     content: dict[str, Any] = {
         "protocol": {RESULTS: PAPER, STANDARD: STANDARD},
-        STANDARD: {split: evaluations[split].standard for split in SCORED_SPLITS},
+        STANDARD: standard,
         "steps": len(losses),
     }
+    # Whoever reads run.json reads little: what one instance scored is in details.json.
     details: dict[str, Any] = {
         "losses": [round(loss, 6) for loss in losses],
-        STANDARD: {split: evaluations[split].instances for split in SCORED_SPLITS},
+        STANDARD: instances,
     }
-    clusters = {split: evaluations[split].clusters for split in SCORED_SPLITS}
     if any(clusters.values()):
         details[CLUSTERS] = clusters
         content[CLUSTERS] = clusters_hash(clusters)
-    scores = {split: evaluations[split].scores for split in SCORED_SPLITS}
     texts = {
         DETAILS: json.dumps(details, indent=1) + "\n",
         RESULTS: results_text(scores),
@@ -264,17 +266,41 @@ def scored_run(
 
 
 def write_run(
-    store: RunStore, key: RunKey, record: Mapping[str, Any], texts: Mapping[str, str]
+    store: RunStore,
+    key: RunKey,
+    content: Mapping[str, Any],
+    texts: Mapping[str, str],
+    *,
+    description: Mapping[str, Any],
+    origin: Mapping[str, object],
+    source: str,
 ) -> None:
-    """Write a run's files with its name and the time, results.json last: where that is whole, so are the others."""
+    """Write a run's files with its name and the time, results.json last: where that is whole, so are the others.
+
+    Args:
+        store: where the run goes.
+        key: which run it is.
+        content: what its record says of itself.
+        texts: its other files.
+        description: what it was made from.
+        origin: its provenance.
+        source: its model as the user named it.
+    """
     folder = store.folder(key)
-    names = ("model", "dataset", "task", "lr", "seed")
-    named = {name: getattr(key, name) for name in names}
-    ended = datetime.now(UTC).isoformat(timespec="seconds")
+    record = {
+        **content,
+        "description": description,
+        "description_sha256": description_hash(description),
+        "provenance": origin,
+        "model_source": redacted(source),
+        "ended": datetime.now(UTC).isoformat(timespec="seconds"),
+    }
+    for name in ("model", "dataset", "task", "lr", "seed"):
+        record[name] = getattr(key, name)
     hashes = {name: sha256_bytes(text.encode()) for name, text in texts.items()}
     for name in texts.keys() - {RESULTS}:
         write_text(folder / name, texts[name])
-    write_manifest(folder / RUN, {**record, **named, "ended": ended}, hashes)
+    write_manifest(folder / RUN, record, hashes)
     if RESULTS in texts:
         write_text(folder / RESULTS, texts[RESULTS])
 
@@ -285,37 +311,40 @@ def prepare_runs(job: RunJob, resettable: ResettableModel) -> Prepared:
     Raises:
         UserError: a dataset is not there, has other labels, or it or the model has changed since the command began.
     """
-    todo = job.pending()
+    request, todo = job.request, job.pending()
     names = dict.fromkeys((job.trained_on, *job.datasets))
-    sets = {
-        name: load_dataset(job.request.data, job.request.known[name]) for name in names
-    }
+    sets = {name: load_dataset(request.data, request.known[name]) for name in names}
     for dataset in sets.values():
         check_labels(dataset)
     _check_unchanged(job, resettable, sets)
-    setting = resettable.setting.reading_as(job.request.reading(job.trained_on))
+    setting = resettable.setting.reading_as(request.reading(job.trained_on))
     cuts = {name: window_cuts(dataset, setting) for name, dataset in sets.items()}
     for name, cut in cuts.items():
         if cut:
             log.info("%s: %s", name, cut)
+    training = sets[job.trained_on]
+    seeds = sorted({key.seed for key in todo})
+    objective = objective_of(training, setting, seeds)
+    # Batches of a dataset are made only where a run is scored on it.
+    scored = {key.dataset for key in todo}
+    evaluators = {}
+    for name in job.datasets:
+        if name in scored:
+            family = family_of(sets[name].dataset)
+            evaluators[name] = family.evaluator(sets[name], setting)
+    keeper = None
+    if request.keep == "best":
+        keeper = Keeper(request=request, setting=setting, sets=sets)
     return Prepared(
         job=job,
         runs=frozenset(todo),
         resettable=resettable,
-        objective=objective_of(
-            sets[job.trained_on], setting, sorted({key.seed for key in todo})
-        ),
-        evaluators={
-            name: family_of(sets[name].dataset).evaluator(sets[name], setting)
-            for name in job.datasets
-            if any(key.dataset == name for key in todo)
-        },
-        steps=fine_tuning_steps(sets[job.trained_on], setting.fine_tuning),
+        objective=objective,
+        evaluators=evaluators,
+        steps=fine_tuning_steps(training, setting.fine_tuning),
         provenance=provenance("full", RUN_PACKAGES),
         cuts=cuts,
-        keeper=Keeper(request=job.request, setting=setting, sets=sets)
-        if job.request.keep == "best"
-        else None,
+        keeper=keeper,
     )
 
 
@@ -332,8 +361,10 @@ def _check_unchanged(
             "evaluation_data": sets[name].manifest.content,
         }
         for part, now in hashes.items():
-            if (before := job.descriptions[name][part]) != now:
+            before = job.descriptions[name][part]
+            if before != now:
+                words = part.replace("_", " ")
                 raise UserError(
-                    f"the {part.replace('_', ' ')} of {job.request.name} on {name} changed while this command was "
+                    f"the {words} of {job.request.name} on {name} changed while this command was "
                     f"running, from {before[:12]} to {now[:12]}; leave the files alone and run the command again"
                 )
