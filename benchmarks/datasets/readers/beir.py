@@ -97,15 +97,16 @@ def _judged_pairs(
     elif is_text(path):
         for number, line in lines(path):
             fields = _fields(line)
-            if not any(fields) or (
-                number == 1 and fields[0].lower() in JUDGEMENTS["query"]
-            ):
+            is_header = number == 1 and fields[0].lower() in JUDGEMENTS["query"]
+            if is_header or not any(fields):
                 continue
-            if len(fields) == 4:  # TREC's second column is always the same
+            # TREC's second column is always the same.
+            if len(fields) == 4:
                 fields = [fields[0], *fields[2:]]
             if len(fields) != 3:
                 hint = ""
-                if len(fields) == 6:  # what a system retrieved, not what people judged
+                # What a system retrieved, not what people judged.
+                if len(fields) == 6:
                     hint = "; it looks like a line of a TREC run, give the judgements (qrels)"
                 raise UserError(
                     f"{path}:{number}: the line is not a judgement (query, document, relevance){hint}"
@@ -114,11 +115,9 @@ def _judged_pairs(
     else:
         for where, row in rows_of_file(path, files):
             with row_at(where):
-                pair = (
-                    str(pick(row, JUDGEMENTS["query"])),
-                    str(pick(row, JUDGEMENTS["document"])),
-                )
-                yield where, *pair, pick(row, JUDGEMENTS["relevance"])
+                query = str(pick(row, JUDGEMENTS["query"]))
+                document = str(pick(row, JUDGEMENTS["document"]))
+                yield where, query, document, pick(row, JUDGEMENTS["relevance"])
 
 
 def _fields(line: str) -> list[str]:
@@ -169,7 +168,8 @@ def wanted_texts(
             if wanted is None or identity in wanted:
                 yield f"{path}:{number}", identity, None, text
     else:
-        files = replace(files, header=())  # that of the pairs
+        # The definition's header is that of the pairs.
+        files = replace(files, header=())
         for where, row in progress(rows_of_file(path, files), path.name, unit="line"):
             with row_at(where):
                 identity = str(pick(row, TEXTS["id"]))
@@ -288,14 +288,16 @@ def _pair_rows(path: Path, inputs: ReaderInputs) -> Iterator[Row]:
     """
     files = inputs.dataset.files
     named_negatives = files.columns.get("negatives", ())
-    is_negatives_column: dict[str, bool] = {}  # of every column that a row had so far
+    # Of every column that a row had so far: rows of JSON need not have the same.
+    is_negatives_column: dict[str, bool] = {}
     for where, row in rows_of_file(path, files):
         with row_at(where):
             query = pick_text(row, files.columns["query"])
             positives = _texts("positive", pick(row, files.columns["positive"]))
             if not positives:
                 raise BadRowError("the row has no positive")
-            others = []  # columns that no row had so far, and that have no negatives
+            # Columns that no row had so far, and that have no negatives.
+            others = []
             for name in row:
                 if name in is_negatives_column:
                     continue
@@ -322,6 +324,7 @@ def _pair_rows(path: Path, inputs: ReaderInputs) -> Iterator[Row]:
 
 def _check_columns(row: Row, others: Sequence[str], files: DatasetFiles) -> None:
     """Refuse a row of a pair that is none, and columns, next to the negatives', that are neither read nor ignored."""
+    # A file of pairs and of what is no pair, read without its labels, would train on wrong answers.
     for name in JUDGEMENTS["relevance"]:
         label = str(row.get(name)).lower()
         if label in ("0", "0.0", "-1", "-1.0", "false"):
@@ -331,6 +334,7 @@ def _check_columns(row: Row, others: Sequence[str], files: DatasetFiles) -> None
     read = set(files.ignore)
     for field in ("query", "positive"):
         read.add(next(name for name in files.columns[field] if name in row))
+    # A misspelt column of negatives would be dropped without a word.
     for name in others:
         if name not in read:
             meant = nearest(name, NEGATIVE_NAMES, at_least=0.8)
@@ -361,8 +365,9 @@ def _pair_lines(path: Path, inputs: ReaderInputs) -> Iterator[Row]:
     """Yield the pairs of a file of lines: a query, a passage and perhaps a negative, with tabs between."""
     for number, (query, *passages) in cells(path, inputs.dataset.files):
         is_pair = len(passages) in (1, 2)
+        # A number is a label, not a text; the paper's files are read as they are.
         if is_pair and inputs.dataset.is_own:
-            is_pair = not passages[-1].strip().isdecimal()  # a label, not a text
+            is_pair = not passages[-1].strip().isdecimal()
         if not is_pair:
             hint = "; columns of other kinds need their names in the first line"
             if not passages:
@@ -454,9 +459,8 @@ def _query_texts(
 ) -> dict[str, str]:
     found: dict[str, str] = {}
     for path in inputs.need("queries", "the queries' texts"):
-        for where, identity, _, text in wanted_texts(
-            path, wanted, inputs.dataset.files
-        ):
+        texts = wanted_texts(path, wanted, inputs.dataset.files)
+        for where, identity, _, text in texts:
             if found.setdefault(identity, text) != text:
                 raise UserError(
                     f"{where}: the query {identity} has a different text further up"
@@ -511,15 +515,17 @@ def _check_complete(
     missing = [identity for identity in wanted if identity not in found]
     if missing:
         role = {"query": "queries", "document": "corpus"}[what]
+        files = ", ".join(map(str, inputs.of(role)))
         sentence = (
-            f"judged {what} ids missing from {', '.join(map(str, inputs.of(role)))}: {len(missing):,} (first: "
+            f"judged {what} ids missing from {files}: {len(missing):,} (first: "
             f"{missing[0]!r})"
         )
+        # All of them: these are the judgements of another set.
         if not some or len(missing) == len(wanted):
             raise UserError(sentence)
-        inputs.note(
-            f"{sentence}; {'left out' if what == 'query' else 'they count in the ideal ranking'}"
-        )
+        # Without its text a query cannot be asked; a document is one that nobody finds.
+        effect = "left out" if what == "query" else "they count in the ideal ranking"
+        inputs.note(f"{sentence}; {effect}")
 
 
 def read(inputs: ReaderInputs, *, titles: bool = True) -> DatasetContent:
@@ -529,19 +535,18 @@ def read(inputs: ReaderInputs, *, titles: bool = True) -> DatasetContent:
         inputs: pairs to train on, where it is trained on itself; judgements; texts of queries and documents.
         titles: whether documents have theirs.
     """
-    if (
-        inputs.dataset.is_own
-        and inputs.of("train")
-        and not (inputs.of("validation") or inputs.of("test"))
-    ):
+    dataset = inputs.dataset
+    is_judged = bool(inputs.of("validation") or inputs.of("test"))
+    if dataset.is_own and inputs.of("train") and not is_judged:
         return _of_pairs(inputs)
     splits = {
-        role: judgements(inputs.of(role), inputs.dataset.files)
+        role: judgements(inputs.of(role), dataset.files)
         for role in ("validation", "test")
     }
     inputs.need("test", "the judgements of the test queries")
     how = "as given: judgements of two splits"
     if not splits["validation"]:
+        # D5: the paper halves NQ without a seed, so that every run has other queries.
         chosen = halve(query for query, _, _ in splits["test"])
         halves: dict[str, list[Judgement]] = {"validation": [], "test": []}
         for item in splits["test"]:
@@ -549,10 +554,9 @@ def read(inputs: ReaderInputs, *, titles: bool = True) -> DatasetContent:
         splits = halves
         how = f"validation is half of the queries, random.Random({HALVES_SEED}).sample of their sorted ids"
     tables = {}
-    if inputs.dataset.trained_on == inputs.dataset.name:
+    if dataset.trained_on == dataset.name:
         tables["pairs"] = pairs(inputs.need("train", "training pairs"), inputs)
     asked = dict.fromkeys(query for found in splits.values() for query, _, _ in found)
-    dataset = inputs.dataset
     queries = _query_texts(inputs, asked, some=dataset.is_own)
     docs = _documents(
         inputs,
@@ -604,12 +608,13 @@ def _of_pairs(inputs: ReaderInputs) -> DatasetContent:
         more = ""
     if NEGATIVES in rows[0]:
         among = f"{among} and negatives"
-    tables = retrieval(
-        {split: list(judgements) for split, judgements in splits.items()},
-        {name: text for text, name in queries.items()},
-        {name: {"title": None, "text": text} for text, name in documents.items()},
-        inputs,
-    )
+    # As `read` has them: texts by id.
+    judged = {split: list(judgements) for split, judgements in splits.items()}
+    query_texts = {name: text for text, name in queries.items()}
+    docs: dict[str, Row] = {}
+    for text, name in documents.items():
+        docs[name] = {"title": None, "text": text}
+    tables = retrieval(judged, query_texts, docs, inputs)
     tables["pairs"] = table("IR", "pairs", trained)
     how = (
         f"{count} of {len(asked)} queries are held out, random.Random({HALVES_SEED}).sample of them sorted, half "
