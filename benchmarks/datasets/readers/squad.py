@@ -8,6 +8,7 @@ the context is the passage as it is, and the answers are all mentions of the mis
 
 from __future__ import annotations
 
+import math
 import re
 import unicodedata
 from collections.abc import Iterator
@@ -57,11 +58,12 @@ def question_rows(path: Path, inputs: ReaderInputs) -> list[Row]:
     """
     dataset = inputs.dataset
     column = dataset.files.columns.get("answers", ("answers",))[0]
-    rename = {
-        name: field for field, names in dataset.files.columns.items() for name in names
-    }
+    rename = {}
+    for field, names in dataset.files.columns.items():
+        rename |= dict.fromkeys(names, field)
     questions: list[Row] = []
-    moved: list[str] = []  # where answers did not begin at their start
+    # Where answers did not begin at their start.
+    moved: list[str] = []
     says_answers = False
     for number, (where, fields) in enumerate(_questions_in(path, inputs)):
         with row_at(where):
@@ -177,14 +179,21 @@ def _listed(value: Any) -> list[Any]:
 
 def _start_number(start: Any) -> int | None:
     """Return a start as a number; None for a missing or a negative one."""
+    if start in (None, ""):
+        return None
     try:
-        number = float("nan" if start in (None, "") else start)
+        number = float(start)
     except (TypeError, ValueError):
-        number = 0.5  # no whole number
-    if not (number != number or number.is_integer()):
+        # Refused below, as what is not a whole number.
+        number = 0.5
+    # pandas writes nan for a missing value.
+    if math.isnan(number):
+        return None
+    if not number.is_integer():
         raise BadRowError(
             f"the start of an answer is not a whole number: {start!r:.80}"
         )
+    # Files use -1 for "unknown"; Python would count it from the end.
     return int(number) if number >= 0 else None
 
 
@@ -203,12 +212,13 @@ def _place(text: Any, context: str, start: int | None) -> int:
         for before in (before_units, before_octets):
             if context.startswith(text, len(before)):
                 return len(before)
-    # A look-ahead finds overlapping occurrences, too.
+    # A look-ahead also finds overlapping occurrences.
     places = [match.start() for match in re.finditer(f"(?={re.escape(text)})", context)]
     if not places:
-        hint = (
-            "; lists of answers need JSON lines or Parquet" if text[0] in "[{" else ""
-        )
+        hint = ""
+        # Python's spelling of a list, as pandas writes it into CSV.
+        if text[0] in "[{":
+            hint = "; lists of answers need JSON lines or Parquet"
         if _folded(text) in _folded(context):
             hint = "; there it has another case, Unicode form or spacing, write it the same"
         raise BadRowError(f"an answer is not in the context: {text!r:.80}{hint}")
@@ -244,11 +254,9 @@ def _questions_in(path: Path, inputs: ReaderInputs) -> Iterator[tuple[str, Row]]
     if is_whole_json(path):
         content = json_of(path)
         articles = content.get("data") if isinstance(content, dict) else content
-    if (
-        isinstance(articles, list)
-        and all(articles)
-        and not any("paragraphs" in article for article in articles)
-    ):
+    is_list = isinstance(articles, list) and all(articles)
+    # Else rows, of a file that is not SQuAD's.
+    if is_list and not any("paragraphs" in article for article in articles):
         for where, row in rows_of_file(path, inputs.dataset.files, inputs.note):
             if "qas" not in row:
                 yield where, row
