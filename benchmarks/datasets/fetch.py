@@ -114,7 +114,8 @@ def fetch(dataset: Dataset | str, data: Path, *, replace_old: bool = False) -> M
     source = {"kind": _KIND, "files": fetched}
     manifest = make(dataset, paths, data, source=source, replace=replace_old)
     shutil.rmtree(downloads, ignore_errors=True)
-    with contextlib.suppress(OSError):  # others are being fetched
+    # Not empty: other datasets are being fetched.
+    with contextlib.suppress(OSError):
         downloads.parent.rmdir()
     return manifest
 
@@ -250,7 +251,8 @@ def _check_download(file: _File, path: Path, pins: Sequence[Pin]) -> _File:
             expectations.append(("the pinned hash is", known))
     for source, expected in expectations:
         if expected and actual != expected:
-            path.resolve().unlink(missing_ok=True)  # what the link leads to
+            # The hub's client makes a link; what it leads to would be found again.
+            path.resolve().unlink(missing_ok=True)
             path.unlink(missing_ok=True)
             raise UserError(
                 f"{file['path']} of {file['repo']} has the SHA-256 {actual[:12]}..., but {source} {expected[:12]}...; "
