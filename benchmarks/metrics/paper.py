@@ -56,10 +56,9 @@ def vote_words(predicted: Ints, words: Ints) -> tuple[Ints, Ints]:
     voted = np.zeros(len(numbers), dtype=np.int64)
     voted[pair_word[winners]] = pairs[winners] % tags
     ends = np.append(starts[1:], len(words))
-    # Ties
-    for word in np.flatnonzero(
-        np.bincount(pair_word[winners], minlength=len(numbers)) > 1
-    ):
+    tags_with_most = np.bincount(pair_word[winners], minlength=len(numbers))
+    # Ties, by the paper's own line.
+    for word in np.flatnonzero(tags_with_most > 1):
         votes = predicted[starts[word] : ends[word]].tolist()
         voted[word] = max(set(votes), key=votes.count)
     return numbers, voted
@@ -118,7 +117,7 @@ def position_f1s(predicted: Ragged, gold: Ragged) -> Floats:
     n_chosen = np.bincount(row[chosen], minlength=rows)
     n_wanted = np.bincount(row[wanted], minlength=rows)
     both = np.bincount(row[chosen & wanted], minlength=rows)
-    # An empty set stands for position 0.
+    # D2: an empty set stands for position 0, as no answer and a truncated one do in the paper's code.
     first = gold.offsets[:-1]
     both = np.where(n_chosen == 0, wanted[first], both)
     both = np.where(n_wanted == 0, chosen[first], both)
@@ -157,6 +156,7 @@ def ndcgs(similarities: Floats, relevances: Ints) -> Floats:
     discount_of_group = np.bincount(numbers, weights=places, minlength=size)
     shared = gain_of_group * discount_of_group / np.maximum(members, 1)
     dcg = shared.reshape(queries, depth).sum(axis=1)
+    # D3: the ideal ranking has only the retrieved documents.
     ideal = -np.sort(-gains, axis=1) @ discounts
     scores = np.zeros(queries)
     np.divide(dcg, ideal, out=scores, where=ideal > 0)
@@ -164,13 +164,14 @@ def ndcgs(similarities: Floats, relevances: Ints) -> Floats:
 
 
 def _accuracy(made: ClassPredictions) -> Score:
-    """Score 1 where an example's predicted class is the gold one and 0 elsewhere; QQP's score too."""
+    """Score 1 where an example's predicted class is the gold one and 0 elsewhere; also QQP's score."""
     right = (made.predicted == made.gold).astype(np.int64)
     return Score.mean_of(Metric.SCORES_I, right.tolist())
 
 
 def _sentence_f1(made: TagPredictions) -> Score:
     """Score sentences by their words' votes; words without sub-tokens, cut off or lost, do not count."""
+    # D1: words vote, and O is a tag as any other.
     words, voted = vote_words(made.tokens, made.words)
     per_sentence = np.bincount(made.gold.row_of[words], minlength=len(made.gold))
     offsets = np.concatenate([[0], np.cumsum(per_sentence)])
@@ -188,6 +189,7 @@ def _ndcg(made: RankingPredictions) -> Score:
     relevances = []
     for query, ranked in zip(made.query_ids, made.paper_documents, strict=True):
         judged = made.qrels[query]
+        # Grades count as one: TREC DL's 1 to 3 are relevant alike.
         relevances.append([judged.get(document, 0) >= 1 for document in ranked])
     is_relevant = np.array(relevances).astype(np.int64)
     scores = ndcgs(made.paper_similarities, is_relevant)
