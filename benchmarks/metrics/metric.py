@@ -56,7 +56,8 @@ class Metric:
     SCORES_I = "scores_i"
 
     def __post_init__(self) -> None:
-        _ = TASKS[self.task]  # which refuses other names
+        # It refuses other names.
+        _ = TASKS[self.task]
 
     @property
     def name(self) -> str:
@@ -153,15 +154,11 @@ class RankingPredictions:
     @cached_property
     def run(self) -> dict[str, dict[str, float]]:
         """For each query, the similarity of each retrieved document, as trec_eval reads it."""
-        return {
-            query: {
-                document: float(similarity)
-                for document, similarity in zip(
-                    self.documents[row], self.similarities[row], strict=True
-                )
-            }
-            for row, query in enumerate(self.query_ids)
-        }
+        run = {}
+        for row, query in enumerate(self.query_ids):
+            similarities = self.similarities[row].tolist()
+            run[query] = dict(zip(self.documents[row], similarities, strict=True))
+        return run
 
 
 @dataclass(frozen=True, kw_only=True)
@@ -189,11 +186,8 @@ def metrics_of(dataset: Dataset, protocol: str) -> list[Metric]:
     >>> [metric.key for metric in metrics_of(DATASETS["squad"], "standard")]
     ['exact_match', 'f1']
     """
-    metrics = [
-        metric
-        for metric in METRICS.values()
-        if metric.protocol == protocol and metric.is_of(dataset)
-    ]
+    of_protocol = [one for one in METRICS.values() if one.protocol == protocol]
+    metrics = [metric for metric in of_protocol if metric.is_of(dataset)]
     if protocol == PAPER and len(metrics) != 1:
         names = ", ".join(metric.name for metric in metrics) or "none"
         raise ValueError(
