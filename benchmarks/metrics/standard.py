@@ -73,8 +73,9 @@ def f1_of_counts(counts: Ints) -> float:
     >>> f1_of_counts(np.array([[1, 1, 2]]))
     0.6666666666666666
     """
-    right, predicted, gold = (int(total) for total in counts.sum(axis=0))
-    return 2.0 * right / (predicted + gold) if predicted + gold else 0.0
+    right, predicted, gold = counts.sum(axis=0).tolist()
+    entities = predicted + gold
+    return 2.0 * right / entities if entities else 0.0
 
 
 def squad_scores(predicted: str, answers: Sequence[str]) -> tuple[float, float]:
@@ -90,6 +91,7 @@ def squad_scores(predicted: str, answers: Sequence[str]) -> tuple[float, float]:
     >>> squad_scores("the Eiffel Tower", ["Eiffel Tower", "Paris"])
     (1.0, 1.0)
     """
+    # An answer of articles and punctuation alone is empty: SQuAD's script drops it where there are others.
     golds = list(filter(None, map(_normalise, answers))) or [""]
     ours = _normalise(predicted)
     exact = float(ours in golds)
@@ -125,7 +127,8 @@ def ranking_scores(
     found = evaluator.evaluate(rankings)
     scores = {}
     for query in qrels:
-        of_query = found.get(query, {})  # absent where nothing was retrieved
+        # Absent where nothing was retrieved.
+        of_query = found.get(query, {})
         scores[query] = of_query.get(measure, 0.0)
     return scores
 
@@ -154,11 +157,10 @@ def _entity_f1(made: TagPredictions) -> Score:
     words, first = np.unique(made.words[inside], return_index=True)
     outside = made.names.index("O") if "O" in made.names else 0
     tags = np.full(len(made.gold.values), outside, dtype=np.int64)
+    # The first sub-token, as in the field's taggers; the paper's protocol lets them vote.
     tags[words] = made.tokens[inside[first]]
-    predicted = Ragged(tags, made.gold.offsets)
-    counts = entity_counts(
-        _in_iob2(predicted, made.names), _in_iob2(made.gold, made.names)
-    )
+    predicted = _in_iob2(Ragged(tags, made.gold.offsets), made.names)
+    counts = entity_counts(predicted, _in_iob2(made.gold, made.names))
     right, found, gold = counts.T.tolist()
     instances = {
         "entities_right": right,
@@ -191,9 +193,8 @@ def _exact_match(made: AnswerPredictions) -> Score:
 
 def _answer_f1(made: AnswerPredictions) -> Score:
     score = Score.mean_of("f1", _squad(made, 1))
-    return Score(
-        value=score.value, instances={**score.instances, "predicted": made.texts}
-    )
+    instances = {**score.instances, "predicted": made.texts}
+    return Score(value=score.value, instances=instances)
 
 
 def _trec_eval(key: str, measure: str, made: RankingPredictions) -> Score:
@@ -237,12 +238,10 @@ def correlation(kind: str, made: ValuePredictions) -> float:
     """
     from scipy import stats
 
-    changes = np.ptp(made.predicted) and np.ptp(made.gold)
-    return (
-        float(getattr(stats, kind)(made.predicted, made.gold).statistic)
-        if changes
-        else 0.0
-    )
+    if not (np.ptp(made.predicted) and np.ptp(made.gold)):
+        return 0.0
+    correlate = getattr(stats, kind)
+    return float(correlate(made.predicted, made.gold).statistic)
 
 
 def _whole(compute: Any, made: Any) -> Score:
@@ -251,8 +250,9 @@ def _whole(compute: Any, made: Any) -> Score:
 
 def _set_f1s(made: LabelPredictions) -> Score:
     """Score each example's set of labels by its F1; 1 where both sets are empty."""
-    both = (made.predicted & made.gold).sum(axis=1)
-    size = made.predicted.sum(axis=1) + made.gold.sum(axis=1)
+    predicted, gold = made.predicted, made.gold
+    both = (predicted & gold).sum(axis=1)
+    size = predicted.sum(axis=1) + gold.sum(axis=1)
     scores = np.ones(len(size))
     np.divide(2.0 * both, size, out=scores, where=size > 0)
     return Score.mean_of(Metric.SCORES_I, scores.tolist())
