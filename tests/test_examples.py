@@ -12,6 +12,7 @@ MODULES = (
     "analysis.statistics.inference",
     "analysis.statistics.learning_rate_selection",
     "analysis.statistics.nested_spreads",
+    "benchmarks.metrics.floor",
     "benchmarks.metrics.metric",
     "benchmarks.metrics.paper",
     "benchmarks.metrics.standard",
