@@ -36,6 +36,7 @@ def report(
         logs: training logs, for Figure 12
         out: output file
     """
+    # Imported when they are called: a help is printed without NumPy, pandas and SciPy.
     from clm_or_mlm.report.content import gather
     from clm_or_mlm.report.html_page import render_page
     from paper_figures.figure import FIGURES, FigureInputs
@@ -43,12 +44,14 @@ def report(
 
     opened = source.open(need_instances=True)
     inputs = FigureInputs(source=opened, settings=scores, logs=logs)
-    content = gather(
-        inputs, draw_figures([figure.load() for figure in FIGURES.values()], inputs, [])
-    )
+    specs = [figure.load() for figure in FIGURES.values()]
+    content = gather(inputs, draw_figures(specs, inputs, []))
+    # The page is passed on: what looks like a secret is not in it.
     around = {"source": redacted(opened.long_label)} | provenance("analysis", _PACKAGES)
     page = render_page(content, around)
-    record, hashes = provenance_path(out), {out.name: sha256_bytes(page.encode())}
+    record = provenance_path(out)
+    hashes = {out.name: sha256_bytes(page.encode())}
+    # /dev/stdout, or a link to a file elsewhere: no record lies beside it.
     is_device = out.exists() and not out.is_file()
     if not is_device and not out.is_symlink():
         check_outputs(out.parent, {**hashes, record.name: ""}, record)
@@ -75,6 +78,7 @@ def reproduce(
         logs: training logs, for Figure 12
         out: output folder
     """
+    # Imported here, as in `report`.
     from clm_or_mlm import reproduce as reproduction
 
     opened = source.open(need_instances=True)
