@@ -82,6 +82,7 @@ def plan(
         figure: plan the models in this figure of the paper
         format: output format
     """
+    # They say how the models of a study of one's own will be compared.
     if study.study is None and comparison != _USUAL:
         raise UserError(
             "--seeds, --rates, --datasets and --pretraining-sd are for a study of your own; give its file as --study"
@@ -91,23 +92,23 @@ def plan(
             raise UserError(
                 "--start and --tokens plan one adaptation; leave out models, --figure and --study"
             )
-        document = plan_document(
-            _adaptation(adaptation, device.gpu), device=device.gpu, price=device.price
-        )
+        planned = _adaptation(adaptation, device.gpu)
+        document = plan_document(planned, device=device.gpu, price=device.price)
     else:
         chosen = load_study(study.study)
-        made = plan_of(_models(chosen, model, figure), chosen)
+        planned = plan_of(_models(chosen, model, figure), chosen)
         if study.study is None:
-            document = plan_document(made, device=device.gpu, price=device.price)
+            document = plan_document(planned, device=device.gpu, price=device.price)
         else:
             document = study_document(
-                made, comparison, device=device.gpu, price=device.price
+                planned, comparison, device=device.gpu, price=device.price
             )
     write(document, format, None)
 
 
 def _adaptation(options: AdaptationOptions, gpu: Device) -> Plan:
     """Return what one adaptation takes on a GPU."""
+    # A plan of the study's models reads no folder of a model.
     from pretraining.adapt import Adaptation
     from pretraining.starts import start_to_plan
 
@@ -115,9 +116,9 @@ def _adaptation(options: AdaptationOptions, gpu: Device) -> Plan:
         raise UserError("give --start, the model to adapt, with --tokens")
     if options.tokens is None:
         raise UserError("give --tokens with --start: how long the model is adapted")
-    return Adaptation(
-        start=start_to_plan(options.start), tokens=options.tokens
-    ).plan_on(gpu)
+    # Its config.json is enough: a plan needs neither transformers nor weights.
+    start = start_to_plan(options.start)
+    return Adaptation(start=start, tokens=options.tokens).plan_on(gpu)
 
 
 def _models(study: Study, names: tuple[str, ...], figure: int | None) -> list[Model]:
@@ -129,6 +130,7 @@ def _models(study: Study, names: tuple[str, ...], figure: int | None) -> list[Mo
         return [study.model(name) for name in FIGURE_MODELS[figure]]
     if names:
         models = [study.model(name) for name in names]
+        # Any name of the grammar is a model, also one that was meant to be another.
         for model in models:
             warn_of_a_slip(study, model)
         return models
