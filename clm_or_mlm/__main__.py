@@ -166,6 +166,7 @@ def app_of(words: Sequence[str] = (), prefix: str = "clm-or-mlm") -> App:
         prefix: how it is started.
     """
     app = program(prefix)
+    # cyclopts' own, in place of a command that printed a script.
     app.register_install_completion_command(
         help="install this shell's completion of commands and options"
     )
@@ -175,12 +176,12 @@ def app_of(words: Sequence[str] = (), prefix: str = "clm-or-mlm") -> App:
             app.command(command.function, name=name)
     for room in rooms:
         room_app = program(room)
-        # A command itself, whose words may be those of a verb
+        # A command itself, whose words may be those of a verb.
         if room in COMMANDS and words[:1] == [room]:
             module, _, function = COMMANDS[room].function.partition(":")
             room_app.default(getattr(importlib.import_module(module), function))
         for verb, command in _verbs_of(room, COMMANDS).items():
-            # Its help is its docstring then, not its line of the list
+            # Its help is its docstring then, not its line of the list.
             is_called = words[1:2] == [verb]
             room_app.command(
                 command.function, name=verb, help=None if is_called else command.line
@@ -201,6 +202,7 @@ def _list(prefix: str, groups: Mapping[str, Mapping[str, Verb]], *, every: bool)
     most = f"the {len(DAILY)} most used of {len(COMMANDS)} commands (`{prefix} --all` lists all)"
     shown = f"all {len(COMMANDS)} commands" if every else most
     app = program(prefix, ABOUT.format(prefix, shown) if groups is GROUPS else None)
+    # The list is the help: its own option would be a line more.
     app["--help"].show = False
     for order, (title, commands) in enumerate(groups.items()):
         group = Group(title, sort_key=order)
@@ -237,7 +239,7 @@ def _meant_by(word: str) -> str:
     """Return the command about a finding, a figure, a table or a model that is typed as one; empty for other words."""
     if word in {words.partition(" ")[0] for words in COMMANDS}:
         return ""
-    # No command needs them to be started
+    # No command needs them to be started.
     from analysis.claims.titles import ANSWER, TITLES
     from pretraining.paper_models import find_model
 

@@ -121,6 +121,7 @@ def runs(source: SourceLike) -> pd.DataFrame:
     0  1b-clm-10k-mlm40-42k    sst2     0
     1  1b-clm-10k-mlm40-42k    sst2     1
     """
+    # A copy: what a caller changes must not reach the scores of the same source.
     return load(source).need_runs("runs()").copy()
 
 
@@ -160,10 +161,12 @@ def scores(
             raise UserError(
                 f"{opened.label} has no scores of {pattern!r}{nearest(pattern, scored)}"
             )
-    shown = {name for pattern in patterns for name in fnmatch.filter(scored, pattern)}
-    return (
-        frame[frame["model"].isin(shown)].reset_index(drop=True) if patterns else frame
-    )
+    if not patterns:
+        return frame
+    shown: set[str] = set()
+    for pattern in patterns:
+        shown.update(fnmatch.filter(scored, pattern))
+    return frame[frame["model"].isin(shown)].reset_index(drop=True)
 
 
 def table(
@@ -422,23 +425,16 @@ def plan(
     610m-mlm40-42k  MLM 40 %  42000
     """
     opened = load_study(None if study is None else Path(study))
-    planned = plan_of(
-        [opened.model(name) for name in names] or [*opened.models.values()], opened
-    )
+    wanted = [opened.model(name) for name in names]
+    planned = plan_of(wanted or [*opened.models.values()], opened)
     gpu = find_device(device)
     rows = []
     for stage in planned.stages:
         costs = planned.costs([stage], device=gpu)
-        rows.append(
-            (
-                stage.name,
-                stage.trained_on.label(),
-                stage.first_step,
-                stage.end,
-                costs.tokens,
-                costs.gpu_hours,
-            )
-        )
+        objective = stage.trained_on.label()
+        steps = (stage.first_step, stage.end)
+        rows.append((stage.name, objective, *steps, costs.tokens, costs.gpu_hours))
+    # `start` is the first step: the column keeps the name that callers read.
     columns = ["stage", "objective", "start", "end", "tokens", "gpu_hours"]
     return pd.DataFrame(rows, columns=columns).set_index("stage")
 
@@ -473,6 +469,7 @@ def figure(
     >>> len(figure.axes)
     8
     """
+    # Only drawing needs matplotlib.
     from paper_figures.figure import FigureInputs, figures_named
     from paper_figures.save import DrawnFigure
 
@@ -487,6 +484,7 @@ def figure(
     if not task and ax is None:
         return DrawnFigure.of(spec, inputs).drawing
     if ax is None:
+        # Not pyplot, which keeps every figure and opens windows.
         from matplotlib.figure import Figure as NewFigure
 
         ax = NewFigure(figsize=(3.2, 2.4), layout="constrained").subplots()

@@ -84,6 +84,7 @@ def reproduce(
     inputs = FigureInputs(
         source=source, settings=Settings(selection=selection), logs=logs
     )
+    # A folder of its own first: files of others are not written over, and a failed call leaves what was there.
     with outputs_folder(out, PROVENANCE) as making:
         return _make(inputs, making)
 
@@ -92,6 +93,7 @@ def _make(inputs: FigureInputs, out: Path) -> Reproduction:
     """Write everything into a new folder."""
     outcome = Reproduction()
     for what, documents in progress(_DOCUMENTS.items(), "reproduce", unit="step"):
+        # What a source lacks is named at the end; the rest is made all the same.
         try:
             for stem, document, forms in documents(inputs):
                 for form in forms:
@@ -105,7 +107,7 @@ def _make(inputs: FigureInputs, out: Path) -> Reproduction:
     def saved_figures() -> Iterator[DrawnFigure]:
         """Yield each figure once its files are written."""
         specs = [figure.load() for figure in FIGURES.values()]
-        # Each is drawn once, for its files and for the page: drawing takes most of the time.
+        # Drawn once, for the files and for the page, which hides headings and captions.
         for figure in draw_figures(specs, inputs, problems):
             paths = figure.save(out / "figures")
             outcome.made += [path.relative_to(out).as_posix() for path in paths]

@@ -100,12 +100,14 @@ def study_document(
     """
     document = plan_document(plan, device=device, price=price)
     pretrainings = Counter(arm_of(model.name)[0] for model in plan.models)
+    # One arm: nothing is compared.
     if len(pretrainings) < 2:
         return document
     fewest = min(pretrainings.values())
     tuning = hours_of_tuning(plan, comparison, device)
     total = (plan.costs(device=device).gpu_hours + tuning) / (1 - _SPARE)
     smallest = None
+    # Without scipy the plan is printed all the same, and says what it lacks.
     if fewest > 1 and find_spec("scipy"):
         smallest = smallest_differences(plan, comparison, fewest)
     data: dict[str, Any] = {

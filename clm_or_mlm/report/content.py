@@ -263,6 +263,7 @@ def inlined(svg: str, name: str, tips: list[str], foot: float) -> str:
         foot: points at its lower edge that the page leaves out.
     """
     width, height = map(float, re.findall(r'viewBox="0 0 ([\d.]+) ([\d.]+)"', svg)[0])
+    # Without matplotlib's XML declaration and metadata, which a page has no use for.
     drawing = svg[svg.index('<g id="figure_1">') : svg.rindex("</svg>")]
     # Styles that the whole picture has, and what is there for nothing.
     drawing = re.sub(
@@ -284,6 +285,7 @@ def inlined(svg: str, name: str, tips: list[str], foot: float) -> str:
         """Return the opening tag of a mark with its tooltip behind it."""
         return f"{found[0]}<title>{escape(tips[int(found[1])])}</title>"
 
+    # All pictures are of one document, in which an id must be unique.
     drawing = re.sub(r' id="([^"]+)"', with_own_id, drawing)
     drawing = re.sub(r'(?:xlink:)?href="#', f'href="#{name}-', drawing)
     drawing = drawing.replace("url(#", f"url(#{name}-")

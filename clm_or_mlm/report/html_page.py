@@ -162,6 +162,7 @@ def _provenance(record: dict[str, object]) -> list[tuple[str, str]]:
     """Return what a provenance says as pairs of a name and a text, without what only one call has."""
     pairs = []
     for name, value in record.items():
+        # The page is the same bytes for the same content: what only one call has is left out.
         if name in OF_A_CALL:
             continue
         if isinstance(value, dict):
