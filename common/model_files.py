@@ -90,7 +90,8 @@ def resolve(model: str, *, revision: str | None = None, code: bool = False) -> P
         raise UserError(
             f"there is no model folder {model} (a hub id has the form OWNER/NAME){path_hint(path, _CONFIG)}"
         )
-    from huggingface_hub import snapshot_download  # not for a help or a folder
+    # Imported here: neither a help nor a local folder needs it.
+    from huggingface_hub import snapshot_download
 
     wanted = [
         "*.json",
@@ -274,7 +275,8 @@ def refuse_unfinished(folder: Path, tensors: Mapping[str, TensorHead]) -> None:
         UserError: which, and what to do.
     """
     empty = [name for name, head in tensors.items() if 0 in head.shape]
-    if len(empty) > 1:  # a class may have one: MobileBERT
+    # A class may have one: MobileBERT.
+    if len(empty) > 1:
         raise UserError(
             f"{folder} cannot be loaded: {len(empty)} of its {len(tensors)} tensors are empty ({empty[0]}), as "
             "DeepSpeed's ZeRO-3 saves what it has not gathered; gather the weights (zero_to_fp32.py, or "

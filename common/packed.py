@@ -12,7 +12,8 @@ from typing import IO, Any, BinaryIO
 
 def _unpack(kind: str, raw: IO[bytes]) -> BinaryIO:
     """Return what a file of one or more frames holds; an OSError without a number is a damaged file."""
-    import pyarrow as pa  # for those who read such a file, not for a help
+    # Whoever reads such a file imports it; a help does not.
+    import pyarrow as pa
 
     return io.BufferedReader(pa.CompressedInputStream(raw, kind), 1 << 20)
 

@@ -47,12 +47,13 @@ def visible(text: str) -> str:
     """Return the text with each character that a terminal would obey or cannot show as an escape, `\\x1b`."""
     if text.isprintable():
         return text
-    return "".join(
-        character.encode("unicode_escape").decode("ascii")
-        if unicodedata.category(character) in _HIDDEN and character not in "\n\t"
-        else character
-        for character in text
-    )
+    shown = []
+    for character in text:
+        is_hidden = unicodedata.category(character) in _HIDDEN
+        if is_hidden and character not in "\n\t":
+            character = character.encode("unicode_escape").decode("ascii")
+        shown.append(character)
+    return "".join(shown)
 
 
 def counted(number: int, what: str) -> str:
@@ -78,12 +79,14 @@ def name_fault(name: str, most: int = 200) -> str | None:
         return "is not UTF-8"
     if not name.strip():
         return "is empty"
+    # File systems allow 255 bytes, and names get endings.
     if size > most:
         return f"has {size:,} bytes; a name may have at most {most}"
     if name != name.strip():
         return "has a blank at an end"
     if not name.isprintable():
         return "contains unprintable characters"
+    # A spreadsheet runs a cell that begins so, and names stand in CSV files.
     if name[0] in "=+@-":
         return f"begins with {name[0]!r}, like a formula or an option"
     return None

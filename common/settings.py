@@ -205,7 +205,8 @@ def _refusal(kind: type, error: ErrorDetails) -> str:
             holder, hint = hint, _hints(hint).get(part)
         elif typing.get_origin(hint) is dict:
             hint = typing.get_args(hint)[1]
-        else:  # the name of one type of several
+        else:
+            # The name of one type of several.
             continue
         if not _is(hint, Group):
             tables, key = f"{tables}.{key}".strip("."), part
