@@ -256,6 +256,7 @@ heads on every encoder."""
 PROTOCOL_VERSION = 2
 """Version of the protocol: raised when a dataset, a grid, an input or a metric comes to mean something else."""
 
+# Each is tried with each seed; the paper chooses the best by validation for every seed, which hides collapsed runs.
 LEARNING_RATES = (1e-5, 2e-5, 5e-5, 1e-4, 2e-4, 5e-4)
 SEEDS = (0, 1, 2, 3, 4)
 

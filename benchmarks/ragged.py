@@ -139,7 +139,6 @@ def packed_batches(widths: NDArray[np.int64], budget: int) -> list[NDArray[np.in
     order = np.argsort(-widths, kind="stable")
     ends = np.cumsum(widths[order])
     tokens = int(ends[-1]) if len(ends) else 0
-    # Rounded up.
     number = -(-tokens // budget)
     shares = [tokens * part / number for part in range(1, number)]
     batches = np.split(order, np.searchsorted(ends, shares))

@@ -143,6 +143,7 @@ def _difference(pins: Sequence[Pin], files: Sequence[_File]) -> str:
         pin = next((pin for pin in pins if _matches(pin, file)), None)
         if pin is None:
             return f"has {file['role']} data from {file['path']} of {file['repo']}, which fetch does not use"
+        # U12: of a pin without a commit, the first fetch found one, and that stays.
         if pin.commit not in (None, file["revision"]):
             return f"was made from {file['repo']} at {file['revision']}, but this package pins {pin.commit}"
     if not files:
@@ -163,6 +164,7 @@ def _resolve(pins: Sequence[Pin]) -> list[_File]:
 
     api = HfApi(_endpoint())
 
+    # Several pins are of one repository, which is asked once.
     @functools.cache
     def listing(repo: str, revision: str) -> tuple[str, dict[str, Any]]:
         """Return the commit of a revision, and its files by path."""
@@ -202,6 +204,7 @@ def _resolve(pins: Sequence[Pin]) -> list[_File]:
         origin = {"role": pin.role, "repo": pin.repo, "revision": commit}
         for path in paths:
             found = repo_files[path]
+            # The hub has the SHA-256 of large files only.
             digest = found.lfs.sha256 if found.lfs else None
             resolved.append(
                 {**origin, "path": path, "bytes": found.size, "sha256": digest}
@@ -228,12 +231,14 @@ def _download(files: Sequence[_File], downloads: Path) -> Iterator[tuple[_File, 
                 repo,
                 repo_type="dataset",
                 revision=revision,
+                # The library's own form of a cache: a killed fetch goes on where it was.
                 cache_dir=downloads,
                 allow_patterns=[file["path"] for file in of_repo],
                 endpoint=_endpoint(),
                 max_workers=4,
             )
         for file in of_repo:
+            # Names of files on a hub are a stranger's: none leads out of the folder.
             yield file, inside(Path(folder), file["path"])
 
 

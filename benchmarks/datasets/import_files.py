@@ -83,19 +83,19 @@ def _parts(path: Path) -> list[Path]:
     """
     if path.is_file():
         return [path]
+    # A pattern in quotes, which the shell did not fill in.
     if not path.is_dir():
         parts = sorted(map(Path, glob.glob(str(path), recursive=True)))  # noqa: PTH207  (in any part)
         if not parts:
             raise UserError(f"there is no file {path}")
         return parts
-    parts = sorted(path.rglob("*_gold_conll")) or sorted(
-        part for part in path.iterdir() if is_data(part)
-    )
-    wholes = {
-        _NUMBERS.sub("", part.name)
-        for part in parts
-        if not part.name.endswith("_gold_conll")
-    }
+    # CoNLL-2012 is a tree with thousands of files, each a document.
+    parts = sorted(path.rglob("*_gold_conll"))
+    wholes: set[str] = set()
+    if not parts:
+        parts = sorted(part for part in path.iterdir() if is_data(part))
+        # train-00000-of-00004 and train-00001-of-00004 are parts of one file; train and test are not.
+        wholes = {_NUMBERS.sub("", part.name) for part in parts}
     if not parts or len(wholes) > 1:
         there = first_of(sorted(part.name for part in path.iterdir())) or "nothing"
         raise UserError(

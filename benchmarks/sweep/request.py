@@ -96,14 +96,14 @@ class RunRequest(Computation):
     @cached_property
     def runs(self) -> RunStore:
         """The store with its runs."""
-        # Its readers, which the options of other commands do not need
+        # Its readers, which the options of other commands do not need.
         from benchmarks.sweep.run_store import RunStore
 
         return RunStore(self.store, self.known)
 
     @cached_property
     def _made(self) -> Embedding:
-        # The model's folder is looked for and read once, whatever the number of sets
+        # The model's folder is looked for and read once, whatever the number of sets.
         return made_embedding(
             resolve(self.model, revision=self.revision, code=self.trust_remote_code)
         )
@@ -126,7 +126,8 @@ class RunRequest(Computation):
                 f"{self.model} is pooled by {pooling}, which is not computed here; give --pooling "
                 "mean, first or last"
             )
-        if longest == FINE_TUNING.max_length:  # --max-length says nothing
+        # --max-length says nothing.
+        if longest == FINE_TUNING.max_length:
             longest = made.longest or longest
         query, document = self.prompts or (made.query, made.document)
         return Embedding(
@@ -141,16 +142,15 @@ class RunRequest(Computation):
     @property
     def sources(self) -> tuple[str, ...]:
         """The datasets that have to be there: what is trained on, and what is evaluated."""
-        names = (
-            part
-            for name in self.datasets
-            for part in (self.known[name].trained_on, name)
-        )
+        names: list[str] = []
+        for name in self.datasets:
+            names += (self.known[name].trained_on, name)
         return tuple(dict.fromkeys(names))
 
 
 def model_name(model: str, name: str | None) -> str:
     """Return the model's name in the store: as given, or the last part of its path or id."""
+    # As a whole path: `.` and `..` have no name of their own.
     chosen = name or Path(model).expanduser().resolve().name
     if not _NAME.fullmatch(chosen):
         raise UserError(

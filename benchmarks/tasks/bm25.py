@@ -24,7 +24,8 @@ def bm25_scores(
     A word of a query adds ln(1 + (N - n + 1/2) / (n + 1/2)) x f / (f + K1 (1 - B + B l / L)), with N documents, n that
     have it, f occurrences in the document, of l words where the mean is L.
     """
-    import bm25s  # not installed in every environment
+    # Not installed in every environment.
+    import bm25s
 
     def words(texts: Sequence[str]) -> list[list[str]]:
         tokens: list[list[str]] = bm25s.tokenize(
@@ -41,5 +42,6 @@ def bm25_scores(
     for query in words(queries):
         if query:
             yield index.get_scores(query)
-        else:  # of stop words alone
+        else:
+            # Of stop words alone.
             yield np.zeros(len(documents), dtype=np.float32)
