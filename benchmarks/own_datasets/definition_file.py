@@ -116,6 +116,7 @@ def read_definitions(path_or_name: Path) -> list[Dataset]:
         return _definitions_in(path_or_name)
     if name in READY:
         return _definitions_in(READY[name])
+    # Names of ready files have hyphens, as glue-cola, those of datasets underscores.
     wanted = name.replace("-", "_")
     for stem, path in READY.items():
         if wanted.startswith(stem.replace("-", "_")):
@@ -212,7 +213,7 @@ def definition_of(name: str, table: Any, where: str, folder: Path) -> Dataset:
         raise UserError(
             f"{where} is not a table; put a header with the dataset's name, such as [reviews], above its keys"
         )
-    # Else a list: the roles are in several repositories
+    # Else a list: the roles are in several repositories.
     settings = table
     if isinstance(table.get("hub"), dict):
         settings = {**table, "hub": [table["hub"]]}
@@ -236,6 +237,7 @@ def definition_of(name: str, table: Any, where: str, folder: Path) -> Dataset:
     for role, names in entry.files.items():
         paths[role] = tuple(folder / name for name in _listed(names))
     corpus = entry.corpus
+    # The corpora of hubs are large, and the paper's sets keep the judged documents.
     if not corpus and entry.hub:
         corpus = "judged"
     files = DatasetFiles(
@@ -254,7 +256,9 @@ def definition_of(name: str, table: Any, where: str, folder: Path) -> Dataset:
         content=table,
         where=where,
     )
-    value_range = (entry.range[0], entry.range[1]) if entry.range else None
+    value_range = None
+    if entry.range:
+        value_range = (entry.range[0], entry.range[1])
     return Dataset(
         name=name,
         title=entry.title or name,
@@ -297,6 +301,7 @@ def _faults(
         yield f"{metric!r} is not a metric of {kind.name!r}; use one of {known}{nearest(metric, kind.metrics)}"
     if metric == "f1" and kind.form == "SC" and len(labels) != 2:
         yield f"f1 is that of the second of two labels; with {len(labels)} labels use macro_f1"
+    # As NQ and MLDR are, which the paper only evaluates.
     trains_on_msmarco = kind.task == "IR" and entry.trained_on == "msmarco"
     if entry.trained_on not in ("", name) and not trains_on_msmarco:
         yield f"trained_on = {entry.trained_on!r}; only retrieval can name another dataset, msmarco"

@@ -38,6 +38,7 @@ def known_datasets(definitions: Iterable[Dataset]) -> Registry[Dataset]:
                 raise UserError(
                     f"{definition.files.where}: {name} is not the same dataset as in {earlier.files.where}; rename one"
                 )
+        # Folders of the release have these names, and options take tasks for datasets.
         elif earlier is not None or name in EXTRA_DATASETS or name in TASKS:
             raise UserError(
                 f"{definition.files.where}: {name} is one of the paper's names; call your dataset something else"
@@ -77,22 +78,21 @@ def store_definitions(store: Path, datasets: Iterable[Dataset]) -> None:
     """Leave the definitions of datasets of one's own in a run store, where a known floor stays; others have none."""
     floors = {one.name: one.floor for one in stored_definitions(store)}
     for dataset in datasets:
-        if dataset.is_own:
-            floor = floors.get(dataset.name) if dataset.floor is None else dataset.floor
-            content = {
-                **dataset.files.content,
-                **({} if floor is None else {"floor": floor}),
-            }
-            text = (
-                json.dumps(content, indent=1, ensure_ascii=False, sort_keys=True) + "\n"
-            )
-            write_text(store / STORED / f"{dataset.name}.json", text)
+        if not dataset.is_own:
+            continue
+        content = {**dataset.files.content}
+        # Computed from the data, which a later call need not have read.
+        floor = floors.get(dataset.name) if dataset.floor is None else dataset.floor
+        if floor is not None:
+            content["floor"] = floor
+        text = json.dumps(content, indent=1, ensure_ascii=False, sort_keys=True)
+        write_text(store / STORED / f"{dataset.name}.json", f"{text}\n")
 
 
 def definitions_record(datasets: Iterable[Dataset]) -> dict[str, Any]:
     """Return the definitions of datasets of one's own by name, in JSON's types and one order; others have none."""
-    contents = {
-        dataset.name: dataset.files.content for dataset in datasets if dataset.is_own
-    }
+    own = [dataset for dataset in datasets if dataset.is_own]
+    contents = {dataset.name: dataset.files.content for dataset in own}
+    # As JSON has it: a definition may have been read from TOML or from a store.
     record: dict[str, Any] = json.loads(json.dumps(contents, sort_keys=True))
     return record
