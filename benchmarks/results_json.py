@@ -210,6 +210,7 @@ def _split(document: Any, name: str, may_hold_bools: bool) -> Split:
             f"has {name}.score {score:.6f}, but the mean of its {len(values):,} scores_i is {mean:.6f}; "
             f"the run is left out: {RERUN}",
         )
+    # Within the tolerance a mean may be just outside.
     return Split(score=min(max(float(score), 0.0), 1.0), scores=values)
 
 

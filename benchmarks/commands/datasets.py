@@ -59,9 +59,8 @@ def fetch(
     names = datasets or tuple(dict.fromkeys(wanted)) or tuple(DATASETS)
 
     def done(manifest: Manifest) -> None:
-        sys.stdout.write(
-            import_files.import_summary(known[manifest.dataset], manifest, out) + "\n"
-        )
+        dataset = known[manifest.dataset]
+        sys.stdout.write(f"{import_files.import_summary(dataset, manifest, out)}\n")
 
     failed = fetch_all([known[name] for name in names], out, done, replace_old=replace)
     return PARTIAL if failed else 0
@@ -110,6 +109,7 @@ def import_(
         "queries": queries,
         "corpus": corpus,
     }
+    # A definition may name its files itself.
     roles = {role: paths for role, paths in given.items() if paths} or entry.files.paths
     text = import_files.import_dataset(entry, roles, out, replace=replace)
     sys.stdout.write(text + "\n")
@@ -149,10 +149,8 @@ def synthetic(
         manifest = make_synthetic(
             out, name, train=train, evaluation=evaluation, replace=replace
         )
-        counts = ", ".join(
-            f"{count:,} {split}" for split, count in manifest.counts.items()
-        )
-        sys.stdout.write(f"{out / name}: {counts}, made up\n")
+        counts = [f"{count:,} {split}" for split, count in manifest.counts.items()]
+        sys.stdout.write(f"{out / name}: {', '.join(counts)}, made up\n")
 
 
 def datasets(

@@ -181,6 +181,7 @@ def write_dataset(
                 for name in names
             }
             hashes = {name: infos[name].content for name in sorted(infos)}
+            # Hashes of rows: another version of the Parquet writer gives the files other bytes.
             whole = orjson.dumps({"labels": dataset.label_names, "tables": hashes})
             manifest = Manifest(
                 dataset=dataset.name,

@@ -110,6 +110,7 @@ class Keeper:
             f"another process is keeping the best run of {key.model} on {key.dataset}"
         )
         with wait_for_lease(lock, what):
+            # Another process may have ended a better run meanwhile.
             if not store.is_lost(key):
                 return
             folder = store.kept_folder(key)
@@ -194,8 +195,10 @@ class Keeper:
                 read.append(encoded["input_ids"])
             tokenizer = ending_tokenizer(loaded.tokenizer, alone=True)
         else:
+            # D6: the paper evaluates with begin-of-text and without end-of-text, so its sets are read so.
             limit = loaded.limits.paper_retrieval
             tokenizer = loaded.retrieval_tokenizer
+            # One's own are read as the model's maker means it, in training and afterwards.
             if local.dataset.is_own:
                 limit, tokenizer = setting.own_longest, setting.own_tokenizer
             read = [tokenizer(*text)["input_ids"] for text in examples]
@@ -219,6 +222,7 @@ def check_keeping(request: RunRequest, loaded: LoadedModel) -> None:
         UserError: code of strangers, half a model, a store that cannot be written, too little disk, or a model or
             pooling that plain transformers does not compute.
     """
+    # A kept folder must load without strangers' code, in plain transformers or sentence-transformers.
     if request.trust_remote_code:
         raise UserError(
             "--keep best writes folders without code, so it cannot keep a model that needs --trust-remote-code; leave "
@@ -247,6 +251,7 @@ def check_keeping(request: RunRequest, loaded: LoadedModel) -> None:
     sets = {name: load_dataset(request.data, known[name]) for name in request.datasets}
     device = choose_device("cpu", "fp32")
     setting = Setting(loaded=loaded, device=device, head=request.head)
+    # What is written differs by form only: one model of each is tried.
     one_of_form = {data.dataset.form: name for name, data in sets.items()}
     for name in one_of_form.values():
         reads = setting.reading_as(request.reading(name))

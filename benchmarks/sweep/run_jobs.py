@@ -182,6 +182,7 @@ def descriptions(request: RunRequest) -> dict[str, dict[str, Any]]:
         "tuning": dataclasses.asdict(request.fine_tuning),
         "head": request.head,
         "precision": precision.name,
+        # By content: a name on the hub, or a path, may come to hold another model.
         "weights": weights_hash(folder, code=code),
         "tokenizer": tokenizer_hash(folder),
         "protocol_version": PROTOCOL_VERSION,

@@ -153,6 +153,7 @@ class RunStore:
 
     def asked(self, model: str, dataset: str) -> set[tuple[float, int]]:
         """Return learning rate and seed of the runs of a cell that were asked for; none where the file is damaged."""
+        # It only says what to count: without it the runs that are there are counted.
         try:
             asked = strict_json(read_bounded(self._asked_path(model, dataset)))
             return {(float(lr), int(seed)) for lr, seed in asked}
@@ -161,6 +162,7 @@ class RunStore:
 
     def note(self, model: str, dataset: str, pairs: set[tuple[float, int]]) -> None:
         """Leave in the store which learning rates and seeds of a cell are asked for, besides those of other calls."""
+        # Calls with other rates and seeds share the store, and `status` counts what all of them want.
         asked = self.asked(model, dataset)
         path = self._asked_path(model, dataset)
         if path.exists() and not asked:

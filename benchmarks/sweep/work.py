@@ -298,6 +298,7 @@ def write_run(
     for name in ("model", "dataset", "task", "lr", "seed"):
         record[name] = getattr(key, name)
     hashes = {name: sha256_bytes(text.encode()) for name, text in texts.items()}
+    # Other processes take a run for done once its results are there.
     for name in texts.keys() - {RESULTS}:
         write_text(folder / name, texts[name])
     write_manifest(folder / RUN, record, hashes)

@@ -36,6 +36,7 @@ def new_model(
 ) -> TaskModel:
     """Return an encoder with a new head for a dataset, drawn from the seed; for retrieval without one."""
     made = family_of(dataset).head(dataset, encoder, pooling, head)
+    # Retrieval has none: its vectors are the encoder's.
     if made is not None:
         made.draw(encoder.init_std, seed)
     return TaskModel(encoder, made)

@@ -183,6 +183,7 @@ def predict(
     """
     model.eval()
     previous: tuple[NDArray[np.int64], Callable[[], NDArray[Any]]] | None = None
+    # One round more than there are batches, for the logits of the last.
     for batch in (*batches, None):
         current = None
         if batch is not None:

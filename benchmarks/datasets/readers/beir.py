@@ -358,6 +358,7 @@ def _are_ids(line: str) -> bool:
         if query in JUDGEMENTS["query"] and document in JUDGEMENTS["document"]:
             return True
         return all(field.isdigit() for field in fields)
+    # TREC's second column has one of these, whatever the judgement.
     return len(fields) == 4 and fields[1] in ("0", "Q0")
 
 
@@ -375,6 +376,7 @@ def _pair_lines(path: Path, inputs: ReaderInputs) -> Iterator[Row]:
             raise UserError(
                 f"{path}:{number}: the line is not a query, a passage and perhaps a negative, with tabs between{hint}"
             )
+        # The first line may be a header.
         if number > 1 or query not in ("query", "anchor"):
             positive, *negatives = (text.strip() for text in passages)
             yield {"query": query.strip(), "positive": positive, "negatives": negatives}

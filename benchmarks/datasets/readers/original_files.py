@@ -133,12 +133,14 @@ def lines(path: Path) -> Iterator[tuple[int, str]]:
                     raise UserError(
                         f"{path}:{number}: the line is too long ({_LONGEST:,} bytes or more)"
                     )
+                # Windows ends a line with both.
                 text = line.removesuffix(b"\n").removesuffix(b"\r")
                 yield (
                     number,
                     text_of(path, text, number, rows="CSV or JSON Lines", packed=True),
                 )
     except OSError as error:
+        # What unpacks a file raises one without a number where the file is damaged.
         if error.errno is not None:
             raise
         raise UserError(
