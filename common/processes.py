@@ -49,11 +49,11 @@ def end_with_parent(parent: int | None = None) -> None:
         # The kernel tells nothing of a parent that had ended before this call.
         if parent is not None and os.getppid() != parent:
             os._exit(1)
-        return
-    process = multiprocessing.parent_process()
-    if process is not None:
-        waiting = (process.sentinel,)
-        threading.Thread(target=_exit_after, args=waiting, daemon=True).start()
+    else:
+        process = multiprocessing.parent_process()
+        if process is not None:
+            waiting = (process.sentinel,)
+            threading.Thread(target=_exit_after, args=waiting, daemon=True).start()
 
 
 def _exit_after(sentinel: int) -> None:
