@@ -58,7 +58,7 @@ def question_rows(path: Path, inputs: ReaderInputs) -> list[Row]:
     """
     dataset = inputs.dataset
     column = dataset.files.columns.get("answers", ("answers",))[0]
-    rename = {}
+    rename: dict[str, str] = {}
     for field, names in dataset.files.columns.items():
         rename |= dict.fromkeys(names, field)
     questions: list[Row] = []
