@@ -153,35 +153,39 @@ class Job:
         """How long before its time limit a job is asked to save itself: ten minutes, or a tenth of a short one."""
         return min(600, 6 * self.minutes)
 
+    def _note(self, ending: str) -> str:
+        """Return a file that says something of it, relative to the folder."""
+        return f"logs/{self.kind.name}/{self.name.replace('/', '__')}.{ending}"
+
     @property
     def log(self) -> str:
         """What its commands print, relative to the folder."""
-        return f"logs/{self.kind.name}/{self.name.replace('/', '__')}.log"
+        return self._note("log")
 
     @property
     def refused(self) -> str:
         """The file that says a user's mistake ended it, so that starting it again would end the same way."""
-        return self.log.removesuffix("log") + "refused"
+        return self._note("refused")
 
     @property
     def stop(self) -> str:
         """The file that asks a stage to save and end: it reaches every rank, also inside images on other nodes."""
-        return self.log.removesuffix("log") + "stop"
+        return self._note("stop")
 
     @property
     def slurm_log(self) -> str:
         """What Slurm and `workflow.step` say of it."""
-        return self.log.removesuffix("log") + "slurm"
+        return self._note("slurm")
 
     @property
     def lease(self) -> str:
         """The file that names the process that works on it."""
-        return self.log.removesuffix("log") + "lease"
+        return self._note("lease")
 
     @property
     def attempts(self) -> str:
         """The file that says when it ran (`workflow.attempts`)."""
-        return self.log.removesuffix("log") + "attempts.jsonl"
+        return self._note("attempts.jsonl")
 
     def made_from(self) -> dict[str, Any]:
         """Return its description: what it made is reused only where this is the same."""

@@ -97,7 +97,7 @@ class StudyProgress:
         return len(missing) / len(job.makes)
 
     def text(self) -> str:
-        """Return a table by kind, the jobs in the queue, failures, hours used and left, and what does not suffice."""
+        """Return a table by kind, the jobs in the queue, failures, hours used, and how many jobs take several parts."""
         lines = [f"{self.workflow.target} in {self.folder}", *self._table()]
         for marker, live in sorted(self.live.items(), key=_waits):
             lines.append(self._live_line(self.workflow.jobs[marker], live))
