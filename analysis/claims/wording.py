@@ -9,7 +9,7 @@ from collections.abc import Iterable
 from analysis.claims.catalogue.terms import MARGINS
 from analysis.claims.judged import JudgedFinding
 from analysis.claims.statements import shared_trunks
-from analysis.claims.verdicts import IN_PART, OPEN, OUTCOMES
+from analysis.claims.verdicts import HOLDS, IN_PART, OPEN, OUTCOMES
 from analysis.evidence.contrasts import Result
 from analysis.evidence.intervals import INTERVALS, coverage_words
 from analysis.published_cells import N_SEEDS
@@ -120,7 +120,9 @@ def verdict_in_words(judged: JudgedFinding) -> str:
         if judged.parts == 1:
             parts_hold = "the only part holds"
         return f"{parts_hold}, not after correction ({format_p(judged.p_for_holm)})"
-    if judged.outcome not in (IN_PART.name, OPEN.name) or not judged.fails_in:
+    # Only where nothing is decided as a whole, but parts fail, is there more to say than the verdict.
+    is_decided = judged.outcome not in (IN_PART.name, OPEN.name)
+    if is_decided or not judged.fails_in:
         return judged.verdict
     of_parts = f"{judged.parts} parts"
     if judged.known < judged.parts:
@@ -129,9 +131,9 @@ def verdict_in_words(judged: JudgedFinding) -> str:
     failing = f"{judged.fails_in} of {of_parts} {verb}"
     if judged.p_against <= ALPHA:
         failing += f", not after correction ({format_p(judged.p_against_holm)})"
-    verdict = judged.outcome.split()[0]
+    verdict = OPEN.name
     if judged.outcome == IN_PART.name:
-        verdict += f" in {judged.holds_in} of {judged.of}"
+        verdict = f"{HOLDS.name} in {judged.holds_in} of {judged.of}"
     return f"{verdict}: {failing}"
 
 

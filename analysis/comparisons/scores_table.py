@@ -271,7 +271,7 @@ def _form_of(table: TextTable, options: TableOptions) -> _Form:
     columns = columns.loc[:, ~columns.columns.duplicated()]
     cells = pd.DataFrame(index=columns.index)
     for role, title in titles.items():
-        # A title that is none is the number of seeds of all.
+        # `--columns n=5` names no column: it is the number of seeds itself.
         cells[role] = columns.get(title, title)
     others = [name for name in dict.fromkeys(table.header) if name not in ("", *used)]
     # Ignored by their owner's word, and still listed as not read.
@@ -289,6 +289,7 @@ def _form_of(table: TextTable, options: TableOptions) -> _Form:
         form = _long(form, columns[seeds], "seed", "score")
     if datasets:
         of_datasets = columns[datasets].rename(columns=written)
+        # Papers print a dash where there is no score.
         of_datasets = of_datasets.replace(["-", "\N{EN DASH}", "\N{EM DASH}"], "")
         form = _long(form, of_datasets, "dataset", "mean")
     if form.cells.empty:

@@ -110,6 +110,7 @@ def _t(cells: Cells, terms: Sequence[Term]) -> Estimated | None:
     groups = cells.joint(terms)
     if len(groups) != 1:
         return Estimated(estimate=welch, interval="t", test="Welch")
+    # Several cells of the same pretrainings are summed within each of them, of which there is one more than df.
     is_within = len(groups[0]) > 1
     seeds = (round(welch.df) + 1,) if is_within else ()
     return Estimated(estimate=welch, interval="t", test="Student's t", seeds=seeds)

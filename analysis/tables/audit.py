@@ -5,7 +5,9 @@ from __future__ import annotations
 from collections import Counter
 from dataclasses import asdict, dataclass
 from math import isnan, nan
+from typing import NamedTuple
 
+from analysis.evidence.contrasts import Cell
 from analysis.evidence.settings import Settings
 from analysis.published_cells import published_cells
 from analysis.records import records
@@ -67,6 +69,15 @@ class AuditedCell:
     n_runs: int
     difference: float | None
     """Recomputed minus published mean, in points."""
+
+
+class _Recomputed(NamedTuple):
+    """A cell as a source's runs give it."""
+
+    mean: float
+    half: float
+    """Half of its interval."""
+    n_seeds: int
 
 
 @dataclass(frozen=True, kw_only=True)
@@ -179,18 +190,8 @@ def audit(source: Source, *, selection: str = "seed") -> Audit:
             f"{source.label}: these scores come from {kind} other than the paper's, so they can neither confirm nor "
             "contradict its numbers"
         )
-    recomputed: dict[tuple[str, str, str], tuple[float, float, int]] = {}
-    run_counts: Counter[tuple[str, str]] = Counter()
-    if source.runs is not None:
-        scores = source.scores(settings)
-        columns = ("model", "task", "dataset", "mean", "low", "high", "n_seeds")
-        for model, task, dataset, mean, low, high, n_seeds in records(scores, *columns):
-            half = (high - low) / 2
-            recomputed[model, task, dataset] = (mean, half, n_seeds)
-        runs = source.runs
-        # A store may hold more seeds or rates than the paper's grid, in which a cell has 30 runs.
-        is_in_grid = runs["lr"].isin(LEARNING_RATES) & runs["seed"].isin(SEEDS)
-        run_counts.update(records(runs[is_in_grid], "model", "dataset"))
+    recomputed = {} if source.runs is None else _recomputed(source, settings)
+    run_counts = _runs_of_grid(source)
     published = published_cells()
     names_of_cell = ("table", "model", "task", "dataset", "mean", "ci95")
     cells = []
@@ -200,7 +201,8 @@ def audit(source: Source, *, selection: str = "seed") -> Audit:
         names = datasets_of(task) if dataset == AVERAGE else (dataset,)
         n_runs = sum(run_counts[model, name] for name in names)
         full = FULL_CELL * len(names)
-        mean, half, n_seeds = recomputed.get((model, task, dataset), (nan, nan, 0))
+        key = (model, task, dataset)
+        mean, half, n_seeds = recomputed.get(key, _Recomputed(nan, nan, 0))
         agreement = None
         if n_seeds:
             # All of the authors' own files give what is printed, or they contradict it.
@@ -242,6 +244,28 @@ def audit(source: Source, *, selection: str = "seed") -> Audit:
         cells=tuple(cells),
         arithmetic=tuple(check_arithmetic()),
     )
+
+
+def _recomputed(source: Source, settings: Settings) -> dict[Cell, _Recomputed]:
+    """Return what a source's runs give for each cell."""
+    recomputed = {}
+    columns = ("model", "task", "dataset", "mean", "low", "high", "n_seeds")
+    rows = records(source.scores(settings), *columns)
+    for model, task, dataset, mean, low, high, n_seeds in rows:
+        half = (high - low) / 2
+        recomputed[model, task, dataset] = _Recomputed(mean, half, n_seeds)
+    return recomputed
+
+
+def _runs_of_grid(source: Source) -> Counter[tuple[str, str]]:
+    """Return by model and dataset how many of the paper's 30 runs of it a source has."""
+    counts: Counter[tuple[str, str]] = Counter()
+    if source.runs is not None:
+        runs = source.runs
+        # A store may hold more seeds or rates than the paper's grid.
+        is_in_grid = runs["lr"].isin(LEARNING_RATES) & runs["seed"].isin(SEEDS)
+        counts.update(records(runs[is_in_grid], "model", "dataset"))
+    return counts
 
 
 def _agreement(
