@@ -365,11 +365,11 @@ def spread_result(
     inner_low, inner_high = np.exp(draws.interval(INNER_LEVEL))
     place = f"{comparison.task} {comparison.dataset}"
     inputs = []
-    for models, spread, group in (
+    for models, spread, scores in (
         (comparison.narrow, first_spread, first),
         (comparison.wide, second_spread, second),
     ):
-        size = f"{len(group)} conditions x {count} seeds"
+        size = f"{len(scores)} conditions x {count} seeds"
         inputs.append(f"{', '.join(models)} {place}: sd {spread:.4f} over {size}")
     return Result(
         comparison=comparison,

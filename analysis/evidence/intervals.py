@@ -359,7 +359,7 @@ def caption_of(
             fewest_seeds[name] = n_seeds
     if not fewest_seeds:
         return "single seeds, which have no interval"
-    captions = []
+    captions: list[str] = []
     for name, n_seeds in fewest_seeds.items():
         caption = INTERVALS[name].caption(n_seeds, link, n_cells)
         # The first, of the scores with the most seeds, goes without saying of how many.

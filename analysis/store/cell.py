@@ -181,8 +181,9 @@ def _read_run(
         made=sys.intern(_made_from(record)),
     )
     instances = {"validation": validation.scores, "test": test.scores}
+    ids_of: ClusterIds = {}
     if clusters is None:
-        return run, RunScores(lr=key.lr, seed=key.seed, **instances)
+        return run, RunScores(lr=key.lr, seed=key.seed, **instances, clusters=ids_of)
     validation_gap = abs(validation_score - validation.score)
     test_gap = abs(test_score - test.score)
     # results.json has the paper's scores; those of the metric that a dataset of one's own names are in details.json.
