@@ -30,7 +30,7 @@ def test_it_is_small_enough_to_be_kept_with_the_code() -> None:
 
 
 @pytest.mark.parametrize("interval", [None, "crossed"])
-def test_every_cell_of_every_table_has_an_interval_with_a_width_on_the_metrics_scale(
+def test_every_table_cell_has_an_interval_on_its_scale(
     example: Source, interval: str | None
 ) -> None:
     scores = example.scores(Settings(interval=interval))
@@ -46,7 +46,7 @@ def test_every_cell_of_every_table_has_an_interval_with_a_width_on_the_metrics_s
     assert seen > 4 * 2 * 36
 
 
-def test_its_instances_are_those_of_its_runs_and_say_their_clusters(
+def test_instances_of_the_example_say_their_clusters(
     example: Source,
 ) -> None:
     assert example.instances is not None
@@ -59,7 +59,7 @@ def test_its_instances_are_those_of_its_runs_and_say_their_clusters(
     assert read_clusters(example.instances, "squad", squad) is not None
 
 
-def test_floors_of_every_family_are_named_by_comparisons_and_tables(
+def test_floors_are_named_by_comparisons_and_tables(
     example: Source, capsys: pytest.CaptureFixture[str]
 ) -> None:
     assert (

@@ -38,7 +38,7 @@ def test_an_interval_that_is_left_open_is_the_sources() -> None:
     assert runs.with_interval(Settings(interval="bootstrap")).interval == "bootstrap"
 
 
-def test_every_command_refuses_a_rule_that_published_cells_cannot_give() -> None:
+def test_published_cells_refuse_other_selection_rules() -> None:
     for words in (
         "scores",
         "table 3",
@@ -56,7 +56,7 @@ def test_every_command_refuses_a_rule_that_published_cells_cannot_give() -> None
             main([*words.split(), "--selection", "mean"])
 
 
-def test_two_sources_of_one_process_have_each_their_own_studys_models(
+def test_two_sources_of_one_process_have_their_own_models(
     tmp_path: Path,
 ) -> None:
     """Both studies call a model `mine`; the third source has no study, so there its name says nothing."""

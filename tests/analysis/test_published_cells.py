@@ -17,9 +17,7 @@ def test_every_table_is_there_in_its_order() -> None:
     assert cells["mean"].between(0, 100).all() and (cells["ci95"] >= 0).all()
 
 
-def test_a_cell_that_tables_repeat_is_the_same_in_each_and_once_among_the_values() -> (
-    None
-):
+def test_repeated_cells_are_alike_and_once_among_the_values() -> None:
     keys = ["model", "task", "dataset"]
     repeated = published_cells().groupby(keys)[["mean", "ci95"]].nunique()
     assert (repeated == 1).all(axis=None)

@@ -50,7 +50,7 @@ def test_the_miniature_stands_in_for_the_papers_models() -> None:
         open_source("miniature", protocol="standard")
 
 
-def test_a_table_is_opened_by_its_path_with_its_neighbouring_instances(
+def test_table_is_opened_with_its_neighbouring_instances(
     table: Path,
 ) -> None:
     alone = open_source(str(table))
@@ -109,7 +109,7 @@ def test_an_unknown_source_is_refused_with_all_names(source: str) -> None:
         open_source(source)
 
 
-def test_a_file_that_is_no_table_is_answered_with_what_a_source_can_be(
+def test_files_that_are_no_table_are_told_what_a_source_is(
     tmp_path: Path, table: Path
 ) -> None:
     (tmp_path / "text.txt").write_text("hello")

@@ -161,7 +161,7 @@ def test_the_headline_names_split_models_budgets_and_tasks(
     )
 
 
-def test_the_counts_of_every_split_and_of_more_tested_at_once_are_those_of_scipy_and_statsmodels(
+def test_counts_of_every_split_are_statsmodels(
     assessment: Assessment,
 ) -> None:
     cells = published_values().set_index(["model", "task", "dataset"])[["mean", "ci95"]]
@@ -242,7 +242,7 @@ def test_the_counts_of_every_split_and_of_more_tested_at_once_are_those_of_scipy
     assert main.p_for_holm == pytest.approx(adjusted[0]) and main.verdict == "holds"
 
 
-def test_what_is_left_at_the_spread_of_other_pretrainings_is_that_of_own_arithmetic(
+def test_what_other_pretrainings_leave_is_recomputed(
     assessment: Assessment,
 ) -> None:
     """Welch's standard errors, widened by two pretrainings of each comparison, or by one trunk against the other."""

@@ -113,9 +113,7 @@ def shares(sources: int, *, differ: bool) -> dict[str, float]:
 
 
 @pytest.mark.slow
-def test_no_difference_is_answered_in_5_percent_at_most_and_the_papers_in_95_at_least() -> (
-    None
-):
+def test_answer_is_open_in_95_percent_without_a_difference() -> None:
     none, papers = shares(200, differ=False), shares(200, differ=True)
     assert none["answered"] <= 0.05
     assert papers["answered"] >= 0.95 and papers["true"] >= 0.95

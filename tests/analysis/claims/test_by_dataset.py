@@ -59,7 +59,7 @@ def test_a_part_for_a_task_is_a_part_for_each_of_its_datasets(
             )
 
 
-def test_f8_by_dataset_holds_alone_in_21_of_36_and_is_nowhere_reversed(
+def test_f8_by_dataset_holds_in_21_of_36_and_never_reverses(
     assessment: Assessment,
 ) -> None:
     found = assessment.judged_by_dataset["F8"]
@@ -71,7 +71,7 @@ def test_f8_by_dataset_holds_alone_in_21_of_36_and_is_nowhere_reversed(
     assert found.alone.holds_in == 9
 
 
-def test_mnli_makes_the_widening_and_sst2_shows_no_gap_at_any_size(
+def test_mnli_makes_the_widening_and_sst2_shows_no_gap(
     assessment: Assessment,
 ) -> None:
     effects = assessment.effects_by_dataset("F3")
@@ -141,7 +141,7 @@ def test_spreads_are_read_by_dataset_from_runs() -> None:
         (0.9, 0.01, False),
     ],
 )
-def test_a_result_depends_on_a_dataset_if_its_effect_halves_or_turns_without_it(
+def test_result_depends_on_a_dataset_that_halves_its_effect(
     rest: float, p_rest: float, named: bool
 ) -> None:
     """Of 2.0 points; fewer data alone, with which an effect as large is no longer significant, name nothing."""

@@ -77,7 +77,7 @@ def test_the_typical_effect_is_the_mean_of_the_effects(name: str) -> None:
     assert found.low < found.effect < found.high
 
 
-def test_in_the_typical_effect_what_is_claimed_to_be_below_is_turned_round() -> None:
+def test_typical_effect_turns_claims_below_zero() -> None:
     typical = typical_contrast(asked("F3"))
     assert typical is not None
     signs = [-1 if math.isinf(one.low) else 1 for one in asked("F3")]
@@ -89,9 +89,7 @@ def test_in_the_typical_effect_what_is_claimed_to_be_below_is_turned_round() -> 
     assert FINDING_OF(typical).effect == pytest.approx(expected)
 
 
-def test_ranges_count_in_the_typical_effect_only_where_nothing_has_a_direction() -> (
-    None
-):
+def test_typical_effect_counts_ranges_without_directions_only() -> None:
     typical = typical_contrast(asked("F4"))
     assert typical is not None and "CLM - MLM on TC, 610m" in typical.label
     alone = typical_contrast(one for one in asked("F4") if not one.has_direction)
@@ -100,7 +98,7 @@ def test_ranges_count_in_the_typical_effect_only_where_nothing_has_a_direction()
     assert ranges is not None and (ranges.low, ranges.high) == (-0.5, 0.5)
 
 
-def test_a_search_in_both_directions_and_a_spread_have_no_typical_effect() -> None:
+def test_searches_and_spreads_have_no_typical_effect() -> None:
     assert typical_contrast(asked("F5a")) is None
     assert (
         typical_contrast([Spread(label="r", task="SC", narrow=("a",), wide=("b",))])
@@ -108,7 +106,7 @@ def test_a_search_in_both_directions_and_a_spread_have_no_typical_effect() -> No
     )
 
 
-def test_models_of_one_trunk_are_named_together_and_others_are_not() -> None:
+def test_models_of_one_trunk_are_named_together() -> None:
     assert (
         shared_trunks(asked("F8"))
         == "the 6 models compared branch from 2 trunks (610m-clm, 610m-mlm40)"

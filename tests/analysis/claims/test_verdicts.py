@@ -29,7 +29,7 @@ def test_all_needs_its_weakest_part():
     assert (weaker.verdict, weaker.p_for) == ("holds in 1 of 2", 0.06)
 
 
-def test_one_failing_part_contradicts_all_when_it_survives_bonferroni():
+def test_one_failing_part_contradicts_all_after_bonferroni():
     body = all_of("all", [part("a"), part("b")])
     found = judged(body, a=(0.4, 1.0), b=(1.0, 0.02))
     assert (
@@ -121,7 +121,7 @@ def test_a_pair_that_makes_one_part_counts_once():
     ]
 
 
-def test_families_are_adjusted_by_holm_apart_and_without_the_undecidable():
+def test_families_are_adjusted_apart_without_undecidable_ones():
     ps = {
         "a": (0.01, 1.0),
         "b": (0.02, 1.0),
@@ -197,7 +197,7 @@ EXPECTED = {
 """Verdict, parts that hold at least, parts that fail at least, parts."""
 
 
-def test_the_published_cells_give_every_finding_the_verdict_written_down(
+def test_published_cells_give_the_verdicts_written_down(
     assessment: Assessment,
 ) -> None:
     judged = assessment.judged
@@ -210,7 +210,7 @@ def test_the_published_cells_give_every_finding_the_verdict_written_down(
     assert judged["F8"].reported[0].verdict == "fails"
 
 
-def test_the_page_has_the_outcomes_in_the_order_in_which_they_are_tried() -> None:
+def test_outcomes_are_listed_in_the_order_they_are_tried() -> None:
     page = (ROOT / "docs" / "claims.md").read_text("utf-8")
     order = re.findall(r"^\d\. \*\*([a-z *]+)\*\*", page, re.MULTILINE)
     assert [name.replace("*", "") for name in order] == list(OUTCOMES)
@@ -220,7 +220,7 @@ ps = st.floats(0, 1)
 
 
 @given(st.lists(st.tuples(ps, ps), min_size=1, max_size=5), ps, ps, st.integers(1, 5))
-def test_every_statement_has_one_outcome_and_it_says_what_is_shown(
+def test_every_statement_has_one_outcome_in_words(
     values: list[tuple[float, float]], p_for: float, p_against: float, count: int
 ) -> None:
     """The rules of the page once more, from the p's of the parts alone."""

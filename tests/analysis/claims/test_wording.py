@@ -71,7 +71,7 @@ def test_the_words_on_tests_are_those_of_the_interval():
     assert "Welch's t tests from each model's mean" in how_tested(PUBLISHED, "t", [])[0]
 
 
-def test_where_another_interval_stands_in_for_few_seeds_the_words_are_its():
+def test_words_name_the_interval_that_stands_in_for_few_seeds():
     test, *_ = how_tested(RUNS, "pooled", [found_by("t", 2)])
     assert (
         test.startswith("Tests and 95 % intervals (t): Welch's t ")
@@ -82,7 +82,7 @@ def test_where_another_interval_stands_in_for_few_seeds_the_words_are_its():
     assert ", or Welch's t " in both
 
 
-def test_what_no_number_of_seeds_would_decide_is_said_of_what_can_be_computed_alone():
+def test_undecidable_by_seeds_is_said_only_if_computed():
     seen = result(effect=1.0, error=0.5, df=4.0, seeds=(5,))
     assert seeds_in_words(seen, "it") == "About 12 seeds would decide it"
     for never in (1e-6, 0.0):
@@ -92,7 +92,7 @@ def test_what_no_number_of_seeds_would_decide_is_said_of_what_can_be_computed_al
         assert seeds_in_words(replace(seen, **unknown), "it") == ""
 
 
-def test_a_verdict_without_a_standard_error_says_nothing_of_seeds():
+def test_verdict_without_an_error_says_nothing_of_seeds():
     said = sentence(judged(part("a"), a=(0.2, 0.8)))
     assert said.startswith("Open") and "seeds" not in said
 

@@ -124,7 +124,7 @@ def test_a_table_with_little_in_it_is_answered_by_every_command(
         assert outcome(words, table, capsys), words
 
 
-def test_a_blank_test_score_at_a_rate_that_no_seed_chose_is_left_out_with_a_note(
+def test_unchosen_blank_test_score_is_left_out_with_a_note(
     tmp_path: Path, capsys: pytest.CaptureFixture[str], caplog: pytest.LogCaptureFixture
 ) -> None:
     table = tmp_path / "t.csv"

@@ -26,7 +26,7 @@ def test_it_is_printed_or_written(
     )
 
 
-def test_over_pretrainings_a_finding_has_the_effect_and_interval_of_a_comparison(
+def test_finding_over_pretrainings_is_the_comparisons(
     capsys: pytest.CaptureFixture[str],
 ) -> None:
     both, mlm = "610m-clm-10k-mlm40-42k", "610m-mlm40-42k"
@@ -69,8 +69,6 @@ def test_over_pretrainings_a_finding_has_the_effect_and_interval_of_a_comparison
         ("tests/data/released_sst2_610m-mlm40-42k.csv", "pretrained twice"),
     ],
 )
-def test_without_several_pretrainings_there_is_nothing_to_test_over(
-    source: str, words: str
-) -> None:
+def test_single_pretrainings_leave_nothing_to_test(source: str, words: str) -> None:
     with pytest.raises(UserError, match=words):
         main(["claims", "--replicates", "--source", source])

@@ -11,9 +11,7 @@ from tests.messages import refused
 command = partial(python, "-m", "clm_or_mlm")
 
 
-def test_the_command_says_what_it_did_and_its_status_says_whether_all_was_well(
-    store: Path, tmp_path: Path
-) -> None:
+def test_command_says_what_it_did_by_its_status(store: Path, tmp_path: Path) -> None:
     done = command("ingest", store, "--out", tmp_path / "runs.parquet")
     assert (done.returncode, done.stdout) == (0, "")
     assert (
@@ -32,7 +30,7 @@ def test_the_command_says_what_it_did_and_its_status_says_whether_all_was_well(
     assert done.returncode == 2 and "Traceback" not in done.stderr
 
 
-def test_a_table_of_a_stores_own_dataset_is_read_without_the_store(
+def test_table_of_an_own_dataset_is_read_without_the_store(
     tmp_path: Path, capsys: pytest.CaptureFixture[str]
 ) -> None:
     fill_own(tmp_path / "store")

@@ -55,7 +55,7 @@ def means(arm: Arm) -> list[float]:
     return [float(np.mean(scores["sst2"])) for scores in arm.values()]
 
 
-def test_two_arms_are_compared_by_welch_over_the_means_of_their_pretrainings() -> None:
+def test_two_arms_are_compared_by_welch_over_pretrainings() -> None:
     first, second = pretrained(5, 1, 0.4, 0), pretrained(3, 0, 0.4, 1, seeds=3)
     result = compare(
         source_of(first, second),
@@ -279,7 +279,7 @@ def with_instances(
     return replace(source_of(rows), instances=folder)
 
 
-def test_an_arm_over_instances_too_is_the_multi_bootstrap_of_three_levels(
+def test_arm_over_instances_is_a_bootstrap_of_three_levels(
     tmp_path: Path,
 ) -> None:
     """Pretrainings and instances resampled, crossed, each pretraining the mean of its seeds (Sellam et al. 2022)."""

@@ -16,7 +16,7 @@ from tests.analysis.comparisons.given import (
 SETTINGS = Settings(interval="t", resamples=500)
 
 
-def test_a_mix_with_cells_and_missing_datasets_are_said_in_a_sentence_each():
+def test_mixed_cells_and_missing_datasets_are_named():
     notes = compare(real_and_made_up(), [REAL, "210m-clm-42k"], SETTINGS).notes
     assert len(notes) == 3
     assert "printed cells" in notes[0] and "Welch" in notes[0]
@@ -46,7 +46,7 @@ def test_complete_runs_need_no_notes_but_who_counts_the_same():
     ]
 
 
-def test_models_without_a_dataset_in_common_are_refused_or_left_in_no_order():
+def test_no_common_dataset_is_refused_or_leaves_no_order():
     scores = {
         REAL: {"sst2": [90.0] * 5},
         MADE_UP: {"qqp": [80.0, 81, 82, 83, 84]},

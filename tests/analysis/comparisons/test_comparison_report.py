@@ -144,9 +144,7 @@ OUTCOMES = {AHEAD: 1.0, BEHIND: -1.0, EQUAL: 0.1, OPEN: -0.4, UNKNOWN: 0.2}
 
 @pytest.mark.parametrize("part", OUTCOMES)
 @pytest.mark.parametrize("whole", OUTCOMES)
-def test_a_sentence_calls_a_model_ahead_only_where_its_lead_is_shown(
-    whole: str, part: str
-):
+def test_only_a_model_whose_lead_is_shown_is_called_ahead(whole: str, part: str):
     differences = (
         judged(part, Place("SC", AVERAGE), OUTCOMES[part]),
         judged(whole, OVERALL, OUTCOMES[whole]),
@@ -176,7 +174,7 @@ def test_a_sentence_calls_a_model_ahead_only_where_its_lead_is_shown(
     assert rest == (shown if part in leads else f"{others[part]} on SC")
 
 
-def test_many_models_are_held_against_the_one_with_the_highest_mean():
+def test_many_models_are_compared_with_the_highest_mean():
     result = MANY
     first, *others = result.contestants.models
     tables = dict(difference_tables(result))

@@ -17,7 +17,7 @@ from tests.analysis.comparisons.given import (
 SETTINGS = Settings(interval="t")
 
 
-def test_the_overall_score_is_the_mean_of_task_averages_over_all_seeds():
+def test_overall_score_is_the_mean_of_task_averages():
     scores = drawn({REAL: 1.0, MADE_UP: 0.0})
     contestants = contestants_of(
         Source(label="x", runs=best_runs(scores)), [REAL, MADE_UP], SETTINGS

@@ -81,7 +81,7 @@ def test_incomplete_runs_agree_with_scipy():
     )
 
 
-def test_all_tasks_are_those_of_all_models_in_effect_and_margin_alike():
+def test_all_tasks_are_those_that_every_model_has():
     third = "610m-mlm20-42k"
     scores = drawn({REAL: 0.4, MADE_UP: 0.0, third: 0.1}, seed=3)
     names = [*datasets_of("SC"), *datasets_of("TC")]

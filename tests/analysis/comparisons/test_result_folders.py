@@ -244,7 +244,7 @@ def test_results_of_no_known_form_are_one_sentence(tmp_path: Path) -> None:
     assert "no scores in them" in refusal(tmp_path)
 
 
-def test_the_folders_that_the_owner_names_stand_for_the_names_in_files(
+def test_named_folders_replace_names_in_files(
     tmp_path: Path, capsys: pytest.CaptureFixture[str]
 ) -> None:
     """Early 0.4 wrote results.json, and a checkpoint's model_name is its path."""

@@ -402,7 +402,7 @@ def test_what_is_no_table_names_the_columns(tmp_path: Path) -> None:
 @pytest.mark.parametrize("seeds", [(5, 5)])
 @pytest.mark.parametrize("shared", [0.0, 0.9])
 @pytest.mark.parametrize("n_models", [2, 6])
-def test_the_mean_of_equal_models_leads_falsely_in_at_most_65_of_1000(
+def test_mean_of_equal_models_leads_in_at_most_65_of_1000(
     n_models: int, shared: float, seeds: tuple[int, int]
 ) -> None:
     """A share of a score's variance is of the training, which is scored on every dataset; six models make a pool."""

@@ -36,7 +36,7 @@ def runs() -> pd.DataFrame:
     return made_up_runs(np.random.default_rng(0), models=(CLM, MLM)).assign(n_test=200)
 
 
-def test_seeds_that_agree_get_the_error_of_one_seed_off_by_one_instance(
+def test_equal_seeds_get_the_error_of_one_instance(
     runs: pd.DataFrame,
 ) -> None:
     """The standard error of (x, x, x, x, x + d) is d / 5."""

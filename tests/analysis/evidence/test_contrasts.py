@@ -132,9 +132,7 @@ def test_a_finding_takes_over_its_estimate() -> None:
     ).seeds == (5, 4)
 
 
-def test_a_resampled_estimate_has_no_share_of_instances_and_a_p_of_one_at_most() -> (
-    None
-):
+def test_resampled_estimate_has_a_p_of_one_at_most() -> None:
     drawn = Resampled(effect=0.0, drawn=(-1.0, 0.0, 0.0, 0.0, 1.0))
     found = contrast_result(TWO, drawn, test="b", inputs=(), seeds=(5,))
     assert found.p_zero == 1.0 and found.instance_share == 0.0
@@ -207,7 +205,7 @@ def written_out(
 
 
 @pytest.mark.parametrize("turned", [False, True])
-def test_a_ratio_has_the_bootstrap_over_seeds_and_the_larger_p_of_two_tests(
+def test_ratio_has_the_larger_p_of_its_two_tests(
     turned: bool,
 ) -> None:
     rng = np.random.default_rng(4)
@@ -246,7 +244,7 @@ def test_a_ratio_has_the_bootstrap_over_seeds_and_the_larger_p_of_two_tests(
     )
 
 
-def test_only_seeds_that_have_every_condition_count_and_two_are_enough() -> None:
+def test_only_seeds_under_every_condition_count() -> None:
     runs = made_up_runs(np.random.default_rng(5), models=(CLM, MLM), rates=[1e-4, 2e-4])
     spread = Spread(
         label="",
@@ -296,7 +294,7 @@ def test_a_seeds_spread_that_is_not_a_number_is_missing(without: str) -> None:
     assert found.missing == "no spread over seeds of narrow, wide on sst2"
 
 
-def test_seeds_spread_of_printed_cells_is_the_mean_log_ratio_of_half_widths() -> None:
+def test_seed_spread_of_printed_cells_is_the_mean_log_ratio() -> None:
     half = published_values().set_index(["model", "dataset"])["ci95"].clip(lower=0.005)
     ratios = [
         math.log(half["610m-clm-42k", name] / half["610m-mlm40-42k", name])

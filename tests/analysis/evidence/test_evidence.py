@@ -130,7 +130,7 @@ def test_what_is_missing_is_named_model_by_model() -> None:
 
 
 @pytest.mark.parametrize("interval", ["t", "pooled", "bootstrap"])
-def test_a_model_against_itself_or_its_copy_is_no_difference_with_some_width(
+def test_a_copy_differs_by_nothing_with_some_width(
     interval: str,
 ) -> None:
     copies = [
@@ -215,7 +215,7 @@ def test_estimates_that_need_a_standard_error_get_students() -> None:
 
 
 @pytest.mark.parametrize("interval", ["bootstrap", "pooled"])
-def test_resampled_findings_are_repeatable_and_many_seeds_depend_on_the_generators_seed_only(
+def test_resampled_findings_depend_on_the_seed_only(
     interval,
 ) -> None:
     models = (CLM, MLM, "x", "y")

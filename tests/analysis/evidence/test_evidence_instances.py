@@ -34,9 +34,7 @@ def stored(tmp_path_factory: pytest.TempPathFactory) -> tuple[pd.DataFrame, Path
 
 
 @pytest.mark.parametrize("dataset", ["msmarco", "sst2"])
-def test_the_error_over_seeds_and_instances_is_that_of_the_two_way_layout(
-    stored, dataset: str
-) -> None:
+def test_crossed_error_is_that_of_the_two_way_layout(stored, dataset: str) -> None:
     runs, folder = stored
     cells = [
         runs[(runs["model"] == m) & (runs["dataset"] == dataset)] for m in (MLM, CLM)
@@ -64,9 +62,7 @@ def test_the_error_over_seeds_and_instances_is_that_of_the_two_way_layout(
 
 
 @pytest.mark.parametrize("model", [MLM, CLM])
-def test_a_level_near_an_end_has_the_interval_that_keeps_within_it(
-    stored, model: str
-) -> None:
+def test_level_near_an_end_keeps_within_it(stored, model: str) -> None:
     runs, folder = stored
     cell = (model, "SC", "sst2")
     found = (
@@ -81,7 +77,7 @@ def test_a_level_near_an_end_has_the_interval_that_keeps_within_it(
     assert found.interval() != crossed_estimate(values, *shared, limits=None).interval()
 
 
-def test_cells_without_common_seeds_have_welchs_error_and_what_their_instances_share(
+def test_cells_apart_have_welchs_error_and_shared_instances(
     stored,
 ) -> None:
     runs, folder = stored
@@ -105,7 +101,7 @@ def test_cells_without_common_seeds_have_welchs_error_and_what_their_instances_s
     assert (found.test, found.interval) == ("Welch and by instance", "crossed")
 
 
-def test_without_the_instances_of_a_run_crossed_is_over_seeds_and_says_so(
+def test_crossed_without_instances_is_over_seeds_and_says_so(
     stored,
 ) -> None:
     runs, folder = stored
@@ -129,7 +125,7 @@ def test_without_the_instances_of_a_run_crossed_is_over_seeds_and_says_so(
     assert known.result(on_dataset("sst2")).test == "Welch"
 
 
-def test_a_model_against_its_copy_under_crossed_has_the_width_of_one_instance(
+def test_a_copy_under_crossed_differs_by_one_instance(
     stored,
 ) -> None:
     runs, folder = stored

@@ -87,7 +87,7 @@ def test_an_interval_depends_on_a_generator_where_it_says_so(interval: str) -> N
 
 
 @pytest.mark.parametrize("interval", OVER_SEEDS)
-def test_every_interval_holds_its_estimate_and_grows_with_its_level(
+def test_every_interval_holds_its_estimate_and_grows(
     interval: str,
 ) -> None:
     for contrast in (LEVEL, GAP):
@@ -161,7 +161,7 @@ def test_an_unknown_interval_is_refused(name: str) -> None:
         ([(4, "crossed"), (9, "paper"), (7, "crossed")], {"paper": 9, "crossed": 4}),
     ],
 )
-def test_a_caption_says_each_interval_once_with_the_fewest_seeds_it_has(
+def test_caption_names_each_interval_with_its_fewest_seeds(
     seen: list[tuple[int, str]], counts: dict[str, int]
 ) -> None:
     """The interval of the most seeds first; single seeds have none."""
@@ -213,7 +213,7 @@ def test_the_documentation_has_every_interval_and_no_other() -> None:
         assert (INTERVALS[name].of_cells is not None) == ("cells" in needed)
 
 
-def test_every_interval_over_seeds_was_simulated_with_every_shape() -> None:
+def test_every_seed_interval_was_simulated_with_every_shape() -> None:
     for name, interval in INTERVALS.items():
         for shape in SHAPES:
             for count in SEED_COUNTS:
@@ -225,7 +225,7 @@ def test_every_interval_over_seeds_was_simulated_with_every_shape() -> None:
     assert set(SHOWN_SHAPES) <= set(SHAPES)
 
 
-def test_a_number_of_seeds_that_was_not_simulated_gets_the_next_fewer() -> None:
+def test_unsimulated_seed_count_gets_the_next_fewer() -> None:
     assert measured_coverage("t", "normal", 12) == measured_coverage("t", "normal", 10)
     assert measured_coverage("t", "normal", 1) is None
     assert "of the time" in coverage_words(
@@ -234,7 +234,7 @@ def test_a_number_of_seeds_that_was_not_simulated_gets_the_next_fewer() -> None:
 
 
 @pytest.mark.parametrize("n_seeds", [2, 3, 5, 8])
-def test_the_papers_interval_is_too_narrow_by_what_students_distribution_says(
+def test_papers_interval_is_too_narrow_by_students_t(
     n_seeds: int,
 ) -> None:
     """1.96 standard errors hold the mean of normal seeds as often as Student's t is within 1.96."""
@@ -244,7 +244,7 @@ def test_the_papers_interval_is_too_narrow_by_what_students_distribution_says(
 
 
 @pytest.mark.parametrize("n_seeds", [2, 5, 8, 15])
-def test_students_interval_is_said_to_hold_the_mean_of_normal_seeds_in_95_percent(
+def test_students_interval_holds_normal_means_in_95_percent(
     n_seeds: int,
 ) -> None:
     words = coverage_words("t", n_seeds)
@@ -261,7 +261,7 @@ def test_students_interval_is_said_to_hold_the_mean_of_normal_seeds_in_95_percen
     assert coverage_words("t", 1) == coverage_words("none", 5) == ""
 
 
-def test_the_coverage_of_a_pool_is_said_by_the_number_of_its_cells() -> None:
+def test_coverage_of_a_pool_depends_on_its_cells() -> None:
     few, many, unknown = (coverage_words("pooled", 5, cells) for cells in (7, 46, None))
     assert "5 seeds and 6 models" in few and "5 seeds and 46 models" in many
     assert (

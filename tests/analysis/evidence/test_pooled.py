@@ -202,7 +202,7 @@ def ends(asked: Contrast, values: pd.DataFrame, **options: int) -> tuple[float, 
 
 
 @pytest.mark.parametrize("name", CONTRASTS)
-def test_scores_in_another_unit_or_on_another_level_have_the_same_interval_there(
+def test_interval_follows_another_unit_or_level(
     name: str,
 ) -> None:
     effect, low, high = ends(CONTRASTS[name], FRAME)[:3]
@@ -219,7 +219,7 @@ def test_scores_in_another_unit_or_on_another_level_have_the_same_interval_there
 
 
 @pytest.mark.parametrize("name", CONTRASTS)
-def test_order_and_what_was_asked_before_change_no_digit_and_the_seed_does(
+def test_only_the_seed_changes_a_pools_digits(
     name: str,
 ) -> None:
     asked = CONTRASTS[name]
@@ -248,7 +248,7 @@ def test_a_difference_taken_the_other_way_is_the_same_mirrored() -> None:
         assert mirrored == (-effect, -high, -low, p_against, p_for, p_zero)
 
 
-def test_another_dataset_changes_nothing_and_another_cell_of_the_dataset_does() -> None:
+def test_only_cells_of_the_dataset_change_its_pool() -> None:
     more = {("a", "four"): [1.0, 2, 3, 4, 9], ("z", "four"): [3.0, 3, 3, 3, 3]}
     for asked in CONTRASTS.values():
         assert ends(asked, pd.concat([FRAME, frame_of(more)])) == ends(asked, FRAME)
@@ -278,7 +278,7 @@ def test_with_few_cells_or_seeds_it_is_students_t_and_says_so(
     assert ((found.low, found.high) == pytest.approx(student)) != pooled
 
 
-def test_cells_without_a_spread_and_those_of_few_seeds_lend_no_residuals() -> None:
+def test_flat_cells_and_few_seeds_lend_no_residuals() -> None:
     cells = {
         ("a", "one"): [1.0, 2, 3, 5],
         ("b", "one"): [1.0, 2, 3, 9],
@@ -296,7 +296,7 @@ def test_cells_without_a_spread_and_those_of_few_seeds_lend_no_residuals() -> No
 @pytest.mark.parametrize(
     ("full", "few", "seeds"), [(6, 40, 3), (6, 40, 2), (2, 10, 2), (10, 36, 2)]
 )
-def test_beside_cells_of_few_seeds_it_is_at_most_a_quarter_wider_than_t(
+def test_pool_is_at_most_a_quarter_wider_beside_few_seeds(
     full: int, few: int, seeds: int
 ) -> None:
     wider = []
@@ -316,7 +316,7 @@ def test_beside_cells_of_few_seeds_it_is_at_most_a_quarter_wider_than_t(
 
 
 @pytest.mark.parametrize("interval", ["pooled", "t", "bootstrap"])
-def test_a_cell_whose_seeds_agree_has_the_spread_that_one_instance_of_one_seed_gives(
+def test_flat_cells_have_the_spread_of_one_instance(
     interval: str,
 ) -> None:
     rng = np.random.default_rng(0)
@@ -343,7 +343,7 @@ def test_cells_without_an_error_have_an_exact_sum() -> None:
     assert nothing == Student(effect=1.0, error=0.0, df=3.0)
 
 
-def test_an_average_has_a_pool_of_its_own_and_a_cell_named_twice_is_one() -> None:
+def test_average_has_a_pool_of_its_own() -> None:
     source = Evidence(
         Settings(), runs=made_up_runs(np.random.default_rng(3), models=MODELS[:5])
     )
@@ -356,7 +356,7 @@ def test_an_average_has_a_pool_of_its_own_and_a_cell_named_twice_is_one() -> Non
     assert isinstance(other, Studentised) and (other.ratios != once.ratios).any()
 
 
-def test_the_average_of_one_dataset_is_the_dataset_and_that_of_two_is_not() -> None:
+def test_average_of_one_dataset_is_the_dataset() -> None:
     values = FRAME.reset_index()
     two = values[values["dataset"] != "three"]
     one = values[values["dataset"] == "three"].assign(task="QA")

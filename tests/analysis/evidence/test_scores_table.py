@@ -75,9 +75,7 @@ def best_scores(runs: pd.DataFrame) -> dict[tuple[str, str, str], dict[int, floa
     return scores
 
 
-def test_scores_are_the_chosen_runs_and_averages_are_of_the_seeds_that_have_all_datasets() -> (
-    None
-):
+def test_averages_are_of_seeds_that_have_all_datasets() -> None:
     runs = ragged_runs()
     expected, found = best_scores(runs), seed_scores(runs)
     assert set(found.index) == set(expected) and (CLM, "SC", "average") in expected
@@ -113,7 +111,7 @@ def test_averages_are_of_the_datasets_that_stand_for_a_family() -> None:
             )
 
 
-def test_cells_with_different_numbers_of_seeds_each_get_their_own_interval() -> None:
+def test_cells_of_other_seed_counts_have_their_own_interval() -> None:
     runs = ragged_runs()
     expected = best_scores(runs)
     found = run_scores(runs, Settings(interval="t"), source="x")
@@ -131,7 +129,7 @@ def test_cells_with_different_numbers_of_seeds_each_get_their_own_interval() -> 
 
 
 @pytest.mark.parametrize("rule", ["mean", "seed"])
-def test_a_cell_has_the_same_interval_with_and_without_cells_of_other_numbers_of_seeds(
+def test_interval_ignores_cells_of_other_seed_counts(
     rule: str,
 ) -> None:
     runs, how = ragged_runs(), Settings(selection=rule, interval="bootstrap")
@@ -151,7 +149,7 @@ def test_a_cell_has_the_same_interval_with_and_without_cells_of_other_numbers_of
             assert np.isnan(row.low) == (row.n_seeds == 1)
 
 
-def test_scores_are_in_the_papers_order_with_own_models_last_by_name() -> None:
+def test_scores_are_in_the_papers_order_own_models_last() -> None:
     models = [*list(MODELS)[:3], "a-own", "b-own"]
     keys = [
         (m, task, name)
@@ -170,7 +168,7 @@ def test_scores_are_in_the_papers_order_with_own_models_last_by_name() -> None:
     )
 
 
-def test_published_scores_are_students_unless_another_interval_is_named() -> None:
+def test_published_scores_are_students_by_default() -> None:
     found = published_scores()
     pd.testing.assert_frame_equal(found, published_scores("t"))
     assert set(found["source"]) == {"published"} and set(found["n_seeds"]) == {5}
@@ -185,7 +183,7 @@ def test_published_scores_are_students_unless_another_interval_is_named() -> Non
     ).any()
 
 
-def test_the_options_of_settings_are_those_that_differ_from_the_usual() -> None:
+def test_options_of_settings_are_the_unusual_ones() -> None:
     usual = Settings()
     assert usual.options(usual) == []
     assert Settings(interval="t", resamples=200).options(usual) == [

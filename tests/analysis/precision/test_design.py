@@ -101,9 +101,7 @@ def test_seeds_needed_are_statsmodels_rounded_up(ratio: float):
 
 
 @pytest.mark.parametrize(("seeds", "alpha"), [(5, 0.05), (5, 0.05 / 12), (10, 0.05)])
-def test_power_is_the_share_of_welchs_tests_that_find_the_difference(
-    seeds: int, alpha: float
-):
+def test_power_is_the_share_of_welch_tests_that_find_it(seeds: int, alpha: float):
     rng = np.random.default_rng(0)
     test = of_seeds(1.0, seeds, 2, alpha)
     first = rng.normal(test.detectable(0.7), 1, (40_000, seeds))

@@ -62,7 +62,7 @@ def test_normal_seeds_give_students_coverages(found: pd.DataFrame) -> None:
     )
 
 
-def test_the_file_behind_captions_is_what_a_smaller_simulation_gives_within_its_error(
+def test_coverage_file_is_what_a_smaller_simulation_gives(
     found: pd.DataFrame,
 ) -> None:
     for row in found.to_dict("records"):
@@ -76,7 +76,7 @@ def test_the_file_behind_captions_is_what_a_smaller_simulation_gives_within_its_
         assert row["coverage"] == pytest.approx(known[0], abs=4.5 * error + 0.01)
 
 
-def test_no_percentile_of_five_seeds_covers_more_than_their_range(
+def test_percentiles_of_five_seeds_cover_at_most_their_range(
     found: pd.DataFrame,
 ) -> None:
     """The range of five values holds the centre of a symmetric shape in 1 - 2 / 2^5 = 93.75 %."""

@@ -15,7 +15,7 @@ from tests.analysis.sensitivity.found import overturned
 FOUND = PUBLISHED.evidence(Settings(interval="t")).result
 
 
-def test_every_claim_has_its_verdict_and_only_a_decided_one_can_be_overturned() -> None:
+def test_only_decided_verdicts_can_be_overturned() -> None:
     assert list(overturned()) == list(SHOWN)
     for one in overturned().values():
         assert one.decided == (one.spread["models"] is not None)
@@ -58,7 +58,7 @@ def test_parts_and_means_at_each_spread_are_those_of_the_claim() -> None:
     assert overturned()["F2"].spread["trunks and tasks"] is None
 
 
-def test_the_answer_falls_first_at_a_third_of_the_least_measured_spread() -> None:
+def test_answer_falls_at_a_third_of_the_least_measured_spread() -> None:
     spreads = {
         name: min(sd for sd in one.spread.values() if sd is not None)
         for name, one in overturned().items()

@@ -23,7 +23,7 @@ def test_every_format_names_every_claim(form: str) -> None:
     )
 
 
-def test_the_text_has_verdicts_between_the_spreads_that_were_measured() -> None:
+def test_text_has_verdicts_between_measured_spreads() -> None:
     lines = show(sensitivity_document(published()), "text").splitlines()
     first, second = (
         next(n for n, line in enumerate(lines) if word in line)
@@ -49,7 +49,7 @@ def test_json_holds_the_same() -> None:
         assert findings[name]["pretraining_sd"][sharing] == sd
 
 
-def test_an_interval_without_standard_errors_leaves_them_to_students_t() -> None:
+def test_interval_without_errors_gives_way_to_students_t() -> None:
     levels = {
         f"{size}-{name}-42k": 2.0 * (name == "mlm40")
         for size in ("210m", "610m", "1b")

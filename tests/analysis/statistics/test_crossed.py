@@ -30,7 +30,7 @@ def shuffled(clusters: np.ndarray, seed: int = 0) -> np.ndarray:
     return np.random.default_rng(seed).permutation(clusters)
 
 
-def test_the_covariance_is_statsmodels_cluster_robust_one_for_equal_clusters() -> None:
+def test_covariance_of_equal_clusters_is_statsmodels() -> None:
     sm = pytest.importorskip("statsmodels.api")
     clusters = shuffled(np.repeat(np.arange(8), 5))
     scores = np.random.default_rng(1).random((3, 40)) + 0.1 * clusters
@@ -63,7 +63,7 @@ def dense(clusters: np.ndarray) -> tuple[list[np.ndarray], np.ndarray]:
 @pytest.mark.parametrize(
     "clusters", [UNEQUAL, shuffled(UNEQUAL), np.repeat(np.arange(6), 4)]
 )
-def test_unequal_clusters_have_the_cr2_variance_and_freedom_of_dense_matrices(
+def test_unequal_clusters_have_cr2_of_dense_matrices(
     clusters: np.ndarray,
 ) -> None:
     vectors, same = dense(clusters)
@@ -76,9 +76,7 @@ def test_unequal_clusters_have_the_cr2_variance_and_freedom_of_dense_matrices(
     )
 
 
-def test_equal_clusters_and_single_instances_have_their_number_less_one_degrees_of_freedom() -> (
-    None
-):
+def test_equal_clusters_have_their_number_less_one_freedom() -> None:
     assert freedom_of(np.repeat(np.arange(12), 7)) == pytest.approx(11)
     assert freedom_of(np.arange(43)) == pytest.approx(42) == freedom_of(43)
     assert freedom_of(1) == freedom_of(np.zeros(9, dtype=np.int64)) == 1
@@ -115,7 +113,7 @@ def test_one_cluster_says_nothing(clusters: np.ndarray | None) -> None:
 
 
 @pytest.mark.parametrize("count", [2, 3, 7])
-def test_it_is_numpys_covariance_over_the_instances_by_their_number(count: int) -> None:
+def test_covariance_of_single_instances_is_numpys(count: int) -> None:
     scores = np.random.default_rng(count).random((4, count))
     expected = np.cov(scores) / count
     for clusters in (None, np.arange(count)):
@@ -129,7 +127,7 @@ def test_it_is_numpys_covariance_over_the_instances_by_their_number(count: int) 
 
 @pytest.mark.parametrize("count", [2, 3, 5])
 @pytest.mark.parametrize("freedom", [7.5, np.inf])
-def test_the_crossed_variance_adds_the_mean_covariance_of_different_seeds(
+def test_crossed_variance_adds_the_covariance_of_other_seeds(
     count: int, freedom: float
 ) -> None:
     rng, signs = np.random.default_rng(count), set()
@@ -197,7 +195,7 @@ def test_a_score_away_from_the_limits_has_the_score_interval(
 @pytest.mark.parametrize(
     ("values", "sd"), [([97.0, 98.0], 1.5), ([99.8, 99.9], 1.5), ([91.0, 93.0], 1.0)]
 )
-def test_scores_counted_from_the_other_limit_or_another_zero_have_the_same_interval(
+def test_crossed_interval_mirrors_and_shifts_with_the_scores(
     values: list[float], sd: float
 ) -> None:
     low, high = of_score(values, sd, 20.0)
@@ -211,7 +209,7 @@ def test_scores_counted_from_the_other_limit_or_another_zero_have_the_same_inter
     assert found == pytest.approx((low + 300, high + 300))
 
 
-def test_43_right_answers_of_43_get_the_interval_of_agresti_and_coull() -> None:
+def test_43_of_43_right_get_agresti_and_coulls_interval() -> None:
     """Two right and two wrong are added: 45 of 47, and Student's t for the normal distribution."""
     low, high = of_score([100.0] * 5, 0.0, 42.0)
     share = 45 / 47
@@ -229,9 +227,7 @@ def test_no_interval_of_a_score_leaves_the_limits() -> None:
         assert 0 <= low <= mean <= high <= 100
 
 
-def test_the_clusters_added_at_the_limits_are_those_of_a_test_set_that_has_them() -> (
-    None
-):
+def test_added_clusters_are_those_of_a_larger_test_set() -> None:
     rng = np.random.default_rng(5)
     scores = (rng.random((3, 30)) < 0.97).astype(float)
     assert scores.mean() > 0.9
@@ -245,7 +241,7 @@ def test_the_clusters_added_at_the_limits_are_those_of_a_test_set_that_has_them(
     assert (low, high) == pytest.approx((expected[0], min(expected[1], 100)))
 
 
-def test_the_crossed_error_is_the_paired_one_without_test_set_noise():
+def test_crossed_error_without_test_noise_is_the_paired_one():
     values = np.array([0.1, 0.4, 0.2, 0.5, 0.3])
     ours, paired = crossed_estimate(values, np.zeros((5, 5))), student_estimate(values)
     assert (ours.error, ours.df) == (
@@ -274,7 +270,7 @@ def test_a_dataset_without_runs_hides_none_after_it(tmp_path: Path) -> None:
     assert some.between_seeds([(1.0, CLM, "sst2")], [0, 1, 2]) is None
 
 
-def test_clusters_of_the_runs_are_those_of_the_covariance_and_runs_without_are_named(
+def test_clusters_are_the_runs_and_runs_without_are_named(
     tmp_path: Path, caplog: pytest.LogCaptureFixture
 ) -> None:
     rng = np.random.default_rng(6)
@@ -324,7 +320,7 @@ def test_freedom_of_several_datasets_is_satterthwaites(tmp_path: Path) -> None:
     assert both is not None and both[1] == pytest.approx(expected)
 
 
-def test_a_difference_within_seeds_has_the_covariance_of_its_instances(
+def test_difference_within_seeds_has_its_instances_covariance(
     tmp_path: Path,
 ) -> None:
     rng = np.random.default_rng(2)
@@ -369,7 +365,7 @@ def _by_pairs(scores: dict[str, np.ndarray], weights: dict[str, float]) -> float
     return total
 
 
-def test_what_cells_share_without_common_seeds_is_the_mean_covariance_of_their_runs(
+def test_cells_apart_share_the_mean_covariance_of_their_runs(
     tmp_path: Path,
 ) -> None:
     counts = {"sst2": 90, "qqp": 40}
@@ -433,7 +429,7 @@ def test_two_single_runs_differ_as_their_instances_do(tmp_path: Path) -> None:
     assert covariance.between_cells([(1.0, "210m-clm-42k", "sst2")]) is None
 
 
-def test_a_row_that_is_a_mean_of_runs_has_the_covariance_of_their_mean_instances(
+def test_rows_that_are_means_have_their_mean_covariance(
     tmp_path: Path,
 ) -> None:
     """One row a pretraining: each is the mean of two fine-tunings; the last is a single run."""

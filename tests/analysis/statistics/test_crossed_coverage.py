@@ -20,7 +20,7 @@ from analysis.statistics.estimates import LIMITS
         "43 instances near 100 % on which seeds agree",
     ],
 )
-def test_a_score_is_held_by_the_crossed_interval_and_not_with_every_instance_for_itself(
+def test_crossed_interval_with_clusters_holds_a_score(
     sizes: tuple[int, ...], right: float, instance: float, cluster: float
 ) -> None:
     """Standard deviations of what all runs share on an instance and in a cluster; a single answer's own is 1."""

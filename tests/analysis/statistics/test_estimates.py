@@ -44,7 +44,7 @@ def bootstrapped(values: np.ndarray) -> Resampled:
 
 @pytest.mark.parametrize("df", [1.0, 4.5, np.inf])
 @pytest.mark.parametrize("error", [0.4, 1.0])
-def test_a_students_ps_are_the_tails_of_its_distribution_around_the_effect(df, error):
+def test_students_ps_are_tails_around_the_effect(df, error):
     estimate, around = Student(effect=0.3, error=error, df=df), stats.t(df, 0.3, error)
     for bound in (-1.0, 0.25, 2.0):
         assert estimate.p_above(bound) == pytest.approx(around.cdf(bound))
@@ -57,9 +57,7 @@ def test_a_students_ps_are_the_tails_of_its_distribution_around_the_effect(df, e
 @pytest.mark.parametrize(
     ("bound", "above", "below"), [(1.5, 0, 1), (2.0, 1, 1), (2.5, 1, 0)]
 )
-def test_an_effect_without_error_is_certain_of_all_but_its_own_value(
-    bound, above, below
-):
+def test_effects_without_error_are_certain_but_at_their_value(bound, above, below):
     estimate = Student(effect=2.0, error=0.0, df=4.0)
     assert (estimate.p_above(bound), estimate.p_below(bound)) == (above, below)
     assert estimate.interval() == (2.0, 2.0)
@@ -160,7 +158,7 @@ def test_a_sum_of_cells_has_satterthwaites_degrees_of_freedom():
     )
 
 
-def test_cells_without_spread_have_an_exact_sum_with_the_fewest_degrees_of_freedom():
+def test_cells_without_spread_have_the_fewest_degrees_of_freedom():
     estimate = welch_estimate(
         np.array([91.5, 90.0]), np.zeros(2), np.array([5.0, 3.0]), np.array([1.0, -1.0])
     )
@@ -227,7 +225,7 @@ def test_the_bootstrap_is_scipys_over_all_resamples(cell):
 @pytest.mark.parametrize(
     "bound", [-9, -1, -1 - 1.5e-12, -0.5, 0, 1.5e-12, 5e-13, 1, 3, 99]
 )
-def test_a_bootstraps_p_is_the_share_of_the_draws_below_with_ties_counted_half(bound):
+def test_bootstrap_p_counts_ties_half(bound):
     """Half a draw or more from 0 and 1, so that it never claims more than its draws can say."""
     each = np.repeat([-1.0, 0.0, 1.0, 3.0], [2, 5, 4, 1])
     estimate = Resampled(effect=0.5, drawn=each)
@@ -241,9 +239,7 @@ def test_a_bootstraps_p_is_the_share_of_the_draws_below_with_ties_counted_half(b
 @pytest.mark.parametrize(
     ("effect", "bound"), [(0.0, 1e6), (1e6, 0.0), (-1e6, 0.0), (-0.2, 0.1)]
 )
-def test_ties_are_as_coarse_as_the_digits_of_the_larger_of_effect_and_bound(
-    effect, bound
-):
+def test_ties_are_as_coarse_as_the_larger_number(effect, bound):
     """And at least as coarse as those of numbers about 1."""
     draws = bound + max(abs(effect), abs(bound), 1) * 1e-12 * np.array(
         [-2, 0.5, 0.7, 2, 3]
@@ -267,7 +263,7 @@ def ten(*, symmetric: bool, df: float = 1.0) -> Studentised:
 @pytest.mark.parametrize(
     "distance", [3.5, 3.0, 2.0, 0.6, 0.5, 0.0, -0.5, -0.6, -1.0, -3.0, -4.0]
 )
-def test_with_equal_tails_p_is_the_share_of_t_as_far_on_that_side(distance):
+def test_equal_tails_p_is_the_share_of_t_on_that_side(distance):
     """And half an occurrence or more away from 0 and 1."""
     estimate, each = ten(symmetric=False), np.repeat(RATIOS, COUNTS)
     for p_of, sign in ((estimate.p_above, 1), (estimate.p_below, -1)):
@@ -278,9 +274,7 @@ def test_with_equal_tails_p_is_the_share_of_t_as_far_on_that_side(distance):
 @pytest.mark.parametrize(
     ("level", "above", "below"), [(0.9, 2.0, 3.0), (0.6, 0.5, 1.0), (0.79, 0.5, 1.0)]
 )
-def test_with_equal_tails_the_interval_has_the_quantile_of_each_side(
-    level, above, below
-):
+def test_equal_tails_interval_has_each_sides_quantile(level, above, below):
     assert ten(symmetric=False).interval(level) == pytest.approx(
         (10 - 2 * above, 10 + 2 * below)
     )
@@ -290,9 +284,7 @@ def test_with_equal_tails_the_interval_has_the_quantile_of_each_side(
     ("level", "reached"), [(0.35, 0.5), (0.41, 1.0), (0.81, 2.0), (0.95, 3.0)]
 )
 @pytest.mark.parametrize("df", [1.0, 30.0])
-def test_a_symmetric_interval_has_the_quantile_of_both_sides_or_students(
-    level, reached, df
-):
+def test_symmetric_interval_is_at_least_students(level, reached, df):
     half = 2 * max(reached, stats.t.ppf(0.5 + level / 2, df))
     assert ten(symmetric=True, df=df).interval(level) == pytest.approx(
         (10 - half, 10 + half)
@@ -361,7 +353,7 @@ def test_every_resample_occurs_as_often_as_in_the_full_list(count):
         } == expected
 
 
-def test_few_seeds_are_enumerated_and_many_are_drawn_equally_often():
+def test_few_seeds_are_enumerated_many_are_drawn():
     assert Resamples.of_seeds(6, 30_000, 3) is every_resample(6)
     many = Resamples.of_seeds(7, 30_000, 3)
     assert many.picks.shape == (30_000, 7) and many.counts.sum() == 30_000

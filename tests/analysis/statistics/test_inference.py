@@ -73,7 +73,7 @@ def test_a_score_without_spread_decides_by_its_sign():
 
 
 @given(st.lists(st.floats(0, 1), max_size=12))
-def test_holm_multiplies_each_p_by_the_number_of_those_not_below_it(p_values):
+def test_holm_multiplies_each_p_by_those_not_below_it(p_values):
     """And none is below that of a smaller p."""
     ordered = sorted(p_values)
     steps = [min(1.0, (len(ordered) - place) * p) for place, p in enumerate(ordered)]
@@ -87,7 +87,7 @@ def test_holm_of_a_p_that_is_not_a_number_is_refused():
 
 
 @given(st.lists(st.floats(0, 1), min_size=1, max_size=9), st.data())
-def test_partial_conjunction_is_between_bonferroni_and_the_largest(p_values, data):
+def test_partial_conjunction_is_below_bonferroni(p_values, data):
     count = data.draw(st.integers(1, len(p_values)))
     p, place = partial_conjunction(p_values, count)
     assert p == min(1.0, (len(p_values) - count + 1) * sorted(p_values)[count - 1])
@@ -98,7 +98,7 @@ def test_partial_conjunction_is_between_bonferroni_and_the_largest(p_values, dat
     )
 
 
-def test_brown_forsythe_is_an_analysis_of_variance_of_distances_to_the_median():
+def test_brown_forsythe_is_anova_of_distances_to_the_median():
     rng = np.random.default_rng(4)
     first, second = rng.normal(0, 1, (4, 5)), rng.normal(3, 2, (4, 5))
     distances = [np.abs(group - np.median(group)).ravel() for group in (first, second)]

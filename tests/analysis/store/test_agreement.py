@@ -85,7 +85,7 @@ def _cache(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
 
 @pytest.mark.parametrize("name", ["weights", "tokenizer"])
 @pytest.mark.parametrize("other", [(4,), (3, 4)])
-def test_other_weights_under_a_name_are_left_out_by_ingest_and_refused_by_the_rest(
+def test_other_weights_are_left_out_or_refused(
     made: Made,
     tmp_path: Path,
     caplog: pytest.LogCaptureFixture,
@@ -153,7 +153,7 @@ def test_half_of_the_runs_are_no_majority(first: int, others: int) -> None:
     assert set(other_weights(runs)) == {f"run-{seed}" for seed in named}
 
 
-def test_a_second_name_of_the_same_weights_is_named_and_costs_no_run(
+def test_second_name_of_the_same_weights_costs_no_run(
     made: Made, tmp_path: Path, caplog: pytest.LogCaptureFixture
 ) -> None:
     store = made(lambda *_: {})
@@ -194,7 +194,7 @@ DIFFERENT: dict[str, tuple[dict[str, Any], str]] = {
 
 
 @pytest.mark.parametrize("name", DIFFERENT)
-def test_models_made_under_other_protocols_are_said_to_be_so_once(
+def test_other_protocols_of_models_are_named_once(
     made: Made, tmp_path: Path, caplog: pytest.LogCaptureFixture, name: str
 ) -> None:
     """By each command for one difference; for the others by one that opens the source as all do."""
@@ -233,7 +233,7 @@ def test_the_direction_is_compared_within_a_model(
     assert ("direction is configuration" in said) == (of == "a seed")
 
 
-def test_what_runs_without_a_record_were_made_from_is_said_to_be_unknown_once(
+def test_runs_without_a_record_are_called_unknown_once(
     made: Made, tmp_path: Path, caplog: pytest.LogCaptureFixture
 ) -> None:
     caplog.set_level("INFO")
@@ -285,7 +285,7 @@ def test_what_is_right_raises_no_alarm(
     assert "alike" not in caplog.text and "weights" not in caplog.text
 
 
-def test_the_audit_takes_models_of_any_name_and_says_that_they_are_in_no_table(
+def test_audit_takes_models_that_are_in_no_table(
     tmp_path: Path, capsys: pytest.CaptureFixture[str]
 ) -> None:
     fill(tmp_path / "store", datasets=("sst2",))

@@ -104,7 +104,7 @@ DONE: dict[str, tuple[Callable[[Path], object], str]] = {
 
 
 @pytest.mark.parametrize("name", DONE)
-def test_what_is_not_itself_is_left_out_by_ingest_and_refused_by_the_others(
+def test_forged_runs_are_left_out_or_refused(
     sealed: Path, tmp_path: Path, name: str, caplog: pytest.LogCaptureFixture
 ) -> None:
     do, words = DONE[name]
@@ -210,7 +210,7 @@ def write_released(
         (folder / RESULTS).write_text(results_text(scores))
 
 
-def test_equal_results_are_copies_unless_all_inputs_were_given_the_same_answer(
+def test_equal_results_are_copies_unless_answers_are_constant(
     tmp_path: Path,
 ) -> None:
     write_released(

@@ -34,9 +34,7 @@ from tests.analysis.stores import (
 )
 
 
-def test_a_store_becomes_the_table_and_the_matrix_that_went_into_it(
-    store: Path, tmp_path: Path
-) -> None:
+def test_a_store_becomes_the_same_table_and_matrix(store: Path, tmp_path: Path) -> None:
     ingested = read(store, tmp_path / "out")
     assert (
         ingested.status,
@@ -144,7 +142,7 @@ def test_a_file_that_changes_while_it_is_read_is_unfinished(
     assert [problem.sentence[:8] for problem in problems] == ["vanished"]
 
 
-def test_processes_that_open_one_store_at_once_wait_for_each_other(
+def test_processes_that_open_one_store_wait_for_each_other(
     store: Path, tmp_path: Path
 ) -> None:
     script = (
@@ -192,7 +190,7 @@ def test_a_cache_of_another_user_is_refused(
         open_store(store, instances=True)
 
 
-def test_the_same_instances_stay_where_they_are_and_damaged_ones_are_made_again(
+def test_same_instances_stay_and_damaged_ones_are_made_again(
     store: Path, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
 ) -> None:
     monkeypatch.setenv("CLM_OR_MLM_CACHE", str(tmp_path / "cache"))

@@ -143,7 +143,7 @@ HARMLESS: dict[str, tuple[Callable[[Path], None], str, str, int]] = {
 
 
 @pytest.mark.parametrize("name", [*BAD, *HARMLESS])
-def test_a_bad_thing_is_told_once_and_the_good_runs_beside_it_are_used(
+def test_faults_are_told_once_and_good_runs_are_used(
     store: Path, tmp_path: Path, name: str
 ) -> None:
     spoil_it, kind, sentence, runs = (BAD | HARMLESS)[name]
@@ -306,9 +306,7 @@ def test_one_bad_name_or_file_costs_itself_alone(store: Path, tmp_path: Path) ->
     assert ingested.status == 1
 
 
-def test_clusters_that_are_not_those_of_the_run_leave_it_out_where_instances_are_read(
-    store: Path, tmp_path: Path
-) -> None:
+def test_runs_with_other_clusters_are_left_out(store: Path, tmp_path: Path) -> None:
     folder = run_folder(store)
     clusters = {"validation": [0, 0, 1, 1, 2, 2, 2], "test": [0, 1, 1, 1, 0]}
     for other in folder.parent.iterdir():

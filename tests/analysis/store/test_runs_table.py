@@ -122,7 +122,7 @@ def test_an_absent_file_and_a_folder_say_how_a_table_is_made(tmp_path: Path) -> 
             read_runs(path)
 
 
-def test_an_own_model_is_taken_when_named_and_remembered_in_parquet(
+def test_named_own_model_is_remembered_in_parquet(
     tmp_path: Path,
 ) -> None:
     path = csv_file(tmp_path, "bert-base,SC,sst2,1e-05,0,0.5,0.5", ROW)

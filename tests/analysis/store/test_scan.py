@@ -73,9 +73,7 @@ def test_models_in_the_scheme_need_no_option(name: str) -> None:
     assert model_error(name) is None
 
 
-def test_another_model_is_refused_with_the_nearest_and_taken_by_itself_or_by_a_pattern() -> (
-    None
-):
+def test_unknown_model_is_refused_with_the_nearest_name() -> None:
     error = model_error("610m-clmm-42k")
     assert error is not None
     assert "did you mean '610m-clm-42k'" in error and error.endswith(
@@ -89,7 +87,7 @@ def test_another_model_is_refused_with_the_nearest_and_taken_by_itself_or_by_a_p
     assert model_error("BERT-base", ["bert-*"]) is not None
 
 
-def test_problems_are_sentences_and_a_summary_of_what_costs_a_run() -> None:
+def test_problems_are_sentences_with_a_summary() -> None:
     broken = Problem(path="results/a", kind="broken", sentence="is empty")
     stray = Problem(path="results/b", kind="stray", sentence="is ignored")
     missing = Problem(

@@ -237,7 +237,7 @@ def test_the_protocols_of_tables_are_not_mixed_up(
 
 
 @pytest.mark.parametrize("form", TABLE_FORMATS)
-def test_tables_by_the_standard_metrics_cannot_be_taken_for_the_papers(
+def test_tables_by_standard_metrics_say_so(
     both: tuple[Path, list[RunKey]],
     cache: None,
     capsys: pytest.CaptureFixture[str],
@@ -364,7 +364,7 @@ def own_runs(
     ],
 )
 @pytest.mark.usefixtures("cache")
-def test_an_own_datasets_crossed_interval_is_over_its_own_metrics_instances(
+def test_own_datasets_crossed_interval_uses_its_metric(
     tmp_path: Path,
     capsys: pytest.CaptureFixture[str],
     task: str,
@@ -397,7 +397,7 @@ def test_an_own_datasets_crossed_interval_is_over_its_own_metrics_instances(
 
 
 @pytest.mark.usefixtures("cache")
-def test_a_metric_that_is_no_mean_over_instances_has_no_crossed_interval(
+def test_metric_without_instances_has_no_crossed_interval(
     tmp_path: Path,
 ) -> None:
     own_runs(

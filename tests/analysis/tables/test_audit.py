@@ -28,7 +28,7 @@ def test_released_runs_are_exact() -> None:
     assert (cell.status, cell.agreement, cell.n_runs) == ("exact", "exact", 30)
 
 
-def test_a_small_shift_is_within_the_interval_and_a_large_one_differs() -> None:
+def test_small_shifts_are_within_the_interval_large_ones_differ() -> None:
     assert cell_of(audit(released_source(-0.005))).status == "within interval"
     found = audit(released_source(-0.02))
     assert cell_of(found).status == "differs"

@@ -42,7 +42,7 @@ def test_markdown_rows_have_as_many_fields_as_the_head() -> None:
     )
 
 
-def test_a_model_that_the_paper_does_not_have_has_its_own_numbers_alone() -> None:
+def test_own_models_have_their_own_numbers_only() -> None:
     scores = scores_of(
         Evidence(Settings(), runs=random_runs(models=["610m-clm-42k", "my-own"])),
         source="x",

@@ -106,14 +106,14 @@ def test_ids_are_taken_in_any_case_and_f5_is_all_of_f5():
 
 @pytest.mark.parametrize("form", PRINTED)
 @pytest.mark.parametrize("explain", [False, True])
-def test_every_format_names_the_claims_shown_and_ends_in_a_line_break(
+def test_every_format_names_its_claims_and_ends_the_line(
     assessment: Assessment, form: str, explain: bool
 ) -> None:
     text = show(verdicts_document(assessment, ["F1", "F7"], explain=explain), form)
     assert text.endswith("\n") and "F1" in text and "F7" in text and "F5a" not in text
 
 
-def test_the_committed_page_is_the_one_generated_now_and_has_a_section_for_every_finding(
+def test_committed_page_of_findings_is_the_generated_one(
     capsys,
 ):
     page = (ROOT / "docs" / "findings.md").read_text()
