@@ -100,7 +100,7 @@ def test_runs_of_ones_own_with_another_interval(
 
 
 @pytest.mark.usefixtures("blank")
-def test_of_the_release_only_the_models_that_are_drawn_are_asked_for(
+def test_only_models_that_are_drawn_are_fetched(
     tmp_path: Path, monkeypatch: pytest.MonkeyPatch
 ) -> None:
     asked: list[tuple[str, ...]] = []

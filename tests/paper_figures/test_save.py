@@ -82,7 +82,7 @@ def test_the_svg_needs_no_font_and_carries_its_description(
     assert not list(root.iter(f"{space}text"))
 
 
-def test_the_pdf_embeds_its_fonts_as_outlines_a_publisher_accepts(
+def test_pdf_embeds_its_fonts_as_outlines(
     files: dict[str, bytes],
 ) -> None:
     assert b"/Subtype /Type3" not in files["pdf"]

@@ -12,7 +12,7 @@ from clm_or_mlm.__main__ import main
 from tests.paper_figures.drawn import PUBLISHED, files, picture
 
 
-def test_the_forest_plot_has_a_row_for_each_claim_and_all_its_comparisons() -> None:
+def test_forest_plot_has_a_row_for_each_claim() -> None:
     data = pd.read_csv(files("claims")["csv"])
     decisive = data[data["role"] == "decisive"]
     assert list(decisive["id"]) == list(FINDINGS)
@@ -67,7 +67,7 @@ def test_the_interval_asked_for_is_used(tmp_path: Path) -> None:
     )
 
 
-def test_the_data_of_the_answer_have_the_comparisons_that_its_title_counts() -> None:
+def test_answers_data_have_the_comparisons_of_its_title() -> None:
     data = pd.read_csv(files("answer")["csv"])
     counts = [list(data[column]).count("holds") for column in ("says", "says_holm")]
     assert counts == [9, 6] and "fails" not in set(data["says_holm"])

@@ -15,9 +15,7 @@ from tests.paper_figures.drawn import collected, picture
 from tests.paper_figures.made_up import from_runs, made_up_runs, paper_figure
 
 
-def test_titles_say_what_is_seen_and_first_that_it_is_not_of_the_papers_models() -> (
-    None
-):
+def test_titles_say_first_whose_models_they_show() -> None:
     titles = {
         ("2", False): "Figure 2. MLM and CLM by model size",
         ("claims", False): "7 of 21 findings hold as stated",
@@ -42,7 +40,7 @@ def test_titles_say_what_is_seen_and_first_that_it_is_not_of_the_papers_models()
 
 @pytest.mark.parametrize("name", [str(number) for number in FIGURE_MODELS])
 @pytest.mark.parametrize("source", ["published", "miniature"])
-def test_a_caption_has_two_lines_the_finding_first_and_the_source_last(
+def test_caption_begins_with_the_finding_ends_with_the_source(
     name: str, source: str
 ) -> None:
     try:
@@ -72,7 +70,7 @@ def test_the_sizes_on_the_axes_of_stand_ins_are_their_own() -> None:
 FULL = made_up_runs()
 
 
-def test_a_missing_model_breaks_the_line_and_is_named_in_the_caption() -> None:
+def test_missing_model_breaks_the_line_and_is_named() -> None:
     figure, inputs = paper_figure(3), from_runs(FULL[FULL["model"] != "610m-mlm30-42k"])
     data = figure.collect(inputs)
     with paper_style():
@@ -87,9 +85,7 @@ def test_a_missing_model_breaks_the_line_and_is_named_in_the_caption() -> None:
     assert "Without 610m-mlm30-42k (crosses)." in caption(figure, data, inputs)
 
 
-def test_the_caption_counts_what_is_drawn_so_that_more_runs_beside_it_change_nothing() -> (
-    None
-):
+def test_caption_counts_only_what_is_drawn() -> None:
     figure = paper_figure(8)
     few, many = (
         Source(label="released", runs=made_up_runs(names))
@@ -106,9 +102,7 @@ def test_the_caption_counts_what_is_drawn_so_that_more_runs_beside_it_change_not
     )
 
 
-def test_a_caption_says_which_models_are_not_the_papers_and_that_their_test_sets_are_others() -> (
-    None
-):
+def test_caption_names_models_that_are_not_the_papers() -> None:
     runs = made_up_runs(
         ["my-s-mlm15-120", "my-s-mlm15-120-s1", "my-s-mlm15-240", "610m-mlm40-42k"]
     )
@@ -130,9 +124,7 @@ def test_a_caption_says_which_models_are_not_the_papers_and_that_their_test_sets
     assert "Added models" not in caption(figure, one, inputs)
 
 
-def test_names_too_long_for_the_side_of_the_panels_are_in_a_legend_of_several_lines() -> (
-    None
-):
+def test_long_names_are_in_a_legend_of_several_lines() -> None:
     names = [f"a-rather-long-name-{place}-clm-60-mlm15-120" for place in "abcd"]
     source = Source(label="mine", runs=made_up_runs(names), added_models=("a-*",))
     figure = FIGURES["6"].load()
@@ -147,7 +139,7 @@ def test_names_too_long_for_the_side_of_the_panels_are_in_a_legend_of_several_li
         )
 
 
-def test_of_several_pretrainings_the_first_is_drawn_and_the_caption_says_so() -> None:
+def test_first_of_several_pretrainings_is_drawn_and_named() -> None:
     drawn = collected("2", "miniature")
     assert not [name for name in drawn.data["model"] if name.endswith(("-s1", "-s4"))]
     assert "If a model was pretrained several times, the first is drawn." in drawn.alt

@@ -31,7 +31,7 @@ def lines_named(ax: Axes, name: str) -> list[Line2D]:
     return [line for line in ax.lines if line.get_label() == name]
 
 
-def test_an_interval_beyond_all_scores_ends_in_an_arrow_at_the_axis() -> None:
+def test_interval_beyond_all_scores_ends_in_an_arrow() -> None:
     rows = of_mlm(x=["610M"], mean=[0.8], low=[-40.0], high=[101.9])
     ax = Figure().subplots()
     draw_groups(ax, rows, {"MLM": MLM}, groups=["610M"])
@@ -72,7 +72,7 @@ def test_an_x_without_any_score_has_its_tick_and_a_cross() -> None:
     assert not len(ax.xaxis.get_minorticklocs())
 
 
-def test_an_added_models_interval_widens_no_axis_and_ends_in_an_arrow() -> None:
+def test_added_models_interval_widens_no_axis() -> None:
     rows = pd.DataFrame(
         {
             "x": [1.0, 1.0],

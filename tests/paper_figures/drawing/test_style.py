@@ -36,7 +36,7 @@ GROUPS: dict[str, tuple[Look, ...]] = {
 
 
 @pytest.mark.parametrize("group", GROUPS)
-def test_series_of_one_figure_differ_for_every_eye_in_grey_and_in_marker_and_dash(
+def test_series_differ_in_grey_marker_and_dash(
     group: str,
 ) -> None:
     for one, two in itertools.combinations(GROUPS[group], 2):
@@ -52,7 +52,7 @@ def test_series_of_one_figure_differ_for_every_eye_in_grey_and_in_marker_and_das
     )
 
 
-def test_lines_have_a_contrast_of_three_and_text_of_four_and_a_half() -> None:
+def test_contrast_of_lines_is_three_of_text_four_and_a_half() -> None:
     everyone = (MLM, CLM, *RAMP_BLUE, *RAMP_PURPLE, *EXTRA)
     assert {
         look.color: c for look in everyone if (c := contrast(look.color, WHITE)) < 3
@@ -68,9 +68,7 @@ def test_lines_have_a_contrast_of_three_and_text_of_four_and_a_half() -> None:
     assert contrast(GREY, LIGHT) >= 4.5
 
 
-def test_one_table_has_the_colours_of_objectives_verdicts_and_signs_and_no_two_are_alike() -> (
-    None
-):
+def test_colours_of_objectives_verdicts_and_signs_differ() -> None:
     assert (MLM.color, CLM.color, RAMP_PURPLE[1].color) == tuple(OBJECTIVE.values())
     assert set(VERDICT) == set(OUTCOMES)
     everything = [*OBJECTIVE.values(), *VERDICT.values(), *SIGN.values()]

@@ -22,7 +22,7 @@ def logged(folder: Path | None) -> FigureInputs:
     return FigureInputs(source=open_source("published"), logs=folder)
 
 
-def test_every_curve_is_the_loss_of_the_steps_that_led_to_its_model(
+def test_curves_are_the_losses_of_steps_that_led_there(
     tmp_path: Path,
 ) -> None:
     losses = write_logs(tmp_path)
@@ -64,7 +64,7 @@ def test_every_curve_is_the_loss_of_the_steps_that_led_to_its_model(
                 )
 
 
-def test_the_picture_shows_the_curves_on_a_logarithmic_axis_and_never_across_a_hole(
+def test_curves_are_logarithmic_and_never_cross_a_hole(
     tmp_path: Path,
 ) -> None:
     write_logs(tmp_path, leave_out=("610m-clm-42k",))
@@ -162,7 +162,7 @@ def test_losses_of_a_log(
     ]
 
 
-def test_the_log_of_a_finished_model_is_enough_and_may_repeat_those_of_its_stages(
+def test_log_of_a_finished_model_is_enough(
     tmp_path: Path,
 ) -> None:
     rows = [row(10), row(20, stage="610m-clm-42k"), row(20, stage="610m-mlm40")]

@@ -117,7 +117,7 @@ def test_shares_of_clm_are_nominal_for_the_papers_splits(
     )
 
 
-def test_own_models_stand_among_the_printed_points_of_models_without_runs() -> None:
+def test_own_models_stand_among_printed_points() -> None:
     own, figure = "toy-s-clm-60-mlm25-120", paper_figure(6)
     inputs = from_runs(made_up_runs([own, "610m-mlm40-42k"]))
     data, printed = (

@@ -123,7 +123,7 @@ def test_the_picture_holds_the_spread(number: int) -> None:
 FIVE = RUNS[RUNS["model"].isin(FIGURE_MODELS[5])]
 
 
-def test_figure_5_leaves_out_the_large_rates_and_scores_that_lack_a_dataset() -> None:
+def test_figure_5_leaves_out_large_rates_and_partial_scores() -> None:
     wild = FIVE.copy()
     wild.loc[wild["lr"] > 1e-4, "test_score"] = 0.0
     columns = ["panel", "series", "model", "x", "mean", "low", "high"]
@@ -152,7 +152,7 @@ def test_a_single_score_has_no_spread_and_is_drawn_all_the_same() -> None:
         figure.draw(data, "", "caption")
 
 
-def test_its_caption_says_how_rates_were_chosen_and_figure_5_does_not() -> None:
+def test_caption_of_figure_5_says_nothing_of_chosen_rates() -> None:
     inputs = from_runs(RUNS)
     sentences = {
         n: source_sentence(paper_figure(n), paper_figure(n).collect(inputs), inputs)

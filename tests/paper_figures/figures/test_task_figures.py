@@ -59,7 +59,7 @@ def test_holes_anywhere_are_left_out_and_named(number: int, seed: int) -> None:
     assert all(name in alt_text(figure, data, inputs) for name in gaps)
 
 
-def test_models_of_the_paper_stay_out_of_figures_that_do_not_show_them() -> None:
+def test_papers_models_stay_out_of_other_figures() -> None:
     """The late switch at 40K would be a 95 % share of CLM; the paper shows it in Figure 7 only."""
     data = paper_figure(6).collect(WHOLE)
     assert "610m-clm-40k-mlm40-42k" not in set(data["model"])
@@ -90,7 +90,7 @@ def test_what_a_source_lacks_leaves_its_panel_empty(
     )
 
 
-def test_figure_11_is_refused_where_the_two_stage_model_is_missing() -> None:
+def test_figure_11_is_refused_without_its_two_stage_model() -> None:
     figure = paper_figure(11)
     with pytest.raises(
         NotApplicableError,
