@@ -74,10 +74,12 @@ def compare(
     from analysis.sources import NAMES
 
     path = Path(source.source)
-    given, notes = None, list[str]()
+    given = None
+    notes: list[str] = []
     if source.source not in NAMES:
         given = scores_table_in(path)
-        if path.is_dir() and (of_tool := table_of_folder(path, table)) is not None:
+        of_tool = table_of_folder(path, table) if path.is_dir() else None
+        if of_tool is not None:
             given, notes = of_tool
     if given is not None:
         if replicates:

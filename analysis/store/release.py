@@ -137,11 +137,8 @@ class _Clone:
         if not self.has_commit():
             return []
         folders = self.git("sparse-checkout", "list").split("\n")
-        return sorted(
-            name.removeprefix("results/")
-            for name in folders
-            if name.startswith("results/")
-        )
+        of_models = [name for name in folders if name.startswith("results/")]
+        return sorted(name.removeprefix("results/") for name in of_models)
 
     def check(self, models: Sequence[str]) -> None:
         """Compare the models' files with the commit by git's own hashes.
@@ -155,14 +152,14 @@ class _Clone:
             "--no-renames",
             "--ignore-submodules=all",
         )
-        if changed := self.git(
-            "status", *options, "--", *(f"results/{name}" for name in models)
-        ):
+        folders = [f"results/{name}" for name in models]
+        changed = self.git("status", *options, "--", *folders)
+        if changed:
+            first_line, _, _ = changed.partition("\0")
             # Two letters, a blank, the path; `git` strips what it returns
-            first_line = changed.split("\0")[0]
-            path = first_line.lstrip().partition(" ")[2].lstrip()
+            _, _, path = first_line.lstrip().partition(" ")
             raise UserError(
-                f"{self.folder / path} has changed since it was fetched; delete {self.folder} and fetch again"
+                f"{self.folder / path.lstrip()} has changed since it was fetched; delete {self.folder} and fetch again"
             )
 
     def lock(self) -> contextlib.AbstractContextManager[None]:
@@ -201,11 +198,10 @@ class _Clone:
     def fetch(self, models: Sequence[str]) -> None:
         """Bring the contents of those models that the release holds and that are not here, one after the other."""
         complete = self.complete_models()
-        wanted = [
-            name
-            for name in self.released_models()
-            if name in models and name not in complete
-        ]
+        wanted = []
+        for name in self.released_models():
+            if name in models and name not in complete:
+                wanted.append(name)
         if wanted:
             logger.info(
                 "fetching %d models of the release from %s into %s",
@@ -223,43 +219,39 @@ class _Clone:
         Raises:
             UserError: git is absent or fails, in its own words.
         """
-        settings = [word for setting in _SETTINGS for word in ("-c", setting)]
-        environment = {
-            name: value
-            for name, value in os.environ.items()
-            if not name.startswith("GIT_") or name.startswith(_PASSED)
-        }
-        command = ["git", *settings, "-C", str(self.folder), *args]
+        command = ["git"]
+        for setting in _SETTINGS:
+            command += ["-c", setting]
+        command += ["-C", str(self.folder), *args]
+        environment = {}
+        for name, value in os.environ.items():
+            # A variable of git's own, as a hook sets them, would lead it to another repository.
+            if not name.startswith("GIT_") or name.startswith(_PASSED):
+                environment[name] = value
+        environment |= _ENVIRONMENT
         try:
-            done = subprocess.run(
-                command,
-                capture_output=True,
-                text=True,
-                env=environment | _ENVIRONMENT,
-                check=False,
+            ended = subprocess.run(
+                command, capture_output=True, text=True, env=environment, check=False
             )
         except FileNotFoundError:
             raise UserError(
                 f"git is not on PATH, but is needed to fetch the released runs; install it, or {_OFFLINE}"
             ) from None
-        if not done.returncode:
-            return done.stdout.strip()
-        if re.search(
-            r"not our ref|couldn't find remote ref|not advertised|unadvertised",
-            done.stderr,
-        ):
+        if ended.returncode == 0:
+            return ended.stdout.strip()
+        # As servers and versions of git say it.
+        unknown = r"not our ref|couldn't find remote ref|not advertised|unadvertised"
+        if re.search(unknown, ended.stderr):
             raise UserError(
                 f"{self.url} does not have the pinned commit {self.commit}; give --url the address of a full mirror"
             )
         message = re.search(
-            r"^(?:fatal|error|remote|git):\s*(.*)", done.stderr, re.MULTILINE
+            r"^(?:fatal|error|remote|git):\s*(.*)", ended.stderr, re.MULTILINE
         )
         reason = message[1] if message else f"git {args[0]} failed"
         # These bring contents over the network.
-        if (
-            args[0] in ("fetch", "checkout", "sparse-checkout")
-            and "No space left" not in done.stderr
-        ):
+        uses_network = args[0] in ("fetch", "checkout", "sparse-checkout")
+        if uses_network and "No space left" not in ended.stderr:
             raise UserError(f"{self.url} cannot be fetched ({reason}); {_OFFLINE}")
         raise UserError(
             f"{self.folder}: git {args[0]} failed ({reason}); fix it or delete the folder, and fetch again"
