@@ -45,8 +45,8 @@ from analysis.precision.design import (
 from analysis.published_cells import published_values
 from analysis.sensitivity.overturning import Overturned, other_margins, overturn
 from analysis.sources import PUBLISHED, arms_of, open_source
-from analysis.statistics.inference import ALPHA
 from benchmarks.protocol import AVERAGE, DATASETS, TASKS
+from common.level import ALPHA
 from tests.miniature.questions import LENGTHS, PRETRAINING, spreads
 from tests.speed.interval_coverage import published_variances
 
