@@ -285,7 +285,7 @@ def _stage(folder: Path, read: set[Path]) -> Iterator[Verdict]:
         read.add(folder / LOG)
         yield from _stage_log(folder, state, complete[-1].step)
     elif not unfinished:
-        yield Verdict("missing", folder, f"no checkpoint; {again}")
+        yield Verdict("missing", folder, f"no checkpoint; to have one, {again}")
 
 
 def _train_again(stage: Path) -> str:
