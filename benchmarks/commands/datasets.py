@@ -51,11 +51,10 @@ def fetch(
 
     defined = _read(definitions)
     known = known_datasets(defined)
-    wanted = (
-        part
-        for definition in defined
-        for part in (definition.trained_on, definition.name)
-    )
+    wanted: list[str] = []
+    for definition in defined:
+        # A set that is only evaluated needs the one that is trained on as well.
+        wanted += (definition.trained_on, definition.name)
     names = datasets or tuple(dict.fromkeys(wanted)) or tuple(DATASETS)
 
     def done(manifest: Manifest) -> None:

@@ -112,6 +112,7 @@ class RunOptions(GridOptions, Computation):
             raise UserError(
                 f"--batch {self.batch} is no multiple of {FINE_TUNING.micro_batch}, the examples of a micro-batch"
             )
+        # D12: CoNLL and UNER train for one epoch in the paper; either option speaks for all datasets.
         if self.steps is not None or self.epochs is not None:
             changed_sets = (
                 replace(each, epochs=self.epochs) for each in known.values()

@@ -42,6 +42,7 @@ def run_bm25(request: RunRequest) -> list[CellStatus]:
     descriptions = {name: _description(request, each) for name, each in sets.items()}
     check_finished(request, descriptions)
     store_definitions(request.store, [with_floor(each) for each in sets.values()])
+    # A request without training has one of each, as nothing depends on them.
     (lr,), (seed,) = request.lrs, request.seeds
     for name, dataset in sets.items():
         key = RunKey(model=request.name, dataset=name, lr=lr, seed=seed, task="IR")

@@ -75,6 +75,7 @@ def run_grid(request: RunRequest) -> list[CellStatus]:
                 # More would not survive the workers' forks.
                 torch.set_num_threads(1)
             loaded, precision, sets = preflight(request)
+            # Once more, with the floors, for which the data had to be read.
             store_definitions(request.store, [with_floor(dataset) for dataset in sets])
             if _left(jobs):
                 _do_jobs(jobs, request, loaded, precision)
