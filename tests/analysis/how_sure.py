@@ -294,14 +294,10 @@ def at_toy_scale() -> Iterator[str]:
         wider.append(math.hypot(again, tuned / math.sqrt(5)) / (tuned / math.sqrt(5)))
     for name, cells in rows.items():
         yield f"| {name} | {' | '.join(cells)} |"
-    seeds, pretrainings = (
-        rows["1 pretraining x 10 seeds"],
-        rows["2 pretrainings x 5 seeds"],
-    )
-    assert all(
-        float(less) < float(more)
-        for less, more in zip(pretrainings, seeds, strict=True)
-    )
+    with_seeds = rows["1 pretraining x 10 seeds"]
+    with_pretraining = rows["2 pretrainings x 5 seeds"]
+    errors = zip(with_pretraining, with_seeds, strict=True)
+    assert all(float(less) < float(more) for less, more in errors)
     yield "A second pretraining helps more than five more seeds"
     yield f"an interval from five seeds would have to be {min(wider):.1f} to {max(wider):.1f} times as wide"
     how = source.with_interval(Settings())
@@ -320,10 +316,10 @@ def at_toy_scale() -> Iterator[str]:
     yield f"on SST-2 by {on['sst2']}, on UNER by {on['uner_en']}, on NQ by {on['nq']}"
     yield f"by {differences(CLM, BOTH)[ALL]} over all tasks"
     table = spreads(open_source("curves"))
-    table = table[table["component"] == PRETRAINING].set_index(["score", "steps"])["sd"]
+    between = table[table["component"] == PRETRAINING]
+    sd = between.set_index(["score", "steps"])["sd"]
     nq, sst2 = (
-        [f"{table[name, str(steps)]:.1f}" for steps in LENGTHS]
-        for name in ("nq", "sst2")
+        [f"{sd[name, str(steps)]:.1f}" for steps in LENGTHS] for name in ("nq", "sst2")
     )
     yield (
         f"{nq[0]}, {nq[1]} and {nq[2]} points between pretrainings on NQ after 840, 2,520 and 5,040 steps, {sst2[0]}, "

@@ -39,7 +39,7 @@ from analysis.sources import PUBLISHED, open_source
 from benchmarks.protocol import AVERAGE, LEARNING_RATES, SEEDS, TASKS
 from clm_or_mlm.__main__ import main
 from common.provenance import ROOT
-from pretraining.models import MODELS, find_model
+from pretraining.paper_models import MODELS, find_model
 from pretraining.paper_settings import SHAPES
 from pretraining.plan.study_plan import load_study
 from tests.analysis.how_sure import of_new_test_sets, seeds_again, without_a_difference
@@ -82,7 +82,9 @@ def readme() -> Iterator[str]:
     f8 = assessment.judged["F8"]
     assert row.mean is not None and row.fails_in == 0
     yield f"higher than MLM alone in {row.holds_in} of {row.parts} comparisons and clearly lower in none"
-    yield f"12K: {find_model('610m-mlm40-12k').steps:,}"  # type: ignore[union-attr]
+    shortest = find_model("610m-mlm40-12k")
+    assert shortest is not None
+    yield f"12K: {shortest.steps:,}"
     effects = {result.label: result.effect for result in row.comparisons}
     last = [effects[f"25 % CLM - MLM alone on {task}, 42k"] for task in ("SC", "TC")]
     assert max(last) < 1
@@ -242,21 +244,23 @@ def miniature() -> Iterator[str]:
     """Yield what docs/miniature.md says."""
     curves, example = open_source("curves"), open_source("miniature")
     values = values_of(curves)
-    found = toy_answers(values)
-    rows = found.set_index(["question", "score", "steps"])
+    rows = {
+        (row["question"], row["score"], row["steps"]): row
+        for row in toy_answers(values).to_dict("records")
+    }
 
     def shown(question: int, score: str, steps: int, sign: int = 1) -> str:
-        row = rows.loc[(question, score, str(steps))]
+        row = rows[question, score, str(steps)]
         low, high = sorted([sign * row["low"], sign * row["high"]])
         return f"{sign * row['effect']:+.2f} [{low:.2f}, {high:.2f}]"
 
     def p(score: str) -> float:
-        return float(rows.loc[(1, score, f"{LENGTHS[0]} to {LENGTHS[2]}"), "p_holm"])
+        return float(rows[1, score, f"{LENGTHS[0]} to {LENGTHS[2]}"]["p_holm"])
 
     for steps in LENGTHS:
         cells = []
         for score in ("loss", "nq", "sst2"):
-            row = rows.loc[(1, score, str(steps))]
+            row = rows[1, score, str(steps)]
             cells.append(
                 f"{row['effect']:+.2f} [{row['low']:+.2f}, {row['high']:+.2f}]"
             )

@@ -134,21 +134,23 @@ ASSERTED = (r"it covers over 91 % in simulations of 40 clusters, else under 82 %
 
 
 @pytest.mark.slow
-def test_coverage_with_test_instances_is_that_of_the_simulation() -> None:
+def test_coverage_with_test_instances_is_simulated() -> None:
     means = published(2_000).query("dataset == 'average'").set_index("target")
     for target, title in (
         ("seeds", "the mean over seeds, for these instances"),
         ("seeds and instances", "the mean over seeds and instances"),
     ):
-        shares = means.loc[target, ["paper", "t", "pooled", "bootstrap", "crossed"]]
-        cells = " | ".join(f"{100 * share:.1f}" for share in shares)
+        columns = ("paper", "t", "pooled", "bootstrap", "crossed")
+        shares = [100 * float(means.at[target, name]) for name in columns]
+        cells = " | ".join(f"{share:.1f}" for share in shares)
         assert f"| {title} | {cells} |" in page("docs/claims.md")
 
 
 @pytest.mark.slow
-def test_coverage_where_an_eighth_collapses_is_that_of_the_simulation() -> None:
+def test_coverage_where_an_eighth_collapses_is_simulated() -> None:
     found = by_cells(9_200, only=["mixed"]).query("n_cells > 4")
-    pooled, student = 100 * found["pooled_affected"], 100 * found["t_affected"]
+    affected = 100 * found[["pooled_affected", "t_affected"]]
+    pooled, student = affected["pooled_affected"], affected["t_affected"]
     assert (
         f"covered in {pooled.min():.0f} to {pooled.max():.0f} % of trials "
         f"(`t`: {student.min():.0f} to {student.max():.0f} %)"
