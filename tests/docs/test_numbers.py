@@ -63,7 +63,7 @@ def test_most_of_the_larger_differences_is_one_dataset(published: Answer) -> Non
     screen = words_of("README.md").split("## Start")[0]
     assert "on question answering after 22K and 42K, are not clear" in screen
     assert "one of three datasets (ReCoRD) makes most of them" in screen
-    assert "None is shown on retrieval then" in screen
+    assert "On retrieval none is shown then" in screen
     assert "IR at 22K" not in published.headline
     assert "IR at 12K" in published.headline
     scores = cm.scores(models="610m-*").set_index(["model", "dataset"])["mean"]
