@@ -154,6 +154,10 @@ def claims() -> Iterator[str]:
     yield f"(n = {N_SEEDS}, standard error = half-width / {NORMAL_QUANTILE}"
     yield _shares_of_the_error()
     yield _one_budget_alone()
+    families: dict[str, list[str]] = {}
+    for name, finding in FINDINGS.items():
+        families.setdefault(finding.family, []).append(name)
+    yield f"by Holm over the findings about one question: {'; '.join(map(in_ranges, families.values()))}."
     moved = [
         f"{name} ({judged[name].p_for:.3f} to {judged[name].p_for_holm:.3f})"
         for name in ("F4", "F13")
@@ -191,6 +195,28 @@ def claims() -> Iterator[str]:
     yield (
         f"With five models it covers {few[0]:.0f} % where one in ten collapses, and {few[1]:.0f} % with normal seeds"
     )
+
+
+def in_ranges(names: list[str]) -> str:
+    """Return names of findings, three or more in a row as a range: `F8-F10, F14 and F17`."""
+    rows: list[list[str]] = [[names[0]]]
+    for name in names[1:]:
+        if rows[-1][-1] == _before(name):
+            rows[-1].append(name)
+        else:
+            rows.append([name])
+    parts: list[str] = []
+    for row in rows:
+        parts += [f"{row[0]}-{row[-1]}"] if len(row) > 2 else row
+    *others, last = parts
+    return f"{', '.join(others)} and {last}" if others else last
+
+
+def _before(name: str) -> str:
+    """Return the name before a finding's: F5a of F5b, F8 of F9."""
+    if name[-1].isalpha():
+        return f"{name[:-1]}{chr(ord(name[-1]) - 1)}"
+    return f"F{int(name[1:]) - 1}"
 
 
 SHAPES_IN_WORDS = {
