@@ -58,7 +58,7 @@ ABOUT_NOTHING = {
     "script": "gives counts that `python -m tests.analysis.how_sure` prints",
     "other": "is about something else, such as another work, a program or a model of one's own",
 }
-SAYS_NO = re.compile(r"\b(not|none|no|neither|open)\b")
+SAYS_NO = re.compile(r"\b(not|none|no|neither|open)\b", re.IGNORECASE)
 """One of these is in a sentence whose comparisons are all open."""
 FAMILY = {
     "compare": "compare",
