@@ -545,7 +545,7 @@ def best_points(data: pd.DataFrame, inputs: FigureInputs, *, x_text: str) -> str
         if set(of_series) == {"any"}:
             listed = "any"
         parts.append(f"{task} {listed}")
-    return f"{x_text} ({', '.join(names)}; Holm over all pairs): {'; '.join(parts)}"
+    return f"{x_text} ({', '.join(names)}): {'; '.join(parts)}"
 
 
 def _clearly_worse(
