@@ -32,6 +32,11 @@ ROWS = {
         "",
         "d-smollm2-both-ways-qmsum-64",
     ),
+    "SmolLM2, 100 updates of MLM": (
+        "d-smollm2-mlm-nq-64-seed*",
+        "",
+        "d-smollm2-mlm-qmsum-64-seed*",
+    ),
 }
 
 
@@ -49,6 +54,7 @@ def test_a_row_of_the_page_is_its_result_files(title: str) -> None:
 
 
 PAIRS = "b-minilm-pairs-qmsum-128"
+MLM, BOTH_WAYS = "d-smollm2-mlm", "d-smollm2-both-ways"
 
 
 @pytest.mark.parametrize(
@@ -58,6 +64,13 @@ PAIRS = "b-minilm-pairs-qmsum-128"
         (PAIRS, "a-bm25-qmsum", "", "lead BM25 by {0} [{1}, {2}]"),
         (PAIRS, "a-bm25-qmsum", "qmsum", "over other meetings that is [{1}, {2}]"),
         ("b-minilm-pairs-nq-128", "a-minilm-nq-128", "", "they add {0} [{1}, {2}]"),
+        (f"{MLM}-nq-64", f"{BOTH_WAYS}-nq-64", "", "of MLM add {0} [{1}, {2}] on NQ"),
+        (
+            f"{MLM}-qmsum-64",
+            f"{BOTH_WAYS}-qmsum-64",
+            "",
+            "{0} [{1}, {2}] on QMSum, one",
+        ),
     ],
 )
 def test_a_gain_on_the_page_is_the_tables(
