@@ -533,8 +533,9 @@ def _pretraining_lines(comparison: Comparison) -> list[str]:
     return lines
 
 
-_FIRST, _LAST = ("effect", "low", "high", "p_holm"), ("seeds", "interval", "outcome")
-"""The columns by which a frame of differences begins and ends."""
+_FIRST, _LAST = ("effect", "low", "high"), ("seeds", "p_holm", "outcome")
+"""The columns by which a frame of differences begins and ends: at 80 characters pandas prints three and three."""
+
 Seeds = Sequence[float] | Mapping[str, Sequence[float]]
 """Scores by seed, or by dataset the scores by seed."""
 
