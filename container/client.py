@@ -19,7 +19,9 @@ def main(
 
     Client.quiet = True
     version = Client.version()
-    if not version.startswith("apptainer"):  # it starts `singularity`, whatever that is
+    if not version.startswith(
+        "apptainer"
+    ):  # spython starts `singularity`, which may be SingularityCE
         return 1
     if question == "version":
         answer = version
@@ -32,7 +34,7 @@ def main(
         done = Client.execute(image, return_result=True, **words)
         if done["return_code"]:
             return 1
-        # One text, or standard output and standard error
+        # spython returns one text, or a list of standard output and standard error.
         answer = "".join(done["message"])
     sys.stdout.write(answer)
     return 0

@@ -73,7 +73,7 @@ def test(image: ImageName, /) -> None:
         raise UserError(
             f"{path} does not exist; build it with `clm-or-mlm build {image}`"
         )
-    # As `run` starts it: with nothing of the user's.
+    # As in `run`, the image sees neither the user's home nor the user's variables.
     for line in stream(["test", "--no-home", "--cleanenv", str(path)]):
         sys.stdout.write(line)
 

@@ -90,7 +90,7 @@ class Image:
     def debian_lock(self) -> Path:
         """Debian packages it holds, with versions and hashes; those of another machine than x86-64 are other files."""
         machine = platform.machine()
-        # As Debian calls it
+        # Debian calls aarch64 arm64; x86-64 is the usual machine and has no ending.
         endings = {"x86_64": "", "aarch64": "-arm64"}
         ending = endings.get(machine, f"-{machine}")
         return ROOT / "container" / f"debian-{self.name}{ending}.lock"
@@ -243,14 +243,14 @@ def build(image: Image, *, mirror: str | None = None, relock: bool = False) -> P
             target.name: sha256_file(unfinished),
             image.bom.name: sha256_file(bom),
         }
-        # First: by this record the next build knows the others as its own.
+        # The record is written first: by it the next build knows the other files as its own.
         write_manifest(image_record(target), record, hashes)
         shutil.copyfile(bom, image.bom)
     return target
 
 
 def _check_place(image: Image) -> None:
-    """Refuse a folder that holds files of others where the image or what it is built from goes."""
+    """Refuse to overwrite files of others in the folders of the image and of what it is built from."""
     record = image_record(image.path)
     names = [image.path.name, image.bom.name, record.name]
     if not is_marked(image.context):
@@ -303,7 +303,7 @@ def _tools() -> dict[str, str]:
 def version_line(*command: str) -> str:
     """Return the first line of what a program says of its version; `unknown` where it fails."""
     code, text = Machine().output(command)
-    # Apptainer may bring a mksquashfs of its own, which is not on PATH.
+    # Unknown where the program is not on PATH: Apptainer may bring its own mksquashfs.
     return "unknown" if code else text.partition("\n")[0]
 
 
@@ -336,7 +336,7 @@ def _context(image: Image, relock: bool, commit_time: int) -> Path:
     ]
     words = ["--no-build-isolation", "--wheel-dir", str(context / "wheels")]
     words += ["--requirement", str(image.requirements)]
-    # What is built here would have the time of its build in it.
+    # Without SOURCE_DATE_EPOCH a wheel that is built here would hold the time of its build.
     environ = os.environ | {"SOURCE_DATE_EPOCH": str(commit_time)}
     answer = subprocess.run(
         [*pip, *words], stderr=subprocess.PIPE, text=True, env=environ
@@ -354,7 +354,7 @@ def _context(image: Image, relock: bool, commit_time: int) -> Path:
 
 
 def _apptainer_build(words: list[str], log_file: Path) -> None:
-    """Run Apptainer's build, its output to a file; what says how far it is, is logged."""
+    """Run Apptainer's build and write its output to a file; lines that show progress are also logged."""
     log.info("apptainer %s", " ".join(words))
     try:
         with log_file.open("w", encoding="utf-8") as file:

@@ -28,7 +28,7 @@ def path_with_lasting_mount(machine: Machine, scratch: Path) -> dict[str, str]:
     for name in _PROGRAMS:
         if (program := machine.which(name)) is None or Path(program).parent == folder:
             continue
-        # Apptainer starts it without PATH.
+        # Apptainer starts the program without PATH, hence its full path.
         write_text(
             folder / name,
             f"#!/bin/sh\ntrap '' TERM USR1\nexec {shlex.quote(program)} \"$@\"\n",

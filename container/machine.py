@@ -36,7 +36,7 @@ class Machine:
 
     def output(self, command: Sequence[str], seconds: float = 30) -> tuple[int, str]:
         """Return a command's exit code and what it printed; 127 when it cannot be run, `HANGS`."""
-        # `timeout` ends all that a hanging wrapper started.
+        # `timeout` ends the whole process group: a site's wrapper may hang in a program that it started.
         words = ["timeout", "--kill-after=5", str(seconds), *command]
         answer = subprocess.run(
             words,
@@ -73,7 +73,7 @@ class Machine:
             with tempfile.NamedTemporaryFile(dir=folder, prefix=".clm-or-mlm-") as file:
                 file.write(b"\0" * 65_536)
                 file.flush()
-                # Network file systems may report a full quota only here.
+                # Network file systems may report a full quota only on fsync.
                 os.fsync(file.fileno())
         except OSError as error:
             return os.strerror(error.errno or 0).lower()

@@ -47,7 +47,7 @@ def debian_packages(archives: Path = Path("/var/cache/archives")) -> list[Packag
     packages = []
     for line in sorted(text.splitlines()):
         name, version, status = line.split()
-        # Others were removed, and have left their configuration.
+        # A package of another status was removed and left its configuration.
         if not status.startswith("i"):
             continue
         licence = f"see /usr/share/doc/{name}/copyright"
@@ -90,7 +90,7 @@ def _licence(package: metadata.Distribution) -> str:
     if names:
         return " AND ".join(names)
     text = str(fields.get("license") or "").strip()
-    # Some packages put the whole text there: its first line names it.
+    # Some packages put the licence's whole text there; its first line has the name.
     first_line = text.partition("\n")[0]
     return first_line[:120] or "unknown: the package names none"
 
@@ -129,7 +129,7 @@ def main(argv: Sequence[str]) -> None:
     packages = [*debian, *python_packages(CONTEXT / "wheels")]
     about = dict(word.split("=", 1) for word in argv)
     text = json.dumps(sbom(packages, about), indent=1)
-    # In the image, and beside it, where the record has its hash.
+    # Written into the image, and into the build's folder, from where it goes beside the image.
     for folder in (CONTEXT, Path("/opt/clm-or-mlm")):
         write_text(folder / "sbom.json", f"{text}\n")
 

@@ -150,7 +150,7 @@ def command_in(
         if is_public or key in named:
             environ[key] = value
     environ[SCRATCH] = scratch
-    # Certificates of a proxy that looks into connections, as a file of the cluster's.
+    # A cluster's proxy may decrypt connections; the file with its certificates has to be visible in the image.
     certificates = {environ.get("REQUESTS_CA_BUNDLE"), environ.get("SSL_CERT_FILE")}
     for path in sorted(filter(None, certificates)):
         if Path(path).is_file():

@@ -69,7 +69,7 @@ def mksquashfs_words(context: Path, labels: Mapping[str, str], seconds: int) -> 
         "etc/hostname": "localhost\n",
         "etc/resolv.conf": "",
     }
-    # As mksquashfs calls them
+    # mksquashfs calls files that it makes itself pseudo files.
     pseudo_files = [f"/{path} d {mode} 0 0" for path, mode in _EMPTIED.items()]
     for path, text in contents.items():
         source = context / Path(path).name
@@ -77,7 +77,7 @@ def mksquashfs_words(context: Path, labels: Mapping[str, str], seconds: int) -> 
         pseudo_files.append(f"/{path} f 0644 0 0 cat {source}")
     write_text(context / "hidden", "\n".join((*contents, *_EMPTIED, *_HIDDEN)) + "\n")
     write_text(context / "made", "\n".join(pseudo_files) + "\n")
-    # At this level a tenth of gzip's time at the same size.
+    # zstd at level 6 takes a tenth of gzip's time and gives the same size.
     words = f"-comp zstd -Xcompression-level 6 -all-time {seconds} -mkfs-time {seconds}"
     return f"{words} -ef {context / 'hidden'} -pf {context / 'made'}"
 
@@ -85,7 +85,7 @@ def mksquashfs_words(context: Path, labels: Mapping[str, str], seconds: int) -> 
 def labels_of(
     definition: str, arguments: Mapping[str, str], seconds: int
 ) -> dict[str, str]:
-    """Return an image's labels: those of its definition, filled, and the usual ones with the commit's time."""
+    """Return an image's labels: its definition's, with fields filled, and the usual ones with the commit's time."""
     section = definition.partition("\n%labels\n")[2].partition("\n%")[0]
     labels = {"org.label-schema.schema-version": "1.0", _BUILD_DATE: _stamp(seconds)}
     for line in section.splitlines():
@@ -132,7 +132,7 @@ def normalise(image: Path, seconds: int) -> None:
             if row.kind == _JSON:
                 row.size = _write_dated(file, image, row, starts, seconds)
             end = row.offset + row.size
-            # What pads an object stands before it, and follows from the lengths of those before.
+            # An object's padding stands before it: the padded size counts from the end of the previous object.
             row.padded_size = end - end_of_previous
             end_of_previous = end
         file.seek(0)
@@ -208,7 +208,7 @@ def _write_dated(
     text = json.dumps(content, separators=(",", ":"), sort_keys=True).encode()
     next_starts = (start for start in starts if start > row.offset)
     room = min(next_starts, default=row.offset + row.size) - row.offset
-    # Dates differ by a few letters; the next object begins at a multiple of 4,096 bytes.
+    # The new date may be a few letters longer. There is usually room: objects begin at multiples of 4,096 bytes.
     if len(text) > room:
         raise UserError(
             f"{image}: there is no room for its metadata; build the image again"

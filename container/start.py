@@ -36,7 +36,7 @@ COMPAT = "CLM_OR_MLM_CUDA_COMPAT"
 MINIMUM_DRIVER = 580
 """The oldest NVIDIA driver (its first number) that runs CUDA 13, for which the pinned torch is built."""
 
-# What a training will see: computing on each device finds what counting them does not.
+# Training will compute on each device: that finds broken devices, which a count includes.
 _COUNT = r"""
 import torch, warnings
 with warnings.catch_warnings(record=True) as said:
@@ -93,7 +93,7 @@ def scratch_of(environ: Mapping[str, str]) -> Path:
 
 
 def _problem(folder: Path) -> str | None:
-    """Return why the folder cannot hold caches, or None; in a shared /tmp another user could have laid one."""
+    """Return why the folder cannot hold caches, or None; in a shared /tmp it could be another user's folder."""
     try:
         private_folder(folder)
     except UserError as error:
@@ -131,7 +131,7 @@ def cache_environment(scratch: Path, environ: Mapping[str, str]) -> dict[str, st
 
 def command_of(words: Sequence[str]) -> list[str]:
     """Return the words after `python -m` for a command of `clm-or-mlm`, Figure 3 by its short name, or torchrun."""
-    # A job of several GPUs (workflow.step)
+    # A job of several GPUs begins with torchrun (workflow.step).
     if words[:1] == ["torch.distributed.run"]:
         return list(words)
     if words[:1] == ["reproduce-figure3"]:
@@ -146,7 +146,7 @@ def driver_problem(
     """Return a sentence when there is an NVIDIA device but the image was started without its driver."""
     if environ.get("CLM_OR_MLM_IMAGE") != "full" or not devices.exists():
         return None
-    # No image holds it: --nv shows the one of the machine's own driver.
+    # No image holds the driver's library: --nv shows the machine's.
     try:
         ctypes.CDLL("libcuda.so.1")
     except OSError:
@@ -258,7 +258,7 @@ def main(argv: Sequence[str]) -> None:
     if problem:
         raise UserError(problem)
     environ = os.environ | cache_environment(scratch_of(os.environ), os.environ)
-    # In an image it was checked outside; inside, root has another number.
+    # In an image the folder was checked outside already; inside, its owner root has another number.
     is_inside = bool(os.environ.get("CLM_OR_MLM_IMAGE"))
     compat = os.environ.get(COMPAT) if is_inside else compat_folder(os.environ)
     if compat:
