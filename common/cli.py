@@ -50,14 +50,14 @@ def _hook(
         _usual(kind, error, trace)
         return
     os.write(2, f"{SENTENCE}\n".encode())
-    # Python itself would end as if killed by the signal.
+    # Not sys.exit or a return: Python itself would end as if the signal had killed it.
     os._exit(INTERRUPTED)
 
 
 sys.excepthook = _hook
 
 # isort: split
-# Not all of them are in an old Python
+# Imported after the check of the version: an old Python lacks some of these names.
 from typing import Annotated, Any, Literal, NoReturn
 
 import attrs
@@ -137,7 +137,7 @@ def program(name: str, description: str | None = None) -> App:
         help_format="plaintext",
         help_formatter=_Help(),
         version_flags=[],
-        # Of an option that is repeated, the last one counts.
+        # If an option is repeated, its last value counts.
         default_parameter=Parameter(negative=(), allow_repeating=True),
         config=(_check_whole_numbers, _check_paths),
         exit_on_error=False,
@@ -171,15 +171,15 @@ def check_words(
 
 @contextlib.contextmanager
 def _in_a_sentence(app: App) -> Iterator[None]:
-    """Turn what the library says of words that it does not understand into a `UserError`."""
+    """Turn the library's errors about words that it does not understand into a `UserError`."""
     try:
         yield
     except CycloptsError as error:
-        # A converter of ours has said what is wrong.
+        # One of our converters has raised a sentence on what is wrong.
         if isinstance(error.__cause__, UserError):
             raise error.__cause__ from None
         chain = error.command_chain or ()
-        # The library would import all commands to list them
+        # Worded here: the library would import all commands to list them.
         if isinstance(error, UnknownCommandError):
             word = (error.unused_tokens or [""])[0]
             sentence = f"Unknown command {word!r}{nearest(_OTHER_WORDS.get(word, word), list(error.app or ()))}"
@@ -193,7 +193,7 @@ def _in_a_sentence(app: App) -> Iterator[None]:
             sentence = f"Unexpected argument {(error.unused_tokens or [''])[0]!r}"
         else:
             sentence = " ".join(str(error).split()).rstrip(".")
-            # Not given at all
+            # The argument was not given at all; otherwise only its value is missing.
             if isinstance(error, MissingArgumentError) and not error.keyword:
                 sentence = re.sub(
                     r'^Command "(.+)" parameter (.+) requires an argument',
@@ -216,7 +216,7 @@ def _not_a_number(error: CoercionError) -> str:
         number = float(match[1]) * _SUFFIXES.get(match[2].lower(), 1)
         if error.target_type is int:
             number = int(number)
-        # 1e9, as people type it, not 1e+09.
+        # People type 1e9; Python prints 1e+09.
         example = f" such as {number:g}".replace("e+0", "e")
     metavar = error.argument.parameter.metavar
     unit = f" ({metavar})" if metavar else ""
@@ -231,7 +231,7 @@ def run(
     What the system refuses (a full disk, a missing permission, a name that is too long) is reported in one sentence
     too, with the user's file. CLM_OR_MLM_TRACEBACK=1 in the environment shows the traceback of any of them.
     """
-    # Where the shell or a daemon has closed them, Python has None.
+    # Python sets a stream to None if the shell or a daemon has closed it.
     sys.stdout = sys.stdout or Path(os.devnull).open("w", encoding="utf-8")  # noqa: SIM115
     sys.stderr = sys.stderr or Path(os.devnull).open("w", encoding="utf-8")  # noqa: SIM115
     for stream in (sys.stdout, sys.stderr):
@@ -255,7 +255,7 @@ def run(
         sys.stderr.write(f"error: {visible(redacted(_users_sentence(error)))}\n")
         code = 2
     except ImportError as error:
-        # The loader's words are a cause of what numpy, pandas and the library that imports commands say.
+        # numpy, pandas and the command library wrap the loader's error, so it is looked for in the whole traceback.
         found = _LIBRARY.search("".join(traceback.format_exception(error)))
         if found is None or os.environ.get("CLM_OR_MLM_TRACEBACK"):
             raise
@@ -263,9 +263,9 @@ def run(
             f"error: a library cannot be loaded ({visible(found[0])}); {_library_remedy()}\n"
         )
         code = 2
-    # Whose workers and shared memory may end only when they are collected
+    # torch's workers and shared memory may need the collection at exit.
     if "torch" not in sys.modules:
-        # Python looks through everything for garbage once more: a tenth of the time of a table or a figure.
+        # That collection looks through all objects: a tenth of the time of a table or a figure.
         gc.freeze()
     sys.exit(code)
 
@@ -278,7 +278,7 @@ class _OneLine(logging.Formatter):
 
 
 class _Help:
-    """The library's help, but the lines that a text has in the source are one paragraph, unless they are indented."""
+    """The library's help, with the source lines of a text joined to one paragraph unless they are indented."""
 
     def __call__(
         self, console: Console, options: ConsoleOptions, panel: HelpPanel
@@ -287,7 +287,7 @@ class _Help:
             text = getattr(entry.description, "primary_renderable", None)
             if text is not None:
                 text.plain = " ".join(text.plain.split())
-            # Of a flag.
+            # A flag's default goes without saying.
             if entry.default == "False":
                 panel.entries[number] = attrs.evolve(entry, default=None)
         _default_help()(console, options, panel)
@@ -307,7 +307,7 @@ class _Help:
 
 
 def _default_help() -> DefaultFormatter:
-    # It imports `rich`, which only the help needs
+    # Imported here: it imports `rich`, which only the help needs.
     from cyclopts.help import DefaultFormatter
 
     return DefaultFormatter()
@@ -341,7 +341,7 @@ def _check_paths(
         if Path in kinds or _PATH.search(str(argument.parameter.metavar)):
             paths[argument.name] = [token.value for token in argument.tokens]
     for name, values in paths.items():
-        # It would be this folder, into which a command then wrote shards.
+        # An empty path is the current folder, into which a command would then write shards.
         if "" in values:
             raise UserError(
                 f"{name} is empty; give a path (is a variable of the shell not set?)"
@@ -399,13 +399,13 @@ def _library_remedy() -> str:
 
 
 def _users_sentence(error: UserError | OSError) -> str:
-    """Return what the user can correct in one sentence; raise what is a mistake of the program."""
+    """Return a sentence on an error that the user can correct; raise an error of the program again."""
     if isinstance(error, UserError):
         return str(error)
     if error.errno is None or (error.filename is None and error.errno in _MISTAKES):
         raise error
     where = ""
-    # A failing call on an open file has its number as the name.
+    # For a failed call on an open file, `filename` is the file's number.
     if isinstance(error.filename, str | bytes | os.PathLike):
         where = f"{os.fsdecode(error.filename)}: "
     return f"{where}{os.strerror(error.errno)}{_HINTS.get(error.errno, '')}"

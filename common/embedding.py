@@ -146,7 +146,7 @@ def write_pooling(
     pooling["include_prompt"] = True
     _write(folder / _POOLING / "config.json", pooling)
     if longest is not None:
-        # The tokenizer that stands beside it reads texts in lower case by itself, or as they are.
+        # The folder's tokenizer lowers texts itself where it has to, so sentence-transformers must not.
         limits = {"max_seq_length": longest, "do_lower_case": False}
         _write(folder / _LIMITS, limits)
 
@@ -179,7 +179,7 @@ def _modules_of(path: Path) -> list[tuple[str, str]]:
 def _as_listed(
     root: Path, modules: Sequence[tuple[str, str]], folder: Path
 ) -> Embedding:
-    """Return what a folder of sentence-transformers says of its transformer, its pooling and its prompts."""
+    """Return how a folder of sentence-transformers reads texts: its transformer's limits, its pooling, its prompts."""
     about = _content(root / _PROMPTS)
     prompts = about.get("prompts") or {}
     other = prompts.get(about.get("default_prompt_name"), "")
@@ -193,7 +193,7 @@ def _as_listed(
         if is_known and name == "Pooling":
             config = _content(root / path / "config.json")
             pooling = _pooling(config, has_prompts=bool(query or document))
-        # The length of a vector does not matter to a cosine.
+        # Normalize may be left out: a cosine does not depend on a vector's length.
         elif not is_known or name != ("Normalize" if place else "Transformer"):
             others.append(name)
     limits = _content(folder / _LIMITS)
@@ -207,12 +207,12 @@ def _as_listed(
 
 
 def _first(prompts: Mapping[str, str], names: tuple[str, ...], other: str) -> str:
-    # Empty ones are put in by sentence-transformers where the maker gave none.
+    # sentence-transformers writes empty prompts where the maker gave none, so empty counts as missing.
     return next((prompts[name] for name in names if prompts.get(name)), other)
 
 
 def _pooling(config: Mapping[str, Any], *, has_prompts: bool) -> str:
-    """Return the name of a pooling; that of its maker where it is not computed here."""
+    """Return the name of a pooling: ours, or the maker's name of one that is not computed here."""
     switched_on = (_OLDER.fullmatch(key) for key, value in config.items() if value)
     modes = (
         config.get("pooling_mode") or [key[1] for key in switched_on if key] or "mean"

@@ -55,7 +55,7 @@ def nearest(word: str, known: Iterable[str], *, at_least: float = 0.62) -> str:
         for folded in [*names]:
             if not folded.startswith(word):
                 del names[folded]
-    # The closest first; with a fifth there are too many to name.
+    # The closest come first; a fifth that is equally close shows that there are too many to name.
     close = difflib.get_close_matches(word, names, n=5, cutoff=at_least)
     ratios = [difflib.SequenceMatcher(None, folded, word).ratio() for folded in close]
     equally_close = ratios.count(max(ratios, default=0.0))

@@ -73,7 +73,7 @@ def atomic_folder(path: Path) -> Iterator[Path]:
             readers = temporary.stat().st_mode & 0o444
             for item in temporary.rglob("*"):
                 if item.is_file():
-                    # Some libraries, as safetensors, leave a file to its owner alone, whatever the umask is.
+                    # Some libraries, such as safetensors, let only the owner read a file, whatever the umask is.
                     if not item.is_symlink():
                         item.chmod(item.stat().st_mode | readers)
                     with item.open("rb") as file:
@@ -142,13 +142,13 @@ def remove_leftovers(folder: Path, name: str | None = None) -> None:
             is_local = machine == _machine()
             if is_local and is_alive(int(process)):
                 continue
-            # Of another machine nobody knows whether the process lives.
+            # Whether a process of another machine lives cannot be asked: only its files' age tells.
             if not is_local and time.time() - path.lstat().st_mtime < _DAY:
                 continue
             if path.is_dir() and not path.is_symlink():
                 target = folder / (name or short)
                 if path.name.endswith(_OLD) and not target.exists():
-                    # It was to be replaced, and the new one never came
+                    # The old folder was moved aside to be replaced, and the new one never came: restore it.
                     path.rename(target)
                 shutil.rmtree(path, ignore_errors=True)
             else:
@@ -176,7 +176,7 @@ def sync_folder(folder: Path) -> None:
 
 @functools.cache
 def _machine() -> str:
-    # With the namespace of process ids: two containers of one host name have each a process 12.
+    # `host_name` includes the namespace of process ids: two containers of one host may each have a process 12.
     from filelock._identity import host_name
 
     return hashlib.sha256(host_name().encode()).hexdigest()[:6]
@@ -224,7 +224,7 @@ def write_bytes(path: Path, content: bytes) -> None:
 
 
 def append_bytes(path: Path, content: bytes) -> None:
-    """Append `content` to `path` and flush it to disk, making its folder; a kill may leave the beginning of it."""
+    """Append `content` to `path` and flush it to disk, making the folder; a kill may leave a part of the content."""
     with _named(path):
         path.parent.mkdir(parents=True, exist_ok=True)
         is_new = not path.exists()

@@ -33,15 +33,15 @@ class _Lease(SoftFileLease):
     """A lease with its age by the file system's clock, so that nobody has to watch it to see that it is old."""
 
     def _marker_unchanged_for(self, marker: os.stat_result) -> float:
-        # The library asks this of a holder that it takes for alive, as it does a zombie.
+        # The library counts a zombie as alive and then asks for the lease's age: a dead holder's is infinite.
         if _is_gone(self.owner):
             return math.inf
-        # The library takes a lease over once this reaches `_SECONDS`; a touch that is on its way counts as well.
+        # The library takes a lease over once this reaches `_SECONDS`. Half the age: a late touch may be on its way.
         return (_now(Path(self.lock_file).parent) - marker.st_mtime) / 2
 
     def _try_break_stale_lock(self) -> None:
-        # The library lets an empty file stand for ever, as a lease of its early versions. Here a process was killed
-        # before it wrote its name, so the file counts for two minutes, like one of an unknown holder.
+        # The library never removes an empty file, which its early versions wrote as a lease. Here a process was killed
+        # before it wrote its name, so the file counts for two minutes, like a lease of an unknown holder.
         with contextlib.suppress(OSError), pin_inode(self.lock_file) as pinned:
             marker = os.lstat(self.lock_file)
             is_same = pinned in (None, marker.st_ino)
@@ -119,7 +119,7 @@ def holder_of(path: Path) -> str | None:
 
 
 def end_holder(path: Path) -> bool:
-    """Ask who holds a lease to end (SIGTERM); return whether it is of this machine and may be asked."""
+    """Ask the process that holds a lease to end (SIGTERM); return whether it runs on this machine and may be asked."""
     owner = _Lease(path).owner
     if owner is None or owner.hostname != host_name():
         return owner is None and not path.exists()

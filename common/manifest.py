@@ -92,7 +92,7 @@ def parse_manifest(content: bytes) -> dict[str, Any]:
         if not isinstance(record, dict) or SEAL not in record:
             raise DamagedError("it has no seal")
         del record[SEAL]
-        # The whole text, not the seal alone: the same content in another layout was not written here.
+        # The whole text is compared, not only the seal: the same content in another layout was not written here.
         same = manifest_text(record).encode() == content
     except BadJsonError as error:
         raise DamagedError(str(error)) from None
@@ -211,7 +211,7 @@ def check_outputs(
     ours = {} if record is None else written_by(record)
     others = strangers(folder, ours, contents)
     if others:
-        # A killed call may have written files and not yet their record.
+        # A killed call may have written files before their record: files that are the same bytes are ours.
         same = {name: sha256 for name, sha256 in contents.items() if sha256}
         others = strangers(folder, same, others)
     if others:
@@ -234,7 +234,7 @@ def outputs_folder(folder: Path, record: str = "") -> Iterator[Path]:
         contents = {}
         for path in _files_of([making]):
             contents[path.relative_to(making).as_posix()] = sha256_file(path)
-        # The record last: a folder that has one is whole.
+        # The record moves last (False sorts before True): a folder that has a record is whole.
         names = sorted(contents, key=record.__eq__)
         if record:
             contents[record] = ""
@@ -289,7 +289,7 @@ def remove_ours(folder: Path, ours: Mapping[str, str]) -> list[str]:
 
 @dataclass(eq=False)
 class VerifiedFile:
-    """A file that is read only while it is what its hash says: hashed when first opened, and again when it changes."""
+    """A file that is read only if its content has the known hash: checked when first opened and after each change."""
 
     path: Path
     """Where it is."""
@@ -317,7 +317,7 @@ class VerifiedFile:
                     raise DamagedError(f"it has {size} bytes instead of {self.bytes}")
                 if sha256_open(descriptor) != self.sha256:
                     raise DamagedError("its content has changed (SHA-256)")
-                # What is written while it is hashed may be in the hash or not.
+                # Bytes that were written during the hashing may be missing from the hash.
                 if state_of(os.fstat(descriptor)) != state:
                     raise DamagedError("it changed while it was being read")
                 self._seen = state
@@ -327,8 +327,8 @@ class VerifiedFile:
         return descriptor
 
     def is_seen(self, descriptor: int) -> bool:
-        """Return whether an open file is still what was hashed, and still has a name."""
-        # Without a name it was replaced: whoever opens the path now reads another file.
+        """Return whether an open file is still the one that was hashed, and still has a name."""
+        # A file without a name was replaced: whoever opens the path now reads another file.
         status = os.fstat(descriptor)
         return state_of(status) == self._seen and status.st_nlink > 0
 

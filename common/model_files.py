@@ -132,7 +132,7 @@ def _transformer_of(folder: Path) -> Path:
         if (first / _CONFIG).is_file():
             return first
     hint = ""
-    # The models of the first level below on which there are any.
+    # Name the models of the nearest level of subfolders that has any; deeper than four is not searched.
     for depth in range(1, 5):
         below = sorted(folder.glob("*/" * depth + _CONFIG))
         if below:
@@ -180,10 +180,10 @@ def read_object(path: Path) -> dict[str, Any]:
     content = read_json(path, _AGAIN)
     if not isinstance(content, dict):
         raise UserError(f"{path} is not a JSON object; {_AGAIN}")
-    # A config.json with 200,000 layers would be built for minutes.
+    # A model with 200,000 layers, by a damaged config.json, would be built for minutes.
     for name in _MOST.keys() & content.keys():
         number = content[name]
-        # Not "greater than", which nan never is.
+        # `not <=` also refuses nan, which `>` would accept.
         if isinstance(number, int | float) and not abs(number) <= _MOST[name]:
             raise UserError(
                 f"{path}: {name} is {str(number)[:20]}, more than any model's; {_AGAIN}"
@@ -192,10 +192,10 @@ def read_object(path: Path) -> dict[str, Any]:
 
 
 def is_its_own(path: Path) -> bool:
-    """Return whether a file of a model's folder is there and no link out of it, but to the hub's cache around it."""
+    """Return whether a file is there and, if it is a link, stays in the model's folder or the hub's cache around it."""
     folder = path.parent.resolve()
     places = [folder]
-    # The hub's cache has the files in `blobs`, and in `snapshots` links to them.
+    # The hub's cache has the files in `blobs`, and links to them in `snapshots`.
     for above in folder.parents:
         if above.name == "snapshots":
             places.append(above.parent / "blobs")
@@ -204,13 +204,13 @@ def is_its_own(path: Path) -> bool:
 
 
 def licence_of(folder: Path) -> str:
-    """Return a model's licence: of its card's front matter, else the first line of its LICENSE; empty if unknown."""
+    """Return a model's licence from its card's front matter, else its LICENSE's first line; empty if unknown."""
     places = [folder]
     # The card of a sentence-transformers folder is above its first part.
     if (folder.parent / _MODULES).is_file():
         places.append(folder.parent)
     for path in (place / name for place in places for name in _CARDS):
-        # What a link points to elsewhere on the disk must not reach a card.
+        # A link may lead to any file on the disk, whose text must not reach a card.
         if not is_its_own(path):
             continue
         lines = read_bounded(path).decode("utf-8", "replace").splitlines()
@@ -221,7 +221,7 @@ def licence_of(folder: Path) -> str:
             match = re.fullmatch(r"(license|license_name): *(\S.*)", line)
             if match is not None:
                 fields[match[1]] = match[2].strip("\"' ")
-        # A licence that the hub does not know is `license: other`, with its name beside it.
+        # A licence that the hub does not know is written as `license: other`, with `license_name` beside it.
         if fields:
             return fields.get("license_name") or fields["license"]
     return ""
@@ -248,7 +248,7 @@ def tensor_heads(folder: Path) -> dict[str, TensorHead]:
 
     heads: dict[str, TensorHead] = {}
     for path in sorted(folder.glob("*.safetensors")):
-        # A pipe of that name is refused, not waited for.
+        # `open_plain` refuses a pipe of that name, at which a plain open would wait.
         with os.fdopen(open_plain(path), "rb") as raw:
             refuse_pointer(path, raw.read(64))
         try:
@@ -275,7 +275,7 @@ def refuse_unfinished(folder: Path, tensors: Mapping[str, TensorHead]) -> None:
         UserError: which, and what to do.
     """
     empty = [name for name, head in tensors.items() if 0 in head.shape]
-    # A class may have one: MobileBERT.
+    # One empty tensor may belong to the class, as in MobileBERT.
     if len(empty) > 1:
         raise UserError(
             f"{folder} cannot be loaded: {len(empty)} of its {len(tensors)} tensors are empty ({empty[0]}), as "

@@ -11,8 +11,8 @@ from typing import IO, Any, BinaryIO
 
 
 def _unpack(kind: str, raw: IO[bytes]) -> BinaryIO:
-    """Return what a file of one or more frames holds; an OSError without a number is a damaged file."""
-    # Whoever reads such a file imports it; a help does not.
+    """Return the content of a file of one or more frames; a damaged one raises an OSError without a number."""
+    # Imported here: a help does not need it.
     import pyarrow as pa
 
     return io.BufferedReader(pa.CompressedInputStream(raw, kind), 1 << 20)

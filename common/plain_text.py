@@ -44,7 +44,7 @@ HIDDEN = "***"
 
 
 def visible(text: str) -> str:
-    """Return the text with each character that a terminal would obey or cannot show as an escape, `\\x1b`."""
+    """Return the text with an escape such as `\\x1b` for each character that a terminal would obey or cannot show."""
     if text.isprintable():
         return text
     shown = []
@@ -79,14 +79,14 @@ def name_fault(name: str, most: int = 200) -> str | None:
         return "is not UTF-8"
     if not name.strip():
         return "is empty"
-    # File systems allow 255 bytes, and names get endings.
+    # File systems allow 255 bytes, endings included.
     if size > most:
         return f"has {size:,} bytes; a name may have at most {most}"
     if name != name.strip():
         return "has a blank at an end"
     if not name.isprintable():
         return "contains unprintable characters"
-    # A spreadsheet runs a cell that begins so, and names stand in CSV files.
+    # Names stand in CSV files, and a spreadsheet runs a cell that begins with one of these as a formula.
     if name[0] in "=+@-":
         return f"begins with {name[0]!r}, like a formula or an option"
     return None

@@ -29,7 +29,7 @@ _PR_SET_PDEATHSIG = 1
 
 def cores() -> int:
     """Return the number of cores that this process may use."""
-    # Slurm and containers give a process some of a machine's cores; macOS has no such call.
+    # Slurm and containers may limit a process to some of a machine's cores; macOS lacks this call.
     if hasattr(os, "sched_getaffinity"):
         return len(os.sched_getaffinity(0))
     return os.cpu_count() or 1
@@ -46,7 +46,7 @@ def end_with_parent(parent: int | None = None) -> None:
     """
     if sys.platform == "linux":
         ctypes.CDLL(None).prctl(_PR_SET_PDEATHSIG, signal.SIGKILL)
-        # The kernel tells nothing of a parent that had ended before this call.
+        # The kernel sends no signal for a parent that had ended before this call.
         if parent is not None and os.getppid() != parent:
             os._exit(1)
     else:
@@ -92,7 +92,7 @@ def worker_pool(
     try:
         with _interrupts_held():
             for _ in range(workers):
-                # Each starts a process, as none is idle yet.
+                # Each task starts a process, since no worker is idle yet.
                 pool.submit(os.getpid)
         yield pool
     except BrokenProcessPool:

@@ -61,7 +61,7 @@ class Meter(contextlib.AbstractContextManager["Meter"]):
         """Report that `done` of the total is finished, with a note such as a loss or a rate."""
         self._steps += 1
         if self._steps == _STEPS:
-            # Now tqdm's own format, with an ETA: that of the first steps would be wrong.
+            # From here tqdm's own format, which has an ETA; an ETA from the first steps would be wrong.
             self._bar.bar_format = None
         self._bar.set_postfix_str(note, refresh=False)
         self._bar.update(done - self._done)

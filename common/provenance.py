@@ -49,7 +49,7 @@ def git_commit() -> str:
     given = os.environ.get("CLM_OR_MLM_COMMIT")
     if given:
         return given
-    # The hash itself, never a tag: hence a pattern that leaves every tag out.
+    # `--exclude=*` leaves out every tag, so that the hash itself is printed.
     command = ["git", "-C", str(ROOT), "describe", "--always", "--dirty"]
     command += ["--abbrev=40", "--exclude=*"]
     try:
@@ -93,11 +93,11 @@ def provenance(environment: str, packages: Iterable[str]) -> dict[str, object]:
 
 
 def _recorded(words: Iterable[str]) -> Iterator[str]:
-    """Yield the words of a command; in place of what is not shown of an option, `***`."""
+    """Yield the words of a command, with `***` in place of values that must not be shown."""
     is_shown = True  # names of commands, models and figures, before the first option
     for word in words:
         option, equals, value = word.partition("=")
-        # A key in PEM begins with dashes, too.
+        # A letter must follow the dashes: a key in PEM also begins with dashes.
         is_option = word.startswith("--") and word[2:3].isalpha()
         if not is_option:
             yield _shown(word) if is_shown else HIDDEN

@@ -113,7 +113,7 @@ def refuse_binary(
     for pattern, known in _BINARY.items():
         if re.match(pattern, start, re.DOTALL):
             what = known
-            # Excel, Word and their older files begin like any ZIP or OLE file: the name says which.
+            # Files of Excel and Word begin like any ZIP or OLE file: only the name says which they are.
             if start.startswith((b"PK", b"\xd0")):
                 what = _OFFICE.get(Path(name).suffix.lower(), known)
             raise UserError(f"{name} is {what.format(rows=rows)}")
@@ -156,7 +156,7 @@ def text_of(
         refuse_binary(name, content, rows=rows, packed=packed)
         encoding = encoding_of(content)
         if not encoding.startswith("utf-8"):
-            # As iconv writes it: UTF-16LE.
+            # iconv writes UTF-16LE, Python utf-16-le.
             encoding = encoding.upper().replace("-LE", "LE").replace("-BE", "BE")
             raise UserError(
                 f"{name} is text in {encoding}, not in UTF-8; convert it with `iconv -f {encoding} -t UTF-8`"
@@ -254,7 +254,7 @@ def strict_json(content: bytes, *, finite: bool = True) -> Any:
     except RecursionError:
         raise BadJsonError("it is nested too deeply") from None
     except ValueError as error:
-        # Python refuses a number of thousands of digits so.
+        # Python raises a plain ValueError for a number of thousands of digits.
         raise BadJsonError(str(error)) from None
 
 
@@ -284,9 +284,9 @@ def read_toml(path: Path) -> dict[str, Any]:
     """
     content = read_bounded(path)
     try:
-        # Windows' editors begin a file with a mark
+        # utf-8-sig: editors on Windows begin a file with a byte order mark.
         return tomllib.loads(content.decode("utf-8-sig"))
-    # A plain ValueError is also how Python refuses a number of thousands of digits.
+    # Python raises a plain ValueError for a number of thousands of digits.
     except (ValueError, RecursionError) as error:
         reason = " ".join(str(error).split()) or "nested too deep"
         raise UserError(f"{path}: not a TOML file: {reason}") from None

@@ -52,7 +52,7 @@ class FileSettings:
     def __get_pydantic_core_schema__(
         cls, source: object, handler: Callable[[object], CoreSchema]
     ) -> dict[str, object]:
-        # A table is no instance of the class, which strictness would ask for; its fields stay strict.
+        # A strict validation would accept only instances of the class, and a table is a dict; fields stay strict.
         return {**handler(source), "strict": False}
 
 
@@ -161,7 +161,7 @@ def read_settings(
         settings = adapter.validate_python(table, strict=None if typed else False)
         return cast(S, settings)
     except ValidationError as error:
-        # A misspelt key comes before what is missing because of it.
+        # A misspelt key is reported before the key that is missing because of it.
         faults = sorted(
             error.errors(),
             key=lambda fault: fault["type"] != "unexpected_keyword_argument",
@@ -194,7 +194,7 @@ def _plain(value: object, *, number: bool = False) -> object:
 
 def _refusal(kind: type, error: ErrorDetails) -> str:
     """Return what is wrong in one sentence: its table, its key, what it can be and what it is."""
-    # Down the path to the value: `hint` becomes its type, `holder` the class that has the key.
+    # Follow the path to the value: `hint` becomes the value's type, `holder` the class that has the key.
     hint, holder = cast(Any, kind), kind
     tables = key = each = ""
     for part in error["loc"]:
@@ -206,7 +206,7 @@ def _refusal(kind: type, error: ErrorDetails) -> str:
         elif typing.get_origin(hint) is dict:
             hint = typing.get_args(hint)[1]
         else:
-            # The name of one type of several.
+            # In a union, the library adds the name of each type that it tried.
             continue
         if not _is(hint, Group):
             tables, key = f"{tables}.{key}".strip("."), part
@@ -236,9 +236,9 @@ def _refusal(kind: type, error: ErrorDetails) -> str:
 
 
 def _unknown(key: str, kind: type) -> str:
-    """Return that a class has no such key, with what another library calls so, or else the nearest."""
+    """Return that a class has no such key, with our name for another library's key, or else the nearest key."""
     hint = nearest(key, keys_of(kind))
-    # A field's docstring has the names that other libraries give it, in backquotes.
+    # A field's docstring has other libraries' names of the setting in backquotes.
     for name, text in _texts(kind).items():
         if f"`{key}`" in text:
             hint = f"; did you mean {name!r}?"
@@ -277,7 +277,7 @@ def refuse_code(values: Mapping[str, object], where: str) -> None:
     """
     for key in ("callbacks", "algorithms", "loggers"):
         value = values.get(key, "")
-        # Only own parts are MODULE:CLASS; Composer's have plain names.
+        # MODULE:CLASS is a user's own code; Composer's parts have plain names.
         if ":" in str(value):
             raise UserError(
                 f"{where}: {key} names code, {value!r:.60}, and files load none; give it on the command line of "
@@ -305,14 +305,14 @@ def describe_settings(settings: object, words: Iterable[str] = ()) -> str:
 
 
 def _texts(kind: type) -> dict[str, str]:
-    """Return the docstring under each field by its key, inherited ones and those of groups included."""
-    # Only a description or a mistake needs it.
+    """Return the docstring under each field by the field's key, including inherited fields and fields of groups."""
+    # Imported here: only a description or a mistake needs it.
     from docstring_parser import parse_from_object
 
     groups = [hint for hint in _hints(kind).values() if _is(hint, Group)]
     texts: dict[str, str] = {}
     for top in (kind, *groups):
-        # The class itself last: what it says of a field counts, not what it inherits.
+        # Reversed, the class itself comes last: its own docstring of a field replaces an inherited one.
         for base in reversed(top.__mro__):
             if is_dataclass(base):
                 for item in parse_from_object(base).params:

@@ -96,7 +96,7 @@ class TableDocument:
 
 
 def plain_table(rows: Rows, numbers: Container[int] = ()) -> list[str]:
-    """Return the lines of a table with aligned columns, those of `numbers` aligned on the right."""
+    """Return the lines of a table with aligned columns; columns in `numbers` are aligned on the right."""
     rows = [[visible(text) for text in row] for row in rows]
     widths = [max(map(len, column)) for column in zip(*rows, strict=True)]
     lines = []
@@ -110,7 +110,7 @@ def plain_table(rows: Rows, numbers: Container[int] = ()) -> list[str]:
 
 
 def markdown_table(rows: Rows, numbers: Container[int] = ()) -> list[str]:
-    """Return the lines of a Markdown table, the first row its head; no cell is obeyed by a reader of Markdown."""
+    """Return the lines of a Markdown table whose head is the first row; a cell's text is escaped, never markup."""
     lines = []
     for row in rows:
         cells = " | ".join(_markdown_cell(text) for text in row)
@@ -182,7 +182,7 @@ def _latex_table(grid: Grid) -> str:
         "\\centering\\small\\setlength{\\tabcolsep}{4pt}",
         f"\\caption{{{grid.caption.translate(_TEX)}}}",
         f"\\label{{tab:{grid.label}}}",
-        # Shrinks a table that is wider than the text, and leaves the others as they are.
+        # Shrinks the table only if it is wider than the text.
         f"\\resizebox{{\\ifdim\\width>\\linewidth\\linewidth\\else\\width\\fi}}{{!}}{{\\begin{{tabular}}{{{columns}}}",
         "\\toprule",
         *body,
@@ -206,7 +206,7 @@ def _json(document: TableDocument) -> str:
     if document.data is None:
         assert document.records is not None
         return document.records.round(6).to_json(orient="records", indent=2) + "\n"
-    # JSON has no nan, which Python would write all the same.
+    # JSON has no nan; without `allow_nan=False` Python would write it all the same.
     data = _finite(document.data)
     return json.dumps(data, indent=document.indent, allow_nan=False) + "\n"
 
@@ -217,7 +217,7 @@ def _finite(value: object) -> object:
         return {str(name): _finite(item) for name, item in value.items()}
     if isinstance(value, (list, tuple)):
         return [_finite(item) for item in value]
-    # A number of NumPy, which this module does not import.
+    # NumPy's numbers have `item`; asking for it avoids an import of NumPy.
     if hasattr(value, "item"):
         value = value.item()
     return None if isinstance(value, float) and not math.isfinite(value) else value
@@ -282,7 +282,7 @@ def show(document: TableDocument, form: str) -> str:
 
 def _print_document(document: TableDocument) -> None:
     """Print lines and tables to standard output, which is a terminal; nothing is wider than it."""
-    # Imported here: whoever writes files needs none of it.
+    # Imported here: writing to files does not need it.
     from rich.console import Console
 
     console = Console(highlight=False, markup=False, emoji=False, soft_wrap=False)
@@ -291,7 +291,7 @@ def _print_document(document: TableDocument) -> None:
             console.print(_terminal_table(part, console))
         else:
             text = visible(part).replace("**", "")
-            # Names of models have hyphens: no line ends within one.
+            # Names of models have hyphens, so a line must not break at one.
             lines = textwrap.wrap(text, console.width, break_on_hyphens=False)
             print("\n".join(lines) or text)
 
@@ -306,7 +306,7 @@ def _terminal_table(grid: Grid, console: Console) -> Table:
     for column in zip(head, *rows, strict=True):
         lines = "\n".join(column).split("\n")
         widths.append(max(map(len, lines)))
-    # Short columns stay whole only where the long ones then get at least half of what makes them long.
+    # Short columns stay whole only if each long column then still gets at least half of `_LONG`.
     least = [width if width <= _LONG else _LONG // 2 for width in widths]
     fits = sum(least) + 2 * len(least) <= console.width
     table = Table(box=None, pad_edge=False, padding=(0, 2, 0, 0), header_style="bold")

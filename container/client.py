@@ -19,9 +19,8 @@ def main(
 
     Client.quiet = True
     version = Client.version()
-    if not version.startswith(
-        "apptainer"
-    ):  # spython starts `singularity`, which may be SingularityCE
+    # spython starts `singularity`, which may be SingularityCE.
+    if not version.startswith("apptainer"):
         return 1
     if question == "version":
         answer = version
